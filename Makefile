@@ -1,0 +1,74 @@
+# The commands of the course. Nothing outside this folder is touched; .venv holds all that is installed.
+# Written for GNU Make 3.81 and any POSIX shell, and for paths with spaces.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL: # under `make -j`, two commands at once would install into one .venv at once
+.PHONY: help lab test notebooks clean-notebooks images bench lint setup setup-dev
+
+# Packages found by way of these would be taken for those of .venv.
+unexport PYTHONPATH PYTHONHOME
+
+python := .venv/bin/python
+notebook := notebooks/00_start_here.ipynb
+
+# Run tools/setup_env.py with the first Python that really starts and is in range. Some that are on the PATH
+# do not start: version managers leave a stand-in for each version that they know.
+define set_up
+@found=""; \
+for python in "$(PYTHON)" .venv/bin/python python3.14 python3.13 python3.12 python3.11 python3 python; do \
+    version=`"$$python" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null` || continue; \
+    case "$$version" in \
+        3.1[1-4].*) exec "$$python" tools/setup_env.py $(1) --torch-index="$(TORCH_INDEX)";; \
+    esac; \
+    found="$$found $$python=$$version"; \
+done; \
+echo "This course needs Python 3.11, 3.12, 3.13 or 3.14. Found:$${found:- no Python at all}." >&2; \
+echo "Install one of these, or say where it is: make $@ PYTHON=/path/to/python3.12" >&2; \
+exit 1
+endef
+
+help:
+	@echo 'make lab              install what is missing, open JupyterLab on the first lesson'
+	@echo 'make lab PORT=8890 BROWSER=0   the same for a server: this port, no browser'
+	@echo 'make test             install what the tests need, then lint, unit tests and all notebooks'
+	@echo 'make notebooks        execute the notebooks that changed and store their outputs'
+	@echo 'make clean-notebooks  remove the outputs, for a class that should find them itself'
+	@echo 'make images           draw the pictures in images/ again'
+	@echo 'make bench            measure the widgets beside what you would use instead, write BENCHMARKS.md'
+	@echo 'make lint             check style and format'
+	@echo
+	@echo 'PYTHON=python3.12     the Python that makes .venv (else the newest of 3.11 to 3.14)'
+	@echo 'TORCH_INDEX=URL       on the first start: take torch from this index, on Linux without a GPU the'
+	@echo '                      CPU index that pytorch.org/get-started shows, which saves several GB'
+
+setup:
+	$(call set_up,requirements.txt)
+
+setup-dev:
+	$(call set_up,requirements-dev.txt)
+
+# The token is kept, and only this machine can connect. --allow-root matters in containers only.
+lab: setup
+	@exec $(python) -m jupyterlab --ip=127.0.0.1 --allow-root --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/$(notebook) \
+	    $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0) $(if $(filter 0,$(BROWSER)),--no-browser)
+
+# Lint comes first, so that pytest has the last word.
+test: setup-dev lint
+	@$(python) -m pytest
+
+notebooks: setup-dev
+	@$(python) tools/run_notebooks.py
+
+clean-notebooks: setup-dev
+	@$(python) tools/run_notebooks.py --clear
+
+images: setup-dev
+	@$(python) tools/make_images.py
+
+# What is measured beside us goes into .bench; .venv stays as it is.
+bench: setup-dev
+	@$(python) tools/bench.py
+
+lint: setup-dev
+	@$(python) -m ruff check .
+	@$(python) -m ruff format --check .
