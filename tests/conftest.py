@@ -1,0 +1,45 @@
+"""What all tests share: shape checking while they run, seeds, and examples that are the same on every run."""
+
+import random
+from pathlib import Path
+
+import hypothesis
+import jaxtyping
+import nbformat
+import pytest
+import torch
+
+# Before mhalib is first imported: every signature with named dimensions is checked when it is called.
+jaxtyping.install_import_hook("mhalib", "beartype.beartype")
+
+# No deadline: a slow machine is no bug. The same examples on every run: a stranger's first `make test` must not
+# fail by chance.
+hypothesis.settings.register_profile("house", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("house")
+
+
+@pytest.fixture(autouse=True)
+def seeds():
+    random.seed(0)
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def as_shipped():
+    """Switch the shape checking off, as it is for a reader, so that our own error messages can be seen."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def make_notebook(tmp_path):
+    """Return a function that writes a notebook with a title and these code cells, and returns its path."""
+
+    def make(*sources: str) -> Path:
+        cells = [nbformat.v4.new_markdown_cell("# 00 · A notebook")]
+        path = tmp_path / "00_a_notebook.ipynb"
+        nbformat.write(nbformat.v4.new_notebook(cells=cells + [nbformat.v4.new_code_cell(s) for s in sources]), path)
+        return path
+
+    return make
