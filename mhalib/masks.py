@@ -1,0 +1,253 @@
+"""Attention masks: which query may look at which key, and how each library wants to be told.
+
+One convention rules inside `mhalib`: a boolean mask is **True where attention is allowed**. Every other
+convention (blocked = True, numbers that are added to the scores, lengths) is converted here, at the edge.
+The axes of a mask are always `(queries, keys)`, `(batch, queries, keys)` or `(batch, heads, queries, keys)`;
+each may be 1. Notebook 04 teaches all of it.
+"""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from mhalib.arguments import check_size, check_tensor
+
+
+def causal_mask(num_queries: int, num_keys: int | None = None, *, device=None) -> Bool[Tensor, "queries keys"]:
+    """Return the mask that lets each query see its own position and all earlier ones.
+
+    The queries are the *last* `num_queries` of `num_keys` positions, so that one new query over a cache of
+    six keys sees all six. (`is_causal=True` of torch's `scaled_dot_product_attention` aligns the first query
+    with the first key instead; the two agree when there are as many queries as keys.)
+
+    Args:
+        num_queries: how many queries, at least 1.
+        num_keys: how many keys, at least `num_queries`; as many as queries when left out.
+        device: where the mask is made.
+
+    Raises:
+        ValueError: a number is no positive integer, or there are more queries than keys.
+
+    Taught in notebook 04.
+    """
+    num_keys = num_queries if num_keys is None else num_keys
+    check_size("num_queries", num_queries)
+    check_size("num_keys", num_keys)
+    if num_queries > num_keys:
+        raise ValueError(
+            f"a causal mask needs num_queries <= num_keys, got num_queries={num_queries}, num_keys={num_keys}; "
+            "the queries are the last positions of the keys, so there cannot be more of them"
+        )
+    return torch.ones(num_queries, num_keys, dtype=torch.bool, device=device).tril(num_keys - num_queries)
+
+
+def padding_mask(valid_lens: Int[Tensor, "*batch_queries"], num_keys: int) -> Bool[Tensor, "batch queries keys"]:
+    """Return the mask that hides the padding behind each sample's valid keys.
+
+    Args:
+        valid_lens: how many keys count: `(B,)`, one length per sample, or `(B, Tq)`, one per query; integers
+            from 0 to `num_keys`.
+        num_keys: length of the padded sequence.
+
+    Returns:
+        `(B, 1, num_keys)` for one length per sample, `(B, Tq, num_keys)` for one per query.
+
+    Raises:
+        TypeError: the lengths are no tensor of integers.
+        ValueError: they have another rank, one of them is below 0 or above `num_keys`, or `num_keys` is no
+            positive integer.
+
+    Taught in notebook 04.
+    """
+    check_tensor("valid_lens", valid_lens)
+    check_size("num_keys", num_keys)
+    if valid_lens.dtype == torch.bool or valid_lens.is_floating_point() or valid_lens.is_complex():
+        raise TypeError(
+            f"valid_lens must hold integers, got {valid_lens.dtype}; a boolean mask needs no conversion, "
+            "lengths need .long()"
+        )
+    if valid_lens.ndim not in (1, 2):
+        raise ValueError(
+            f"valid_lens must be (B,), one length per sample, or (B, Tq), one per query; got {_shape(valid_lens)}; "
+            "a single length is valid_lens[None]"
+        )
+    if (
+        valid_lens.numel()
+        and _values_are_known(valid_lens)
+        and not 0 <= int(valid_lens.min()) <= int(valid_lens.max()) <= num_keys
+    ):
+        raise ValueError(
+            f"valid_lens must lie between 0 and num_keys={num_keys}, got {int(valid_lens.min())} to "
+            f"{int(valid_lens.max())}; give the length of the padded sequence as num_keys"
+        )
+    lens = valid_lens[:, None, None] if valid_lens.ndim == 1 else valid_lens[:, :, None]  # (B, 1 or Tq, 1)
+    return torch.arange(num_keys, device=valid_lens.device) < lens
+
+
+def combine_masks(*masks: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | None:
+    """Return the mask that allows what every given mask allows.
+
+    Args:
+        masks: boolean masks, True where attention is allowed, `(Tq, Tk)`, `(B, Tq, Tk)` or `(B, h, Tq, Tk)`;
+            None stands for "no restriction" and is passed over.
+
+    Returns:
+        their conjunction with as many axes as the largest, or None when there was no mask.
+
+    Raises:
+        TypeError: a mask is not boolean.
+        ValueError: a mask has another rank, the masks do not broadcast, or they live on several devices.
+
+    Taught in notebook 04.
+    """
+    given = [mask for mask in masks if mask is not None]
+    if not given:
+        return None
+    for mask in given:
+        check_tensor("a mask", mask)
+        if mask.dtype != torch.bool:
+            raise TypeError(f"only boolean masks can be combined, got {mask.dtype}; use to_boolean(mask) first")
+    # A (B, Tq, Tk) mask beside a (B, h, Tq, Tk) one would line its samples up with the heads, and do so
+    # silently where B == h; with_head_axis puts the head axis where it belongs.
+    combined = with_head_axis(given[0])
+    for mask in given[1:]:
+        other = with_head_axis(mask)
+        if any(1 not in pair and pair[0] != pair[1] for pair in zip(combined.shape, other.shape, strict=True)):
+            shapes = " and ".join(_shape(mask) for mask in given)
+            raise ValueError(f"masks {shapes} do not broadcast to one (B, h, Tq, Tk); each axis must agree or be 1")
+        if other.device != combined.device:
+            raise ValueError(f"masks must be on one device, got {combined.device} and {other.device}; use mask.to(...)")
+        combined = combined & other
+    ndim = max(mask.ndim for mask in given)
+    return combined[0, 0] if ndim == 2 else combined[:, 0] if ndim == 3 else combined
+
+
+def to_additive(mask: Bool[Tensor, "..."], dtype: torch.dtype = torch.float32) -> Float[Tensor, "..."]:
+    """Return the numbers to add to the scores: 0 where attention is allowed, -inf where it is not.
+
+    Args:
+        mask: boolean, True where attention is allowed, any shape.
+        dtype: of the result; that of the scores.
+
+    `-inf` rather than -1e9, because it is exact in every dtype; a row of nothing but `-inf` is NaN in a plain
+    softmax, and zeros in `mhalib` and in torch's `scaled_dot_product_attention`.
+
+    Raises:
+        TypeError: the mask is not boolean, or `dtype` is not a floating type.
+
+    Taught in notebook 04.
+    """
+    check_tensor("mask", mask)
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask must be boolean (True = may attend), got {mask.dtype}; for 0/1 numbers use mask.bool()")
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"additive masks need a floating dtype that knows -inf, got {dtype}; use torch.float32")
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -math.inf)
+
+
+def to_boolean(mask: Float[Tensor, "..."]) -> Bool[Tensor, "..."]:
+    """Return True where an additive mask allows attention.
+
+    Args:
+        mask: floating; 0 where attention is allowed, -1e4 or less (usually -inf, -1e9 or the dtype's lowest
+            number) where it is not.
+
+    Raises:
+        TypeError: the mask is not floating.
+        ValueError: it holds NaN or any other number, and so is no mask but a bias, or a 0/1 mask.
+
+    Taught in notebook 04.
+    """
+    check_tensor("mask", mask)
+    if not mask.is_floating_point():
+        raise TypeError(f"an additive mask is floating, got {mask.dtype}; a boolean mask needs no conversion")
+    blocked = mask <= -1e4
+    if not bool((blocked | (mask == 0)).all()):
+        raise ValueError(
+            "an additive mask holds only 0 (may attend) and -1e4 or less (blocked); this one holds other numbers. "
+            "For 0/1 numbers use mask.bool(); a bias on the scores has no boolean form"
+        )
+    return ~blocked
+
+
+def with_head_axis(mask: Tensor) -> Tensor:
+    """Return the mask with its four axes `(B, h, Tq, Tk)`; axes that were not given become 1.
+
+    Raises:
+        TypeError: the mask is no tensor.
+        ValueError: the mask has fewer than 2 or more than 4 axes.
+
+    Taught in notebook 04.
+    """
+    check_tensor("mask", mask)
+    if not 2 <= mask.ndim <= 4:
+        raise ValueError(
+            f"a mask is (Tq, Tk), (B, Tq, Tk) or (B, h, Tq, Tk), got {_shape(mask)}; a mask over keys only, "
+            "(B, Tk), becomes mask[:, None, :], and lengths (B,) become padding_mask(valid_lens, Tk)"
+        )
+    return mask[None, None] if mask.ndim == 2 else mask[:, None] if mask.ndim == 3 else mask
+
+
+def prepare_mask(mask: Tensor, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return a mask that is safe to use on scores of `shape`, or say what is wrong with it.
+
+    Args:
+        mask: boolean, True where attention is allowed, or floating, added to the scores.
+        shape: of the scores: `(Tq, Tk)`, `(B, Tq, Tk)` or `(B, h, Tq, Tk)`.
+        dtype: of the scores; an additive mask comes back in it.
+        device: of the scores.
+
+    Returns:
+        the same mask with as many axes as the scores, each of them 1 or as in `shape`.
+
+    Raises:
+        TypeError: the mask is neither boolean nor floating.
+        ValueError: it does not broadcast, lives elsewhere, holds NaN or +inf, or is a 0/1 mask in floats.
+            (Values are not looked at where they are not known: on the meta device, and under torch.compile and
+            torch.export.)
+
+    Taught in notebook 04.
+    """
+    check_tensor("mask", mask)
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        raise TypeError(
+            f"mask must be boolean (True = may attend) or floating (added to the scores), got {mask.dtype}; "
+            "for 0/1 integers use mask.bool(), for lengths padding_mask(valid_lens, Tk)"
+        )
+    full = with_head_axis(mask)
+    full = full if len(shape) == 4 else full[:, 0] if len(shape) == 3 else full[0, 0]
+    fits = all(have in (1, need) for have, need in zip(full.shape, shape, strict=True))
+    if not fits or mask.ndim > len(shape):
+        raise ValueError(
+            f"mask {_shape(mask)} does not broadcast to the scores {tuple(shape)}; its axes are "
+            "(Tq, Tk), (B, Tq, Tk) or (B, h, Tq, Tk), each as in the scores or 1"
+        )
+    if mask.device != device:
+        raise ValueError(f"mask is on {mask.device}, the inputs are on {device}; use mask.to('{device}')")
+    if mask.dtype == torch.bool:
+        return full
+    full = full.to(dtype)
+    if not _values_are_known(mask):
+        return full
+    if not bool((full < math.inf).all()):  # written so that NaN is refused too
+        raise ValueError(
+            f"the additive mask holds NaN or +inf in {dtype}; 0 * -inf is NaN, so build it with "
+            "torch.full((Tq, Tk), -math.inf).triu(1), or give the boolean mask"
+        )
+    if bool((mask == 1).any()) and bool(((mask == 0) | (mask == 1)).all()):
+        raise ValueError(
+            "the floating mask holds only 0 and 1; added to the scores it would hide nothing. "
+            "Use mask.bool() if 1 means may attend, ~mask.bool() if 1 means blocked"
+        )
+    return full
+
+
+def _values_are_known(tensor: Tensor) -> bool:
+    """Return whether a check may look at the values: there are none on the meta device or while torch traces."""
+    return not (tensor.is_meta or torch.compiler.is_compiling())
+
+
+def _shape(tensor: Tensor) -> str:
+    return str(tuple(tensor.shape))
