@@ -1,0 +1,339 @@
+"""Our layer against the layers that people use, with copied weights: outputs, weights and gradients."""
+
+import subprocess
+import sys
+import types
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from mhalib import MultiHeadAttention, causal_mask, combine_masks, padding_mask
+from mhalib.reference import (
+    InterleavedAttention,
+    from_d2l,
+    from_interleaved,
+    from_torch,
+    import_d2l,
+    interleaved_rows,
+    to_d2l,
+    to_interleaved,
+    to_torch,
+    torch_mask,
+)
+
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+
+
+def close(a, b):
+    return torch.testing.assert_close(a, b, rtol=0, atol=TOLERANCE[a.dtype])
+
+
+def assert_same(one, other):
+    for a, b in zip(one.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)  # compares the dtypes as well
+
+
+@st.composite
+def layers(draw, self_attention=None, d_model_queries=False):
+    """Return a layer of drawn sizes, its inputs, and lengths of which none is 0."""
+    torch.manual_seed(draw(st.integers(0, 2**31)))
+    num_heads = draw(st.integers(1, 4))
+    d_model = num_heads * draw(st.integers(1, 4))
+    batch, num_queries, num_keys = (draw(st.integers(1, 4)) for _ in range(3))
+    cross = draw(st.booleans()) if self_attention is None else not self_attention
+    query_dim = d_model if d_model_queries or draw(st.booleans()) else draw(st.integers(1, 9))
+    key_dim, value_dim = (draw(st.integers(1, 9)), draw(st.integers(1, 9))) if cross else (query_dim, query_dim)
+    dtype = draw(st.sampled_from([torch.float32, torch.float64]))
+    layer = MultiHeadAttention(
+        d_model,
+        num_heads,
+        query_dim=query_dim,
+        key_dim=key_dim,
+        value_dim=value_dim,
+        bias=draw(st.booleans()),
+    ).to(dtype)
+    num_keys = num_keys if cross else num_queries
+    inputs = [torch.randn(batch, num_queries, query_dim, dtype=dtype, requires_grad=True)]
+    if cross:
+        inputs += [torch.randn(batch, num_keys, dim, dtype=dtype, requires_grad=True) for dim in (key_dim, value_dim)]
+    else:
+        inputs *= 3
+    lens = torch.tensor(draw(st.lists(st.integers(1, num_keys), min_size=batch, max_size=batch)))
+    return layer, inputs, lens
+
+
+def grads(output, *tensors):
+    direction = torch.linspace(0.5, 1.5, output.numel(), dtype=output.dtype).view_as(output)
+    return torch.autograd.grad(output, tensors, direction, retain_graph=True)
+
+
+def in_proj_grads(ours, other, output):
+    """Return the gradients of torch's input projections, one per q, k, v, however it stores them."""
+    if other.in_proj_weight is not None:
+        return grads(output, other.in_proj_weight)[0].chunk(3)
+    return grads(output, other.q_proj_weight, other.k_proj_weight, other.v_proj_weight)
+
+
+@given(layers(d_model_queries=True), st.booleans())
+def test_torch_layer_agrees_in_outputs_weights_and_gradients(drawn, causal):
+    layer, inputs, lens = drawn
+    num_queries, num_keys = inputs[0].shape[1], inputs[1].shape[1]
+    mask = padding_mask(lens, num_keys)
+    if causal and num_queries == num_keys:
+        mask = combine_masks(mask, causal_mask(num_queries))
+    other = to_torch(layer)
+    blocked = torch_mask(mask, len(lens), layer.num_heads, num_queries, num_keys)
+    output, weights = layer(*inputs, mask=mask, need_weights=True)
+    wanted, maps = other(*inputs, attn_mask=blocked, average_attn_weights=False)
+    close(output, wanted)
+    close(weights, maps)
+    for a, b in zip(grads(output, inputs[0]), grads(wanted, inputs[0]), strict=True):
+        close(a, b)
+    ours = grads(output, layer.W_q.weight, layer.W_k.weight, layer.W_v.weight)
+    for a, b in zip(ours, in_proj_grads(layer, other, wanted), strict=True):
+        close(a, b)
+    close(grads(output, layer.W_o.weight)[0], grads(wanted, other.out_proj.weight)[0])
+    again = from_torch(other)
+    assert_same(again, layer)
+
+
+@given(layers(), st.booleans())
+def test_d2l_layer_agrees_in_outputs_weights_and_gradients(drawn, per_query):
+    layer, inputs, lens = drawn
+    other = to_d2l(layer)
+    if per_query:
+        lens = lens[:, None].repeat(1, inputs[0].shape[1])
+    output, weights = layer(*inputs, mask=padding_mask(lens, inputs[1].shape[1]), need_weights=True)
+    wanted = other(*inputs, lens)
+    close(output, wanted)
+    close(weights, other.attention.attention_weights.unflatten(0, (-1, layer.num_heads)))
+    close(grads(output, inputs[0])[0], grads(wanted, inputs[0])[0])
+    for name in ("W_q", "W_k", "W_v", "W_o"):
+        close(grads(output, getattr(layer, name).weight)[0], grads(wanted, getattr(other, name).weight)[0])
+    again = from_d2l(other)
+    assert_same(again, layer)
+
+
+@given(layers(self_attention=True))
+def test_interleaved_layer_agrees_and_comes_back(drawn):
+    layer, inputs, lens = drawn
+    other = to_interleaved(layer)
+    mask = padding_mask(lens, inputs[0].shape[1])
+    output, weights = layer(inputs[0], mask=mask, need_weights=True)
+    wanted, maps = other(inputs[0], mask, need_weights=True)
+    close(output, wanted)
+    close(weights, maps)
+    rows = interleaved_rows(layer.num_heads, layer.head_dim)
+    ours = torch.cat(grads(output, layer.W_q.weight, layer.W_k.weight, layer.W_v.weight))[rows]
+    close(ours, grads(wanted, other.qkv.weight)[0])
+    again = from_interleaved(other)
+    assert_same(again, layer)
+
+
+def test_interleaved_rows_on_readable_numbers():
+    # Two heads of two features: rows q0 q0 q1 q1 | k0 k0 k1 k1 | v0 v0 v1 v1.
+    assert interleaved_rows(2, 2).tolist() == [0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11]
+
+
+def test_contiguous_weights_in_an_interleaved_layer_are_not_the_same_layer():
+    layer = MultiHeadAttention(16, 4)
+    other = to_interleaved(layer)
+    with torch.no_grad():
+        other.qkv.weight.copy_(torch.cat([layer.W_q.weight, layer.W_k.weight, layer.W_v.weight]))
+    x = torch.randn(2, 5, 16)
+    assert (other(x) - layer(x)).abs().max() > 0.05
+
+
+def test_real_sizes_agree():
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(512, 8, bias=True).eval()
+    x, lens = torch.randn(4, 32, 512), torch.tensor([32, 20, 7, 1])
+    mask = combine_masks(padding_mask(lens, 32), causal_mask(32))
+    with torch.no_grad():
+        wanted = layer(x, mask=mask)
+        blocked = torch_mask(mask, 4, 8, 32, 32)
+        close(to_torch(layer)(x, x, x, attn_mask=blocked, need_weights=False)[0], wanted)
+        close(to_interleaved(layer)(x, mask), wanted)
+        per_query = mask.sum(-1)  # causal and padding together, said as one length per query
+        close(to_d2l(layer)(x, x, x, per_query), wanted)
+
+
+def test_copies_share_nothing_with_the_original():
+    layer = MultiHeadAttention(8, 2, bias=True)
+    before = [p.clone() for p in layer.parameters()]
+    for other in (to_torch(layer), to_d2l(layer), to_interleaved(layer)):
+        with torch.no_grad():
+            for p in other.parameters():
+                p.add_(1.0)
+    assert all(torch.equal(a, b) for a, b in zip(before, layer.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_dropout_and_mode_travel_with_the_weights(training):
+    layer = MultiHeadAttention(8, 2, dropout=0.3).train(training)
+    there = to_torch(layer), to_d2l(layer), to_interleaved(layer)
+    back = from_torch(there[0]), from_d2l(there[1]), from_interleaved(there[2])
+    assert all(other.training == training for other in (*there, *back))
+    assert there[0].dropout == there[1].attention.dropout.p == there[2].dropout == 0.3
+    assert all(other.dropout == 0.3 for other in back)
+
+
+def test_torch_layer_is_read_whatever_its_batch_first():
+    other = nn.MultiheadAttention(8, 2, batch_first=False)
+    x = torch.randn(5, 3, 8)  # (T, B, d_model), as that layer takes it
+    close(from_torch(other)(x.transpose(0, 1)), other(x, x, x)[0].transpose(0, 1))
+
+
+def test_torch_mask_repeats_each_sample_for_all_its_heads():
+    mask = padding_mask(torch.tensor([3, 2]), 3)
+    blocked = torch_mask(mask, 2, 2, 1, 3)
+    assert blocked.int().tolist() == [[[0, 0, 0]], [[0, 0, 0]], [[0, 0, 1]], [[0, 0, 1]]]
+
+
+@pytest.mark.parametrize("convert", [to_torch, to_d2l, to_interleaved])
+@pytest.mark.parametrize("options", [{"head_dim": 8}, {"num_kv_heads": 1}])
+def test_layers_without_a_counterpart_are_refused(convert, options, as_shipped):
+    with pytest.raises(ValueError, match="num_kv_heads == num_heads and num_heads \\* head_dim == d_model"):
+        convert(MultiHeadAttention(8, 2, **options))
+
+
+def test_other_forms_that_cannot_be_copied_are_refused(as_shipped):
+    with pytest.raises(ValueError, match="needs queries of d_model=8 features, this layer takes 6"):
+        to_torch(MultiHeadAttention(8, 2, query_dim=6))
+    with pytest.raises(ValueError, match="q, k and v must come from one input"):
+        to_interleaved(MultiHeadAttention(8, 2, key_dim=6))
+    for option in ("add_bias_kv", "add_zero_attn"):
+        with pytest.raises(ValueError, match="append a key of their own"):
+            from_torch(nn.MultiheadAttention(8, 2, **{option: True}))
+    with pytest.raises(TypeError, match="True = may attend"):
+        torch_mask(torch.zeros(3, 3), 1, 1, 3, 3)
+
+
+@pytest.mark.parametrize("convert", [to_torch, from_torch, to_d2l, from_d2l, to_interleaved, from_interleaved])
+@pytest.mark.parametrize("layer", [None, nn.Linear(8, 8)], ids=["None", "Linear"])
+def test_what_is_no_such_layer_is_told_what_was_expected(convert, layer, as_shipped):
+    with pytest.raises(TypeError, match="expected a .*Attention, got .*; .*from_interleaved reads its own kind"):
+        convert(layer)
+
+
+def test_layers_of_another_kind_are_told_apart_although_their_names_are_alike(as_shipped):
+    ours = MultiHeadAttention(8, 2)
+    with pytest.raises(TypeError, match="got mhalib.attention.MultiHeadAttention without attention"):
+        from_d2l(ours)
+    with pytest.raises(TypeError, match="got d2l.torch.MultiHeadAttention"):
+        to_torch(to_d2l(ours))
+
+
+def test_interleaved_layer_refuses_what_does_not_fit(as_shipped):
+    with pytest.raises(ValueError, match="d_model=8 is not divisible by num_heads=3"):
+        InterleavedAttention(6, 8, 3)
+    with pytest.raises(ValueError, match="input_dim must be a positive integer, got 0"):
+        InterleavedAttention(0, 8, 2)
+    with pytest.raises(ValueError, match=r"inputs must be \(B, T, 6\), got \(3, 6\)"):
+        InterleavedAttention(6, 8, 2)(torch.zeros(3, 6))
+    with pytest.raises(ValueError, match="num_heads must be a positive integer, got 0"):
+        interleaved_rows(0, 3)
+    with pytest.raises(ValueError, match="head_dim must be a positive integer, got 2.0"):
+        interleaved_rows(3, 2.0)
+
+
+class LazyD2L(nn.Module):
+    """The signature of d2l 1.x, whose input sizes are known only after the first call."""
+
+    def __init__(self, num_hiddens, num_heads, dropout, bias=False, **kwargs):
+        super().__init__()
+        self.num_heads = num_heads
+        self.attention = import_d2l().DotProductAttention(dropout)
+        for name in ("W_q", "W_k", "W_v", "W_o"):
+            setattr(self, name, nn.LazyLinear(num_hiddens, bias=bias))
+
+    forward = None
+
+
+def test_d2l_of_version_1_is_read_and_written(monkeypatch, as_shipped):
+    d2l = import_d2l()
+    LazyD2L.forward = d2l.MultiHeadAttention.forward
+    monkeypatch.setattr(d2l, "MultiHeadAttention", LazyD2L)
+    layer = MultiHeadAttention(8, 2, query_dim=5, key_dim=6, value_dim=7)
+    q, k, v, lens = torch.randn(2, 3, 5), torch.randn(2, 4, 6), torch.randn(2, 4, 7), torch.tensor([4, 2])
+    other = to_d2l(layer)
+    assert isinstance(other, LazyD2L)
+    close(other(q, k, v, lens), layer(q, k, v, padding_mask(lens, 4)))
+    close(from_d2l(other)(q, k, v), layer(q, k, v))
+    with pytest.raises(ValueError, match="call it once on real input"):
+        from_d2l(LazyD2L(8, 2, 0.0))
+
+
+def run_fresh(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_d2l_is_imported_without_torchvision_and_leaves_no_placeholder_behind():
+    code = """
+import sys
+sys.modules["torchvision"] = None  # as if it were not installed, also where it is
+from mhalib.reference import import_d2l
+d2l = import_d2l()
+print(d2l.MultiHeadAttention.__name__, sys.modules["torchvision"], d2l is import_d2l())
+try:
+    d2l.torchvision.datasets
+except ImportError as error:
+    print("torchvision is not installed" in str(error))
+"""
+    assert run_fresh(code) == ["MultiHeadAttention", "None", "True", "True"]
+
+
+def test_d2l_uses_the_real_torchvision_where_there_is_one(tmp_path):
+    package = tmp_path / "torchvision"
+    package.mkdir()
+    (package / "__init__.py").write_text("mark = 'real'")
+    (package / "transforms.py").write_text("")
+    code = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+from mhalib.reference import import_d2l
+print(import_d2l().torchvision.mark)
+"""
+    assert run_fresh(code) == ["real"]
+
+
+def test_missing_d2l_says_how_to_get_it():
+    code = """
+import sys
+sys.modules["d2l"] = None
+from mhalib.reference import import_d2l
+try:
+    import_d2l()
+except ImportError as error:
+    print("pip install d2l==0.17.0" in str(error))
+"""
+    assert run_fresh(code) == ["True"]
+
+
+def test_d2l_heat_maps_draw_under_todays_ipython():
+    code = """
+import matplotlib; matplotlib.use("Agg")
+import torch
+from mhalib.reference import import_d2l
+d2l = import_d2l()
+d2l.show_heatmaps(torch.rand(1, 2, 3, 4), xlabel="keys", ylabel="queries")
+print(len(d2l.plt.gcf().axes))
+"""
+    assert run_fresh(code) == ["3"]  # two maps and a colour bar
+
+
+def test_placeholder_is_a_module_that_knows_its_name():
+    from mhalib.reference import _Placeholder
+
+    module = _Placeholder("torchvision.ops")
+    assert isinstance(module, types.ModuleType)
+    with pytest.raises(ImportError, match="torchvision.ops.nms"):
+        _ = module.nms
+
+
+def test_interleaved_layer_is_a_plain_module_too():
+    layer = InterleavedAttention(6, 8, 2, bias=True)
+    assert layer(torch.randn(2, 3, 6), need_weights=True)[1].shape == (2, 2, 3, 3)
