@@ -1,0 +1,359 @@
+"""Static pictures: tensors in, matplotlib Figure out.
+
+Nothing here shows a figure or keeps state; a notebook shows what a cell returns. All pictures of attention
+share one fixed scale from 0 to 1, because a scale per panel makes a flat head look sharp. Every figure
+carries a text that says what is on it, for readers who do not see it.
+"""
+
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import matplotlib
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from matplotlib.cm import ScalarMappable
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+from PIL import Image
+from torch import Tensor
+
+from mhalib.arguments import check_size, check_tensor
+
+# Okabe and Ito (2008): eight colours that colour-blind readers can tell apart; black is left for text.
+COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#BBBBBB")
+_MASKED = "#E4E4E4"  # lighter than anything in the colour map, and marked with a cross as well
+_NAN = "#D55E00"
+
+
+class DescribedFigure(Figure):
+    """A matplotlib Figure that shows itself in a notebook, with its alternative text."""
+
+    alt = ""
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        drawn, packed = io.BytesIO(), io.BytesIO()
+        self.savefig(drawn, format="png", dpi=100, bbox_inches="tight", pad_inches=0.08)
+        # 256 colours look the same and are a third of the bytes; notebooks are stored with their pictures.
+        # What PIL writes holds no version and no date: the same picture is the same bytes on every run.
+        Image.open(drawn).convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT).save(
+            packed, "png", optimize=True
+        )
+        return {"image/png": packed.getvalue(), "text/plain": self.alt}, {"image/png": {"alt": self.alt}}
+
+    def _ipython_display_(self):
+        from IPython.display import display
+
+        # pyplot, which d2l imports, registers its own way to show every Figure, and IPython would prefer that one.
+        bundle, metadata = self._repr_mimebundle_()
+        display(bundle, metadata=metadata, raw=True)
+
+
+def new_figure(alt: str, size: tuple[float, float] = (6.0, 3.5)) -> DescribedFigure:
+    """Return an empty figure; draw on `figure.subplots()` and let the cell return the figure.
+
+    Args:
+        alt: what the picture shows, in one or two sentences.
+        size: width and height in inches, at 100 dots per inch.
+
+    Raises:
+        ValueError: the text is empty, or no text.
+    """
+    if not isinstance(alt, str) or not alt.strip():
+        raise ValueError("a figure needs an alternative text: say in a sentence what it shows")
+    figure = DescribedFigure(figsize=size, dpi=100, layout="constrained")
+    figure.alt = alt
+    return figure
+
+
+def plot_attention(
+    weights: Float[Tensor, "*heads queries keys"],
+    tokens: Sequence[str] | None = None,
+    key_tokens: Sequence[str] | None = None,
+    *,
+    mask: Bool[Tensor, "..."] | None = None,
+    titles: Sequence[str] | None = None,
+    columns: int | None = None,
+    values: bool | None = None,
+) -> DescribedFigure:
+    """Draw the attention of any number of heads as one picture on one scale from 0 to 1.
+
+    Args:
+        weights: `(Tq, Tk)`, `(h, Tq, Tk)` or `(1, h, Tq, Tk)`, each weight between 0 and 1. Rows are
+            queries, columns are keys. NaN is drawn in red with a question mark.
+        tokens: the labels of the queries, and of the keys where they are as many.
+        key_tokens: the labels of the keys.
+        mask: boolean, True where attention is allowed, `(Tq, Tk)` or like `weights`; blocked cells are
+            grey with a cross.
+        titles: one per head; "head 0", "head 1", … when left out.
+        columns: how many heads stand side by side; a choice that fits a page when left out.
+        values: write the weight into every cell; when left out, for small maps only.
+
+    Raises:
+        TypeError: the weights are no floating tensor, or the mask is no boolean one.
+        ValueError: a rank, a length or a value does not fit, or there is more than one picture can show.
+
+    Taught in notebook 00.
+    """
+    maps = _as_maps(weights)
+    heads, queries, keys = maps.shape
+    if key_tokens is None and queries == keys:
+        key_tokens = tokens
+    query_labels = _labels(tokens, queries, "tokens", "queries")
+    key_labels = _labels(key_tokens, keys, "key_tokens", "keys")
+    names = _labels(titles, heads, "titles", "heads") or [f"head {i}" for i in range(heads)]
+    blocked = ~_as_allowed(mask, maps)
+    missing = maps.isnan() & ~blocked
+    values = queries * keys <= 49 and heads <= 8 if values is None else values
+    if columns is None:
+        columns = heads if heads <= 4 else math.ceil(math.sqrt(1.3 * heads * queries / keys))
+        columns = min(columns, max(1, 40 // keys)) if key_labels else columns  # so that labels can be read
+        columns = math.ceil(heads / math.ceil(heads / columns))  # 2 + 2 rather than 3 + 1
+    check_size("columns", columns)
+    columns = min(columns, heads)
+    lines = math.ceil(heads / columns)
+
+    # One array holds all heads; what lies between them stays transparent. `cell` is the side of one weight
+    # in inches; the space above a head must have room for its title however small the cells are.
+    across = columns * keys + (columns - 1) * max(1, keys // 8)
+    cell = min(0.46 if values else 0.3, 9.5 / across, (20.0 if key_labels else 12.0) / (lines * queries))
+    if cell * 100 < 1:
+        raise ValueError(
+            f"{heads} heads of {queries} x {keys} weights do not fit one picture; give fewer heads or tokens"
+        )
+    gap_x, gap_y = max(1, keys // 8), max(1, math.ceil(0.3 / cell))
+    image = np.zeros((lines * (queries + gap_y) - gap_y, columns * (keys + gap_x) - gap_x, 4))
+    corners = [((i // columns) * (queries + gap_y), (i % columns) * (keys + gap_x)) for i in range(heads)]
+    colour_map = matplotlib.colormaps["viridis"]
+
+    alt = f"Attention weights of {heads} head{'s' * (heads > 1)}, {queries} queries by {keys} keys, colours from 0 to 1"
+    alt += f": {'; '.join(names)}." if titles is not None and heads <= 10 else "."
+    font = min(9.0, max(6.0, cell * 36))  # points
+    beside, below = (font / 110 * max(map(len, labels), default=0) for labels in (query_labels, key_labels))  # inches
+    figure = new_figure(alt, (image.shape[1] * cell + 1.8 + beside, image.shape[0] * cell + 0.9 + below))
+    axes = figure.subplots()
+    for head, (top, left) in enumerate(corners):
+        block = image[top : top + queries, left : left + keys]
+        block[:] = colour_map(maps[head].nan_to_num().numpy())
+        block[blocked[head].numpy()] = matplotlib.colors.to_rgba(_MASKED)
+        block[missing[head].numpy()] = matplotlib.colors.to_rgba(_NAN)
+        frame = {"fill": False, "linewidth": 0.6, "edgecolor": "#444444", "clip_on": False}
+        axes.add_patch(Rectangle((left - 0.5, top - 0.5), keys, queries, **frame))
+        axes.text(
+            left - 0.5, top - 0.5 - 0.05 / cell, names[head], fontsize=9, ha="left", va="bottom", parse_math=False
+        )
+        if values:
+            for i, j in (~blocked[head] & ~missing[head]).nonzero().tolist():
+                weight = maps[head, i, j].item()
+                ink = "black" if weight > 0.6 else "white"
+                axes.text(left + j, top + i, f"{weight:.2f}", fontsize=7, ha="center", va="center", color=ink)
+    axes.imshow(image, interpolation="nearest", aspect="equal")
+    for cells, sign, ink in ((blocked, "x", "#777777"), (missing, "$?$", "white")):
+        marks = [(corners[h][1] + j, corners[h][0] + i) for h, i, j in cells.nonzero().tolist()]
+        if marks:
+            axes.plot(*zip(*marks, strict=True), marker=sign, linestyle="none", color=ink, markersize=min(6, cell * 30))
+
+    axes.set_frame_on(False)
+    axes.tick_params(length=0, pad=2)
+    bottoms = {left: top for top, left in corners}  # the lowest head of every column carries its key labels
+    last = max(bottoms.values())
+    ends = [left for left, top in bottoms.items() if top == last] if key_labels else []
+    turned = 90 if max(map(len, key_labels), default=0) > 2 else 0
+    axes.set_xticks(
+        [left + j for left in ends for j in range(keys)], key_labels * len(ends), fontsize=font, rotation=turned
+    )
+    for left, top in bottoms.items():
+        for j, label in enumerate(key_labels if top < last else []):
+            here = (left + j, top + queries - 0.3)
+            axes.text(*here, label, fontsize=font, rotation=turned, ha="center", va="top", parse_math=False)
+    firsts = [top for top, left in corners if left == 0] if query_labels else []
+    axes.set_yticks([top + i for top in firsts for i in range(queries)], query_labels * len(firsts), fontsize=font)
+    for label in axes.get_xticklabels() + axes.get_yticklabels():
+        label.set_parse_math(False)
+    axes.set_ylabel("query")
+    legend = ["key"] + ["×: masked"] * bool(blocked.any()) + ["?: NaN"] * bool(missing.any())
+    axes.set_xlabel("      ".join(legend))
+    bar = figure.colorbar(
+        ScalarMappable(matplotlib.colors.Normalize(0, 1), colour_map),
+        ax=axes,
+        fraction=0.05,
+        pad=0.02,
+        aspect=4 * figure.get_figheight(),
+    )
+    bar.set_label("attention weight")
+    return figure
+
+
+def plot_reshape(
+    steps: Mapping[str, Tensor],
+    group: Callable[[int], int],
+    group_names: Sequence[str] | None = None,
+    *,
+    block: str = "head",
+) -> DescribedFigure:
+    """Draw the stations of a reshape side by side, every number in its cell, coloured by where it belongs.
+
+    Args:
+        steps: title -> tensor of integer labels, such as `10 * token + feature`; 2 to 4 axes, of which a
+            leading batch axis of 1 is left out. The last two axes are drawn as rows and columns, the one
+            before them as blocks below each other.
+        group: the colour group, 0 to 7, of a label.
+        group_names: what the groups mean, for the legend.
+        block: what the axis of blocks counts.
+
+    Raises:
+        TypeError: the labels are no tensor of integers.
+        ValueError: a rank does not fit, there are no steps, or there are too many cells to read.
+
+    Taught in notebook 03.
+    """
+    if not steps:
+        raise ValueError("plot_reshape needs at least one step: {'title': tensor of labels}")
+    stations = {}
+    for title, labels in steps.items():
+        check_tensor(f"{title}: labels", labels)
+        if labels.is_floating_point() or labels.is_complex():
+            raise TypeError(
+                f"{title}: labels must be integers such as 10 * token + feature, got {labels.dtype}; use .long()"
+            )
+        squeezed = labels[0] if labels.ndim == 4 and len(labels) == 1 else labels
+        if not 2 <= squeezed.ndim <= 3 or labels.numel() == 0:
+            raise ValueError(
+                f"{title}: labels must be (rows, columns), (blocks, rows, columns) or that with a batch of 1, got {tuple(labels.shape)}"
+            )
+        if labels.numel() > 400:
+            raise ValueError(f"{title}: {labels.numel()} cells are too many to read; use tiny sizes, up to 400 cells")
+        stations[title] = squeezed[None] if squeezed.ndim == 2 else squeezed
+
+    # Several stations: blocks below each other, so that the eye goes from left to right. One: side by side.
+    across = len(stations) == 1
+    wide, high = {}, {}
+    for title, s in stations.items():
+        blocks, rows, columns = s.shape
+        wide[title] = (columns + 0.9) * blocks - 0.9 if across else columns
+        high[title] = rows + 0.9 if across else (rows + 0.9) * blocks
+    tallest = max(high.values())
+    widths = [max(wide[title], 0.22 * len(max(title.split("\n"), key=len))) + 1.6 for title in stations]
+    names = "; ".join(title.replace("\n", " ") for title in stations)
+    figure = new_figure(f"Where each number stands: {names}.", (0.42 * sum(widths), 0.42 * (tallest + 1.6)))
+    for axes, (title, labels), width in zip(
+        np.atleast_1d(figure.subplots(1, len(stations), width_ratios=widths)), stations.items(), widths, strict=True
+    ):
+        left = (width - wide[title]) / 2
+        for b, sheet in enumerate(labels.tolist()):
+            top = 0 if across else b * (len(sheet) + 0.9)
+            offset = left + b * (len(sheet[0]) + 0.9) if across else left
+            if len(labels) > 1:
+                axes.text(offset, top - 0.12, f"{block} {b}", fontsize=8, va="bottom")
+            for i, row in enumerate(sheet):
+                for j, label in enumerate(row):
+                    colour = COLOURS[group(label) % len(COLOURS)]
+                    axes.add_patch(
+                        Rectangle((offset + j, top + i), 1, 1, facecolor=colour, edgecolor="white", linewidth=1.5)
+                    )
+                    axes.text(offset + j + 0.5, top + i + 0.5, str(label), fontsize=9, ha="center", va="center")
+        axes.set(xlim=(0, width), ylim=(tallest, -0.8), aspect="equal")
+        axes.set_title(title, fontsize=9, parse_math=False)
+        axes.axis("off")
+    if group_names is not None:
+        patches = [Patch(color=COLOURS[i % len(COLOURS)], label=name) for i, name in enumerate(group_names)]
+        legend = figure.legend(
+            handles=patches, loc="outside lower center", ncols=min(len(patches), 4), fontsize=8, frameon=False
+        )
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+    return figure
+
+
+def plot_shapes(steps: Sequence[tuple[str, tuple[int, ...]]]) -> DescribedFigure:
+    """Draw tensors as boxes, one after the other, each as wide and high as its last two axes (on a log scale).
+
+    Args:
+        steps: `(name, shape)` pairs, in the order of the computation; axes before the last two are drawn as
+            a stack of at most eight sheets.
+
+    Raises:
+        TypeError: a tensor stands in the place of a shape.
+        ValueError: there is no step, or a shape has fewer than 2 axes or an empty one.
+
+    Taught in notebook 01.
+    """
+    if not steps:
+        raise ValueError("plot_shapes needs at least one (name, shape)")
+    for name, shape in steps:
+        if isinstance(shape, Tensor):
+            raise TypeError(f"{name}: expected a shape, got a tensor; give tuple(x.shape)")
+        if len(shape) < 2 or min(shape) < 1:
+            raise ValueError(f"{name}: a shape needs at least 2 axes, none of them empty, got {tuple(shape)}")
+    described = " -> ".join(f"{name} {tuple(shape)}" for name, shape in steps)
+    figure = new_figure(f"Shapes as boxes: {described}.", (1.9 * len(steps), 2.4))
+    axes = figure.subplots()
+    for i, (name, shape) in enumerate(steps):
+        high, wide = (0.25 + 0.075 * math.log2(size) for size in shape[-2:])
+        sheets = min(math.prod(shape[:-2]), 8)
+        for sheet in reversed(range(sheets)):
+            shift = 0.045 * (sheet - (sheets - 1) / 2)
+            corner = (1.6 * i - wide / 2 + shift, -high / 2 + shift)
+            axes.add_patch(Rectangle(corner, wide, high, facecolor=COLOURS[0], edgecolor="#333333", linewidth=0.8))
+        text = name + "\n(" + ", ".join(map(str, shape)) + ")"
+        axes.text(1.6 * i, -0.72, text, ha="center", va="top", fontsize=9, parse_math=False)
+        if i:
+            axes.annotate(
+                "", (1.6 * i - 0.62, 0), (1.6 * i - 0.98, 0), arrowprops={"arrowstyle": "->", "color": "#333333"}
+            )
+    axes.set(xlim=(-0.8, 1.6 * len(steps) - 0.8), ylim=(-1.3, 0.75), aspect="equal")
+    axes.axis("off")
+    return figure
+
+
+def _as_maps(weights: Tensor) -> Tensor:
+    """Return the weights as float32 on the CPU, `(h, Tq, Tk)`, checked."""
+    if isinstance(weights, (tuple, list)):
+        raise TypeError(
+            f"weights must be a tensor, got a {type(weights).__name__} of {len(weights)}; where a model returns one "
+            "tensor per layer, give weights[layer]"
+        )
+    check_tensor("weights", weights)
+    if not weights.is_floating_point():
+        raise TypeError(f"attention weights are floating, got {weights.dtype}; give the weights, not token ids")
+    if weights.ndim == 4 and len(weights) != 1:
+        raise ValueError(
+            f"weights hold {len(weights)} samples, a picture shows one: give weights[0], {tuple(weights.shape[1:])}"
+        )
+    if not 2 <= weights.ndim <= 4 or 0 in weights.shape:
+        raise ValueError(
+            f"weights must be (Tq, Tk), (h, Tq, Tk) or (1, h, Tq, Tk), none empty, got {tuple(weights.shape)}"
+        )
+    maps = weights.detach().to("cpu", torch.float32).reshape(-1, *weights.shape[-2:])
+    low, high = maps.nan_to_num(0.5).min().item(), maps.nan_to_num(0.5).max().item()
+    if low < -1e-3 or high > 1 + 1e-3:
+        raise ValueError(
+            f"attention weights lie between 0 and 1, these between {low:.3g} and {high:.3g}; apply softmax over keys first"
+        )
+    return maps
+
+
+def _as_allowed(mask: Tensor | None, maps: Tensor) -> Tensor:
+    if mask is None:
+        return torch.ones_like(maps, dtype=torch.bool)
+    check_tensor("mask", mask)
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask must be boolean (True = may attend), got {mask.dtype}; see mhalib.masks.to_boolean")
+    squeezed = mask[0] if mask.ndim == 4 and len(mask) == 1 else mask
+    try:
+        return squeezed.cpu().expand(maps.shape)
+    except RuntimeError:
+        raise ValueError(
+            f"mask {tuple(mask.shape)} does not fit weights {tuple(maps.shape)}; give (Tq, Tk) or one per head"
+        ) from None
+
+
+def _labels(labels: Sequence[str] | None, size: int, name: str, axis: str) -> list[str]:
+    if labels is None:
+        return []
+    if isinstance(labels, str):
+        raise ValueError(f"{name} must be a list of strings, one per entry of {axis}, got one string; use .split()")
+    if len(labels) != size:
+        raise ValueError(f"{name} has {len(labels)} labels, the weights have {size} {axis}; give one label each")
+    return [label if len(label) <= 30 else label[:29] + "…" for label in map(str, labels)]

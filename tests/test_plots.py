@@ -1,0 +1,213 @@
+"""Pictures: what is on them, read back from the figure, and what is refused."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.pylabtools import select_figure_formats
+from IPython.utils.capture import capture_output
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from mhalib import causal_mask, split_heads
+from mhalib.plots import new_figure, plot_attention, plot_reshape, plot_shapes
+
+LABELS = 10 * torch.arange(4)[:, None] + torch.arange(6)
+
+
+def texts(figure):
+    figure.draw_without_rendering()
+    return [
+        t.get_text() for axes in figure.axes for t in (*axes.texts, *axes.get_xticklabels(), *axes.get_yticklabels())
+    ]
+
+
+def pixels(figure):
+    return imread(io.BytesIO(figure._repr_mimebundle_()[0]["image/png"]))
+
+
+@pytest.mark.parametrize("heads", [1, 2, 8, 16, 64])
+def test_all_heads_are_one_image_on_one_scale(heads):
+    figure = plot_attention(torch.rand(heads, 5, 7))
+    assert isinstance(figure, Figure)
+    images = [image for axes in figure.axes for image in axes.images]
+    assert len(images) == 1 and len(figure.axes) == 2  # one picture, one colour bar
+    assert figure.axes[1].get_ylim() == (0.0, 1.0)
+    assert [t for t in texts(figure) if t.startswith("head ")] == [f"head {i}" for i in range(heads)]
+
+
+def test_every_cell_has_the_colour_of_its_weight():
+    weights = torch.tensor([[[0.0, 1.0], [0.25, 0.75]], [[0.5, 0.5], [1.0, 0.0]]])
+    image = plot_attention(weights).axes[0].images[0].get_array()
+    drawn = np.concatenate([image[:, :2], image[:, -2:]], axis=1)
+    wanted = colormaps["viridis"](torch.cat([weights[0], weights[1]], dim=1).numpy())
+    np.testing.assert_allclose(drawn, wanted)
+
+
+def test_flat_maps_look_flat():
+    """A scale per picture would stretch 0.24 to 0.26 over all colours."""
+    weights = torch.full((4, 4), 0.25) + torch.eye(4) * 0.01
+    image = plot_attention(weights).axes[0].images[0].get_array()
+    assert np.abs(image - image[0, 0]).max() < 0.02
+
+
+def test_masked_and_missing_cells_are_marked_by_sign_as_well_as_by_colour():
+    weights = torch.full((3, 3), 1 / 3)
+    weights[2, 0] = weights[0, 1] = torch.nan  # the second one is masked, and marked as that
+    axes = plot_attention(weights, mask=causal_mask(3)).axes[0]
+    crosses, questions = (set(zip(*line.get_data(), strict=True)) for line in axes.lines)
+    assert crosses == {(1, 0), (2, 0), (2, 1)} and questions == {(0, 2)}
+    image = axes.images[0].get_array()
+    assert len({tuple(image[i, j]) for i, j in ((0, 0), (0, 1), (2, 0))}) == 3
+    assert "masked" in axes.get_xlabel() and "NaN" in axes.get_xlabel()
+    assert "masked" not in plot_attention(torch.rand(3, 3)).axes[0].get_xlabel()
+
+
+def test_tokens_label_both_axes_as_plain_text():
+    tokens = ["<img src=x onerror=alert(1)>", "$\\frac{$", "", "a_b"]
+    figure = plot_attention(torch.rand(2, 4, 4), tokens)
+    assert all(texts(figure).count(token) >= 2 for token in tokens if token)
+    pixels(figure)  # "$\\frac{$" read as mathematics would raise here
+    figure = plot_attention(torch.rand(1, 2, 2, 3), ["je", "suis"], ["I", "am", "here"], titles=["first", "second"])
+    assert {"je", "suis", "I", "am", "here", "first", "second"} <= set(texts(figure))
+
+
+def test_names_are_plain_text_in_every_picture():
+    name = "$\\frac{$"  # read as mathematics it would raise
+    for figure in (plot_shapes([(name, (2, 3))]), plot_reshape({name: LABELS}, lambda n: 0, [name])):
+        pixels(figure)
+
+
+def test_long_tokens_are_cut_and_leave_room_for_the_maps():
+    figure = plot_attention(torch.rand(2, 3, 3), ["a" * 200, "b", "c"])
+    assert "a" * 29 + "…" in texts(figure)
+    assert max(pixels(figure).shape) < 1400
+    assert figure.axes[0].images[0].get_window_extent().width > 200
+
+
+def test_values_are_written_where_there_is_room_or_where_asked():
+    assert "0.50" in texts(plot_attention(torch.full((2, 2), 0.5)))
+    assert "0.50" not in texts(plot_attention(torch.full((2, 2), 0.5), values=False))
+    assert "0.50" not in texts(plot_attention(torch.full((20, 20), 0.5)))
+
+
+def test_weights_from_a_layer_on_the_graph_or_in_half_precision_are_drawn():
+    plot_attention(torch.rand(1, 2, 3, 3, requires_grad=True))
+    plot_attention(torch.full((2, 3, 3), 1 / 3, dtype=torch.bfloat16))
+
+
+def test_figures_describe_themselves_and_are_the_same_bytes_every_time():
+    def bundle():
+        return plot_attention(torch.eye(3))._repr_mimebundle_()
+
+    data, metadata = bundle()
+    assert data["image/png"].startswith(b"\x89PNG") and b"Software" not in data["image/png"]
+    assert data["image/png"] == bundle()[0]["image/png"]
+    assert "1 head, 3 queries by 3 keys, colours from 0 to 1." in metadata["image/png"]["alt"]
+    named = plot_attention(torch.rand(2, 3, 3), titles=["padded", "cut"])
+    assert named.alt.endswith("padded; cut.")
+
+
+def test_pictures_keep_their_form_where_pyplot_has_registered_another():
+    shell = InteractiveShell.instance()
+    try:
+        select_figure_formats(shell, {"svg"})  # as d2l.show_heatmaps does
+        with capture_output() as captured:
+            shell.display_formatter.format(plot_attention(torch.eye(3)))
+        (shown,) = captured.outputs
+        assert set(shown.data) == {"image/png", "text/plain"}
+        assert "3 queries by 3 keys" in shown.metadata["image/png"]["alt"]
+    finally:
+        InteractiveShell.clear_instance()
+
+
+def test_nothing_is_shown_or_kept_by_pyplot():
+    from matplotlib import pyplot
+
+    before = pyplot.get_fignums()
+    plot_attention(torch.rand(3, 3)), plot_shapes([("x", (1, 2))]), new_figure("a line")
+    assert pyplot.get_fignums() == before
+
+
+@pytest.mark.parametrize("tokens", [4, 12, 20])
+@pytest.mark.parametrize("heads", [1, 3, 8])
+def test_labels_do_not_run_into_each_other(heads, tokens):
+    figure = plot_attention(torch.rand(heads, tokens, tokens), [f"token{i}" for i in range(tokens)])
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    boxes = [t.get_window_extent() for t in axes.texts if t.get_text().startswith("token")]
+    boxes += [t.get_window_extent() for t in (*axes.get_xticklabels(), *axes.get_yticklabels(), axes.xaxis.label)]
+    overlaps = [
+        (a, b) for i, a in enumerate(boxes) for b in boxes[:i] if a.shrunk(0.8, 0.8).overlaps(b.shrunk(0.8, 0.8))
+    ]
+    assert not overlaps
+
+
+def test_reshape_writes_every_number_in_its_place():
+    heads = split_heads(LABELS[None], 2)
+    figure = plot_reshape({"x": LABELS[None], "split": heads}, lambda n: n % 10 // 3, ["head 0", "head 1"])
+    before, after = ([t.get_text() for t in axes.texts if t.get_text().isdigit()] for axes in figure.axes)
+    assert before == [str(n) for n in LABELS.flatten().tolist()]
+    assert after == [str(n) for n in heads.flatten().tolist()]
+    colours = {tuple(patch.get_facecolor()) for patch in figure.axes[1].patches[:12]}
+    assert len(colours) == 1  # all cells of head 0 come from one group
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["head 0", "head 1"]
+
+
+def test_shapes_are_written_and_stacked():
+    figure = plot_shapes([("x", (1, 4, 512)), ("q", (1, 8, 4, 64))])
+    assert texts(figure)[0] == "x\n(1, 4, 512)"
+    assert len(figure.axes[0].patches) == 1 + 8
+    assert "q (1, 8, 4, 64)" in figure.alt
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "draw"),
+    [
+        (TypeError, "attention weights are floating, got torch.int64", lambda: plot_attention(torch.ones(2, 2).long())),
+        (TypeError, "got a tuple of 2; where a model returns", lambda: plot_attention((torch.rand(3, 3),) * 2)),
+        (ValueError, "columns must be a positive integer, got 0", lambda: plot_attention(torch.rand(3, 3), columns=0)),
+        (ValueError, "apply softmax over keys first", lambda: plot_attention(torch.randn(4, 9, 9) * 3)),
+        (ValueError, "weights hold 2 samples", lambda: plot_attention(torch.rand(2, 3, 4, 4))),
+        (ValueError, "(1, h, Tq, Tk), none empty, got (3,)", lambda: plot_attention(torch.rand(3))),
+        (ValueError, "none empty, got (0, 3)", lambda: plot_attention(torch.rand(0, 3))),
+        (
+            ValueError,
+            "tokens has 2 labels, the weights have 3 queries",
+            lambda: plot_attention(torch.rand(3, 3), ["a", "b"]),
+        ),
+        (ValueError, "key_tokens has 1 labels", lambda: plot_attention(torch.rand(3, 3), list("abc"), ["a"])),
+        (
+            ValueError,
+            "titles has 1 labels, the weights have 2 heads",
+            lambda: plot_attention(torch.rand(2, 3, 3), titles=["a"]),
+        ),
+        (ValueError, "got one string; use .split()", lambda: plot_attention(torch.rand(3, 3), "abc")),
+        (TypeError, "mask must be boolean", lambda: plot_attention(torch.rand(3, 3), mask=torch.ones(3, 3))),
+        (
+            ValueError,
+            "mask (4, 4) does not fit",
+            lambda: plot_attention(torch.rand(3, 3), mask=torch.ones(4, 4).bool()),
+        ),
+        (ValueError, "do not fit one picture", lambda: plot_attention(torch.rand(2, 2000, 2000))),
+        (ValueError, "at least one step", lambda: plot_reshape({}, lambda n: n)),
+        (TypeError, "labels must be integers", lambda: plot_reshape({"x": torch.rand(2, 2)}, lambda n: n)),
+        (
+            ValueError,
+            "with a batch of 1, got (2, 2, 2, 2)",
+            lambda: plot_reshape({"x": torch.ones(2, 2, 2, 2).long()}, lambda n: n),
+        ),
+        (ValueError, "too many to read", lambda: plot_reshape({"x": torch.ones(30, 30).long()}, lambda n: n)),
+        (ValueError, "at least one (name, shape)", lambda: plot_shapes([])),
+        (ValueError, "x: a shape needs at least 2 axes", lambda: plot_shapes([("x", (3,))])),
+        (TypeError, "got a tensor; give tuple(x.shape)", lambda: plot_shapes([("x", torch.rand(2, 3))])),
+        (ValueError, "say in a sentence what it shows", lambda: new_figure(" ")),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_before_anything_is_drawn(error, message, draw, as_shipped):
+    with pytest.raises(error) as caught:
+        draw()
+    assert message in str(caught.value)
