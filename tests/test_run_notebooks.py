@@ -1,0 +1,171 @@
+"""What `make notebooks` stores, tried on notebooks of a few cells."""
+
+import base64
+import zlib
+
+import pytest
+
+import run_notebooks
+from run_notebooks import NotebookError, clear, execute, main, read, source_hash, stale
+from stored_outputs import make_storable
+
+FIGURE = "from mhalib.plots import new_figure\ndef draw(n=2):\n    return new_figure(f'n is {n}', (1, 1))\n"
+
+
+def code_cells(nb):
+    return [cell for cell in nb.cells if cell.cell_type == "code"]
+
+
+def test_executed_in_order_and_the_same_on_every_run(make_notebook):
+    path = make_notebook("print(1)", "", "object()", "{'b', 'a', 'c'}", "import torch\ntorch.rand")
+    first, second = execute(path), execute(path)
+    assert first == second
+    assert [cell.execution_count for cell in first.cells[1:]] == [1, None, 2, 3, 4]
+    assert [cell.id for cell in first.cells] == [cell.id for cell in read(path).cells]
+    assert first.metadata == {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+        "mhalib": {"source_sha256": source_hash(first)},
+    }
+
+
+def test_the_picture_of_interact_stays_and_the_widget_goes(make_notebook):
+    path = make_notebook(
+        FIGURE + "import ipywidgets\nipywidgets.interact(draw, n=(1, 3));",
+        "from tqdm.auto import tqdm\nfor _ in tqdm(range(3)):\n    pass\nprint('done')",
+        "box = ipywidgets.Output()\nwith box:\n    print('inside')\nipywidgets.VBox([ipywidgets.IntSlider(), box])",
+    )
+    nb = execute(path)
+    picture, progress, inside = (cell.outputs for cell in code_cells(nb))
+    assert [set(output.data) for output in picture] == [{"image/png", "text/plain"}]
+    assert picture[0].metadata["image/png"]["alt"] == "n is 2"
+    assert [output.get("text") for output in progress] == ["done\n"]
+    assert [output.get("text") for output in inside] == ["inside\n"]
+
+
+def test_a_picture_beside_a_widget_view_stays(make_notebook):
+    bundle = "{'application/vnd.jupyter.widget-view+json': {'model_id': 'x'}, 'image/png': PNG, 'text/plain': 'seen'}"
+    path = make_notebook(f"PNG = '{png(b'')}'\ndisplay({bundle}, raw=True)")
+    (output,) = code_cells(execute(path))[0].outputs
+    assert output.data == {"image/png": png(b""), "text/plain": "seen"}
+
+
+def png(extra: bytes) -> str:
+    """Return a PNG of one black pixel, `extra` chunks before its end."""
+    header = chunk(b"IHDR", bytes([0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 0]))
+    body = chunk(b"IDAT", zlib.compress(b"\0\0"))
+    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + header + body + extra + chunk(b"IEND", b"")).decode()
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+
+
+def test_pictures_do_not_name_the_version_of_matplotlib(make_notebook):
+    versioned = png(chunk(b"tEXt", b"Software\0Matplotlib version3.11.2"))
+    path = make_notebook(f"display({{'image/png': '{versioned}'}}, raw=True)")
+    (output,) = code_cells(execute(path))[0].outputs
+    assert output.data["image/png"] == png(b"")
+
+
+def test_names_of_this_machine_are_taken_out(make_notebook, tmp_path):
+    path = make_notebook(
+        "import mhalib, torch, pathlib, warnings\nprint(torch.__file__, mhalib.__file__, pathlib.Path.home())",
+        "warnings.warn('careful')",
+        "print(object())",
+        "print(pathlib.Path(mhalib.__file__).parent.parent, 'https://example.org/usr/share/x')",
+    )
+    files, warning, address, root = (cell.outputs[0].text for cell in code_cells(execute(path)))
+    assert files == "torch/__init__.py mhalib/__init__.py ~\n"
+    assert warning.startswith("<cell>:1: UserWarning: careful")
+    assert address == "<object object at 0x…>\n"
+    assert root == ". https://example.org/usr/share/x\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("print('/srv/data/me')", "cell 2 prints the absolute path /srv/data/me"),
+        (r"print('C:\\Users\\me')", r"cell 2 prints the absolute path C:\\Users\\me"),
+        ("1 / 0  # by zero", "(?s)cell 2 failed: ZeroDivisionError: division by zero.*1 / 0  # by zero"),
+        ("import os; os._exit(1)", "(?s)cell 2 failed: Kernel died.*_exit"),
+        ("print('much too much\\n' * 30_000)", "at most 300 KB, got 750 KB"),
+        ("import ipywidgets\nipywidgets.interact(lambda n: 1 / 0, n=1);", "cell 2 shows ZeroDivisionError"),
+    ],
+)
+def test_what_must_not_be_stored_is_refused_and_the_file_left_alone(make_notebook, capsys, source, message):
+    path = make_notebook(source)
+    before = path.read_bytes()
+    with pytest.raises(NotebookError, match=message):
+        execute(path)
+    assert main([str(path)]) == 1
+    assert path.name + ", " in capsys.readouterr().out
+    assert path.read_bytes() == before
+
+
+def test_only_what_changed_is_executed(make_notebook, monkeypatch, capsys):
+    path = make_notebook("print(1)")
+    monkeypatch.setattr(run_notebooks, "NOTEBOOKS", path.parent)
+    assert main(["--check"]) == 1
+    assert f"{path.name}: it was never executed" in capsys.readouterr().out
+    assert main([]) == 0
+    assert path.name in capsys.readouterr().out
+    stored = path.read_bytes()
+
+    assert main(["--check"]) == 0 and main([]) == 0
+    assert capsys.readouterr().out == ""
+    assert path.read_bytes() == stored
+
+    nb = read(path)
+    nb.cells[0].source += " and more"
+    run_notebooks.write(nb, path)
+    assert main(["--check"]) == 1
+    assert "its source changed" in capsys.readouterr().out
+
+
+def test_clearing_removes_outputs_and_calls_for_execution(make_notebook):
+    path = make_notebook("print(1)")
+    assert main([str(path)]) == 0
+    executed = read(path)
+    assert stale(executed) is None
+    assert main(["--clear", str(path)]) == 0
+    cleared = read(path)
+    assert cleared.cells[1].outputs == [] and cleared.cells[1].execution_count is None
+    assert source_hash(cleared) == source_hash(executed)
+    assert stale(cleared)
+
+
+def test_the_hash_sees_sources_and_kinds_of_cells_and_nothing_else(make_notebook):
+    nb = read(make_notebook("x = 1", "y = 2"))
+    before = source_hash(nb)
+    clear(nb)
+    nb.cells[1].metadata["tags"] = ["x"]
+    assert source_hash(nb) == before
+    nb.cells[1].source = "x = 2"
+    assert source_hash(nb) != before
+
+
+def test_cells_executed_out_of_order_are_noticed(make_notebook):
+    path = make_notebook("x = 1", "y = 2")
+    nb = execute(path)
+    nb.cells[2].execution_count = 7
+    assert stale(nb) == "its cells were not executed once each, from top to bottom"
+
+
+def test_settings_of_the_user_do_not_reach_the_kernel(make_notebook, monkeypatch, tmp_path):
+    (tmp_path / "profile_default" / "startup").mkdir(parents=True)
+    (tmp_path / "profile_default" / "startup" / "mine.py").write_text("leaked = True")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    path = make_notebook("'leaked' in globals()", "import matplotlib\nmatplotlib.get_backend()")
+    leaked, backend = (cell.outputs[0].data["text/plain"] for cell in code_cells(execute(path)))
+    assert leaked == "False"
+    assert backend == "'inline'" or "matplotlib_inline" in backend
+
+
+def test_cleaning_twice_is_cleaning_once(make_notebook):
+    nb = execute(make_notebook("import torch\nprint(torch.__file__)", FIGURE + "draw()"))
+    again = read(make_notebook())
+    again.cells = [type(cell)(cell) for cell in nb.cells]
+    make_storable(again)
+    assert again.cells == nb.cells
