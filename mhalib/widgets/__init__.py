@@ -1,0 +1,23 @@
+"""Things to touch: attention that answers within a frame, in JupyterLab and in a page without a kernel.
+
+Each widget is a pair, `name.py` and `name.js`. Python checks what it is given and holds the state; the view in
+the browser draws it and, where numbers change under the reader's hand, computes them. `base.py` and `core.js`
+hold what the views share. Nothing is fetched from the network.
+"""
+
+try:
+    import anywidget  # noqa: F401  (first, so that what is missing is said once and plainly)
+except ModuleNotFoundError as error:
+    if error.name != "anywidget":
+        raise
+    raise ModuleNotFoundError(
+        "mhalib.widgets needs the package anywidget, which is not installed; pip install anywidget, "
+        "or install mhalib with it: pip install 'mhalib[widgets]'",
+        name="anywidget",
+    ) from None
+
+from mhalib.widgets.head_lab import HeadLab
+from mhalib.widgets.head_view import HeadView
+from mhalib.widgets.reshape_view import ReshapeView
+
+__all__ = ["HeadLab", "HeadView", "ReshapeView"]

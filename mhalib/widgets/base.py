@@ -1,0 +1,70 @@
+"""What the widgets share on the Python side: the module text, the page without a kernel, the picture.
+
+A view is one ES module. Relative imports do not resolve in a notebook, so `core.js` is put in front of each view
+here; that is the whole build. What a widget shows and accepts is its own business.
+"""
+
+import base64
+import json
+import warnings
+import zlib
+from pathlib import Path
+
+import anywidget
+
+from mhalib.plots import DescribedFigure
+
+_HERE = Path(__file__).parent
+# What ipywidgets and anywidget keep for themselves; the view never asks for it.
+_INTERNAL = {"_esm", "_css", "_anywidget_id", "_dom_classes", "layout", "tabbable", "tooltip"}
+
+
+def module_text(*parts: str) -> str:
+    """Return the ES module of a view, `core.js` first.
+
+    Args:
+        parts: file names of the view, such as `"head_view.js"`; the last one exports it.
+    """
+    return "\n".join((_HERE / name).read_text(encoding="utf-8") for name in ("core.js", *parts))
+
+
+class View(anywidget.AnyWidget):
+    """A widget that can also be a picture, and a piece of HTML that needs no kernel."""
+
+    def figure(self) -> DescribedFigure:
+        """Return what the view shows at the moment as a static picture."""
+        raise NotImplementedError
+
+    def to_html(self) -> str:
+        """Return a fragment of HTML that shows this widget, in its present state, without a kernel or a network.
+
+        Put it anywhere in a page. It stays interactive; what only Python can do is left out.
+        """
+        state = {name: value for name, value in self.get_state().items() if _is_shown(name)}
+        packed = {name: _pack(value) for name, value in state.items()}
+        parts = {"source": str(self._esm), "state": packed, "instead": f"{type(self).__name__} could not be shown."}
+        # In a script, "<" could end it; as \u003c it is the same string and ends nothing.
+        text = json.dumps(parts).replace("<", "\\u003c")
+        return (
+            '<div class="mhalib-view"></div>\n'
+            f"<script>\n(() => {{\nconst parts = {text};\n{(_HERE / 'static_host.js').read_text(encoding='utf-8')}}})();\n</script>\n"
+        )
+
+    def _repr_mimebundle_(self, **options):
+        """Return the live view, and beside it a picture for readers where nothing runs."""
+        data, metadata = super()._repr_mimebundle_(**options)
+        with warnings.catch_warnings():
+            # The live view shows every token; that the picture's font lacks a sign is no news for the reader.
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")
+            picture, described = self.figure()._repr_mimebundle_()
+        return {**data, **picture}, {**metadata, **described}
+
+
+def _is_shown(name: str) -> bool:
+    return name not in _INTERNAL and not name.startswith(("_model_", "_view_"))
+
+
+def _pack(value):
+    if isinstance(value, (bytes, memoryview)):
+        return {"$deflated": base64.b64encode(zlib.compress(value, 1)).decode()}  # maps that repeat shrink much
+    return value

@@ -1,0 +1,255 @@
+// What the views share: colour, canvas, controls, keyboard, tooltip. Plain functions, joined in front of each view.
+// Text from outside (tokens, labels) reaches the page through textContent and canvas only, never as HTML.
+
+// ---------------------------------------------------------------- colour
+
+/** viridis, 256 colours as r, g, b bytes: perceptually uniform, safe for colour-blind readers. */
+const VIRIDIS = Uint8Array.from(
+  atob(
+    "RAFURAJWRQRXRQVZRgdaRghcRgpdRgteRw1gRw5hRxBjRxFkRxNlSBRnSBZoSBdpSBhqSBpsSBttSBxuSB1vSB9wSCBxSCFzSCN0SCR1" +
+    "SCV2SCZ3SCh4SCl5Ryp6Ryx6Ry17Ry58Ry99RjB+RjJ+RjN/RjSARTWBRTeBRTiCRDmDRDqDRDuEQz2EQz6FQj+FQkCGQkGGQUKHQUSH" +
+    "QEWIQEaIP0eIP0iJPkmJPkqJPkyKPU2KPU6KPE+KPFCLO1GLO1KLOlOLOlSMOVWMOVaMOFiMOFmMN1qMN1uNNlyNNl2NNV6NNV+NNGCN" +
+    "NGGNM2KNM2ONMmSOMmWOMWaOMWeOMWiOMGmOMGqOL2uOL2yOLm2OLm6OLm+OLXCOLXGOLHGOLHKOLHOOK3SOK3WOKnaOKneOKniOKXmO" +
+    "KXqOKXuOKHyOKH2OJ36OJ3+OJ4COJoGOJoKOJoKOJYOOJYSOJYWOJIaOJIeOI4iOI4mOI4qNIouNIoyNIo2NIY6NIY+NIZCNIZGMIJKM" +
+    "IJKMIJOMH5SMH5WLH5aLH5eLH5iLH5mKH5qKHpuKHpyJHp2JH56JH5+IH6CIH6GIH6GHH6KHIKOGIKSGIaWFIaaFIqeFIqiEI6mDJKqD" +
+    "JauCJayCJq2BJ62BKK6AKa9/KrB/LLF+LbJ9LrN8L7R8MbV7MrZ6NLZ5Nbd5N7h4OLl3Orp2O7t1Pbx0P7xzQL1yQr5xRL9wRsBvSMFu" +
+    "SsFtTMJsTsNrUMRqUsVpVMVoVsZnWMdlWshkXMhjXsliYMpgY8tfZcteZ8xcac1bbM1abs5YcM9Xc9BWddBUd9FTetFRfNJQf9NOgdNN" +
+    "hNRLhtVJidVIi9ZGjtZFkNdDk9dBldhAmNg+m9k8ndk7oNo5oto3pds2qNs0qtwyrdwwsN0vst0ttd4ruN4put4ovd8mwN8lwt8jxeAh" +
+    "yOAgyuEfzeEd0OEc0uIb1eIa2OIZ2uMZ3eMY3+MY4uQY5eQZ5+QZ6uUa7OUb7+Uc8eUd9OYe9uYg+OYh++cj/ecl"
+  ),
+  (c) => c.charCodeAt(0),
+);
+/** The same two extra states as in mhalib.plots: masked cells are light grey with a cross, NaN is red with a "?". */
+const MASKED_COLOUR = [228, 228, 228];
+const NAN_COLOUR = [213, 94, 0];
+/** Okabe and Ito (2008): eight colours that colour-blind readers can tell apart. */
+const GROUP_COLOURS = ["#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#BBBBBB"];
+
+/** Write the colour of a weight from 0 to 1 into `pixels` (RGBA bytes) at byte `at`. */
+function putColour(pixels, at, weight) {
+  const c = 3 * Math.max(0, Math.min(255, Math.round(weight * 255)));
+  pixels[at] = VIRIDIS[c];
+  pixels[at + 1] = VIRIDIS[c + 1];
+  pixels[at + 2] = VIRIDIS[c + 2];
+  pixels[at + 3] = 255;
+}
+
+/** Return the CSS colour of a weight, and the ink, black or white, that reads on it. */
+function weightColour(weight) {
+  const c = 3 * Math.max(0, Math.min(255, Math.round(weight * 255)));
+  return { fill: `rgb(${VIRIDIS[c]},${VIRIDIS[c + 1]},${VIRIDIS[c + 2]})`, ink: weight > 0.6 ? "#000" : "#fff" };
+}
+
+// ---------------------------------------------------------------- theme
+
+/** Follow JupyterLab's theme where there is one, the system's elsewhere; canvas and controls use these variables. */
+const CORE_STYLE = `
+.mha { --ink: #1f1f1f; --soft: #595959; --paper: #ffffff; --line: #8c8c8c; --field: #f3f3f3; --accent: #0057a8;
+  color: var(--ink); background: var(--paper); font: 13px/1.4 system-ui, sans-serif; padding: 8px; max-width: 100%;
+  box-sizing: border-box; overflow: hidden; }
+.mha.dark { --ink: #ededed; --soft: #b5b5b5; --paper: #1b1b1b; --line: #8c8c8c; --field: #2c2c2c; --accent: #7cc0ff; }
+.mha *, .mha *::before { box-sizing: border-box; }
+.mha [hidden] { display: none !important; }
+.mha .controls { display: flex; flex-wrap: wrap; gap: 6px 16px; align-items: center; margin-bottom: 8px; }
+.mha .controls label { display: inline-flex; gap: 6px; align-items: center; }
+.mha button, .mha select, .mha input { font: inherit; color: var(--ink); background: var(--field);
+  border: 1px solid var(--line); border-radius: 4px; padding: 2px 8px; min-height: 26px; margin: 0; }
+.mha input[type=range] { padding: 0; border: 0; background: transparent; width: 140px; accent-color: var(--accent); }
+.mha input[type=checkbox] { min-height: 0; accent-color: var(--accent); }
+.mha button[disabled] { color: var(--soft); }
+.mha :focus-visible { outline: 3px solid var(--accent); outline-offset: 1px; }
+.mha output, .mha .note { color: var(--soft); font-variant-numeric: tabular-nums; }
+.mha canvas { display: block; max-width: 100%; }
+.mha .hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+.mha .tip { position: fixed; z-index: 1000; pointer-events: none; background: #111; color: #fff; padding: 3px 7px;
+  border-radius: 4px; max-width: 320px; overflow-wrap: anywhere; }
+`;
+
+/** Is the page around `el` dark? */
+function isDark(el) {
+  const jupyter = el.ownerDocument.body.dataset.jpThemeLight;
+  if (jupyter !== undefined) return jupyter === "false";
+  const declared = el.closest("[data-theme]")?.getAttribute("data-theme");
+  if (declared) return declared === "dark";
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+/**
+ * Prepare `el` for a view: style, theme (followed while it changes), a region for what a screen reader is told.
+ * Returns `{root, say, onTheme, dispose}`; draw inside `root`, announce with `say`, redraw canvases in `onTheme`.
+ */
+function setUp(el, label) {
+  const root = node("div", { class: "mha", role: "group", "aria-label": label });
+  const style = node("style");
+  style.textContent = CORE_STYLE;
+  const live = node("div", { class: "hidden", role: "status", "aria-live": "polite" });
+  el.replaceChildren(style, root);
+  const redraws = [];
+  const update = () => {
+    root.classList.toggle("dark", isDark(el));
+    redraws.forEach((draw) => draw());
+  };
+  root.classList.toggle("dark", isDark(el));
+  const observer = new MutationObserver(update);
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+  observer.observe(document.body, { attributes: true, attributeFilter: ["data-theme", "data-jp-theme-light"] });
+  const media = matchMedia("(prefers-color-scheme: dark)");
+  media.addEventListener("change", update);
+  root.append(live);
+  return {
+    root,
+    say: (text) => (live.textContent = text),
+    onTheme: (draw) => redraws.push(draw),
+    dispose: () => {
+      observer.disconnect();
+      media.removeEventListener("change", update);
+    },
+  };
+}
+
+/** Return a colour variable of the theme, such as cssColour(root, "ink"), for drawing on a canvas. */
+function cssColour(root, name) {
+  return getComputedStyle(root).getPropertyValue(`--${name}`).trim();
+}
+
+// ---------------------------------------------------------------- elements and controls
+
+/** Make an element. Attributes are set as attributes; children are nodes or text, and text stays text. */
+function node(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children);
+  return made;
+}
+
+/**
+ * Let an element take keys. JupyterLab runs its own commands for keys that reach it from a widget (arrow keys, a,
+ * b, d d would move, insert and delete cells) unless this attribute stands on the focusable element itself.
+ */
+function focusable(element, index = 0) {
+  element.setAttribute("data-lm-suppress-shortcuts", "true");
+  if (index !== null) element.tabIndex = index;
+  return element;
+}
+
+/** A labelled slider. `options`: min, max, step. Returns `{box, input, show}`; `show(value)` sets it without an event. */
+function slider(label, options, format, onInput) {
+  const input = focusable(node("input", { type: "range", ...options, "aria-label": label }), null);
+  const output = node("output");
+  const show = (value) => {
+    input.value = value;
+    output.textContent = format(Number(value));
+    input.setAttribute("aria-valuetext", output.textContent);
+  };
+  input.addEventListener("input", () => {
+    show(input.value);
+    onInput(Number(input.value));
+  });
+  return { box: node("label", {}, label, input, output), input, show };
+}
+
+/** A labelled choice. `choices`: array of [value, text]. Returns `{box, input, show, fill}`. */
+function choice(label, choices, onChange) {
+  const input = focusable(node("select", { "aria-label": label }), null);
+  const fill = (list) =>
+    input.replaceChildren(...list.map(([value, text]) => node("option", { value }, text)));
+  fill(choices);
+  input.addEventListener("change", () => onChange(input.value));
+  return { box: node("label", {}, label, input), input, fill, show: (value) => (input.value = value) };
+}
+
+/** A labelled tick box. Returns `{box, input, show}`. */
+function tickBox(label, onChange) {
+  const input = focusable(node("input", { type: "checkbox" }), null);
+  input.addEventListener("change", () => onChange(input.checked));
+  return { box: node("label", {}, input, label), input, show: (value) => (input.checked = value) };
+}
+
+/** A button. */
+function pushButton(label, onClick) {
+  const made = focusable(node("button", { type: "button" }, label), null);
+  made.addEventListener("click", onClick);
+  return made;
+}
+
+// ---------------------------------------------------------------- drawing
+
+/** Give a canvas its size in CSS pixels and a context scaled for sharp lines on this screen. */
+function sizeCanvas(canvas, width, height) {
+  const ratio = Math.min(devicePixelRatio || 1, 2);
+  canvas.width = Math.max(1, Math.round(width * ratio));
+  canvas.height = Math.max(1, Math.round(height * ratio));
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return context;
+}
+
+/** Run `draw` at most once a frame, however often it is asked for; the last state wins. */
+function oncePerFrame(draw) {
+  let waiting = false;
+  return () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      draw();
+    });
+  };
+}
+
+/** Shorten a label for a small place; the tooltip and the screen reader get all of it. Cuts whole characters. */
+function shorten(text, length) {
+  if (text.length <= length) return text; // never more characters than code units, and asking costs time
+  const characters = [...new Intl.Segmenter(undefined, { granularity: "grapheme" }).segment(text)];
+  return characters.length <= length ? text : characters.slice(0, length - 1).map((c) => c.segment).join("") + "…";
+}
+
+/** A tooltip that follows the pointer. Returns `{show(text, event), hide()}`. */
+function tooltip(root) {
+  const tip = node("div", { class: "tip", role: "presentation", hidden: true });
+  root.append(tip);
+  return {
+    show(text, event) {
+      tip.textContent = text;
+      tip.hidden = false;
+      tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 4)}px`;
+      tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 4)}px`;
+    },
+    hide: () => (tip.hidden = true),
+  };
+}
+
+/** Offer a canvas as a PNG file. */
+function savePng(canvas, name) {
+  canvas.toBlob((blob) => {
+    const link = node("a", { href: URL.createObjectURL(blob), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+}
+
+// ---------------------------------------------------------------- state
+
+/** Return the bytes of a binary trait as a typed array of `Kind`, such as Uint8Array or Float32Array. */
+function bytesOf(model, name, Kind) {
+  const view = model.get(name);
+  if (!view || view.byteLength === 0) return new Kind(0);
+  // A copy, because the bytes may start at an offset that Kind does not allow.
+  return new Kind(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
+}
+
+/** Change a trait from the view: at once here, in Python as soon as the kernel listens. */
+function put(model, name, value) {
+  model.set(name, value);
+  model.save_changes();
+}
+
+/** Listen to several traits with one function. Returns a function that stops listening. */
+function listen(model, names, call) {
+  names.forEach((name) => model.on(`change:${name}`, call));
+  return () => names.forEach((name) => model.off(`change:${name}`, call));
+}

@@ -1,0 +1,38 @@
+// A page without a kernel: a stand-in for the model that a notebook would give the view.
+// `parts` holds the module text, the state, and a sentence that says what is shown.
+const element = document.currentScript.previousElementSibling;
+/** Bytes travel as deflated base64; everything else as it is. */
+const unpack = async (value) => {
+  if (!value || value.$deflated === undefined) return value;
+  const text = atob(value.$deflated);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = text.charCodeAt(i);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new DataView(await new Response(stream).arrayBuffer());
+};
+const state = {};
+const listeners = {};
+const fire = (event) => (listeners[event] || []).slice().forEach((call) => call());
+const model = {
+  get: (name) => state[name],
+  set: (name, value) => {
+    if (state[name] === value) return;
+    state[name] = value;
+    fire(`change:${name}`);
+    fire("change");
+  },
+  on: (events, call) => events.split(" ").forEach((event) => (listeners[event] ||= []).push(call)),
+  off: (event, call) => (listeners[event] = (listeners[event] || []).filter((other) => other !== call)),
+  save_changes: () => {},
+  send: () => {},
+  isStatic: true,
+};
+const start = async () => {
+  for (const [name, value] of Object.entries(parts.state)) state[name] = await unpack(value);
+  const module = await import(URL.createObjectURL(new Blob([parts.source], { type: "text/javascript" })));
+  module.default.render({ model, el: element });
+};
+start().catch((error) => {
+  console.error(error); // for whoever looks for the reason
+  element.textContent = parts.instead;
+});

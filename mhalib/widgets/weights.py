@@ -1,0 +1,163 @@
+"""What counts as attention weights: every shape in which libraries return them, made one and checked.
+
+In come tensors of a reader, out come plain float32 tensors `(h, Tq, Tk)`, one per layer. Drawing is not done here.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_LARGEST = 40_000_000  # weights; 12 layers x 12 heads x 512 x 512 tokens are 37.7 million
+_LONGEST = 1024  # tokens on an axis: more than one per pixel of a screen cannot be seen
+_MOST_HEADS = 128  # along each axis of an overview
+
+
+def as_layers(weights, num_heads: int | None) -> list[Tensor]:
+    """Return one float32 tensor `(h, Tq, Tk)` per layer, on the CPU, checked."""
+    if isinstance(weights, (list, tuple)):
+        if not weights:
+            raise ValueError("weights is an empty list; give one tensor per layer")
+        if isinstance(weights, tuple) and len(weights) == 2 and _is_output(*weights):
+            weights = (weights[1],)  # what nn.MultiheadAttention returns is the output and then the weights
+        given = [_as_tensor(part, f"weights[{i}]") for i, part in enumerate(weights)]
+        layers = [_without_batch(part, f"weights[{i}]", num_heads) for i, part in enumerate(given)]
+    else:
+        tensor = _as_tensor(weights, "weights")
+        if tensor.ndim == 5 and 1 in tensor.shape[:2]:
+            tensor = tensor.squeeze(1 if tensor.shape[1] == 1 else 0)
+        if tensor.ndim == 4:
+            layers = [_without_batch(part, "weights", num_heads) for part in tensor]
+        else:
+            layers = [_without_batch(tensor, "weights", num_heads)]
+    for i, layer in enumerate(layers):
+        if layer.shape != layers[0].shape:
+            raise ValueError(
+                f"all layers must have one shape (h, Tq, Tk), got {tuple(layers[0].shape)} and, in layer {i}, "
+                f"{tuple(layer.shape)}; show layers that differ in views of their own"
+            )
+    if not layers:
+        raise ValueError("weights hold no layer; give at least one")
+    heads, queries, keys = layers[0].shape
+    total = len(layers) * layers[0].numel()
+    if total > _LARGEST or max(queries, keys) > _LONGEST or max(heads, len(layers)) > _MOST_HEADS:
+        raise ValueError(
+            f"{len(layers)} layers x {heads} heads x {queries} x {keys} = {total:,} weights are too many for one view "
+            f"(at most {_LARGEST:,} weights, {_LONGEST} tokens, {_MOST_HEADS} layers and heads); give a slice, such "
+            "as weights[:4] for the first layers or weights[..., :512, :512] for the first tokens"
+        )
+    return [_checked(layer, i) for i, layer in enumerate(layers)]
+
+
+def _is_output(first, second) -> bool:
+    """Is this pair a layer's output `(…, Tq, d)` and its weights, rather than the weights of two layers?"""
+    one, two = (getattr(part, "shape", ()) for part in (first, second))
+    return 2 <= len(one) <= 3 and 2 <= len(two) <= 4 and one != two and one[-2] == two[-2] and len(two) >= len(one)
+
+
+def _as_tensor(part, name: str) -> Tensor:
+    if part is None:
+        raise TypeError(
+            f"{name} is None; ask for the weights: need_weights=True, average_attn_weights=False in "
+            'nn.MultiheadAttention, output_attentions=True and attn_implementation="eager" in transformers'
+        )
+    if isinstance(part, np.ndarray):
+        if part.dtype.kind != "f":
+            raise TypeError(f"{name}: attention weights are floating, got {part.dtype}; give weights, not token ids")
+        part = torch.from_numpy(np.array(part, dtype=part.dtype.newbyteorder("=") if part.itemsize <= 8 else float))
+    if not isinstance(part, Tensor):
+        raise TypeError(f"{name} must be a tensor or a numpy array, got {type(part).__name__}; use torch.tensor(...)")
+    if not part.is_floating_point():
+        raise TypeError(f"{name}: attention weights are floating, got {part.dtype}; give the weights, not token ids")
+    return part.detach()
+
+
+def _without_batch(part: Tensor, name: str, num_heads: int | None) -> Tensor:
+    """Return one layer as `(h, Tq, Tk)`."""
+    if part.ndim == 4:
+        if len(part) != 1:
+            raise ValueError(
+                f"{name} holds {len(part)} samples, {tuple(part.shape)}, a view shows one; "
+                "give [layer[0] for layer in weights]"
+            )
+        part = part[0]
+    if not 2 <= part.ndim <= 3 or 0 in part.shape:
+        raise ValueError(
+            f"{name} must be (Tq, Tk), (h, Tq, Tk), (layers, h, Tq, Tk) or a list of layers, none empty, "
+            f"got {tuple(part.shape)}"
+        )
+    part = part[None] if part.ndim == 2 else part
+    if num_heads is not None and len(part) != num_heads:
+        if num_heads >= 1 and len(part) % num_heads == 0:
+            raise ValueError(
+                f"{name} holds {len(part) // num_heads} samples folded into {len(part)} = B * num_heads maps, a view "
+                f"shows one; give weights[i * {num_heads} : (i + 1) * {num_heads}] for sample i"
+            )
+        raise ValueError(f"{name} holds {len(part)} maps, expected num_heads={num_heads} or a multiple of it")
+    return part
+
+
+def _checked(layer: Tensor, index: int) -> Tensor:
+    """Return `(h, Tq, Tk)` as float32 on the CPU if its rows are probabilities."""
+    # bfloat16 keeps 8 bits: a softmax rounded to it can miss 1 by more than the thousandth that others keep to.
+    tolerance = 1e-2 if layer.dtype == torch.bfloat16 else 1e-3
+    weights = layer.to("cpu", torch.float32)
+    sums = weights.sum(-1)
+    wrong = ~((sums - 1).abs().le(tolerance) | sums.abs().le(tolerance) | weights.isnan().any(-1))
+    low, high = weights.nan_to_num(0.5).aminmax()
+    if wrong.any() or low < -tolerance or high > 1 + tolerance:
+        head, row = wrong.nonzero()[0].tolist() if wrong.any() else (0, 0)
+        found = (
+            f"row {row} of head {head} in layer {index} sums to {sums[head, row]:.4g}"
+            if wrong.any()
+            else f"layer {index} holds weights from {low:.4g} to {high:.4g}"
+        )
+        raise ValueError(
+            f"each row of attention weights must sum to 1 over the keys (or to 0 where all is masked), {found}; "
+            "apply softmax(-1) to scores first, and call .eval() if dropout is still at work"
+        )
+    return weights.clamp(0, 1)  # NaN stays NaN
+
+
+def as_mask(mask, layers: Sequence[Tensor]) -> list[Tensor]:
+    """Return one boolean tensor `(h, Tq, Tk)` per layer, True where attention is allowed.
+
+    Raises:
+        TypeError: the mask is not boolean.
+        ValueError: it does not broadcast to `(layers, h, Tq, Tk)`, or blocks cells that hold weight.
+    """
+    shape = (len(layers), *layers[0].shape)
+    if mask is None:
+        return list(torch.ones((), dtype=torch.bool).expand(shape))
+    mask = torch.as_tensor(np.array(mask)) if isinstance(mask, np.ndarray) else mask
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(f"mask must be a boolean tensor (True = may attend), got {kind}; see mhalib.masks.to_boolean")
+    try:
+        allowed = list(mask.detach().cpu().expand(shape))
+    except RuntimeError:
+        raise ValueError(
+            f"mask {tuple(mask.shape)} does not fit weights {shape}; give (Tq, Tk), or what broadcasts to "
+            "(layers, h, Tq, Tk)"
+        ) from None
+    for i, (layer, open_) in enumerate(zip(layers, allowed, strict=True)):
+        # A row that may attend to nothing is excused: some libraries answer it with an average over everything.
+        leak = (layer.nan_to_num() * (~open_ & open_.any(-1, keepdim=True))).max().item()
+        if leak > 1e-3:
+            raise ValueError(
+                f"mask blocks a cell of layer {i} that holds a weight of {leak:.4g}; True must mean may attend "
+                "(invert it with ~mask), or leave the mask out to see where the weight goes"
+            )
+    return allowed
+
+
+def as_labels(labels: Sequence[str] | None, size: int, name: str, axis: str) -> list[str]:
+    """Return labels as a list of strings, an empty one where there are none."""
+    if labels is None:
+        return []
+    if isinstance(labels, str):
+        raise ValueError(f"{name} must be a list of strings, one per entry of {axis}, got one string; use .split()")
+    if len(labels) != size:
+        raise ValueError(f"{name} has {len(labels)} labels, the weights have {size} {axis}; give one label each")
+    return [str(label) for label in labels]
