@@ -1,0 +1,85 @@
+"""What HeadLab accepts: tensors and masks checked, projected, packed, and written as the reader would write them."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+MAX_TOKENS, MAX_FEATURES = 128, 1024
+
+
+def as_rows(name: str, x) -> Tensor:
+    """Return q, k or v as finite float32 rows on the CPU, `(T, features)`."""
+    x = torch.as_tensor(x) if isinstance(x, np.ndarray) else x
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise TypeError(
+            f"{name} must be a floating tensor or array, got {kind}; embed token ids first, or use .float()"
+        )
+    if x.ndim == 3 and len(x) != 1:
+        raise ValueError(f"{name} holds {len(x)} samples, the lab shows one: give {name}[0], {tuple(x.shape[1:])}")
+    if x.ndim not in (2, 3) or x.numel() == 0:
+        raise ValueError(
+            f"{name} must be (T, d_model) or (1, T, d_model) before it is split into heads, got {tuple(x.shape)}"
+        )
+    rows = x.detach().to("cpu", torch.float32).reshape(x.shape[-2:])
+    if rows.shape[0] > MAX_TOKENS or rows.shape[1] > MAX_FEATURES:
+        raise ValueError(
+            f"{name} has {rows.shape[0]} tokens of {rows.shape[1]} features, the lab takes up to {MAX_TOKENS} of "
+            f"{MAX_FEATURES}; give a slice such as {name}[..., :{MAX_TOKENS}, :]"
+        )
+    if not bool(rows.isfinite().all()):
+        raise ValueError(
+            f"{name} holds NaN or infinity (in float32), which no softmax survives; look where it comes from"
+        )
+    return rows
+
+
+def as_cells(mask, num_queries: int, num_keys: int) -> Tensor:
+    """Return a boolean mask of all heads, checked, on the CPU: `(Tq, Tk)`."""
+    cells = torch.as_tensor(mask)
+    if cells.dtype != torch.bool:
+        raise TypeError(
+            f"a mask must be boolean (True = may attend), got {cells.dtype}; for 0/1 numbers use mask.bool()"
+        )
+    if cells.shape != (num_queries, num_keys):
+        raise ValueError(
+            f"a mask must be (Tq, Tk) = ({num_queries}, {num_keys}), one for all heads, got {tuple(cells.shape)}"
+        )
+    return cells.cpu()
+
+
+def project(layer, name: str, x, source: str) -> tuple[Tensor, str]:
+    """Return what a projection of the layer makes of `x`, and how a reader writes that."""
+    linear = getattr(layer, name)
+    weight = getattr(linear, "weight", None)
+    code = f"torch.from_numpy({source})" if isinstance(x, np.ndarray) else source
+    x = torch.as_tensor(x)
+    if weight is not None:
+        if x.shape[-1] != weight.shape[-1]:
+            takes = f"layer.{name} takes {weight.shape[-1]}"
+            raise ValueError(f"{source} has {x.shape[-1]} features, {takes}; give what the layer is given")
+        code += "" if (x.dtype, x.device) == (weight.dtype, weight.device) else f".to(layer.{name}.weight)"
+        x = x.to(weight)
+    with torch.no_grad():
+        return linear(x), f"layer.{name}({code})"
+
+
+def code_inputs_of(q, k, v) -> list[str]:
+    """Return how a reader writes q, k and, if given, v as float32 of shape (1, T, d_model)."""
+    given = {"q": q, "k": q if k is None else k, "v": v}
+    names = {"q": "q", "k": "q" if k is None else "k", "v": "v"}
+    arrays = {name: f"torch.from_numpy({names[name]})" for name, x in given.items() if isinstance(x, np.ndarray)}
+    return [
+        arrays.get(name, names[name]) + conversion(torch.as_tensor(x)) for name, x in given.items() if x is not None
+    ]
+
+
+def conversion(x: Tensor) -> str:
+    """Return what a reader writes behind a tensor to get it as float32 on the CPU with a batch axis."""
+    cpu = ".cpu()" if x.device.type != "cpu" else ""
+    return cpu + (".float()" if x.dtype != torch.float32 else "") + ("[None]" if x.ndim == 2 else "")
+
+
+def to_bytes(x: Tensor) -> bytes:
+    """Return the numbers of a tensor as they travel: float32, or one byte a cell of a mask."""
+    return (x.to(torch.uint8) if x.dtype == torch.bool else x).contiguous().numpy().tobytes()
