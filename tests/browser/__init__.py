@@ -1,0 +1,1 @@
+"""The widgets in a real browser."""
