@@ -1,0 +1,167 @@
+"""Every lesson: stored as `make notebooks` stores it, built as a lesson is built, and running without a network."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from links import LINK, broken, targets
+from run_notebooks import MAX_BYTES, NOTEBOOKS, ROOT, NotebookError, execute, read, stale
+
+PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
+MAX_WORDS = 3000
+MACHINE_PATH = re.compile(r"(?<![\w.~>-])/(?:home|Users|root|tmp|private|work|opt|usr)/|\b[A-Z]:\\\\|ipykernel_\d")
+
+# Read by every Python at start: refuses any connection that leaves this machine. The kernel itself needs 127.0.0.1.
+NETWORK_GUARD = """
+import socket
+
+def guard(name):
+    original = getattr(socket.socket, name)
+    def call(self, *arguments):
+        address = arguments[-1]
+        if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost"):
+            raise OSError(f"the tests block the network, asked for {address[0]}")
+        return original(self, *arguments)
+    setattr(socket.socket, name, call)
+
+for name in ("connect", "connect_ex", "sendto"):
+    guard(name)
+look_up = socket.getaddrinfo
+
+def local_only(host, *arguments, **options):
+    if host not in (None, "", b"", "127.0.0.1", "::1", "localhost"):
+        raise OSError(f"the tests block the network, asked for {host}")
+    return look_up(host, *arguments, **options)
+
+socket.getaddrinfo = local_only
+"""
+
+each_notebook = pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
+
+
+@pytest.fixture
+def offline(tmp_path):
+    """Environment variables under which a kernel reaches nothing but this machine."""
+    guard = tmp_path / "guard"
+    guard.mkdir()
+    (guard / "sitecustomize.py").write_text(NETWORK_GUARD)
+    nowhere = "http://127.0.0.1:9"
+    return {
+        "PYTHONPATH": str(guard),
+        **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), nowhere),
+    }
+
+
+def code_cells(nb):
+    return [cell for cell in nb.cells if cell.cell_type == "code"]
+
+
+def outputs(nb):
+    return [output for cell in code_cells(nb) for output in cell.outputs]
+
+
+def prose(nb):
+    return "\n\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
+
+
+def contents(folder: Path):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+
+
+def test_the_lessons_are_numbered_from_00_without_a_gap():
+    assert PATHS, "expected lessons in notebooks/, found none"
+    assert [path.stem[:3] for path in PATHS] == [f"{number:02}_" for number in range(len(PATHS))]
+
+
+@each_notebook
+def test_the_outputs_belong_to_the_source(path):
+    reason = stale(read(path))
+    assert not reason, f"{path.name}: {reason}; run `make notebooks`"
+
+
+@each_notebook
+def test_stored_without_errors_widgets_and_names_of_a_machine(path):
+    nb = read(path)
+    assert "widgets" not in nb.metadata
+    assert set(nb.metadata) == {"kernelspec", "language_info", "mhalib"}
+    assert nb.metadata.language_info == {"name": "python"}
+    ids = [cell.get("id") for cell in nb.cells]
+    assert None not in ids and len(set(ids)) == len(ids)
+    for output in outputs(nb):
+        assert output.output_type != "error"
+        assert not any("widget-view" in mime for mime in output.get("data", {}))
+        text = json.dumps({**output, "data": {k: v for k, v in output.get("data", {}).items() if "png" not in k}})
+        assert not MACHINE_PATH.search(text), text[:500]
+
+
+@each_notebook
+def test_small_enough_to_read_and_to_load(path):
+    assert path.stat().st_size <= MAX_BYTES
+    assert len(re.findall(r"\w[\w'-]*", prose(read(path)))) <= MAX_WORDS
+
+
+@each_notebook
+def test_opens_and_closes_as_a_lesson(path):
+    nb = read(path)
+    first_code = next(i for i, cell in enumerate(nb.cells) if cell.cell_type == "code")
+    opening = "\n".join(cell.source for cell in nb.cells[:first_code])
+    assert re.match(rf"# {path.stem[:2]} · \S", opening), f"starts with {opening[:40]!r}, not with `# NN · title`"
+    assert "?" in opening, "the opening asks no question"
+    assert re.search(r"\d+\s*(–\s*\d+\s*)?min", opening), "the opening does not say how many minutes it takes"
+
+    text = prose(nb)
+    headings = re.findall(r"^## +(.+?)\s*$", text, re.MULTILINE)
+    assert headings.count("What you now know") == 1, headings
+    closing = text.split("## What you now know")[1]
+    following = PATHS[PATHS.index(path) + 1 :]
+    if following:
+        assert following[0].name in targets(closing), f"the closing does not link to {following[0].name}"
+
+
+@each_notebook
+def test_links_lead_somewhere(path):
+    assert broken(prose(read(path)), path.parent) == []
+
+
+@each_notebook
+def test_every_picture_has_a_text_for_those_who_do_not_see_it(path):
+    nb = read(path)
+    pictures = [output for output in outputs(nb) if "image/png" in output.get("data", {})]
+    without = [
+        output.data.get("text/plain") for output in pictures if not output.metadata.get("image/png", {}).get("alt")
+    ]
+    assert without == []
+    assert not re.search(r"!\[\s*\]\(", prose(nb))
+
+
+@each_notebook
+def test_runs_from_a_fresh_kernel_without_a_network_and_leaves_no_trace(path, tmp_path, offline):
+    copy = tmp_path / "a copy"
+    for folder in ("notebooks", "images"):
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+    here, there = contents(ROOT / "notebooks"), contents(copy)
+    try:
+        execute(copy / "notebooks" / path.name, env=offline)
+    except NotebookError as error:
+        pytest.fail(f"{path.name}, {error}", pytrace=False)
+    assert contents(copy) == there, "the lesson leaves files behind"
+    assert contents(ROOT / "notebooks") == here, "the lesson changes the repository"
+
+
+# What the tests above stand on must be able to fail as well.
+
+
+def test_the_network_guard_blocks(tmp_path, offline, make_notebook):
+    path = make_notebook("import socket\nsocket.create_connection(('192.0.2.1', 80), timeout=1)")
+    with pytest.raises(NotebookError, match="the tests block the network, asked for 192.0.2.1"):
+        execute(path, env=offline)
+
+
+def test_broken_links_are_found():
+    text = "[a](01_gone.ipynb) ![b](../images/none.png) [c](https://example.org) [d](#here) `[e](x)` <img src='f.png'>"
+    assert broken(text, NOTEBOOKS) == ["01_gone.ipynb", "../images/none.png", "f.png"]
+    assert broken("[out of the house](../../)", NOTEBOOKS) == ["../../"]
+    assert LINK.findall("plain text, x[0] (see above)") == []

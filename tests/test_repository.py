@@ -1,0 +1,78 @@
+"""The repository as a whole: what its pages say is true, and nothing in it belongs to one machine."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import mhalib
+from links import broken
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("README.md", "CONTRIBUTING.md")
+
+# Written in pieces, because this file is searched as well.
+FOREIGN = {
+    "a place on one machine": r"(?<![\w.~<>-])/(?:work|root|home/\w+|Users/\w+)" + "/",
+    "the address of a package index": "|".join(
+        re.escape(host) for host in ("pypi" + ".org", "pythonhosted" + ".org", "download.pytorch" + ".org")
+    ),
+}
+# Tests that show how such a name is taken out have to hold it.
+ALLOWED = {"tests/test_run_notebooks.py", "tests/test_notebooks.py", "tools/stored_outputs.py"}
+
+
+def files() -> list[str]:
+    """Return what git holds or would hold, so that a file counts before it is committed."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return sorted({name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()})
+
+
+def find_foreign(text: str) -> list[str]:
+    return [what for what, pattern in FOREIGN.items() if re.search(pattern, text)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    assert broken((ROOT / page).read_text(encoding="utf-8"), ROOT) == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_that_a_page_names_exists(page):
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE).group(1).split())
+    named = set(re.findall(r"(?:`|^)make ([a-z-]+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE))
+    assert named and named <= targets
+
+
+def test_every_command_is_explained_by_make_help():
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE).group(1).split()
+    public = [target for target in targets if target not in ("help", "setup", "setup-dev")]
+    assert [target for target in public if not re.search(rf"'make {target}\b", makefile)] == []
+    assert [target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)] == []
+
+
+def test_nothing_names_one_machine_or_a_package_index():
+    found = {}
+    for name in files():
+        if name in ALLOWED or name.endswith(".png"):
+            continue
+        foreign = find_foreign((ROOT / name).read_text(encoding="utf-8"))
+        if foreign:
+            found[name] = foreign
+    assert found == {}
+
+
+def test_such_names_would_be_found():
+    assert find_foreign("see /" + "root/x") == ["a place on one machine"]
+    assert find_foreign("https://files.pythonhosted" + ".org/x") == ["the address of a package index"]
+    assert find_foreign("https://example.org/work/x and a/root/x") == []
+
+
+def test_the_version_stands_once():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (.+)$", citation, re.MULTILINE).group(1) == mhalib.__version__
+    assert 'dynamic = ["version"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
