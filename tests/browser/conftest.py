@@ -148,6 +148,18 @@ def settle(page) -> None:
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
 
 
+def until(condition, what: str) -> None:
+    """Wait until `condition()` holds; fail with `what` if it never does.
+
+    A view and the kernel follow each other, but not at once: while the kernel works, a view keeps back all but its
+    newest state. So whoever expects one to have followed the other waits for it.
+    """
+    start = time.monotonic()
+    while not condition():
+        assert time.monotonic() - start < GUARD / 2, what
+        time.sleep(0.02)
+
+
 # ---------------------------------------------------------------- JupyterLab and Notebook 7
 
 EVALUATE = """async (code) => {
@@ -200,6 +212,14 @@ class OpenNotebook:
         printed = self.page.evaluate(EVALUATE, code).strip()
         settle(self.page)
         return printed
+
+    def prints(self, code: str, expected: str) -> None:
+        """Wait until the kernel prints `expected` for `code`; fail with what it prints instead."""
+        said = []
+        try:
+            until(lambda: said.append(self.python(code)) or said[-1] == expected, "")
+        except AssertionError:
+            raise AssertionError(f"{code} prints {said[-1]!r}, not {expected!r}") from None
 
     def cells(self) -> list[tuple[str, str]]:
         """Return type and source of every cell, as the notebook holds them at the moment."""

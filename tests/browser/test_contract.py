@@ -5,7 +5,6 @@ What one widget alone does is tested beside it, in the file of its name.
 
 import json
 import shutil
-import time
 from dataclasses import dataclass
 
 import pytest
@@ -15,7 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from mhalib import widgets
 from run_notebooks import execute, write
 
-from .conftest import GUARD, ROOT, settle
+from .conftest import ROOT, settle, until
 
 PREPARE = """import torch
 from mhalib.widgets import HeadLab, HeadView, ReshapeView
@@ -114,14 +113,6 @@ PIXELS = """(view) => [...view.querySelectorAll("canvas")].map((canvas) => canva
 def picture(view) -> int:
     """Return a number for what all canvases of a view show."""
     return hash(view.evaluate(PIXELS))
-
-
-def until(condition, what: str):
-    """Wait until `condition()` holds; fail with `what` if it never does."""
-    start = time.monotonic()
-    while not condition():
-        assert time.monotonic() - start < GUARD / 2, what
-        time.sleep(0.02)
 
 
 def at_rest(view) -> int:
@@ -334,8 +325,8 @@ def value(notebook, case: Case, trait: str):
 
 
 def becomes(notebook, case: Case, trait: str, expected) -> None:
-    """Wait until Python has this value: while the kernel works, a view keeps back all but its newest state."""
-    until(lambda: value(notebook, case, trait) == expected, f"{trait} does not become {expected!r} in Python")
+    """Wait until Python has this value."""
+    notebook.prints(f"print(repr({case.variable}.{trait}))", repr(expected))
 
 
 @each_widget

@@ -8,7 +8,7 @@ import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 
-from browser.conftest import settle
+from browser.conftest import settle, until
 from mhalib import MultiHeadAttention
 from mhalib.widgets import HeadLab
 
@@ -253,20 +253,21 @@ lab"""
 def test_page_and_kernel_agree_both_ways(lab):
     notebook = lab(CELL, "lab")
     page, views = notebook.page, notebook.page.locator(".mha")
-    assert views.count() == 2
+    until(lambda: views.count() == 2, "the widget was not displayed twice")
     cells = notebook.cells()
 
     def agree():
         expected = torch.tensor(eval(notebook.python("print(lab.weights.flatten().tolist())")))
+
+        def shown(view):
+            found = numbers(view)
+            return found.shape == expected.shape and found.allclose(expected, atol=1e-5, rtol=0)
+
         for i in range(2):
-            torch.testing.assert_close(numbers(views.nth(i)), expected, atol=1e-5, rtol=0)
+            until(lambda i=i: shown(views.nth(i)), f"view {i} and Python differ")
 
     def say(expression, value):
-        """A view holds its messages back while the kernel is busy: wait until Python says so."""
-        for _ in range(50):
-            if (said := notebook.python(f"print(({expression}))")) == str(value):
-                return
-        assert said == str(value)
+        notebook.prints(f"print(({expression}))", str(value))
 
     agree()
     first = views.nth(0)
@@ -287,7 +288,7 @@ def test_page_and_kernel_agree_both_ways(lab):
     agree()
     notebook.python("lab.scale = 'none'; lab.temperature = 0.5; lab.mask = 'padding'; lab.valid_len = 3")
     agree()
-    assert views.nth(1).get_by_label("Valid keys").input_value() == "3"
+    until(lambda: views.nth(1).get_by_label("Valid keys").input_value() == "3", "the second view does not follow")
     refused = "try:\n    lab.num_heads = 3\nexcept Exception as error:\n    print(type(error).__name__, lab.num_heads)"
     assert notebook.python(refused) == "TraitError 4"  # it was refused, and the old value stays
     notebook.python("lab.own_mask = torch.eye(6, dtype=torch.bool); lab.mask = 'own'; lab.num_heads = 8")

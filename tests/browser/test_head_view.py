@@ -2,7 +2,6 @@
 
 import base64
 import io
-import re
 from pathlib import Path
 
 import matplotlib
@@ -14,6 +13,8 @@ from PIL import Image
 
 from mhalib.masks import causal_mask
 from mhalib.widgets.head_view import HeadView
+
+from .conftest import settle, until
 
 WORDS = "the cat sat on the mat because it was warm".split()
 HOSTILE = ["<img src=x onerror=alert(1)>", "😀👩‍👩‍👧", "שלום עולם", "é̂̃̄", "", "x" * 200, "</script>", "\n\t"]
@@ -30,10 +31,6 @@ def causal(layers, heads, tokens):
     return HeadView(
         (2 * torch.randn(layers, heads, tokens, tokens)).masked_fill(~mask, -torch.inf).softmax(-1), mask=mask
     )
-
-
-def settle(page):
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
 
 
 def press(page, *keys):
@@ -299,30 +296,12 @@ def test_python_and_two_views_agree_in_the_lab(lab):
     page.locator("canvas.focus").first.focus()
     press(page, "ArrowDown", "ArrowDown")
     page.get_by_label("Scale").first.select_option("maximum")
-    assert (
-        notebook.python("print(view.layer, view.head, view.query, view.scale, view.overlay)")
-        == "1 1 2 maximum [[1, 1]]"
-    )
-    second = page.locator("canvas.focus").nth(1)
-    assert "layer 1 head 1" in second.get_attribute("aria-label")
+    notebook.prints("print(view.layer, view.head, view.query, view.scale, view.overlay)", "1 1 2 maximum [[1, 1]]")
+    shown = [page.locator("canvas.focus").nth(i) for i in range(2)]
+    until(lambda: "layer 1 head 1" in shown[1].get_attribute("aria-label"), "the second view does not follow")
     notebook.python("view.head = 2; view.mode = 'lines'; view.overlay = []")
-    settle(page)
-    for i in range(2):
-        assert page.locator("canvas.focus").nth(i).get_attribute("aria-label").startswith("Lines of layer 1 head 2")
+    for one in shown:
+        until(lambda one=one: "Lines of layer 1 head 2" in one.get_attribute("aria-label"), "a view does not follow")
     for key in ("a", "b", "d", "d", "x", "Enter", "ArrowDown"):  # commands of the lab that must not reach it
         page.locator("canvas.focus").first.press(key)
     assert [source for _, source in notebook.cells()] == CELLS
-
-
-def test_a_restarted_kernel_shows_it_again(lab):
-    notebook = lab(*CELLS)
-    notebook.restart_and_run_all()
-    notebook.page.wait_for_function("document.querySelectorAll('.mha canvas.focus').length === 2")
-    assert re.match("query 0 “a”, key 0 “a”: 0\\.\\d{4}", readout(notebook.page))
-
-
-def test_notebook_7_shows_it_too(notebook7):
-    notebook = notebook7(*CELLS[:1])
-    notebook.page.wait_for_selector(".mha canvas.focus")
-    notebook.page.get_by_label("Show as").select_option("lines")
-    assert notebook.python("print(view.mode)") == "lines"

@@ -5,7 +5,7 @@ import re
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from browser.conftest import settle
+from browser.conftest import settle, until
 from mhalib.widgets import ReshapeView
 from mhalib.widgets.reshape_view import PATHS
 
@@ -30,15 +30,6 @@ def fact(page, name: str) -> str:
 def press(page, name: str) -> None:
     """Click a button of the steps, also where it does nothing (it then says so, and keeps the focus)."""
     page.get_by_role("button", name=name).click(force=True)
-
-
-def until(notebook, code: str, start: str) -> None:
-    """Ask the kernel until it prints what starts like this: a view holds a change back while the last is on its way."""
-    for _ in range(40):
-        printed = notebook.python(code)
-        if printed.startswith(start):
-            return
-    raise AssertionError(f"{code}: {printed!r} is not {start!r}")
 
 
 def pixels(page) -> str:
@@ -246,7 +237,7 @@ def test_in_jupyterlab(lab):
     page = notebook.page
     before = notebook.cells()
     views = page.locator(".mha")
-    assert views.count() == 2
+    until(lambda: views.count() == 2, "the widget was not displayed twice")
     for one in page.locator(".mha .facts > div").all():  # JupyterLab has styles of its own for many elements
         name, value = one.bounding_box(), one.locator("b").bounding_box()
         assert value["y"] >= name["y"] + 12 and value["x"] == name["x"]
@@ -255,21 +246,23 @@ def test_in_jupyterlab(lab):
     page.get_by_label("Step").first.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
-    until(notebook, "print(view.path, view.step, view.tensor.is_contiguous())", "merge 2 True")
+    notebook.prints("print(view.path, view.step, view.tensor.is_contiguous())", "merge 2 True")
     canvas = page.locator(".mha canvas").first
     canvas.focus()
     for key in ("ArrowLeft", "ArrowDown", "PageDown", "a", "b", "d", "d", "x", "Enter"):
         page.keyboard.press(key)
-    until(notebook, "print(view.path, view.step)", "merge 3")
+    notebook.prints("print(view.path, view.step)", "merge 3")
     assert notebook.cells() == before  # no key reached JupyterLab
-    assert views.nth(1).locator("output").inner_text() == "3 of 3"
-    assert views.nth(1).locator("strong").inner_text() == views.nth(0).locator("strong").inner_text()
+    until(lambda: views.nth(1).locator("output").inner_text() == "3 of 3", "the second view does not follow")
+    strong = [view.locator("strong") for view in views.all()]
+    until(lambda: strong[1].inner_text() == strong[0].inner_text(), "the second view does not follow")
     # A cell acts, both views follow.
     notebook.python("view.path = 'wrong split'\nview.step = 1\nview.chosen = 30\nview.colour_by = 'head'")
     for view in views.all():
+        until(lambda view=view: view.get_by_label("Colour by").input_value() == "head", "a view does not follow")
+        until(lambda view=view: "30 = token 3, feature 0" in view.inner_text(), "a view does not follow")
         assert view.locator(".code").inner_text() == "heads = x.view(B, num_heads, T, head_dim)"
-        assert "30 = token 3, feature 0" in view.inner_text() and "18 of 24" in view.inner_text()
-        assert view.get_by_label("Colour by").input_value() == "head"
+        assert "18 of 24" in view.inner_text()
     with pytest.raises(Exception, match="the path 'wrong split' has the steps 0 to 1"):
         notebook.python("view.step = 2")
     assert notebook.python("print(view.step)") == "1"
