@@ -1,8 +1,7 @@
 """Static pictures: tensors in, matplotlib Figure out.
 
-Nothing here shows a figure or keeps state; a notebook shows what a cell returns. All pictures of attention
-share one fixed scale from 0 to 1, because a scale per panel makes a flat head look sharp. Every figure
-carries a text that says what is on it, for readers who do not see it.
+Nothing here shows a figure or keeps state; a notebook shows what a cell returns. All pictures of attention share one
+scale from 0 to 1, as one per panel makes a flat head look sharp. Every figure has a text for readers who do not see it.
 """
 
 import io
@@ -23,8 +22,9 @@ from mhalib.arguments import check_size, check_tensor
 
 # Okabe and Ito (2008): eight colours that colour-blind readers can tell apart; black is left for text.
 COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#BBBBBB")
-_MASKED = "#E4E4E4"  # lighter than anything in the colour map, and marked with a cross as well
-_NAN = "#D55E00"
+MASKED_COLOUR = "#E4E4E4"  # lighter than anything in the colour map, and marked with a cross as well
+NAN_COLOUR = "#D55E00"
+DARK_INK_FROM = 0.435  # from this weight on, black has more contrast with the colour map than white
 
 
 class DescribedFigure(Figure):
@@ -34,12 +34,12 @@ class DescribedFigure(Figure):
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         drawn, packed = io.BytesIO(), io.BytesIO()
-        self.savefig(drawn, format="png", dpi=100, bbox_inches="tight", pad_inches=0.08)
+        quick = {"compress_level": 0}  # it is packed below
+        self.savefig(drawn, format="png", dpi=100, bbox_inches="tight", pad_inches=0.08, pil_kwargs=quick)
         # 256 colours look the same and are a third of the bytes; notebooks are stored with their pictures.
         # What PIL writes holds no version and no date: the same picture is the same bytes on every run.
-        Image.open(drawn).convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT).save(
-            packed, "png", optimize=True
-        )
+        image = Image.open(drawn).convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT)
+        image.save(packed, "png", optimize=True)
         return {"image/png": packed.getvalue(), "text/plain": self.alt}, {"image/png": {"alt": self.alt}}
 
     def _ipython_display_(self):
@@ -100,9 +100,9 @@ def plot_attention(
     heads, queries, keys = maps.shape
     if key_tokens is None and queries == keys:
         key_tokens = tokens
-    query_labels = _labels(tokens, queries, "tokens", "queries")
-    key_labels = _labels(key_tokens, keys, "key_tokens", "keys")
-    names = _labels(titles, heads, "titles", "heads") or [f"head {i}" for i in range(heads)]
+    query_labels = _short(as_labels(tokens, queries, "tokens", "queries"))
+    key_labels = _short(as_labels(key_tokens, keys, "key_tokens", "keys"))
+    names = _short(as_labels(titles, heads, "titles", "heads")) or [f"head {i}" for i in range(heads)]
     blocked = ~_as_allowed(mask, maps)
     missing = maps.isnan() & ~blocked
     values = queries * keys <= 49 and heads <= 8 if values is None else values
@@ -119,9 +119,8 @@ def plot_attention(
     across = columns * keys + (columns - 1) * max(1, keys // 8)
     cell = min(0.46 if values else 0.3, 9.5 / across, (20.0 if key_labels else 12.0) / (lines * queries))
     if cell * 100 < 1:
-        raise ValueError(
-            f"{heads} heads of {queries} x {keys} weights do not fit one picture; give fewer heads or tokens"
-        )
+        given = f"{heads} heads of {queries} x {keys} weights"
+        raise ValueError(f"{given} do not fit one picture; give fewer heads or tokens")
     gap_x, gap_y = max(1, keys // 8), max(1, math.ceil(0.3 / cell))
     image = np.zeros((lines * (queries + gap_y) - gap_y, columns * (keys + gap_x) - gap_x, 4))
     corners = [((i // columns) * (queries + gap_y), (i % columns) * (keys + gap_x)) for i in range(heads)]
@@ -136,20 +135,18 @@ def plot_attention(
     for head, (top, left) in enumerate(corners):
         block = image[top : top + queries, left : left + keys]
         block[:] = colour_map(maps[head].nan_to_num().numpy())
-        block[blocked[head].numpy()] = matplotlib.colors.to_rgba(_MASKED)
-        block[missing[head].numpy()] = matplotlib.colors.to_rgba(_NAN)
+        block[blocked[head].numpy()] = matplotlib.colors.to_rgba(MASKED_COLOUR)
+        block[missing[head].numpy()] = matplotlib.colors.to_rgba(NAN_COLOUR)
         frame = {"fill": False, "linewidth": 0.6, "edgecolor": "#444444", "clip_on": False}
         axes.add_patch(Rectangle((left - 0.5, top - 0.5), keys, queries, **frame))
-        axes.text(
-            left - 0.5, top - 0.5 - 0.05 / cell, names[head], fontsize=9, ha="left", va="bottom", parse_math=False
-        )
+        axes.text(left - 0.5, top - 0.5 - 0.05 / cell, names[head], fontsize=9, va="bottom", parse_math=False)
         if values:
             for i, j in (~blocked[head] & ~missing[head]).nonzero().tolist():
                 weight = maps[head, i, j].item()
-                ink = "black" if weight > 0.6 else "white"
+                ink = "black" if weight >= DARK_INK_FROM else "white"
                 axes.text(left + j, top + i, f"{weight:.2f}", fontsize=7, ha="center", va="center", color=ink)
     axes.imshow(image, interpolation="nearest", aspect="equal")
-    for cells, sign, ink in ((blocked, "x", "#777777"), (missing, "$?$", "white")):
+    for cells, sign, ink in ((blocked, "x", "#777777"), (missing, "$?$", "black")):
         marks = [(corners[h][1] + j, corners[h][0] + i) for h, i, j in cells.nonzero().tolist()]
         if marks:
             axes.plot(*zip(*marks, strict=True), marker=sign, linestyle="none", color=ink, markersize=min(6, cell * 30))
@@ -160,9 +157,8 @@ def plot_attention(
     last = max(bottoms.values())
     ends = [left for left, top in bottoms.items() if top == last] if key_labels else []
     turned = 90 if max(map(len, key_labels), default=0) > 2 else 0
-    axes.set_xticks(
-        [left + j for left in ends for j in range(keys)], key_labels * len(ends), fontsize=font, rotation=turned
-    )
+    places = [left + j for left in ends for j in range(keys)]
+    axes.set_xticks(places, key_labels * len(ends), fontsize=font, rotation=turned)
     for left, top in bottoms.items():
         for j, label in enumerate(key_labels if top < last else []):
             here = (left + j, top + queries - 0.3)
@@ -174,13 +170,8 @@ def plot_attention(
     axes.set_ylabel("query")
     legend = ["key"] + ["×: masked"] * bool(blocked.any()) + ["?: NaN"] * bool(missing.any())
     axes.set_xlabel("      ".join(legend))
-    bar = figure.colorbar(
-        ScalarMappable(matplotlib.colors.Normalize(0, 1), colour_map),
-        ax=axes,
-        fraction=0.05,
-        pad=0.02,
-        aspect=4 * figure.get_figheight(),
-    )
+    shades = ScalarMappable(matplotlib.colors.Normalize(0, 1), colour_map)
+    bar = figure.colorbar(shades, ax=axes, fraction=0.05, pad=0.02, aspect=4 * figure.get_figheight())
     bar.set_label("attention weight")
     return figure
 
@@ -214,9 +205,8 @@ def plot_reshape(
     for title, labels in steps.items():
         check_tensor(f"{title}: labels", labels)
         if labels.is_floating_point() or labels.is_complex():
-            raise TypeError(
-                f"{title}: labels must be integers such as 10 * token + feature, got {labels.dtype}; use .long()"
-            )
+            wanted = "integers such as 10 * token + feature"
+            raise TypeError(f"{title}: labels must be {wanted}, got {labels.dtype}; use .long()")
         squeezed = labels[0] if labels.ndim == 4 and len(labels) == 1 else labels
         if not 2 <= squeezed.ndim <= 3 or labels.numel() == 0:
             raise ValueError(
@@ -226,13 +216,13 @@ def plot_reshape(
             raise ValueError(f"{title}: {labels.numel()} cells are too many to read; use tiny sizes, up to 400 cells")
         stations[title] = squeezed[None] if squeezed.ndim == 2 else squeezed
 
-    # Several stations: blocks below each other, so that the eye goes from left to right. One: side by side.
-    across = len(stations) == 1
-    wide, high = {}, {}
+    # Several stations: blocks below each other as far as a page is high, so that the eye goes from left to right.
+    per_line, wide, high = {}, {}, {}
     for title, s in stations.items():
         blocks, rows, columns = s.shape
-        wide[title] = (columns + 0.9) * blocks - 0.9 if across else columns
-        high[title] = rows + 0.9 if across else (rows + 0.9) * blocks
+        per_line[title] = blocks if len(stations) == 1 else math.ceil(blocks * (rows + 0.9) / 20)
+        wide[title] = (columns + 0.9) * per_line[title] - 0.9
+        high[title] = (rows + 0.9) * math.ceil(blocks / per_line[title])
     tallest = max(high.values())
     widths = [max(wide[title], 0.22 * len(max(title.split("\n"), key=len))) + 1.6 for title in stations]
     names = "; ".join(title.replace("\n", " ") for title in stations)
@@ -242,26 +232,23 @@ def plot_reshape(
     ):
         left = (width - wide[title]) / 2
         for b, sheet in enumerate(labels.tolist()):
-            top = 0 if across else b * (len(sheet) + 0.9)
-            offset = left + b * (len(sheet[0]) + 0.9) if across else left
+            line, place = divmod(b, per_line[title])
+            top, offset = line * (len(sheet) + 0.9), left + place * (len(sheet[0]) + 0.9)
             if len(labels) > 1:
                 axes.text(offset, top - 0.12, f"{block} {b}", fontsize=8, va="bottom")
             for i, row in enumerate(sheet):
                 for j, label in enumerate(row):
                     colour = COLOURS[group(label) % len(COLOURS)]
-                    axes.add_patch(
-                        Rectangle((offset + j, top + i), 1, 1, facecolor=colour, edgecolor="white", linewidth=1.5)
-                    )
+                    corner = (offset + j, top + i)
+                    axes.add_patch(Rectangle(corner, 1, 1, facecolor=colour, edgecolor="white", linewidth=1.5))
                     axes.text(offset + j + 0.5, top + i + 0.5, str(label), fontsize=9, ha="center", va="center")
         axes.set(xlim=(0, width), ylim=(tallest, -0.8), aspect="equal")
         axes.set_title(title, fontsize=9, parse_math=False)
         axes.axis("off")
     if group_names is not None:
         patches = [Patch(color=COLOURS[i % len(COLOURS)], label=name) for i, name in enumerate(group_names)]
-        legend = figure.legend(
-            handles=patches, loc="outside lower center", ncols=min(len(patches), 4), fontsize=8, frameon=False
-        )
-        for text in legend.get_texts():
+        look = {"loc": "outside lower center", "ncols": min(len(patches), 4), "fontsize": 8, "frameon": False}
+        for text in figure.legend(handles=patches, **look).get_texts():
             text.set_parse_math(False)
     return figure
 
@@ -299,9 +286,8 @@ def plot_shapes(steps: Sequence[tuple[str, tuple[int, ...]]]) -> DescribedFigure
         text = name + "\n(" + ", ".join(map(str, shape)) + ")"
         axes.text(1.6 * i, -0.72, text, ha="center", va="top", fontsize=9, parse_math=False)
         if i:
-            axes.annotate(
-                "", (1.6 * i - 0.62, 0), (1.6 * i - 0.98, 0), arrowprops={"arrowstyle": "->", "color": "#333333"}
-            )
+            arrow = {"arrowstyle": "->", "color": "#333333"}
+            axes.annotate("", (1.6 * i - 0.62, 0), (1.6 * i - 0.98, 0), arrowprops=arrow)
     axes.set(xlim=(-0.8, 1.6 * len(steps) - 0.8), ylim=(-1.3, 0.75), aspect="equal")
     axes.axis("off")
     return figure
@@ -326,7 +312,7 @@ def _as_maps(weights: Tensor) -> Tensor:
             f"weights must be (Tq, Tk), (h, Tq, Tk) or (1, h, Tq, Tk), none empty, got {tuple(weights.shape)}"
         )
     maps = weights.detach().to("cpu", torch.float32).reshape(-1, *weights.shape[-2:])
-    low, high = maps.nan_to_num(0.5).min().item(), maps.nan_to_num(0.5).max().item()
+    low, high = (end.item() for end in maps.nan_to_num(0.5).aminmax())
     if low < -1e-3 or high > 1 + 1e-3:
         raise ValueError(
             f"attention weights lie between 0 and 1, these between {low:.3g} and {high:.3g}; apply softmax over keys first"
@@ -349,11 +335,16 @@ def _as_allowed(mask: Tensor | None, maps: Tensor) -> Tensor:
         ) from None
 
 
-def _labels(labels: Sequence[str] | None, size: int, name: str, axis: str) -> list[str]:
+def as_labels(labels: Sequence[str] | None, size: int, name: str, axis: str) -> list[str]:
+    """Return labels as a list of strings, an empty one where there are none."""
     if labels is None:
         return []
     if isinstance(labels, str):
         raise ValueError(f"{name} must be a list of strings, one per entry of {axis}, got one string; use .split()")
     if len(labels) != size:
         raise ValueError(f"{name} has {len(labels)} labels, the weights have {size} {axis}; give one label each")
-    return [label if len(label) <= 30 else label[:29] + "…" for label in map(str, labels)]
+    return [str(label) for label in labels]
+
+
+def _short(labels: list[str]) -> list[str]:
+    return [label if len(label) <= 30 else label[:29] + "…" for label in labels]

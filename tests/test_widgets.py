@@ -1,15 +1,19 @@
 """What all widgets share on the Python side: the bundle, the page without a kernel, and how they are shipped."""
 
+import base64
 import re
 import subprocess
 import sys
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
 import torch
+import traitlets
 
 from mhalib.widgets import HeadLab, HeadView, ReshapeView
+from mhalib.widgets.base import _pack
 
 ROOT = Path(__file__).resolve().parent.parent
 HOSTILE = "</script><script>alert(1)</script>"
@@ -49,6 +53,85 @@ def test_no_view_reads_html(number):
     source = str(widgets()[number]._esm)
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|\beval\(", source)
     assert not re.search(r"^\s*import\b", source, re.MULTILINE)  # relative imports do not resolve in a notebook
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "values"),
+    [
+        (0, "head", (1, -1, 0.5, "0", None, True)),
+        (0, "mode", ("bars", 1, None, [])),
+        (0, "scale", ("free", 0)),
+        (0, "combine", ("sum", None)),
+        (0, "overlay", ([[0, 1]], [0], "00", None, 3)),
+        (1, "num_heads", (3, 2.0, "2", None)),
+        (1, "scale", ("sqrt", 1, None)),
+        (1, "temperature", (0, "warm", None, float("nan"))),
+        (1, "mask", ("future", None, 0)),
+        (1, "cursor", ([0], "00", None, [0, 0.5], [2, 0])),
+        (1, "valid_len", (3, 1.0, None)),
+        (2, "path", ("splitt", 1, None)),
+        (2, "step", (3, "1", None)),
+        (2, "chosen", (99, "23", None)),
+        (2, "colour_by", ("rainbow", 1)),
+    ],
+)
+def test_every_widget_refuses_alike_and_keeps_the_old_value(number, name, values):
+    widget = widgets()[number]
+    before = getattr(widget, name)
+    for value in values:
+        with pytest.raises(ValueError, match="got|=|is not known") as refused:
+            setattr(widget, name, value)
+        assert isinstance(refused.value, traitlets.TraitError)
+        assert repr(value) in str(refused.value) or name == "overlay"
+        with pytest.raises(ValueError):
+            widget.set_state({name: value})  # as if it came from a browser
+        assert getattr(widget, name) == before
+
+
+def test_lists_of_one_widget_are_its_own():
+    one, other = HeadView(torch.eye(2)), HeadView(torch.eye(2))
+    one.overlay.append([0, 0])
+    assert other.overlay == []
+
+
+def only_a_gpu(x):
+    if not torch.cuda.is_available():
+        pytest.skip("this machine has no GPU; `.to('cpu')` is what is tried there")
+    return x.cuda()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [torch.Tensor.half, torch.Tensor.bfloat16, torch.Tensor.double, torch.nn.Parameter, torch.Tensor.numpy, only_a_gpu],
+    ids=["half", "bfloat16", "double", "gradient", "numpy", "gpu"],
+)
+def test_numbers_are_taken_from_anywhere(change):
+    weights, rows = torch.eye(3).roll(1, 0), torch.randn(3, 4).bfloat16().float()  # what every precision can hold
+    assert HeadView(change(weights.clone()), exact=True).weights_of(0, 0).tolist() == weights.tolist()
+    lab, plain = HeadLab(change(rows.clone()), num_heads=2), HeadLab(rows, num_heads=2)
+    tolerance = 2e-3 if change is torch.Tensor.half else 1e-6
+    torch.testing.assert_close(lab.weights, plain.weights, atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("make", [HeadView, HeadLab])
+@pytest.mark.parametrize(
+    ("error", "words", "give"),
+    [
+        (ValueError, "meta device, where tensors hold no numbers", lambda: torch.ones(3, 3, device="meta")),
+        (ValueError, r"dense tensor, got torch.sparse_coo; use .to_dense\(\)", lambda: torch.eye(3).to_sparse()),
+        (TypeError, "floating.*got torch.int64", lambda: torch.ones(3, 3, dtype=torch.long)),
+        (TypeError, "floating.*got torch.bool", lambda: torch.ones(3, 3, dtype=torch.bool)),
+        (TypeError, "floating.*got torch.complex64", lambda: torch.ones(3, 3, dtype=torch.complex64)),
+    ],
+)
+def test_what_holds_no_floating_numbers_is_refused(make, error, words, give):
+    with pytest.raises(error, match=words):
+        make(give())
+
+
+@pytest.mark.parametrize("data", [b"", b"\0" * 5000, bytes(range(256)) * 700])
+def test_bytes_of_any_kind_come_through_the_page(data):
+    assert zlib.decompress(base64.b64decode(_pack(data)["$deflated"])) == data
 
 
 def run(code: str) -> subprocess.CompletedProcess:

@@ -11,6 +11,9 @@ import zlib
 from pathlib import Path
 
 import anywidget
+import torch
+import traitlets
+from torch import Tensor
 
 from mhalib.plots import DescribedFigure
 
@@ -26,6 +29,40 @@ def module_text(*parts: str) -> str:
         parts: file names of the view, such as `"head_view.js"`; the last one exports it.
     """
     return "\n".join((_HERE / name).read_text(encoding="utf-8") for name in ("core.js", *parts))
+
+
+class Refused(traitlets.TraitError, ValueError):
+    """A value that a view cannot show: a ValueError, and a TraitError, so that traitlets keeps the old value.
+
+    The traits that a reader can set are bare ones with validators that raise this: what traitlets itself says about
+    a wrong type does not say what to do.
+    """
+
+
+def check_whole(name: str, value: object, first: int, last: int) -> None:
+    """Refuse what is no integer from `first` to `last`."""
+    if not is_whole(value) or not first <= value <= last:
+        raise Refused(f"{name} must be an integer from {first} to {last}, got {value!r}")
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Refuse what is none of the `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        raise Refused(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def is_whole(value: object) -> bool:
+    """Is this an int? True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def as_numbers(name: str, x: Tensor) -> Tensor:
+    """Return a floating tensor, from any device and in any precision, as float32 on the CPU without gradient."""
+    if x.device.type == "meta":
+        raise ValueError(f"{name} is on the meta device, where tensors hold no numbers; compute it on a real one")
+    if x.layout != torch.strided:
+        raise ValueError(f"{name} must be a dense tensor, got {x.layout}; use .to_dense()")
+    return x.detach().to("cpu", torch.float32)
 
 
 class View(anywidget.AnyWidget):
@@ -65,6 +102,14 @@ def _is_shown(name: str) -> bool:
 
 
 def _pack(value):
-    if isinstance(value, (bytes, memoryview)):
-        return {"$deflated": base64.b64encode(zlib.compress(value, 1)).decode()}  # maps that repeat shrink much
-    return value
+    if not isinstance(value, (bytes, memoryview)):
+        return value
+    # Weights of one byte hardly repeat, but for runs of masked ones: looking for no more is faster and shrinks them
+    # more. Wider numbers repeat in other ways. The start shows which it is.
+    kind = min((zlib.Z_RLE, zlib.Z_DEFAULT_STRATEGY), key=lambda kind: len(_deflate(value[:65536], kind)))
+    return {"$deflated": base64.b64encode(_deflate(value, kind)).decode()}
+
+
+def _deflate(data: bytes, kind: int) -> bytes:
+    deflate = zlib.compressobj(1, strategy=kind)
+    return deflate.compress(data) + deflate.flush()

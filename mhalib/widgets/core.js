@@ -34,10 +34,12 @@ function putColour(pixels, at, weight) {
   pixels[at + 3] = 255;
 }
 
+const DARK_INK_FROM = 0.435; // as in mhalib.plots: from this weight on, black has more contrast than white
+
 /** Return the CSS colour of a weight, and the ink, black or white, that reads on it. */
 function weightColour(weight) {
   const c = 3 * Math.max(0, Math.min(255, Math.round(weight * 255)));
-  return { fill: `rgb(${VIRIDIS[c]},${VIRIDIS[c + 1]},${VIRIDIS[c + 2]})`, ink: weight > 0.6 ? "#000" : "#fff" };
+  return { fill: `rgb(${VIRIDIS[c]},${VIRIDIS[c + 1]},${VIRIDIS[c + 2]})`, ink: weight >= DARK_INK_FROM ? "#000" : "#fff" };
 }
 
 // ---------------------------------------------------------------- theme
@@ -188,6 +190,23 @@ function sizeCanvas(canvas, width, height) {
   return context;
 }
 
+/**
+ * Keep a drawing that many frames share. `draw(context)` fills a hidden canvas when `key`, the size or the screen is
+ * new; every call lays that canvas onto `context`, pixel on pixel. @param {{key?: string, canvas?: HTMLCanvasElement}} kept
+ */
+function drawKept(context, kept, key, width, height, draw) {
+  const id = `${key} ${width} ${height} ${devicePixelRatio}`;
+  if (kept.key !== id) {
+    kept.key = id;
+    kept.canvas ||= node("canvas");
+    draw(sizeCanvas(kept.canvas, width, height));
+  }
+  context.save();
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.drawImage(kept.canvas, 0, 0);
+  context.restore();
+}
+
 /** Run `draw` at most once a frame, however often it is asked for; the last state wins. */
 function oncePerFrame(draw) {
   let waiting = false;
@@ -234,12 +253,13 @@ function savePng(canvas, name) {
 
 // ---------------------------------------------------------------- state
 
-/** Return the bytes of a binary trait as a typed array of `Kind`, such as Uint8Array or Float32Array. */
+/** Return the bytes of a binary trait as a typed array of `Kind`, such as Uint8Array or Float32Array, to be read only. */
 function bytesOf(model, name, Kind) {
   const view = model.get(name);
   if (!view || view.byteLength === 0) return new Kind(0);
-  // A copy, because the bytes may start at an offset that Kind does not allow.
-  return new Kind(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
+  const { buffer, byteOffset, byteLength } = view;
+  if (byteOffset % Kind.BYTES_PER_ELEMENT === 0) return new Kind(buffer, byteOffset, byteLength / Kind.BYTES_PER_ELEMENT);
+  return new Kind(buffer.slice(byteOffset, byteOffset + byteLength)); // Kind does not allow an odd start
 }
 
 /** Change a trait from the view: at once here, in Python as soon as the kernel listens. */

@@ -4,9 +4,7 @@ const element = document.currentScript.previousElementSibling;
 /** Bytes travel as deflated base64; everything else as it is. */
 const unpack = async (value) => {
   if (!value || value.$deflated === undefined) return value;
-  const text = atob(value.$deflated);
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < bytes.length; i++) bytes[i] = text.charCodeAt(i);
+  const bytes = Uint8Array.fromBase64?.(value.$deflated) ?? Uint8Array.from(atob(value.$deflated), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new DataView(await new Response(stream).arrayBuffer());
 };
@@ -28,8 +26,9 @@ const model = {
   isStatic: true,
 };
 const start = async () => {
-  for (const [name, value] of Object.entries(parts.state)) state[name] = await unpack(value);
-  const module = await import(URL.createObjectURL(new Blob([parts.source], { type: "text/javascript" })));
+  const address = URL.createObjectURL(new Blob([parts.source], { type: "text/javascript" }));
+  const unpacked = Object.entries(parts.state).map(async ([name, value]) => (state[name] = await unpack(value)));
+  const [module] = await Promise.all([import(address), ...unpacked]);
   module.default.render({ model, el: element });
 };
 start().catch((error) => {

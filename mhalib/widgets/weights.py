@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mhalib.widgets.base import as_numbers
+
 _LARGEST = 40_000_000  # weights; 12 layers x 12 heads x 512 x 512 tokens are 37.7 million
 _LONGEST = 1024  # tokens on an axis: more than one per pixel of a screen cannot be seen
 _MOST_HEADS = 128  # along each axis of an overview
@@ -70,7 +72,7 @@ def _as_tensor(part, name: str) -> Tensor:
         raise TypeError(f"{name} must be a tensor or a numpy array, got {type(part).__name__}; use torch.tensor(...)")
     if not part.is_floating_point():
         raise TypeError(f"{name}: attention weights are floating, got {part.dtype}; give the weights, not token ids")
-    return part.detach()
+    return part
 
 
 def _without_batch(part: Tensor, name: str, num_heads: int | None) -> Tensor:
@@ -102,22 +104,25 @@ def _checked(layer: Tensor, index: int) -> Tensor:
     """Return `(h, Tq, Tk)` as float32 on the CPU if its rows are probabilities."""
     # bfloat16 keeps 8 bits: a softmax rounded to it can miss 1 by more than the thousandth that others keep to.
     tolerance = 1e-2 if layer.dtype == torch.bfloat16 else 1e-3
-    weights = layer.to("cpu", torch.float32)
-    sums = weights.sum(-1)
-    wrong = ~((sums - 1).abs().le(tolerance) | sums.abs().le(tolerance) | weights.isnan().any(-1))
-    low, high = weights.nan_to_num(0.5).aminmax()
-    if wrong.any() or low < -tolerance or high > 1 + tolerance:
-        head, row = wrong.nonzero()[0].tolist() if wrong.any() else (0, 0)
+    weights = as_numbers(f"layer {index} of the weights", layer)
+    # numpy, here and where they are packed: torch would wake its threads for every pass, which costs more than the pass.
+    numbers = weights.numpy()
+    with np.errstate(invalid="ignore"):
+        sums = numbers.sum(-1)
+    right = (np.abs(sums - 1) <= tolerance) | (np.abs(sums) <= tolerance) | np.isnan(sums)  # NaN may be shown
+    low, high = np.fmin.reduce(numbers, axis=None), np.fmax.reduce(numbers, axis=None)  # of those that are numbers
+    if not right.all() or low < -tolerance or high > 1 + tolerance:
+        head, row = np.argwhere(~right)[0] if not right.all() else (0, 0)
         found = (
             f"row {row} of head {head} in layer {index} sums to {sums[head, row]:.4g}"
-            if wrong.any()
+            if not right.all()
             else f"layer {index} holds weights from {low:.4g} to {high:.4g}"
         )
         raise ValueError(
             f"each row of attention weights must sum to 1 over the keys (or to 0 where all is masked), {found}; "
             "apply softmax(-1) to scores first, and call .eval() if dropout is still at work"
         )
-    return weights.clamp(0, 1)  # NaN stays NaN
+    return weights if low >= 0 and high <= 1 else weights.clamp(0, 1)  # NaN stays NaN
 
 
 def as_mask(mask, layers: Sequence[Tensor]) -> list[Tensor]:
@@ -143,21 +148,11 @@ def as_mask(mask, layers: Sequence[Tensor]) -> list[Tensor]:
         ) from None
     for i, (layer, open_) in enumerate(zip(layers, allowed, strict=True)):
         # A row that may attend to nothing is excused: some libraries answer it with an average over everything.
-        leak = (layer.nan_to_num() * (~open_ & open_.any(-1, keepdim=True))).max().item()
+        blocked = (~open_ & open_.any(-1, keepdim=True)).numpy()
+        leak = np.fmax.reduce(layer.numpy(), axis=None, where=blocked, initial=0)
         if leak > 1e-3:
             raise ValueError(
                 f"mask blocks a cell of layer {i} that holds a weight of {leak:.4g}; True must mean may attend "
                 "(invert it with ~mask), or leave the mask out to see where the weight goes"
             )
     return allowed
-
-
-def as_labels(labels: Sequence[str] | None, size: int, name: str, axis: str) -> list[str]:
-    """Return labels as a list of strings, an empty one where there are none."""
-    if labels is None:
-        return []
-    if isinstance(labels, str):
-        raise ValueError(f"{name} must be a list of strings, one per entry of {axis}, got one string; use .split()")
-    if len(labels) != size:
-        raise ValueError(f"{name} has {len(labels)} labels, the weights have {size} {axis}; give one label each")
-    return [str(label) for label in labels]
