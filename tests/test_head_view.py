@@ -107,6 +107,13 @@ def test_exact_keeps_every_digit():
     assert np.array_equal(view.weights_of(0, 1), weights[1].numpy())
 
 
+def test_weights_beyond_the_ends_by_rounding_are_cut_and_the_given_ones_stay():
+    given = torch.tensor([[-0.0005, 1.0004], [0.5, 0.5]])
+    before = given.clone()
+    assert HeadView(given, exact=True).weights_of(0, 0).tolist() == [[0, 1], [0.5, 0.5]]
+    assert given.equal(before)
+
+
 @pytest.mark.parametrize("exact", [False, True])
 def test_masked_and_nan_are_kept_apart_from_small_weights(exact):
     mask = causal_mask(6)

@@ -64,63 +64,88 @@ function combineHeads(maps, how) {
   return out;
 }
 
-/** Return the largest weight. */
-function largest(weights) {
-  let most = 0;
-  for (let i = 0; i < weights.length; i++) if (weights[i] > most) most = weights[i];
-  return most;
+/** Return the largest weight, and whether there are masked cells and NaN. */
+function survey(weights) {
+  let most = 0, masked = false, missing = false;
+  for (let i = 0; i < weights.length; i++) {
+    if (weights[i] > most) most = weights[i];
+    else if (weights[i] === MASKED) masked = true;
+    else if (weights[i] !== weights[i]) missing = true;
+  }
+  return { most, masked, missing };
 }
 
 /**
  * Shrink every head to at most side x side cells. The largest weight of a block stands for it, so that a thin
- * diagonal does not vanish. @param {Weights} w
- * @returns {{rows: number, columns: number, cells: Float32Array}} cells: (layers * heads, rows, columns)
+ * diagonal does not vanish; NaN counts as larger than all. @param {Weights} w
+ * @returns {{rows: number, columns: number, cells: Float32Array, missing: boolean[]}} cells: (layers * heads, rows,
+ *   columns); missing: which heads hold NaN
  */
 function poolHeads(w, side) {
   const rows = Math.min(w.queries, side), columns = Math.min(w.keys, side);
-  const cells = new Float32Array(w.layers * w.heads * rows * columns).fill(MASKED);
-  const column = Uint16Array.from({ length: w.keys }, (_, k) => Math.floor((k * columns) / w.keys));
-  for (let at = 0, i = 0; at < w.layers * w.heads; at++) {
-    const step = w.levels ? w.maxima[at] / w.levels : 1;
-    for (let q = 0; q < w.queries; q++) {
-      const first = (at * rows + Math.floor((q * rows) / w.queries)) * columns;
-      for (let k = 0; k < w.keys; k++, i++) {
-        const code = w.raw[i];
-        let weight = code * step;
-        if (w.levels ? code > w.levels : !(code >= 0)) weight = code === w.levels + 1 || code === MASKED ? MASKED : NaN;
-        const cell = first + column[k];
-        if (weight > cells[cell] || weight !== weight) cells[cell] = weight; // nothing is larger than NaN: it stays
+  const size = rows * columns;
+  const cells = new Float32Array(w.layers * w.heads * size);
+  const starts = (parts, whole) => Uint16Array.from({ length: parts + 1 }, (_, i) => Math.ceil((i * whole) / parts));
+  const tops = starts(rows, w.queries), lefts = starts(columns, w.keys);
+  const missing = Array.from({ length: w.layers * w.heads }, (_, at) =>
+    poolHead(w.raw, at * w.queries * w.keys, w, tops, lefts, w.levels ? w.maxima[at] / w.levels : 1, cells.subarray(at * size, (at + 1) * size)));
+  return { rows, columns, cells, missing };
+}
+
+/** Shrink one head, whose codes begin at `start`, into `cells`; return whether it holds NaN. */
+function poolHead(raw, start, { keys, levels }, tops, lefts, step, cells) {
+  const masked = levels ? levels + 1 : MASKED, most = levels || 2;
+  const rows = tops.length - 1, columns = lefts.length - 1;
+  let missing = false;
+  for (let row = 0, cell = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++, cell++) {
+      let best = -1;
+      for (let q = tops[row]; q < tops[row + 1]; q++) {
+        const from = start + q * keys, end = from + lefts[column + 1];
+        for (let i = from + lefts[column]; i < end; i++) {
+          const code = raw[i];
+          if (code === masked) continue;
+          if (code > best) best = code;
+          else if (code !== code) best = Infinity;
+        }
       }
+      if (best > most) missing = true;
+      cells[cell] = best < 0 ? MASKED : best > most ? NaN : best * step;
     }
   }
-  return { rows, columns, cells };
+  return missing;
 }
 
 // Colours as the 32-bit numbers that a little-endian ImageData holds.
 const packColour = ([r, g, b]) => (0xff000000 | (b << 16) | (g << 8) | r) >>> 0;
 const SHADES = Uint32Array.from({ length: 256 }, (_, i) => packColour(VIRIDIS.subarray(3 * i, 3 * i + 3)));
-const MASKED_SHADES = [packColour(MASKED_COLOUR), packColour([190, 190, 190])];
+const MASKED_SHADES = [packColour(MASKED_COLOUR), packColour([150, 150, 150])];
 const NAN_SHADES = [packColour(NAN_COLOUR), packColour([255, 255, 255])];
 
 /**
- * Paint weights, one pixel each, onto `canvas`. Where cells are too small for marks, `hatched` says by a pattern
- * what the colour says: masked cells are hatched one way, NaN the other.
+ * Colour weights, one pixel each, into an ImageData as wide as `stride`, the first one at pixel `start`. Where cells are
+ * too small for marks, `hatched` says by a pattern what the colour says: masked cells are hatched one way, NaN the other.
+ * @param {Uint32Array} pixels
  */
-function paintWeights(canvas, weights, rows, columns, top, hatched) {
-  canvas.width = columns;
-  canvas.height = rows;
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(columns, rows);
-  const pixels = new Uint32Array(image.data.buffer);
+function shadeWeights(pixels, start, stride, weights, rows, columns, top, hatched) {
   const factor = 255 / Math.max(top, 1e-9);
   for (let y = 0, i = 0; y < rows; y++) {
-    for (let x = 0; x < columns; x++, i++) {
+    for (let x = 0, at = start + y * stride; x < columns; x++, i++, at++) {
       const weight = weights[i];
-      if (weight >= 0) pixels[i] = SHADES[Math.min(255, (weight * factor + 0.5) | 0)];
-      else if (weight === MASKED) pixels[i] = MASKED_SHADES[+(hatched && (x + y) % 4 === 0)];
-      else pixels[i] = NAN_SHADES[+(hatched && (x - y + 4096) % 4 === 0)];
+      if (weight >= 0) pixels[at] = SHADES[Math.min(255, (weight * factor + 0.5) | 0)];
+      else if (weight === MASKED) pixels[at] = MASKED_SHADES[+(hatched && (x + y) % 4 === 0)];
+      else pixels[at] = NAN_SHADES[+(hatched && (x - y + 4096) % 4 === 0)];
     }
   }
+}
+
+/** Give a canvas a pixel each of `width` x `height`, coloured by `shade(pixels)`. */
+function paintPixels(canvas, width, height, shade) {
+  canvas.width = width;
+  canvas.height = height;
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(width, height);
+  shade(new Uint32Array(image.data.buffer));
   context.putImageData(image, 0, 0);
 }
 
@@ -130,7 +155,7 @@ function markCells(context, weights, queries, keys, frame) {
   const arm = Math.min(wide, high) * 0.22;
   context.beginPath();
   context.font = `bold ${Math.round(Math.min(wide, high, 20) * 0.7)}px system-ui, sans-serif`;
-  context.fillStyle = "#fff";
+  context.fillStyle = "#000";
   context.textAlign = "center";
   context.textBaseline = "middle";
   for (let i = 0; i < weights.length; i++) {
@@ -143,9 +168,22 @@ function markCells(context, weights, queries, keys, frame) {
       context.lineTo(x - arm, y + arm);
     } else context.fillText("?", x, y + 1);
   }
-  context.strokeStyle = "#6b6b6b";
+  context.strokeStyle = "#5c5c5c";
   context.lineWidth = 1;
   context.stroke();
+}
+
+/** Write the weights into the cells of the map in `frame`, as far as they are numbers. */
+function cellValues(context, weights, queries, keys, frame, top) {
+  const wide = frame.width / keys, high = frame.height / queries;
+  context.font = SMALL;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  for (let i = 0; i < weights.length; i++) {
+    if (!(weights[i] >= 0)) continue;
+    context.fillStyle = weightColour(weights[i] / top).ink;
+    context.fillText(weights[i].toFixed(2), frame.x + ((i % keys) + 0.5) * wide, frame.y + (Math.floor(i / keys) + 0.5) * high);
+  }
 }
 
 /** Return which of `size` labels to show when they are `step` pixels apart and a label needs `room`; `kept` always. */
@@ -198,48 +236,64 @@ function colourBar(context, x, y, height, top, colours) {
   context.fillText("0", x + 16, y + height);
 }
 
-/** Return the smallest weight that is among the `most` largest; weights above it make that many lines. */
-function faintest(weights, top, most) {
+const FAINT = 0.004; // of the top of the scale: a weaker line is not seen
+
+/** Return how many weights can be seen as lines, and which of them are among the `most` strongest: those from `least` on. */
+function strongest(weights, top, most) {
   const counts = new Uint32Array(1025);
+  let all = 0;
   for (let i = 0; i < weights.length; i++) {
-    if (weights[i] > 0) counts[Math.min(1024, Math.floor((weights[i] / top) * 1024))]++;
+    if (!(weights[i] >= FAINT * top)) continue;
+    counts[Math.min(1024, Math.floor((weights[i] / top) * 1024))]++;
+    all++;
   }
-  let seen = 0, bucket = 1024;
-  while (bucket > 0 && seen + counts[bucket] <= most) seen += counts[bucket--];
-  return ((bucket + 1) / 1024) * top;
+  let drawn = 0, bucket = 1024;
+  while (bucket >= 0 && drawn + counts[bucket] <= most) drawn += counts[bucket--];
+  return { all, drawn, least: Math.max(((bucket + 1) / 1024) * top, FAINT * top) };
 }
 
 /**
- * Draw a head as lines from queries at `left` to keys at `right`. All are faint; those of the row `cursor` are
- * strong. Lines of about the same strength share one stroke, which is what keeps many of them fluent.
+ * Draw a head as faint lines from queries at `place.left` to keys at `place.right`, at most `most` of them. Lines of
+ * about the same strength share one stroke, which is what keeps many of them fluent.
+ * @returns {{all: number, drawn: number}} how many lines there are, and how many were drawn
  */
-function drawLines(context, weights, place, cursor, top, style, most) {
+function faintLines(context, weights, place, top, style, most) {
   const { queries, keys } = place;
-  const least = Math.max(faintest(weights, top, most), 0.004 * top);
+  const { all, drawn, least } = strongest(weights, top, most);
   const groups = Array.from({ length: 8 }, () => []);
   for (let i = 0; i < weights.length; i++) {
     if (weights[i] >= least) groups[Math.min(7, Math.floor((weights[i] / top) * 8))].push(i);
   }
   context.setLineDash(style.dash);
   context.strokeStyle = style.colour;
-  const line = (i) => {
-    context.moveTo(place.left, place.queryAt(Math.floor(i / keys)));
-    context.lineTo(place.right, place.keyAt(i % keys));
-  };
+  context.lineWidth = queries > 64 ? 0.75 : 1;
   groups.forEach((group, g) => {
     context.globalAlpha = 0.08 + 0.42 * ((g + 0.5) / 8);
-    context.lineWidth = queries > 64 ? 0.75 : 1;
     context.beginPath();
-    group.forEach((i) => Math.floor(i / keys) !== cursor && line(i));
+    for (const i of group) {
+      context.moveTo(place.left, place.queryAt(Math.floor(i / keys)));
+      context.lineTo(place.right, place.keyAt(i % keys));
+    }
     context.stroke();
   });
+  context.globalAlpha = 1;
+  context.setLineDash([]);
+  return { all, drawn };
+}
+
+/** Draw all lines of the query `cursor`, strong. */
+function strongLines(context, weights, place, cursor, top, style) {
+  const { keys } = place;
+  context.setLineDash(style.dash);
+  context.strokeStyle = style.colour;
   for (let k = 0; k < keys; k++) {
     const share = Math.min(1, weights[cursor * keys + k] / top);
-    if (!(share >= 0.004)) continue;
+    if (!(share >= FAINT)) continue;
     context.globalAlpha = 0.35 + 0.65 * share;
     context.lineWidth = 1 + 3.5 * share;
     context.beginPath();
-    line(cursor * keys + k);
+    context.moveTo(place.left, place.queryAt(cursor));
+    context.lineTo(place.right, place.keyAt(k));
     context.stroke();
   }
   context.globalAlpha = 1;

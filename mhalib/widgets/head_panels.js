@@ -9,19 +9,26 @@ const LINES = 3000; // faint lines of all heads together; more are neither seen 
  * @property {Weights} w @property {number} layer @property {number} head @property {number} query
  * @property {number} key @property {number[][]} overlay pairs of layer and head @property {string} scale
  * @property {{id: string, title: string, names: string[], pairs: number[][], maps: Float32Array[],
- *   weights: Float32Array, top: number}} shown the heads drawn in full, and the one map they combine to
+ *   weights: Float32Array, top: number, digits: number}} shown the heads drawn in full, and the one map they combine to
  * @property {object} layout sizes, from `arrange` @property {object} paint colours of the theme
- * @property {boolean} dark @property {object} cache what is kept between frames
+ * @property {boolean} dark @property {object} cache what is kept between frames; `cache.kept` while layout and theme last
  */
 
 const isIn = (pairs, layer, head) => pairs.some(([i, j]) => i === layer && j === head);
 const quoted = (labels, i) => (labels[i] === String(i) ? String(i) : `${i} “${labels[i]}”`);
 
-/** Say a weight with the digits that hold: one byte a weight keeps fewer. @param {Weights} w */
-function formatWeight(w, weight) {
+/** Return how many digits behind the point hold, at most four: codes are steps of 1/253 or 1/65533 of a head's largest. @param {Weights} w */
+function digitsOf(w, pairs) {
+  if (!w.levels) return 4;
+  const largest = Math.max(1e-9, ...pairs.map(([layer, head]) => w.maxima[layer * w.heads + head]));
+  return Math.max(1, Math.min(4, Math.floor(-Math.log10(largest / w.levels))));
+}
+
+/** Say a weight with the digits that are stored. */
+function formatWeight(weight, digits) {
   if (weight === MASKED) return "masked";
   if (Number.isNaN(weight)) return "NaN, not a number";
-  return w.levels === 253 ? `about ${weight.toFixed(3)}` : weight.toFixed(4);
+  return `${digits < 4 ? "about " : ""}${weight.toFixed(digits)}`;
 }
 
 function placeText(context, text, x, y, align, baseline, room) {
@@ -73,49 +80,49 @@ function overviewGrid(w, room) {
   return { columns, rows, side, left, top, at, folded, width: left + columns * (side + GAP) + 2, height: top + rows * (side + GAP + caption) + 2 };
 }
 
-/** Draw all heads small, the chosen one framed, those of the overlay dashed. @param {HTMLCanvasElement} canvas @param {Scene} scene */
-function drawOverview(canvas, scene) {
+/** Colour all thumbnails on one hidden canvas, in rows no longer than browsers allow; return what draws one of them. @param {Scene} scene */
+function paintAtlas(scene) {
+  const { w, cache: state } = scene;
+  const { rows, columns, cells } = state.pooled;
+  const size = rows * columns, count = w.layers * w.heads;
+  const across = Math.min(count, Math.max(1, Math.floor(8192 / columns)));
+  const wide = across * columns;
+  const atlas = node("canvas");
+  paintPixels(atlas, wide, Math.ceil(count / across) * rows, (pixels) => {
+    for (let i = 0; i < count; i++) {
+      const start = Math.floor(i / across) * rows * wide + (i % across) * columns;
+      const top = scene.scale === "fixed" ? 1 : w.maxima[i];
+      shadeWeights(pixels, start, wide, cells.subarray(i * size, (i + 1) * size), rows, columns, top, true);
+    }
+  });
+  return (context, i, x, y, side) =>
+    context.drawImage(atlas, (i % across) * columns, Math.floor(i / across) * rows, columns, rows, x, y, side, side);
+}
+
+/** Draw what stays of the overview while heads are chosen: the thumbnails and their numbers. @param {Scene} scene */
+function drawThumbs(context, scene) {
   const { w, cache: state, paint } = scene;
   const { grid } = scene.layout;
   const { side, at } = grid;
-  const context = sizeCanvas(canvas, Math.max(grid.width, 90), grid.height);
   const wanted = Math.max(8, Math.min(64, side * 2));
   if (state.poolSide < wanted / 2 || !state.pooled) state.pooled = poolHeads(w, (state.poolSide = wanted));
-  const { rows, columns, cells } = state.pooled;
-  const size = rows * columns;
-  const id = `${scene.scale} ${size}`;
-  if (state.thumbs !== id) {
-    // All thumbnails below each other on one hidden canvas; that canvas is repainted for a new scale only.
-    state.thumbs = id;
-    const all = (state.atlas = node("canvas")), one = node("canvas");
-    const across = Math.max(1, Math.floor(8192 / columns));
-    state.across = across;
-    all.width = Math.min(across, w.layers * w.heads) * columns;
-    all.height = Math.ceil((w.layers * w.heads) / across) * rows;
-    const target = all.getContext("2d");
-    for (let i = 0; i < w.layers * w.heads; i++) {
-      const top = scene.scale === "fixed" ? 1 : w.maxima[i];
-      paintWeights(one, cells.subarray(i * size, (i + 1) * size), rows, columns, top, true);
-      target.drawImage(one, (i % across) * columns, Math.floor(i / across) * rows);
-    }
-    state.missing = Array.from({ length: w.layers * w.heads }, (_, i) => cells.subarray(i * size, (i + 1) * size).some(Number.isNaN));
-  }
+  const thumb = paintAtlas(scene);
   context.font = `bold ${FONT}`;
   context.fillStyle = paint.ink;
   context.textBaseline = "top";
   context.fillText(w.layers > 1 ? "layers × heads" : "heads", 0, 0);
   context.font = SMALL;
-  context.imageSmoothingEnabled = columns > side;
+  context.imageSmoothingEnabled = state.pooled.columns > side;
   const every = Math.max(1, Math.ceil(20 / (side + GAP)));
   for (let layer = 0; layer < w.layers; layer++) {
     for (let head = 0; head < w.heads; head++) {
       const i = layer * w.heads + head, [x, y] = at(layer, head);
-      context.drawImage(state.atlas, (i % state.across) * columns, Math.floor(i / state.across) * rows, columns, rows, x, y, side, side);
+      thumb(context, i, x, y, side);
       context.fillStyle = paint.ink;
       if (grid.folded && head % every === 0) placeText(context, String(head), x + side / 2, y - 13, "center", "top");
       if (!grid.folded && layer === 0 && head % every === 0) placeText(context, String(head), x + side / 2, grid.top - 15, "center", "top");
       if (!grid.folded && head === 0 && layer % every === 0) placeText(context, String(layer), grid.left - 6, y + side / 2, "right", "middle");
-      if (state.missing[i] && side >= 10) {
+      if (state.pooled.missing[i] && side >= 10) {
         context.font = `bold ${Math.min(16, side)}px system-ui, sans-serif`;
         context.lineWidth = 3;
         context.strokeStyle = "#000";
@@ -125,19 +132,28 @@ function drawOverview(canvas, scene) {
         placeText(context, "?", x + side / 2, y + side / 2 - 5, "center", "top");
         context.font = SMALL;
       }
-      if (isIn(scene.overlay, layer, head)) {
-        context.setLineDash([3, 2]);
-        context.strokeStyle = paint.ink;
-        context.lineWidth = 1.5;
-        context.strokeRect(x - 1, y - 1, side + 2, side + 2);
-        context.setLineDash([]);
-      }
     }
   }
-  const [x, y] = at(scene.layer, scene.head);
+}
+
+/** Draw all heads small, the chosen one framed, those of the overlay dashed. @param {HTMLCanvasElement} canvas @param {Scene} scene */
+function drawOverview(canvas, scene) {
+  const { cache: state, paint } = scene;
+  const { grid } = scene.layout;
+  const key = JSON.stringify([scene.layer, scene.head, scene.overlay, scene.scale, devicePixelRatio]);
+  if (state.kept.overviewKey === key) return; // the cursor moved, no head was chosen
+  state.kept.overviewKey = key;
+  const width = Math.max(grid.width, 90);
+  const context = sizeCanvas(canvas, width, grid.height);
+  drawKept(context, (state.kept.thumbs ||= {}), scene.scale, width, grid.height, (sheet) => drawThumbs(sheet, scene));
+  const frame = (layer, head, out) => context.strokeRect(...grid.at(layer, head).map((place) => place - out), grid.side + 2 * out, grid.side + 2 * out);
   context.strokeStyle = paint.ink;
+  context.lineWidth = 1.5;
+  context.setLineDash([3, 2]);
+  scene.overlay.forEach(([layer, head]) => frame(layer, head, 1));
+  context.setLineDash([]);
   context.lineWidth = 3;
-  context.strokeRect(x - 1.5, y - 1.5, side + 3, side + 3);
+  frame(scene.layer, scene.head, 1.5);
 }
 
 /** Draw the chosen head (or heads, combined) as a heat map. Returns the context and where the cells are. @param {Scene} scene */
@@ -146,20 +162,19 @@ function drawMap(canvas, scene) {
   const { frame, width, height, left, below } = scene.layout;
   const context = sizeCanvas(canvas, width, height);
   const wide = frame.width / w.keys, high = frame.height / w.queries;
-  const marked = Math.min(wide, high) >= 8;
-  const id = `${shown.id} ${shown.top} ${marked}`;
-  if (state.painted !== id) {
-    paintWeights(state.map, shown.weights, w.queries, w.keys, shown.top, !marked);
-    state.painted = id;
-  }
-  context.imageSmoothingEnabled = wide < 1 || high < 1; // smaller than a pixel: average rather than drop
-  context.drawImage(state.map, frame.x, frame.y, frame.width, frame.height);
-  if (marked) markCells(context, shown.weights, w.queries, w.keys, frame);
+  drawKept(context, (state.kept.map ||= {}), `${shown.id} ${shown.top}`, width, height, (sheet) => {
+    const marked = Math.min(wide, high) >= 8;
+    paintPixels(state.map, w.keys, w.queries, (pixels) => shadeWeights(pixels, 0, w.keys, shown.weights, w.queries, w.keys, shown.top, !marked));
+    sheet.imageSmoothingEnabled = wide < 1 || high < 1; // smaller than a pixel: average rather than drop
+    sheet.drawImage(state.map, frame.x, frame.y, frame.width, frame.height);
+    if (marked) markCells(sheet, shown.weights, w.queries, w.keys, frame);
+    if (wide >= 34 && high >= 16) cellValues(sheet, shown.weights, w.queries, w.keys, frame, shown.top);
+    axisNames(sheet, frame, height, "query", "key", paint);
+    colourBar(sheet, frame.x + frame.width + 12, frame.y, Math.min(frame.height, 160), shown.top, paint);
+  });
   const middle = (i) => frame.y + (i + 0.5) * high;
   rowLabels(context, state.rowNames, left - 6, middle, high, left - 20, q, paint, "right");
   columnLabels(context, state.columnNames, frame.y + frame.height + 5, (i) => frame.x + (i + 0.5) * wide, wide, below - 6, k, paint);
-  axisNames(context, frame, height, "query", "key", paint);
-  colourBar(context, frame.x + frame.width + 12, frame.y, Math.min(frame.height, 160), shown.top, paint);
   // The cursor: a line of black and white, seen on every colour, around its row and its cell, or clear of small ones.
   const clear = high < 6 ? 2.5 : 0;
   for (const [colour, thick] of [["#000", 3.5], ["#fff", 1.5]]) {
@@ -173,7 +188,7 @@ function drawMap(canvas, scene) {
   return { context, frame };
 }
 
-/** Draw the chosen heads as lines between tokens. Returns the context and where they are. @param {Scene} scene */
+/** Draw the chosen heads as lines between tokens. Returns the context, where they are, and how many. @param {Scene} scene */
 function drawPairs(canvas, scene) {
   const { w, shown, paint, cache: state, query: q, key: k } = scene;
   const { left, lines } = scene.layout;
@@ -185,13 +200,20 @@ function drawPairs(canvas, scene) {
   }));
   const legend = shown.names.length > 1 ? Math.ceil(shown.names.length / Math.max(1, Math.floor(lines.width / 130))) * 18 + 4 : 0;
   const frame = { x: left, y: 24 + legend, width: lines.width - left - right, height: lines.height };
-  const context = sizeCanvas(canvas, lines.width, frame.y + frame.height + 24);
+  const height = frame.y + frame.height + 24;
+  const context = sizeCanvas(canvas, lines.width, height);
   const queryAt = (i) => frame.y + ((i + 0.5) * frame.height) / w.queries;
   const keyAt = (i) => frame.y + ((i + 0.5) * frame.height) / w.keys;
   const place = { queries: w.queries, keys: w.keys, left: frame.x, right: frame.x + frame.width, queryAt, keyAt };
-  const most = Math.floor(LINES / shown.maps.length);
-  shown.maps.forEach((weights, i) => drawLines(context, weights, place, q, shown.top, styles[i], most));
-  shown.names.forEach((name, i) => legend && lineSample(context, name, i, Math.floor(lines.width / 130), styles[i], paint));
+  const kept = (state.kept.lines ||= {});
+  drawKept(context, kept, `${shown.id} ${shown.top}`, lines.width, height, (sheet) => {
+    const most = Math.floor(LINES / shown.maps.length);
+    kept.counts = shown.maps.map((weights, i) => faintLines(sheet, weights, place, shown.top, styles[i], most));
+    shown.names.forEach((name, i) => legend && lineSample(sheet, name, i, Math.floor(lines.width / 130), styles[i], paint));
+    axisNames(sheet, frame, height, "query", "", paint);
+    placeText(sheet, "key", frame.x + frame.width + 6, frame.y + frame.height + 20, "left", "bottom");
+  });
+  shown.maps.forEach((weights, i) => strongLines(context, weights, place, q, shown.top, styles[i]));
   const rowStep = frame.height / w.queries, keyStep = frame.height / w.keys;
   rowLabels(context, state.rowNames, frame.x - 6, queryAt, rowStep, left - 20, q, paint, "right");
   rowLabels(context, state.columnNames, frame.x + frame.width + 6, keyAt, keyStep, right - 22, k, paint, "left");
@@ -203,15 +225,14 @@ function drawPairs(canvas, scene) {
       if (!(weight >= 0)) placeText(context, weight === MASKED ? "×" : "?", lines.width - 6, keyAt(i), "right", "middle");
     }
   }
-  axisNames(context, { ...frame, y: frame.y }, frame.y + frame.height + 24, "query", "", paint);
-  placeText(context, "key", frame.x + frame.width + 6, frame.y + frame.height + 20, "left", "bottom");
   context.strokeStyle = paint.ink;
   context.lineWidth = 2;
   context.beginPath();
   context.arc(frame.x, queryAt(q), 4, 0, 7);
   context.rect(frame.x + frame.width - 3, keyAt(k) - 3, 6, 6);
   context.stroke();
-  return { context, frame };
+  const sum = (what) => kept.counts.reduce((total, count) => total + count[what], 0);
+  return { context, frame, drawn: sum("drawn"), all: sum("all") };
 }
 
 /** Draw the strongest keys of the cursor's query, strongest first. */
@@ -243,9 +264,9 @@ function drawBars(canvas, scene) {
     context.lineWidth = 1;
     context.strokeRect(room + 0.5, y + 0.5, Math.max(1, long - 1), 14);
     context.fillStyle = paint.ink;
-    placeText(context, weight.toFixed(w.levels === 253 ? 3 : 4), room + long + 6, y + 8, "left", "middle");
+    placeText(context, weight.toFixed(shown.digits), room + long + 6, y + 8, "left", "middle");
   });
   if (!order.length) placeText(context, masked ? "nothing to attend to" : "no number in this row", 0, 46, "left", "top");
-  const heard = order.slice(0, 5).map((key) => `${quoted(w.keyTokens, key)} ${formatWeight(w, row[key])}`).join("; ");
+  const heard = order.slice(0, 5).map((key) => `${quoted(w.keyTokens, key)} ${formatWeight(row[key], shown.digits)}`).join("; ");
   canvas.setAttribute("aria-label", `Weights of query ${quoted(w.tokens, q)}: ${heard || "none"}. ${rest}.`);
 }

@@ -7,16 +7,17 @@ const HEAD_STYLE = `
 .mha .panels .overview { grid-area: o; }
 .mha .panels .focus { grid-area: f; }
 .mha .panels .bars { grid-area: b; }
-.mha .panels.three { grid-template-areas: "o f b"; }
-.mha .panels.two { grid-template-areas: "o f" "b f"; }
-.mha .panels.one { grid-template-areas: "o" "f" "b"; }
-.mha .panels.single.three { grid-template-areas: "f b"; }
-.mha .panels.single.one { grid-template-areas: "f" "b"; }
+.mha .panels .readout { grid-area: r; margin: 0; }
+.mha .panels.three { grid-template-areas: "o f b" "r r r"; }
+.mha .panels.two { grid-template-areas: "o f" "b f" "r r"; }
+.mha .panels.one { grid-template-areas: "o" "f" "r" "b"; }
+.mha .panels.single.three { grid-template-areas: "f b" "r r"; }
+.mha .panels.single.one { grid-template-areas: "f" "r" "b"; }
 .mha fieldset { border: 0; margin: 0 0 6px; padding: 0; display: flex; flex-wrap: wrap; gap: 2px 12px; align-items: center; }
 .mha legend { float: left; padding: 0; margin-right: 10px; }
 .mha fieldset label { display: inline-flex; gap: 4px; align-items: center; }
 .mha .note { margin: 8px 0 0; min-height: 1.4em; overflow-wrap: anywhere; color: var(--ink); }
-.mha .keys { margin: 2px 0 0; color: var(--soft); font-size: 12px; }
+.mha .keys, .mha .limits { margin: 2px 0 0; color: var(--soft); font-size: 12px; }
 `;
 const TICKS = 16; // heads of a layer that get a tick box each
 
@@ -27,7 +28,7 @@ function render({ model, el }) {
   const style = node("style");
   style.textContent = HEAD_STYLE;
   // Kept between frames. `map` is never in the page: it is painted when the weights change and drawn often.
-  const state = { key: 0, layout: null, pooled: null, poolSide: 0, thumbs: "", painted: "", decoded: new Map(), map: node("canvas") };
+  const state = { key: 0, layout: null, kept: {}, pooled: null, poolSide: 0, decoded: new Map(), map: node("canvas") };
   const trait = (name) => model.get(name);
 
   // ---------------------------------------------------------------- what is shown
@@ -55,7 +56,7 @@ function render({ model, el }) {
     const id = `${names} ${trait("combine")}`;
     if (state.current?.id !== id) {
       const weights = combineHeads(maps, trait("combine"));
-      state.current = { id, maps, pairs, names, weights, most: largest(weights) };
+      state.current = { id, maps, pairs, names, weights, ...survey(weights), digits: digitsOf(w, pairs) };
     }
     const fixed = trait("scale") === "fixed";
     const title = names.length > 1 ? `${trait("combine")} of ${names.join(", ")}` : names[0];
@@ -66,8 +67,8 @@ function render({ model, el }) {
   function cellText(q, k) {
     const shown = current(), at = q * w.keys + k;
     const apart = trait("mode") === "lines" && shown.names.length > 1;
-    const each = shown.names.map((name, i) => `${name} ${formatWeight(w, shown.maps[i][at])}`);
-    const said = apart ? each.join(", ") : formatWeight(w, shown.weights[at]);
+    const each = shown.names.map((name, i) => `${name} ${formatWeight(shown.maps[i][at], digitsOf(w, [shown.pairs[i]]))}`);
+    const said = apart ? each.join(", ") : formatWeight(shown.weights[at], shown.digits);
     return `query ${quoted(w.tokens, q)}, key ${quoted(w.keyTokens, k)}: ${said}`;
   }
 
@@ -117,12 +118,13 @@ function render({ model, el }) {
   const overview = picture("overview", "Overview of all heads", `help-a-${number}`);
   const focus = picture("focus", "", `help-b-${number}`);
   const bars = node("canvas", { class: "bars", role: "img" });
-  const readout = node("p", { class: "note" });
+  const readout = node("p", { class: "note readout" });
+  const limits = node("p", { class: "limits" }); // what the marks mean, what is not drawn or not stored
   const help = node("p", { class: "keys" },
     several ? node("span", { id: `help-a-${number}` }, "Overview: arrow keys or a click choose a head, Space or Ctrl+click adds it to the overlay. ") : "",
     node("span", { id: `help-b-${number}` }, "Large picture: arrow keys or a click move the cursor, Home and End go to the first and last key, Page Up and Page Down move ten queries."));
-  const panels = node("div", { class: "panels" }, ...(several ? [overview] : []), focus, bars);
-  root.append(style, controls, ...(several ? [ticks] : []), panels, readout, help);
+  const panels = node("div", { class: "panels" }, ...(several ? [overview] : []), focus, readout, bars);
+  root.append(style, controls, ...(several ? [ticks] : []), panels, limits, help);
   const tip = tooltip(root);
   const colours = () => ({ ink: cssColour(root, "ink"), soft: cssColour(root, "soft"), line: cssColour(root, "line"), accent: cssColour(root, "accent"), paper: cssColour(root, "paper") });
 
@@ -161,7 +163,7 @@ function render({ model, el }) {
   function draw() {
     if (!width) return;
     const shown = current();
-    state.layout ||= arrange(width);
+    if (!state.layout) Object.assign(state, { layout: arrange(width), kept: {} });
     const scene = {
       w, shown, paint: colours(), layout: state.layout, dark: root.classList.contains("dark"), cache: state, key: state.key,
       layer: trait("layer"), head: trait("head"), query: trait("query"), overlay: trait("overlay"), scale: trait("scale"),
@@ -176,8 +178,14 @@ function render({ model, el }) {
       overview.setAttribute("aria-label", `Overview of ${w.layers} × ${w.heads} layers and heads; chosen: ${headName(scene.layer, scene.head)}`);
     }
     const asMap = trait("mode") === "map";
-    const { context, frame } = asMap ? drawMap(focus, scene) : drawPairs(focus, scene);
+    const { context, frame, drawn, all } = asMap ? drawMap(focus, scene) : drawPairs(focus, scene);
     state.frame = frame;
+    const counted = (count) => count.toLocaleString("en");
+    const fewer = drawn < all ? `The ${counted(drawn)} strongest of ${counted(all)} lines are drawn, and all lines of the chosen query. ` : "";
+    const rounded = w.levels === 253 ? "So many weights are stored in one byte each and shown rounded to what that holds; exact=True keeps more digits." : "";
+    const marks = (shown.masked ? "× or grey hatching: masked. " : "") + (shown.missing ? "? or orange hatching: NaN, not a number. " : "");
+    limits.textContent = marks + fewer + rounded;
+    limits.hidden = !limits.textContent;
     const room = parseFloat(focus.style.width), count = `${shown.pairs.length} heads`;
     context.font = `bold ${FONT}`;
     context.fillStyle = scene.paint.ink;
@@ -201,7 +209,13 @@ function render({ model, el }) {
     const context = sizeCanvas(whole, across + 16, down + 16);
     context.fillStyle = colours().paper;
     context.fillRect(0, 0, across + 16, down + 16);
-    parts.forEach(([part, box]) => context.drawImage(part, box.left - origin.left + 8, box.top - origin.top + 8, box.width, box.height));
+    context.font = FONT;
+    context.fillStyle = colours().ink;
+    for (const [part, box] of parts) {
+      const x = box.left - origin.left + 8, y = box.top - origin.top + 8;
+      if (part === readout) placeText(context, part.textContent, x, y + box.height / 2, "left", "middle", box.width);
+      else context.drawImage(part, x, y, box.width, box.height);
+    }
     return whole;
   }
 
@@ -309,15 +323,20 @@ function render({ model, el }) {
 
   const traits = ["layer", "head", "query", "mode", "scale", "combine", "overlay"];
   const stop = listen(model, traits, redraw);
-  onTheme(redraw);
-  const observer = new ResizeObserver(() => {
-    const now = Math.floor(root.clientWidth - 16);
-    if (now === width || now <= 0) return;
-    width = now;
-    state.layout = null;
+  onTheme(() => {
+    state.kept = {};
     redraw();
   });
+  /** Take a new width. Returns whether it is one. */
+  function resize() {
+    const now = Math.floor(root.clientWidth - 16);
+    if (now === width || now <= 0) return false;
+    [width, state.layout] = [now, null];
+    return true;
+  }
+  const observer = new ResizeObserver(() => resize() && redraw());
   observer.observe(root);
+  if (resize()) draw(); // in a page at once, a frame earlier; a notebook puts the view in place only later
   return () => {
     stop();
     observer.disconnect();

@@ -16,14 +16,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from mhalib.plots import _MASKED as MASKED_COLOUR
-from mhalib.plots import _NAN as NAN_COLOUR
-from mhalib.plots import DescribedFigure, new_figure
-from mhalib.widgets.base import View, module_text
-from mhalib.widgets.weights import as_labels, as_layers, as_mask
+from mhalib.plots import MASKED_COLOUR, NAN_COLOUR, DescribedFigure, as_labels, new_figure
+from mhalib.widgets.base import Refused, View, check_choice, check_whole, is_whole, module_text
+from mhalib.widgets.weights import as_layers, as_mask
 
 # Two bytes keep four digits; one byte keeps 1/253 of a head's largest weight, as fine as the colours are.
 _TWO_BYTES_UP_TO = 2_000_000
+_CHOICES = {"mode": ("map", "lines"), "scale": ("fixed", "maximum"), "combine": ("maximum", "mean")}
 _OVERLAY = 32  # eight colours times four kinds of line
 _LINES = (
     "#0072B2",
@@ -74,13 +73,13 @@ class HeadView(View):
     shape = traitlets.List(traitlets.Int()).tag(sync=True)
     tokens = traitlets.List(traitlets.Unicode()).tag(sync=True)
     key_tokens = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    layer = traitlets.Int(0).tag(sync=True)
-    head = traitlets.Int(0).tag(sync=True)
-    query = traitlets.Int(0).tag(sync=True)
-    mode = traitlets.Enum(("map", "lines"), "map").tag(sync=True)
-    scale = traitlets.Enum(("fixed", "maximum"), "fixed").tag(sync=True)
-    combine = traitlets.Enum(("maximum", "mean"), "maximum").tag(sync=True)
-    overlay = traitlets.List().tag(sync=True)
+    layer = traitlets.TraitType(0).tag(sync=True)
+    head = traitlets.TraitType(0).tag(sync=True)
+    query = traitlets.TraitType(0).tag(sync=True)
+    mode = traitlets.TraitType("map").tag(sync=True)
+    scale = traitlets.TraitType("fixed").tag(sync=True)
+    combine = traitlets.TraitType("maximum").tag(sync=True)
+    overlay = traitlets.TraitType().tag(sync=True)
 
     def __init__(
         self,
@@ -105,29 +104,37 @@ class HeadView(View):
             shape=list(shape),
             tokens=as_labels(tokens, shape[2], "tokens", "queries"),
             key_tokens=as_labels(key_tokens, shape[3], "key_tokens", "keys"),
+            overlay=[],
         )
 
     @traitlets.validate("layer", "head", "query")
-    def _within(self, proposal):
-        name, value = proposal.trait.name, proposal.value
-        size = self.shape[("layer", "head", "query").index(name)]
-        if not 0 <= value < size:
-            raise traitlets.TraitError(f"{name} must be from 0 to {size - 1}, got {value}")
-        return value
+    def _check_place(self, proposal):
+        name = proposal["trait"].name
+        check_whole(name, proposal["value"], 0, self.shape[("layer", "head", "query").index(name)] - 1)
+        return proposal["value"]
+
+    @traitlets.validate("mode", "scale", "combine")
+    def _check_choice(self, proposal):
+        name = proposal["trait"].name
+        check_choice(name, proposal["value"], _CHOICES[name])
+        return proposal["value"]
 
     @traitlets.validate("overlay")
-    def _heads_within(self, proposal):
+    def _check_heads(self, proposal):
         layers, heads = self.shape[:2]
-        chosen = [list(pair) if isinstance(pair, (list, tuple)) else pair for pair in proposal.value]
+        given = proposal["value"]
+        if not isinstance(given, (list, tuple)):
+            raise Refused(f"overlay is a list of [layer, head], such as [[0, 1]], got {given!r}")
+        chosen = [list(pair) if isinstance(pair, (list, tuple)) else pair for pair in given]
         for pair in chosen:
-            whole = isinstance(pair, list) and len(pair) == 2 and all(type(i) is int for i in pair)
+            whole = isinstance(pair, list) and len(pair) == 2 and all(map(is_whole, pair))
             if not (whole and 0 <= pair[0] < layers and 0 <= pair[1] < heads):
-                raise traitlets.TraitError(
+                raise Refused(
                     f"overlay is a list of [layer, head], layer below {layers} and head below {heads}, got {pair!r}"
                 )
         unique = [pair for i, pair in enumerate(chosen) if pair not in chosen[:i]]
         if len(unique) > _OVERLAY:
-            raise traitlets.TraitError(f"overlay holds at most {_OVERLAY} heads, got {len(unique)}")
+            raise Refused(f"overlay holds at most {_OVERLAY} heads, got {len(unique)}")
         return unique
 
     def weights_of(self, layer: int, head: int) -> np.ndarray:
@@ -227,17 +234,20 @@ def _pack(layers: list[Tensor], allowed: list[Tensor], storage: str) -> tuple[by
     maxima = np.empty(packed.shape[:2], "<f4")
     for i, (layer, open_) in enumerate(zip(layers, allowed, strict=True)):
         weights, blocked = layer.numpy(), ~open_.numpy()
-        missing = np.isnan(weights) & ~blocked
-        plain = np.where(blocked | missing, 0, weights)
+        missing = np.isnan(weights)
+        missing &= ~blocked
+        special = blocked | missing
+        plain = np.where(special, np.float32(0), weights) if special.any() else weights
         maxima[i] = plain.max((-2, -1))
         if storage == "float32":
-            packed[i] = plain
-            packed[i][blocked], packed[i][missing] = -1, np.nan
-            continue
-        levels = np.iinfo(kind).max - 2
-        plain *= levels / np.maximum(maxima[i], 1e-30)[:, None, None]
-        packed[i] = np.rint(plain, out=plain).clip(0, levels)
-        packed[i][blocked], packed[i][missing] = levels + 1, levels + 2
+            packed[i], masked, nan = plain, -1, np.nan
+        else:
+            levels = np.iinfo(kind).max - 2
+            codes = plain * (levels / np.maximum(maxima[i], 1e-30))[:, None, None]
+            codes += 0.5  # what is cut off below is then rounded
+            packed[i], masked, nan = codes, levels + 1, levels + 2
+        if plain is not weights:
+            packed[i][blocked], packed[i][missing] = masked, nan
     return packed.tobytes(), maxima.tobytes()
 
 
@@ -264,7 +274,7 @@ def _draw_map(axes, weights: np.ndarray, top: float) -> None:
     square = 0.5 <= rows / columns <= 2
     axes.imshow(_coloured(weights, top), interpolation="nearest", aspect="equal" if square else "auto")
     if max(rows, columns) <= 64:  # further out the marks would be one grey
-        for cells, sign, ink in ((weights == -1, "x", "#777777"), (np.isnan(weights), "$?$", "white")):
+        for cells, sign, ink in ((weights == -1, "x", "#777777"), (np.isnan(weights), "$?$", "black")):
             y, x = cells.nonzero()
             size = min(7.0, 200 / max(rows, columns))
             axes.plot(x, y, marker=sign, linestyle="none", color=ink, markersize=size, scalex=False, scaley=False)
