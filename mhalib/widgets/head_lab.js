@@ -69,14 +69,18 @@ export default {
     const caption = node("p", { class: "note" });
     const readout = node("p", { class: "note" });
     const table = node("table");
-    const details = node("details", {}, focusable(node("summary", {}, "Numbers of every head"), null), table);
+    const sideways = focusable(node("div", { role: "region", "aria-label": "Numbers of every head" }), 0); // a narrow page scrolls the table
+    sideways.append(table);
+    const details = node("details", {}, focusable(node("summary", {}, "Numbers of every head"), null), sideways);
     details.addEventListener("toggle", () => showTable());
     const tip = tooltip(root);
     const painter = labPainter(canvas, view, shortRows, shortColumns);
     const [labelWide, labelHigh] = [painter.widest(shortRows) + 24, painter.widest(shortColumns) + 12];
     for (const part of [caption, summary, readout]) part.style.cssText = "margin: 4px 0; overflow-wrap: anywhere; min-height: 1.4em;";
     code.style.cssText = "overflow: auto; max-height: 320px; padding: 8px; margin: 6px 0; user-select: text; color: var(--ink); background: var(--field);";
-    table.style.cssText = "border-spacing: 6px 2px; margin: 4px -6px; text-align: right; font-variant-numeric: tabular-nums;";
+    sideways.style.cssText = "overflow-x: auto; max-width: 100%;";
+    readout.style.color = "var(--ink)";
+    table.style.cssText = "border-spacing: 6px 2px; margin: 4px 0; text-align: right; font-variant-numeric: tabular-nums;";
     canvas.style.touchAction = "pan-y";
     // Room for the longest text, so that the controls stay where they are while numbers change.
     for (const [part, wide] of [[heads, 15], [warmth, 5], [length, 10], [focusHead, 3]]) {
@@ -143,7 +147,7 @@ export default {
       const at = (head * queries + row) * keys + column;
       const cell = `head ${head}, ${query}, key ${quoted(columns[column])}`;
       if (!state.allowed[row * keys + column]) return `${cell}: masked`;
-      return `${cell}: weight ${result.weights[at].toFixed(4)}, q·k ${scores[at].toPrecision(4)}`;
+      return `${cell}: weight ${result.weights[at].toFixed(4)}, q·k\u00a0${scores[at].toPrecision(4)}`;
     }
 
     function lastColumn() {
@@ -176,7 +180,7 @@ export default {
     }
 
     function showCode() {
-      if (!code.hidden) code.textContent = labCode(state, model.get("code_inputs"));
+      if (!code.hidden) code.textContent = labCode(state, model.get("code_inputs"), model.get("code_note"));
     }
 
     function showTable() {

@@ -15,10 +15,17 @@ from torch import Tensor
 
 from mhalib.attention import scaled_dot_product_attention, split_heads
 from mhalib.masks import causal_mask, padding_mask
-from mhalib.plots import DescribedFigure, plot_attention
-from mhalib.widgets.base import View, module_text
-from mhalib.widgets.head_lab_inputs import as_cells, as_rows, code_inputs_of, conversion, project, to_bytes
-from mhalib.widgets.weights import as_labels
+from mhalib.plots import DescribedFigure, as_labels, plot_attention
+from mhalib.widgets.base import Refused, View, check_choice, check_whole, is_whole, module_text
+from mhalib.widgets.head_lab_inputs import (
+    as_cells,
+    as_rows,
+    code_inputs_of,
+    code_note_of,
+    conversion,
+    project,
+    to_bytes,
+)
 
 MAX_HEADS = 64
 SCALES = ("head_dim", "none", "d_model")
@@ -42,10 +49,11 @@ class HeadLab(View):
         mask: `"none"`, `"causal"`, `"padding"` or `"own"`; or a boolean `(Tq, Tk)`, True where attention is
             allowed, which becomes the own mask.
         valid_len: how many keys count under `"padding"`, 0 to `Tk`; all of them when left out.
+        code_inputs: how you write q, k and, if given, v as float32 of shape `(1, T, d_model)`, for "Show the code".
 
     All but the tensors and tokens can be set later, by the reader in the view and by a cell: `lab.num_heads`,
     `lab.scale`, `lab.temperature`, `lab.mask`, `lab.valid_len`, `lab.own_mask`, and `lab.head`, the head in focus.
-    A value that does not fit is refused with a `traitlets.TraitError`, and the old one stays.
+    A value that does not fit is refused with a ValueError (a `traitlets.TraitError` as well), and the old one stays.
 
     Raises:
         TypeError: q, k or v are not floating, or the mask is not boolean.
@@ -67,16 +75,17 @@ class HeadLab(View):
     key_tokens = traitlets.List(traitlets.Unicode()).tag(sync=True)
     # How the reader's own q, k and v become (1, T, d_model) in "Show the code".
     code_inputs = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    code_note = traitlets.Unicode().tag(sync=True)
 
-    num_heads = traitlets.Int(1).tag(sync=True)
-    scale = traitlets.Unicode("head_dim").tag(sync=True)
-    temperature = traitlets.Float(1.0).tag(sync=True)
-    mask = traitlets.Unicode("none").tag(sync=True)
-    valid_len = traitlets.Int(0).tag(sync=True)
+    num_heads = traitlets.TraitType(1).tag(sync=True)
+    scale = traitlets.TraitType("head_dim").tag(sync=True)
+    temperature = traitlets.TraitType(1.0).tag(sync=True)
+    mask = traitlets.TraitType("none").tag(sync=True)
+    valid_len = traitlets.TraitType(0).tag(sync=True)
     # One byte a cell, 1 where attention is allowed, (Tq, Tk). From the view it arrives as a memoryview.
     own_bytes = traitlets.Bytes().tag(sync=True, from_json=lambda value, _widget: bytes(value))
-    head = traitlets.Int(0).tag(sync=True)
-    cursor = traitlets.List(traitlets.Int(), [0, 0]).tag(sync=True)  # query and key; behind the keys, output features
+    head = traitlets.TraitType(0).tag(sync=True)
+    cursor = traitlets.TraitType().tag(sync=True)  # query and key; behind the keys, output features
 
     _fixed = False  # becomes True once the tensors and tokens are in
 
@@ -126,22 +135,23 @@ class HeadLab(View):
             tokens=as_labels(tokens, num_queries, "tokens", "queries"),
             key_tokens=as_labels(key_tokens, num_keys, "key_tokens", "keys"),
             code_inputs=code_inputs or code_inputs_of(q, k, v),
+            code_note="" if code_inputs else code_note_of("HeadLab", q=q, k=k, v=v),
             valid_len=num_keys,
+            cursor=[0, 0],
         )
         chosen = {"num_heads": num_heads, "scale": scale, "temperature": temperature, "mask": mask}
         if valid_len is not None:
             chosen["valid_len"] = valid_len
         try:
             for name, value in chosen.items():
-                self._check(name, value)
                 setattr(self, name, value)
-        except ValueError:
+        except Refused:
             self.close()  # nobody gets it, so the page shall not keep it
             raise
         self._fixed = True
 
     @classmethod
-    def of(cls, layer, x, memory=None, *, num_heads: int | None = None, **options) -> "HeadLab":
+    def of(cls, layer, x, memory=None, *, num_heads=None, names=("x", "memory"), **options) -> "HeadLab":
         """Return the lab of an attention layer and its input.
 
         Args:
@@ -149,6 +159,7 @@ class HeadLab(View):
             x: what the layer is given, `(T, features)` or `(1, T, features)`.
             memory: where keys and values come from, if not from `x` (cross-attention).
             num_heads: as many as the layer has, or 1 where it does not say.
+            names: how you write `x` and `memory`, for "Show the code": `("x[1]",)` for one sample of a batch.
             options: what `HeadLab` takes by name, such as `tokens`.
 
         Raises:
@@ -161,9 +172,10 @@ class HeadLab(View):
                 f"HeadLab.of needs a layer with W_q, W_k and W_v; {type(layer).__name__} has no {', '.join(missing)}. "
                 "Take mhalib.MultiHeadAttention, or project yourself: HeadLab(q, k, v)"
             )
-        source, given = ("x", x) if memory is None else ("memory", memory)
-        as_rows("x", x), as_rows(source, given)
-        parts = (("W_q", x, "x"), ("W_k", given, source), ("W_v", given, source))
+        memory_like = x if memory is None else memory
+        as_rows("x", x), as_rows("memory", memory_like)
+        source = names[0] if memory is None else names[1]
+        parts = (("W_q", x, names[0]), ("W_k", memory_like, source), ("W_v", memory_like, source))
         (q, k, v), code = zip(*(project(layer, *part) for part in parts), strict=True)
         heads = getattr(layer, "num_heads", 1) if num_heads is None else num_heads
         kv_heads = getattr(layer, "num_kv_heads", heads)
@@ -175,7 +187,10 @@ class HeadLab(View):
             code = code[0], code[1] + copies, code[2] + copies
         # The layer runs on its own dtype and device; the lab reads float32 on the CPU.
         ready = [c + conversion(t) for c, t in zip(code, (q, k, v), strict=True)]
-        return cls(q, k, v, num_heads=heads, code_inputs=ready, **options)
+        lab = cls(q, k, v, num_heads=heads, code_inputs=ready, **options)
+        if tuple(names) == ("x", "memory"):
+            lab.code_note = code_note_of("HeadLab.of", x=x, memory=memory)
+        return lab
 
     @property
     def own_mask(self) -> Bool[Tensor, "queries keys"]:
@@ -246,53 +261,47 @@ class HeadLab(View):
         rows = torch.frombuffer(bytearray(data), dtype=torch.float32).reshape(1, -1, self.d_model)
         return split_heads(rows.double(), self.num_heads)  # (1, T, d_model) -> (1, num_heads, T, head_dim)
 
-    def _check(self, name: str, value) -> None:
-        """Raise a ValueError that teaches if `value` is not one for the trait `name`."""
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if name == "num_heads" and not (whole and value in self.head_choices):
+    @traitlets.validate("num_heads", "scale", "temperature", "mask", "valid_len", "own_bytes", "head", "cursor")
+    def _check(self, proposal):
+        """Return the value if it is one for its trait, else refuse it in words that teach."""
+        name, value = proposal["trait"].name, proposal["value"]
+        if name == "num_heads" and not (is_whole(value) and value in self.head_choices):
             fewer = f"; at most {MAX_HEADS} heads are shown" if self.d_model > MAX_HEADS else ""
-            raise ValueError(
+            raise Refused(
                 f"d_model={self.d_model} is not divisible by num_heads={value!r}, or that is more than can be shown; "
                 f"choose num_heads from {', '.join(map(str, self.head_choices))}{fewer}"
             )
-        choices = {"scale": SCALES, "mask": MASKS}.get(name)
-        if choices and value not in choices:
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+        if name in ("scale", "mask"):
+            check_choice(name, value, SCALES if name == "scale" else MASKS)
         if name == "mask" and value == "causal" and self.num_queries > self.num_keys:
-            raise ValueError(
+            raise Refused(
                 f"a causal mask needs at least as many keys as queries, got {self.num_queries} queries and "
                 f"{self.num_keys} keys; choose 'none', 'padding' or 'own'"
             )
-        if name == "temperature" and not (
-            isinstance(value, (int, float)) and not isinstance(value, bool) and _COLDEST <= value <= _HOTTEST
-        ):
-            raise ValueError(
-                f"temperature must be a number from {_COLDEST:g} to {_HOTTEST:g}, got {value!r}; the scores are "
-                "divided by it, so 0 cannot be: take a small one for sharp attention"
-            )
-        for kind, most in (("valid_len", self.num_keys), ("head", self.num_heads - 1)):
-            if name == kind and not (whole and 0 <= value <= most):
-                raise ValueError(f"{name} must be an integer from 0 to {most}, got {value!r}")
-        ends = self.num_queries, self.num_keys + (self.d_model // self.num_heads if self.v_bytes else 0)
-        if name == "cursor" and not (
-            len(value) == 2 and all(0 <= at < end for at, end in zip(value, ends, strict=True))
-        ):
-            raise ValueError(f"cursor must be [query, key], from [0, 0] to {[end - 1 for end in ends]}, got {value!r}")
+        if name == "temperature":
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not number or not _COLDEST <= value <= _HOTTEST:
+                raise Refused(
+                    f"temperature must be a number from {_COLDEST:g} to {_HOTTEST:g}, got {value!r}; the scores are "
+                    "divided by it, so 0 cannot be: take a small one for sharp attention"
+                )
+            return float(value)
+        if name in ("valid_len", "head"):
+            check_whole(name, value, 0, self.num_keys if name == "valid_len" else self.num_heads - 1)
+        if name == "cursor":
+            last = [self.num_queries - 1, self.num_keys - 1 + (self.d_model // self.num_heads if self.v_bytes else 0)]
+            pair = isinstance(value, (list, tuple)) and len(value) == 2 and all(map(is_whole, value))
+            if not pair or not all(0 <= at <= end for at, end in zip(value, last, strict=True)):
+                raise Refused(f"cursor must be [query, key], from [0, 0] to {last}, got {value!r}")
+            return list(value)
         if name == "own_bytes" and not (len(value) == self.num_queries * self.num_keys and set(value) <= {0, 1}):
-            raise ValueError("own_bytes holds one byte, 0 or 1, a cell; set lab.own_mask to a boolean tensor instead")
-
-    @traitlets.validate("num_heads", "scale", "temperature", "mask", "valid_len", "own_bytes", "head", "cursor")
-    def _refuse(self, proposal):
-        try:
-            self._check(proposal["trait"].name, proposal["value"])
-        except ValueError as error:
-            raise traitlets.TraitError(str(error)) from None
-        return proposal["value"]
+            raise Refused("own_bytes holds one byte, 0 or 1, a cell; set lab.own_mask to a boolean tensor instead")
+        return value
 
     @traitlets.validate("q_bytes", "k_bytes", "v_bytes", "num_queries", "num_keys", "d_model", "tokens", "key_tokens")
     def _refuse_new_input(self, proposal):
         if self._fixed:
-            raise traitlets.TraitError(f"{proposal['trait'].name} stays as it was given; make a new HeadLab instead")
+            raise Refused(f"{proposal['trait'].name} stays as it was given; make a new HeadLab instead")
         return proposal["value"]
 
     @traitlets.observe("num_heads")

@@ -42,12 +42,18 @@ function labPlan(state, width, hasOutput, labelWide, labelHigh) {
     return { cell: cell >= 3 ? Math.floor(cell) : cell, room };
   };
   let beside = heads > 1 && width >= 620;
-  let overview = heads > 1 ? labOverview(state, beside ? width * 0.44 : width, beside ? 420 : 250, hasOutput) : null;
+  // Small maps are named as well where their names are short and take little of their room.
+  const names = { left: labelWide - 19, below: labelHigh - 7 };
+  const overviewIn = (wide, high) => {
+    const named = names.left <= 52 && names.below <= 52 && labOverview(state, wide, high, hasOutput, names);
+    return named && named.cell >= 13 ? named : labOverview(state, wide, high, hasOutput);
+  };
+  let overview = heads > 1 ? overviewIn(beside ? width * 0.44 : width, beside ? 420 : 250) : null;
   let { cell, room } = focusAt(beside ? overview.wide + 24 : 0);
   if (beside && cell < 14 && cell * Math.max(keys, queries) < 300) {
     // Too little room for both side by side.
     beside = false;
-    overview = labOverview(state, width, 250, hasOutput);
+    overview = overviewIn(width, 250);
     ({ cell, room } = focusAt(0));
   }
   const stripWide = hasOutput ? Math.max(24, Math.min(headDim * cell, room - cell * keys - 12, 150)) : 0;
@@ -59,28 +65,29 @@ function labPlan(state, width, hasOutput, labelWide, labelHigh) {
   return { width, focus, thumbs: overview ? overview.thumbs : [], legend: content + 4, high: content + (width < 420 ? 44 : 26) };
 }
 
-/** Small maps of all heads, in as many columns as make them largest. */
-function labOverview({ queries, keys, heads }, width, high, hasOutput) {
+/** Small maps of all heads, in as many columns as make them largest; `names` is the room for labels beside and below each. */
+function labOverview({ queries, keys, heads }, width, high, hasOutput, names = null) {
+  const { left, below } = names || { left: 0, below: 0 };
   const [gap, caption, least] = [10, 25, 30];
   const side = hasOutput ? 1.22 : 1; // the strip of the output beside the map
-  const most = Math.min(heads, Math.floor((width + gap) / 56));
+  const most = Math.min(heads, Math.floor((width + gap) / (56 + left)));
   let best = { cell: 0, columns: most };
   for (let columns = 1; columns <= most; columns++) {
-    const tall = high / Math.ceil(heads / columns) - caption - gap;
-    const across = (width - (columns - 1) * gap - 4) / columns / side;
+    const tall = high / Math.ceil(heads / columns) - caption - gap - below;
+    const across = ((width - (columns - 1) * gap - 4) / columns - left) / side;
     if (tall < least && columns < most) continue; // rather a longer canvas than maps of a few pixels
     const cell = Math.min(across / keys, (tall < least ? across : tall) / queries, 26);
     if (cell > best.cell) best = { cell, columns };
   }
   const cell = best.cell >= 4 ? Math.floor(best.cell) : best.cell;
   const wide = keys * cell;
-  const stepX = Math.max(wide * side + gap, 56);
-  const stepY = queries * cell + caption + gap;
+  const stepX = Math.max(wide * side + gap, 56) + left;
+  const stepY = queries * cell + caption + gap + below;
   const thumbs = Array.from({ length: heads }, (_, h) => {
-    const [x, y] = [(h % best.columns) * stepX + 3, Math.floor(h / best.columns) * stepY + caption];
-    return { x, y, cell, wide, high: queries * cell, strip: x + wide + 2, stripWide: hasOutput ? wide * (side - 1) - 2 : 0, step: stepX - gap };
+    const [x, y] = [(h % best.columns) * stepX + 3 + left, Math.floor(h / best.columns) * stepY + caption];
+    return { x, y, cell, wide, high: queries * cell, strip: x + wide + 2, stripWide: hasOutput ? wide * (side - 1) - 2 : 0, step: stepX - gap - left, labelled: names !== null };
   });
-  return { thumbs, wide: Math.min(heads, best.columns) * stepX - gap + 6, high: Math.ceil(heads / best.columns) * stepY };
+  return { thumbs, cell, wide: Math.min(heads, best.columns) * stepX - gap + 6, high: Math.ceil(heads / best.columns) * stepY };
 }
 
 /** Crosses, or hatching where cells are too small for them, on the cells that are masked; one image for all heads. */
@@ -110,7 +117,7 @@ function labCrosses(image, { queries, keys, allowed }, cell, ratio) {
       marks.lineTo(x + image.height, image.height);
     }
   }
-  context.strokeStyle = "#6b6b6b";
+  context.strokeStyle = size < 8 ? "#8f8f8f" : "#5c5c5c"; // hatching of many lines would outshine the weights
   context.lineWidth = ratio;
   context.stroke(marks);
 }
@@ -124,6 +131,7 @@ function labPainter(canvas, view, rows, columns) {
   const [queries, keys] = [rows.length, columns.length];
   const [maps, strips, crosses, smallCrosses] = [0, 0, 0, 0].map(() => node("canvas"));
   let [largest, marked] = [0, ""]; // of the outputs of all heads; what the crosses were made for
+  const columnsWide = widest(columns);
 
   /** Turn new numbers into images, one pixel a cell. */
   function refresh() {
@@ -189,10 +197,30 @@ function labPainter(canvas, view, rows, columns) {
     context.strokeRect(panel.strip - 0.5, panel.y - 0.5, panel.stripWide + 1, panel.high + 1);
   }
 
+  /** Name the rows and columns of a map, as many as can be read; those of the cursor in bold. */
+  function drawLabels(context, { x, y, cell, high }, cursor, small) {
+    const every = Math.ceil(13 / cell);
+    const seen = (i, here) => i === here || (i % every === 0 && Math.abs(i - here) * cell >= 13);
+    rows.forEach((label, i) => {
+      if (seen(i, cursor.row)) write(context, label, x - 5, y + (i + 0.5) * cell + 4, { align: "right", bold: i === cursor.row, small, most: 96 });
+    });
+    columns.forEach((label, j) => {
+      if (!seen(j, cursor.column)) return;
+      const look = { align: columnsWide <= cell - 4 ? "center" : "right", bold: j === cursor.column, small, most: 96 };
+      if (look.align === "center") return write(context, label, x + (j + 0.5) * cell, y + high + 14, look);
+      context.save();
+      context.translate(x + (j + 0.5) * cell + 4, y + high + 5);
+      context.rotate(-Math.PI / 2);
+      write(context, label, 0, 0, look);
+      context.restore();
+    });
+  }
+
   function drawThumb(context, panel, h) {
     const { bits, most } = labHeadNumbers(view.state, view.result, h);
     const chosen = h === view.state.head;
     drawMap(context, panel, h, smallCrosses);
+    if (panel.labelled) drawLabels(context, panel, { row: -Infinity, column: -Infinity }, true);
     write(context, panel.step > 120 ? `head ${h} · ${bits.toFixed(2)} bits` : `${h} · ${bits.toFixed(2)}`,
       panel.x, panel.y - 12, { bold: chosen, small: true });
     bar(context, panel.x, panel.y - 8, Math.min(panel.step, panel.wide + panel.stripWide), 3, most ? bits / most : 0);
@@ -215,26 +243,10 @@ function labPainter(canvas, view, rows, columns) {
         write(context, weight.toFixed(2), left, top + 4, { align: "center", colour: weightColour(weight).ink, small: true });
       }
     }
-    const every = Math.ceil(13 / cell);
-    rows.forEach((_, i) => {
-      const middle = y + (i + 0.5) * cell;
-      const here = i === view.cursor.row;
-      if (i % every === 0 ? here || Math.abs(i - view.cursor.row) * cell >= 13 : here) {
-        write(context, rows[i], x - 5, middle + 4, { align: "right", bold: here, most: 96 });
-      }
-      const at = h * queries + i;
-      const most = view.result.most[i];
-      const thick = Math.max(1, Math.min(8, cell - 1));
-      bar(context, bars, middle - thick / 2, 40, thick, most ? view.result.entropy[at] / most : 0);
-    });
-    columns.forEach((_, j) => {
-      const here = j === view.cursor.column;
-      if (j % every === 0 ? !here && Math.abs(j - view.cursor.column) * cell < 13 : !here) return;
-      context.save();
-      context.translate(x + (j + 0.5) * cell + 4, y + high + 5);
-      context.rotate(-Math.PI / 2);
-      write(context, columns[j], 0, 0, { align: "right", bold: here, most: 96 });
-      context.restore();
+    drawLabels(context, panel, view.cursor, false);
+    const thick = Math.max(1, Math.min(8, cell - 1));
+    view.result.most.forEach((most, i) => {
+      bar(context, bars, y + (i + 0.5) * cell - thick / 2, 40, thick, most ? view.result.entropy[h * queries + i] / most : 0);
     });
     write(context, `head ${h}`, x, y - 22, { bold: true });
     write(context, "keys →", x, y - 6, { small: true, colour: view.colours.soft });

@@ -4,6 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mhalib.widgets.base import as_numbers
+
 MAX_TOKENS, MAX_FEATURES = 128, 1024
 
 
@@ -21,7 +23,7 @@ def as_rows(name: str, x) -> Tensor:
         raise ValueError(
             f"{name} must be (T, d_model) or (1, T, d_model) before it is split into heads, got {tuple(x.shape)}"
         )
-    rows = x.detach().to("cpu", torch.float32).reshape(x.shape[-2:])
+    rows = as_numbers(name, x).reshape(x.shape[-2:])
     if rows.shape[0] > MAX_TOKENS or rows.shape[1] > MAX_FEATURES:
         raise ValueError(
             f"{name} has {rows.shape[0]} tokens of {rows.shape[1]} features, the lab takes up to {MAX_TOKENS} of "
@@ -62,6 +64,12 @@ def project(layer, name: str, x, source: str) -> tuple[Tensor, str]:
         x = x.to(weight)
     with torch.no_grad():
         return linear(x), f"layer.{name}({code})"
+
+
+def code_note_of(maker: str, **given) -> str:
+    """Return the comment that says what the names in the code stand for: not a batch that a slice was cut from."""
+    shapes = " and ".join(f"{name} {tuple(x.shape)}" for name, x in given.items() if x is not None)
+    return f"# as {maker} was given them: {shapes}"
 
 
 def code_inputs_of(q, k, v) -> list[str]:

@@ -139,14 +139,16 @@ function labHeadNumbers(state, result, head) {
 /**
  * The Python lines that reproduce what is shown.
  * @param {LabState} state @param {string[]} inputs how q, k and, if given, v are written as (1, T, d_model)
+ * @param {string} note a comment on the names in `inputs`, or ""
  */
-function labCode(state, inputs) {
+function labCode(state, inputs, note) {
   const { queries, keys, features, heads, headDim } = state;
   const names = ["scaled_dot_product_attention", "split_heads"];
   if (state.mask === "causal") names.unshift("causal_mask");
   if (state.mask === "padding") names.unshift("padding_mask");
   const shape = (tokens) => `(1, ${tokens}, ${features}) -> (1, ${heads}, ${tokens}, ${headDim})`;
   const lines = ["import math", "import torch", `from mhalib import ${names.join(", ")}`, ""];
+  if (note) lines.push(note);
   lines.push(`q_heads = split_heads(${inputs[0]}, ${heads})  # ${shape(queries)}`);
   lines.push(`k_heads = split_heads(${inputs[1]}, ${heads})  # ${shape(keys)}`);
   if (inputs[2]) lines.push(`v_heads = split_heads(${inputs[2]}, ${heads})  # ${shape(keys)}`);

@@ -290,7 +290,7 @@ def test_page_and_kernel_agree_both_ways(lab):
     agree()
     until(lambda: views.nth(1).get_by_label("Valid keys").input_value() == "3", "the second view does not follow")
     refused = "try:\n    lab.num_heads = 3\nexcept Exception as error:\n    print(type(error).__name__, lab.num_heads)"
-    assert notebook.python(refused) == "TraitError 4"  # it was refused, and the old value stays
+    assert notebook.python(refused) == "Refused 4"  # it was refused, and the old value stays
     notebook.python("lab.own_mask = torch.eye(6, dtype=torch.bool); lab.mask = 'own'; lab.num_heads = 8")
     agree()
     assert notebook.cells() == cells
