@@ -204,3 +204,20 @@ def test_it_is_light():
     view = ReshapeView()
     assert len(view.to_html()) < 50_000
     assert len(ReshapeView(8, 4, 4, batch=2).numbers) == 15 * 3 * 256 * 2
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_picture_of_the_largest_tensor_fits_a_page(path):
+    view = ReshapeView(8, 4, 4, batch=2, path=path)
+    for step in range(len(view.stations[path])):
+        view.step = step
+        width, height = view.figure().get_size_inches()
+        assert height < 10 and width < 20  # inches, at 100 dots
+
+
+def test_the_picture_counts_folded_blocks_from_zero_as_the_view_does():
+    view = ReshapeView(3, 2, 2, batch=2, path="fold")
+    view.step = 3
+    texts = [text.get_text() for text in view.figure().axes[-1].texts]
+    assert [text for text in texts if text.startswith("block")] == [f"block {i}" for i in range(4)]
+    assert view.tensor[1].flatten().tolist() == [2, 3, 12, 13, 22, 23]  # block 1: sample 0, head 1

@@ -3,6 +3,7 @@
 
 const GAP = 16; // between blocks
 const CELL_WIDTH = 46; // at most
+const NARROW = 32; // a cell may shrink to this, where then more blocks stand side by side
 const CELL_HEIGHT = 32;
 const SIGN = 11; // width of the mark of a wrong place
 const MEMORY_HEIGHT = 24;
@@ -86,11 +87,13 @@ function layOut(station, sizes, width, measure) {
   const perBlock = rows * columns;
   const count = station.cells.length / perBlock;
   const side = 16; // for the numbers of the rows
-  const cell = Math.min(CELL_WIDTH, (width - side - 2) / columns);
   const titles = Array.from({ length: count }, (_, block) => blockTitle(block, station, sizes));
   const above = titles[0] ? 32 : 16; // the title, and the numbers of the columns
-  const wide = Math.max(side + columns * cell, ...titles.map((title) => side + measure(title)));
-  const fits = Math.max(1, Math.floor((width + GAP) / (wide + GAP)));
+  const named = Math.max(...titles.map((title) => side + measure(title)));
+  const beside = (cell) => Math.max(1, Math.floor((width + GAP) / (Math.max(side + columns * cell, named) + GAP)));
+  const fits = Math.min(count, beside(NARROW));
+  const cell = Math.min(CELL_WIDTH, ((width + GAP) / fits - GAP - side - (fits === 1 ? 2 : 0)) / columns);
+  const wide = Math.max(side + columns * cell, named);
   // One line for each sample, unless all blocks fit on one.
   const group = count <= fits || station.shape.length === 3 && station.counts[0] === "sample" ? count : count / sizes.batch;
   // Equal lines: 2 + 2 rather than 3 + 1.
@@ -157,7 +160,7 @@ function outline(context, x, y, width, height, dashed = false) {
     context.lineWidth = line;
     context.strokeStyle = colour;
     context.setLineDash(dashed && line === 2 ? [4, 4] : []);
-    context.strokeRect(x + 1, y + 1, width - 2, height - 2);
+    context.strokeRect(x, y, width, height); // on the edge, so that the number stays clear
   }
   context.setLineDash([]);
 }

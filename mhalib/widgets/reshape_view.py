@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from mhalib.plots import DescribedFigure, plot_reshape
-from mhalib.widgets.base import View, module_text
+from mhalib.widgets.base import Refused, View, is_whole, module_text
 
 PATHS = ("split", "merge", "fold", "wrong split", "wrong merge")
 # With more, a label no longer fits its cell, or the cells no longer fit a page.
@@ -27,10 +27,6 @@ _COUNTS = {
     "head_dim": "feature of the head",
     "B * num_heads": "folded",
 }
-
-
-class Refused(traitlets.TraitError, ValueError):
-    """A value that the view cannot show; also a TraitError, so that traitlets puts the old value back."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,6 @@ class ReshapeView(View):
 
     _esm = module_text("reshape_cells.js", "reshape_view.js")
 
-    # Bare traits with validators of our own: what traitlets says about a wrong type does not say what to do.
     path = traitlets.TraitType("split").tag(sync=True)
     step = traitlets.TraitType(0).tag(sync=True)
     chosen = traitlets.TraitType(0).tag(sync=True)
@@ -173,7 +168,7 @@ class ReshapeView(View):
     @traitlets.validate("step")
     def _check_step(self, proposal):
         step, last = proposal["value"], len(self._paths[self.path]) - 1
-        if not _is_int(step) or not 0 <= step <= last:
+        if not is_whole(step) or not 0 <= step <= last:
             raise Refused(
                 f"step={step!r} does not exist; the path {self.path!r} has the steps 0 to {last}, where 0 is the start"
             )
@@ -182,7 +177,7 @@ class ReshapeView(View):
     @traitlets.validate("chosen")
     def _check_chosen(self, proposal):
         label, sizes = proposal["value"], self._sizes
-        if not _is_int(label) or label not in self._labels:
+        if not is_whole(label) or label not in self._labels:
             sample = f"{sizes['sample_step']} * sample + " if sizes["batch"] > 1 else ""
             raise Refused(
                 f"chosen={label!r} is none of the labels; they are {sample}{sizes['token_step']} * token + feature, "
@@ -197,13 +192,9 @@ class ReshapeView(View):
         return proposal["value"]
 
 
-def _is_int(value) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _check_size(name: str, size) -> None:
     most = _LIMITS[name]
-    if not _is_int(size):
+    if not is_whole(size):
         raise TypeError(f"{name} must be an int from 1 to {most}, got {size!r}")
     if not 1 <= size <= most:
         raise ValueError(
