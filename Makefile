@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # under `make -j`, two commands at once would install into one .venv at once
-.PHONY: help lab test notebooks clean-notebooks images bench lint setup setup-dev
+.PHONY: help lab test notebooks clean-notebooks images bench lint types setup setup-dev
 
 # Packages found by way of these would be taken for those of .venv.
 unexport PYTHONPATH PYTHONHOME
@@ -36,6 +36,7 @@ help:
 	@echo 'make images           draw the pictures in images/ again'
 	@echo 'make bench            measure the widgets beside what you would use instead, write BENCHMARKS.md'
 	@echo 'make lint             check style and format'
+	@echo 'make types            check the types of the JavaScript views; needs npm'
 	@echo
 	@echo 'PYTHON=python3.12     the Python that makes .venv (else the newest of 3.11 to 3.14)'
 	@echo 'TORCH_INDEX=URL       on the first start: take torch from this index, on Linux without a GPU the'
@@ -72,3 +73,6 @@ bench: setup-dev
 lint: setup-dev
 	@$(python) -m ruff check .
 	@$(python) -m ruff format --check .
+
+types: setup-dev
+	@$(python) tools/check_types.py

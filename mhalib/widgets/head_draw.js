@@ -38,7 +38,7 @@ function decodeHead(w, layer, head) {
   const at = layer * w.heads + head;
   const size = w.queries * w.keys;
   const codes = w.raw.subarray(at * size, (at + 1) * size);
-  if (!w.levels) return codes;
+  if (codes instanceof Float32Array) return codes; // stored as they are: no levels
   const step = w.maxima[at] / w.levels;
   const weights = new Float32Array(size);
   for (let i = 0; i < size; i++) {
@@ -117,7 +117,8 @@ function poolHead(raw, start, { keys, levels }, tops, lefts, step, cells) {
 }
 
 // Colours as the 32-bit numbers that a little-endian ImageData holds.
-const packColour = ([r, g, b]) => (0xff000000 | (b << 16) | (g << 8) | r) >>> 0;
+/** One pixel of an ImageData, as a number. @param {ArrayLike<number>} rgb */
+const packColour = ({ 0: r, 1: g, 2: b }) => (0xff000000 | (b << 16) | (g << 8) | r) >>> 0;
 const SHADES = Uint32Array.from({ length: 256 }, (_, i) => packColour(VIRIDIS.subarray(3 * i, 3 * i + 3)));
 const MASKED_SHADES = [packColour(MASKED_COLOUR), packColour([150, 150, 150])];
 const NAN_SHADES = [packColour(NAN_COLOUR), packColour([255, 255, 255])];

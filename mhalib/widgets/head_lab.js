@@ -83,7 +83,12 @@ export default {
     table.style.cssText = "border-spacing: 6px 2px; margin: 4px 0; text-align: right; font-variant-numeric: tabular-nums;";
     canvas.style.touchAction = "pan-y";
     // Room for the longest text, so that the controls stay where they are while numbers change.
-    for (const [part, wide] of [[heads, 15], [warmth, 5], [length, 10], [focusHead, 3]]) {
+    for (const { part, wide } of [
+      { part: heads, wide: 15 },
+      { part: warmth, wide: 5 },
+      { part: length, wide: 10 },
+      { part: focusHead, wide: 3 },
+    ]) {
       part.box.style.flexWrap = "wrap";
       part.box.querySelector("output").style.minWidth = `${wide}ch`;
     }

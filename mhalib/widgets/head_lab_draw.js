@@ -288,7 +288,7 @@ function labPainter(canvas, view, rows, columns) {
     scaleBar(x, y, `output −${end}`, `+${end}`, (pixel, share) => labPutSigned(pixel, 0, 2 * share - 1));
   }
 
-  function write(context, words, x, y, { align = "left", bold = false, small = false, colour = view.colours.ink, most } = {}) {
+  function write(context, words, x, y, { align = "left", bold = false, small = false, colour = view.colours.ink, most = undefined } = {}) {
     context.font = `${bold ? "bold " : ""}${small ? LAB_FONT.replace("12", "11") : LAB_FONT}`;
     context.textAlign = align;
     context.fillStyle = colour;

@@ -1,0 +1,37 @@
+"""Check the views' JavaScript against the types in their comments, with the TypeScript compiler.
+
+    python tools/check_types.py
+
+Nothing is built: each view is joined as the browser gets it and only read. TypeScript comes by npx, which needs npm
+and, the first time, a network; so this is a command of its own and not a part of `make test`.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from mhalib import widgets
+
+TYPESCRIPT = "typescript@5.9.3"
+OPTIONS = "--noEmit --allowJs --checkJs --target esnext --module esnext --lib esnext,dom".split()
+
+
+def main() -> int:
+    npx = shutil.which("npx")
+    if npx is None:
+        print("found no npx; install Node.js to check the types of the views", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as folder:
+        for name in widgets.__all__:
+            Path(folder, f"{name}.mjs").write_text(str(getattr(widgets, name)._esm), encoding="utf-8")
+        views = sorted(path.name for path in Path(folder).iterdir())
+        return max(
+            subprocess.run([npx, "--yes", "--package", TYPESCRIPT, "tsc", *OPTIONS, view], cwd=folder).returncode
+            for view in views
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
