@@ -1,0 +1,49 @@
+"""The exercises: `check.split_heads(my_split_heads)`, `check.split_heads.hint()`, `check.split_heads.solution()`.
+
+One module holds the exercises of one lesson; how an answer is run, compared and judged lies in the modules
+that begin with an underscore. What was solved is remembered until the kernel stops, and nowhere else.
+"""
+
+import difflib
+
+from mhalib.checks import lesson_00, lesson_01, lesson_02, lesson_03, lesson_04, lesson_05, lesson_06
+from mhalib.checks._exercise import Exercise
+from mhalib.checks._show import bar
+
+__all__ = ["Checks", "check"]
+
+
+class Checks:
+    """All exercises by name; the names complete with Tab."""
+
+    def __init__(self, *modules):
+        self._exercises: dict[str, Exercise] = {}
+        for module in modules:
+            found = {name: value for name, value in vars(module).items() if isinstance(value, Exercise)}
+            for name, exercise in found.items():
+                exercise.name, exercise.siblings = name, list(found.values())
+            self._exercises |= found
+
+    def __getattr__(self, name: str) -> Exercise:
+        if not name.startswith("_") and name in self._exercises:
+            return self._exercises[name]
+        close = difflib.get_close_matches(name, dir(self), 1)
+        meant = f"did you mean check.{close[0]}?" if close else f"choose from {', '.join(dir(self))}"
+        raise AttributeError(f"there is no exercise {name!r}; {meant}")
+
+    def __dir__(self) -> list[str]:
+        return list(self._exercises)
+
+    def __iter__(self):
+        return iter(self._exercises.values())
+
+    def __repr__(self) -> str:
+        lines = []
+        for lesson in sorted({exercise.lesson for exercise in self}):
+            exercises = [exercise for exercise in self if exercise.lesson == lesson]
+            done = bar(sum(exercise.solved for exercise in exercises), len(exercises))
+            lines.append(f"{lesson}  {done}  {', '.join(exercise.name for exercise in exercises)}")
+        return "\n".join(lines)
+
+
+check = Checks(lesson_00, lesson_01, lesson_02, lesson_03, lesson_04, lesson_05, lesson_06)

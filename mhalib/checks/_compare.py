@@ -1,0 +1,156 @@
+"""Two results compared, and the first difference said in words.
+
+What counts as the same is decided here: kinds must agree (a boolean mask is no mask of numbers), widths need not
+(float64 for float32), numbers agree up to rounding, and how a tensor lies in memory does not matter. Only tensors,
+numbers, text and sequences of them are looked into; of anything else a learner returns, only its type is named.
+"""
+
+import types
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+RTOL, ATOL = 1e-4, 1e-5  # float32 rounding stays far below, every mistake worth naming far above
+ROUNDED = 3e-3  # a single number may be typed with three digits
+MAX_NUMBERS = 40  # a tensor with more is shown by its shape
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first place where a result differs: its kind (`type`, `dtype`, `shape` or `value`) and a sentence."""
+
+    kind: str
+    words: str
+
+
+def difference(expected: object, got: object, axes: tuple[str, ...] = ()) -> Difference | None:
+    """Return how `got` differs from `expected`, or None where it does not.
+
+    Args:
+        expected, got: tensors, numbers, text, sets, or sequences of these.
+        axes: what the axes of a tensor are called in the sentence.
+    """
+    expected = _plain(expected)
+    if expected is None:  # a part that a wrong answer leaves out; no right result is None
+        return None if got is None else Difference("type", f"expected None, got {kind_of(got)}")
+    if isinstance(expected, Tensor):
+        return _tensors(expected, got, axes)
+    if isinstance(expected, (tuple, list)):
+        return _sequences(expected, got, axes)
+    got = _plain(got)
+    if isinstance(expected, bool) or isinstance(expected, str):
+        if type(got) is not type(expected):
+            return Difference("type", f"expected {_a(type(expected).__name__)}, got {kind_of(got)}")
+        return None if got == expected else Difference("value", f"expected {show(expected)}, got {show(got)}")
+    if isinstance(got, bool) or not isinstance(got, (int, float)):
+        return Difference("type", f"expected a number, got {kind_of(got)}")
+    if isinstance(expected, int):
+        same = got == expected
+    else:
+        same = got == expected or abs(got - expected) <= ROUNDED * abs(expected)
+    return None if same else Difference("value", f"expected {show(expected)}, got {show(got)}")
+
+
+def _tensors(expected: Tensor, got: object, axes: tuple[str, ...]) -> Difference | None:
+    if not isinstance(got, Tensor):
+        cure = "; torch.as_tensor(...) makes one" if isinstance(got, (list, tuple)) else ""
+        return Difference("type", f"expected a tensor, got {kind_of(got)}{cure}")
+    if _family(expected.dtype) != _family(got.dtype):
+        return Difference("dtype", f"expected {_a(_family(expected.dtype))} tensor, got {got.dtype}")
+    if expected.shape != got.shape:
+        words = f"expected the shape {tuple(expected.shape)}, got {tuple(got.shape)}"
+        if sorted(expected.shape) == sorted(got.shape):
+            words += ": the same sizes in another order"
+        return Difference("shape", words)
+    try:
+        # NaN equals NaN, so that a wrong answer that makes NaN can be recognised; no right one makes any.
+        got = got.detach().cpu()
+        if got.is_floating_point():
+            same = torch.isclose(got.double(), expected.detach().double(), rtol=RTOL, atol=ATOL, equal_nan=True)
+        else:
+            same = got == expected
+    except (RuntimeError, NotImplementedError):  # on the meta device, quantized, nested
+        return Difference("type", "got a tensor whose numbers cannot be read; return an ordinary one")
+    if bool(same.all()):
+        return None
+    place = tuple((~same).nonzero()[0].tolist())
+    where = ", ".join(f"{axis} {i}" for axis, i in zip(axes, place, strict=True)) if len(axes) == len(place) else None
+    where = f"at {where or list(place)}: " if place else ""
+    return Difference("value", f"{where}expected {show(expected[place])}, got {show(got[place])}")
+
+
+def _sequences(expected: tuple | list, got: object, axes: tuple[str, ...]) -> Difference | None:
+    if isinstance(got, Tensor) and not any(isinstance(part, Tensor) for part in expected):
+        got = got.tolist() if got.ndim else got
+    if not isinstance(got, (tuple, list)):
+        return Difference("type", f"expected {len(expected)} parts, got {kind_of(got)}")
+    if len(got) != len(expected):
+        return Difference("shape", f"expected {len(expected)} parts, got {len(got)}")
+    for number, (part, other) in enumerate(zip(expected, got, strict=True)):
+        if found := difference(part, other, axes):
+            return Difference(found.kind, f"part {number}: {found.words}")
+    return None
+
+
+def show(value: object, depth: int = 0) -> str:
+    """Return a short text for what is known to be harmless to print, the type's name for everything else."""
+    text = _show(value, depth)
+    return text if len(text) <= 600 else text[:600] + " …"
+
+
+def _show(value: object, depth: int) -> str:
+    value = _plain(value)
+    if isinstance(value, Tensor):
+        if value.numel() > MAX_NUMBERS or value.is_meta:
+            return f"{kind_of(value)} of shape {tuple(value.shape)}"
+        return show(value.tolist() if value.dtype != torch.bool else value.int().tolist())
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, (bool, int, str, type(None))):
+        return "a huge integer" if isinstance(value, int) and abs(value) > 10**40 else repr(value)
+    if isinstance(value, (list, tuple)):
+        parts = [show(part, depth + 1) for part in value[:MAX_NUMBERS]] if depth < 4 else ["…"]
+        parts += ["…"] * (len(value) > MAX_NUMBERS)
+        comma = "," if isinstance(value, tuple) and len(parts) == 1 else ""
+        return f"[{', '.join(parts)}]" if isinstance(value, list) else f"({', '.join(parts)}{comma})"
+    if isinstance(value, nn.Module):
+        return type(value).__name__
+    if isinstance(value, types.FunctionType):
+        return f"the function {value.__name__}"
+    return kind_of(value)
+
+
+def kind_of(value: object) -> str:
+    """Return what a value is, in words."""
+    if value is None:
+        return "None"
+    if isinstance(value, Tensor):
+        return f"{_a(_family(value.dtype))} tensor"
+    if isinstance(value, types.GeneratorType):
+        return "a generator (a function with yield); return the result instead"
+    if isinstance(value, types.CoroutineType):
+        return "a coroutine; write def, not async def"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return _a(type(value).__name__)
+
+
+def _a(name: str) -> str:
+    name = {"bool": "True or False", "int": "integer", "str": "text"}.get(name, name)
+    return name if " " in name or name == "text" else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _plain(value: object) -> object:
+    """Return the Python number in a tensor or numpy scalar without axes; anything else as it is."""
+    if isinstance(value, Tensor):
+        return value.item() if value.ndim == 0 and not value.is_meta else value
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return value.item()
+    return value
+
+
+def _family(dtype: torch.dtype) -> str:
+    if dtype == torch.bool:
+        return "boolean"
+    return "floating" if dtype.is_floating_point else "complex" if dtype.is_complex else "integer"

@@ -1,0 +1,213 @@
+"""A learner's function, run so that it can neither stop the kernel nor flood the page.
+
+It gets fresh copies of its inputs, some seconds and some memory, and its prints are kept within bounds. What
+comes back is an `Outcome`: a value, or what happened instead and on which of the learner's own lines. The limits are
+in-process: a single call into torch that takes minutes ends only when it returns.
+"""
+
+import contextlib
+import copy
+import ctypes
+import gc
+import io
+import linecache
+import os
+import signal
+import sysconfig
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+SECONDS = 10.0  # for all inputs of one check
+HEAD_ROOM = 2 << 30  # bytes on top of what the process holds
+MAX_PRINTED = 2000  # characters of the learner's own output
+
+_NOT_THE_LEARNER = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
+_NOT_THE_LEARNER.append(str(Path(__file__).resolve().parent.parent))
+
+
+class OutOfTime(BaseException):
+    """The time is over. No Exception, so that `except Exception` in the learner's code does not hold it up."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What happened instead of a result: `raised`, `time` or `memory`, the message, the learner's line."""
+
+    kind: str
+    message: str
+    line: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a function did with one set of inputs: its value or its failure, and which inputs it changed."""
+
+    value: object = None
+    failure: Failure | None = None
+    changed: tuple[int, ...] = ()
+
+
+def run(answer: Callable, cases: Sequence[tuple], seconds: float | None = None) -> tuple[list[Outcome], str]:
+    """Call `answer` with a copy of each case; return the outcomes up to a time-out, and what it printed."""
+    outcomes, printed = [], _Bounded()
+    seconds = SECONDS if seconds is None else seconds
+    grad, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
+    try:
+        with (
+            torch.random.fork_rng(devices=[]),
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(printed),
+        ):
+            with _memory_limit(), _time_limit(seconds):
+                for case in cases:
+                    outcomes.append(_call(answer, case))
+    except OutOfTime as error:
+        outcomes.append(Outcome(failure=Failure("time", f"no result after {seconds:g} seconds", learner_line(error))))
+    finally:
+        torch.set_grad_enabled(grad)
+        torch.set_default_dtype(dtype)
+    if any(outcome.failure and outcome.failure.kind == "memory" for outcome in outcomes):
+        gc.collect()
+    return outcomes, printed.text()
+
+
+def _call(answer: Callable, case: tuple) -> Outcome:
+    given = copy.deepcopy(case)
+    torch.manual_seed(0)
+    try:
+        value = answer(*given)
+        if type(value).__name__ == "coroutine":
+            value.close()  # it will never be awaited, and Python would complain about that
+    except (OutOfTime, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # sys.exit() as well: the learner's code must not end the kernel
+        return Outcome(failure=_describe(error))
+    return Outcome(value, None, tuple(i for i, x in enumerate(case) if isinstance(x, Tensor) and _differs(x, given[i])))
+
+
+def _differs(before: Tensor, after: Tensor) -> bool:
+    return before.shape != after.shape or before.dtype != after.dtype or not torch.equal(before, after.detach())
+
+
+def _describe(error: BaseException) -> Failure:
+    try:
+        message = " ".join(str(error).split())
+    except Exception:
+        message = "(its message cannot be read)"
+    line = learner_line(error)
+    if isinstance(error, MemoryError) or "allocate" in message and isinstance(error, RuntimeError):
+        return Failure("memory", "your code asked for more memory than a check gives it", line)
+    message = message if len(message) <= 300 else message[:300] + " …"
+    return Failure("raised", f"{type(error).__name__}: {message}", line)
+
+
+def learner_line(error: BaseException) -> str:
+    """Return the last line of the learner's own code in the traceback, with its number; empty when there is none."""
+    for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
+        file = frame.f_code.co_filename
+        text = linecache.getline(file, number).strip()  # nothing for code that some library made while it ran
+        if text and not any(file.startswith(place + os.sep) for place in _NOT_THE_LEARNER):
+            return f"line {number}:  {text}"
+    return ""
+
+
+class _Bounded(io.TextIOBase):
+    """Keeps the beginning of what is printed and counts the rest."""
+
+    def __init__(self) -> None:
+        self._kept, self._lost = "", 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        kept = text[: MAX_PRINTED - len(self._kept)]
+        self._kept += kept
+        self._lost += len(text) - len(kept)
+        return len(text)
+
+    def text(self) -> str:
+        return self._kept + (f"\n… and {self._lost} more characters" if self._lost else "")
+
+
+@contextlib.contextmanager
+def _time_limit(seconds: float):
+    main = threading.current_thread() is threading.main_thread()
+    with _alarm(seconds) if main and hasattr(signal, "setitimer") else _watcher(seconds):
+        yield
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float):
+    running = True
+
+    def ring(signum, frame):
+        if running:
+            raise OutOfTime
+
+    handler = signal.signal(signal.SIGALRM, ring)
+    # It rings again and again, for code that catches everything and goes on.
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds, 0.05)
+    try:
+        try:
+            yield
+        finally:
+            running = False
+    finally:  # reached even if the bell rang on the way to the line above
+        running = False
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
+
+
+@contextlib.contextmanager
+def _watcher(seconds: float):
+    """Do the same where there are no alarms (Windows, other threads): between two lines of Python, raise."""
+    done, thread = threading.Event(), ctypes.c_ulong(threading.get_ident())
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+
+    def watch():
+        over = done.wait(seconds)
+        while not over:
+            raise_in(thread, ctypes.py_object(OutOfTime))
+            over = done.wait(0.05)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        try:
+            yield
+        finally:
+            done.set()
+    finally:
+        done.set()
+        watcher.join()
+        raise_in(thread, None)  # take back what was not raised yet
+
+
+@contextlib.contextmanager
+def _memory_limit():
+    try:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (ImportError, OSError):  # no Linux: no limit
+        yield
+        return
+    if torch.cuda.is_available():  # its driver reserves far more addresses than it uses
+        yield
+        return
+    before = soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    # Each thread that torch starts for the first time reserves some addresses as well.
+    limit = pages * resource.getpagesize() + HEAD_ROOM + (os.cpu_count() or 1) * (80 << 20)
+    limits = [limit, *(value for value in (soft, hard) if value != resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)

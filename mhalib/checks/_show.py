@@ -1,0 +1,70 @@
+"""What a check says, as text in a terminal and as HTML in a notebook.
+
+All words come in as plain text and are escaped here; the colours are those of the reader's theme, and no
+meaning lies in a colour alone.
+"""
+
+from dataclasses import dataclass, field
+from html import escape
+
+_COLOURS = {
+    "right": "var(--jp-success-color1, #388e3c)",
+    "wrong": "var(--jp-error-color1, #d32f2f)",
+    "open": "var(--jp-info-color1, #1976d2)",
+}
+_CODE = (
+    "margin: 2px 0 2px 1em; color: inherit; background: none; font-family: var(--jp-code-font-family, monospace); "
+    "white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere"
+)
+
+
+@dataclass(frozen=True)
+class Note:
+    """A title and some paragraphs; what `check.…`, `.hint()` and `.solution()` hand back.
+
+    Args:
+        title: the first line.
+        parts: pairs of a label and a text; a label that ends in ":" puts the text beside it, "" stands alone,
+            and a label "code" sets the text as code.
+        footer: the last line, the progress.
+        mood: "right", "wrong" or "open".
+        code: what was found, for tests: "right", "stub", "wrong: …", "shape", "raised", ….
+    """
+
+    title: str
+    parts: list[tuple[str, str]] = field(default_factory=list)
+    footer: str = ""
+    mood: str = "open"
+    code: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.mood == "right"
+
+    def __repr__(self) -> str:
+        lines = [self.title]
+        for label, text in self.parts:
+            if label == "code":
+                lines += ["    " + line for line in text.splitlines()]
+            else:
+                lines.append(f"  {label} {text}" if label else f"  {text}")
+        return "\n".join([*lines, *([self.footer] if self.footer else [])])
+
+    def _repr_html_(self) -> str:
+        rows = [f"<div><b>{escape(self.title)}</b></div>"]
+        for label, text in self.parts:
+            if label == "code":
+                rows.append(f'<pre style="{_CODE}">{escape(text)}</pre>')
+            else:
+                rows.append(f"<div>{f'<b>{escape(label)}</b> ' if label else ''}{escape(text)}</div>")
+        if self.footer:
+            rows.append(f"<div>{escape(self.footer)}</div>")
+        style = (
+            f"border-left: 4px solid {_COLOURS[self.mood]}; padding: 2px 0 2px 10px; line-height: 1.5; color: inherit"
+        )
+        return f'<div style="{style}">{"".join(rows)}</div>'
+
+
+def bar(done: int, of: int) -> str:
+    """Return a small bar such as `■■□□ 2 of 4`."""
+    return f"{'■' * done}{'□' * (of - done)} {done} of {of}"

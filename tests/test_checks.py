@@ -1,0 +1,473 @@
+"""The exercises: right answers pass however they are written, known mistakes get their names, nothing else passes."""
+
+import inspect
+import math
+import re
+import sys
+
+import nbformat
+import pytest
+import torch
+import torch.nn.functional as F
+from einops import rearrange, repeat
+from torch import nn
+
+import mhalib
+from mhalib.checks import check
+from mhalib.checks._exercise import Choice
+from mutants import mutants
+from run_notebooks import NOTEBOOKS
+
+EXERCISES = list(check)
+FUNCTIONS = [exercise for exercise in EXERCISES if exercise.cases]
+VALUES = [exercise for exercise in EXERCISES if not exercise.cases and not isinstance(exercise, Choice)]
+CHOICES = [exercise for exercise in EXERCISES if isinstance(exercise, Choice)]
+LESSONS = sorted({exercise.lesson for exercise in EXERCISES})
+
+
+def each(exercises):
+    return pytest.mark.parametrize("exercise", exercises, ids=[exercise.name for exercise in exercises])
+
+
+@pytest.fixture(autouse=True)
+def fresh(seeds):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # tiny tensors: sharing them costs more than it saves
+    for exercise in EXERCISES:
+        exercise.solved, exercise._hints_shown = False, 0
+    yield
+    torch.set_num_threads(threads)
+
+
+def test_three_to_five_exercises_a_lesson():
+    assert LESSONS == [f"{number:02}" for number in range(7)]
+    counts = [sum(exercise.lesson == lesson for exercise in EXERCISES) for lesson in LESSONS]
+    assert all(3 <= count <= 5 for count in counts) and 25 <= sum(counts) <= 33
+
+
+@each(EXERCISES)
+def test_says_what_it_asks(exercise):
+    assert exercise.task.endswith((".", "?")) and 1 <= exercise.stars <= 3 and 2 <= exercise.minutes <= 20
+    assert exercise.hints and f"{'★' * exercise.stars} · {exercise.minutes} minutes" in repr(exercise)
+
+
+@each(EXERCISES)
+def test_sends_the_reader_to_a_heading_that_exists(exercise):
+    (path,) = NOTEBOOKS.glob(f"{exercise.lesson}_*.ipynb")
+    headings = re.findall(
+        r"^#+ (.+)$",
+        "\n".join(cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "markdown"),
+        re.MULTILINE,
+    )
+    assert exercise.see in [heading.replace("`", "") for heading in headings]
+
+
+# ------------------------------------------------------------------------------------------ right answers
+
+
+@each(EXERCISES)
+def test_the_solution_passes(exercise):
+    note = exercise(exercise.answer)
+    assert note.passed, note
+    assert note.code == "right" and "1 of" in note.footer
+
+
+@each(FUNCTIONS)
+def test_the_solution_that_is_shown_passes_when_it_is_pasted(exercise):
+    shown = next(text for label, text in exercise.solution().parts if label == "code")
+    module = sys.modules[exercise.answer.__module__]
+    # What stands in the library needs the names of its own module; the others those that a lesson has imported.
+    lesson = {"torch": torch, "F": F, "math": math, "nn": nn, "mhalib": mhalib, "draw": getattr(module, "draw", None)}
+    names = dict(vars(module)) if not module.__name__.startswith("mhalib.checks") else lesson
+    exec(shown, names)
+    assert exercise(names[exercise.answer.__name__]).passed
+
+
+def loop_attend(q, k, v):
+    out = torch.zeros(*q.shape[:-1], v.shape[-1])
+    for b in range(len(q)):
+        for h in range(q.shape[1]):
+            for t in range(q.shape[2]):
+                shares = torch.stack([q[b, h, t] @ key for key in k[b, h]]).div(q.shape[-1] ** 0.5).softmax(0)
+                out[b, h, t] = sum(share * value for share, value in zip(shares, v[b, h], strict=True))
+    return out
+
+
+def loop_split(x, num_heads):
+    size = x.shape[-1] // num_heads
+    return torch.stack([x[..., i * size : (i + 1) * size] for i in range(num_heads)], dim=1)
+
+
+def loop_merge(x):
+    return torch.stack([torch.cat(list(token), -1) for token in x.transpose(1, 2).flatten(0, 1)]).unflatten(
+        0, (len(x), -1)
+    )
+
+
+def change_one_token(merge):
+    heads = torch.randn(2, 3, 4, 5)
+    changed = heads.clone()
+    changed[:, :, 2] += 1
+    return (merge(changed) != merge(heads)).any(-1)[0].tolist() == [False, False, True, False]
+
+
+def count_pairs(f, T, d_model):
+    x, pairs = torch.randn(1, T, d_model), 0
+    for s in range(T):
+        changed = x.clone()
+        changed[0, s] += 0.5
+        pairs += sum(bool((f(changed)[0, t] - f(x)[0, t]).abs().max() > 1e-6) for t in range(s))
+    return pairs
+
+
+def valid_softmax(scores, mask):
+    weights = torch.where(mask.unsqueeze(1), scores, -torch.inf).softmax(dim=3)
+    return torch.nan_to_num(weights)
+
+
+def safe_softmax(scores, mask):
+    powers = scores.double().exp() * mask[:, None]
+    return powers / powers.sum(-1, keepdim=True).clamp(min=1e-30)
+
+
+def full_repair(layer, x, mask):
+    return layer(x, mask=mask)
+
+
+VARIANTS = {
+    "first_shapes": [[[2, 4, 12, 16], [2, 4, 12, 12]], (torch.Size([2, 4, 12, 16]), torch.zeros(2, 4, 12, 12).shape)],
+    "attention_maps": ["DB", ["B", "D"], {"b", "d"}, "B, D"],
+    "most_looked_at": [
+        lambda w: (w - torch.eye(w.shape[-1])).argmax(-1),
+        lambda w: torch.where(torch.eye(w.shape[-1]) == 1, -torch.inf, w).max(-1).indices.int(),
+        lambda w: torch.tensor(
+            [
+                [max((j for j in range(len(m)) if j != i), key=lambda j, m=m, i=i: m[i, j]) for i in range(len(m))]
+                for m in w
+            ]
+        ),
+    ],
+    "looking_back": [
+        lambda features, words: F.softmax(
+            mhalib.split_heads(features(words, shift=1), 2)[0] @ mhalib.split_heads(features(words), 2)[0].mT / 32**0.5,
+            dim=2,
+        )
+    ],
+    "bert_shapes": [[(4, 128, 2304), [4, 128, 768], torch.Size([4, 12, 128, 64])]],
+    "key_rows": [[1216, 1280], torch.tensor([1216, 1280]), (torch.tensor(1216), 1280)],
+    "fused_kv": [
+        lambda m, k, v: (m @ k.T, m @ v.T),
+        lambda m, k, v: list(torch.einsum("btd,od->bto", m, torch.cat((k, v))).split(k.shape[0], -1)),
+        lambda m, k, v: torch.stack([F.linear(m, k), F.linear(m, v)]).unbind(0),
+    ],
+    "third_rows": [
+        lambda h, d: rearrange(torch.arange(3 * h * d), "(p h d) -> (h d p)", p=3, h=h),
+        lambda h, d: torch.tensor([p * h * d + i * d + f for i in range(h) for f in range(d) for p in range(3)]),
+    ],
+    "spread": [16, math.sqrt(256), torch.tensor(16.0), torch.tensor(256).sqrt().numpy()],
+    "attend": [
+        loop_attend,
+        F.scaled_dot_product_attention,
+        lambda q, k, v: F.scaled_dot_product_attention(q.double(), k.double(), v.double()),
+        lambda q, k, v: torch.einsum(
+            "bhqk,bhkd->bhqd", torch.softmax(torch.einsum("bhqd,bhkd->bhqk", q, k) / q.shape[-1] ** 0.5, dim=3), v
+        ),
+        lambda q, k, v: mhalib.scaled_dot_product_attention(q, k, v)[0],
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v).mT.contiguous().mT,  # not contiguous
+        lambda q, k, v: F.scaled_dot_product_attention(nn.Parameter(q), k, v),
+    ],
+    "stable_softmax": [
+        lambda s: torch.softmax(s.double(), -1),
+        lambda s: (s - s.max(dim=-1, keepdim=True).values).exp() / (s - s.max(-1, True)[0]).exp().sum(-1, True),
+        lambda s: (s - s.logsumexp(-1, keepdim=True)).exp(),
+    ],
+    "cosine_attention": [
+        lambda q, k, v, scale: F.scaled_dot_product_attention(
+            F.normalize(q, dim=1), F.normalize(k, dim=1), v, scale=scale
+        ),
+        lambda q, k, v, scale: (F.cosine_similarity(q[:, None], k[None], dim=-1) * scale).softmax(1) @ v,
+    ],
+    "head_one": [
+        torch.tensor([[2, 3], [12, 13], [22, 23]]),
+        ((2, 3), (12, 13), (22, 23)),
+        [[2.0, 3.0], [12.0, 13.0], [22.0, 23.0]],
+    ],
+    "split_heads": [
+        loop_split,
+        lambda x, h: x.view(*x.shape[:2], h, -1).transpose(1, 2),
+        lambda x, h: x.reshape(x.shape[0], x.shape[1], h, x.shape[2] // h).permute(0, 2, 1, 3).contiguous(),
+        lambda x, h: rearrange(x, "b t (h d) -> b h t d", h=h),
+        lambda x, h: torch.stack(x.chunk(h, -1), 1),
+        lambda x, h: torch.from_numpy(x.numpy().reshape(*x.shape[:2], h, -1).swapaxes(1, 2)),
+        lambda x, num_heads=1: mhalib.split_heads(x.int(), num_heads),
+    ],
+    "merge_heads": [
+        loop_merge,
+        lambda x: x.transpose(1, 2).contiguous().view(x.shape[0], x.shape[2], -1),
+        lambda x: rearrange(x, "b h t d -> b t (h d)"),
+        lambda x: torch.cat([x[:, i] for i in range(x.shape[1])], dim=-1),
+    ],
+    "fold_heads": [
+        lambda x, h: mhalib.split_heads(x, h).reshape(-1, x.shape[1], x.shape[2] // h),
+        lambda x, h: rearrange(x, "b t (h d) -> (b h) t d", h=h),
+        lambda x, h: torch.stack([piece for sample in x for piece in sample.chunk(h, -1)]),
+    ],
+    "causal_maps": ["ca", ("A", "C")],
+    "window_mask": [
+        lambda T, width: torch.tensor([[0 <= i - j < width for j in range(T)] for i in range(T)]),
+        lambda T, width: (d := torch.arange(T)[:, None] - torch.arange(T)).ge(0) & d.lt(width),
+    ],
+    "torch_padding": [
+        lambda valid_lens, num_keys: ~mhalib.padding_mask(valid_lens, num_keys)[:, 0],
+        lambda lens, n: torch.tensor([[key >= length for key in range(n)] for length in lens.tolist()]),
+    ],
+    "mask_for_heads": [
+        lambda m, h: (~m[:, None]).expand(-1, h, -1, -1).flatten(0, 1),
+        lambda m, h: torch.logical_not(repeat(m, "b q k -> (b h) q k", h=h)),
+        lambda m, h: torch.stack([~sample for sample in m for _ in range(h)]),
+    ],
+    "masked_softmax": [
+        valid_softmax,
+        safe_softmax,
+        lambda s, m: mhalib.scaled_dot_product_attention(s, torch.eye(s.shape[-1]).expand_as(s), s, m, scale=1.0)[1],
+    ],
+    "leaky_loss": [1.3863, 1.386, 1.39, torch.tensor(16.0).log() / 2],
+    "keeps_tokens_apart": [change_one_token, lambda merge: torch.tensor(change_one_token(merge))],
+    "by_heads": [
+        lambda x, w: F.linear(mhalib.merge_heads(x), w),
+        lambda x, w: torch.einsum("bhtd,ohd->bto", x, w.unflatten(1, (x.shape[1], -1))),
+        lambda x, w: (x.double() @ w.double().unflatten(1, (x.shape[1], -1)).permute(1, 2, 0)).sum(1),
+    ],
+    "future_pairs": [count_pairs, lambda f, T, d: torch.tensor(count_pairs(f, T, d))],
+    "tests_that_see": ["CD", ["d", "c"]],
+    "call_torch": [
+        lambda a, x, m: tuple(
+            a(x, x, x, attn_mask=~m[:, None].expand(-1, a.num_heads, -1, -1).flatten(0, 1), average_attn_weights=False)
+        ),
+        lambda a, x, m: a(
+            x,
+            x,
+            x,
+            attn_mask=torch.zeros(m.shape).masked_fill(~m, -torch.inf).repeat_interleave(a.num_heads, 0),
+            average_attn_weights=False,
+        ),
+    ],
+    "share_heads": [
+        lambda k, h: k[:, :, None].expand(-1, -1, h // k.shape[1], -1, -1).flatten(1, 2),
+        lambda k, h: torch.stack([k[:, i * k.shape[1] // h] for i in range(h)], 1),
+        lambda k, h: repeat(k, "b g t d -> b (g n) t d", n=h // k.shape[1]),
+    ],
+    "repaired": [full_repair, lambda layer, x, mask: layer.double()(x.double(), mask=mask)],
+}
+
+
+@pytest.mark.parametrize("name,number", [(name, n) for name, answers in VARIANTS.items() for n in range(len(answers))])
+def test_every_right_way_passes(name, number):
+    note = getattr(check, name)(VARIANTS[name][number])
+    assert note.passed, note
+
+
+def test_right_ways_are_tried_for_every_exercise():
+    assert set(VARIANTS) == {exercise.name for exercise in EXERCISES}
+
+
+# ------------------------------------------------------------------------------------------ wrong answers
+
+
+@each(FUNCTIONS)
+def test_a_function_exercise_knows_several_mistakes(exercise):
+    assert len(exercise.wrong) >= 3
+
+
+@each([*FUNCTIONS, *VALUES])
+def test_every_known_mistake_gets_its_own_name(exercise):
+    for name, wrong in exercise.wrong.items():
+        note = exercise(wrong.answer)
+        assert note.code == f"wrong: {name}", note
+        assert not note.passed and wrong.what in repr(note) and wrong.why in repr(note) and exercise.see in repr(note)
+    assert not exercise.solved
+
+
+def in_place(scores, mask):
+    scores += torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)[:, None]
+    return scores.softmax(-1).nan_to_num()
+
+
+def four_axes(mask, num_heads):
+    return mask[:, None].expand(-1, num_heads, -1, -1).flatten(0, 1)
+
+
+# The same mistakes, written in other ways than in the catalogue.
+SPELLINGS = [
+    ("most_looked_at", "The word itself counts", lambda w: w.topk(1).indices.squeeze(-1)),
+    ("most_looked_at", "The word itself counts", lambda w: w.sort(-1, descending=True).indices[:, :, 0]),
+    ("fused_kv", "k and v exchanged", lambda m, k, v: (F.linear(m, v), F.linear(m, k))),
+    ("fused_kv", "Not turned", lambda m, k, v: (m @ k, m @ v)),
+    ("attend", "No scale", lambda q, k, v: torch.softmax(torch.einsum("bhqd,bhkd->bhqk", q, k), -1) @ v),
+    (
+        "attend",
+        "No scale",
+        lambda q, k, v: F.scaled_dot_product_attention(q.double(), k.double(), v.double(), scale=1.0),
+    ),
+    (
+        "attend",
+        "Divided by sqrt(d_model)",
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=(q.size(1) * q.size(3)) ** -0.5),
+    ),
+    ("attend", "Softmax over the queries", lambda q, k, v: F.softmax(q / q.size(-1) ** 0.5 @ k.transpose(2, 3), 2) @ v),
+    (
+        "attend",
+        "Keys not turned",
+        lambda q, k, v: torch.einsum("bhqd,bhdk->bhqk", q, k / q.size(-1) ** 0.5).softmax(-1) @ v,
+    ),
+    ("stable_softmax", "The recipe as it stands", lambda s: torch.exp(s) / torch.exp(s).sum(dim=-1, keepdim=True)),
+    ("stable_softmax", "Changed in place", lambda s: s.sub_(s.max(-1, True).values).double().softmax(-1)),
+    ("split_heads", "A view without a transpose", lambda x, h: x.view(x.size(0), h, -1, x.size(2) // h)),
+    (
+        "split_heads",
+        "A view without a transpose",
+        lambda x, h: rearrange(rearrange(x, "b t f -> b (t f)"), "b (h t d) -> b h t d", h=h, t=x.shape[1]),
+    ),
+    ("split_heads", "The transpose is missing", lambda x, h: rearrange(x, "b t (h d) -> b t h d", h=h)),
+    ("split_heads", "Features dealt out in turn", lambda x, h: rearrange(x, "b t (d h) -> b h t d", h=h)),
+    ("split_heads", "Heads before samples", lambda x, h: torch.stack(x.chunk(h, -1))),
+    ("merge_heads", "No transpose", lambda x: x.contiguous().view(x.size(0), x.size(2), x.size(1) * x.size(3))),
+    (
+        "merge_heads",
+        "The error that view raises",
+        lambda x: x.permute(0, 2, 1, 3).view(x.size(0), -1, x.size(1) * x.size(3)),
+    ),
+    ("fold_heads", "One view", lambda x, h: x.view(-1, x.size(1), x.size(2) // h)),
+    ("fold_heads", "Heads first", lambda x, h: torch.cat(x.chunk(h, -1))),
+    ("window_mask", "Both sides", lambda T, w: (torch.arange(T)[:, None] - torch.arange(T)).abs() < w),
+    (
+        "window_mask",
+        "True = blocked",
+        lambda T, w: torch.tensor([[not 0 <= i - j < w for j in range(T)] for i in range(T)]),
+    ),
+    ("torch_padding", "True = may attend", lambda lens, n: mhalib.padding_mask(lens, n).squeeze(1)),
+    ("mask_for_heads", "Another sample's mask", lambda m, h: torch.cat([~m] * h)),
+    ("mask_for_heads", "True = may attend", four_axes),
+    (
+        "masked_softmax",
+        "An average of what is forbidden",
+        lambda s, m: F.softmax(s.masked_fill(m.unsqueeze(1) == 0, -1e6), -1),
+    ),
+    ("masked_softmax", "The mask added", lambda s, m: (s - (~m).float()[:, None]).softmax(-1)),
+    ("masked_softmax", "The caller's scores changed", in_place),
+    ("by_heads", "Merged without a transpose", lambda x, w: F.linear(x.reshape(x.size(0), x.size(2), -1), w)),
+    (
+        "call_torch",
+        "The polarity",
+        lambda a, x, m: a(x, x, x, attn_mask=four_axes(m, a.num_heads), average_attn_weights=False),
+    ),
+    ("call_torch", "Averaged maps", lambda a, x, m: a(x, x, x, attn_mask=four_axes(~m, a.num_heads))),
+    ("share_heads", "Every other head", lambda k, h: torch.cat([k] * (h // k.shape[1]), 1)),
+]
+
+
+@pytest.mark.parametrize("name,mistake,answer", SPELLINGS)
+def test_a_known_mistake_is_recognised_however_it_is_written(name, mistake, answer):
+    note = getattr(check, name)(answer)
+    assert note.code == f"wrong: {mistake}", note
+
+
+@each(FUNCTIONS)
+def test_a_known_mistake_comes_with_an_example(exercise):
+    for wrong in exercise.wrong.values():
+        text = repr(exercise(wrong.answer))
+        assert "For example:" in text and ("It stopped:" in text or "expected: " in text and "got:      " in text)
+
+
+@each(CHOICES)
+def test_every_option_has_its_reason(exercise):
+    letters = set(exercise.answer)
+    for letter, reason in exercise.options.items():
+        note = exercise(letters ^ {letter})
+        assert note.code == f"wrong: {'not ' + letter if letter not in letters else letter + ' as well'}"
+        assert reason in repr(note)
+    assert exercise("Z").code == exercise(5).code == "type" and not exercise("").passed
+
+
+@each(EXERCISES)
+def test_changed_answers_never_pass(exercise):
+    tried = 0
+    for what, mutant in mutants(exercise):
+        note = exercise(mutant)
+        assert not note.passed, f"{what} passes"
+        assert note.code != "stub", what
+        tried += 1
+    assert tried >= (8 if exercise.cases else 5)
+
+
+# -------------------------------------------------------------------------------------------------- stubs
+
+
+def stub(*arguments):
+    """Only a docstring, and the dots."""
+    ...
+
+
+def empty(*arguments):
+    pass
+
+
+@each(EXERCISES)
+def test_an_untouched_stub_is_no_mistake(exercise):
+    for note in [
+        exercise(...),
+        exercise(None),
+        exercise(),
+        *([exercise(stub), exercise(empty)] if exercise.cases else []),
+    ]:
+        assert note.code == "stub" and not note.passed and exercise.name in repr(note) and ".hint()" in repr(note)
+
+
+def test_code_that_is_given_counts_as_untouched():
+    (exercise,) = [exercise for exercise in FUNCTIONS if exercise.given]
+    assert exercise(exercise.given).code == "stub"
+
+
+def test_the_stubs_that_the_lessons_ship_are_stubs():
+    for exercise in FUNCTIONS:
+        names = inspect.signature(exercise.answer).parameters
+        space = {}
+        exec(f"def mine({', '.join(names)}):\n    ...  # a comment", space)
+        assert exercise(space["mine"]).code == "stub"
+
+
+# ------------------------------------------------------------------------------------- hints and progress
+
+
+@each(EXERCISES)
+def test_hints_come_one_at_a_time_and_then_point_to_the_solution(exercise):
+    for number in range(1, len(exercise.hints) + 1):
+        text = repr(exercise.hint())
+        assert sum(hint in text for hint in exercise.hints) == number
+        assert (".solution()" in text) == (number == len(exercise.hints))
+    assert repr(exercise.hint()) == text
+    assert "solution" in exercise.solution().title
+
+
+def test_solutions_of_the_library_are_shown_from_its_source():
+    assert inspect.getsource(mhalib.split_heads) in [text for _, text in check.split_heads.solution().parts]
+    assert "mhalib.attention.merge_heads" in repr(check.merge_heads.solution())
+
+
+def test_progress_counts_the_exercises_of_the_lesson():
+    assert check.split_heads(stub).footer == "Lesson 03: □□□□ 0 of 4"
+    check.split_heads(mhalib.split_heads)
+    check.split_heads(mhalib.split_heads)
+    check.attend(F.scaled_dot_product_attention)
+    assert check.merge_heads(mhalib.merge_heads).footer == "Lesson 03: ■■□□ 2 of 4"
+    check.merge_heads(lambda x: x)
+    assert "03  ■■□□ 2 of 4  head_one, split_heads" in repr(check)
+
+
+def test_names_complete_and_are_corrected():
+    assert dir(check) == sorted(exercise.name for exercise in check) and len(set(dir(check))) == len(EXERCISES)
+    with pytest.raises(AttributeError, match=r"no exercise 'split_head'; did you mean check\.split_heads\?"):
+        _ = check.split_head
+    with pytest.raises(AttributeError, match="choose from .*split_heads, "):
+        _ = check.xyzzy
+    assert not hasattr(check, "_repr_html_") and not hasattr(check, "__wrapped__")
