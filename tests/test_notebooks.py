@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from links import LINK, broken, targets
-from run_notebooks import MAX_BYTES, NOTEBOOKS, ROOT, NotebookError, execute, read, stale
+from mhalib.checks import check
+from run_notebooks import MAX_BYTES, NOTEBOOKS, ROOT, NotebookError, execute, put_in_solutions, read, stale
 
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 MAX_WORDS = 3000
@@ -151,7 +152,66 @@ def test_runs_from_a_fresh_kernel_without_a_network_and_leaves_no_trace(path, tm
     assert contents(ROOT / "notebooks") == here, "the lesson changes the repository"
 
 
+# ----------------------------------------------------------------------------------------- exercises
+
+
+def exercises(path):
+    return [exercise.name for exercise in check if exercise.lesson == path.stem[:2]]
+
+
+@each_notebook
+def test_every_exercise_has_its_cell_and_is_shipped_as_a_stub(path):
+    nb = read(path)
+    for name in exercises(path):
+        (cell,) = [cell for cell in code_cells(nb) if re.search(rf"^check\.{name}\(\w+\)$", cell.source, re.MULTILINE)]
+        assert "..." in cell.source or getattr(check, name).given, f"{name} is no stub"
+        (output,) = cell.outputs
+        text = output.data["text/plain"]
+        assert text.startswith(f"{name}: {'still the code' if getattr(check, name).given else 'not yet written'}"), text
+        assert "0 of" in text and "text/html" in output.data
+        stars = f"{'★' * getattr(check, name).stars} ({getattr(check, name).minutes} minutes)"
+        assert stars in nb.cells[nb.cells.index(cell) - 1].source
+    assert put_in_solutions(nb) == exercises(path)
+
+
+@each_notebook
+def test_runs_with_all_solutions_put_in(path, offline):
+    try:
+        nb = execute(path, env=offline, solutions=True)
+    except NotebookError as error:
+        pytest.fail(f"{path.name}, {error}", pytrace=False)
+    solved = [cell.outputs[-1].data["text/plain"] for cell in code_cells(nb) if ".answer\nassert check." in cell.source]
+    assert len(solved) == len(exercises(path)) > 0
+    assert all("right." in text for text in solved)
+    assert f"{len(solved)} of {len(solved)}" in solved[-1]
+
+
+@pytest.mark.parametrize("name", ["attention_maps", "causal_maps"])
+def test_the_tables_of_a_choice_are_what_its_answer_says(name):
+    exercise = getattr(check, name)
+    (path,) = NOTEBOOKS.glob(f"{exercise.lesson}_*.ipynb")
+    nb = read(path)
+    code = next(i for i, cell in enumerate(nb.cells) if f"check.{name}(" in cell.source and cell.cell_type == "code")
+    header, *lines = re.search(r"```text\n(.+?)```", nb.cells[code - 1].source, re.DOTALL).group(1).splitlines()
+    numbers = [[float(number) for number in line.split()] for line in lines]
+    fit = ""
+    for place, letter in enumerate(header.split()):
+        rows = [row[3 * place : 3 * place + 3] for row in numbers]
+        fits = all(abs(sum(row) - 1) < 1e-9 and min(row) >= 0 for row in rows)
+        if name == "causal_maps":
+            assert fits
+            fits = rows[0][1:] == [0, 0] and rows[1][2] == 0
+        fit += letter * fits
+    assert fit == exercise.answer and header.split() == list(exercise.options)
+
+
 # What the tests above stand on must be able to fail as well.
+
+
+def test_a_solution_that_does_not_pass_stops_the_lesson(make_notebook):
+    path = make_notebook("from mhalib.checks import check\ncheck.spread.answer = None\nmine = ...\ncheck.spread(mine)")
+    with pytest.raises(NotebookError, match="AssertionError"):
+        execute(path, solutions=True)
 
 
 def test_the_network_guard_blocks(tmp_path, offline, make_notebook):

@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -28,6 +29,7 @@ from stored_outputs import NotebookError, make_storable
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 MAX_BYTES = 300_000
+EXERCISE = re.compile(r"check\.(\w+)\((\w+)\)")
 TIMEOUT = 600  # seconds a cell may take; a guard against hanging, no measure of speed
 
 
@@ -67,17 +69,37 @@ def clear(nb: NotebookNode) -> NotebookNode:
     return nb
 
 
-def execute(path: Path, env: dict[str, str] | None = None) -> NotebookNode:
+def put_in_solutions(nb: NotebookNode) -> list[str]:
+    """Let every exercise cell check the solution in place of the learner's answer; return the exercises' names.
+
+    An exercise cell is one whose last line is `check.name(answer)`. The notebook is changed in place and then
+    stops with an error where a solution does not pass.
+    """
+    names = []
+    for cell in nb.cells:
+        before, _, last = cell.source.rpartition("\n")
+        if cell.cell_type == "code" and (found := EXERCISE.fullmatch(last)):
+            name, answer = found.groups()
+            names.append(name)
+            solved = f"{answer} = check.{name}.answer\nassert check.{name}({answer}).passed\n"
+            cell.source = f"{before}\n{solved}{last}"
+    return names
+
+
+def execute(path: Path, env: dict[str, str] | None = None, *, solutions: bool = False) -> NotebookNode:
     """Return the notebook at `path`, executed in its folder by a fresh kernel and made fit to be stored.
 
     Args:
         path: the notebook; the file itself is left alone.
         env: environment variables for the kernel, on top of ours.
+        solutions: put the solutions in the place of the exercises' stubs; for the tests, never to be stored.
 
     Raises:
         NotebookError: a cell fails, or the outputs hold what must not be stored.
     """
     nb = clear(read(path))
+    if solutions:
+        put_in_solutions(nb)
     running = []  # the numbers of the code cells that were sent to the kernel; it may die before it answers
     # force_raise_errors: a lesson that shows an error catches it, so that Restart & Run All gets to the end.
     client = NotebookClient(
