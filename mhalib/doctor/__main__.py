@@ -1,0 +1,66 @@
+"""`python -m mhalib.doctor package.module:factory --d-model 64 --num-heads 4`: examine a layer from the command line.
+
+The factory is called without arguments and returns the layer, or a function `attend(x, mask)`; a module class that needs
+no arguments is a factory, too. Exit code 0: no finding; 1: findings; 2: it could not be examined.
+"""
+
+import argparse
+import importlib
+import sys
+
+from mhalib.doctor import adapt, examine
+from mhalib.doctor.adapt import CONVENTIONS, MASKS, Adapted, is_torch_layer
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m mhalib.doctor", description="Examine an attention layer.")
+    parser.add_argument("factory", help="package.module:name of a function that returns the layer")
+    parser.add_argument("--d-model", type=int, required=True, help="features of the input")
+    parser.add_argument("--num-heads", type=int, required=True, help="how many heads it is said to have")
+    parser.add_argument("--head-dim", type=int, help="features of one head, if not d_model / num_heads")
+    parser.add_argument("--convention", choices=CONVENTIONS, help="how the layer is called")
+    parser.add_argument("--mask", choices=[*filter(None, MASKS), "none"], help="the kind of mask that it takes")
+    parser.add_argument("--mask-rank", type=int, choices=(1, 2, 3, 4), help="axes of the mask")
+    parser.add_argument("--mask-name", help="keyword of the mask")
+    parser.add_argument("--time-first", action="store_true", help="the layer takes (T, B, d_model)")
+    parser.add_argument("--output", help="place, key or attribute of the output in the result")
+    parser.add_argument("--causal", action="store_true", help="the layer hides later tokens by itself")
+    given = parser.parse_args(argv)
+    try:
+        attend = _load(given.factory)
+        options = {"mask_rank": given.mask_rank, "mask_name": given.mask_name, "causal": given.causal}
+        if given.mask:
+            options["mask"] = None if given.mask == "none" else given.mask
+        if given.time_first:
+            options["batch_first"] = False
+        if given.output:
+            options["output"] = int(given.output) if given.output.lstrip("-").isdigit() else given.output
+        if not isinstance(attend, Adapted):
+            attend = adapt(attend, given.convention or ("torch" if is_torch_layer(attend) else "plain"), **options)
+        report = examine(attend, given.d_model, given.num_heads, head_dim=given.head_dim)
+    except Exception as error:
+        print(f"{parser.prog}: {type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+    print(report)
+    return 0 if report.ok else 1
+
+
+def _load(name: str):
+    """Return what the factory `package.module:name` makes."""
+    module, colon, factory = name.partition(":")
+    if not colon or not module or not factory:
+        raise ValueError(f"expected package.module:factory, got {name!r}; for example mylayers:make_layer")
+    sys.path.insert(0, "")  # as `python -m` has it: the folder in which the reader stands
+    found = importlib.import_module(module)
+    for part in factory.split("."):
+        found = getattr(found, part)
+    if not callable(found):
+        raise TypeError(
+            f"{name} is no function that makes a layer, but {type(found).__name__}; give a function without arguments"
+        )
+    return found()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

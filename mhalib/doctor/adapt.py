@@ -1,0 +1,226 @@
+"""How real modules want to be called: one form, `attend(x, mask=None)`, around all of them.
+
+The doctor speaks one language: `x` is `(B, T, d_model)`, a mask is boolean, True = may attend, `(T, T)` or
+`(B, T, T)`. What a module wants instead is stated here, by the person who hands it over, because it cannot be
+guessed: a mask of the other polarity has the same shape.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from mhalib.masks import to_additive
+
+CONVENTIONS = ("plain", "qkv", "torch", "d2l")
+MASKS = ("allowed", "blocked", "additive", "float01", "lengths", None)
+
+
+@dataclass
+class Adapted:
+    """A module in the doctor's form; made by `adapt`.
+
+    `masks` says which masks it can be given: "any", "shared" (one for all samples), "prefix" (each query sees a
+    beginning of the keys), "lengths" (all queries of a sample see the same beginning), or "none".
+    """
+
+    target: Callable
+    convention: str
+    mask: str | None
+    mask_rank: int
+    mask_name: str | None
+    batch_first: bool
+    output: int | str | None
+    causal: bool
+    declared: bool = True  # whether a person chose the rank of the mask; if not, the doctor tries both
+    written: str = ""  # what the last call did to the mask that it was handed
+
+    @property
+    def module(self) -> nn.Module | None:
+        owner = getattr(self.target, "__self__", self.target)  # layer.forward belongs to layer
+        return owner if isinstance(owner, nn.Module) else None
+
+    @property
+    def masks(self) -> str:
+        if self.mask is None:
+            return "none"
+        if self.mask == "lengths":
+            return "lengths" if self.mask_rank == 1 else "prefix"
+        return "shared" if self.mask_rank == 2 and self.declared else "any"
+
+    def __call__(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        args = [x if self.batch_first else x.transpose(0, 1).contiguous()]  # (B, T, d_model) -> (T, B, d_model)
+        if self.convention != "plain":
+            args *= 3
+        kwargs, converted = {}, None
+        if self.mask is not None:
+            converted = None if mask is None else self.convert(x, mask)
+            before = None if converted is None else converted.clone()
+            if self.mask_name is None:
+                args.append(converted)
+            else:
+                kwargs[self.mask_name] = converted
+        elif mask is not None:
+            raise ValueError("a mask came, but the module was declared to take none; leave out mask=None in adapt")
+        if self.convention == "torch":
+            kwargs["need_weights"] = False
+        result = self.target(*args, **kwargs)
+        changed = 0 if converted is None else int((converted != before).sum())
+        self.written = f"{changed} of its {converted.numel()} entries changed" if changed else ""
+        out = pick(result, self.output)
+        return out if self.batch_first else out.transpose(0, 1)  # (T, B, d_out) -> (B, T, d_out)
+
+    def convert(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Return the mask as the module wants it."""
+        batch, tokens = x.shape[:2]
+        if self.mask == "lengths":
+            lens = mask.expand(batch, tokens, tokens).sum(-1)  # (B, T)
+            return lens if self.mask_rank == 2 else lens[:, 0]
+        if self.declared and self.mask_rank == 2:
+            if mask.ndim != 2:
+                raise ValueError("the module takes one (T, T) mask for all samples, a (B, T, T) mask came")
+        elif self.convention == "torch":
+            if mask.ndim == 3:
+                mask = mask.repeat_interleave(self.target.num_heads, 0)  # (B, T, T) -> (B * h, T, T)
+        elif self.declared:
+            mask = mask.expand(batch, tokens, tokens).contiguous()
+            mask = mask[:, None] if self.mask_rank == 4 else mask  # (B, T, T) -> (B, 1, T, T)
+        if self.mask == "blocked":
+            return ~mask
+        if self.mask == "additive":
+            return to_additive(mask, x.dtype)
+        return mask.to(x.dtype) if self.mask == "float01" else mask
+
+
+def adapt(
+    module: Callable,
+    convention: str = "plain",
+    *,
+    mask: str | None = "allowed",
+    mask_rank: int | None = None,
+    mask_name: str | None = None,
+    batch_first: bool | None = None,
+    output: int | str | None = None,
+    causal: bool = False,
+) -> Adapted:
+    """Return `module` in the form that `examine` takes.
+
+    Args:
+        module: a layer or a function.
+        convention: how it is called: "plain" `module(x, mask)`, "qkv" `module(q, k, v, mask)`, "torch" like
+            `nn.MultiheadAttention`, "d2l" `module(q, k, v, valid_lens)`.
+        mask: what it wants: "allowed" (True = may attend), "blocked" (True = hidden), "additive" (0 and -inf),
+            "float01" (1.0 = may attend), "lengths" (valid_lens), or None where it takes no mask.
+        mask_rank: axes of the mask: 2 for `(T, T)` only, 3 for `(B, T, T)`, 4 for `(B, 1, T, T)`. For lengths 1 for
+            `(B,)` only, 2 where `(B, T)` is understood too. When left out, the doctor tries 2 and 3.
+        mask_name: the keyword under which the mask is given; by its place when left out, unless it is called `mask`.
+        batch_first: False for `(T, B, d_model)`; when left out, what a torch layer says of itself, otherwise True.
+        output: which part of the result is the output: a place in a tuple, a key, or an attribute. When left out, a
+            tensor or the first tensor of a tuple.
+        causal: True for a layer that hides later tokens by itself.
+
+    Raises:
+        TypeError: `module` cannot be called.
+        ValueError: an option has a value that is not in the list above.
+
+    Notebook 04 teaches the kinds of masks, notebook 06 the ways to call.
+    """
+    if not callable(module):
+        raise TypeError(f"expected a module or a function, got {type(module).__name__}; give layer, not its output")
+    for name, value, allowed in (("convention", convention, CONVENTIONS), ("mask", mask, MASKS)):
+        if value not in allowed:
+            raise ValueError(
+                f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}; choose one of them"
+            )
+    if convention == "torch":
+        if not hasattr(module, "num_heads"):
+            raise TypeError(f"the convention 'torch' is for nn.MultiheadAttention, got {_name(module)}; try 'qkv'")
+        mask = "blocked" if mask == "allowed" else mask  # torch's own polarity
+        mask_name = "attn_mask" if mask is not None and mask_name is None else mask_name
+        batch_first = getattr(module, "batch_first", False) if batch_first is None else batch_first
+    if convention == "d2l":
+        mask = "lengths" if mask == "allowed" else mask
+    ranks = (1, 2) if mask == "lengths" else (2, 3, 4)
+    if mask_rank is not None and mask_rank not in ranks:
+        raise ValueError(
+            f"mask_rank must be one of {ranks} for mask={mask!r}, got {mask_rank!r}; see adapt's docstring"
+        )
+    if convention == "plain" and mask is not None and mask_name is None:
+        mask, mask_name = _look_at_signature(module, mask, causal)
+    return Adapted(
+        module,
+        convention,
+        mask,
+        mask_rank or (2 if mask == "lengths" else 3),
+        mask_name,
+        True if batch_first is None else bool(batch_first),
+        output,
+        bool(causal),
+        declared=mask_rank is not None or mask == "lengths",
+    )
+
+
+def pick(result: object, output: int | str | None = None) -> Tensor:
+    """Return the output out of what a layer returned."""
+    if output is not None:
+        part = getattr(result, output) if isinstance(output, str) and hasattr(result, output) else result[output]
+    elif isinstance(result, Tensor):
+        part = result
+    else:
+        parts = result.values() if isinstance(result, Mapping) else result if isinstance(result, (tuple, list)) else ()
+        part = next((p for p in parts if isinstance(p, Tensor)), None)
+    if not isinstance(part, Tensor):
+        raise TypeError(
+            f"expected a tensor among the results, got {type(result).__name__}; say which with adapt(..., output=...)"
+        )
+    return part
+
+
+def _look_at_signature(module: Callable, mask: str, causal: bool) -> tuple[str | None, str | None]:
+    """Return what mask is taken and under which name, as far as the signature says it without doubt."""
+    try:
+        signature = inspect.signature(module.forward if isinstance(module, nn.Module) else module)
+    except (TypeError, ValueError):  # built in, without a signature
+        return mask, None
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    places = [p for p in signature.parameters.values() if p.kind in kinds]
+    needed = [p.name for p in places if p.default is p.empty]
+    if "mask" in signature.parameters and len(needed) <= 2:
+        return mask, "mask"
+    if len(needed) > 2:
+        raise TypeError(
+            f"expected attend(x, mask=None), got {_name(module)}({', '.join(needed)}); wrap it, for example with "
+            "adapt(layer, 'qkv'), 'torch' or 'd2l'"
+        )
+    if any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
+        return mask, None
+    if len(places) == 1:
+        return None, None  # it takes x and nothing else
+    if len(places) == 2 and (len(needed) == 2 or "mask" in places[1].name or len(places[1].name) == 1):
+        if "mask" in places[1].name and places[1].name != "mask" and not _is_ours(places[1].name):
+            raise TypeError(
+                f"{_name(module)} takes {places[1].name!r}, and whether True means may attend or blocked there cannot be "
+                f"seen; say adapt(layer, mask='allowed', mask_name={places[1].name!r}), or 'blocked', 'additive', 'float01'"
+            )
+        return mask, None
+    if causal:
+        return None, None
+    raise TypeError(
+        f"cannot see which argument of {_name(module)}{signature} is the mask; say adapt(layer, mask_name='...'), or "
+        "mask=None where it takes none"
+    )
+
+
+def _is_ours(name: str) -> bool:
+    return name in ("m", "mask", "allowed_mask")
+
+
+def _name(module: object) -> str:
+    return getattr(module, "__name__", type(module).__name__)
+
+
+def is_torch_layer(module: object) -> bool:
+    """Whether this is `nn.MultiheadAttention` or one of its kind, whose convention is known."""
+    return isinstance(module, torch.nn.MultiheadAttention)

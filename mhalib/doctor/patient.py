@@ -1,0 +1,152 @@
+"""The layer on the table: called with copies, watched, and put back as it was.
+
+Every call gets fresh copies of the input and of the mask, so that a layer that writes into them cannot spoil the next
+probe; what it prints is swallowed; what it raises becomes a `Crash`, which is a verdict and no accident.
+"""
+
+import copy
+import io
+import random
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+
+import torch
+from torch import Tensor, nn
+
+from mhalib.doctor.adapt import Adapted
+
+
+class Crash(Exception):
+    """The layer raised; the message holds its error in one line."""
+
+
+class Patient:
+    """A layer, its sizes, and the inputs that it is probed with.
+
+    Args:
+        attend: the adapted layer.
+        module: where its parameters are, or None where nobody knows.
+        d_model: features of the input.
+        num_heads: how many heads it is said to have.
+        head_dim: features of one head.
+    """
+
+    def __init__(self, attend: Adapted, module: nn.Module | None, d_model: int, num_heads: int, head_dim: int):
+        self.attend, self.module = attend, module
+        self.d_model, self.num_heads, self.head_dim = d_model, num_heads, head_dim
+        self.written: dict[str, str] = {}  # what the layer wrote into -> by how much
+        self.needs_mask = False
+        self.mask_ndim = 2 if attend.masks == "shared" else 3  # the probes set it to 2 where only (T, T) works
+        tensors = [] if module is None else [p for p in module.parameters() if p.is_floating_point()]
+        self.dtype = tensors[0].dtype if tensors else torch.float32
+        self.device = tensors[0].device if tensors else torch.device("cpu")
+        # Two ways to one number differ by rounding; in float64 layers, too, the softmax may be float32.
+        self.tolerance = 1e-5 if self.dtype.itemsize >= 4 else 16 * torch.finfo(self.dtype).eps
+
+    def __call__(self, x: Tensor, mask: Tensor | None = None, grad: bool = False) -> Tensor:
+        """Return the output `(B, T, d_out)`; raise Crash where the layer raises.
+
+        With `grad` the input is used as it is, so that gradients reach it.
+        """
+        if mask is None and self.needs_mask:
+            mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)
+        if mask is not None and mask.ndim == 2 and self.mask_ndim == 3:
+            mask = mask.expand(len(x), -1, -1)  # (T, T) -> (B, T, T)
+        given = x if grad else x.to(self.device, self.dtype, copy=True)
+        given_mask = None if mask is None else mask.to(self.device).clone(memory_format=torch.contiguous_format)
+        try:
+            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                with torch.set_grad_enabled(grad):
+                    out = self.attend(given, given_mask)
+        except Exception as error:
+            lines = str(error).strip().splitlines()
+            raise Crash(f"{type(error).__name__}: {lines[0][:200] if lines else ''}") from error
+        if grad:
+            return out
+        if given.shape != x.shape or not torch.equal(given.cpu(), x.to(self.dtype)):
+            self.written["the input x"] = "it came back with other values"
+        if self.attend.written:
+            self.written["the mask"] = self.attend.written
+        return out.detach().to("cpu", torch.float32 if out.dtype.itemsize < 4 else out.dtype)
+
+    def tokens(self, batch: int, tokens: int, spread: float, seed: int = 0) -> Tensor:
+        """Return nearly equal tokens, one vector plus noise, `(batch, tokens, d_model)`.
+
+        Sharp, trained maps give tokens that lie far apart a weight of almost 0, as if the layer could not see them;
+        a small `spread` keeps every probe honest.
+        """
+        return self.noise(1, 1, 2 * seed) + spread * self.noise(batch, tokens, 2 * seed + 1)
+
+    def noise(self, batch: int, tokens: int, seed: int) -> Tensor:
+        """Return standard normal numbers `(batch, tokens, d_model)`, always the same for the same seed."""
+        generator = torch.Generator().manual_seed(seed)  # the reader's own random state is left alone
+        return torch.randn(batch, tokens, self.d_model, generator=generator)
+
+
+@contextmanager
+def on_the_table(attend: Adapted, module: nn.Module | None) -> Iterator[tuple[Adapted, nn.Module | None]]:
+    """Hand out a copy of the layer in eval mode, or the layer itself where it cannot be copied; restore everything."""
+    numpy = sys.modules.get("numpy")
+    states = torch.get_rng_state(), random.getstate(), None if numpy is None else numpy.random.get_state()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # small tensors: sharing them between threads costs more than it saves
+    own = attend.module
+    attend = copy.copy(attend)
+    try:
+        if own is not None and (module is None or module is own):
+            try:
+                twin = copy.deepcopy(own)
+            except Exception:  # a lock, an open file, a tensor inside a graph
+                module = own
+            else:
+                module = twin.eval()
+                attend.target = module if attend.target is own else getattr(module, attend.target.__name__)
+                for parameter in module.parameters():
+                    parameter.requires_grad_(parameter.is_floating_point())
+                yield attend, module
+                return
+        with _restored(module):
+            yield attend, module
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_rng_state(states[0])
+        random.setstate(states[1])
+        if numpy is not None:
+            numpy.random.set_state(states[2])
+
+
+@contextmanager
+def _restored(module: nn.Module | None) -> Iterator[None]:
+    """Put a module into eval mode, and put back afterwards whatever a call may have changed in it."""
+    if module is None:
+        yield
+        return
+    tensors = [*module.parameters(), *module.buffers()]
+    values = [(t, t.detach().clone(), t.requires_grad, t.grad) for t in tensors]
+    grads = [None if t.grad is None else t.grad.clone() for t in tensors]
+    # The attributes of every submodule: counters, caches, the mode; the tables of parameters one level deeper.
+    attributes = [
+        (m, {name: copy.copy(value) if isinstance(value, dict) else value for name, value in vars(m).items()})
+        for m in module.modules()
+    ]
+    module.eval()
+    for parameter in module.parameters():
+        if parameter.is_leaf:
+            parameter.requires_grad_(parameter.is_floating_point())
+    try:
+        yield
+    finally:
+        for m, before in attributes:
+            vars(m).clear()
+            vars(m).update(before)
+        for (tensor, value, requires_grad, grad), grad_value in zip(values, grads, strict=True):
+            if not torch.equal(tensor, value):
+                tensor.data.copy_(value)
+            if tensor.is_leaf:
+                tensor.requires_grad_(requires_grad)
+            tensor.grad = grad
+            if grad is not None:
+                grad.copy_(grad_value)

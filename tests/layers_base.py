@@ -1,0 +1,43 @@
+"""The layer of which the healthy and the sick ones are variants: each step is a method."""
+
+import math
+
+from torch import nn
+
+
+class Layer(nn.Module):
+    """The layer that the sick ones differ from: each step is a method that one change can spoil."""
+
+    bias = False
+
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.d_model, self.h, self.hd = d_model, num_heads, d_model // num_heads
+        self.W_q, self.W_k, self.W_v, self.W_o = (nn.Linear(d_model, d_model, bias=self.bias) for _ in range(4))
+
+    def split(self, x):
+        return x.view(*x.shape[:2], self.h, self.hd).transpose(1, 2)  # (B, T, d_model) -> (B, h, T, hd)
+
+    split_q = split_k = split_v = lambda self, x: self.split(x)
+
+    def score(self, q, k):
+        return q @ k.transpose(-2, -1) / math.sqrt(self.hd)
+
+    def axes(self, mask):
+        return mask if mask.ndim == 2 else mask[:, None]  # (B, T, T) -> (B, 1, T, T)
+
+    def hide(self, scores, mask):
+        return scores if mask is None else scores.masked_fill(~self.axes(mask), -1e9)
+
+    def weigh(self, scores):
+        return scores.softmax(-1)
+
+    def merge(self, heads):
+        return heads.transpose(1, 2).reshape(heads.shape[0], heads.shape[2], -1)  # (B, h, T, hd) -> (B, T, d_model)
+
+    def attend(self, q, k, v, mask):
+        return self.weigh(self.hide(self.score(q, k), mask)) @ v
+
+    def forward(self, x, mask=None):
+        q, k, v = self.split_q(self.W_q(x)), self.split_k(self.W_k(x)), self.split_v(self.W_v(x))
+        return self.W_o(self.merge(self.attend(q, k, v, mask)))

@@ -1,0 +1,157 @@
+"""The sick layers that are wrong about masks; importing this module completes `SICK`."""
+
+import torch
+
+from layers_base import Layer
+from layers_healthy import GPT, Additive, Folded, RankFour
+from layers_sick import SICK, sick
+from mhalib import MultiHeadAttention
+from mhalib.doctor import adapt
+from mhalib.masks import to_additive
+
+__all__ = ["SICK"]
+
+
+@sick("future-leak")
+class OnePlaceTooFar(GPT):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.tril = torch.tril(torch.ones(64, 64), diagonal=1)
+
+
+@sick("future-leak", make=lambda d, h: adapt(ForgotItsBuffer(d, h), causal=True))
+class ForgotItsBuffer(GPT):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.tril = torch.ones(64, 64)
+
+
+@sick("mask-ignored")
+class MaskIgnored(Layer):
+    def hide(self, scores, mask):
+        return scores
+
+
+@sick("mask-ignored")
+class MaskedFillWithoutResult(Layer):
+    def hide(self, scores, mask):
+        if mask is not None:
+            scores.masked_fill(~self.axes(mask), -1e9)  # masked_fill_ or an assignment was meant
+        return scores
+
+
+@sick("mask-inverted")
+class MaskInverted(Layer):
+    def hide(self, scores, mask):
+        return super().hide(scores, None if mask is None else ~mask)
+
+
+@sick("mask-inverted", make=lambda d, h: adapt(MaskInvertedToMinusInfinity(d, h)))
+class MaskInvertedToMinusInfinity(Layer):
+    def hide(self, scores, mask):
+        return scores if mask is None else scores.masked_fill(self.axes(mask), -torch.inf)
+
+
+@sick("mask-transposed")
+class MaskTransposed(Layer):
+    def hide(self, scores, mask):
+        return super().hide(scores, None if mask is None else mask.mT)
+
+
+@sick("mask-leaks")
+class MaskAfterTheSoftmax(Layer):
+    def attend(self, q, k, v, mask):
+        weights = self.weigh(self.score(q, k))
+        return (weights if mask is None else weights * self.axes(mask)) @ v
+
+
+@sick("mask-leaks")
+class ZerosAndOnesAdded(Layer):
+    def hide(self, scores, mask):
+        return scores if mask is None else scores + self.axes(mask).to(scores.dtype)
+
+
+@sick("mask-leaks")
+class TinyInsteadOfHuge(Layer):
+    def hide(self, scores, mask):
+        return scores if mask is None else scores.masked_fill(~self.axes(mask), 1e-9)
+
+
+@sick("mask-order", none_with_one_head=True)
+class MaskRepeatedInTheWrongOrder(Layer):
+    def axes(self, mask):
+        if mask.ndim == 2:
+            return mask
+        return mask.repeat(self.h, 1, 1).unflatten(0, (-1, self.h))  # repeat_interleave was meant
+
+
+@sick("mask-order")
+class FirstMaskForAll(Layer):
+    def axes(self, mask):
+        return mask if mask.ndim == 2 else mask[:1, None]
+
+
+@sick("mask-order", none_with_one_head=True)
+class OnlyWhereBatchEqualsHeads(Layer):
+    def axes(self, mask):
+        return mask if mask.ndim == 3 and len(mask) == self.h else super().axes(mask)
+
+
+@sick("crash")
+class NoHeadAxisInMask(Layer):
+    def axes(self, mask):
+        return mask
+
+
+@sick("crash")
+class CrashesOnEveryMask(Layer):
+    def hide(self, scores, mask):
+        return scores if mask is None else scores.masked_fill(~mask[:, :, :, None, None], -1e9)
+
+
+@sick("crash")
+class CrashesAlways(Layer):
+    def score(self, q, k):
+        return q @ k
+
+
+@sick("nan-on-empty-row")
+class MinusInfinity(Layer):
+    def hide(self, scores, mask):
+        return scores if mask is None else scores.masked_fill(~self.axes(mask), -torch.inf)
+
+
+@sick("nan-on-empty-row")
+class NaNInTheGradientOnly(Layer):
+    def hide(self, scores, mask):
+        return scores if mask is None else scores + to_additive(self.axes(mask))
+
+    def weigh(self, scores):
+        return scores.softmax(-1).nan_to_num(0.0)
+
+
+@sick("mask-inverted", make=lambda d, h: adapt(RankFour(d, h), "qkv", mask="blocked", mask_rank=4))
+class WrongPolarityDeclared:
+    pass
+
+
+@sick("mask-leaks", make=lambda d, h: adapt(Additive(d, h), mask="float01"))
+class ZeroOneMaskToAnAdditiveLayer:
+    pass
+
+
+@sick("mask-order", none_with_one_head=True)
+class FoldedWithRepeat(Folded):
+    def forward(self, x, mask=None):
+        q, k, v = (self.split(W(x)).flatten(0, 1) for W in (self.W_q, self.W_k, self.W_v))  # (B * h, T, hd)
+        scores = self.score(q, k)
+        if mask is not None:
+            scores = scores.masked_fill(~mask.expand(len(x), -1, -1).repeat(self.h, 1, 1), -1e9)
+        return self.W_o(self.merge((scores.softmax(-1) @ v).unflatten(0, (len(x), self.h))))
+
+
+@sick("nan-on-empty-row", make=lambda d, h: MultiHeadAttentionToMinusInfinity(d, h))
+class MultiHeadAttentionToMinusInfinity(MultiHeadAttention):
+    def forward(self, x, mask=None):
+        out = super().forward(x, mask=mask)
+        return out if mask is None else out.masked_fill(~mask.any(-1)[..., None], torch.nan)
