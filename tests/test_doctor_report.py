@@ -298,6 +298,7 @@ SIZES = ["--d-model", "32", "--num-heads", "4"]
         ("broken", [], 2, "no weights here"),
         ("value", [], 2, "no function that makes a layer"),
         ("missing", [], 2, "missing"),
+        ("MultiHeadAttention", [], 2, "expected a function that needs no arguments"),
         ("healthy", ["--mask-rank", "1"], 2, "mask_rank must be one of"),
     ],
 )

@@ -12,16 +12,24 @@ import torch
 from torch import Tensor, nn
 
 RTOL, ATOL = 1e-4, 1e-5  # float32 rounding stays far below, every mistake worth naming far above
-ROUNDED = 3e-3  # a single number may be typed with three digits
+ROUNDED = 5e-3  # a single number may be typed with three digits, rounded or cut off
 MAX_NUMBERS = 40  # a tensor with more is shown by its shape
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first place where a result differs: its kind (`type`, `dtype`, `shape` or `value`) and a sentence."""
+    """The first place where a result differs: its kind (`type`, `dtype`, `shape` or `value`) and a sentence.
+
+    `path` says which part of a result in several parts is meant, as one writes it in Python: `[0]`, `[0][1]`.
+    """
 
     kind: str
-    words: str
+    said: str
+    path: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"part {self.path}: {self.said}" if self.path else self.said
 
 
 def difference(expected: object, got: object, axes: tuple[str, ...] = ()) -> Difference | None:
@@ -54,8 +62,7 @@ def difference(expected: object, got: object, axes: tuple[str, ...] = ()) -> Dif
 
 def _tensors(expected: Tensor, got: object, axes: tuple[str, ...]) -> Difference | None:
     if not isinstance(got, Tensor):
-        cure = "; torch.as_tensor(...) makes one" if isinstance(got, (list, tuple)) else ""
-        return Difference("type", f"expected a tensor, got {kind_of(got)}{cure}")
+        return Difference("type", f"expected a tensor, got {_no_tensor(expected, got)}")
     if _family(expected.dtype) != _family(got.dtype):
         return Difference("dtype", f"expected {_a(_family(expected.dtype))} tensor, got {got.dtype}")
     if expected.shape != got.shape:
@@ -80,8 +87,21 @@ def _tensors(expected: Tensor, got: object, axes: tuple[str, ...]) -> Difference
     return Difference("value", f"{where}expected {show(expected[place])}, got {show(got[place])}")
 
 
+def _no_tensor(expected: Tensor, got: object) -> str:
+    """Return in words what came in the place of a tensor, and how to come from it to one."""
+    if isinstance(got, (list, tuple)) and any(isinstance(part, Tensor) for part in got):
+        right = [i for i, part in enumerate(got) if isinstance(part, Tensor) and difference(expected, part) is None]
+        cure = f"part [{right[0]}] of it is what is asked for" if right else "return one, or join them into one"
+        return f"several things in {kind_of(got)}; {cure}"
+    made = isinstance(got, (list, tuple)) or type(got).__module__ == "numpy"
+    return kind_of(got) + ("; torch.as_tensor(...) makes one" if made else "")
+
+
 def _sequences(expected: tuple | list, got: object, axes: tuple[str, ...]) -> Difference | None:
     if isinstance(got, Tensor) and not any(isinstance(part, Tensor) for part in expected):
+        deep = isinstance(expected[0], (tuple, list))
+        if got.ndim > 1 + deep:
+            return Difference("type", f"expected {len(expected)} numbers, got a tensor; of a tensor, give its .shape")
         got = got.tolist() if got.ndim else got
     if not isinstance(got, (tuple, list)):
         return Difference("type", f"expected {len(expected)} parts, got {kind_of(got)}")
@@ -89,7 +109,7 @@ def _sequences(expected: tuple | list, got: object, axes: tuple[str, ...]) -> Di
         return Difference("shape", f"expected {len(expected)} parts, got {len(got)}")
     for number, (part, other) in enumerate(zip(expected, got, strict=True)):
         if found := difference(part, other, axes):
-            return Difference(found.kind, f"part {number}: {found.words}")
+            return Difference(found.kind, found.said, f"[{number}]{found.path}")
     return None
 
 
@@ -117,7 +137,7 @@ def _show(value: object, depth: int) -> str:
     if isinstance(value, nn.Module):
         return type(value).__name__
     if isinstance(value, types.FunctionType):
-        return f"the function {value.__name__}"
+        return f"the function {value.__name__.lstrip('_')}"
     return kind_of(value)
 
 
@@ -133,6 +153,10 @@ def kind_of(value: object) -> str:
         return "a coroutine; write def, not async def"
     if isinstance(value, type):
         return f"the class {value.__name__}"
+    if type(value).__name__ == "ndarray":
+        return "a NumPy array"
+    if isinstance(value, tuple):  # torch's own kinds of tuples as well, such as that of x.max(-1)
+        return "a tuple"
     return _a(type(value).__name__)
 
 

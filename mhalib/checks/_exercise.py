@@ -7,9 +7,10 @@ learner's function is run in `_run`, how all this looks in `_show`.
 
 import dis
 import inspect
+import re
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from mhalib.checks._compare import difference, kind_of, show
@@ -18,13 +19,21 @@ from mhalib.checks._show import Note, bar
 
 _OURS = 600.0  # seconds for answers that are known to end, on however busy a machine
 
+_INNER = "the inner sizes of a product must agree. Which axes are turned? .mT turns the last two, .T turns all (lesson 02)."
+
 # What torch says, and what it means here.
 _ADVICE = {
     "view size is not compatible": "view cannot join axes that do not lie side by side in memory. Keep the transpose, and use reshape, or contiguous() before view (lesson 03).",
     "is invalid for input of size": "the sizes you ask for do not multiply to the number of elements. Print x.shape first.",
     "must match the size of tensor": "two shapes do not broadcast. Write both below each other, aligned at the right (lesson 04).",
-    "shapes cannot be multiplied": "the inner sizes of a product must agree. Is a transpose missing (lesson 02)?",
-    "Expected size for first two dimensions": "the inner sizes of a product must agree. Is a transpose missing (lesson 02)?",
+    "shapes cannot be multiplied": _INNER,
+    "Expected size for first two dimensions": _INNER,
+    "got float": "a size must be an integer, and / makes a float even of two integers. Use //.",
+    "got (float": "a size must be an integer, and / makes a float even of two integers. Use //.",
+    "'torch.return_types.": "max(dim) and min(dim) return a pair, numbers and places. amax and amin return the numbers alone.",
+    "Boolean value of Tensor": "and, or, not want a single True or False. For tensors write &, |, ~.",
+    "\"bitwise_": "&, | and ~ are for booleans: make both sides with dtype=torch.bool.",
+    "must be Tensor, not": "torch's functions take tensors; for a single number there is the module math.",
     "is not defined": "is the name spelled right, and has the cell that makes it been run?",
 }
 
@@ -37,11 +46,13 @@ class Wrong:
         answer: a function or a value that is wrong in just this way.
         what: what it does, in a sentence.
         why: why that is wrong, and what to do.
+        also: other answers with this same mistake that do not do quite the same.
     """
 
     answer: object
     what: str
     why: str
+    also: tuple = ()
 
 
 @dataclass(repr=False, eq=False)
@@ -122,20 +133,33 @@ class Exercise:
 
     def recognise(self, outcomes: list[Outcome]) -> str | None:
         """Return the name of the catalogued wrong answer that does just this, or None."""
-        return next((name for name, known in self._catalogue.items() if _same(known, outcomes)), None)
+        return next((name for name, known in self._catalogue if _same(known, outcomes)), None)
 
     @cached_property
-    def _catalogue(self) -> dict[str, list[Outcome]]:
-        return {name: self.outcomes(wrong.answer, _OURS)[0] for name, wrong in self.wrong.items()}
+    def _catalogue(self) -> list[tuple[str, list[Outcome]]]:
+        answers = [(name, answer) for name, wrong in self.wrong.items() for answer in (wrong.answer, *wrong.also)]
+        return [(name, self.outcomes(answer, _OURS)[0]) for name, answer in answers]
 
     def _judge_value(self, answer: object) -> Note:
         found = difference(self.answer, answer)
         if found is None:
             return self._right()
-        if name := self.recognise([Outcome(answer)]):
+        if name := self.recognise([Outcome(answer)]) or self._recognise_part(answer):
             return self._known(name, [("Your answer:", show(answer))])
         words = _without_the_answer(found.words) if found.kind == "value" else found.words
         return self._not_yet(found.kind, [("", words)])
+
+    def _recognise_part(self, answer: object) -> str | None:
+        """Return the mistake that is in some of several shapes, where the other shapes are right."""
+        if not (isinstance(self.answer, tuple) and isinstance(self.answer[0], tuple)):
+            return None
+        if not isinstance(answer, (tuple, list)) or len(answer) != len(self.answer):
+            return None
+        for name, (known,) in self._catalogue:
+            pairs = zip(self.answer, known.value, answer, strict=True)
+            if all(difference(right, part) is None or difference(wrong, part) is None for right, wrong, part in pairs):
+                return name
+        return None
 
     def _judge_function(self, answer: object) -> Note:
         if not callable(answer):
@@ -152,12 +176,15 @@ class Exercise:
             return self._not_yet("none", [("", "Your function returns None. Is a return missing?"), *shown])
         if self.given is not None and _same(self.outcomes(self.given, _OURS)[0], outcomes):
             return self._still_open("still the code that was given")
-        pairs = enumerate(zip(right, outcomes, strict=False))  # after a time-out there are fewer outcomes
-        bad = next((i for i, pair in pairs if not _equal(*pair)), None)
-        if bad is None:
+        pairs = list(enumerate(zip(right, outcomes, strict=False)))  # after a time-out there are fewer outcomes
+        wrong = [i for i, pair in pairs if not _equal(*pair)]
+        if not wrong:
             return self._right(shown)
+        # A result that is wrong comes before one that is right but was reached by changing the inputs.
+        untouched = [replace(outcome, changed=()) for outcome in outcomes]
+        bad = next((i for i in wrong if not _equal(right[i], untouched[i])), wrong[0])
         example = self._example(cases[bad], right[bad], outcomes[bad])
-        if name := self.recognise(outcomes):
+        if name := self.recognise(outcomes) or self.recognise(untouched):
             return self._known(name, example + shown)
         return self._unknown(right[bad], outcomes[bad], example + shown)
 
@@ -230,12 +257,14 @@ class Choice(Exercise):
 
     def _judge_value(self, answer: object) -> Note:
         try:
-            chosen = {str(letter).strip().upper() for letter in answer} - {"", ","}
+            text = answer if isinstance(answer, str) else " ".join(map(str, answer))
         except TypeError:
             return self._not_yet("type", [("", f'expected letters such as "AB", got {kind_of(answer)}')])
-        if unknown := chosen - set(self.options):
+        words = [word for word in re.findall(r"\w+", text.upper()) if word != "AND"]  # "B, D", "B and D", "BD"
+        chosen = set("".join(words))
+        if not chosen <= set(self.options):
             options = ", ".join(self.options)
-            return self._not_yet("type", [("", f"expected letters out of {options}, got {show(sorted(unknown))}")])
+            return self._not_yet("type", [("", f"expected letters out of {options}, got {show(answer)}")])
         for letter, reason in self.options.items():
             if letter in chosen and letter not in self.answer:
                 return self._wrong_option(f"not {letter}", f"{letter} does not belong to it: {reason}")
@@ -255,7 +284,8 @@ class Choice(Exercise):
 def _same(some: list[Outcome], others: list[Outcome]) -> bool:
     """Return whether two answers do the same: the same results, failures on the same inputs.
 
-    One mistake can be written in ways that fail with different messages; messages count where there is no result.
+    One mistake can be written in ways that fail with different messages. The kind of error counts; where there is no
+    result at all, the message as well.
     """
     pairs = list(zip(some, others, strict=False))
     if len(some) != len(others) or not all(_equal(a, b) for a, b in pairs):
@@ -265,8 +295,12 @@ def _same(some: list[Outcome], others: list[Outcome]) -> bool:
 
 def _equal(a: Outcome, b: Outcome) -> bool:
     if a.failure or b.failure:
-        return bool(a.failure and b.failure) and a.failure.kind == b.failure.kind
+        return bool(a.failure and b.failure) and _error(a) == _error(b)
     return a.changed == b.changed and difference(a.value, b.value) is None
+
+
+def _error(outcome: Outcome) -> tuple[str, str]:
+    return outcome.failure.kind, outcome.failure.message.partition(":")[0]
 
 
 def _arity(answer: Callable, case: tuple, names: list[str]) -> str | None:

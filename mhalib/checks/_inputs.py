@@ -6,7 +6,8 @@ from torch import Tensor
 
 def labels(T: int, d_model: int, B: int = 1) -> Tensor:
     """Return `(B, T, d_model)` with the labels `100·sample + 10·token + feature`."""
-    return 100 * torch.arange(B)[:, None, None] + 10 * torch.arange(T)[:, None] + torch.arange(d_model)
+    numbers = 100 * torch.arange(B)[:, None, None] + 10 * torch.arange(T)[:, None] + torch.arange(d_model)
+    return numbers.float()  # as a layer has them: what a loop writes into torch.zeros(...) is right, too
 
 
 def head_labels(num_heads: int, T: int, head_dim: int, B: int = 1) -> Tensor:

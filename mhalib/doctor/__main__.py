@@ -6,6 +6,7 @@ no arguments is a factory, too. Exit code 0: no finding; 1: findings; 2: it coul
 
 import argparse
 import importlib
+import inspect
 import sys
 
 from mhalib.doctor import adapt, examine
@@ -59,6 +60,11 @@ def _load(name: str):
         raise TypeError(
             f"{name} is no function that makes a layer, but {type(found).__name__}; give a function without arguments"
         )
+    try:
+        inspect.signature(found).bind()
+    except TypeError as error:
+        wanted = f"expected a function that needs no arguments, {name} is {error}"
+        raise TypeError(f"{wanted}; write one, such as def make_layer(): return MyAttention(64, 8)") from None
     return found()
 
 
