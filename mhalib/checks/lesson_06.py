@@ -27,7 +27,7 @@ tests_that_see = Choice(
         "The bug mixes tokens. Which tests use several heads, several tokens, and tokens that differ?",
         "One head or one token hides it, and so does any test that looks at shapes or repeats itself.",
     ),
-    see="Eight probes",
+    see="Three probes",
 )
 
 
@@ -114,16 +114,15 @@ call_torch = Exercise(
 
 
 def share_heads_solution(k, num_heads):
-    return k.repeat_interleave(
-        num_heads // k.shape[1], dim=1
-    )  # (B, num_kv_heads, T, head_dim) -> (B, num_heads, T, head_dim)
+    times = num_heads // k.shape[1]
+    return k.repeat_interleave(times, dim=1)  # (B, num_kv_heads, T, head_dim) -> (B, num_heads, T, head_dim)
 
 
 def _kv_labels(B, heads, T, head_dim):
     return (
         (100 * torch.arange(heads)[:, None, None] + 10 * torch.arange(T)[:, None] + torch.arange(head_dim))
         .expand(B, -1, -1, -1)
-        .clone()
+        .float()
     )
 
 
@@ -188,8 +187,8 @@ share_heads = Exercise(
 def repaired_solution(layer, x, mask):
     B, T, _ = x.shape
     q, k, v = (W(x).view(B, T, layer.num_heads, -1).transpose(1, 2) for W in (layer.W_q, layer.W_k, layer.W_v))
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (B, num_heads, T, T)
-    scores = scores.masked_fill(~mask, -math.inf)
+    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5  # (B, num_heads, T, T)
+    scores = scores.masked_fill(~mask, -torch.inf)
     heads = scores.softmax(-1) @ v  # (B, num_heads, T, head_dim)
     return layer.W_o(heads.transpose(1, 2).reshape(B, T, -1))  # -> (B, T, d_model)
 
