@@ -1,0 +1,154 @@
+"""The small models that the experiments train: embeddings, attention, a readout, and nothing else.
+
+Without feed-forward layers and norms, what such a model can do is what its attention can do. How they are trained
+is said in `training`; the attention itself is `mhalib.MultiHeadAttention`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from mhalib.arguments import check_size, check_tensor
+from mhalib.attention import MultiHeadAttention
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
+    """Draw from `seed` what is drawn inside the `with`; afterwards the global random state is as it was before.
+
+    Args:
+        seed: a whole number, 0 or more.
+        device: the state of this device is kept as well as that of the CPU.
+
+    Raises:
+        ValueError: `seed` is no whole number of 0 or more.
+
+    Taught in notebook 07.
+    """
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise ValueError(f"seed must be a whole number of 0 or more, got {seed!r}; give one such as 0")
+    generators = [torch.default_generator]
+    device = torch.device(device)
+    if device.type == "cuda":
+        torch.cuda.init()  # before that there are no generators
+        index = torch.cuda.current_device() if device.index is None else device.index
+        generators.append(torch.cuda.default_generators[index])
+    elif device.type == "mps":
+        generators.append(torch.mps._get_default_mps_generator())
+    states = [generator.get_state() for generator in generators]
+    try:
+        # Not torch.manual_seed, which would also seed every other device.
+        for generator in generators:
+            generator.manual_seed(seed)
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+
+
+class LookupModel(nn.Module):
+    """Token and position embeddings, one or more layers of attention, one readout per lookup.
+
+    The number of parameters does not depend on `num_heads`, as long as `head_dim` is left out. A single layer has
+    no way around attention; further layers add what they find to what they got (a residual connection).
+
+    Args:
+        vocab: how many different tokens.
+        tokens: the longest sequence.
+        lookups: how many tokens each position reports.
+        d_model, num_heads: sizes of the attention.
+        head_dim: features of one head; `d_model // num_heads` when left out, `d_model` for wide heads.
+        num_layers: how many layers of attention.
+        seed: of the initial weights; the global random state stays as it is.
+
+    Attributes:
+        layers: the attention layers; `model.layers[0].W_o` and the like may be replaced for an experiment.
+
+    Raises:
+        ValueError: a size is not a positive integer, or `d_model` cannot be cut into `num_heads`.
+
+    Taught in notebooks 07 and 09.
+    """
+
+    def __init__(
+        self,
+        vocab: int,
+        tokens: int,
+        lookups: int,
+        d_model: int,
+        num_heads: int,
+        *,
+        head_dim: int | None = None,
+        num_layers: int = 1,
+        seed: int = 0,
+    ):
+        super().__init__()
+        sizes = {"vocab": vocab, "tokens": tokens, "lookups": lookups, "d_model": d_model, "num_layers": num_layers}
+        for name, size in sizes.items():
+            check_size(name, size)
+        self.lookups = lookups
+        with seeded(seed):
+            self.token_embedding = nn.Embedding(vocab, d_model)
+            self.position_embedding = nn.Embedding(tokens, d_model)
+            self.layers = nn.ModuleList(
+                MultiHeadAttention(d_model, num_heads, head_dim=head_dim) for _ in range(num_layers)
+            )
+            self.readout = nn.Linear(d_model, lookups * vocab)
+
+    def forward(
+        self, tokens: Int[Tensor, "batch tokens"], need_weights: bool = False
+    ) -> (
+        Float[Tensor, "batch lookups tokens vocab"]
+        | tuple[Float[Tensor, "batch lookups tokens vocab"], list[Float[Tensor, "batch num_heads tokens tokens"]]]
+    ):
+        """Score every token of the vocabulary as the answer, for each lookup at each position.
+
+        Args:
+            tokens: `(B, T)`, integers.
+            need_weights: also return the attention of every layer.
+
+        Returns:
+            scores `(B, lookups, T, vocab)`, or a pair of them and a list with `(B, num_heads, T, T)` per layer.
+
+        Raises:
+            TypeError: the tokens are no tensor of integers.
+            ValueError: they are not `(B, T)`, too many, or outside the vocabulary.
+        """
+        self._check_tokens(tokens)
+        x = self.token_embedding(tokens) + self.position_embedding.weight[: tokens.shape[1]]  # (B, T, d_model)
+        maps = []
+        for depth, layer in enumerate(self.layers):
+            found = layer(x, need_weights=need_weights)
+            if need_weights:
+                found, weights = found
+                maps.append(weights)
+            x = found if depth == 0 else x + found
+        scores = self.readout(x).unflatten(-1, (self.lookups, -1)).transpose(1, 2)  # -> (B, lookups, T, vocab)
+        return (scores, maps) if need_weights else scores
+
+    def _check_tokens(self, tokens: Tensor) -> None:
+        check_tensor("tokens", tokens)
+        longest, vocab = self.position_embedding.num_embeddings, self.token_embedding.num_embeddings
+        if tokens.dtype != torch.int64:
+            raise TypeError(f"tokens must be ids (torch.int64), got {tokens.dtype}; use tokens.long()")
+        if tokens.ndim != 2 or not 1 <= tokens.shape[1] <= longest:
+            raise ValueError(
+                f"tokens must be (B, T) with T from 1 to {longest}, got {tuple(tokens.shape)}; add a batch axis with "
+                "tokens[None], or build the model with more tokens"
+            )
+        if tokens.numel() and not 0 <= tokens.min() <= tokens.max() < vocab:
+            raise ValueError(
+                f"tokens must be ids from 0 to {vocab - 1}, got {tokens.min()} to {tokens.max()}; "
+                "build the model with a larger vocab"
+            )
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Return how many numbers training may change; a weight that is used twice counts once.
+
+    Taught in notebook 07.
+    """
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

@@ -1,0 +1,102 @@
+"""The models of the experiments: their sizes against the formula, their numbers against a loop by hand."""
+
+import pytest
+import torch
+
+from mhalib.models import LookupModel, count_parameters, seeded
+from mhalib.tasks import Lookup
+
+
+def test_parameters_do_not_depend_on_the_number_of_heads():
+    counts = {count_parameters(LookupModel(16, 12, 2, 32, num_heads)) for num_heads in (1, 2, 4, 8, 16, 32)}
+    # tokens and positions, four projections, two readouts with their biases
+    assert counts == {(16 + 12) * 32 + 4 * 32**2 + 2 * 16 * (32 + 1)} == {6048}
+
+
+def test_wide_heads_cost_num_heads_times_as_much_attention():
+    narrow, wide = LookupModel(16, 12, 2, 32, 4), LookupModel(16, 12, 2, 32, 4, head_dim=32)
+    assert count_parameters(wide.layers) == 4 * count_parameters(narrow.layers) == 4 * 4 * 32**2
+
+
+def test_count_parameters_leaves_out_what_is_frozen_and_what_is_shared():
+    a, b = torch.nn.Linear(3, 4), torch.nn.Linear(3, 4)
+    b.weight = a.weight
+    b.bias.requires_grad_(False)
+    assert count_parameters(torch.nn.ModuleList([a, b])) == 12 + 4
+
+
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_the_scores_by_hand(num_layers):
+    model = LookupModel(7, 5, 3, 8, 2, num_layers=num_layers, seed=4)
+    tokens, _ = Lookup.offsets(4, (1,), vocab=7).batch(2, torch.Generator().manual_seed(0))
+    scores = model(tokens)
+    assert scores.shape == (2, 3, 4, 7)
+    for sample in range(2):
+        x = torch.stack(
+            [model.token_embedding.weight[t] + model.position_embedding.weight[i] for i, t in enumerate(tokens[sample])]
+        )
+        y = model.layers[0](x[None])[0]
+        if num_layers == 2:
+            y = y + model.layers[1](y[None])[0]
+        for lookup in range(3):
+            rows = slice(7 * lookup, 7 * lookup + 7)  # the readouts stand one below the other
+            by_hand = y @ model.readout.weight[rows].T + model.readout.bias[rows]
+            torch.testing.assert_close(scores[sample, lookup], by_hand, rtol=0, atol=1e-5)
+
+
+def test_the_weights_come_layer_by_layer_with_the_same_scores():
+    model = LookupModel(7, 5, 3, 8, 2, num_layers=2)
+    tokens = torch.tensor([[0, 6, 3, 3, 1]])
+    scores, maps = model(tokens, need_weights=True)
+    torch.testing.assert_close(scores, model(tokens), rtol=0, atol=1e-5)
+    assert [weights.shape for weights in maps] == [(1, 2, 5, 5)] * 2
+    torch.testing.assert_close(maps[1].sum(-1), torch.ones(1, 2, 5))
+
+
+def test_the_seed_alone_decides_the_initial_weights():
+    before = torch.get_rng_state()
+    first = LookupModel(7, 5, 3, 8, 2, seed=1).state_dict()
+    assert torch.equal(before, torch.get_rng_state())
+    torch.manual_seed(99)
+    again, other = (LookupModel(7, 5, 3, 8, 2, seed=seed).state_dict() for seed in (1, 2))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not any(torch.equal(first[name], other[name]) for name in first)
+
+
+def test_seeded_restores_the_state_also_after_an_error():
+    before = torch.get_rng_state()
+    with pytest.raises(ZeroDivisionError), seeded(5):
+        drawn = torch.rand(3)
+        raise ZeroDivisionError
+    assert torch.equal(before, torch.get_rng_state())
+    assert torch.equal(drawn, torch.rand(3, generator=torch.Generator().manual_seed(5)))
+
+
+BAD_MODELS = {
+    "d_model=8 is not divisible by num_heads=3": {"num_heads": 3},
+    "num_layers must be a positive integer, got 0": {"num_layers": 0},
+    "lookups must be a positive integer, got 0": {"lookups": 0},
+    "seed must be a whole number of 0 or more, got -1": {"seed": -1},
+}
+
+
+@pytest.mark.parametrize("message", BAD_MODELS)
+def test_sizes_that_are_refused(message):
+    with pytest.raises(ValueError, match=message):
+        LookupModel(**({"vocab": 7, "tokens": 5, "lookups": 2, "d_model": 8, "num_heads": 2} | BAD_MODELS[message]))
+
+
+BAD_TOKENS = {
+    r"tokens must be ids \(torch.int64\), got torch.float32": torch.zeros(1, 3),
+    r"tokens must be \(B, T\) with T from 1 to 5, got \(3,\)": torch.zeros(3, dtype=torch.int64),
+    r"tokens must be \(B, T\) with T from 1 to 5, got \(1, 6\)": torch.zeros(1, 6, dtype=torch.int64),
+    "tokens must be ids from 0 to 6, got 0 to 7": torch.tensor([[0, 7]]),
+    "tokens must be ids from 0 to 6, got -1 to 0": torch.tensor([[0, -1]]),
+    "tokens must be a tensor, got list": [[0, 1]],
+}
+
+
+@pytest.mark.parametrize("message", BAD_TOKENS)
+def test_tokens_that_are_refused(message, as_shipped):
+    with pytest.raises((TypeError, ValueError), match=message):
+        LookupModel(7, 5, 2, 8, 2)(BAD_TOKENS[message])
