@@ -2,7 +2,9 @@
 
 What more than one notebook needs lives in this package; what one notebook teaches is derived there.
 The imports point one way: `arguments` knows nobody, then `masks`, `attention` and `reference`, each knowing those
-before it; `plots` takes tensors and knows only their shapes. Importing the package itself costs no more than importing torch.
+before it; `plots` takes tensors and knows only their shapes. Experiments are a row of their own, `tasks`,
+`models`, `training`, `sweep`, `comparison`, `curves`, each knowing only those before it. Importing the package itself
+costs no more than importing torch.
 """
 
 from mhalib.attention import MultiHeadAttention, merge_heads, scaled_dot_product_attention, split_heads
