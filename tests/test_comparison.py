@@ -1,0 +1,175 @@
+"""Fair comparisons: the statistics against printed tables, the costs against formulas, the rules one by one."""
+
+import math
+
+import pytest
+import torch
+
+from mhalib import MultiHeadAttention
+from mhalib.comparison import compare_arms, count_flops, interval
+from mhalib.models import LookupModel
+from mhalib.sweep import SweepError
+from mhalib.training import DivergedError
+
+# Two-sided quantiles of Student's t as every table prints them: (level, runs) -> t.
+TABLE = {
+    (0.95, 2): 12.706, (0.95, 3): 4.303, (0.95, 4): 3.182, (0.95, 5): 2.776, (0.95, 6): 2.571, (0.95, 11): 2.228,
+    (0.95, 31): 2.042, (0.95, 121): 1.980, (0.99, 2): 63.657, (0.99, 6): 4.032, (0.90, 11): 1.812,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("level, runs", TABLE)
+def test_the_interval_has_the_width_that_tables_print(level, runs):
+    values = torch.randn(runs, generator=torch.Generator().manual_seed(runs), dtype=torch.float64) + 3
+    found = interval(values.tolist(), level)
+    half = TABLE[level, runs] * values.std().item() / math.sqrt(runs)
+    assert found.mean == pytest.approx(values.mean().item())
+    assert (found.high - found.low) / 2 == pytest.approx(half, rel=5e-4)
+    assert found.high + found.low == pytest.approx(2 * found.mean)
+
+
+def test_of_a_thousand_intervals_about_95_percent_hold_the_truth():
+    runs = torch.randn(1000, 5, generator=torch.Generator().manual_seed(0)) + 1
+    held = sum(low <= 1 <= high for _, low, high in map(interval, runs.tolist()))
+    assert 930 <= held <= 970
+
+
+def test_runs_that_agree_give_an_interval_without_width():
+    assert interval([1.0, 1.0, 1.0]) == (1.0, 1.0, 1.0)
+
+
+BAD_VALUES = {
+    "at least two finite values, got [1.0]": ([1.0], 0.95),
+    "at least two finite values, got []": ([], 0.95),
+    "at least two finite values, got [1.0, nan]": ([1.0, math.nan], 0.95),
+    "level must lie between 0 and 1, got 95.0": ([1.0, 2.0], 95.0),
+}
+
+
+@pytest.mark.parametrize("message", BAD_VALUES)
+def test_values_that_are_refused(message):
+    with pytest.raises(ValueError) as caught:
+        interval(*BAD_VALUES[message])
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("num_heads, head_dim", [(1, None), (8, None), (8, 32)])
+def test_flops_are_those_of_the_formula(num_heads, head_dim):
+    B, T, d = 2, 12, 32
+    wide = num_heads * (head_dim or d // num_heads)
+    layer = MultiHeadAttention(d, num_heads, head_dim=head_dim)
+    projections, maps = 4 * B * T * d * wide, 2 * B * T * T * wide  # products; each is a multiplication and an addition
+    assert count_flops(layer, torch.randn(B, T, d)) == 2 * (projections + maps)
+
+
+def build(num_heads=1, head_dim=None, **ignored):
+    return LookupModel(6, 4, 2, 8, num_heads, head_dim=head_dim)
+
+
+def pretend(seed, lr, num_heads=1, head_dim=None, best=0.01):
+    """Stand in for training: the loss is lowest at lr=best, 1.0 diverges, and the score tells who was called."""
+    if lr == 1.0:
+        raise DivergedError("the loss is nan")
+    return {"loss": abs(math.log(lr / best)) + seed * 1e-6, "accuracy": num_heads + seed / 100, "rate": lr}
+
+
+ARMS = {"one": {"num_heads": 1, "best": 0.01}, "two": {"num_heads": 2, "best": 0.1}}
+OPTIONS = {
+    "build": build,
+    "inputs": torch.zeros(3, 4, dtype=torch.int64),
+    "learning_rates": [1e-3, 1e-2, 1e-1, 1.0],
+    "tuning_seeds": [10, 11],
+    "workers": 1,
+    "progress": False,
+}
+
+
+def test_each_arm_gets_its_own_rate_on_seeds_that_do_not_count():
+    found = compare_arms(pretend, ARMS, [0, 1, 2], **OPTIONS)
+    assert [(row["arm"], row["lr"]) for row in found.arms] == [("one", 0.01), ("two", 0.1)]
+    assert {(row["arm"], row["seed"], row["rate"]) for row in found.runs} == {
+        (arm, seed, rate) for arm, rate in (("one", 0.01), ("two", 0.1)) for seed in (0, 1, 2)
+    }
+    assert {row["seed"] for row in found.tuning} == {10, 11} and len(found.tuning) == 2 * 4 * 2
+    assert found.remarks == []
+    assert found.arms[1]["scores"] == [2.0, 2.01, 2.02]
+    assert (found.arms[1]["mean"], found.arms[1]["low"], found.arms[1]["high"]) == interval([2.0, 2.01, 2.02])
+
+
+def test_the_table_shows_costs_rates_and_every_run():
+    head, one, two = str(compare_arms(pretend, ARMS, [0, 1], **OPTIONS)).splitlines()
+    assert head.split()[:4] == ["arm", "parameters", "FLOPs", "lr"]
+    sizes = build().state_dict().values()
+    assert one.split()[:4] == [
+        "one",
+        f"{sum(p.numel() for p in sizes):,}",
+        f"{count_flops(build(), OPTIONS['inputs']):,}",
+        "0.01",
+    ]
+    assert two.endswith("2.000 2.010)")
+
+
+def test_arms_that_cost_more_are_noted_or_refused_before_training():
+    arms = {"narrow": {"num_heads": 2}, "wide": {"num_heads": 2, "head_dim": 8}}
+    found = compare_arms(pretend, arms, [0, 1], **OPTIONS)
+    narrow, wide = found.arms
+    assert narrow["parameters"] == 4 * 64 + 10 * 8 + 9 * 12 and wide["parameters"] == narrow["parameters"] + 4 * 64
+    assert f"wide has {wide['parameters'] / narrow['parameters']:.2f} times the parameters of narrow" in found.remarks
+    assert f"wide has {wide['flops'] / narrow['flops']:.2f} times the FLOPs of narrow" in found.remarks
+    assert "Note: wide has" in str(found)
+    assert compare_arms(pretend, arms, [0, 1], **OPTIONS, tolerance=1.0).remarks == []
+
+    def never(**settings):
+        raise AssertionError("trained")
+
+    with pytest.raises(ValueError, match="wide has .* times the parameters of narrow; .*change the arms"):
+        compare_arms(never, arms, [0, 1], **OPTIONS, strict=True)
+
+
+def test_a_rate_at_the_end_of_the_grid_is_noted():
+    found = compare_arms(pretend, ARMS, [0, 1], **(OPTIONS | {"learning_rates": [0.01, 0.1]}))
+    assert found.remarks == [
+        "one did best with lr=0.01, the smallest that was tried",
+        "two did best with lr=0.1, the largest that was tried",
+    ]
+
+
+def test_finished_runs_are_taken_from_the_folder(tmp_path):
+    first = compare_arms(pretend, ARMS, [0, 1], **OPTIONS, folder=tmp_path / "runs")
+    files = {file: file.stat().st_mtime_ns for file in (tmp_path / "runs").iterdir()}
+    again = compare_arms(pretend, ARMS, [0, 1], **OPTIONS, folder=tmp_path / "runs")
+    assert str(again) == str(first) and again.runs == first.runs
+    assert {file: file.stat().st_mtime_ns for file in (tmp_path / "runs").iterdir()} == files and len(files) == 20
+
+
+def test_it_runs_in_several_processes_as_in_one():
+    several = compare_arms(pretend, ARMS, [0, 1], **(OPTIONS | {"workers": 2}))
+    assert several.runs == compare_arms(pretend, ARMS, [0, 1], **OPTIONS).runs
+
+
+def test_divergence_at_the_chosen_rate_is_an_error():
+    def run(seed, lr, **settings):
+        return pretend(seed, lr if seed >= 10 else 1.0, **settings)
+
+    with pytest.raises(SweepError, match="4 of 4 runs failed"):
+        compare_arms(run, ARMS, [0, 1], **OPTIONS)
+
+
+BAD = {
+    r"seeds \[1\] served to choose the learning rate": {"tuning_seeds": [1, 10]},
+    "a tuning seed and two seeds at least, got 2 arms, .*seeds=\\[0\\]": {"seeds": [0]},
+    "learning_rates=\\[\\], ": {"learning_rates": []},
+    "tuning_seeds=\\[\\], ": {"tuning_seeds": []},
+    "got 0 arms": {"arms": {}},
+    r"the arms \['a'\] set lr": {"arms": {"a": {"lr": 1.0}}},
+    r"arm 'one' .* diverges with each of lr=\[1.0\]": {"learning_rates": [1.0]},
+    "run returns no 'f1' for 'one'": {"score": "f1"},
+    "run returns no 'loss'": {"run": lambda seed, lr, **settings: {"accuracy": 1.0}},
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_arguments_that_are_refused(message):
+    given = {"run": pretend, "arms": ARMS, "seeds": [0, 1], **OPTIONS} | BAD[message]
+    with pytest.raises(ValueError, match=message):
+        compare_arms(**given)
