@@ -6,7 +6,18 @@ that begin with an underscore. What was solved is remembered until the kernel st
 
 import difflib
 
-from mhalib.checks import lesson_00, lesson_01, lesson_02, lesson_03, lesson_04, lesson_05, lesson_06
+from mhalib.checks import (
+    lesson_00,
+    lesson_01,
+    lesson_02,
+    lesson_03,
+    lesson_04,
+    lesson_05,
+    lesson_06,
+    lesson_07,
+    lesson_08,
+    lesson_09,
+)
 from mhalib.checks._exercise import Exercise
 from mhalib.checks._show import bar
 
@@ -46,4 +57,15 @@ class Checks:
         return "\n".join(lines)
 
 
-check = Checks(lesson_00, lesson_01, lesson_02, lesson_03, lesson_04, lesson_05, lesson_06)
+check = Checks(
+    lesson_00,
+    lesson_01,
+    lesson_02,
+    lesson_03,
+    lesson_04,
+    lesson_05,
+    lesson_06,
+    lesson_07,
+    lesson_08,
+    lesson_09,
+)
