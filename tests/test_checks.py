@@ -1,5 +1,6 @@
 """The exercises: right answers pass however they are written, known mistakes get their names, nothing else passes."""
 
+import ast
 import inspect
 import math
 import re
@@ -76,11 +77,21 @@ def test_the_solution_passes(exercise):
 def test_the_solution_that_is_shown_passes_when_it_is_pasted(exercise):
     shown = next(text for label, text in exercise.solution().parts if label == "code")
     module = sys.modules[exercise.answer.__module__]
-    # What stands in the library needs the names of its own module; the others those that a lesson has imported.
-    lesson = {"torch": torch, "F": F, "math": math, "nn": nn, "mhalib": mhalib, "draw": getattr(module, "draw", None)}
-    names = dict(vars(module)) if not module.__name__.startswith("mhalib.checks") else lesson
+    # What stands in the library needs the names of its own module; the others those that their lesson imports.
+    own = module.__name__.startswith("mhalib.checks")
+    names = imported_by_the_lesson(exercise.lesson) if own else dict(vars(module))
     exec(shown, names)
     assert exercise(names[exercise.answer.__name__]).passed
+
+
+def imported_by_the_lesson(number):
+    (path,) = NOTEBOOKS.glob(f"{number}_*.ipynb")
+    names = {}
+    for cell in nbformat.read(path, 4).cells:
+        if cell.cell_type == "code":
+            imports = [node for node in ast.parse(cell.source).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+            exec(compile(ast.Module(imports, []), str(path), "exec"), names)
+    return names
 
 
 def loop_attend(q, k, v):
@@ -96,6 +107,14 @@ def loop_attend(q, k, v):
 def loop_split(x, num_heads):
     size = x.shape[-1] // num_heads
     return torch.stack([x[..., i * size : (i + 1) * size] for i in range(num_heads)], dim=1)
+
+
+def fill_split(x, num_heads):
+    B, T, d_model = x.shape
+    heads = torch.zeros(B, num_heads, T, d_model // num_heads)
+    for i, piece in enumerate(x.chunk(num_heads, -1)):
+        heads[:, i] = piece
+    return heads
 
 
 def loop_merge(x):
@@ -136,7 +155,7 @@ def full_repair(layer, x, mask):
 
 VARIANTS = {
     "first_shapes": [[[2, 4, 12, 16], [2, 4, 12, 12]], (torch.Size([2, 4, 12, 16]), torch.zeros(2, 4, 12, 12).shape)],
-    "attention_maps": ["DB", ["B", "D"], {"b", "d"}, "B, D"],
+    "attention_maps": ["DB", ["B", "D"], {"b", "d"}, "B, D", "B and D", "(B; D)", "B/D", "b & d"],
     "most_looked_at": [
         lambda w: (w - torch.eye(w.shape[-1])).argmax(-1),
         lambda w: torch.where(torch.eye(w.shape[-1]) == 1, -torch.inf, w).max(-1).indices.int(),
@@ -199,7 +218,8 @@ VARIANTS = {
         lambda x, h: rearrange(x, "b t (h d) -> b h t d", h=h),
         lambda x, h: torch.stack(x.chunk(h, -1), 1),
         lambda x, h: torch.from_numpy(x.numpy().reshape(*x.shape[:2], h, -1).swapaxes(1, 2)),
-        lambda x, num_heads=1: mhalib.split_heads(x.int(), num_heads),
+        lambda x, num_heads=1: mhalib.split_heads(x.double(), num_heads),
+        fill_split,
     ],
     "merge_heads": [
         loop_merge,
@@ -231,7 +251,7 @@ VARIANTS = {
         safe_softmax,
         lambda s, m: mhalib.scaled_dot_product_attention(s, torch.eye(s.shape[-1]).expand_as(s), s, m, scale=1.0)[1],
     ],
-    "leaky_loss": [1.3863, 1.386, 1.39, torch.tensor(16.0).log() / 2],
+    "leaky_loss": [1.3863, 1.386, 1.39, 1.38, torch.tensor(16.0).log() / 2],
     "keeps_tokens_apart": [change_one_token, lambda merge: torch.tensor(change_one_token(merge))],
     "by_heads": [
         lambda x, w: F.linear(mhalib.merge_heads(x), w),
@@ -282,9 +302,11 @@ def test_a_function_exercise_knows_several_mistakes(exercise):
 @each([*FUNCTIONS, *VALUES])
 def test_every_known_mistake_gets_its_own_name(exercise):
     for name, wrong in exercise.wrong.items():
-        note = exercise(wrong.answer)
-        assert note.code == f"wrong: {name}", note
-        assert not note.passed and wrong.what in repr(note) and wrong.why in repr(note) and exercise.see in repr(note)
+        for answer in (wrong.answer, *wrong.also):
+            note = exercise(answer)
+            assert note.code == f"wrong: {name}", note
+            text = repr(note)
+            assert not note.passed and wrong.what in text and wrong.why in text and exercise.see in text
     assert not exercise.solved
 
 

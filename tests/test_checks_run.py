@@ -332,7 +332,10 @@ X = torch.zeros(1, 2, 4)
         (mhalib.split_heads(X, 2), "type", "give the function itself, without calling it"),
         ("split_heads", "type", "expected a function, got text"),
         (lambda x, n: mhalib.split_heads(x, n).tolist(), "type", "expected a tensor, got a list; torch.as_tensor"),
-        (lambda x, n: mhalib.split_heads(x, n).float(), "dtype", "expected an integer tensor, got torch.float32"),
+        (lambda x, n: mhalib.split_heads(x, n).int(), "dtype", "expected a floating tensor, got torch.int32"),
+        (lambda x, n: mhalib.split_heads(x, n).numpy(), "type", "a NumPy array; torch.as_tensor"),
+        (lambda x, n: (x, mhalib.split_heads(x, n)), "type", r"in a tuple; part \[1\] of it is what is asked for"),
+        (lambda x, n: x.chunk(n, -1), "type", "several things in a tuple; return one, or join them"),
         (
             lambda x, n: mhalib.split_heads(x, n)[..., :1],
             "shape",
@@ -363,12 +366,12 @@ def test_the_place_of_an_unknown_difference_is_said_in_words():
 def test_a_value_that_is_wrong_does_not_give_the_right_one_away():
     assert repr(check.spread(7.5)).splitlines()[1] == "  7.5 is not right."
     note = check.bert_shapes(((4, 128, 7), (4, 128, 768), (4, 12, 128, 64)))
-    assert "part 0: part 2: 7 is not right." in repr(note) and "2304" not in repr(note)
+    assert "part [0][2]: 7 is not right." in repr(note) and "2304" not in repr(note)
 
 
 def test_differences_look_into_parts():
     assert difference((1, torch.ones(2)), (1, torch.ones(2).double())) is None
-    assert difference((1, torch.ones(2)), (1, torch.zeros(2))).words == "part 1: at [0]: expected 1, got 0"
+    assert difference((1, torch.ones(2)), (1, torch.zeros(2))).words == "part [1]: at [0]: expected 1, got 0"
     assert difference((1, 2), (1, 2, 3)).kind == "shape" and difference(True, 1).kind == "type"
     assert difference(2, True).kind == "type" and difference(1.0, float("nan")).kind == "value"
 
@@ -450,3 +453,115 @@ def test_the_same_answer_is_answered_in_the_same_words():
         return q + torch.rand(q.shape)
 
     assert repr(check.attend(wrong)) == repr(check.attend(wrong))
+
+
+# ------------------------------------------------------- diagnoses that were once given for another mistake
+
+FALSE_ONCE = [
+    (
+        "a sum without keepdim is no key that was not turned",
+        "attend",
+        lambda q, k, v: (lambda e: e / e.sum(-1) @ v)((q @ k.mT / q.shape[-1] ** 0.5).exp()),
+        "wrong: The sum has lost its axis",
+    ),
+    (
+        "the mean is not the smallest score",
+        "stable_softmax",
+        lambda s: (s - s.mean(-1, keepdim=True)).exp() / (s - s.mean(-1, keepdim=True)).exp().sum(-1, keepdim=True),
+        "wrong: Not the largest score subtracted",
+    ),
+    (
+        "a weight that is joined rightly and not turned was not joined side by side",
+        "fused_kv",
+        lambda m, k, v: (m @ torch.cat([k, v])).chunk(2, -1),
+        "wrong: The joined weight does not fit",
+    ),
+    (
+        "zeros as scores are no product with the mask",
+        "masked_softmax",
+        lambda s, m: s.masked_fill(~m[:, None], 0.0).softmax(-1),
+        "wrong: 0 for never",
+    ),
+    (
+        "scores changed in place do not make NaN right",
+        "masked_softmax",
+        lambda s, m: s.masked_fill_(~m[:, None], -torch.inf).softmax(-1),
+        "wrong: NaN where there is nothing to see",
+    ),
+    (
+        "a single head is not blind to every wrong merge",
+        "keeps_tokens_apart",
+        lambda merge: (lambda x: torch.equal(merge(x.flip(2)), merge(x).flip(1)))(torch.randn(2, 1, 5, 3)),
+        "wrong: Blind with one head",
+    ),
+    (
+        "the seed of the features is not their shift",
+        "looking_back",
+        lambda f, w: mhalib.scaled_dot_product_attention(
+            mhalib.split_heads(f(w, 1), 2), mhalib.split_heads(f(w), 2), mhalib.split_heads(f(w), 2)
+        )[1][0],
+        "wrong: The seed, not the place",
+    ),
+    (
+        "one of two shapes wrong is the mistake of that shape",
+        "first_shapes",
+        ((2, 12, 4, 16), (2, 4, 12, 12)),
+        "wrong: Heads behind the tokens",
+    ),
+]
+
+
+@pytest.mark.parametrize("name,answer,code", [case[1:] for case in FALSE_ONCE], ids=[case[0] for case in FALSE_ONCE])
+def test_a_diagnosis_names_the_mistake_that_was_made(name, answer, code):
+    assert getattr(check, name)(answer).code == code
+
+
+def test_a_change_of_the_inputs_is_told_beside_a_wrong_result():
+    note = check.masked_softmax(lambda s, m: s.masked_fill_(~m[:, None], -1e9).softmax(-1))
+    assert note.code == "wrong: An average of what is forbidden" and "Changed on the way: scores" in repr(note)
+    assert "The result is right" not in repr(note)
+
+
+def test_an_error_of_another_kind_is_another_mistake():
+    def mine(q, k, v):
+        if q.shape[-2] > 2:
+            raise KeyError("none of the known answers raises this")
+        return check.attend.answer(q, k, v)
+
+    assert check.attend(mine).code == "raised"
+
+
+@pytest.mark.parametrize(
+    "line,advice",
+    [
+        ("x.view(x.shape[0], x.shape[1], n, x.shape[2] / n)", "Use //"),
+        ("x - x.max(-1)", "amax and amin return the numbers alone"),
+        ("x.bool() and x.bool()", "For tensors write &"),
+        ("torch.sqrt(x.shape[-1])", "the module math"),
+        ("x & x", "dtype=torch.bool"),
+        ("x[0] @ x[0]", ".T turns all"),
+    ],
+)
+def test_common_errors_come_with_advice(line, advice):
+    mine = cell(f"def mine(x, n):\n    return {line}")
+    assert advice in repr(check.split_heads(mine)), check.split_heads(mine)
+
+
+def test_the_example_shows_a_matrix_row_by_row():
+    text = repr(check.split_heads(lambda x, n: x.reshape(x.shape[0], n, x.shape[1], -1)))
+    assert "    x = [[[0, 1, 2, 3],\n          [10, 11, 12, 13]]]\n" in text
+    text = repr(check.fused_kv(lambda m, k, v: (m @ k, m @ v)))
+    assert "    expected: ([[[1, 3],\n                 [2, 4]]],\n               [[[5, 7],\n" in text
+
+
+def test_what_was_printed_comes_after_the_advice():
+    mine = cell("def mine(x, n):\n    print('seen')\n    return x.view(n, x.shape[-1] / n)")
+    text = repr(check.split_heads(mine))
+    assert 0 < text.index("Use //") < text.index("seen")
+
+
+def test_a_line_typed_in_a_terminal_is_named_by_its_number():
+    space = {}
+    exec(compile("def mine(x, n):\n    return 1 / 0\n", "<stdin>", "exec"), space)
+    text = repr(check.split_heads(space["mine"]))
+    assert "line 2" in text and "ZeroDivisionError" in text

@@ -5,6 +5,7 @@ What counts as the same is decided here: kinds must agree (a boolean mask is no 
 numbers, text and sequences of them are looked into; of anything else a learner returns, only its type is named.
 """
 
+import re
 import types
 from dataclasses import dataclass
 
@@ -117,6 +118,17 @@ def show(value: object, depth: int = 0) -> str:
     """Return a short text for what is known to be harmless to print, the type's name for everything else."""
     text = _show(value, depth)
     return text if len(text) <= 600 else text[:600] + " …"
+
+
+def show_rows(label: str, value: object) -> str:
+    """Return the label and the value, each row of a tensor on a line of its own below the first."""
+    text, depth, shown = show(value), 0, ""
+    for part in re.split(r"([][()])", text):
+        if part == ", " and shown.endswith("]"):
+            part = ",\n" + " " * (len(label) + depth)
+        depth += (part in ("[", "(")) - (part in ("]", ")"))
+        shown += part
+    return label + shown
 
 
 def _show(value: object, depth: int) -> str:

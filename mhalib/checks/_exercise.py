@@ -13,13 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from mhalib.checks._compare import difference, kind_of, show
+from mhalib.checks._compare import difference, kind_of, show, show_rows
 from mhalib.checks._run import Outcome, run
 from mhalib.checks._show import Note, bar
 
 _OURS = 600.0  # seconds for answers that are known to end, on however busy a machine
 
-_INNER = "the inner sizes of a product must agree. Which axes are turned? .mT turns the last two, .T turns all (lesson 02)."
+_INNER = (
+    "the inner sizes of a product must agree. Which axes are turned? .mT turns the last two, .T turns all (lesson 02)."
+)
 
 # What torch says, and what it means here.
 _ADVICE = {
@@ -32,7 +34,7 @@ _ADVICE = {
     "got (float": "a size must be an integer, and / makes a float even of two integers. Use //.",
     "'torch.return_types.": "max(dim) and min(dim) return a pair, numbers and places. amax and amin return the numbers alone.",
     "Boolean value of Tensor": "and, or, not want a single True or False. For tensors write &, |, ~.",
-    "\"bitwise_": "&, | and ~ are for booleans: make both sides with dtype=torch.bool.",
+    '"bitwise_': "&, | and ~ are for booleans: make both sides with dtype=torch.bool.",
     "must be Tensor, not": "torch's functions take tensors; for a single number there is the module math.",
     "is not defined": "is the name spelled right, and has the cell that makes it been run?",
 }
@@ -185,28 +187,29 @@ class Exercise:
         bad = next((i for i in wrong if not _equal(right[i], untouched[i])), wrong[0])
         example = self._example(cases[bad], right[bad], outcomes[bad])
         if name := self.recognise(outcomes) or self.recognise(untouched):
-            return self._known(name, example + shown)
-        return self._unknown(right[bad], outcomes[bad], example + shown)
+            return self._known(name, example, shown)
+        return self._unknown(right[bad], outcomes[bad], example, shown)
 
-    def _unknown(self, right: Outcome, got: Outcome, example: list) -> Note:
+    def _unknown(self, right: Outcome, got: Outcome, example: list, shown: list) -> Note:
         if got.failure:
             advice = next((text for part, text in _ADVICE.items() if part in got.failure.message), None)
-            return self._not_yet(got.failure.kind, example + ([("Often:", advice)] if advice else []))
+            often = [("Often:", advice)] if advice else []
+            return self._not_yet(got.failure.kind, example + often + shown)
         found = difference(right.value, got.value, self.axes)
         if found is None:  # the result is right, what happened on the way is not
             names = " and ".join(self._names()[i] for i in got.changed)
             words = f"The result is right, but your function changes {names} of its caller. Make a new tensor: no +=, no method that ends in an underscore."
-            return self._not_yet("changes its input", [("", words)])
-        return self._not_yet(found.kind, example)
+            return self._not_yet("changes its input", [("", words), *shown])
+        return self._not_yet(found.kind, example + shown)
 
     def _example(self, case: tuple, right: Outcome, got: Outcome) -> list[tuple[str, str]]:
         names = self._names()
-        lines = [f"{name} = {show(value)}" for name, value in zip(names, case, strict=True)]
+        lines = [show_rows(f"{name} = ", value) for name, value in zip(names, case, strict=True)]
         call = ("For example:", f"{self.name}({', '.join(names)})")
         if got.failure:
             line = [("code", got.failure.line)] if got.failure.line else []
             return [call, ("code", "\n".join(lines)), ("It stopped:", got.failure.message), *line]
-        lines += [f"expected: {show(right.value)}", f"got:      {show(got.value)}"]
+        lines += [show_rows("expected: ", right.value), show_rows("got:      ", got.value)]
         parts = [call, ("code", "\n".join(lines))]
         found = difference(right.value, got.value, self.axes)
         if found:
@@ -229,9 +232,9 @@ class Exercise:
         words = f"{self.stars * '★'} {self.minutes} minutes. When stuck: check.{self.name}.hint()"
         return Note(f"{self.name}: {state}.", [("", words)], self.progress(), "open", "stub")
 
-    def _known(self, name: str, example: list) -> Note:
+    def _known(self, name: str, example: list, shown: Sequence = ()) -> Note:
         wrong = self.wrong[name]
-        parts = [("What:", wrong.what), *example, ("Why:", wrong.why)]
+        parts = [("What:", wrong.what), *example, ("Why:", wrong.why), *shown]
         return Note(f"{self.name}: not yet. {name}", parts + self._where(), self.progress(), "wrong", f"wrong: {name}")
 
     def _not_yet(self, code: str, parts: list) -> Note:

@@ -112,6 +112,8 @@ def learner_line(error: BaseException) -> str:
     for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
         file = frame.f_code.co_filename
         text = linecache.getline(file, number).strip()  # nothing for code that some library made while it ran
+        if file == "<stdin>":  # typed in a terminal, which keeps no lines before Python 3.13
+            return f"line {number} of what you typed"
         if text and not any(file.startswith(place + os.sep) for place in _NOT_THE_LEARNER):
             return f"line {number}:  {text}"
     return ""

@@ -2,7 +2,7 @@
 
 import torch
 
-import mhalib
+from mhalib import scaled_dot_product_attention, split_heads
 from mhalib.checks._exercise import Choice, Exercise, Wrong
 from mhalib.checks._inputs import draw
 
@@ -36,6 +36,11 @@ first_shapes = Exercise(
             ((2, 4, 3, 64), (2, 4, 3, 3)),
             "you cut 12 words into 4 times 3.",
             "Each head sees every word, with fewer features.",
+        ),
+        "The two exchanged": Wrong(
+            ((2, 4, 12, 12), (2, 4, 12, 16)),
+            "the shape of the weights comes first.",
+            "First the heads, (B, num_heads, T, head_dim), then the weights.",
         ),
         "One sentence": Wrong(
             ((1, 4, 12, 16), (1, 4, 12, 12)), "the batch has one sample.", "There are two sentences: B = 2."
@@ -117,7 +122,12 @@ most_looked_at = Exercise(
         "The map of the caller changed": Wrong(
             _fill_in_place,
             "the words are right, but the map that came in has a broken diagonal now.",
-            "fill_diagonal_ writes into its tensor. Work on a copy: masked_fill, or clone() first.",
+            "fill_diagonal_, and any weights[...] = ..., write into the tensor that came in. Work on a copy: masked_fill, or clone() first.",
+        ),
+        "Counted from 1": Wrong(
+            lambda w: _without_itself(w).argmax(-1) + 1,
+            "your numbers are one too high.",
+            "Words are counted from 0, as everything in Python.",
         ),
         "The smallest weight": Wrong(
             lambda w: w.argmin(-1), "you look for the smallest weight.", "argmax, not argmin."
@@ -133,19 +143,30 @@ most_looked_at = Exercise(
 
 
 def looking_back_solution(features, words):
-    q = mhalib.split_heads(features(words, shift=1), 2)  # (1, T, d_model) -> (1, 2, T, 32)
-    k = mhalib.split_heads(features(words), 2)  # (1, T, d_model) -> (1, 2, T, 32)
-    return mhalib.scaled_dot_product_attention(q, k, k)[1][0]  # (1, 2, T, T) -> (2, T, T)
+    q = split_heads(features(words, shift=1), 2)  # (1, T, d_model) -> (1, 2, T, 32)
+    k = split_heads(features(words), 2)  # (1, T, d_model) -> (1, 2, T, 32)
+    return scaled_dot_product_attention(q, k, k)[1][0]  # (1, 2, T, T) -> (2, T, T)
 
 
 def _looking(features, words, q_shift=0, k_shift=0, num_heads=2):
-    q, k = (mhalib.split_heads(features(words, shift=shift), num_heads) for shift in (q_shift, k_shift))
-    return mhalib.scaled_dot_product_attention(q, k, k)[1][0]
+    q, k = (split_heads(features(words, shift=shift), num_heads) for shift in (q_shift, k_shift))
+    return scaled_dot_product_attention(q, k, k)[1][0]
 
 
-def _features(words, shift=0):
-    """The features of the lesson in short: 32 of the spelling, 32 of the position."""
-    spelling = torch.stack([4 * torch.nn.functional.normalize(draw(sum(map(ord, word)), 32), dim=0) for word in words])
+def _other_seed(features, words):
+    q, k = (split_heads(features(words, seed), 2) for seed in (1, 0))
+    return scaled_dot_product_attention(q, k, k)[1][0]
+
+
+def _handed_on(features, words):
+    q, k = (split_heads(features(words, shift=shift), 2) for shift in (1, 0))
+    return scaled_dot_product_attention(q, k, k)[0][0]
+
+
+def _features(words, seed=0, shift=0):
+    """The features of the lesson in short: 32 of the spelling, 32 of the position; called in the same way."""
+    letters = (draw(1000 * seed + sum(map(ord, word)), 32) for word in words)
+    spelling = torch.stack([4 * torch.nn.functional.normalize(word, dim=0) for word in letters])
     angles = 2 * torch.pi * (torch.arange(len(words)) - shift)[:, None] / (6 * 10 ** torch.linspace(0, 1, 16))
     waves = 2**0.5 * torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)  # (T, 32)
     return torch.cat([spelling, waves], dim=-1)[None]  # (1, T, 64)
@@ -179,6 +200,16 @@ looking_back = Exercise(
             lambda f, w: _looking(f, w, q_shift=2),
             "every word finds the second one before it.",
             "One place earlier is shift=1.",
+        ),
+        "The seed, not the place": Wrong(
+            _other_seed,
+            "features(words, 1) spells the words in other numbers and leaves them where they are: seed is its second argument.",
+            "Give shift by its name: features(words, shift=1).",
+        ),
+        "The output, not the weights": Wrong(
+            _handed_on,
+            "you return what the heads hand on, (2, T, 32).",
+            "scaled_dot_product_attention returns the output [0] and the weights [1]: take [1].",
         ),
         "One head": Wrong(
             lambda f, w: _looking(f, w, 1, num_heads=1),

@@ -31,6 +31,11 @@ bert_shapes = Exercise(
             "192 = 3 · 64 is what a head has before q, k and v are cut apart.",
             "That is the interleaved order of steps. Here the cut comes first, and q has 768 features.",
         ),
+        "Never cut": Wrong(
+            ((4, 128, 2304), (4, 128, 2304), (4, 12, 128, 192)),
+            "2304 features are q, k and v together.",
+            "chunk(3, dim=-1) cuts them apart: q has 768, and a head of it 64.",
+        ),
         "Every head with the full width": Wrong(
             ((4, 128, 2304), (4, 128, 768), (4, 12, 128, 768)),
             "your heads have 768 features each.",
@@ -65,6 +70,9 @@ key_rows = Exercise(
             (1152, 1216), "these 64 rows make its query.", "q comes first, then k: 64 rows further down."
         ),
         "The value of head 6": Wrong((1280, 1344), "these 64 rows make its value.", "The order is q, k, v."),
+        "All of head 6": Wrong(
+            (1152, 1344), "these 192 rows make its query, its key and its value.", "The key is the middle third."
+        ),
         "Counted from 1": Wrong(
             (1024, 1088), "that is the key of head 5.", "Heads are counted from 0: head 6 is the seventh."
         ),
@@ -128,10 +136,10 @@ fused_kv = Exercise(
         "Not cut": Wrong(
             lambda m, k, v: m @ torch.cat([k, v]).T, "k and v are still in one tensor.", "Cut it: chunk(2, dim=-1)."
         ),
-        "Weights side by side": Wrong(
+        "The joined weight does not fit": Wrong(
             lambda m, k, v: (m @ torch.cat([k, v], 1).T).chunk(2, -1),
-            "the weights were joined along the inputs, so the product does not fit.",
-            "More outputs means more rows: torch.cat([W_k, W_v]), along dim 0.",
+            "the d features of a token meet the 2d of the joined weight.",
+            "More outputs means more rows, torch.cat([W_k, W_v]) along dim 0; and the product turns it: memory @ W.T.",
         ),
         "Added": Wrong(
             lambda m, k, v: (m @ (k + v).T, m @ (k + v).T), "the weights were added.", "Keep both: one below the other."

@@ -28,9 +28,6 @@ spread = Exercise(
         "The scale itself": Wrong(
             1 / 16, "1/16 is the factor that attention puts on the scores.", "Asked is what it has to make up for."
         ),
-        "Half of it": Wrong(
-            128.0, "you halved the variance.", "A standard deviation is the square root of a variance."
-        ),
     },
     see="Why divide by √head_dim?",
 )
@@ -47,7 +44,8 @@ def _attend(q, k, v, scale=None, axis=-1):
 
 
 def _cases():
-    tiny = torch.tensor([[[[2.0, 0.0], [0.0, 1.0]]]]), torch.tensor([[[[1.0, 0.0], [0.0, 2.0]]]])
+    # k and the scores are not symmetric: else a missing transpose, or a sum along the wrong axis, would not show here.
+    tiny = torch.tensor([[[[2.0, 0.0], [0.0, 1.0]]]]), torch.tensor([[[[1.0, 0.0], [2.0, 1.0]]]])
     values = torch.tensor([[[[10.0, 11.0], [20.0, 21.0]]]])
     return [
         (*tiny, values),
@@ -80,6 +78,16 @@ attend = Exercise(
             "the scores are divided by the root of num_heads * head_dim.",
             "Each head adds up head_dim products, so its root is enough: sqrt(q.shape[-1]). With d_model all maps start out flat.",
         ),
+        "Half instead of the root": Wrong(
+            lambda q, k, v: _attend(q, k, v, scale=0.5 / q.shape[-1]),
+            "the scores are divided by head_dim and by 2: in Python, ** comes before /, so n**1/2 is n / 2.",
+            "Write n ** 0.5, or math.sqrt(n).",
+        ),
+        "A fixed 8": Wrong(
+            lambda q, k, v: _attend(q, k, v, scale=1 / 8),
+            "the scores are divided by 8 whatever the size of a head is. 8 is right for 64 features only.",
+            "Ask the query for its size: math.sqrt(q.shape[-1]).",
+        ),
         "Divided without the root": Wrong(
             lambda q, k, v: _attend(q, k, v, scale=1 / q.shape[-1]),
             "the scores are divided by head_dim.",
@@ -90,30 +98,42 @@ attend = Exercise(
             "the scores are multiplied by sqrt(head_dim).",
             "The scale makes scores smaller: divide.",
         ),
-        "The root of the number of keys": Wrong(
+        "The root of a number of tokens": Wrong(
             lambda q, k, v: _attend(q, k, v, scale=k.shape[-2] ** -0.5),
-            "the scores are divided by the root of Tk.",
+            "the scores are divided by the root of Tq or Tk.",
             "What is added up in a dot product are features, not tokens: q.shape[-1].",
+            also=(lambda q, k, v: _attend(q, k, v, scale=q.shape[-2] ** -0.5),),
         ),
         "The root of the number of heads": Wrong(
             lambda q, k, v: _attend(q, k, v, scale=q.shape[1] ** -0.5),
             "the scores are divided by the root of q.shape[1], which counts heads.",
             "Features stand on the last axis: q.shape[-1].",
         ),
-        "The root of the number of queries": Wrong(
-            lambda q, k, v: _attend(q, k, v, scale=q.shape[-2] ** -0.5),
-            "the scores are divided by the root of Tq.",
-            "What is added up in a dot product are features, not tokens: q.shape[-1].",
-        ),
         "Softmax over the queries": Wrong(
             lambda q, k, v: _attend(q, k, v, axis=-2),
             "columns sum to one, rows do not: the queries compete for a key.",
             "Each query shares out its attention over the keys: softmax(-1).",
         ),
-        "Softmax over the heads": Wrong(
+        "Softmax over the heads or the samples": Wrong(
             lambda q, k, v: _attend(q, k, v, axis=1),
-            "the heads compete with each other; with one head every weight is 1.",
-            "dim=1 is the last axis of a single map (Tq, Tk), but not of (B, num_heads, Tq, Tk). Count from the end: softmax(-1).",
+            "heads (dim=1) or samples (dim=0) compete with each other; where there is one, every weight is 1.",
+            also=(lambda q, k, v: _attend(q, k, v, axis=0),),
+            why="dim=1 is the last axis of a single map (Tq, Tk), but not of (B, num_heads, Tq, Tk). Count from the end: softmax(-1). (F.softmax without dim takes dim=1 here.)",
+        ),
+        "One sum for the whole map": Wrong(
+            lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[-1])).flatten().softmax(0).view(*q.shape[:3], -1) @ v,
+            "all shares of all queries together sum to 1.",
+            "Each query shares out exactly 1: softmax(-1), or sum(-1, keepdim=True).",
+        ),
+        "The sum has lost its axis": Wrong(
+            lambda q, k, v: (lambda e: e / e.sum(-1) @ v)((q @ k.mT / math.sqrt(q.shape[-1])).exp()),
+            "without keepdim=True the sums of the rows lie along the last axis, and divide columns.",
+            "sum(-1, keepdim=True) keeps them beside their rows; or call softmax(-1).",
+        ),
+        "Divided by the sum of scores": Wrong(
+            lambda q, k, v: (lambda s: s / s.sum(-1, keepdim=True) @ v)(q @ k.mT / math.sqrt(q.shape[-1])),
+            "the scores are divided by their sum, without a power of e.",
+            "Scores can be negative or sum to 0. The softmax makes shares of them.",
         ),
         "Scaled after the softmax": Wrong(
             lambda q, k, v: (q @ k.mT).softmax(-1) / math.sqrt(q.shape[-1]) @ v,
@@ -124,6 +144,11 @@ attend = Exercise(
             lambda q, k, v: q @ k.mT / math.sqrt(q.shape[-1]) @ v,
             "the scores themselves multiply the values.",
             "Scores can be negative and sum to anything; the softmax makes shares of them.",
+        ),
+        "The map turned": Wrong(
+            lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1).mT @ v,
+            "rows and columns of the map are exchanged before it meets the values.",
+            "One row for each query, so the map multiplies as it is: weights @ v.",
         ),
         "The weights, not the output": Wrong(
             lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1),
@@ -157,6 +182,10 @@ def stable_softmax_solution(scores):
     return powers / powers.sum(-1, keepdim=True)
 
 
+def _exp_and_sum(scores):
+    return scores.exp() / scores.exp().sum(-1, keepdim=True)
+
+
 def _in_place(scores):
     scores -= scores.amax(-1, keepdim=True)
     return scores.softmax(-1)
@@ -172,6 +201,7 @@ stable_softmax = Exercise(
         (torch.tensor([[0.0, 2.0], [1.0, 1.0]]),),
         (torch.tensor([[1000.0, 1001.0, 999.0], [0.0, 1.0, 2.0]]),),
         (torch.tensor([[-1000.0, -1001.0, -1000.0]]),),
+        (torch.tensor([[0.0, 100.0]]),),
         (torch.tensor([[0.0, 1000.0]]),),
         (draw(0, 2, 3, 4),),
     ],
@@ -182,24 +212,38 @@ stable_softmax = Exercise(
     ),
     wrong={
         "The recipe as it stands": Wrong(
-            lambda s: s.exp() / s.exp().sum(-1, keepdim=True),
+            _exp_and_sum,
             "right for small scores; exp(1000) is infinite, and infinite by infinite is NaN.",
             "Subtract the largest score of each row first. The shares stay the same.",
+            also=(lambda s: _exp_and_sum(s.double()),),
         ),
         "One largest score for all rows": Wrong(
-            lambda s: (s - s.max()).exp() / (s - s.max()).exp().sum(-1, keepdim=True),
+            lambda s: _exp_and_sum(s - s.max()),
             "you subtract the largest score of the whole tensor. A row far below it gets 0/0.",
             "Each row needs its own: amax(-1, keepdim=True).",
         ),
-        "The smallest score subtracted": Wrong(
-            lambda s: (s - s.amin(-1, keepdim=True)).exp() / (s - s.amin(-1, keepdim=True)).exp().sum(-1, keepdim=True),
-            "you subtract the smallest score of each row, so a score far above it still overflows.",
+        "Not the largest score subtracted": Wrong(
+            lambda s: _exp_and_sum(s - s.amin(-1, keepdim=True)),
+            "you subtract the smallest score of each row, or their mean, so a score far above it still overflows.",
             "Subtract the largest; then no power is above 1.",
+            also=(lambda s: _exp_and_sum(s - s.mean(-1, keepdim=True)),),
+        ),
+        "NaN swept away": Wrong(
+            lambda s: _exp_and_sum(s).nan_to_num(0.0),
+            "exp(1000) still overflows, and nan_to_num puts a 0 where the largest share should be.",
+            "Subtract the largest score of each row first, then nothing overflows.",
+        ),
+        "An axis lost": Wrong(
+            lambda s: (lambda e: e / e.sum(-1))((s - s.amax(-1, keepdim=True)).exp()),
+            "without keepdim=True the sums (or the largest scores) of the rows lie along the last axis, and meet columns.",
+            "sum(-1, keepdim=True) and amax(-1, keepdim=True) keep them beside their rows.",
+            also=(lambda s: s.exp() / s.exp().sum(-1), lambda s: _exp_and_sum(s - s.amax(-1))),
         ),
         "The sum over everything": Wrong(
             lambda s: (s - s.max()).exp() / (s - s.max()).exp().sum(),
             "all rows together sum to 1.",
             "Each row is a distribution of its own: sum(-1, keepdim=True).",
+            also=(lambda s: s.exp() / s.exp().sum(), lambda s: s.flatten().softmax(0).view(s.shape)),
         ),
         "Over the wrong axis": Wrong(
             lambda s: s.softmax(-2),
@@ -279,10 +323,15 @@ cosine_attention = Exercise(
             "each feature has length 1 over the sentence; tokens now know of each other.",
             "A token is a vector of features: dim=-1.",
         ),
-        "Divided by the squared length": Wrong(
-            lambda q, k, v, s: (s * (q / q.square().sum(-1, True)) @ (k / k.square().sum(-1, True)).mT).softmax(-1) @ v,
-            "a long vector becomes a short one.",
-            "Take the root of the sum of squares.",
+        "Divided by scale": Wrong(
+            lambda q, k, v, s: (_unit(q) @ _unit(k).mT / s).softmax(-1) @ v,
+            "the cosines are divided by scale.",
+            "Cosines are small already. Here scale multiplies.",
+        ),
+        "One length for all": Wrong(
+            lambda q, k, v, s: (s * (q / q.norm()) @ (k / k.norm()).mT).softmax(-1) @ v,
+            "norm() without an axis is one length for the whole tensor.",
+            "Each token has a length of its own: norm(dim=-1, keepdim=True).",
         ),
         "The scale forgotten": Wrong(
             lambda q, k, v, s: (_unit(q) @ _unit(k).mT).softmax(-1) @ v,
@@ -296,5 +345,5 @@ cosine_attention = Exercise(
         ),
     },
     see="Why a dot product?",
-    explanation="For vectors of length sqrt(head_dim), scale = sqrt(head_dim) gives the usual attention again.",
+    explanation="For vectors of length sqrt(head_dim), scale = sqrt(head_dim) gives the usual attention again. So 8 brings the entropy back for 64 features.",
 )

@@ -107,7 +107,7 @@ split_heads = Exercise(
         ),
     },
     see="Why: a tensor is one long line",
-    explanation="In the library the last line splits; the lines above it refuse what cannot be split.",
+    explanation="The last line splits, and is an answer by itself; the lines above it refuse what cannot be split.",
 )
 
 merge_heads = Exercise(
@@ -139,6 +139,11 @@ merge_heads = Exercise(
             "the transpose is right, but view cannot join axes that are no longer neighbours in memory.",
             "Keep the transpose. Write reshape for view, or contiguous() before it.",
         ),
+        "Tokens joined with features": Wrong(
+            lambda x: x.flatten(2),
+            "the result is (B, num_heads, T * head_dim): each head kept apart, its tokens in one line.",
+            "Bring heads and features together first, transpose(1, 2); then join these two, flatten(2).",
+        ),
         "Features before heads": Wrong(
             lambda x: x.permute(0, 2, 3, 1).flatten(2),
             "in each row, feature 0 of all heads comes first, then feature 1.",
@@ -161,7 +166,7 @@ merge_heads = Exercise(
         ),
     },
     see="The error you will meet",
-    explanation="In the library the last line merges; the lines above it refuse what cannot be merged.",
+    explanation="The last line merges, and is an answer by itself; the lines above it refuse what cannot be merged.",
 )
 
 

@@ -5,6 +5,7 @@ import math
 import torch
 
 import mhalib
+from mhalib import causal_mask
 from mhalib.checks._exercise import Choice, Exercise, Wrong
 from mhalib.checks._inputs import draw
 
@@ -29,7 +30,7 @@ causal_maps = Choice(
 
 def window_mask_solution(T, width):
     not_too_old = torch.ones(T, T, dtype=torch.bool).triu(1 - width)
-    return mhalib.causal_mask(T) & not_too_old  # (T, T), True = may attend
+    return causal_mask(T) & not_too_old  # (T, T), True = may attend
 
 
 def _ones(T):
@@ -59,6 +60,16 @@ window_mask = Exercise(
             lambda T, w: _ones(T).tril(-1) & _ones(T).triu(1 - w),
             "no token sees itself.",
             "The first row would be empty, and empty rows are trouble: tril().",
+        ),
+        "The window too short": Wrong(
+            lambda T, w: _ones(T).tril() & _ones(T).triu(2 - w),
+            "each token sees width - 1 tokens, itself included.",
+            "The token itself counts as one of width: triu(1 - width).",
+        ),
+        "The wrong side of the diagonal": Wrong(
+            lambda T, w: _ones(T).tril() & _ones(T).triu(w - 1),
+            "triu with a positive number lies above the diagonal, in the future.",
+            "What is too old lies below the diagonal, and there the numbers are negative: triu(1 - width).",
         ),
         "No end to the past": Wrong(
             lambda T, w: _ones(T).tril(),
@@ -230,10 +241,12 @@ def _with_side_effect(scores, mask):
 
 def _masked_cases():
     tiny = torch.tensor([[[[0.0, 1.0], [2.0, 1.0]]]]), mhalib.causal_mask(2)[None]
+    nothing = torch.tensor([[[False, False], [True, True]]])  # for its first query
     empty = _two_masks(3, 2, 3, T=3).clone()
     empty[2, 0] = False  # a query of sample 2 that may see nothing
     return [
         tiny,
+        (tiny[0], nothing),
         (draw(0, 3, 3, 3, 3), _two_masks(3, 2, 1, T=3)),
         (draw(1, 3, 3, 3, 3), empty),
         (draw(2, 2, 4, 5, 5), _two_masks(5, 3, T=5)),
@@ -256,25 +269,31 @@ masked_softmax = Exercise(
     wrong={
         "NaN where there is nothing to see": Wrong(
             _filled,
-            "a row of nothing but -inf is 0/0.",
+            "in a row with nothing to see, 0 is divided by 0. The softmax does just that where all scores are -inf.",
             "Set what is not allowed to 0 after the softmax, or use nan_to_num.",
         ),
         "An average of what is forbidden": Wrong(
             lambda s, m: _filled(s, m, -1e9),
-            "with -1e9 a row with nothing to see becomes the average of everything, padding and future included.",
+            "with a large number such as -1e9 for never, a row with nothing to see becomes the average of everything, padding and future included.",
             "Set what is not allowed to 0 after the softmax.",
         ),
         "True = blocked": Wrong(
             lambda s, m: _filled(s, ~m).nan_to_num(0.0),
             "what is allowed was blocked.",
             "masked_fill fills where its mask is True: give it ~mask.",
+            also=(lambda s, m: _filled(s, ~m), lambda s, m: _filled(s, ~m, -1e9)),
         ),
         "Samples taken for heads": Wrong(
             lambda s, m: s.masked_fill(~m, -math.inf).softmax(-1).masked_fill(~m, 0.0),
-            "without an axis for the heads the mask lines up from the right: head j of every sample gets the mask of sample j, as long as there are as many heads as samples.",
+            "the samples of the mask stand where the scores have their heads: head j of every sample gets the mask of sample j, as long as there are as many heads as samples.",
             "mask[:, None] is (B, 1, Tq, Tk).",
         ),
-        "Scores times the mask": Wrong(
+        "The mask without effect": Wrong(
+            lambda s, m: s.softmax(-1),
+            "nothing was hidden.",
+            "Is the mask used? masked_fill, without an underscore, leaves its tensor as it is and returns a new one.",
+        ),
+        "0 for never": Wrong(
             lambda s, m: (s * m[:, None]).softmax(-1),
             "a blocked score becomes 0, and exp(0) is 1.",
             "A score that must not count is -inf, not 0.",
@@ -292,7 +311,7 @@ masked_softmax = Exercise(
         "The caller's scores changed": Wrong(
             _with_side_effect,
             "the weights are right, but the scores that came in are full of -inf now.",
-            "masked_fill_ writes in place; masked_fill, without the underscore, makes a new tensor. The same holds for += .",
+            "masked_fill_, += and scores[...] = ... write in place; masked_fill, without the underscore, makes a new tensor.",
         ),
         "Softmax over the queries": Wrong(
             lambda s, m: _filled(s, m, axis=-2).nan_to_num(0.0),

@@ -34,6 +34,9 @@ leaky_loss = Exercise(
             "you let position 7 know its next token, because it reaches token 7.",
             "Token 7 is its own; the next one is not in the input. reach must be above t.",
         ),
+        "The share, not the loss": Wrong(
+            0.5, "half of the positions have to guess.", "Each of these comes to ln 16: take the mean of the losses."
+        ),
         "All of them": Wrong(
             0.0,
             "you let every position know its next token.",
@@ -46,7 +49,7 @@ leaky_loss = Exercise(
 
 
 def keeps_tokens_apart_solution(merge):
-    heads = draw(0, 1, 4, 6, 3)  # (B, num_heads, T, head_dim)
+    heads = torch.randn(1, 4, 6, 3)  # (B, num_heads, T, head_dim)
     order = torch.arange(6).roll(1)
     # Merging permuted tokens must be the same as permuting merged ones.
     return torch.equal(merge(heads[:, :, order]), merge(heads)[:, order])
@@ -89,12 +92,17 @@ keeps_tokens_apart = Exercise(
     wrong={
         "It passes everything": Wrong(
             lambda merge: True,
-            "the wrong merge passes as well. A test of the shape does that, one with a single head or token, one on ones, one that compares sums.",
+            "the wrong merge passes as well. A test of the shape does that, one with a single token, one on ones, one that compares sums.",
             "Use several heads, several tokens, and numbers that all differ.",
+        ),
+        "Blind with one head": Wrong(
+            lambda merge: (lambda x: torch.equal(merge(x.roll(1, 2)), merge(x).roll(1, 1)))(draw(0, 2, 1, 6, 3)),
+            "the wrong merge passes: a test with a single head cannot see a transpose that is missing.",
+            "Use several heads.",
         ),
         "It refuses a legal order": Wrong(
             lambda merge: torch.equal(merge(draw(0, 2, 4, 6, 3)), mhalib.merge_heads(draw(0, 2, 4, 6, 3))),
-            "you compare with merge_heads, so another order within a token fails.",
+            "you compare with one order of features, that of merge_heads, so another order within a token fails.",
             "Asked is whether tokens mix. Permute the tokens, or change one token and see which rows move.",
         ),
         "Turned around": Wrong(
@@ -140,10 +148,20 @@ by_heads = Exercise(
             "the sum was divided by the number of heads.",
             "W_o adds; it does not average.",
         ),
+        "The last head only": Wrong(
+            lambda x, w: x[:, -1] @ w[:, -x.shape[-1] :].T,
+            "only the last head is in the result.",
+            "In the loop, add to what is there: total = total + ..., from a zero before the loop.",
+        ),
+        "The first head only": Wrong(
+            lambda x, w: x[:, 0] @ w[:, : x.shape[-1]].T,
+            "only head 0 is in the result.",
+            "Does return stand inside the loop? It ends at the first round.",
+        ),
         "Rows instead of columns": Wrong(
             lambda x, w: sum(h @ p for h, p in zip(x.unbind(1), w.chunk(x.shape[1], 0), strict=True)),
-            "you cut the rows of the stored weight.",
-            "nn.Linear stores out before in: the features of head i are columns, chunk(num_heads, dim=1).",
+            "the rows of the stored weight met the features of the heads: it was cut along dim 0, or is not turned in the product.",
+            "nn.Linear stores out before in: the features of head i are columns, chunk(num_heads, dim=1), and the product takes piece.T.",
         ),
         "Heads in the opposite order": Wrong(
             lambda x, w: by_heads_solution(x.flip(1), w), "head 0 met the last piece.", "Piece i belongs to head i."
@@ -174,7 +192,7 @@ by_heads = Exercise(
 
 
 def future_pairs_solution(f, T, d_model):
-    x = draw(0, 1, T, d_model)
+    x = torch.randn(1, T, d_model)
     jacobian = torch.autograd.functional.jacobian(f, x)  # (1, T, d_model, 1, T, d_model)
     reads = jacobian.abs().amax((0, 2, 3, 5)) > 0  # (output token, input token)
     return int(reads.triu(1).sum())
@@ -194,6 +212,8 @@ def _reader(*rows):
     def f(x):
         return mixing @ x + (mixing @ x.square()).flip(-1)  # (T, T) @ (1, T, d_model)
 
+    # The example that a learner sees names the function.
+    f.__name__ = "in which " + ", ".join(f"token {t} reads {list(row)}" for t, row in enumerate(rows))
     return f
 
 
