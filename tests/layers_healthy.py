@@ -281,6 +281,36 @@ class WithoutMask(Layer):
         return super().forward(x)
 
 
+class LargeBiasesWithoutMask(WithoutMask):
+    """Biases as large as some trained models have them keep the maps sharp, however small the tokens are."""
+
+    bias = True
+
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.W_q.bias.data = 20 * torch.randn(d_model)
+        self.W_k.bias.data = 20 * torch.randn(d_model)
+
+
+class CausalWindow(GPT):
+    """Each token sees itself and the two before it."""
+
+    def __init__(self, d_model, num_heads, longest=64):
+        super().__init__(d_model, num_heads, longest)
+        self.tril = self.tril.triu(-2)
+
+
+class TwoLayers(nn.Module):
+    """One after another, each with a residual connection: tokens reach each other by way of a third."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.first, self.second = PreNormBlock(d_model, num_heads), PreNormBlock(d_model, num_heads)
+
+    def forward(self, x, mask=None):
+        return self.second(self.first(x, mask), mask)
+
+
 def _d2l(d_model, num_heads):
     return adapt(reference.to_d2l(MultiHeadAttention(d_model, num_heads, dropout=0.5)), "d2l")
 
@@ -308,6 +338,7 @@ PLAIN = [
     Layer, LoopsOverHeads, Einsum, Einops, FusedQKV, PermutedFeatures, Folded, Fused, GPT, CausalAndMasked, Rotary, RelativeBias,
     Alibi, AbsolutePositions, PositionsWithoutMask, PostNormBlock, PreNormBlock, Dropout, NoOutputProjection, Sink,
     Float32Softmax, QKNorm, QKNormWithoutMask, Prints, ReturnsWeights, OneMaskForAll, NeedsMask, Window, WithoutMask,
+    LargeBiasesWithoutMask, CausalWindow, TwoLayers,
 ]  # fmt: skip
 
 HEALTHY = {kind.__name__: kind for kind in PLAIN} | {
@@ -323,6 +354,7 @@ HEALTHY = {kind.__name__: kind for kind in PLAIN} | {
     "(B, 1, T, T)": lambda d, h: adapt(RankFour(d, h), "qkv", mask="float01", mask_rank=4),
     "blocked": lambda d, h: adapt(Blocked(d, h), mask="blocked"),
     "declared causal": lambda d, h: adapt(GPT(d, h), causal=True),
+    "a window, declared causal": lambda d, h: adapt(CausalWindow(d, h), causal=True),
     "a function": lambda d, h: _function(Layer(d, h)),
 }
 

@@ -8,10 +8,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import nn
 
 from layers_base import Layer
-from layers_healthy import GPT, WithoutMask
+from layers_healthy import GPT, PostNormBlock, WithoutMask
 from mhalib.doctor import adapt
 
 
@@ -78,6 +79,27 @@ class WrongThereAndBack(Layer):
 
 
 @sick("mixes-tokens", none_with_one_head=True)
+class SplitWithoutTransposeInGPT(GPT):
+    split = _wrong_split
+
+
+@sick("mixes-tokens", none_with_one_head=True)
+class HeadsFoldedByAView(PostNormBlock):
+    """view(B * h, T, hd) there and view(B, T, d_model) back: with as many tokens as heads no token sees another.
+
+    Sharp maps behind a norm, so that not every token is seen at other lengths either.
+    """
+
+    split, merge, bias = _wrong_split, _wrong_merge, True
+
+    def score(self, q, k):
+        return 3 * super().score(q, k)
+
+    def forward(self, x):
+        return super().forward(x)
+
+
+@sick("mixes-tokens", none_with_one_head=True)
 class SplitWithoutTransposeWithoutMask(WithoutMask):
     split = _wrong_split
 
@@ -116,6 +138,18 @@ class AttendsOverHeads(WithoutMask):
 class AnotherSamplesHeads(Layer):
     def merge(self, heads):
         return super().merge(heads.flatten(0, 1).unflatten(0, (self.h, -1)).transpose(0, 1))
+
+
+@sick("mixes-samples")
+class PlacesCountedAlongTheBatch(Layer):
+    """A table of positions made for (T, B, d_model): each sample gets its own, and sample 0 is right."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.places = nn.Parameter(torch.randn(64, 1, d_model))
+
+    def forward(self, x, mask=None):
+        return super().forward(x + self.places[: len(x)], mask)
 
 
 @sick("mixes-samples", make=lambda d, h: adapt(nn.MultiheadAttention(d, h), "torch", batch_first=True))
@@ -183,6 +217,14 @@ class MergeForgotten(Layer):
     def forward(self, x, mask=None):
         q, k, v = self.split(self.W_q(x)), self.split(self.W_k(x)), self.split(self.W_v(x))
         return self.attend(q, k, v, mask) + 0 * self.W_o.weight.sum()
+
+
+@sick("shape")
+class Squeezed(Layer):
+    """Right until a batch of one or a single token comes."""
+
+    def forward(self, x, mask=None):
+        return super().forward(x, mask).squeeze()
 
 
 @sick("not-finite")

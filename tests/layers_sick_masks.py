@@ -26,6 +26,34 @@ class ForgotItsBuffer(GPT):
         self.tril = torch.ones(64, 64)
 
 
+@sick("future-leak")
+class UpsideDown(GPT):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.tril = self.tril.T
+
+
+class FiniteGPT(GPT):
+    """Hides with -1e9, so that a query without keys gets a mean over all of them."""
+
+    diagonal = 0
+
+    def forward(self, x):
+        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril(self.diagonal)
+        return Layer.forward(self, x, mask)
+
+
+@sick("future-leak")
+class HiddenFromThemselves(FiniteGPT):
+    diagonal = -1
+
+
+@sick("future-leak", make=lambda d, h: adapt(HiddenAfterTheSoftmax(d, h), causal=True))
+class HiddenAfterTheSoftmax(FiniteGPT):
+    def attend(self, q, k, v, mask):
+        return (self.weigh(self.score(q, k)) * mask) @ v
+
+
 @sick("mask-ignored")
 class MaskIgnored(Layer):
     def hide(self, scores, mask):
@@ -113,6 +141,17 @@ class CrashesOnEveryMask(Layer):
 class CrashesAlways(Layer):
     def score(self, q, k):
         return q @ k
+
+
+@sick("crash")
+class MaskOfTheFirstCall(FiniteGPT):
+    """Made once and kept: right until another length comes."""
+
+    kept = None
+
+    def attend(self, q, k, v, mask):
+        self.kept = mask if self.kept is None else self.kept
+        return super().attend(q, k, v, self.kept)
 
 
 @sick("nan-on-empty-row")

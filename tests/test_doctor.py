@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from layers_base import Layer
-from layers_healthy import HEALTHY
+from layers_healthy import HEALTHY, LargeBiasesWithoutMask
 from layers_sick_masks import SICK
 from mhalib import MultiHeadAttention
 from mhalib.doctor import CATALOGUE, examine
@@ -89,6 +89,18 @@ def test_more_seeds_for_the_layers_that_everyone_writes(seed):
         for d_model, num_heads in ((24, 8), (8, 2), (12, 12)):
             report = examine(made(HEALTHY[name], d_model, num_heads, 3, 100 + seed), d_model, num_heads)
             assert report.ok, f"{name}\n{report}"
+
+
+@pytest.mark.parametrize("num_heads", [4, 8])
+def test_large_biases_are_no_wrong_softmax(num_heads):
+    for seed in range(4, 8):  # seeds at which six equal tokens were too few to judge by
+        torch.manual_seed(seed)
+        layer = LargeBiasesWithoutMask(64, num_heads)
+        for parameter in layer.parameters():
+            parameter.data *= 5
+        for linear in (layer.W_q, layer.W_k):
+            linear.bias.data *= 3 / 5
+        assert examine(layer, 64, num_heads).ok
 
 
 def test_sizes_beyond_the_small_ones():

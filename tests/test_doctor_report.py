@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from layers_base import Layer
-from layers_healthy import GPT, Blocked, Dropout, ReturnsDict, TimeFirst
+from layers_healthy import GPT, Blocked, CausalWindow, Dropout, ReturnsDict, TimeFirst, TwoLayers
 from layers_sick import DropoutLeftOn, OnlyTheQueriesAreSplitWrong, OutputProjectionUnused, ScaledByTheWholeWidth
 from layers_sick_masks import MaskInverted
 from mhalib import MultiHeadAttention, reference
@@ -95,6 +95,49 @@ def test_matters_of_taste_are_remarks():
     assert not examine(MultiHeadAttention(32, 4), 32, 4).remarks
 
 
+def test_a_stack_of_layers_and_a_window_are_named():
+    def remarks(attend):
+        return {remark.code for remark in examine(attend, 32, 4).remarks}
+
+    assert "several-layers" in remarks(TwoLayers(32, 4))
+    assert "window" in remarks(CausalWindow(32, 4)) & remarks(adapt(CausalWindow(32, 4), causal=True))
+
+
+def test_a_layer_that_raises_for_some_numbers_only_gets_a_report():
+    layer = Layer(32, 4)
+
+    def attend(x, mask=None):
+        if x.mean() > 0.05:
+            raise RuntimeError("too large")
+        return layer(x, mask)
+
+    (finding,) = examine(adapt(attend, mask_name="mask"), 32, 4).findings
+    assert finding.code == "crash" and "x (" in finding.evidence and "too large" in finding.evidence
+
+
+def test_a_layer_that_runs_at_one_length_only_crashes_at_the_others():
+    layer = Layer(32, 4)
+    (finding,) = examine(lambda x: layer(x + torch.zeros(6, 32)), 32, 4).findings
+    assert finding.code == "crash" and "it runs with 6 tokens" in finding.evidence
+
+
+def test_weights_taken_for_the_output_are_noticed():
+    layer = Layer(32, 4)
+
+    def attend(x, mask=None):
+        return torch.ones(len(x), x.shape[1], x.shape[1]), layer(x, mask)
+
+    (finding,) = examine(adapt(attend, mask_name="mask"), 32, 4).findings
+    assert finding.code == "shape" and "adapt(..., output=1)" in finding.evidence
+    assert examine(adapt(attend, mask_name="mask", output=1), 32, 4).ok
+
+
+def test_a_part_that_is_not_there_is_named():
+    for output, words in (("hidden", "mapping with 'weights', 'out'"), (7, "no part 7")):
+        (finding,) = examine(adapt(ReturnsDict(32, 4), output=output), 32, 4).findings
+        assert finding.code == "crash" and words in finding.evidence
+
+
 # ------------------------------------------------------------------------------------------- with weights
 
 
@@ -134,11 +177,11 @@ def test_weights_that_do_not_explain_the_layer_are_no_finding():
 
 
 class Stateful(Dropout):
-    """Counts its calls, keeps its last weights, and cannot be copied if told so."""
+    """Counts and lists its calls, keeps its last weights, and cannot be copied if told so."""
 
     def __init__(self, d_model, num_heads, copyable):
         super().__init__(d_model, num_heads)
-        self.copyable, self.last = copyable, None
+        self.copyable, self.last, self.log = copyable, None, []
         self.register_buffer("calls", torch.zeros(()))
 
     def __deepcopy__(self, memo):
@@ -150,6 +193,7 @@ class Stateful(Dropout):
 
     def weigh(self, scores):
         self.calls += 1
+        self.log.append("call")
         self.last = super().weigh(scores)
         return self.last
 
@@ -174,7 +218,7 @@ def test_the_layer_comes_back_as_it_was(how, as_shipped):  # the checking of sha
     assert layer.training and layer.drop.training and not layer.W_q.training
     assert not layer.W_k.weight.requires_grad and layer.W_v.weight.requires_grad
     assert layer.W_v.weight.grad is grad and torch.equal(grad, torch.ones_like(grad)) and layer.W_q.weight.grad is None
-    assert layer.last is None and layer.calls == 0
+    assert layer.last is None and layer.calls == 0 and layer.log == []
     after = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist(), torch.get_num_threads()
     assert torch.equal(states[0], after[0]) and states[1:] == after[1:]
 
@@ -195,6 +239,19 @@ def test_what_a_layer_prints_is_swallowed(capsys):
 
     assert examine(adapt(attend, mask_name="mask"), 32, 4).ok
     assert capsys.readouterr().out == ""
+
+
+def test_a_compiled_layer_is_not_compiled_anew_for_every_shape():
+    compiled = []
+
+    def backend(graph, inputs):
+        compiled.append(graph)
+        return graph.forward
+
+    layer = torch.compile(Layer(32, 4), backend=backend)
+    assert examine(layer, 32, 4).ok and compiled == []
+    layer(torch.randn(2, 3, 32))
+    assert compiled != []  # afterwards it is compiled again
 
 
 def test_dropout_of_a_layer_inside_a_function_needs_module():
@@ -228,6 +285,16 @@ def test_a_part_of_the_result_is_picked():
     assert examine(adapt(lambda x: "no tensor"), 32, 4).codes == ["crash"]
 
 
+def test_lengths_are_found_by_their_name():
+    layer = Layer(32, 4)
+
+    def attend(x, valid_lens=None):
+        mask = None if valid_lens is None else (torch.arange(x.shape[1]) < valid_lens[:, None])[:, None]
+        return layer(x, mask)
+
+    assert examine(adapt(attend, mask="lengths", mask_rank=1), 32, 4).ok
+
+
 def test_time_first_has_to_be_said():
     assert examine(adapt(TimeFirst(32, 4), batch_first=False), 32, 4).ok
     assert not examine(TimeFirst(32, 4), 32, 4).ok
@@ -239,6 +306,9 @@ def test_time_first_has_to_be_said():
         (lambda: examine(Layer(32, 4), 0, 4), ValueError, "d_model must be a positive integer"),
         (lambda: examine(Layer(32, 4), 32, 5), ValueError, "choose num_heads from 1, 2, 4"),
         (lambda: examine(torch.ones(3), 32, 4), TypeError, "expected a module or a function"),
+        (lambda: examine(Layer, 32, 4), TypeError, "got the class Layer"),
+        (lambda: examine(Layer(32, 4).to("meta"), 32, 4), ValueError, "meta device"),
+        (lambda: examine(adapt(nn.LazyLinear(32), mask=None), 32, 4), ValueError, "lazy layer once"),
         (lambda: examine(Layer(32, 4), 32, 4, module="layer"), TypeError, "module must be an nn.Module"),
         (lambda: examine(lambda q, k, v: q, 32, 4), TypeError, "adapt"),
         (lambda: examine(lambda x, attn_mask=None: x, 32, 4), TypeError, "mask_name='attn_mask'"),

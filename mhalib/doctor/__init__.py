@@ -13,7 +13,7 @@ from mhalib.arguments import check_divides, check_size
 from mhalib.doctor.adapt import Adapted, adapt, is_torch_layer
 from mhalib.doctor.examination import Examination
 from mhalib.doctor.inside import check_weights, dead_parameters, fit_weights
-from mhalib.doctor.patient import Patient, on_the_table
+from mhalib.doctor.patient import Patient, check_has_numbers, on_the_table
 from mhalib.doctor.report import CATALOGUE, Finding, FindingsError, Remark, Report
 
 __all__ = ["CATALOGUE", "Finding", "FindingsError", "Remark", "Report", "adapt", "examine"]
@@ -60,6 +60,7 @@ def examine(
         raise TypeError(f"module must be an nn.Module, got {type(module).__name__}; leave it out for a plain function")
     if not isinstance(attend, Adapted):
         attend = adapt(attend, "torch" if is_torch_layer(attend) else "plain")
+    check_has_numbers(attend.module if module is None else module)
     found = None if weights is None else check_weights(weights, d_model, head_dim)
 
     report = Report(_name(attend))

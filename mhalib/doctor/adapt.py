@@ -129,6 +129,10 @@ def adapt(
     """
     if not callable(module):
         raise TypeError(f"expected a module or a function, got {type(module).__name__}; give layer, not its output")
+    if isinstance(module, type) and issubclass(module, nn.Module):
+        raise TypeError(
+            f"expected a layer, got the class {_name(module)}; make one first, such as {_name(module)}(64, 8)"
+        )
     for name, value, allowed in (("convention", convention, CONVENTIONS), ("mask", mask, MASKS)):
         if value not in allowed:
             raise ValueError(
@@ -165,7 +169,14 @@ def adapt(
 def pick(result: object, output: int | str | None = None) -> Tensor:
     """Return the output out of what a layer returned."""
     if output is not None:
-        part = getattr(result, output) if isinstance(output, str) and hasattr(result, output) else result[output]
+        try:
+            part = getattr(result, output) if isinstance(output, str) and hasattr(result, output) else result[output]
+        except (LookupError, TypeError):
+            what = (
+                "mapping with " + ", ".join(map(repr, result)) if isinstance(result, Mapping) else type(result).__name__
+            )
+            size = f" of {len(result)}" if isinstance(result, (tuple, list)) else ""
+            raise TypeError(f"the result has no part {output!r}, it is a {what}{size}; give another output=") from None
     elif isinstance(result, Tensor):
         part = result
     else:
@@ -198,6 +209,8 @@ def _look_at_signature(module: Callable, mask: str, causal: bool) -> tuple[str |
         return mask, None
     if len(places) == 1:
         return None, None  # it takes x and nothing else
+    if len(places) == 2 and mask == "lengths" and "len" in places[1].name:
+        return mask, places[1].name
     if len(places) == 2 and (len(needed) == 2 or "mask" in places[1].name or len(places[1].name) == 1):
         if "mask" in places[1].name and places[1].name != "mask" and not _is_ours(places[1].name):
             raise TypeError(

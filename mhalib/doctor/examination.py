@@ -31,6 +31,8 @@ class Examination(MaskProbes):
             self.empty_row()
         except Stop:
             pass
+        except Crash as crash:  # a layer that raises at the sizes and masks at which it ran before
+            self.report.find(crash.code, f"{self.p.last}: {crash}.")
         if self.positions and self.report.ok:
             self.report.remark("positions", self.positions)
         if self.p.written:
@@ -39,7 +41,10 @@ class Examination(MaskProbes):
 
     def special_sizes(self) -> None:
         """Where two sizes agree, a mix-up of two axes raises nothing: the same probes at these sizes."""
-        if self.base is None or not bool(self.base.all() | torch.equal(self.base, causal_mask(self.T))):
+        if self.base is None:
+            return
+        if not bool(self.base.all() | torch.equal(self.base, causal_mask(self.T))):
+            self.report.skip("sizes at which two axes agree", "not probed in layers that see a window")
             return
         causal_base, had = not bool(self.base.all()), set(self.report.codes)
         sizes = [
@@ -61,7 +66,8 @@ class Examination(MaskProbes):
                     self.report.skip(f"{name} ({T} tokens)", f"the layer raised {crash}; a longest T?")
                 else:
                     self.report.find(
-                        "crash", f"{name} = {T if 'T' in name else batch}, x ({batch}, {T}, {self.p.d_model}): {crash}."
+                        crash.code,
+                        f"{name} = {T if 'T' in name else batch}, x ({batch}, {T}, {self.p.d_model}): {crash}.",
                     )
             finally:
                 self.T, self.base = usual_T, usual_base
@@ -71,9 +77,6 @@ class Examination(MaskProbes):
     def at_this_size(self, batch: int, T: int, name: str) -> None:
         x = self.p.tokens(batch, T, 0.5)
         out = self.p(x)
-        if out.shape[:2] != (batch, T):
-            self.report.find("shape", f"{name}: x {tuple(x.shape)} gave {tuple(out.shape)}.")
-            return
         changed = x.clone()
         changed[0] += self.p.noise(1, T, 7)[0]
         if batch > 1 and (moved := self.gap(self.p(changed)[1:], out[1:])) > 0:
@@ -86,7 +89,10 @@ class Examination(MaskProbes):
         if not self.agree(seen, self.base):
             off = ~torch.eye(T, dtype=torch.bool)
             if not (seen & off).any() and not self.reacts(T):
-                self.report.find("no-mixing", f"{name}: each token moved its own output and no other.")
+                # With other lengths tokens did see each other. A reshape that cuts the tokens in place of the features
+                # hands each head one token where there are as many of both.
+                code = "mixes-tokens" if T == self.h else "no-mixing"
+                self.report.find(code, f"{name}: each token moved its own output and no other.")
             elif self.leaks(seen, seen[:, 0], torch.ones_like(seen)):
                 self.report.find("future-leak", self.describe(seen, self.base, name))
             return

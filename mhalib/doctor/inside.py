@@ -45,6 +45,8 @@ def dead_parameters(patient: Patient, report: Report) -> None:
             report.skip("dead parameters", f"no gradient could be taken: {str(error).splitlines()[0]}")
             return
         reached |= {name for (name, _), grad in zip(named, grads, strict=True) if grad is not None}
+        if len(reached) == len(named):
+            return
     dead = [(n, p) for n, p in named if n not in reached]
     if dead:
         names = ", ".join(n for n, _ in dead[:4]) + (", …" if len(dead) > 4 else "")

@@ -34,16 +34,14 @@ class MaskProbes(TokenProbes):
         for form in forms:
             p.mask_ndim = form
             try:
-                out = p(x, mask)
-                if out.shape[:2] != x.shape[:2]:
-                    raise Crash(f"the output has the shape {tuple(out.shape)} for x {tuple(x.shape)}")
+                p(x, mask)
             except Crash as crash:
                 errors[form] = crash
         p.mask_ndim = 3 if 3 in forms and 3 not in errors else 2
         if len(errors) == len(forms):
             form = forms[-1]
             self.report.find(
-                "crash",
+                errors[form].code,
                 f"x {tuple(x.shape)} under a legal mask {'(B, T, T)' if form == 3 else '(T, T)'}: {errors[form]}.",
             )
             raise Stop
@@ -63,7 +61,8 @@ class MaskProbes(TokenProbes):
         x = self.p.tokens(self.h, self.T, 0.5)
         self.p.mask_ndim = 3
         try:
-            silent = self.p(x, causal_mask(self.T)).shape[:2] == x.shape[:2]
+            self.p(x, causal_mask(self.T))
+            silent = True
         except Crash:
             silent = False
         if silent:
@@ -110,7 +109,7 @@ class MaskProbes(TokenProbes):
             try:
                 moved, broken = self.influence(mask)
             except Crash as crash:
-                self.report.find("crash", f"T={self.T} under a legal mask ({kind}): {crash}.")
+                self.report.find(crash.code, f"T={self.T} under a legal mask ({kind}): {crash}.")
                 raise Stop from None
             seen[kind] = moved, broken, mask
         self.judge(seen)
@@ -132,6 +131,15 @@ class MaskProbes(TokenProbes):
             return True
 
         if explains("healthy"):
+            return
+        leaking = [entry for entry in seen.values() if self.leaks(*entry)]
+        if leaking and not any(
+            broken.any() or self.leaks(moved, broken, _reach(mask & base)) for moved, broken, mask in leaking
+        ):
+            self.report.remark(
+                "several-layers",
+                "it behaves like layers one after another: what a mask hides from a token reaches it by way of a third one, and nothing else does. Examine one layer at a time.",
+            )
             return
         some = next(
             kind
@@ -291,3 +299,9 @@ class MaskProbes(TokenProbes):
             return torch.autograd.grad(out.square().sum(), leaf)[0].cpu()
         except (Crash, RuntimeError):
             return None
+
+
+def _reach(mask: Tensor) -> Tensor:
+    """Return which token is reached from which output by any number of layers, each with a residual connection."""
+    step = (mask | torch.eye(len(mask), dtype=torch.bool)).float()
+    return torch.linalg.matrix_power(step, len(mask)) > 0

@@ -10,7 +10,7 @@ import random
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,14 @@ from mhalib.doctor.adapt import Adapted
 
 class Crash(Exception):
     """The layer raised; the message holds its error in one line."""
+
+    code = "crash"
+
+
+class WrongShape(Crash):
+    """The layer gave something else than one output per token; the message holds both shapes."""
+
+    code = "shape"
 
 
 class Patient:
@@ -36,6 +44,8 @@ class Patient:
     def __init__(self, attend: Adapted, module: nn.Module | None, d_model: int, num_heads: int, head_dim: int):
         self.attend, self.module = attend, module
         self.d_model, self.num_heads, self.head_dim = d_model, num_heads, head_dim
+        self.width: int | None = None  # features that come out
+        self.last = ""  # what the last call was given
         self.written: dict[str, str] = {}  # what the layer wrote into -> by how much
         self.needs_mask = False
         self.mask_ndim = 2 if attend.masks == "shared" else 3  # the probes set it to 2 where only (T, T) works
@@ -56,6 +66,7 @@ class Patient:
             mask = mask.expand(len(x), -1, -1)  # (T, T) -> (B, T, T)
         given = x if grad else x.to(self.device, self.dtype, copy=True)
         given_mask = None if mask is None else mask.to(self.device).clone(memory_format=torch.contiguous_format)
+        self.last = f"x {tuple(x.shape)} {'without a mask' if mask is None else f'with a mask {tuple(mask.shape)}'}"
         try:
             with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -63,13 +74,22 @@ class Patient:
                     out = self.attend(given, given_mask)
         except Exception as error:
             lines = str(error).strip().splitlines()
-            raise Crash(f"{type(error).__name__}: {lines[0][:200] if lines else ''}") from error
+            raise Crash(": ".join([type(error).__name__, *(line[:200].rstrip(".") for line in lines[:1])])) from error
         if grad:
             return out
         if given.shape != x.shape or not torch.equal(given.cpu(), x.to(self.dtype)):
             self.written["the input x"] = "it came back with other values"
         if self.attend.written:
             self.written["the mask"] = self.attend.written
+        if out.ndim != 3 or out.shape[:2] != x.shape[:2] or not out.is_floating_point():
+            wanted = f"({len(x)}, {x.shape[1]}, d_out)"
+            raise WrongShape(f"x {tuple(x.shape)} gave {tuple(out.shape)} of {out.dtype}; expected {wanted}")
+        self.width = self.width or out.shape[-1]
+        if out.shape[-1] != self.width:
+            raise WrongShape(
+                f"x {tuple(x.shape)} gave {out.shape[-1]} features, earlier calls gave {self.width}: are these the weights? Say "
+                "which part of the result is the output with adapt(..., output=1)"
+            )
         return out.detach().to("cpu", torch.float32 if out.dtype.itemsize < 4 else out.dtype)
 
     def tokens(self, batch: int, tokens: int, spread: float, seed: int = 0) -> Tensor:
@@ -86,6 +106,19 @@ class Patient:
         return torch.randn(batch, tokens, self.d_model, generator=generator)
 
 
+def check_has_numbers(module: nn.Module | None) -> None:
+    """Refuse a layer whose parameters are not there yet."""
+    for name, parameter in [] if module is None else module.named_parameters():
+        if isinstance(parameter, nn.parameter.UninitializedParameter):
+            raise ValueError(
+                f"expected a layer with weights, {name} has no shape yet; call the lazy layer once on real input"
+            )
+        if parameter.is_meta:
+            raise ValueError(
+                f"expected a layer with weights, {name} is on the meta device; load it, or use to_empty and init"
+            )
+
+
 @contextmanager
 def on_the_table(attend: Adapted, module: nn.Module | None) -> Iterator[tuple[Adapted, nn.Module | None]]:
     """Hand out a copy of the layer in eval mode, or the layer itself where it cannot be copied; restore everything."""
@@ -95,6 +128,8 @@ def on_the_table(attend: Adapted, module: nn.Module | None) -> Iterator[tuple[Ad
     torch.set_num_threads(1)  # small tensors: sharing them between threads costs more than it saves
     own = attend.module
     attend = copy.copy(attend)
+    # A compiled layer is examined uncompiled: it would be compiled anew for each of the many shapes.
+    compiler = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
     try:
         if own is not None and (module is None or module is own):
             try:
@@ -106,9 +141,10 @@ def on_the_table(attend: Adapted, module: nn.Module | None) -> Iterator[tuple[Ad
                 attend.target = module if attend.target is own else getattr(module, attend.target.__name__)
                 for parameter in module.parameters():
                     parameter.requires_grad_(parameter.is_floating_point())
-                yield attend, module
+                with compiler:
+                    yield attend, module
                 return
-        with _restored(module):
+        with compiler, _restored(module):
             yield attend, module
     finally:
         torch.set_num_threads(threads)
@@ -129,7 +165,13 @@ def _restored(module: nn.Module | None) -> Iterator[None]:
     grads = [None if t.grad is None else t.grad.clone() for t in tensors]
     # The attributes of every submodule: counters, caches, the mode; the tables of parameters one level deeper.
     attributes = [
-        (m, {name: copy.copy(value) if isinstance(value, dict) else value for name, value in vars(m).items()})
+        (
+            m,
+            {
+                name: copy.copy(value) if isinstance(value, (dict, list, set)) else value
+                for name, value in vars(m).items()
+            },
+        )
         for m in module.modules()
     ]
     module.eval()

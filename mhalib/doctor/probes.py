@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mhalib.doctor import patterns
-from mhalib.doctor.patient import Crash, Patient
+from mhalib.doctor.patient import Crash, Patient, WrongShape
 from mhalib.doctor.report import Report
 
 MOST_PERTURBED = 12  # up to so many tokens are changed one by one,
@@ -50,6 +50,9 @@ class Probes:
                 self.p.needs_mask = needs_mask
                 try:
                     out = self.p(x)
+                except WrongShape as wrong:
+                    self.report.find(wrong.code, f"{wrong}.")
+                    raise Stop from None
                 except Crash as crash:
                     first = first or f"x {tuple(x.shape)} without a mask: {crash}"
                     continue
@@ -57,11 +60,14 @@ class Probes:
                     self.report.remark(
                         "needs-mask", f"it cannot be called without a mask ({first}); all True stands for none here."
                     )
+                if T > self.T:
+                    self.report.find("crash", f"{first}; it runs with {T} tokens.")
+                    raise Stop
                 if T < self.T:
                     self.runs_below(T, first)
                     self.report.skip(f"sequences of {self.T} tokens", f"the layer raised ({first}); examined with {T}")
                     self.T = T
-                self.check_output(x, out)
+                self.check_output(out)
                 return
         self.report.find("crash", f"{first}.")
         raise Stop
@@ -75,13 +81,7 @@ class Probes:
                 self.report.find("crash", f"{first}; it runs with {longest} tokens, not with {T}.")
                 raise Stop from None
 
-    def check_output(self, x: Tensor, out: Tensor) -> None:
-        if out.ndim != 3 or out.shape[:2] != x.shape[:2] or not out.is_floating_point():
-            self.report.find(
-                "shape",
-                f"x {tuple(x.shape)} gave {tuple(out.shape)} of {out.dtype}; expected ({len(x)}, {self.T}, d_out).",
-            )
-            raise Stop
+    def check_output(self, out: Tensor) -> None:
         if not out.isfinite().all():
             self.report.find(
                 "not-finite",
@@ -120,8 +120,11 @@ class Probes:
             for T in (1, 2, 3, 4, 64, 256):
                 try:
                     outs[T] = self.p(token.expand(1, T, -1))[0, -1]
-                except Crash:
-                    break  # other sizes are judged below
+                except Crash as crash:
+                    if T <= self.T:
+                        self.report.find(crash.code, f"one sample of {T} token{'s' * (T > 1)}: {crash}.")
+                        raise Stop from None
+                    break  # a longest T
             if len(outs) < 4:
                 return
             step, longest = outs[2] - outs[1], max(outs)
@@ -149,16 +152,17 @@ class Probes:
                 f"changing sample 0 alone moved the outputs of the others by up to {self.size(moved)} (must be 0).",
             )
         else:
-            try:
-                off = self.gap(self.p(x[:1]), before[:1])
-            except Crash as crash:
-                self.report.find("crash", f"a batch of one, x {tuple(x[:1].shape)}: {crash}.")
-                raise Stop from None
-            if off > 0:
-                self.report.find(
-                    "mixes-samples",
-                    f"sample 0 alone and the same sample in a batch of {self.batch} differ by up to {self.size(off)}.",
-                )
+            for i in (0, self.batch - 1):  # the last one as well: what goes by the place in the batch spares sample 0
+                try:
+                    off = self.gap(self.p(x[i : i + 1]), before[i : i + 1])
+                except Crash as crash:
+                    self.report.find(crash.code, f"a batch of one, x {tuple(x[:1].shape)}: {crash}.")
+                    raise Stop from None
+                if off > 0:
+                    self.report.find(
+                        "mixes-samples",
+                        f"sample {i} alone and the same sample in a batch of {self.batch} differ by up to {self.size(off)}.",
+                    )
         if not self.report.ok:
             self.batch = 1  # one sample cannot be mixed with another; the probes of tokens go on
 
@@ -173,8 +177,6 @@ class Probes:
         for spread in (0.05, 0.5):
             x = self.p.tokens(min(batch, self.batch) if self.batch == 1 else batch, T, spread)
             before = self.p(x, mask)[0]
-            if before.shape[0] != T:
-                raise Crash(f"the output has the shape {tuple(before.shape)} for one sample of {T} tokens")
             broken |= ~before.isfinite().all(-1)
             for t in self.columns(T):
                 changed = x.clone()

@@ -44,7 +44,7 @@ class TokenProbes(Probes):
                     )
                 self.identical_tokens()
                 return
-        if not self.p.attend.causal and (window := self.window(seen)) is not None:
+        if (window := self.window(seen)) is not None and not (self.p.attend.causal and window.triu(1).any()):
             self.report.remark(
                 "window",
                 f"each token sees only its neighbourhood ({window.sum(-1).max()} of {T} tokens); masks are compared within it.",
@@ -53,17 +53,24 @@ class TokenProbes(Probes):
             return
         # Neither: a mistake that leaves a known pattern, or weights too sharp to see every token.
         for name, base in known.items():
-            for suspicion, expected in self.unmasked_suspicions(base):
-                if self.agree(seen, expected) and ((seen & ~base).any() or self.again(suspicion)):
-                    code = suspicion.split("/")[0]
-                    self.report.find(code, self.describe(seen, base, f"without a mask, {name} expected"))
-                    raise Stop
+            fitting = [s for s, expected in self.unmasked_suspicions(base) if self.agree(seen, expected)]
+            # A pattern that only lacks something may come from sharp maps, and two mistakes may leave the same at one length.
+            sure = bool((seen & ~base).any())
+            certain = fitting[:1] if sure and len({s.split("/")[0] for s in fitting}) == 1 else []
+            confirmed = certain or [s for s in fitting if self.again(s, name)] or (fitting[:1] if sure else [])
+            if confirmed:
+                code = confirmed[0].split("/")[0]
+                self.report.find(code, self.describe(seen, base, f"without a mask, {name} expected"))
+                raise Stop
         leaks = int((seen & ~tril & off).sum())
         if self.p.attend.causal:
             if leaks:
                 self.report.find("future-leak", self.describe(seen, tril, "in a layer declared causal"))
                 raise Stop
             self.base = tril
+        elif how := self.upside_down(seen):
+            self.report.find("future-leak", self.describe(seen, tril, f"without a mask; {how}"))
+            raise Stop
         elif self.looks_shifted(seen):
             self.report.find(
                 "future-leak", self.describe(seen, tril, "without a mask; the pattern is a causal one moved by a place")
@@ -79,14 +86,14 @@ class TokenProbes(Probes):
             "blind-spots", f"{hidden} pairs of output and token show no dependence although nothing hides them."
         )
 
-    def again(self, suspicion: str) -> bool:
-        """Whether a pattern that only lacks something (sharp maps may lack it, too) is seen at a second length as well."""
-        base = torch.ones(2 * self.h + 3, 2 * self.h + 3, dtype=torch.bool)
+    def again(self, suspicion: str, name: str) -> bool:
+        """Whether the pattern that a mistake leaves is seen at a second length as well."""
+        full = torch.ones(2 * self.h + 3, 2 * self.h + 3, dtype=torch.bool)
+        found = patterns.suspicions(full, full.tril() if name == "causal" else full, self.h)
         try:
-            seen = self.influence(None, T=len(base))[0]
+            return suspicion in found and self.agree(self.influence(None, T=len(full))[0], found[suspicion])
         except Crash:
             return False
-        return self.agree(seen, patterns.suspicions(base, base, self.h)[suspicion])
 
     def unmasked_suspicions(self, base: Tensor) -> Iterator[tuple[str, Tensor]]:
         """Yield the patterns that wrong reshapes, and in a layer declared causal a wrong softmax, leave without a mask."""
@@ -97,13 +104,31 @@ class TokenProbes(Probes):
         if self.p.attend.causal and not self.agree(torch.ones_like(base), base):
             full = torch.ones_like(base)
             x = self.p.tokens(1, 1, 0.5).expand(1, self.T, -1)
-            out = self.p(x)[0]
-            yield ("softmax-axis" if self.gap(out[1:], out[:1].expand_as(out[1:])) > 0 else "future-leak"), full
+            out, alone = self.p(x)[0], self.p(x[:, :1])[0]
+            # The last query sees all: its weights sum to 1 also where the mask comes after the softmax.
+            sums = self.gap(out[-1:], alone) > 0 and self.gap(out[1:], out[:1].expand_as(out[1:])) > 0
+            yield ("softmax-axis" if sums else "future-leak"), full
 
     def looks_shifted(self, seen: Tensor) -> bool:
         """Causal, with the diagonal moved up: each token sees all before it and a few of those after it."""
         T = self.T
         return any(self.agree(seen, torch.ones(T, T, dtype=torch.bool).tril(k)) for k in range(1, T - 1))
+
+    def upside_down(self, seen: Tensor) -> str:
+        """Say so where a causal mask stands on its head, or hides a token from itself and so leaves one without keys.
+
+        A token without keys gets a mean over all of them where hidden scores are finite.
+        """
+        T = self.T
+        triu, tril = torch.ones(T, T, dtype=torch.bool).triu(), causal_mask(T)
+        last, first = torch.arange(T)[:, None] == T - 1, torch.arange(T)[:, None] == 0
+        if self.agree(seen, triu) or self.agree(seen, triu | last):
+            return "each token sees those after it and none before it: the causal mask is upside down (triu for tril)"
+        if self.agree(seen, tril | first):
+            return (
+                "token 0 sees all later ones, as where the diagonal is hidden too and no key is left: tril(-1) for tril"
+            )
+        return ""
 
     def window(self, seen: Tensor) -> Tensor | None:
         """Return the band that was seen, if it is one; a wrong reshape may look like one, but not at a second length."""
@@ -200,18 +225,23 @@ class TokenProbes(Probes):
             return ((rows[0] - rows[1]).abs().max() / rows[0].abs().max().clamp_min(1e-30)).item()
 
         few, many = 6, 60
-        seen = []
-        for scale in (1.0, 0.5, 0.2, 0.1):  # the flatter the maps, the sooner a healthy layer forgets the query
+        seen, flat = [], []
+        # Scores made large by biases keep maps sharp for a long time; a sharp healthy map forgets the query late.
+        for scale in (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.003, 0.001):
             try:
                 seen.append((discrepancy(few, scale), discrepancy(many, scale)))
             except Crash as crash:
                 self.report.skip("sums of weights", f"needs a crowd of {many} equal tokens; the layer raised {crash}")
                 return
-        # Flatter maps also make the mistake smaller; where nothing gets smaller (normed q and k) small tokens are not
-        # flatter, and six may be too few to judge by. Below 3e-5 it is rounding.
-        clear = [(a, b) for a, b in seen if a > 3e-5][-2:]
+            flat += [seen[-1]] if 3e-5 < seen[-1][0] < 0.1 else []  # below is rounding
+            if len(flat) > 1 and scale <= 0.1:
+                break
+        if all(a >= 0.1 for a, _ in seen):
+            self.report.skip("sums of weights", "the maps stay sharp however small the tokens are")
+            return
+        # Where nothing gets smaller (normed q and k) small tokens are not flatter, and six may be too few to judge by.
         worst = max(b for _, b in seen)
-        if len(clear) == 2 and all(b > 0.5 * a for a, b in clear) and worst > max(1e-3, 2 * seen[-1][1]):
+        if flat and all(b > 0.5 * a for a, b in flat[:2]) and worst > max(1e-3, 2 * seen[-1][1]):
             self.report.find(
                 "softmax-axis",
                 f"one query among {many} equal tokens: what it gets depends on the query by {worst:.1%}, and not less than among {few}; a mean of the crowd would not.",
