@@ -41,9 +41,9 @@ def fresh(seeds):
 
 
 def test_three_to_five_exercises_a_lesson():
-    assert LESSONS == [f"{number:02}" for number in range(7)]
+    assert LESSONS == [path.stem[:2] for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
     counts = [sum(exercise.lesson == lesson for exercise in EXERCISES) for lesson in LESSONS]
-    assert all(3 <= count <= 5 for count in counts) and 25 <= sum(counts) <= 33
+    assert all(3 <= count <= 5 for count in counts) and 25 <= sum(counts) <= 45
 
 
 @each(EXERCISES)
@@ -151,6 +151,23 @@ def safe_softmax(scores, mask):
 
 def full_repair(layer, x, mask):
     return layer(x, mask=mask)
+
+
+def masked_keys(q, k, v, num_heads):
+    size, out = q.shape[-1] // num_heads, torch.zeros_like(v)
+    for i in range(num_heads):
+        others = torch.ones(q.shape[-1], dtype=torch.bool)
+        others[i * size : (i + 1) * size] = False
+        scores = q @ k.masked_fill(others, 0).transpose(1, 2) / size**0.5
+        out[..., ~others] = (torch.softmax(scores, 2) @ v)[..., ~others]
+    return out
+
+
+def key_gradient_by_autograd(x, dS, W_q):
+    W_k = torch.zeros_like(W_q, requires_grad=True)
+    q, k = (mhalib.split_heads(x @ W, dS.shape[1]) for W in (W_q, W_k))
+    (q @ k.mT / q.shape[-1] ** 0.5 * dS).sum().backward()
+    return W_k.grad
 
 
 VARIANTS = {
@@ -278,6 +295,37 @@ VARIANTS = {
         lambda k, h: repeat(k, "b g t d -> b (g n) t d", n=h // k.shape[1]),
     ],
     "repaired": [full_repair, lambda layer, x, mask: layer.double()(x.double(), mask=mask)],
+    "layer_bill": [[1769472, 2304, 589824, 768], torch.tensor([3 * 768**2, 3 * 768, 768**2, 768])],
+    "breaks_tie": ["edb", "B, D and E"],
+    "own_matrices": [
+        lambda w, h: w.view(3, h, w.shape[1] // h, w.shape[1]),
+        lambda w, h: rearrange(w, "(p h d) m -> p h d m", p=3, h=h),
+        lambda w, h: torch.stack([torch.stack(part.chunk(h)) for part in w.chunk(3)]),
+    ],
+    "masked_heads": [
+        lambda q, k, v, h: mhalib.merge_heads(
+            F.scaled_dot_product_attention(*(mhalib.split_heads(x, h) for x in (q, k, v)))
+        ),
+        lambda q, k, v, h: torch.cat(
+            [F.scaled_dot_product_attention(*x) for x in zip(*(y.chunk(h, -1) for y in (q, k, v)), strict=True)], -1
+        ),
+        masked_keys,
+    ],
+    "heads_do_not_matter": ["BDE", ["b", "d", "e"], "B, D and E"],
+    "rank_of_scores": [[16, 10], torch.tensor([16, 10]), (torch.tensor(16), 10)],
+    "one_map": [
+        lambda maps: F.normalize(maps.prod(1) ** (1 / math.sqrt(maps.shape[1])), p=1, dim=-1),
+        lambda maps: torch.softmax(sum(maps.double().log().unbind(1)) / maps.shape[1] ** 0.5, 2),
+    ],
+    "key_gradient": [
+        lambda x, dS, W_q: (
+            torch.einsum(
+                "btm,bthd->mhd", x, torch.einsum("bhij,bhid->bjhd", dS, mhalib.split_heads(x @ W_q, dS.shape[1]))
+            ).flatten(1)
+            * (dS.shape[1] / W_q.shape[0]) ** 0.5
+        ),
+        key_gradient_by_autograd,
+    ],
 }
 
 
@@ -385,6 +433,12 @@ SPELLINGS = [
     ),
     ("call_torch", "Averaged maps", lambda a, x, m: a(x, x, x, attn_mask=four_axes(~m, a.num_heads))),
     ("share_heads", "Every other head", lambda k, h: torch.cat([k] * (h // k.shape[1]), 1)),
+    ("own_matrices", "Heads before q, k, v", lambda w, h: rearrange(w, "(h p d) m -> p h d m", p=3, h=h)),
+    (
+        "masked_heads",
+        "One map for all",
+        lambda q, k, v, h: F.scaled_dot_product_attention(q, k, v, scale=(h / q.size(-1)) ** 0.5),
+    ),
 ]
 
 
