@@ -326,6 +326,12 @@ VARIANTS = {
         ),
         key_gradient_by_autograd,
     ],
+    "wide_bill": [[36864, 221184], torch.tensor([4 * 96**2, 4 * 6 * 96**2])],
+    "fair_comparison": ["dba", "A, B and D"],
+    "fold_keys": [
+        lambda W_q, W_k, h: torch.stack([q @ k.T for q, k in zip(W_q.chunk(h, 1), W_k.chunk(h, 1), strict=True)]),
+        lambda W_q, W_k, h: torch.einsum("ihx,jhx->hij", W_q.unflatten(1, (h, -1)), W_k.unflatten(1, (h, -1))),
+    ],
 }
 
 

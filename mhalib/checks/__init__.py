@@ -16,6 +16,7 @@ from mhalib.checks import (
     lesson_06,
     lesson_07,
     lesson_08,
+    lesson_09,
 )
 from mhalib.checks._exercise import Exercise
 from mhalib.checks._show import bar
@@ -66,4 +67,5 @@ check = Checks(
     lesson_06,
     lesson_07,
     lesson_08,
+    lesson_09,
 )
