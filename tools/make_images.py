@@ -26,8 +26,8 @@ from mhalib.plots import COLOURS
 ALT = {
     "hero.png": "Attention maps of one sentence with 1, 2 and 4 heads, same features, same weights. One head blends "
     "everything into one map; two separate spelling from position; with four, each map shows a pattern of its own.",
-    "roadmap.png": "The thirteen lessons as a road that turns once: 00 to 08, from a first look to what heads change, "
-    "are solid; 09 to 12, what heads learn and cost, are dashed and still to come.",
+    "roadmap.png": "The thirteen lessons as a road that turns once: 00 to 09, from a first look to what heads change, "
+    "are solid; 10 to 12, what heads learn and cost, are dashed and still to come.",
     "multi_head_attention.png": "x goes through W_q, W_k and W_v; each result is split into 8 heads; q and k give 8 "
     "attention maps, which mix v; the heads are put side by side and go through W_o. Every arrow carries its shape.",
     "reshape_right_and_wrong.png": "Four tokens split into two heads. With view and transpose each head holds half of "
@@ -54,7 +54,7 @@ LESSONS = [
     ("Which heads matter? Importance and pruning", "Which can I cut?"),
     ("Heads today: sharing, caching, cost", "What do models of today do?"),
 ]
-READY = 9  # lessons that exist; the others are marked as still to come
+READY = 10  # lessons that exist; the others are marked as still to come
 SENTENCE = "the cat sat on the mat because the cat was so tired".split()
 DPI, INK, SOFT, BLOCKED = 150, "#222222", "#5F5F5F", "#E4E4E4"
 TINTS = [tuple(0.5 + 0.5 * part for part in to_rgb(colour)) for colour in COLOURS]  # black text can be read on them
