@@ -5,19 +5,9 @@ that begin with an underscore. What was solved is remembered until the kernel st
 """
 
 import difflib
+import importlib
+import pkgutil
 
-from mhalib.checks import (
-    lesson_00,
-    lesson_01,
-    lesson_02,
-    lesson_03,
-    lesson_04,
-    lesson_05,
-    lesson_06,
-    lesson_07,
-    lesson_08,
-    lesson_09,
-)
 from mhalib.checks._exercise import Exercise
 from mhalib.checks._show import bar
 
@@ -57,15 +47,6 @@ class Checks:
         return "\n".join(lines)
 
 
-check = Checks(
-    lesson_00,
-    lesson_01,
-    lesson_02,
-    lesson_03,
-    lesson_04,
-    lesson_05,
-    lesson_06,
-    lesson_07,
-    lesson_08,
-    lesson_09,
-)
+# One module for each lesson, found by its name.
+_LESSONS = sorted(found.name for found in pkgutil.iter_modules(__path__) if found.name.startswith("lesson_"))
+check = Checks(*(importlib.import_module(f"{__name__}.{name}") for name in _LESSONS))
