@@ -1,0 +1,150 @@
+"""Gates on heads: switch heads of any model off, or turn them down, without touching its weights.
+
+The gate stands where the merged heads enter `W_o`, as a hook that goes when the `with` ends. What switching a head
+off costs, and how to cut it out for good, is the matter of `pruning`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from mhalib.arguments import check_tensor
+from mhalib.attention import MultiHeadAttention
+
+
+def attention_layers(model: nn.Module) -> dict[str, MultiHeadAttention]:
+    """Return the attention layers of a model by name, in the order of its modules: layer 0, layer 1, …
+
+    Raises:
+        ValueError: there is none.
+
+    Taught in notebook 11.
+    """
+    layers = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
+    if not layers:
+        raise ValueError(f"{type(model).__name__} holds no mhalib.MultiHeadAttention, so there are no heads to switch")
+    return layers
+
+
+@contextmanager
+def gated_heads(
+    model: nn.Module,
+    gates: Shaped[Tensor, "layers heads"] | Sequence[Tensor],
+    means: Sequence[Float[Tensor, "_ _"]] | None = None,
+) -> Iterator[None]:
+    """Multiply what each head hands to `W_o` by a gate, inside the `with`: 1 leaves the head on, 0 switches it off.
+
+    Args:
+        model: any model with attention layers; after the `with` it is as before.
+        gates: `(layers, heads)`, numbers or booleans; or one tensor per layer, `(heads,)` or, with gates of its own
+            for each sample, `(B, heads)`. Gradients flow to them.
+        means: of each layer, as `head_means` returns them: a gate of 0 puts the head's mean in its place, instead of
+            zeros.
+
+    Raises:
+        TypeError: the gates are no tensors.
+        ValueError: they, or the means, do not fit the layers, or their batch is not that of the layer's input.
+
+    Taught in notebook 11.
+    """
+    layers = list(attention_layers(model).values())
+    gates = per_layer("gates", gates, layers)
+    sizes = [(layer.num_heads, layer.head_dim) for layer in layers]
+    if means is not None and [tuple(mean.shape) for mean in means] != sizes:
+        raise ValueError(f"means must be {sizes}, one per layer, got {[tuple(x.shape) for x in means]}; use head_means")
+    means = [None] * len(layers) if means is None else means
+    with ExitStack() as hooks:
+        for layer, gate, mean in zip(layers, gates, means, strict=True):
+            hooks.enter_context(_changed_output(layer, lambda heads, gate=gate, mean=mean: _gate(heads, gate, mean)))
+        yield
+
+
+def head_means(model: nn.Module, run: Callable[[nn.Module], object]) -> list[Float[Tensor, "_ _"]]:
+    """Return what each head hands to `W_o` on average over everything that `run` feeds the model, one tensor per layer.
+
+    Args:
+        model: any model with attention layers.
+        run: called once with the model; a function that returns losses serves as well. Padding counts like any other
+            token: leave it out.
+
+    Raises:
+        ValueError: `run` does not use one of the layers.
+
+    Taught in notebook 11.
+    """
+    layers = attention_layers(model)
+    sums = [torch.zeros(layer.num_heads, layer.head_dim, dtype=torch.float64) for layer in layers.values()]
+    tokens = [0] * len(layers)
+
+    def add(i, heads):
+        sums[i] += heads.sum((0, 1)).cpu().double()
+        tokens[i] += heads.shape[0] * heads.shape[1]
+        return heads
+
+    with ExitStack() as stack:
+        stack.enter_context(resting(model))
+        stack.enter_context(torch.no_grad())
+        for i, layer in enumerate(layers.values()):
+            stack.enter_context(_changed_output(layer, lambda heads, i=i: add(i, heads)))
+        run(model)
+    if 0 in tokens:
+        raise ValueError(f"run did not use the layer {list(layers)[tokens.index(0)]!r}; its mean is not known")
+    return [
+        (total / number).to(layer.W_o.weight)
+        for total, number, layer in zip(sums, tokens, layers.values(), strict=True)
+    ]
+
+
+@contextmanager
+def resting(model: nn.Module) -> Iterator[None]:
+    """Switch dropout off inside the `with`: what a head does must not depend on chance."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def per_layer(name: str, given: Tensor | Sequence[Tensor], layers: Sequence[MultiHeadAttention]) -> list[Tensor]:
+    """Return one tensor per layer, each with a last axis of that layer's heads."""
+    given = list(given)
+    for x in given:
+        check_tensor(f"each row of {name}", x)
+    sizes = [layer.num_heads for layer in layers]
+    if [x.shape[-1] if x.ndim in (1, 2) else None for x in given] != sizes:
+        raise ValueError(
+            f"{name} must have one row per layer, of {sizes} heads, got {[tuple(x.shape) for x in given]}; "
+            "where layers differ in their number of heads, give a list"
+        )
+    return given
+
+
+@contextmanager
+def _changed_output(layer: MultiHeadAttention, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Send the merged heads through `change`, as `(B, Tq, num_heads, head_dim)`, on their way into `W_o`."""
+
+    def hook(_, inputs):
+        heads = inputs[0].unflatten(-1, (layer.num_heads, -1))  # (B, Tq, h * hd) -> (B, Tq, h, hd)
+        return (change(heads).flatten(-2),)  # -> (B, Tq, h * hd)
+
+    handle = layer.W_o.register_forward_pre_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _gate(heads: Tensor, gate: Tensor, mean: Tensor | None) -> Tensor:
+    if gate.ndim == 2 and len(gate) != len(heads):
+        raise ValueError(
+            f"gates for {len(gate)} samples met a batch of {len(heads)} in the layer; every layer must see one sequence "
+            "per sample and all at once"
+        )
+    gate = gate.to(heads)[..., None]  # (heads, 1), or (B, heads, 1)
+    gate = gate[:, None] if gate.ndim == 3 else gate  # -> (B, 1, heads, 1)
+    return heads * gate if mean is None else heads * gate + mean.to(heads) * (1 - gate)
