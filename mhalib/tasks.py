@@ -111,3 +111,57 @@ class Lookup:
     def pattern(self) -> Float[Tensor, "lookups queries keys"]:
         """Return the attention that solves the task, one map of zeros and ones per lookup: `(lookups, T, T)`."""
         return torch.eye(self.tokens)[self.sources]  # (lookups, T) -> (lookups, T, T)
+
+
+@dataclass(frozen=True, eq=False)
+class Repeats:
+    """New tokens at first; from some place on, a sequence says its last few tokens again and again.
+
+    The tokens, the place and the length of what is said again are drawn anew for every sequence. So no position, and
+    no fixed distance, tells what comes next: it has to be found as the token behind the earlier occurrence of the
+    present one.
+
+    Args:
+        tokens: length of a sequence, `T`.
+        shortest, longest: how many tokens are said again, each number as likely as the others. Where the two are
+            equal, one fixed distance solves the task.
+        vocab: how many different tokens there are. The repeats begin behind `longest` to `vocab` new tokens.
+
+    Raises:
+        ValueError: a size is no positive integer, or not 2 <= `shortest` <= `longest` <= `vocab` < `tokens`.
+
+    Taught in notebooks 10 and 12.
+    """
+
+    tokens: int = 24
+    shortest: int = 3
+    longest: int = 12
+    vocab: int = 22
+
+    def __post_init__(self):
+        for name in ("tokens", "shortest", "longest", "vocab"):
+            check_size(name, getattr(self, name))
+        if not 2 <= self.shortest <= self.longest <= self.vocab < self.tokens:
+            raise ValueError(
+                f"sizes must be 2 <= shortest <= longest <= vocab < tokens, got shortest={self.shortest}, "
+                f"longest={self.longest}, vocab={self.vocab}, tokens={self.tokens}; new tokens are all different, and "
+                "a repeat must fit behind them"
+            )
+
+    def batch(
+        self, size: int, generator: torch.Generator
+    ) -> tuple[Int[Tensor, "batch tokens"], Int[Tensor, "batch tokens"]]:
+        """Return fresh tokens `(B, T)` and the one that follows each, `(B, T)`; -100 where nothing tells it.
+
+        Raises:
+            ValueError: `size` is not a positive integer.
+        """
+        check_size("size", size)
+        order = torch.rand(size, self.vocab, generator=generator).argsort(-1)  # (B, vocab), no token twice
+        length = torch.randint(self.shortest, self.longest + 1, (size, 1), generator=generator)
+        start = torch.randint(self.longest, self.vocab + 1, (size, 1), generator=generator)
+        time = torch.arange(self.tokens + 1)
+        source = torch.where(time < start, time, start - length + (time - start) % length)  # (B, T + 1)
+        stream = order.gather(1, source)
+        # Nothing announces the first token that is said again; what follows it can be looked up.
+        return stream[:, :-1], stream[:, 1:].where(time[:-1] >= start, -100)

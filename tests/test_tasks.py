@@ -1,4 +1,4 @@
-"""The tasks: what they ask is what their map says, and every batch is fresh."""
+"""The tasks: what they ask is what their map says or can be looked up, and every batch is fresh."""
 
 import pytest
 import torch
@@ -6,7 +6,9 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mhalib.tasks import Lookup
+from mhalib.models import CausalModel
+from mhalib.tasks import Lookup, Repeats
+from mhalib.training import fit
 
 
 def generator(seed=0):
@@ -57,6 +59,47 @@ def test_batches_are_fresh_and_come_from_the_generator_alone():
     assert set(task.batch(200, source)[0].unique().tolist()) == set(range(16))
 
 
+@given(st.integers(2, 4), st.integers(4, 6), st.integers(6, 9), st.integers(1, 5), st.integers(0, 99))
+def test_what_is_asked_in_repeats_stands_behind_the_only_or_every_earlier_occurrence(low, high, vocab, more, seed):
+    task = Repeats(vocab + more, low, high, vocab)
+    inputs, answers = task.batch(4, generator(seed))
+    assert inputs.shape == answers.shape == (4, vocab + more) and inputs.max() < vocab
+    for tokens, asked in zip(inputs.tolist(), answers.tolist(), strict=True):
+        start = next((t for t, token in enumerate(asked) if token != -100), len(tokens))
+        assert high <= start <= vocab and -100 not in asked[start:]
+        assert len(set(tokens[:start])) == start, "what comes before the repeats must be new"
+        for here in range(start, len(tokens)):
+            earlier = [tokens[t + 1] for t in range(here) if tokens[t] == tokens[here]]
+            assert set(earlier) == {asked[here]}
+            if here + 1 < len(tokens):
+                assert tokens[here + 1] == asked[here], "the answer is the token that comes next"
+
+
+def test_neither_the_distance_nor_the_position_of_a_repeat_is_fixed():
+    task = Repeats()
+    inputs, answers = task.batch(2000, generator())
+    starts = (answers == -100).sum(-1)
+    before = inputs.gather(1, starts[:, None].clamp(max=23))  # the first token that is said again
+    lengths = starts - (inputs == before).int().argmax(-1)
+    inside = starts < 24
+    assert set(starts.tolist()) == set(range(12, 23))
+    assert set(lengths[inside].tolist()) == set(range(3, 13))
+    # What stands so many places back is the answer in less than a third of the cases, for each distance.
+    asked = answers[:, 12:]
+    for back in range(12):
+        there = inputs[:, 12 - back : 24 - back]
+        assert (there == asked)[asked != -100].float().mean() < 1 / 3
+
+
+def test_one_layer_solves_repeats_of_one_length_only():
+    accuracy = {}
+    for longest in (6, 12):
+        task = Repeats(shortest=6, longest=longest)
+        model = CausalModel(task.vocab, task.tokens, 32, 2, num_layers=1)
+        accuracy[longest] = fit(model, task, steps=300, lr=0.01, progress=False).accuracy
+    assert accuracy[6] > 0.95 and accuracy[12] < 0.5, accuracy
+
+
 BAD = {
     "sources must be a tensor, got list": lambda: Lookup([[0, 1]]),
     r"sources must be positions \(torch.int64\), got torch.float32; use sources.long": lambda: Lookup(
@@ -72,6 +115,12 @@ BAD = {
     r"all different in a ring of tokens=4, got \(1, -3\)": lambda: Lookup.offsets(4, (1, -3)),
     r"at least one and all different in a ring of tokens=4, got \(\)": lambda: Lookup.offsets(4, ()),
     "size must be a positive integer, got 0": lambda: Lookup.offsets(4).batch(0, generator()),
+    "size must be a positive integer, got -1": lambda: Repeats().batch(-1, generator()),
+    "got shortest=1, longest=12, vocab=22, tokens=24": lambda: Repeats(shortest=1),
+    "2 <= shortest <= longest <= vocab < tokens, got shortest=5, longest=4": lambda: Repeats(shortest=5, longest=4),
+    "got shortest=3, longest=12, vocab=11, tokens=24": lambda: Repeats(vocab=11),
+    "got shortest=3, longest=12, vocab=22, tokens=22; new tokens are all different": lambda: Repeats(tokens=22),
+    "longest must be a positive integer, got 2.5": lambda: Repeats(longest=2.5),
 }
 
 
