@@ -12,7 +12,7 @@ import pytest
 import torch
 import traitlets
 
-from mhalib.widgets import HeadLab, HeadView, ReshapeView
+from mhalib.widgets import HeadLab, HeadSwitchboard, HeadView, ReshapeView
 from mhalib.widgets.base import _pack
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,10 +24,11 @@ def widgets():
         HeadView(torch.eye(2), tokens=[HOSTILE, "b"]),
         HeadLab(torch.randn(2, 4), tokens=[HOSTILE, "b"]),
         ReshapeView(),
+        HeadSwitchboard(lambda gates: (gates.mean(), [(HOSTILE, HOSTILE, True)]), 2, 3, score_name=HOSTILE),
     ]
 
 
-each_widget = pytest.mark.parametrize("number", range(3), ids=["HeadView", "HeadLab", "ReshapeView"])
+each_widget = pytest.mark.parametrize("number", range(4), ids=["HeadView", "HeadLab", "ReshapeView", "HeadSwitchboard"])
 
 
 @each_widget
@@ -73,6 +74,8 @@ def test_no_view_reads_html(number):
         (2, "step", (3, "1", None)),
         (2, "chosen", (99, "23", None)),
         (2, "colour_by", ("rainbow", 1)),
+        (3, "gates", ([[1, 1, 1]], [1, 1, 1, 1, 1, 1], [[1, 1, 2], [1, 1, 1]], "111111", None, 1)),
+        (3, "visited", ([], ["1"], None, "111111")),
     ],
 )
 def test_every_widget_refuses_alike_and_keeps_the_old_value(number, name, values):

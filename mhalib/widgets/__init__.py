@@ -19,5 +19,6 @@ except ModuleNotFoundError as error:
 from mhalib.widgets.head_lab import HeadLab
 from mhalib.widgets.head_view import HeadView
 from mhalib.widgets.reshape_view import ReshapeView
+from mhalib.widgets.switchboard import HeadSwitchboard
 
-__all__ = ["HeadLab", "HeadView", "ReshapeView"]
+__all__ = ["HeadLab", "HeadSwitchboard", "HeadView", "ReshapeView"]

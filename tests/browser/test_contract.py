@@ -17,11 +17,15 @@ from run_notebooks import execute, write
 from .conftest import ROOT, settle, until
 
 PREPARE = """import torch
-from mhalib.widgets import HeadLab, HeadView, ReshapeView
+from mhalib.widgets import HeadLab, HeadSwitchboard, HeadView, ReshapeView
 generator = torch.Generator().manual_seed(0)
 q, k, v = torch.randn(3, 6, 8, generator=generator)
 maps = torch.randn(2, 4, 6, 6, generator=generator).mul(2).softmax(-1)
-words = ["<img src=x onerror=alert(1)>", "cat", "\u05e9\u05dc\u05d5\u05dd", "", "e\u0301\u0323", "mat"]"""
+words = ["<img src=x onerror=alert(1)>", "cat", "\u05e9\u05dc\u05d5\u05dd", "", "e\u0301\u0323", "mat"]
+
+def measure(gates):
+    score = float((gates * torch.arange(1, 7).view(2, 3)).sum()) / 21
+    return score, [(word, words[int(gates.sum()) - i - 1], score > i / 6) for i, word in enumerate(words)]"""
 
 
 # Events as fast as the browser takes them. Each script is a function of the view.
@@ -38,6 +42,10 @@ WALK = """(view) => {
   press("PageUp");
   for (let i = 0; i < 498; i++) press("ArrowDown"), press("ArrowUp");
   for (let i = 0; i < 3; i++) press("ArrowDown");
+}"""
+SWITCH = """(view) => {
+  [...view.querySelectorAll("button")].find((button) => button.textContent === "All on").click();
+  for (let i = 0; i < 999; i++) view.querySelector('[aria-label="layer 0 head 0"]').click();
 }"""
 
 
@@ -89,6 +97,16 @@ CASES = {
         thousand=SLIDE.replace("LABEL", "Step"),
         at_last=("step", 1000 * 7 % 3),
         cell=("colour_by", "head"),
+    ),
+    "HeadSwitchboard": Case(
+        make="HeadSwitchboard(measure, 2, 3, score_name=words[0])",
+        key=('[aria-label="layer 0 head 1"]', "Space"),
+        by_key=("gates", [[1, 0, 1], [1, 1, 1]]),
+        click=('[aria-label="layer 1 head 2"]', 0.5, 0.5),
+        by_click="gates",
+        thousand=SWITCH,
+        at_last=("gates", [[0, 1, 1], [1, 1, 1]]),
+        cell=("gates", [[1, 1, 1], [0, 0, 1]]),
     ),
 }
 each_widget = pytest.mark.parametrize("case", CASES.values(), ids=CASES)

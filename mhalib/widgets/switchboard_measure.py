@@ -1,0 +1,50 @@
+"""What the function that a HeadSwitchboard measures with may return, and how its errors are told in a view."""
+
+import linecache
+import math
+import traceback
+from numbers import Real
+
+import numpy as np
+from torch import Tensor
+
+_MOST_ANSWERS, _LONGEST = 64, 200  # the second: characters of a label or an answer
+
+
+def as_score(score: object) -> float:
+    """Return what `measure` gave as a finite number, or say what is wrong with it."""
+    if isinstance(score, (Tensor, np.ndarray)) and math.prod(score.shape) == 1:
+        score = score.item()
+    if not isinstance(score, Real):
+        raise TypeError(
+            f"measure must return a number, or the pair (score, answers), got {type(score).__name__}; "
+            "of many numbers, such as one a sample, return the mean"
+        )
+    if not math.isfinite(score):
+        raise ValueError(f"measure must return a finite number, got {score}; look at what the model computes there")
+    return float(score)
+
+
+def as_answers(answers: object) -> list[tuple[str, str, bool | None]]:
+    """Return the answers as texts with their marks, or say what is wrong with them."""
+    if not isinstance(answers, (list, tuple)) or not all(isinstance(a, (list, tuple)) and len(a) == 3 for a in answers):
+        raise TypeError(f"answers must be a list of (label, said, right), got {repr(answers)[:200]}")
+    if len(answers) > _MOST_ANSWERS:
+        raise ValueError(f"a board shows at most {_MOST_ANSWERS} answers, got {len(answers)}; take a shorter example")
+    checked = []
+    for label, said, right in answers:
+        right = right.item() if isinstance(right, (Tensor, np.generic)) else right
+        if not (right is None or isinstance(right, bool)):
+            raise TypeError(f"right must be True, False or None in an answer (label, said, right), got {right!r}")
+        checked.append((str(label)[:_LONGEST], str(said)[:_LONGEST], right))
+    return checked
+
+
+def told_of(error: BaseException, measure: object) -> str:
+    """Return what was raised, and by which line of `measure`, in one short text."""
+    text = traceback.format_exception_only(error)[-1].strip()[:500]
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        if frame.f_code is getattr(measure, "__code__", None):
+            line = linecache.getline(frame.f_code.co_filename, number).strip()[:120]
+            return f"{text} (in {frame.f_code.co_name}, line {number}: {line})"
+    return text
