@@ -14,13 +14,18 @@ from mhalib.widgets.base import as_numbers
 _LARGEST = 40_000_000  # weights; 12 layers x 12 heads x 512 x 512 tokens are 37.7 million
 _LONGEST = 1024  # tokens on an axis: more than one per pixel of a screen cannot be seen
 _MOST_HEADS = 128  # along each axis of an overview
+_HOW_TO_ASK = (
+    "ask for the weights: need_weights=True, average_attn_weights=False in nn.MultiheadAttention; in transformers "
+    'attn_implementation="eager" when the model is loaded, and output_attentions=True when it is called'
+)
 
 
 def as_layers(weights, num_heads: int | None) -> list[Tensor]:
     """Return one float32 tensor `(h, Tq, Tk)` per layer, on the CPU, checked."""
     if isinstance(weights, (list, tuple)):
         if not weights:
-            raise ValueError("weights is an empty list; give one tensor per layer")
+            # What transformers returns when its faster attention, the default, was asked for weights.
+            raise ValueError(f"weights is an empty {type(weights).__name__}; {_HOW_TO_ASK}")
         if isinstance(weights, tuple) and len(weights) == 2 and _is_output(*weights):
             weights = (weights[1],)  # what nn.MultiheadAttention returns is the output and then the weights
         given = [_as_tensor(part, f"weights[{i}]") for i, part in enumerate(weights)]
@@ -60,10 +65,9 @@ def _is_output(first, second) -> bool:
 
 def _as_tensor(part, name: str) -> Tensor:
     if part is None:
-        raise TypeError(
-            f"{name} is None; ask for the weights: need_weights=True, average_attn_weights=False in "
-            'nn.MultiheadAttention, output_attentions=True and attn_implementation="eager" in transformers'
-        )
+        raise TypeError(f"{name} is None; {_HOW_TO_ASK}")
+    if hasattr(part, "attentions"):
+        raise TypeError(f"{name} is the whole output of a model, {type(part).__name__}; give its .attentions")
     if isinstance(part, np.ndarray):
         if part.dtype.kind != "f":
             raise TypeError(f"{name}: attention weights are floating, got {part.dtype}; give weights, not token ids")
