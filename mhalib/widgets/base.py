@@ -65,6 +65,24 @@ def as_numbers(name: str, x: Tensor) -> Tensor:
     return x.detach().to("cpu", torch.float32)
 
 
+def page_fragment(name: str, source: str, state: dict) -> str:
+    """Return the HTML that shows a view without a kernel, from what a notebook stores of it.
+
+    Args:
+        name: what to call the view where it cannot be shown.
+        source: its ES module.
+        state: its traits; what ipywidgets and anywidget keep for themselves is left out.
+    """
+    packed = {trait: _pack(value) for trait, value in state.items() if _is_shown(trait)}
+    parts = {"source": source, "state": packed, "instead": f"{name} could not be shown."}
+    # In a script, "<" could end it; as \u003c it is the same string and ends nothing.
+    text = json.dumps(parts).replace("<", "\\u003c")
+    return (
+        '<div class="mhalib-view"></div>\n'
+        f"<script>\n(() => {{\nconst parts = {text};\n{(_HERE / 'static_host.js').read_text(encoding='utf-8')}}})();\n</script>\n"
+    )
+
+
 class View(anywidget.AnyWidget):
     """A widget that can also be a picture, and a piece of HTML that needs no kernel."""
 
@@ -77,15 +95,7 @@ class View(anywidget.AnyWidget):
 
         Put it anywhere in a page. It stays interactive; what only Python can do is left out.
         """
-        state = {name: value for name, value in self.get_state().items() if _is_shown(name)}
-        packed = {name: _pack(value) for name, value in state.items()}
-        parts = {"source": str(self._esm), "state": packed, "instead": f"{type(self).__name__} could not be shown."}
-        # In a script, "<" could end it; as \u003c it is the same string and ends nothing.
-        text = json.dumps(parts).replace("<", "\\u003c")
-        return (
-            '<div class="mhalib-view"></div>\n'
-            f"<script>\n(() => {{\nconst parts = {text};\n{(_HERE / 'static_host.js').read_text(encoding='utf-8')}}})();\n</script>\n"
-        )
+        return page_fragment(type(self).__name__, str(self._esm), self.get_state())
 
     def _repr_mimebundle_(self, **options):
         """Return the live view, and beside it a picture for readers where nothing runs."""
