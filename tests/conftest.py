@@ -32,6 +32,14 @@ def as_shipped():
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The folder with the pages and slides of a small lesson, executed once."""
+    from small_site import make_site
+
+    return make_site(tmp_path_factory.mktemp("site"))
+
+
 @pytest.fixture
 def make_notebook(tmp_path):
     """Return a function that writes a notebook with a title and these code cells, and returns its path."""

@@ -1,0 +1,123 @@
+"""The site and the slides: what a lesson becomes, and what must hold of every page. In a browser: browser/test_site.py."""
+
+import json
+
+import pytest
+from bs4 import BeautifulSoup
+
+import build_site
+import slides
+
+
+def soup(site, name):
+    return BeautifulSoup((site / name).read_text(encoding="utf-8"), "html.parser")
+
+
+def test_a_page_holds_maths_widgets_links_and_the_notebook(site):
+    page = soup(site, "07_lesson.html")
+    assert len(page.find_all("math")) == 2 and page.find("mfrac") and "$" not in page.main.get_text()
+    assert len(page.select(".mhalib-view")) == 1 and "model_id" not in str(page)
+    assert page.find(id="why-d")
+    assert page.find("a", href="07_lesson.html", string="the next")
+    assert page.find("img", src="images/hero.png")["alt"] == "a map"
+    assert page.select(".wide table")
+    assert (site / "07_lesson.ipynb").is_file()
+
+
+def test_a_lesson_is_executed_once_for_each_state(site):
+    assert len(list((site.parent / "kept").iterdir())) == 1  # for the page and for the slides
+
+
+def test_the_built_pages_have_no_faults(site):
+    assert build_site.faults(site) == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        ('<a href="nowhere.html">x</a>', "leads to no file"),
+        ('<a href="07_lesson.html#nowhere">x</a>', "leads to no place"),
+        ('<a href="#nowhere">x</a>', "leads to no place"),
+        ('<img src="https://example.org/x.png" alt="x">', "fetches https://example.org"),
+        ('<script src="//example.org/x.js"></script>', "fetches //example.org"),
+        ('<link rel="stylesheet" href="https://example.org/x.css">', "fetches"),
+        ('<img src="images/hero.png">', "without a description"),
+    ],
+)
+def test_faults_are_named(site, tmp_path, broken, says):
+    for part in ("07_lesson.html", "page.css", "theme.js", "page.js", "contents.js", "index.html", "07_lesson.ipynb"):
+        (tmp_path / part).write_bytes((site / part).read_bytes())
+    (tmp_path / "images").symlink_to(site / "images")
+    (tmp_path / "slides").symlink_to(site / "slides")
+    (tmp_path / "broken.html").write_text(f"<main>{broken}</main>", encoding="utf-8")
+    (found,) = [fault for fault in build_site.faults(tmp_path) if fault.startswith("broken.html")]
+    assert says in found
+
+
+def test_too_many_bytes_are_a_fault(site, monkeypatch):
+    monkeypatch.setattr(build_site, "MAX_BYTES", 1000)
+    assert any("MB" in fault for fault in build_site.faults(site))
+
+
+def test_the_search_knows_sections_and_their_text(site):
+    text = (site / "contents.js").read_text(encoding="utf-8")
+    contents = json.loads(text.removeprefix("const CONTENTS = ").rstrip(";\n"))
+    assert [entry["section"] for entry in contents] == ["07 · A lesson", "Why √d?", "Try it"]
+    assert "for the teacher" in contents[1]["text"]
+    for entry in contents:
+        name, _, place = entry["href"].partition("#")
+        assert not place or soup(site, name).find(id=place)
+
+
+def test_slides_show_a_prediction_alone_and_the_answer_next(site):
+    deck = soup(site, "slides/07_lesson.html")
+    parts = deck.select(".slides > section > section")
+    predict = next(i for i, part in enumerate(parts) if part.select(".predict"))
+    assert "Which of the two?" in parts[predict].get_text() and not parts[predict].select(".cell")
+    assert parts[predict + 1].select(".mhalib-view")
+
+
+def test_slides_keep_the_first_sentence_and_give_the_rest_to_the_speaker(site):
+    deck = soup(site, "slides/07_lesson.html")
+    (notes,) = [part for part in deck.select("aside.notes") if "for the teacher" in part.get_text()]
+    slide = notes.find_parent("section")
+    notes.extract()
+    assert "enough for a slide" in slide.get_text() and "for the teacher" not in slide.get_text()
+
+
+def test_slides_list_the_exercises_without_their_cells(site):
+    deck = soup(site, "slides/07_lesson.html")
+    assert "Do it" in deck.get_text() and "stub" not in deck.get_text()
+
+
+def test_slides_lose_nothing_of_a_lesson(site):
+    """Every word of the text is on a slide or in the notes, in its order."""
+    deck = " ".join(soup(site, "slides/07_lesson.html").select_one(".slides").get_text().split())
+    for said in ("does it work?", "read it.", "Some words before.", "The second one is for the teacher"):
+        assert said in deck
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("Short. And whole.", "Short. And whole."),
+        (
+            "A sentence that ends with a point, as they do. " + "Another. " * 30,
+            "A sentence that ends with a point, as they do.",
+        ),
+        (
+            "The code `a. B` is no end, and $x. Y$ is none either. " + "More. " * 40,
+            "The code `a. B` is no end, and $x. Y$ is none either.",
+        ),
+        (
+            "It is 0.5 or e.g. this one that goes on and on. " + "More of it. " * 20,
+            "It is 0.5 or e.g. this one that goes on and on.",
+        ),
+    ],
+)
+def test_first_sentence(text, first):
+    assert slides.first_sentence(text) == first
+
+
+def test_blocks_keep_fenced_code_together():
+    assert slides.blocks("a\nb\n\n```\nx\n\ny\n```\n\n\nc") == ["a\nb", "```\nx\n\ny\n```", "c"]

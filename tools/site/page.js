@@ -1,0 +1,72 @@
+// What a page does besides being read: theme, copy buttons, the search over lessons and sections.
+// The lessons' sections come from contents.js, as a script, because a page opened as a file may not fetch.
+/* global CONTENTS */
+const root = document.documentElement;
+
+const theme = document.getElementById("theme");
+const nameTheme = () => {
+  theme.textContent = root.dataset.theme === "dark" ? "Light" : "Dark";
+  theme.setAttribute("aria-label", `Switch to the ${theme.textContent.toLowerCase()} theme`);
+};
+theme.hidden = false;
+nameTheme();
+theme.addEventListener("click", () => {
+  root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+  try {
+    localStorage.setItem("theme", root.dataset.theme);
+  } catch {
+    // it lasts for this page
+  }
+  nameTheme();
+});
+new MutationObserver(nameTheme).observe(root, { attributes: true, attributeFilter: ["data-theme"] });
+
+for (const button of document.querySelectorAll("button.copy")) {
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const code = button.parentElement.querySelector("pre");
+    try {
+      await navigator.clipboard.writeText(code.textContent.trimEnd());
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code); // no clipboard here: then the reader's own copy takes it
+      button.textContent = "Selected";
+    }
+    setTimeout(() => (button.textContent = "Copy"), 1500);
+  });
+}
+
+const list = document.querySelector("details.list");
+if (matchMedia("(max-width: 60rem)").matches) list.open = false;
+
+const search = document.getElementById("search");
+const found = document.getElementById("found");
+const lessons = document.getElementById("lessons");
+const item = (text, href) => {
+  const link = document.createElement("a");
+  link.textContent = text;
+  link.href = href;
+  const row = document.createElement("li");
+  row.append(link);
+  return row;
+};
+const MOST = 30;
+search.hidden = false;
+search.addEventListener("input", () => {
+  const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+  lessons.hidden = words.length > 0;
+  found.replaceChildren();
+  if (!words.length) return;
+  const hits = CONTENTS.filter((entry) => {
+    const text = `${entry.lesson} ${entry.section} ${entry.text}`.toLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+  // What is in a heading comes before what is in the text.
+  const inHeading = (entry) => words.every((word) => `${entry.lesson} ${entry.section}`.toLowerCase().includes(word));
+  hits.sort((a, b) => inHeading(b) - inHeading(a));
+  const rows = document.createElement("ol");
+  rows.append(...hits.slice(0, MOST).map((entry) => item(`${entry.lesson.slice(0, 2)} · ${entry.section}`, entry.href)));
+  const count = document.createElement("p");
+  count.textContent = hits.length ? `${hits.length} section${hits.length > 1 ? "s" : ""}` : "Nothing found";
+  found.append(count, rows);
+});
