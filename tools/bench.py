@@ -1,6 +1,8 @@
-"""Measure the widgets beside what a reader would use instead, in one run on one machine.
+"""Measure widgets and layer beside what a reader would use instead, in one run on one machine.
 
     python tools/bench.py [--runs 3] [--peers FOLDER]
+
+The widgets are measured here, the layer in `bench_layer.py`, what a reader waits for in `bench_course.py`.
 
 Prints a table and writes it to BENCHMARKS.md, with the targets that are met and those that are not. The others'
 packages (requirements-bench.txt) go into .bench, never into .venv. bertviz loads three JavaScript libraries from
@@ -33,6 +35,8 @@ from matplotlib.figure import Figure
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import sync_playwright
 
+import bench_course
+import bench_layer
 import mhalib
 from bench_texts import PAGE, STEPS, WATCH
 from mhalib.plots import plot_attention
@@ -298,8 +302,61 @@ def table(*rows: list[str]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in [rows[0], line, *rows[1:]])
 
 
+def verdict(name: str, here: str, met: bool) -> list[str]:
+    return [name, here, "met" if met else "**not met**"]
+
+
+def layer_parts() -> tuple[dict[str, str], list[list[str]]]:
+    """Measure the layer and the course; return what stands in the page and the rows of the targets."""
+    targets = []
+    layers = bench_layer.layers()
+    rows = [["", *next(iter(layers.values()))]]
+    for what, spent in layers.items():
+        ours = spent["mhalib"]
+        rows.append([what, *(f"{ms:.1f} ms ({ms / ours:.2f} ×)" for ms in spent.values())])
+        factor = ours / spent["nn.MultiheadAttention"]
+        targets.append(verdict(f"layer, {what}, ≤ 1.1 × `nn.MultiheadAttention`", f"{factor:.2f} ×", factor <= 1.1))
+        factor = ours / spent["d2l"]
+        targets.append(verdict(f"layer, {what}, faster than d2l", f"{factor:.2f} ×", factor < 1))
+    pruned = [["heads left", "operations", "time", "time, masked only"]]
+    for row in bench_layer.pruning():
+        pruned.append([str(row["kept"]), *(f"{row[key]:.2f} ×" for key in ("operations", "time", "masked"))])
+        off = row["time"] / row["operations"]
+        what = f"{row['kept']} of {bench_layer.PRUNED_HEADS} heads left: time within 20 % of the operations"
+        targets.append(verdict(what, f"{off:.2f} ×", 1 / 1.2 <= off <= 1.2))
+    found = bench_layer.lengths()
+    ways = [key for key in found[0] if key not in ("tokens", "maps") and not key.endswith("bytes")]
+    long = [["tokens", *ways, "the maps alone"]]
+    for row in found:
+        cells = []
+        for way in ways:
+            need = row[f"{way}, bytes"]
+            cells.append("out of memory" if row[way] is None else readable(row[way]))
+            cells[-1] += f", {need / 1e6:.0f} MB" if need else ""
+        long.append([f"{row['tokens']:,}", *cells, f"{row['maps'] / 1e6:,.0f} MB"])
+    where = "On a GPU; beside the times, the memory needed on top." if torch.cuda.is_available() else (
+        f"GPU, fused kernels on it, up to {bench_layer.LONG[-1]:,} tokens, memory: not measured, no GPU here."
+    )  # fmt: skip
+    lessons = bench_course.lesson_seconds()
+    course = [["lesson", "seconds"]] + [[name, f"{spent:.0f}"] for name, spent in lessons.items()]
+    total, start = sum(lessons.values()), bench_course.first_start()
+    torch_alone, all_of_it = bench_course.import_costs()
+    course.append(["all", f"{total:.0f}"])
+    opening = f"`import torch` takes {torch_alone:.2f} s, `import mhalib` {all_of_it:.2f} s. "
+    opening += f"`make lab` in a fresh clone answers after {start:.0f} s." if start else "`make lab`: not measured."
+    targets.append(verdict("all lessons executed in ≤ 8 minutes", f"{total / 60:.1f} min", total <= 480))
+    extra = all_of_it - torch_alone
+    targets.append(verdict("`import mhalib` ≤ torch + 0.2 s", f"+ {extra:.2f} s", extra <= 0.2))
+    if start:
+        targets.append(verdict("a first `make lab` in ≤ 2 minutes", f"{start:.0f} s", start <= 120))
+    parts = {"layer": table(*rows), "pruning": table(*pruned), "lengths": table(*long), "where": where}
+    sizes = {"d_model": bench_layer.D_MODEL, "layer_heads": bench_layer.HEADS, "batch": bench_layer.BATCH}
+    sizes |= {"layer_tokens": bench_layer.TOKENS, "turns": bench_layer.TURNS, "pruned_heads": bench_layer.PRUNED_HEADS}
+    return parts | sizes | {"course": table(*course), "opening": opening}, targets
+
+
 def report(done: list[Entry], steps: dict[str, list[float]], runs: int, basis: str) -> str:
-    """Return the page with both tables and the targets."""
+    """Return the page with all tables and the targets."""
     numbers = {entry.name: (median(entry.made), entry.size, median(entry.paints)) for entry in done}
     ours = numbers[done[0].name]
     whole = [["", "time to make", "bytes", "first paint"]]
@@ -314,8 +371,8 @@ def report(done: list[Entry], steps: dict[str, list[float]], runs: int, basis: s
     for name, goal in (("CircuitsVis", 20), ("bertviz model view", 20), ("bertviz head view", 10)):
         for what, theirs, mine in zip(whole[0][1:], numbers[name], ours, strict=True):
             met = "met" if theirs >= goal * mine else "**not met**"
-            verdict = [f"1/{theirs / mine:.3g}", met] if theirs and mine else ["not measured", ""]
-            targets.append([f"{what} ≤ 1/{goal} of {name}", *verdict])
+            shown = [f"1/{theirs / mine:.3g}", met] if theirs and mine else ["not measured", ""]
+            targets.append([f"{what} ≤ 1/{goal} of {name}", *shown])
     # A new number of heads is the step that computes as much as the others do.
     work, shown = (median(steps[f"HeadLab, heads: {what}"]) for what in ("compute + draw", "until painted"))
     for what, spent in (("compute + draw", work), ("until painted", shown)):
@@ -330,8 +387,10 @@ def report(done: list[Entry], steps: dict[str, list[float]], runs: int, basis: s
     for name, spent in steps.items():
         ratio = "" if name.startswith("HeadLab") else times(median(spent), work)
         stepped.append([name, readable(median(spent)) + ratio, readable(max(spent)), str(len(spent))])
+    parts, more = layer_parts()
+    targets += more
     return PAGE.format(
-        basis=basis, runs=runs, whole=table(*whole), steps=table(*stepped), targets=table(*targets),
+        **parts, basis=basis, runs=runs, whole=table(*whole), steps=table(*stepped), targets=table(*targets),
         layers=LAYERS, heads=HEADS, tokens=TOKENS, step_heads=STEP_HEADS, step_tokens=STEP_TOKENS,
     )  # fmt: skip
 

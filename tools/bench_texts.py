@@ -62,6 +62,33 @@ it, with the wait of up to 17 ms for that frame. A new number of heads computes 
 every step, so it stands for ours in the brackets; temperature keeps them. `interact`: compute, draw and encode in
 Python; the way to the browser and what it does come on top, so compute + draw is what compares.
 
+## The layer, d_model {d_model}, {layer_heads} heads, {batch} × {layer_tokens} tokens
+
+{layer}
+
+Milliseconds of one thread, medians of {turns} turns. In brackets how many times ours. Float32, no mask, no bias. d2l's layer
+makes its weights in any case, so both of its rows are the same call. Forward: `eval()` and `no_grad()`, where torch's
+layer takes its fast path. Here "without weights" means torch's fused kernel for all but d2l.
+
+## Pruned heads, {pruned_heads} heads at first
+
+{pruning}
+
+`prune_heads` on the layer alone, forward, same sizes as above; operations counted by torch. Masked: the same heads
+switched off by a gate, which saves nothing.
+
+## Longer texts, one sentence, causal
+
+{lengths}
+
+Taught: every map is made and kept. Fused: torch's kernel, which makes no map. {where}
+
+## The course
+
+{course}
+
+{opening}
+
 ## Targets
 
 {targets}
