@@ -59,9 +59,10 @@ lab: setup
 	@exec $(python) -m jupyterlab --ip=127.0.0.1 --allow-root --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/$(notebook) \
 	    $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0) $(if $(filter 0,$(BROWSER)),--no-browser)
 
-# Lint comes first, so that pytest has the last word.
+# Lint comes first, so that pytest has the last word. Whole files go to one of two workers, so that what a file starts
+# once (a browser, a server) is started once; the longest file comes first (tests/conftest.py).
 test: setup-dev lint
-	@$(python) -m pytest
+	@$(python) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 notebooks: setup-dev
 	@$(python) tools/run_notebooks.py
