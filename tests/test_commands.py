@@ -60,6 +60,12 @@ def house_with_venv(tmp_path_factory):
     return house
 
 
+def test_jupyterlab_asks_for_no_news(house_with_venv):
+    settings = house_with_venv / ".venv" / "etc" / "jupyter" / "labconfig" / "page_config.json"
+    off = json.loads(settings.read_text())["disabledExtensions"]
+    assert off == {"@jupyterlab/apputils-extension:announcements": True}
+
+
 def load_setup(house: Path):
     """Return the copy's tools/setup_env.py as a module of its own."""
     spec = importlib.util.spec_from_file_location("setup_env_of_a_copy", house / "tools" / "setup_env.py")

@@ -169,6 +169,14 @@ def pip_install(*arguments):
         fail(explain("\n".join(lines)))
 
 
+def stay_offline():
+    """Let the JupyterLab of .venv neither ask for news nor fetch any: a lesson needs no network."""
+    settings = VENV / "etc" / "jupyter" / "labconfig" / "page_config.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    off = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+    settings.write_text(json.dumps(off, indent=1), encoding="utf-8")
+
+
 def understand(line):
     """Return what a line of pip says that it is doing, or None; and whether to show it at once."""
     download = re.match(r"Downloading (\S+?)-(\d\S*?)-\S+ \(([\d.]+) (kB|MB|GB)\)", line)
@@ -230,6 +238,7 @@ def main(arguments=None):
         # A package that is pinned by its hash comes alone: pip would want a hash of all that it asks for as well.
         hashed = "--hash=" in (ROOT / name).read_text(encoding="utf-8")
         pip_install(*(["--no-deps", "--require-hashes"] if hashed else []), "-r", name)
+    stay_offline()
     STAMP.write_text(json.dumps({**stamped(), **wanted}, indent=1), encoding="utf-8")
     say("Installed.")
 
