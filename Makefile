@@ -67,7 +67,7 @@ test: setup-dev lint
 notebooks: setup-dev
 	@$(python) tools/run_notebooks.py
 
-clean-notebooks: setup-dev
+clean-notebooks: setup
 	@$(python) tools/run_notebooks.py --clear
 
 images: setup-dev
