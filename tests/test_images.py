@@ -99,8 +99,8 @@ def test_text_has_8_points_is_not_cut_off_and_does_not_overlap(name):
 
 def test_road_map_shows_the_lessons_as_they_are():
     notebooks = sorted((ROOT / "notebooks").glob("*.ipynb"))
-    assert [path.name[:2] for path in notebooks] == [f"{number:02}" for number in range(make_images.READY)]
-    for path, (title, _) in zip(notebooks, make_images.LESSONS, strict=False):
+    assert [path.name[:2] for path in notebooks] == [f"{number:02}" for number in range(len(make_images.LESSONS))]
+    for path, (title, _) in zip(notebooks, make_images.LESSONS, strict=True):
         assert re.search(rf"# {path.name[:2]} · {re.escape(title)}(\\n)?\"", path.read_text(encoding="utf-8")), (
             path.name
         )

@@ -26,8 +26,8 @@ from mhalib.plots import COLOURS
 ALT = {
     "hero.png": "Attention maps of one sentence with 1, 2 and 4 heads, same features, same weights. One head blends "
     "everything into one map; two separate spelling from position; with four, each map shows a pattern of its own.",
-    "roadmap.png": "The thirteen lessons as a road that turns once: 00 to 09, from a first look to what heads change, "
-    "are solid; 10 to 12, what heads learn and cost, are dashed and still to come.",
+    "roadmap.png": "The thirteen lessons as a road that turns once: 00 to 06 build the layer, 07 to 09 ask what "
+    "several heads change, 10 to 12 look at trained heads, at those that matter, and at the models of today.",
     "multi_head_attention.png": "x goes through W_q, W_k and W_v; each result is split into 8 heads; q and k give 8 "
     "attention maps, which mix v; the heads are put side by side and go through W_o. Every arrow carries its shape.",
     "reshape_right_and_wrong.png": "Four tokens split into two heads. With view and transpose each head holds half of "
@@ -54,7 +54,6 @@ LESSONS = [
     ("Which heads matter? Importance and pruning", "Which can I cut?"),
     ("Heads today: sharing, caching, cost", "What do models of today do?"),
 ]
-READY = 10  # lessons that exist; the others are marked as still to come
 SENTENCE = "the cat sat on the mat because the cat was so tired".split()
 DPI, INK, SOFT, BLOCKED = 150, "#222222", "#5F5F5F", "#E4E4E4"
 TINTS = [tuple(0.5 + 0.5 * part for part in to_rgb(colour)) for colour in COLOURS]  # black text can be read on them
@@ -169,16 +168,12 @@ def roadmap() -> Figure:
     left, step, upper, lower = 0.7, 1.17, 0.5, 2.4
     turn = left + 6 * step
     stops = [(left + i * step, upper) for i in range(7)] + [(turn - i * step, lower) for i in range(6)]
-    bend = [(turn, upper), (turn + 1.3, upper), (turn + 1.3, lower), (turn, lower), stops[READY - 1]]
-    solid = Curve(stops[:7]), Curve(bend, [Curve.MOVETO, *[Curve.CURVE4] * 3, Curve.LINETO])
-    ahead = Curve([stops[READY - 1], stops[-1]])
-    for curve, line in zip((*solid, ahead), ("-", "-", (0, (2.2, 1.2))), strict=True):
-        axes.add_patch(PathPatch(curve, fill=False, edgecolor="#BBBBBB", linewidth=7, linestyle=line, capstyle="butt"))
+    bend = [(turn, upper), (turn + 1.3, upper), (turn + 1.3, lower), (turn, lower), stops[-1]]
+    for curve in (Curve(stops[:7]), Curve(bend, [Curve.MOVETO, *[Curve.CURVE4] * 3, Curve.LINETO])):
+        axes.add_patch(PathPatch(curve, fill=False, edgecolor="#BBBBBB", linewidth=7, capstyle="butt"))
     for number, ((x, y), (title, question)) in enumerate(zip(stops, LESSONS, strict=True)):
-        ready = number < READY
-        fill, edge, line = (COLOURS[6], COLOURS[6], "-") if ready else ("white", SOFT, (0, (3, 2)))
-        axes.add_patch(Circle((x, y), 0.23, facecolor=fill, edgecolor=edge, linestyle=line, linewidth=1.5, zorder=3))
-        say(axes, x, y, f"{number:02}", 11, weight="bold", color="white" if ready else INK, zorder=4)
+        axes.add_patch(Circle((x, y), 0.23, facecolor=COLOURS[6], edgecolor=COLOURS[6], linewidth=1.5, zorder=3))
+        say(axes, x, y, f"{number:02}", 11, weight="bold", color="white", zorder=4)
         y += 0.45
         for line in textwrap.wrap(title, 15, break_on_hyphens=False):
             say(axes, x, y, line, 8.5, va="baseline", weight="bold")
@@ -186,7 +181,6 @@ def roadmap() -> Figure:
         for line in textwrap.wrap(question, 18):
             say(axes, x, y + 0.05, line, va="baseline", color=SOFT)
             y += 0.15
-    say(axes, left, lower, "dashed:\nstill to come", 8.5, style="italic", color=SOFT)
     return figure
 
 
