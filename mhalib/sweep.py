@@ -16,11 +16,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import joblib
-from tqdm.auto import tqdm
-
 from mhalib.arguments import check_size
-from mhalib.training import inside_sweep, torch_threads
+from mhalib.training import inside_sweep, torch_threads, tqdm
+
+try:
+    import joblib
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        f'a sweep needs {missing.name}; install it with: python -m pip install "mhalib[training]"', name=missing.name
+    ) from None
 
 Row = dict[str, Any]
 

@@ -16,10 +16,16 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from mhalib.arguments import check_size
 from mhalib.models import seeded
+
+try:
+    from tqdm.auto import tqdm
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        f'training needs {missing.name}; install it with: python -m pip install "mhalib[training]"', name=missing.name
+    ) from None
 
 # The same questions for every model and every seed, and from a seed that nobody takes for training.
 EVALUATION_SEED = 20_000_003

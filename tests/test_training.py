@@ -1,6 +1,9 @@
 """The training loop against one written by hand, and what it does when something goes wrong."""
 
 import math
+import re
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -236,3 +239,11 @@ def test_a_device_is_found_only_where_it_is(monkeypatch):
 def test_training_on_the_accelerator_sees_the_same_batches():
     device = torch.accelerator.current_accelerator()
     assert train(device=device).losses == pytest.approx(train().losses, abs=1e-3)
+
+
+@pytest.mark.parametrize(("package", "module"), [("tqdm", "training"), ("joblib", "sweep"), ("joblib", "comparison")])
+def test_a_missing_package_is_named_with_its_remedy(package, module):
+    code = f"import sys; sys.modules[{package!r}] = None; import mhalib.{module}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = done.stderr.splitlines()[-1]
+    assert re.search(rf'needs {package}; install it with: .*"mhalib\[training\]"$', last)
