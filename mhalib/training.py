@@ -22,9 +22,9 @@ from mhalib.models import seeded
 
 try:
     from tqdm.auto import tqdm
-except ModuleNotFoundError as missing:
+except ModuleNotFoundError:
     raise ModuleNotFoundError(
-        f'training needs {missing.name}; install it with: python -m pip install "mhalib[training]"', name=missing.name
+        'training needs tqdm; install it with: python -m pip install "mhalib[training]"', name="tqdm"
     ) from None
 
 # The same questions for every model and every seed, and from a seed that nobody takes for training.
