@@ -25,7 +25,11 @@ def attention_layers(model: nn.Module) -> dict[str, MultiHeadAttention]:
     """
     layers = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
     if not layers:
-        raise ValueError(f"{type(model).__name__} holds no mhalib.MultiHeadAttention, so there are no heads to switch")
+        raise ValueError(
+            f"{type(model).__name__} holds no mhalib.MultiHeadAttention, so there are no heads to switch; put one with "
+            "the same weights in the place of each attention layer: mhalib.reference.from_torch(layer), or as the "
+            "README shows under 'On your own model'"
+        )
     return layers
 
 

@@ -298,7 +298,7 @@ def _as_maps(weights: Tensor) -> Tensor:
     if isinstance(weights, (tuple, list)):
         raise TypeError(
             f"weights must be a tensor, got a {type(weights).__name__} of {len(weights)}; where a model returns one "
-            "tensor per layer, give weights[layer]"
+            "tensor per layer, give weights[layer]; of the pair that a layer returns, the second"
         )
     check_tensor("weights", weights)
     if not weights.is_floating_point():
@@ -326,9 +326,8 @@ def _as_allowed(mask: Tensor | None, maps: Tensor) -> Tensor:
     check_tensor("mask", mask)
     if mask.dtype != torch.bool:
         raise TypeError(f"mask must be boolean (True = may attend), got {mask.dtype}; see mhalib.masks.to_boolean")
-    squeezed = mask[0] if mask.ndim == 4 and len(mask) == 1 else mask
     try:
-        return squeezed.cpu().expand(maps.shape)
+        return (mask[0] if mask.ndim == 4 and len(mask) == 1 else mask).cpu().expand(maps.shape)
     except RuntimeError:
         raise ValueError(
             f"mask {tuple(mask.shape)} does not fit weights {tuple(maps.shape)}; give (Tq, Tk) or one per head"
@@ -339,8 +338,9 @@ def as_labels(labels: Sequence[str] | None, size: int, name: str, axis: str) -> 
     """Return labels as a list of strings, an empty one where there are none."""
     if labels is None:
         return []
-    if isinstance(labels, str):
-        raise ValueError(f"{name} must be a list of strings, one per entry of {axis}, got one string; use .split()")
+    if isinstance(labels, str) or not hasattr(labels, "__len__") or getattr(labels, "ndim", 1) == 0:
+        kind = "string" if isinstance(labels, str) else type(labels).__name__
+        raise ValueError(f"{name} must be a list of strings, one per entry of {axis}, got one {kind}; use .split()")
     if len(labels) != size:
         raise ValueError(f"{name} has {len(labels)} labels, the weights have {size} {axis}; give one label each")
     return [str(label) for label in labels]

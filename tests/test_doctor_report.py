@@ -313,6 +313,9 @@ def test_time_first_has_to_be_said():
         (lambda: examine(lambda q, k, v: q, 32, 4), TypeError, "adapt"),
         (lambda: examine(lambda x, attn_mask=None: x, 32, 4), TypeError, "mask_name='attn_mask'"),
         (lambda: examine(lambda x, other=None: x, 32, 4), TypeError, "which argument"),
+        (lambda: examine(lambda x, freqs, mask=None: x, 32, 4), TypeError, "lambda x, mask=None: layer(x, ..., mask)"),
+        (lambda: examine(lambda x, key_padding_mask=None: x, 32, 4), TypeError, "mask='lengths', mask_rank=1"),
+        (lambda: examine(lambda x, cache=None, attn_mask=None: x, 32, 4), TypeError, "mask_name='attn_mask', mask="),
         (lambda: adapt(Layer(32, 4), "keras"), ValueError, "'plain', 'qkv', 'torch', 'd2l'"),
         (lambda: adapt(Layer(32, 4), mask="True"), ValueError, "'allowed', 'blocked'"),
         (lambda: adapt(Layer(32, 4), mask_rank=5), ValueError, "mask_rank must be one of"),
@@ -326,6 +329,24 @@ def test_bad_arguments_are_refused_before_anything_runs(call, error, words, as_s
     with pytest.raises(error) as caught:
         call()
     assert words in str(caught.value)
+
+
+def test_a_padding_mask_is_made_of_lengths_as_the_refusal_says():
+    layer = MultiHeadAttention(32, 4)
+
+    def padded(x, hidden):  # (B, T), True = hidden
+        return layer(x, mask=~hidden[:, None])
+
+    def from_lengths(x, lens):
+        return padded(x, torch.arange(x.shape[1]) >= lens[:, None])
+
+    assert examine(adapt(from_lengths, mask="lengths", mask_rank=1), 32, 4).ok
+
+
+def test_a_whole_model_is_told_from_a_layer():
+    model = nn.Sequential(nn.Embedding(9, 32), nn.Linear(32, 32))
+    (finding,) = examine(adapt(model, mask=None), 32, 4).findings
+    assert finding.code == "crash" and "token ids; hand over an attention layer of the model" in finding.evidence
 
 
 # --------------------------------------------------------------------------------------- command line

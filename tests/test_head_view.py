@@ -54,6 +54,31 @@ def test_what_torch_returns_is_taken_as_it_is():
     np.testing.assert_allclose(HeadView(pair).weights_of(0, 1), pair[1][0, 1].detach().numpy(), atol=1e-5)
 
 
+@pytest.mark.parametrize("as_numpy", [False, True])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_the_pair_of_torch_shows_heads_and_neither_samples_nor_their_mean(batch_first, as_numpy):
+    layer = nn.MultiheadAttention(8, 2, batch_first=batch_first).eval()
+
+    def pair(batch: int | None, **options):
+        x = torch.randn(5, 8) if batch is None else torch.randn(*(batch, 5, 8) if batch_first else (5, batch, 8))
+        with torch.no_grad():
+            returned = layer(x, x, x, **options)
+        return tuple(part.numpy() for part in returned) if as_numpy else returned
+
+    for batch in (None, 1):
+        assert HeadView(pair(batch, average_attn_weights=False)).shape == [1, 2, 5, 5]
+    for batch in (3, 5):  # 5: as many samples as tokens
+        with pytest.raises(ValueError, match=rf"hold {batch} samples, a view shows one; .*pair\[1\]\[0\]"):
+            HeadView(pair(batch, average_attn_weights=False))
+    for batch in (None, 1, 3, 5):
+        with pytest.raises(ValueError, match="the mean over its heads; .*average_attn_weights=False"):
+            HeadView(pair(batch))
+
+
+def test_heads_folded_into_the_batch_beside_an_output_are_no_mean():
+    assert HeadView((torch.randn(1, 6, 8), some(6, 6, 6))).shape == [1, 6, 6, 6]
+
+
 def test_d2l_folds_the_heads_into_the_batch():
     d2l = import_d2l()
     layer = d2l.MultiHeadAttention(8, 8, 8, 8, 4, 0.0).eval()

@@ -169,6 +169,7 @@ def test_shapes_are_written_and_stacked():
     [
         (TypeError, "attention weights are floating, got torch.int64", lambda: plot_attention(torch.ones(2, 2).long())),
         (TypeError, "got a tuple of 2; where a model returns", lambda: plot_attention((torch.rand(3, 3),) * 2)),
+        (TypeError, "of the pair that a layer returns, the second", lambda: plot_attention((torch.rand(3, 3),) * 2)),
         (ValueError, "columns must be a positive integer, got 0", lambda: plot_attention(torch.rand(3, 3), columns=0)),
         (ValueError, "apply softmax over keys first", lambda: plot_attention(torch.randn(4, 9, 9) * 3)),
         (ValueError, "weights hold 2 samples", lambda: plot_attention(torch.rand(2, 3, 4, 4))),

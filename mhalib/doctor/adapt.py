@@ -16,6 +16,10 @@ from mhalib.masks import to_additive
 
 CONVENTIONS = ("plain", "qkv", "torch", "d2l")
 MASKS = ("allowed", "blocked", "additive", "float01", "lengths", None)
+_PADDING = (
+    "; a (B, T) mask of padding, True = hidden, is made of lengths: adapt(lambda x, lens: layer(x, "
+    "torch.arange(x.shape[1]) >= lens[:, None]), mask='lengths', mask_rank=1)"
+)
 
 
 @dataclass
@@ -66,7 +70,14 @@ class Adapted:
             raise ValueError("a mask came, but the module was declared to take none; leave out mask=None in adapt")
         if self.convention == "torch":
             kwargs["need_weights"] = False
-        result = self.target(*args, **kwargs)
+        try:
+            result = self.target(*args, **kwargs)
+        except RuntimeError as error:
+            if "arguments for embedding" not in str(error):
+                raise
+            raise TypeError(
+                "it looks its input up as token ids; hand over an attention layer of the model, not the model"
+            ) from error
         changed = 0 if converted is None else int((converted != before).sum())
         self.written = f"{changed} of its {converted.numel()} entries changed" if changed else ""
         out = pick(result, self.output)
@@ -134,10 +145,19 @@ def adapt(
             f"expected a layer, got the class {_name(module)}; make one first, such as {_name(module)}(64, 8)"
         )
     for name, value, allowed in (("convention", convention, CONVENTIONS), ("mask", mask, MASKS)):
-        if value not in allowed:
+        if not (value is None or isinstance(value, str)) or value not in allowed:
             raise ValueError(
                 f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}; choose one of them"
             )
+    for name, value, kind, wanted in (
+        ("mask_name", mask_name, str, "the name of an argument, such as 'attn_mask'"),
+        ("mask_rank", mask_rank, int, "a number of axes, such as 3"),
+        ("batch_first", batch_first, bool, "True or False"),
+        ("output", output, (int, str), "a place, a key or an attribute of the result, such as 0"),
+        ("causal", causal, bool, "True or False"),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(f"{name} must be {wanted}, got {type(value).__name__}; leave it out if in doubt")
     if convention == "torch":
         if not hasattr(module, "num_heads"):
             raise TypeError(f"the convention 'torch' is for nn.MultiheadAttention, got {_name(module)}; try 'qkv'")
@@ -198,12 +218,12 @@ def _look_at_signature(module: Callable, mask: str, causal: bool) -> tuple[str |
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     places = [p for p in signature.parameters.values() if p.kind in kinds]
     needed = [p.name for p in places if p.default is p.empty]
-    if "mask" in signature.parameters and len(needed) <= 2:
+    if "mask" in signature.parameters and set(needed[1:]) <= {"mask"}:
         return mask, "mask"
-    if len(needed) > 2:
+    if len(needed) > 2 or "mask" in signature.parameters:
         raise TypeError(
             f"expected attend(x, mask=None), got {_name(module)}({', '.join(needed)}); wrap it, for example with "
-            "adapt(layer, 'qkv'), 'torch' or 'd2l'"
+            "adapt(layer, 'qkv'), 'torch' or 'd2l', or as lambda x, mask=None: layer(x, ..., mask)"
         )
     if any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
         return mask, None
@@ -216,13 +236,17 @@ def _look_at_signature(module: Callable, mask: str, causal: bool) -> tuple[str |
             raise TypeError(
                 f"{_name(module)} takes {places[1].name!r}, and whether True means may attend or blocked there cannot be "
                 f"seen; say adapt(layer, mask='allowed', mask_name={places[1].name!r}), or 'blocked', 'additive', 'float01'"
+                + _PADDING
+                * ("pad" in places[1].name)
             )
         return mask, None
     if causal:
         return None, None
+    likely = next((name for name in signature.parameters if "mask" in name), "...")
     raise TypeError(
-        f"cannot see which argument of {_name(module)}{signature} is the mask; say adapt(layer, mask_name='...'), or "
-        "mask=None where it takes none"
+        f"cannot see which argument of {_name(module)}({', '.join(signature.parameters)}) is the mask; say "
+        "adapt(layer, mask=None) where it takes none, "
+        f"or adapt(layer, mask_name={likely!r}, mask='allowed'), or 'blocked', 'float01', 'additive' as in transformers"
     )
 
 

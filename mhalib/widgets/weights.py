@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mhalib.arguments import check_size
 from mhalib.widgets.base import as_numbers
 
 _LARGEST = 40_000_000  # weights; 12 layers x 12 heads x 512 x 512 tokens are 37.7 million
@@ -22,12 +23,14 @@ _HOW_TO_ASK = (
 
 def as_layers(weights, num_heads: int | None) -> list[Tensor]:
     """Return one float32 tensor `(h, Tq, Tk)` per layer, on the CPU, checked."""
+    if num_heads is not None:
+        check_size("num_heads", num_heads)
     if isinstance(weights, (list, tuple)):
         if not weights:
             # What transformers returns when its faster attention, the default, was asked for weights.
             raise ValueError(f"weights is an empty {type(weights).__name__}; {_HOW_TO_ASK}")
         if isinstance(weights, tuple) and len(weights) == 2 and _is_output(*weights):
-            weights = (weights[1],)  # what nn.MultiheadAttention returns is the output and then the weights
+            weights = (_of_a_pair(*weights),)  # what nn.MultiheadAttention returns is the output and then the weights
         given = [_as_tensor(part, f"weights[{i}]") for i, part in enumerate(weights)]
         layers = [_without_batch(part, f"weights[{i}]", num_heads) for i, part in enumerate(given)]
     else:
@@ -59,8 +62,24 @@ def as_layers(weights, num_heads: int | None) -> list[Tensor]:
 
 def _is_output(first, second) -> bool:
     """Is this pair a layer's output `(…, Tq, d)` and its weights, rather than the weights of two layers?"""
-    one, two = (getattr(part, "shape", ()) for part in (first, second))
-    return 2 <= len(one) <= 3 and 2 <= len(two) <= 4 and one != two and one[-2] == two[-2] and len(two) >= len(one)
+    one, two = (tuple(getattr(part, "shape", ())) for part in (first, second))
+    if not (2 <= len(one) <= 3 and len(one) <= len(two) <= 4 and one != two):
+        return False
+    return one[-2] == two[-2] or one[:-1] == (two[-2], two[0])  # torch puts B second unless told batch_first
+
+
+def _of_a_pair(output, weights):
+    """Return the weights of one sample, one map per head; the mean over the heads would pass for a head."""
+    given = f"weights {tuple(weights.shape)} beside an output {tuple(output.shape)}"
+    if weights.ndim == 4 and len(weights) != 1:
+        raise ValueError(f"{given} hold {len(weights)} samples, a view shows one; give the weights of one, pair[1][0]")
+    batch = output.shape[0 if output.shape[-2] == weights.shape[-2] else 1]
+    if weights.ndim == output.ndim and (weights.ndim == 2 or len(weights) == batch):
+        raise ValueError(
+            f"{given} are one map per sample, the mean over its heads; call the layer with average_attn_weights=False, "
+            "or give the weights alone if one map is what you want"
+        )
+    return weights
 
 
 def _as_tensor(part, name: str) -> Tensor:
@@ -72,6 +91,11 @@ def _as_tensor(part, name: str) -> Tensor:
         if part.dtype.kind != "f":
             raise TypeError(f"{name}: attention weights are floating, got {part.dtype}; give weights, not token ids")
         part = torch.from_numpy(np.array(part, dtype=part.dtype.newbyteorder("=") if part.itemsize <= 8 else float))
+    if isinstance(part, (list, tuple)) and part and hasattr(part[0], "shape"):
+        raise TypeError(
+            f"{name} is a {type(part).__name__} of {len(part)}, where one layer was expected; generate() returns all "
+            f"layers once per step: give {name}, what the first step saw"
+        )
     if not isinstance(part, Tensor):
         raise TypeError(f"{name} must be a tensor or a numpy array, got {type(part).__name__}; use torch.tensor(...)")
     if not part.is_floating_point():
@@ -95,7 +119,7 @@ def _without_batch(part: Tensor, name: str, num_heads: int | None) -> Tensor:
         )
     part = part[None] if part.ndim == 2 else part
     if num_heads is not None and len(part) != num_heads:
-        if num_heads >= 1 and len(part) % num_heads == 0:
+        if len(part) % num_heads == 0:
             raise ValueError(
                 f"{name} holds {len(part) // num_heads} samples folded into {len(part)} = B * num_heads maps, a view "
                 f"shows one; give weights[i * {num_heads} : (i + 1) * {num_heads}] for sample i"
