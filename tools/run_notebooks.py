@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
+import zmq
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
@@ -111,7 +112,7 @@ def execute(
         put_in_solutions(nb)
     running = []  # the numbers of the code cells that were sent to the kernel; it may die before it answers
     # force_raise_errors: a lesson that shows an error catches it, so that Restart & Run All gets to the end.
-    client = NotebookClient(
+    client = _Client(
         nb,
         kernel_name="python3",
         timeout=TIMEOUT,
@@ -144,6 +145,18 @@ def execute(
             f"expected at most {MAX_BYTES // 1000} KB, got {size // 1000} KB; draw smaller or fewer pictures, print less"
         )
     return nb
+
+
+class _Client(NotebookClient):
+    """An nbclient that does not wait for an answer which has come.
+
+    For the output areas of `interact`, nbclient sends on the very socket on which it waits for the end of the cell,
+    past asyncio, which may then never be told of an answer that came at that moment; more so on a busy machine.
+    """
+
+    async def _async_check_alive(self) -> None:  # is called each second while a cell runs
+        self.kc.shell_channel.socket.get(zmq.EVENTS)  # asking tells asyncio as well
+        await super()._async_check_alive()
 
 
 @contextlib.contextmanager
