@@ -61,7 +61,7 @@ def padding_mask(valid_lens: Int[Tensor, "*batch_queries"], num_keys: int) -> Bo
 
     Taught in notebook 04.
     """
-    check_tensor("valid_lens", valid_lens)
+    _check_dense("valid_lens", valid_lens)
     check_size("num_keys", num_keys)
     if valid_lens.dtype == torch.bool or valid_lens.is_floating_point() or valid_lens.is_complex():
         raise TypeError(
@@ -106,7 +106,7 @@ def combine_masks(*masks: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | N
     if not given:
         return None
     for mask in given:
-        check_tensor("a mask", mask)
+        _check_dense("a mask", mask)
         if mask.dtype != torch.bool:
             raise TypeError(f"only boolean masks can be combined, got {mask.dtype}; use to_boolean(mask) first")
     # A (B, Tq, Tk) mask beside a (B, h, Tq, Tk) one would line its samples up with the heads, and do so
@@ -139,7 +139,7 @@ def to_additive(mask: Bool[Tensor, "..."], dtype: torch.dtype = torch.float32) -
 
     Taught in notebook 04.
     """
-    check_tensor("mask", mask)
+    _check_dense("mask", mask)
     if mask.dtype != torch.bool:
         raise TypeError(f"mask must be boolean (True = may attend), got {mask.dtype}; for 0/1 numbers use mask.bool()")
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
@@ -160,7 +160,7 @@ def to_boolean(mask: Float[Tensor, "..."]) -> Bool[Tensor, "..."]:
 
     Taught in notebook 04.
     """
-    check_tensor("mask", mask)
+    _check_dense("mask", mask)
     if not mask.is_floating_point():
         raise TypeError(f"an additive mask is floating, got {mask.dtype}; a boolean mask needs no conversion")
     blocked = mask <= -1e4
@@ -181,7 +181,7 @@ def with_head_axis(mask: Tensor) -> Tensor:
 
     Taught in notebook 04.
     """
-    check_tensor("mask", mask)
+    _check_dense("mask", mask)
     if not 2 <= mask.ndim <= 4:
         raise ValueError(
             f"a mask is (Tq, Tk), (B, Tq, Tk) or (B, h, Tq, Tk), got {_shape(mask)}; a mask over keys only, "
@@ -210,16 +210,18 @@ def prepare_mask(mask: Tensor, shape: tuple[int, ...], dtype: torch.dtype, devic
 
     Taught in notebook 04.
     """
-    check_tensor("mask", mask)
+    _check_dense("mask", mask)
     if mask.dtype != torch.bool and not mask.is_floating_point():
         raise TypeError(
             f"mask must be boolean (True = may attend) or floating (added to the scores), got {mask.dtype}; "
             "for 0/1 integers use mask.bool(), for lengths padding_mask(valid_lens, Tk)"
         )
     full = with_head_axis(mask)
-    full = full if len(shape) == 4 else full[:, 0] if len(shape) == 3 else full[0, 0]
-    fits = all(have in (1, need) for have, need in zip(full.shape, shape, strict=True))
-    if not fits or mask.ndim > len(shape):
+    fits = mask.ndim <= len(shape)
+    if fits:
+        full = full if len(shape) == 4 else full[:, 0] if len(shape) == 3 else full[0, 0]
+        fits = all(have in (1, need) for have, need in zip(full.shape, shape, strict=True))
+    if not fits:
         raise ValueError(
             f"mask {_shape(mask)} does not broadcast to the scores {tuple(shape)}; its axes are "
             "(Tq, Tk), (B, Tq, Tk) or (B, h, Tq, Tk), each as in the scores or 1"
@@ -242,6 +244,13 @@ def prepare_mask(mask: Tensor, shape: tuple[int, ...], dtype: torch.dtype, devic
             "Use mask.bool() if 1 means may attend, ~mask.bool() if 1 means blocked"
         )
     return full
+
+
+def _check_dense(name: str, x: object) -> None:
+    """Refuse what is no tensor, and one that keeps only some of its numbers: a mask is looked at cell by cell."""
+    check_tensor(name, x)
+    if x.layout != torch.strided:
+        raise ValueError(f"{name} must be a dense tensor, got {x.layout}; use .to_dense()")
 
 
 def _values_are_known(tensor: Tensor) -> bool:

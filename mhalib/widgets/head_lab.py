@@ -20,6 +20,7 @@ from mhalib.widgets.base import Refused, View, check_choice, check_whole, is_who
 from mhalib.widgets.head_lab_inputs import (
     as_cells,
     as_rows,
+    check_code_inputs,
     code_inputs_of,
     code_note_of,
     conversion,
@@ -119,6 +120,8 @@ class HeadLab(View):
             )
         if key_tokens is None and num_queries == num_keys:
             key_tokens = tokens
+        if code_inputs is not None:
+            check_code_inputs(code_inputs, 2 if v is None else 3)
         own = torch.ones(num_queries, num_keys, dtype=torch.bool)
         if not isinstance(mask, str):
             own, mask = as_cells(mask, num_queries, num_keys), "own"

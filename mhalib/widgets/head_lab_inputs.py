@@ -38,11 +38,13 @@ def as_rows(name: str, x) -> Tensor:
 
 def as_cells(mask, num_queries: int, num_keys: int) -> Tensor:
     """Return a boolean mask of all heads, checked, on the CPU: `(Tq, Tk)`."""
-    cells = torch.as_tensor(mask)
-    if cells.dtype != torch.bool:
-        raise TypeError(
-            f"a mask must be boolean (True = may attend), got {cells.dtype}; for 0/1 numbers use mask.bool()"
-        )
+    try:
+        cells = torch.as_tensor(mask)
+    except (TypeError, ValueError, RuntimeError):  # texts, None, rows of several lengths
+        cells = None
+    if cells is None or cells.dtype != torch.bool:
+        kind = type(mask).__name__ if cells is None else cells.dtype
+        raise TypeError(f"a mask must be boolean (True = may attend), got {kind}; for 0/1 numbers use mask.bool()")
     if cells.shape != (num_queries, num_keys):
         raise ValueError(
             f"a mask must be (Tq, Tk) = ({num_queries}, {num_keys}), one for all heads, got {tuple(cells.shape)}"
@@ -70,6 +72,16 @@ def code_note_of(maker: str, **given) -> str:
     """Return the comment that says what the names in the code stand for: not a batch that a slice was cut from."""
     shapes = " and ".join(f"{name} {tuple(x.shape)}" for name, x in given.items() if x is not None)
     return f"# as {maker} was given them: {shapes}"
+
+
+def check_code_inputs(given, count: int) -> None:
+    """Refuse what cannot be put into the code in the place of q, k and, if given, v."""
+    texts = isinstance(given, (list, tuple)) and all(isinstance(text, str) for text in given)
+    if not texts or len(given) != count:
+        raise ValueError(
+            f"code_inputs must be {count} strings, how you write q, k and, if given, v, got {repr(given)[:200]}; "
+            "leave it out to have them called so"
+        )
 
 
 def code_inputs_of(q, k, v) -> list[str]:

@@ -91,6 +91,8 @@ class HeadView(View):
         num_heads: int | None = None,
         exact: bool = False,
     ):
+        if not isinstance(exact, bool):
+            raise TypeError(f"exact must be True or False, got {type(exact).__name__}; True keeps all digits")
         layers = as_layers(weights, num_heads)
         shape = (len(layers), *layers[0].shape)
         if key_tokens is None and shape[2] == shape[3]:

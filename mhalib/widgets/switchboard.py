@@ -212,7 +212,10 @@ class HeadSwitchboard(View):
     def _check_gates(self, proposal):
         layers, heads = self._shape
         given = proposal["value"]
-        rows = given.tolist() if isinstance(given, (Tensor, np.ndarray)) else given
+        holds_numbers = isinstance(given, np.ndarray) or (
+            isinstance(given, Tensor) and given.layout == torch.strided and not given.is_meta
+        )
+        rows = given.tolist() if holds_numbers else given
         as_rows = isinstance(rows, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in rows)
         fits = as_rows and [len(row) for row in rows] == [heads] * layers
         if not fits or not all(isinstance(gate, (int, float)) and gate in (0, 1) for row in rows for gate in row):
