@@ -538,6 +538,30 @@ SPELLINGS = [
     ),
     ("pool_heads", "The mean inside a head", lambda w, h, kv: w.reshape(-1, h // kv, w.shape[1]).sum(1) / (h // kv)),
     (
+        "previous_token",
+        "The last token before the first",
+        lambda maps: torch.stack([sum(m[i, i - 1] for i in range(len(m))) / len(m) for m in maps]),
+    ),
+    ("switch_heads", "On or off only", lambda m, g: m * g.round().repeat_interleave(m.shape[-1] // len(g))),
+    (
+        "switch_heads",
+        "Merged without a transpose",
+        lambda m, g: (rearrange(m, "b t (h d) -> b h t d", h=len(g)) * g[:, None, None]).reshape(m.shape),
+    ),
+    (
+        "gate_slopes",
+        "The absolute value too early",
+        lambda h, g: torch.einsum("bhtd,bhtd->bht", h, g).abs().sum(2).mean(0),
+    ),
+    ("cut_heads", "Rows of W_o", lambda *a: [W[a[4].repeat_interleave(len(a[0]) // len(a[4]))] for W in a[:4]]),
+    (
+        "cached_step",
+        "A mask only without a past",
+        lambda q, k, v, pk, pv: F.scaled_dot_product_attention(
+            q, torch.cat([pk, k], 2), torch.cat([pv, v], 2), is_causal=pk.shape[2] == 0, enable_gqa=True
+        ),
+    ),
+    (
         "cached_step",
         "Aligned at the top left",
         lambda q, k, v, pk, pv: F.scaled_dot_product_attention(

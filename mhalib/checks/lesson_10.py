@@ -59,6 +59,11 @@ previous_token = Exercise(
             "the sum is divided by T.",
             "The first query has no token before it, so T - 1 queries count. A perfect head would not reach 1.",
         ),
+        "The last token before the first": Wrong(
+            lambda maps: maps.roll(1, -1).diagonal(0, -2, -1).mean(-1),
+            "query 0 counts with its weight on the last token.",
+            "Place -1 is the last one: begin at query 1.",
+        ),
         "The next token": Wrong(
             lambda maps: maps.diagonal(1, -2, -1).mean(-1),
             "these are the weights on the token after the query.",
@@ -115,6 +120,10 @@ def _last_only(target):
     return target & (places == (target * (places + 1)).amax(-1, keepdim=True) - 1)
 
 
+def _first_only(target):
+    return target & (target.cumsum(-1) == 1)
+
+
 def _no_tril(maps, tokens):
     same = tokens[:, None] == tokens
     same = same & ~torch.eye(len(tokens), dtype=torch.bool)
@@ -135,8 +144,10 @@ def _induction_cases():
             ]
         ]
     )
+    elsewhere = torch.eye(5)[None]  # a query with nothing on its target counts, with 0
     return [
         (by_hand, torch.tensor([0, 1, 2, 0, 1])),
+        (torch.cat([by_hand, elsewhere]), torch.tensor([0, 1, 2, 0, 1])),
         (_maps(2, 3, 7, 7), torch.tensor([0, 1, 2, 0, 3, 0, 1])),
         (_maps(3, 2, 9, 9), torch.tensor([4, 2, 4, 1, 2, 4, 0, 1, 4])),
     ]
@@ -186,10 +197,25 @@ induction = Exercise(
             "where a token occurred several times, only the last one counts.",
             "Add the weights behind all earlier occurrences.",
         ),
+        "The first occurrence only": Wrong(
+            lambda maps, tokens: _counted(_induction(maps, tokens, pick=_first_only)),
+            "where a token occurred several times, only the first one counts.",
+            "Add the weights behind all earlier occurrences.",
+        ),
+        "A weight of 0 does not count": Wrong(
+            lambda maps, tokens: torch.stack([w[w > 0].mean() for w in _induction(maps, tokens)[0]]),
+            "queries that have 0 on their target are left out.",
+            "They looked elsewhere, and that is what the score must show. Leave out those that have no target.",
+        ),
         "The mean over cells": Wrong(
             lambda maps, tokens: (lambda w, t: w.sum(-1) / t.sum())(*_induction(maps, tokens)),
             "the weights are divided by the number of cells.",
             "A query with two cells shares its weight between them: add first, then take the mean over queries.",
+            also=(
+                lambda maps, tokens: (lambda w, t: (w / t.sum(-1).clamp(min=1))[:, t.any(-1)].mean(-1))(
+                    *_induction(maps, tokens)
+                ),
+            ),
         ),
         "The sum": Wrong(
             lambda maps, tokens: _induction(maps, tokens)[0].sum(-1),

@@ -56,7 +56,19 @@ switch_heads = Exercise(
         "Gates dealt out in turn": Wrong(
             lambda merged, gates: merged * gates.repeat(merged.shape[-1] // len(gates)),
             "the gates follow each other from feature to feature.",
-            "The features of a head stand side by side: repeat_interleave, not repeat.",
+            "The features of a head stand side by side: unflatten(-1, (len(gates), -1)), or repeat_interleave and not repeat.",
+        ),
+        "Beside the features": Wrong(
+            lambda merged, gates: (merged.unflatten(-1, (len(gates), -1)) * gates).flatten(-2),
+            "gates, (num_heads,), stands beside the last axis, and that is head_dim.",
+            "Shapes are aligned at the right: gates[:, None] is (num_heads, 1).",
+        ),
+        "Merged without a transpose": Wrong(
+            lambda merged, gates: (
+                merged.unflatten(-1, (len(gates), -1)).transpose(1, 2) * gates[:, None, None]
+            ).reshape(merged.shape),
+            "the heads are gated rightly, but merged with tokens and heads exchanged.",
+            "Before the merge the heads go back behind the tokens: transpose(1, 2) once more (lesson 05).",
         ),
         "The other way round": Wrong(
             lambda merged, gates: switch_heads_solution(merged, 1 - gates),
@@ -65,7 +77,7 @@ switch_heads = Exercise(
         ),
         "On or off only": Wrong(
             lambda merged, gates: switch_heads_solution(merged, (gates > 0).float()),
-            "a gate between 0 and 1 counts as 1.",
+            "a gate between 0 and 1 counts as 0 or as 1.",
             "Multiply by the gate itself: a slope needs what lies between.",
             also=(lambda merged, gates: switch_heads_solution(merged, (gates == 1).float()),),
         ),
@@ -90,29 +102,18 @@ def mean_head_solution(heads, head):
     return heads
 
 
-def _mean_head(axes):
-    def answer(heads, head):
-        heads = heads.clone()
-        heads[:, head] = heads[:, head].mean(axes, keepdim=True)
-        return heads
+def _with_head(heads, head, new):
+    heads = heads.clone()
+    heads[:, head] = new
+    return heads
 
-    return answer
+
+def _mean_head(axes):
+    return lambda heads, head: _with_head(heads, head, heads[:, head].mean(axes, keepdim=True))
 
 
 def _mean_head_in_place(heads, head):
     heads[:, head] = heads[:, head].mean((0, 1))
-    return heads
-
-
-def _no_head(heads, head):
-    heads = heads.clone()
-    heads[:, head] = 0
-    return heads
-
-
-def _mean_of_heads(heads, head):
-    heads = heads.clone()
-    heads[:, head] = heads.mean(1)
     return heads
 
 
@@ -135,7 +136,7 @@ mean_head = Exercise(
     ),
     wrong={
         "Zeros": Wrong(
-            _no_head,
+            lambda heads, head: _with_head(heads, head, 0),
             "the head hands over zeros.",
             "That is the other ablation. Here it hands over what it says on average.",
         ),
@@ -154,10 +155,22 @@ mean_head = Exercise(
             "the features were averaged as well.",
             "Features mean different things: keep the last axis.",
         ),
+        "An axis too far": Wrong(
+            _mean_head((0, 2)),
+            "the mean goes over samples and features.",
+            "heads[:, head] has lost the axis of the heads: (B, T, head_dim). Tokens are its axis 1.",
+            also=(lambda heads, head: _with_head(heads, head, heads[:, head].mean((0, 2))),),
+        ),
+        "All heads": Wrong(
+            lambda heads, head: heads.mean((0, 2), keepdim=True).expand_as(heads),
+            "every head was replaced by its mean.",
+            "Only heads[:, head] changes; the others stay as they are.",
+        ),
         "The mean of the heads": Wrong(
-            _mean_of_heads,
+            lambda heads, head: _with_head(heads, head, heads.mean(1)),
             "the head was replaced by the mean of all heads.",
-            "Replace it by its own mean, or the others do its work twice.",
+            "Replace it by its own mean: heads[:, head] first, the mean after that.",
+            also=(lambda heads, head: _with_head(heads, head, heads.mean((0, 1, 2))),),
         ),
         "Changed in place": Wrong(
             _mean_head_in_place,
@@ -206,8 +219,12 @@ gate_slopes = Exercise(
         ),
         "The absolute value too early": Wrong(
             lambda heads, grads: (heads * grads).abs().sum((2, 3)).mean(0),
-            "the absolute value was taken of every feature of every token.",
+            "the absolute value was taken before tokens and features were all added up.",
             "One gate serves them all, so its slope is their sum: abs() after it.",
+            also=(
+                lambda heads, grads: (heads * grads).sum(3).abs().sum(2).mean(0),
+                lambda heads, grads: (heads * grads).sum(2).abs().sum(2).mean(0),
+            ),
         ),
         "The gradient alone": Wrong(
             lambda heads, grads: grads.sum((2, 3)).abs().mean(0),
@@ -225,7 +242,7 @@ gate_slopes = Exercise(
             "tokens and features were averaged.",
             "The gate multiplies each of them, so the slope is their sum.",
         ),
-        "One sample a head": Wrong(
+        "A slope for each sample": Wrong(
             lambda heads, grads: (heads * grads).sum((2, 3)).abs(),
             "there is still an axis for the samples.",
             "Take the mean over the first axis.",
@@ -242,7 +259,8 @@ def cut_heads_solution(W_q, W_k, W_v, W_o, keep):
 
 
 def _cut_cases():
-    sizes = [(2, 1, 3, [1, 0]), (3, 2, 4, [0, 1, 1]), (4, 3, 5, [1, 0, 1, 0])]  # num_heads, head_dim, d_model, keep
+    # num_heads, head_dim, d_model, keep; the last is square, where rows and columns cannot be told by their number
+    sizes = [(2, 1, 3, [1, 0]), (3, 2, 4, [0, 1, 1]), (4, 3, 5, [1, 0, 1, 0]), (2, 2, 4, [0, 1])]
     return [
         (*(draw(10 * i + n, h * hd, d) for n in range(3)), draw(10 * i + 3, d, h * hd), torch.tensor(keep).bool())
         for i, (h, hd, d, keep) in enumerate(sizes)
@@ -251,6 +269,10 @@ def _cut_cases():
 
 def _rows(W_q, keep):
     return keep.repeat_interleave(len(W_q) // len(keep))
+
+
+def _cut(W_q, W_k, W_v, W_o, rows):
+    return W_q[rows], W_k[rows], W_v[rows], W_o[:, rows]
 
 
 cut_heads = Exercise(
@@ -272,10 +294,7 @@ cut_heads = Exercise(
             "True means that the head stays.",
         ),
         "Rows dealt out in turn": Wrong(
-            lambda W_q, W_k, W_v, W_o, keep: (
-                *(W[keep.repeat(len(W_q) // len(keep))] for W in (W_q, W_k, W_v)),
-                W_o[:, keep.repeat(len(W_q) // len(keep))],
-            ),
+            lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, keep.repeat(len(W_q) // len(keep))),
             "the mask follows the heads from row to row.",
             "The rows of a head stand side by side: repeat_interleave, not repeat.",
         ),
@@ -286,12 +305,34 @@ cut_heads = Exercise(
             ),
             "the heads are zero, but still there.",
             "Multiplying by zero takes as long as by any other number: leave the rows out.",
-            also=(lambda W_q, W_k, W_v, W_o, keep: (W_q, W_k, W_v, W_o * _rows(W_q, keep)),),
+            also=(
+                lambda W_q, W_k, W_v, W_o, keep: (W_q, W_k, W_v, W_o * _rows(W_q, keep)),
+                lambda W_q, W_k, W_v, W_o, keep: (W_q, W_k, W_v * _rows(W_q, keep)[:, None], W_o),
+                lambda W_q, W_k, W_v, W_o, keep: (*(W * _rows(W_q, keep)[:, None] for W in (W_q, W_k, W_v)), W_o),
+            ),
         ),
         "W_o as it was": Wrong(
             lambda W_q, W_k, W_v, W_o, keep: (*(W[_rows(W_q, keep)] for W in (W_q, W_k, W_v)), W_o),
             "W_o still expects all heads.",
             "What no longer comes has no columns in W_o.",
+        ),
+        "Rows of W_o": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: tuple(W[_rows(W_q, keep)] for W in (W_q, W_k, W_v, W_o)),
+            "the rows of W_o were cut.",
+            "What the heads hand over goes *into* W_o: its columns, W_o[:, rows].",
+        ),
+        "Rows and columns exchanged": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: (
+                *(W[:, _rows(W_q, keep)] for W in (W_q, W_k, W_v)),
+                W_o[_rows(W_q, keep)],
+            ),
+            "columns of W_q, W_k and W_v were cut, and rows of W_o.",
+            "nn.Linear stores (out, in): the heads come out of W_q as rows, and go into W_o as columns.",
+        ),
+        "A mask of heads": Wrong(
+            _cut,
+            "keep has one entry for each head, and W_q has head_dim rows for each.",
+            "Make a mask of rows first: keep.repeat_interleave(head_dim).",
         ),
         "Keys of all heads": Wrong(
             lambda W_q, W_k, W_v, W_o, keep: (W_q[_rows(W_q, keep)], W_k, W_v, W_o[:, _rows(W_q, keep)]),
@@ -299,10 +340,7 @@ cut_heads = Exercise(
             "Each head has keys and values of its own: cut W_k and W_v as W_q.",
         ),
         "One row a head": Wrong(
-            lambda W_q, W_k, W_v, W_o, keep: (
-                *(W[keep.nonzero()[:, 0]] for W in (W_q, W_k, W_v)),
-                W_o[:, keep.nonzero()[:, 0]],
-            ),
+            lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, keep.nonzero()[:, 0]),
             "each head that stays keeps a single row, and not its own.",
             "A head has head_dim rows: from head * head_dim to (head + 1) * head_dim.",
         ),

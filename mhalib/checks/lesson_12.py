@@ -43,6 +43,18 @@ cache_size = Exercise(
             (301_989_888, 150_994_944),
             "the queries are counted as well.",
             "Nobody asks for an old query again: only keys and values are kept.",
+            also=((301_989_888, 75_497_472),),
+        ),
+        "One token": Wrong(
+            (98_304, 24_576),
+            "this is what one token takes.",
+            "All 2,048 tokens keep their keys and values.",
+        ),
+        "Another unit": Wrong(
+            (192, 48),
+            "these are the right sizes, but not in bytes.",
+            "A KiB is 1,024 bytes, a MiB 1,024 KiB, a GiB 1,024 MiB.",
+            also=((196_608, 49_152), (0.1875, 0.046875)),
         ),
         "Exchanged": Wrong((50_331_648, 201_326_592), "the two answers are exchanged.", "First 16 heads, then 4."),
     },
@@ -114,9 +126,17 @@ pool_heads = Exercise(
         ),
         "The mean inside a head": Wrong(
             lambda w, h, kv: w.unflatten(0, (-1, h // kv)).mean(1),
-            "neighbouring rows are averaged: rows of one and the same head.",
+            "neighbouring rows are averaged, and the rows of one head stand side by side.",
             "Cut into heads first. The mean is over heads, row by row.",
-            also=(lambda w, h, kv: w.unflatten(0, (kv, -1, h // kv)).mean(2).flatten(0, 1),),
+            also=(
+                lambda w, h, kv: w.unflatten(0, (kv, -1, h // kv)).mean(2).flatten(0, 1),
+                lambda w, h, kv: w.unflatten(0, (kv, h // kv, -1)).mean(2).flatten(0, 1),
+            ),
+        ),
+        "A mean over the groups": Wrong(
+            lambda w, h, kv: w.unflatten(0, (kv, h // kv, -1)).mean(0).flatten(0, 1),
+            "the mean goes over the groups, axis 0.",
+            "The heads of one group are axis 1: mean(1).",
         ),
         "One mean for all": Wrong(
             lambda w, h, kv: w.unflatten(0, (h, -1)).mean(0).repeat(kv, 1),
@@ -191,16 +211,27 @@ cached_step = Exercise(
             lambda *x: _step(*x, mask=_top_left),
             "the first new query sees the first key only, as is_causal=True has it.",
             "The queries are the last of the keys: causal_mask(n, past + n).",
+            also=(lambda *x: _step(*x, mask=lambda n, keys: _top_left(n, keys) if n > 1 else None),),
         ),
         "No mask": Wrong(
             lambda *x: _step(*x, mask=lambda n, keys: None),
             "each new query sees all new keys, also those behind it.",
             "For one new token that is right. Several at once need a causal mask.",
         ),
+        "A mask only without a past": Wrong(
+            lambda *x: _step(*x, mask=lambda n, keys: _top_left(n, keys) if n == keys else None),
+            "the first piece has its mask, but in a later one each new query sees all new keys, also those behind it.",
+            "For one new token at a time that is right. Several at once need causal_mask(n, past + n).",
+        ),
+        "One key too many": Wrong(
+            lambda *x: _step(*x, mask=lambda n, keys: torch.ones(n, keys, dtype=torch.bool).tril(keys - n + 1)),
+            "each query sees the key behind its own as well.",
+            "The last key of query i is the one at place past + i: tril(past), as causal_mask(n, past + n) has it.",
+        ),
         "The past is forgotten": Wrong(
             lambda *x: _step(*x, join=lambda past, new: new),
             "the new tokens see only each other.",
-            "Join the old keys and values with the new ones.",
+            "Old keys and values first, the new ones behind them; then the mask causal_mask(n, past + n).",
         ),
         "New before old": Wrong(
             lambda *x: _step(*x, join=lambda past, new: torch.cat([new, past], dim=2)),
