@@ -51,7 +51,7 @@ LESSONS = [
     ("One head against many", "Where do they really differ?"),
     ("Narrow or wide? Rules for a fair comparison", "What if no head were smaller?"),
     ("Seeing what heads learned", "What do trained heads look at?"),
-    ("Which heads matter? Importance and pruning", "Which can I cut?"),
+    ("Which heads matter?", "Which can I cut?"),
     ("Heads today: sharing, caching, cost", "What do models of today do?"),
 ]
 SENTENCE = "the cat sat on the mat because the cat was so tired".split()
