@@ -4,8 +4,8 @@
 
 The widgets are measured here, the layer in `bench_layer.py`, what a reader waits for in `bench_course.py`.
 
-Prints a table and writes it to BENCHMARKS.md, with the targets that are met and those that are not. The others'
-packages (requirements-bench.txt) go into .bench, never into .venv. bertviz loads three JavaScript libraries from
+Prints a table and writes it to BENCHMARKS.md, with the targets that are met and those that are not, and draws
+images/benchmarks.png from it. The others' packages (requirements-bench.txt) go into .bench, never into .venv. bertviz loads three JavaScript libraries from
 the network; here they come from the same folder, fetched once by npm, and its time to paint is left out where
 npm is missing. The runs take turns, so that a busy machine is busy for all.
 """
@@ -37,6 +37,7 @@ from playwright.sync_api import sync_playwright
 
 import bench_course
 import bench_layer
+import make_images
 import mhalib
 from bench_texts import PAGE, STEPS, WATCH
 from mhalib.plots import plot_attention
@@ -82,8 +83,12 @@ def prepare(folder: Path) -> None:
     stamp = folder / "installed.txt"
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
         return
+    if folder.exists() and not stamp.is_file() and any(folder.iterdir()):
+        sys.exit(f"{folder} holds other files; they would be lost, so name an empty or a new folder with --peers")
     print(f"Installing what is measured beside us into {folder.name}", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    stamp.touch()  # from now on it is ours, also if the installation breaks off
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--no-deps", "--target", str(folder), "-r", str(ROOT / "requirements-bench.txt")]
     if subprocess.run(command).returncode:
@@ -390,7 +395,7 @@ def report(done: list[Entry], steps: dict[str, list[float]], runs: int, basis: s
     parts, more = layer_parts()
     targets += more
     return PAGE.format(
-        **parts, basis=basis, runs=runs, whole=table(*whole), steps=table(*stepped), targets=table(*targets),
+        **parts, basis=basis, picture=make_images.ALT["benchmarks.png"], runs=runs, whole=table(*whole), steps=table(*stepped), targets=table(*targets),
         layers=LAYERS, heads=HEADS, tokens=TOKENS, step_heads=STEP_HEADS, step_tokens=STEP_TOKENS,
     )  # fmt: skip
 
@@ -424,6 +429,7 @@ def main() -> None:
         page = report(done, steps, options.runs, about(browser.version, before))
         browser.close()
     (ROOT / "BENCHMARKS.md").write_text(page, encoding="utf-8")
+    make_images.main(ROOT / "images", ["benchmarks.png"])
     print(page)
 
 
