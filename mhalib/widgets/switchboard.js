@@ -46,6 +46,7 @@ const BOARD_STYLE = `
 .mha .key { display: inline-block; width: 14px; height: 6px; vertical-align: 1px; }
 `;
 const WAIT_MS = 150; // after the last click, before the kernel is asked
+const PATIENCE_S = 10; // then the reader is told that no answer has come: a kernel that died says nothing
 const KEPT = 200; // settings to which undo leads back, as in Python
 const CHART_HEIGHT = 190;
 
@@ -79,11 +80,15 @@ function render({ model, el }) {
 
   /** @type {{setting: string, times: number} | null} */
   let asked = null;
-  let timer = 0;
+  let timer = 0, patience = 0, late = false;
   const failed = (setting) => model.get("failures")[setting];
   const neighbours = () => Array.from(every, (_, at) => flip(now(), at));
   function send(setting) {
     asked = { setting, times: failed(setting)?.[1] || 0 };
+    patience = setTimeout(() => {
+      late = true;
+      redraw();
+    }, 1000 * PATIENCE_S);
     model.send({ measure: setting });
     redraw();
   }
@@ -104,7 +109,11 @@ function render({ model, el }) {
   /** Take in what Python has found since. */
   function learn() {
     table.read();
-    if (asked && (table.known.has(asked.setting) || (failed(asked.setting)?.[1] || 0) > asked.times)) asked = null;
+    if (asked && (table.known.has(asked.setting) || (failed(asked.setting)?.[1] || 0) > asked.times)) {
+      asked = null;
+      late = false;
+      clearTimeout(patience);
+    }
     ask();
     redraw();
   }
@@ -231,12 +240,12 @@ function render({ model, el }) {
 
   let told = "";
   function tell(setting, here) {
-    const waits = model.isStatic ? "not measured, which needs a notebook with a kernel" : failed(setting) && asked?.setting !== setting ? "not measured" : "measuring";
+    const waits = model.isStatic ? "not measured, which needs a notebook with a kernel" : failed(setting) && asked?.setting !== setting ? "not measured" : late ? "no answer yet" : "measuring";
     const first = table.known.get(every).score;
     const text = `${name} ${here ? `${formatScore(here.score)}, ${wordsOfChange(here.score - first)} against all heads on` : waits}; ${plural(countOff(setting), "head")} off`;
     if (told && told !== text) say(text);
     told = text;
-    score.value.textContent = here ? formatScore(here.score) : waits === "measuring" ? "measuring…" : "not measured";
+    score.value.textContent = here ? formatScore(here.score) : waits === "measuring" ? "measuring…" : late ? waits : "not measured";
     start.value.textContent = formatScore(first);
     change.value.textContent = here ? formatChange(here.score - first) : "–";
     change.box.className = here && here.score < first ? "lower" : here && here.score > first ? "higher" : "";
@@ -259,7 +268,7 @@ function render({ model, el }) {
     const there = neighbours().filter((other) => table.known.has(other)).length;
     progress.textContent = each.box.hidden || !each.input.checked ? "" : `${there} of ${count}`;
     limits.hidden = complete;
-    limits.textContent = `${plural(table.known.size, "setting")} measured so far; ` + (model.isStatic ? "others need a notebook with a kernel." : "the kernel measures others when you go there.");
+    limits.textContent = `${plural(table.known.size, "setting")} measured so far; ` + (model.isStatic ? "others need a notebook with a kernel." : late ? `no answer from the kernel for ${PATIENCE_S} seconds. It may be busy; if it was restarted, run this cell again.` : "the kernel measures others when you go there.");
     if (!width) return;
     board.classList.toggle("roomy", switches[0].button.offsetWidth >= 44);
     stage.classList.toggle("narrow", width < 520);
@@ -306,6 +315,7 @@ function render({ model, el }) {
   ask();
   return () => {
     clearTimeout(timer);
+    clearTimeout(patience);
     stops.forEach((stop) => stop());
     observer.disconnect();
     dispose();

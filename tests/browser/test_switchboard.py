@@ -395,3 +395,18 @@ def test_the_view_lives_on_while_the_kernel_measures(live):
     one.get_by_role("button", name="Undo").click()
     shows(one, f"{71 / 72:.3f}")
     live.prints("print(len(asked))", "2")
+
+
+def test_a_kernel_that_does_not_answer_is_told(live):
+    one, _ = live.page.locator(".mha").all()
+    live.python("pause = 4")
+    live.page.clock.install()
+    switch(one, 3, 4).click()
+    until(lambda: one.locator(".summary b").first.inner_text() == "measuring…", "it does not measure")
+    live.page.clock.fast_forward(9_000)
+    assert "the kernel measures others" in one.locator(".keys").first.inner_text()
+    live.page.clock.fast_forward(2_000)
+    shows(one, "no answer yet")
+    assert "if it was restarted, run this cell again" in one.locator(".keys").first.inner_text()
+    shows(one, f"{71 / 72:.3f}")  # it was only slow
+    assert "no answer" not in one.locator(".keys").first.inner_text()
