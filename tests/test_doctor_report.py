@@ -388,7 +388,7 @@ SIZES = ["--d-model", "32", "--num-heads", "4"]
         ("inverted", [], 1, "mask-inverted"),
         ("broken", [], 2, "no weights here"),
         ("value", [], 2, "no function that makes a layer"),
-        ("missing", [], 2, "missing"),
+        ("missing", [], 2, "has no missing; what can be called in it: "),
         ("MultiHeadAttention", [], 2, "expected a function that needs no arguments"),
         ("healthy", ["--mask-rank", "1"], 2, "mask_rank must be one of"),
     ],
@@ -402,6 +402,22 @@ def test_the_command_line(factories, capsys, factory, options, code, words):
 def test_the_command_line_without_a_colon(capsys):
     assert main(["some_layers", *SIZES]) == 2
     assert "expected package.module:factory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["mylayer.py:make", "nosuchmodule:make", "nosuch.module:make"])
+def test_the_command_line_says_where_it_looked_for_a_module(tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    assert main([name, *SIZES]) == 2
+    said = capsys.readouterr().err
+    assert f"no module {name.split('.')[0].split(':')[0]} in {tmp_path}" in said and "leave .py out" in said
+
+
+def test_the_command_line_names_a_module_that_a_module_misses(tmp_path, monkeypatch, capsys):
+    (tmp_path / "needy.py").write_text("import nosuchmodule\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["needy:make", *SIZES]) == 2
+    assert "No module named 'nosuchmodule'" in capsys.readouterr().err
 
 
 def test_as_a_command(tmp_path):

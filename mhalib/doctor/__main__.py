@@ -7,6 +7,7 @@ no arguments is a factory, too. Exit code 0: no finding; 1: findings; 2: it coul
 import argparse
 import importlib
 import inspect
+import os
 import sys
 
 from mhalib.doctor import adapt, examine
@@ -53,8 +54,19 @@ def _load(name: str):
     if not colon or not module or not factory:
         raise ValueError(f"expected package.module:factory, got {name!r}; for example mylayers:make_layer")
     sys.path.insert(0, "")  # as `python -m` has it: the folder in which the reader stands
-    found = importlib.import_module(module)
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name not in (module, module.partition(".")[0]):
+            raise  # the module is there, and misses one of its own
+        where = f"no module {error.name} in {os.getcwd()}, nor in this Python ({sys.executable})"
+        raise ImportError(f"{where}; go to the folder that holds it, and leave .py out of the name") from None
     for part in factory.split("."):
+        if not hasattr(found, part):
+            there = ", ".join(
+                name for name, it in getattr(found, "__dict__", {}).items() if callable(it) and name[0] != "_"
+            )
+            raise AttributeError(f"{module} has no {part}; what can be called in it: {there or 'nothing'}")
         found = getattr(found, part)
     if not callable(found):
         raise TypeError(

@@ -13,7 +13,7 @@ CATALOGUE = {
     ),
     "crash": (
         "it raises an error on legal input",
-        "A mask may be (T, T) or (B, T, T), and every batch size and length is legal; a mask per sample needs an axis for the heads, mask[:, None]. Notebook 04.",
+        "Every batch size and length is legal. If it is called in another way, say so: adapt(layer, ...). If it fails only with a mask: that may be (T, T) or (B, T, T), and one per sample needs an axis for the heads, mask[:, None]. Notebooks 00 and 04.",
     ),
     "not-finite": (
         "the output holds NaN or infinity",
