@@ -540,6 +540,7 @@ def test_an_error_of_another_kind_is_another_mistake():
         ("torch.sqrt(x.shape[-1])", "the module math"),
         ("x & x", "dtype=torch.bool"),
         ("x[0] @ x[0]", ".T turns all"),
+        ("(x > 0).mean()", ".float().mean()"),
     ],
 )
 def test_common_errors_come_with_advice(line, advice):

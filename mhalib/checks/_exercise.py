@@ -35,6 +35,7 @@ _ADVICE = {
     "'torch.return_types.": "max(dim) and min(dim) return a pair, numbers and places. amax and amin return the numbers alone.",
     "Boolean value of Tensor": "and, or, not want a single True or False. For tensors write &, |, ~.",
     '"bitwise_': "&, | and ~ are for booleans: make both sides with dtype=torch.bool.",
+    "could not infer output dtype": "booleans and integers have no mean. Make them numbers with a fraction first: .float().mean().",
     "must be Tensor, not": "torch's functions take tensors; for a single number there is the module math.",
     "is not defined": "is the name spelled right, and has the cell that makes it been run?",
 }
