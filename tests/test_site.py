@@ -24,6 +24,13 @@ def test_a_page_holds_maths_widgets_links_and_the_notebook(site):
     assert (site / "07_lesson.ipynb").is_file()
 
 
+def test_files_that_are_no_site_are_not_replaced(tmp_path):
+    (tmp_path / "letters.txt").write_text("mine")
+    with pytest.raises(SystemExit, match="would be lost, so name an empty or a new folder"):
+        build_site.build([], tmp_path)
+    assert (tmp_path / "letters.txt").read_text() == "mine"
+
+
 def test_a_lesson_is_executed_once_for_each_state(site):
     assert len(list((site.parent / "kept").iterdir())) == 1  # for the page and for the slides
 

@@ -74,6 +74,8 @@ def contents_of(lesson: Lesson, page: BeautifulSoup) -> list[dict[str, str]]:
 
 
 def build(paths: list[Path], out: Path) -> None:
+    if out.exists() and not (out / "contents.js").is_file() and any(out.iterdir()):
+        sys.exit(f"{out} holds files that are no site; they would be lost, so name an empty or a new folder with --out")
     lessons = [describe(path) for path in paths]
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -135,7 +137,9 @@ def faults(out: Path) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Build the lessons as web pages with live widgets.")
     parser.add_argument("paths", nargs="*", type=Path, help="these lessons only")
-    parser.add_argument("--out", type=Path, default=ROOT / "site", help="the folder for the pages; what is in it goes")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "site", help="the folder for the pages; an older site in it is replaced"
+    )
     options = parser.parse_args(arguments)
     out = options.out.resolve()
     try:
