@@ -31,6 +31,8 @@ def make_site(folder: Path) -> Path:
     path = folder / "notebooks" / "07_lesson.ipynb"
     path.parent.mkdir()
     nbformat.write(new_notebook(cells=LESSON), path)
+    (path.parent / "TEACHING.md").write_text("# For teachers\n\n[A page](HANDOUT.md), [more](../README.md).")
+    (path.parent / "HANDOUT.md").write_text("# On one page\n\nSee [this](07_lesson.ipynb).")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live_lessons, "KEPT", folder / "kept")
         patch.setattr(build_site, "NOTEBOOKS", path.parent)

@@ -24,6 +24,17 @@ def test_a_page_holds_maths_widgets_links_and_the_notebook(site):
     assert (site / "07_lesson.ipynb").is_file()
 
 
+def test_the_notes_for_teachers_are_pages_that_the_search_does_not_know(site):
+    teaching, handout = soup(site, "teaching.html"), soup(site, "handout.html")
+    assert teaching.h1.find(string=True) == "For teachers" and teaching.find("a", href="handout.html")
+    assert not teaching.find("a", href="../README.md") and "more" in teaching.main.get_text()
+    assert handout.main.find("a", href="07_lesson.html") and not handout.select("main .tools")
+    assert soup(site, "07_lesson.html").select("main .tools") and soup(site, "index.html").find(
+        "a", href="teaching.html"
+    )
+    assert "teachers" not in (site / "contents.js").read_text(encoding="utf-8")
+
+
 def test_files_that_are_no_site_are_not_replaced(tmp_path):
     (tmp_path / "letters.txt").write_text("mine")
     with pytest.raises(SystemExit, match="would be lost, so name an empty or a new folder"):

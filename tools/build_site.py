@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from bs4 import BeautifulSoup
 from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell, new_notebook
 
 import slides
 from live_lessons import executed
@@ -26,6 +27,7 @@ from site_export import TEMPLATES, PageExporter
 from stored_outputs import NotebookError
 
 ROOT = Path(__file__).resolve().parent.parent
+NOTES = ("TEACHING", "HANDOUT")  # pages too, but no lessons: not in the list, and not found by the search
 MAX_BYTES = 15_000_000  # all pages together
 WHAT = (
     "A course that builds multi-head attention step by step, from the first reshape to what trained heads do. Every "
@@ -85,10 +87,21 @@ def build(paths: list[Path], out: Path) -> None:
         before = lessons[number - 1] if number else None
         after = lessons[number + 1] if number + 1 < len(lessons) else None
         page = {"name": lesson.name, "title": lesson.title, "lessons": lessons, "previous": before, "next": after}
+        page["is_lesson"] = True
         html, _ = exporter.from_notebook_node(lesson.nb, {"page": page})
         contents += contents_of(lesson, BeautifulSoup(html, "html.parser"))
         (out / f"{lesson.name}.html").write_text(html, encoding="utf-8")
         shutil.copy(NOTEBOOKS / f"{lesson.name}.ipynb", out)
+    for name in NOTES:
+        source = (NOTEBOOKS / f"{name}.md").read_text(encoding="utf-8")
+        page = {
+            "name": name.lower(),
+            "title": re.match("# (.+)", source).group(1),
+            "lessons": lessons,
+            "is_lesson": False,
+        }
+        html, _ = exporter.from_notebook_node(new_notebook(cells=[new_markdown_cell(source)]), {"page": page})
+        (out / f"{name.lower()}.html").write_text(html, encoding="utf-8")
     hero = re.search(r"!\[([^\]]+)\]\(images/hero.png\)", (ROOT / "README.md").read_text(encoding="utf-8")).group(1)
     home = {"name": "index", "title": "But what does a head do?", "what": WHAT, "hero": hero, "lessons": lessons}
     template = exporter.environment.get_template("home.html.j2")

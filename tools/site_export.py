@@ -36,6 +36,9 @@ class _Renderer(IPythonRenderer):
         return f'<h{level} id="{place}">{text}{link}</h{level}>\n'
 
     def link(self, text, url, title=None):
+        if url.startswith("../"):  # the notes name files that lie in the repository only
+            return text
+        url = re.sub(r"^(TEACHING|HANDOUT)\.md", lambda page: f"{page[1].lower()}.html", url)
         return super().link(text, re.sub(r"^(\d\d_\w+)\.ipynb", r"\1.html", url), title)
 
     def image(self, text, url, title=None):

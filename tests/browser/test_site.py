@@ -1,7 +1,12 @@
 """The site in a browser, opened from files, with the network cut: both themes, a phone, the search, live widgets, slides."""
 
-import pytest
+import re
 
+import pytest
+from nbformat.v4 import new_markdown_cell, new_notebook
+
+from run_notebooks import NOTEBOOKS
+from site_export import PageExporter
 from small_site import LESSON
 
 from .conftest import settle, watch
@@ -53,6 +58,17 @@ def test_the_theme_can_be_changed_and_is_remembered(open_page):
     assert page.locator(".mha.dark").count() == 1
     page.goto(page.url.replace("07_lesson", "index"))
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_the_handout_prints_on_one_page_in_light_colours(open_page, site):
+    """The real one, whose links lead to lessons that this small site does not have."""
+    page = open_page("handout.html", theme="dark")
+    handout = new_notebook(cells=[new_markdown_cell((NOTEBOOKS / "HANDOUT.md").read_text(encoding="utf-8"))])
+    html, _ = PageExporter().from_notebook_node(handout, {"page": {"name": "handout", "title": "", "lessons": []}})
+    page.evaluate("(html) => document.querySelector('main').innerHTML = html", html.partition('<main id="lesson">')[2])
+    assert len(re.findall(rb"/Type /Page\b", page.pdf(prefer_css_page_size=True))) == 1
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(28, 28, 28)"
 
 
 def test_the_search_leads_to_a_section(open_page):
