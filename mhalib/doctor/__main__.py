@@ -10,6 +10,8 @@ import inspect
 import os
 import sys
 
+from torch import nn
+
 from mhalib.doctor import adapt, examine
 from mhalib.doctor.adapt import CONVENTIONS, MASKS, Adapted, is_torch_layer
 
@@ -32,13 +34,19 @@ def main(argv: list[str] | None = None) -> int:
     try:
         attend = _load(given.factory)
         options = {"mask_rank": given.mask_rank, "mask_name": given.mask_name, "causal": given.causal}
+        options = {name: value for name, value in options.items() if value}
         if given.mask:
             options["mask"] = None if given.mask == "none" else given.mask
         if given.time_first:
             options["batch_first"] = False
         if given.output:
             options["output"] = int(given.output) if given.output.lstrip("-").isdigit() else given.output
-        if not isinstance(attend, Adapted):
+        if isinstance(attend, Adapted):
+            if given.convention or options:
+                raise ValueError(
+                    "the factory returns what adapt() gave, which says how the layer is called; leave out the options for that"
+                )
+        else:
             attend = adapt(attend, given.convention or ("torch" if is_torch_layer(attend) else "plain"), **options)
         report = examine(attend, given.d_model, given.num_heads, head_dim=given.head_dim)
     except Exception as error:
@@ -68,6 +76,10 @@ def _load(name: str):
             )
             raise AttributeError(f"{module} has no {part}; what can be called in it: {there or 'nothing'}")
         found = getattr(found, part)
+    if isinstance(found, nn.Module):
+        raise TypeError(
+            f"{name} is a layer already; give a function that returns it, def make_layer(): return {factory}"
+        )
     if not callable(found):
         raise TypeError(
             f"{name} is no function that makes a layer, but {type(found).__name__}; give a function without arguments"

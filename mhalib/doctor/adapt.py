@@ -246,7 +246,8 @@ def _look_at_signature(module: Callable, mask: str, causal: bool) -> tuple[str |
     raise TypeError(
         f"cannot see which argument of {_name(module)}({', '.join(signature.parameters)}) is the mask; say "
         "adapt(layer, mask=None) where it takes none, "
-        f"or adapt(layer, mask_name={likely!r}, mask='allowed'), or 'blocked', 'float01', 'additive' as in transformers"
+        f"or adapt(layer, mask_name={likely!r}, mask='allowed'), or 'blocked', 'float01', "
+        "or 'additive' (in transformers with mask_rank=4)"
     )
 
 

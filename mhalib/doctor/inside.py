@@ -64,7 +64,7 @@ class Projection:
     bias: Tensor | None = None
 
 
-def check_weights(weights: object, d_model: int, head_dim: int) -> dict[str, Projection]:
+def check_weights(weights: object, d_model: int, num_heads: int, head_dim: int) -> dict[str, Projection]:
     """Return the projections, or refuse them; see `examine`."""
     if not isinstance(weights, Mapping) or not {"q", "k", "v"} <= set(weights) <= {"q", "k", "v", "o"}:
         got = ", ".join(map(str, weights)) if isinstance(weights, Mapping) else type(weights).__name__
@@ -89,6 +89,11 @@ def check_weights(weights: object, d_model: int, head_dim: int) -> dict[str, Pro
                 f"got {(out, features)}; nn.Linear stores (out, in), use .T for the other order"
             )
     inner = len(found["q"].weight)
+    if inner != num_heads * head_dim:
+        raise ValueError(
+            f"weights['q'] has {inner} rows, where num_heads * head_dim = {num_heads} * {head_dim} = {num_heads * head_dim}; "
+            f"give head_dim=..., the features of one head, or another num_heads"
+        )
     if len(found["k"].weight) != len(found["v"].weight) or inner % len(found["k"].weight):
         raise ValueError(
             f"q, k, v have {inner}, {len(found['k'].weight)}, {len(found['v'].weight)} rows; k and v need equally many, a divisor of q's"
@@ -139,9 +144,12 @@ def fit_weights(patient: Patient, report: Report, found: dict[str, Projection]) 
         if errors[best] <= CLOSE:
             judge(best, errors, patient, report, found)
             return
+    why = "positions, a norm, biases that were not given" + ("" if "o" in found else ", the weights of o")
+    if patient.dtype.itemsize < 4:
+        why = f"the rounding of {patient.dtype}, then examine layer.float(); or {why}"
     report.skip(
         "scale and heads",
-        f"no known way to calculate a layer from these weights gives its output (the nearest is off by {nearest:.0%}): positions, a norm, biases that were not given?",
+        f"no known way to calculate a layer from these weights gives its output (the nearest is off by {nearest:.1g} of the output, up to {CLOSE:g} would pass): {why}?",
     )
 
 

@@ -270,10 +270,16 @@ class MaskProbes(TokenProbes):
             self.report.remark("empty-row-refused", f"{where} may see no key: {crash}.")
             return
         if not out.isfinite().all():
-            rows = int((~out.isfinite()).any(-1).sum())
-            self.report.find(
-                "nan-on-empty-row", f"{where} may see no key: {rows} of {2 * T} outputs are NaN or infinite."
+            seen = (
+                f"{where} may see no key: {int((~out.isfinite()).any(-1).sum())} of {2 * T} outputs are NaN or infinite"
             )
+            if self.p.attend.mask == "additive":  # the -inf is the caller's
+                self.report.remark(
+                    "empty-row-inf",
+                    f"{seen}, where the mask that is added holds -inf; torch.finfo(dtype).min in its place, as in transformers, gives an average.",
+                )
+            else:
+                self.report.find("nan-on-empty-row", f"{seen}.")
             return
         grad = self.gradient(x, masks)
         if grad is not None and not grad.isfinite().all():

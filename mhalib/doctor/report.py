@@ -9,11 +9,11 @@ from html import escape
 CATALOGUE = {
     "shape": (
         "the output has the wrong shape",
-        "One output per query: (B, T, d_model) in, (B, T, d_out) out. Notebook 00.",
+        "One output per query: (B, T, d_model) in, (B, T, d_out) out. If the output is not the first that it returns: adapt(layer, output=1). Notebook 00.",
     ),
     "crash": (
         "it raises an error on legal input",
-        "Every batch size and length is legal. If it is called in another way, say so: adapt(layer, ...). If it fails only with a mask: that may be (T, T) or (B, T, T), and one per sample needs an axis for the heads, mask[:, None]. Notebooks 00 and 04.",
+        "Every batch size and length is legal. Is d_model what the layer takes? If it is called in another way, say so: adapt(layer, ...). If it fails only with a mask: that may be (T, T) or (B, T, T), and one per sample needs an axis for the heads, mask[:, None]. Notebooks 00 and 04.",
     ),
     "not-finite": (
         "the output holds NaN or infinity",
@@ -21,7 +21,7 @@ CATALOGUE = {
     ),
     "not-deterministic": (
         "two calls with the same input differ",
-        "Dropout belongs to training: switch it off in eval(), and use self.training or nn.Dropout. Notebook 06.",
+        "Dropout belongs to training: switch it off in eval(), and use self.training or nn.Dropout. Or does it keep something from call to call, such as a cache? Notebook 06.",
     ),
     "mutates-input": (
         "it changes the tensors that it was given",
@@ -29,7 +29,7 @@ CATALOGUE = {
     ),
     "mixes-samples": (
         "one sample changes the output of another",
-        "Samples of a batch know nothing of each other; check which axis is the batch, and how heads are folded into it and out again. Notebooks 03 and 06.",
+        "Samples of a batch know nothing of each other; check which axis is the batch, and how heads are folded into it and out again. If it takes (T, B, d_model): adapt(layer, batch_first=False). Notebooks 03 and 06.",
     ),
     "no-mixing": (
         "no token sees any other token",
@@ -57,11 +57,11 @@ CATALOGUE = {
     ),
     "mask-leaks": (
         "hidden tokens still have an effect",
-        "A hidden key must have a score of -inf (or very negative) before the softmax; zeros after it, 0/1 numbers added to the scores, or 1e-9 for -1e9 do not hide it. Notebook 04.",
+        "A hidden key must have a score of -inf (or very negative) before the softmax; zeros after it, 0/1 numbers added to the scores, or 1e-9 for -1e9 do not hide it. If it adds its mask to the scores on purpose: adapt(layer, mask='additive'). Notebook 04.",
     ),
     "mask-inverted": (
         "the mask is read the wrong way round",
-        "Here True means may attend; nn.MultiheadAttention's True means blocked. Convert with ~mask. Notebook 04.",
+        "Here True means may attend; nn.MultiheadAttention's True means blocked. Convert with ~mask, or, if that is its way, adapt(layer, mask='blocked'). Notebook 04.",
     ),
     "mask-transposed": (
         "the mask is read with queries and keys swapped",

@@ -18,6 +18,17 @@ from mhalib.masks import causal_mask
 class TokenProbes(Probes):
     """`Probes` with those of the tokens of one sample."""
 
+    def what_moved(self, seen: Tensor) -> str:
+        """Say which outputs moved in a layer that mixes no tokens; some layers start with a zero on purpose."""
+        zero = "is W_o or a gate zero, as some layers start? Then give it other numbers and examine it again"
+        if not seen.any():
+            return f"no output moved; {zero}"
+        x = self.p.tokens(self.batch, self.T, 0.5)
+        out = self.p(x)
+        if out.shape == x.shape and torch.equal(out, x.to(out.dtype)):
+            return f"each output is its own token, unchanged; {zero}"
+        return "each moved its own output and no other"
+
     def unmasked(self) -> None:
         """Without a mask: everything is seen, or everything up to the own place; anything else has a reason."""
         seen, _ = self.influence(None)
@@ -29,7 +40,7 @@ class TokenProbes(Probes):
             if "mixes-samples" not in self.report.codes:  # time taken for the batch: one mistake, one finding
                 self.report.find(
                     "no-mixing",
-                    f"{len(columns)} tokens were changed one by one: each moved its own output and no other.",
+                    f"{len(columns)} tokens were changed one by one: {self.what_moved(seen)}.",
                 )
             raise Stop
         known = {"full": full, "causal": tril}

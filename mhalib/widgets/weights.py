@@ -55,7 +55,8 @@ def as_layers(weights, num_heads: int | None) -> list[Tensor]:
         raise ValueError(
             f"{len(layers)} layers x {heads} heads x {queries} x {keys} = {total:,} weights are too many for one view "
             f"(at most {_LARGEST:,} weights, {_LONGEST} tokens, {_MOST_HEADS} layers and heads); give a slice, such "
-            "as weights[:4] for the first layers or weights[..., :512, :512] for the first tokens"
+            "as weights[:4] for the first layers, or call the model with fewer tokens (weights[..., :512, :512] has rows "
+            "that sum to 1 only where no query sees a later key)"
         )
     return [_checked(layer, i) for i, layer in enumerate(layers)]
 
@@ -146,9 +147,12 @@ def _checked(layer: Tensor, index: int) -> Tensor:
             if not right.all()
             else f"layer {index} holds weights from {low:.4g} to {high:.4g}"
         )
+        remedy = "apply softmax(-1) to scores first, and call .eval() if dropout is still at work"
+        other = [axis for axis in (-2, -3) if low >= -tolerance and (np.abs(numbers.sum(axis) - 1) <= tolerance).all()]
+        if other:
+            remedy = f"over axis {other[0]} they do sum to 1: is it softmax(-1) that was meant, or do the axes not stand as (h, Tq, Tk)?"
         raise ValueError(
-            f"each row of attention weights must sum to 1 over the keys (or to 0 where all is masked), {found}; "
-            "apply softmax(-1) to scores first, and call .eval() if dropout is still at work"
+            f"each row of attention weights must sum to 1 over the keys (or to 0 where all is masked), {found}; {remedy}"
         )
     return weights if low >= 0 and high <= 1 else weights.clamp(0, 1)  # NaN stays NaN
 
