@@ -31,7 +31,15 @@ def as_slides(nb: NotebookNode) -> NotebookNode:
     cells: list[NotebookNode] = []
     room = 0  # lines of code that the slide can still take
 
+    def fresh() -> bool:
+        """Whether the slide so far holds a heading and nothing else."""
+        if not cells or cells[-1].metadata.slideshow["slide_type"] == "-":
+            return False
+        return re.fullmatch(r"##+ .*", cells[-1].source) is not None
+
     def add(kind: str, source: str) -> None:
+        if kind == "subslide" and fresh():
+            kind = "-"
         cell = new_markdown_cell(source)
         cell.metadata.slideshow = {"slide_type": kind}
         cells.append(cell)
@@ -50,6 +58,9 @@ def as_slides(nb: NotebookNode) -> NotebookNode:
             if block.startswith("## "):
                 exercises = block.startswith("## Try it")
                 add("slide", block)
+                room = 0
+            elif block.startswith(("### ", "![")):
+                add("subslide", block)
                 room = 0
             elif block.startswith("# ") and not cells:
                 add("slide", block)
@@ -89,7 +100,7 @@ def first_sentence(paragraph: str) -> str:
     if len(text) <= 160:
         return text
     # A sentence ends before a capital letter, and not inside code, maths or bold print.
-    for end in re.finditer(r"[.?:](?=\s+[A-Z*`$\[(])", text):
+    for end in re.finditer(r"[.?](?=\s+[A-Z*`$\[(])", text):
         start = text[: end.end()]
         if start.count("`") % 2 == 0 and start.count("$") % 2 == 0 and start.count("**") % 2 == 0 and len(start) > 30:
             return start

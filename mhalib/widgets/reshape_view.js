@@ -194,7 +194,11 @@ export default {
         const close = Math.floor(offset / strip.perLine) * strip.perLine === i && (offset - i) * strip.cell < 40;
         if (!close) write(i, 2, top);
       }
-      if (share === 1) write(`▲ ${offset}`, mx + strip.cell / 2 - 5, my + MEMORY_HEIGHT + 14, "left", "bold 12px", ink);
+      if (share === 1) {
+        const atEdge = mx + strip.cell / 2 + 30 > width; // there the number goes to the left of its arrow
+        const [text, shift, align] = atEdge ? [`${offset} ▲`, 5, "right"] : [`▲ ${offset}`, -5, "left"];
+        write(text, mx + strip.cell / 2 + shift, my + MEMORY_HEIGHT + 14, align, "bold 12px", ink);
+      }
       if (share < 1) draw();
     };
     const draw = oncePerFrame(paint);
