@@ -46,7 +46,7 @@ first_shapes = Exercise(
             ((1, 4, 12, 16), (1, 4, 12, 12)), "the batch has one sample.", "There are two sentences: B = 2."
         ),
     },
-    see="5 · Seven names for all shapes",
+    see="Seven names for all shapes",
 )
 
 attention_maps = Choice(
@@ -62,7 +62,7 @@ attention_maps = Choice(
         "D": "every query looks at itself only. That is a map, if a dull one.",
     },
     hints=("Two questions for each table: is every number between 0 and 1? What does a row sum to?",),
-    see="3 · First look: heads on a sentence",
+    see="First look: heads on a sentence",
 )
 
 
@@ -138,7 +138,7 @@ most_looked_at = Exercise(
             "Leave the diagonal out, then take the largest.",
         ),
     },
-    see="3 · First look: heads on a sentence",
+    see="First look: heads on a sentence",
 )
 
 
@@ -225,6 +225,6 @@ looking_back = Exercise(
             "Rows are queries. The weights come out that way.",
         ),
     },
-    see="4 · The head explorer",
+    see="The head explorer",
     explanation="In trained models such heads arise by themselves; lesson 10 finds them.",
 )

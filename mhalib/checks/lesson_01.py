@@ -47,7 +47,7 @@ bert_shapes = Exercise(
             "Each head keeps all 128 tokens; its 64 features come last.",
         ),
     },
-    see="3 · Three layers or one",
+    see="Three layers or one",
 )
 
 key_rows = Exercise(
@@ -82,7 +82,7 @@ key_rows = Exercise(
             "Asked is the end as in a slice: W[1216:1280].",
         ),
     },
-    see="6 · Two layouts of a fused layer",
+    see="Two layouts of a fused layer",
 )
 
 
@@ -145,7 +145,7 @@ fused_kv = Exercise(
             lambda m, k, v: (m @ (k + v).T, m @ (k + v).T), "the weights were added.", "Keep both: one below the other."
         ),
     },
-    see="3 · Three layers or one",
+    see="Three layers or one",
 )
 
 
@@ -198,5 +198,5 @@ third_rows = Exercise(
             "One row number for each place: flatten().",
         ),
     },
-    see="6 · Two layouts of a fused layer",
+    see="Two layouts of a fused layer",
 )

@@ -165,7 +165,7 @@ torch_padding = Exercise(
             lambda lens, n: (~_padded(lens, n)).T, "the shape is (Tk, B).", "One row for each sample: (B, Tk)."
         ),
     },
-    see="2 · How each library wants to be told",
+    see="How each library wants to be told",
 )
 
 
@@ -220,7 +220,7 @@ mask_for_heads = Exercise(
             "~mask instead of numbers.",
         ),
     },
-    see="4 · The order of repetition",
+    see="The order of repetition",
 )
 
 
