@@ -107,8 +107,8 @@ keeps_tokens_apart = Exercise(
         ),
         "Turned around": Wrong(
             lambda merge: not keeps_tokens_apart_solution(merge),
-            "True and False are exchanged.",
-            "True means that tokens stay apart.",
+            "it says True of the merges that mix tokens, and False of those that do not.",
+            "True means that tokens stay apart. And tokens are axis 2 before the merge, axis 1 after it: axis 1 before are the heads.",
         ),
         "It refuses everything": Wrong(
             lambda merge: False,
