@@ -7,6 +7,7 @@ from bs4 import BeautifulSoup
 
 import build_site
 import slides
+from site_export import as_mathml
 
 
 def soup(site, name):
@@ -22,6 +23,12 @@ def test_a_page_holds_maths_widgets_links_and_the_notebook(site):
     assert page.find("img", src="images/hero.png")["alt"] == "a map"
     assert page.select(".wide table")
     assert (site / "07_lesson.ipynb").is_file()
+
+
+def test_a_formula_that_cannot_be_set_is_refused():
+    assert "<math" in as_mathml(r"\frac{a}{b} \cdot \begin{pmatrix} a & b \\ c & d \end{pmatrix}")
+    with pytest.raises(ValueError, match="write each of its lines"):
+        as_mathml(r"\begin{aligned} a &= b \\ c &= d \end{aligned}")
 
 
 def test_the_notes_for_teachers_are_pages_that_the_search_does_not_know(site):

@@ -17,17 +17,25 @@ TEMPLATES = Path(__file__).resolve().parent / "site"
 PICTURES = "../images/"  # as the lessons say it
 
 
+def as_mathml(latex: str, **options) -> str:
+    """Return the formula as MathML; refuse what would come out as one line full of ampersands."""
+    mathml = to_mathml(latex, **options)
+    if "<mi>&" in mathml:
+        raise ValueError(f"the pages cannot set this formula; write each of its lines as one of its own: {latex[:80]}")
+    return mathml
+
+
 class _Renderer(IPythonRenderer):
     """Markdown to HTML, with maths as MathML and links that hold on the site."""
 
     def inline_math(self, body):
-        return to_mathml(body)
+        return as_mathml(body)
 
     def block_math(self, body):
-        return to_mathml(body, display="block")
+        return as_mathml(body, display="block")
 
     def latex_environment(self, name, body):
-        return to_mathml(rf"\begin{{{name}}}{body}\end{{{name}}}", display="block")
+        return as_mathml(rf"\begin{{{name}}}{body}\end{{{name}}}", display="block")
 
     def heading(self, text, level, **attributes):
         # With an id that every address can hold, and a way to copy it.
