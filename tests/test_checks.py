@@ -553,6 +553,13 @@ SPELLINGS = [
         "The absolute value too early",
         lambda h, g: torch.einsum("bhtd,bhtd->bht", h, g).abs().sum(2).mean(0),
     ),
+    (
+        "aligned",
+        "Only keys that have a partner",
+        lambda maps, alignment: heads.alignment_agreement(
+            (maps * alignment.any(0)) / (maps * alignment.any(0)).sum(-1, keepdim=True), alignment
+        ),
+    ),
     ("cut_heads", "Rows of W_o", lambda *a: [W[a[4].repeat_interleave(len(a[0]) // len(a[4]))] for W in a[:4]]),
     (
         "cached_step",

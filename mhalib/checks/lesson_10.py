@@ -245,7 +245,9 @@ def _aligned_cases():
         ]
     )
     known = torch.tensor([[1, 0, 0], [0, 1, 1], [0, 0, 0], [0, 0, 1]]).bool()
-    cases = [(by_hand, known)]
+    # Key 2 is nobody's partner, and the strongest of query 0.
+    stray = torch.tensor([[[0.3, 0.2, 0.5], [0.1, 0.8, 0.1]], [[0.7, 0.2, 0.1], [0.2, 0.7, 0.1]]])
+    cases = [(by_hand, known), (stray, torch.eye(2, 3).bool())]
     for seed, shape in ((4, (3, 8, 8)), (5, (2, 10, 7))):
         alignment = torch.eye(*shape[1:]).bool() | (draw(seed + 10, *shape[1:]) > 1.2)
         alignment[2] = False
@@ -283,6 +285,15 @@ aligned = Exercise(
             ),
             "only the first partner of a query counts.",
             "'ne' has two partners, and either is a hit. Look the strongest key up in the table.",
+        ),
+        "Only keys that have a partner": Wrong(
+            lambda maps, alignment: aligned_solution(maps[..., alignment.any(0)], alignment[:, alignment.any(0)]),
+            "the strongest key is looked for among those keys only that are somebody's partner.",
+            "A query whose strongest key is nobody's partner is a miss. Take the maximum over all keys.",
+            also=(
+                lambda maps, alignment: aligned_solution(maps * alignment.any(0), alignment),
+                lambda maps, alignment: aligned_solution(maps.masked_fill(~alignment.any(0), -torch.inf), alignment),
+            ),
         ),
         "The strongest query of each key": Wrong(
             lambda maps, alignment: alignment.mT[torch.arange(alignment.shape[1]), maps.argmax(-2)].float().mean(-1),
