@@ -27,6 +27,7 @@ def test_a_page_holds_maths_widgets_links_and_the_notebook(site):
 
 def test_a_formula_that_cannot_be_set_is_refused():
     assert "<math" in as_mathml(r"\frac{a}{b} \cdot \begin{pmatrix} a & b \\ c & d \end{pmatrix}")
+    assert "<math" in as_mathml(r"\mathit{in}")  # a letter that is written as an entity
     with pytest.raises(ValueError, match="write each of its lines"):
         as_mathml(r"\begin{aligned} a &= b \\ c &= d \end{aligned}")
 

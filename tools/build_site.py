@@ -76,11 +76,13 @@ def contents_of(lesson: Lesson, page: BeautifulSoup) -> list[dict[str, str]]:
 
 
 def build(paths: list[Path], out: Path) -> None:
-    if out.exists() and not (out / "contents.js").is_file() and any(out.iterdir()):
+    if out.exists() and not (out / "theme.js").is_file() and any(out.iterdir()):
         sys.exit(f"{out} holds files that are no site; they would be lost, so name an empty or a new folder with --out")
     lessons = [describe(path) for path in paths]
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
+    for part in TEMPLATES.glob("*.*s"):
+        shutil.copy(part, out)  # first: by theme.js a broken-off site is known again
     exporter = PageExporter()
     contents = []
     for number, lesson in enumerate(lessons):
@@ -107,8 +109,6 @@ def build(paths: list[Path], out: Path) -> None:
     template = exporter.environment.get_template("home.html.j2")
     (out / "index.html").write_text(template.render(page=home), encoding="utf-8")
     (out / "contents.js").write_text(f"const CONTENTS = {json.dumps(contents)};\n", encoding="utf-8")
-    for part in TEMPLATES.glob("*.*s"):
-        shutil.copy(part, out)
     shutil.copytree(ROOT / "images", out / "images")
     slides.write(paths, out / "slides")
 

@@ -20,7 +20,7 @@ PICTURES = "../images/"  # as the lessons say it
 def as_mathml(latex: str, **options) -> str:
     """Return the formula as MathML; refuse what would come out as one line full of ampersands."""
     mathml = to_mathml(latex, **options)
-    if "<mi>&" in mathml:
+    if "<mi>&</mi>" in mathml:
         raise ValueError(f"the pages cannot set this formula; write each of its lines as one of its own: {latex[:80]}")
     return mathml
 
