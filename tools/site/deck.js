@@ -11,3 +11,14 @@ Reveal.initialize({
   disableLayout: true,
   keyboardCondition: () => !document.activeElement?.closest(".mhalib-view"),
 });
+// Code that is wider than its slide is set smaller, down to three quarters; what is still wider scrolls.
+function fitCode() {
+  for (const pre of Reveal.getCurrentSlide()?.querySelectorAll("pre") ?? []) {
+    pre.style.fontSize = "";
+    const share = (0.99 * pre.clientWidth) / pre.scrollWidth;
+    if (share < 0.99) pre.style.fontSize = `${1.1 * Math.max(0.75, share)}rem`;
+  }
+}
+Reveal.on("ready", fitCode);
+Reveal.on("slidechanged", fitCode);
+addEventListener("resize", fitCode);
