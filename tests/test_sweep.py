@@ -225,14 +225,18 @@ def test_a_sweep_that_was_killed_goes_on_where_it_stood(how, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(script), str(tmp_path)]
     start = {"env": environment | {"LOG": "first"}, "stderr": subprocess.DEVNULL, "start_new_session": True}
+    # A shell starts what runs in its background with SIGINT ignored, and that is inherited down to here.
+    start["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(command, **start) as process:
         deadline = time.monotonic() + 120
         while len(list(runs.glob("*.json"))) < 4 and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.02)
         process.send_signal(how)
-        process.wait(timeout=60)
-        with suppress(ProcessLookupError):  # orphaned workers would wait for work for some minutes
-            os.killpg(process.pid, signal.SIGKILL)
+        try:
+            process.wait(timeout=60)
+        finally:
+            with suppress(ProcessLookupError):  # orphaned workers would wait for work for some minutes
+                os.killpg(process.pid, signal.SIGKILL)
         assert process.returncode != 0
     (tmp_path / "go").touch()
     assert len(list(runs.glob("*.json"))) == 4
