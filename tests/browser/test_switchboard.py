@@ -399,10 +399,11 @@ def test_the_view_lives_on_while_the_kernel_measures(live):
 
 def test_a_kernel_that_does_not_answer_is_told(live):
     one, _ = live.page.locator(".mha").all()
-    live.python("pause = 4")
+    live.python("pause = 12")
     live.page.clock.install()
     switch(one, 3, 4).click()
     until(lambda: one.locator(".summary b").first.inner_text() == "measuring…", "it does not measure")
+    live.page.clock.run_for(500)  # the view asks a moment after the last click
     live.page.clock.fast_forward(9_000)
     assert "the kernel measures others" in one.locator(".keys").first.inner_text()
     live.page.clock.fast_forward(2_000)
