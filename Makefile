@@ -65,27 +65,27 @@ test: setup-dev lint
 	@$(python) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 notebooks: setup-dev
-	@$(python) tools/run_notebooks.py
+	@$(python) -m tools.notebooks.run
 
 clean-notebooks: setup
-	@$(python) tools/run_notebooks.py --clear
+	@$(python) -m tools.notebooks.run --clear
 
 images: setup-dev
-	@$(python) tools/make_images.py
+	@$(python) -m tools.make_images
 
 site: setup-dev
-	@$(python) tools/build_site.py
+	@$(python) -m tools.site.build
 
 slides: setup-dev
-	@$(python) tools/slides.py $(if $(LESSON),notebooks/$(LESSON)_*.ipynb)
+	@$(python) -m tools.site.slides $(if $(LESSON),notebooks/$(LESSON)_*.ipynb)
 
 # What is measured beside us goes into .bench; .venv stays as it is.
 bench: setup-dev
-	@$(python) tools/bench.py
+	@$(python) -m tools.bench.run
 
 lint: setup-dev
 	@$(python) -m ruff check .
 	@$(python) -m ruff format --check .
 
 types: setup-dev
-	@$(python) tools/check_types.py
+	@$(python) -m tools.check_types

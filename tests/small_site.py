@@ -6,8 +6,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-import build_site
-import live_lessons
+from tools.site import build as build_site
+from tools.site import live as live_lessons
 
 LESSON = [
     new_markdown_cell("# 07 · A lesson\n\n*Question: does it work?*\n\nAfter this lesson you can\n\n- read it."),

@@ -6,8 +6,8 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-import bench
-import bench_picture
+from tools.bench import picture as bench_picture
+from tools.bench import run as bench
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "BENCHMARKS.md").read_text(encoding="utf-8")

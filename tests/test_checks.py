@@ -15,11 +15,11 @@ from torch import nn
 from torch.nn.attention.bias import causal_lower_right
 
 import mhalib
-from mhalib import heads
 from mhalib.checks import check
-from mhalib.checks._exercise import Choice
+from mhalib.checks.exercise import Choice
+from mhalib.heads import alignment_agreement, induction_score, previous_token_score
 from mutants import mutants
-from run_notebooks import NOTEBOOKS
+from tools.notebooks.run import NOTEBOOKS
 
 EXERCISES = list(check)
 FUNCTIONS = [exercise for exercise in EXERCISES if exercise.cases]
@@ -360,11 +360,11 @@ VARIANTS = {
     "previous_token": [
         lambda maps: torch.tensor([sum(m[i, i - 1] for i in range(1, len(m))) / (len(m) - 1) for m in maps]),
         lambda maps: maps[:, 1:, :-1].diagonal(dim1=1, dim2=2).double().mean(1),
-        lambda maps: heads.previous_token_score(maps),
+        lambda maps: previous_token_score(maps),
     ],
     "induction": [
         loop_induction,
-        lambda maps, tokens: heads.induction_score(maps, tokens),
+        lambda maps, tokens: induction_score(maps, tokens),
     ],
     "aligned": [
         lambda maps, alignment: torch.tensor(
@@ -373,7 +373,7 @@ VARIANTS = {
                 for m in maps
             ]
         ),
-        lambda maps, alignment: heads.alignment_agreement(maps, alignment),
+        lambda maps, alignment: alignment_agreement(maps, alignment),
     ],
     "alone_harmless": ["eb", "B and E"],
     "switch_heads": [
@@ -556,7 +556,7 @@ SPELLINGS = [
     (
         "aligned",
         "Only keys that have a partner",
-        lambda maps, alignment: heads.alignment_agreement(
+        lambda maps, alignment: alignment_agreement(
             (maps * alignment.any(0)) / (maps * alignment.any(0)).sum(-1, keepdim=True), alignment
         ),
     ),

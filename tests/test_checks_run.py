@@ -12,9 +12,10 @@ import pytest
 import torch
 
 import mhalib
-from mhalib.checks import _run, check
-from mhalib.checks._compare import MAX_NUMBERS, difference, show
-from mhalib.checks._show import Note
+from mhalib.checks import check
+from mhalib.checks import run as _run
+from mhalib.checks.compare import MAX_NUMBERS, difference, show
+from mhalib.checks.show import Note
 
 POSIX = hasattr(signal, "setitimer")
 LINUX = sys.platform == "linux"

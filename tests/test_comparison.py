@@ -6,10 +6,7 @@ import pytest
 import torch
 
 from mhalib import MultiHeadAttention
-from mhalib.comparison import compare_arms, count_flops, interval
-from mhalib.models import LookupModel
-from mhalib.sweep import SweepError
-from mhalib.training import DivergedError
+from mhalib.experiments import DivergedError, LookupModel, SweepError, compare_arms, count_flops, interval
 
 # Two-sided quantiles of Student's t as every table prints them: (level, runs) -> t.
 TABLE = {

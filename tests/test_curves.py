@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mhalib.comparison import interval
-from mhalib.curves import LiveCurve, plot_losses, plot_runs
+from mhalib.experiments import LiveCurve, interval, plot_losses, plot_runs
 
 
 def test_losses_are_drawn_step_by_step():

@@ -1,12 +1,12 @@
-"""What tools/harden.py makes of lessons of a few cells that hold, and of some that do not."""
+"""What `tools.notebooks.harden` makes of lessons of a few cells that hold, and of some that do not."""
 
 import shutil
 
 import nbformat
 import pytest
 
-import harden
-from harden import VARIANTS, main, order
+from tools.notebooks import harden
+from tools.notebooks.harden import VARIANTS, main, order
 
 # For each variant a lesson that does not stand it.
 FALLS = {
@@ -51,7 +51,7 @@ def test_a_generator_of_its_own_gets_another_seed_as_well(tries):
 
 SWEEP = """\
 import tempfile, time
-from mhalib.sweep import sweep
+from mhalib.experiments import sweep
 def run(seed, n):
     return {"seconds": time.perf_counter()}
 folder = tempfile.TemporaryDirectory()

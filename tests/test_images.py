@@ -13,7 +13,7 @@ from matplotlib import ft2font
 from matplotlib.text import Text
 from PIL import Image
 
-import make_images
+from tools import make_images
 
 ROOT = Path(__file__).parent.parent
 STORED = ROOT / "images"
@@ -40,8 +40,7 @@ def allowed(path: Path) -> int:
 
 
 def test_two_runs_give_the_same_bytes(drawn, tmp_path):
-    tool = ROOT / "tools" / "make_images.py"
-    subprocess.run([sys.executable, tool, tmp_path], check=True, cwd=tmp_path)  # another process, another folder
+    subprocess.run([sys.executable, "-m", "tools.make_images", tmp_path], check=True, cwd=tmp_path)  # another process, another folder
     assert {path.name for path in tmp_path.iterdir()} == set(make_images.ALT)
     for name in make_images.ALT:
         assert (tmp_path / name).read_bytes() == (drawn / name).read_bytes(), name

@@ -5,8 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from mhalib.models import CausalModel, LookupModel, count_parameters, seeded
-from mhalib.tasks import Lookup
+from mhalib.experiments import CausalModel, Lookup, LookupModel, count_parameters, seeded
 
 
 def test_parameters_do_not_depend_on_the_number_of_heads():

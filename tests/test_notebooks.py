@@ -9,7 +9,7 @@ import pytest
 
 from links import LINK, broken, targets
 from mhalib.checks import check
-from run_notebooks import MAX_BYTES, NOTEBOOKS, ROOT, NotebookError, execute, put_in_solutions, read, stale
+from tools.notebooks.run import MAX_BYTES, NOTEBOOKS, ROOT, NotebookError, execute, put_in_solutions, read, stale
 
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 MAX_WORDS = 3000

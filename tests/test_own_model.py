@@ -14,8 +14,8 @@ from torch import nn
 from transformers import BertConfig, BertModel, GPT2Config, GPT2Model, PreTrainedTokenizerFast
 
 from mhalib import MultiHeadAttention
+from mhalib.heads import zero_importance
 from mhalib.plots import plot_attention
-from mhalib.pruning import zero_importance
 from mhalib.reference import from_torch
 from mhalib.widgets import HeadView
 

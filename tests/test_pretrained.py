@@ -28,9 +28,10 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 from transformers import BertConfig, BertModel
 
-from mhalib import pretrained
-from mhalib.pairs import SENTENCE_PAIRS, spearman
-from mhalib.pretrained import SHA256, SentenceModel, WeightsMissing, find_weights, from_bert, load_minilm
+from mhalib.experiments import spearman
+from mhalib.pretrained import SENTENCE_PAIRS, SentenceModel, WeightsMissing, find_weights, load_minilm
+from mhalib.pretrained import minilm as reading
+from mhalib.pretrained.minilm import SHA256, from_bert
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "minilm_reference.json").read_text(encoding="utf-8"))
 
@@ -53,7 +54,7 @@ def minilm(folder):
 @pytest.fixture
 def no_weights(monkeypatch, tmp_path):
     """A machine without the weights: no package, and an empty cache of Hugging Face."""
-    monkeypatch.setattr(pretrained, "PACKAGE", "no_such_package")
+    monkeypatch.setattr(reading, "PACKAGE", "no_such_package")
     empty = functools.partial(hf_hub_download, cache_dir=tmp_path / "hub", token=False)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", empty)
 
@@ -167,13 +168,13 @@ def test_without_weights_one_sentence_says_how_to_get_them(no_weights, no_networ
     with pytest.raises(WeightsMissing, match=r"not on this machine; .*`make weights`.*--download") as missing:
         load_minilm()
     assert isinstance(missing.value, FileNotFoundError) and "\n" not in str(missing.value)
-    assert pretrained.main([]) == 1
+    assert reading.main([]) == 1
     assert capsys.readouterr().err.strip() == str(missing.value)
 
 
 @pytest.mark.parametrize("package", ["safetensors", "tokenizers"])
 def test_without_the_extra_one_sentence_says_what_to_install(package):
-    code = f"import sys; sys.modules['{package}'] = None; import mhalib.pretrained"
+    code = f"import sys; sys.modules['{package}'] = None; import mhalib.pretrained.minilm"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     (last,) = done.stderr.strip().splitlines()[-1:]
     assert re.match(rf'ModuleNotFoundError: the real model needs {package}.*; .*"mhalib\[pretrained\]"$', last)
@@ -198,8 +199,8 @@ def test_a_file_that_is_not_the_pinned_one_is_refused(folder, tmp_path, monkeypa
     def never(*_):
         raise AssertionError("something of it was loaded")
 
-    monkeypatch.setattr(pretrained, "read_tensors", never)
-    monkeypatch.setattr(pretrained.Tokenizer, "from_str", never) if name == "tokenizer.json" else None
+    monkeypatch.setattr(reading, "read_tensors", never)
+    monkeypatch.setattr(reading.Tokenizer, "from_str", never) if name == "tokenizer.json" else None
     with pytest.raises(ValueError, match=rf"{name} is not the pinned file: expected sha256 {SHA256[name]}, got "):
         load_minilm(tmp_path)
 
@@ -218,7 +219,7 @@ class Hub(BaseHTTPRequestHandler):
     def answer(self, body: bool):
         repository, _, rest = self.path.lstrip("/").partition("/resolve/")
         revision, _, name = rest.partition("/")
-        if (repository, revision) != (pretrained.REPOSITORY, pretrained.REVISION) or name not in self.server.files:
+        if (repository, revision) != (reading.REPOSITORY, reading.REVISION) or name not in self.server.files:
             self.send_error(404)
             return
         content = self.server.files[name]
@@ -265,13 +266,13 @@ def test_a_lost_connection_is_taken_up_where_it_broke_and_the_files_are_then_use
         load_minilm()
     assert hub.starts == [], "without download=True nobody is asked"
 
-    assert pretrained.main(["--download"]) == 0
+    assert reading.main(["--download"]) == 0
     assert "verified" in capsys.readouterr().out
     assert hub.starts[0] == 0 and 0 < hub.starts[1] < len(hub.files["model.safetensors"])
 
     request.getfixturevalue("no_network")
     assert load_minilm().encode(["From the cache."]).shape == (1, 384)
-    assert pretrained.main(["--download"]) == 0, "what is there is not fetched again"
+    assert reading.main(["--download"]) == 0, "what is there is not fetched again"
 
 
 def test_a_hub_out_of_reach_is_told_in_one_sentence(no_weights, monkeypatch):
@@ -295,7 +296,7 @@ def test_whatever_breaks_on_the_way_is_told_so_too(no_weights, monkeypatch):
 
 def test_a_wrong_file_from_the_hub_is_refused(hub, capsys):
     hub.files = {"model.safetensors": b"something else", "tokenizer.json": b"{}"}
-    assert pretrained.main(["--download"]) == 1
+    assert reading.main(["--download"]) == 1
     told = capsys.readouterr().err
     assert "is not the pinned file" in told and "Delete it" in told
 
@@ -341,13 +342,13 @@ def test_loading_leaves_no_trace(folder):
     state = torch.get_rng_state()
     model = load_minilm()
     assert torch.equal(torch.get_rng_state(), state)
-    assert pretrained.PACKAGE not in sys.modules, "the package carries files; its code is not run"
+    assert reading.PACKAGE not in sys.modules, "the package carries files; its code is not run"
     assert not any(parameter.requires_grad for parameter in model.parameters()) and not model.training
     assert sum(parameter.numel() for parameter in model.parameters()) == 22_565_376
 
 
 def test_the_command_says_where_they_are(folder, capsys):
-    assert pretrained.main([]) == 0
+    assert reading.main([]) == 0
     assert capsys.readouterr().out == f"all-MiniLM-L6-v2 is in {folder}, verified.\n"
 
 

@@ -8,17 +8,18 @@ import torch.nn.functional as F
 from torch import nn
 
 from mhalib.attention import MultiHeadAttention
-from mhalib.gates import attention_layers, gated_heads, head_means
-from mhalib.models import LookupModel, count_parameters
-from mhalib.pruning import (
+from mhalib.experiments import Lookup, LookupModel, count_parameters
+from mhalib.heads import (
+    attention_layers,
+    gated_heads,
     gradient_importance,
     greedy_pruning,
+    head_means,
     mean_importance,
     prune_heads,
     prune_in_order,
     zero_importance,
 )
-from mhalib.tasks import Lookup
 
 
 class Pair(nn.Module):

@@ -5,9 +5,9 @@ import zlib
 
 import pytest
 
-import run_notebooks
-from run_notebooks import NotebookError, clear, execute, main, read, source_hash, stale
-from stored_outputs import make_storable
+from tools.notebooks import run as run_notebooks
+from tools.notebooks.run import NotebookError, clear, execute, main, read, source_hash, stale
+from tools.notebooks.store import make_storable
 
 FIGURE = "from mhalib.plots import new_figure\ndef draw(n=2):\n    return new_figure(f'n is {n}', (1, 1))\n"
 

@@ -5,9 +5,9 @@ import json
 import pytest
 from bs4 import BeautifulSoup
 
-import build_site
-import slides
-from site_export import as_mathml
+from tools.site import build as build_site
+from tools.site import slides
+from tools.site.export import as_mathml
 
 
 def soup(site, name):

@@ -13,10 +13,7 @@ import joblib
 import pytest
 import torch
 
-from mhalib.models import LookupModel
-from mhalib.sweep import SweepError, sweep
-from mhalib.tasks import Lookup
-from mhalib.training import fit
+from mhalib.experiments import Lookup, LookupModel, SweepError, fit, sweep
 
 ROOT = Path(__file__).resolve().parent.parent
 ARMS = {"one": {"num_heads": 1}, "two": {"num_heads": 2}}
@@ -203,7 +200,7 @@ def test_an_interrupted_run_never_passes_for_a_finished_one(tmp_path):
 SCRIPT = """
 import os, sys, time
 from pathlib import Path
-from mhalib.sweep import sweep
+from mhalib.experiments import sweep
 
 def run(seed, folder):
     with open(Path(folder) / os.environ["LOG"], "a") as file:
@@ -259,7 +256,7 @@ def test_memory_does_not_grow_with_the_sweep():
                 made.append(item)
                 yield item
 
-    from mhalib.sweep import _results
+    from mhalib.experiments.sweeps import _results
 
     jobs = Watched({("a", seed): {"settings": {"num_heads": 1}, "seed": seed} for seed in range(500)})
     waiting = [500 - len(made) for _ in _results(fail_sometimes, jobs, 2, None)]

@@ -6,9 +6,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mhalib.models import CausalModel
-from mhalib.tasks import Lookup, Repeats
-from mhalib.training import fit
+from mhalib.experiments import CausalModel, Lookup, Repeats, fit
 
 
 def generator(seed=0):

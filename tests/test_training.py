@@ -10,10 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mhalib import training
-from mhalib.models import LookupModel
-from mhalib.tasks import Lookup
-from mhalib.training import DivergedError, cross_entropy, evaluate, find_device, fit, inside_sweep, torch_threads
+from mhalib.experiments import DivergedError, Lookup, LookupModel, cross_entropy, evaluate, find_device, fit
+from mhalib.experiments.training import EVALUATION_SEED, inside_sweep, torch_threads
 
 TASK = Lookup.offsets(5, (1, 2), vocab=6)
 
@@ -197,7 +195,7 @@ def test_a_bar_is_shown_when_asked_for_and_never_in_a_sweep(capfd):
 
 
 def test_the_evaluation_seed_is_the_same_for_all_and_nobody_elses():
-    assert evaluate(model(), TASK) == evaluate(model(), TASK, seed=training.EVALUATION_SEED)
+    assert evaluate(model(), TASK) == evaluate(model(), TASK, seed=EVALUATION_SEED)
     assert evaluate(model(), TASK) != evaluate(model(), TASK, seed=0)
 
 
@@ -241,9 +239,9 @@ def test_training_on_the_accelerator_sees_the_same_batches():
     assert train(device=device).losses == pytest.approx(train().losses, abs=1e-3)
 
 
-@pytest.mark.parametrize(("package", "module"), [("tqdm", "training"), ("joblib", "sweep"), ("joblib", "comparison")])
+@pytest.mark.parametrize(("package", "module"), [("tqdm", "training"), ("joblib", "sweeps"), ("joblib", "comparison")])
 def test_a_missing_package_is_named_with_its_remedy(package, module):
-    code = f"import sys; sys.modules[{package!r}] = None; import mhalib.{module}"
+    code = f"import sys; sys.modules[{package!r}] = None; import mhalib.experiments.{module}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     last = done.stderr.splitlines()[-1]
     assert re.search(rf'needs {package}; install it with: .*"mhalib\[training\]"$', last)

@@ -7,9 +7,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mhalib.grammar import ENGLISH, FRENCH, LONGEST, NOUNS, PAD, START, STOP, parse
-from mhalib.training import cross_entropy, fit
-from mhalib.translation import Translation, TranslationModel, alignments, pack, sentences_right
+from mhalib.experiments import (
+    Translation,
+    TranslationModel,
+    alignments,
+    cross_entropy,
+    fit,
+    pack,
+    parse,
+    sentences_right,
+)
+from mhalib.experiments.grammar import ENGLISH, FRENCH, LONGEST, NOUNS, PAD, START, STOP
 
 # Written by hand; each shows something that the ones before it do not.
 PAIRS = {

@@ -1,6 +1,6 @@
 """Check the views' JavaScript against the types in their comments, with the TypeScript compiler.
 
-    python tools/check_types.py
+    python -m tools.check_types
 
 Nothing is built: each view is joined as the browser gets it and only read. TypeScript comes by npx, which needs npm
 and, the first time, a network; so this is a command of its own and not a part of `make test`.

@@ -1,6 +1,6 @@
 """Draw every picture in `images/`: one function a file, the same bytes on every run.
 
-`python tools/make_images.py` draws into `images/`, `python tools/make_images.py FOLDER` elsewhere. Labels, masks,
+`python -m tools.make_images` draws into `images/`, `python -m tools.make_images FOLDER` elsewhere. Labels, masks,
 maps and parameter counts come from mhalib; what stands here is where they are put. `ALT` holds the text for
 readers who do not see a picture; the README and the lessons use it, and each file carries it as its description.
 """
@@ -20,10 +20,10 @@ from matplotlib.patches import Circle, PathPatch, Rectangle
 from matplotlib.path import Path as Curve
 from torch import Tensor, nn
 
-import bench_picture
 from mhalib import MultiHeadAttention, causal_mask, combine_masks, merge_heads, padding_mask, split_heads
 from mhalib.masks import to_additive
 from mhalib.plots import COLOURS
+from tools.bench import picture as bench_picture
 
 ALT = {
     "hero.png": "Attention maps of one sentence with 1, 2 and 4 heads, same features, same weights. One head blends "

@@ -8,8 +8,9 @@ import difflib
 import importlib
 import pkgutil
 
-from mhalib.checks._exercise import Exercise
-from mhalib.checks._show import bar
+from mhalib.checks import lessons
+from mhalib.checks.exercise import Exercise
+from mhalib.checks.show import bar
 
 __all__ = ["Checks", "check"]
 
@@ -48,5 +49,5 @@ class Checks:
 
 
 # One module for each lesson, found by its name.
-_LESSONS = sorted(found.name for found in pkgutil.iter_modules(__path__) if found.name.startswith("lesson_"))
-check = Checks(*(importlib.import_module(f"{__name__}.{name}") for name in _LESSONS))
+_LESSONS = sorted(found.name for found in pkgutil.iter_modules(lessons.__path__, f"{lessons.__name__}."))
+check = Checks(*map(importlib.import_module, _LESSONS))

@@ -16,9 +16,14 @@ except ModuleNotFoundError as error:
         name="anywidget",
     ) from None
 
-from mhalib.widgets.head_lab import HeadLab
-from mhalib.widgets.head_view import HeadView
-from mhalib.widgets.reshape_view import ReshapeView
-from mhalib.widgets.switchboard import HeadSwitchboard
+import lazy_loader
 
-__all__ = ["HeadLab", "HeadSwitchboard", "HeadView", "ReshapeView"]
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "head_lab.widget": ["HeadLab"],
+        "head_view.widget": ["HeadView"],
+        "reshape_view.widget": ["ReshapeView"],
+        "switchboard.widget": ["HeadSwitchboard"],
+    },
+)

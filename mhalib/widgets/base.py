@@ -22,13 +22,15 @@ _HERE = Path(__file__).parent
 _INTERNAL = {"_esm", "_css", "_anywidget_id", "_dom_classes", "layout", "tabbable", "tooltip"}
 
 
-def module_text(*parts: str) -> str:
+def module_text(folder: str, *parts: str) -> str:
     """Return the ES module of a view, `core.js` first.
 
     Args:
-        parts: file names of the view, such as `"head_view.js"`; the last one exports it.
+        folder: the folder of the widget.
+        parts: names of files in it, such as `"view.js"`; the last one exports the view.
     """
-    return "\n".join((_HERE / name).read_text(encoding="utf-8") for name in ("core.js", *parts))
+    files = [_HERE / "core.js", *(_HERE / folder / part for part in parts)]
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
 
 
 class Refused(traitlets.TraitError, ValueError):

@@ -12,7 +12,7 @@ import torch
 from axe_playwright_python.sync_playwright import Axe
 
 from mhalib import widgets
-from run_notebooks import execute, write
+from tools.notebooks.run import execute, write
 
 from .conftest import ROOT, settle, until
 

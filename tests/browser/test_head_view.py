@@ -12,7 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 
 from mhalib.masks import causal_mask
-from mhalib.widgets.head_view import HeadView
+from mhalib.widgets.head_view.widget import HeadView
 
 from .conftest import settle, until
 

@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from browser.conftest import settle, until
 from mhalib.widgets import ReshapeView
-from mhalib.widgets.reshape_view import PATHS
+from mhalib.widgets.reshape_view.widget import PATHS
 
 WAY = "23 = token 2, feature 3: (0, 2, 3) → (0, 2, 1, 0) → (0, 1, 2, 0)"
 

@@ -5,9 +5,9 @@ import re
 import pytest
 from nbformat.v4 import new_markdown_cell, new_notebook
 
-from run_notebooks import NOTEBOOKS
-from site_export import PageExporter
 from small_site import LESSON
+from tools.notebooks.run import NOTEBOOKS
+from tools.site.export import PageExporter
 
 from .conftest import settle, watch
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 import transformers
 
-from mhalib.pretrained import LONGEST, REPOSITORY, REVISION, find_weights
+from mhalib.pretrained import find_weights
+from mhalib.pretrained.minilm import LONGEST, REPOSITORY, REVISION
 
 SENTENCES = [
     "A man is playing a guitar.",

@@ -1,6 +1,6 @@
 """Run the notebooks that learners hand in and say in plain text what the checks say, one row for each learner.
 
-    python tools/classroom/answers.py [--stored] [--details] [--csv FILE] handed_in/anna_03.ipynb …
+    python -m tools.classroom.answers [--stored] [--details] [--csv FILE] handed_in/anna_03.ipynb …
 
 Every notebook runs from top to bottom in a kernel of its own; an error in a cell does not stop it. Then the exercise
 cells are read, those whose last line is `check.name(answer)`. The files that were handed in are left alone. Their code

@@ -1,0 +1,349 @@
+"""The exercises of lesson 02: the scale, attention by hand, a softmax that does not overflow, cosines."""
+
+import math
+
+import torch
+
+import mhalib
+from mhalib.checks.exercise import Exercise, Wrong
+from mhalib.checks.inputs import draw
+
+spread = Exercise(
+    lesson="02",
+    task="Queries and keys have 256 independent features of mean 0 and variance 1. What is the standard deviation of q·k, before any scale?",
+    stars=1,
+    minutes=3,
+    answer=16.0,
+    hints=(
+        "Each product has variance 1, and 256 independent products are added.",
+        "The variance is 256. And its root?",
+    ),
+    wrong={
+        "The variance": Wrong(
+            256.0, "256 is the variance.", "The typical score is its root; by that root the scores are divided."
+        ),
+        "After the scale": Wrong(
+            1.0, "1 is what the scale makes of it.", "Asked is the spread before anything is divided."
+        ),
+        "The scale itself": Wrong(
+            1 / 16, "1/16 is the factor that attention puts on the scores.", "Asked is what it has to make up for."
+        ),
+    },
+    see="Why divide by √head_dim?",
+)
+
+
+def attend_solution(q, k, v):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (B, h, Tq, hd) @ (B, h, hd, Tk) -> (B, h, Tq, Tk)
+    return scores.softmax(-1) @ v  # (B, h, Tq, Tk) @ (B, h, Tk, hd) -> (B, h, Tq, hd)
+
+
+def _attend(q, k, v, scale=None, axis=-1):
+    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    return scores.softmax(axis) @ v
+
+
+def _cases():
+    # k and the scores are not symmetric: else a missing transpose, or a sum along the wrong axis, would not show here.
+    tiny = torch.tensor([[[[2.0, 0.0], [0.0, 1.0]]]]), torch.tensor([[[[1.0, 0.0], [2.0, 1.0]]]])
+    values = torch.tensor([[[[10.0, 11.0], [20.0, 21.0]]]])
+    return [
+        (*tiny, values),
+        (draw(0, 2, 3, 4, 8), draw(1, 2, 3, 4, 8), draw(2, 2, 3, 4, 8)),
+        (draw(3, 2, 4, 5, 16), draw(4, 2, 4, 7, 16), draw(5, 2, 4, 7, 16)),
+    ]
+
+
+attend = Exercise(
+    lesson="02",
+    task="Write attend(q, k, v), the output of scaled dot-product attention, for tensors (B, num_heads, T, head_dim). Do not call the library's.",
+    stars=2,
+    minutes=10,
+    answer=attend_solution,
+    cases=_cases,
+    axes=("sample", "head", "query", "feature"),
+    hints=(
+        "Three steps: scores, shares, a weighted mean.",
+        "scores = q @ k.transpose(-2, -1), divided by the root of the number of features of one query.",
+        "The softmax runs over the keys, the last axis of the scores; the shares then multiply v.",
+    ),
+    wrong={
+        "No scale": Wrong(
+            lambda q, k, v: _attend(q, k, v, scale=1.0),
+            "the scores are not divided by anything.",
+            "Their spread grows with head_dim and the softmax saturates. Divide by sqrt(head_dim), that is sqrt(q.shape[-1]).",
+        ),
+        "Divided by sqrt(d_model)": Wrong(
+            lambda q, k, v: _attend(q, k, v, scale=(q.shape[1] * q.shape[-1]) ** -0.5),
+            "the scores are divided by the root of num_heads * head_dim.",
+            "Each head adds up head_dim products, so its root is enough: sqrt(q.shape[-1]). With d_model all maps start out flat.",
+        ),
+        "Half instead of the root": Wrong(
+            lambda q, k, v: _attend(q, k, v, scale=0.5 / q.shape[-1]),
+            "the scores are divided by head_dim and by 2: in Python, ** comes before /, so n**1/2 is n / 2.",
+            "Write n ** 0.5, or math.sqrt(n).",
+        ),
+        "A fixed 8": Wrong(
+            lambda q, k, v: _attend(q, k, v, scale=1 / 8),
+            "the scores are divided by 8 whatever the size of a head is. 8 is right for 64 features only.",
+            "Ask the query for its size: math.sqrt(q.shape[-1]).",
+        ),
+        "Divided without the root": Wrong(
+            lambda q, k, v: _attend(q, k, v, scale=1 / q.shape[-1]),
+            "the scores are divided by head_dim.",
+            "head_dim is their variance; divide by its square root.",
+        ),
+        "Multiplied by the root": Wrong(
+            lambda q, k, v: _attend(q, k, v, scale=q.shape[-1] ** 0.5),
+            "the scores are multiplied by sqrt(head_dim).",
+            "The scale makes scores smaller: divide.",
+        ),
+        "The root of a number of tokens": Wrong(
+            lambda q, k, v: _attend(q, k, v, scale=k.shape[-2] ** -0.5),
+            "the scores are divided by the root of Tq or Tk.",
+            "What is added up in a dot product are features, not tokens: q.shape[-1].",
+            also=(lambda q, k, v: _attend(q, k, v, scale=q.shape[-2] ** -0.5),),
+        ),
+        "The root of the number of heads": Wrong(
+            lambda q, k, v: _attend(q, k, v, scale=q.shape[1] ** -0.5),
+            "the scores are divided by the root of q.shape[1], which counts heads.",
+            "Features stand on the last axis: q.shape[-1].",
+        ),
+        "Softmax over the queries": Wrong(
+            lambda q, k, v: _attend(q, k, v, axis=-2),
+            "columns sum to one, rows do not: the queries compete for a key.",
+            "Each query shares out its attention over the keys: softmax(-1).",
+        ),
+        "Softmax over the heads or the samples": Wrong(
+            lambda q, k, v: _attend(q, k, v, axis=1),
+            "heads (dim=1) or samples (dim=0) compete with each other; where there is one, every weight is 1.",
+            also=(lambda q, k, v: _attend(q, k, v, axis=0),),
+            why="dim=1 is the last axis of a single map (Tq, Tk), but not of (B, num_heads, Tq, Tk). Count from the end: softmax(-1). (F.softmax without dim takes dim=1 here.)",
+        ),
+        "One sum for the whole map": Wrong(
+            lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[-1])).flatten().softmax(0).view(*q.shape[:3], -1) @ v,
+            "all shares of all queries together sum to 1.",
+            "Each query shares out exactly 1: softmax(-1), or sum(-1, keepdim=True).",
+        ),
+        "The sum has lost its axis": Wrong(
+            lambda q, k, v: (lambda e: e / e.sum(-1) @ v)((q @ k.mT / math.sqrt(q.shape[-1])).exp()),
+            "without keepdim=True the sums of the rows lie along the last axis, and divide columns.",
+            "sum(-1, keepdim=True) keeps them beside their rows; or call softmax(-1).",
+        ),
+        "Divided by the sum of scores": Wrong(
+            lambda q, k, v: (lambda s: s / s.sum(-1, keepdim=True) @ v)(q @ k.mT / math.sqrt(q.shape[-1])),
+            "the scores are divided by their sum, without a power of e.",
+            "Scores can be negative or sum to 0. The softmax makes shares of them.",
+        ),
+        "Scaled after the softmax": Wrong(
+            lambda q, k, v: (q @ k.mT).softmax(-1) / math.sqrt(q.shape[-1]) @ v,
+            "the weights are divided, so rows sum to 1/sqrt(head_dim).",
+            "Divide the scores, before the softmax.",
+        ),
+        "No softmax": Wrong(
+            lambda q, k, v: q @ k.mT / math.sqrt(q.shape[-1]) @ v,
+            "the scores themselves multiply the values.",
+            "Scores can be negative and sum to anything; the softmax makes shares of them.",
+        ),
+        "The map turned": Wrong(
+            lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1).mT @ v,
+            "rows and columns of the map are exchanged before it meets the values.",
+            "One row for each query, so the map multiplies as it is: weights @ v.",
+        ),
+        "The weights, not the output": Wrong(
+            lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1),
+            "you return the map.",
+            "Asked is the mixture of values: weights @ v.",
+        ),
+        "Queries and keys exchanged": Wrong(
+            lambda q, k, v: _attend(k, q, v),
+            "each key asks, and the queries answer.",
+            "One row for each query: q @ k.mT, in this order.",
+        ),
+        "Keys mixed instead of values": Wrong(
+            lambda q, k, v: _attend(q, k, k),
+            "the output is a mixture of keys.",
+            "Keys say how to be found, values what to hand over.",
+        ),
+        "Keys not turned": Wrong(
+            lambda q, k, v: (q @ k / math.sqrt(q.shape[-1])).softmax(-1) @ v,
+            "q @ k joins features with tokens. It works where both are equally many, and stops elsewhere.",
+            "A score is a dot product over features: q @ k.transpose(-2, -1).",
+        ),
+    },
+    see="All queries at once",
+    explanation="mhalib.scaled_dot_product_attention is this, with a mask and checks of its inputs.",
+)
+
+
+def stable_softmax_solution(scores):
+    shifted = scores - scores.amax(-1, keepdim=True)  # only differences of scores matter
+    powers = shifted.exp()
+    return powers / powers.sum(-1, keepdim=True)
+
+
+def _exp_and_sum(scores):
+    return scores.exp() / scores.exp().sum(-1, keepdim=True)
+
+
+def _in_place(scores):
+    scores -= scores.amax(-1, keepdim=True)
+    return scores.softmax(-1)
+
+
+stable_softmax = Exercise(
+    lesson="02",
+    task="Write stable_softmax(scores), over the last axis, with exp and sum only. It must survive scores of 1000, and rows of very different size.",
+    stars=2,
+    minutes=10,
+    answer=stable_softmax_solution,
+    cases=lambda: [
+        (torch.tensor([[0.0, 2.0], [1.0, 1.0]]),),
+        (torch.tensor([[1000.0, 1001.0, 999.0], [0.0, 1.0, 2.0]]),),
+        (torch.tensor([[-1000.0, -1001.0, -1000.0]]),),
+        (torch.tensor([[0.0, 100.0]]),),
+        (torch.tensor([[0.0, 1000.0]]),),
+        (draw(0, 2, 3, 4),),
+    ],
+    hints=(
+        "Adding the same number to all scores of a row changes nothing.",
+        "Subtract the largest score of each row; then no power is above 1.",
+        "amax(-1, keepdim=True) keeps an axis to subtract along.",
+    ),
+    wrong={
+        "The recipe as it stands": Wrong(
+            _exp_and_sum,
+            "right for small scores; exp(1000) is infinite, and infinite by infinite is NaN.",
+            "Subtract the largest score of each row first. The shares stay the same.",
+            also=(lambda s: _exp_and_sum(s.double()),),
+        ),
+        "One largest score for all rows": Wrong(
+            lambda s: _exp_and_sum(s - s.max()),
+            "you subtract the largest score of the whole tensor. A row far below it gets 0/0.",
+            "Each row needs its own: amax(-1, keepdim=True).",
+        ),
+        "Not the largest score subtracted": Wrong(
+            lambda s: _exp_and_sum(s - s.amin(-1, keepdim=True)),
+            "you subtract the smallest score of each row, or their mean, so a score far above it still overflows.",
+            "Subtract the largest; then no power is above 1.",
+            also=(lambda s: _exp_and_sum(s - s.mean(-1, keepdim=True)),),
+        ),
+        "NaN swept away": Wrong(
+            lambda s: _exp_and_sum(s).nan_to_num(0.0),
+            "exp(1000) still overflows, and nan_to_num puts a 0 where the largest share should be.",
+            "Subtract the largest score of each row first, then nothing overflows.",
+        ),
+        "An axis lost": Wrong(
+            lambda s: (lambda e: e / e.sum(-1))((s - s.amax(-1, keepdim=True)).exp()),
+            "without keepdim=True the sums (or the largest scores) of the rows lie along the last axis, and meet columns.",
+            "sum(-1, keepdim=True) and amax(-1, keepdim=True) keep them beside their rows.",
+            also=(lambda s: s.exp() / s.exp().sum(-1), lambda s: _exp_and_sum(s - s.amax(-1))),
+        ),
+        "The sum over everything": Wrong(
+            lambda s: (s - s.max()).exp() / (s - s.max()).exp().sum(),
+            "all rows together sum to 1.",
+            "Each row is a distribution of its own: sum(-1, keepdim=True).",
+            also=(lambda s: s.exp() / s.exp().sum(), lambda s: s.flatten().softmax(0).view(s.shape)),
+        ),
+        "Over the wrong axis": Wrong(
+            lambda s: s.softmax(-2),
+            "columns sum to one.",
+            "Shares run over the last axis, in the largest score and in the sum.",
+        ),
+        "Shifted above the line only": Wrong(
+            lambda s: (s - s.amax(-1, keepdim=True)).exp() / s.exp().sum(-1, keepdim=True),
+            "the sum was not shifted as the powers were.",
+            "Shift once, then use the shifted scores twice.",
+        ),
+        "Changed in place": Wrong(
+            _in_place,
+            "the result is right, but the scores of the caller are changed.",
+            "scores = scores - ... makes a new tensor; scores -= ... writes into the old one. Lesson 04 comes back to this.",
+        ),
+        "No sum": Wrong(
+            lambda s: (s - s.amax(-1, keepdim=True)).exp(),
+            "the largest share is always 1; rows do not sum to 1.",
+            "Divide by the sum of the row.",
+        ),
+    },
+    see="Why a softmax?",
+)
+
+
+def cosine_attention_solution(q, k, v, scale):
+    q = q / q.norm(dim=-1, keepdim=True)  # every query has length 1
+    k = k / k.norm(dim=-1, keepdim=True)
+    return (scale * q @ k.mT).softmax(-1) @ v  # (T, hd) @ (hd, T) -> (T, T), then @ (T, hd)
+
+
+def _unit(x, dim=-1):
+    return torch.nn.functional.normalize(x, dim=dim)
+
+
+cosine_attention = Exercise(
+    lesson="02",
+    task="Only the angle: write cosine_attention(q, k, v, scale) for (T, head_dim). Queries and keys get length 1, and scale multiplies their dot products.",
+    stars=3,
+    minutes=15,
+    answer=cosine_attention_solution,
+    cases=lambda: [
+        (
+            torch.tensor([[3.0, 0.0]]),
+            torch.tensor([[0.0, 2.0], [5.0, 0.0]]),
+            torch.tensor([[10.0, 11.0], [20.0, 21.0]]),
+            1.0,
+        ),
+        (draw(0, 5, 16), draw(1, 5, 16), draw(2, 5, 16), 4.0),
+        (3 * draw(3, 4, 8), draw(4, 6, 8), draw(5, 6, 8), 8.0),
+    ],
+    axes=("query", "feature"),
+    hints=(
+        "The length of a vector is the root of the sum of its squares, over its features.",
+        "torch.nn.functional.normalize(q, dim=-1) divides each query by its length.",
+        "A cosine is at most 1, so there is no root to divide by; only scale.",
+    ),
+    wrong={
+        "Still divided by the root": Wrong(
+            lambda q, k, v, s: (s * _unit(q) @ _unit(k).mT / q.shape[-1] ** 0.5).softmax(-1) @ v,
+            "the cosines are divided by sqrt(head_dim) as well.",
+            "The root made up for the lengths; vectors of length 1 need none.",
+        ),
+        "Only the queries": Wrong(
+            lambda q, k, v, s: (s * _unit(q) @ k.mT).softmax(-1) @ v,
+            "keys keep their length, so a long key is still loud.",
+            "Divide the keys by their lengths, too.",
+        ),
+        "Only the keys": Wrong(
+            lambda q, k, v, s: (s * q @ _unit(k).mT).softmax(-1) @ v,
+            "queries keep their length, so a long query is still sharper.",
+            "Divide the queries by their lengths, too.",
+        ),
+        "Lengths over the tokens": Wrong(
+            lambda q, k, v, s: (s * _unit(q, -2) @ _unit(k, -2).mT).softmax(-1) @ v,
+            "each feature has length 1 over the sentence; tokens now know of each other.",
+            "A token is a vector of features: dim=-1.",
+        ),
+        "Divided by scale": Wrong(
+            lambda q, k, v, s: (_unit(q) @ _unit(k).mT / s).softmax(-1) @ v,
+            "the cosines are divided by scale.",
+            "Cosines are small already. Here scale multiplies.",
+        ),
+        "One length for all": Wrong(
+            lambda q, k, v, s: (s * (q / q.norm()) @ (k / k.norm()).mT).softmax(-1) @ v,
+            "norm() without an axis is one length for the whole tensor.",
+            "Each token has a length of its own: norm(dim=-1, keepdim=True).",
+        ),
+        "The scale forgotten": Wrong(
+            lambda q, k, v, s: (_unit(q) @ _unit(k).mT).softmax(-1) @ v,
+            "no key can have more than e² times the weight of another, whatever scale says.",
+            "Multiply the cosines by scale before the softmax.",
+        ),
+        "No length at all": Wrong(
+            lambda q, k, v, s: mhalib.scaled_dot_product_attention(q, k, v, scale=s)[0],
+            "this is ordinary attention with another scale.",
+            "Divide queries and keys by their lengths first.",
+        ),
+    },
+    see="Why a dot product?",
+    explanation="For vectors of length sqrt(head_dim), scale = sqrt(head_dim) gives the usual attention again. So 8 brings the entropy back for 64 features.",
+)

@@ -1,0 +1,214 @@
+"""The exercises of lesson 03: into heads, back, and folded into the batch."""
+
+import mhalib
+from mhalib.checks.exercise import Exercise, Wrong
+from mhalib.checks.inputs import head_labels, labels
+
+_SEES = "Cut features, not the sentence: view(B, T, num_heads, head_dim) first, then transpose(1, 2)."
+
+head_one = Exercise(
+    lesson="03",
+    task="Three tokens, d_model 6, three heads, labels 10·token + feature. Write down head 1 after the split, a list of rows.",
+    stars=1,
+    minutes=5,
+    answer=[[2, 3], [12, 13], [22, 23]],
+    hints=(
+        "head_dim is 6 / 3 = 2, so each head holds two features of each of the three tokens.",
+        "Head 0 holds features 0 and 1, head 1 the next two.",
+    ),
+    wrong={
+        "A slice of the sentence": Wrong(
+            [[10, 11], [12, 13], [14, 15]],
+            "all your numbers belong to token 1. That is what view(1, 3, 3, 2) makes.",
+            _SEES,
+        ),
+        "Head 0 instead of head 1": Wrong(
+            [[0, 1], [10, 11], [20, 21]],
+            "this is the first head.",
+            "Heads are counted from 0, as tokens and features are.",
+        ),
+        "Every third feature": Wrong(
+            [[1, 4], [11, 14], [21, 24]],
+            "you dealt the features out to the heads in turn, like cards.",
+            "That is legal, in another layout. Here a head holds neighbouring features.",
+        ),
+        "Rows and columns exchanged": Wrong(
+            [[2, 12, 22], [3, 13, 23]],
+            "the right numbers, with features as rows.",
+            "A head is (T, head_dim): one row for each token.",
+        ),
+    },
+    see="What a split must do",
+)
+
+
+def _split(x, num_heads):
+    return mhalib.split_heads(x, num_heads)
+
+
+split_heads = Exercise(
+    lesson="03",
+    task="Write split_heads(x, num_heads): (B, T, d_model) -> (B, num_heads, T, head_dim).",
+    stars=2,
+    minutes=10,
+    answer=mhalib.split_heads,
+    cases=lambda: [(labels(2, 4), 2), (labels(3, 4), 2), (labels(3, 12, B=2), 2), (labels(5, 6, B=4), 3)],
+    axes=("sample", "head", "token", "feature"),
+    hints=(
+        "Two steps. Which axis has to be cut into two, and which two axes change places?",
+        "First (B, T, d_model) -> (B, T, num_heads, head_dim): the last axis is cut, nothing moves.",
+        "Then exchange axes 1 and 2 with transpose.",
+    ),
+    wrong={
+        "A view without a transpose": Wrong(
+            lambda x, h: x.reshape(x.shape[0], h, x.shape[1], -1),
+            "head 0 holds the first tokens with all their features, not all tokens with their first features.",
+            _SEES + " The shape is right either way, so no error stops you.",
+        ),
+        "The transpose is missing": Wrong(
+            lambda x, h: x.reshape(*x.shape[:2], h, -1),
+            "the result is (B, T, num_heads, head_dim).",
+            "Only the two last axes enter the product q @ k.mT. As it stands, heads would attend to heads; transpose(1, 2) puts tokens there.",
+        ),
+        "Folded into the batch": Wrong(
+            lambda x, h: _split(x, h).flatten(0, 1),
+            "samples and heads share one axis, (B * num_heads, T, head_dim), as in d2l.",
+            "That is a legal layout, but not the one that was asked for: leave out the last reshape.",
+        ),
+        "Heads before samples": Wrong(
+            lambda x, h: _split(x, h).transpose(0, 1),
+            "the result is (num_heads, B, T, head_dim), as torch.stack(x.chunk(num_heads, -1)) makes it.",
+            "Heads sit at axis 1: torch.stack(..., dim=1).",
+        ),
+        "Features dealt out in turn": Wrong(
+            lambda x, h: x.unflatten(-1, (-1, h)).permute(0, 3, 1, 2),
+            "head 0 holds features 0, h, 2h, …",
+            "No token is mixed with another, but weights trained in the usual layout no longer fit. Cut as (num_heads, head_dim), in this order.",
+        ),
+        "Tokens and features exchanged": Wrong(
+            lambda x, h: _split(x, h).transpose(2, 3),
+            "the result is (B, num_heads, head_dim, T).",
+            "Exchange axes 1 and 2 after the cut, not the last two. The keys are turned later, inside q @ k.mT.",
+        ),
+        "Exchanged before the cut": Wrong(
+            lambda x, h: x.transpose(1, 2).reshape(x.shape[0], h, x.shape[1], -1),
+            "tokens and features changed places first, and were then cut together.",
+            "First cut the last axis, then exchange two axes.",
+        ),
+        "Axes 1 and 3 exchanged": Wrong(
+            lambda x, h: x.reshape(*x.shape[:2], h, -1).transpose(1, 3),
+            "the result is (B, head_dim, num_heads, T).",
+            "After the cut the axes are (B, T, num_heads, head_dim): exchange 1 and 2.",
+        ),
+        "Heads and features in the wrong order": Wrong(
+            lambda x, h: x.reshape(*x.shape[:2], -1, h).transpose(1, 2),
+            "the result is (B, head_dim, T, num_heads).",
+            "After the cut the axes are (B, T, num_heads, head_dim); num_heads comes before head_dim.",
+        ),
+    },
+    see="Why: a tensor is one long line",
+    explanation="The last line splits, and is an answer by itself; the lines above it refuse what cannot be split.",
+)
+
+merge_heads = Exercise(
+    lesson="03",
+    task="Write merge_heads(x): (B, num_heads, T, head_dim) -> (B, T, d_model), the way back.",
+    stars=2,
+    minutes=5,
+    answer=mhalib.merge_heads,
+    cases=lambda: [
+        (head_labels(2, 2, 1),),
+        (head_labels(2, 3, 2),),
+        (head_labels(4, 3, 5, B=2),),
+        (head_labels(3, 4, 2, B=3),),
+    ],
+    axes=("sample", "token", "feature"),
+    hints=(
+        "Undo the two steps of the split in the opposite order.",
+        "transpose(1, 2) comes first; the tensor is then no longer contiguous.",
+        "view refuses a tensor like that; reshape and flatten do not.",
+    ),
+    wrong={
+        "No transpose": Wrong(
+            lambda x: x.reshape(x.shape[0], x.shape[2], -1),
+            "row 0 holds head 0 of several tokens. The shape is right, the tokens are mixed.",
+            "transpose(1, 2) first: it brings together what belongs to one token. Lesson 05 shows what a model does with this bug.",
+        ),
+        "The error that view raises": Wrong(
+            lambda x: x.transpose(1, 2).view(x.shape[0], x.shape[2], -1),
+            "the transpose is right, but view cannot join axes that are no longer neighbours in memory.",
+            "Keep the transpose. Write reshape for view, or contiguous() before it.",
+        ),
+        "Tokens joined with features": Wrong(
+            lambda x: x.flatten(2),
+            "the result is (B, num_heads, T * head_dim): each head kept apart, its tokens in one line.",
+            "Bring heads and features together first, transpose(1, 2); then join these two, flatten(2).",
+        ),
+        "Features before heads": Wrong(
+            lambda x: x.permute(0, 2, 3, 1).flatten(2),
+            "in each row, feature 0 of all heads comes first, then feature 1.",
+            "No token is mixed, but the order is not the one that split_heads undoes: the heads come first, (B, T, num_heads, head_dim).",
+        ),
+        "Heads and tokens not exchanged back": Wrong(
+            lambda x: x.transpose(2, 3).reshape(x.shape[0], x.shape[2], -1),
+            "the last two axes changed places, heads and tokens did not.",
+            "The split exchanged axes 1 and 2; so does the way back.",
+        ),
+        "Added, not joined": Wrong(
+            lambda x: x.sum(1),
+            "the heads were added: (B, T, head_dim).",
+            "Merging puts the heads side by side; every number survives.",
+        ),
+        "Still four axes": Wrong(
+            lambda x: x.transpose(1, 2),
+            "the result is (B, T, num_heads, head_dim).",
+            "Join the last two axes: flatten(2).",
+        ),
+    },
+    see="The error you will meet",
+    explanation="The last line merges, and is an answer by itself; the lines above it refuse what cannot be merged.",
+)
+
+
+def fold_heads_solution(x, num_heads):
+    B, T, d_model = x.shape
+    heads = x.reshape(B, T, num_heads, -1).transpose(1, 2)  # (B, T, d_model) -> (B, num_heads, T, head_dim)
+    return heads.flatten(0, 1)  # -> (B * num_heads, T, head_dim)
+
+
+fold_heads = Exercise(
+    lesson="03",
+    task="Write fold_heads(x, num_heads) in d2l's layout: (B, T, d_model) -> (B * num_heads, T, head_dim), sample 0 with all its heads first.",
+    stars=2,
+    minutes=10,
+    answer=fold_heads_solution,
+    cases=lambda: [(labels(2, 4, B=2), 2), (labels(3, 4, B=2), 2), (labels(5, 12, B=3), 4), (labels(2, 6, B=4), 3)],
+    axes=("row", "token", "feature"),
+    hints=(
+        "Split as before; then two axes that stand side by side become one.",
+        "In (B, num_heads, T, head_dim) the first two axes are samples and heads, in just the order that is asked for.",
+    ),
+    wrong={
+        "One view": Wrong(
+            lambda x, h: x.reshape(x.shape[0] * h, x.shape[1], -1),
+            "each row of the batch holds a slice of the sentence. FuxiCTR had this bug (issue 30).",
+            "A view never moves a number. Split with a transpose, then fold.",
+        ),
+        "Heads first": Wrong(
+            lambda x, h: _split(x, h).transpose(0, 1).flatten(0, 1),
+            "head 0 of all samples comes first, as torch.cat(x.chunk(num_heads, -1)) makes it.",
+            "Legal on its own, but masks repeated for d2l's order then reach another sample (lesson 04). Fold (B, num_heads), not (num_heads, B).",
+        ),
+        "Not folded": Wrong(
+            lambda x, h: _split(x, h),
+            "the result still has four axes.",
+            "flatten(0, 1) makes one axis of samples and heads.",
+        ),
+        "The transpose left out, tokens folded": Wrong(
+            lambda x, h: x.reshape(x.shape[0], x.shape[1], h, -1).flatten(0, 1),
+            "samples and tokens share the first axis: (B * T, num_heads, head_dim).",
+            "Without the transpose the axis beside the samples is the tokens.",
+        ),
+    },
+    see="Two legal conventions",
+)

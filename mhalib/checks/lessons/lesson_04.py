@@ -1,0 +1,323 @@
+"""The exercises of lesson 04: masks of your own, for torch's module, and a softmax that survives them."""
+
+import math
+
+import torch
+
+import mhalib
+from mhalib import causal_mask
+from mhalib.checks.exercise import Choice, Exercise, Wrong
+from mhalib.checks.inputs import draw
+
+_BLOCKED = "In nn.MultiheadAttention True means blocked, unlike in SDPA and mhalib."
+
+causal_maps = Choice(
+    lesson="04",
+    task="Which of the four maps can come from a layer with a causal mask? All that can, as letters.",
+    stars=1,
+    minutes=3,
+    answer="AC",
+    options={
+        "A": "every row shares 1 out over itself and what comes before it.",
+        "B": "row 0 gives .4 to key 1, which comes after it. The last row may see everything; the first may not.",
+        "C": "all tokens look at the first one. Nobody looks ahead, so the mask has no objection.",
+        "D": "this is the triangle of the wrong side: row 0 sees everything, the last row only itself.",
+    },
+    hints=("Rows are queries. In row t, everything to the right of column t must be 0.",),
+    see="Causal: nothing from the future",
+)
+
+
+def window_mask_solution(T, width):
+    not_too_old = torch.ones(T, T, dtype=torch.bool).triu(1 - width)
+    return causal_mask(T) & not_too_old  # (T, T), True = may attend
+
+
+def _ones(T):
+    return torch.ones(T, T, dtype=torch.bool)
+
+
+window_mask = Exercise(
+    lesson="04",
+    task="A sliding window: write window_mask(T, width), boolean (T, T), True = may attend. Each token sees itself and the width - 1 tokens before it.",
+    stars=1,
+    minutes=5,
+    answer=window_mask_solution,
+    cases=lambda: [(4, 2), (3, 1), (5, 3), (7, 3), (4, 9)],
+    axes=("query", "key"),
+    hints=(
+        "Two conditions: nothing from the future, and nothing too old.",
+        "causal_mask(T) is the first. A triangle from triu with a negative number is the second.",
+        "With width = 1 only the diagonal is left: triu(0) & tril(0).",
+    ),
+    wrong={
+        "One token too many": Wrong(
+            lambda T, w: _ones(T).tril() & _ones(T).triu(-w),
+            "each token sees width tokens before itself.",
+            "The token itself counts: triu(1 - width).",
+        ),
+        "One token too few": Wrong(
+            lambda T, w: _ones(T).tril(-1) & _ones(T).triu(1 - w),
+            "no token sees itself.",
+            "The first row would be empty, and empty rows are trouble: tril().",
+        ),
+        "The window too short": Wrong(
+            lambda T, w: _ones(T).tril() & _ones(T).triu(2 - w),
+            "each token sees width - 1 tokens, itself included.",
+            "The token itself counts as one of width: triu(1 - width).",
+        ),
+        "The wrong side of the diagonal": Wrong(
+            lambda T, w: _ones(T).tril() & _ones(T).triu(w - 1),
+            "triu with a positive number lies above the diagonal, in the future.",
+            "What is too old lies below the diagonal, and there the numbers are negative: triu(1 - width).",
+        ),
+        "No end to the past": Wrong(
+            lambda T, w: _ones(T).tril(),
+            "this is the causal mask.",
+            "Join it by & with a triangle that cuts off what is too old.",
+        ),
+        "Both sides": Wrong(
+            lambda T, w: _ones(T).tril(w - 1) & _ones(T).triu(1 - w),
+            "the window reaches into the future as far as into the past.",
+            "Join the band with causal_mask(T).",
+        ),
+        "Only the future": Wrong(
+            lambda T, w: _ones(T).triu() & _ones(T).tril(w - 1),
+            "each token sees itself and later tokens.",
+            "Row t must end at column t: rows are queries. This is the right mask, transposed.",
+        ),
+        "True = blocked": Wrong(
+            lambda T, w: ~window_mask_solution(T, w),
+            "everything is the wrong way round.",
+            "In mhalib and SDPA True means may attend.",
+        ),
+        "Numbers, not booleans": Wrong(
+            lambda T, w: window_mask_solution(T, w).float(),
+            "0 and 1 as floats are added to the scores, and hide nothing.",
+            "Make it boolean: dtype=torch.bool, or == 1.",
+        ),
+        "Or instead of and": Wrong(
+            lambda T, w: _ones(T).tril() | _ones(T).triu(1 - w),
+            "one condition is enough, so everything is allowed.",
+            "Where True means may attend, both conditions must hold: &.",
+        ),
+    },
+    see="Causal: nothing from the future",
+)
+
+
+def torch_padding_solution(valid_lens, num_keys):
+    return torch.arange(num_keys) >= valid_lens[:, None]  # (Tk,) and (B, 1) -> (B, Tk), True = blocked
+
+
+def _padded(lens, n):
+    return torch.arange(n) < lens[:, None]
+
+
+torch_padding = Exercise(
+    lesson="04",
+    task="Write torch_padding(valid_lens, num_keys), the key_padding_mask of nn.MultiheadAttention: boolean, (B, Tk).",
+    stars=2,
+    minutes=5,
+    answer=torch_padding_solution,
+    cases=lambda: [(torch.tensor([2, 3]), 3), (torch.tensor([1, 4, 2]), 5), (torch.tensor([3, 0, 5, 5]), 5)],
+    axes=("sample", "key"),
+    hints=(
+        "Which keys are padding? Those whose number is not below the length of their sample.",
+        "Compare torch.arange(num_keys) with valid_lens[:, None]; shapes (Tk,) and (B, 1).",
+        "Then look up in the table of the lesson what True means to nn.MultiheadAttention.",
+    ),
+    wrong={
+        "True = may attend": Wrong(
+            _padded, "the words are blocked and the padding is seen.", _BLOCKED + " Turn it around with ~."
+        ),
+        "One key too few": Wrong(
+            lambda lens, n: torch.arange(n) > lens[:, None],
+            "the first padding key is still seen.",
+            "With length 2 the keys 0 and 1 count; key 2 is padding already: >=.",
+        ),
+        "The last word blocked": Wrong(
+            lambda lens, n: torch.arange(n) >= lens[:, None] - 1,
+            "the last word is taken for padding.",
+            "Keys are counted from 0, lengths from 1.",
+        ),
+        "An axis for the queries": Wrong(
+            lambda lens, n: ~_padded(lens, n)[:, None],
+            "the shape is (B, 1, Tk), as mhalib wants it.",
+            "key_padding_mask has no axis for queries: (B, Tk).",
+        ),
+        "Four axes": Wrong(
+            lambda lens, n: ~_padded(lens, n)[:, None, None],
+            "the shape is (B, 1, 1, Tk), as SDPA wants it.",
+            "key_padding_mask is (B, Tk).",
+        ),
+        "Floats 0 and 1": Wrong(
+            lambda lens, n: (~_padded(lens, n)).float(),
+            "floats are added to the scores: padding would get a higher score.",
+            "Leave it boolean.",
+        ),
+        "Padding at the front": Wrong(
+            lambda lens, n: torch.arange(n) < n - lens[:, None],
+            "you block the first keys, as if the padding stood on the left.",
+            "valid_lens counts from the left.",
+        ),
+        "Keys as rows": Wrong(
+            lambda lens, n: (~_padded(lens, n)).T, "the shape is (Tk, B).", "One row for each sample: (B, Tk)."
+        ),
+    },
+    see="How each library wants to be told",
+)
+
+
+def mask_for_heads_solution(mask, num_heads):
+    return ~mask.repeat_interleave(num_heads, dim=0)  # (B, Tq, Tk) -> (B * num_heads, Tq, Tk), True = blocked
+
+
+def _two_masks(*lens, T):
+    return mhalib.padding_mask(torch.tensor(lens), T).expand(len(lens), T, T) & mhalib.causal_mask(T)
+
+
+mask_for_heads = Exercise(
+    lesson="04",
+    task="Write mask_for_heads(mask, num_heads): our (B, Tq, Tk), True = may attend, becomes the attn_mask of nn.MultiheadAttention, (B * num_heads, Tq, Tk).",
+    stars=2,
+    minutes=5,
+    answer=mask_for_heads_solution,
+    cases=lambda: [(_two_masks(2, 1, T=2), 2), (_two_masks(3, 1, 2, T=3), 2), (_two_masks(5, 3, T=5)[:, 1:4], 4)],
+    axes=("row", "query", "key"),
+    hints=(
+        "Two things change: how often each mask stands there, and what True means.",
+        "The rows are sample 0 with all its heads, then sample 1: a, a, …, b, b, …",
+        "repeat_interleave repeats each item in its place; repeat repeats the whole.",
+    ),
+    wrong={
+        "Another sample's mask": Wrong(
+            lambda m, h: ~m.repeat(h, 1, 1),
+            "repeat makes a, b, a, b; the module reads a, a, b, b. Some heads then get the mask of another sample.",
+            "Use repeat_interleave(num_heads, dim=0). The shape is the same either way, so nothing warns you.",
+        ),
+        "True = may attend": Wrong(
+            lambda m, h: m.repeat_interleave(h, 0),
+            "the order is right, True still means may attend.",
+            _BLOCKED + " Turn it around with ~.",
+        ),
+        "Two mistakes at once": Wrong(
+            lambda m, h: m.repeat(h, 1, 1),
+            "the order is a, b, a, b in place of a, a, b, b, and True still means may attend.",
+            "repeat_interleave(num_heads, dim=0), and ~.",
+        ),
+        "Heads as an axis of their own": Wrong(
+            lambda m, h: ~m[:, None].expand(-1, h, -1, -1),
+            "the shape is (B, num_heads, Tq, Tk), as SDPA takes it.",
+            "attn_mask wants samples and heads in one axis: flatten(0, 1).",
+        ),
+        "Queries repeated": Wrong(
+            lambda m, h: ~m.repeat_interleave(h, 1), "you repeated the queries.", "Repeat along dim=0, the samples."
+        ),
+        "Numbers to add": Wrong(
+            lambda m, h: torch.zeros(m.shape).masked_fill(~m, -math.inf).repeat_interleave(h, 0),
+            "0 and -inf would work as well, but boolean is what was asked for.",
+            "~mask instead of numbers.",
+        ),
+    },
+    see="The order of repetition",
+)
+
+
+def masked_softmax_solution(scores, mask):
+    mask = mask[:, None]  # (B, Tq, Tk) -> (B, 1, Tq, Tk): the same for all heads
+    weights = scores.masked_fill(~mask, -math.inf).softmax(-1)
+    return weights.masked_fill(~mask, 0.0)  # a row with nothing to see is NaN before, zeros after
+
+
+def _filled(scores, mask, never=-math.inf, axis=-1):
+    return scores.masked_fill(~mask[:, None], never).softmax(axis)
+
+
+def _with_side_effect(scores, mask):
+    scores.masked_fill_(~mask[:, None], -math.inf)
+    return scores.softmax(-1).nan_to_num(0.0)
+
+
+def _masked_cases():
+    tiny = torch.tensor([[[[0.0, 1.0], [2.0, 1.0]]]]), mhalib.causal_mask(2)[None]
+    nothing = torch.tensor([[[False, False], [True, True]]])  # for its first query
+    empty = _two_masks(3, 2, 3, T=3).clone()
+    empty[2, 0] = False  # a query of sample 2 that may see nothing
+    return [
+        tiny,
+        (tiny[0], nothing),
+        (draw(0, 3, 3, 3, 3), _two_masks(3, 2, 1, T=3)),
+        (draw(1, 3, 3, 3, 3), empty),
+        (draw(2, 2, 4, 5, 5), _two_masks(5, 3, T=5)),
+    ]
+
+
+masked_softmax = Exercise(
+    lesson="04",
+    task="Write masked_softmax(scores, mask): scores (B, num_heads, Tq, Tk), mask (B, Tq, Tk), True = may attend. A query with nothing to see gets zeros; the scores of the caller stay as they are.",
+    stars=3,
+    minutes=15,
+    answer=masked_softmax_solution,
+    cases=_masked_cases,
+    axes=("sample", "head", "query", "key"),
+    hints=(
+        "Give the mask its axis for the heads first: mask[:, None].",
+        "Fill what is not allowed with -inf in a copy of the scores; then the softmax.",
+        "A row of nothing but -inf is NaN after the softmax. What is not allowed gets 0 there.",
+    ),
+    wrong={
+        "NaN where there is nothing to see": Wrong(
+            _filled,
+            "in a row with nothing to see, 0 is divided by 0. The softmax does just that where all scores are -inf.",
+            "Set what is not allowed to 0 after the softmax, or use nan_to_num.",
+        ),
+        "An average of what is forbidden": Wrong(
+            lambda s, m: _filled(s, m, -1e9),
+            "with a large number such as -1e9 for never, a row with nothing to see becomes the average of everything, padding and future included.",
+            "Set what is not allowed to 0 after the softmax.",
+        ),
+        "True = blocked": Wrong(
+            lambda s, m: _filled(s, ~m).nan_to_num(0.0),
+            "what is allowed was blocked.",
+            "masked_fill fills where its mask is True: give it ~mask.",
+            also=(lambda s, m: _filled(s, ~m), lambda s, m: _filled(s, ~m, -1e9)),
+        ),
+        "Samples taken for heads": Wrong(
+            lambda s, m: s.masked_fill(~m, -math.inf).softmax(-1).masked_fill(~m, 0.0),
+            "the samples of the mask stand where the scores have their heads: head j of every sample gets the mask of sample j, as long as there are as many heads as samples.",
+            "mask[:, None] is (B, 1, Tq, Tk).",
+        ),
+        "The mask without effect": Wrong(
+            lambda s, m: s.softmax(-1),
+            "nothing was hidden.",
+            "Is the mask used? masked_fill, without an underscore, leaves its tensor as it is and returns a new one.",
+        ),
+        "0 for never": Wrong(
+            lambda s, m: (s * m[:, None]).softmax(-1),
+            "a blocked score becomes 0, and exp(0) is 1.",
+            "A score that must not count is -inf, not 0.",
+        ),
+        "The mask added": Wrong(
+            lambda s, m: (s + m[:, None]).softmax(-1),
+            "True is added as 1 (or -1 where not allowed, which is the same to a softmax). Nothing is hidden.",
+            "Only a number such as -inf means never; fill with that.",
+        ),
+        "Cut after the softmax": Wrong(
+            lambda s, m: s.softmax(-1) * m[:, None],
+            "the forbidden weights are cut off, so the others no longer sum to 1.",
+            "Hide before the softmax, then the shares are made of what is left.",
+        ),
+        "The caller's scores changed": Wrong(
+            _with_side_effect,
+            "the weights are right, but the scores that came in are full of -inf now.",
+            "masked_fill_, += and scores[...] = ... write in place; masked_fill, without the underscore, makes a new tensor.",
+        ),
+        "Softmax over the queries": Wrong(
+            lambda s, m: _filled(s, m, axis=-2).nan_to_num(0.0),
+            "columns sum to 1.",
+            "Each query shares out over the keys: softmax(-1).",
+        ),
+    },
+    see="A row with nothing to see",
+)

@@ -1,0 +1,315 @@
+"""The exercises of lesson 10: what a map tells, and three measures: previous token, induction, alignment."""
+
+import torch
+
+from mhalib.checks.exercise import Choice, Exercise, Wrong
+from mhalib.checks.inputs import draw
+
+what_maps_tell = Choice(
+    lesson="10",
+    task="A translator writes 'noire', right; one of its four heads gives 0.9 of its weight to 'black' there. Which of the five sentences follow from that? All of them, as letters.",
+    stars=1,
+    minutes=5,
+    answer="AD",
+    options={
+        "A": "in this row no key can have more: the weights of a row sum to 1, so 0.9 is the largest.",
+        "B": "the other heads may have read 'black' as well, or the decoder may know the word from elsewhere. Take it away and look.",
+        "C": "what arrives is the weight times the value, through W_o. A short value makes it little.",
+        "D": "each row is shared out completely, so 0.1 is left for all other keys together.",
+        "E": "a weight says where a head looks, not how much the answer depends on it. Lesson 11 measures that.",
+    },
+    hints=(
+        "Weights are known, values are not, and one head is not the model.",
+        "Two of the sentences are arithmetic of one row. The others are about causes.",
+    ),
+    see="What a map does not show",
+)
+
+
+def previous_token_solution(maps):
+    return maps.diagonal(-1, -2, -1).mean(-1)  # (num_heads, T, T) -> (num_heads, T - 1) -> (num_heads,)
+
+
+def _maps(seed, *shape):
+    return draw(seed, *shape).mul(2).softmax(-1)
+
+
+def _previous_cases():
+    by_hand = torch.tensor(
+        [[[0.5, 0.3, 0.2], [0.8, 0.1, 0.1], [0.1, 0.6, 0.3]], [[0.2, 0.7, 0.1], [0.3, 0.2, 0.5], [0.3, 0.4, 0.3]]]
+    )
+    return [(by_hand,), (_maps(0, 4, 6, 6),), (_maps(1, 2, 9, 9),)]
+
+
+previous_token = Exercise(
+    lesson="10",
+    task="Write previous_token(maps): from maps (num_heads, T, T) the mean weight of each head on the token just before the query, over the queries that have one, (num_heads,).",
+    stars=1,
+    minutes=10,
+    answer=previous_token_solution,
+    cases=_previous_cases,
+    axes=("head",),
+    hints=(
+        "Rows are queries, columns are keys. Query 1 finds its previous token in column 0, query 2 in column 1, ...",
+        "That is a diagonal below the main one, of T - 1 cells: maps.diagonal(-1, -2, -1).",
+    ),
+    wrong={
+        "The first query counts": Wrong(
+            lambda maps: maps.diagonal(-1, -2, -1).sum(-1) / maps.shape[-1],
+            "the sum is divided by T.",
+            "The first query has no token before it, so T - 1 queries count. A perfect head would not reach 1.",
+        ),
+        "The last token before the first": Wrong(
+            lambda maps: maps.roll(1, -1).diagonal(0, -2, -1).mean(-1),
+            "query 0 counts with its weight on the last token.",
+            "Place -1 is the last one: begin at query 1.",
+        ),
+        "The next token": Wrong(
+            lambda maps: maps.diagonal(1, -2, -1).mean(-1),
+            "these are the weights on the token after the query.",
+            "Rows are queries: the token before query 2 is column 1, below the main diagonal.",
+        ),
+        "The token itself": Wrong(
+            lambda maps: maps.diagonal(0, -2, -1).mean(-1),
+            "these are the weights on the query itself.",
+            "One place to the left: offset -1.",
+        ),
+        "The sum": Wrong(
+            lambda maps: maps.diagonal(-1, -2, -1).sum(-1),
+            "the weights are added up, so a longer text scores more.",
+            "Take the mean over the queries.",
+        ),
+        "The strongest key only": Wrong(
+            lambda maps: (maps[:, 1:].argmax(-1) == torch.arange(maps.shape[-1] - 1)).float().mean(-1),
+            "this counts the queries whose strongest key is the previous token.",
+            "Asked is the weight itself: a head with 0.4 there every time should not score 1.",
+        ),
+        "One number for all heads": Wrong(
+            lambda maps: maps.diagonal(-1, -2, -1).mean(),
+            "the heads are averaged.",
+            "An average hides the one head that you look for. Keep their axis.",
+        ),
+    },
+    see="A score for each pattern",
+)
+
+
+def induction_solution(maps, tokens):
+    same = tokens[:, None] == tokens  # (T, T)
+    earlier = same & torch.ones_like(same).tril(-1)  # the same token, before the query
+    target = earlier.roll(1, -1)  # one place to the right of it
+    counted = target.any(-1)  # (T,)
+    return (maps * target).sum(-1)[:, counted].mean(-1)  # (num_heads, T, T) -> (num_heads,)
+
+
+def _induction(maps, tokens, shift=1, below=-1, pick=None):
+    same = tokens[:, None] == tokens
+    target = (same & torch.ones_like(same).tril(below)).roll(shift, -1)
+    if pick is not None:
+        target = pick(target)
+    return (maps * target).sum(-1), target
+
+
+def _counted(found):
+    weights, target = found
+    return weights[:, target.any(-1)].mean(-1)
+
+
+def _last_only(target):
+    places = torch.arange(target.shape[-1])
+    return target & (places == (target * (places + 1)).amax(-1, keepdim=True) - 1)
+
+
+def _first_only(target):
+    return target & (target.cumsum(-1) == 1)
+
+
+def _no_tril(maps, tokens):
+    same = tokens[:, None] == tokens
+    same = same & ~torch.eye(len(tokens), dtype=torch.bool)
+    target = same.roll(1, -1)
+    target[:, 0] = False
+    return (maps * target).sum(-1), target
+
+
+def _induction_cases():
+    by_hand = torch.tensor(
+        [
+            [
+                [0.6, 0.1, 0.1, 0.1, 0.1],
+                [0.5, 0.2, 0.1, 0.1, 0.1],
+                [0.1, 0.2, 0.4, 0.2, 0.1],
+                [0.0, 0.9, 0.1, 0.0, 0.0],
+                [0.1, 0.1, 0.7, 0.1, 0.0],
+            ]
+        ]
+    )
+    elsewhere = torch.eye(5)[None]  # a query with nothing on its target counts, with 0
+    return [
+        (by_hand, torch.tensor([0, 1, 2, 0, 1])),
+        (torch.cat([by_hand, elsewhere]), torch.tensor([0, 1, 2, 0, 1])),
+        (_maps(2, 3, 7, 7), torch.tensor([0, 1, 2, 0, 3, 0, 1])),
+        (_maps(3, 2, 9, 9), torch.tensor([4, 2, 4, 1, 2, 4, 0, 1, 4])),
+    ]
+
+
+induction = Exercise(
+    lesson="10",
+    task="Write induction(maps, tokens): the weight of each head on all keys that stand just behind an earlier occurrence of the query's token; the mean over the queries whose token occurred before. maps (num_heads, T, T), tokens (T,), result (num_heads,).",
+    stars=2,
+    minutes=15,
+    answer=induction_solution,
+    cases=_induction_cases,
+    axes=("head",),
+    hints=(
+        "Which pairs of places hold the same token? tokens[:, None] == tokens is (T, T), queries by keys.",
+        "Only earlier keys count: tril(-1). What stands behind them is one column to the right: roll(1, -1).",
+        "Add the weights on these cells for each query, drop the queries that have none, take the mean of the others.",
+    ),
+    wrong={
+        "The same token": Wrong(
+            lambda maps, tokens: _counted(_induction(maps, tokens, shift=0)),
+            "this is the weight on the earlier occurrence itself.",
+            "That token is known already. What helps is the one behind it, a column further to the right.",
+        ),
+        "The token before it": Wrong(
+            lambda maps, tokens: _counted(_induction(maps, tokens, shift=-1)),
+            "this is the weight on the token before the earlier occurrence.",
+            "Shift the columns the other way: roll(1, -1).",
+        ),
+        "All queries count": Wrong(
+            lambda maps, tokens: _induction(maps, tokens)[0].mean(-1),
+            "queries whose token never occurred before count with 0.",
+            "They have nothing to find. With them, no head could score 1.",
+        ),
+        "Later occurrences as well": Wrong(
+            lambda maps, tokens: _counted(_no_tril(maps, tokens)),
+            "keys behind later occurrences count as well.",
+            "Only what was said before the query can be looked up: tril(-1) before the shift.",
+        ),
+        "The query's own next token": Wrong(
+            lambda maps, tokens: _counted(_induction(maps, tokens, below=0)),
+            "the query itself counts as an earlier occurrence, and so the token after it.",
+            "tril() keeps the main diagonal; tril(-1) drops it.",
+        ),
+        "The last occurrence only": Wrong(
+            lambda maps, tokens: _counted(_induction(maps, tokens, pick=_last_only)),
+            "where a token occurred several times, only the last one counts.",
+            "Add the weights behind all earlier occurrences.",
+        ),
+        "The first occurrence only": Wrong(
+            lambda maps, tokens: _counted(_induction(maps, tokens, pick=_first_only)),
+            "where a token occurred several times, only the first one counts.",
+            "Add the weights behind all earlier occurrences.",
+        ),
+        "A weight of 0 does not count": Wrong(
+            lambda maps, tokens: torch.stack([w[w > 0].mean() for w in _induction(maps, tokens)[0]]),
+            "queries that have 0 on their target are left out.",
+            "They looked elsewhere, and that is what the score must show. Leave out those that have no target.",
+        ),
+        "The mean over cells": Wrong(
+            lambda maps, tokens: (lambda w, t: w.sum(-1) / t.sum())(*_induction(maps, tokens)),
+            "the weights are divided by the number of cells.",
+            "A query with two cells shares its weight between them: add first, then take the mean over queries.",
+            also=(
+                lambda maps, tokens: (lambda w, t: (w / t.sum(-1).clamp(min=1))[:, t.any(-1)].mean(-1))(
+                    *_induction(maps, tokens)
+                ),
+            ),
+        ),
+        "The sum": Wrong(
+            lambda maps, tokens: _induction(maps, tokens)[0].sum(-1),
+            "the weights of all queries are added up.",
+            "Take the mean over the queries that count.",
+        ),
+    },
+    see="A score for each pattern",
+)
+
+
+def aligned_solution(maps, alignment):
+    strongest = maps.argmax(-1)  # (num_heads, Tq)
+    hit = alignment[torch.arange(len(alignment)), strongest]  # (num_heads, Tq)
+    return hit[:, alignment.any(-1)].float().mean(-1)  # (num_heads,)
+
+
+def _hits(maps, alignment):
+    return alignment[torch.arange(len(alignment)), maps.argmax(-1)].float(), alignment.any(-1)
+
+
+def _aligned_cases():
+    by_hand = torch.tensor(
+        [
+            [[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.5, 0.4, 0.1], [0.1, 0.2, 0.7]],
+            [[0.2, 0.7, 0.1], [0.1, 0.4, 0.5], [0.2, 0.2, 0.6], [0.6, 0.3, 0.1]],
+        ]
+    )
+    known = torch.tensor([[1, 0, 0], [0, 1, 1], [0, 0, 0], [0, 0, 1]]).bool()
+    # Key 2 is nobody's partner, and the strongest of query 0.
+    stray = torch.tensor([[[0.3, 0.2, 0.5], [0.1, 0.8, 0.1]], [[0.7, 0.2, 0.1], [0.2, 0.7, 0.1]]])
+    cases = [(by_hand, known), (stray, torch.eye(2, 3).bool())]
+    for seed, shape in ((4, (3, 8, 8)), (5, (2, 10, 7))):
+        alignment = torch.eye(*shape[1:]).bool() | (draw(seed + 10, *shape[1:]) > 1.2)
+        alignment[2] = False
+        cases.append((_maps(seed, *shape), alignment))
+    return cases
+
+
+aligned = Exercise(
+    lesson="10",
+    task="Write aligned(maps, alignment): for each head the share of queries whose strongest key is one of their partners; queries without any partner do not count. maps (num_heads, Tq, Tk), alignment (Tq, Tk), True for partners; result (num_heads,).",
+    stars=2,
+    minutes=10,
+    answer=aligned_solution,
+    cases=_aligned_cases,
+    axes=("head",),
+    hints=(
+        "maps.argmax(-1) is the strongest key of every query, (num_heads, Tq).",
+        "Look it up: alignment[torch.arange(Tq), strongest] says for each head and query whether it is a partner.",
+        "Keep the queries with a partner, alignment.any(-1), and take the mean over them.",
+    ),
+    wrong={
+        "The weight on partners": Wrong(
+            lambda maps, alignment: (maps * alignment).sum(-1)[:, alignment.any(-1)].mean(-1),
+            "this is the mean weight on the partners.",
+            "A measure as well, but another one. Asked is how often the strongest key is a partner.",
+        ),
+        "Queries without a partner count": Wrong(
+            lambda maps, alignment: _hits(maps, alignment)[0].mean(-1),
+            "queries without a partner count as misses.",
+            "They have nothing to hit: leave them out of the mean.",
+        ),
+        "The first partner only": Wrong(
+            lambda maps, alignment: (
+                (maps.argmax(-1) == alignment.int().argmax(-1))[:, alignment.any(-1)].float().mean(-1)
+            ),
+            "only the first partner of a query counts.",
+            "'ne' has two partners, and either is a hit. Look the strongest key up in the table.",
+        ),
+        "Only keys that have a partner": Wrong(
+            lambda maps, alignment: aligned_solution(maps[..., alignment.any(0)], alignment[:, alignment.any(0)]),
+            "the strongest key is looked for among those keys only that are somebody's partner.",
+            "A query whose strongest key is nobody's partner is a miss. Take the maximum over all keys.",
+            also=(
+                lambda maps, alignment: aligned_solution(maps * alignment.any(0), alignment),
+                lambda maps, alignment: aligned_solution(maps.masked_fill(~alignment.any(0), -torch.inf), alignment),
+            ),
+        ),
+        "The strongest query of each key": Wrong(
+            lambda maps, alignment: alignment.mT[torch.arange(alignment.shape[1]), maps.argmax(-2)].float().mean(-1),
+            "this goes through the keys and takes the strongest query of each.",
+            "Each query shares out its weight: the maximum is over the keys, the last axis.",
+        ),
+        "The share of partners found": Wrong(
+            lambda maps, alignment: _hits(maps, alignment)[0].sum(-1) / alignment.sum(),
+            "the hits are divided by the number of pairs.",
+            "A query with two partners can hit only one. Divide by the queries that have a partner.",
+        ),
+        "One number for all heads": Wrong(
+            lambda maps, alignment: _hits(maps, alignment)[0][:, alignment.any(-1)].mean(),
+            "the heads are averaged.",
+            "Keep their axis: mean(-1).",
+        ),
+    },
+    see="An alignment that is known",
+)

@@ -1,0 +1,349 @@
+"""The exercises of lesson 11: gates, means, the slope of a gate, cutting heads out, and what an experiment shows."""
+
+import torch
+
+from mhalib.checks.exercise import Choice, Exercise, Wrong
+from mhalib.checks.inputs import draw, head_labels, labels
+
+alone_harmless = Choice(
+    lesson="11",
+    task="A layer has four heads. Switched off one at a time, each costs less than 1 point of accuracy. Which of the five sentences follow from that? All of them, as letters.",
+    stars=1,
+    minutes=5,
+    answer="BE",
+    options={
+        "A": "it can be true, and often is not: each may lean on the other three.",
+        "B": "that is what was measured, as far as these questions stand for those to come.",
+        "C": "a head with a stand-in costs nothing alone, however much it does.",
+        "D": "in lesson 11 the four heads of one layer attend to the very same tokens and each costs next to nothing.",
+        "E": "the numbers hold for the full model. Another company is another model, and has to be measured again.",
+    },
+    hints=(
+        "What was measured is five models: the full one, and four with one head missing. Which sentences speak of others?",
+        "Each head may be useless, or it may have a stand-in. The experiment cannot tell the two apart.",
+    ),
+    see="Harmless alone, fatal together",
+)
+
+
+def switch_heads_solution(merged, gates):
+    heads = merged.unflatten(-1, (len(gates), -1))  # (B, T, h * hd) -> (B, T, h, hd)
+    return (heads * gates[:, None]).flatten(-2)  # -> (B, T, h * hd)
+
+
+def _switch_cases():
+    return [
+        (labels(2, 4), torch.tensor([1.0, 0.0])),
+        (labels(3, 6, B=2), torch.tensor([0.0, 1.0, 0.5])),
+        (draw(2, 2, 5, 12), torch.tensor([1.0, 0.0, 1.0, 0.25])),
+    ]
+
+
+switch_heads = Exercise(
+    lesson="11",
+    task="Write switch_heads(merged, gates): merged is what all heads hand to W_o, (B, T, num_heads * head_dim), gates is (num_heads,). Multiply the features of each head by its gate.",
+    stars=1,
+    minutes=5,
+    answer=switch_heads_solution,
+    cases=_switch_cases,
+    axes=("sample", "token", "feature"),
+    hints=(
+        "After the merge the features of head 0 come first, then those of head 1 (lesson 05).",
+        "merged.unflatten(-1, (len(gates), -1)) is (B, T, num_heads, head_dim). Which shape must gates have beside it?",
+        "Multiply by gates[:, None], then flatten(-2).",
+    ),
+    wrong={
+        "Gates dealt out in turn": Wrong(
+            lambda merged, gates: merged * gates.repeat(merged.shape[-1] // len(gates)),
+            "the gates follow each other from feature to feature.",
+            "The features of a head stand side by side: unflatten(-1, (len(gates), -1)), or repeat_interleave and not repeat.",
+        ),
+        "Beside the features": Wrong(
+            lambda merged, gates: (merged.unflatten(-1, (len(gates), -1)) * gates).flatten(-2),
+            "gates, (num_heads,), stands beside the last axis, and that is head_dim.",
+            "Shapes are aligned at the right: gates[:, None] is (num_heads, 1).",
+        ),
+        "Merged without a transpose": Wrong(
+            lambda merged, gates: (
+                merged.unflatten(-1, (len(gates), -1)).transpose(1, 2) * gates[:, None, None]
+            ).reshape(merged.shape),
+            "the heads are gated rightly, but merged with tokens and heads exchanged.",
+            "Before the merge the heads go back behind the tokens: transpose(1, 2) once more (lesson 05).",
+        ),
+        "The other way round": Wrong(
+            lambda merged, gates: switch_heads_solution(merged, 1 - gates),
+            "heads with a gate of 1 are off, and those with 0 on.",
+            "A gate of 1 leaves a head as it is.",
+        ),
+        "On or off only": Wrong(
+            lambda merged, gates: switch_heads_solution(merged, (gates > 0).float()),
+            "a gate between 0 and 1 counts as 0 or as 1.",
+            "Multiply by the gate itself: a slope needs what lies between.",
+            also=(lambda merged, gates: switch_heads_solution(merged, (gates == 1).float()),),
+        ),
+        "An axis for the heads": Wrong(
+            lambda merged, gates: merged.unflatten(-1, (len(gates), -1)) * gates[:, None],
+            "the heads still have an axis of their own.",
+            "W_o takes them merged: flatten(-2) at the end.",
+        ),
+        "Tokens instead of heads": Wrong(
+            lambda merged, gates: (merged.reshape(len(merged), len(gates), -1) * gates[:, None]).reshape(merged.shape),
+            "the cut went through the tokens: some tokens are off, with all of their heads.",
+            "Only the last axis holds the heads: unflatten(-1, ...) leaves the others alone.",
+        ),
+    },
+    see="A switch for a head",
+)
+
+
+def mean_head_solution(heads, head):
+    heads = heads.clone()
+    heads[:, head] = heads[:, head].mean((0, 1))  # (B, T, hd) -> (hd,)
+    return heads
+
+
+def _with_head(heads, head, new):
+    heads = heads.clone()
+    heads[:, head] = new
+    return heads
+
+
+def _mean_head(axes):
+    return lambda heads, head: _with_head(heads, head, heads[:, head].mean(axes, keepdim=True))
+
+
+def _mean_head_in_place(heads, head):
+    heads[:, head] = heads[:, head].mean((0, 1))
+    return heads
+
+
+def _mean_cases():
+    return [(head_labels(2, 2, 2, B=2), 1), (draw(1, 3, 4, 5, 2), 0), (draw(2, 2, 3, 4, 6), 2)]
+
+
+mean_head = Exercise(
+    lesson="11",
+    task="Write mean_head(heads, head): heads is (B, num_heads, T, head_dim). Return them with the one head replaced by its own mean over all samples and tokens; the others stay, and so does the caller's tensor.",
+    stars=2,
+    minutes=10,
+    answer=mean_head_solution,
+    cases=_mean_cases,
+    axes=("sample", "head", "token", "feature"),
+    hints=(
+        "heads[:, head] is (B, T, head_dim). Which of its axes must go, so that one vector is left?",
+        "The mean over the axes 0 and 1 is (head_dim,), and that broadcasts over all samples and tokens.",
+        "heads = heads.clone() first, so that the caller keeps its tensor.",
+    ),
+    wrong={
+        "Zeros": Wrong(
+            lambda heads, head: _with_head(heads, head, 0),
+            "the head hands over zeros.",
+            "That is the other ablation. Here it hands over what it says on average.",
+        ),
+        "A mean for each sample": Wrong(
+            _mean_head(1),
+            "each sample got a mean of its own.",
+            "Then the head still tells the model which sample it saw. One mean for all.",
+        ),
+        "A mean for each token": Wrong(
+            _mean_head(0),
+            "each place in the sequence got a mean of its own.",
+            "Then the head still tells the model where it stands. Some do it so on purpose; asked is one mean for all.",
+        ),
+        "One number": Wrong(
+            _mean_head((0, 1, 2)),
+            "the features were averaged as well.",
+            "Features mean different things: keep the last axis.",
+        ),
+        "An axis too far": Wrong(
+            _mean_head((0, 2)),
+            "the mean goes over samples and features.",
+            "heads[:, head] has lost the axis of the heads: (B, T, head_dim). Tokens are its axis 1.",
+            also=(lambda heads, head: _with_head(heads, head, heads[:, head].mean((0, 2))),),
+        ),
+        "All heads": Wrong(
+            lambda heads, head: heads.mean((0, 2), keepdim=True).expand_as(heads),
+            "every head was replaced by its mean.",
+            "Only heads[:, head] changes; the others stay as they are.",
+        ),
+        "The mean of the heads": Wrong(
+            lambda heads, head: _with_head(heads, head, heads.mean(1)),
+            "the head was replaced by the mean of all heads.",
+            "Replace it by its own mean: heads[:, head] first, the mean after that.",
+            also=(lambda heads, head: _with_head(heads, head, heads.mean((0, 1, 2))),),
+        ),
+        "Changed in place": Wrong(
+            _mean_head_in_place,
+            "the result is right, but the heads of the caller are changed.",
+            "heads = heads.clone() before you write into it.",
+        ),
+    },
+    see="Without it, or with its mean?",
+)
+
+
+def gate_slopes_solution(heads, grads):
+    slopes = (heads * grads).sum((2, 3))  # (B, h, T, hd) -> (B, h): d loss / d gate, of each sample
+    return slopes.abs().mean(0)  # -> (h,)
+
+
+def _slope_cases():
+    by_hand = torch.tensor([[[[1.0, 2.0]], [[3.0, 0.0]]], [[[2.0, -1.0]], [[1.0, 1.0]]]])  # (B, h, T, hd), T = 1
+    pulls = torch.tensor([[[[1.0, 1.0]], [[1.0, 5.0]]], [[[-1.0, 2.0]], [[2.0, 0.0]]]])
+    return [(by_hand, pulls), (draw(1, 4, 3, 5, 2), draw(2, 4, 3, 5, 2)), (draw(3, 3, 4, 2, 3), draw(4, 3, 4, 2, 3))]
+
+
+gate_slopes = Exercise(
+    lesson="11",
+    task="Write gate_slopes(heads, grads): what the heads hand over, (B, num_heads, T, head_dim), and the gradient of the summed losses with respect to it, of the same shape. Return Michel's importance, (num_heads,): the mean over samples of |d loss / d gate|, for gates of 1 and one loss per sample.",
+    stars=2,
+    minutes=10,
+    answer=gate_slopes_solution,
+    cases=_slope_cases,
+    axes=("head",),
+    hints=(
+        "The gate multiplies everything that the head hands over: gate * heads. What is the derivative of that by the gate?",
+        "By the chain rule d loss / d gate is the sum over tokens and features of grads * heads, for each sample.",
+        "Sum over the axes 2 and 3 first, then the absolute value, then the mean over the samples.",
+    ),
+    wrong={
+        "No absolute value": Wrong(
+            lambda heads, grads: (heads * grads).sum((2, 3)).mean(0),
+            "slopes of opposite sign cancel.",
+            "A head that helps one sample and harms another matters to both: abs() before the mean.",
+        ),
+        "The absolute value too late": Wrong(
+            lambda heads, grads: (heads * grads).sum((2, 3)).mean(0).abs(),
+            "the absolute value was taken of the mean, when samples had cancelled already.",
+            "abs() for each sample, then the mean.",
+        ),
+        "The absolute value too early": Wrong(
+            lambda heads, grads: (heads * grads).abs().sum((2, 3)).mean(0),
+            "the absolute value was taken before tokens and features were all added up.",
+            "One gate serves them all, so its slope is their sum: abs() after it.",
+            also=(
+                lambda heads, grads: (heads * grads).sum(3).abs().sum(2).mean(0),
+                lambda heads, grads: (heads * grads).sum(2).abs().sum(2).mean(0),
+            ),
+        ),
+        "The gradient alone": Wrong(
+            lambda heads, grads: grads.sum((2, 3)).abs().mean(0),
+            "the head's output is missing from the product.",
+            "d (gate * heads) / d gate is heads: a head that says nothing has no slope.",
+            also=(lambda heads, grads: grads.abs().sum((2, 3)).mean(0),),
+        ),
+        "The sum of the samples": Wrong(
+            lambda heads, grads: (heads * grads).sum((2, 3)).abs().sum(0),
+            "the samples are added, so more samples make a head more important.",
+            "Take their mean.",
+        ),
+        "The mean of the tokens": Wrong(
+            lambda heads, grads: (heads * grads).mean((2, 3)).abs().mean(0),
+            "tokens and features were averaged.",
+            "The gate multiplies each of them, so the slope is their sum.",
+        ),
+        "A slope for each sample": Wrong(
+            lambda heads, grads: (heads * grads).sum((2, 3)).abs(),
+            "there is still an axis for the samples.",
+            "Take the mean over the first axis.",
+        ),
+    },
+    see="The slope of a gate",
+    explanation="No second model is run: one backward pass has the slopes of all heads of all layers.",
+)
+
+
+def cut_heads_solution(W_q, W_k, W_v, W_o, keep):
+    rows = keep.repeat_interleave(len(W_q) // len(keep))  # (num_heads,) -> (num_heads * head_dim,)
+    return W_q[rows], W_k[rows], W_v[rows], W_o[:, rows]
+
+
+def _cut_cases():
+    # num_heads, head_dim, d_model, keep; the last is square, where rows and columns cannot be told by their number
+    sizes = [(2, 1, 3, [1, 0]), (3, 2, 4, [0, 1, 1]), (4, 3, 5, [1, 0, 1, 0]), (2, 2, 4, [0, 1])]
+    return [
+        (*(draw(10 * i + n, h * hd, d) for n in range(3)), draw(10 * i + 3, d, h * hd), torch.tensor(keep).bool())
+        for i, (h, hd, d, keep) in enumerate(sizes)
+    ]
+
+
+def _rows(W_q, keep):
+    return keep.repeat_interleave(len(W_q) // len(keep))
+
+
+def _cut(W_q, W_k, W_v, W_o, rows):
+    return W_q[rows], W_k[rows], W_v[rows], W_o[:, rows]
+
+
+cut_heads = Exercise(
+    lesson="11",
+    task="Write cut_heads(W_q, W_k, W_v, W_o, keep): the weights as nn.Linear stores them, (num_heads * head_dim, d_model) three times and (d_model, num_heads * head_dim); keep is boolean, (num_heads,). Return the four weights of the layer in which only those heads are left.",
+    stars=3,
+    minutes=10,
+    answer=cut_heads_solution,
+    cases=_cut_cases,
+    hints=(
+        "nn.Linear computes x @ W.T: the features that come out are the rows of W_q. And those that go into W_o?",
+        "Make one mask of all num_heads * head_dim features out of keep. The features of a head stand side by side.",
+        "rows = keep.repeat_interleave(head_dim); W_q[rows], and the columns of W_o: W_o[:, rows].",
+    ),
+    wrong={
+        "What should stay is cut": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: cut_heads_solution(W_q, W_k, W_v, W_o, ~keep),
+            "the heads to keep are gone, and the others are left.",
+            "True means that the head stays.",
+        ),
+        "Rows dealt out in turn": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, keep.repeat(len(W_q) // len(keep))),
+            "the mask follows the heads from row to row.",
+            "The rows of a head stand side by side: repeat_interleave, not repeat.",
+        ),
+        "Zeros in their place": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: (
+                *(W * _rows(W_q, keep)[:, None] for W in (W_q, W_k, W_v)),
+                W_o * _rows(W_q, keep),
+            ),
+            "the heads are zero, but still there.",
+            "Multiplying by zero takes as long as by any other number: leave the rows out.",
+            also=(
+                lambda W_q, W_k, W_v, W_o, keep: (W_q, W_k, W_v, W_o * _rows(W_q, keep)),
+                lambda W_q, W_k, W_v, W_o, keep: (W_q, W_k, W_v * _rows(W_q, keep)[:, None], W_o),
+                lambda W_q, W_k, W_v, W_o, keep: (*(W * _rows(W_q, keep)[:, None] for W in (W_q, W_k, W_v)), W_o),
+            ),
+        ),
+        "W_o as it was": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: (*(W[_rows(W_q, keep)] for W in (W_q, W_k, W_v)), W_o),
+            "W_o still expects all heads.",
+            "What no longer comes has no columns in W_o.",
+        ),
+        "Rows of W_o": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: tuple(W[_rows(W_q, keep)] for W in (W_q, W_k, W_v, W_o)),
+            "the rows of W_o were cut.",
+            "What the heads hand over goes *into* W_o: its columns, W_o[:, rows].",
+        ),
+        "Rows and columns exchanged": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: (
+                *(W[:, _rows(W_q, keep)] for W in (W_q, W_k, W_v)),
+                W_o[_rows(W_q, keep)],
+            ),
+            "columns of W_q, W_k and W_v were cut, and rows of W_o.",
+            "nn.Linear stores (out, in): the heads come out of W_q as rows, and go into W_o as columns.",
+        ),
+        "A mask of heads": Wrong(
+            _cut,
+            "keep has one entry for each head, and W_q has head_dim rows for each.",
+            "Make a mask of rows first: keep.repeat_interleave(head_dim).",
+        ),
+        "Keys of all heads": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: (W_q[_rows(W_q, keep)], W_k, W_v, W_o[:, _rows(W_q, keep)]),
+            "the keys and values of all heads are still there.",
+            "Each head has keys and values of its own: cut W_k and W_v as W_q.",
+        ),
+        "One row a head": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, keep.nonzero()[:, 0]),
+            "each head that stays keeps a single row, and not its own.",
+            "A head has head_dim rows: from head * head_dim to (head + 1) * head_dim.",
+        ),
+    },
+    see="Cutting for real",
+)

@@ -1,0 +1,25 @@
+"""Experiments of a few seconds: tasks, small models, training, and what many runs say together.
+
+Names are handed on when they are first asked for, so that a task needs neither joblib nor a plot. Upwards: `randomness`,
+`statistics`, `tasks` and `grammar` know none of the others; then `models`, `training`, `sweeps`, `comparison`; beside
+them `curves` draws runs, and `translation` is an experiment of its own. Heads that were trained are looked at in
+`mhalib.heads`.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "comparison": ["Comparison", "compare_arms", "count_flops"],
+        "curves": ["LiveCurve", "plot_losses", "plot_runs"],
+        "grammar": ["NounPhrase", "Sentence", "known_words", "parse", "random_sentence"],
+        "models": ["CausalModel", "LookupModel", "count_parameters"],
+        "randomness": ["seeded"],
+        "statistics": ["Interval", "interval", "spearman"],
+        "sweeps": ["SweepError", "sweep"],
+        "tasks": ["Lookup", "Repeats"],
+        "training": ["DivergedError", "Fit", "Task", "cross_entropy", "evaluate", "find_device", "fit"],
+        "translation": ["Translation", "TranslationModel", "alignments", "pack", "sentences_right"],
+    },
+)

@@ -1,0 +1,204 @@
+"""The small models that the experiments train: embeddings, attention, a readout, and nothing else.
+
+Without feed-forward layers and norms, what such a model can do is what its attention can do. How they are trained
+is said in `training`; the attention itself is `mhalib.MultiHeadAttention`.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from mhalib.arguments import check_size, check_tensor
+from mhalib.attention import MultiHeadAttention
+from mhalib.experiments.randomness import seeded
+from mhalib.masks import causal_mask
+
+
+class LookupModel(nn.Module):
+    """Token and position embeddings, one or more layers of attention, one readout per lookup.
+
+    The number of parameters does not depend on `num_heads`, as long as `head_dim` is left out. A single layer has
+    no way around attention; further layers add what they find to what they got (a residual connection).
+
+    Args:
+        vocab: how many different tokens.
+        tokens: the longest sequence.
+        lookups: how many tokens each position reports.
+        d_model, num_heads: sizes of the attention.
+        head_dim: features of one head; `d_model // num_heads` when left out, `d_model` for wide heads.
+        num_kv_heads: how many heads of keys and values; as many as `num_heads` when left out.
+        num_layers: how many layers of attention.
+        seed: of the initial weights; the global random state stays as it is.
+
+    Attributes:
+        layers: the attention layers; `model.layers[0].W_o` and the like may be replaced for an experiment.
+
+    Raises:
+        ValueError: a size is not a positive integer, or `d_model` cannot be cut into `num_heads`, or those into
+            `num_kv_heads`.
+
+    Taught in notebooks 07, 09 and 12.
+    """
+
+    def __init__(
+        self,
+        vocab: int,
+        tokens: int,
+        lookups: int,
+        d_model: int,
+        num_heads: int,
+        *,
+        head_dim: int | None = None,
+        num_kv_heads: int | None = None,
+        num_layers: int = 1,
+        seed: int = 0,
+    ):
+        super().__init__()
+        sizes = {"vocab": vocab, "tokens": tokens, "lookups": lookups, "d_model": d_model, "num_layers": num_layers}
+        for name, size in sizes.items():
+            check_size(name, size)
+        self.lookups = lookups
+        with seeded(seed):
+            self.token_embedding = nn.Embedding(vocab, d_model)
+            self.position_embedding = nn.Embedding(tokens, d_model)
+            self.layers = nn.ModuleList(
+                MultiHeadAttention(d_model, num_heads, head_dim=head_dim, num_kv_heads=num_kv_heads)
+                for _ in range(num_layers)
+            )
+            self.readout = nn.Linear(d_model, lookups * vocab)
+
+    def forward(
+        self, tokens: Int[Tensor, "batch tokens"], need_weights: bool = False
+    ) -> (
+        Float[Tensor, "batch lookups tokens vocab"]
+        | tuple[Float[Tensor, "batch lookups tokens vocab"], list[Float[Tensor, "batch num_heads tokens tokens"]]]
+    ):
+        """Score every token of the vocabulary as the answer, for each lookup at each position.
+
+        Args:
+            tokens: `(B, T)`, integers.
+            need_weights: also return the attention of every layer.
+
+        Returns:
+            scores `(B, lookups, T, vocab)`, or a pair of them and a list with `(B, num_heads, T, T)` per layer.
+
+        Raises:
+            TypeError: the tokens are no tensor of integers.
+            ValueError: they are not `(B, T)`, too many, or outside the vocabulary.
+        """
+        _check_tokens(tokens, self.token_embedding, self.position_embedding)
+        x = self.token_embedding(tokens) + self.position_embedding.weight[: tokens.shape[1]]  # (B, T, d_model)
+        maps = []
+        for depth, layer in enumerate(self.layers):
+            found = layer(x, need_weights=need_weights)
+            if need_weights:
+                found, weights = found
+                maps.append(weights)
+            x = found if depth == 0 else x + found
+        scores = self.readout(x).unflatten(-1, (self.lookups, -1)).transpose(1, 2)  # -> (B, lookups, T, vocab)
+        return (scores, maps) if need_weights else scores
+
+
+class CausalModel(nn.Module):
+    """Token and position embeddings, layers of causal attention, one readout: what comes next?
+
+    Each layer adds what its heads found to what it got, and no position sees a later one.
+
+    Args:
+        vocab: how many different tokens.
+        tokens: the longest sequence.
+        d_model, num_heads: sizes of the attention.
+        num_kv_heads: how many heads of keys and values; as many as `num_heads` when left out.
+        num_layers: how many layers of attention.
+        seed: of the initial weights; the global random state stays as it is.
+
+    Attributes:
+        layers: the attention layers.
+
+    Raises:
+        ValueError: a size is not a positive integer, or `d_model` cannot be cut into `num_heads`, or those into
+            `num_kv_heads`.
+
+    Elhage et al. (2021), "A Mathematical Framework for Transformer Circuits". Taught in notebooks 10 to 12.
+    """
+
+    def __init__(
+        self,
+        vocab: int,
+        tokens: int,
+        d_model: int,
+        num_heads: int,
+        *,
+        num_kv_heads: int | None = None,
+        num_layers: int = 2,
+        seed: int = 0,
+    ):
+        super().__init__()
+        sizes = {"vocab": vocab, "tokens": tokens, "d_model": d_model, "num_layers": num_layers}
+        for name, size in sizes.items():
+            check_size(name, size)
+        with seeded(seed):
+            self.token_embedding = nn.Embedding(vocab, d_model)
+            self.position_embedding = nn.Embedding(tokens, d_model)
+            self.layers = nn.ModuleList(
+                MultiHeadAttention(d_model, num_heads, num_kv_heads=num_kv_heads) for _ in range(num_layers)
+            )
+            self.readout = nn.Linear(d_model, vocab)
+
+    def forward(
+        self, tokens: Int[Tensor, "batch tokens"], need_weights: bool = False
+    ) -> (
+        Float[Tensor, "batch tokens vocab"]
+        | tuple[Float[Tensor, "batch tokens vocab"], list[Float[Tensor, "batch num_heads tokens tokens"]]]
+    ):
+        """Score every token of the vocabulary as the one that follows, at each position.
+
+        Args:
+            tokens: `(B, T)`, integers.
+            need_weights: also return the attention of every layer.
+
+        Returns:
+            scores `(B, T, vocab)`, or a pair of them and a list with `(B, num_heads, T, T)` per layer.
+
+        Raises:
+            TypeError: the tokens are no tensor of integers.
+            ValueError: they are not `(B, T)`, too many, or outside the vocabulary.
+        """
+        _check_tokens(tokens, self.token_embedding, self.position_embedding)
+        num_tokens = tokens.shape[1]
+        x = self.token_embedding(tokens) + self.position_embedding.weight[:num_tokens]  # (B, T, d_model)
+        mask = causal_mask(num_tokens, device=tokens.device)
+        maps = []
+        for layer in self.layers:
+            found = layer(x, mask=mask, need_weights=need_weights)
+            if need_weights:
+                found, weights = found
+                maps.append(weights)
+            x = x + found
+        scores = self.readout(x)  # (B, T, d_model) -> (B, T, vocab)
+        return (scores, maps) if need_weights else scores
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Return how many numbers training may change; a weight that is used twice counts once.
+
+    Taught in notebook 07.
+    """
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def _check_tokens(tokens: Tensor, token_embedding: nn.Embedding, position_embedding: nn.Embedding) -> None:
+    check_tensor("tokens", tokens)
+    longest, vocab = position_embedding.num_embeddings, token_embedding.num_embeddings
+    if tokens.dtype != torch.int64:
+        raise TypeError(f"tokens must be ids (torch.int64), got {tokens.dtype}; use tokens.long()")
+    if tokens.ndim != 2 or not 1 <= tokens.shape[1] <= longest:
+        raise ValueError(
+            f"tokens must be (B, T) with T from 1 to {longest}, got {tuple(tokens.shape)}; add a batch axis with "
+            "tokens[None], or build the model with more tokens"
+        )
+    if tokens.numel() and not 0 <= tokens.min() <= tokens.max() < vocab:
+        raise ValueError(
+            f"tokens must be ids from 0 to {vocab - 1}, got {tokens.min()} to {tokens.max()}; "
+            "build the model with a larger vocab"
+        )

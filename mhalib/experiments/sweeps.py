@@ -1,0 +1,244 @@
+"""Many runs at once: every arm of an experiment with every seed, in parallel processes or on a cluster.
+
+joblib starts the processes, tqdm draws the bar; what is added here is that finished runs are kept on disk and never
+repeated. What a single run does is said by the function that is given, for example with `training.fit`.
+"""
+
+import hashlib
+import inspect
+import json
+import multiprocessing
+import os
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from mhalib.arguments import check_size
+from mhalib.experiments.training import inside_sweep, torch_threads, tqdm
+
+try:
+    import joblib
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        f'a sweep needs {missing.name}; install it with: python -m pip install "mhalib[training]"', name=missing.name
+    ) from None
+
+Row = dict[str, Any]
+
+
+class SweepError(RuntimeError):
+    """Some runs of a sweep failed; `rows` holds those that did not, `failures` says by arm and seed what went wrong."""
+
+    def __init__(self, message: str, rows: list[Row], failures: dict[tuple[str, int], str]):
+        super().__init__(message)
+        self.rows, self.failures = rows, failures
+
+
+def sweep(
+    run: Callable[..., Mapping[str, Any]],
+    arms: Mapping[str, Mapping[str, Any]],
+    seeds: Sequence[int],
+    *,
+    folder: str | os.PathLike | None = None,
+    workers: int | None = None,
+    timeout: float | None = None,
+    progress: bool = True,
+) -> list[Row]:
+    """Call `run(seed=seed, **settings)` for every arm and every seed, several at once, and collect the numbers.
+
+    With a `folder`, each finished run is stored there, and a second call takes it from there: a sweep that was
+    interrupted, or whose machine died, goes on where it stood. A run is known by the name and the source text of
+    `run`, the arm, its settings and its seed. What `run` calls or finds outside of itself is not looked at: after a
+    change there, take another folder.
+
+    Inside `with joblib.parallel_config(backend="dask")`, the same call runs on the Dask cluster whose client is
+    open; a run whose worker dies is started again elsewhere. Results are stored by the calling process only, so the
+    workers need not share a disk with it.
+
+    Args:
+        run: trains and returns a mapping of plain numbers, texts and lists; may be defined in a notebook.
+        arms: name of the arm -> the keyword arguments that make it what it is: plain numbers, texts and lists.
+        seeds: the seeds, whole numbers, none of them twice.
+        folder: where finished runs are kept; nowhere when left out.
+        workers: how many processes; one per CPU core when left out. A cluster brings its own number.
+        timeout: give up when no run ends for so many seconds. Needed where a run may kill whatever worker it gets:
+            joblib does not learn that a Dask cluster gave such a run up, and would wait for ever.
+        progress: show one bar over all runs.
+
+    Returns:
+        one dict per run, `{"arm": …, "seed": …, **settings, **results}`, arm by arm and seed by seed in the order given,
+        whatever the order in which they ended.
+
+    Raises:
+        TypeError: an arm or a seed is no plain value, or `run` cannot be called.
+        ValueError: there are no arms or seeds, or a seed stands there twice.
+        SweepError: runs failed. All others have been finished by then, and stored.
+
+    Each process uses one thread of torch: with small models, more threads for each only wait for each other.
+    Taught in notebook 09.
+    """
+    jobs = _jobs(run, arms, seeds)
+    if workers is not None:
+        check_size("workers", workers)
+    store = _Store(folder)
+    done = {key: result for key, job in jobs.items() if (result := store.read(job)) is not None}
+    pending = {key: job for key, job in jobs.items() if key not in done}
+    failures: dict[tuple[str, int], str] = {}
+    # No more processes than runs: each of them costs the memory of one torch.
+    workers = min(joblib.effective_n_jobs(workers or -1), max(1, len(pending)))
+    with tqdm(total=len(jobs), initial=len(done), unit="run", leave=False, disable=not progress) as bar:
+        try:
+            # Closing stops the workers also when the reader, or a full disk, interrupts this loop between two results.
+            with closing(_results(run, pending, workers, timeout)) as results:
+                for key, result, failure in results:
+                    if failure is None:
+                        store.write(jobs[key], result)
+                        done[key] = result
+                    else:
+                        failures[key] = failure
+                    bar.set_postfix_str(f"{key[0]}, seed {key[1]}", refresh=False)
+                    bar.update()
+        except (BrokenProcessPool, multiprocessing.TimeoutError) as error:
+            what = (
+                f"no run ended within {timeout:g} s"
+                if isinstance(error, multiprocessing.TimeoutError)
+                else "a worker process died"
+            )
+            advice = (
+                f"{what} while these were running or waiting: {_names(k for k in jobs if k not in done)}; "
+                "use fewer workers if memory was short"
+            )
+            raise SweepError(advice + _kept(folder), _rows(jobs, done), failures) from error
+    if failures:
+        (arm, seed), first = next((key, failures[key]) for key in jobs if key in failures)
+        raise SweepError(
+            f"{len(failures)} of {len(jobs)} runs failed: {_names(key for key in jobs if key in failures)}; the others "
+            f"are done{_kept(folder)}. Of arm {arm!r}, seed {seed}:\n{first}",
+            _rows(jobs, done),
+            failures,
+        )
+    return _rows(jobs, done)
+
+
+def _jobs(run: Callable, arms: Mapping, seeds: Sequence[int]) -> dict[tuple[str, int], Row]:
+    """Return what is to be run, by arm and seed; this is also what a stored run is known by."""
+    if not callable(run):
+        raise TypeError(f"run must be a function of seed and the arm's settings, got {type(run).__name__}")
+    if not isinstance(arms, Mapping) or not all(isinstance(settings, Mapping) for settings in arms.values()):
+        raise TypeError("arms must map names to settings, such as {'two heads': {'num_heads': 2}}")
+    seeds = list(seeds)
+    if not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds):
+        raise TypeError(f"seeds must be whole numbers, got {seeds}; use range(5) or list(map(int, ...))")
+    if not arms or not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError(
+            f"a sweep needs at least one arm and one seed, each seed once; got {len(arms)} arms, seeds {seeds}"
+        )
+    name = getattr(run, "__qualname__", type(run).__qualname__)
+    try:
+        source = inspect.getsource(run)
+    except (OSError, TypeError):  # typed into a plain Python prompt, or an object that can be called
+        source = ""
+    jobs = {}
+    for arm, settings in arms.items():
+        if {"arm", "seed"} & set(settings):
+            raise ValueError(f"arm {arm!r} sets 'arm' or 'seed', which the sweep gives; take another name for it")
+        plain = _plain(dict(settings), f"the settings of arm {arm!r}")
+        for seed in seeds:
+            jobs[arm, seed] = {"run": name, "source": source, "arm": str(arm), "settings": plain, "seed": seed}
+    return jobs
+
+
+def _results(
+    run: Callable, pending: Mapping[tuple[str, int], Row], workers: int, timeout: float | None
+) -> Iterator[tuple[tuple[str, int], Row | None, str | None]]:
+    """Yield key, result and failure of each run as it ends."""
+    # Tasks are handed out as workers come free, and results go as soon as they are taken: memory does not grow with
+    # the sweep. One run per batch, or a finished run would wait, not yet stored, for others in its batch.
+    parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1, timeout=timeout)
+    yield from parallel(joblib.delayed(_call)(run, key, job["settings"], job["seed"]) for key, job in pending.items())
+
+
+def _call(
+    run: Callable, key: tuple[str, int], settings: Row, seed: int
+) -> tuple[tuple[str, int], Row | None, str | None]:
+    """Make one run in a worker. Errors come back as text, so that they do not stop the runs beside them."""
+    token = inside_sweep.set(True)
+    try:
+        with torch_threads(1):
+            result = run(seed=seed, **settings)
+        if not isinstance(result, Mapping):
+            raise TypeError(f"run must return a mapping such as {{'accuracy': 0.5}}, got {type(result).__name__}")
+        if taken := {"arm", "seed", *settings} & set(result):
+            raise ValueError(f"run returns {sorted(taken)}, which are names of settings; give the results other names")
+        return key, _plain(dict(result), "what run returns"), None
+    except Exception:
+        return key, None, traceback.format_exc()
+    finally:
+        inside_sweep.reset(token)
+
+
+def _plain(values: Row, what: str) -> Row:
+    """Return the values as they will come back from a file, so that a stored run and a fresh one are the same."""
+    try:
+        return json.loads(json.dumps(values))
+    except (TypeError, ValueError) as error:
+        kinds = ", ".join(f"{name}: {type(value).__name__}" for name, value in values.items())
+        raise TypeError(
+            f"{what} must be plain numbers, texts and lists, got {kinds}; use .item() or .tolist() of a tensor"
+        ) from error
+
+
+def _rows(jobs: Mapping[tuple[str, int], Row], done: Mapping[tuple[str, int], Row]) -> list[Row]:
+    return [
+        {"arm": arm, "seed": seed, **job["settings"], **done[arm, seed]}
+        for (arm, seed), job in jobs.items()
+        if (arm, seed) in done
+    ]
+
+
+def _names(keys: Iterator[tuple[str, int]]) -> str:
+    names = [f"{arm} (seed {seed})" for arm, seed in keys]
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def _kept(folder: str | os.PathLike | None) -> str:
+    if folder is None:
+        return "; what is done is in this error's `.rows` (with a folder=… it would be kept)"
+    return "; what is done is kept: the same call goes on from there"
+
+
+class _Store:
+    """Finished runs as files, one each; without a folder it is always empty."""
+
+    def __init__(self, folder: str | os.PathLike | None):
+        self.folder = None if folder is None else Path(folder)
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+
+    def read(self, job: Row) -> Row | None:
+        """Return the result of a finished run, or None; what is cut off, damaged or another run's does not count."""
+        if self.folder is None:
+            return None
+        try:
+            stored = json.loads(self._path(job).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        if not isinstance(stored, dict) or not isinstance(stored.get("result"), dict):
+            return None
+        return stored["result"] if stored == {**job, "result": stored["result"]} else None
+
+    def write(self, job: Row, result: Row) -> None:
+        """Store a finished run in one step: the name appears when all of the file is there."""
+        if self.folder is None:
+            return
+        path = self._path(job)
+        unfinished = path.with_suffix(f".{os.getpid()}.tmp")  # two sweeps may share a folder
+        unfinished.write_text(json.dumps({**job, "result": result}, indent=1), encoding="utf-8")
+        os.replace(unfinished, path)
+
+    def _path(self, job: Row) -> Path:
+        text = json.dumps(job, sort_keys=True)
+        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"

@@ -1,0 +1,241 @@
+"""Train one small model: the loop, its progress bar, and what it does when something goes wrong.
+
+What is trained stands in `models`, on what in `tasks`. Many such runs at once are the matter of `sweep`, which is
+better, of `comparison`; the live curve, of `curves`.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from mhalib.arguments import check_size
+from mhalib.experiments.randomness import seeded
+
+try:
+    from tqdm.auto import tqdm
+except ModuleNotFoundError:
+    raise ModuleNotFoundError(
+        'training needs tqdm; install it with: python -m pip install "mhalib[training]"', name="tqdm"
+    ) from None
+
+# The same questions for every model and every seed, and from a seed that nobody takes for training.
+EVALUATION_SEED = 20_000_003
+
+# In a sweep a single run shows no bar of its own, and a run that was interrupted must not pass for a finished one.
+inside_sweep: ContextVar[bool] = ContextVar("inside_sweep", default=False)
+
+
+@runtime_checkable  # for the checks that run in the tests
+class Task(Protocol):
+    """What can be trained on: anything that makes batches of inputs and right answers, such as `tasks.Lookup`."""
+
+    def batch(self, size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]: ...
+
+
+class DivergedError(ValueError):
+    """Training reached a loss that is no finite number."""
+
+
+@dataclass
+class Fit:
+    """What `fit` returns.
+
+    Attributes:
+        model: the trained model, the very object that was given, in evaluation mode.
+        losses: the loss of each step, in nats.
+        evaluation: `loss` and `accuracy` on fresh batches, as `evaluate` returns them.
+        seconds: how long training took, without the evaluation.
+        interrupted: whether it was stopped before its last step.
+    """
+
+    model: nn.Module = field(repr=False)
+    losses: list[float] = field(repr=False)
+    evaluation: dict[str, float]
+    seconds: float
+    interrupted: bool
+
+    @property
+    def accuracy(self) -> float:
+        return self.evaluation["accuracy"]
+
+
+def fit(
+    model: nn.Module,
+    task: Task,
+    *,
+    steps: int,
+    lr: float,
+    seed: int = 0,
+    batch_size: int = 64,
+    device: torch.device | str = "cpu",
+    threads: int = 1,
+    progress: bool = True,
+    watch: Callable[[list[float], bool], None] | None = None,
+) -> Fit:
+    """Train `model` on fresh batches of `task` with Adam, then measure it on batches it has not seen.
+
+    The same model, arguments and machine give the same numbers, bit by bit; the global random state is left as it
+    was. An interrupt (the stop button, Ctrl-C) ends the training early, and what was reached is returned.
+
+    Args:
+        model: takes the inputs of a batch, returns scores whose last axis is the choice; it is changed in place.
+        task: makes the batches.
+        steps: how many batches.
+        lr: the learning rate, constant.
+        seed: of the batches and of dropout. That of the initial weights belongs to the model.
+        batch_size: how many sequences a step sees.
+        device: "cpu", or "cuda" or "mps" where there is one; the model is moved there and stays there.
+        threads: how many threads of the CPU torch may use. More than one slow down models this small, on a busy
+            machine many times over; and one, here and in a sweep, gives the same bits in both.
+        progress: show a bar; in a sweep there is none in any case.
+        watch: called after each step with all losses so far and False, and once at the end with True; `LiveCurve`
+            of `curves` draws them.
+
+    Raises:
+        DivergedError: a loss is not finite; a `ValueError`.
+        ValueError: a number is out of range, or there is no such device.
+
+    Kingma and Ba (2015) for Adam. Taught in notebook 07.
+    """
+    check_size("steps", steps)
+    check_size("batch_size", batch_size)
+    check_size("threads", threads)
+    if not 0 < lr < math.inf:
+        raise ValueError(f"lr must be a positive number, got {lr!r}; 0.01 is a good start for models this small")
+    device = find_device(device)
+    losses: list[float] = []
+    interrupted = False
+    model.to(device).train()
+    # Fused: all weights in one call, which halves the time of a step of models this small.
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr, fused=True)
+    generator = torch.Generator().manual_seed(seed)  # on the CPU, so that every device sees the same batches
+    with torch_threads(threads):
+        start = time.perf_counter()
+        bar = tqdm(total=steps, unit="step", leave=False, disable=not progress or inside_sweep.get())
+        try:
+            with bar, seeded(seed, device):
+                for step in range(steps):
+                    inputs, targets = (x.to(device) for x in task.batch(batch_size, generator))
+                    loss = cross_entropy(model(inputs), targets)
+                    value = loss.item()
+                    if not math.isfinite(value):
+                        raise _diverged(f"the loss is {value} at step {step}", lr)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    losses.append(value)
+                    bar.set_postfix_str(f"loss {value:.3f}", refresh=False)
+                    bar.update()
+                    if watch is not None:
+                        watch(losses, False)
+        except KeyboardInterrupt:
+            if inside_sweep.get():
+                raise
+            interrupted = True
+        seconds = time.perf_counter() - start
+        if watch is not None:
+            watch(losses, True)
+        evaluation = evaluate(model, task)
+    if not math.isfinite(evaluation["loss"]):
+        raise _diverged(f"after {len(losses)} steps the loss on fresh batches is {evaluation['loss']}", lr)
+    return Fit(model, losses, evaluation, seconds, interrupted)
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, task: Task, *, size: int = 1024, seed: int = EVALUATION_SEED) -> dict[str, float]:
+    """Return the `loss` in nats and the `accuracy` from 0 to 1 on fresh sequences; leaves the model in evaluation mode.
+
+    Args:
+        model: as in `fit`.
+        task: as in `fit`.
+        size: how many sequences; every position of every one counts.
+        seed: of the sequences, by default the same ones for all models.
+
+    Raises:
+        ValueError: `size` is not a positive integer.
+
+    Taught in notebook 07.
+    """
+    check_size("size", size)
+    model.eval()
+    device = next(model.parameters()).device
+    generator = torch.Generator().manual_seed(seed)
+    loss, right, answers = 0.0, 0, 0
+    for first in range(0, size, 256):  # in pieces, so that memory does not grow with the size
+        inputs, targets = (x.to(device) for x in task.batch(min(256, size - first), generator))
+        scores = model(inputs)
+        counted = targets != _IGNORED
+        here = int(counted.sum())
+        loss += cross_entropy(scores, targets).item() * here
+        right += int((scores.argmax(-1) == targets)[counted].sum())
+        answers += here
+    return {"loss": loss / answers, "accuracy": right / answers}
+
+
+def cross_entropy(scores: Float[Tensor, "*axes choices"], targets: Int[Tensor, "*axes"]) -> Float[Tensor, ""]:
+    """Return the mean of -log(probability of the right answer), in nats; targets of -100 do not count.
+
+    Raises:
+        ValueError: the scores do not have the shape of the targets and one more axis.
+
+    Taught in notebook 07.
+    """
+    if scores.shape[:-1] != targets.shape:
+        raise ValueError(
+            f"scores must have the shape of the targets, {tuple(targets.shape)}, and one axis of choices behind it, "
+            f"got {tuple(scores.shape)}; check the number of lookups and the order of the axes"
+        )
+    return F.cross_entropy(scores.flatten(0, -2), targets.flatten(), ignore_index=_IGNORED)
+
+
+def find_device(name: torch.device | str) -> torch.device:
+    """Return the device of that name, if this machine has it.
+
+    Raises:
+        ValueError: it has none, or nobody has heard of it.
+    """
+    try:
+        device = torch.device(name)
+        present = device.type == "cpu" or (
+            torch.accelerator.is_available()
+            and torch.accelerator.current_accelerator().type == device.type
+            and (device.index or 0) < torch.accelerator.device_count()
+        )
+    except RuntimeError:
+        present = False
+    if not present:
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        raise ValueError(
+            f"device {str(name)!r} is not to be had here; use device='cpu'" + (f" or '{found.type}'" if found else "")
+        )
+    return device
+
+
+@contextmanager
+def torch_threads(number: int) -> Iterator[None]:
+    """Let torch use so many threads of the CPU inside the `with`, and as many as before afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+_IGNORED = -100  # torch's own mark for "no answer wanted here"
+
+
+def _diverged(what: str, lr: float) -> DivergedError:
+    return DivergedError(
+        f"{what} with lr={lr:g}: training has diverged, no further step can mend it; build the model again and take "
+        f"a smaller step, such as lr={lr / 10:g}, or look for a division by zero in the model"
+    )

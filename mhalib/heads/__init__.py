@@ -1,0 +1,33 @@
+"""What single heads do: measures of their maps, switches on them, and layers without them.
+
+Names are handed on when they are first asked for. `measures` takes weights and knows nothing of layers; `gates`
+switches heads of a layer; `pruning`, on top of it, tells which matter and cuts the others out.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "gates": ["attention_layers", "gated_heads", "head_means"],
+        "measures": [
+            "alignment_agreement",
+            "attention_distance",
+            "attention_entropy",
+            "induction_score",
+            "key_score",
+            "offset_score",
+            "previous_token_score",
+            "same_token_score",
+        ],
+        "pruning": [
+            "Pruning",
+            "gradient_importance",
+            "greedy_pruning",
+            "mean_importance",
+            "prune_heads",
+            "prune_in_order",
+            "zero_importance",
+        ],
+    },
+)

@@ -1,0 +1,15 @@
+"""A model that others trained, read into our own layer, and sentences to judge it by.
+
+Names are handed on when they are first asked for: the sentences need neither weights nor tokenizer. Nothing is
+downloaded unless it is asked for.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "minilm": ["SentenceModel", "WeightsMissing", "find_weights", "load_minilm"],
+        "pairs": ["SENTENCE_PAIRS"],
+    },
+)

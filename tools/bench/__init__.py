@@ -1,0 +1,1 @@
+"""Measurements beside what a reader would use instead."""

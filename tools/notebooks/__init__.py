@@ -1,0 +1,1 @@
+"""Execute lessons, store their outputs, and try them under other conditions."""

@@ -1,0 +1,230 @@
+"""Execute the notebooks and store their outputs, so that people can read them where nothing runs.
+
+    python -m tools.notebooks.run [--all | --check | --clear] [notebooks/NN_name.ipynb …]
+
+Without names, the notebooks in `notebooks/` whose source changed since they were executed. Each runs in a
+fresh kernel of this Python that sees no settings of the user. A notebook that fails, or that must not be stored,
+stays as it was. What happens to the outputs is said in `store.py`, what a lesson must look like in
+`tests/test_notebooks.py`, not here.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import zmq
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+
+from tools.notebooks.store import NotebookError, make_storable
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+MAX_BYTES = 300_000
+EXERCISE = re.compile(r"check\.(\w+)\((\w+)\)")
+TIMEOUT = 600  # seconds a cell may take; a guard against hanging, no measure of speed
+
+
+def read(path: Path) -> NotebookNode:
+    return nbformat.read(path, as_version=4)
+
+
+def write(nb: NotebookNode, path: Path) -> None:
+    text = nbformat.writes(nb) + "\n"
+    partial = path.with_suffix(".partial")
+    partial.write_text(text, encoding="utf-8", newline="\n")
+    partial.replace(path)  # at once, so that an interruption leaves a whole notebook
+
+
+def source_hash(nb: NotebookNode) -> str:
+    """Return the hash of what the reader sees before running: types and sources of the cells, not their outputs."""
+    return hashlib.sha256(json.dumps([[cell.cell_type, cell.source] for cell in nb.cells]).encode()).hexdigest()
+
+
+def stale(nb: NotebookNode) -> str | None:
+    """Return why the notebook has to be executed, or None."""
+    stored = nb.metadata.get("mhalib", {}).get("source_sha256")
+    if stored != source_hash(nb):
+        return "its source changed since it was executed" if stored else "it was never executed"
+    counts = [cell.execution_count for cell in nb.cells if cell.cell_type == "code" and cell.source.strip()]
+    if counts != list(range(1, len(counts) + 1)):
+        return "its cells were not executed once each, from top to bottom"
+    return None
+
+
+def clear(nb: NotebookNode) -> NotebookNode:
+    """Remove all outputs in place; the hash goes with them, since nothing is executed any more."""
+    for cell in nb.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    nb.metadata.get("mhalib", {}).pop("source_sha256", None)
+    return nb
+
+
+def put_in_solutions(nb: NotebookNode) -> list[str]:
+    """Let every exercise cell check the solution in place of the learner's answer; return the exercises' names.
+
+    An exercise cell is one whose last line is `check.name(answer)`. The notebook is changed in place and then
+    stops with an error where a solution does not pass.
+    """
+    names = []
+    for cell in nb.cells:
+        before, _, last = cell.source.rpartition("\n")
+        if cell.cell_type == "code" and (found := EXERCISE.fullmatch(last)):
+            name, answer = found.groups()
+            names.append(name)
+            solved = f"{answer} = check.{name}.answer\nassert check.{name}({answer}).passed\n"
+            cell.source = f"{before}\n{solved}{last}"
+    return names
+
+
+def execute(
+    path: Path,
+    env: dict[str, str] | None = None,
+    *,
+    solutions: bool = False,
+    before_storing: Callable[[NotebookNode], None] | None = None,
+) -> NotebookNode:
+    """Return the notebook at `path`, executed in its folder by a fresh kernel and made fit to be stored.
+
+    Args:
+        path: the notebook; the file itself is left alone.
+        env: environment variables for the kernel, on top of ours.
+        solutions: put the solutions in the place of the exercises' stubs; for the tests, never to be stored.
+        before_storing: called with the notebook as it ran, its widgets still there; what it makes of them is no
+            matter of the repository, and so no longer of the size that may be stored.
+
+    Raises:
+        NotebookError: a cell fails, or the outputs hold what must not be stored.
+    """
+    nb = clear(read(path))
+    if solutions:
+        put_in_solutions(nb)
+    running = []  # the numbers of the code cells that were sent to the kernel; it may die before it answers
+    # force_raise_errors: a lesson that shows an error catches it, so that Restart & Run All gets to the end.
+    client = _Client(
+        nb,
+        kernel_name="python3",
+        timeout=TIMEOUT,
+        record_timing=False,
+        force_raise_errors=True,
+        coalesce_streams=True,
+        on_cell_execute=lambda cell, cell_index: running.append(cell_index),
+        extra_arguments=["--log-level=ERROR"],  # else each start warns that the kernel listens on this machine
+        resources={"metadata": {"path": str(path.parent)}},
+    )
+    with _own_settings(env or {}):
+        try:
+            client.execute()
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            raise NotebookError(_describe_failure(nb, running[-1] if running else 0, error)) from None
+    if before_storing is not None:
+        before_storing(nb)
+    make_storable(nb)
+    nb.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+            "mhalib": {**nb.metadata.get("mhalib", {}), "source_sha256": source_hash(nb)},
+        }
+    )
+    nbformat.validate(nb)
+    size = len(nbformat.writes(nb).encode())
+    if size > MAX_BYTES and before_storing is None:
+        raise NotebookError(
+            f"expected at most {MAX_BYTES // 1000} KB, got {size // 1000} KB; draw smaller or fewer pictures, print less"
+        )
+    return nb
+
+
+class _Client(NotebookClient):
+    """An nbclient that does not wait for an answer which has come.
+
+    For the output areas of `interact`, nbclient sends on the very socket on which it waits for the end of the cell,
+    past asyncio, which may then never be told of an answer that came at that moment; more so on a busy machine.
+    """
+
+    async def _async_check_alive(self) -> None:  # is called each second while a cell runs
+        self.kc.shell_channel.socket.get(zmq.EVENTS)  # asking tells asyncio as well
+        await super()._async_check_alive()
+
+
+@contextlib.contextmanager
+def _own_settings(env: dict[str, str]):
+    """Let the kernel start without any settings of the user: Jupyter's, IPython's, matplotlib's, Python's."""
+    before = dict(os.environ)
+    with tempfile.TemporaryDirectory(prefix="mhalib-") as folder:
+        for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+            os.environ[name] = os.path.join(folder, name)
+        empty = Path(folder, "matplotlibrc")
+        empty.touch()
+        os.environ["MATPLOTLIBRC"] = str(empty)  # not MPLCONFIGDIR, which holds the slow list of fonts as well
+        os.environ["PYTHONHASHSEED"] = "0"  # the order of a set is the same on every run
+        for name in (
+            "MPLBACKEND",
+            "JUPYTER_PATH",
+            "JUPYTER_CONFIG_PATH",
+            "PYTHONPATH",
+            "PYTHONSTARTUP",
+            "PYTHONWARNINGS",
+        ):
+            os.environ.pop(name, None)
+        os.environ.update(env)
+        try:
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+
+def _describe_failure(nb: NotebookNode, number: int, error: Exception) -> str:
+    source = "\n".join("    " + line for line in nb.cells[number].source.splitlines()[:12])
+    if isinstance(error, CellExecutionError):
+        what = f"{error.ename}: {error.evalue}"
+    else:
+        what = str(error).strip().splitlines()[0]
+    return f"cell {number + 1} failed: {what}\n\n{source}\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Execute the notebooks whose source changed; store their outputs.")
+    parser.add_argument("paths", nargs="*", type=Path, help="these notebooks only")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--all", action="store_true", help="execute them even if nothing changed")
+    choice.add_argument("--check", action="store_true", help="execute nothing; name those that should be")
+    choice.add_argument("--clear", action="store_true", help="execute nothing; remove the outputs")
+    options = parser.parse_args(arguments)
+    failures = 0
+    for path in options.paths or sorted(NOTEBOOKS.glob("*.ipynb")):
+        nb = read(path)
+        reason = stale(nb)
+        if options.clear:
+            write(clear(nb), path)
+        elif options.check:
+            if reason:
+                print(f"{path.name}: {reason}; run `make notebooks`")
+            failures += bool(reason)
+        elif reason or options.all or options.paths:
+            start = time.perf_counter()
+            print(f"{path.name} …", end=" ", flush=True)
+            try:
+                write(execute(path.resolve()), path)
+                print(f"{time.perf_counter() - start:.1f} s, {path.stat().st_size / 1000:.0f} KB")
+            except NotebookError as error:
+                failures += 1
+                print(f"not stored\n{path.name}, {error}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Make the outputs of an executed notebook fit to be stored in the repository.
+
+They are read where nothing runs, and compared from commit to commit: so no widgets (the pictures that they held
+stay), nothing that names the machine, nothing that differs from run to run although the source did not change.
+Executing is the business of `run.py`.
+"""
+
+import base64
+import os
+import re
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+STATE = "application/vnd.jupyter.widget-state+json"
+
+_PLACES = {
+    sysconfig.get_path("purelib"): "",
+    str(Path(__file__).resolve().parents[2]): "",
+    sys.prefix: "",
+    sys.base_prefix: "<python>/",
+    os.path.realpath(tempfile.gettempdir()): "<tmp>/",
+    tempfile.gettempdir(): "<tmp>/",
+    str(Path.home()): "~/",
+}
+# The file that a warning names for code in a cell. It starts at the start of a word: a search from every letter
+# of a long word would take for ever.
+_CELL_FILE = re.compile(r"(?<![^\s'\"])[^\s'\"]*ipykernel_\d+[/\\]\d+\.py")
+_ADDRESS = re.compile(r"(?<= at )0x[0-9a-fA-F]{6,}")  # <function f at 0x7f…>
+_ABSOLUTE = re.compile(
+    r"(?<![\w.~>/:-])/(?:home|Users|root|tmp|var|opt|usr|etc|private|mnt|media|srv|work|workspace|content)/[^\s'\"]*"
+    r"|(?<!\w)[A-Za-z]:\\\w[^\s'\"]*"
+)
+
+
+class NotebookError(Exception):
+    """A notebook that cannot be stored, and why."""
+
+
+def make_storable(nb: NotebookNode) -> None:
+    """Clean all outputs in place.
+
+    Raises:
+        NotebookError: an output is an error, or names a place on this machine that has no other name.
+    """
+    _without_widgets(nb)
+    for number, cell in enumerate(nb.cells, 1):
+        for key in ("execution", "ExecuteTime"):  # when a cell ran, and for how long
+            cell.metadata.pop(key, None)
+        if cell.cell_type == "code":
+            cell.outputs = [_scrubbed(output, f"cell {number}") for output in cell.outputs]
+
+
+def _without_widgets(nb: NotebookNode) -> None:
+    """Put in the place of each widget what its Output widgets held: the picture that `interact` drew stays."""
+    models = nb.metadata.pop("widgets", {}).get(STATE, {}).get("state", {})
+
+    def held(model_id: str) -> list[NotebookNode]:
+        state = models.get(model_id, {}).get("state", {})
+        children = [child.removeprefix("IPY_MODEL_") for child in state.get("children", [])]
+        inside = [nbformat.from_dict(output) for output in state.get("outputs", [])]
+        return replaced(inside) + [output for child in children for output in held(child)]
+
+    def replaced(outputs: list[NotebookNode]) -> list[NotebookNode]:
+        result = []
+        for output in outputs:
+            view = output.get("data", {}).pop(VIEW, None)
+            if view is None or "image/png" in output.data:
+                result.append(output)
+            else:
+                result += held(view["model_id"])
+        return result
+
+    for cell in nb.cells:
+        if cell.cell_type == "code":
+            cell.outputs = replaced(cell.outputs)
+
+
+def _scrubbed(output: NotebookNode, where: str) -> NotebookNode:
+    """Return the output without the names of this machine; refuse it where that cannot be done."""
+    if output.output_type == "error":
+        raise NotebookError(f"{where} shows {output.ename}: {output.evalue}; catch the error in the cell and print it")
+
+    def clean(value, key=""):
+        if isinstance(value, dict):
+            return NotebookNode({name: clean(inner, name) for name, inner in value.items()})
+        if isinstance(value, list):
+            return [clean(inner, key) for inner in value]
+        if not isinstance(value, str):
+            return value
+        if key == "image/png":
+            return _plain_png(value)
+        return value if key.startswith("image/") and key != "image/svg+xml" else _plain_text(value, where)
+
+    return clean(output)
+
+
+def _plain_text(text: str, where: str) -> str:
+    text = _CELL_FILE.sub("<cell>", text)
+    # Longest first: .venv lies in the repository, which may lie in the home folder. A home of "/" names nothing.
+    for place in sorted((place for place in _PLACES if len(place) > 1), key=len, reverse=True):
+        name = _PLACES[place]
+        text = re.sub(rf"(?<![\w.]){re.escape(place)}[/\\]", lambda match, name=name: name, text)
+        text = re.sub(rf"(?<![\w.]){re.escape(place)}(?![\w.-])", name.rstrip("/") or ".", text)
+    text = _ADDRESS.sub("0x…", text)
+    left = _ABSOLUTE.search(text)
+    if left:
+        raise NotebookError(f"{where} prints the absolute path {left.group()}; print a relative one, or path.name")
+    return text
+
+
+def _plain_png(encoded: str) -> str:
+    """Return the PNG without its text chunks, which name the version of matplotlib."""
+    data = base64.b64decode(encoded)
+    kept, position = data[:8], 8
+    while position < len(data):
+        end = position + 12 + int.from_bytes(data[position : position + 4], "big")
+        if data[position + 4 : position + 8] not in (b"tEXt", b"iTXt", b"zTXt", b"tIME"):
+            kept += data[position:end]
+        position = end
+    return base64.b64encode(kept).decode()

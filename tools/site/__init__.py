@@ -1,0 +1,1 @@
+"""Lessons as pages and slides."""

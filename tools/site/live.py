@@ -1,0 +1,56 @@
+"""The lessons, executed, with widgets that stay alive where no kernel runs.
+
+The stored notebooks hold pictures in the place of widgets. Pages and slides have the widgets themselves, so they are made
+from lessons that are executed here, once for each state of the lesson, the library and the packages.
+"""
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from mhalib.widgets.base import page_fragment
+from tools.notebooks.run import ROOT, execute, read
+from tools.notebooks.store import STATE, VIEW
+
+KEPT = ROOT / ".site"  # executed lessons, one file each
+
+
+def executed(path: Path) -> NotebookNode:
+    """Return the lesson with its outputs, widgets as live HTML; from what was kept, where nothing changed since."""
+    kept = KEPT / f"{path.stem}.{_state_of(path)}.ipynb"
+    if not kept.exists():
+        print(f"{path.name}: executing", flush=True)
+        nb = execute(path, before_storing=make_live)
+        KEPT.mkdir(exist_ok=True)
+        for old in KEPT.glob(f"{path.stem}.*"):
+            old.unlink()
+        kept.write_text(nbformat.writes(nb), encoding="utf-8")
+    return read(kept)
+
+
+def _state_of(path: Path) -> str:
+    """Return a hash of what the outputs of a lesson depend on, besides the machine."""
+    library = [part for part in (ROOT / "mhalib").rglob("*") if part.is_file() and "__pycache__" not in part.parts]
+    state = hashlib.sha256(json.dumps([[cell.cell_type, cell.source] for cell in read(path).cells]).encode())
+    for part in sorted([*library, ROOT / "requirements.txt", Path(__file__)]):
+        state.update(part.read_bytes())
+    return state.hexdigest()[:16]
+
+
+def make_live(nb: NotebookNode) -> None:
+    """Put HTML that needs no kernel in the place of our widgets' views, in the state in which the lesson left them."""
+    models = nb.metadata.get("widgets", {}).get(STATE, {}).get("state", {})
+    for cell in nb.cells:
+        for output in cell.get("outputs", []):
+            model = models.get(output.get("data", {}).get(VIEW, {}).get("model_id"), {})
+            if model.get("model_module") != "anywidget":
+                continue  # a small demonstration by ipywidgets: its picture stays
+            state = dict(model["state"])
+            for buffer in model.get("buffers", []):
+                state[buffer["path"][0]] = base64.b64decode(buffer["data"])
+            del output.data[VIEW]
+            output.data["text/html"] = page_fragment(state["_anywidget_id"].rpartition(".")[2], state["_esm"], state)
