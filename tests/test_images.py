@@ -40,7 +40,8 @@ def allowed(path: Path) -> int:
 
 
 def test_two_runs_give_the_same_bytes(drawn, tmp_path):
-    subprocess.run([sys.executable, "-m", "tools.make_images", tmp_path], check=True, cwd=tmp_path)  # another process, another folder
+    command = [sys.executable, "-m", "tools.make_images", tmp_path]
+    subprocess.run(command, check=True, cwd=tmp_path)  # another process, another folder
     assert {path.name for path in tmp_path.iterdir()} == set(make_images.ALT)
     for name in make_images.ALT:
         assert (tmp_path / name).read_bytes() == (drawn / name).read_bytes(), name

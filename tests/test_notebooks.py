@@ -1,8 +1,11 @@
 """Every lesson: stored as `make notebooks` stores it, built as a lesson is built, and running without a network."""
 
+import ast
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -235,3 +238,16 @@ def test_broken_links_are_found():
     assert broken(text, NOTEBOOKS) == ["01_gone.ipynb", "../images/none.png", "f.png"]
     assert broken("[out of the house](../../)", NOTEBOOKS) == ["../../"]
     assert LINK.findall("plain text, x[0] (see above)") == []
+
+
+def test_no_lesson_loads_what_looks_for_a_compiler():
+    """torch's C++ machinery says where it finds CUDA, in the middle of a cell, where torch has CUDA and there is no GPU.
+
+    `torch.utils.benchmark` would bring it. The CPU build is silent, so what is loaded is looked at, not what is printed.
+    """
+    nodes = (node for path in PATHS for cell in code_cells(read(path)) for node in ast.walk(ast.parse(cell.source)))
+    lines = {ast.unparse(node) for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))}
+    assert len(lines) > 50
+    code = "\n".join([*sorted(lines), "import sys", "print('torch.utils.cpp_extension' in sys.modules)"])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout == "False\n", done.stderr
