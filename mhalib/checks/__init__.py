@@ -1,12 +1,13 @@
 """The exercises: `check.split_heads(my_split_heads)`, `check.split_heads.hint()`, `check.split_heads.solution()`.
 
-One module holds the exercises of one lesson; how an answer is run, compared and judged lies in the modules
-that begin with an underscore. What was solved is remembered until the kernel stops, and nowhere else.
+The modules of `lessons` hold the exercises, one module for each lesson; how an answer is run, compared and judged
+lies in the modules beside this one. What was solved is remembered until the kernel stops, and nowhere else.
 """
 
 import difflib
 import importlib
 import pkgutil
+from types import ModuleType
 
 from mhalib.checks import lessons
 from mhalib.checks.exercise import Exercise
@@ -16,14 +17,19 @@ __all__ = ["Checks", "check"]
 
 
 class Checks:
-    """All exercises by name; the names complete with Tab."""
+    """All exercises by name; the names complete with Tab.
 
-    def __init__(self, *modules):
+    Args:
+        modules: one for each lesson, called `lesson_NN`. An exercise bears the name of the variable that holds it.
+    """
+
+    def __init__(self, *modules: ModuleType):
         self._exercises: dict[str, Exercise] = {}
         for module in modules:
             found = {name: value for name, value in vars(module).items() if isinstance(value, Exercise)}
             for name, exercise in found.items():
                 exercise.name, exercise.siblings = name, list(found.values())
+                exercise.lesson = module.__name__.rpartition("_")[2]
             self._exercises |= found
 
     def __getattr__(self, name: str) -> Exercise:

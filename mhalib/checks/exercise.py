@@ -63,7 +63,6 @@ class Exercise:
     """One exercise, called with the learner's answer.
 
     Args:
-        lesson: its number, such as "03".
         task: what is asked, in a sentence or two.
         stars, minutes: how hard, how long.
         answer: a right function or value; its source is the solution that is shown.
@@ -74,9 +73,10 @@ class Exercise:
         see: the heading in the lesson under which it is explained.
         given: the code that the learner starts from, where that is no empty stub.
         explanation: what `.solution()` says besides.
+
+    Its name, its lesson and the other exercises there come from the module that defines it, see `Checks`.
     """
 
-    lesson: str
     task: str
     stars: int
     minutes: int
@@ -90,6 +90,7 @@ class Exercise:
     explanation: str = ""
 
     name: str = field(default="", init=False)
+    lesson: str = field(default="", init=False)
     siblings: list = field(default_factory=list, init=False, repr=False)
     solved: bool = field(default=False, init=False)
     _hints_shown: int = field(default=0, init=False)

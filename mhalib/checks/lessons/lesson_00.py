@@ -7,7 +7,6 @@ from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 
 first_shapes = Exercise(
-    lesson="00",
     task="Two sentences of 12 words, 64 features, 4 heads. Which shapes have the split heads and the weights? A pair of tuples.",
     stars=1,
     minutes=3,
@@ -50,7 +49,6 @@ first_shapes = Exercise(
 )
 
 attention_maps = Choice(
-    lesson="00",
     task="Which of the four tables can be attention maps, rows for queries? All that can, as letters.",
     stars=1,
     minutes=3,
@@ -82,7 +80,6 @@ def _without_itself(weights):
 
 
 most_looked_at = Exercise(
-    lesson="00",
     task="Write most_looked_at(weights): for each head and each word, the number of the other word that it looks at most. (num_heads, T, T) -> (num_heads, T).",
     stars=2,
     minutes=5,
@@ -173,7 +170,6 @@ def _features(words, seed=0, shift=0):
 
 
 looking_back = Exercise(
-    lesson="00",
     task="Write looking_back(features, words): maps (2, T, T) of two heads, in which head 1 looks at the word before. features(words, shift=1) pretends that each word stands one place earlier.",
     stars=3,
     minutes=10,

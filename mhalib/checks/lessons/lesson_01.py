@@ -6,7 +6,6 @@ from mhalib.checks.exercise import Exercise, Wrong
 from mhalib.checks.inputs import draw
 
 bert_shapes = Exercise(
-    lesson="01",
     task="BERT-base: d_model 768, 12 heads. For B = 4, T = 128 and a fused contiguous layer, give three shapes: its output, q after the cut, q after the split.",
     stars=1,
     minutes=3,
@@ -51,7 +50,6 @@ bert_shapes = Exercise(
 )
 
 key_rows = Exercise(
-    lesson="01",
     task="An interleaved fused weight is (1536, 512), with 8 heads of 64. Which rows are the key matrix of head 6? The first row, and the first that no longer belongs to it.",
     stars=2,
     minutes=5,
@@ -92,7 +90,6 @@ def fused_kv_solution(memory, W_k, W_v):
 
 
 fused_kv = Exercise(
-    lesson="01",
     task="A decoder takes k and v from another sequence. Write fused_kv(memory, W_k, W_v): k and v from one product. The weights are (d, d), stored as nn.Linear stores them.",
     stars=2,
     minutes=5,
@@ -159,7 +156,6 @@ def _rows(num_heads, head_dim, *order):
 
 
 third_rows = Exercise(
-    lesson="01",
     task="Someone cuts with qkv.unflatten(-1, (num_heads, head_dim, 3)).unbind(-1). Write third_rows(num_heads, head_dim): the order of rows for which W_third = W[rows], where W is contiguous, q | k | v.",
     stars=3,
     minutes=10,

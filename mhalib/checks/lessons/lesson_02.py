@@ -9,7 +9,6 @@ from mhalib.checks.exercise import Exercise, Wrong
 from mhalib.checks.inputs import draw
 
 spread = Exercise(
-    lesson="02",
     task="Queries and keys have 256 independent features of mean 0 and variance 1. What is the standard deviation of q·k, before any scale?",
     stars=1,
     minutes=3,
@@ -55,7 +54,6 @@ def _cases():
 
 
 attend = Exercise(
-    lesson="02",
     task="Write attend(q, k, v), the output of scaled dot-product attention, for tensors (B, num_heads, T, head_dim). Do not call the library's.",
     stars=2,
     minutes=10,
@@ -192,7 +190,6 @@ def _in_place(scores):
 
 
 stable_softmax = Exercise(
-    lesson="02",
     task="Write stable_softmax(scores), over the last axis, with exp and sum only. It must survive scores of 1000, and rows of very different size.",
     stars=2,
     minutes=10,
@@ -281,7 +278,6 @@ def _unit(x, dim=-1):
 
 
 cosine_attention = Exercise(
-    lesson="02",
     task="Only the angle: write cosine_attention(q, k, v, scale) for (T, head_dim). Queries and keys get length 1, and scale multiplies their dot products.",
     stars=3,
     minutes=15,

@@ -7,7 +7,6 @@ from mhalib.checks.inputs import head_labels, labels
 _SEES = "Cut features, not the sentence: view(B, T, num_heads, head_dim) first, then transpose(1, 2)."
 
 head_one = Exercise(
-    lesson="03",
     task="Three tokens, d_model 6, three heads, labels 10·token + feature. Write down head 1 after the split, a list of rows.",
     stars=1,
     minutes=5,
@@ -47,7 +46,6 @@ def _split(x, num_heads):
 
 
 split_heads = Exercise(
-    lesson="03",
     task="Write split_heads(x, num_heads): (B, T, d_model) -> (B, num_heads, T, head_dim).",
     stars=2,
     minutes=10,
@@ -111,7 +109,6 @@ split_heads = Exercise(
 )
 
 merge_heads = Exercise(
-    lesson="03",
     task="Write merge_heads(x): (B, num_heads, T, head_dim) -> (B, T, d_model), the way back.",
     stars=2,
     minutes=5,
@@ -177,7 +174,6 @@ def fold_heads_solution(x, num_heads):
 
 
 fold_heads = Exercise(
-    lesson="03",
     task="Write fold_heads(x, num_heads) in d2l's layout: (B, T, d_model) -> (B * num_heads, T, head_dim), sample 0 with all its heads first.",
     stars=2,
     minutes=10,

@@ -12,7 +12,6 @@ from mhalib.checks.inputs import draw
 _BLOCKED = "In nn.MultiheadAttention True means blocked, unlike in SDPA and mhalib."
 
 causal_maps = Choice(
-    lesson="04",
     task="Which of the four maps can come from a layer with a causal mask? All that can, as letters.",
     stars=1,
     minutes=3,
@@ -38,7 +37,6 @@ def _ones(T):
 
 
 window_mask = Exercise(
-    lesson="04",
     task="A sliding window: write window_mask(T, width), boolean (T, T), True = may attend. Each token sees itself and the width - 1 tokens before it.",
     stars=1,
     minutes=5,
@@ -115,7 +113,6 @@ def _padded(lens, n):
 
 
 torch_padding = Exercise(
-    lesson="04",
     task="Write torch_padding(valid_lens, num_keys), the key_padding_mask of nn.MultiheadAttention: boolean, (B, Tk).",
     stars=2,
     minutes=5,
@@ -178,7 +175,6 @@ def _two_masks(*lens, T):
 
 
 mask_for_heads = Exercise(
-    lesson="04",
     task="Write mask_for_heads(mask, num_heads): our (B, Tq, Tk), True = may attend, becomes the attn_mask of nn.MultiheadAttention, (B * num_heads, Tq, Tk).",
     stars=2,
     minutes=5,
@@ -254,7 +250,6 @@ def _masked_cases():
 
 
 masked_softmax = Exercise(
-    lesson="04",
     task="Write masked_softmax(scores, mask): scores (B, num_heads, Tq, Tk), mask (B, Tq, Tk), True = may attend. A query with nothing to see gets zeros; the scores of the caller stay as they are.",
     stars=3,
     minutes=15,

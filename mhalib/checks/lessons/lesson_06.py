@@ -11,7 +11,6 @@ from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 
 tests_that_see = Choice(
-    lesson="06",
     task="A layer lacks the transpose in its merge. Which of the five tests can fail because of that? All that can, as letters.",
     stars=1,
     minutes=5,
@@ -59,7 +58,6 @@ def _torch_cases():
 
 
 call_torch = Exercise(
-    lesson="06",
     task="Write call_torch(mha, x, mask): self-attention by an nn.MultiheadAttention(batch_first=True). mask is ours, (B, T, T), True = may attend. Return the output and the weights of every head, (B, num_heads, T, T).",
     stars=2,
     minutes=10,
@@ -127,7 +125,6 @@ def _kv_labels(B, heads, T, head_dim):
 
 
 share_heads = Exercise(
-    lesson="06",
     task="num_kv_heads: write share_heads(k, num_heads), (B, num_kv_heads, T, head_dim) -> (B, num_heads, T, head_dim). Neighbouring heads of queries share a head of keys.",
     stars=2,
     minutes=5,
@@ -234,7 +231,6 @@ def _layer_cases():
 
 
 repaired = Exercise(
-    lesson="06",
     task="Four lines of this layer are broken. Repair them. layer holds W_q, W_k, W_v, W_o and num_heads; mask is boolean, (T, T), True = may attend.",
     stars=3,
     minutes=20,

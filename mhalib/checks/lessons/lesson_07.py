@@ -7,7 +7,6 @@ from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 
 layer_bill = Exercise(
-    lesson="07",
     task="nn.MultiheadAttention(768, num_heads=12) has four parameters. How many numbers are in in_proj_weight, in_proj_bias, out_proj.weight and out_proj.bias? Four numbers, in this order.",
     stars=1,
     minutes=5,
@@ -56,7 +55,6 @@ layer_bill = Exercise(
 )
 
 breaks_tie = Choice(
-    lesson="07",
     task="Two heads start as exact copies of each other, in W_q, W_k, W_v and W_o. Which of these changes lets training make them different?",
     stars=2,
     minutes=8,
@@ -83,7 +81,6 @@ def own_matrices_solution(in_proj_weight, num_heads):
 
 
 own_matrices = Exercise(
-    lesson="07",
     task="Write own_matrices(in_proj_weight, num_heads): the matrices of every head as in the illustrated transformer, out of the (3 * d_model, d_model) of nn.MultiheadAttention. Return (3, num_heads, head_dim, d_model): q, k, v first, then the head.",
     stars=2,
     minutes=8,
@@ -188,7 +185,6 @@ def _masked_cases():
 
 
 masked_heads = Exercise(
-    lesson="07",
     task="Heads without a split: write masked_heads(q, k, v, num_heads), all (B, T, d_model), with no reshape. For each head set the features of the other heads to zero, attend, and add up. The result is that of split, attend, merge.",
     stars=3,
     minutes=15,

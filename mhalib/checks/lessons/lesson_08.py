@@ -7,7 +7,6 @@ from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 
 heads_do_not_matter = Choice(
-    lesson="08",
     task="One head and eight heads get the same random weights (with biases) and input, 10 tokens. In which of the five cases must their outputs agree? All of them, as letters.",
     stars=1,
     minutes=5,
@@ -28,7 +27,6 @@ heads_do_not_matter = Choice(
 
 
 rank_of_scores = Exercise(
-    lesson="08",
     task="d_model is 96, with 6 heads, random weights and random tokens. Which rank do the scores of one head have for 200 tokens, and which for 10?",
     stars=1,
     minutes=5,
@@ -80,7 +78,6 @@ def _maps():
 
 
 one_map = Exercise(
-    lesson="08",
     task="Write one_map(maps): from the maps of all heads, (B, num_heads, T, T), the map that a single head with the same W_q and W_k has, (B, T, T). No weight is 0.",
     stars=2,
     minutes=10,
@@ -154,7 +151,6 @@ def _key_cases():
 
 
 key_gradient = Exercise(
-    lesson="08",
     task="Write key_gradient(x, dS, W_q): the gradient of W_k, (d_model, d_model), from that of the scores, dS of shape (B, num_heads, T, T). The layer computes q = x @ W_q and k = x @ W_k.",
     stars=3,
     minutes=15,

@@ -6,7 +6,6 @@ from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 
 wide_bill = Exercise(
-    lesson="09",
     task="d_model is 96, with 6 heads, no biases. How many weights does the layer have with narrow heads, and how many with wide ones (head_dim 96)?",
     stars=1,
     minutes=5,
@@ -38,7 +37,6 @@ wide_bill = Exercise(
 
 
 fair_comparison = Choice(
-    lesson="09",
     task="Eight narrow heads against eight wide ones. Which of the five reports leave open whether the width of the heads made the difference? All of them, as letters.",
     stars=2,
     minutes=5,
@@ -69,7 +67,6 @@ def _fold_cases():
 
 
 fold_keys = Exercise(
-    lesson="09",
     task="Write fold_keys(W_q, W_k, num_heads), both weights (d_model, num_heads · head_dim) as in q = x @ W_q: for each head the one matrix M, so that x @ M @ x.T are its scores before the scale. Returns (num_heads, d_model, d_model).",
     stars=2,
     minutes=10,

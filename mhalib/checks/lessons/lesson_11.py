@@ -6,7 +6,6 @@ from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw, head_labels, labels
 
 alone_harmless = Choice(
-    lesson="11",
     task="A layer has four heads. Switched off one at a time, each costs less than 1 point of accuracy. Which of the five sentences follow from that? All of them, as letters.",
     stars=1,
     minutes=5,
@@ -40,7 +39,6 @@ def _switch_cases():
 
 
 switch_heads = Exercise(
-    lesson="11",
     task="Write switch_heads(merged, gates): merged is what all heads hand to W_o, (B, T, num_heads * head_dim), gates is (num_heads,). Multiply the features of each head by its gate.",
     stars=1,
     minutes=5,
@@ -122,7 +120,6 @@ def _mean_cases():
 
 
 mean_head = Exercise(
-    lesson="11",
     task="Write mean_head(heads, head): heads is (B, num_heads, T, head_dim). Return them with the one head replaced by its own mean over all samples and tokens; the others stay, and so does the caller's tensor.",
     stars=2,
     minutes=10,
@@ -194,7 +191,6 @@ def _slope_cases():
 
 
 gate_slopes = Exercise(
-    lesson="11",
     task="Write gate_slopes(heads, grads): what the heads hand over, (B, num_heads, T, head_dim), and the gradient of the summed losses with respect to it, of the same shape. Return Michel's importance, (num_heads,): the mean over samples of |d loss / d gate|, for gates of 1 and one loss per sample.",
     stars=2,
     minutes=10,
@@ -276,7 +272,6 @@ def _cut(W_q, W_k, W_v, W_o, rows):
 
 
 cut_heads = Exercise(
-    lesson="11",
     task="Write cut_heads(W_q, W_k, W_v, W_o, keep): the weights as nn.Linear stores them, (num_heads * head_dim, d_model) three times and (d_model, num_heads * head_dim); keep is boolean, (num_heads,). Return the four weights of the layer in which only those heads are left.",
     stars=3,
     minutes=10,
