@@ -50,8 +50,7 @@ def test_three_to_five_exercises_a_lesson():
 
 @each(EXERCISES)
 def test_says_what_it_asks(exercise):
-    assert exercise.task.endswith((".", "?")) and 1 <= exercise.stars <= 3 and 2 <= exercise.minutes <= 20
-    assert exercise.hints and f"{'★' * exercise.stars} · {exercise.minutes} minutes" in repr(exercise)
+    assert exercise.task.endswith((".", "?")) and exercise.task in repr(exercise) and exercise.hints
 
 
 @each(EXERCISES)

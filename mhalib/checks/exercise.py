@@ -64,7 +64,6 @@ class Exercise:
 
     Args:
         task: what is asked, in a sentence or two.
-        stars, minutes: how hard, how long.
         answer: a right function or value; its source is the solution that is shown.
         hints: from the first to the last.
         wrong: the catalogue, by a short name that becomes the headline.
@@ -74,12 +73,11 @@ class Exercise:
         given: the code that the learner starts from, where that is no empty stub.
         explanation: what `.solution()` says besides.
 
-    Its name, its lesson and the other exercises there come from the module that defines it, see `Checks`.
+    Its name, its lesson and the other exercises there come from the module that defines it, see `Checks`; how hard
+    it is and how long it takes stands where the reader decides to try it, in the lesson's Markdown.
     """
 
     task: str
-    stars: int
-    minutes: int
     answer: object
     hints: Sequence[str]
     wrong: Mapping[str, Wrong] = field(default_factory=dict)
@@ -124,8 +122,7 @@ class Exercise:
         return inspect.getsource(self.answer) if callable(self.answer) else f"answer = {show(self.answer)}"
 
     def __repr__(self) -> str:
-        stars = "★" * self.stars
-        return f"check.{self.name} · lesson {self.lesson} · {stars} · {self.minutes} minutes\n{self.task}"
+        return f"check.{self.name} · lesson {self.lesson}\n{self.task}"
 
     # ------------------------------------------------------------------------------------- judging
 
@@ -231,7 +228,7 @@ class Exercise:
         return Note(f"{self.name}: right.", parts, self.progress(), "right", "right")
 
     def _still_open(self, state: str = "not yet written") -> Note:
-        words = f"{self.stars * '★'} {self.minutes} minutes. When stuck: check.{self.name}.hint()"
+        words = f"When stuck: check.{self.name}.hint()"
         return Note(f"{self.name}: {state}.", [("", words)], self.progress(), "open", "stub")
 
     def _known(self, name: str, example: list, shown: Sequence = ()) -> Note:

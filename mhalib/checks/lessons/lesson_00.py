@@ -8,8 +8,6 @@ from mhalib.checks.inputs import draw
 
 first_shapes = Exercise(
     task="Two sentences of 12 words, 64 features, 4 heads. Which shapes have the split heads and the weights? A pair of tuples.",
-    stars=1,
-    minutes=3,
     answer=((2, 4, 12, 16), (2, 4, 12, 12)),
     hints=(
         "The heads: (B, num_heads, T, head_dim). The weights: (B, num_heads, Tq, Tk).",
@@ -50,8 +48,6 @@ first_shapes = Exercise(
 
 attention_maps = Choice(
     task="Which of the four tables can be attention maps, rows for queries? All that can, as letters.",
-    stars=1,
-    minutes=3,
     answer="BD",
     options={
         "A": "its columns sum to 1, its rows do not. Each query shares out exactly 1.",
@@ -81,8 +77,6 @@ def _without_itself(weights):
 
 most_looked_at = Exercise(
     task="Write most_looked_at(weights): for each head and each word, the number of the other word that it looks at most. (num_heads, T, T) -> (num_heads, T).",
-    stars=2,
-    minutes=5,
     answer=most_looked_at_solution,
     cases=lambda: [
         (torch.tensor([[[0.6, 0.3, 0.1], [0.1, 0.7, 0.2], [0.5, 0.1, 0.4]]]),),
@@ -171,8 +165,6 @@ def _features(words, seed=0, shift=0):
 
 looking_back = Exercise(
     task="Write looking_back(features, words): maps (2, T, T) of two heads, in which head 1 looks at the word before. features(words, shift=1) pretends that each word stands one place earlier.",
-    stars=3,
-    minutes=10,
     answer=looking_back_solution,
     cases=lambda: [(_features, "a b c".split()), (_features, "the old cat saw the old dog".split())],
     axes=("head", "query", "key"),

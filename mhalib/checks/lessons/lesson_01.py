@@ -7,8 +7,6 @@ from mhalib.checks.inputs import draw
 
 bert_shapes = Exercise(
     task="BERT-base: d_model 768, 12 heads. For B = 4, T = 128 and a fused contiguous layer, give three shapes: its output, q after the cut, q after the split.",
-    stars=1,
-    minutes=3,
     answer=((4, 128, 2304), (4, 128, 768), (4, 12, 128, 64)),
     hints=(
         "The fused layer has three times as many outputs as d_model; chunk(3, dim=-1) cuts them apart.",
@@ -51,8 +49,6 @@ bert_shapes = Exercise(
 
 key_rows = Exercise(
     task="An interleaved fused weight is (1536, 512), with 8 heads of 64. Which rows are the key matrix of head 6? The first row, and the first that no longer belongs to it.",
-    stars=2,
-    minutes=5,
     answer=(1216, 1280),
     hints=(
         "Interleaved: the rows of each head stand together, its q, then its k, then its v.",
@@ -91,8 +87,6 @@ def fused_kv_solution(memory, W_k, W_v):
 
 fused_kv = Exercise(
     task="A decoder takes k and v from another sequence. Write fused_kv(memory, W_k, W_v): k and v from one product. The weights are (d, d), stored as nn.Linear stores them.",
-    stars=2,
-    minutes=5,
     answer=fused_kv_solution,
     cases=lambda: [
         (
@@ -157,8 +151,6 @@ def _rows(num_heads, head_dim, *order):
 
 third_rows = Exercise(
     task="Someone cuts with qkv.unflatten(-1, (num_heads, head_dim, 3)).unbind(-1). Write third_rows(num_heads, head_dim): the order of rows for which W_third = W[rows], where W is contiguous, q | k | v.",
-    stars=3,
-    minutes=10,
     answer=third_rows_solution,
     cases=lambda: [(2, 2), (2, 3), (3, 2), (4, 5)],
     axes=("place",),

@@ -10,8 +10,6 @@ from mhalib.checks.inputs import draw
 
 spread = Exercise(
     task="Queries and keys have 256 independent features of mean 0 and variance 1. What is the standard deviation of q·k, before any scale?",
-    stars=1,
-    minutes=3,
     answer=16.0,
     hints=(
         "Each product has variance 1, and 256 independent products are added.",
@@ -55,8 +53,6 @@ def _cases():
 
 attend = Exercise(
     task="Write attend(q, k, v), the output of scaled dot-product attention, for tensors (B, num_heads, T, head_dim). Do not call the library's.",
-    stars=2,
-    minutes=10,
     answer=attend_solution,
     cases=_cases,
     axes=("sample", "head", "query", "feature"),
@@ -191,8 +187,6 @@ def _in_place(scores):
 
 stable_softmax = Exercise(
     task="Write stable_softmax(scores), over the last axis, with exp and sum only. It must survive scores of 1000, and rows of very different size.",
-    stars=2,
-    minutes=10,
     answer=stable_softmax_solution,
     cases=lambda: [
         (torch.tensor([[0.0, 2.0], [1.0, 1.0]]),),
@@ -279,8 +273,6 @@ def _unit(x, dim=-1):
 
 cosine_attention = Exercise(
     task="Only the angle: write cosine_attention(q, k, v, scale) for (T, head_dim). Queries and keys get length 1, and scale multiplies their dot products.",
-    stars=3,
-    minutes=15,
     answer=cosine_attention_solution,
     cases=lambda: [
         (

@@ -8,8 +8,6 @@ _SEES = "Cut features, not the sentence: view(B, T, num_heads, head_dim) first, 
 
 head_one = Exercise(
     task="Three tokens, d_model 6, three heads, labels 10·token + feature. Write down head 1 after the split, a list of rows.",
-    stars=1,
-    minutes=5,
     answer=[[2, 3], [12, 13], [22, 23]],
     hints=(
         "head_dim is 6 / 3 = 2, so each head holds two features of each of the three tokens.",
@@ -47,8 +45,6 @@ def _split(x, num_heads):
 
 split_heads = Exercise(
     task="Write split_heads(x, num_heads): (B, T, d_model) -> (B, num_heads, T, head_dim).",
-    stars=2,
-    minutes=10,
     answer=mhalib.split_heads,
     cases=lambda: [(labels(2, 4), 2), (labels(3, 4), 2), (labels(3, 12, B=2), 2), (labels(5, 6, B=4), 3)],
     axes=("sample", "head", "token", "feature"),
@@ -110,8 +106,6 @@ split_heads = Exercise(
 
 merge_heads = Exercise(
     task="Write merge_heads(x): (B, num_heads, T, head_dim) -> (B, T, d_model), the way back.",
-    stars=2,
-    minutes=5,
     answer=mhalib.merge_heads,
     cases=lambda: [
         (head_labels(2, 2, 1),),
@@ -175,8 +169,6 @@ def fold_heads_solution(x, num_heads):
 
 fold_heads = Exercise(
     task="Write fold_heads(x, num_heads) in d2l's layout: (B, T, d_model) -> (B * num_heads, T, head_dim), sample 0 with all its heads first.",
-    stars=2,
-    minutes=10,
     answer=fold_heads_solution,
     cases=lambda: [(labels(2, 4, B=2), 2), (labels(3, 4, B=2), 2), (labels(5, 12, B=3), 4), (labels(2, 6, B=4), 3)],
     axes=("row", "token", "feature"),

@@ -13,8 +13,6 @@ _BLOCKED = "In nn.MultiheadAttention True means blocked, unlike in SDPA and mhal
 
 causal_maps = Choice(
     task="Which of the four maps can come from a layer with a causal mask? All that can, as letters.",
-    stars=1,
-    minutes=3,
     answer="AC",
     options={
         "A": "every row shares 1 out over itself and what comes before it.",
@@ -38,8 +36,6 @@ def _ones(T):
 
 window_mask = Exercise(
     task="A sliding window: write window_mask(T, width), boolean (T, T), True = may attend. Each token sees itself and the width - 1 tokens before it.",
-    stars=1,
-    minutes=5,
     answer=window_mask_solution,
     cases=lambda: [(4, 2), (3, 1), (5, 3), (7, 3), (4, 9)],
     axes=("query", "key"),
@@ -114,8 +110,6 @@ def _padded(lens, n):
 
 torch_padding = Exercise(
     task="Write torch_padding(valid_lens, num_keys), the key_padding_mask of nn.MultiheadAttention: boolean, (B, Tk).",
-    stars=2,
-    minutes=5,
     answer=torch_padding_solution,
     cases=lambda: [(torch.tensor([2, 3]), 3), (torch.tensor([1, 4, 2]), 5), (torch.tensor([3, 0, 5, 5]), 5)],
     axes=("sample", "key"),
@@ -176,8 +170,6 @@ def _two_masks(*lens, T):
 
 mask_for_heads = Exercise(
     task="Write mask_for_heads(mask, num_heads): our (B, Tq, Tk), True = may attend, becomes the attn_mask of nn.MultiheadAttention, (B * num_heads, Tq, Tk).",
-    stars=2,
-    minutes=5,
     answer=mask_for_heads_solution,
     cases=lambda: [(_two_masks(2, 1, T=2), 2), (_two_masks(3, 1, 2, T=3), 2), (_two_masks(5, 3, T=5)[:, 1:4], 4)],
     axes=("row", "query", "key"),
@@ -251,8 +243,6 @@ def _masked_cases():
 
 masked_softmax = Exercise(
     task="Write masked_softmax(scores, mask): scores (B, num_heads, Tq, Tk), mask (B, Tq, Tk), True = may attend. A query with nothing to see gets zeros; the scores of the caller stay as they are.",
-    stars=3,
-    minutes=15,
     answer=masked_softmax_solution,
     cases=_masked_cases,
     axes=("sample", "head", "query", "key"),

@@ -10,8 +10,6 @@ from mhalib.checks.inputs import draw
 
 leaky_loss = Exercise(
     task="reach(8, 2) is [1, 3, 5, 7, 1, 3, 5, 7]: the last token that each row of the wrong merge reads. To which loss can Predictor(wrong_merge, num_heads=2) come on random tokens (ln 16 = 2.773 where it has to guess)?",
-    stars=1,
-    minutes=5,
     answer=math.log(16) / 2,
     hints=(
         "Position t must predict token t + 1. Which positions read it?",
@@ -72,8 +70,6 @@ def _heads_reversed(heads):
 
 keeps_tokens_apart = Exercise(
     task="A test without a mask: write keeps_tokens_apart(merge). True when merge, (B, num_heads, T, head_dim) -> (B, T, d_model), never mixes tokens. Another order of features within a token is no mixing.",
-    stars=2,
-    minutes=10,
     answer=keeps_tokens_apart_solution,
     cases=lambda: [
         (mhalib.merge_heads,),
@@ -125,8 +121,6 @@ def by_heads_solution(heads, weight):
 
 by_heads = Exercise(
     task="Write by_heads(heads, weight): the output projection without a merge, as a sum over heads. heads (B, num_heads, T, head_dim); weight (d_out, num_heads * head_dim), as nn.Linear stores it.",
-    stars=2,
-    minutes=10,
     answer=by_heads_solution,
     cases=lambda: [
         (torch.tensor([[[[1.0]], [[10.0]]]]), torch.tensor([[1.0, 2.0], [3.0, 4.0]])),
@@ -233,8 +227,6 @@ def _reader_cases():
 
 future_pairs = Exercise(
     task="Write future_pairs(f, T, d_model) for a function f of (1, T, d_model): how many pairs of an output token t and a later input token s > t there are, where t reads s.",
-    stars=3,
-    minutes=15,
     answer=future_pairs_solution,
     cases=_reader_cases,
     hints=(

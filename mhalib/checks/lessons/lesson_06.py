@@ -12,8 +12,6 @@ from mhalib.checks.inputs import draw
 
 tests_that_see = Choice(
     task="A layer lacks the transpose in its merge. Which of the five tests can fail because of that? All that can, as letters.",
-    stars=1,
-    minutes=5,
     answer="CD",
     options={
         "A": "the shape of the output is right, and inputs of ones make all tokens alike.",
@@ -59,8 +57,6 @@ def _torch_cases():
 
 call_torch = Exercise(
     task="Write call_torch(mha, x, mask): self-attention by an nn.MultiheadAttention(batch_first=True). mask is ours, (B, T, T), True = may attend. Return the output and the weights of every head, (B, num_heads, T, T).",
-    stars=2,
-    minutes=10,
     answer=call_torch_solution,
     cases=_torch_cases,
     axes=(),
@@ -126,8 +122,6 @@ def _kv_labels(B, heads, T, head_dim):
 
 share_heads = Exercise(
     task="num_kv_heads: write share_heads(k, num_heads), (B, num_kv_heads, T, head_dim) -> (B, num_heads, T, head_dim). Neighbouring heads of queries share a head of keys.",
-    stars=2,
-    minutes=5,
     answer=share_heads_solution,
     cases=lambda: [
         (_kv_labels(1, 2, 1, 1), 4),
@@ -232,8 +226,6 @@ def _layer_cases():
 
 repaired = Exercise(
     task="Four lines of this layer are broken. Repair them. layer holds W_q, W_k, W_v, W_o and num_heads; mask is boolean, (T, T), True = may attend.",
-    stars=3,
-    minutes=20,
     answer=repaired_solution,
     cases=_layer_cases,
     axes=("sample", "token", "feature"),

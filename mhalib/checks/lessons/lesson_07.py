@@ -8,8 +8,6 @@ from mhalib.checks.inputs import draw
 
 layer_bill = Exercise(
     task="nn.MultiheadAttention(768, num_heads=12) has four parameters. How many numbers are in in_proj_weight, in_proj_bias, out_proj.weight and out_proj.bias? Four numbers, in this order.",
-    stars=1,
-    minutes=5,
     answer=(3 * 768**2, 3 * 768, 768**2, 768),
     hints=(
         "Does the number of heads enter?",
@@ -56,8 +54,6 @@ layer_bill = Exercise(
 
 breaks_tie = Choice(
     task="Two heads start as exact copies of each other, in W_q, W_k, W_v and W_o. Which of these changes lets training make them different?",
-    stars=2,
-    minutes=8,
     answer="BDE",
     options={
         "A": "equal weights get equal gradients at every step, rounding apart, so more steps do not help.",
@@ -82,8 +78,6 @@ def own_matrices_solution(in_proj_weight, num_heads):
 
 own_matrices = Exercise(
     task="Write own_matrices(in_proj_weight, num_heads): the matrices of every head as in the illustrated transformer, out of the (3 * d_model, d_model) of nn.MultiheadAttention. Return (3, num_heads, head_dim, d_model): q, k, v first, then the head.",
-    stars=2,
-    minutes=8,
     answer=own_matrices_solution,
     cases=lambda: [
         (torch.arange(12).float()[:, None] * 10 + torch.arange(4), 2),
@@ -186,8 +180,6 @@ def _masked_cases():
 
 masked_heads = Exercise(
     task="Heads without a split: write masked_heads(q, k, v, num_heads), all (B, T, d_model), with no reshape. For each head set the features of the other heads to zero, attend, and add up. The result is that of split, attend, merge.",
-    stars=3,
-    minutes=15,
     answer=masked_heads_solution,
     cases=_masked_cases,
     axes=("sample", "token", "feature"),

@@ -8,8 +8,6 @@ from mhalib.checks.inputs import draw
 
 heads_do_not_matter = Choice(
     task="One head and eight heads get the same random weights (with biases) and input, 10 tokens. In which of the five cases must their outputs agree? All of them, as letters.",
-    stars=1,
-    minutes=5,
     answer="BDE",
     options={
         "A": "with one scale for both, the scores of one head are the plain sum of the eight. A softmax of a sum is still not a sum of softmaxes.",
@@ -28,8 +26,6 @@ heads_do_not_matter = Choice(
 
 rank_of_scores = Exercise(
     task="d_model is 96, with 6 heads, random weights and random tokens. Which rank do the scores of one head have for 200 tokens, and which for 10?",
-    stars=1,
-    minutes=5,
     answer=(16, 10),
     hints=(
         "S = q kᵀ with q of shape (T, head_dim). What can the rank of a product not exceed?",
@@ -79,8 +75,6 @@ def _maps():
 
 one_map = Exercise(
     task="Write one_map(maps): from the maps of all heads, (B, num_heads, T, T), the map that a single head with the same W_q and W_k has, (B, T, T). No weight is 0.",
-    stars=2,
-    minutes=10,
     answer=one_map_solution,
     cases=_maps,
     axes=("sample", "query", "key"),
@@ -152,8 +146,6 @@ def _key_cases():
 
 key_gradient = Exercise(
     task="Write key_gradient(x, dS, W_q): the gradient of W_k, (d_model, d_model), from that of the scores, dS of shape (B, num_heads, T, T). The layer computes q = x @ W_q and k = x @ W_k.",
-    stars=3,
-    minutes=15,
     answer=key_gradient_solution,
     cases=_key_cases,
     axes=("feature of x", "feature of k"),

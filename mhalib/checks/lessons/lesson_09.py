@@ -7,8 +7,6 @@ from mhalib.checks.inputs import draw
 
 wide_bill = Exercise(
     task="d_model is 96, with 6 heads, no biases. How many weights does the layer have with narrow heads, and how many with wide ones (head_dim 96)?",
-    stars=1,
-    minutes=5,
     answer=(36_864, 221_184),
     hints=(
         "Four matrices. Three lead from d_model to num_heads · head_dim, one leads back.",
@@ -38,8 +36,6 @@ wide_bill = Exercise(
 
 fair_comparison = Choice(
     task="Eight narrow heads against eight wide ones. Which of the five reports leave open whether the width of the heads made the difference? All of them, as letters.",
-    stars=2,
-    minutes=5,
     answer="ABD",
     options={
         "A": "the wide layer has eight times the weights: it may win by size alone.",
@@ -68,8 +64,6 @@ def _fold_cases():
 
 fold_keys = Exercise(
     task="Write fold_keys(W_q, W_k, num_heads), both weights (d_model, num_heads · head_dim) as in q = x @ W_q: for each head the one matrix M, so that x @ M @ x.T are its scores before the scale. Returns (num_heads, d_model, d_model).",
-    stars=2,
-    minutes=10,
     answer=fold_keys_solution,
     cases=_fold_cases,
     axes=("head", "feature of the query", "feature of the key"),

@@ -7,8 +7,6 @@ from mhalib.checks.inputs import draw
 
 what_maps_tell = Choice(
     task="A translator writes 'noire', right; one of its four heads gives 0.9 of its weight to 'black' there. Which of the five sentences follow from that? All of them, as letters.",
-    stars=1,
-    minutes=5,
     answer="AD",
     options={
         "A": "in this row no key can have more: the weights of a row sum to 1, so 0.9 is the largest.",
@@ -42,8 +40,6 @@ def _previous_cases():
 
 previous_token = Exercise(
     task="Write previous_token(maps): from maps (num_heads, T, T) the mean weight of each head on the token just before the query, over the queries that have one, (num_heads,).",
-    stars=1,
-    minutes=10,
     answer=previous_token_solution,
     cases=_previous_cases,
     axes=("head",),
@@ -153,8 +149,6 @@ def _induction_cases():
 
 induction = Exercise(
     task="Write induction(maps, tokens): the weight of each head on all keys that stand just behind an earlier occurrence of the query's token; the mean over the queries whose token occurred before. maps (num_heads, T, T), tokens (T,), result (num_heads,).",
-    stars=2,
-    minutes=15,
     answer=induction_solution,
     cases=_induction_cases,
     axes=("head",),
@@ -254,8 +248,6 @@ def _aligned_cases():
 
 aligned = Exercise(
     task="Write aligned(maps, alignment): for each head the share of queries whose strongest key is one of their partners; queries without any partner do not count. maps (num_heads, Tq, Tk), alignment (Tq, Tk), True for partners; result (num_heads,).",
-    stars=2,
-    minutes=10,
     answer=aligned_solution,
     cases=_aligned_cases,
     axes=("head",),

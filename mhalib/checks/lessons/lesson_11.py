@@ -7,8 +7,6 @@ from mhalib.checks.inputs import draw, head_labels, labels
 
 alone_harmless = Choice(
     task="A layer has four heads. Switched off one at a time, each costs less than 1 point of accuracy. Which of the five sentences follow from that? All of them, as letters.",
-    stars=1,
-    minutes=5,
     answer="BE",
     options={
         "A": "it can be true, and often is not: each may lean on the other three.",
@@ -40,8 +38,6 @@ def _switch_cases():
 
 switch_heads = Exercise(
     task="Write switch_heads(merged, gates): merged is what all heads hand to W_o, (B, T, num_heads * head_dim), gates is (num_heads,). Multiply the features of each head by its gate.",
-    stars=1,
-    minutes=5,
     answer=switch_heads_solution,
     cases=_switch_cases,
     axes=("sample", "token", "feature"),
@@ -121,8 +117,6 @@ def _mean_cases():
 
 mean_head = Exercise(
     task="Write mean_head(heads, head): heads is (B, num_heads, T, head_dim). Return them with the one head replaced by its own mean over all samples and tokens; the others stay, and so does the caller's tensor.",
-    stars=2,
-    minutes=10,
     answer=mean_head_solution,
     cases=_mean_cases,
     axes=("sample", "head", "token", "feature"),
@@ -192,8 +186,6 @@ def _slope_cases():
 
 gate_slopes = Exercise(
     task="Write gate_slopes(heads, grads): what the heads hand over, (B, num_heads, T, head_dim), and the gradient of the summed losses with respect to it, of the same shape. Return Michel's importance, (num_heads,): the mean over samples of |d loss / d gate|, for gates of 1 and one loss per sample.",
-    stars=2,
-    minutes=10,
     answer=gate_slopes_solution,
     cases=_slope_cases,
     axes=("head",),
@@ -273,8 +265,6 @@ def _cut(W_q, W_k, W_v, W_o, rows):
 
 cut_heads = Exercise(
     task="Write cut_heads(W_q, W_k, W_v, W_o, keep): the weights as nn.Linear stores them, (num_heads * head_dim, d_model) three times and (d_model, num_heads * head_dim); keep is boolean, (num_heads,). Return the four weights of the layer in which only those heads are left.",
-    stars=3,
-    minutes=10,
     answer=cut_heads_solution,
     cases=_cut_cases,
     hints=(
