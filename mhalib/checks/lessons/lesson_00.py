@@ -7,7 +7,10 @@ from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 
 first_shapes = Exercise(
-    task="Two sentences of 12 words, 64 features, 4 heads. Which shapes have the split heads and the weights? A pair of tuples.",
+    task=(
+        "Two sentences of 12 words, 64 features, 4 heads. Which shapes have the split heads and the weights? "
+        "A pair of tuples."
+    ),
     answer=((2, 4, 12, 16), (2, 4, 12, 12)),
     hints=(
         "The heads: (B, num_heads, T, head_dim). The weights: (B, num_heads, Tq, Tk).",
@@ -76,7 +79,10 @@ def _without_itself(weights):
 
 
 most_looked_at = Exercise(
-    task="Write most_looked_at(weights): for each head and each word, the number of the other word that it looks at most. (num_heads, T, T) -> (num_heads, T).",
+    task=(
+        "Write most_looked_at(weights): for each head and each word, the number of the other word that it looks at "
+        "most. (num_heads, T, T) -> (num_heads, T)."
+    ),
     answer=most_looked_at_solution,
     cases=lambda: [
         (torch.tensor([[[0.6, 0.3, 0.1], [0.1, 0.7, 0.2], [0.5, 0.1, 0.4]]]),),
@@ -113,7 +119,10 @@ most_looked_at = Exercise(
         "The map of the caller changed": Wrong(
             _fill_in_place,
             "the words are right, but the map that came in has a broken diagonal now.",
-            "fill_diagonal_, and any weights[...] = ..., write into the tensor that came in. Work on a copy: masked_fill, or clone() first.",
+            (
+                "fill_diagonal_, and any weights[...] = ..., write into the tensor that came in. "
+                "Work on a copy: masked_fill, or clone() first."
+            ),
         ),
         "Counted from 1": Wrong(
             lambda w: _without_itself(w).argmax(-1) + 1,
@@ -164,7 +173,10 @@ def _features(words, seed=0, shift=0):
 
 
 looking_back = Exercise(
-    task="Write looking_back(features, words): maps (2, T, T) of two heads, in which head 1 looks at the word before. features(words, shift=1) pretends that each word stands one place earlier.",
+    task=(
+        "Write looking_back(features, words): maps (2, T, T) of two heads, in which head 1 looks at the word before. "
+        "features(words, shift=1) pretends that each word stands one place earlier."
+    ),
     answer=looking_back_solution,
     cases=lambda: [(_features, "a b c".split()), (_features, "the old cat saw the old dog".split())],
     axes=("head", "query", "key"),
@@ -176,7 +188,10 @@ looking_back = Exercise(
     wrong={
         "It looks ahead": Wrong(
             lambda f, w: _looking(f, w, k_shift=1),
-            "every word finds the one after it. Either the keys pretend, or the queries pretend to stand later (shift=-1).",
+            (
+                "every word finds the one after it. Either the keys pretend, or the queries pretend to stand later "
+                "(shift=-1)."
+            ),
             "The one who asks must pretend, with shift=1, which is one place earlier.",
         ),
         "It looks at itself": Wrong(
@@ -191,7 +206,10 @@ looking_back = Exercise(
         ),
         "The seed, not the place": Wrong(
             _other_seed,
-            "features(words, 1) spells the words in other numbers and leaves them where they are: seed is its second argument.",
+            (
+                "features(words, 1) spells the words in other numbers and leaves them where they are: "
+                "seed is its second argument."
+            ),
             "Give shift by its name: features(words, shift=1).",
         ),
         "The output, not the weights": Wrong(

@@ -6,7 +6,10 @@ from mhalib.checks.exercise import Exercise, Wrong
 from mhalib.checks.inputs import draw
 
 bert_shapes = Exercise(
-    task="BERT-base: d_model 768, 12 heads. For B = 4, T = 128 and a fused contiguous layer, give three shapes: its output, q after the cut, q after the split.",
+    task=(
+        "BERT-base: d_model 768, 12 heads. For B = 4, T = 128 and a fused contiguous layer, give three shapes: "
+        "its output, q after the cut, q after the split."
+    ),
     answer=((4, 128, 2304), (4, 128, 768), (4, 12, 128, 64)),
     hints=(
         "The fused layer has three times as many outputs as d_model; chunk(3, dim=-1) cuts them apart.",
@@ -48,7 +51,10 @@ bert_shapes = Exercise(
 )
 
 key_rows = Exercise(
-    task="An interleaved fused weight is (1536, 512), with 8 heads of 64. Which rows are the key matrix of head 6? The first row, and the first that no longer belongs to it.",
+    task=(
+        "An interleaved fused weight is (1536, 512), with 8 heads of 64. Which rows are the key matrix of head 6? "
+        "The first row, and the first that no longer belongs to it."
+    ),
     answer=(1216, 1280),
     hints=(
         "Interleaved: the rows of each head stand together, its q, then its k, then its v.",
@@ -86,7 +92,10 @@ def fused_kv_solution(memory, W_k, W_v):
 
 
 fused_kv = Exercise(
-    task="A decoder takes k and v from another sequence. Write fused_kv(memory, W_k, W_v): k and v from one product. The weights are (d, d), stored as nn.Linear stores them.",
+    task=(
+        "A decoder takes k and v from another sequence. Write fused_kv(memory, W_k, W_v): k and v from one product. "
+        "The weights are (d, d), stored as nn.Linear stores them."
+    ),
     answer=fused_kv_solution,
     cases=lambda: [
         (
@@ -150,7 +159,11 @@ def _rows(num_heads, head_dim, *order):
 
 
 third_rows = Exercise(
-    task="Someone cuts with qkv.unflatten(-1, (num_heads, head_dim, 3)).unbind(-1). Write third_rows(num_heads, head_dim): the order of rows for which W_third = W[rows], where W is contiguous, q | k | v.",
+    task=(
+        "Someone cuts with qkv.unflatten(-1, (num_heads, head_dim, 3)).unbind(-1). "
+        "Write third_rows(num_heads, head_dim): the order of rows for which W_third = W[rows], where W is contiguous, "
+        "q | k | v."
+    ),
     answer=third_rows_solution,
     cases=lambda: [(2, 2), (2, 3), (3, 2), (4, 5)],
     axes=("place",),
@@ -163,7 +176,10 @@ third_rows = Exercise(
         "The order turned around": Wrong(
             lambda h, d: _rows(h, d, 1, 2, 0).argsort(),
             "this leads from the third layout back to the contiguous one.",
-            "W[rows] takes row rows[i] to place i. You have the inverse; drop the argsort, or the reshape to (num_heads, head_dim, 3).",
+            (
+                "W[rows] takes row rows[i] to place i. You have the inverse; drop the argsort, or the reshape to "
+                "(num_heads, head_dim, 3)."
+            ),
         ),
         "The interleaved layout": Wrong(
             lambda h, d: _rows(h, d, 1, 0, 2),

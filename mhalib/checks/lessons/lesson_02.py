@@ -9,7 +9,10 @@ from mhalib.checks.exercise import Exercise, Wrong
 from mhalib.checks.inputs import draw
 
 spread = Exercise(
-    task="Queries and keys have 256 independent features of mean 0 and variance 1. What is the standard deviation of q·k, before any scale?",
+    task=(
+        "Queries and keys have 256 independent features of mean 0 and variance 1. "
+        "What is the standard deviation of q·k, before any scale?"
+    ),
     answer=16.0,
     hints=(
         "Each product has variance 1, and 256 independent products are added.",
@@ -52,7 +55,10 @@ def _cases():
 
 
 attend = Exercise(
-    task="Write attend(q, k, v), the output of scaled dot-product attention, for tensors (B, num_heads, T, head_dim). Do not call the library's.",
+    task=(
+        "Write attend(q, k, v), the output of scaled dot-product attention, for tensors (B, num_heads, T, head_dim). "
+        "Do not call the library's."
+    ),
     answer=attend_solution,
     cases=_cases,
     axes=("sample", "head", "query", "feature"),
@@ -65,12 +71,18 @@ attend = Exercise(
         "No scale": Wrong(
             lambda q, k, v: _attend(q, k, v, scale=1.0),
             "the scores are not divided by anything.",
-            "Their spread grows with head_dim and the softmax saturates. Divide by sqrt(head_dim), that is sqrt(q.shape[-1]).",
+            (
+                "Their spread grows with head_dim and the softmax saturates. Divide by sqrt(head_dim), that is "
+                "sqrt(q.shape[-1])."
+            ),
         ),
         "Divided by sqrt(d_model)": Wrong(
             lambda q, k, v: _attend(q, k, v, scale=(q.shape[1] * q.shape[-1]) ** -0.5),
             "the scores are divided by the root of num_heads * head_dim.",
-            "Each head adds up head_dim products, so its root is enough: sqrt(q.shape[-1]). With d_model all maps start out flat.",
+            (
+                "Each head adds up head_dim products, so its root is enough: sqrt(q.shape[-1]). "
+                "With d_model all maps start out flat."
+            ),
         ),
         "Half instead of the root": Wrong(
             lambda q, k, v: _attend(q, k, v, scale=0.5 / q.shape[-1]),
@@ -112,7 +124,10 @@ attend = Exercise(
             lambda q, k, v: _attend(q, k, v, axis=1),
             "heads (dim=1) or samples (dim=0) compete with each other; where there is one, every weight is 1.",
             also=(lambda q, k, v: _attend(q, k, v, axis=0),),
-            why="dim=1 is the last axis of a single map (Tq, Tk), but not of (B, num_heads, Tq, Tk). Count from the end: softmax(-1). (F.softmax without dim takes dim=1 here.)",
+            why=(
+                "dim=1 is the last axis of a single map (Tq, Tk), but not of (B, num_heads, Tq, Tk). "
+                "Count from the end: softmax(-1). (F.softmax without dim takes dim=1 here.)"
+            ),
         ),
         "One sum for the whole map": Wrong(
             lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[-1])).flatten().softmax(0).view(*q.shape[:3], -1) @ v,
@@ -186,7 +201,10 @@ def _in_place(scores):
 
 
 stable_softmax = Exercise(
-    task="Write stable_softmax(scores), over the last axis, with exp and sum only. It must survive scores of 1000, and rows of very different size.",
+    task=(
+        "Write stable_softmax(scores), over the last axis, with exp and sum only. "
+        "It must survive scores of 1000, and rows of very different size."
+    ),
     answer=stable_softmax_solution,
     cases=lambda: [
         (torch.tensor([[0.0, 2.0], [1.0, 1.0]]),),
@@ -226,7 +244,10 @@ stable_softmax = Exercise(
         ),
         "An axis lost": Wrong(
             lambda s: (lambda e: e / e.sum(-1))((s - s.amax(-1, keepdim=True)).exp()),
-            "without keepdim=True the sums (or the largest scores) of the rows lie along the last axis, and meet columns.",
+            (
+                "without keepdim=True the sums (or the largest scores) of the rows lie along the last axis, and meet "
+                "columns."
+            ),
             "sum(-1, keepdim=True) and amax(-1, keepdim=True) keep them beside their rows.",
             also=(lambda s: s.exp() / s.exp().sum(-1), lambda s: _exp_and_sum(s - s.amax(-1))),
         ),
@@ -249,7 +270,10 @@ stable_softmax = Exercise(
         "Changed in place": Wrong(
             _in_place,
             "the result is right, but the scores of the caller are changed.",
-            "scores = scores - ... makes a new tensor; scores -= ... writes into the old one. Lesson 04 comes back to this.",
+            (
+                "scores = scores - ... makes a new tensor; scores -= ... writes into the old one. "
+                "Lesson 04 comes back to this."
+            ),
         ),
         "No sum": Wrong(
             lambda s: (s - s.amax(-1, keepdim=True)).exp(),
@@ -272,7 +296,10 @@ def _unit(x, dim=-1):
 
 
 cosine_attention = Exercise(
-    task="Only the angle: write cosine_attention(q, k, v, scale) for (T, head_dim). Queries and keys get length 1, and scale multiplies their dot products.",
+    task=(
+        "Only the angle: write cosine_attention(q, k, v, scale) for (T, head_dim). "
+        "Queries and keys get length 1, and scale multiplies their dot products."
+    ),
     answer=cosine_attention_solution,
     cases=lambda: [
         (
@@ -333,5 +360,8 @@ cosine_attention = Exercise(
         ),
     },
     see="Why a dot product?",
-    explanation="For vectors of length sqrt(head_dim), scale = sqrt(head_dim) gives the usual attention again. So 8 brings the entropy back for 64 features.",
+    explanation=(
+        "For vectors of length sqrt(head_dim), scale = sqrt(head_dim) gives the usual attention again. "
+        "So 8 brings the entropy back for 64 features."
+    ),
 )

@@ -7,7 +7,10 @@ from mhalib.checks.inputs import head_labels, labels
 _SEES = "Cut features, not the sentence: view(B, T, num_heads, head_dim) first, then transpose(1, 2)."
 
 head_one = Exercise(
-    task="Three tokens, d_model 6, three heads, labels 10·token + feature. Write down head 1 after the split, a list of rows.",
+    task=(
+        "Three tokens, d_model 6, three heads, labels 10·token + feature. Write down head 1 after the split, a list of "
+        "rows."
+    ),
     answer=[[2, 3], [12, 13], [22, 23]],
     hints=(
         "head_dim is 6 / 3 = 2, so each head holds two features of each of the three tokens.",
@@ -62,7 +65,10 @@ split_heads = Exercise(
         "The transpose is missing": Wrong(
             lambda x, h: x.reshape(*x.shape[:2], h, -1),
             "the result is (B, T, num_heads, head_dim).",
-            "Only the two last axes enter the product q @ k.mT. As it stands, heads would attend to heads; transpose(1, 2) puts tokens there.",
+            (
+                "Only the two last axes enter the product q @ k.mT. As it stands, heads would attend to heads; "
+                "transpose(1, 2) puts tokens there."
+            ),
         ),
         "Folded into the batch": Wrong(
             lambda x, h: _split(x, h).flatten(0, 1),
@@ -77,7 +83,10 @@ split_heads = Exercise(
         "Features dealt out in turn": Wrong(
             lambda x, h: x.unflatten(-1, (-1, h)).permute(0, 3, 1, 2),
             "head 0 holds features 0, h, 2h, …",
-            "No token is mixed with another, but weights trained in the usual layout no longer fit. Cut as (num_heads, head_dim), in this order.",
+            (
+                "No token is mixed with another, but weights trained in the usual layout no longer fit. "
+                "Cut as (num_heads, head_dim), in this order."
+            ),
         ),
         "Tokens and features exchanged": Wrong(
             lambda x, h: _split(x, h).transpose(2, 3),
@@ -123,7 +132,10 @@ merge_heads = Exercise(
         "No transpose": Wrong(
             lambda x: x.reshape(x.shape[0], x.shape[2], -1),
             "row 0 holds head 0 of several tokens. The shape is right, the tokens are mixed.",
-            "transpose(1, 2) first: it brings together what belongs to one token. Lesson 05 shows what a model does with this bug.",
+            (
+                "transpose(1, 2) first: it brings together what belongs to one token. "
+                "Lesson 05 shows what a model does with this bug."
+            ),
         ),
         "The error that view raises": Wrong(
             lambda x: x.transpose(1, 2).view(x.shape[0], x.shape[2], -1),
@@ -138,7 +150,10 @@ merge_heads = Exercise(
         "Features before heads": Wrong(
             lambda x: x.permute(0, 2, 3, 1).flatten(2),
             "in each row, feature 0 of all heads comes first, then feature 1.",
-            "No token is mixed, but the order is not the one that split_heads undoes: the heads come first, (B, T, num_heads, head_dim).",
+            (
+                "No token is mixed, but the order is not the one that split_heads undoes: "
+                "the heads come first, (B, T, num_heads, head_dim)."
+            ),
         ),
         "Heads and tokens not exchanged back": Wrong(
             lambda x: x.transpose(2, 3).reshape(x.shape[0], x.shape[2], -1),
@@ -168,7 +183,10 @@ def fold_heads_solution(x, num_heads):
 
 
 fold_heads = Exercise(
-    task="Write fold_heads(x, num_heads) in d2l's layout: (B, T, d_model) -> (B * num_heads, T, head_dim), sample 0 with all its heads first.",
+    task=(
+        "Write fold_heads(x, num_heads) in d2l's layout: (B, T, d_model) -> (B * num_heads, T, head_dim), sample 0 "
+        "with all its heads first."
+    ),
     answer=fold_heads_solution,
     cases=lambda: [(labels(2, 4, B=2), 2), (labels(3, 4, B=2), 2), (labels(5, 12, B=3), 4), (labels(2, 6, B=4), 3)],
     axes=("row", "token", "feature"),
@@ -185,7 +203,10 @@ fold_heads = Exercise(
         "Heads first": Wrong(
             lambda x, h: _split(x, h).transpose(0, 1).flatten(0, 1),
             "head 0 of all samples comes first, as torch.cat(x.chunk(num_heads, -1)) makes it.",
-            "Legal on its own, but masks repeated for d2l's order then reach another sample (lesson 04). Fold (B, num_heads), not (num_heads, B).",
+            (
+                "Legal on its own, but masks repeated for d2l's order then reach another sample (lesson 04). "
+                "Fold (B, num_heads), not (num_heads, B)."
+            ),
         ),
         "Not folded": Wrong(
             lambda x, h: _split(x, h),

@@ -35,7 +35,10 @@ def _ones(T):
 
 
 window_mask = Exercise(
-    task="A sliding window: write window_mask(T, width), boolean (T, T), True = may attend. Each token sees itself and the width - 1 tokens before it.",
+    task=(
+        "A sliding window: write window_mask(T, width), boolean (T, T), True = may attend. "
+        "Each token sees itself and the width - 1 tokens before it."
+    ),
     answer=window_mask_solution,
     cases=lambda: [(4, 2), (3, 1), (5, 3), (7, 3), (4, 9)],
     axes=("query", "key"),
@@ -169,7 +172,10 @@ def _two_masks(*lens, T):
 
 
 mask_for_heads = Exercise(
-    task="Write mask_for_heads(mask, num_heads): our (B, Tq, Tk), True = may attend, becomes the attn_mask of nn.MultiheadAttention, (B * num_heads, Tq, Tk).",
+    task=(
+        "Write mask_for_heads(mask, num_heads): our (B, Tq, Tk), True = may attend, becomes the attn_mask of "
+        "nn.MultiheadAttention, (B * num_heads, Tq, Tk)."
+    ),
     answer=mask_for_heads_solution,
     cases=lambda: [(_two_masks(2, 1, T=2), 2), (_two_masks(3, 1, 2, T=3), 2), (_two_masks(5, 3, T=5)[:, 1:4], 4)],
     axes=("row", "query", "key"),
@@ -242,7 +248,10 @@ def _masked_cases():
 
 
 masked_softmax = Exercise(
-    task="Write masked_softmax(scores, mask): scores (B, num_heads, Tq, Tk), mask (B, Tq, Tk), True = may attend. A query with nothing to see gets zeros; the scores of the caller stay as they are.",
+    task=(
+        "Write masked_softmax(scores, mask): scores (B, num_heads, Tq, Tk), mask (B, Tq, Tk), True = may attend. "
+        "A query with nothing to see gets zeros; the scores of the caller stay as they are."
+    ),
     answer=masked_softmax_solution,
     cases=_masked_cases,
     axes=("sample", "head", "query", "key"),
@@ -259,7 +268,10 @@ masked_softmax = Exercise(
         ),
         "An average of what is forbidden": Wrong(
             lambda s, m: _filled(s, m, -1e9),
-            "with a large number such as -1e9 for never, a row with nothing to see becomes the average of everything, padding and future included.",
+            (
+                "with a large number such as -1e9 for never, a row with nothing to see becomes the average of "
+                "everything, padding and future included."
+            ),
             "Set what is not allowed to 0 after the softmax.",
         ),
         "True = blocked": Wrong(
@@ -270,7 +282,10 @@ masked_softmax = Exercise(
         ),
         "Samples taken for heads": Wrong(
             lambda s, m: s.masked_fill(~m, -math.inf).softmax(-1).masked_fill(~m, 0.0),
-            "the samples of the mask stand where the scores have their heads: head j of every sample gets the mask of sample j, as long as there are as many heads as samples.",
+            (
+                "the samples of the mask stand where the scores have their heads: "
+                "head j of every sample gets the mask of sample j, as long as there are as many heads as samples."
+            ),
             "mask[:, None] is (B, 1, Tq, Tk).",
         ),
         "The mask without effect": Wrong(
@@ -296,7 +311,10 @@ masked_softmax = Exercise(
         "The caller's scores changed": Wrong(
             _with_side_effect,
             "the weights are right, but the scores that came in are full of -inf now.",
-            "masked_fill_, += and scores[...] = ... write in place; masked_fill, without the underscore, makes a new tensor.",
+            (
+                "masked_fill_, += and scores[...] = ... write in place; masked_fill, without the underscore, makes a "
+                "new tensor."
+            ),
         ),
         "Softmax over the queries": Wrong(
             lambda s, m: _filled(s, m, axis=-2).nan_to_num(0.0),

@@ -9,7 +9,11 @@ from mhalib.checks.exercise import Exercise, Wrong
 from mhalib.checks.inputs import draw
 
 leaky_loss = Exercise(
-    task="reach(8, 2) is [1, 3, 5, 7, 1, 3, 5, 7]: the last token that each row of the wrong merge reads. To which loss can Predictor(wrong_merge, num_heads=2) come on random tokens (ln 16 = 2.773 where it has to guess)?",
+    task=(
+        "reach(8, 2) is [1, 3, 5, 7, 1, 3, 5, 7]: the last token that each row of the wrong merge reads. "
+        "To which loss can Predictor(wrong_merge, num_heads=2) come on random tokens (ln 16 = 2.773 where it has to "
+        "guess)?"
+    ),
     answer=math.log(16) / 2,
     hints=(
         "Position t must predict token t + 1. Which positions read it?",
@@ -69,7 +73,10 @@ def _heads_reversed(heads):
 
 
 keeps_tokens_apart = Exercise(
-    task="A test without a mask: write keeps_tokens_apart(merge). True when merge, (B, num_heads, T, head_dim) -> (B, T, d_model), never mixes tokens. Another order of features within a token is no mixing.",
+    task=(
+        "A test without a mask: write keeps_tokens_apart(merge). True when merge, (B, num_heads, T, head_dim) -> (B, "
+        "T, d_model), never mixes tokens. Another order of features within a token is no mixing."
+    ),
     answer=keeps_tokens_apart_solution,
     cases=lambda: [
         (mhalib.merge_heads,),
@@ -86,7 +93,10 @@ keeps_tokens_apart = Exercise(
     wrong={
         "It passes everything": Wrong(
             lambda merge: True,
-            "the wrong merge passes as well. A test of the shape does that, one with a single token, one on ones, one that compares sums.",
+            (
+                "the wrong merge passes as well. A test of the shape does that, one with a single token, one on ones, "
+                "one that compares sums."
+            ),
             "Use several heads, several tokens, and numbers that all differ.",
         ),
         "Blind with one head": Wrong(
@@ -102,12 +112,18 @@ keeps_tokens_apart = Exercise(
         "Turned around": Wrong(
             lambda merge: not keeps_tokens_apart_solution(merge),
             "it says True of the merges that mix tokens, and False of those that do not.",
-            "True means that tokens stay apart. And tokens are axis 2 before the merge, axis 1 after it: axis 1 before are the heads.",
+            (
+                "True means that tokens stay apart. And tokens are axis 2 before the merge, axis 1 after it: "
+                "axis 1 before are the heads."
+            ),
         ),
         "It refuses everything": Wrong(
             lambda merge: False,
             "merge_heads fails it, too.",
-            "Compare like with like: the permuted input's output with the permuted output. Tokens are axis 2 before and axis 1 after the merge.",
+            (
+                "Compare like with like: the permuted input's output with the permuted output. "
+                "Tokens are axis 2 before and axis 1 after the merge."
+            ),
         ),
     },
     see="Why: who reads whom",
@@ -120,7 +136,10 @@ def by_heads_solution(heads, weight):
 
 
 by_heads = Exercise(
-    task="Write by_heads(heads, weight): the output projection without a merge, as a sum over heads. heads (B, num_heads, T, head_dim); weight (d_out, num_heads * head_dim), as nn.Linear stores it.",
+    task=(
+        "Write by_heads(heads, weight): the output projection without a merge, as a sum over heads. "
+        "heads (B, num_heads, T, head_dim); weight (d_out, num_heads * head_dim), as nn.Linear stores it."
+    ),
     answer=by_heads_solution,
     cases=lambda: [
         (torch.tensor([[[[1.0]], [[10.0]]]]), torch.tensor([[1.0, 2.0], [3.0, 4.0]])),
@@ -151,8 +170,14 @@ by_heads = Exercise(
         ),
         "Rows instead of columns": Wrong(
             lambda x, w: sum(h @ p for h, p in zip(x.unbind(1), w.chunk(x.shape[1], 0), strict=True)),
-            "the rows of the stored weight met the features of the heads: it was cut along dim 0, or is not turned in the product.",
-            "nn.Linear stores out before in: the features of head i are columns, chunk(num_heads, dim=1), and the product takes piece.T.",
+            (
+                "the rows of the stored weight met the features of the heads: it was cut along dim 0, or is not turned "
+                "in the product."
+            ),
+            (
+                "nn.Linear stores out before in: the features of head i are columns, chunk(num_heads, dim=1), and the "
+                "product takes piece.T."
+            ),
         ),
         "Heads in the opposite order": Wrong(
             lambda x, w: by_heads_solution(x.flip(1), w), "head 0 met the last piece.", "Piece i belongs to head i."
@@ -226,7 +251,10 @@ def _reader_cases():
 
 
 future_pairs = Exercise(
-    task="Write future_pairs(f, T, d_model) for a function f of (1, T, d_model): how many pairs of an output token t and a later input token s > t there are, where t reads s.",
+    task=(
+        "Write future_pairs(f, T, d_model) for a function f of (1, T, d_model): "
+        "how many pairs of an output token t and a later input token s > t there are, where t reads s."
+    ),
     answer=future_pairs_solution,
     cases=_reader_cases,
     hints=(

@@ -11,7 +11,10 @@ from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 
 tests_that_see = Choice(
-    task="A layer lacks the transpose in its merge. Which of the five tests can fail because of that? All that can, as letters.",
+    task=(
+        "A layer lacks the transpose in its merge. Which of the five tests can fail because of that? "
+        "All that can, as letters."
+    ),
     answer="CD",
     options={
         "A": "the shape of the output is right, and inputs of ones make all tokens alike.",
@@ -56,7 +59,11 @@ def _torch_cases():
 
 
 call_torch = Exercise(
-    task="Write call_torch(mha, x, mask): self-attention by an nn.MultiheadAttention(batch_first=True). mask is ours, (B, T, T), True = may attend. Return the output and the weights of every head, (B, num_heads, T, T).",
+    task=(
+        "Write call_torch(mha, x, mask): self-attention by an nn.MultiheadAttention(batch_first=True). "
+        "mask is ours, (B, T, T), True = may attend. Return the output and the weights of every head, (B, num_heads, "
+        "T, T)."
+    ),
     answer=call_torch_solution,
     cases=_torch_cases,
     axes=(),
@@ -121,7 +128,10 @@ def _kv_labels(B, heads, T, head_dim):
 
 
 share_heads = Exercise(
-    task="num_kv_heads: write share_heads(k, num_heads), (B, num_kv_heads, T, head_dim) -> (B, num_heads, T, head_dim). Neighbouring heads of queries share a head of keys.",
+    task=(
+        "num_kv_heads: write share_heads(k, num_heads), (B, num_kv_heads, T, head_dim) -> (B, num_heads, T, head_dim). "
+        "Neighbouring heads of queries share a head of keys."
+    ),
     answer=share_heads_solution,
     cases=lambda: [
         (_kv_labels(1, 2, 1, 1), 4),
@@ -185,7 +195,9 @@ def repaired_solution(layer, x, mask):
 
 
 _PARTS = {
-    "the split": "view(B, num_heads, T, head_dim) cuts the sentence: view to (B, T, num_heads, head_dim), then transpose(1, 2)",
+    "the split": (
+        "view(B, num_heads, T, head_dim) cuts the sentence: view to (B, T, num_heads, head_dim), then transpose(1, 2)"
+    ),
     "the scale": "divide by the root of head_dim, not of d_model",
     "the mask": "True means may attend, and masked_fill fills where its argument is True: ~mask",
     "the merge": "the transpose before the reshape is missing",
@@ -225,7 +237,10 @@ def _layer_cases():
 
 
 repaired = Exercise(
-    task="Four lines of this layer are broken. Repair them. layer holds W_q, W_k, W_v, W_o and num_heads; mask is boolean, (T, T), True = may attend.",
+    task=(
+        "Four lines of this layer are broken. Repair them. layer holds W_q, W_k, W_v, W_o and num_heads; "
+        "mask is boolean, (T, T), True = may attend."
+    ),
     answer=repaired_solution,
     cases=_layer_cases,
     axes=("sample", "token", "feature"),

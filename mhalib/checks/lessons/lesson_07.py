@@ -1,4 +1,4 @@
-"""The exercises of lesson 07: the bill of a layer, what breaks a tie, the matrices of each head, heads without a split."""
+"""The exercises of lesson 07: a layer's bill, what breaks a tie, each head's matrices, heads without a split."""
 
 import torch
 
@@ -7,7 +7,10 @@ from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 
 layer_bill = Exercise(
-    task="nn.MultiheadAttention(768, num_heads=12) has four parameters. How many numbers are in in_proj_weight, in_proj_bias, out_proj.weight and out_proj.bias? Four numbers, in this order.",
+    task=(
+        "nn.MultiheadAttention(768, num_heads=12) has four parameters. How many numbers are in in_proj_weight, "
+        "in_proj_bias, out_proj.weight and out_proj.bias? Four numbers, in this order."
+    ),
     answer=(3 * 768**2, 3 * 768, 768**2, 768),
     hints=(
         "Does the number of heads enter?",
@@ -53,7 +56,10 @@ layer_bill = Exercise(
 )
 
 breaks_tie = Choice(
-    task="Two heads start as exact copies of each other, in W_q, W_k, W_v and W_o. Which of these changes lets training make them different?",
+    task=(
+        "Two heads start as exact copies of each other, in W_q, W_k, W_v and W_o. "
+        "Which of these changes lets training make them different?"
+    ),
     answer="BDE",
     options={
         "A": "equal weights get equal gradients at every step, rounding apart, so more steps do not help.",
@@ -77,7 +83,11 @@ def own_matrices_solution(in_proj_weight, num_heads):
 
 
 own_matrices = Exercise(
-    task="Write own_matrices(in_proj_weight, num_heads): the matrices of every head as in the illustrated transformer, out of the (3 * d_model, d_model) of nn.MultiheadAttention. Return (3, num_heads, head_dim, d_model): q, k, v first, then the head.",
+    task=(
+        "Write own_matrices(in_proj_weight, num_heads): the matrices of every head as in the illustrated transformer, "
+        "out of the (3 * d_model, d_model) of nn.MultiheadAttention. Return (3, num_heads, head_dim, d_model): "
+        "q, k, v first, then the head."
+    ),
     answer=own_matrices_solution,
     cases=lambda: [
         (torch.arange(12).float()[:, None] * 10 + torch.arange(4), 2),
@@ -93,7 +103,10 @@ own_matrices = Exercise(
     wrong={
         "Heads before q, k, v": Wrong(
             lambda w, h: w.unflatten(0, (h, 3, -1)).transpose(0, 1),
-            "you cut the rows into heads first, and each head's rows into q, k, v: the interleaved layout of lesson 01.",
+            (
+                "you cut the rows into heads first, and each head's rows into q, k, v: "
+                "the interleaved layout of lesson 01."
+            ),
             "nn.MultiheadAttention stores all rows of q first: cut into (3, num_heads, head_dim).",
         ),
         "Heads first in the result": Wrong(
@@ -179,13 +192,23 @@ def _masked_cases():
 
 
 masked_heads = Exercise(
-    task="Heads without a split: write masked_heads(q, k, v, num_heads), all (B, T, d_model), with no reshape. For each head set the features of the other heads to zero, attend, and add up. The result is that of split, attend, merge.",
+    task=(
+        "Heads without a split: write masked_heads(q, k, v, num_heads), all (B, T, d_model), with no reshape. "
+        "For each head set the features of the other heads to zero, attend, and add up. "
+        "The result is that of split, attend, merge."
+    ),
     answer=masked_heads_solution,
     cases=_masked_cases,
     axes=("sample", "token", "feature"),
     hints=(
-        "A feature that is 0 adds nothing to a dot product. So q, with the features of the other heads at 0, gives this head's scores.",
-        "Values with zeros in the features of the other heads give an output that is zero there. Such outputs can be added.",
+        (
+            "A feature that is 0 adds nothing to a dot product. So q, with the features of the other heads at 0, gives "
+            "this head's scores."
+        ),
+        (
+            "Values with zeros in the features of the other heads give an output that is zero there. "
+            "Such outputs can be added."
+        ),
         "The root is that of head_dim = d_model // num_heads: that many features are not zero.",
     ),
     wrong={

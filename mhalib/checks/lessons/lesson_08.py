@@ -7,25 +7,46 @@ from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 
 heads_do_not_matter = Choice(
-    task="One head and eight heads get the same random weights (with biases) and input, 10 tokens. In which of the five cases must their outputs agree? All of them, as letters.",
+    task=(
+        "One head and eight heads get the same random weights (with biases) and input, 10 tokens. "
+        "In which of the five cases must their outputs agree? All of them, as letters."
+    ),
     answer="BDE",
     options={
-        "A": "with one scale for both, the scores of one head are the plain sum of the eight. A softmax of a sum is still not a sum of softmaxes.",
+        "A": (
+            "with one scale for both, the scores of one head are the plain sum of the eight. "
+            "A softmax of a sum is still not a sum of softmaxes."
+        ),
         "B": "the first token may attend to nothing but itself, so every map gives it the weight 1.",
-        "C": "with one feature a head the sums have one term each. The single head still adds 512 of them before its softmax.",
+        "C": (
+            "with one feature a head the sums have one term each. The single head still adds 512 of them before its "
+            "softmax."
+        ),
         "D": "all values are the bias alone, the same for every token, and any mixture of equal values is that value.",
-        "E": "all scores of a row are equal, in every head: the query meets the same key everywhere. So all maps are uniform.",
+        "E": (
+            "all scores of a row are equal, in every head: the query meets the same key everywhere. "
+            "So all maps are uniform."
+        ),
     },
     hints=(
-        "Maps may differ as long as the mixtures do not, and mixtures may differ only where there is something to choose.",
-        "Go through them with three questions: is there one key only, are all values alike, are all scores of a row alike?",
+        (
+            "Maps may differ as long as the mixtures do not, and mixtures may differ only where there is something to "
+            "choose."
+        ),
+        (
+            "Go through them with three questions: is there one key only, are all values alike, are all scores of a "
+            "row alike?"
+        ),
     ),
     see="When are they equal?",
 )
 
 
 rank_of_scores = Exercise(
-    task="d_model is 96, with 6 heads, random weights and random tokens. Which rank do the scores of one head have for 200 tokens, and which for 10?",
+    task=(
+        "d_model is 96, with 6 heads, random weights and random tokens. Which rank do the scores of one head have for "
+        "200 tokens, and which for 10?"
+    ),
     answer=(16, 10),
     hints=(
         "S = q kᵀ with q of shape (T, head_dim). What can the rank of a product not exceed?",
@@ -74,7 +95,10 @@ def _maps():
 
 
 one_map = Exercise(
-    task="Write one_map(maps): from the maps of all heads, (B, num_heads, T, T), the map that a single head with the same W_q and W_k has, (B, T, T). No weight is 0.",
+    task=(
+        "Write one_map(maps): from the maps of all heads, (B, num_heads, T, T), the map that a single head with the "
+        "same W_q and W_k has, (B, T, T). No weight is 0."
+    ),
     answer=one_map_solution,
     cases=_maps,
     axes=("sample", "query", "key"),
@@ -145,7 +169,10 @@ def _key_cases():
 
 
 key_gradient = Exercise(
-    task="Write key_gradient(x, dS, W_q): the gradient of W_k, (d_model, d_model), from that of the scores, dS of shape (B, num_heads, T, T). The layer computes q = x @ W_q and k = x @ W_k.",
+    task=(
+        "Write key_gradient(x, dS, W_q): the gradient of W_k, (d_model, d_model), from that of the scores, dS of shape "
+        "(B, num_heads, T, T). The layer computes q = x @ W_q and k = x @ W_k."
+    ),
     answer=key_gradient_solution,
     cases=_key_cases,
     axes=("feature of x", "feature of k"),

@@ -6,7 +6,10 @@ from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 
 wide_bill = Exercise(
-    task="d_model is 96, with 6 heads, no biases. How many weights does the layer have with narrow heads, and how many with wide ones (head_dim 96)?",
+    task=(
+        "d_model is 96, with 6 heads, no biases. How many weights does the layer have with narrow heads, and how many "
+        "with wide ones (head_dim 96)?"
+    ),
     answer=(36_864, 221_184),
     hints=(
         "Four matrices. Three lead from d_model to num_heads · head_dim, one leads back.",
@@ -35,12 +38,17 @@ wide_bill = Exercise(
 
 
 fair_comparison = Choice(
-    task="Eight narrow heads against eight wide ones. Which of the five reports leave open whether the width of the heads made the difference? All of them, as letters.",
+    task=(
+        "Eight narrow heads against eight wide ones. Which of the five reports leave open whether the width of the "
+        "heads made the difference? All of them, as letters."
+    ),
     answer="ABD",
     options={
         "A": "the wide layer has eight times the weights: it may win by size alone.",
         "B": "one seed each: two equal arms would differ as well.",
-        "C": "as many weights, the learning rate chosen for each, several fresh seeds, all runs shown. That is the rule.",
+        "C": (
+            "as many weights, the learning rate chosen for each, several fresh seeds, all runs shown. That is the rule."
+        ),
         "D": "a learning rate that was chosen for one arm is a handicap for the other.",
         "E": "the same batches for all arms take chance out of the comparison, not in.",
     },
@@ -63,7 +71,11 @@ def _fold_cases():
 
 
 fold_keys = Exercise(
-    task="Write fold_keys(W_q, W_k, num_heads), both weights (d_model, num_heads · head_dim) as in q = x @ W_q: for each head the one matrix M, so that x @ M @ x.T are its scores before the scale. Returns (num_heads, d_model, d_model).",
+    task=(
+        "Write fold_keys(W_q, W_k, num_heads), both weights (d_model, num_heads · head_dim) as in q = x @ W_q: "
+        "for each head the one matrix M, so that x @ M @ x.T are its scores before the scale. "
+        "Returns (num_heads, d_model, d_model)."
+    ),
     answer=fold_keys_solution,
     cases=_fold_cases,
     axes=("head", "feature of the query", "feature of the key"),

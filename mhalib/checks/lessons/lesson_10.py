@@ -6,11 +6,17 @@ from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 
 what_maps_tell = Choice(
-    task="A translator writes 'noire', right; one of its four heads gives 0.9 of its weight to 'black' there. Which of the five sentences follow from that? All of them, as letters.",
+    task=(
+        "A translator writes 'noire', right; one of its four heads gives 0.9 of its weight to 'black' there. "
+        "Which of the five sentences follow from that? All of them, as letters."
+    ),
     answer="AD",
     options={
         "A": "in this row no key can have more: the weights of a row sum to 1, so 0.9 is the largest.",
-        "B": "the other heads may have read 'black' as well, or the decoder may know the word from elsewhere. Take it away and look.",
+        "B": (
+            "the other heads may have read 'black' as well, or the decoder may know the word from elsewhere. "
+            "Take it away and look."
+        ),
         "C": "what arrives is the weight times the value, through W_o. A short value makes it little.",
         "D": "each row is shared out completely, so 0.1 is left for all other keys together.",
         "E": "a weight says where a head looks, not how much the answer depends on it. Lesson 11 measures that.",
@@ -39,7 +45,10 @@ def _previous_cases():
 
 
 previous_token = Exercise(
-    task="Write previous_token(maps): from maps (num_heads, T, T) the mean weight of each head on the token just before the query, over the queries that have one, (num_heads,).",
+    task=(
+        "Write previous_token(maps): from maps (num_heads, T, T) the mean weight of each head on the token just before "
+        "the query, over the queries that have one, (num_heads,)."
+    ),
     answer=previous_token_solution,
     cases=_previous_cases,
     axes=("head",),
@@ -148,7 +157,11 @@ def _induction_cases():
 
 
 induction = Exercise(
-    task="Write induction(maps, tokens): the weight of each head on all keys that stand just behind an earlier occurrence of the query's token; the mean over the queries whose token occurred before. maps (num_heads, T, T), tokens (T,), result (num_heads,).",
+    task=(
+        "Write induction(maps, tokens): the weight of each head on all keys that stand just behind an earlier "
+        "occurrence of the query's token; the mean over the queries whose token occurred before. "
+        "maps (num_heads, T, T), tokens (T,), result (num_heads,)."
+    ),
     answer=induction_solution,
     cases=_induction_cases,
     axes=("head",),
@@ -247,7 +260,11 @@ def _aligned_cases():
 
 
 aligned = Exercise(
-    task="Write aligned(maps, alignment): for each head the share of queries whose strongest key is one of their partners; queries without any partner do not count. maps (num_heads, Tq, Tk), alignment (Tq, Tk), True for partners; result (num_heads,).",
+    task=(
+        "Write aligned(maps, alignment): for each head the share of queries whose strongest key is one of their "
+        "partners; queries without any partner do not count. maps (num_heads, Tq, Tk), alignment (Tq, Tk), True for "
+        "partners; result (num_heads,)."
+    ),
     answer=aligned_solution,
     cases=_aligned_cases,
     axes=("head",),

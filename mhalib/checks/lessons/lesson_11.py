@@ -6,7 +6,10 @@ from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw, head_labels, labels
 
 alone_harmless = Choice(
-    task="A layer has four heads. Switched off one at a time, each costs less than 1 point of accuracy. Which of the five sentences follow from that? All of them, as letters.",
+    task=(
+        "A layer has four heads. Switched off one at a time, each costs less than 1 point of accuracy. "
+        "Which of the five sentences follow from that? All of them, as letters."
+    ),
     answer="BE",
     options={
         "A": "it can be true, and often is not: each may lean on the other three.",
@@ -16,7 +19,10 @@ alone_harmless = Choice(
         "E": "the numbers hold for the full model. Another company is another model, and has to be measured again.",
     },
     hints=(
-        "What was measured is five models: the full one, and four with one head missing. Which sentences speak of others?",
+        (
+            "What was measured is five models: the full one, and four with one head missing. "
+            "Which sentences speak of others?"
+        ),
         "Each head may be useless, or it may have a stand-in. The experiment cannot tell the two apart.",
     ),
     see="Harmless alone, fatal together",
@@ -37,7 +43,10 @@ def _switch_cases():
 
 
 switch_heads = Exercise(
-    task="Write switch_heads(merged, gates): merged is what all heads hand to W_o, (B, T, num_heads * head_dim), gates is (num_heads,). Multiply the features of each head by its gate.",
+    task=(
+        "Write switch_heads(merged, gates): merged is what all heads hand to W_o, (B, T, num_heads * head_dim), gates "
+        "is (num_heads,). Multiply the features of each head by its gate."
+    ),
     answer=switch_heads_solution,
     cases=_switch_cases,
     axes=("sample", "token", "feature"),
@@ -50,7 +59,10 @@ switch_heads = Exercise(
         "Gates dealt out in turn": Wrong(
             lambda merged, gates: merged * gates.repeat(merged.shape[-1] // len(gates)),
             "the gates follow each other from feature to feature.",
-            "The features of a head stand side by side: unflatten(-1, (len(gates), -1)), or repeat_interleave and not repeat.",
+            (
+                "The features of a head stand side by side: unflatten(-1, (len(gates), -1)), or repeat_interleave and "
+                "not repeat."
+            ),
         ),
         "Beside the features": Wrong(
             lambda merged, gates: (merged.unflatten(-1, (len(gates), -1)) * gates).flatten(-2),
@@ -116,7 +128,11 @@ def _mean_cases():
 
 
 mean_head = Exercise(
-    task="Write mean_head(heads, head): heads is (B, num_heads, T, head_dim). Return them with the one head replaced by its own mean over all samples and tokens; the others stay, and so does the caller's tensor.",
+    task=(
+        "Write mean_head(heads, head): heads is (B, num_heads, T, head_dim). "
+        "Return them with the one head replaced by its own mean over all samples and tokens; "
+        "the others stay, and so does the caller's tensor."
+    ),
     answer=mean_head_solution,
     cases=_mean_cases,
     axes=("sample", "head", "token", "feature"),
@@ -185,12 +201,19 @@ def _slope_cases():
 
 
 gate_slopes = Exercise(
-    task="Write gate_slopes(heads, grads): what the heads hand over, (B, num_heads, T, head_dim), and the gradient of the summed losses with respect to it, of the same shape. Return Michel's importance, (num_heads,): the mean over samples of |d loss / d gate|, for gates of 1 and one loss per sample.",
+    task=(
+        "Write gate_slopes(heads, grads): what the heads hand over, (B, num_heads, T, head_dim), and the gradient of "
+        "the summed losses with respect to it, of the same shape. Return Michel's importance, (num_heads,): "
+        "the mean over samples of |d loss / d gate|, for gates of 1 and one loss per sample."
+    ),
     answer=gate_slopes_solution,
     cases=_slope_cases,
     axes=("head",),
     hints=(
-        "The gate multiplies everything that the head hands over: gate * heads. What is the derivative of that by the gate?",
+        (
+            "The gate multiplies everything that the head hands over: gate * heads. "
+            "What is the derivative of that by the gate?"
+        ),
         "By the chain rule d loss / d gate is the sum over tokens and features of grads * heads, for each sample.",
         "Sum over the axes 2 and 3 first, then the absolute value, then the mean over the samples.",
     ),
@@ -264,7 +287,11 @@ def _cut(W_q, W_k, W_v, W_o, rows):
 
 
 cut_heads = Exercise(
-    task="Write cut_heads(W_q, W_k, W_v, W_o, keep): the weights as nn.Linear stores them, (num_heads * head_dim, d_model) three times and (d_model, num_heads * head_dim); keep is boolean, (num_heads,). Return the four weights of the layer in which only those heads are left.",
+    task=(
+        "Write cut_heads(W_q, W_k, W_v, W_o, keep): the weights as nn.Linear stores them, (num_heads * head_dim, "
+        "d_model) three times and (d_model, num_heads * head_dim); keep is boolean, (num_heads,). "
+        "Return the four weights of the layer in which only those heads are left."
+    ),
     answer=cut_heads_solution,
     cases=_cut_cases,
     hints=(

@@ -9,7 +9,11 @@ from mhalib.checks.inputs import draw
 from mhalib.masks import causal_mask
 
 cache_size = Exercise(
-    task="24 layers, 16 heads, head_dim 64, a text of 2,048 tokens, 2 bytes a number. How many bytes does the cache hold if every head has keys and values of its own, and how many with 4 heads of keys and values?",
+    task=(
+        "24 layers, 16 heads, head_dim 64, a text of 2,048 tokens, 2 bytes a number. "
+        "How many bytes does the cache hold if every head has keys and values of its own, and how many with 4 heads of "
+        "keys and values?"
+    ),
     answer=(201_326_592, 50_331_648),
     hints=(
         "For each layer and each token: one key and one value for each head of keys and values.",
@@ -61,7 +65,10 @@ cache_size = Exercise(
 
 
 new_query_masks = Choice(
-    task="One new query over six keys, its own among them, in F.scaled_dot_product_attention. Which of the six masks are right? All of them, as letters.",
+    task=(
+        "One new query over six keys, its own among them, in F.scaled_dot_product_attention. "
+        "Which of the six masks are right? All of them, as letters."
+    ),
     answer="ACEF",
     options={
         "A": "the newest token may see everything that is there, so nothing has to be hidden.",
@@ -90,7 +97,11 @@ def _pool_cases():
 
 
 pool_heads = Exercise(
-    task="Write pool_heads(weight, num_heads, num_kv_heads): from W_k.weight of a plain layer, (num_heads * head_dim, d_model), that of a layer with fewer heads of keys, (num_kv_heads * head_dim, d_model). Each new head is the mean of its group of neighbours.",
+    task=(
+        "Write pool_heads(weight, num_heads, num_kv_heads): from W_k.weight of a plain layer, (num_heads * head_dim, "
+        "d_model), that of a layer with fewer heads of keys, (num_kv_heads * head_dim, d_model). "
+        "Each new head is the mean of its group of neighbours."
+    ),
     answer=pool_heads_solution,
     cases=_pool_cases,
     axes=("row", "feature"),
@@ -185,7 +196,11 @@ def _step_cases():
 
 
 cached_step = Exercise(
-    task="Write cached_step(q, k, v, past_k, past_v): q is (B, num_heads, n, head_dim) for n new tokens, k and v are theirs, (B, num_kv_heads, n, head_dim), past_k and past_v those of all earlier ones (there may be none). Attend causally, return (B, num_heads, n, head_dim).",
+    task=(
+        "Write cached_step(q, k, v, past_k, past_v): q is (B, num_heads, n, head_dim) for n new tokens, k and v are "
+        "theirs, (B, num_kv_heads, n, head_dim), past_k and past_v those of all earlier ones (there may be none). "
+        "Attend causally, return (B, num_heads, n, head_dim)."
+    ),
     answer=cached_step_solution,
     cases=_step_cases,
     axes=("sample", "head", "query", "feature"),
