@@ -372,7 +372,7 @@ def test_a_value_that_is_wrong_does_not_give_the_right_one_away():
 
 def test_differences_look_into_parts():
     assert difference((1, torch.ones(2)), (1, torch.ones(2).double())) is None
-    assert difference((1, torch.ones(2)), (1, torch.zeros(2))).words == "part [1]: at [0]: expected 1, got 0"
+    assert difference((1, torch.ones(2)), (1, torch.zeros(2))).sentence() == "part [1]: at [0]: expected 1, got 0"
     assert difference((1, 2), (1, 2, 3)).kind == "shape" and difference(True, 1).kind == "type"
     assert difference(2, True).kind == "type" and difference(1.0, float("nan")).kind == "value"
 

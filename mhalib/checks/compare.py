@@ -7,7 +7,7 @@ numbers, text and sequences of them are looked into; of anything else a learner 
 
 import re
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -19,18 +19,29 @@ MAX_NUMBERS = 40  # a tensor with more is shown by its shape
 
 @dataclass(frozen=True)
 class Difference:
-    """The first place where a result differs: its kind (`type`, `dtype`, `shape` or `value`) and a sentence.
+    """The first place where a result differs from the one expected, in parts; `sentence` puts them together.
 
-    `path` says which part of a result in several parts is meant, as one writes it in Python: `[0]`, `[0][1]`.
+    Args:
+        kind: `type`, `dtype`, `shape` or `value`.
+        expected: what should be there, in words; empty where nothing but what came can be said.
+        got: what came, and where that helps, how to come from it to what was asked.
+        place: where in a tensor, such as "sample 0, head 1" or "[0, 1]"; empty where that means nothing.
+        path: which part of a result in several parts, the outermost first: (0, 1) for `[0][1]`.
     """
 
     kind: str
-    said: str
-    path: str = ""
+    expected: str
+    got: str
+    place: str = ""
+    path: tuple[int, ...] = ()
 
-    @property
-    def words(self) -> str:
-        return f"part {self.path}: {self.said}" if self.path else self.said
+    def sentence(self, tell_expected: bool = True) -> str:
+        """Return the difference in words; without the expected value where that would give the solution away."""
+        where = f"part {''.join(f'[{number}]' for number in self.path)}: " if self.path else ""
+        where += f"at {self.place}: " if self.place else ""
+        if not tell_expected:
+            return f"{where}{self.got} is not right."
+        return f"{where}expected {self.expected}, got {self.got}" if self.expected else f"{where}got {self.got}"
 
 
 def difference(expected: object, got: object, axes: tuple[str, ...] = ()) -> Difference | None:
@@ -42,7 +53,7 @@ def difference(expected: object, got: object, axes: tuple[str, ...] = ()) -> Dif
     """
     expected = _plain(expected)
     if expected is None:  # a part that a wrong answer leaves out; no right result is None
-        return None if got is None else Difference("type", f"expected None, got {kind_of(got)}")
+        return None if got is None else Difference("type", "None", kind_of(got))
     if isinstance(expected, Tensor):
         return _tensors(expected, got, axes)
     if isinstance(expected, (tuple, list)):
@@ -50,27 +61,26 @@ def difference(expected: object, got: object, axes: tuple[str, ...] = ()) -> Dif
     got = _plain(got)
     if isinstance(expected, bool) or isinstance(expected, str):
         if type(got) is not type(expected):
-            return Difference("type", f"expected {_a(type(expected).__name__)}, got {kind_of(got)}")
-        return None if got == expected else Difference("value", f"expected {show(expected)}, got {show(got)}")
+            return Difference("type", _a(type(expected).__name__), kind_of(got))
+        return None if got == expected else Difference("value", show(expected), show(got))
     if isinstance(got, bool) or not isinstance(got, (int, float)):
-        return Difference("type", f"expected a number, got {kind_of(got)}")
+        return Difference("type", "a number", kind_of(got))
     if isinstance(expected, int):
         same = got == expected
     else:
         same = got == expected or abs(got - expected) <= ROUNDED * abs(expected)
-    return None if same else Difference("value", f"expected {show(expected)}, got {show(got)}")
+    return None if same else Difference("value", show(expected), show(got))
 
 
 def _tensors(expected: Tensor, got: object, axes: tuple[str, ...]) -> Difference | None:
     if not isinstance(got, Tensor):
-        return Difference("type", f"expected a tensor, got {_no_tensor(expected, got)}")
+        return Difference("type", "a tensor", _no_tensor(expected, got))
     if _family(expected.dtype) != _family(got.dtype):
-        return Difference("dtype", f"expected {_a(_family(expected.dtype))} tensor, got {got.dtype}")
+        return Difference("dtype", kind_of(expected), str(got.dtype))
     if expected.shape != got.shape:
-        words = f"expected the shape {tuple(expected.shape)}, got {tuple(got.shape)}"
-        if sorted(expected.shape) == sorted(got.shape):
-            words += ": the same sizes in another order"
-        return Difference("shape", words)
+        turned = sorted(expected.shape) == sorted(got.shape)
+        came = f"{tuple(got.shape)}{': the same sizes in another order' if turned else ''}"
+        return Difference("shape", f"the shape {tuple(expected.shape)}", came)
     try:
         # NaN equals NaN, so that a wrong answer that makes NaN can be recognised; no right one makes any.
         got = got.detach().cpu()
@@ -79,13 +89,20 @@ def _tensors(expected: Tensor, got: object, axes: tuple[str, ...]) -> Difference
         else:
             same = got == expected
     except (RuntimeError, NotImplementedError):  # on the meta device, quantized, nested
-        return Difference("type", "got a tensor whose numbers cannot be read; return an ordinary one")
+        return Difference("type", "", "a tensor whose numbers cannot be read; return an ordinary one")
     if bool(same.all()):
         return None
-    place = tuple((~same).nonzero()[0].tolist())
-    where = ", ".join(f"{axis} {i}" for axis, i in zip(axes, place, strict=True)) if len(axes) == len(place) else None
-    where = f"at {where or list(place)}: " if place else ""
-    return Difference("value", f"{where}expected {show(expected[place])}, got {show(got[place])}")
+    index = tuple((~same).nonzero()[0].tolist())
+    return Difference("value", show(expected[index]), show(got[index]), _place(index, axes))
+
+
+def _place(index: tuple[int, ...], axes: tuple[str, ...]) -> str:
+    """Return an index in words where each of its axes has a name, else as Python writes it."""
+    if not index:
+        return ""
+    if len(axes) != len(index):
+        return str(list(index))
+    return ", ".join(f"{axis} {i}" for axis, i in zip(axes, index, strict=True))
 
 
 def _no_tensor(expected: Tensor, got: object) -> str:
@@ -102,15 +119,15 @@ def _sequences(expected: tuple | list, got: object, axes: tuple[str, ...]) -> Di
     if isinstance(got, Tensor) and not any(isinstance(part, Tensor) for part in expected):
         deep = isinstance(expected[0], (tuple, list))
         if got.ndim > 1 + deep:
-            return Difference("type", f"expected {len(expected)} numbers, got a tensor; of a tensor, give its .shape")
+            return Difference("type", f"{len(expected)} numbers", "a tensor; of a tensor, give its .shape")
         got = got.tolist() if got.ndim else got
     if not isinstance(got, (tuple, list)):
-        return Difference("type", f"expected {len(expected)} parts, got {kind_of(got)}")
+        return Difference("type", f"{len(expected)} parts", kind_of(got))
     if len(got) != len(expected):
-        return Difference("shape", f"expected {len(expected)} parts, got {len(got)}")
+        return Difference("shape", f"{len(expected)} parts", str(len(got)))
     for number, (part, other) in enumerate(zip(expected, got, strict=True)):
         if found := difference(part, other, axes):
-            return Difference(found.kind, found.said, f"[{number}]{found.path}")
+            return replace(found, path=(number, *found.path))
     return None
 
 

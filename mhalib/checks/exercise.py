@@ -147,8 +147,8 @@ class Exercise:
             return self._right()
         if name := self.recognise([Outcome(answer)]) or self._recognise_part(answer):
             return self._known(name, [("Your answer:", show(answer))])
-        words = _without_the_answer(found.words) if found.kind == "value" else found.words
-        return self._not_yet(found.kind, [("", words)])
+        # A value is its own solution: say what came and where, not what it should be.
+        return self._not_yet(found.kind, [("", found.sentence(tell_expected=found.kind != "value"))])
 
     def _recognise_part(self, answer: object) -> str | None:
         """Return the mistake that is in some of several shapes, where the other shapes are right."""
@@ -212,7 +212,7 @@ class Exercise:
         parts = [call, ("code", "\n".join(lines))]
         found = difference(right.value, got.value, self.axes)
         if found:
-            parts.append(("First difference:", found.words))
+            parts.append(("First difference:", found.sentence()))
         if got.changed:
             parts.append(("Changed on the way:", ", ".join(names[i] for i in got.changed)))
         return parts
@@ -336,9 +336,3 @@ def _is_empty(answer: object) -> bool:
         "COPY_FREE_VARS",
     }
     return all(step.opname in harmless for step in dis.get_instructions(code))
-
-
-def _without_the_answer(words: str) -> str:
-    """A value is its own solution: say what came and where, not what it should be."""
-    head, got = words.rsplit("got ", 1)
-    return f"{head.split('expected')[0]}{got} is not right."
