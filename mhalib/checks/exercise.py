@@ -5,10 +5,8 @@ the same mistake, however it is written. What a result must be to count as equal
 learner's function is run in `_run`, how all this looks in `_show`.
 """
 
-import dis
 import inspect
 import re
-import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,6 +14,7 @@ from functools import cached_property
 from mhalib.checks.compare import difference, kind_of, show, show_rows
 from mhalib.checks.run import Outcome, run
 from mhalib.checks.show import Note, bar
+from mhalib.checks.stub import is_stub
 
 _OURS = 600.0  # seconds for answers that are known to end, on however busy a machine
 
@@ -172,7 +171,7 @@ class Exercise:
         right, (outcomes, printed) = self.outcomes(self.answer, _OURS)[0], self.outcomes(answer)
         shown = [("You printed:", ""), ("code", printed)] if printed else []
         if all(outcome.value is None and not outcome.failure for outcome in outcomes):
-            if _is_empty(answer):
+            if is_stub(answer):
                 return self._still_open()
             return self._not_yet("none", [("", "Your function returns None. Is a return missing?"), *shown])
         if self.given is not None and _same(self.outcomes(self.given, _OURS)[0], outcomes):
@@ -316,23 +315,3 @@ def _arity(answer: Callable, case: tuple, names: list[str]) -> str | None:
     except TypeError:
         return f"the check calls it with {len(names)} arguments, ({', '.join(names)}); yours takes {signature}"
     return None
-
-
-def _is_empty(answer: object) -> bool:
-    """Return whether a function's body is `...`, `pass` or a docstring only."""
-    code = getattr(answer, "__code__", None)
-    if not isinstance(code, types.CodeType):
-        return False
-    harmless = {
-        "RESUME",
-        "NOP",
-        "LOAD_CONST",
-        "RETURN_VALUE",
-        "RETURN_CONST",
-        "POP_TOP",
-        "CACHE",
-        "PRECALL",
-        "MAKE_CELL",
-        "COPY_FREE_VARS",
-    }
-    return all(step.opname in harmless for step in dis.get_instructions(code))
