@@ -1,0 +1,38 @@
+"""What common errors of torch and Python mean in an exercise: a table of what the message says, and the advice."""
+
+_INNER = (
+    "the inner sizes of a product must agree. Which axes are turned? .mT turns the last two, .T turns all (lesson 02)."
+)
+_INTEGER = "a size must be an integer, and / makes a float even of two integers. Use //."
+
+ADVICE = {
+    "view size is not compatible": (
+        "view cannot join axes that do not lie side by side in memory. "
+        "Keep the transpose, and use reshape, or contiguous() before view (lesson 03)."
+    ),
+    "is invalid for input of size": (
+        "the sizes you ask for do not multiply to the number of elements. Print x.shape first."
+    ),
+    "must match the size of tensor": (
+        "two shapes do not broadcast. Write both below each other, aligned at the right (lesson 04)."
+    ),
+    "shapes cannot be multiplied": _INNER,
+    "Expected size for first two dimensions": _INNER,
+    "got float": _INTEGER,
+    "got (float": _INTEGER,
+    "'torch.return_types.": (
+        "max(dim) and min(dim) return a pair, numbers and places. amax and amin return the numbers alone."
+    ),
+    "Boolean value of Tensor": "and, or, not want a single True or False. For tensors write &, |, ~.",
+    '"bitwise_': "&, | and ~ are for booleans: make both sides with dtype=torch.bool.",
+    "could not infer output dtype": (
+        "booleans and integers have no mean. Make them numbers with a fraction first: .float().mean()."
+    ),
+    "must be Tensor, not": "torch's functions take tensors; for a single number there is the module math.",
+    "is not defined": "is the name spelled right, and has the cell that makes it been run?",
+}
+
+
+def advice_for(message: str) -> str | None:
+    """Return the advice of the first row whose text is part of an error's message, or None."""
+    return next((advice for part, advice in ADVICE.items() if part in message), None)
