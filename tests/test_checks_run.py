@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import mhalib
-from mhalib.checks import check
-from mhalib.checks import run as _run
+from mhalib.checks import check, run
 from mhalib.checks.compare import MAX_NUMBERS, difference, show
+from mhalib.checks.exercise import Exercise, Wrong
 from mhalib.checks.show import Note
 
 POSIX = hasattr(signal, "setitimer")
@@ -23,7 +23,7 @@ LINUX = sys.platform == "linux"
 
 @pytest.fixture
 def short(monkeypatch):
-    monkeypatch.setattr(_run, "SECONDS", 0.4)
+    monkeypatch.setattr(run, "SECONDS", 0.4)
 
 
 def busy(x, num_heads):
@@ -96,7 +96,7 @@ def test_the_alarms_of_others_are_kept(short):
 
 def test_a_stopped_answer_leaves_nothing_behind(monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(_run, "SECONDS", 0.2)
+        patch.setattr(run, "SECONDS", 0.2)
         for _ in range(3):
             assert check.split_heads(busy).code == "time"
     for _ in range(20):  # an exception that came too late would show here
@@ -130,8 +130,8 @@ def enormous(x, num_heads):
 def test_an_answer_that_eats_memory_is_stopped(monkeypatch):
     import resource
 
-    monkeypatch.setattr(_run, "SECONDS", 120.0)
-    monkeypatch.setattr(_run, "HEAD_ROOM", 1 << 28)
+    monkeypatch.setattr(run, "SECONDS", 120.0)
+    monkeypatch.setattr(run, "HEAD_ROOM", 1 << 28)
     before = resource.getrlimit(resource.RLIMIT_AS)
     for answer in (hoard, enormous):
         note = check.split_heads(answer)
@@ -169,7 +169,7 @@ def test_an_exception_shows_the_line_of_the_learner_and_none_of_ours():
     text = repr(check.split_heads(mine))
     assert "line 2:  return x.reshape(n, -1, 7)  # seven?" in text
     assert "RuntimeError" in text and "do not multiply to the number of elements" in text
-    assert "Traceback" not in text and "_run.py" not in text and "mhalib/checks" not in text and len(text) < 700
+    assert "Traceback" not in text and "run.py" not in text and "mhalib/checks" not in text and len(text) < 700
 
 
 def test_an_exception_inside_a_library_shows_the_line_that_called_it():
@@ -375,6 +375,31 @@ def test_differences_look_into_parts():
     assert difference((1, torch.ones(2)), (1, torch.zeros(2))).sentence() == "part [1]: at [0]: expected 1, got 0"
     assert difference((1, 2), (1, 2, 3)).kind == "shape" and difference(True, 1).kind == "type"
     assert difference(2, True).kind == "type" and difference(1.0, float("nan")).kind == "value"
+
+
+def test_a_difference_has_parts_of_which_its_sentence_is_made():
+    found = difference((1, (torch.eye(2), 3)), (1, (torch.tensor([[1, 0], [0, 7.0]]), 3)), ("query", "key"))
+    assert (found.kind, found.expected, found.got) == ("value", "1", "7")
+    assert (found.path, found.place) == ((1, 0), "query 1, key 1")
+    assert found.sentence() == "part [1][0]: at query 1, key 1: expected 1, got 7"
+    assert found.sentence(tell_expected=False) == "part [1][0]: at query 1, key 1: 7 is not right."
+    assert difference("a", "expected b, got c").sentence(tell_expected=False) == "'expected b, got c' is not right."
+
+
+def test_inputs_are_built_once_and_an_answer_runs_once_on_each():
+    built, ran = [], []
+
+    def cases():
+        built.append(1)
+        return [(torch.ones(2),), (torch.ones(3),)]
+
+    def answer(x):
+        ran.append(len(x))
+        return x
+
+    exercise = Exercise("Double it.", lambda x: 2 * x, ("Add.",), {"Squared": Wrong(lambda x: x**2, "a", "b")}, cases)
+    assert exercise(answer).code == "wrong: Squared" and exercise(lambda x: x + 1).passed
+    assert ran == [2, 3] and built == [1]
 
 
 def test_long_values_are_shown_short():

@@ -15,7 +15,7 @@ from mhalib.checks.judge import CHOICE, FUNCTION, VALUE, Step, judge
 from mhalib.checks.run import Outcome, run
 from mhalib.checks.show import Note, bar
 
-OURS = 600.0  # seconds for answers that are known to end, on however busy a machine
+OUR_SECONDS = 600.0  # for answers that are known to end, on however busy a machine
 
 
 @dataclass(frozen=True)
@@ -124,18 +124,18 @@ class Exercise:
     @cached_property
     def right(self) -> list[Outcome]:
         """What our answer does with each input."""
-        return self.outcomes(self.answer, OURS)[0]
+        return self.outcomes(self.answer, OUR_SECONDS)[0]
 
     @cached_property
     def given_outcomes(self) -> list[Outcome] | None:
         """What the code does that the learner starts from; None where that is an empty stub."""
-        return None if self.given is None else self.outcomes(self.given, OURS)[0]
+        return None if self.given is None else self.outcomes(self.given, OUR_SECONDS)[0]
 
     @cached_property
     def catalogue(self) -> list[tuple[str, list[Outcome]]]:
         """What each catalogued wrong answer does, beside the name of its mistake."""
         answers = [(name, answer) for name, wrong in self.wrong.items() for answer in (wrong.answer, *wrong.also)]
-        return [(name, self.outcomes(answer, OURS)[0]) for name, answer in answers]
+        return [(name, self.outcomes(answer, OUR_SECONDS)[0]) for name, answer in answers]
 
     def outcomes(self, answer: object, seconds: float | None = None) -> tuple[list[Outcome], str]:
         """Return what `answer` does with each input, and what it prints; ours get all the time they need."""
