@@ -3,7 +3,8 @@
 One convention rules inside `mhalib`: a boolean mask is **True where attention is allowed**. Every other
 convention (blocked = True, numbers that are added to the scores, lengths) is converted here, at the edge.
 The axes of a mask are always `(queries, keys)`, `(batch, queries, keys)` or `(batch, heads, queries, keys)`;
-each may be 1. Notebook 04 teaches all of it.
+each may be 1. Who takes boolean masks only asks `check_boolean`; who adds them to scores, `prepare_mask`. Notebook 04
+teaches all of it.
 """
 
 import math
@@ -106,9 +107,7 @@ def combine_masks(*masks: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | N
     if not given:
         return None
     for mask in given:
-        _check_dense("a mask", mask)
-        if mask.dtype != torch.bool:
-            raise TypeError(f"only boolean masks can be combined, got {mask.dtype}; use to_boolean(mask) first")
+        check_boolean("a mask", mask)
     # A (B, Tq, Tk) mask beside a (B, h, Tq, Tk) one would line its samples up with the heads, and do so
     # silently where B == h; with_head_axis puts the head axis where it belongs.
     combined = with_head_axis(given[0])
@@ -139,9 +138,7 @@ def to_additive(mask: Bool[Tensor, "..."], dtype: torch.dtype = torch.float32) -
 
     Taught in notebook 04.
     """
-    _check_dense("mask", mask)
-    if mask.dtype != torch.bool:
-        raise TypeError(f"mask must be boolean (True = may attend), got {mask.dtype}; for 0/1 numbers use mask.bool()")
+    check_boolean("mask", mask)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"additive masks need a floating dtype that knows -inf, got {dtype}; use torch.float32")
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -math.inf)
@@ -244,6 +241,21 @@ def prepare_mask(mask: Tensor, shape: tuple[int, ...], dtype: torch.dtype, devic
             "Use mask.bool() if 1 means may attend, ~mask.bool() if 1 means blocked"
         )
     return full
+
+
+def check_boolean(name: str, mask: object) -> None:
+    """Refuse what is no boolean mask; whether True means may attend or blocked cannot be seen, so it is said.
+
+    Raises:
+        TypeError: it is no tensor, or no boolean one.
+        ValueError: it is sparse.
+    """
+    _check_dense(name, mask)
+    if mask.dtype != torch.bool:
+        raise TypeError(
+            f"{name} must be boolean (True = may attend), got {mask.dtype}; for 0/1 numbers use mask.bool(), for "
+            "numbers that are added to the scores mhalib.masks.to_boolean(mask)"
+        )
 
 
 def _check_dense(name: str, x: object) -> None:

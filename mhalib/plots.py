@@ -19,6 +19,7 @@ from PIL import Image
 from torch import Tensor
 
 from mhalib.arguments import check_size, check_tensor
+from mhalib.masks import check_boolean
 
 # Okabe and Ito (2008): eight colours that colour-blind readers can tell apart; black is left for text.
 COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#BBBBBB")
@@ -323,9 +324,7 @@ def _as_maps(weights: Tensor) -> Tensor:
 def _as_allowed(mask: Tensor | None, maps: Tensor) -> Tensor:
     if mask is None:
         return torch.ones_like(maps, dtype=torch.bool)
-    check_tensor("mask", mask)
-    if mask.dtype != torch.bool:
-        raise TypeError(f"mask must be boolean (True = may attend), got {mask.dtype}; see mhalib.masks.to_boolean")
+    check_boolean("mask", mask)
     try:
         return (mask[0] if mask.ndim == 4 and len(mask) == 1 else mask).cpu().expand(maps.shape)
     except RuntimeError:

@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from mhalib.arguments import check_divides, check_input, check_size, check_tensor
+from mhalib.arguments import check_divides, check_input, check_size
 from mhalib.attention import MultiHeadAttention, merge_heads, scaled_dot_product_attention
-from mhalib.masks import prepare_mask
+from mhalib.masks import check_boolean, prepare_mask
 
 # ---------------------------------------------------------------------------------------------- torch
 
@@ -114,9 +114,7 @@ def torch_mask(
 
     Taught in notebook 04.
     """
-    check_tensor("mask", mask)
-    if mask.dtype != torch.bool:
-        raise TypeError(f"mask must be boolean (True = may attend), got {mask.dtype}; additive masks need no polarity")
+    check_boolean("mask", mask)
     shape = (batch, num_heads, num_queries, num_keys)
     full = prepare_mask(mask, shape, torch.float32, mask.device).expand(shape)
     return ~full.flatten(0, 1)  # (B, h, Tq, Tk) -> (B * h, Tq, Tk): sample 0 with all its heads, then sample 1

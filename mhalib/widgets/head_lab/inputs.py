@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mhalib.masks import check_boolean
 from mhalib.widgets.base import as_numbers
 
 MAX_TOKENS, MAX_FEATURES = 128, 1024
@@ -41,10 +42,8 @@ def as_cells(mask, num_queries: int, num_keys: int) -> Tensor:
     try:
         cells = torch.as_tensor(mask)
     except (TypeError, ValueError, RuntimeError):  # texts, None, rows of several lengths
-        cells = None
-    if cells is None or cells.dtype != torch.bool:
-        kind = type(mask).__name__ if cells is None else cells.dtype
-        raise TypeError(f"a mask must be boolean (True = may attend), got {kind}; for 0/1 numbers use mask.bool()")
+        cells = mask
+    check_boolean("a mask", cells)
     if cells.shape != (num_queries, num_keys):
         raise ValueError(
             f"a mask must be (Tq, Tk) = ({num_queries}, {num_keys}), one for all heads, got {tuple(cells.shape)}"

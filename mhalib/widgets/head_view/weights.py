@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from mhalib.arguments import check_size
+from mhalib.masks import check_boolean
 from mhalib.widgets.base import as_numbers
 
 _LARGEST = 40_000_000  # weights; 12 layers x 12 heads x 512 x 512 tokens are 37.7 million
@@ -168,9 +169,7 @@ def as_mask(mask, layers: Sequence[Tensor]) -> list[Tensor]:
     if mask is None:
         return list(torch.ones((), dtype=torch.bool).expand(shape))
     mask = torch.as_tensor(np.array(mask)) if isinstance(mask, np.ndarray) else mask
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"mask must be a boolean tensor (True = may attend), got {kind}; see mhalib.masks.to_boolean")
+    check_boolean("mask", mask)
     try:
         allowed = list(mask.detach().cpu().expand(shape))
     except RuntimeError:
