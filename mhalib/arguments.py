@@ -4,8 +4,11 @@ Each says what was expected, what came and what to do. What a mask must be is sa
 fit together, where they meet.
 """
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+
+TOLERANCE = 1e-3  # by which a weight, or the sum of a row of weights, may miss what it should be
 
 
 def check_tensor(name: str, x: object) -> None:
@@ -46,6 +49,74 @@ def check_input(name: str, x: Tensor, linear: nn.Linear) -> None:
             f"{name} are {x.dtype}, the layer's weights {weight.dtype}; use x.to(torch.{wanted}), or embed "
             "token ids before attention"
         )
+
+
+def check_weights_kind(name: str, weights: object) -> None:
+    """Refuse what cannot be attention weights whatever its numbers are: no tensor, or token ids, or a mask."""
+    check_tensor(name, weights)
+    if not weights.is_floating_point():
+        raise TypeError(f"{name}: attention weights are floating, got {weights.dtype}; give the weights, not token ids")
+
+
+def checked_weights(
+    name: str,
+    weights: Tensor,
+    dtype: torch.dtype,
+    *,
+    sums: tuple[int, ...] = (1,),
+    nan: bool = False,
+    rows: Tensor | None = None,
+    advice: str = "",
+) -> Tensor:
+    """Return attention weights if they are some: numbers from 0 to 1 whose every row sums to 1 over the keys.
+
+    Args:
+        name: what the weights are called.
+        weights: `(..., Tq, Tk)`, float32 or float64.
+        dtype: in which they came; what rounding to it may do to a row is excused.
+        sums: what a row may sum to: `(1, 0)` where a query may have no key, `()` where a row may sum to anything.
+        nan: whether NaN may stand among them, for a picture that marks it.
+        rows: boolean, broadcasts to `(..., Tq)`: the rows that count; all of them when left out.
+        advice: what else to do, put behind the message.
+
+    Returns:
+        the same weights; what rounding put beyond 0 or 1 is cut off.
+
+    Raises:
+        ValueError: a row that counts is none.
+    """
+    # Each weight of a row that sums to 1 is rounded by half of eps at most, in proportion: the sum by no more.
+    tolerance = max(TOLERANCE, torch.finfo(dtype).eps)
+    numbers = weights.numpy(force=True)  # torch would wake its threads for every pass, which costs more than the pass
+    with np.errstate(invalid="ignore"):
+        totals = numbers.sum(-1)
+        off = np.min([np.abs(totals - total) for total in sums or [totals]], 0)
+    wrong = (off > tolerance) | (np.isnan(totals) & (not nan))
+    low, high = (end.reduce(numbers, axis=None) for end in (np.fmin, np.fmax))  # of those that are not NaN
+    if low < -tolerance or high > 1 + tolerance:
+        wrong |= ((numbers < -tolerance) | (numbers > 1 + tolerance)).any(-1)
+    if rows is not None:
+        wrong &= rows.numpy(force=True)
+    if wrong.any():
+        expected = "attention weights lie between 0 and 1"
+        if sums:
+            expected += ", and each row sums to 1 over the keys" + " (or to 0 where all is masked)" * (0 in sums)
+        at = tuple(np.argwhere(wrong)[0].tolist())
+        ends = f"{np.fmin.reduce(numbers[at]):.4g} and {np.fmax.reduce(numbers[at]):.4g}"
+        found = f"row {list(at)} of {name} lies between {ends} and sums to {totals[at]:.4g}"
+        raise ValueError(f"{expected}; {found}; {_remedy(numbers, tolerance)}{advice}")
+    return weights if low >= 0 and high <= 1 else weights.clamp(0, 1)  # NaN stays NaN
+
+
+def _remedy(numbers: np.ndarray, tolerance: float) -> str:
+    """Return what to do about weights whose rows are none; the softmax may have run over another axis."""
+    for axis in (-2, -3)[: numbers.ndim - 1]:
+        if (numbers >= -tolerance).all() and (np.abs(numbers.sum(axis) - 1) <= tolerance).all():
+            return (
+                f"over axis {axis} they do sum to 1: is it softmax(-1) that was meant, or do the axes not stand as "
+                "(h, Tq, Tk)?"
+            )
+    return "apply softmax(-1) to scores first, and call .eval() if dropout is still at work"
 
 
 def _joined_by_autocast(x: Tensor, weight: Tensor) -> bool:

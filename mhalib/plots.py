@@ -18,7 +18,7 @@ from matplotlib.patches import Patch, Rectangle
 from PIL import Image
 from torch import Tensor
 
-from mhalib.arguments import check_size, check_tensor
+from mhalib.arguments import check_size, check_tensor, check_weights_kind, checked_weights
 from mhalib.masks import check_boolean
 
 # Okabe and Ito (2008): eight colours that colour-blind readers can tell apart; black is left for text.
@@ -301,9 +301,7 @@ def _as_maps(weights: Tensor) -> Tensor:
             f"weights must be a tensor, got a {type(weights).__name__} of {len(weights)}; where a model returns one "
             "tensor per layer, give weights[layer]; of the pair that a layer returns, the second"
         )
-    check_tensor("weights", weights)
-    if not weights.is_floating_point():
-        raise TypeError(f"attention weights are floating, got {weights.dtype}; give the weights, not token ids")
+    check_weights_kind("weights", weights)
     if weights.ndim == 4 and len(weights) != 1:
         raise ValueError(
             f"weights hold {len(weights)} samples, a picture shows one: give weights[0], {tuple(weights.shape[1:])}"
@@ -313,12 +311,8 @@ def _as_maps(weights: Tensor) -> Tensor:
             f"weights must be (Tq, Tk), (h, Tq, Tk) or (1, h, Tq, Tk), none empty, got {tuple(weights.shape)}"
         )
     maps = weights.detach().to("cpu", torch.float32).reshape(-1, *weights.shape[-2:])
-    low, high = (end.item() for end in maps.nan_to_num(0.5).aminmax())
-    if low < -1e-3 or high > 1 + 1e-3:
-        raise ValueError(
-            f"attention weights lie between 0 and 1, these between {low:.3g} and {high:.3g}; apply softmax over keys first"
-        )
-    return maps
+    # Whatever its rows sum to: a pattern, or weights under dropout, is drawn as well.
+    return checked_weights("weights", maps, weights.dtype, sums=(), nan=True)
 
 
 def _as_allowed(mask: Tensor | None, maps: Tensor) -> Tensor:

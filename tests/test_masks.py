@@ -130,7 +130,11 @@ def test_masks_without_values_pass_where_only_shapes_are_known():
             "masks must be on one device, got cpu and meta",
             lambda: combine_masks(causal_mask(2), causal_mask(2, device="meta")),
         ),
-        (TypeError, "a mask must be boolean (True = may attend), got torch.float32", lambda: combine_masks(torch.zeros(2, 2))),
+        (
+            TypeError,
+            "a mask must be boolean (True = may attend), got torch.float32",
+            lambda: combine_masks(torch.zeros(2, 2)),
+        ),
         (ValueError, "(2, 2) and (3, 3) do not broadcast", lambda: combine_masks(causal_mask(2), causal_mask(3))),
         (ValueError, "a mask is (Tq, Tk)", lambda: combine_masks(torch.ones(3).bool(), causal_mask(3))),
         (TypeError, "must be boolean (True = may attend), got torch.float32", lambda: to_additive(torch.zeros(2, 2))),

@@ -171,7 +171,7 @@ def test_shapes_are_written_and_stacked():
         (TypeError, "got a tuple of 2; where a model returns", lambda: plot_attention((torch.rand(3, 3),) * 2)),
         (TypeError, "of the pair that a layer returns, the second", lambda: plot_attention((torch.rand(3, 3),) * 2)),
         (ValueError, "columns must be a positive integer, got 0", lambda: plot_attention(torch.rand(3, 3), columns=0)),
-        (ValueError, "apply softmax over keys first", lambda: plot_attention(torch.randn(4, 9, 9) * 3)),
+        (ValueError, "apply softmax(-1) to scores first", lambda: plot_attention(torch.randn(4, 9, 9) * 3)),
         (ValueError, "weights hold 2 samples", lambda: plot_attention(torch.rand(2, 3, 4, 4))),
         (ValueError, "(1, h, Tq, Tk), none empty, got (3,)", lambda: plot_attention(torch.rand(3))),
         (ValueError, "none empty, got (0, 3)", lambda: plot_attention(torch.rand(0, 3))),

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from mhalib.arguments import check_tensor
+from mhalib.arguments import check_tensor, check_weights_kind, checked_weights
 
 
 def attention_entropy(
@@ -207,9 +207,7 @@ def _share(weights: Tensor, target: Tensor, counted: Tensor, what: str) -> Tenso
 
 def _checked(weights: Tensor, queries: Tensor | None, square: bool = False) -> tuple[Tensor, Tensor]:
     """Return the weights in at least single precision, and which queries count."""
-    check_tensor("weights", weights)
-    if not weights.is_floating_point():
-        raise TypeError(f"weights must be floating, got {weights.dtype}; give what a softmax over keys returns")
+    check_weights_kind("weights", weights)
     if weights.ndim < 2 or weights.numel() == 0:
         raise ValueError(f"weights must be (..., Tq, Tk), none of them empty, got {tuple(weights.shape)}")
     if square and weights.shape[-2] != weights.shape[-1]:
@@ -217,23 +215,13 @@ def _checked(weights: Tensor, queries: Tensor | None, square: bool = False) -> t
             f"this measure compares places in one sequence and needs weights (..., T, T), got {tuple(weights.shape)}; "
             "for attention to another sequence use key_score or alignment_agreement"
         )
-    # What half precision rounds: a third of bfloat16 is .002 / 3 too much.
-    tolerance = max(1e-3, torch.finfo(weights.dtype).eps)
-    weights = weights.detach().to(torch.promote_types(weights.dtype, torch.float32))
+    numbers = weights.detach().to(torch.promote_types(weights.dtype, torch.float32))
     if queries is None:
         counted = torch.ones(weights.shape[-2], dtype=torch.bool, device=weights.device)
     else:
         counted = _fitting("queries", queries, weights, (weights.shape[-2],), torch.bool)
-    off, lowest = (weights.sum(-1) - 1).abs(), weights.amin(-1)  # (*axes, Tq) each
-    rows = counted.expand(off.shape)
-    if not bool((off <= tolerance)[rows].all()):  # written so that NaN is refused too
-        raise ValueError(
-            f"every row of weights must sum to 1, the worst is off by {off[rows].max().item():.3g}; apply softmax over "
-            "the keys first, and leave rows with no key, such as padding, out with `queries`"
-        )
-    if bool((lowest < 0)[rows].any()):
-        raise ValueError(f"weights must not be negative, got {lowest[rows].min().item():.3g}; are these scores?")
-    return weights, counted
+    left_out = ", and leave rows with no key, such as padding, out with `queries`"
+    return checked_weights("weights", numbers, weights.dtype, rows=counted, advice=left_out), counted
 
 
 def _same_token(weights: Tensor, tokens: Tensor) -> Tensor:

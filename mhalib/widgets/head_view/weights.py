@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mhalib.arguments import check_size
+from mhalib.arguments import TOLERANCE, check_size, check_weights_kind, checked_weights
 from mhalib.masks import check_boolean
 from mhalib.widgets.base import as_numbers
 
@@ -100,8 +100,7 @@ def _as_tensor(part, name: str) -> Tensor:
         )
     if not isinstance(part, Tensor):
         raise TypeError(f"{name} must be a tensor or a numpy array, got {type(part).__name__}; use torch.tensor(...)")
-    if not part.is_floating_point():
-        raise TypeError(f"{name}: attention weights are floating, got {part.dtype}; give the weights, not token ids")
+    check_weights_kind(name, part)
     return part
 
 
@@ -131,31 +130,9 @@ def _without_batch(part: Tensor, name: str, num_heads: int | None) -> Tensor:
 
 
 def _checked(layer: Tensor, index: int) -> Tensor:
-    """Return `(h, Tq, Tk)` as float32 on the CPU if its rows are probabilities."""
-    # bfloat16 keeps 8 bits: a softmax rounded to it can miss 1 by more than the thousandth that others keep to.
-    tolerance = 1e-2 if layer.dtype == torch.bfloat16 else 1e-3
-    weights = as_numbers(f"layer {index} of the weights", layer)
-    # numpy, here and where they are packed: torch would wake its threads for every pass, which costs more than the pass.
-    numbers = weights.numpy()
-    with np.errstate(invalid="ignore"):
-        sums = numbers.sum(-1)
-    right = (np.abs(sums - 1) <= tolerance) | (np.abs(sums) <= tolerance) | np.isnan(sums)  # NaN may be shown
-    low, high = np.fmin.reduce(numbers, axis=None), np.fmax.reduce(numbers, axis=None)  # of those that are numbers
-    if not right.all() or low < -tolerance or high > 1 + tolerance:
-        head, row = np.argwhere(~right)[0] if not right.all() else (0, 0)
-        found = (
-            f"row {row} of head {head} in layer {index} sums to {sums[head, row]:.4g}"
-            if not right.all()
-            else f"layer {index} holds weights from {low:.4g} to {high:.4g}"
-        )
-        remedy = "apply softmax(-1) to scores first, and call .eval() if dropout is still at work"
-        other = [axis for axis in (-2, -3) if low >= -tolerance and (np.abs(numbers.sum(axis) - 1) <= tolerance).all()]
-        if other:
-            remedy = f"over axis {other[0]} they do sum to 1: is it softmax(-1) that was meant, or do the axes not stand as (h, Tq, Tk)?"
-        raise ValueError(
-            f"each row of attention weights must sum to 1 over the keys (or to 0 where all is masked), {found}; {remedy}"
-        )
-    return weights if low >= 0 and high <= 1 else weights.clamp(0, 1)  # NaN stays NaN
+    """Return `(h, Tq, Tk)` as float32 on the CPU, if its rows are attention weights; NaN may be shown."""
+    name = f"layer {index} of the weights"
+    return checked_weights(name, as_numbers(name, layer), layer.dtype, sums=(1, 0), nan=True)
 
 
 def as_mask(mask, layers: Sequence[Tensor]) -> list[Tensor]:
@@ -181,7 +158,7 @@ def as_mask(mask, layers: Sequence[Tensor]) -> list[Tensor]:
         # A row that may attend to nothing is excused: some libraries answer it with an average over everything.
         blocked = (~open_ & open_.any(-1, keepdim=True)).numpy()
         leak = np.fmax.reduce(layer.numpy(), axis=None, where=blocked, initial=0)
-        if leak > 1e-3:
+        if leak > TOLERANCE:
             raise ValueError(
                 f"mask blocks a cell of layer {i} that holds a weight of {leak:.4g}; True must mean may attend "
                 "(invert it with ~mask), or leave the mask out to see where the weight goes"
