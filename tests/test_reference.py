@@ -326,7 +326,7 @@ print(len(d2l.plt.gcf().axes))
 
 
 def test_placeholder_is_a_module_that_knows_its_name():
-    from mhalib.reference import _Placeholder
+    from mhalib.reference.d2l_layer import _Placeholder
 
     module = _Placeholder("torchvision.ops")
     assert isinstance(module, types.ModuleType)

@@ -1,0 +1,108 @@
+"""Our layer and `nn.MultiheadAttention`: weights both ways, and our masks in torch's polarity."""
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor, nn
+
+from mhalib.attention import MultiHeadAttention
+from mhalib.masks import check_boolean, prepare_mask
+from mhalib.reference.kinds import check_kind, check_plain
+
+
+@torch.no_grad()
+def to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
+    """Return an `nn.MultiheadAttention` with the weights of `layer`, `batch_first=True`.
+
+    Raises:
+        TypeError: `layer` is no layer of ours.
+        ValueError: torch's layer has no such form: it knows no wide heads and no shared key/value heads, and
+            its queries have `d_model` features.
+
+    Taught in notebook 06.
+    """
+    check_plain(layer, "nn.MultiheadAttention")
+    d_model = layer.d_model
+    if layer.W_q.in_features != d_model:
+        raise ValueError(
+            f"nn.MultiheadAttention needs queries of d_model={d_model} features, this layer takes "
+            f"{layer.W_q.in_features}; project them first"
+        )
+    bias = layer.W_q.bias is not None
+    other = nn.MultiheadAttention(
+        d_model,
+        layer.num_heads,
+        dropout=layer.dropout,
+        bias=bias,
+        kdim=layer.W_k.in_features,
+        vdim=layer.W_v.in_features,
+        batch_first=True,
+    ).to(layer.W_q.weight)
+    parts = (layer.W_q, layer.W_k, layer.W_v)
+    if other.in_proj_weight is not None:  # one fused weight where q, k and v have the same size
+        other.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+    else:
+        for name, part in zip("qkv", parts, strict=True):
+            getattr(other, f"{name}_proj_weight").copy_(part.weight)
+    other.out_proj.weight.copy_(layer.W_o.weight)
+    if bias:
+        other.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
+        other.out_proj.bias.copy_(layer.W_o.bias)
+    return other.train(layer.training)
+
+
+@torch.no_grad()
+def from_torch(other: nn.MultiheadAttention) -> MultiHeadAttention:
+    """Return our layer with the weights of an `nn.MultiheadAttention`, whatever its `batch_first`.
+
+    Raises:
+        TypeError: it is another layer.
+        ValueError: the layer appends a bias or a zero to its keys, which ours does not.
+
+    Taught in notebook 06.
+    """
+    check_kind(other, nn.MultiheadAttention)
+    if other.bias_k is not None or other.add_zero_attn:
+        raise ValueError(
+            "add_bias_kv and add_zero_attn append a key of their own; only a layer without them can be copied"
+        )
+    layer = MultiHeadAttention(
+        other.embed_dim,
+        other.num_heads,
+        key_dim=other.kdim,
+        value_dim=other.vdim,
+        dropout=other.dropout,
+        bias=other.in_proj_bias is not None,
+    ).to(other.out_proj.weight)
+    if other.in_proj_weight is not None:
+        weights = other.in_proj_weight.chunk(3)
+    else:
+        weights = [getattr(other, f"{name}_proj_weight") for name in "qkv"]
+    for part, weight in zip((layer.W_q, layer.W_k, layer.W_v), weights, strict=True):
+        part.weight.copy_(weight)
+    layer.W_o.weight.copy_(other.out_proj.weight)
+    if other.in_proj_bias is not None:
+        for part, bias in zip((layer.W_q, layer.W_k, layer.W_v), other.in_proj_bias.chunk(3), strict=True):
+            part.bias.copy_(bias)
+        layer.W_o.bias.copy_(other.out_proj.bias)
+    return layer.train(other.training)
+
+
+def torch_mask(
+    mask: Bool[Tensor, "..."], batch: int, num_heads: int, num_queries: int, num_keys: int
+) -> Bool[Tensor, "batch_heads queries keys"]:
+    """Return `mask` as the `attn_mask` of `nn.MultiheadAttention`: True = blocked, `(B * h, Tq, Tk)`.
+
+    Args:
+        mask: ours, True = may attend, `(Tq, Tk)`, `(B, Tq, Tk)` or `(B, h, Tq, Tk)`.
+        batch, num_heads, num_queries, num_keys: the sizes to expand to.
+
+    Raises:
+        TypeError: the mask is no boolean tensor.
+        ValueError: it does not broadcast to these sizes.
+
+    Taught in notebook 04.
+    """
+    check_boolean("mask", mask)
+    shape = (batch, num_heads, num_queries, num_keys)
+    full = prepare_mask(mask, shape, torch.float32, mask.device).expand(shape)
+    return ~full.flatten(0, 1)  # (B, h, Tq, Tk) -> (B * h, Tq, Tk): sample 0 with all its heads, then sample 1
