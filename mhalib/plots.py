@@ -2,16 +2,19 @@
 
 Nothing here shows a figure or keeps state; a notebook shows what a cell returns. All pictures of attention share one
 scale from 0 to 1, as one per panel makes a flat head look sharp. Every figure has a text for readers who do not see it.
+All colours of `mhalib` are named here; the views in the browser keep a copy in `widgets/core.js`.
 """
 
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
@@ -21,11 +24,13 @@ from torch import Tensor
 from mhalib.arguments import check_size, check_tensor, check_weights_kind, checked_weights
 from mhalib.masks import check_boolean
 
+COLOUR_MAP = "viridis"  # as many steps for the eye as for the weight, also for the eyes of colour-blind readers
+# From this weight on, black has more contrast with the colour map than white (by WCAG, which the tests compute).
+DARK_INK_FROM = 0.435
 # Okabe and Ito (2008): eight colours that colour-blind readers can tell apart; black is left for text.
 COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#BBBBBB")
 MASKED_COLOUR = "#E4E4E4"  # lighter than anything in the colour map, and marked with a cross as well
-NAN_COLOUR = "#D55E00"
-DARK_INK_FROM = 0.435  # from this weight on, black has more contrast with the colour map than white
+NAN_COLOUR = COLOURS[5]
 
 
 class DescribedFigure(Figure):
@@ -107,74 +112,102 @@ def plot_attention(
     blocked = ~_as_allowed(mask, maps)
     missing = maps.isnan() & ~blocked
     values = queries * keys <= 49 and heads <= 8 if values is None else values
+    grid = _lay_out(heads, queries, keys, columns, values, bool(key_labels))
+
+    alt = f"Attention weights of {heads} head{'s' * (heads > 1)}, {queries} queries by {keys} keys, colours from 0 to 1"
+    alt += f": {'; '.join(names)}." if titles is not None and heads <= 10 else "."
+    beside, below = (grid.font / 110 * max(map(len, labels), default=0) for labels in (query_labels, key_labels))
+    figure = new_figure(alt, (grid.columns * grid.cell + 1.8 + beside, grid.rows * grid.cell + 0.9 + below))  # inches
+    axes = figure.subplots()
+    _paint(axes, grid, maps, blocked, missing)
+    for (top, left), name in zip(grid.corners, names, strict=True):
+        axes.text(left - 0.5, top - 0.5 - 0.05 / grid.cell, name, fontsize=9, va="bottom", parse_math=False)
+    for head, i, j in (~blocked & ~missing).nonzero().tolist() if values else ():
+        (top, left), weight = grid.corners[head], maps[head, i, j].item()
+        ink = "black" if weight >= DARK_INK_FROM else "white"
+        axes.text(left + j, top + i, f"{weight:.2f}", fontsize=7, ha="center", va="center", color=ink)
+    _label(axes, grid, query_labels, key_labels)
+    axes.set_ylabel("query")
+    axes.set_xlabel("      ".join(["key"] + ["×: masked"] * bool(blocked.any()) + ["?: NaN"] * bool(missing.any())))
+    shades = ScalarMappable(matplotlib.colors.Normalize(0, 1), COLOUR_MAP)
+    bar = figure.colorbar(shades, ax=axes, fraction=0.05, pad=0.02, aspect=4 * figure.get_figheight())
+    bar.set_label("attention weight")
+    return figure
+
+
+class _Grid(NamedTuple):
+    """Where the heads of one picture stand, counted in cells, one for each weight."""
+
+    rows: int  # of all heads and what lies between them
+    columns: int
+    queries: int  # of one head
+    keys: int
+    corners: list[tuple[int, int]]  # top and left of each head
+    cell: float  # inches
+
+    @property
+    def font(self) -> float:
+        """The size of a token, in points."""
+        return min(9.0, max(6.0, self.cell * 36))
+
+
+def _lay_out(heads: int, queries: int, keys: int, columns: int | None, values: bool, labelled: bool) -> _Grid:
+    """Return where each head stands, so that a page holds them, and values and key labels can be read."""
     if columns is None:
         columns = heads if heads <= 4 else math.ceil(math.sqrt(1.3 * heads * queries / keys))
-        columns = min(columns, max(1, 40 // keys)) if key_labels else columns  # so that labels can be read
+        columns = min(columns, max(1, 40 // keys)) if labelled else columns
         columns = math.ceil(heads / math.ceil(heads / columns))  # 2 + 2 rather than 3 + 1
     check_size("columns", columns)
     columns = min(columns, heads)
     lines = math.ceil(heads / columns)
-
-    # One array holds all heads; what lies between them stays transparent. `cell` is the side of one weight
-    # in inches; the space above a head must have room for its title however small the cells are.
-    across = columns * keys + (columns - 1) * max(1, keys // 8)
-    cell = min(0.46 if values else 0.3, 9.5 / across, (20.0 if key_labels else 12.0) / (lines * queries))
+    gap_x = max(1, keys // 8)
+    across = columns * (keys + gap_x) - gap_x
+    cell = min(0.46 if values else 0.3, 9.5 / across, (20.0 if labelled else 12.0) / (lines * queries))
     if cell * 100 < 1:
         given = f"{heads} heads of {queries} x {keys} weights"
         raise ValueError(f"{given} do not fit one picture; give fewer heads or tokens")
-    gap_x, gap_y = max(1, keys // 8), max(1, math.ceil(0.3 / cell))
-    image = np.zeros((lines * (queries + gap_y) - gap_y, columns * (keys + gap_x) - gap_x, 4))
+    gap_y = max(1, math.ceil(0.3 / cell))  # room for a title, however small the cells are
     corners = [((i // columns) * (queries + gap_y), (i % columns) * (keys + gap_x)) for i in range(heads)]
-    colour_map = matplotlib.colormaps["viridis"]
+    return _Grid(lines * (queries + gap_y) - gap_y, across, queries, keys, corners, cell)
 
-    alt = f"Attention weights of {heads} head{'s' * (heads > 1)}, {queries} queries by {keys} keys, colours from 0 to 1"
-    alt += f": {'; '.join(names)}." if titles is not None and heads <= 10 else "."
-    font = min(9.0, max(6.0, cell * 36))  # points
-    beside, below = (font / 110 * max(map(len, labels), default=0) for labels in (query_labels, key_labels))  # inches
-    figure = new_figure(alt, (image.shape[1] * cell + 1.8 + beside, image.shape[0] * cell + 0.9 + below))
-    axes = figure.subplots()
-    for head, (top, left) in enumerate(corners):
-        block = image[top : top + queries, left : left + keys]
-        block[:] = colour_map(maps[head].nan_to_num().numpy())
+
+def _paint(axes: Axes, grid: _Grid, maps: Tensor, blocked: Tensor, missing: Tensor) -> None:
+    """Draw all heads as one image, which is transparent between them, with frames and with marks on special cells."""
+    image = np.zeros((grid.rows, grid.columns, 4))
+    for head, (top, left) in enumerate(grid.corners):
+        block = image[top : top + grid.queries, left : left + grid.keys]
+        block[:] = matplotlib.colormaps[COLOUR_MAP](maps[head].nan_to_num().numpy())
         block[blocked[head].numpy()] = matplotlib.colors.to_rgba(MASKED_COLOUR)
         block[missing[head].numpy()] = matplotlib.colors.to_rgba(NAN_COLOUR)
         frame = {"fill": False, "linewidth": 0.6, "edgecolor": "#444444", "clip_on": False}
-        axes.add_patch(Rectangle((left - 0.5, top - 0.5), keys, queries, **frame))
-        axes.text(left - 0.5, top - 0.5 - 0.05 / cell, names[head], fontsize=9, va="bottom", parse_math=False)
-        if values:
-            for i, j in (~blocked[head] & ~missing[head]).nonzero().tolist():
-                weight = maps[head, i, j].item()
-                ink = "black" if weight >= DARK_INK_FROM else "white"
-                axes.text(left + j, top + i, f"{weight:.2f}", fontsize=7, ha="center", va="center", color=ink)
+        axes.add_patch(Rectangle((left - 0.5, top - 0.5), grid.keys, grid.queries, **frame))
     axes.imshow(image, interpolation="nearest", aspect="equal")
     for cells, sign, ink in ((blocked, "x", "#777777"), (missing, "$?$", "black")):
-        marks = [(corners[h][1] + j, corners[h][0] + i) for h, i, j in cells.nonzero().tolist()]
+        marks = [(grid.corners[h][1] + j, grid.corners[h][0] + i) for h, i, j in cells.nonzero().tolist()]
         if marks:
-            axes.plot(*zip(*marks, strict=True), marker=sign, linestyle="none", color=ink, markersize=min(6, cell * 30))
+            look = {"linestyle": "none", "color": ink, "markersize": min(6, grid.cell * 30)}
+            axes.plot(*zip(*marks, strict=True), marker=sign, **look)
 
+
+def _label(axes: Axes, grid: _Grid, query_labels: list[str], key_labels: list[str]) -> None:
+    """Write the tokens: queries beside the heads on the left, keys below the lowest head of every column."""
     axes.set_frame_on(False)
     axes.tick_params(length=0, pad=2)
-    bottoms = {left: top for top, left in corners}  # the lowest head of every column carries its key labels
+    bottoms = {left: top for top, left in grid.corners}
     last = max(bottoms.values())
     ends = [left for left, top in bottoms.items() if top == last] if key_labels else []
     turned = 90 if max(map(len, key_labels), default=0) > 2 else 0
-    places = [left + j for left in ends for j in range(keys)]
-    axes.set_xticks(places, key_labels * len(ends), fontsize=font, rotation=turned)
+    places = [left + j for left in ends for j in range(grid.keys)]
+    axes.set_xticks(places, key_labels * len(ends), fontsize=grid.font, rotation=turned)
     for left, top in bottoms.items():
-        for j, label in enumerate(key_labels if top < last else []):
-            here = (left + j, top + queries - 0.3)
-            axes.text(*here, label, fontsize=font, rotation=turned, ha="center", va="top", parse_math=False)
-    firsts = [top for top, left in corners if left == 0] if query_labels else []
-    axes.set_yticks([top + i for top in firsts for i in range(queries)], query_labels * len(firsts), fontsize=font)
+        for j, label in enumerate(key_labels if top < last else []):  # above the end of the picture there are no ticks
+            look = {"fontsize": grid.font, "rotation": turned, "ha": "center", "va": "top"}
+            axes.text(left + j, top + grid.queries - 0.3, label, parse_math=False, **look)
+    firsts = [top for top, left in grid.corners if left == 0] if query_labels else []
+    places = [top + i for top in firsts for i in range(grid.queries)]
+    axes.set_yticks(places, query_labels * len(firsts), fontsize=grid.font)
     for label in axes.get_xticklabels() + axes.get_yticklabels():
         label.set_parse_math(False)
-    axes.set_ylabel("query")
-    legend = ["key"] + ["×: masked"] * bool(blocked.any()) + ["?: NaN"] * bool(missing.any())
-    axes.set_xlabel("      ".join(legend))
-    shades = ScalarMappable(matplotlib.colors.Normalize(0, 1), colour_map)
-    bar = figure.colorbar(shades, ax=axes, fraction=0.05, pad=0.02, aspect=4 * figure.get_figheight())
-    bar.set_label("attention weight")
-    return figure
 
 
 def plot_reshape(
@@ -202,49 +235,16 @@ def plot_reshape(
     """
     if not steps:
         raise ValueError("plot_reshape needs at least one step: {'title': tensor of labels}")
-    stations = {}
-    for title, labels in steps.items():
-        check_tensor(f"{title}: labels", labels)
-        if labels.is_floating_point() or labels.is_complex():
-            wanted = "integers such as 10 * token + feature"
-            raise TypeError(f"{title}: labels must be {wanted}, got {labels.dtype}; use .long()")
-        squeezed = labels[0] if labels.ndim == 4 and len(labels) == 1 else labels
-        if not 2 <= squeezed.ndim <= 3 or labels.numel() == 0:
-            raise ValueError(
-                f"{title}: labels must be (rows, columns), (blocks, rows, columns) or that with a batch of 1, got {tuple(labels.shape)}"
-            )
-        if labels.numel() > 400:
-            raise ValueError(f"{title}: {labels.numel()} cells are too many to read; use tiny sizes, up to 400 cells")
-        stations[title] = squeezed[None] if squeezed.ndim == 2 else squeezed
-
-    # Several stations: blocks below each other as far as a page is high, so that the eye goes from left to right.
-    per_line, wide, high = {}, {}, {}
-    for title, s in stations.items():
-        blocks, rows, columns = s.shape
-        per_line[title] = blocks if len(stations) == 1 else math.ceil(blocks * (rows + 0.9) / 20)
-        wide[title] = (columns + 0.9) * per_line[title] - 0.9
-        high[title] = (rows + 0.9) * math.ceil(blocks / per_line[title])
-    tallest = max(high.values())
-    widths = [max(wide[title], 0.22 * len(max(title.split("\n"), key=len))) + 1.6 for title in stations]
-    names = "; ".join(title.replace("\n", " ") for title in stations)
-    figure = new_figure(f"Where each number stands: {names}.", (0.42 * sum(widths), 0.42 * (tallest + 1.6)))
-    for axes, (title, labels), width in zip(
-        np.atleast_1d(figure.subplots(1, len(stations), width_ratios=widths)), stations.items(), widths, strict=True
-    ):
-        left = (width - wide[title]) / 2
-        for b, sheet in enumerate(labels.tolist()):
-            line, place = divmod(b, per_line[title])
-            top, offset = line * (len(sheet) + 0.9), left + place * (len(sheet[0]) + 0.9)
-            if len(labels) > 1:
-                axes.text(offset, top - 0.12, f"{block} {b}", fontsize=8, va="bottom")
-            for i, row in enumerate(sheet):
-                for j, label in enumerate(row):
-                    colour = COLOURS[group(label) % len(COLOURS)]
-                    corner = (offset + j, top + i)
-                    axes.add_patch(Rectangle(corner, 1, 1, facecolor=colour, edgecolor="white", linewidth=1.5))
-                    axes.text(offset + j + 0.5, top + i + 0.5, str(label), fontsize=9, ha="center", va="center")
-        axes.set(xlim=(0, width), ylim=(tallest, -0.8), aspect="equal")
-        axes.set_title(title, fontsize=9, parse_math=False)
+    stations = [_as_station(title, labels, alone=len(steps) == 1) for title, labels in steps.items()]
+    tallest = max(station.high for station in stations)
+    names = "; ".join(title.replace("\n", " ") for title in steps)
+    across = sum(station.width for station in stations)
+    figure = new_figure(f"Where each number stands: {names}.", (0.42 * across, 0.42 * (tallest + 1.6)))
+    panels = figure.subplots(1, len(stations), width_ratios=[station.width for station in stations])
+    for axes, station in zip(np.atleast_1d(panels), stations, strict=True):
+        _draw_station(axes, station, group, block)
+        axes.set(xlim=(0, station.width), ylim=(tallest, -0.8), aspect="equal")
+        axes.set_title(station.title, fontsize=9, parse_math=False)
         axes.axis("off")
     if group_names is not None:
         patches = [Patch(color=COLOURS[i % len(COLOURS)], label=name) for i, name in enumerate(group_names)]
@@ -252,6 +252,61 @@ def plot_reshape(
         for text in figure.legend(handles=patches, **look).get_texts():
             text.set_parse_math(False)
     return figure
+
+
+class _Station(NamedTuple):
+    """One step of a reshape, and the room that it takes, counted in cells."""
+
+    title: str
+    labels: Tensor  # (blocks, rows, columns)
+    per_line: int  # blocks side by side
+    wide: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """Return the room for its cells or its title, whichever is wider, and for what lies between two stations."""
+        return max(self.wide, 0.22 * len(max(self.title.split("\n"), key=len))) + 1.6
+
+
+def _as_station(title: str, labels: Tensor, alone: bool) -> _Station:
+    """Return the labels checked, their blocks side by side or, among other stations, below each other."""
+    check_tensor(f"{title}: labels", labels)
+    if labels.is_floating_point() or labels.is_complex():
+        wanted = "integers such as 10 * token + feature"
+        raise TypeError(f"{title}: labels must be {wanted}, got {labels.dtype}; use .long()")
+    sheets = labels[0] if labels.ndim == 4 and len(labels) == 1 else labels
+    if not 2 <= sheets.ndim <= 3 or labels.numel() == 0:
+        raise ValueError(
+            f"{title}: labels must be (rows, columns), (blocks, rows, columns) or that with a batch of 1, got "
+            f"{tuple(labels.shape)}; give one sample, x[0]"
+        )
+    if labels.numel() > 400:
+        raise ValueError(f"{title}: {labels.numel()} cells are too many to read; use tiny sizes, up to 400 cells")
+    sheets = sheets[None] if sheets.ndim == 2 else sheets
+    blocks, rows, columns = sheets.shape
+    # As far as a page is high, so that among several stations the eye goes from left to right.
+    per_line = blocks if alone else math.ceil(blocks * (rows + 0.9) / 20)
+    return _Station(
+        title, sheets, per_line, (columns + 0.9) * per_line - 0.9, (rows + 0.9) * math.ceil(blocks / per_line)
+    )
+
+
+def _draw_station(axes: Axes, station: _Station, group: Callable[[int], int], block: str) -> None:
+    """Write every number into its cell, and the name of every block above it."""
+    blocks, rows, columns = station.labels.shape
+    left = (station.width - station.wide) / 2
+    corners = [
+        (left + place * (columns + 0.9), line * (rows + 0.9))
+        for line, place in (divmod(b, station.per_line) for b in range(blocks))
+    ]
+    for b, (x, y) in enumerate(corners if blocks > 1 else []):
+        axes.text(x, y - 0.12, f"{block} {b}", fontsize=8, va="bottom")
+    for b, i, j in np.ndindex(blocks, rows, columns):
+        (x, y), label = corners[b], station.labels[b, i, j].item()
+        look = {"facecolor": COLOURS[group(label) % len(COLOURS)], "edgecolor": "white", "linewidth": 1.5}
+        axes.add_patch(Rectangle((x + j, y + i), 1, 1, **look))
+        axes.text(x + j + 0.5, y + i + 0.5, str(label), fontsize=9, ha="center", va="center")
 
 
 def plot_shapes(steps: Sequence[tuple[str, tuple[int, ...]]]) -> DescribedFigure:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from mhalib import causal_mask, split_heads
-from mhalib.plots import new_figure, plot_attention, plot_reshape, plot_shapes
+from mhalib.plots import COLOUR_MAP, DARK_INK_FROM, new_figure, plot_attention, plot_reshape, plot_shapes
 
 LABELS = 10 * torch.arange(4)[:, None] + torch.arange(6)
 
@@ -43,8 +43,18 @@ def test_every_cell_has_the_colour_of_its_weight():
     weights = torch.tensor([[[0.0, 1.0], [0.25, 0.75]], [[0.5, 0.5], [1.0, 0.0]]])
     image = plot_attention(weights).axes[0].images[0].get_array()
     drawn = np.concatenate([image[:, :2], image[:, -2:]], axis=1)
-    wanted = colormaps["viridis"](torch.cat([weights[0], weights[1]], dim=1).numpy())
+    wanted = colormaps[COLOUR_MAP](torch.cat([weights[0], weights[1]], dim=1).numpy())
     np.testing.assert_allclose(drawn, wanted)
+
+
+def test_ink_turns_dark_where_black_has_more_contrast_than_white():
+    """WCAG 2, relative luminance and contrast ratio."""
+    weights = np.arange(0, 1, 0.005)
+    colours = colormaps[COLOUR_MAP](weights)[:, :3]
+    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    bright = linear @ (0.2126, 0.7152, 0.0722)
+    dark_ink = (bright + 0.05) / 0.05 > 1.05 / (bright + 0.05)
+    assert weights[dark_ink.argmax()] == pytest.approx(DARK_INK_FROM) and dark_ink[dark_ink.argmax() :].all()
 
 
 def test_flat_maps_look_flat():

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from mhalib import MultiHeadAttention, causal_mask, combine_masks, merge_heads, padding_mask, split_heads
 from mhalib.masks import to_additive
-from mhalib.plots import COLOURS
+from mhalib.plots import COLOUR_MAP, COLOURS, MASKED_COLOUR
 from tools.bench import picture as bench_picture
 
 ALT = {
@@ -59,7 +59,7 @@ LESSONS = [
     ("Heads today: sharing, caching, cost", "What do models of today do?"),
 ]
 SENTENCE = "the cat sat on the mat because the cat was so tired".split()
-DPI, INK, SOFT, BLOCKED = 150, "#222222", "#5F5F5F", "#E4E4E4"
+DPI, INK, SOFT, BLOCKED = 150, "#222222", "#5F5F5F", MASKED_COLOUR
 TINTS = [tuple(0.5 + 0.5 * part for part in to_rgb(colour)) for colour in COLOURS]  # black text can be read on them
 
 
@@ -103,7 +103,7 @@ def cells(axes: Axes, x: float, y: float, labels: list[list], colour, size: floa
 def heat(axes: Axes, x: float, y: float, weights: Tensor, size: float) -> None:
     """Draw an attention map `(Tq, Tk)` as a square with its corner at (x, y), on the scale from 0 to 1."""
     xlim, ylim = axes.get_xlim(), axes.get_ylim()
-    scale = {"cmap": "viridis", "vmin": 0, "vmax": 1, "interpolation": "nearest", "aspect": "auto"}
+    scale = {"cmap": COLOUR_MAP, "vmin": 0, "vmax": 1, "interpolation": "nearest", "aspect": "auto"}
     axes.imshow(weights.numpy(), extent=(x, x + size, y + size, y), zorder=2, **scale)
     axes.set(xlim=xlim, ylim=ylim)
 
@@ -160,7 +160,7 @@ def hero() -> Figure:
                     say(axes, x + (i + 0.5) * side / 12, y + side + 0.06, word, va="top", rotation=90)
     say(axes, left + side / 2, 4.48, "key", color=SOFT)
     say(axes, 0.13, top + 0.5 * (side + 0.3) + side / 2, "query", color=SOFT, rotation=90)
-    bar = figure.colorbar(ScalarMappable(cmap="viridis"), cax=figure.add_axes((0.955, 0.15, 0.013, 0.67)))
+    bar = figure.colorbar(ScalarMappable(cmap=COLOUR_MAP), cax=figure.add_axes((0.955, 0.15, 0.013, 0.67)))
     bar.ax.tick_params(labelsize=8)
     say(axes, 8.98, 0.78, "attention\nweight", color=SOFT, ha="right")
     say(axes, left + side / 2, 5.15, "features and weights:\nhand-built, not trained", 8.5, color=SOFT)
@@ -174,7 +174,7 @@ def roadmap() -> Figure:
     stops = [(left + i * step, upper) for i in range(7)] + [(turn - i * step, lower) for i in range(6)]
     bend = [(turn, upper), (turn + 1.3, upper), (turn + 1.3, lower), (turn, lower), stops[-1]]
     for curve in (Curve(stops[:7]), Curve(bend, [Curve.MOVETO, *[Curve.CURVE4] * 3, Curve.LINETO])):
-        axes.add_patch(PathPatch(curve, fill=False, edgecolor="#BBBBBB", linewidth=7, capstyle="butt"))
+        axes.add_patch(PathPatch(curve, fill=False, edgecolor=COLOURS[7], linewidth=7, capstyle="butt"))
     for number, ((x, y), (title, question)) in enumerate(zip(stops, LESSONS, strict=True)):
         axes.add_patch(Circle((x, y), 0.23, facecolor=COLOURS[6], edgecolor=COLOURS[6], linewidth=1.5, zorder=3))
         say(axes, x, y, f"{number:02}", 11, weight="bold", color="white", zorder=4)

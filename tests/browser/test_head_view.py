@@ -12,6 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 
 from mhalib.masks import causal_mask
+from mhalib.plots import COLOUR_MAP
 from mhalib.widgets.head_view.widget import HeadView
 
 from .conftest import settle, until
@@ -78,7 +79,7 @@ def test_cells_have_the_colour_of_their_weight(static_page):
     page = static_page(HeadView(weights, exact=True))
     shown = pixels(page.locator("canvas.focus"))
     for weight in weights.flatten().tolist():
-        colour = (np.array(matplotlib.colormaps["viridis"](weight)[:3]) * 255).round()
+        colour = (np.array(matplotlib.colormaps[COLOUR_MAP](weight)[:3]) * 255).round()
         assert (np.abs(shown[..., :3] - colour).max(-1) <= 3).sum() > 300, weight  # in many pixels: it is a cell
 
 

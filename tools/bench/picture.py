@@ -8,7 +8,9 @@ import re
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-OURS, OTHERS, GOAL = "#0072B2", "#B8B8B8", "#D55E00"  # told apart by colour-blind readers too
+from mhalib.plots import COLOURS
+
+OURS, OTHERS, GOAL = COLOURS[6], "#B8B8B8", COLOURS[5]  # told apart by colour-blind readers too
 PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}  # behind a label, where a line would cross it
 
 

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from mhalib.plots import MASKED_COLOUR, NAN_COLOUR, DescribedFigure, as_labels, new_figure
+from mhalib.plots import COLOUR_MAP, MASKED_COLOUR, NAN_COLOUR, DescribedFigure, as_labels, new_figure
 from mhalib.widgets.base import Refused, View, check_choice, check_whole, is_whole, module_text
 from mhalib.widgets.head_view.weights import as_layers, as_mask
 
@@ -193,7 +193,7 @@ class HeadView(View):
             _draw_map(axes, together, top)
             _label(axes.xaxis, self.key_tokens, keys)
             axes.set_xlabel("key")
-            shades = ScalarMappable(matplotlib.colors.Normalize(0, top), "viridis")
+            shades = ScalarMappable(matplotlib.colors.Normalize(0, top), COLOUR_MAP)
             figure.colorbar(shades, ax=axes, fraction=0.05, pad=0.02).set_label("attention weight")
         return figure
 
@@ -265,7 +265,7 @@ def _combine(maps: list[np.ndarray], how: str) -> np.ndarray:
 
 def _coloured(weights: np.ndarray, top: float) -> np.ndarray:
     """Return `(…, 4)` colours of weights as `HeadView.weights_of` gives them."""
-    colours = matplotlib.colormaps["viridis"](np.nan_to_num(weights).clip(0) / max(top, 1e-6))
+    colours = matplotlib.colormaps[COLOUR_MAP](np.nan_to_num(weights).clip(0) / max(top, 1e-6))
     colours[weights == -1] = matplotlib.colors.to_rgba(MASKED_COLOUR)
     colours[np.isnan(weights)] = matplotlib.colors.to_rgba(NAN_COLOUR)
     return colours
