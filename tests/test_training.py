@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from mhalib.experiments import DivergedError, Lookup, LookupModel, cross_entropy, evaluate, find_device, fit
-from mhalib.experiments.training import EVALUATION_SEED, inside_sweep, torch_threads
+from mhalib.experiments.training import EVALUATION_SEED, torch_threads, unattended
 
 TASK = Lookup.offsets(5, (1, 2), vocab=6)
 
@@ -102,13 +102,10 @@ def test_an_interrupt_ends_training_with_what_was_reached():
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_in_a_sweep_an_interrupt_goes_on_to_the_sweep():
-    token = inside_sweep.set(True)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            train(watch=stop_at(3))
-    finally:
-        inside_sweep.reset(token)
+def test_where_nobody_watches_an_interrupt_goes_on_to_the_caller():
+    with pytest.raises(KeyboardInterrupt), unattended():
+        train(watch=stop_at(3))
+    assert train(steps=1000, watch=stop_at(3)).interrupted, "and afterwards it is as before"
 
 
 def test_torch_has_its_threads_back_afterwards():
@@ -183,15 +180,14 @@ def test_evaluation_in_pieces_counts_every_answer_once():
     assert found["loss"] == pytest.approx((math.log(4 / 3) + 3 * math.log(4)) / 4)
 
 
-def test_a_bar_is_shown_when_asked_for_and_never_in_a_sweep(capfd):
-    train(progress=True)
-    assert "/5 [" in capfd.readouterr().err
-    train(progress=False)
-    assert capfd.readouterr().err == ""
-    token = inside_sweep.set(True)
-    train(progress=True)
-    inside_sweep.reset(token)
-    assert capfd.readouterr().err == ""
+def test_a_bar_is_shown_when_asked_for_or_where_somebody_may_watch(capfd):
+    def bar(progress):
+        train(progress=progress)
+        return "/5 [" in capfd.readouterr().err
+
+    assert bar(True) and bar(None) and not bar(False)
+    with unattended():
+        assert bar(True) and not bar(None) and not bar(False)
 
 
 def test_the_evaluation_seed_is_the_same_for_all_and_nobody_elses():

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from mhalib.arguments import check_size
-from mhalib.experiments.training import inside_sweep, torch_threads, tqdm
+from mhalib.experiments.training import torch_threads, unattended
 
 try:
     import joblib
+    from tqdm.auto import tqdm
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
         f'a sweep needs {missing.name}; install it with: python -m pip install "mhalib[training]"', name=missing.name
@@ -165,9 +166,8 @@ def _call(
     run: Callable, key: tuple[str, int], settings: Row, seed: int
 ) -> tuple[tuple[str, int], Row | None, str | None]:
     """Make one run in a worker. Errors come back as text, so that they do not stop the runs beside them."""
-    token = inside_sweep.set(True)
     try:
-        with torch_threads(1):
+        with torch_threads(1), unattended():
             result = run(seed=seed, **settings)
         if not isinstance(result, Mapping):
             raise TypeError(f"run must return a mapping such as {{'accuracy': 0.5}}, got {type(result).__name__}")
@@ -176,8 +176,6 @@ def _call(
         return key, _plain(dict(result), "what run returns"), None
     except Exception:
         return key, None, traceback.format_exc()
-    finally:
-        inside_sweep.reset(token)
 
 
 def _plain(values: Row, what: str) -> Row:

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from mhalib.arguments import check_size, check_tensor
 
+NO_ANSWER = -100  # in the place of an answer where none is wanted: torch's own mark, which no loss counts
+
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
@@ -151,7 +153,7 @@ class Repeats:
     def batch(
         self, size: int, generator: torch.Generator
     ) -> tuple[Int[Tensor, "batch tokens"], Int[Tensor, "batch tokens"]]:
-        """Return fresh tokens `(B, T)` and the one that follows each, `(B, T)`; -100 where nothing tells it.
+        """Return fresh tokens `(B, T)` and the one that follows each, `(B, T)`; -100 (`NO_ANSWER`) where nothing tells it.
 
         Raises:
             ValueError: `size` is not a positive integer.
@@ -164,4 +166,4 @@ class Repeats:
         source = torch.where(time < start, time, start - length + (time - start) % length)  # (B, T + 1)
         stream = order.gather(1, source)
         # Nothing announces the first token that is said again; what follows it can be looked up.
-        return stream[:, :-1], stream[:, 1:].where(time[:-1] >= start, -100)
+        return stream[:, :-1], stream[:, 1:].where(time[:-1] >= start, NO_ANSWER)

@@ -1,7 +1,7 @@
 """Train one small model: the loop, its progress bar, and what it does when something goes wrong.
 
-What is trained stands in `models`, on what in `tasks`. Many such runs at once are the matter of `sweep`, which is
-better, of `comparison`; the live curve, of `curves`.
+What is trained stands in `models`, on what in `tasks`. Many such runs at once are the matter of `sweeps`, which arm is
+better that of `comparison`, the live curve that of `curves`.
 """
 
 import math
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from mhalib.arguments import check_size
 from mhalib.experiments.randomness import seeded
+from mhalib.experiments.tasks import NO_ANSWER
 
 try:
     from tqdm.auto import tqdm
@@ -30,8 +31,7 @@ except ModuleNotFoundError:
 # The same questions for every model and every seed, and from a seed that nobody takes for training.
 EVALUATION_SEED = 20_000_003
 
-# In a sweep a single run shows no bar of its own, and a run that was interrupted must not pass for a finished one.
-inside_sweep: ContextVar[bool] = ContextVar("inside_sweep", default=False)
+_unattended: ContextVar[bool] = ContextVar("unattended", default=False)
 
 
 @runtime_checkable  # for the checks that run in the tests
@@ -78,13 +78,14 @@ def fit(
     batch_size: int = 64,
     device: torch.device | str = "cpu",
     threads: int = 1,
-    progress: bool = True,
+    progress: bool | None = None,
     watch: Callable[[list[float], bool], None] | None = None,
 ) -> Fit:
     """Train `model` on fresh batches of `task` with Adam, then measure it on batches it has not seen.
 
     The same model, arguments and machine give the same numbers, bit by bit; the global random state is left as it
-    was. An interrupt (the stop button, Ctrl-C) ends the training early, and what was reached is returned.
+    was. An interrupt (the stop button, Ctrl-C) ends the training early, and what was reached is returned; in the runs of
+    a sweep it ends the sweep instead.
 
     Args:
         model: takes the inputs of a batch, returns scores whose last axis is the choice; it is changed in place.
@@ -96,7 +97,7 @@ def fit(
         device: "cpu", or "cuda" or "mps" where there is one; the model is moved there and stays there.
         threads: how many threads of the CPU torch may use. More than one slow down models this small, on a busy
             machine many times over; and one, here and in a sweep, gives the same bits in both.
-        progress: show a bar; in a sweep there is none in any case.
+        progress: show a bar; when left out, wherever somebody may be watching: not in the runs of a sweep.
         watch: called after each step with all losses so far and False, and once at the end with True; `LiveCurve`
             of `curves` draws them.
 
@@ -112,6 +113,7 @@ def fit(
     if not 0 < lr < math.inf:
         raise ValueError(f"lr must be a positive number, got {lr!r}; 0.01 is a good start for models this small")
     device = find_device(device)
+    attended = not _unattended.get()
     losses: list[float] = []
     interrupted = False
     model.to(device).train()
@@ -120,7 +122,7 @@ def fit(
     generator = torch.Generator().manual_seed(seed)  # on the CPU, so that every device sees the same batches
     with torch_threads(threads):
         start = time.perf_counter()
-        bar = tqdm(total=steps, unit="step", leave=False, disable=not progress or inside_sweep.get())
+        bar = tqdm(total=steps, unit="step", leave=False, disable=not (attended if progress is None else progress))
         try:
             with bar, seeded(seed, device):
                 for step in range(steps):
@@ -138,7 +140,7 @@ def fit(
                     if watch is not None:
                         watch(losses, False)
         except KeyboardInterrupt:
-            if inside_sweep.get():
+            if not attended:  # half a training must not pass for a whole one
                 raise
             interrupted = True
         seconds = time.perf_counter() - start
@@ -173,7 +175,7 @@ def evaluate(model: nn.Module, task: Task, *, size: int = 1024, seed: int = EVAL
     for first in range(0, size, 256):  # in pieces, so that memory does not grow with the size
         inputs, targets = (x.to(device) for x in task.batch(min(256, size - first), generator))
         scores = model(inputs)
-        counted = targets != _IGNORED
+        counted = targets != NO_ANSWER
         here = int(counted.sum())
         loss += cross_entropy(scores, targets).item() * here
         right += int((scores.argmax(-1) == targets)[counted].sum())
@@ -182,7 +184,7 @@ def evaluate(model: nn.Module, task: Task, *, size: int = 1024, seed: int = EVAL
 
 
 def cross_entropy(scores: Float[Tensor, "*axes choices"], targets: Int[Tensor, "*axes"]) -> Float[Tensor, ""]:
-    """Return the mean of -log(probability of the right answer), in nats; targets of -100 do not count.
+    """Return the mean of -log(probability of the right answer), in nats; targets of -100 (`NO_ANSWER`) do not count.
 
     Raises:
         ValueError: the scores do not have the shape of the targets and one more axis.
@@ -194,7 +196,7 @@ def cross_entropy(scores: Float[Tensor, "*axes choices"], targets: Int[Tensor, "
             f"scores must have the shape of the targets, {tuple(targets.shape)}, and one axis of choices behind it, "
             f"got {tuple(scores.shape)}; check the number of lookups and the order of the axes"
         )
-    return F.cross_entropy(scores.flatten(0, -2), targets.flatten(), ignore_index=_IGNORED)
+    return F.cross_entropy(scores.flatten(0, -2), targets.flatten(), ignore_index=NO_ANSWER)
 
 
 def find_device(name: torch.device | str) -> torch.device:
@@ -221,6 +223,16 @@ def find_device(name: torch.device | str) -> torch.device:
 
 
 @contextmanager
+def unattended() -> Iterator[None]:
+    """Train inside the `with` where nobody watches: `fit` shows no bar, and lets an interrupt through to its caller."""
+    token = _unattended.set(True)
+    try:
+        yield
+    finally:
+        _unattended.reset(token)
+
+
+@contextmanager
 def torch_threads(number: int) -> Iterator[None]:
     """Let torch use so many threads of the CPU inside the `with`, and as many as before afterwards."""
     before = torch.get_num_threads()
@@ -229,9 +241,6 @@ def torch_threads(number: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-_IGNORED = -100  # torch's own mark for "no answer wanted here"
 
 
 def _diverged(what: str, lr: float) -> DivergedError:

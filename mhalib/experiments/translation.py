@@ -28,6 +28,7 @@ from mhalib.experiments.grammar import (
     random_sentence,
 )
 from mhalib.experiments.randomness import seeded
+from mhalib.experiments.tasks import NO_ANSWER
 from mhalib.masks import causal_mask
 
 
@@ -76,10 +77,10 @@ def pack(sentences: Sequence[Sentence]) -> tuple[Int[Tensor, "batch packed"], In
     A task hands over one tensor, so source and target lie in it side by side: in the first `LONGEST` columns the
     English words, in the others the French ones, moved one place to the right behind `START`. In the row of answers
     stand the French words themselves: at each place the model has read the words before it. Unused places hold 0
-    (`PAD`) in the inputs and -100, which no loss counts, in the answers.
+    (`PAD`) in the inputs and -100 (`NO_ANSWER`) in the answers.
     """
     inputs = torch.zeros(len(sentences), 2 * LONGEST, dtype=torch.int64)
-    targets = torch.full((len(sentences), LONGEST), -100)
+    targets = torch.full((len(sentences), LONGEST), NO_ANSWER)
     for row, sentence in enumerate(sentences):
         english = torch.tensor([ENGLISH_ID[word] for word in sentence.english])
         french = torch.tensor([FRENCH_ID[word] for word in (START, *sentence.french)])
