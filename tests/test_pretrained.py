@@ -14,24 +14,20 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import huggingface_hub
 import pytest
 import torch
-import torch.nn.functional as F
 from huggingface_hub import hf_hub_download
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Whitespace
-from tokenizers.processors import TemplateProcessing
-from transformers import BertConfig, BertModel
 
 from mhalib.experiments import spearman
-from mhalib.pretrained import SENTENCE_PAIRS, SentenceModel, WeightsMissing, find_weights, load_minilm
-from mhalib.pretrained import minilm as reading
-from mhalib.pretrained.minilm import SHA256, from_bert
+from mhalib.pretrained import SENTENCE_PAIRS, WeightsMissing, bert, load_minilm, minilm
+from mhalib.pretrained.__main__ import main
+from mhalib.pretrained.minilm import MINILM
+from mhalib.pretrained.weights import find
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "minilm_reference.json").read_text(encoding="utf-8"))
 
@@ -39,7 +35,7 @@ REFERENCE = json.loads((Path(__file__).parent / "data" / "minilm_reference.json"
 @pytest.fixture(scope="module")
 def folder() -> Path:
     try:
-        return find_weights()
+        return find(MINILM)
     except WeightsMissing as error:
         if os.environ.get("CI") == "true":
             pytest.fail(f"CI must have the weights: {error}")
@@ -47,14 +43,14 @@ def folder() -> Path:
 
 
 @pytest.fixture(scope="module")
-def minilm(folder):
+def model(folder):
     return load_minilm(folder)
 
 
 @pytest.fixture
 def no_weights(monkeypatch, tmp_path):
     """A machine without the weights: no package, and an empty cache of Hugging Face."""
-    monkeypatch.setattr(reading, "PACKAGE", "no_such_package")
+    monkeypatch.setattr(minilm, "MINILM", replace(MINILM, package="no_such_package"))
     empty = functools.partial(hf_hub_download, cache_dir=tmp_path / "hub", token=False)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", empty)
 
@@ -70,97 +66,6 @@ def no_network(monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
 
-# ------------------------------------------------------------------------------------ the model, without its weights
-
-
-WORDS = {word: place for place, word in enumerate("[PAD] [UNK] [CLS] [SEP] the cat sat on a mat and slept".split())}
-
-
-def small_tokenizer() -> Tokenizer:
-    tokenizer = Tokenizer(WordLevel(WORDS, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = Whitespace()
-    ends = [(name, WORDS[name]) for name in ("[CLS]", "[SEP]")]
-    tokenizer.post_processor = TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
-    return tokenizer
-
-
-@pytest.fixture
-def pair():
-    """A small BERT of transformers with random weights, and ours with the same."""
-    sizes = {"hidden_size": 24, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
-    config = BertConfig(vocab_size=len(WORDS), max_position_embeddings=10, attn_implementation="eager", **sizes)
-    theirs = BertModel(config).eval()
-    for parameter in theirs.parameters():  # biases and norms start as 0 and 1, and would hide a wrong place
-        torch.nn.init.normal_(parameter, std=0.3)
-    ours = SentenceModel(small_tokenizer(), vocab=len(WORDS), tokens=10, d_model=24, num_heads=4, num_layers=2)
-    ours.load_state_dict(from_bert(theirs.state_dict()))
-    return ours.eval(), theirs
-
-
-def test_it_computes_what_the_reference_computes_layer_by_layer(pair):
-    ours, theirs = pair
-    tokens = torch.randint(4, len(WORDS), (3, 7))
-    lengths = torch.tensor([7, 4, 2])
-    counts = (torch.arange(7) < lengths[:, None]).long()
-    wanted = theirs(tokens, attention_mask=counts, output_attentions=True)
-    for need_weights in (False, True):
-        found, maps = ours(tokens, lengths, need_weights)
-        torch.testing.assert_close(found[counts.bool()], wanted.last_hidden_state[counts.bool()], atol=1e-5, rtol=0)
-    for layer, weights in enumerate(maps):
-        torch.testing.assert_close(weights, wanted.attentions[layer], atol=1e-5, rtol=0)
-
-
-def test_sentences_are_cut_into_batches_without_a_trace(pair):
-    model, _ = pair
-    sentences = ["the cat", "the cat sat on a mat", "a", "", "the mat slept"]
-    together = model.encode(sentences)
-    assert together.shape == (5, 24)
-    torch.testing.assert_close(together.norm(dim=-1), torch.ones(5))
-    torch.testing.assert_close(model.encode(sentences, batch_size=2), together)
-    torch.testing.assert_close(torch.cat([model.encode([sentence]) for sentence in sentences]), together)
-
-
-def test_one_vector_is_the_mean_over_the_tokens_that_count(pair):
-    model, _ = pair
-    ids, lengths = model.tokenize(["the cat sat", "a"])
-    assert ids.tolist() == [[2, 4, 5, 6, 3], [2, 8, 3, 0, 0]] and lengths.tolist() == [5, 3]
-    found, _ = model(ids, lengths)
-    wanted = torch.stack([found[0].mean(0), found[1, :3].mean(0)])
-    torch.testing.assert_close(model.encode(["the cat sat", "a"]), F.normalize(wanted, dim=-1))
-
-
-def test_it_shows_the_tokens_and_every_head(pair):
-    model, _ = pair
-    tokens, weights = model.attend("the cat sat on a zebra")
-    assert tokens == ["[CLS]", "the", "cat", "sat", "on", "a", "[UNK]", "[SEP]"]
-    assert weights.shape == (2, 4, 8, 8)
-    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 4, 8))
-
-
-def test_a_text_that_is_too_long_is_cut_and_says_so(pair):
-    model, _ = pair
-    with pytest.warns(UserWarning, match=r"1 of 2 sentences have more than 10 tokens"):
-        cut = model.encode(["the cat sat on a mat and slept on a mat", "a cat"])
-    torch.testing.assert_close(cut, model.encode(["the cat sat on a mat and slept", "a cat"]))
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "text"),
-    [
-        (lambda model: model.encode("the cat"), TypeError, "must be a list of strings, got 'the cat'"),
-        (lambda model: model.encode(["the cat", 3]), TypeError, "must be a list of strings"),
-        (lambda model: model.encode([]), ValueError, "at least one sentence"),
-        (lambda model: model.encode(["a"], batch_size=0), ValueError, "batch_size must be a positive integer"),
-        (lambda model: model.attend(["the cat"]), TypeError, "sentence must be a string, got list"),
-        (lambda model: SentenceModel(small_tokenizer(), num_layers=0), ValueError, "num_layers must be a positive"),
-        (lambda model: SentenceModel(small_tokenizer(), num_heads=7), ValueError, "not divisible by num_heads=7"),
-    ],
-)
-def test_bad_input_is_refused(pair, as_shipped, call, error, text):
-    with pytest.raises(error, match=text):
-        call(pair[0])
-
-
 # ------------------------------------------------------------------------------------ where the weights are
 
 
@@ -168,7 +73,7 @@ def test_without_weights_one_sentence_says_how_to_get_them(no_weights, no_networ
     with pytest.raises(WeightsMissing, match=r"not on this machine; .*`make weights`.*--download") as missing:
         load_minilm()
     assert isinstance(missing.value, FileNotFoundError) and "\n" not in str(missing.value)
-    assert reading.main([]) == 1
+    assert main([]) == 1
     assert capsys.readouterr().err.strip() == str(missing.value)
 
 
@@ -186,10 +91,10 @@ def test_a_folder_without_them_is_named(tmp_path):
         load_minilm(tmp_path)
 
 
-@pytest.mark.parametrize("name", SHA256)
+@pytest.mark.parametrize("name", MINILM.sha256)
 @pytest.mark.parametrize("damage", ["a flipped bit", "a missing end"])
 def test_a_file_that_is_not_the_pinned_one_is_refused(folder, tmp_path, monkeypatch, name, damage):
-    for each in SHA256:
+    for each in MINILM.sha256:
         shutil.copy(folder / each, tmp_path)
     content = bytearray((folder / name).read_bytes())
     if damage == "a flipped bit":
@@ -199,9 +104,11 @@ def test_a_file_that_is_not_the_pinned_one_is_refused(folder, tmp_path, monkeypa
     def never(*_):
         raise AssertionError("something of it was loaded")
 
-    monkeypatch.setattr(reading, "read_tensors", never)
-    monkeypatch.setattr(reading.Tokenizer, "from_str", never) if name == "tokenizer.json" else None
-    with pytest.raises(ValueError, match=rf"{name} is not the pinned file: expected sha256 {SHA256[name]}, got "):
+    monkeypatch.setattr(bert, "read_tensors", never)
+    monkeypatch.setattr(bert.Tokenizer, "from_str", never) if name == "tokenizer.json" else None
+    with pytest.raises(
+        ValueError, match=rf"{name} is not the pinned file: expected sha256 {MINILM.sha256[name]}, got "
+    ):
         load_minilm(tmp_path)
 
 
@@ -219,7 +126,7 @@ class Hub(BaseHTTPRequestHandler):
     def answer(self, body: bool):
         repository, _, rest = self.path.lstrip("/").partition("/resolve/")
         revision, _, name = rest.partition("/")
-        if (repository, revision) != (reading.REPOSITORY, reading.REVISION) or name not in self.server.files:
+        if (repository, revision) != (MINILM.repository, MINILM.revision) or name not in self.server.files:
             self.send_error(404)
             return
         content = self.server.files[name]
@@ -260,19 +167,19 @@ def hub(no_weights, monkeypatch):
 
 
 def test_a_lost_connection_is_taken_up_where_it_broke_and_the_files_are_then_used_offline(folder, hub, request, capsys):
-    hub.files = {name: (folder / name).read_bytes() for name in SHA256}
+    hub.files = {name: (folder / name).read_bytes() for name in MINILM.sha256}
     hub.breaks = 1
     with pytest.raises(WeightsMissing):
         load_minilm()
     assert hub.starts == [], "without download=True nobody is asked"
 
-    assert reading.main(["--download"]) == 0
+    assert main(["--download"]) == 0
     assert "verified" in capsys.readouterr().out
     assert hub.starts[0] == 0 and 0 < hub.starts[1] < len(hub.files["model.safetensors"])
 
     request.getfixturevalue("no_network")
     assert load_minilm().encode(["From the cache."]).shape == (1, 384)
-    assert reading.main(["--download"]) == 0, "what is there is not fetched again"
+    assert main(["--download"]) == 0, "what is there is not fetched again"
 
 
 def test_a_hub_out_of_reach_is_told_in_one_sentence(no_weights, monkeypatch):
@@ -296,7 +203,7 @@ def test_whatever_breaks_on_the_way_is_told_so_too(no_weights, monkeypatch):
 
 def test_a_wrong_file_from_the_hub_is_refused(hub, capsys):
     hub.files = {"model.safetensors": b"something else", "tokenizer.json": b"{}"}
-    assert reading.main(["--download"]) == 1
+    assert main(["--download"]) == 1
     told = capsys.readouterr().err
     assert "is not the pinned file" in told and "Delete it" in told
 
@@ -304,28 +211,28 @@ def test_a_wrong_file_from_the_hub_is_refused(hub, capsys):
 # ------------------------------------------------------------------------------------ with the weights
 
 
-def test_its_embeddings_equal_the_stored_ones_of_the_reference(minilm):
+def test_its_embeddings_equal_the_stored_ones_of_the_reference(model):
     wanted = torch.tensor(REFERENCE["embeddings"])
     with pytest.warns(UserWarning, match=r"1 of 8 sentences have more than 256 tokens"):
-        found = minilm.encode(REFERENCE["sentences"])
+        found = model.encode(REFERENCE["sentences"])
     torch.testing.assert_close(found, wanted, atol=1e-4, rtol=0)
     for sentence, row in zip(REFERENCE["sentences"][:7], wanted, strict=False):
-        torch.testing.assert_close(minilm.encode([sentence])[0], row, atol=1e-4, rtol=0)
+        torch.testing.assert_close(model.encode([sentence])[0], row, atol=1e-4, rtol=0)
 
 
-def test_its_72_heads_equal_the_stored_ones_of_the_reference(minilm):
-    tokens, weights = minilm.attend(REFERENCE["looked_at"])
+def test_its_72_heads_equal_the_stored_ones_of_the_reference(model):
+    tokens, weights = model.attend(REFERENCE["looked_at"])
     assert tokens == REFERENCE["tokens"]
     wanted = torch.tensor(REFERENCE["attention"]).reshape(6, 12, len(tokens), len(tokens))
     torch.testing.assert_close(weights, wanted, atol=1e-4, rtol=0)
 
 
-def test_similar_sentences_come_first(minilm):
-    guitar, music, fell, lost, cat = minilm.encode(REFERENCE["sentences"][:5])
+def test_similar_sentences_come_first(model):
+    guitar, music, fell, lost, cat = model.encode(REFERENCE["sentences"][:5])
     assert guitar @ music > 0.5 > max(guitar @ fell, guitar @ cat)
     assert fell @ lost > 0.5 > max(fell @ music, fell @ cat)
     first, second, grades = zip(*SENTENCE_PAIRS, strict=True)
-    similarity = (minilm.encode(first) * minilm.encode(second)).sum(-1)
+    similarity = (model.encode(first) * model.encode(second)).sum(-1)
     assert spearman(similarity, torch.tensor(grades)) > 0.85
 
 
@@ -342,41 +249,11 @@ def test_loading_leaves_no_trace(folder):
     state = torch.get_rng_state()
     model = load_minilm()
     assert torch.equal(torch.get_rng_state(), state)
-    assert reading.PACKAGE not in sys.modules, "the package carries files; its code is not run"
+    assert MINILM.package not in sys.modules, "the package carries files; its code is not run"
     assert not any(parameter.requires_grad for parameter in model.parameters()) and not model.training
     assert sum(parameter.numel() for parameter in model.parameters()) == 22_565_376
 
 
 def test_the_command_says_where_they_are(folder, capsys):
-    assert reading.main([]) == 0
+    assert main([]) == 0
     assert capsys.readouterr().out == f"all-MiniLM-L6-v2 is in {folder}, verified.\n"
-
-
-# ------------------------------------------------------------------------------------ the pairs of sentences
-
-
-def test_the_pairs_cover_every_grade_and_no_sentence_stands_beside_itself():
-    grades = [grade for *_, grade in SENTENCE_PAIRS]
-    assert {grade: grades.count(grade) for grade in set(grades)} == {grade: 6 for grade in range(6)}
-    assert all(first != second for first, second, _ in SENTENCE_PAIRS)
-    assert len({frozenset(pair[:2]) for pair in SENTENCE_PAIRS}) == len(SENTENCE_PAIRS)
-
-
-def test_spearman_on_ranks_counted_by_hand():
-    x = torch.tensor([1.0, 10.0, 100.0, 1000.0])
-    assert spearman(x, x.log()) == pytest.approx(1)
-    assert spearman(x, -x) == pytest.approx(-1)
-    # Ranks 0 1 2 3 and 1 0 3 2: 1 - 6 * (1 + 1 + 1 + 1) / (4 * 15).
-    assert spearman(x, torch.tensor([2.0, 1.0, 4.0, 3.0])) == pytest.approx(0.6)
-    # Ties share a rank: 0 1 2 3 and .5 .5 2.5 2.5, whose correlation is 4 / sqrt(5 * 4).
-    assert spearman(x, torch.tensor([0.0, 0.0, 7.0, 7.0])) == pytest.approx(4 / 20**0.5)
-
-
-@pytest.mark.parametrize(
-    "bad", [torch.ones(4), torch.arange(3.0), torch.ones(2, 2), torch.tensor([1.0, 2.0, 3.0, float("nan")])]
-)
-def test_spearman_refuses_what_has_no_order(bad, as_shipped):
-    with pytest.raises(ValueError, match="without an order"):
-        spearman(torch.arange(4.0), bad)
-    with pytest.raises(TypeError, match="must be a tensor"):
-        spearman(torch.arange(4.0), [1.0, 2.0, 3.0, 4.0])

@@ -1,7 +1,8 @@
 """A model that others trained, read into our own layer, and sentences to judge it by.
 
 Names are handed on when they are first asked for: the sentences need neither weights nor tokenizer. Nothing is
-downloaded unless it is asked for.
+downloaded unless it is asked for. `weights` finds and verifies files, `bert` on top of it computes; a model is one
+record, such as the one in `minilm`.
 """
 
 import lazy_loader
@@ -9,7 +10,9 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "minilm": ["SentenceModel", "WeightsMissing", "find_weights", "load_minilm"],
+        "bert": ["SentenceModel"],
+        "minilm": ["load_minilm"],
         "pairs": ["SENTENCE_PAIRS"],
+        "weights": ["WeightsMissing"],
     },
 )

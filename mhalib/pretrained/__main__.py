@@ -1,8 +1,29 @@
-"""`python -m mhalib.pretrained [--download]`: say where the real model is, or fetch it."""
+"""`python -m mhalib.pretrained [--download]`: say where the real models are, or fetch them."""
 
+import argparse
 import sys
 
-from mhalib.pretrained.minilm import main
+from mhalib.pretrained import minilm
+from mhalib.pretrained.weights import WeightsMissing, find, read_verified
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Say where the weights are, or how to get them; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m mhalib.pretrained", description="Where is the real model?")
+    parser.add_argument(
+        "--download", action="store_true", help="fetch it from the hub of Hugging Face if it is missing"
+    )
+    given = parser.parse_args(argv)
+    for record in (minilm.MINILM,):
+        try:
+            folder = find(record, download=given.download)
+            read_verified(record, folder)
+        except (WeightsMissing, ValueError) as error:
+            print(error, file=sys.stderr)
+            return 1
+        print(f"{record.name} is in {folder}, verified.")
+    return 0
+
 
 if __name__ == "__main__":
     sys.exit(main())

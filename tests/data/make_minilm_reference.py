@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 import transformers
 
-from mhalib.pretrained import find_weights
-from mhalib.pretrained.minilm import LONGEST, REPOSITORY, REVISION
+from mhalib.pretrained.minilm import MINILM
+from mhalib.pretrained.weights import find
 
 SENTENCES = [
     "A man is playing a guitar.",
@@ -29,13 +29,13 @@ SENTENCES = [
 LOOKED_AT = "She saw the cat."
 
 torch.set_num_threads(1)
-folder = str(find_weights())
+folder = str(find(MINILM))
 tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 model = transformers.BertModel.from_pretrained(folder, attn_implementation="eager").eval()
 
 
 def embed(sentences: list[str]) -> torch.Tensor:
-    cut = tokenizer(sentences, padding=True, truncation=True, max_length=LONGEST, return_tensors="pt")
+    cut = tokenizer(sentences, padding=True, truncation=True, max_length=MINILM.sizes["longest"], return_tensors="pt")
     counts = cut["attention_mask"][..., None].float()  # (B, T, 1)
     mean = (model(**cut).last_hidden_state * counts).sum(1) / counts.sum(1)
     return mean / mean.norm(dim=-1, keepdim=True)
@@ -47,8 +47,8 @@ with torch.no_grad():
     attention = torch.cat(model(**ids, output_attentions=True).attentions)  # (layers, num_heads, T, T)
 
 facts = {
-    "origin": f"{REPOSITORY} at {REVISION}, by BertModel of transformers {transformers.__version__}, eager attention, "
-    f"torch {torch.__version__}, rounded to 5 digits; made by tests/data/make_minilm_reference.py",
+    "origin": f"{MINILM.repository} at {MINILM.revision}, by BertModel of transformers {transformers.__version__}, "
+    f"eager attention, torch {torch.__version__}, rounded to 5 digits; made by tests/data/make_minilm_reference.py",
     "sentences": SENTENCES,
     "embeddings": embeddings.tolist(),
     "looked_at": LOOKED_AT,
