@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from mhalib.experiments import CausalModel, Lookup, LookupModel, count_parameters, seeded
+from mhalib.experiments import CausalModel, Lookup, LookupModel, count_parameters
 
 
 def test_parameters_do_not_depend_on_the_number_of_heads():
@@ -104,15 +104,6 @@ def test_the_seed_alone_decides_the_initial_weights(build):
     again, other = (build(seed=seed).state_dict() for seed in (1, 2))
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not any(torch.equal(first[name], other[name]) for name in first)
-
-
-def test_seeded_restores_the_state_also_after_an_error():
-    before = torch.get_rng_state()
-    with pytest.raises(ZeroDivisionError), seeded(5):
-        drawn = torch.rand(3)
-        raise ZeroDivisionError
-    assert torch.equal(before, torch.get_rng_state())
-    assert torch.equal(drawn, torch.rand(3, generator=torch.Generator().manual_seed(5)))
 
 
 BAD_MODELS = {
