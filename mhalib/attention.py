@@ -268,7 +268,8 @@ def _check_lengths(queries: Tensor, keys: Tensor, values: Tensor, names: tuple[s
     shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in zip(names, (queries, keys, values), strict=True))
     if not queries.shape[:-2] == keys.shape[:-2] == values.shape[:-2]:
         raise ValueError(
-            f"the leading axes (batch, heads) of {', '.join(names)} must agree, got {shapes}; use x.expand(...) where one is shared"
+            f"the leading axes (batch, heads) of {', '.join(names)} must agree, got {shapes}; use x.expand(...) where "
+            "one is shared"
         )
     if keys.shape[-2] != values.shape[-2]:
         raise ValueError(

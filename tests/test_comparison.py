@@ -73,7 +73,9 @@ def test_arms_that_cost_more_are_noted_or_refused_before_training():
     assert f"wide has {wide['parameters'] / narrow['parameters']:.2f} times the parameters of narrow" in found.remarks
     assert f"wide has {wide['flops'] / narrow['flops']:.2f} times the FLOPs of narrow" in found.remarks
     assert "Note: wide has" in str(found)
-    assert compare_arms(pretend, arms, [0, 1], **OPTIONS, tolerance=1.0).remarks == []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("mhalib.experiments.comparison.EQUAL_WITHIN", 1.0)
+        assert compare_arms(pretend, arms, [0, 1], **OPTIONS).remarks == []
 
     def never(**settings):
         raise AssertionError("trained")

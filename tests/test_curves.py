@@ -39,12 +39,11 @@ def test_the_same_runs_make_the_same_picture():
     assert pictures[0] == pictures[1]
 
 
-def test_the_live_curve_draws_now_and_then_and_at_the_end():
-    now, shown = [0.0], []
-    live = LiveCurve(
-        every=1.0, show=lambda figure: shown.append(figure.axes[0].lines[0].get_ydata().tolist()), clock=lambda: now[0]
-    )
-    for step, moment in enumerate([0.0, 0.4, 0.9, 1.1, 1.9], start=1):
+def test_the_live_curve_draws_now_and_then_and_at_the_end(monkeypatch):
+    now, shown, live = [0.0], [], LiveCurve()
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    live.show = lambda figure: shown.append(figure.axes[0].lines[0].get_ydata().tolist())
+    for step, moment in enumerate([0.0, 0.2, 0.45, 0.55, 0.95], start=1):
         now[0] = moment
         live([1.0] * step, False)
     assert list(map(len, shown)) == [1, 4]
@@ -63,7 +62,8 @@ def test_in_a_notebook_each_picture_takes_the_place_of_the_one_before(monkeypatc
 
     monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(kernel=object()))
     monkeypatch.setattr("IPython.display.display", display)
-    live = LiveCurve(every=0.0)
+    monkeypatch.setattr("mhalib.experiments.curves.SECONDS", 0.0)
+    live = LiveCurve()
     live([2.0], False)
     live([2.0, 1.0], True)
     assert [kind for kind, _ in calls] == ["display", "update"]

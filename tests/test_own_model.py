@@ -1,4 +1,4 @@
-"""Models that are not ours: what the README says to do with them, on small ones with random weights; nothing fetched."""
+"""Models that are not ours: what the README says to do with them, on small ones with random weights."""
 
 import re
 from pathlib import Path

@@ -199,7 +199,6 @@ BAD = {
     "steps must be a positive integer, got 0": {"steps": 0},
     "batch_size must be a positive integer, got 0": {"batch_size": 0},
     "lr must be a positive number, got 0.0": {"lr": 0.0},
-    "threads must be a positive integer, got 0": {"threads": 0},
     "lr must be a positive number, got nan": {"lr": math.nan},
     "device 'abacus' is not to be had here; use device='cpu'": {"device": "abacus"},
     "device 'meta' is not to be had here": {"device": "meta"},

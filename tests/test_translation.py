@@ -1,4 +1,4 @@
-"""The grammar says right French, alignments match words that belong together, and the model keeps to what it may see."""
+"""The grammar says right French, alignments match words that belong together, the model keeps to what it may see."""
 
 import re
 
@@ -35,7 +35,8 @@ PAIRS = {
     "these old horses watch this white rabbit": "ces vieux chevaux regardent ce lapin blanc",
     "the cat does not see the dog": "le chat ne voit pas le chien",
     "my small hens do not follow the grey cats": "mes petites poules ne suivent pas les chats gris",
-    "this big black mouse does not know my old white horses": "cette grande souris noire ne connaît pas mes vieux chevaux blancs",
+    "this big black mouse does not know my old white horses": "cette grande souris noire ne connaît pas "
+    "mes vieux chevaux blancs",
     "the grey cows do not push these old black goats": "les vaches grises ne poussent pas ces vieilles chèvres noires",
 }
 

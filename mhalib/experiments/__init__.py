@@ -1,9 +1,9 @@
 """Experiments of a few seconds: tasks, small models, training, and what many runs say together.
 
-Names are handed on when they are first asked for, so that a task needs neither joblib nor a plot. Upwards: `randomness`,
-`statistics`, `tasks` and `grammar` know none of the others; then `models`, `training`, `sweeps`, `comparison`; beside
-them `curves` draws runs, and `translation` is an experiment of its own. Heads that were trained are looked at in
-`mhalib.heads`.
+Names are handed on when they are first asked for, so that a task needs neither joblib nor a plot. Upwards:
+`randomness`, `statistics`, `tasks` and `grammar` know none of the others; then `models`, `training`, `sweeps`,
+`comparison`; beside them `curves` draws runs, and `translation` is an experiment of its own. Heads that were trained are
+looked at in `mhalib.heads`.
 """
 
 import lazy_loader

@@ -19,6 +19,8 @@ from mhalib.experiments.statistics import interval
 from mhalib.experiments.sweeps import Row, sweep
 from mhalib.experiments.training import DivergedError
 
+EQUAL_WITHIN = 0.02  # share by which parameters and FLOPs of two arms may differ and still count as equal
+
 
 @torch.no_grad()
 def count_flops(model: nn.Module, *inputs: Tensor) -> int:
@@ -80,13 +82,12 @@ def compare_arms(
     learning_rates: Sequence[float],
     tuning_seeds: Sequence[int],
     score: str = "accuracy",
-    tolerance: float = 0.02,
     strict: bool = False,
     **sweep_options: Any,
 ) -> Comparison:
     """Compare the arms of an experiment by rules that make the result mean something.
 
-    1. Parameters and FLOPs are counted, and differences beyond `tolerance` are said or refused.
+    1. Parameters and FLOPs are counted, and differences beyond 2 % are said or refused.
     2. Each arm gets the learning rate that suits it: the lowest mean `loss` over `tuning_seeds`.
     3. Those seeds are then spent: the result comes from other `seeds`, several of them, the same for all arms.
     4. The result is an interval, and every single run is kept.
@@ -102,8 +103,7 @@ def compare_arms(
         learning_rates: the ones to try, the same for all arms. Training that diverges only rules one out.
         tuning_seeds: the seeds to try them with, none of them among `seeds`.
         score: which result is compared.
-        tolerance: by which share parameters and FLOPs may differ from those of the first arm.
-        strict: refuse arms that differ by more, before anything is trained, instead of a remark.
+        strict: refuse arms that differ by more than 2 %, before anything is trained, instead of a remark.
         sweep_options: `folder`, `workers`, `timeout`, `progress`, as in `sweep`.
 
     Raises:
@@ -126,7 +126,7 @@ def compare_arms(
         raise ValueError(f"the arms {setting} set lr, which is chosen for each arm here; use learning_rates instead")
 
     costs = {arm: _cost(build(**settings), inputs) for arm, settings in arms.items()}
-    remarks = _mismatches(costs, tolerance)
+    remarks = _mismatches(costs)
     if strict and remarks:
         raise ValueError(f"{'; '.join(remarks)}; change the arms, or say strict=False to have it noted only")
 
@@ -156,13 +156,13 @@ def _cost(model: nn.Module, inputs: Tensor) -> dict[str, int]:
     return {"parameters": count_parameters(model), "flops": count_flops(model, inputs)}
 
 
-def _mismatches(costs: Mapping[str, Mapping[str, int]], tolerance: float) -> list[str]:
+def _mismatches(costs: Mapping[str, Mapping[str, int]]) -> list[str]:
     (first, base), *others = costs.items()
     return [
         f"{arm} has {cost[kind] / base[kind]:.2f} times the {word} of {first}"
         for arm, cost in others
         for kind, word in (("parameters", "parameters"), ("flops", "FLOPs"))
-        if abs(cost[kind] - base[kind]) > tolerance * base[kind]
+        if abs(cost[kind] - base[kind]) > EQUAL_WITHIN * base[kind]
     ]
 
 

@@ -5,40 +5,31 @@ Numbers in, figures out, as in `plots`, which draws attention. Training itself k
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from mhalib.experiments.statistics import interval
 from mhalib.plots import COLOURS, DescribedFigure, new_figure
+
+# Those that are dark enough for a line on white.
+_LINES = (COLOURS[6], COLOURS[5], COLOURS[2], COLOURS[4], COLOURS[1], COLOURS[0])
+SECONDS = 0.5  # between two pictures of a live curve: drawing takes time from training
 
 
 class LiveCurve:
     """Draws the loss while `fit` trains: `fit(..., watch=LiveCurve())`. The cell keeps the last picture.
 
-    One of them draws one training; make another for the next.
-
-    Args:
-        every: seconds between two pictures; drawing takes time from training.
-        show: called with each figure; by default the picture in the cell's output is replaced. Outside of a notebook
-            nothing is drawn by default.
-        clock: tells the seconds.
+    One of them draws one training; make another for the next. Outside of a notebook nothing is drawn.
 
     Taught in notebook 07.
     """
 
-    def __init__(
-        self,
-        every: float = 0.5,
-        show: Callable[[DescribedFigure], None] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ):
-        self.every, self.clock = every, clock
-        self.show = _Cell() if show is None else show
-        self.drawn = -math.inf
+    def __init__(self):
+        self.show, self.drawn = _Cell(), -math.inf
 
     def __call__(self, losses: Sequence[float], done: bool) -> None:
-        if losses and (done or self.clock() - self.drawn >= self.every):
+        if losses and (done or time.monotonic() - self.drawn >= SECONDS):
             self.show(plot_losses({"training": losses}))
-            self.drawn = self.clock()
+            self.drawn = time.monotonic()
 
 
 class _Cell:
@@ -124,6 +115,3 @@ def plot_runs(
     axes.set(xlabel=xlabel, ylabel=ylabel, xlim=(-0.5, len(scores) - 0.5))
     axes.set_ylim(bottom=min(0.0, *map(min, scores.values())))  # a scale from 0 makes small differences look small
     return figure
-
-
-_LINES = (COLOURS[6], COLOURS[5], COLOURS[2], COLOURS[4], COLOURS[1], COLOURS[0])  # those that are dark enough

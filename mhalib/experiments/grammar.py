@@ -117,7 +117,7 @@ class Sentence(NamedTuple):
 
     @property
     def is_held_out(self) -> bool:
-        """Whether its two animals are a pair that never meets in training; one pair in four is, whichever comes first."""
+        """Whether its two animals never meet in training; one pair in four is held out, whichever comes first."""
         places = [list(NOUNS).index(phrase.noun) for phrase in (self.subject, self.object)]
         return sum(places) % 4 == 0
 

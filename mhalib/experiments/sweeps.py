@@ -70,8 +70,8 @@ def sweep(
         progress: show one bar over all runs.
 
     Returns:
-        one dict per run, `{"arm": …, "seed": …, **settings, **results}`, arm by arm and seed by seed in the order given,
-        whatever the order in which they ended.
+        one dict per run, `{"arm": …, "seed": …, **settings, **results}`, arm by arm and seed by seed in the order
+        given, whatever the order in which they ended.
 
     Raises:
         TypeError: an arm or a seed is no plain value, or `run` cannot be called.

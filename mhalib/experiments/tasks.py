@@ -153,7 +153,7 @@ class Repeats:
     def batch(
         self, size: int, generator: torch.Generator
     ) -> tuple[Int[Tensor, "batch tokens"], Int[Tensor, "batch tokens"]]:
-        """Return fresh tokens `(B, T)` and the one that follows each, `(B, T)`; -100 (`NO_ANSWER`) where nothing tells it.
+        """Return fresh tokens `(B, T)` and the one that follows each, `(B, T)`; `NO_ANSWER` where nothing tells it.
 
         Raises:
             ValueError: `size` is not a positive integer.

@@ -77,15 +77,14 @@ def fit(
     seed: int = 0,
     batch_size: int = 64,
     device: torch.device | str = "cpu",
-    threads: int = 1,
     progress: bool | None = None,
     watch: Callable[[list[float], bool], None] | None = None,
 ) -> Fit:
     """Train `model` on fresh batches of `task` with Adam, then measure it on batches it has not seen.
 
     The same model, arguments and machine give the same numbers, bit by bit; the global random state is left as it
-    was. An interrupt (the stop button, Ctrl-C) ends the training early, and what was reached is returned; in the runs of
-    a sweep it ends the sweep instead.
+    was. An interrupt (the stop button, Ctrl-C) ends the training early, and what was reached is returned; in a run of a
+    sweep it ends the sweep instead.
 
     Args:
         model: takes the inputs of a batch, returns scores whose last axis is the choice; it is changed in place.
@@ -95,8 +94,6 @@ def fit(
         seed: of the batches and of dropout. That of the initial weights belongs to the model.
         batch_size: how many sequences a step sees.
         device: "cpu", or "cuda" or "mps" where there is one; the model is moved there and stays there.
-        threads: how many threads of the CPU torch may use. More than one slow down models this small, on a busy
-            machine many times over; and one, here and in a sweep, gives the same bits in both.
         progress: show a bar; when left out, wherever somebody may be watching: not in the runs of a sweep.
         watch: called after each step with all losses so far and False, and once at the end with True; `LiveCurve`
             of `curves` draws them.
@@ -109,7 +106,6 @@ def fit(
     """
     check_size("steps", steps)
     check_size("batch_size", batch_size)
-    check_size("threads", threads)
     if not 0 < lr < math.inf:
         raise ValueError(f"lr must be a positive number, got {lr!r}; 0.01 is a good start for models this small")
     device = find_device(device)
@@ -120,7 +116,8 @@ def fit(
     # Fused: all weights in one call, which halves the time of a step of models this small.
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, fused=True)
     generator = torch.Generator().manual_seed(seed)  # on the CPU, so that every device sees the same batches
-    with torch_threads(threads):
+    # More threads slow down models this small, on a busy machine many times over; one gives the same bits in a sweep.
+    with torch_threads(1):
         start = time.perf_counter()
         bar = tqdm(total=steps, unit="step", leave=False, disable=not (attended if progress is None else progress))
         try:

@@ -146,8 +146,8 @@ def _changed_output(layer: MultiHeadAttention, change: Callable[[Tensor], Tensor
 def _gate(heads: Tensor, gate: Tensor, mean: Tensor | None) -> Tensor:
     if gate.ndim == 2 and len(gate) != len(heads):
         raise ValueError(
-            f"gates for {len(gate)} samples met a batch of {len(heads)} in the layer; every layer must see one sequence "
-            "per sample and all at once"
+            f"gates for {len(gate)} samples met a batch of {len(heads)} in the layer; every layer must see one "
+            "sequence per sample and all at once"
         )
     gate = gate.to(heads)[..., None]  # (heads, 1), or (B, heads, 1)
     gate = gate[:, None] if gate.ndim == 3 else gate  # -> (B, 1, heads, 1)

@@ -1,7 +1,7 @@
 """all-MiniLM-L6-v2, which turns an English sentence into 384 numbers: the record of it, and how it is loaded.
 
-6 layers of 12 heads, trained by others on a billion pairs of sentences; Apache 2.0. Another model of its kind is another
-record; sentences to judge them by lie in `pairs`.
+6 layers of 12 heads, trained by others on a billion pairs of sentences; Apache 2.0. Another model of its kind is
+another record; sentences to judge them by lie in `pairs`.
 """
 
 from pathlib import Path

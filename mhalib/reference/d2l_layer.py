@@ -108,8 +108,8 @@ def from_d2l(other: nn.Module) -> MultiHeadAttention:
     parts = ("num_heads", "attention", "W_q", "W_k", "W_v", "W_o")  # looked at, so that d2l need not be installed
     if missing := [name for name in parts if not hasattr(other, name)]:
         raise TypeError(
-            f"expected a d2l.MultiHeadAttention, got {kind_of(other)} without {', '.join(missing)}; each of from_torch, "
-            "from_d2l and from_interleaved reads its own kind of layer"
+            f"expected a d2l.MultiHeadAttention, got {kind_of(other)} without {', '.join(missing)}; each of "
+            "from_torch, from_d2l and from_interleaved reads its own kind of layer"
         )
     if any(isinstance(p, nn.parameter.UninitializedParameter) for p in other.parameters()):
         raise ValueError("this d2l layer has no weights yet; call it once on real input, then copy it")

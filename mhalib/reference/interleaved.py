@@ -62,7 +62,7 @@ class InterleavedAttention(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch tokens input_dim"], mask: Tensor | None = None, need_weights: bool = False
     ):
-        """Return `(B, T, d_model)`, with `need_weights` also the weights `(B, num_heads, T, T)`; mask as in `mhalib`."""
+        """Return `(B, T, d_model)`, with `need_weights` also the weights `(B, num_heads, T, T)`; our kind of mask."""
         check_input("inputs", x, self.qkv)
         qkv = self.qkv(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, T, 3*d) -> (B, h, T, 3*hd)
         q, k, v = qkv.chunk(3, dim=-1)  # 3 x (B, h, T, hd)

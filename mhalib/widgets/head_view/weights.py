@@ -56,8 +56,8 @@ def as_layers(weights, num_heads: int | None) -> list[Tensor]:
         raise ValueError(
             f"{len(layers)} layers x {heads} heads x {queries} x {keys} = {total:,} weights are too many for one view "
             f"(at most {_LARGEST:,} weights, {_LONGEST} tokens, {_MOST_HEADS} layers and heads); give a slice, such "
-            "as weights[:4] for the first layers, or call the model with fewer tokens (weights[..., :512, :512] has rows "
-            "that sum to 1 only where no query sees a later key)"
+            "as weights[:4] for the first layers, or call the model with fewer tokens (weights[..., :512, :512] has "
+            "rows that sum to 1 only where no query sees a later key)"
         )
     return [_checked(layer, i) for i, layer in enumerate(layers)]
 
