@@ -94,7 +94,7 @@ def test_the_top_folder_is_read_in_one_sitting_and_imports_no_room_below_it():
     [
         ("masks.py", "from mhalib import attention"),
         ("attention.py", "def f():\n    from mhalib.heads import gated_heads"),
-        ("plots.py", "from mhalib import split_heads"),
+        ("plots/figure.py", "from mhalib import split_heads"),
         ("heads/gates.py", "import mhalib.experiments.models"),
         ("experiments/tasks.py", "from tools.site import build"),
     ],

@@ -1,6 +1,6 @@
 """Pictures of training: the loss while it falls, and every run of a comparison as a dot.
 
-Numbers in, figures out, as in `plots`, which draws attention. Training itself knows nothing of this module.
+Numbers in, figures out, as in `mhalib.plots`, which draws attention. Training itself knows nothing of this module.
 """
 
 import math

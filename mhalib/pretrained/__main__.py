@@ -14,15 +14,16 @@ def main(argv: list[str] | None = None) -> int:
         "--download", action="store_true", help="fetch it from the hub of Hugging Face if it is missing"
     )
     given = parser.parse_args(argv)
+    code = 0
     for record in (minilm.MINILM,):
         try:
             folder = find(record, download=given.download)
             read_verified(record, folder)
+            print(f"{record.name} is in {folder}, verified.")
         except (WeightsMissing, ValueError) as error:
             print(error, file=sys.stderr)
-            return 1
-        print(f"{record.name} is in {folder}, verified.")
-    return 0
+            code = 1
+    return code
 
 
 if __name__ == "__main__":
