@@ -12,7 +12,8 @@ import pytest
 
 from links import LINK, broken, targets
 from mhalib.checks import check
-from tools.notebooks.run import MAX_BYTES, NOTEBOOKS, ROOT, NotebookError, execute, put_in_solutions, read, stale
+from tools.notebooks.run import NOTEBOOKS, ROOT, execute, put_in_solutions, read
+from tools.notebooks.store import MAX_BYTES, NotebookError, make_storable, stale
 
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 MAX_WORDS = 3000
@@ -156,7 +157,7 @@ def test_runs_from_a_fresh_kernel_without_a_network_and_leaves_no_trace(path, tm
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     here, there = contents(ROOT / "notebooks"), contents(copy)
     try:
-        execute(copy / "notebooks" / path.name, env=offline)
+        make_storable(execute(copy / "notebooks" / path.name, env=offline))
     except NotebookError as error:
         pytest.fail(f"{path.name}, {error}", pytrace=False)
     assert contents(copy) == there, "the lesson leaves files behind"
@@ -189,7 +190,7 @@ def test_every_exercise_has_its_cell_and_is_shipped_as_a_stub(path):
 @each_notebook
 def test_runs_with_all_solutions_put_in_and_without_the_real_model(path, without_weights):
     try:
-        nb = execute(path, env=without_weights, solutions=True)
+        nb = make_storable(execute(path, env=without_weights, solutions=True))
     except NotebookError as error:
         pytest.fail(f"{path.name}, {error}", pytrace=False)
     solved = [cell.outputs[-1].data["text/plain"] for cell in code_cells(nb) if ".answer\nassert check." in cell.source]

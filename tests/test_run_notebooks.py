@@ -1,15 +1,21 @@
 """What `make notebooks` stores, tried on notebooks of a few cells."""
 
 import base64
-import zlib
+import io
 
 import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from tools.notebooks import run as run_notebooks
-from tools.notebooks.run import NotebookError, clear, execute, main, read, source_hash, stale
-from tools.notebooks.store import make_storable
+from tools.notebooks.run import clear, execute, main, read
+from tools.notebooks.store import VIEW, NotebookError, make_storable, source_hash, stale
 
 FIGURE = "from mhalib.plots import new_figure\ndef draw(n=2):\n    return new_figure(f'n is {n}', (1, 1))\n"
+
+
+def stored(path):
+    return make_storable(execute(path))
 
 
 def code_cells(nb):
@@ -18,7 +24,7 @@ def code_cells(nb):
 
 def test_executed_in_order_and_the_same_on_every_run(make_notebook):
     path = make_notebook("print(1)", "", "object()", "{'b', 'a', 'c'}", "import torch\ntorch.rand")
-    first, second = execute(path), execute(path)
+    first, second = stored(path), stored(path)
     assert first == second
     assert [cell.execution_count for cell in first.cells[1:]] == [1, None, 2, 3, 4]
     assert [cell.id for cell in first.cells] == [cell.id for cell in read(path).cells]
@@ -35,7 +41,7 @@ def test_the_picture_of_interact_stays_and_the_widget_goes(make_notebook):
         "from tqdm.auto import tqdm\nfor _ in tqdm(range(3)):\n    pass\nprint('done')",
         "box = ipywidgets.Output()\nwith box:\n    print('inside')\nipywidgets.VBox([ipywidgets.IntSlider(), box])",
     )
-    nb = execute(path)
+    nb = stored(path)
     picture, progress, inside = (cell.outputs for cell in code_cells(nb))
     assert [set(output.data) for output in picture] == [{"image/png", "text/plain"}]
     assert picture[0].metadata["image/png"]["alt"] == "n is 2"
@@ -45,27 +51,37 @@ def test_the_picture_of_interact_stays_and_the_widget_goes(make_notebook):
 
 def test_a_picture_beside_a_widget_view_stays(make_notebook):
     bundle = "{'application/vnd.jupyter.widget-view+json': {'model_id': 'x'}, 'image/png': PNG, 'text/plain': 'seen'}"
-    path = make_notebook(f"PNG = '{png(b'')}'\ndisplay({bundle}, raw=True)")
-    (output,) = code_cells(execute(path))[0].outputs
-    assert output.data == {"image/png": png(b""), "text/plain": "seen"}
+    path = make_notebook(f"PNG = '{png()}'\ndisplay({bundle}, raw=True)")
+    (output,) = code_cells(stored(path))[0].outputs
+    assert output.data == {"image/png": png(), "text/plain": "seen"}
 
 
-def png(extra: bytes) -> str:
-    """Return a PNG of one black pixel, `extra` chunks before its end."""
-    header = chunk(b"IHDR", bytes([0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 0]))
-    body = chunk(b"IDAT", zlib.compress(b"\0\0"))
-    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + header + body + extra + chunk(b"IEND", b"")).decode()
-
-
-def chunk(kind: bytes, data: bytes) -> bytes:
-    return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+def png(text: str | None = None) -> str:
+    """Return a PNG of four pixels, two of them see-through, with this text of its own."""
+    image, about, packed = Image.new("RGBA", (2, 2)), PngInfo(), io.BytesIO()
+    image.putpixel((0, 1), (200, 100, 50, 255))
+    image.putpixel((1, 1), (20, 10, 5, 128))
+    if text:
+        about.add_text("Software", text)
+    image.save(packed, "png", optimize=True, pnginfo=about)
+    return base64.b64encode(packed.getvalue()).decode()
 
 
 def test_pictures_do_not_name_the_version_of_matplotlib(make_notebook):
-    versioned = png(chunk(b"tEXt", b"Software\0Matplotlib version3.11.2"))
-    path = make_notebook(f"display({{'image/png': '{versioned}'}}, raw=True)")
-    (output,) = code_cells(execute(path))[0].outputs
-    assert output.data["image/png"] == png(b"")
+    path = make_notebook(f"display({{'image/png': '{png('Matplotlib version3.11.2')}'}}, raw=True)")
+    (output,) = code_cells(stored(path))[0].outputs
+    picture = Image.open(io.BytesIO(base64.b64decode(output.data["image/png"])))
+    assert picture.text == {} and picture.mode == "RGBA"
+    assert list(picture.get_flattened_data()) == [(0, 0, 0, 0)] * 2 + [(200, 100, 50, 255), (20, 10, 5, 128)]
+    assert output.data["image/png"] == png()  # the same bytes on every run
+
+
+def test_only_what_is_stored_has_a_limit_and_loses_its_widgets(make_notebook):
+    path = make_notebook("import ipywidgets\nipywidgets.IntSlider()", "print('much too much\\n' * 30_000)")
+    nb = execute(path)  # what the site takes
+    assert VIEW in code_cells(nb)[0].outputs[0].data and nb.metadata.widgets
+    with pytest.raises(NotebookError, match="at most 300 KB"):
+        make_storable(nb)
 
 
 def test_names_of_this_machine_are_taken_out(make_notebook, tmp_path):
@@ -75,7 +91,7 @@ def test_names_of_this_machine_are_taken_out(make_notebook, tmp_path):
         "print(object())",
         "print(pathlib.Path(mhalib.__file__).parent.parent, 'https://example.org/usr/share/x')",
     )
-    files, warning, address, root = (cell.outputs[0].text for cell in code_cells(execute(path)))
+    files, warning, address, root = (cell.outputs[0].text for cell in code_cells(stored(path)))
     assert files == "torch/__init__.py mhalib/__init__.py ~\n"
     assert warning.startswith("<cell>:1: UserWarning: careful")
     assert address == "<object object at 0x…>\n"
@@ -97,7 +113,7 @@ def test_what_must_not_be_stored_is_refused_and_the_file_left_alone(make_noteboo
     path = make_notebook(source)
     before = path.read_bytes()
     with pytest.raises(NotebookError, match=message):
-        execute(path)
+        stored(path)
     assert main([str(path)]) == 1
     assert path.name + ", " in capsys.readouterr().out
     assert path.read_bytes() == before
@@ -147,7 +163,7 @@ def test_the_hash_sees_sources_and_kinds_of_cells_and_nothing_else(make_notebook
 
 def test_cells_executed_out_of_order_are_noticed(make_notebook):
     path = make_notebook("x = 1", "y = 2")
-    nb = execute(path)
+    nb = stored(path)
     nb.cells[2].execution_count = 7
     assert stale(nb) == "its cells were not executed once each, from top to bottom"
 
@@ -158,13 +174,13 @@ def test_settings_of_the_user_do_not_reach_the_kernel(make_notebook, monkeypatch
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     monkeypatch.setenv("MPLBACKEND", "agg")
     path = make_notebook("'leaked' in globals()", "import matplotlib\nmatplotlib.get_backend()")
-    leaked, backend = (cell.outputs[0].data["text/plain"] for cell in code_cells(execute(path)))
+    leaked, backend = (cell.outputs[0].data["text/plain"] for cell in code_cells(stored(path)))
     assert leaked == "False"
     assert backend == "'inline'" or "matplotlib_inline" in backend
 
 
 def test_cleaning_twice_is_cleaning_once(make_notebook):
-    nb = execute(make_notebook("import torch\nprint(torch.__file__)", FIGURE + "draw()"))
+    nb = stored(make_notebook("import torch\nprint(torch.__file__)", FIGURE + "draw()"))
     again = read(make_notebook())
     again.cells = [type(cell)(cell) for cell in nb.cells]
     make_storable(again)

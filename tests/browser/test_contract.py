@@ -13,6 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from mhalib import widgets
 from tools.notebooks.run import execute, write
+from tools.notebooks.store import make_storable
 
 from .conftest import ROOT, settle, until
 
@@ -447,7 +448,7 @@ def stored(tmp_path_factory):
     path = tmp_path_factory.mktemp("stored") / "stored.ipynb"
     cells = [nbformat.v4.new_code_cell(source) for source in (PREPARE, *(case.make for case in CASES.values()))]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
-    write(execute(path, env={"PYTHONPATH": str(ROOT)}), path)
+    write(make_storable(execute(path, env={"PYTHONPATH": str(ROOT)})), path)
     return path
 
 

@@ -22,7 +22,8 @@ from pathlib import Path
 
 import nbformat
 
-from tools.notebooks.run import NOTEBOOKS, ROOT, NotebookError, execute, read, write
+from tools.notebooks.run import NOTEBOOKS, ROOT, execute, read, write
+from tools.notebooks.store import NotebookError, clean
 
 Tries = Iterable[tuple[str, str | None]]  # the name of each try, and what failed in it, or None
 
@@ -62,9 +63,9 @@ def put_first(path: Path, source: str) -> None:
 
 
 def plainly(path: Path, env: dict[str, str] | None = None) -> str | None:
-    """Execute the lesson at `path`, a copy, and return what failed, or None."""
+    """Execute the lesson at `path`, a copy that nobody stores, and return what failed, or None."""
     try:
-        execute(path, env=env, before_storing=lambda nb: None)  # the copy is not stored: its size is no matter
+        clean(execute(path, env=env))  # refuses an error that a widget shows
     except NotebookError as error:
         return str(error)
     return None

@@ -10,14 +10,11 @@ stays as it was. What happens to the outputs is said in `store.py`, what a lesso
 
 import argparse
 import contextlib
-import hashlib
-import json
 import os
 import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -26,12 +23,13 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-from tools.notebooks.store import NotebookError, make_storable
+from tools.notebooks.store import NotebookError, make_storable, stale
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
-MAX_BYTES = 300_000
 EXERCISE = re.compile(r"check\.(\w+)\((\w+)\)")
+# By these a user sets what a kernel does.
+SETTINGS = ("MPLBACKEND", "JUPYTER_PATH", "JUPYTER_CONFIG_PATH", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONWARNINGS")
 TIMEOUT = 600  # seconds a cell may take; a guard against hanging, no measure of speed
 
 
@@ -44,22 +42,6 @@ def write(nb: NotebookNode, path: Path) -> None:
     partial = path.with_suffix(".partial")
     partial.write_text(text, encoding="utf-8", newline="\n")
     partial.replace(path)  # at once, so that an interruption leaves a whole notebook
-
-
-def source_hash(nb: NotebookNode) -> str:
-    """Return the hash of what the reader sees before running: types and sources of the cells, not their outputs."""
-    return hashlib.sha256(json.dumps([[cell.cell_type, cell.source] for cell in nb.cells]).encode()).hexdigest()
-
-
-def stale(nb: NotebookNode) -> str | None:
-    """Return why the notebook has to be executed, or None."""
-    stored = nb.metadata.get("mhalib", {}).get("source_sha256")
-    if stored != source_hash(nb):
-        return "its source changed since it was executed" if stored else "it was never executed"
-    counts = [cell.execution_count for cell in nb.cells if cell.cell_type == "code" and cell.source.strip()]
-    if counts != list(range(1, len(counts) + 1)):
-        return "its cells were not executed once each, from top to bottom"
-    return None
 
 
 def clear(nb: NotebookNode) -> NotebookNode:
@@ -88,24 +70,18 @@ def put_in_solutions(nb: NotebookNode) -> list[str]:
     return names
 
 
-def execute(
-    path: Path,
-    env: dict[str, str] | None = None,
-    *,
-    solutions: bool = False,
-    before_storing: Callable[[NotebookNode], None] | None = None,
-) -> NotebookNode:
-    """Return the notebook at `path`, executed in its folder by a fresh kernel and made fit to be stored.
+def execute(path: Path, env: dict[str, str] | None = None, *, solutions: bool = False) -> NotebookNode:
+    """Return the notebook at `path` as it ran in its folder in a fresh kernel, its widgets still there.
+
+    To store it, `make_storable` of `store.py` comes next.
 
     Args:
         path: the notebook; the file itself is left alone.
         env: environment variables for the kernel, on top of ours.
         solutions: put the solutions in the place of the exercises' stubs; for the tests, never to be stored.
-        before_storing: called with the notebook as it ran, its widgets still there; what it makes of them is no
-            matter of the repository, and so no longer of the size that may be stored.
 
     Raises:
-        NotebookError: a cell fails, or the outputs hold what must not be stored.
+        NotebookError: a cell fails.
     """
     nb = clear(read(path))
     if solutions:
@@ -128,22 +104,6 @@ def execute(
             client.execute()
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
             raise NotebookError(_describe_failure(nb, running[-1] if running else 0, error)) from None
-    if before_storing is not None:
-        before_storing(nb)
-    make_storable(nb)
-    nb.metadata = nbformat.from_dict(
-        {
-            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-            "language_info": {"name": "python"},
-            "mhalib": {**nb.metadata.get("mhalib", {}), "source_sha256": source_hash(nb)},
-        }
-    )
-    nbformat.validate(nb)
-    size = len(nbformat.writes(nb).encode())
-    if size > MAX_BYTES and before_storing is None:
-        raise NotebookError(
-            f"expected at most {MAX_BYTES // 1000} KB, got {size // 1000} KB; draw smaller or fewer pictures, print less"
-        )
     return nb
 
 
@@ -170,14 +130,7 @@ def _own_settings(env: dict[str, str]):
         empty.touch()
         os.environ["MATPLOTLIBRC"] = str(empty)  # not MPLCONFIGDIR, which holds the slow list of fonts as well
         os.environ["PYTHONHASHSEED"] = "0"  # the order of a set is the same on every run
-        for name in (
-            "MPLBACKEND",
-            "JUPYTER_PATH",
-            "JUPYTER_CONFIG_PATH",
-            "PYTHONPATH",
-            "PYTHONSTARTUP",
-            "PYTHONWARNINGS",
-        ):
+        for name in SETTINGS:
             os.environ.pop(name, None)
         os.environ.update(env)
         try:
@@ -218,7 +171,7 @@ def main(arguments: list[str] | None = None) -> int:
             start = time.perf_counter()
             print(f"{path.name} …", end=" ", flush=True)
             try:
-                write(execute(path.resolve()), path)
+                write(make_storable(execute(path.resolve())), path)
                 print(f"{time.perf_counter() - start:.1f} s, {path.stat().st_size / 1000:.0f} KB")
             except NotebookError as error:
                 failures += 1

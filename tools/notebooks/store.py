@@ -1,11 +1,14 @@
-"""Make the outputs of an executed notebook fit to be stored in the repository.
+"""Make an executed notebook fit to be stored in the repository, and know one again that is stale.
 
-They are read where nothing runs, and compared from commit to commit: so no widgets (the pictures that they held
-stay), nothing that names the machine, nothing that differs from run to run although the source did not change.
+Its outputs are read where nothing runs, and compared from commit to commit: so no widgets (the pictures that they
+held stay), nothing that names the machine, nothing that differs from run to run although the source did not change.
 Executing is the business of `run.py`.
 """
 
 import base64
+import hashlib
+import io
+import json
 import os
 import re
 import sys
@@ -15,7 +18,9 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
+from PIL import Image
 
+MAX_BYTES = 300_000
 VIEW = "application/vnd.jupyter.widget-view+json"
 STATE = "application/vnd.jupyter.widget-state+json"
 
@@ -42,8 +47,48 @@ class NotebookError(Exception):
     """A notebook that cannot be stored, and why."""
 
 
-def make_storable(nb: NotebookNode) -> None:
-    """Clean all outputs in place.
+def source_hash(nb: NotebookNode) -> str:
+    """Return the hash of what the reader sees before running: types and sources of the cells, not their outputs."""
+    return hashlib.sha256(json.dumps([[cell.cell_type, cell.source] for cell in nb.cells]).encode()).hexdigest()
+
+
+def stale(nb: NotebookNode) -> str | None:
+    """Return why the notebook has to be executed, or None."""
+    stored = nb.metadata.get("mhalib", {}).get("source_sha256")
+    if stored != source_hash(nb):
+        return "its source changed since it was executed" if stored else "it was never executed"
+    counts = [cell.execution_count for cell in nb.cells if cell.cell_type == "code" and cell.source.strip()]
+    if counts != list(range(1, len(counts) + 1)):
+        return "its cells were not executed once each, from top to bottom"
+    return None
+
+
+def make_storable(nb: NotebookNode) -> NotebookNode:
+    """Clean an executed notebook in place, put the hash of its source into it, and return it.
+
+    Raises:
+        NotebookError: `clean` refuses an output, or the whole is larger than `MAX_BYTES`.
+    """
+    clean(nb)
+    nb.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+            "mhalib": {**nb.metadata.get("mhalib", {}), "source_sha256": source_hash(nb)},
+        }
+    )
+    nbformat.validate(nb)
+    size = len(nbformat.writes(nb).encode())
+    if size > MAX_BYTES:
+        raise NotebookError(
+            f"expected at most {MAX_BYTES // 1000} KB, got {size // 1000} KB; draw smaller or fewer pictures, "
+            "print less"
+        )
+    return nb
+
+
+def clean(nb: NotebookNode) -> None:
+    """Take out in place what differs from run to run or from machine to machine, and all widgets.
 
     Raises:
         NotebookError: an output is an error, or names a place on this machine that has no other name.
@@ -86,18 +131,18 @@ def _scrubbed(output: NotebookNode, where: str) -> NotebookNode:
     if output.output_type == "error":
         raise NotebookError(f"{where} shows {output.ename}: {output.evalue}; catch the error in the cell and print it")
 
-    def clean(value, key=""):
+    def scrubbed(value, key=""):
         if isinstance(value, dict):
-            return NotebookNode({name: clean(inner, name) for name, inner in value.items()})
+            return NotebookNode({name: scrubbed(inner, name) for name, inner in value.items()})
         if isinstance(value, list):
-            return [clean(inner, key) for inner in value]
+            return [scrubbed(inner, key) for inner in value]
         if not isinstance(value, str):
             return value
         if key == "image/png":
             return _plain_png(value)
         return value if key.startswith("image/") and key != "image/svg+xml" else _plain_text(value, where)
 
-    return clean(output)
+    return scrubbed(output)
 
 
 def _plain_text(text: str, where: str) -> str:
@@ -115,12 +160,8 @@ def _plain_text(text: str, where: str) -> str:
 
 
 def _plain_png(encoded: str) -> str:
-    """Return the PNG without its text chunks, which name the version of matplotlib."""
-    data = base64.b64decode(encoded)
-    kept, position = data[:8], 8
-    while position < len(data):
-        end = position + 12 + int.from_bytes(data[position : position + 4], "big")
-        if data[position + 4 : position + 8] not in (b"tEXt", b"iTXt", b"zTXt", b"tIME"):
-            kept += data[position:end]
-        position = end
-    return base64.b64encode(kept).decode()
+    """Return the PNG with the same pixels and without its texts, which name the version of matplotlib."""
+    image = Image.open(io.BytesIO(base64.b64decode(encoded)))
+    packed = io.BytesIO()
+    image.save(packed, "png", optimize=True)  # PIL writes neither a text nor a date that it is not given
+    return base64.b64encode(packed.getvalue()).decode()

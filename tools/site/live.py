@@ -1,12 +1,11 @@
 """The lessons, executed, with widgets that stay alive where no kernel runs.
 
-The stored notebooks hold pictures in the place of widgets. Pages and slides have the widgets themselves, so they are made
-from lessons that are executed here, once for each state of the lesson, the library and the packages.
+The stored notebooks hold pictures in the place of widgets. Pages and slides have the widgets themselves, so they are
+made from lessons that are executed here, once for each state of the lesson, the library and the packages.
 """
 
 import base64
 import hashlib
-import json
 from pathlib import Path
 
 import nbformat
@@ -14,7 +13,7 @@ from nbformat import NotebookNode
 
 from mhalib.widgets.base import page_fragment
 from tools.notebooks.run import ROOT, execute, read
-from tools.notebooks.store import STATE, VIEW
+from tools.notebooks.store import STATE, VIEW, clean, source_hash
 
 KEPT = ROOT / ".site"  # executed lessons, one file each
 
@@ -24,7 +23,9 @@ def executed(path: Path) -> NotebookNode:
     kept = KEPT / f"{path.stem}.{_state_of(path)}.ipynb"
     if not kept.exists():
         print(f"{path.name}: executing", flush=True)
-        nb = execute(path, before_storing=make_live)
+        nb = execute(path)
+        make_live(nb)
+        clean(nb)  # and no make_storable: what a page shows is larger than what is stored
         KEPT.mkdir(exist_ok=True)
         for old in KEPT.glob(f"{path.stem}.*"):
             old.unlink()
@@ -35,7 +36,7 @@ def executed(path: Path) -> NotebookNode:
 def _state_of(path: Path) -> str:
     """Return a hash of what the outputs of a lesson depend on, besides the machine."""
     library = [part for part in (ROOT / "mhalib").rglob("*") if part.is_file() and "__pycache__" not in part.parts]
-    state = hashlib.sha256(json.dumps([[cell.cell_type, cell.source] for cell in read(path).cells]).encode())
+    state = hashlib.sha256(source_hash(read(path)).encode())
     for part in sorted([*library, ROOT / "requirements.txt", Path(__file__)]):
         state.update(part.read_bytes())
     return state.hexdigest()[:16]
