@@ -6,12 +6,12 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from tools.bench import picture as bench_picture
 from tools.bench import run as bench
+from tools.pictures import benchmarks
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "BENCHMARKS.md").read_text(encoding="utf-8")
-TABLES = bench_picture.tables(PAGE)
+TABLES = benchmarks.tables(PAGE)
 WHOLE = next(rows for title, rows in TABLES.items() if "layers" in title)
 STEPS = TABLES["A step of a slider"]
 
@@ -40,13 +40,13 @@ def test_the_readme_says_what_was_measured():
 
 
 def test_the_readme_says_how_fast_the_layer_is():
-    factors = [1 / bench_picture.factor(row[2]) for row in TABLES["The layer"][1:]]
+    factors = [1 / benchmarks.factor(row[2]) for row in TABLES["The layer"][1:]]
     said = f"takes {min(factors):.2f} to {max(factors):.2f} times what `nn.MultiheadAttention`".replace("0.", ".")
     assert said in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_picture_shows_every_number_of_the_widgets():
-    drawn = bench_picture.benchmarks(PAGE, Figure((9, 6.6)))
+    drawn = benchmarks.draw_page(PAGE, Figure((9, 6.6)))
     texts = {text.get_text() for text in drawn.findobj(Text)}
     for row in WHOLE[1:]:
         assert row[0] in texts
@@ -57,7 +57,7 @@ def test_the_picture_shows_every_number_of_the_widgets():
     "cell,times", [("2.11 s (41 ×)", 41), ("0.13 MB (0.115 ×)", 0.115), ("0.75 ×", 0.75), ("as above", None)]
 )
 def test_how_many_times_ours(cell, times):
-    assert bench_picture.factor(cell) == times
+    assert benchmarks.factor(cell) == times
 
 
 def test_a_target_that_is_missed_is_told():

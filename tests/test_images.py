@@ -1,8 +1,8 @@
 """Pictures: the same bytes on every run, and the stored files are what the generator draws today."""
 
-import re
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -10,10 +10,13 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib import ft2font
+from matplotlib.patches import Circle
 from matplotlib.text import Text
 from PIL import Image
 
 from tools import make_images
+from tools.notebooks.lessons import lessons
+from tools.pictures import roadmap
 
 ROOT = Path(__file__).parent.parent
 STORED = ROOT / "images"
@@ -42,8 +45,8 @@ def allowed(path: Path) -> int:
 def test_two_runs_give_the_same_bytes(drawn, tmp_path):
     command = [sys.executable, "-m", "tools.make_images", tmp_path]
     subprocess.run(command, check=True, cwd=tmp_path)  # another process, another folder
-    assert {path.name for path in tmp_path.iterdir()} == set(make_images.ALT)
-    for name in make_images.ALT:
+    assert {path.name for path in tmp_path.iterdir()} == set(make_images.PICTURES)
+    for name in make_images.PICTURES:
         assert (tmp_path / name).read_bytes() == (drawn / name).read_bytes(), name
 
 
@@ -52,41 +55,40 @@ def test_a_readers_own_matplotlib_settings_change_nothing(drawn, tmp_path):
     with matplotlib.rc_context(settings):
         make_images.main(tmp_path)
         assert matplotlib.rcParams["savefig.dpi"] == 50
-    assert all((tmp_path / name).read_bytes() == (drawn / name).read_bytes() for name in make_images.ALT)
+    assert all((tmp_path / name).read_bytes() == (drawn / name).read_bytes() for name in make_images.PICTURES)
 
 
 def test_the_folder_holds_the_listed_pictures_and_no_others():
-    assert {path.name for path in STORED.iterdir()} == set(make_images.ALT)
+    assert {path.name for path in STORED.iterdir()} == set(make_images.PICTURES)
 
 
-@pytest.mark.parametrize("name", make_images.ALT)
+@pytest.mark.parametrize("name", make_images.PICTURES)
 def test_stored_picture_is_what_the_generator_draws(drawn, name):
     different = differing_pixels(drawn / name, STORED / name)
     assert different <= allowed(STORED / name), f"images/{name} is stale ({different} pixels): run `make images`"
     for folder in (drawn, STORED):  # the alternative text, and neither a date nor a version
-        assert Image.open(folder / name).text == {"Description": make_images.ALT[name]}, "run `make images`"
+        assert Image.open(folder / name).text == {"Description": make_images.PICTURES[name].ALT}, "run `make images`"
 
 
 def test_one_changed_letter_makes_a_stored_picture_stale(monkeypatch, tmp_path):
-    (title, question), *others = make_images.LESSONS
-    monkeypatch.setattr(make_images, "LESSONS", [(title, question.replace("do", "da")), *others])
-    monkeypatch.setattr(make_images, "ALT", {"roadmap.png": "changed"})
-    make_images.main(tmp_path)
+    first, *others = lessons()
+    changed = replace(first, question=first.question.replace("do", "da"))
+    monkeypatch.setattr(roadmap, "lessons", lambda: [changed, *others])
+    make_images.main(tmp_path, ["roadmap.png"])
     assert differing_pixels(tmp_path / "roadmap.png", STORED / "roadmap.png") > 20
 
 
-@pytest.mark.parametrize("name", make_images.ALT)
+@pytest.mark.parametrize("name", make_images.PICTURES)
 def test_picture_fits_a_page_and_has_a_description(name):
     path = STORED / name
     image = Image.open(path)
     assert image.width <= 1400 and path.stat().st_size <= 120_000
     assert np.asarray(image.convert("RGBA"))[..., 3].min() == 255  # opaque, so that it can be read on a dark page
-    assert 80 <= len(make_images.ALT[name]) <= 250
+    assert 80 <= len(make_images.PICTURES[name].ALT) <= 250
 
 
-@pytest.mark.parametrize("name", make_images.ALT)
-def test_text_has_8_points_is_not_cut_off_and_does_not_overlap(name):
-    figure = getattr(make_images, name.removesuffix(".png"))()
+def refuse_text_that_cannot_be_read(figure):
+    """Refuse text smaller than 8 points, cut off at an edge, or over another text."""
     figure.draw_without_rendering()  # tick labels are written only now
     written = figure.findobj(lambda artist: isinstance(artist, Text) and artist.get_visible() and artist.get_text())
     assert min(text.get_fontsize() for text in written) >= 8
@@ -97,10 +99,18 @@ def test_text_has_8_points_is_not_cut_off_and_does_not_overlap(name):
         assert min(a.x1, b.x1) - max(a.x0, b.x0) < 2 or min(a.y1, b.y1) - max(a.y0, b.y0) < 2, (one, other)
 
 
-def test_road_map_shows_the_lessons_as_they_are():
-    notebooks = sorted((ROOT / "notebooks").glob("*.ipynb"))
-    assert [path.name[:2] for path in notebooks] == [f"{number:02}" for number in range(len(make_images.LESSONS))]
-    for path, (title, _) in zip(notebooks, make_images.LESSONS, strict=True):
-        assert re.search(rf"# {path.name[:2]} · {re.escape(title)}(\\n)?\"", path.read_text(encoding="utf-8")), (
-            path.name
-        )
+@pytest.mark.parametrize("name", make_images.PICTURES)
+def test_text_has_8_points_is_not_cut_off_and_does_not_overlap(name):
+    refuse_text_that_cannot_be_read(make_images.PICTURES[name].draw())
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 13, 14, 15, 16, 20])
+def test_the_road_finds_a_place_for_every_lesson(count):
+    known = lessons()
+    stops = [replace(known[number % len(known)], number=f"{number:02}") for number in range(count)]
+    figure = roadmap.road(stops)
+    refuse_text_that_cannot_be_read(figure)
+    circles = [circle.center for circle in figure.axes[0].patches if isinstance(circle, Circle)]
+    assert len(set(circles)) == count
+    edge = figure.get_size_inches()
+    assert all(0.23 <= x <= edge[0] - 0.23 and 0.23 <= y <= edge[1] - 0.23 for x, y in circles)

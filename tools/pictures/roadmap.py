@@ -1,0 +1,81 @@
+"""The lessons as stops of a road. Titles and questions come from the notebooks, the places from how many there are."""
+
+import math
+import textwrap
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, PathPatch
+from matplotlib.path import Path as Curve
+
+from mhalib.plots import COLOURS
+from tools.notebooks.lessons import Lesson, lessons
+from tools.pictures.drawing import SOFT, canvas, say
+
+ALT = (
+    "The lessons as a road with turns: 00 to 06 build the layer, 07 to 09 ask what several heads change, 10 to 12 "
+    "look at trained heads, at those that matter, and at the models of today."
+)
+WIDTH, TOP, EDGE, BEND = 9, 0.5, 0.7, 1.28  # inches; EDGE is left of a row, BEND where the road turns
+MOST = 7  # stops in a row
+WIDEST = 1.3  # inches between two stops: of a wider text, half would not find room left of the first one
+
+
+def draw() -> Figure:
+    return road(lessons())
+
+
+def road(stops: list[Lesson]) -> Figure:
+    """Draw these lessons in rows of equal length, every second one from right to left."""
+    rows = math.ceil(len(stops) / MOST)
+    in_row = math.ceil(len(stops) / rows)
+    left = EDGE if rows < 3 else BEND  # from the second row to the third, the road turns on the left
+    step = min(WIDEST, (WIDTH - left - BEND) / max(in_row - 1, 1))
+    texts = [written(lesson, step) for lesson in stops]
+    heights, y = [], TOP
+    for row in range(rows):
+        heights.append(y)
+        y += 0.85 + max(0.16 * len(title) + 0.15 * len(asked) for title, asked in texts[row * in_row :][:in_row])
+    figure, axes = canvas(WIDTH, y - 0.3)
+    places = []
+    for number in range(len(stops)):
+        row, column = divmod(number, in_row)
+        places.append((left + step * (in_row - 1 - column if row % 2 else column), heights[row]))
+    pave(axes, places, in_row)
+    for lesson, place, text in zip(stops, places, texts, strict=True):
+        stop(axes, place, lesson.number, *text)
+    return figure
+
+
+def written(lesson: Lesson, step: float) -> tuple[list[str], list[str]]:
+    """Return the lines of the title and of the question that find room between two stops, `step` inches apart."""
+    title = textwrap.wrap(lesson.title, int(13 * step), break_on_hyphens=False)
+    asked = lesson.question.replace("`", "").replace(").", ") .")  # so that a line of code can be broken there
+    return title, textwrap.wrap(asked, int(15.5 * step))
+
+
+def pave(axes: Axes, places: list[tuple[float, float]], in_row: int) -> None:
+    """Draw the road: straight along a row, and round to the next one."""
+    points, codes = [places[0]], [Curve.MOVETO]
+    for number, (here, there) in enumerate(zip(places, places[1:], strict=False), 1):
+        if number % in_row:
+            points.append(there)
+            codes.append(Curve.LINETO)
+        else:
+            out = BEND if here[0] > WIDTH / 2 else -BEND
+            points += [(here[0] + out, here[1]), (there[0] + out, there[1]), there]
+            codes += [Curve.CURVE4] * 3
+    axes.add_patch(PathPatch(Curve(points, codes), fill=False, edgecolor="#BBBBBB", linewidth=7, capstyle="butt"))
+
+
+def stop(axes: Axes, place: tuple[float, float], number: str, title: list[str], question: list[str]) -> None:
+    x, y = place
+    axes.add_patch(Circle(place, 0.23, facecolor=COLOURS[6], edgecolor=COLOURS[6], linewidth=1.5, zorder=3))
+    say(axes, x, y, number, 11, weight="bold", color="white", zorder=4)
+    y += 0.45
+    for line in title:
+        say(axes, x, y, line, 8.5, va="baseline", weight="bold")
+        y += 0.16
+    for line in question:
+        say(axes, x, y + 0.05, line, va="baseline", color=SOFT)
+        y += 0.15
