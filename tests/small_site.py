@@ -10,7 +10,9 @@ from tools.site import build as build_site
 from tools.site import live as live_lessons
 
 LESSON = [
-    new_markdown_cell("# 07 · A lesson\n\n*Question: does it work?*\n\nAfter this lesson you can\n\n- read it."),
+    new_markdown_cell(
+        "# 07 · A lesson\n\n*Question: does it work?*\n\nAfter this lesson you can\n\n- read it.\n\nAbout 5 minutes."
+    ),
     new_code_cell("import torch\nfrom mhalib.widgets import HeadView\ntorch.manual_seed(0)"),
     new_markdown_cell(
         "## Why √d?\n\nThe scale is $\\frac{1}{\\sqrt{d}}$ and *in full*:\n\n$$ a < b $$\n\n| a | b |\n|---|---|\n| 1 | `x` |"

@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from nbformat.v4 import new_markdown_cell, new_notebook
 
-from links import LINK, broken, targets
 from mhalib.checks import check
+from tools.links import broken, targets
+from tools.notebooks.lessons import describe
 from tools.notebooks.run import NOTEBOOKS, ROOT, execute, put_in_solutions, read
 from tools.notebooks.store import MAX_BYTES, NotebookError, make_storable, stale
 
@@ -119,11 +121,7 @@ def test_small_enough_to_read_and_to_load(path):
 @each_notebook
 def test_opens_and_closes_as_a_lesson(path):
     nb = read(path)
-    first_code = next(i for i, cell in enumerate(nb.cells) if cell.cell_type == "code")
-    opening = "\n".join(cell.source for cell in nb.cells[:first_code])
-    assert re.match(rf"# {path.stem[:2]} · \S", opening), f"starts with {opening[:40]!r}, not with `# NN · title`"
-    assert "?" in opening, "the opening asks no question"
-    assert re.search(r"\d+\s*(–\s*\d+\s*)?min", opening), "the opening does not say how many minutes it takes"
+    assert describe(nb, path.stem).question.endswith("?")
 
     text = prose(nb)
     headings = re.findall(r"^## +(.+?)\s*$", text, re.MULTILINE)
@@ -136,7 +134,7 @@ def test_opens_and_closes_as_a_lesson(path):
 
 @each_notebook
 def test_links_lead_somewhere(path):
-    assert broken(prose(read(path)), path.parent) == []
+    assert broken(prose(read(path)), path, ROOT) == []
 
 
 @each_notebook
@@ -237,9 +235,31 @@ def test_the_network_guard_blocks(tmp_path, offline, make_notebook):
 
 def test_broken_links_are_found():
     text = "[a](01_gone.ipynb) ![b](../images/none.png) [c](https://example.org) [d](#here) `[e](x)` <img src='f.png'>"
-    assert broken(text, NOTEBOOKS) == ["01_gone.ipynb", "../images/none.png", "f.png"]
-    assert broken("[out of the house](../../)", NOTEBOOKS) == ["../../"]
-    assert LINK.findall("plain text, x[0] (see above)") == []
+    here = NOTEBOOKS / "00_start_here.ipynb"
+    assert broken(text, here, ROOT) == ["01_gone.ipynb", "../images/none.png", "f.png"]
+    assert broken("[out of the house](../../)", here, ROOT) == ["../../"]
+    assert broken("[in it](../README.md#the-road), ![and](../images/hero.png)", here, ROOT) == []
+    assert targets("plain text, x[0] (see above)") == []
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        "# A title\n\n*Question: why?*\n\n5 minutes",
+        "# 01 · Another number\n\n*Question: why?*\n\n5 minutes",
+        "# 00 · Nothing asked\n\n5 minutes",
+        "# 00 · No time\n\n*Question: why?*",
+    ],
+)
+def test_a_lesson_that_does_not_say_what_it_is_is_told_so(opening):
+    with pytest.raises(ValueError, match="00_lesson: the first cell must open with `# 00 · title`"):
+        describe(new_notebook(cells=[new_markdown_cell(opening)]), "00_lesson")
+
+
+def test_what_a_lesson_says_of_itself():
+    opening = "# 00 · Heads\n\n*Question: what is\na head?*\n\nAbout 5 minutes."
+    lesson = describe(new_notebook(cells=[new_markdown_cell(opening)]), "00_heads")
+    assert (lesson.heading, lesson.question, lesson.minutes) == ("00 · Heads", "What is a head?", 5)
 
 
 def test_no_lesson_loads_what_looks_for_a_compiler():

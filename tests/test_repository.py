@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 import mhalib
-from links import broken
+from tools.links import broken
+from tools.make_images import PICTURES
+from tools.notebooks.lessons import lessons
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "CONTRIBUTING.md", "notebooks/TEACHING.md", "notebooks/HANDOUT.md")
@@ -38,9 +40,29 @@ def find_foreign(text: str) -> list[str]:
     return [what for what, pattern in FOREIGN.items() if re.search(pattern, text)]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, "CHANGELOG.md"])
 def test_links_lead_somewhere(page):
-    assert broken((ROOT / page).read_text(encoding="utf-8"), (ROOT / page).parent) == []
+    assert broken((ROOT / page).read_text(encoding="utf-8"), ROOT / page, ROOT) == []
+
+
+def test_the_readme_lists_the_lessons_as_they_say_themselves():
+    rows = re.findall(r"^\| \[\d\d · .+$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert rows == [
+        f"| [{lesson.heading}](notebooks/{lesson.name}.ipynb) | {lesson.question} | {lesson.minutes} |"
+        for lesson in lessons()
+    ]
+
+
+def test_the_notes_for_teachers_go_through_the_lessons_as_they_say_themselves():
+    notes = (ROOT / "notebooks" / "TEACHING.md").read_text(encoding="utf-8")
+    assert re.findall(r"^### (\d\d · .+)$", notes, re.MULTILINE) == [lesson.heading for lesson in lessons()]
+    memory = re.findall(r"^\| \[(\d\d)\]\((\w+)\.ipynb\) \|", notes, re.MULTILINE)
+    assert memory == [(lesson.number, lesson.name) for lesson in lessons()]
+
+
+def test_the_readme_describes_its_pictures_as_they_describe_themselves():
+    shown = dict(re.findall(r"!\[(.+?)\]\(images/(.+?)\)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert shown and all(PICTURES[name].ALT == text for text, name in shown.items())
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -64,9 +64,9 @@ def test_the_built_pages_have_no_faults(site):
         ('<a href="nowhere.html">x</a>', "leads to no file"),
         ('<a href="07_lesson.html#nowhere">x</a>', "leads to no place"),
         ('<a href="#nowhere">x</a>', "leads to no place"),
-        ('<img src="https://example.org/x.png" alt="x">', "fetches https://example.org"),
-        ('<script src="//example.org/x.js"></script>', "fetches //example.org"),
-        ('<link rel="stylesheet" href="https://example.org/x.css">', "fetches"),
+        ('<img src="https://example.org/x.png" alt="x">', "https://example.org/x.png is fetched from elsewhere"),
+        ('<script src="//example.org/x.js"></script>', "//example.org/x.js is fetched"),
+        ('<link rel="stylesheet" href="https://example.org/x.css">', "is fetched"),
         ('<img src="images/hero.png">', "without a description"),
     ],
 )

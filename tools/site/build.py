@@ -12,21 +12,22 @@ import json
 import re
 import shutil
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook
 
-from tools.notebooks.run import NOTEBOOKS
+from tools.links import fault, html, leads_away, links
+from tools.make_images import IMAGES
+from tools.notebooks.lessons import Lesson, describe
+from tools.notebooks.run import NOTEBOOKS, ROOT
 from tools.notebooks.store import NotebookError
+from tools.pictures import hero
 from tools.site import slides
 from tools.site.export import TEMPLATES, PageExporter
 from tools.site.live import executed
 
-ROOT = Path(__file__).resolve().parents[2]
 NOTES = ("TEACHING", "HANDOUT")  # pages too, but no lessons: not in the list, and not found by the search
 MAX_BYTES = 15_000_000  # all pages together
 WHAT = (
@@ -35,81 +36,65 @@ WHAT = (
 )
 
 
-@dataclass
-class Lesson:
-    """What the pages say of a lesson."""
-
-    name: str
-    title: str
-    question: str
-    nb: NotebookNode
-
-
 # ---------------------------------------------------------------- pages
-
-
-def describe(path: Path) -> Lesson:
-    nb = executed(path)
-    first = nb.cells[0].source
-    title = re.match(r"# (.+)", first).group(1)
-    question = re.search(r"\*Question: (.+?)\*", first, re.S).group(1)
-    return Lesson(path.stem, title, question, nb)
 
 
 def contents_of(lesson: Lesson, page: BeautifulSoup) -> list[dict[str, str]]:
     """Return what the search knows of a page: its sections and their text."""
-    entries = [{"lesson": lesson.title, "section": lesson.title, "href": f"{lesson.name}.html", "text": ""}]
+
+    def entry(section: str, href: str) -> dict[str, str]:
+        return {"lesson": lesson.heading, "section": section, "href": href, "text": ""}
+
+    entries = [entry(lesson.heading, f"{lesson.name}.html")]
     for part in page.select("main .text > *"):
         if part.name in ("h2", "h3") and part.get("id"):
-            href = f"{lesson.name}.html#{part['id']}"
-            entries.append(
-                {
-                    "lesson": lesson.title,
-                    "section": part.find(string=True, recursive=False) or part.get_text(),
-                    "href": href,
-                    "text": "",
-                }
-            )
+            section = part.find(string=True, recursive=False) or part.get_text()
+            entries.append(entry(section, f"{lesson.name}.html#{part['id']}"))
         elif part.name != "h1":
             entries[-1]["text"] += " " + " ".join(part.get_text().split())
     return entries
 
 
-def build(paths: list[Path], out: Path) -> None:
+def refuse_other_files(out: Path) -> None:
     if out.exists() and not (out / "theme.js").is_file() and any(out.iterdir()):
         sys.exit(f"{out} holds files that are no site; they would be lost, so name an empty or a new folder with --out")
-    lessons = [describe(path) for path in paths]
+
+
+def make_room(out: Path) -> None:
+    """Replace an older site in the folder by what all pages share."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     for part in TEMPLATES.glob("*.*s"):
         shutil.copy(part, out)  # first: by theme.js a broken-off site is known again
+    shutil.copytree(IMAGES, out / "images")
+
+
+def build(paths: list[Path], out: Path) -> None:
+    """Write the pages and slides of these lessons into the folder."""
+    refuse_other_files(out)
+    notebooks = [executed(path) for path in paths]
+    make_room(out)  # only now: a lesson that fails leaves the older site
+    lessons = [describe(nb, path.stem) for nb, path in zip(notebooks, paths, strict=True)]
     exporter = PageExporter()
+
+    def write(nb: NotebookNode, name: str, title: str, **page) -> str:
+        page = {"name": name, "title": title, "lessons": lessons, "is_lesson": False} | page
+        text, _ = exporter.from_notebook_node(nb, {"page": page})
+        (out / f"{name}.html").write_text(text, encoding="utf-8")
+        return text
+
     contents = []
-    for number, lesson in enumerate(lessons):
-        before = lessons[number - 1] if number else None
-        after = lessons[number + 1] if number + 1 < len(lessons) else None
-        page = {"name": lesson.name, "title": lesson.title, "lessons": lessons, "previous": before, "next": after}
-        page["is_lesson"] = True
-        html, _ = exporter.from_notebook_node(lesson.nb, {"page": page})
-        contents += contents_of(lesson, BeautifulSoup(html, "html.parser"))
-        (out / f"{lesson.name}.html").write_text(html, encoding="utf-8")
+    for lesson, nb, before, after in zip(lessons, notebooks, [None, *lessons], [*lessons[1:], None], strict=False):
+        text = write(nb, lesson.name, lesson.heading, is_lesson=True, previous=before, next=after)
+        contents += contents_of(lesson, html(text))
         shutil.copy(NOTEBOOKS / f"{lesson.name}.ipynb", out)
+    (out / "contents.js").write_text(f"const CONTENTS = {json.dumps(contents)};\n", encoding="utf-8")
     for name in NOTES:
         source = (NOTEBOOKS / f"{name}.md").read_text(encoding="utf-8")
-        page = {
-            "name": name.lower(),
-            "title": re.match("# (.+)", source).group(1),
-            "lessons": lessons,
-            "is_lesson": False,
-        }
-        html, _ = exporter.from_notebook_node(new_notebook(cells=[new_markdown_cell(source)]), {"page": page})
-        (out / f"{name.lower()}.html").write_text(html, encoding="utf-8")
-    hero = re.search(r"!\[([^\]]+)\]\(images/hero.png\)", (ROOT / "README.md").read_text(encoding="utf-8")).group(1)
-    home = {"name": "index", "title": "But what does a head do?", "what": WHAT, "hero": hero, "lessons": lessons}
+        write(new_notebook(cells=[new_markdown_cell(source)]), name.lower(), re.match("# (.+)", source).group(1))
+    home = {"name": "index", "title": "But what does a head do?", "what": WHAT, "hero": hero.ALT, "lessons": lessons}
     template = exporter.environment.get_template("home.html.j2")
     (out / "index.html").write_text(template.render(page=home), encoding="utf-8")
-    (out / "contents.js").write_text(f"const CONTENTS = {json.dumps(contents)};\n", encoding="utf-8")
-    shutil.copytree(ROOT / "images", out / "images")
     slides.write(paths, out / "slides")
 
 
@@ -117,34 +102,35 @@ def build(paths: list[Path], out: Path) -> None:
 
 
 def faults(out: Path) -> list[str]:
-    """Return what is wrong with the built pages: links that lead nowhere, what is fetched from elsewhere, too many bytes."""
-    pages = {
-        path: BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser") for path in sorted(out.rglob("*.html"))
-    }
+    """Return what is wrong with the built pages.
+
+    Links that lead nowhere, what is fetched from elsewhere, pictures without a description, too many bytes.
+    """
+    pages = {path: html(path.read_text(encoding="utf-8")) for path in sorted(out.rglob("*.html"))}
+
+    def has_place(file: Path, place: str) -> bool:
+        return file not in pages or bool(pages[file].find(id=place))
+
     found = []
     for path, page in pages.items():
-        where = path.relative_to(out)
-        for tag, attribute in (("a", "href"), ("img", "src"), ("script", "src"), ("link", "href")):
-            for target in (node[attribute] for node in page.find_all(tag, **{attribute: True})):
-                parts = urlsplit(target)
-                if parts.scheme in ("data", "mailto"):
-                    continue
-                if parts.scheme or parts.netloc:
-                    if tag != "a":  # a link to elsewhere is for the reader to follow; nothing else may leave the site
-                        found.append(f"{where}: fetches {target[:80]}")
-                    continue
-                file = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-                if not file.is_file():
-                    found.append(f"{where}: {target[:80]} leads to no file")
-                elif parts.fragment and file in pages and not pages[file].find(id=unquote(parts.fragment)):
-                    found.append(f"{where}: {target[:80]} leads to no place in its page")
-        found += [
-            f"{where}: a picture without a description" for picture in page.find_all("img") if not picture.get("alt")
-        ]
-    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+        for tag, target in links(page):
+            if tag != "a" and leads_away(target) and not target.startswith("data:"):
+                wrong = "is fetched from elsewhere"  # a link to elsewhere is for the reader to follow
+            else:
+                wrong = fault(target, path, out, has_place)
+            if wrong:
+                found.append(f"{path.relative_to(out)}: {target[:80]} {wrong}")
+        for picture in page.find_all("img"):
+            if not picture.get("alt"):
+                found.append(f"{path.relative_to(out)}: a picture without a description")
+    size = bytes_of(out)
     if size > MAX_BYTES:
         found.append(f"the pages together have {size / 1e6:.1f} MB, more than {MAX_BYTES / 1e6:.0f}")
     return found
+
+
+def bytes_of(out: Path) -> int:
+    return sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -160,8 +146,8 @@ def main(arguments: list[str] | None = None) -> int:
     except NotebookError as error:
         sys.exit(f"a lesson cannot be executed: {error}")
     wrong = faults(out)
-    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    print("\n".join(wrong) or f"{len(list(out.glob('*.html')))} pages, {size / 1e6:.1f} MB, every link leads somewhere")
+    count, size = len(list(out.glob("*.html"))), bytes_of(out) / 1e6
+    print("\n".join(wrong) or f"{count} pages, {size:.1f} MB, every link leads somewhere")
     print(f"open {(out / 'index.html').as_uri()}")
     return 1 if wrong else 0
 
