@@ -28,6 +28,10 @@ LESSON = [
 ]
 
 
+for cell, kind in zip(LESSON, ("slide", "subslide", "slide", "-", "subslide", "-", "slide", "skip"), strict=True):
+    cell.metadata.slideshow = {"slide_type": kind}
+
+
 def make_site(folder: Path) -> Path:
     """Build the pages and the slides of the lesson in `folder`, and return where they are."""
     path = folder / "notebooks" / "07_lesson.ipynb"

@@ -15,7 +15,8 @@ from mhalib.checks import check
 from tools.links import broken, targets
 from tools.notebooks.lessons import describe
 from tools.notebooks.run import NOTEBOOKS, ROOT, execute, put_in_solutions, read
-from tools.notebooks.store import MAX_BYTES, NotebookError, make_storable, stale
+from tools.notebooks.store import CELL_METADATA, MAX_BYTES, NotebookError, make_storable, stale
+from tools.site.slides import SLIDE_TYPES
 
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 MAX_WORDS = 3000
@@ -110,6 +111,20 @@ def test_stored_without_errors_widgets_and_names_of_a_machine(path):
         assert not any("widget-view" in mime for mime in output.get("data", {}))
         text = json.dumps({**output, "data": {k: v for k, v in output.get("data", {}).items() if "png" not in k}})
         assert not MACHINE_PATH.search(text), text[:500]
+
+
+@each_notebook
+def test_every_cell_says_what_it_is_on_a_slide_and_nothing_else(path):
+    for number, cell in enumerate(read(path).cells, 1):
+        kind = cell.metadata.get("slideshow", {}).get("slide_type")
+        assert kind in (*SLIDE_TYPES, ""), (
+            f"{path.name}, cell {number}, has the slide type {kind!r}: in JupyterLab, open the property inspector (the "
+            "gears on the right) and choose one; CONTRIBUTING.md, How to add a lesson, says which"
+        )
+        assert set(cell.metadata) <= CELL_METADATA and set(cell.metadata.slideshow) == {"slide_type"}, (
+            f"{path.name}, cell {number}, holds what a tool left in its metadata, {dict(cell.metadata)}: "
+            f"run `.venv/bin/python -m tools.notebooks.run notebooks/{path.name}`, which takes it out"
+        )
 
 
 @each_notebook

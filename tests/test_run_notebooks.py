@@ -151,6 +151,14 @@ def test_clearing_removes_outputs_and_calls_for_execution(make_notebook):
     assert stale(cleared)
 
 
+def test_what_other_tools_leave_in_a_cell_goes_and_its_slide_type_stays(make_notebook):
+    path = make_notebook("x = 1")
+    nb = read(path)
+    nb.cells[1].metadata = {"slideshow": {"slide_type": "skip"}, "lines_to_next_cell": 2, "editable": True, "tags": []}
+    run_notebooks.write(nb, path)
+    assert stored(path).cells[1].metadata == {"slideshow": {"slide_type": "skip"}}
+
+
 def test_the_hash_sees_sources_and_kinds_of_cells_and_nothing_else(make_notebook):
     nb = read(make_notebook("x = 1", "y = 2"))
     before = source_hash(nb)

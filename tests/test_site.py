@@ -2,12 +2,14 @@
 
 import json
 
+import nbformat
 import pytest
 from bs4 import BeautifulSoup
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tools.site import build as build_site
-from tools.site import slides
-from tools.site.export import as_mathml
+from tools.site import live, slides
+from tools.site.export import DeckExporter, as_mathml
 
 
 def soup(site, name):
@@ -121,6 +123,58 @@ def test_slides_lose_nothing_of_a_lesson(site):
     deck = " ".join(soup(site, "slides/07_lesson.html").select_one(".slides").get_text().split())
     for said in ("does it work?", "read it.", "Some words before.", "The second one is for the teacher"):
         assert said in deck
+
+
+def slide_cell(source, kind, new=new_markdown_cell):
+    return new(source, metadata={"slideshow": {"slide_type": kind}})
+
+
+def kinds(*cells):
+    """Return how each part of a show begins, and what it holds."""
+    parts = slides.as_slides(new_notebook(cells=list(cells))).cells
+    return [(slides.slide_type(part), part.source) for part in parts]
+
+
+def test_slides_obey_the_slide_types():
+    shown = kinds(
+        slide_cell("# A", "slide"),
+        slide_cell("a = 1", "subslide", new_code_cell),
+        slide_cell("only read", "skip"),
+        slide_cell("print(a)", "skip", new_code_cell),
+        slide_cell("said aloud", "notes"),
+        slide_cell("later", "fragment"),
+        slide_cell("at once", ""),  # what JupyterLab 4 writes for "-"
+    )
+    expected = [("slide", "# A"), ("subslide", "a = 1"), ("fragment", "later"), ("-", "at once")]
+    assert shown == [*expected, ("notes", "said aloud")]
+
+
+def test_a_heading_or_a_prediction_inside_a_text_begins_a_slide():
+    asked = "**Predict.** Which?"
+    source = f"What came out.\n\n{asked}\n\n## Next\n\nWhy.\n\n### In detail\n\n{asked}\n\nAnd so on."
+    assert [kind for kind, _ in kinds(slide_cell(source, "-"))] == [
+        *("-", "subslide"),  # the prediction stands alone
+        *("slide", "-"),
+        *("subslide", "-", "-"),  # below a heading it stays with the heading
+    ]
+    assert kinds(slide_cell("## Next", "-")) == [("-", "## Next")]  # the first block begins as its cell does
+
+
+def test_a_fragment_waits_for_a_key():
+    lesson = new_notebook(cells=[slide_cell("# 00 · A", "slide"), slide_cell("later", "fragment")])
+    text, _ = DeckExporter().from_notebook_node(slides.as_slides(lesson), {"page": {"name": "", "title": ""}})
+    (fragment,) = BeautifulSoup(text, "html.parser").select(".fragment")
+    assert "later" in fragment.get_text() and fragment.find_parent("section")
+
+
+def test_a_changed_slide_type_executes_nothing_and_counts_at_once(tmp_path, monkeypatch):
+    path, runs = tmp_path / "00_a.ipynb", []
+    monkeypatch.setattr(live, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(live, "execute", lambda path: runs.append(path) or nbformat.read(path, as_version=4))
+    for kind in ("slide", "skip"):
+        nbformat.write(new_notebook(cells=[slide_cell("# A", kind)]), path)
+        assert slides.slide_type(live.executed(path).cells[0]) == kind
+    assert len(runs) == 1
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from nbformat import NotebookNode
 from PIL import Image
 
 MAX_BYTES = 300_000
+CELL_METADATA = {"slideshow"}  # what a lesson says of a cell; the rest is what tools leave behind: times, line counts
 VIEW = "application/vnd.jupyter.widget-view+json"
 STATE = "application/vnd.jupyter.widget-state+json"
 
@@ -95,8 +96,8 @@ def clean(nb: NotebookNode) -> None:
     """
     _without_widgets(nb)
     for number, cell in enumerate(nb.cells, 1):
-        for key in ("execution", "ExecuteTime"):  # when a cell ran, and for how long
-            cell.metadata.pop(key, None)
+        for key in cell.metadata.keys() - CELL_METADATA:
+            del cell.metadata[key]
         if cell.cell_type == "code":
             cell.outputs = [_scrubbed(output, f"cell {number}") for output in cell.outputs]
 

@@ -30,7 +30,10 @@ def executed(path: Path) -> NotebookNode:
         for old in KEPT.glob(f"{path.stem}.*"):
             old.unlink()
         kept.write_text(nbformat.writes(nb), encoding="utf-8")
-    return read(kept)
+    nb = read(kept)
+    for cell, stored in zip(nb.cells, read(path).cells, strict=True):
+        cell.metadata = stored.metadata  # slide types change without a reason to execute again
+    return nb
 
 
 def _state_of(path: Path) -> str:

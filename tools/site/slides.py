@@ -2,9 +2,11 @@
 
     python -m tools.site.slides [--out slides] [notebooks/NN_name.ipynb …]
 
-A slide shows a heading, a question to predict, a piece of code with what came out, a table, a formula. Of a paragraph it
-shows the first sentence; the whole paragraph is in the speaker notes (press S). A prediction stands on a slide of its own and the
-answer on the next one. The exercises are listed, not their cells. What a slide looks like is said in `tools/site/deck`.
+How a cell enters the show is said by its own slide type, which JupyterLab's property inspector edits: it begins a
+slide or a subslide, appears at the next key (fragment), goes on with what was there ("-"), is for the speaker only
+(notes), or is left out (skip). One cell of text may go on over several slides: a heading inside it begins the next one,
+a prediction stands alone on one, so that the answer comes after it. Of a paragraph a slide shows the first sentence;
+the whole paragraph is in the speaker notes (press S). What a slide looks like is said in `tools/site/deck`.
 """
 
 import argparse
@@ -17,69 +19,66 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
+from tools.notebooks.lessons import describe
 from tools.notebooks.run import NOTEBOOKS, ROOT
 from tools.notebooks.store import NotebookError
 from tools.site.export import TEMPLATES, DeckExporter
 from tools.site.live import executed
 
-LINES = 14  # of code that share a slide
 REVEAL = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "plugin/notes/notes.js", "LICENSE")
+WHOLE = ("|", "#", "- ", "* ", "1. ", "```", "![", "$$", "*Question", "<")  # shown as they are
+SLIDE_TYPES = ("slide", "subslide", "fragment", "-", "notes", "skip")
 
 
 def as_slides(nb: NotebookNode) -> NotebookNode:
-    """Return the lesson as a notebook whose cells say what part of a slide they are."""
+    """Return the lesson with its cells of text cut into what a slide shows and what is said to it."""
     cells: list[NotebookNode] = []
-    room = 0  # lines of code that the slide can still take
-
-    def fresh() -> bool:
-        """Whether the slide so far holds a heading and nothing else."""
-        if not cells or cells[-1].metadata.slideshow["slide_type"] == "-":
-            return False
-        return re.fullmatch(r"##+ .*", cells[-1].source) is not None
-
-    def add(kind: str, source: str) -> None:
-        if kind == "subslide" and fresh():
-            kind = "-"
-        cell = new_markdown_cell(source)
-        cell.metadata.slideshow = {"slide_type": kind}
-        cells.append(cell)
-
-    exercises = False
     for cell in nb.cells:
-        if cell.cell_type == "code":
-            lines = len(cell.source.splitlines())
-            if exercises or not cell.source.strip():
-                continue
-            cell.metadata.slideshow = {"slide_type": "-" if lines <= room else "subslide"}
-            room = 0 if cell.outputs else (room if lines <= room else LINES) - lines
-            cells.append(cell)
+        kind = slide_type(cell)
+        if kind == "skip":
             continue
-        for block in blocks(cell.source):
-            if block.startswith("## "):
-                exercises = block.startswith("## Try it")
-                add("slide", block)
-                room = 0
-            elif block.startswith(("### ", "![")):
-                add("subslide", block)
-                room = 0
-            elif block.startswith("# ") and not cells:
-                add("slide", block)
-            elif "**Predict" in block and not block.startswith(("|", "- ")):
-                add("subslide", f'<div class="predict">\n\n{block}\n\n</div>')
-                room = 0
-            elif exercises and not block.startswith("**"):
+        cells += [cell] if cell.cell_type == "code" or kind == "notes" else cut(cell.source, kind)
+    shown = nb.copy()
+    shown.cells = with_notes_last(cells)
+    return shown
+
+
+def slide_type(cell: NotebookNode) -> str:
+    return cell.metadata.get("slideshow", {}).get("slide_type") or "-"  # JupyterLab 4 writes "" for its "-"
+
+
+def cut(source: str, kind: str) -> list[NotebookNode]:
+    """Return the parts of a text that begins as `kind` says."""
+    parts: list[NotebookNode] = []
+
+    def add(kind: str, text: str) -> None:
+        cell = new_markdown_cell(text)
+        cell.metadata.slideshow = {"slide_type": kind}
+        parts.append(cell)
+
+    for block in blocks(source):
+        predict = "**Predict" in block and not block.startswith(("|", "- "))
+        if parts:  # the first block begins as the cell does
+            kind = next_kind(parts[-1].source, block, predict)
+        if predict:
+            add(kind, f'<div class="predict">\n\n{block}\n\n</div>')
+        elif block.startswith(WHOLE):
+            add(kind, block)
+        else:
+            say = first_sentence(block)
+            add(kind, say)
+            if say != block:
                 add("notes", block)
-            elif block.startswith(("|", "#", "- ", "* ", "1. ", "```", "![", "$$", "*Question", "<")):
-                add("-" if cells and len(block) < 400 else "subslide", block)
-                room = 0
-            else:
-                say = first_sentence(block)
-                add("-", say)
-                if say != block:
-                    add("notes", block)
-    merged = nb.copy()
-    merged.cells = with_notes_last(cells)
-    return merged
+    return parts
+
+
+def next_kind(above: str, block: str, predict: bool) -> str:
+    """Return what a block in the middle of a text begins: a slide, a part of one, or nothing."""
+    if block.startswith("## "):
+        return "slide"
+    if (predict or block.startswith("### ")) and not above.startswith("#"):
+        return "subslide"
+    return "-"
 
 
 def blocks(markdown: str) -> list[str]:
@@ -120,7 +119,7 @@ def with_notes_last(cells: list[NotebookNode]) -> list[NotebookNode]:
             notes.clear()
 
     for cell in cells:
-        kind = cell.metadata.slideshow["slide_type"]
+        kind = slide_type(cell)
         if kind == "notes":
             notes.append(cell.source)
             continue
@@ -132,14 +131,19 @@ def with_notes_last(cells: list[NotebookNode]) -> list[NotebookNode]:
 
 
 def write(paths: list[Path], out: Path) -> None:
-    """Write one page of slides for each lesson, and beside them the files of reveal.js that they need."""
+    """Write one page of slides for each lesson, and beside them what they need."""
     exporter = DeckExporter()
     out.mkdir(parents=True, exist_ok=True)
     for path in paths:
-        nb = as_slides(executed(path))
-        title = re.match(r"# (.+)", nb.cells[0].source).group(1)
-        html, _ = exporter.from_notebook_node(nb, {"page": {"name": path.stem, "title": title}})
+        nb = executed(path)
+        title = describe(nb, path.stem).heading
+        html, _ = exporter.from_notebook_node(as_slides(nb), {"page": {"name": path.stem, "title": title}})
         (out / f"{path.stem}.html").write_text(html, encoding="utf-8")
+    share(out)
+
+
+def share(out: Path) -> None:
+    """Put into the folder what all shows need: their style, reveal.js and the pictures."""
     for name in ("theme.js", "page.css", "deck.css", "deck.js"):
         shutil.copy(TEMPLATES / name, out)
     package = Path(find_spec("sphinx_revealjs").origin).parent / "_static" / "revealjs"
