@@ -15,13 +15,15 @@ LESSON = [
     ),
     new_code_cell("import torch\nfrom mhalib.widgets import HeadView\ntorch.manual_seed(0)"),
     new_markdown_cell(
-        "## Why √d?\n\nThe scale is $\\frac{1}{\\sqrt{d}}$ and *in full*:\n\n$$ a < b $$\n\n| a | b |\n|---|---|\n| 1 | `x` |"
+        "## Why √d?\n\nThe scale is $\\frac{1}{\\sqrt{d}}$ and *in full*:\n\n$$ a < b $$\n\n"
+        "| a | b |\n|---|---|\n| 1 | `x` |"
     ),
     new_markdown_cell("Some words before.\n\n**Predict.** Which of the two?"),
     new_code_cell("HeadView(torch.randn(2, 3, 3).softmax(-1))"),
     new_markdown_cell(
-        "The first sentence says `1. It is` enough for a slide of any class. The second one is for the teacher, who wants to "
-        "know more than what stands on the wall behind.\n\nSee [the next](07_lesson.ipynb), ![a map](../images/hero.png)."
+        "The first sentence says `1. It is` enough for a slide of any class. The second one is for the teacher, who "
+        "wants to know more than what stands on the wall behind.\n\n"
+        "See [the next](07_lesson.ipynb), ![a map](../images/hero.png)."
     ),
     new_markdown_cell("## Try it\n\n**1 · Do it** ★ (5 minutes). Do this."),
     new_code_cell("print('stub')"),

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from tools.bench import run as bench
+from tools.bench import peers, report
 from tools.pictures import benchmarks
 
 ROOT = Path(__file__).parent.parent
@@ -19,7 +19,7 @@ STEPS = TABLES["A step of a slider"]
 def test_a_folder_with_other_files_is_left_alone(tmp_path):
     (tmp_path / "letters.txt").write_text("mine")
     with pytest.raises(SystemExit, match="would be lost"):
-        bench.prepare(tmp_path)
+        peers.prepare(tmp_path)
     assert (tmp_path / "letters.txt").read_text() == "mine"
 
 
@@ -61,4 +61,6 @@ def test_how_many_times_ours(cell, times):
 
 
 def test_a_target_that_is_missed_is_told():
-    assert bench.verdict("fast", "2 s", False)[-1] == "**not met**" and bench.verdict("fast", "1 s", True)[-1] == "met"
+    assert (
+        report.verdict("fast", "2 s", False)[-1] == "**not met**" and report.verdict("fast", "1 s", True)[-1] == "met"
+    )

@@ -1,4 +1,7 @@
-"""The site and the slides: what a lesson becomes, and what must hold of every page. In a browser: browser/test_site.py."""
+"""The site and the slides: what a lesson becomes, and what must hold of every page.
+
+In a browser: `browser/test_site.py`.
+"""
 
 import json
 

@@ -1,4 +1,7 @@
-"""The site in a browser, opened from files, with the network cut: both themes, a phone, the search, live widgets, slides."""
+"""The site in a browser, opened from files, with the network cut.
+
+Both themes, a phone, the search, live widgets, slides.
+"""
 
 import re
 

@@ -1,6 +1,6 @@
 """Measure the layer beside torch's and d2l's, what pruning saves, and what attention costs as texts grow longer.
 
-Part of `make bench`; `bench.py` puts the tables into BENCHMARKS.md. Contestants take turns, so that a busy
+Part of `make bench`; `report.py` puts the tables into BENCHMARKS.md. Contestants take turns, so that a busy
 machine is busy for all, and what is compared is the median over the turns. One thread of the processor: what several
 win depends on how many there are and on what else runs.
 """
@@ -50,48 +50,41 @@ def layers() -> dict[str, dict[str, float]]:
     theirs = nn.MultiheadAttention(D_MODEL, HEADS, bias=False, batch_first=True)
     book = import_d2l().MultiHeadAttention(D_MODEL, D_MODEL, D_MODEL, D_MODEL, HEADS, 0.0)
 
-    def run(call, *modules, learn):
-        def step():
-            out = call()
-            out = out[0] if isinstance(out, tuple) else out
-            if learn:
-                out.sum().backward()
-                for module in modules:
-                    module.zero_grad()
-
-        if learn:
-            return step
-
-        def without_gradients():
-            with torch.no_grad():
-                step()
-
-        return without_gradients
-
     found = {}
     for learn, what in ((False, "forward"), (True, "forward and backward")):
         for module in (ours, theirs, book):
             module.train(learn)
         for weights, how in ((False, "without weights"), (True, "with weights")):
             contestants = {
-                "mhalib": run(lambda weights=weights: ours(x, need_weights=weights), ours, learn=learn),
-                "nn.MultiheadAttention": run(
+                "mhalib": step(lambda weights=weights: ours(x, need_weights=weights), ours, learn),
+                "nn.MultiheadAttention": step(
                     lambda weights=weights: theirs(x, x, x, need_weights=weights, average_attn_weights=False),
-                    theirs, learn=learn,
+                    theirs,
+                    learn,
                 ),
-                # d2l's layer keeps its weights in any case
-                "d2l": run(lambda: book(x, x, x, None), book, learn=learn),
-            }  # fmt: skip
+                "d2l": step(lambda: book(x, x, x, None), book, learn),  # keeps its weights in any case
+            }
             with torch_threads(1):
                 found[f"{what}, {how}"] = take_turns(contestants)
     return found
+
+
+def step(call: Callable, module: nn.Module, learn: bool) -> Callable[[], None]:
+    """Return a call of the module without gradients, or, to learn, with them and cleared of them again."""
+
+    def with_gradients():
+        out = call()
+        (out[0] if isinstance(out, tuple) else out).sum().backward()
+        module.zero_grad()
+
+    return with_gradients if learn else torch.no_grad()(call)
 
 
 # ---------------------------------------------------------------- pruning
 
 
 def pruning() -> list[dict[str, float]]:
-    """Return, for each number of heads kept, the share of the operations and of the time that is left, cut and masked."""
+    """Return for each number of heads kept the share of operations and time that is left, cut and masked."""
     x = torch.randn(BATCH, TOKENS, D_MODEL)
     whole = MultiHeadAttention(D_MODEL, PRUNED_HEADS).eval()
     small = {}
@@ -125,10 +118,10 @@ def pruning() -> list[dict[str, float]]:
 
 
 def lengths() -> list[dict]:
-    """Return time and memory of causal attention for each number of tokens, taught and fused; on a GPU, if there is one.
+    """Return time and memory of causal attention for each number of tokens, taught and fused.
 
-    Memory is the largest sum of all tensors on a GPU, and on a CPU, where torch keeps no such account, what the maps
-    of the taught way need by their sizes.
+    Measured on a GPU, if there is one. Memory is the largest sum of all tensors there, and on a CPU, where torch
+    keeps no such account, what the maps of the taught way need by their sizes.
     """
     gpu = torch.cuda.is_available()
     device = "cuda" if gpu else "cpu"

@@ -68,10 +68,10 @@ Python; the way to the browser and what it does come on top, so compute + draw i
 
 {layer}
 
-Milliseconds of one thread, medians of {turns} turns. In brackets how many times ours. Float32, no mask, no bias. d2l's layer
-makes its weights in any case, so both of its rows are the same call. Forward: `eval()` and `no_grad()`, where torch's
-layer takes its fast path. Here "without weights" means torch's fused kernel for all but d2l. Factors within some 5 %
-of 1 change sides from run to run: there, the two are equally fast.
+Milliseconds of one thread, medians of {turns} turns. In brackets how many times ours. Float32, no mask, no bias.
+d2l's layer makes its weights in any case, so both of its rows are the same call. Forward: `eval()` and `no_grad()`,
+where torch's layer takes its fast path. Here "without weights" means torch's fused kernel for all but d2l. Factors
+within some 5 % of 1 change sides from run to run: there, the two are equally fast.
 
 ## Pruned heads, {pruned_heads} heads at first
 

@@ -65,7 +65,9 @@ search.addEventListener("input", () => {
   const inHeading = (entry) => words.every((word) => `${entry.lesson} ${entry.section}`.toLowerCase().includes(word));
   hits.sort((a, b) => inHeading(b) - inHeading(a));
   const rows = document.createElement("ol");
-  rows.append(...hits.slice(0, MOST).map((entry) => item(`${entry.lesson.slice(0, 2)} · ${entry.section}`, entry.href)));
+  for (const entry of hits.slice(0, MOST)) {
+    rows.append(item(`${entry.lesson.slice(0, 2)} · ${entry.section}`, entry.href));
+  }
   const count = document.createElement("p");
   count.textContent = hits.length ? `${hits.length} section${hits.length > 1 ? "s" : ""}` : "Nothing found";
   found.append(count, rows);
