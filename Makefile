@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # under `make -j`, two commands at once would install into one .venv at once
-.PHONY: help lab weights test notebooks clean-notebooks images site slides bench lint types setup setup-dev
+.PHONY: help lab weights test notebooks clean-notebooks images site slides harden bench lint types setup setup-dev
 
 # Packages found by way of these would be taken for those of .venv.
 unexport PYTHONPATH PYTHONHOME
@@ -37,6 +37,7 @@ help:
 	@echo 'make images           draw the pictures in images/ again'
 	@echo 'make site             the lessons as pages with live widgets, in site/; slides included'
 	@echo 'make slides LESSON=05 one lesson as slides, in slides/; without LESSON all of them'
+	@echo 'make harden LESSON=05 a lesson under hard conditions: other seeds, read-only, killed, …; takes minutes'
 	@echo 'make bench            measure the widgets beside what you would use instead, write BENCHMARKS.md'
 	@echo 'make lint             check style and format'
 	@echo 'make types            check the types of the JavaScript views; needs npm'
@@ -78,6 +79,10 @@ site: setup-dev
 
 slides: setup-dev
 	@$(python) -m tools.site.slides $(if $(LESSON),notebooks/$(LESSON)_*.ipynb)
+
+# ONLY=seeds tries one condition; without LESSON all of them are tried, which takes hours.
+harden: setup-dev
+	@$(python) -m tools.notebooks.harden $(if $(ONLY),--only $(ONLY)) $(if $(LESSON),notebooks/$(LESSON)_*.ipynb)
 
 # What is measured beside us goes into .bench; .venv stays as it is.
 bench: setup-dev
