@@ -117,13 +117,13 @@ def test_stored_without_errors_widgets_and_names_of_a_machine(path):
 def test_every_cell_says_what_it_is_on_a_slide_and_nothing_else(path):
     for number, cell in enumerate(read(path).cells, 1):
         kind = cell.metadata.get("slideshow", {}).get("slide_type")
-        assert kind in (*SLIDE_TYPES, ""), (
+        assert kind in SLIDE_TYPES, (
             f"{path.name}, cell {number}, has the slide type {kind!r}: in JupyterLab, open the property inspector (the "
-            "gears on the right) and choose one; CONTRIBUTING.md, How to add a lesson, says which"
+            "gears on the right), choose one and run `make notebooks`; CONTRIBUTING.md, A lesson, says which"
         )
         assert set(cell.metadata) <= CELL_METADATA and set(cell.metadata.slideshow) == {"slide_type"}, (
             f"{path.name}, cell {number}, holds what a tool left in its metadata, {dict(cell.metadata)}: "
-            f"run `.venv/bin/python -m tools.notebooks.run notebooks/{path.name}`, which takes it out"
+            "run `make notebooks`, which takes it out"
         )
 
 

@@ -159,6 +159,20 @@ def test_what_other_tools_leave_in_a_cell_goes_and_its_slide_type_stays(make_not
     assert stored(path).cells[1].metadata == {"slideshow": {"slide_type": "skip"}}
 
 
+def test_what_jupyterlab_writes_into_a_cell_goes_without_executing_again(make_notebook, monkeypatch):
+    path = make_notebook("x = 1")
+    monkeypatch.setattr(run_notebooks, "NOTEBOOKS", path.parent)
+    assert main([]) == 0
+    before, nb = path.read_bytes(), read(path)
+    nb.cells[1].metadata = {"slideshow": {"slide_type": ""}, "deletable": True, "editable": True, "tags": []}
+    run_notebooks.write(nb, path)
+    monkeypatch.setattr(run_notebooks, "execute", None)
+    assert main([]) == 0
+    assert read(path).cells[1].metadata == {"slideshow": {"slide_type": "-"}}
+    tidied = path.read_bytes()
+    assert main([]) == 0 and path.read_bytes() == tidied != before
+
+
 def test_the_hash_sees_sources_and_kinds_of_cells_and_nothing_else(make_notebook):
     nb = read(make_notebook("x = 1", "y = 2"))
     before = source_hash(nb)

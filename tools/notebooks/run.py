@@ -23,7 +23,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-from tools.notebooks.store import NotebookError, make_storable, stale
+from tools.notebooks.store import NotebookError, make_storable, stale, tidy
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
@@ -176,6 +176,8 @@ def main(arguments: list[str] | None = None) -> int:
             except NotebookError as error:
                 failures += 1
                 print(f"not stored\n{path.name}, {error}")
+        elif tidy(nb):
+            write(nb, path)
     return 1 if failures else 0
 
 

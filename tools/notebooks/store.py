@@ -94,12 +94,25 @@ def clean(nb: NotebookNode) -> None:
     Raises:
         NotebookError: an output is an error, or names a place on this machine that has no other name.
     """
+    tidy(nb)
     _without_widgets(nb)
     for number, cell in enumerate(nb.cells, 1):
-        for key in cell.metadata.keys() - CELL_METADATA:
-            del cell.metadata[key]
         if cell.cell_type == "code":
             cell.outputs = [_scrubbed(output, f"cell {number}") for output in cell.outputs]
+
+
+def tidy(nb: NotebookNode) -> bool:
+    """Take out in place what tools leave in the cells' metadata; return whether there was anything.
+
+    JupyterLab 4 writes three defaults into each cell at which its property inspector looks, and "" for its slide type
+    "-".
+    """
+    before = [dict(cell.metadata) for cell in nb.cells]
+    for cell in nb.cells:
+        cell.metadata = NotebookNode({key: cell.metadata[key] for key in CELL_METADATA & cell.metadata.keys()})
+        if cell.metadata.get("slideshow", {}).get("slide_type") == "":
+            cell.metadata.slideshow = NotebookNode(slide_type="-")
+    return before != [dict(cell.metadata) for cell in nb.cells]
 
 
 def _without_widgets(nb: NotebookNode) -> None:
