@@ -1,0 +1,191 @@
+"""What each code means: a title, and what to know about it with the notebook that teaches it.
+
+The one place for both kinds: `CATALOGUE` has the findings, what is wrong; `REMARKS` matters of taste and of design.
+What was seen in a certain layer is said by the probe that saw it.
+"""
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """What is said of a code, whatever the layer."""
+
+    title: str
+    lesson: str
+
+
+CATALOGUE = {
+    "shape": Entry(
+        "the output has the wrong shape",
+        "One output per query: (B, T, d_model) in, (B, T, d_out) out. If the output is not the first that it returns: "
+        "adapt(layer, output=1). Notebook 00.",
+    ),
+    "crash": Entry(
+        "it raises an error on legal input",
+        "Every batch size and length is legal. Is d_model what the layer takes? If it is called in another way, say "
+        "so: adapt(layer, ...). If it fails only with a mask: that may be (T, T) or (B, T, T), and one per sample "
+        "needs an axis for the heads, mask[:, None]. Notebooks 00 and 04.",
+    ),
+    "not-finite": Entry(
+        "the output holds NaN or infinity",
+        "As long as each query may see one key, every number is finite; look for 0/0 and inf - inf in the softmax. "
+        "Notebook 02.",
+    ),
+    "not-deterministic": Entry(
+        "two calls with the same input differ",
+        "Dropout belongs to training: switch it off in eval(), and use self.training or nn.Dropout. Or does it keep "
+        "something from call to call, such as a cache? Notebook 06.",
+    ),
+    "mutates-input": Entry(
+        "it changes the tensors that it was given",
+        "An in-place operation such as `scores += mask` or `mask *= ...` reaches the caller's tensor; work on a copy. "
+        "Notebook 04.",
+    ),
+    "mixes-samples": Entry(
+        "one sample changes the output of another",
+        "Samples of a batch know nothing of each other; check which axis is the batch, and how heads are folded into "
+        "it and out again. If it takes (T, B, d_model): adapt(layer, batch_first=False). Notebooks 03 and 06.",
+    ),
+    "no-mixing": Entry(
+        "no token sees any other token",
+        "Attention goes over the axis of the tokens: the heads must stand before it, (B, num_heads, T, head_dim), "
+        "when q meets k. Notebook 03.",
+    ),
+    "mixes-tokens": Entry(
+        "the split into heads mixes the tokens",
+        "Cut the features first, then swap: (B, T, h, hd), then transpose(1, 2); a single reshape to (B, h, T, hd) "
+        "gives the right shape and the wrong numbers. Notebook 03.",
+    ),
+    "mixes-tokens-on-merge": Entry(
+        "the merge of the heads mixes the tokens",
+        "transpose(1, 2) before the reshape to (B, T, d_model), or a token gets what other tokens' heads have found. "
+        "Notebook 05.",
+    ),
+    "softmax-axis": Entry(
+        "the softmax goes over the wrong axis",
+        "Each query spreads a weight of 1 over its keys: softmax(-1) on scores (B, h, Tq, Tk). Notebook 02.",
+    ),
+    "future-leak": Entry(
+        "an output depends on a later token",
+        "A causal query t sees the keys 0 to t: torch.tril keeps the diagonal and what is below. Notebook 04.",
+    ),
+    "mask-ignored": Entry(
+        "the mask changes nothing",
+        "Hide keys before the softmax: scores.masked_fill(~mask, -inf). Notebook 04.",
+    ),
+    "mask-leaks": Entry(
+        "hidden tokens still have an effect",
+        "A hidden key must have a score of -inf (or very negative) before the softmax; zeros after it, 0/1 numbers "
+        "added to the scores, or 1e-9 for -1e9 do not hide it. If it adds its mask to the scores on purpose: "
+        "adapt(layer, mask='additive'). Notebook 04.",
+    ),
+    "mask-inverted": Entry(
+        "the mask is read the wrong way round",
+        "Here True means may attend; nn.MultiheadAttention's True means blocked. Convert with ~mask, or, if that is "
+        "its way, adapt(layer, mask='blocked'). Notebook 04.",
+    ),
+    "mask-transposed": Entry(
+        "the mask is read with queries and keys swapped",
+        "Rows are queries, columns are keys: mask[t, j] says whether query t may see key j. Notebook 04.",
+    ),
+    "mask-order": Entry(
+        "a sample is given the mask of another sample",
+        "For heads folded into the batch a mask is repeated as a, a, ..., b, b, ... (repeat_interleave); otherwise it "
+        "needs a head axis, mask[:, None]. Notebook 04.",
+    ),
+    "nan-on-empty-row": Entry(
+        "a query with no key gives NaN",
+        "A softmax over nothing but -inf is 0/0; give such a row zeros, in the gradient too. Notebook 04.",
+    ),
+    "dead-parameters": Entry(
+        "parameters that have no part in the output",
+        "A parameter that no gradient reaches is never trained: is the projection called, and is its result used? "
+        "Notebook 06.",
+    ),
+    "wrong-scale": Entry(
+        "the scores have another scale than 1/sqrt(head_dim)",
+        "A dot product of head_dim numbers grows like sqrt(head_dim); that is what the scale takes back. Notebook 02.",
+    ),
+    "heads-unused": Entry(
+        "it has another number of heads than stated",
+        "Split into num_heads before the scores are computed; one softmax over all features is one head. Notebook 03.",
+    ),
+}
+
+REMARKS = {
+    "needs-mask": Entry(
+        "it cannot be called without a mask",
+        "mask=None for *nothing is hidden* spares the caller a mask of ones. Notebook 04.",
+    ),
+    "output-width": Entry(
+        "another number of features goes out than comes in",
+        "A residual connection adds input and output, and needs as many features in both. Notebook 05.",
+    ),
+    "causal": Entry(
+        "it hides later tokens by itself",
+        "A query t sees the keys 0 to t, whatever mask comes on top. Notebook 04.",
+    ),
+    "window": Entry(
+        "each token sees its neighbourhood only",
+        "A sliding window is a mask of its own; what lies outside reaches a token by way of further layers. Notebook "
+        "04.",
+    ),
+    "blind-spots": Entry(
+        "some outputs stay still although nothing hides the token",
+        "A softmax over scores that lie far apart gives some keys a weight of almost 0; examine it with smaller "
+        "weights as well. Notebook 02.",
+    ),
+    "positions": Entry(
+        "it tells places apart",
+        "Attention alone treats tokens as a set; something here adds where they stand. Notebook 06.",
+    ),
+    "mask-rank": Entry(
+        "it takes one form of a mask only",
+        "A boolean mask is (T, T) for all samples or (B, T, T) for each its own; an axis for the heads, mask[:, "
+        "None], lets both broadcast. Notebook 04.",
+    ),
+    "several-layers": Entry(
+        "it behaves like several layers one after another",
+        "In a stack a hidden token is reached by way of a third one, and the mask of each layer may still be right. "
+        "Notebook 04.",
+    ),
+    "length-matters": Entry(
+        "a padded sample differs from the same sample cut to its length",
+        "Hidden keys have a weight of 0; a layer that counts tokens, hidden ones too, differs. Notebook 04.",
+    ),
+    "empty-row-refused": Entry(
+        "it refuses a query that may see no key",
+        "Zeros would do as well, and spare the caller a special case. Notebook 04.",
+    ),
+    "empty-row-inf": Entry(
+        "a query with no key gives NaN, since the mask that is added holds -inf",
+        "A softmax over nothing but -inf is 0/0; the dtype's lowest number gives an average instead. Notebook 04.",
+    ),
+    "empty-row-mean": Entry(
+        "a query with no key gets an average over hidden keys",
+        "What -1e9 does in place of -inf: all scores of the row are alike. Zeros say that nothing was found. Notebook "
+        "04.",
+    ),
+    "layout": Entry(
+        "the features of its heads lie in another order",
+        "The outputs are the same function of other weights: bring the rows into order before copying them. Notebook "
+        "06.",
+    ),
+    "grouped-heads": Entry(
+        "several heads of queries share a head of keys and values",
+        "Grouped or multi-query attention: fewer keys and values to keep. Notebook 12.",
+    ),
+    "zero-key": Entry(
+        "one more key takes part in the softmax",
+        "A query may turn away from all tokens: add_zero_attn in nn.MultiheadAttention. Notebook 06.",
+    ),
+    "no-bias": Entry(
+        "its projections have no biases",
+        "With or without, both are common; copy none into a layer that has some. Notebook 06.",
+    ),
+    "flat-maps": Entry(
+        "its maps are nearly flat",
+        "With scores near 0 each scale gives nearly the same output, so a wrong one hardly shows; examine it with "
+        "larger weights. Notebook 02.",
+    ),
+}
