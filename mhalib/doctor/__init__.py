@@ -1,8 +1,8 @@
 """The doctor: examine any attention layer from outside, by what must be true of every one of them.
 
-`examine` looks at behaviour alone and knows nothing of the code; `adapt` says how a module wants to be called. What each
-code means stands in `report`, the probes in `probes`, `token_probes` and `mask_probes`, their order in `examination`, the patterns that known mistakes leave in
-`patterns`, what needs the parameters in `inside`.
+`examine` looks at behaviour alone and knows nothing of the code; `adapt` says how a module wants to be called. What
+each code means stands in `catalogue`, the probes and their order in `probes`, what the trials with masks mean in
+`verdicts`, the patterns that known mistakes leave in `patterns`, what needs the parameters in `inside`.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,12 +11,13 @@ from torch import nn
 
 from mhalib.arguments import check_divides, check_size
 from mhalib.doctor.adapt import Adapted, adapt, is_torch_layer
-from mhalib.doctor.examination import Examination
-from mhalib.doctor.inside import check_weights, dead_parameters, fit_weights
+from mhalib.doctor.catalogue import CATALOGUE, REMARKS
+from mhalib.doctor.inside import check_weights, examine_from_inside
 from mhalib.doctor.patient import Patient, check_has_numbers, on_the_table
-from mhalib.doctor.report import CATALOGUE, Finding, FindingsError, Remark, Report
+from mhalib.doctor.probes import examine_from_outside
+from mhalib.doctor.report import Finding, FindingsError, Remark, Report
 
-__all__ = ["CATALOGUE", "Finding", "FindingsError", "Remark", "Report", "adapt", "examine"]
+__all__ = ["CATALOGUE", "REMARKS", "Finding", "FindingsError", "Remark", "Report", "adapt", "examine"]
 
 
 def examine(
@@ -31,14 +32,15 @@ def examine(
     """Examine an attention layer and return what is wrong with it.
 
     Args:
-        attend: `attend(x, mask=None)`, a module or a function, or what `adapt` returns. `x` is `(B, T, d_model)`, a mask
-            boolean, True = may attend, `(T, T)` or `(B, T, T)`; it returns `(B, T, d_out)` or a tuple with that first.
+        attend: `attend(x, mask=None)`, a module or a function, or what `adapt` returns. `x` is `(B, T, d_model)`, a
+            mask boolean as in `mhalib.masks`, `(T, T)` or `(B, T, T)`; it returns `(B, T, d_out)` or a tuple with
+            that first.
         d_model: features of the input.
         num_heads: how many heads the layer is said to have.
         head_dim: features of one head; `d_model // num_heads` when left out.
         module: where the parameters are, when `attend` is a function around it; it is examined in eval mode, too.
-        weights: `{"q": …, "k": …, "v": …, "o": …}`, each an `nn.Linear` or a matrix `(out, in)`; with them the scale, the
-            number of heads and the layout are examined as well.
+        weights: `{"q": …, "k": …, "v": …, "o": …}`, each an `nn.Linear` or a matrix `(out, in)`; with them the scale,
+            the number of heads and the layout are examined as well.
 
     Returns:
         a report: `.ok`, `.findings`, `.remarks`, `.not_examined`. The same on every call. The layer comes back as it
@@ -61,21 +63,13 @@ def examine(
     if not isinstance(attend, Adapted):
         attend = adapt(attend, "torch" if is_torch_layer(attend) else "plain")
     check_has_numbers(attend.module if module is None else module)
-    found = None if weights is None else check_weights(weights, d_model, num_heads, head_dim)
+    projections = None if weights is None else check_weights(weights, d_model, num_heads, head_dim)
 
     report = Report(_name(attend))
     with on_the_table(attend, module) as (twin, inner):
         patient = Patient(twin, inner, d_model, num_heads, head_dim)
-        Examination(patient, report).run()
-        runs = not {"crash", "shape", "not-finite", "not-deterministic"} & set(report.codes)
-        if runs:
-            dead_parameters(patient, report)
-        if found is None:
-            report.skip("scale, number of heads, layout", "no probe from outside sees them; hand over weights=")
-        elif set(report.codes) <= {"dead-parameters", "nan-on-empty-row"}:  # they say nothing of the numbers
-            fit_weights(patient, report, found)
-        else:
-            report.skip("scale, number of heads, layout", "only of use once the findings above are mended")
+        setting = examine_from_outside(patient, report)
+        examine_from_inside(patient, setting, report, projections)
     return report
 
 

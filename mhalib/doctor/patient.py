@@ -33,6 +33,9 @@ class WrongShape(Crash):
 class Patient:
     """A layer, its sizes, and the inputs that it is probed with.
 
+    How it wants to be called is found by the first probes and kept here: `needs_mask`, where it cannot be called
+    without one, and `mask_ndim`, 2 where it takes one `(T, T)` mask for all samples, otherwise 3.
+
     Args:
         attend: the adapted layer.
         module: where its parameters are, or None where nobody knows.
@@ -48,7 +51,7 @@ class Patient:
         self.last = ""  # what the last call was given
         self.written: dict[str, str] = {}  # what the layer wrote into -> by how much
         self.needs_mask = False
-        self.mask_ndim = 2 if attend.masks == "shared" else 3  # the probes set it to 2 where only (T, T) works
+        self.mask_ndim = 2 if attend.masks == "shared" else 3
         tensors = [] if module is None else [p for p in module.parameters() if p.is_floating_point()]
         self.dtype = tensors[0].dtype if tensors else torch.float32
         self.device = tensors[0].device if tensors else torch.device("cpu")
@@ -87,18 +90,39 @@ class Patient:
         self.width = self.width or out.shape[-1]
         if out.shape[-1] != self.width:
             raise WrongShape(
-                f"x {tuple(x.shape)} gave {out.shape[-1]} features, earlier calls gave {self.width}: are these the weights? Say "
-                "which part of the result is the output with adapt(..., output=1)"
+                f"x {tuple(x.shape)} gave {out.shape[-1]} features, earlier calls gave {self.width}: are these the "
+                "weights? Say which part of the result is the output with adapt(..., output=1)"
             )
         return out.detach().to("cpu", torch.float32 if out.dtype.itemsize < 4 else out.dtype)
 
-    def tokens(self, batch: int, tokens: int, spread: float, seed: int = 0) -> Tensor:
+    @property
+    def takes_masks(self) -> bool:
+        """Whether it can be given a mask at all."""
+        return self.attend.masks != "none"
+
+    @property
+    def takes_any_mask(self) -> bool:
+        """Whether a mask may show any keys, not only the first few."""
+        return self.attend.masks in ("any", "shared")
+
+    def rounding(self, reference: Tensor) -> float:
+        """Return up to where two outputs of the same calculation may differ; unmoved outputs are exact in practice."""
+        return 0.2 * self.tolerance * float(reference.nan_to_num(0, 0, 0).abs().max()) + 1e-30
+
+    def differ(self, a: Tensor, b: Tensor) -> bool:
+        """Whether two outputs, calculated in different ways, differ by more than rounding; NaN differs from all."""
+        if a.numel() == 0:
+            return False
+        largest = float(b.nan_to_num(0, 0, 0).abs().max())
+        return not float((a - b).abs().max()) <= 5 * self.tolerance * largest + 1e-30
+
+    def tokens(self, batch: int, tokens: int, spread: float) -> Tensor:
         """Return nearly equal tokens, one vector plus noise, `(batch, tokens, d_model)`.
 
         Sharp, trained maps give tokens that lie far apart a weight of almost 0, as if the layer could not see them;
         a small `spread` keeps every probe honest.
         """
-        return self.noise(1, 1, 2 * seed) + spread * self.noise(batch, tokens, 2 * seed + 1)
+        return self.noise(1, 1, 0) + spread * self.noise(batch, tokens, 1)
 
     def noise(self, batch: int, tokens: int, seed: int) -> Tensor:
         """Return standard normal numbers `(batch, tokens, d_model)`, always the same for the same seed."""

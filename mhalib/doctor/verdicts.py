@@ -1,0 +1,212 @@
+"""What the trials with masks mean: a table of codes and conditions, of which the first that is met wins.
+
+The patterns that mistakes leave are in `patterns`, the trials in `probes.masks`; what is not about masks is judged by
+its own probe.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mhalib.doctor import patterns
+from mhalib.doctor.catalogue import REMARKS
+from mhalib.doctor.influence import agree, amount, describe, leaks
+from mhalib.doctor.patient import Patient
+from mhalib.doctor.report import Report
+from mhalib.doctor.setting import Setting, Stop, mask_of
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What was seen under one mask.
+
+    Args:
+        kind: of the mask, as in `mask_of`.
+        mask: boolean `(T, T)`.
+        moved: boolean `(T, T)`, which output moved with which token.
+        broken: boolean `(T,)`, which outputs are NaN or infinite.
+    """
+
+    kind: str
+    mask: Tensor
+    moved: Tensor
+    broken: Tensor
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What the table asks for, each worked out once, when it is first asked for; some need further calls."""
+
+    trials: Sequence[Trial]
+    patient: Patient
+    setting: Setting
+
+    @cached_property
+    def healthy(self) -> bool:
+        """Whether under every mask just that moved what the mask allows."""
+        return self._explain("healthy", [self._allowed(trial) for trial in self.trials])
+
+    @cached_property
+    def mistakes(self) -> list[str]:
+        """The known mistakes that explain what moved under every mask, as in `patterns.suspicions`."""
+        base, h = self.setting.base, self.patient.num_heads
+        expected = [patterns.suspicions(trial.mask, base, h) for trial in self.trials]
+        return [mistake for mistake in expected[0] if self._explain(mistake, [each[mistake] for each in expected])]
+
+    def looks_like(self, code: str) -> bool:
+        """Whether a known mistake of this code explains everything."""
+        return any(mistake.split("/")[0] == code for mistake in self.mistakes)  # "mixes-tokens/qk": which reshapes
+
+    def _allowed(self, trial: Trial) -> Tensor:
+        return patterns.depends(trial.mask & self.setting.base, self.patient.num_heads)
+
+    def _explain(self, mistake: str, expected: list[Tensor]) -> bool:
+        for trial, pattern in zip(self.trials, expected, strict=True):
+            unknown = patterns.unknown_rows(trial.mask, self.setting.base, mistake)
+            if not agree(trial.moved, pattern, unknown) or (trial.broken & ~unknown).any():
+                return False
+        return True
+
+    def tried(self, kind: str) -> bool:
+        """Whether this kind of mask was tried; a layer that takes lengths cannot be given all of them."""
+        return any(trial.kind == kind for trial in self.trials)
+
+    @cached_property
+    def leaking(self) -> list[Trial]:
+        """The trials in which a hidden token moved an output."""
+        return [trial for trial in self.trials if leaks(trial.moved, trial.mask & self.setting.base)]
+
+    def leaks_under(self, kind: str) -> bool:
+        """Whether a hidden token moved an output under this kind of mask."""
+        return any(trial.kind == kind for trial in self.leaking)
+
+    @cached_property
+    def leaks_by_way_of_others(self) -> bool:
+        """Whether all that leaks could come by way of a third token, as in layers one after another."""
+        base = self.setting.base
+        return bool(self.leaking) and not any(
+            trial.broken.any() or leaks(trial.moved, _reach(trial.mask & base) & base) for trial in self.leaking
+        )
+
+    @cached_property
+    def broken(self) -> Trial | None:
+        """The first trial with an output that is NaN or infinite."""
+        return next((trial for trial in self.trials if trial.broken.any()), None)
+
+    @cached_property
+    def mask_effect(self) -> str:
+        """By how much masks change the outputs, against no mask; "" where they do not."""
+        x, differences = self.patient.tokens(self.setting.batch, self.setting.T, 0.5), []
+        for kind in ("single key", "causal", "length"):
+            masked, free = self.patient(x, mask_of(kind, self.patient, self.setting)), self.patient(x)
+            if self.patient.differ(masked, free):
+                differences.append(masked - free)
+        return amount(torch.stack(differences)) if differences else ""
+
+    @cached_property
+    def equal_tokens_agree(self) -> bool:
+        """Whether equal tokens give equal outputs under masks that give each query one key.
+
+        A wrong reshape moves values, a wrong mask only weights.
+        """
+        x = self.patient.tokens(1, 1, 0.5).expand(1, self.setting.T, -1)
+        kinds = ("identity", "single key") if self.patient.takes_any_mask else ("single key",)
+        outs = [self.patient(x, mask_of(kind, self.patient, self.setting))[0] for kind in kinds]
+        return not any(self.patient.differ(out[1:], out[:1].expand_as(out[1:])) for out in outs)
+
+    @cached_property
+    def evidence(self) -> str:
+        """The first trial that is not as it should be, in numbers."""
+        trial = next(t for t in self.trials if t.broken.any() or not agree(t.moved, self._allowed(t)))
+        allowed = trial.mask & self.setting.base
+        return describe(trial.moved, allowed, f"under the mask '{trial.kind}'", self.patient)
+
+
+def _reach(mask: Tensor) -> Tensor:
+    """Return which token is reached from which output by any number of layers, each with a residual connection."""
+    step = (mask | torch.eye(len(mask), dtype=torch.bool)).float()
+    return torch.linalg.matrix_power(step, len(mask)) > 0
+
+
+class Verdict(NamedTuple):
+    """A row of the table: a code of the catalogue, when it is given, and what the report says then."""
+
+    code: str
+    when: Callable[[Signs], bool]
+    says: Callable[[Signs], str] = lambda signs: signs.evidence
+
+
+def _broken_outputs(signs: Signs) -> str:
+    trial = signs.broken
+    return (
+        f"under the mask '{trial.kind}', in which every query has a key, {int(trial.broken.sum())} of "
+        f"{len(trial.broken)} outputs are NaN or infinite."
+    )
+
+
+VERDICTS = (
+    Verdict(
+        "several-layers",
+        lambda s: s.leaks_by_way_of_others,
+        lambda s: (
+            "it behaves like layers one after another: what a mask hides from a token reaches it by way of a third "
+            "one, and nothing else does. Examine one layer at a time."
+        ),
+    ),
+    # A mask that hides nothing: is it read at all? Or is it read, and other things are wrong?
+    Verdict(
+        "mask-ignored",
+        lambda s: s.looks_like("mask-ignored") and not s.mask_effect,
+        lambda s: f"{s.evidence} With and without the mask the outputs are the same.",
+    ),
+    Verdict(
+        "mixes-tokens",
+        lambda s: s.mistakes == ["mask-ignored"] and not s.equal_tokens_agree,
+        lambda s: f"{s.evidence} Equal tokens, too, give different outputs, so it is not the mask alone.",
+    ),
+    Verdict(
+        "mask-leaks",
+        lambda s: s.mistakes == ["mask-ignored"],
+        lambda s: f"{s.evidence} The mask changes the outputs by up to {s.mask_effect}, but it hides nothing.",
+    ),
+    # The mistakes of which the whole pattern is known, the likelier ones first.
+    Verdict("mask-inverted", lambda s: s.looks_like("mask-inverted")),
+    Verdict("mask-transposed", lambda s: s.looks_like("mask-transposed")),
+    Verdict("softmax-axis", lambda s: s.looks_like("softmax-axis")),
+    Verdict("mixes-tokens-on-merge", lambda s: s.looks_like("mixes-tokens-on-merge")),
+    Verdict("mixes-tokens", lambda s: s.looks_like("mixes-tokens")),
+    # No known pattern: what may be said by what leaks under which mask.
+    Verdict("not-finite", lambda s: s.broken is not None, _broken_outputs),
+    Verdict(
+        "mixes-tokens",
+        lambda s: s.leaks_under("single key") and not s.equal_tokens_agree and s.leaks_under("identity"),
+    ),
+    Verdict("mask-leaks", lambda s: s.leaks_under("identity") and s.leaks_under("single key")),
+    Verdict("mixes-tokens-on-merge", lambda s: s.leaks_under("identity")),
+    Verdict("softmax-axis", lambda s: s.leaks_under("single key") and s.tried("identity")),
+    Verdict("mask-leaks", lambda s: s.leaks_under("single key")),
+    Verdict("future-leak", lambda s: s.leaks_under("causal")),
+    Verdict("mask-leaks", lambda s: bool(s.leaking)),
+    Verdict("blind-spots", lambda s: True, lambda s: f"{s.evidence} Weights too sharp, or hidden by design."),
+)
+
+
+def judge(trials: Sequence[Trial], patient: Patient, setting: Setting, report: Report) -> None:
+    """Report the one explanation that fits what was seen under all masks.
+
+    Raises:
+        Stop: it is a finding.
+    """
+    signs = Signs(trials, patient, setting)
+    if signs.healthy:
+        return
+    verdict = next(verdict for verdict in VERDICTS if verdict.when(signs))
+    if verdict.code in REMARKS:
+        report.remark(verdict.code, verdict.says(signs))
+        return
+    report.find(verdict.code, verdict.says(signs))
+    raise Stop
