@@ -1,6 +1,6 @@
 """How real modules want to be called: one form, `attend(x, mask=None)`, around all of them.
 
-The doctor speaks one language: `x` is `(B, T, d_model)`, a mask is boolean, True = may attend, `(T, T)` or
+The doctor speaks one language: `x` is `(B, T, d_model)`, a mask is boolean as in `mhalib.masks`, `(T, T)` or
 `(B, T, T)`. What a module wants instead is stated here, by the person who hands it over, because it cannot be
 guessed: a mask of the other polarity has the same shape.
 """
@@ -16,10 +16,10 @@ from mhalib.masks import to_additive
 
 CONVENTIONS = ("plain", "qkv", "torch", "d2l")
 MASKS = ("allowed", "blocked", "additive", "float01", "lengths", None)
-_PADDING = (
-    "; a (B, T) mask of padding, True = hidden, is made of lengths: adapt(lambda x, lens: layer(x, "
-    "torch.arange(x.shape[1]) >= lens[:, None]), mask='lengths', mask_rank=1)"
-)
+
+# What the name of a second argument says without doubt; any other has to be declared.
+OUR_NAMES = ("mask", "m", "allowed_mask")  # as in `mhalib.masks`
+PADDING_NAMES = ("padding_mask", "pad_mask", "key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask")
 
 
 @dataclass
@@ -138,26 +138,7 @@ def adapt(
 
     Notebook 04 teaches the kinds of masks, notebook 06 the ways to call.
     """
-    if not callable(module):
-        raise TypeError(f"expected a module or a function, got {type(module).__name__}; give layer, not its output")
-    if isinstance(module, type) and issubclass(module, nn.Module):
-        raise TypeError(
-            f"expected a layer, got the class {_name(module)}; make one first, such as {_name(module)}(64, 8)"
-        )
-    for name, value, allowed in (("convention", convention, CONVENTIONS), ("mask", mask, MASKS)):
-        if not (value is None or isinstance(value, str)) or value not in allowed:
-            raise ValueError(
-                f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}; choose one of them"
-            )
-    for name, value, kind, wanted in (
-        ("mask_name", mask_name, str, "the name of an argument, such as 'attn_mask'"),
-        ("mask_rank", mask_rank, int, "a number of axes, such as 3"),
-        ("batch_first", batch_first, bool, "True or False"),
-        ("output", output, (int, str), "a place, a key or an attribute of the result, such as 0"),
-        ("causal", causal, bool, "True or False"),
-    ):
-        if value is not None and not isinstance(value, kind):
-            raise TypeError(f"{name} must be {wanted}, got {type(value).__name__}; leave it out if in doubt")
+    _check_what_is_said(module, convention, mask, mask_rank, mask_name, batch_first, output, causal)
     if convention == "torch":
         if not hasattr(module, "num_heads"):
             raise TypeError(f"the convention 'torch' is for nn.MultiheadAttention, got {_name(module)}; try 'qkv'")
@@ -184,6 +165,30 @@ def adapt(
         bool(causal),
         declared=mask_rank is not None or mask == "lengths",
     )
+
+
+def _check_what_is_said(module, convention, mask, mask_rank, mask_name, batch_first, output, causal) -> None:
+    """Refuse what is no layer, and statements of another kind; see `adapt`."""
+    if not callable(module):
+        raise TypeError(f"expected a module or a function, got {type(module).__name__}; give layer, not its output")
+    if isinstance(module, type) and issubclass(module, nn.Module):
+        raise TypeError(
+            f"expected a layer, got the class {_name(module)}; make one first, such as {_name(module)}(64, 8)"
+        )
+    for name, value, allowed in (("convention", convention, CONVENTIONS), ("mask", mask, MASKS)):
+        if not (value is None or isinstance(value, str)) or value not in allowed:
+            raise ValueError(
+                f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}; choose one of them"
+            )
+    for name, value, kind, wanted in (
+        ("mask_name", mask_name, str, "the name of an argument, such as 'attn_mask'"),
+        ("mask_rank", mask_rank, int, "a number of axes, such as 3"),
+        ("batch_first", batch_first, bool, "True or False"),
+        ("output", output, (int, str), "a place, a key or an attribute of the result, such as 0"),
+        ("causal", causal, bool, "True or False"),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(f"{name} must be {wanted}, got {type(value).__name__}; leave it out if in doubt")
 
 
 def pick(result: object, output: int | str | None = None) -> Tensor:
@@ -229,17 +234,14 @@ def _look_at_signature(module: Callable, mask: str, causal: bool) -> tuple[str |
         return mask, None
     if len(places) == 1:
         return None, None  # it takes x and nothing else
-    if len(places) == 2 and mask == "lengths" and "len" in places[1].name:
-        return mask, places[1].name
-    if len(places) == 2 and (len(needed) == 2 or "mask" in places[1].name or len(places[1].name) == 1):
-        if "mask" in places[1].name and places[1].name != "mask" and not _is_ours(places[1].name):
-            raise TypeError(
-                f"{_name(module)} takes {places[1].name!r}, and whether True means may attend or blocked there cannot be "
-                f"seen; say adapt(layer, mask='allowed', mask_name={places[1].name!r}), or 'blocked', 'additive', 'float01'"
-                + _PADDING
-                * ("pad" in places[1].name)
-            )
-        return mask, None
+    if len(places) == 2:
+        second = places[1].name
+        if mask == "lengths" and "len" in second:
+            return mask, second
+        if "mask" in second and second not in OUR_NAMES:
+            raise TypeError(_which_way_round(module, second))
+        if len(needed) == 2 or second in OUR_NAMES or len(second) == 1:
+            return mask, None
     if causal:
         return None, None
     likely = next((name for name in signature.parameters if "mask" in name), "...")
@@ -251,8 +253,18 @@ def _look_at_signature(module: Callable, mask: str, causal: bool) -> tuple[str |
     )
 
 
-def _is_ours(name: str) -> bool:
-    return name in ("m", "mask", "allowed_mask")
+def _which_way_round(module: Callable, name: str) -> str:
+    """Return the refusal of a mask that may be boolean in either sense."""
+    text = (
+        f"{_name(module)} takes {name!r}, and whether True means may attend or blocked there cannot be seen; say "
+        f"adapt(layer, mask='allowed', mask_name={name!r}), or 'blocked', 'additive', 'float01'"
+    )
+    if name not in PADDING_NAMES:
+        return text
+    return (
+        f"{text}; a (B, T) mask of padding, True = hidden, is made of lengths: adapt(lambda x, lens: layer(x, "
+        "torch.arange(x.shape[1]) >= lens[:, None]), mask='lengths', mask_rank=1)"
+    )
 
 
 def _name(module: object) -> str:
