@@ -1,7 +1,8 @@
 """`python -m mhalib.doctor package.module:factory --d-model 64 --num-heads 4`: examine a layer from the command line.
 
-The factory is called without arguments and returns the layer, or a function `attend(x, mask)`; a module class that needs
-no arguments is a factory, too. Exit code 0: no finding; 1: findings; 2: it could not be examined.
+The factory is called without arguments and returns the layer, or a function `attend(x, mask)`; a module class that
+needs no arguments is a factory, too. What cannot be said here, the factory says: it may return what `adapt` gave. Exit
+code 0: no finding; 1: findings; 2: it could not be examined.
 """
 
 import argparse
@@ -26,34 +27,34 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--convention", choices=CONVENTIONS, help="how the layer is called")
     parser.add_argument("--mask", choices=[*filter(None, MASKS), "none"], help="the kind of mask that it takes")
     parser.add_argument("--mask-rank", type=int, choices=(1, 2, 3, 4), help="axes of the mask")
-    parser.add_argument("--mask-name", help="keyword of the mask")
     parser.add_argument("--time-first", action="store_true", help="the layer takes (T, B, d_model)")
-    parser.add_argument("--output", help="place, key or attribute of the output in the result")
-    parser.add_argument("--causal", action="store_true", help="the layer hides later tokens by itself")
     given = parser.parse_args(argv)
     try:
-        attend = _load(given.factory)
-        options = {"mask_rank": given.mask_rank, "mask_name": given.mask_name, "causal": given.causal}
-        options = {name: value for name, value in options.items() if value}
-        if given.mask:
-            options["mask"] = None if given.mask == "none" else given.mask
-        if given.time_first:
-            options["batch_first"] = False
-        if given.output:
-            options["output"] = int(given.output) if given.output.lstrip("-").isdigit() else given.output
-        if isinstance(attend, Adapted):
-            if given.convention or options:
-                raise ValueError(
-                    "the factory returns what adapt() gave, which says how the layer is called; leave out the options for that"
-                )
-        else:
-            attend = adapt(attend, given.convention or ("torch" if is_torch_layer(attend) else "plain"), **options)
+        attend = _as_told(_load(given.factory), given)
         report = examine(attend, given.d_model, given.num_heads, head_dim=given.head_dim)
     except Exception as error:
         print(f"{parser.prog}: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
     print(report)
     return 0 if report.ok else 1
+
+
+def _as_told(layer: object, given: argparse.Namespace) -> Adapted:
+    """Return the layer in the doctor's form, called as the options say."""
+    options = {}
+    if given.mask:
+        options["mask"] = None if given.mask == "none" else given.mask
+    if given.mask_rank:
+        options["mask_rank"] = given.mask_rank
+    if given.time_first:
+        options["batch_first"] = False
+    if not isinstance(layer, Adapted):
+        return adapt(layer, given.convention or ("torch" if is_torch_layer(layer) else "plain"), **options)
+    if given.convention or options:
+        raise ValueError(
+            "the factory returns what adapt() gave, which says how the layer is called; leave out the options for that"
+        )
+    return layer
 
 
 def _load(name: str):
