@@ -5,6 +5,8 @@ longer sequences only some; pairs that were not tried, and the diagonal, which a
 nothing.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -89,7 +91,7 @@ def describe(moved: Tensor, allowed: Tensor, where: str, patient: Patient) -> st
 def amount(difference: Tensor) -> str:
     """Say how large a difference is at its largest."""
     largest = difference.abs().max().item()
-    return f"{largest:.2g}" if largest < float("inf") else "NaN"
+    return "NaN" if math.isnan(largest) else "infinity" if math.isinf(largest) else f"{largest:.2g}"
 
 
 def mixes_nothing(moved: Tensor, patient: Patient) -> bool:
