@@ -1,6 +1,7 @@
 """Healthy attention layers in the styles that people write them: the doctor must find nothing in any of them.
 
-Each entry of `HEALTHY` is `(d_model, num_heads) -> what examine takes`. All are right, although none looks like another.
+Each entry of `HEALTHY` is `(d_model, num_heads) -> what examine takes`. All are right, although none looks like
+another.
 """
 
 import torch
@@ -335,10 +336,10 @@ def _interleaved(d_model, num_heads):
 
 
 PLAIN = [
-    Layer, LoopsOverHeads, Einsum, Einops, FusedQKV, PermutedFeatures, Folded, Fused, GPT, CausalAndMasked, Rotary, RelativeBias,
-    Alibi, AbsolutePositions, PositionsWithoutMask, PostNormBlock, PreNormBlock, Dropout, NoOutputProjection, Sink,
-    Float32Softmax, QKNorm, QKNormWithoutMask, Prints, ReturnsWeights, OneMaskForAll, NeedsMask, Window, WithoutMask,
-    LargeBiasesWithoutMask, CausalWindow, TwoLayers,
+    Layer, LoopsOverHeads, Einsum, Einops, FusedQKV, PermutedFeatures, Folded, Fused, GPT, CausalAndMasked, Rotary,
+    RelativeBias, Alibi, AbsolutePositions, PositionsWithoutMask, PostNormBlock, PreNormBlock, Dropout,
+    NoOutputProjection, Sink, Float32Softmax, QKNorm, QKNormWithoutMask, Prints, ReturnsWeights, OneMaskForAll,
+    NeedsMask, Window, WithoutMask, LargeBiasesWithoutMask, CausalWindow, TwoLayers,
 ]  # fmt: skip
 
 HEALTHY = {kind.__name__: kind for kind in PLAIN} | {

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from layers_base import Layer
+from layers_base import Layer, projections
 from layers_healthy import HEALTHY, LargeBiasesWithoutMask
 from layers_sick_masks import SICK
 from mhalib import MultiHeadAttention
@@ -27,10 +27,6 @@ def made(make, d_model, num_heads, factor, seed=0):
         for parameter in module.parameters():
             parameter.data *= factor
     return attend
-
-
-def projections(layer):
-    return {"q": layer.W_q, "k": layer.W_k, "v": layer.W_v, "o": layer.W_o}
 
 
 def examined(disease, d_model, num_heads, factor, seed=0):

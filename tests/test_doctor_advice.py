@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from layers_base import projections
 from mhalib import MultiHeadAttention
 from mhalib.doctor import CATALOGUE, adapt, examine
 from mhalib.doctor.__main__ import main
@@ -32,10 +33,6 @@ def test_the_advice_for_transformers_leads_to_no_false_alarm():
     report = examine(adapt(Additive(), mask_name="attention_mask", mask="additive", mask_rank=4), 32, 4)
     assert report.ok, report
     assert [remark.code for remark in report.remarks if "row" in remark.code] == ["empty-row-inf"]
-
-
-def weights(layer):
-    return {name: getattr(layer, f"W_{name}") for name in "qkvo"}
 
 
 def zero_output(layer):
@@ -72,36 +69,41 @@ class NaNRows(MultiHeadAttention):
 
 def test_rows_of_nan_do_not_hide_a_wrong_scale():
     layer = NaNRows(32, 4)
-    assert examine(layer, 32, 4, weights=weights(layer)).codes == ["nan-on-empty-row", "wrong-scale"]
+    assert examine(layer, 32, 4, weights=projections(layer)).codes == ["nan-on-empty-row", "wrong-scale"]
 
 
 def test_weights_for_another_number_of_features_are_refused():
     wide = MultiHeadAttention(32, 4, head_dim=16)
     with pytest.raises(ValueError, match=r"has 64 rows, where num_heads \* head_dim = 4 \* 8 = 32; give head_dim"):
-        examine(wide, 32, 4, weights=weights(wide))
-    assert examine(wide, 32, 4, head_dim=16, weights=weights(wide)).ok
+        examine(wide, 32, 4, weights=projections(wide))
+    assert examine(wide, 32, 4, head_dim=16, weights=projections(wide)).ok
 
 
 def test_coarse_numbers_are_no_reason_to_suspect_a_norm():
     layer = MultiHeadAttention(32, 4).bfloat16()
-    skipped = " ".join(examine(layer, 32, 4, weights=weights(layer)).not_examined)
+    skipped = " ".join(examine(layer, 32, 4, weights=projections(layer)).not_examined)
     assert "the rounding of torch.bfloat16, then examine layer.float()" in skipped and "0%" not in skipped
 
 
 def test_missing_weights_of_o_are_named():
     layer = MultiHeadAttention(32, 4)
     skipped = " ".join(
-        examine(layer, 32, 4, weights={k: v for k, v in weights(layer).items() if k != "o"}).not_examined
+        examine(layer, 32, 4, weights={k: v for k, v in projections(layer).items() if k != "o"}).not_examined
     )
     assert "the weights of o?" in skipped
 
 
 @pytest.mark.parametrize(
     ("code", "option"),
-    [("mixes-samples", "batch_first=False"), ("mask-inverted", "mask='blocked'"), ("mask-leaks", "mask='additive'"), ("shape", "output=1")],
-)  # fmt: skip
+    [
+        ("mixes-samples", "batch_first=False"),
+        ("mask-inverted", "mask='blocked'"),
+        ("mask-leaks", "mask='additive'"),
+        ("shape", "output=1"),
+    ],
+)
 def test_what_may_be_meant_so_names_the_option_that_says_it(code, option):
-    assert f"adapt(layer, {option})" in CATALOGUE[code][1]
+    assert f"adapt(layer, {option})" in CATALOGUE[code].lesson
 
 
 FACTORIES = """
