@@ -119,7 +119,7 @@ REMARKS = {
     ),
     "output-width": Entry(
         "another number of features goes out than comes in",
-        "A residual connection adds input and output, and needs as many features in both. Notebook 05.",
+        "W_o says how many features go out; a residual connection needs as many as come in. Notebook 05.",
     ),
     "causal": Entry(
         "it hides later tokens by itself",
@@ -127,8 +127,7 @@ REMARKS = {
     ),
     "window": Entry(
         "each token sees its neighbourhood only",
-        "A sliding window is a mask of its own; what lies outside reaches a token by way of further layers. Notebook "
-        "04.",
+        "A sliding window is a mask; what lies outside of it reaches a token by way of further layers. Notebook 04.",
     ),
     "blind-spots": Entry(
         "some outputs stay still although nothing hides the token",
@@ -141,13 +140,12 @@ REMARKS = {
     ),
     "mask-rank": Entry(
         "it takes one form of a mask only",
-        "A boolean mask is (T, T) for all samples or (B, T, T) for each its own; an axis for the heads, mask[:, "
-        "None], lets both broadcast. Notebook 04.",
+        "One mask for all samples is (T, T), one for each (B, T, T); an axis for the heads, mask[:, None], lets the "
+        "second broadcast, too. Notebook 04.",
     ),
     "several-layers": Entry(
         "it behaves like several layers one after another",
-        "In a stack a hidden token is reached by way of a third one, and the mask of each layer may still be right. "
-        "Notebook 04.",
+        "In a stack a hidden token is reached by way of a third one, and the mask of each layer may still be right.",
     ),
     "length-matters": Entry(
         "a padded sample differs from the same sample cut to its length",
@@ -163,13 +161,13 @@ REMARKS = {
     ),
     "empty-row-mean": Entry(
         "a query with no key gets an average over hidden keys",
-        "What -1e9 does in place of -inf: all scores of the row are alike. Zeros say that nothing was found. Notebook "
-        "04.",
+        "What -1e9 does in place of -inf: all scores of the row are alike. Zeros say that nothing was found. "
+        "Notebook 04.",
     ),
     "layout": Entry(
         "the features of its heads lie in another order",
-        "The outputs are the same function of other weights: bring the rows into order before copying them. Notebook "
-        "06.",
+        "The outputs are the same function of other weights: bring the rows into order before copying them. "
+        "Notebooks 01 and 06.",
     ),
     "grouped-heads": Entry(
         "several heads of queries share a head of keys and values",
@@ -177,11 +175,11 @@ REMARKS = {
     ),
     "zero-key": Entry(
         "one more key takes part in the softmax",
-        "A query may turn away from all tokens: add_zero_attn in nn.MultiheadAttention. Notebook 06.",
+        "A query may turn away from all tokens; add_zero_attn of nn.MultiheadAttention does this.",
     ),
     "no-bias": Entry(
         "its projections have no biases",
-        "With or without, both are common; copy none into a layer that has some. Notebook 06.",
+        "With and without, both are common; copied into a layer that has biases, set those to zero. Notebook 06.",
     ),
     "flat-maps": Entry(
         "its maps are nearly flat",

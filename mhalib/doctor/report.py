@@ -37,7 +37,7 @@ class Remark:
         code: stable, for programs.
         title: what it is, in a few words.
         text: what was seen in this layer.
-        lesson: what to know, and the notebook that teaches it.
+        lesson: what to know, and the notebook that teaches it, where one does.
     """
 
     code: str
