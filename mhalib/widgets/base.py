@@ -1,7 +1,7 @@
-"""What the widgets share on the Python side: the module text, the page without a kernel, the picture.
+"""What the widgets share on the Python side: the texts of a view, the page without a kernel, the picture.
 
-A view is one ES module. Relative imports do not resolve in a notebook, so `core.js` is put in front of each view
-here; that is the whole build. What a widget shows and accepts is its own business.
+A view is one ES module and one style sheet. Relative imports do not resolve in a notebook, so `core.js` and
+`core.css` are put in front of each view here; that is the whole build. What a widget shows and accepts is its own business.
 """
 
 import base64
@@ -23,14 +23,22 @@ _INTERNAL = {"_esm", "_css", "_anywidget_id", "_dom_classes", "layout", "tabbabl
 
 
 def module_text(folder: str, *parts: str) -> str:
-    """Return the ES module of a view, `core.js` first.
+    """Return the ES module of a view: `core.js` first.
 
     Args:
         folder: the folder of the widget.
         parts: names of files in it, such as `"view.js"`; the last one exports the view.
     """
-    files = [_HERE / "core.js", *(_HERE / folder / part for part in parts)]
-    return "\n".join(file.read_text(encoding="utf-8") for file in files)
+    return "\n".join(map(_read, ("core.js", *(f"{folder}/{part}" for part in parts))))
+
+
+def style_text(folder: str) -> str:
+    """Return the style sheet of a view: what all views share, then the `style.css` of its own folder."""
+    return "\n".join(map(_read, ("core.css", f"{folder}/style.css")))
+
+
+def _read(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
 
 
 class Refused(traitlets.TraitError, ValueError):
@@ -67,21 +75,21 @@ def as_numbers(name: str, x: Tensor) -> Tensor:
     return x.detach().to("cpu", torch.float32)
 
 
-def page_fragment(name: str, source: str, state: dict) -> str:
+def page_fragment(name: str, state: dict) -> str:
     """Return the HTML that shows a view without a kernel, from what a notebook stores of it.
 
     Args:
         name: what to call the view where it cannot be shown.
-        source: its ES module.
-        state: its traits; what ipywidgets and anywidget keep for themselves is left out.
+        state: its traits, with its module and its style; what else ipywidgets and anywidget keep is left out.
     """
     packed = {trait: _pack(value) for trait, value in state.items() if _is_shown(trait)}
-    parts = {"source": source, "state": packed, "instead": f"{name} could not be shown."}
+    instead = f"{name} could not be shown."
+    parts = {"source": state["_esm"], "style": state["_css"], "state": packed, "instead": instead}
     # In a script, "<" could end it; as \u003c it is the same string and ends nothing.
     text = json.dumps(parts).replace("<", "\\u003c")
     return (
         '<div class="mhalib-view"></div>\n'
-        f"<script>\n(() => {{\nconst parts = {text};\n{(_HERE / 'static_host.js').read_text(encoding='utf-8')}}})();\n</script>\n"
+        f"<script>\n(() => {{\nconst parts = {text};\n{_read('static_host.js')}}})();\n</script>\n"
     )
 
 
@@ -97,7 +105,7 @@ class View(anywidget.AnyWidget):
 
         Put it anywhere in a page. It stays interactive; what only Python can do is left out.
         """
-        return page_fragment(type(self).__name__, str(self._esm), self.get_state())
+        return page_fragment(type(self).__name__, self.get_state())
 
     def _repr_mimebundle_(self, **options):
         """Return the live view, and beside it a picture for readers where nothing runs."""

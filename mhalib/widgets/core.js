@@ -44,29 +44,6 @@ function weightColour(weight) {
 
 // ---------------------------------------------------------------- theme
 
-/** Follow JupyterLab's theme where there is one, the system's elsewhere; canvas and controls use these variables. */
-const CORE_STYLE = `
-.mha { --ink: #1f1f1f; --soft: #595959; --paper: #ffffff; --line: #8c8c8c; --field: #f3f3f3; --accent: #0057a8;
-  color: var(--ink); background: var(--paper); font: 13px/1.4 system-ui, sans-serif; padding: 8px; max-width: 100%;
-  box-sizing: border-box; overflow: hidden; }
-.mha.dark { --ink: #ededed; --soft: #b5b5b5; --paper: #1b1b1b; --line: #8c8c8c; --field: #2c2c2c; --accent: #7cc0ff; }
-.mha *, .mha *::before { box-sizing: border-box; }
-.mha [hidden] { display: none !important; }
-.mha .controls { display: flex; flex-wrap: wrap; gap: 6px 16px; align-items: center; margin-bottom: 8px; }
-.mha .controls label { display: inline-flex; gap: 6px; align-items: center; }
-.mha button, .mha select, .mha input { font: inherit; color: var(--ink); background: var(--field);
-  border: 1px solid var(--line); border-radius: 4px; padding: 2px 8px; min-height: 26px; margin: 0; }
-.mha input[type=range] { padding: 0; border: 0; background: transparent; width: 140px; accent-color: var(--accent); }
-.mha input[type=checkbox] { min-height: 0; accent-color: var(--accent); }
-.mha button[disabled] { color: var(--soft); }
-.mha :focus-visible { outline: 3px solid var(--accent); outline-offset: 1px; }
-.mha output, .mha .note { color: var(--soft); font-variant-numeric: tabular-nums; }
-.mha canvas { display: block; max-width: 100%; }
-.mha .hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-.mha .tip { position: fixed; z-index: 1000; pointer-events: none; background: #111; color: #fff; padding: 3px 7px;
-  border-radius: 4px; max-width: 320px; overflow-wrap: anywhere; }
-`;
-
 /** Is the page around `el` dark? */
 function isDark(el) {
   const jupyter = el.ownerDocument.body.dataset.jpThemeLight;
@@ -77,15 +54,14 @@ function isDark(el) {
 }
 
 /**
- * Prepare `el` for a view: style, theme (followed while it changes), a region for what a screen reader is told.
+ * Prepare `el` for a view: its root, a theme (JupyterLab's where there is one, the system's elsewhere; followed while
+ * it changes), a region for what a screen reader is told. `kind` is the class under which style.css dresses this view.
  * Returns `{root, say, onTheme, dispose}`; draw inside `root`, announce with `say`, redraw canvases in `onTheme`.
  */
-function setUp(el, label) {
-  const root = node("div", { class: "mha", role: "group", "aria-label": label });
-  const style = node("style");
-  style.textContent = CORE_STYLE;
+function setUp(el, kind, label) {
+  const root = node("div", { class: `mha ${kind}`, role: "group", "aria-label": label });
   const live = node("div", { class: "hidden", role: "status", "aria-live": "polite" });
-  el.replaceChildren(style, root);
+  el.replaceChildren(root);
   const redraws = [];
   const update = () => {
     root.classList.toggle("dark", isDark(el));

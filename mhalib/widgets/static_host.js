@@ -1,5 +1,5 @@
 // A page without a kernel: a stand-in for the model that a notebook would give the view.
-// `parts` holds the module text, the state, and a sentence that says what is shown.
+// `parts` holds the module text, its style, the state, and a sentence for where it cannot be shown.
 const element = document.currentScript.previousElementSibling;
 /** Bytes travel as deflated base64; everything else as it is. */
 const unpack = async (value) => {
@@ -26,6 +26,9 @@ const model = {
   isStatic: true,
 };
 const start = async () => {
+  const style = document.createElement("style");
+  style.textContent = parts.style; // never as HTML; its rules reach this kind of view only
+  document.head.append(style);
   const address = URL.createObjectURL(new Blob([parts.source], { type: "text/javascript" }));
   const unpacked = Object.entries(parts.state).map(async ([name, value]) => (state[name] = await unpack(value)));
   const [module] = await Promise.all([import(address), ...unpacked]);

@@ -57,4 +57,4 @@ def make_live(nb: NotebookNode) -> None:
             for buffer in model.get("buffers", []):
                 state[buffer["path"][0]] = base64.b64decode(buffer["data"])
             del output.data[VIEW]
-            output.data["text/html"] = page_fragment(state["_anywidget_id"].rpartition(".")[2], state["_esm"], state)
+            output.data["text/html"] = page_fragment(state["_anywidget_id"].rpartition(".")[2], state)

@@ -8,7 +8,7 @@ const LAB_KEYS = "Arrow keys move over the cells, Page Up and Page Down change t
 
 export default {
   render({ model, el }) {
-    const { root, say, onTheme, dispose } = setUp(el, "Attention lab");
+    const { root, say, onTheme, dispose } = setUp(el, "head-lab", "Attention lab");
     const [q, k, v] = ["q_bytes", "k_bytes", "v_bytes"].map((name) => bytesOf(model, name, Float32Array));
     const [queries, keys, features] = ["num_queries", "num_keys", "d_model"].map((name) => model.get(name));
     const choices = model.get("head_choices");
@@ -67,30 +67,17 @@ export default {
     const save = pushButton("Save as PNG", () => savePng(canvas, "heads.png"));
     const summary = node("p", { class: "note" });
     const caption = node("p", { class: "note" });
-    const readout = node("p", { class: "note" });
+    const readout = node("p", { class: "note readout" });
     const table = node("table");
-    const sideways = focusable(node("div", { role: "region", "aria-label": "Numbers of every head" }), 0); // a narrow page scrolls the table
+    const sideways = focusable(node("div", { class: "sideways", role: "region", "aria-label": "Numbers of every head" }), 0); // a narrow page scrolls the table
     sideways.append(table);
     const details = node("details", {}, focusable(node("summary", {}, "Numbers of every head"), null), sideways);
     details.addEventListener("toggle", () => showTable());
     const tip = tooltip(root);
     const painter = labPainter(canvas, view, shortRows, shortColumns);
     const [labelWide, labelHigh] = [painter.widest(shortRows) + 24, painter.widest(shortColumns) + 12];
-    for (const part of [caption, summary, readout]) part.style.cssText = "margin: 4px 0; overflow-wrap: anywhere; min-height: 1.4em;";
-    code.style.cssText = "overflow: auto; max-height: 320px; padding: 8px; margin: 6px 0; user-select: text; color: var(--ink); background: var(--field);";
-    sideways.style.cssText = "overflow-x: auto; max-width: 100%;";
-    readout.style.color = "var(--ink)";
-    table.style.cssText = "border-spacing: 6px 2px; margin: 4px 0; text-align: right; font-variant-numeric: tabular-nums;";
-    canvas.style.touchAction = "pan-y";
-    // Room for the longest text, so that the controls stay where they are while numbers change.
-    for (const { part, wide } of [
-      { part: heads, wide: 15 },
-      { part: warmth, wide: 5 },
-      { part: length, wide: 10 },
-      { part: focusHead, wide: 3 },
-    ]) {
-      part.box.style.flexWrap = "wrap";
-      part.box.querySelector("output").style.minWidth = `${wide}ch`;
+    for (const [part, name] of [[heads, "heads"], [warmth, "temperature"], [length, "length"], [focusHead, "focus-head"]]) {
+      part.box.classList.add("knob", name);
     }
     root.append(
       node("div", { class: "controls" }, heads.box, scale.box, warmth.box, mask.box, length.box, clear, focusHead.box),
@@ -169,7 +156,7 @@ export default {
       focusHead.input.max = state.heads - 1;
       focusHead.show(state.head);
       for (const [part, shown] of [[length.box, state.mask === "padding"], [clear, state.mask === "own"], [focusHead.box, state.heads > 1]]) {
-        part.style.display = shown ? "" : "none";
+        part.hidden = !shown;
       }
       summary.textContent =
         `Head ${state.head}: entropy ${bits.toFixed(2)} of at most ${most.toFixed(2)} bits, the mean of ${queries} queries · ` +

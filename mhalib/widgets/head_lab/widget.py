@@ -16,7 +16,7 @@ from torch import Tensor
 from mhalib.attention import scaled_dot_product_attention, split_heads
 from mhalib.masks import causal_mask, padding_mask
 from mhalib.plots import DescribedFigure, as_labels, plot_attention
-from mhalib.widgets.base import Refused, View, check_choice, check_whole, is_whole, module_text
+from mhalib.widgets.base import Refused, View, check_choice, check_whole, is_whole, module_text, style_text
 from mhalib.widgets.head_lab.inputs import (
     as_cells,
     as_rows,
@@ -64,6 +64,7 @@ class HeadLab(View):
     """
 
     _esm = module_text("head_lab", "numbers.js", "draw.js", "view.js")
+    _css = style_text("head_lab")
 
     q_bytes = traitlets.Bytes().tag(sync=True)  # float32, (Tq, d_model)
     k_bytes = traitlets.Bytes().tag(sync=True)  # float32, (Tk, d_model)

@@ -1,32 +1,12 @@
 // HeadView in the browser: an overview of all heads, one of them in full, the weights of one query.
 // The chosen layer, head, query, mode, scale and overlay live in traits; the key under the cursor in this view only.
 
-const HEAD_STYLE = `
-.mha .panels { display: grid; gap: 12px 16px; justify-content: start; align-items: start; grid-template-rows: auto 1fr; }
-.mha .panels canvas { touch-action: manipulation; }
-.mha .panels .overview { grid-area: o; }
-.mha .panels .focus { grid-area: f; }
-.mha .panels .bars { grid-area: b; }
-.mha .panels .readout { grid-area: r; margin: 0; }
-.mha .panels.three { grid-template-areas: "o f b" "r r r"; }
-.mha .panels.two { grid-template-areas: "o f" "b f" "r r"; }
-.mha .panels.one { grid-template-areas: "o" "f" "r" "b"; }
-.mha .panels.single.three { grid-template-areas: "f b" "r r"; }
-.mha .panels.single.one { grid-template-areas: "f" "r" "b"; }
-.mha fieldset { border: 0; margin: 0 0 6px; padding: 0; display: flex; flex-wrap: wrap; gap: 2px 12px; align-items: center; }
-.mha legend { float: left; padding: 0; margin-right: 10px; }
-.mha fieldset label { display: inline-flex; gap: 4px; align-items: center; }
-.mha .note { margin: 8px 0 0; min-height: 1.4em; overflow-wrap: anywhere; color: var(--ink); }
-.mha .keys, .mha .limits { margin: 2px 0 0; color: var(--soft); font-size: 12px; }
-`;
 const TICKS = 16; // heads of a layer that get a tick box each
 
 function render({ model, el }) {
-  const { root, say, onTheme, dispose } = setUp(el, "Attention heads");
+  const { root, say, onTheme, dispose } = setUp(el, "head-view", "Attention heads");
   const w = readWeights(model);
   const several = w.layers * w.heads > 1;
-  const style = node("style");
-  style.textContent = HEAD_STYLE;
   // Kept between frames. `map` is never in the page: it is painted when the weights change and drawn often.
   const state = { key: 0, layout: null, kept: {}, pooled: null, poolSide: 0, decoded: new Map(), map: node("canvas") };
   const trait = (name) => model.get(name);
@@ -124,7 +104,7 @@ function render({ model, el }) {
     several ? node("span", { id: `help-a-${number}` }, "Overview: arrow keys or a click choose a head, Space or Ctrl+click adds it to the overlay. ") : "",
     node("span", { id: `help-b-${number}` }, "Large picture: arrow keys or a click move the cursor, Home and End go to the first and last key, Page Up and Page Down move ten queries."));
   const panels = node("div", { class: "panels" }, ...(several ? [overview] : []), focus, readout, bars);
-  root.append(style, controls, ...(several ? [ticks] : []), panels, limits, help);
+  root.append(controls, ...(several ? [ticks] : []), panels, limits, help);
   const tip = tooltip(root);
   const colours = () => ({ ink: cssColour(root, "ink"), soft: cssColour(root, "soft"), line: cssColour(root, "line"), accent: cssColour(root, "accent"), paper: cssColour(root, "paper") });
 

@@ -17,7 +17,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from mhalib.plots import COLOUR_MAP, MASKED_COLOUR, NAN_COLOUR, DescribedFigure, as_labels, new_figure
-from mhalib.widgets.base import Refused, View, check_choice, check_whole, is_whole, module_text
+from mhalib.widgets.base import Refused, View, check_choice, check_whole, is_whole, module_text, style_text
 from mhalib.widgets.head_view.weights import as_layers, as_mask
 
 # Two bytes keep four digits; one byte keeps 1/253 of a head's largest weight, as fine as the colours are.
@@ -66,6 +66,7 @@ class HeadView(View):
     """
 
     _esm = module_text("head_view", "draw.js", "panels.js", "view.js")
+    _css = style_text("head_view")
 
     data = traitlets.Bytes(b"").tag(sync=True)  # (layers, h, Tq, Tk), little-endian
     maxima = traitlets.Bytes(b"").tag(sync=True)  # (layers, h) float32: what the largest code of a head stands for

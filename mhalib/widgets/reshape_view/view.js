@@ -11,21 +11,6 @@ const PATH_NAMES = [
 const MOVE_MS = 600; // how long cells walk; a key or a click in the picture ends it at once
 const STEADY = 340; // up to this height a path keeps its height, so that what is below does not jump while stepping
 
-const RESHAPE_STYLE = `
-.mha .code { margin: 0 0 8px; padding: 6px 10px; background: var(--field); border-left: 4px solid var(--accent);
-  border-radius: 0 4px 4px 0; font: 13px/1.5 ui-monospace, Consolas, monospace; white-space: pre-wrap; overflow-wrap: anywhere; min-height: 32px; }
-.mha .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 4px 20px; margin: 0 0 10px; }
-.mha .facts > div { color: var(--soft); font-size: 12px; font-variant-numeric: tabular-nums; }
-.mha .facts b { display: block; color: var(--ink); font-size: 15px; font-weight: 600; }
-.mha .legend { display: flex; flex-wrap: wrap; gap: 4px 14px; margin: 6px 0; align-items: center; }
-.mha .legend span { display: inline-flex; gap: 5px; align-items: center; }
-.mha .legend i { min-width: 30px; height: 16px; padding: 0 4px; font: 700 12px/14px sans-serif; letter-spacing: 1px; text-align: center; border-radius: 2px; }
-.mha p { margin: 6px 0 0; }
-.mha .mistake { border-left: 4px solid #d55e00; padding-left: 8px; }
-.mha .mistake b { background: #000; color: #fff; padding: 0 4px; }
-.mha .stepping { display: flex; flex-wrap: wrap; gap: 6px 12px; align-items: center; }
-.mha [aria-disabled=true] { color: var(--soft); opacity: 1; cursor: default; }
-`;
 
 /** How a mistake, a view and a copy are told. */
 const MEMORY_WORDS = {
@@ -36,9 +21,7 @@ const MEMORY_WORDS = {
 
 export default {
   render({ model, el }) {
-    const { root, say, onTheme, dispose } = setUp(el, "ReshapeView: where each number goes");
-    const style = node("style");
-    style.textContent = RESHAPE_STYLE;
+    const { root, say, onTheme, dispose } = setUp(el, "reshape-view", "ReshapeView: where each number goes");
     const sizes = model.get("sizes");
     let stations = stationsOf(model, model.get("path"));
     const step = () => Math.max(0, Math.min(stations.length - 1, model.get("step")));
@@ -77,7 +60,7 @@ export default {
     const journey = node("p");
     const place = node("p", { class: "note" });
     const hint = node("p", { class: "note" }, "Click a number to follow it, or use the arrow keys in the picture; Page Up and Page Down go back and forward.");
-    root.append(style, controls, code, table, legend, canvas, mistake, journey, place, hint);
+    root.append(controls, code, table, legend, canvas, mistake, journey, place, hint);
     const tip = tooltip(root);
 
     const fact = (name, value, why) => node("div", {}, name, node("b", {}, value), why);

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from mhalib.plots import DescribedFigure, plot_reshape
-from mhalib.widgets.base import Refused, View, is_whole, module_text
+from mhalib.widgets.base import Refused, View, is_whole, module_text, style_text
 
 PATHS = ("split", "merge", "fold", "wrong split", "wrong merge")
 # With more, a label no longer fits its cell, or the cells no longer fit a page.
@@ -64,6 +64,7 @@ class ReshapeView(View):
     """
 
     _esm = module_text("reshape_view", "cells.js", "view.js")
+    _css = style_text("reshape_view")
 
     path = traitlets.TraitType("split").tag(sync=True)
     step = traitlets.TraitType(0).tag(sync=True)

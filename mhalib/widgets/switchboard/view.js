@@ -2,62 +2,17 @@
 // The present setting and the way to it live in traits. What is not in the table is asked of the kernel, one setting
 // at a time, so that it can do other work in between and the last click wins.
 
-const BOARD_STYLE = `
-.mha { --down: #c14f00; --up: #0072b2; --range: #c4c4c4; }
-.mha.dark { --down: #ff8b3d; --up: #56b4e9; --range: #5c5c5c; }
-.mha .summary { display: flex; flex-wrap: wrap; gap: 4px 20px; align-items: flex-end; margin-bottom: 8px; }
-.mha .summary > div { color: var(--soft); font-size: 12px; overflow-wrap: anywhere; min-width: 0; }
-.mha .summary b { display: block; color: var(--ink); font-size: 17px; font-weight: 600; font-variant-numeric: tabular-nums; }
-.mha .summary .now b { font-size: 26px; line-height: 1.2; min-width: 5ch; }
-.mha .summary .lower b { color: var(--down); }
-.mha .summary .higher b { color: var(--up); }
-.mha .problem { margin: 0 0 8px; padding: 4px 8px; border-left: 4px solid var(--down); background: var(--field); overflow-wrap: anywhere; }
-.mha .stage { display: flex; flex-wrap: wrap; gap: 10px 20px; align-items: flex-start; }
-.mha .board { flex: 0 1 auto; max-width: 100%; overflow-x: auto; padding: 4px; margin: 0 -4px; }
-.mha .switches { display: grid; gap: 2px; align-items: center; justify-content: start; }
-.mha .switches > span { color: var(--soft); font-size: 11px; text-align: center; font-variant-numeric: tabular-nums; }
-.mha .switches .row { text-align: right; padding-right: 4px; }
-.mha button.switch { padding: 0; min-height: 0; height: 34px; display: flex; flex-direction: column; overflow: hidden; cursor: pointer;
-  background: var(--paper); border: 1px solid var(--line); touch-action: manipulation; }
-.mha button.switch:focus-visible { position: relative; z-index: 1; outline-offset: 0; }
-.mha .board.roomy button.switch { height: 48px; }
-.mha .state { flex: 1; display: flex; flex-direction: column; align-items: center; justify-content: center; gap: 3px; font-size: 12px; line-height: 1;
-  font-variant-numeric: tabular-nums; }
-.mha .switch[aria-pressed=true] .state { background: var(--accent); color: var(--paper); font-weight: 600; }
-.mha .switch[aria-pressed=false] { border-style: dashed; border-width: 2px; }
-.mha .effect { position: relative; height: 9px; background: var(--field); }
-.mha .effect.known::before { content: ""; position: absolute; left: calc(50% - 0.5px); width: 1px; top: 0; bottom: 0; background: var(--ink); }
-.mha .effect i { position: absolute; top: 2px; bottom: 2px; }
-.mha .effect .lower { right: 50%; background: var(--down); }
-.mha .effect .higher { left: 50%; background: var(--up); }
-.mha .by { font-size: 11px; letter-spacing: -0.2px; }
-.mha .board:not(.roomy) .by { display: none; }
-.mha .side { flex: 1 1 280px; min-width: 0; max-width: 520px; }
-.mha .readout { margin: 4px 0 0; }
-.mha .narrow + .readout { min-height: 2.8em; }
-.mha .answers { display: flex; flex-wrap: wrap; gap: 5px; margin: 4px 0 0; padding: 0; list-style: none; }
-.mha .answers li { margin: 0; padding: 2px 8px; border: 1px solid var(--line); border-left-width: 4px; border-radius: 3px; line-height: 1.3; overflow-wrap: anywhere; }
-.mha .answers .right { border-left-color: var(--up); }
-.mha .answers .wrong { border-left-color: var(--down); border-left-style: double; }
-.mha .answers small { color: var(--soft); font-size: 11px; display: block; min-height: 1.3em; }
-.mha .heading { margin: 12px 0 0; }
-.mha .keys { margin: 8px 0 0; color: var(--soft); font-size: 12px; }
-.mha [aria-disabled=true] { color: var(--soft); cursor: default; }
-.mha .key { display: inline-block; width: 14px; height: 6px; vertical-align: 1px; }
-`;
 const WAIT_MS = 150; // after the last click, before the kernel is asked
 const PATIENCE_S = 10; // then the reader is told that no answer has come: a kernel that died says nothing
 const KEPT = 200; // settings to which undo leads back, as in Python
 const CHART_HEIGHT = 190;
 
 function render({ model, el }) {
-  const { root, say, onTheme, dispose } = setUp(el, "Head switchboard");
+  const { root, say, onTheme, dispose } = setUp(el, "switchboard", "Head switchboard");
   const [layers, heads] = model.get("sizes"), count = layers * heads;
   const name = model.get("score_name"), labels = model.get("labels");
   const table = makeTable(model, count);
   const every = "1".repeat(count), none = "0".repeat(count);
-  const style = node("style");
-  style.textContent = BOARD_STYLE;
   const headName = (at) => (layers > 1 ? `layer ${Math.floor(at / heads)} ` : "") + `head ${at % heads}`;
   const now = () => model.get("gates").flat().join("");
   const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
@@ -171,7 +126,7 @@ function render({ model, el }) {
   const board = node("div", { class: "board" }, grid);
   const side = node("div", { class: "side" }, chart);
   const stage = node("div", { class: "stage" }, board, side);
-  root.append(style, summary, controls, problem, stage, readout, heading, list, limits, help);
+  root.append(summary, controls, problem, stage, readout, heading, list, limits, help);
 
   // ---------------------------------------------------------------- what is shown
 

@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 
 from mhalib.arguments import check_size
 from mhalib.plots import DescribedFigure, new_figure
-from mhalib.widgets.base import Refused, View, check_choice, module_text
+from mhalib.widgets.base import Refused, View, check_choice, module_text, style_text
 from mhalib.widgets.switchboard.measure import as_answers, as_score, told_of
 
 PRECOMPUTE = ("all", "each", "none")
@@ -60,6 +60,7 @@ class HeadSwitchboard(View):
     """
 
     _esm = module_text("switchboard", "history.js", "view.js")
+    _css = style_text("switchboard")
 
     sizes = traitlets.List(traitlets.Int()).tag(sync=True)  # layers, heads
     score_name = traitlets.Unicode().tag(sync=True)
