@@ -1,7 +1,8 @@
 """What the widgets share on the Python side: the texts of a view, the page without a kernel, the picture.
 
-A view is one ES module and one style sheet. Relative imports do not resolve in a notebook, so `core.js` and
-`core.css` are put in front of each view here; that is the whole build. What a widget shows and accepts is its own business.
+A view is one ES module and one style sheet. Relative imports do not resolve in a notebook, so the colours of
+`mhalib.plots` and the files of the core are put in front of each view here; that is the whole build. What a widget
+shows and accepts is its own business.
 """
 
 import base64
@@ -11,11 +12,13 @@ import zlib
 from pathlib import Path
 
 import anywidget
+import matplotlib
+import numpy as np
 import torch
 import traitlets
 from torch import Tensor
 
-from mhalib.plots import DescribedFigure
+from mhalib.plots import COLOUR_MAP, COLOURS, DARK_INK_FROM, MASKED_COLOUR, NAN_COLOUR, DescribedFigure
 
 _HERE = Path(__file__).parent
 # What ipywidgets and anywidget keep for themselves; the view never asks for it.
@@ -23,13 +26,13 @@ _INTERNAL = {"_esm", "_css", "_anywidget_id", "_dom_classes", "layout", "tabbabl
 
 
 def module_text(folder: str, *parts: str) -> str:
-    """Return the ES module of a view: `core.js` first.
+    """Return the ES module of a view: the colours, the core, its own files.
 
     Args:
         folder: the folder of the widget.
         parts: names of files in it, such as `"view.js"`; the last one exports the view.
     """
-    return "\n".join(map(_read, ("core.js", *(f"{folder}/{part}" for part in parts))))
+    return "\n".join([_colours(), *map(_read, ("core.js", *(f"{folder}/{part}" for part in parts)))])
 
 
 def style_text(folder: str) -> str:
@@ -39,6 +42,23 @@ def style_text(folder: str) -> str:
 
 def _read(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
+
+
+def _colours() -> str:
+    """Return the colours of `mhalib.plots` as constants of a view: r, g and b from 0 to 255, groups as they are."""
+
+    def in_bytes(colours) -> list[list[int]]:
+        return np.rint(255 * matplotlib.colors.to_rgba_array(colours)[:, :3]).astype(int).tolist()
+
+    masked, nan = in_bytes([MASKED_COLOUR, NAN_COLOUR])
+    constants = {
+        "COLOUR_MAP": in_bytes(matplotlib.colormaps[COLOUR_MAP](np.linspace(0, 1, 256))),
+        "MASKED_COLOUR": masked,
+        "NAN_COLOUR": nan,
+        "GROUP_COLOURS": COLOURS,
+        "DARK_INK_FROM": DARK_INK_FROM,
+    }
+    return "\n".join(f"const {name} = {json.dumps(value)};" for name, value in constants.items())
 
 
 class Refused(traitlets.TraitError, ValueError):

@@ -3,43 +3,26 @@
 
 // ---------------------------------------------------------------- colour
 
-/** viridis, 256 colours as r, g, b bytes: perceptually uniform, safe for colour-blind readers. */
-const VIRIDIS = Uint8Array.from(
-  atob(
-    "RAFURAJWRQRXRQVZRgdaRghcRgpdRgteRw1gRw5hRxBjRxFkRxNlSBRnSBZoSBdpSBhqSBpsSBttSBxuSB1vSB9wSCBxSCFzSCN0SCR1" +
-    "SCV2SCZ3SCh4SCl5Ryp6Ryx6Ry17Ry58Ry99RjB+RjJ+RjN/RjSARTWBRTeBRTiCRDmDRDqDRDuEQz2EQz6FQj+FQkCGQkGGQUKHQUSH" +
-    "QEWIQEaIP0eIP0iJPkmJPkqJPkyKPU2KPU6KPE+KPFCLO1GLO1KLOlOLOlSMOVWMOVaMOFiMOFmMN1qMN1uNNlyNNl2NNV6NNV+NNGCN" +
-    "NGGNM2KNM2ONMmSOMmWOMWaOMWeOMWiOMGmOMGqOL2uOL2yOLm2OLm6OLm+OLXCOLXGOLHGOLHKOLHOOK3SOK3WOKnaOKneOKniOKXmO" +
-    "KXqOKXuOKHyOKH2OJ36OJ3+OJ4COJoGOJoKOJoKOJYOOJYSOJYWOJIaOJIeOI4iOI4mOI4qNIouNIoyNIo2NIY6NIY+NIZCNIZGMIJKM" +
-    "IJKMIJOMH5SMH5WLH5aLH5eLH5iLH5mKH5qKHpuKHpyJHp2JH56JH5+IH6CIH6GIH6GHH6KHIKOGIKSGIaWFIaaFIqeFIqiEI6mDJKqD" +
-    "JauCJayCJq2BJ62BKK6AKa9/KrB/LLF+LbJ9LrN8L7R8MbV7MrZ6NLZ5Nbd5N7h4OLl3Orp2O7t1Pbx0P7xzQL1yQr5xRL9wRsBvSMFu" +
-    "SsFtTMJsTsNrUMRqUsVpVMVoVsZnWMdlWshkXMhjXsliYMpgY8tfZcteZ8xcac1bbM1abs5YcM9Xc9BWddBUd9FTetFRfNJQf9NOgdNN" +
-    "hNRLhtVJidVIi9ZGjtZFkNdDk9dBldhAmNg+m9k8ndk7oNo5oto3pds2qNs0qtwyrdwwsN0vst0ttd4ruN4put4ovd8mwN8lwt8jxeAh" +
-    "yOAgyuEfzeEd0OEc0uIb1eIa2OIZ2uMZ3eMY3+MY4uQY5eQZ5+QZ6uUa7OUb7+Uc8eUd9OYe9uYg+OYh++cj/ecl"
-  ),
-  (c) => c.charCodeAt(0),
-);
-/** The same two extra states as in mhalib.plots: masked cells are light grey with a cross, NaN is red with a "?". */
-const MASKED_COLOUR = [228, 228, 228];
-const NAN_COLOUR = [213, 94, 0];
-/** Okabe and Ito (2008): eight colours that colour-blind readers can tell apart. */
-const GROUP_COLOURS = ["#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#BBBBBB"];
+// COLOUR_MAP (256 colours as [r, g, b]), MASKED_COLOUR, NAN_COLOUR, GROUP_COLOURS and DARK_INK_FROM come from
+// mhalib.plots: base.py writes them in front of this file.
 
 /** Write the colour of a weight from 0 to 1 into `pixels` (RGBA bytes) at byte `at`. */
 function putColour(pixels, at, weight) {
-  const c = 3 * Math.max(0, Math.min(255, Math.round(weight * 255)));
-  pixels[at] = VIRIDIS[c];
-  pixels[at + 1] = VIRIDIS[c + 1];
-  pixels[at + 2] = VIRIDIS[c + 2];
+  const [r, g, b] = shadeOf(weight);
+  pixels[at] = r;
+  pixels[at + 1] = g;
+  pixels[at + 2] = b;
   pixels[at + 3] = 255;
 }
 
-const DARK_INK_FROM = 0.435; // as in mhalib.plots: from this weight on, black has more contrast than white
+/** Return the colour of a weight from 0 to 1, as [r, g, b]. */
+function shadeOf(weight) {
+  return COLOUR_MAP[Math.max(0, Math.min(255, Math.round(weight * 255)))];
+}
 
 /** Return the CSS colour of a weight, and the ink, black or white, that reads on it. */
 function weightColour(weight) {
-  const c = 3 * Math.max(0, Math.min(255, Math.round(weight * 255)));
-  return { fill: `rgb(${VIRIDIS[c]},${VIRIDIS[c + 1]},${VIRIDIS[c + 2]})`, ink: weight >= DARK_INK_FROM ? "#000" : "#fff" };
+  return { fill: `rgb(${shadeOf(weight)})`, ink: weight >= DARK_INK_FROM ? "#000" : "#fff" };
 }
 
 // ---------------------------------------------------------------- theme

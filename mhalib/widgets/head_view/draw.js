@@ -119,7 +119,7 @@ function poolHead(raw, start, { keys, levels }, tops, lefts, step, cells) {
 // Colours as the 32-bit numbers that a little-endian ImageData holds.
 /** One pixel of an ImageData, as a number. @param {ArrayLike<number>} rgb */
 const packColour = ({ 0: r, 1: g, 2: b }) => (0xff000000 | (b << 16) | (g << 8) | r) >>> 0;
-const SHADES = Uint32Array.from({ length: 256 }, (_, i) => packColour(VIRIDIS.subarray(3 * i, 3 * i + 3)));
+const SHADES = Uint32Array.from({ length: 256 }, (_, i) => packColour(COLOUR_MAP[i]));
 const MASKED_SHADES = [packColour(MASKED_COLOUR), packColour([150, 150, 150])];
 const NAN_SHADES = [packColour(NAN_COLOUR), packColour([255, 255, 255])];
 
