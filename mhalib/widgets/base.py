@@ -21,6 +21,7 @@ from torch import Tensor
 from mhalib.plots import COLOUR_MAP, COLOURS, DARK_INK_FROM, MASKED_COLOUR, NAN_COLOUR, DescribedFigure
 
 _HERE = Path(__file__).parent
+_CORE = ("core.js", "core_draw.js")
 # What ipywidgets and anywidget keep for themselves; the view never asks for it.
 _INTERNAL = {"_esm", "_css", "_anywidget_id", "_dom_classes", "layout", "tabbable", "tooltip"}
 
@@ -32,7 +33,7 @@ def module_text(folder: str, *parts: str) -> str:
         folder: the folder of the widget.
         parts: names of files in it, such as `"view.js"`; the last one exports the view.
     """
-    return "\n".join([_colours(), *map(_read, ("core.js", *(f"{folder}/{part}" for part in parts)))])
+    return "\n".join([_colours(), *map(_read, (*_CORE, *(f"{folder}/{part}" for part in parts)))])
 
 
 def style_text(folder: str) -> str:

@@ -1,33 +1,10 @@
-// What the views share: colour, canvas, controls, keyboard, tooltip. Plain functions, joined in front of each view.
-// Text from outside (tokens, labels) reaches the page through textContent and canvas only, never as HTML.
+// What the views share on the page: theme, controls, keys, pointer, width, traits. How they draw stands in core_draw.js.
+// Plain functions, joined in front of each view. Text from outside (tokens, labels) reaches the page through
+// textContent and canvas only, never as HTML.
 
-// ---------------------------------------------------------------- colour
+// ---------------------------------------------------------------- a view and its theme
 
-// COLOUR_MAP (256 colours as [r, g, b]), MASKED_COLOUR, NAN_COLOUR, GROUP_COLOURS and DARK_INK_FROM come from
-// mhalib.plots: base.py writes them in front of this file.
-
-/** Write the colour of a weight from 0 to 1 into `pixels` (RGBA bytes) at byte `at`. */
-function putColour(pixels, at, weight) {
-  const [r, g, b] = shadeOf(weight);
-  pixels[at] = r;
-  pixels[at + 1] = g;
-  pixels[at + 2] = b;
-  pixels[at + 3] = 255;
-}
-
-/** Return the colour of a weight from 0 to 1, as [r, g, b]. */
-function shadeOf(weight) {
-  return COLOUR_MAP[Math.max(0, Math.min(255, Math.round(weight * 255)))];
-}
-
-/** Return the CSS colour of a weight, and the ink, black or white, that reads on it. */
-function weightColour(weight) {
-  return { fill: `rgb(${shadeOf(weight)})`, ink: weight >= DARK_INK_FROM ? "#000" : "#fff" };
-}
-
-// ---------------------------------------------------------------- theme
-
-/** Is the page around `el` dark? */
+/** Is the page around `el` dark? JupyterLab says so where it is, a page may declare it, else the system decides. */
 function isDark(el) {
   const jupyter = el.ownerDocument.body.dataset.jpThemeLight;
   if (jupyter !== undefined) return jupyter === "false";
@@ -37,40 +14,68 @@ function isDark(el) {
 }
 
 /**
- * Prepare `el` for a view: its root, a theme (JupyterLab's where there is one, the system's elsewhere; followed while
- * it changes), a region for what a screen reader is told. `kind` is the class under which style.css dresses this view.
- * Returns `{root, say, onTheme, dispose}`; draw inside `root`, announce with `say`, redraw canvases in `onTheme`.
+ * Prepare `el` for a view: its root, its theme, a region for what a screen reader is told. `kind` is the class under
+ * which style.css dresses this view.
+ *
+ * Returns `{root, say, onTheme, atEnd, dispose}`: draw inside `root`, announce with `say(text)`, redraw canvases in
+ * `onTheme(call)`, hand over with `atEnd(call)` what is to be stopped, and return `dispose` from `render`.
  */
 function setUp(el, kind, label) {
   const root = node("div", { class: `mha ${kind}`, role: "group", "aria-label": label });
   const live = node("div", { class: "hidden", role: "status", "aria-live": "polite" });
+  root.append(live);
   el.replaceChildren(root);
-  const redraws = [];
+  const redraws = [], ends = [];
+  const dress = () => root.classList.toggle("dark", isDark(el));
   const update = () => {
-    root.classList.toggle("dark", isDark(el));
+    dress();
     redraws.forEach((draw) => draw());
   };
-  root.classList.toggle("dark", isDark(el));
+  dress();
   const observer = new MutationObserver(update);
   observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
   observer.observe(document.body, { attributes: true, attributeFilter: ["data-theme", "data-jp-theme-light"] });
   const media = matchMedia("(prefers-color-scheme: dark)");
   media.addEventListener("change", update);
-  root.append(live);
+  ends.push(() => observer.disconnect(), () => media.removeEventListener("change", update));
   return {
     root,
     say: (text) => (live.textContent = text),
     onTheme: (draw) => redraws.push(draw),
-    dispose: () => {
-      observer.disconnect();
-      media.removeEventListener("change", update);
-    },
+    atEnd: (stop) => ends.push(stop),
+    dispose: () => ends.forEach((stop) => stop()),
   };
 }
 
 /** Return a colour variable of the theme, such as cssColour(root, "ink"), for drawing on a canvas. */
 function cssColour(root, name) {
   return getComputedStyle(root).getPropertyValue(`--${name}`).trim();
+}
+
+/** Return the theme's colours by name, and those of this view's style.css in `more`. Empty texts outside of a page. */
+function themeColours(root, ...more) {
+  const names = ["ink", "soft", "paper", "line", "field", "accent", ...more];
+  return Object.fromEntries(names.map((name) => [name, cssColour(root, name)]));
+}
+
+const PADDING = 16; // of a view, left and right together, as core.css has it
+
+/** Return how wide a view may draw; 0 while it is not in the page, or in a closed tab. */
+function roomIn(root) {
+  return Math.max(0, Math.floor(root.clientWidth - PADDING));
+}
+
+/** Call `changed()` whenever `roomIn(root)` is new. The height changes with what is drawn, and does not count. */
+function onNewRoom(root, changed) {
+  let last = roomIn(root);
+  const observer = new ResizeObserver(() => {
+    const now = roomIn(root);
+    if (now === last || now === 0) return;
+    last = now;
+    changed();
+  });
+  observer.observe(root);
+  return () => observer.disconnect();
 }
 
 // ---------------------------------------------------------------- elements and controls
@@ -88,6 +93,7 @@ function node(tag, attributes = {}, ...children) {
 /**
  * Let an element take keys. JupyterLab runs its own commands for keys that reach it from a widget (arrow keys, a,
  * b, d d would move, insert and delete cells) unless this attribute stands on the focusable element itself.
+ * `index`: its tabindex, or null where it has one by nature.
  */
 function focusable(element, index = 0) {
   element.setAttribute("data-lm-suppress-shortcuts", "true");
@@ -111,14 +117,12 @@ function slider(label, options, format, onInput) {
   return { box: node("label", {}, label, input, output), input, show };
 }
 
-/** A labelled choice. `choices`: array of [value, text]. Returns `{box, input, show, fill}`. */
+/** A labelled choice. `choices`: array of [value, text]. Returns `{box, input, show}`. */
 function choice(label, choices, onChange) {
-  const input = focusable(node("select", { "aria-label": label }), null);
-  const fill = (list) =>
-    input.replaceChildren(...list.map(([value, text]) => node("option", { value }, text)));
-  fill(choices);
+  const options = choices.map(([value, text]) => node("option", { value }, text));
+  const input = focusable(node("select", { "aria-label": label }, ...options), null);
   input.addEventListener("change", () => onChange(input.value));
-  return { box: node("label", {}, label, input), input, fill, show: (value) => (input.value = value) };
+  return { box: node("label", {}, label, input), input, show: (value) => (input.value = value) };
 }
 
 /** A labelled tick box. Returns `{box, input, show}`. */
@@ -135,35 +139,41 @@ function pushButton(label, onClick) {
   return made;
 }
 
-// ---------------------------------------------------------------- drawing
-
-/** Give a canvas its size in CSS pixels and a context scaled for sharp lines on this screen. */
-function sizeCanvas(canvas, width, height) {
-  const ratio = Math.min(devicePixelRatio || 1, 2);
-  canvas.width = Math.max(1, Math.round(width * ratio));
-  canvas.height = Math.max(1, Math.round(height * ratio));
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
-  const context = canvas.getContext("2d");
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  return context;
+/** A tooltip that follows the pointer. Returns `{show(text, event), hide()}`. */
+function tooltip(root) {
+  const tip = node("div", { class: "tip", role: "presentation", hidden: true });
+  root.append(tip);
+  const [away, edge] = [14, 4]; // from the pointer, from the end of the window
+  return {
+    show(text, event) {
+      tip.textContent = text;
+      tip.hidden = false;
+      tip.style.left = `${Math.min(event.clientX + away, innerWidth - tip.offsetWidth - edge)}px`;
+      tip.style.top = `${Math.min(event.clientY + away, innerHeight - tip.offsetHeight - edge)}px`;
+    },
+    hide: () => (tip.hidden = true),
+  };
 }
 
+/** Return an id that no other view on the page has. */
+function freshId(name) {
+  return `${name}-${Math.random().toString(36).slice(2)}`;
+}
+
+// ---------------------------------------------------------------- keys, pointer, frames
+
 /**
- * Keep a drawing that many frames share. `draw(context)` fills a hidden canvas when `key`, the size or the screen is
- * new; every call lays that canvas onto `context`, pixel on pixel. @param {{key?: string, canvas?: HTMLCanvasElement}} kept
+ * Give an element its keys: `table` maps a key, as `event.key` names it, to what it does. A key that is in the table
+ * ends here, unless its function returns false; any other key, and every one with Ctrl, Alt or Meta, goes on to the page.
  */
-function drawKept(context, kept, key, width, height, draw) {
-  const id = `${key} ${width} ${height} ${devicePixelRatio}`;
-  if (kept.key !== id) {
-    kept.key = id;
-    kept.canvas ||= node("canvas");
-    draw(sizeCanvas(kept.canvas, width, height));
-  }
-  context.save();
-  context.setTransform(1, 0, 0, 1, 0, 0);
-  context.drawImage(kept.canvas, 0, 0);
-  context.restore();
+function bindKeys(element, table) {
+  focusable(element, null);
+  element.addEventListener("keydown", (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey || !Object.hasOwn(table, event.key)) return;
+    if (table[event.key](event) === false) return;
+    event.preventDefault(); // the page would scroll
+    event.stopPropagation();
+  });
 }
 
 /** Run `draw` at most once a frame, however often it is asked for; the last state wins. */
@@ -179,45 +189,32 @@ function oncePerFrame(draw) {
   };
 }
 
-/** Shorten a label for a small place; the tooltip and the screen reader get all of it. Cuts whole characters. */
-function shorten(text, length) {
-  if (text.length <= length) return text; // never more characters than code units, and asking costs time
-  const characters = [...new Intl.Segmenter(undefined, { granularity: "grapheme" }).segment(text)];
-  return characters.length <= length ? text : characters.slice(0, length - 1).map((c) => c.segment).join("") + "…";
-}
-
-/** A tooltip that follows the pointer. Returns `{show(text, event), hide()}`. */
-function tooltip(root) {
-  const tip = node("div", { class: "tip", role: "presentation", hidden: true });
-  root.append(tip);
-  return {
-    show(text, event) {
-      tip.textContent = text;
-      tip.hidden = false;
-      tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 4)}px`;
-      tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 4)}px`;
-    },
-    hide: () => (tip.hidden = true),
-  };
-}
-
-/** Offer a canvas as a PNG file. */
-function savePng(canvas, name) {
-  canvas.toBlob((blob) => {
-    const link = node("a", { href: URL.createObjectURL(blob), download: name });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+/** Follow the pointer over a canvas with the tooltip `tip`, once a frame. `tell(event)` gives what to say, or null. */
+function tellUnderPointer(canvas, tip, tell) {
+  let last = null;
+  const show = oncePerFrame(() => {
+    const said = last && tell(last);
+    said ? tip.show(said, last) : tip.hide();
+  });
+  canvas.addEventListener("pointermove", ({ offsetX, offsetY, clientX, clientY }) => {
+    last = { offsetX, offsetY, clientX, clientY }; // an event keeps its offsets for as long as it is on its way only
+    show();
+  });
+  canvas.addEventListener("pointerleave", () => {
+    last = null;
+    tip.hide();
   });
 }
 
-// ---------------------------------------------------------------- state
+// ---------------------------------------------------------------- traits
 
-/** Return the bytes of a binary trait as a typed array of `Kind`, such as Uint8Array or Float32Array, to be read only. */
+/** Return the bytes of a binary trait as a typed array of `Kind`, such as Float32Array, to be read only. */
 function bytesOf(model, name, Kind) {
   const view = model.get(name);
   if (!view || view.byteLength === 0) return new Kind(0);
   const { buffer, byteOffset, byteLength } = view;
-  if (byteOffset % Kind.BYTES_PER_ELEMENT === 0) return new Kind(buffer, byteOffset, byteLength / Kind.BYTES_PER_ELEMENT);
+  const count = byteLength / Kind.BYTES_PER_ELEMENT;
+  if (byteOffset % Kind.BYTES_PER_ELEMENT === 0) return new Kind(buffer, byteOffset, count);
   return new Kind(buffer.slice(byteOffset, byteOffset + byteLength)); // Kind does not allow an odd start
 }
 

@@ -1,33 +1,11 @@
 // How HeadLab draws: where the panels stand, the images behind them, and one painter for the canvas.
 
-const LAB_FONT = "12px system-ui, sans-serif";
-
-/** Blue below zero, white at zero, orange above: outputs have a sign. `share` from −1 to 1. */
-function labPutSigned(pixels, at, share) {
-  const end = share < 0 ? [0, 90, 160] : [200, 84, 0];
-  const strength = Math.min(1, Math.abs(share));
-  for (let c = 0; c < 3; c++) pixels[at + c] = 248 + (end[c] - 248) * strength;
-  pixels[at + 3] = 255;
+/** Blue below zero, white at zero, orange above: outputs have a sign. `share` from 0 to 1, zero in the middle. */
+function signedColour(share) {
+  const end = share < 0.5 ? [0, 90, 160] : [200, 84, 0];
+  return end.map((c) => 248 + (c - 248) * Math.abs(2 * share - 1));
 }
-
-/** 256 colours as whole pixels, so that an image is filled with one look-up a cell. `put` writes RGBA bytes. */
-function labTable(put) {
-  const bytes = new Uint8Array(1024);
-  for (let i = 0; i < 256; i++) put(bytes, 4 * i, i / 255);
-  return new Uint32Array(bytes.buffer);
-}
-const LAB_WEIGHTS = labTable(putColour);
-const LAB_SIGNED = labTable((bytes, at, share) => labPutSigned(bytes, at, 2 * share - 1));
-const LAB_MASKED = new Uint32Array(Uint8Array.of(...MASKED_COLOUR, 255).buffer)[0];
-
-/** A small image, one pixel a cell, to be drawn large. `paint(pixels)` fills it, a whole pixel at a time. */
-function labImage(image, width, height, paint) {
-  if (image.width !== width || image.height !== height) Object.assign(image, { width, height });
-  const context = image.getContext("2d");
-  const data = context.createImageData(width, height);
-  paint(new Uint32Array(data.data.buffer));
-  context.putImageData(data, 0, 0);
-}
+const SIGNED_PIXELS = pixelTable(signedColour);
 
 /**
  * Where everything stands on a canvas of this width: the head in focus, and all heads small beside or above it.
@@ -105,10 +83,7 @@ function labCrosses(image, { queries, keys, allowed }, cell, ratio) {
       continue;
     }
     const inset = Math.max(size * 0.3, size / 2 - 6 * ratio);
-    marks.moveTo(x + inset, y + inset);
-    marks.lineTo(x + size - inset, y + size - inset);
-    marks.moveTo(x + size - inset, y + inset);
-    marks.lineTo(x + inset, y + size - inset);
+    addCross(marks, x + size / 2, y + size / 2, size / 2 - inset);
   }
   if (size < 8) {
     context.clip(cells);
@@ -117,7 +92,7 @@ function labCrosses(image, { queries, keys, allowed }, cell, ratio) {
       marks.lineTo(x + image.height, image.height);
     }
   }
-  context.strokeStyle = size < 8 ? "#8f8f8f" : "#5c5c5c"; // hatching of many lines would outshine the weights
+  context.strokeStyle = size < 8 ? "#8f8f8f" : CROSS_INK; // hatching of many lines would outshine the weights
   context.lineWidth = ratio;
   context.stroke(marks);
 }
@@ -137,20 +112,20 @@ function labPainter(canvas, view, rows, columns) {
   function refresh() {
     const { state, result } = view;
     const { heads, allowed } = state;
-    labImage(maps, keys, heads * queries, (pixels) => {
+    paintPixels(maps, keys, heads * queries, (pixels) => {
       let at = 0;
       for (let h = 0; h < heads; h++) {
         for (let cell = 0; cell < allowed.length; cell++, at++) {
-          pixels[at] = allowed[cell] ? LAB_WEIGHTS[Math.round(result.weights[at] * 255)] : LAB_MASKED;
+          pixels[at] = allowed[cell] ? WEIGHT_PIXELS[Math.round(result.weights[at] * 255)] : MASKED_PIXEL;
         }
       }
     });
     if (!result.output) return;
     largest = 1e-12;
     for (const x of result.output) largest = Math.max(largest, Math.abs(x));
-    labImage(strips, state.headDim, heads * queries, (pixels) => {
+    paintPixels(strips, state.headDim, heads * queries, (pixels) => {
       const scale = 127.5 / largest;
-      for (let at = 0; at < pixels.length; at++) pixels[at] = LAB_SIGNED[Math.round(127.5 + result.output[at] * scale)];
+      for (let at = 0; at < pixels.length; at++) pixels[at] = SIGNED_PIXELS[Math.round(127.5 + result.output[at] * scale)];
     });
   }
 
@@ -158,7 +133,7 @@ function labPainter(canvas, view, rows, columns) {
   function mark() {
     const { state, plan } = view;
     if (state.mask === "none") return;
-    const ratio = Math.min(devicePixelRatio || 1, 2);
+    const ratio = sharpness();
     const own = state.mask === "own" ? state.allowed.join("") : state.validLen;
     const wanted = [plan.focus.cell, plan.thumbs[0]?.cell, ratio, state.mask, own].join();
     if (marked === wanted) return;
@@ -169,7 +144,7 @@ function labPainter(canvas, view, rows, columns) {
 
   function widest(labels) {
     const context = canvas.getContext("2d");
-    context.font = LAB_FONT;
+    context.font = LABEL_FONT;
     return Math.min(96, Math.ceil(Math.max(...labels.map((text) => context.measureText(text).width))));
   }
 
@@ -261,35 +236,30 @@ function labPainter(canvas, view, rows, columns) {
     const step = stripWide / view.state.headDim;
     const onMap = view.cursor.column < keys;
     const left = onMap ? x + view.cursor.column * cell : strip + (view.cursor.column - keys) * step;
-    for (const [colour, width] of [["#000", 4], ["#fff", 2]]) {
-      context.strokeStyle = colour;
-      context.lineWidth = width;
-      context.strokeRect(left, y + view.cursor.row * cell, onMap ? cell : step, cell);
-    }
+    strokeOnAnything(context, 4, 2, () =>
+      context.strokeRect(left, y + view.cursor.row * cell, onMap ? cell : step, cell));
   }
 
   function drawLegend(context) {
-    const scaleBar = (x, y, from, to, paint) => {
+    const scaleBar = (x, y, from, to, colour) => {
       write(context, from, x, y + 15, { small: true });
       const start = x + context.measureText(from).width + 6;
       for (let i = 0; i < 90; i++) {
-        const pixel = [0, 0, 0, 0];
-        paint(pixel, i / 89);
-        context.fillStyle = `rgb(${pixel[0]},${pixel[1]},${pixel[2]})`;
+        context.fillStyle = `rgb(${colour(i / 89)})`;
         context.fillRect(start + i, y + 6, 1.5, 10);
       }
       write(context, to, start + 96, y + 15, { small: true });
     };
     const { legend, width } = view.plan;
-    scaleBar(2, legend, "weight 0", "1", (pixel, share) => putColour(pixel, 0, share));
+    scaleBar(2, legend, "weight 0", "1", shadeOf);
     if (!view.result.output) return;
     const end = largest.toPrecision(2);
     const [x, y] = width < 420 ? [2, legend + 18] : [190, legend];
-    scaleBar(x, y, `output −${end}`, `+${end}`, (pixel, share) => labPutSigned(pixel, 0, 2 * share - 1));
+    scaleBar(x, y, `output −${end}`, `+${end}`, signedColour);
   }
 
   function write(context, words, x, y, { align = "left", bold = false, small = false, colour = view.colours.ink, most = undefined } = {}) {
-    context.font = `${bold ? "bold " : ""}${small ? LAB_FONT.replace("12", "11") : LAB_FONT}`;
+    context.font = `${bold ? "bold " : ""}${small ? SMALL_FONT : LABEL_FONT}`;
     context.textAlign = align;
     context.fillStyle = colour;
     context.fillText(words, x, y, most);

@@ -6,8 +6,6 @@ const MASKED = -1;
 const LINES_ON_LIGHT = ["#0072B2", "#C04A00", "#007A5A", "#A3447E", "#7A5C00", "#4B3FA8", "#B00020", "#4F4F4F"];
 const LINES_ON_DARK = ["#56B4E9", "#FF9A4D", "#2FCB9B", "#F09BC8", "#F0E442", "#B7ADFF", "#FF8A9A", "#D0D0D0"];
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
-const FONT = "12px system-ui, sans-serif";
-const SMALL = "11px system-ui, sans-serif";
 
 /**
  * @typedef {object} Weights
@@ -116,12 +114,9 @@ function poolHead(raw, start, { keys, levels }, tops, lefts, step, cells) {
   return missing;
 }
 
-// Colours as the 32-bit numbers that a little-endian ImageData holds.
-/** One pixel of an ImageData, as a number. @param {ArrayLike<number>} rgb */
-const packColour = ({ 0: r, 1: g, 2: b }) => (0xff000000 | (b << 16) | (g << 8) | r) >>> 0;
-const SHADES = Uint32Array.from({ length: 256 }, (_, i) => packColour(COLOUR_MAP[i]));
-const MASKED_SHADES = [packColour(MASKED_COLOUR), packColour([150, 150, 150])];
-const NAN_SHADES = [packColour(NAN_COLOUR), packColour([255, 255, 255])];
+/** Masked and NaN pixels: as they are, and as every fourth one is where cells are too small for marks. */
+const MASKED_PIXELS = [MASKED_PIXEL, packColour([150, 150, 150])];
+const NAN_PIXELS = [NAN_PIXEL, packColour([255, 255, 255])];
 
 /**
  * Colour weights, one pixel each, into an ImageData as wide as `stride`, the first one at pixel `start`. Where cells are
@@ -133,21 +128,11 @@ function shadeWeights(pixels, start, stride, weights, rows, columns, top, hatche
   for (let y = 0, i = 0; y < rows; y++) {
     for (let x = 0, at = start + y * stride; x < columns; x++, i++, at++) {
       const weight = weights[i];
-      if (weight >= 0) pixels[at] = SHADES[Math.min(255, (weight * factor + 0.5) | 0)];
-      else if (weight === MASKED) pixels[at] = MASKED_SHADES[+(hatched && (x + y) % 4 === 0)];
-      else pixels[at] = NAN_SHADES[+(hatched && (x - y + 4096) % 4 === 0)];
+      if (weight >= 0) pixels[at] = WEIGHT_PIXELS[Math.min(255, (weight * factor + 0.5) | 0)];
+      else if (weight === MASKED) pixels[at] = MASKED_PIXELS[+(hatched && (x + y) % 4 === 0)];
+      else pixels[at] = NAN_PIXELS[+(hatched && (x - y + 4096) % 4 === 0)];
     }
   }
-}
-
-/** Give a canvas a pixel each of `width` x `height`, coloured by `shade(pixels)`. */
-function paintPixels(canvas, width, height, shade) {
-  canvas.width = width;
-  canvas.height = height;
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(width, height);
-  shade(new Uint32Array(image.data.buffer));
-  context.putImageData(image, 0, 0);
 }
 
 /** Draw a cross into every masked cell and a "?" into every NaN cell of the map in `frame`. */
@@ -163,13 +148,10 @@ function markCells(context, weights, queries, keys, frame) {
     if (weights[i] >= 0) continue;
     const x = frame.x + ((i % keys) + 0.5) * wide, y = frame.y + (Math.floor(i / keys) + 0.5) * high;
     if (weights[i] === MASKED) {
-      context.moveTo(x - arm, y - arm);
-      context.lineTo(x + arm, y + arm);
-      context.moveTo(x + arm, y - arm);
-      context.lineTo(x - arm, y + arm);
+      addCross(context, x, y, arm);
     } else context.fillText("?", x, y + 1);
   }
-  context.strokeStyle = "#5c5c5c";
+  context.strokeStyle = CROSS_INK;
   context.lineWidth = 1;
   context.stroke();
 }
@@ -177,7 +159,7 @@ function markCells(context, weights, queries, keys, frame) {
 /** Write the weights into the cells of the map in `frame`, as far as they are numbers. */
 function cellValues(context, weights, queries, keys, frame, top) {
   const wide = frame.width / keys, high = frame.height / queries;
-  context.font = SMALL;
+  context.font = SMALL_FONT;
   context.textAlign = "center";
   context.textBaseline = "middle";
   for (let i = 0; i < weights.length; i++) {
@@ -187,19 +169,12 @@ function cellValues(context, weights, queries, keys, frame, top) {
   }
 }
 
-/** Return which of `size` labels to show when they are `step` pixels apart and a label needs `room`; `kept` always. */
-function thinned(size, step, room, kept) {
-  const stride = Math.max(1, Math.ceil(room / step));
-  const near = (i) => Math.abs(i - kept) * step < room && i !== kept;
-  return Array.from({ length: size }, (_, i) => i).filter((i) => i === kept || (i % stride === 0 && !near(i)));
-}
-
 /** Write labels in a column whose middle heights are `y(i)`; the cursor's is bold. */
 function rowLabels(context, labels, x, y, step, room, cursor, colours, align) {
   context.textAlign = align;
   context.textBaseline = "middle";
   for (const i of thinned(labels.length, step, 14, cursor)) {
-    context.font = i === cursor ? `bold ${SMALL}` : SMALL;
+    context.font = i === cursor ? `bold ${SMALL_FONT}` : SMALL_FONT;
     context.fillStyle = i === cursor ? colours.ink : colours.soft;
     context.fillText(labels[i], x, y(i), room);
   }
@@ -207,12 +182,12 @@ function rowLabels(context, labels, x, y, step, room, cursor, colours, align) {
 
 /** Write labels below a row of cells, turned where they do not fit. */
 function columnLabels(context, labels, y, x, step, room, cursor, colours) {
-  context.font = SMALL;
+  context.font = SMALL_FONT;
   const turned = labels.some((label) => context.measureText(label).width > step - 4);
   context.textBaseline = turned ? "middle" : "top";
   context.textAlign = turned ? "right" : "center";
   for (const i of thinned(labels.length, step, turned ? 14 : 0, cursor)) {
-    context.font = i === cursor ? `bold ${SMALL}` : SMALL;
+    context.font = i === cursor ? `bold ${SMALL_FONT}` : SMALL_FONT;
     context.fillStyle = i === cursor ? colours.ink : colours.soft;
     context.save();
     context.translate(x(i), y);
@@ -228,7 +203,7 @@ function colourBar(context, x, y, height, top, colours) {
     context.fillStyle = weightColour(1 - i / height).fill;
     context.fillRect(x, y + i, 12, 1.5);
   }
-  context.font = SMALL;
+  context.font = SMALL_FONT;
   context.fillStyle = colours.ink;
   context.textAlign = "left";
   context.textBaseline = "top";

@@ -31,22 +31,12 @@ function formatWeight(weight, digits) {
   return `${digits < 4 ? "about " : ""}${weight.toFixed(digits)}`;
 }
 
-function placeText(context, text, x, y, align, baseline, room) {
-  context.textAlign = align;
-  context.textBaseline = baseline;
-  context.fillText(text, x, y, room);
-}
-
 /** Name the axes: `rows` beside the frame, turned; `columns` below it. */
 function axisNames(context, frame, height, rows, columns, paint) {
-  context.font = FONT;
+  context.font = LABEL_FONT;
   context.fillStyle = paint.soft;
   placeText(context, columns, frame.x + frame.width / 2, height - 2, "center", "bottom");
-  context.save();
-  context.translate(2, frame.y + frame.height / 2);
-  context.rotate(-Math.PI / 2);
-  placeText(context, rows, 0, 0, "center", "top");
-  context.restore();
+  placeTurned(context, rows, 2, frame.y + frame.height / 2, "center", "top");
 }
 
 /** Draw entry `i` of the legend of lines, `across` of them in a row. */
@@ -60,7 +50,7 @@ function lineSample(context, name, i, across, style, paint) {
   context.lineTo(x + 34, y);
   context.stroke();
   context.setLineDash([]);
-  context.font = SMALL;
+  context.font = SMALL_FONT;
   context.fillStyle = paint.ink;
   placeText(context, name, x + 40, y, "left", "middle", 88);
 }
@@ -107,11 +97,11 @@ function drawThumbs(context, scene) {
   const wanted = Math.max(8, Math.min(64, side * 2));
   if (state.poolSide < wanted / 2 || !state.pooled) state.pooled = poolHeads(w, (state.poolSide = wanted));
   const thumb = paintAtlas(scene);
-  context.font = `bold ${FONT}`;
+  context.font = `bold ${LABEL_FONT}`;
   context.fillStyle = paint.ink;
   context.textBaseline = "top";
   context.fillText(w.layers > 1 ? "layers × heads" : "heads", 0, 0);
-  context.font = SMALL;
+  context.font = SMALL_FONT;
   context.imageSmoothingEnabled = state.pooled.columns > side;
   const every = Math.max(1, Math.ceil(20 / (side + GAP)));
   for (let layer = 0; layer < w.layers; layer++) {
@@ -130,7 +120,7 @@ function drawThumbs(context, scene) {
         context.strokeText("?", x + side / 2, y + side / 2 - 5);
         context.fillStyle = "#fff";
         placeText(context, "?", x + side / 2, y + side / 2 - 5, "center", "top");
-        context.font = SMALL;
+        context.font = SMALL_FONT;
       }
     }
   }
@@ -177,13 +167,11 @@ function drawMap(canvas, scene) {
   columnLabels(context, state.columnNames, frame.y + frame.height + 5, (i) => frame.x + (i + 0.5) * wide, wide, below - 6, k, paint);
   // The cursor: a line of black and white, seen on every colour, around its row and its cell, or clear of small ones.
   const clear = high < 6 ? 2.5 : 0;
-  for (const [colour, thick] of [["#000", 3.5], ["#fff", 1.5]]) {
-    context.strokeStyle = colour;
-    context.lineWidth = thick;
-    context.globalAlpha = 0.9;
+  context.globalAlpha = 0.9;
+  strokeOnAnything(context, 3.5, 1.5, () => {
     context.strokeRect(frame.x, frame.y + q * high - clear, frame.width, high + 2 * clear);
     context.strokeRect(frame.x + k * wide - clear, frame.y + q * high - clear, wide + 2 * clear, high + 2 * clear);
-  }
+  });
   context.globalAlpha = 1;
   return { context, frame };
 }
@@ -243,18 +231,18 @@ function drawBars(canvas, scene) {
   const masked = row.filter((x) => x === MASKED).length, missing = row.filter((x) => x !== x).length;
   const width = scene.layout.bars, room = 86, end = 60;
   const context = sizeCanvas(canvas, width, 44 + Math.min(BARS, w.keys) * 21 + 4);
-  context.font = `bold ${FONT}`;
+  context.font = `bold ${LABEL_FONT}`;
   context.fillStyle = paint.ink;
   context.direction = "ltr";
   placeText(context, `query ${quoted(state.rowNames, q)}`, 0, 0, "left", "top", width);
-  context.font = SMALL;
+  context.font = SMALL_FONT;
   context.fillStyle = paint.soft;
   const together = shown.names.length > 1 && shown.title.replace(/ of .*/, ` of ${shown.names.length} heads`);
   const rest = [`${w.keys} keys`, together, masked && `${masked} masked`, missing && `${missing} NaN`].filter(Boolean).join(", ");
   placeText(context, `strongest of ${rest}`, 0, 18, "left", "top", width);
   order.forEach((key, i) => {
     const y = 44 + i * 21, weight = row[key];
-    context.font = key === scene.key ? `bold ${SMALL}` : SMALL;
+    context.font = key === scene.key ? `bold ${SMALL_FONT}` : SMALL_FONT;
     context.fillStyle = paint.ink;
     placeText(context, state.columnNames[key], room - 6, y + 8, "right", "middle", room - 8);
     context.fillStyle = weightColour(Math.min(1, weight / shown.top)).fill;

@@ -4,7 +4,7 @@
 const TICKS = 16; // heads of a layer that get a tick box each
 
 function render({ model, el }) {
-  const { root, say, onTheme, dispose } = setUp(el, "head-view", "Attention heads");
+  const { root, say, onTheme, atEnd, dispose } = setUp(el, "head-view", "Attention heads");
   const w = readWeights(model);
   const several = w.layers * w.heads > 1;
   // Kept between frames. `map` is never in the page: it is painted when the weights change and drawn often.
@@ -106,12 +106,12 @@ function render({ model, el }) {
   const panels = node("div", { class: "panels" }, ...(several ? [overview] : []), focus, readout, bars);
   root.append(controls, ...(several ? [ticks] : []), panels, limits, help);
   const tip = tooltip(root);
-  const colours = () => ({ ink: cssColour(root, "ink"), soft: cssColour(root, "soft"), line: cssColour(root, "line"), accent: cssColour(root, "accent"), paper: cssColour(root, "paper") });
+  const colours = () => themeColours(root);
 
   /** Share the width between overview, picture and bars; where a cell would get less than a pixel, stack them. */
   function arrange(width) {
     const context = focus.getContext("2d");
-    context.font = SMALL;
+    context.font = SMALL_FONT;
     const short = (token) => (token.trim() ? shorten(token, 14) : `“${shorten(token, 12)}”`); // blanks must be seen
     state.rowNames ||= w.tokens.map(short);
     state.columnNames ||= w.keyTokens.map(short);
@@ -167,7 +167,7 @@ function render({ model, el }) {
     limits.textContent = marks + fewer + rounded;
     limits.hidden = !limits.textContent;
     const room = parseFloat(focus.style.width), count = `${shown.pairs.length} heads`;
-    context.font = `bold ${FONT}`;
+    context.font = `bold ${LABEL_FONT}`;
     context.fillStyle = scene.paint.ink;
     const short = asMap ? `${trait("combine")} of ${count}` : count; // the legend of the lines names them
     const fits = shown.pairs.length === 1 || (asMap && context.measureText(shown.title).width <= room);
@@ -189,7 +189,7 @@ function render({ model, el }) {
     const context = sizeCanvas(whole, across + 16, down + 16);
     context.fillStyle = colours().paper;
     context.fillRect(0, 0, across + 16, down + 16);
-    context.font = FONT;
+    context.font = LABEL_FONT;
     context.fillStyle = colours().ink;
     for (const [part, box] of parts) {
       const x = box.left - origin.left + 8, y = box.top - origin.top + 8;
@@ -249,52 +249,27 @@ function render({ model, el }) {
     if (cell) moveCursor(cell[0] ?? trait("query"), cell[1] ?? state.key);
   });
 
-  /** Follow the pointer with the tooltip, once a frame. `text` gives what to say, or null. */
-  function follow(canvas, text) {
-    let last = null;
-    const show = oncePerFrame(() => {
-      const said = last && state.layout && text(last);
-      said ? tip.show(said, last) : tip.hide();
-    });
-    canvas.addEventListener("pointermove", (event) => {
-      last = { offsetX: event.offsetX, offsetY: event.offsetY, clientX: event.clientX, clientY: event.clientY };
-      show();
-    });
-    canvas.addEventListener("pointerleave", () => {
-      last = null;
-      tip.hide();
-    });
-  }
-  follow(overview, (event) => {
+  tellUnderPointer(overview, tip, (event) => {
     const found = headAt(event);
     return found && `${headName(...found)}, largest weight ${w.maxima[found[0] * w.heads + found[1]].toFixed(4)}`;
   });
-  follow(focus, (event) => {
+  tellUnderPointer(focus, tip, (event) => {
     const cell = cellAt(event);
     return cell && cellText(cell[0] ?? trait("query"), cell[1] ?? state.key);
   });
 
-  /** Give a canvas its keys: a table of functions. What is not in it goes on to the page. */
-  function keys(canvas, table) {
-    canvas.addEventListener("keydown", (event) => {
-      if (event.altKey || event.ctrlKey || event.metaKey || !Object.hasOwn(table, event.key)) return;
-      event.preventDefault();
-      event.stopPropagation();
-      table[event.key]();
-    });
-  }
   const step = (columns, rows) => () => {
     const { folded, columns: across } = state.layout.grid;
     const layer = trait("layer") + (folded ? 0 : rows), head = trait("head") + columns + (folded ? rows * across : 0);
     if (layer >= 0 && layer < w.layers && head >= 0 && head < w.heads) chooseHead(layer, head);
   };
-  keys(overview, {
+  bindKeys(overview, {
     ArrowLeft: step(-1, 0), ArrowRight: step(1, 0), ArrowUp: step(0, -1), ArrowDown: step(0, 1),
     Home: () => chooseHead(trait("layer"), 0), End: () => chooseHead(trait("layer"), w.heads - 1),
     " ": () => toggleOverlay(trait("layer"), trait("head")),
   });
   const move = (rows, columns) => () => moveCursor(trait("query") + rows, state.key + columns);
-  keys(focus, {
+  bindKeys(focus, {
     ArrowLeft: move(0, -1), ArrowRight: move(0, 1), ArrowUp: move(-1, 0), ArrowDown: move(1, 0),
     PageUp: move(-10, 0), PageDown: move(10, 0), Home: move(0, -w.keys), End: move(0, w.keys),
   });
@@ -302,26 +277,22 @@ function render({ model, el }) {
   // ---------------------------------------------------------------- life
 
   const traits = ["layer", "head", "query", "mode", "scale", "combine", "overlay"];
-  const stop = listen(model, traits, redraw);
+  atEnd(listen(model, traits, redraw));
   onTheme(() => {
     state.kept = {};
     redraw();
   });
-  /** Take a new width. Returns whether it is one. */
+  /** Take the width that there is. */
   function resize() {
-    const now = Math.floor(root.clientWidth - 16);
-    if (now === width || now <= 0) return false;
-    [width, state.layout] = [now, null];
-    return true;
+    [width, state.layout] = [roomIn(root), null];
   }
-  const observer = new ResizeObserver(() => resize() && redraw());
-  observer.observe(root);
-  if (resize()) draw(); // in a page at once, a frame earlier; a notebook puts the view in place only later
-  return () => {
-    stop();
-    observer.disconnect();
-    dispose();
-  };
+  atEnd(onNewRoom(root, () => {
+    resize();
+    redraw();
+  }));
+  resize();
+  draw(); // in a page at once, a frame earlier; a notebook puts the view in place only later
+  return dispose;
 }
 
 export default { render };
