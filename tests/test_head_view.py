@@ -114,7 +114,7 @@ def test_two_bytes_keep_four_digits_and_one_byte_what_the_colours_show(monkeypat
     weights = some(2, 3, 20, 20)
     view = HeadView(weights)
     assert view.storage == "uint16" and len(view.data) == 2 * weights.numel()
-    monkeypatch.setattr("mhalib.widgets.head_view.widget._TWO_BYTES_UP_TO", 100)
+    monkeypatch.setattr("mhalib.widgets.head_view.codes.TWO_BYTES_UP_TO", 100)
     small = HeadView(weights)
     assert small.storage == "uint8" and len(small.data) == weights.numel()
     for i in range(2):

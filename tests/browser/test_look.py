@@ -210,7 +210,7 @@ def test_the_lines_that_are_not_drawn_are_counted(static_page):
 
 @pytest.mark.parametrize(("most", "digits"), [(0.9, 2), (0.05, 3)])
 def test_one_byte_shows_no_more_digits_than_it_stores(static_page, monkeypatch, most, digits):
-    monkeypatch.setattr("mhalib.widgets.head_view.widget._TWO_BYTES_UP_TO", 10)
+    monkeypatch.setattr("mhalib.widgets.head_view.codes.TWO_BYTES_UP_TO", 10)
     weights = torch.full((1, 30, 30), (1 - most) / 29)
     weights[..., 0] = most
     page = static_page(HeadView(weights))
