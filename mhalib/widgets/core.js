@@ -1,6 +1,6 @@
-// What the views share on the page: theme, controls, keys, pointer, width, traits. How they draw stands in core_draw.js.
-// Plain functions, joined in front of each view. Text from outside (tokens, labels) reaches the page through
-// textContent and canvas only, never as HTML.
+// What the views share on the page: theme, controls, keys, pointer, width, traits. How they draw stands in
+// core_draw.js. Plain functions, joined in front of each view. Text from outside (tokens, labels) reaches the page
+// through textContent and canvas only, never as HTML.
 
 // ---------------------------------------------------------------- a view and its theme
 
@@ -101,7 +101,7 @@ function focusable(element, index = 0) {
   return element;
 }
 
-/** A labelled slider. `options`: min, max, step. Returns `{box, input, show}`; `show(value)` sets it without an event. */
+/** A labelled slider. `options`: min, max, step. Returns `{box, input, show}`; `show(value)` sets it silently. */
 function slider(label, options, format, onInput) {
   const input = focusable(node("input", { type: "range", ...options, "aria-label": label }), null);
   const output = node("output");
@@ -164,7 +164,7 @@ function freshId(name) {
 
 /**
  * Give an element its keys: `table` maps a key, as `event.key` names it, to what it does. A key that is in the table
- * ends here, unless its function returns false; any other key, and every one with Ctrl, Alt or Meta, goes on to the page.
+ * ends here, unless its function returns false. Other keys, and all with Ctrl, Alt or Meta, go on to the page.
  */
 function bindKeys(element, table) {
   focusable(element, null);

@@ -7,7 +7,7 @@
 /** One pixel of an ImageData as the 32-bit number that its little-endian buffer holds. */
 const packColour = ([r, g, b]) => (0xff000000 | (b << 16) | (g << 8) | r) >>> 0;
 
-/** 256 colours as whole pixels, so that an image is filled with one look-up a cell. `colour(share)`: share from 0 to 1. */
+/** 256 colours as whole pixels, so that an image is filled with one look-up a cell. `colour` takes 0 to 1. */
 const pixelTable = (colour) => Uint32Array.from({ length: 256 }, (_, i) => packColour(colour(i / 255)));
 
 /** Return the colour of a weight from 0 to 1, as [r, g, b]. */

@@ -4,7 +4,8 @@ const element = document.currentScript.previousElementSibling;
 /** Bytes travel as deflated base64; everything else as it is. */
 const unpack = async (value) => {
   if (!value || value.$deflated === undefined) return value;
-  const bytes = Uint8Array.fromBase64?.(value.$deflated) ?? Uint8Array.from(atob(value.$deflated), (c) => c.charCodeAt(0));
+  const packed = value.$deflated;
+  const bytes = Uint8Array.fromBase64?.(packed) ?? Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new DataView(await new Response(stream).arrayBuffer());
 };

@@ -143,6 +143,15 @@ def static_page(browser, tmp_path):
     assert problems == []
 
 
+def with_script(widget, script: str):
+    """Return a widget whose module ends in `script`, which reaches what the module keeps to itself.
+
+    Tests read numbers this way that no reader is shown, so that nothing of it has to be shipped.
+    """
+    widget._esm = f"{widget._esm}\n{script}"
+    return widget
+
+
 def settle(page) -> None:
     """Wait until what was asked for is drawn: two frames, since a view redraws once a frame."""
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))")

@@ -13,9 +13,10 @@ from PIL import Image
 
 from mhalib.masks import causal_mask
 from mhalib.plots import COLOUR_MAP
+from mhalib.widgets.head_view import codes
 from mhalib.widgets.head_view.widget import HeadView
 
-from .conftest import settle, until
+from .conftest import settle, until, with_script
 
 WORDS = "the cat sat on the mat because it was warm".split()
 HOSTILE = ["<img src=x onerror=alert(1)>", "😀👩‍👩‍👧", "שלום עולם", "é̂̃̄", "", "x" * 200, "</script>", "\n\t"]
@@ -81,6 +82,32 @@ def test_cells_have_the_colour_of_their_weight(static_page):
     for weight in weights.flatten().tolist():
         colour = (np.array(matplotlib.colormaps[COLOUR_MAP](weight)[:3]) * 255).round()
         assert (np.abs(shown[..., :3] - colour).max(-1) <= 3).sum() > 300, weight  # in many pixels: it is a cell
+
+
+DECODED = """
+const read = readWeights;
+readWeights = (model) => {
+  const w = read(model);
+  const heads = Array.from({ length: w.layers * w.heads }, (_, i) => [...decodeHead(w, Math.floor(i / w.heads), i % w.heads)]);
+  globalThis.decoded = { heads, pooled: [...poolHeads(w, 99).cells], levels: LEVELS };
+  return w;
+};"""
+
+
+@pytest.mark.parametrize("storage", ["float32", "uint16", "uint8"])
+def test_the_page_reads_the_codes_that_python_writes(static_page, monkeypatch, storage):
+    monkeypatch.setattr(codes, "TWO_BYTES_UP_TO", 10 if storage == "uint8" else 10**6)
+    mask = causal_mask(6)
+    weights = torch.randn(2, 3, 6, 6).masked_fill(~mask, -torch.inf).softmax(-1)
+    weights[1, 2, 4] = torch.nan
+    view = HeadView(weights, mask=mask, exact=storage == "float32")
+    assert view.storage == storage
+    found = static_page(with_script(view, DECODED)).evaluate("decoded")
+    expected = np.stack([view.weights_of(i, j).ravel() for i in range(2) for j in range(3)])
+    np.testing.assert_allclose(found["heads"], expected, rtol=1e-6)
+    np.testing.assert_allclose(np.reshape(found["pooled"], expected.shape), expected, rtol=1e-6)
+    assert found["levels"] == codes.LEVELS | {"float32": 0}
+    assert (expected == -1).sum() == 6 * 15 and np.isnan(expected).sum() == 5
 
 
 def test_masked_and_nan_are_said_and_marked(static_page):

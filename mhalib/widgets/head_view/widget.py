@@ -17,6 +17,7 @@ from mhalib.widgets.head_view.codes import decode, encode, storage_for
 from mhalib.widgets.head_view.picture import picture_of
 from mhalib.widgets.head_view.weights import as_layers, as_mask
 
+_SCRIPTS = ("codes.js", "layout.js", "draw.js", "lines.js", "panels.js", "chosen.js", "controls.js", "view.js")
 _CHOICES = {"mode": ("map", "lines"), "scale": ("fixed", "maximum"), "combine": ("maximum", "mean")}
 _OVERLAY = 32  # eight colours times four kinds of line
 
@@ -50,7 +51,7 @@ class HeadView(View):
     Taught in notebook 00.
     """
 
-    _esm = module_text("head_view", "draw.js", "panels.js", "view.js")
+    _esm = module_text("head_view", *_SCRIPTS)
     _css = style_text("head_view")
 
     data = traitlets.Bytes(b"").tag(sync=True)  # (layers, h, Tq, Tk), little-endian
