@@ -65,14 +65,14 @@ function roomIn(root) {
   return Math.max(0, Math.floor(root.clientWidth - PADDING));
 }
 
-/** Call `changed()` whenever `roomIn(root)` is new. The height changes with what is drawn, and does not count. */
+/** Call `changed()` when a view gets another width, or comes back to the page; its height is its own doing. */
 function onNewRoom(root, changed) {
   let last = roomIn(root);
   const observer = new ResizeObserver(() => {
     const now = roomIn(root);
-    if (now === last || now === 0) return;
+    if (now === last) return;
     last = now;
-    changed();
+    if (now) changed();
   });
   observer.observe(root);
   return () => observer.disconnect();

@@ -8,12 +8,19 @@ import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 
-from browser.conftest import settle, until
+from browser.conftest import settle, until, with_script
 from mhalib import MultiHeadAttention
 from mhalib.widgets import HeadLab
 
+# Puts what a view has computed, and where it draws it, onto its canvas.
+SEEN = """
+const drawUnseen = drawCanvas;
+drawCanvas = (view) => {
+  view.canvas.seen = { ...view.result, focus: view.plan.focus };
+  drawUnseen(view);
+};"""
 NUMBERS = """(root, name) => {
-  const bytes = new Uint8Array(root.headLab[name].buffer);
+  const bytes = new Uint8Array(root.querySelector("canvas").seen[name].buffer);
   let text = "";
   for (let at = 0; at < bytes.length; at += 8192) text += String.fromCharCode(...bytes.subarray(at, at + 8192));
   return btoa(text);
@@ -21,8 +28,13 @@ NUMBERS = """(root, name) => {
 TOKENS = "The cat sat on the mat".split()
 
 
+def seen(lab):
+    """Return the lab, so that `numbers` can read its views."""
+    return with_script(lab, SEEN)
+
+
 def numbers(view, name="weights"):
-    """Return what one view on the page has computed."""
+    """Return what one view on the page has computed, of a lab that was `seen`."""
     return torch.from_numpy(np.frombuffer(base64.b64decode(view.evaluate(NUMBERS, name)), np.float32).copy())
 
 
@@ -50,13 +62,13 @@ def random_lab(queries, keys, seed):
 def test_what_the_browser_computes_is_what_mhalib_computes(static_page, group):
     sizes = [(1, 1), (1, 9), (9, 1), (2, 2), (3, 7), (16, 16), (31, 33), (5, 64), (64, 64), (128, 128)]
     labs = [random_lab(*size, seed=100 * group + i) for i, size in enumerate(sizes)]
-    views = static_page(*labs).locator(".mha")
+    views = static_page(*map(seen, labs)).locator(".mha")
     for i, lab in enumerate(labs):
         assert_same(views.nth(i), lab)
 
 
 def sample(**options):
-    return HeadLab(*(torch.randn(6, 8) * 1.5 for _ in range(3)), tokens=TOKENS, **options)
+    return seen(HeadLab(*(torch.randn(6, 8) * 1.5 for _ in range(3)), tokens=TOKENS, **options))
 
 
 def test_every_control_by_keyboard(static_page):
@@ -113,7 +125,7 @@ def test_own_cells_by_keyboard_and_by_pointer(static_page):
     lab.own_mask = cells
     assert_same(view, lab)
 
-    box, panel = canvas.bounding_box(), page.evaluate("document.querySelector('.mha').headLab.plan.focus")
+    box, panel = canvas.bounding_box(), page.evaluate("document.querySelector('.mha canvas').seen.focus")
     at = lambda i, j: (  # noqa: E731
         box["x"] + panel["x"] + (j + 0.5) * panel["cell"],
         box["y"] + panel["y"] + (i + 0.5) * panel["cell"],
@@ -144,9 +156,10 @@ def test_the_cursor_says_the_value(static_page):
     assert page.locator("[role=status]").text_content().startswith(expected)
     page.keyboard.press("End")  # past the keys: the output
     assert f"output feature 3 is {lab.output[0, 1, 1, 3]:.4f}" in page.locator("[role=status]").text_content()
-    panel = page.evaluate("document.querySelector('.mha').headLab.plan.focus")
+    panel = page.evaluate("document.querySelector('.mha canvas').seen.focus")
     box = page.locator("canvas").bounding_box()
     page.mouse.move(box["x"] + panel["x"] + 5, box["y"] + panel["y"] + 5)
+    settle(page)
     assert (
         page.locator(".tip")
         .text_content()
@@ -168,7 +181,7 @@ def test_the_code_that_is_shown_reproduces_what_is_shown(static_page, mask, form
         del given["k"], given["v"]
     lab = HeadLab(**given, num_heads=4, scale="d_model", temperature=0.63, mask=mask.split()[0], valid_len=4)
     lab.own_mask = torch.rand(6, 6) > (0.9 if mask == "own many" else 0.1)
-    page = static_page(lab)
+    page = static_page(seen(lab))
     page.get_by_text("Show the code").click()
     names = dict(given)
     exec(page.locator("pre").text_content(), names)
@@ -193,7 +206,7 @@ def test_the_code_of_a_layer(static_page, form):
 
 
 def test_a_thousand_events_in_a_second_end_in_the_right_state(static_page):
-    lab = HeadLab(*(torch.randn(32, 64) for _ in range(3)), num_heads=16)
+    lab = seen(HeadLab(*(torch.randn(32, 64) for _ in range(3)), num_heads=16))
     page = static_page(lab)
     page.evaluate(
         """async () => {
@@ -247,6 +260,7 @@ import torch
 from mhalib.widgets import HeadLab
 torch.manual_seed(0)
 lab = HeadLab(*torch.randn(3, 6, 8), num_heads=2, tokens={TOKENS!r})
+lab._esm += {SEEN!r}
 lab"""
 
 

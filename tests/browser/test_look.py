@@ -14,7 +14,7 @@ from mhalib.widgets import HeadLab, HeadView, ReshapeView
 
 from .conftest import settle, until
 from .test_contract import UNFOLD, no_overflow
-from .test_head_lab import numbers
+from .test_head_lab import numbers, seen
 
 PAPER = {"light": (255, 255, 255), "dark": (27, 27, 27)}
 WORDS = "the cat sat on the mat".split()
@@ -283,7 +283,7 @@ def made(form):
 @pytest.mark.parametrize("form", [*LAYER, *TENSORS, "d2l"])
 def test_the_code_reproduces_what_is_seen(static_page, form):
     lab, names = made(form)
-    page = static_page(lab)
+    page = static_page(seen(lab))
     view = page.locator(".mha")
     page.get_by_text("Show the code").click()
     for mask, scale in itertools.product(["none", "causal", "padding", "own"], ["head_dim", "none", "d_model"]):

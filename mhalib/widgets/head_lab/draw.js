@@ -1,4 +1,12 @@
-// How HeadLab draws: where the panels stand, the images behind them, and one painter for the canvas.
+// How HeadLab draws: the images behind the maps, and what is laid over them. `view` is that of view.js.
+
+const CROSS = { share: 0.2, most: 6 }; // half a cross, of its cell; pixels
+const HATCH = { ink: "#8f8f8f", step: 5 }; // lighter than crosses: many lines would outshine the weights
+const VALUES_FROM = 34; // pixels of a cell that has room for its number
+const LABEL_STEP = 13; // pixels between labels that can be read
+const LONGEST_LABEL = 96;
+const BAR_WIDE = 40; // the most possible entropy
+const SCALE_STEPS = 90; // colours in the legend
 
 /** Blue below zero, white at zero, orange above: outputs have a sign. `share` from 0 to 1, zero in the middle. */
 function signedColour(share) {
@@ -7,270 +15,209 @@ function signedColour(share) {
 }
 const SIGNED_PIXELS = pixelTable(signedColour);
 
-/**
- * Where everything stands on a canvas of this width: the head in focus, and all heads small beside or above it.
- * A panel is `{x, y, cell, wide, high, strip, stripWide}`: a map, and a strip for its output.
- */
-function labPlan(state, width, hasOutput, labelWide, labelHigh) {
-  const { queries, keys, heads, headDim } = state;
-  const bars = 54; // entropy per query
-  const focusAt = (left) => {
-    const room = width - left - labelWide - bars - 8;
-    const cell = Math.min(44, (room * (hasOutput ? 0.78 : 1)) / keys, 420 / queries);
-    return { cell: cell >= 3 ? Math.floor(cell) : cell, room };
-  };
-  let beside = heads > 1 && width >= 620;
-  // Small maps are named as well where their names are short and take little of their room.
-  const names = { left: labelWide - 19, below: labelHigh - 7 };
-  const overviewIn = (wide, high) => {
-    const named = names.left <= 52 && names.below <= 52 && labOverview(state, wide, high, hasOutput, names);
-    return named && named.cell >= 13 ? named : labOverview(state, wide, high, hasOutput);
-  };
-  let overview = heads > 1 ? overviewIn(beside ? width * 0.44 : width, beside ? 420 : 250) : null;
-  let { cell, room } = focusAt(beside ? overview.wide + 24 : 0);
-  if (beside && cell < 14 && cell * Math.max(keys, queries) < 300) {
-    // Too little room for both side by side.
-    beside = false;
-    overview = overviewIn(width, 250);
-    ({ cell, room } = focusAt(0));
-  }
-  const stripWide = hasOutput ? Math.max(24, Math.min(headDim * cell, room - cell * keys - 12, 150)) : 0;
-  const x = labelWide + (beside ? overview.wide + 24 : 0);
-  const y = 36 + (overview && !beside ? overview.high + 6 : 0);
-  const focus = { x, y, cell, wide: cell * keys, high: cell * queries, stripWide, labelWide, bars: x + cell * keys + 8 };
-  focus.strip = focus.bars + bars;
-  const content = Math.max(y + focus.high + labelHigh + 8, overview ? overview.high : 0);
-  return { width, focus, thumbs: overview ? overview.thumbs : [], legend: content + 4, high: content + (width < 420 ? 44 : 26) };
+// ---------------------------------------------------------------- images, one pixel a cell
+
+/** The images of a view: weights and outputs of all heads, and what marks masked cells large and small. */
+function makeImages() {
+  const [maps, strips, crosses, smallCrosses] = [0, 0, 0, 0].map(() => node("canvas"));
+  return { maps, strips, crosses, smallCrosses, largest: 0, markedFor: "" };
 }
 
-/** Small maps of all heads, in as many columns as make them largest; `names` is the room for labels beside and below each. */
-function labOverview({ queries, keys, heads }, width, high, hasOutput, names = null) {
-  const { left, below } = names || { left: 0, below: 0 };
-  const [gap, caption, least] = [10, 25, 30];
-  const side = hasOutput ? 1.22 : 1; // the strip of the output beside the map
-  const most = Math.min(heads, Math.floor((width + gap) / (56 + left)));
-  let best = { cell: 0, columns: most };
-  for (let columns = 1; columns <= most; columns++) {
-    const tall = high / Math.ceil(heads / columns) - caption - gap - below;
-    const across = ((width - (columns - 1) * gap - 4) / columns - left) / side;
-    if (tall < least && columns < most) continue; // rather a longer canvas than maps of a few pixels
-    const cell = Math.min(across / keys, (tall < least ? across : tall) / queries, 26);
-    if (cell > best.cell) best = { cell, columns };
-  }
-  const cell = best.cell >= 4 ? Math.floor(best.cell) : best.cell;
-  const wide = keys * cell;
-  const stepX = Math.max(wide * side + gap, 56) + left;
-  const stepY = queries * cell + caption + gap + below;
-  const thumbs = Array.from({ length: heads }, (_, h) => {
-    const [x, y] = [(h % best.columns) * stepX + 3 + left, Math.floor(h / best.columns) * stepY + caption];
-    return { x, y, cell, wide, high: queries * cell, strip: x + wide + 2, stripWide: hasOutput ? wide * (side - 1) - 2 : 0, step: stepX - gap - left, labelled: names !== null };
+/** Turn new numbers into images. @param {LabView} view */
+function paintNumbers({ images, state, result }) {
+  const { queries, keys, heads, headDim, allowed } = state;
+  paintPixels(images.maps, keys, heads * queries, (pixels) => {
+    for (let h = 0, at = 0; h < heads; h++) {
+      for (let cell = 0; cell < allowed.length; cell++, at++) {
+        pixels[at] = allowed[cell] ? WEIGHT_PIXELS[Math.round(result.weights[at] * 255)] : MASKED_PIXEL;
+      }
+    }
   });
-  return { thumbs, cell, wide: Math.min(heads, best.columns) * stepX - gap + 6, high: Math.ceil(heads / best.columns) * stepY };
+  if (!result.output) return;
+  images.largest = 1e-12;
+  for (const x of result.output) images.largest = Math.max(images.largest, Math.abs(x));
+  paintPixels(images.strips, headDim, heads * queries, (pixels) => {
+    const scale = 127.5 / images.largest;
+    for (let at = 0; at < pixels.length; at++) {
+      pixels[at] = SIGNED_PIXELS[Math.round(127.5 + result.output[at] * scale)];
+    }
+  });
 }
 
-/** Crosses, or hatching where cells are too small for them, on the cells that are masked; one image for all heads. */
-function labCrosses(image, { queries, keys, allowed }, cell, ratio) {
+/** Crosses are the same for all heads; they change with the mask and with the size of a cell. @param {LabView} view */
+function paintMarks({ images, state, plan }) {
+  if (state.mask === "none") return;
+  const ratio = sharpness();
+  const own = state.mask === "own" ? state.allowed.join("") : state.validLen;
+  const wanted = [plan.focus.cell, plan.thumbs[0]?.cell, ratio, state.mask, own].join();
+  if (images.markedFor === wanted) return;
+  images.markedFor = wanted;
+  paintCrosses(images.crosses, state, plan.focus.cell, ratio);
+  if (plan.thumbs.length) paintCrosses(images.smallCrosses, state, plan.thumbs[0].cell, ratio);
+}
+
+/** Draw crosses, or hatching where cells are too small for them, on the cells that are masked. */
+function paintCrosses(image, { queries, keys, allowed }, cell, ratio) {
   Object.assign(image, { width: Math.ceil(keys * cell * ratio), height: Math.ceil(queries * cell * ratio) });
   const context = image.getContext("2d");
-  const size = cell * ratio;
-  const marks = new Path2D();
-  const cells = new Path2D();
+  const size = cell * ratio, hatched = size < MARKED_FROM;
+  const marks = new Path2D(), cells = new Path2D();
   for (let at = 0; at < allowed.length; at++) {
     if (allowed[at]) continue;
-    const [x, y] = [(at % keys) * size, Math.floor(at / keys) * size];
-    if (size < 8) {
-      cells.rect(x, y, size, size);
-      continue;
-    }
-    const inset = Math.max(size * 0.3, size / 2 - 6 * ratio);
-    addCross(marks, x + size / 2, y + size / 2, size / 2 - inset);
+    const x = (at % keys) * size, y = Math.floor(at / keys) * size;
+    if (hatched) cells.rect(x, y, size, size);
+    else addCross(marks, x + size / 2, y + size / 2, Math.min(size * CROSS.share, CROSS.most * ratio));
   }
-  if (size < 8) {
+  if (hatched) {
     context.clip(cells);
-    for (let x = -image.height; x < image.width; x += 5 * ratio) {
+    for (let x = -image.height; x < image.width; x += HATCH.step * ratio) {
       marks.moveTo(x, 0);
       marks.lineTo(x + image.height, image.height);
     }
   }
-  context.strokeStyle = size < 8 ? "#8f8f8f" : CROSS_INK; // hatching of many lines would outshine the weights
+  context.strokeStyle = hatched ? HATCH.ink : CROSS_INK;
   context.lineWidth = ratio;
   context.stroke(marks);
 }
 
-/**
- * Return what draws the canvas. `view` is shared with the one who calls: state, result, plan, cursor and colours of
- * the present step. `rows` and `columns` are the labels, already short.
- * @returns {{refresh: () => void, draw: () => void, widest: (labels: string[]) => number}}
- */
-function labPainter(canvas, view, rows, columns) {
-  const [queries, keys] = [rows.length, columns.length];
-  const [maps, strips, crosses, smallCrosses] = [0, 0, 0, 0].map(() => node("canvas"));
-  let [largest, marked] = [0, ""]; // of the outputs of all heads; what the crosses were made for
-  const columnsWide = widest(columns);
+// ---------------------------------------------------------------- the canvas
 
-  /** Turn new numbers into images, one pixel a cell. */
-  function refresh() {
-    const { state, result } = view;
-    const { heads, allowed } = state;
-    paintPixels(maps, keys, heads * queries, (pixels) => {
-      let at = 0;
-      for (let h = 0; h < heads; h++) {
-        for (let cell = 0; cell < allowed.length; cell++, at++) {
-          pixels[at] = allowed[cell] ? WEIGHT_PIXELS[Math.round(result.weights[at] * 255)] : MASKED_PIXEL;
-        }
-      }
-    });
-    if (!result.output) return;
-    largest = 1e-12;
-    for (const x of result.output) largest = Math.max(largest, Math.abs(x));
-    paintPixels(strips, state.headDim, heads * queries, (pixels) => {
-      const scale = 127.5 / largest;
-      for (let at = 0; at < pixels.length; at++) pixels[at] = SIGNED_PIXELS[Math.round(127.5 + result.output[at] * scale)];
-    });
+/** Draw all of it. @param {LabView} view */
+function drawCanvas(view) {
+  const { canvas, plan, colours } = view;
+  paintMarks(view);
+  const context = sizeCanvas(canvas, plan.width, plan.high);
+  context.fillStyle = colours.paper;
+  context.fillRect(0, 0, plan.width, plan.high);
+  plan.thumbs.forEach((panel, h) => drawThumb(context, view, panel, h));
+  drawFocus(context, view);
+  drawLegend(context, view);
+}
+
+/** Write in small or normal size at a baseline. */
+function write(context, text, x, y, colour, { align = "left", bold = false, small = false, room = undefined } = {}) {
+  context.font = `${bold ? "bold " : ""}${small ? SMALL_FONT : LABEL_FONT}`;
+  context.fillStyle = colour;
+  placeText(context, text, x, y, align, "alphabetic", room);
+}
+
+/** A share of the most possible, as a bar. */
+function drawBar(context, x, y, wide, high, share, { field, accent }) {
+  context.fillStyle = field;
+  context.fillRect(x, y, wide, high);
+  context.fillStyle = accent;
+  context.fillRect(x, y, wide * Math.min(1, share), high);
+}
+
+/** The map of one head and the strip of its output, without any text. */
+function drawPanel(context, { images, state, colours }, panel, h, marks) {
+  const { queries, keys, headDim } = state;
+  const { x, y, wide, high, strip, stripWide } = panel;
+  context.imageSmoothingEnabled = panel.cell < 1; // an average where there are more cells than pixels
+  context.drawImage(images.maps, 0, h * queries, keys, queries, x, y, wide, high);
+  if (state.mask !== "none") context.drawImage(marks, x, y, wide, high);
+  context.strokeStyle = colours.line;
+  context.lineWidth = 1;
+  context.strokeRect(x - 0.5, y - 0.5, wide + 1, high + 1);
+  if (!stripWide) return;
+  context.imageSmoothingEnabled = stripWide < headDim;
+  context.drawImage(images.strips, 0, h * queries, headDim, queries, strip, y, stripWide, high);
+  context.strokeRect(strip - 0.5, y - 0.5, stripWide + 1, high + 1);
+}
+
+/** Name the rows and columns of a map, as many as can be read; those of the cursor in bold. */
+function drawLabels(context, { names, colours, columnsWide }, { x, y, cell, high }, cursor, small) {
+  const look = (bold, align) => ({ bold, align, small, room: LONGEST_LABEL });
+  for (const i of thinned(names.rows.length, cell, LABEL_STEP, cursor.row)) {
+    const middle = y + (i + 0.5) * cell + 4;
+    write(context, names.rows[i], x - 5, middle, colours.ink, look(i === cursor.row, "right"));
   }
-
-  /** Crosses are the same for all heads; they change with the mask and with the size of a cell. */
-  function mark() {
-    const { state, plan } = view;
-    if (state.mask === "none") return;
-    const ratio = sharpness();
-    const own = state.mask === "own" ? state.allowed.join("") : state.validLen;
-    const wanted = [plan.focus.cell, plan.thumbs[0]?.cell, ratio, state.mask, own].join();
-    if (marked === wanted) return;
-    marked = wanted;
-    labCrosses(crosses, state, plan.focus.cell, ratio);
-    if (plan.thumbs.length) labCrosses(smallCrosses, state, plan.thumbs[0].cell, ratio);
-  }
-
-  function widest(labels) {
-    const context = canvas.getContext("2d");
-    context.font = LABEL_FONT;
-    return Math.min(96, Math.ceil(Math.max(...labels.map((text) => context.measureText(text).width))));
-  }
-
-  function draw() {
-    mark();
-    const context = sizeCanvas(canvas, view.plan.width, view.plan.high);
-    context.fillStyle = view.colours.paper;
-    context.fillRect(0, 0, view.plan.width, view.plan.high);
-    view.plan.thumbs.forEach((panel, h) => drawThumb(context, panel, h));
-    drawFocus(context, view.plan.focus);
-    drawLegend(context);
-  }
-
-  /** The map of one head and the strip of its output, without any text. */
-  function drawMap(context, panel, h, marks) {
-    context.imageSmoothingEnabled = panel.cell < 1; // an average where there are more cells than pixels
-    context.drawImage(maps, 0, h * queries, keys, queries, panel.x, panel.y, panel.wide, panel.high);
-    if (view.state.mask !== "none") context.drawImage(marks, panel.x, panel.y, panel.wide, panel.high);
-    context.strokeStyle = view.colours.line;
-    context.lineWidth = 1;
-    context.strokeRect(panel.x - 0.5, panel.y - 0.5, panel.wide + 1, panel.high + 1);
-    if (!panel.stripWide) return;
-    context.imageSmoothingEnabled = panel.stripWide < view.state.headDim;
-    context.drawImage(strips, 0, h * queries, view.state.headDim, queries, panel.strip, panel.y, panel.stripWide, panel.high);
-    context.strokeRect(panel.strip - 0.5, panel.y - 0.5, panel.stripWide + 1, panel.high + 1);
-  }
-
-  /** Name the rows and columns of a map, as many as can be read; those of the cursor in bold. */
-  function drawLabels(context, { x, y, cell, high }, cursor, small) {
-    const every = Math.ceil(13 / cell);
-    const seen = (i, here) => i === here || (i % every === 0 && Math.abs(i - here) * cell >= 13);
-    rows.forEach((label, i) => {
-      if (seen(i, cursor.row)) write(context, label, x - 5, y + (i + 0.5) * cell + 4, { align: "right", bold: i === cursor.row, small, most: 96 });
-    });
-    columns.forEach((label, j) => {
-      if (!seen(j, cursor.column)) return;
-      const look = { align: columnsWide <= cell - 4 ? "center" : "right", bold: j === cursor.column, small, most: 96 };
-      if (look.align === "center") return write(context, label, x + (j + 0.5) * cell, y + high + 14, look);
-      context.save();
-      context.translate(x + (j + 0.5) * cell + 4, y + high + 5);
-      context.rotate(-Math.PI / 2);
-      write(context, label, 0, 0, look);
-      context.restore();
-    });
-  }
-
-  function drawThumb(context, panel, h) {
-    const { bits, most } = labHeadNumbers(view.state, view.result, h);
-    const chosen = h === view.state.head;
-    drawMap(context, panel, h, smallCrosses);
-    if (panel.labelled) drawLabels(context, panel, { row: -Infinity, column: -Infinity }, true);
-    write(context, panel.step > 120 ? `head ${h} · ${bits.toFixed(2)} bits` : `${h} · ${bits.toFixed(2)}`,
-      panel.x, panel.y - 12, { bold: chosen, small: true });
-    bar(context, panel.x, panel.y - 8, Math.min(panel.step, panel.wide + panel.stripWide), 3, most ? bits / most : 0);
-    if (!chosen) return;
-    context.strokeStyle = view.colours.accent;
-    context.lineWidth = 3;
-    const wide = panel.stripWide ? panel.strip + panel.stripWide - panel.x : panel.wide;
-    context.strokeRect(panel.x - 2, panel.y - 2, wide + 4, panel.high + 4);
-  }
-
-  function drawFocus(context, panel) {
-    const { x, y, cell, wide, high, bars, strip, stripWide, labelWide } = panel;
-    const h = view.state.head;
-    drawMap(context, panel, h, crosses);
-    if (cell >= 34) {
-      for (let at = 0; at < queries * keys; at++) {
-        if (!view.state.allowed[at]) continue;
-        const weight = view.result.weights[h * queries * keys + at];
-        const [left, top] = [x + (at % keys + 0.5) * cell, y + (Math.floor(at / keys) + 0.5) * cell];
-        write(context, weight.toFixed(2), left, top + 4, { align: "center", colour: weightColour(weight).ink, small: true });
-      }
+  const flat = columnsWide <= cell - 4;
+  for (const j of thinned(names.columns.length, cell, LABEL_STEP, cursor.column)) {
+    const middle = x + (j + 0.5) * cell, bold = j === cursor.column;
+    if (flat) {
+      write(context, names.columns[j], middle, y + high + 14, colours.ink, look(bold, "center"));
+      continue;
     }
-    drawLabels(context, panel, view.cursor, false);
-    const thick = Math.max(1, Math.min(8, cell - 1));
-    view.result.most.forEach((most, i) => {
-      bar(context, bars, y + (i + 0.5) * cell - thick / 2, 40, thick, most ? view.result.entropy[h * queries + i] / most : 0);
-    });
-    write(context, `head ${h}`, x, y - 22, { bold: true });
-    write(context, "keys →", x, y - 6, { small: true, colour: view.colours.soft });
-    write(context, "entropy", bars, y - 6, { small: true, colour: view.colours.soft });
-    if (stripWide) write(context, "output", strip, y - 6, { small: true, colour: view.colours.soft });
-    context.save();
-    context.translate(x - labelWide + 10, y + high / 2);
-    context.rotate(-Math.PI / 2);
-    write(context, "queries", 0, 0, { align: "center", small: true, colour: view.colours.soft });
-    context.restore();
-    // The cursor: white in black, so that it is seen on every colour.
-    const step = stripWide / view.state.headDim;
-    const onMap = view.cursor.column < keys;
-    const left = onMap ? x + view.cursor.column * cell : strip + (view.cursor.column - keys) * step;
-    strokeOnAnything(context, 4, 2, () =>
-      context.strokeRect(left, y + view.cursor.row * cell, onMap ? cell : step, cell));
-  }
-
-  function drawLegend(context) {
-    const scaleBar = (x, y, from, to, colour) => {
-      write(context, from, x, y + 15, { small: true });
-      const start = x + context.measureText(from).width + 6;
-      for (let i = 0; i < 90; i++) {
-        context.fillStyle = `rgb(${colour(i / 89)})`;
-        context.fillRect(start + i, y + 6, 1.5, 10);
-      }
-      write(context, to, start + 96, y + 15, { small: true });
-    };
-    const { legend, width } = view.plan;
-    scaleBar(2, legend, "weight 0", "1", shadeOf);
-    if (!view.result.output) return;
-    const end = largest.toPrecision(2);
-    const [x, y] = width < 420 ? [2, legend + 18] : [190, legend];
-    scaleBar(x, y, `output −${end}`, `+${end}`, signedColour);
-  }
-
-  function write(context, words, x, y, { align = "left", bold = false, small = false, colour = view.colours.ink, most = undefined } = {}) {
     context.font = `${bold ? "bold " : ""}${small ? SMALL_FONT : LABEL_FONT}`;
-    context.textAlign = align;
-    context.fillStyle = colour;
-    context.fillText(words, x, y, most);
+    context.fillStyle = colours.ink;
+    placeTurned(context, names.columns[j], middle + 4, y + high + 5, "right", "alphabetic", LONGEST_LABEL);
   }
+}
 
-  function bar(context, x, y, wide, high, share) {
-    context.fillStyle = view.colours.field;
-    context.fillRect(x, y, wide, high);
-    context.fillStyle = view.colours.accent;
-    context.fillRect(x, y, wide * Math.min(1, share), high);
+/** One head small: its map, its entropy, a frame if it is in focus. @param {LabView} view */
+function drawThumb(context, view, panel, h) {
+  const { state, result, colours } = view;
+  const { x, y, wide, high, strip, stripWide, step } = panel;
+  const { bits, most } = labHeadNumbers(state, result, h);
+  const chosen = h === state.head;
+  drawPanel(context, view, panel, h, view.images.smallCrosses);
+  if (panel.named) drawLabels(context, view, panel, { row: -Infinity, column: -Infinity }, true);
+  const caption = step > 120 ? `head ${h} · ${bits.toFixed(2)} bits` : `${h} · ${bits.toFixed(2)}`;
+  write(context, caption, x, y - 12, colours.ink, { bold: chosen, small: true });
+  drawBar(context, x, y - 8, Math.min(step, wide + stripWide), 3, most ? bits / most : 0, colours);
+  if (!chosen) return;
+  context.strokeStyle = colours.accent;
+  context.lineWidth = 3;
+  context.strokeRect(x - 2, y - 2, (stripWide ? strip + stripWide - x : wide) + 4, high + 4);
+}
+
+/** The head in focus, with numbers, labels, entropy and the cursor. @param {LabView} view */
+function drawFocus(context, view) {
+  const { state, result, colours, plan: { focus, labels } } = view;
+  const { x, y, cell, high, bars, strip, stripWide } = focus;
+  drawPanel(context, view, focus, state.head, view.images.crosses);
+  if (cell >= VALUES_FROM) drawValues(context, view);
+  drawLabels(context, view, focus, view.cursor, false);
+  const thick = Math.max(1, Math.min(8, cell - 1));
+  result.most.forEach((most, i) => {
+    const share = most ? result.entropy[state.head * state.queries + i] / most : 0;
+    drawBar(context, bars, y + (i + 0.5) * cell - thick / 2, BAR_WIDE, thick, share, colours);
+  });
+  const small = { small: true };
+  write(context, `head ${state.head}`, x, y - 22, colours.ink, { bold: true });
+  write(context, "keys →", x, y - 6, colours.soft, small);
+  write(context, "entropy", bars, y - 6, colours.soft, small);
+  if (stripWide) write(context, "output", strip, y - 6, colours.soft, small);
+  placeTurned(context, "queries", x - labels.wide + 10, y + high / 2, "center", "alphabetic");
+  drawCursor(context, view);
+}
+
+/** Write the weights of the head in focus into its cells. @param {LabView} view */
+function drawValues(context, { state, result, plan: { focus } }) {
+  const { queries, keys, head, allowed } = state;
+  for (let at = 0; at < queries * keys; at++) {
+    if (!allowed[at]) continue;
+    const weight = result.weights[head * queries * keys + at];
+    const x = focus.x + ((at % keys) + 0.5) * focus.cell, y = focus.y + (Math.floor(at / keys) + 0.5) * focus.cell;
+    write(context, weight.toFixed(2), x, y + 4, weightColour(weight).ink, { align: "center", small: true });
   }
+}
 
-  return { refresh, draw, widest };
+/** Frame the cell of the cursor: a key, or a feature of the output. @param {LabView} view */
+function drawCursor(context, { state, cursor, plan: { focus } }) {
+  const feature = cursor.column - state.keys, step = focus.stripWide / state.headDim;
+  const [left, wide] = feature < 0
+    ? [focus.x + cursor.column * focus.cell, focus.cell]
+    : [focus.strip + feature * step, step];
+  const top = focus.y + cursor.row * focus.cell;
+  strokeOnAnything(context, 4, 2, () => context.strokeRect(left, top, wide, focus.cell));
+}
+
+/** The scale of the weights, and that of the outputs beside or below it. @param {LabView} view */
+function drawLegend(context, { result, images, colours, plan: { legend, width } }) {
+  const scaleBar = (x, y, from, to, colour) => {
+    write(context, from, x, y + 15, colours.ink, { small: true });
+    const start = x + context.measureText(from).width + 6;
+    for (let i = 0; i < SCALE_STEPS; i++) {
+      context.fillStyle = `rgb(${colour(i / (SCALE_STEPS - 1))})`;
+      context.fillRect(start + i, y + 6, 1.5, 10);
+    }
+    write(context, to, start + SCALE_STEPS + 6, y + 15, colours.ink, { small: true });
+  };
+  scaleBar(2, legend, "weight 0", "1", shadeOf);
+  if (!result.output) return;
+  const end = images.largest.toPrecision(2);
+  const [x, y] = width < LEGEND.stackedBelow ? [2, legend + LEGEND.second.below] : [LEGEND.second.x, legend];
+  scaleBar(x, y, `output −${end}`, `+${end}`, signedColour);
 }

@@ -1,4 +1,4 @@
-// What HeadLab computes, and the mhalib lines that compute the same. No page, no canvas: numbers in, numbers out.
+// What HeadLab computes; the mhalib lines that compute the same stand in code.js. No page: numbers in, numbers out.
 // Matrices are flat arrays, row after row. Everything is added up in double precision.
 
 /**
@@ -59,8 +59,52 @@ function labFactor({ scale, temperature, headDim, features }) {
   return 1 / (Math.sqrt(scale === "head_dim" ? headDim : scale === "d_model" ? features : 1) * temperature);
 }
 
+/** How many bits the entropy of each query can have: those of an even spread over its allowed keys. */
+function labMost({ queries, keys, allowed }) {
+  return Float32Array.from({ length: queries }, (_, i) => {
+    let count = 0;
+    for (let j = 0; j < keys; j++) count += allowed[i * keys + j];
+    return count ? Math.log2(count) : 0;
+  });
+}
+
 /**
- * Softmax over the allowed keys, entropy, and what each head hands on. A query with nothing to attend to gets zeros.
+ * The softmax of one query over its allowed keys, into `row`, which holds zeros elsewhere. `at` and `cells`: where its
+ * scores and its allowed cells begin.
+ * @returns {number} its entropy in bits; 0 where there is nothing to attend to, and then `row` is zeros
+ */
+function labSoftmax(row, scores, at, allowed, cells, factor) {
+  let largest = -Infinity;
+  for (let j = 0; j < row.length; j++) {
+    if (allowed[cells + j]) largest = Math.max(largest, scores[at + j] * factor);
+  }
+  row.fill(0);
+  if (largest === -Infinity) return 0;
+  let [total, weighted] = [0, 0];
+  for (let j = 0; j < row.length; j++) {
+    if (!allowed[cells + j]) continue;
+    const below = scores[at + j] * factor - largest; // 0 or less, so that exp cannot overflow
+    row[j] = Math.exp(below);
+    total += row[j];
+    weighted += row[j] * below;
+  }
+  for (let j = 0; j < row.length; j++) row[j] /= total;
+  // −Σ p log p with p = exp(below) / total, without a logarithm per cell
+  return Math.max(0, Math.log(total) - weighted / total) / Math.LN2;
+}
+
+/** The values of a head, mixed by one query's weights, into `mix`. `from`: its first feature; `step`: d_model. */
+function labMix(mix, row, v, from, step) {
+  mix.fill(0);
+  for (let j = 0; j < row.length; j++) {
+    if (row[j] === 0) continue;
+    const value = j * step + from;
+    for (let f = 0; f < mix.length; f++) mix[f] += row[j] * v[value + f];
+  }
+}
+
+/**
+ * Weights, entropy, and what each head hands on. A query with nothing to attend to gets zeros.
  * @param {Float64Array} scores @param {Float32Array} v (Tk, d_model) or empty @param {LabState} state
  * @returns {LabResult}
  */
@@ -70,48 +114,17 @@ function labAttend(scores, v, state) {
   const weights = new Float32Array(heads * queries * keys);
   const output = v.length ? new Float32Array(heads * queries * headDim) : null;
   const entropy = new Float32Array(heads * queries);
-  const most = new Float32Array(queries);
-  const row = new Float64Array(keys);
-  const mix = new Float64Array(headDim);
-  for (let i = 0; i < queries; i++) {
-    let count = 0;
-    for (let j = 0; j < keys; j++) count += allowed[i * keys + j];
-    most[i] = count ? Math.log2(count) : 0;
-  }
-  for (let h = 0; h < heads; h++) {
-    for (let i = 0; i < queries; i++) {
-      const at = (h * queries + i) * keys;
-      const cells = i * keys;
-      let largest = -Infinity;
-      for (let j = 0; j < keys; j++) {
-        if (allowed[cells + j]) largest = Math.max(largest, scores[at + j] * factor);
-      }
-      if (largest === -Infinity) continue; // nothing to attend to: the zeros that are there stay
-      let total = 0;
-      let weighted = 0;
-      for (let j = 0; j < keys; j++) {
-        row[j] = 0;
-        if (!allowed[cells + j]) continue;
-        const below = scores[at + j] * factor - largest; // 0 or less, so that exp cannot overflow
-        row[j] = Math.exp(below);
-        total += row[j];
-        weighted += row[j] * below;
-      }
-      // −Σ p log p with p = exp(below) / total, without a logarithm per cell
-      entropy[h * queries + i] = Math.max(0, Math.log(total) - weighted / total) / Math.LN2;
-      mix.fill(0);
-      for (let j = 0; j < keys; j++) {
-        if (row[j] === 0) continue;
-        const weight = row[j] / total;
-        weights[at + j] = weight;
-        if (!output) continue;
-        const value = j * features + h * headDim;
-        for (let f = 0; f < headDim; f++) mix[f] += weight * v[value + f];
-      }
-      if (output) output.set(mix, (h * queries + i) * headDim);
+  const row = new Float64Array(keys), mix = new Float64Array(headDim);
+  for (let h = 0, query = 0; h < heads; h++) {
+    for (let i = 0; i < queries; i++, query++) {
+      entropy[query] = labSoftmax(row, scores, query * keys, allowed, i * keys, factor);
+      weights.set(row, query * keys);
+      if (!output) continue;
+      labMix(mix, row, v, h * headDim, features);
+      output.set(mix, query * headDim);
     }
   }
-  return { weights, output, entropy, most };
+  return { weights, output, entropy, most: labMost(state) };
 }
 
 /** What the table and the summary say about one head. @param {LabState} state @param {LabResult} result */
@@ -134,51 +147,4 @@ function labHeadNumbers(state, result, head) {
     }
   }
   return { bits, most, off, empty, norm };
-}
-
-/**
- * The Python lines that reproduce what is shown.
- * @param {LabState} state @param {string[]} inputs how q, k and, if given, v are written as (1, T, d_model)
- * @param {string} note a comment on the names in `inputs`, or ""
- */
-function labCode(state, inputs, note) {
-  const { queries, keys, features, heads, headDim } = state;
-  const names = ["scaled_dot_product_attention", "split_heads"];
-  if (state.mask === "causal") names.unshift("causal_mask");
-  if (state.mask === "padding") names.unshift("padding_mask");
-  const shape = (tokens) => `(1, ${tokens}, ${features}) -> (1, ${heads}, ${tokens}, ${headDim})`;
-  const lines = ["import math", "import torch", `from mhalib import ${names.join(", ")}`, ""];
-  if (note) lines.push(note);
-  lines.push(`q_heads = split_heads(${inputs[0]}, ${heads})  # ${shape(queries)}`);
-  lines.push(`k_heads = split_heads(${inputs[1]}, ${heads})  # ${shape(keys)}`);
-  if (inputs[2]) lines.push(`v_heads = split_heads(${inputs[2]}, ${heads})  # ${shape(keys)}`);
-  if (state.mask !== "none") lines.push(...labMaskCode(state));
-  const root = { head_dim: `math.sqrt(${headDim})`, d_model: `math.sqrt(${features})`, none: "1" }[state.scale];
-  const divisor = state.temperature === 1 ? root : `(${root} * ${state.temperature})`;
-  lines.push(`scale = 1 / ${divisor}  # scale: ${state.scale}, temperature: ${state.temperature}`);
-  const mask = state.mask === "none" ? "" : ", mask";
-  lines.push(
-    inputs[2]
-      ? `output, weights = scaled_dot_product_attention(q_heads, k_heads, v_heads${mask}, scale=scale)`
-      : `_, weights = scaled_dot_product_attention(q_heads, k_heads, k_heads${mask}, scale=scale)  # no values given`,
-  );
-  lines.push("entropy = torch.special.entr(weights).sum(-1) / math.log(2)  # bits, (1, num_heads, Tq)");
-  return lines.join("\n") + "\n";
-}
-
-/** The lines that make the mask; an own one as a picture of it, or as its few blocked cells. */
-function labMaskCode({ mask, queries, keys, validLen, allowed }) {
-  if (mask === "causal") return [`mask = causal_mask(${queries}, ${keys})`];
-  if (mask === "padding") return [`mask = padding_mask(torch.tensor([${validLen}]), ${keys})  # (1, 1, ${keys})`];
-  const blocked = [];
-  allowed.forEach((may, at) => may || blocked.push([Math.floor(at / keys), at % keys]));
-  if (blocked.length <= 12) {
-    const lines = [`mask = torch.ones(${queries}, ${keys}, dtype=torch.bool)`];
-    if (blocked.length) {
-      lines.push(`mask[[${blocked.map((cell) => cell[0]).join(", ")}], [${blocked.map((cell) => cell[1]).join(", ")}]] = False`);
-    }
-    return lines;
-  }
-  const rows = Array.from({ length: queries }, (_, i) => allowed.subarray(i * keys, (i + 1) * keys).join(""));
-  return ['rows = """', ...rows, '"""', 'mask = torch.tensor([[cell == "1" for cell in row] for row in rows.split()])'];
 }

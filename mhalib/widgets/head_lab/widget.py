@@ -28,6 +28,7 @@ from mhalib.widgets.head_lab.inputs import (
     to_bytes,
 )
 
+_SCRIPTS = ("numbers.js", "code.js", "layout.js", "draw.js", "controls.js", "view.js")
 MAX_HEADS = 64
 SCALES = ("head_dim", "none", "d_model")
 MASKS = ("none", "causal", "padding", "own")
@@ -63,7 +64,7 @@ class HeadLab(View):
     Vaswani et al. (2017), section 3.2. Taught in notebooks 02 to 04.
     """
 
-    _esm = module_text("head_lab", "numbers.js", "draw.js", "view.js")
+    _esm = module_text("head_lab", *_SCRIPTS)
     _css = style_text("head_lab")
 
     q_bytes = traitlets.Bytes().tag(sync=True)  # float32, (Tq, d_model)
