@@ -1,6 +1,7 @@
 """HeadLab: turn the knobs of an attention and see every head answer.
 
-Python checks q, k and v and holds the state; `head_lab.js` computes the maps in the browser while a knob moves.
+Python checks q, k and v and holds the state; `view.js` and its neighbours compute the maps in the browser while a
+knob moves.
 What a cell reads here (`weights`, `output`, `entropy`) is computed by mhalib itself from the same state, so the two
 can be compared.
 """
@@ -266,42 +267,70 @@ class HeadLab(View):
         rows = torch.frombuffer(bytearray(data), dtype=torch.float32).reshape(1, -1, self.d_model)
         return split_heads(rows.double(), self.num_heads)  # (1, T, d_model) -> (1, num_heads, T, head_dim)
 
-    @traitlets.validate("num_heads", "scale", "temperature", "mask", "valid_len", "own_bytes", "head", "cursor")
-    def _check(self, proposal):
-        """Return the value if it is one for its trait, else refuse it in words that teach."""
-        name, value = proposal["trait"].name, proposal["value"]
-        if name == "num_heads" and not (is_whole(value) and value in self.head_choices):
+    # Each returns the value if it is one for its trait, else refuses it in words that teach.
+
+    @traitlets.validate("num_heads")
+    def _check_num_heads(self, proposal) -> int:
+        value = proposal["value"]
+        if not (is_whole(value) and value in self.head_choices):
             fewer = f"; at most {MAX_HEADS} heads are shown" if self.d_model > MAX_HEADS else ""
             raise Refused(
                 f"d_model={self.d_model} is not divisible by num_heads={value!r}, or that is more than can be shown; "
                 f"choose num_heads from {', '.join(map(str, self.head_choices))}{fewer}"
             )
-        if name in ("scale", "mask"):
-            check_choice(name, value, SCALES if name == "scale" else MASKS)
-        if name == "mask" and value == "causal" and self.num_queries > self.num_keys:
+        return value
+
+    @traitlets.validate("scale")
+    def _check_scale(self, proposal) -> str:
+        check_choice("scale", proposal["value"], SCALES)
+        return proposal["value"]
+
+    @traitlets.validate("temperature")
+    def _check_temperature(self, proposal) -> float:
+        value = proposal["value"]
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not _COLDEST <= value <= _HOTTEST:
+            raise Refused(
+                f"temperature must be a number from {_COLDEST:g} to {_HOTTEST:g}, got {value!r}; the scores are "
+                "divided by it, so 0 cannot be: take a small one for sharp attention"
+            )
+        return float(value)
+
+    @traitlets.validate("mask")
+    def _check_mask(self, proposal) -> str:
+        check_choice("mask", proposal["value"], MASKS)
+        if proposal["value"] == "causal" and self.num_queries > self.num_keys:
             raise Refused(
                 f"a causal mask needs at least as many keys as queries, got {self.num_queries} queries and "
                 f"{self.num_keys} keys; choose 'none', 'padding' or 'own'"
             )
-        if name == "temperature":
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not number or not _COLDEST <= value <= _HOTTEST:
-                raise Refused(
-                    f"temperature must be a number from {_COLDEST:g} to {_HOTTEST:g}, got {value!r}; the scores are "
-                    "divided by it, so 0 cannot be: take a small one for sharp attention"
-                )
-            return float(value)
-        if name in ("valid_len", "head"):
-            check_whole(name, value, 0, self.num_keys if name == "valid_len" else self.num_heads - 1)
-        if name == "cursor":
-            last = [self.num_queries - 1, self.num_keys - 1 + (self.d_model // self.num_heads if self.v_bytes else 0)]
-            pair = isinstance(value, (list, tuple)) and len(value) == 2 and all(map(is_whole, value))
-            if not pair or not all(0 <= at <= end for at, end in zip(value, last, strict=True)):
-                raise Refused(f"cursor must be [query, key], from [0, 0] to {last}, got {value!r}")
-            return list(value)
-        if name == "own_bytes" and not (len(value) == self.num_queries * self.num_keys and set(value) <= {0, 1}):
+        return proposal["value"]
+
+    @traitlets.validate("own_bytes")
+    def _check_own_bytes(self, proposal) -> bytes:
+        value = proposal["value"]
+        if len(value) != self.num_queries * self.num_keys or not set(value) <= {0, 1}:
             raise Refused("own_bytes holds one byte, 0 or 1, a cell; set lab.own_mask to a boolean tensor instead")
         return value
+
+    @traitlets.validate("valid_len")
+    def _check_valid_len(self, proposal) -> int:
+        check_whole("valid_len", proposal["value"], 0, self.num_keys)
+        return proposal["value"]
+
+    @traitlets.validate("head")
+    def _check_head(self, proposal) -> int:
+        check_whole("head", proposal["value"], 0, self.num_heads - 1)
+        return proposal["value"]
+
+    @traitlets.validate("cursor")
+    def _check_cursor(self, proposal) -> list[int]:
+        value = proposal["value"]
+        last = [self.num_queries - 1, self._last_column()]
+        pair = isinstance(value, (list, tuple)) and len(value) == 2 and all(map(is_whole, value))
+        if not pair or not all(0 <= at <= end for at, end in zip(value, last, strict=True)):
+            raise Refused(f"cursor must be [query, key], from [0, 0] to {last}, got {value!r}")
+        return list(value)
 
     @traitlets.validate("q_bytes", "k_bytes", "v_bytes", "num_queries", "num_keys", "d_model", "tokens", "key_tokens")
     def _refuse_new_input(self, proposal):
@@ -312,6 +341,9 @@ class HeadLab(View):
     @traitlets.observe("num_heads")
     def _keep_focus(self, _change):
         self.head = min(self.head, self.num_heads - 1)
-        if self.v_bytes:
-            row, column = self.cursor
-            self.cursor = [row, min(column, self.num_keys + self.d_model // self.num_heads - 1)]
+        row, column = self.cursor
+        self.cursor = [row, min(column, self._last_column())]
+
+    def _last_column(self) -> int:
+        """Return the last column of the cursor: behind the keys stand output features, if there are values."""
+        return self.num_keys - 1 + (self.d_model // self.num_heads if self.v_bytes else 0)
