@@ -37,6 +37,21 @@ def as_rows(name: str, x) -> Tensor:
     return rows
 
 
+def as_inputs(q, k, v) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return q, k and, if given, v as rows that fit together; the queries serve as keys where there are none."""
+    queries = as_rows("q", q)
+    keys = queries if k is None else as_rows("k", k)
+    values = None if v is None else as_rows("v", v)
+    if keys.shape[1] != queries.shape[1]:
+        raise ValueError(
+            f"q and k must have the same d_model, got {queries.shape[1]} and {keys.shape[1]}; give both as they come "
+            "out of W_q and W_k"
+        )
+    if values is not None and values.shape != keys.shape:
+        raise ValueError(f"every key needs its value: v must be {tuple(keys.shape)} like k, got {tuple(values.shape)}")
+    return queries, keys, values
+
+
 def as_cells(mask, num_queries: int, num_keys: int) -> Tensor:
     """Return a boolean mask of all heads, checked, on the CPU: `(Tq, Tk)`."""
     try:
@@ -51,7 +66,34 @@ def as_cells(mask, num_queries: int, num_keys: int) -> Tensor:
     return cells.cpu()
 
 
-def project(layer, name: str, x, source: str) -> tuple[Tensor, str]:
+def projected(layer, x, memory, names) -> tuple[tuple[Tensor, Tensor, Tensor], list[str]]:
+    """Return q, k and v as the layer projects them, and how a reader writes each as float32 of (1, T, d_model).
+
+    Heads of keys that serve several heads of queries are repeated, so that every head has its own copy.
+    """
+    missing = [name for name in ("W_q", "W_k", "W_v") if not callable(getattr(layer, name, None))]
+    if missing:
+        raise TypeError(
+            f"HeadLab.of needs a layer with W_q, W_k and W_v; {type(layer).__name__} has no {', '.join(missing)}. "
+            "Take mhalib.MultiHeadAttention, or project yourself: HeadLab(q, k, v)"
+        )
+    memory_like = x if memory is None else memory
+    as_rows("x", x), as_rows("memory", memory_like)
+    source = names[0] if memory is None else names[1]
+    parts = (("W_q", x, names[0]), ("W_k", memory_like, source), ("W_v", memory_like, source))
+    (q, k, v), code = zip(*(_project(layer, *part) for part in parts), strict=True)
+    own_heads = getattr(layer, "num_heads", None)
+    kv_heads = getattr(layer, "num_kv_heads", own_heads)
+    if kv_heads != own_heads:
+        times = own_heads // kv_heads
+        k, v = (t.unflatten(-1, (kv_heads, -1)).repeat_interleave(times, -2).flatten(-2) for t in (k, v))
+        copies = f".unflatten(-1, ({kv_heads}, -1)).repeat_interleave({times}, -2).flatten(-2)"
+        code = code[0], code[1] + copies, code[2] + copies
+    # The layer runs on its own dtype and device; the lab reads float32 on the CPU.
+    return (q, k, v), [c + _conversion(t) for c, t in zip(code, (q, k, v), strict=True)]
+
+
+def _project(layer, name: str, x, source: str) -> tuple[Tensor, str]:
     """Return what a projection of the layer makes of `x`, and how a reader writes that."""
     linear = getattr(layer, name)
     weight = getattr(linear, "weight", None)
@@ -89,11 +131,11 @@ def code_inputs_of(q, k, v) -> list[str]:
     names = {"q": "q", "k": "q" if k is None else "k", "v": "v"}
     arrays = {name: f"torch.from_numpy({names[name]})" for name, x in given.items() if isinstance(x, np.ndarray)}
     return [
-        arrays.get(name, names[name]) + conversion(torch.as_tensor(x)) for name, x in given.items() if x is not None
+        arrays.get(name, names[name]) + _conversion(torch.as_tensor(x)) for name, x in given.items() if x is not None
     ]
 
 
-def conversion(x: Tensor) -> str:
+def _conversion(x: Tensor) -> str:
     """Return what a reader writes behind a tensor to get it as float32 on the CPU with a batch axis."""
     cpu = ".cpu()" if x.device.type != "cpu" else ""
     return cpu + (".float()" if x.dtype != torch.float32 else "") + ("[None]" if x.ndim == 2 else "")

@@ -1,9 +1,8 @@
 """HeadLab: turn the knobs of an attention and see every head answer.
 
-Python checks q, k and v and holds the state; `view.js` and its neighbours compute the maps in the browser while a
-knob moves.
-What a cell reads here (`weights`, `output`, `entropy`) is computed by mhalib itself from the same state, so the two
-can be compared.
+Python checks q, k and v (`inputs.py`) and holds the state; `view.js` and its neighbours compute the maps in the
+browser while a knob moves. What a cell reads here (`weights`, `output`, `entropy`) is computed by mhalib itself from
+the same state, so the two can be compared.
 """
 
 import math
@@ -20,12 +19,11 @@ from mhalib.plots import DescribedFigure, as_labels, plot_attention
 from mhalib.widgets.base import Refused, View, check_choice, check_whole, is_whole, module_text, style_text
 from mhalib.widgets.head_lab.inputs import (
     as_cells,
-    as_rows,
+    as_inputs,
     check_code_inputs,
     code_inputs_of,
     code_note_of,
-    conversion,
-    project,
+    projected,
     to_bytes,
 )
 
@@ -108,19 +106,8 @@ class HeadLab(View):
         valid_len: int | None = None,
         code_inputs: list[str] | None = None,
     ):
-        queries = as_rows("q", q)
-        keys = queries if k is None else as_rows("k", k)
-        values = None if v is None else as_rows("v", v)
+        queries, keys, values = as_inputs(q, k, v)
         (num_queries, d_model), num_keys = queries.shape, len(keys)
-        if keys.shape[1] != d_model:
-            raise ValueError(
-                f"q and k must have the same d_model, got {d_model} and {keys.shape[1]}; give both as they come "
-                "out of W_q and W_k"
-            )
-        if values is not None and values.shape != keys.shape:
-            raise ValueError(
-                f"every key needs its value: v must be {tuple(keys.shape)} like k, got {tuple(values.shape)}"
-            )
         if key_tokens is None and num_queries == num_keys:
             key_tokens = tokens
         if code_inputs is not None:
@@ -172,27 +159,8 @@ class HeadLab(View):
             TypeError: the layer lacks a projection, or the input is not floating.
             ValueError: the input does not fit.
         """
-        missing = [name for name in ("W_q", "W_k", "W_v") if not callable(getattr(layer, name, None))]
-        if missing:
-            raise TypeError(
-                f"HeadLab.of needs a layer with W_q, W_k and W_v; {type(layer).__name__} has no {', '.join(missing)}. "
-                "Take mhalib.MultiHeadAttention, or project yourself: HeadLab(q, k, v)"
-            )
-        memory_like = x if memory is None else memory
-        as_rows("x", x), as_rows("memory", memory_like)
-        source = names[0] if memory is None else names[1]
-        parts = (("W_q", x, names[0]), ("W_k", memory_like, source), ("W_v", memory_like, source))
-        (q, k, v), code = zip(*(project(layer, *part) for part in parts), strict=True)
+        (q, k, v), ready = projected(layer, x, memory, names)
         heads = getattr(layer, "num_heads", 1) if num_heads is None else num_heads
-        kv_heads = getattr(layer, "num_kv_heads", heads)
-        if kv_heads != getattr(layer, "num_heads", heads):
-            # Each head of keys serves several heads of queries; from here on every head has its own copy.
-            times = layer.num_heads // kv_heads
-            k, v = (t.unflatten(-1, (kv_heads, -1)).repeat_interleave(times, -2).flatten(-2) for t in (k, v))
-            copies = f".unflatten(-1, ({kv_heads}, -1)).repeat_interleave({times}, -2).flatten(-2)"
-            code = code[0], code[1] + copies, code[2] + copies
-        # The layer runs on its own dtype and device; the lab reads float32 on the CPU.
-        ready = [c + conversion(t) for c, t in zip(code, (q, k, v), strict=True)]
         lab = cls(q, k, v, num_heads=heads, code_inputs=ready, **options)
         if tuple(names) == ("x", "memory"):
             lab.code_note = code_note_of("HeadLab.of", x=x, memory=memory)
