@@ -7,8 +7,12 @@ shows and accepts is its own business.
 
 import base64
 import json
+import os
+import threading
+import time
 import warnings
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import anywidget
@@ -22,23 +26,49 @@ from mhalib.plots import COLOUR_MAP, COLOURS, DARK_INK_FROM, MASKED_COLOUR, NAN_
 
 _HERE = Path(__file__).parent
 _CORE = ("core.js", "core_draw.js")
+_LOOK_EVERY = 0.3  # seconds between two looks at the files that are being worked on
 # What ipywidgets and anywidget keep for themselves; the view never asks for it.
 _INTERNAL = {"_esm", "_css", "_anywidget_id", "_dom_classes", "layout", "tabbable", "tooltip"}
 
 
-def module_text(folder: str, *parts: str) -> str:
+def module_text(folder: str, *parts: str):
     """Return the ES module of a view: the colours, the core, its own files.
 
     Args:
         folder: the folder of the widget.
         parts: names of files in it, such as `"view.js"`; the last one exports the view.
     """
-    return "\n".join([_colours(), *map(_read, (*_CORE, *(f"{folder}/{part}" for part in parts)))])
+    return _joined(*_CORE, *(f"{folder}/{part}" for part in parts), first=_colours())
 
 
-def style_text(folder: str) -> str:
+def style_text(folder: str):
     """Return the style sheet of a view: what all views share, then the `style.css` of its own folder."""
-    return "\n".join(map(_read, ("core.css", f"{folder}/style.css")))
+    return _joined("core.css", f"{folder}/style.css")
+
+
+def _joined(*names: str, first: str = ""):
+    """Return the text of these files, behind `first`.
+
+    With ANYWIDGET_HMR=1 in the environment it is an object that anywidget follows: a change in one of the files
+    reaches the views that are open. anywidget's own watcher follows one file for each view, ours are several.
+    """
+    text = first + "\n".join(map(_read, names))
+    if os.environ.get("ANYWIDGET_HMR") != "1":
+        return text
+    from anywidget._file_contents import VirtualFileContents  # private, but the only kind of text that it follows
+
+    joined = VirtualFileContents(text)
+
+    def follow() -> None:
+        while True:
+            time.sleep(_LOOK_EVERY)
+            with suppress(OSError, UnicodeDecodeError):  # an editor is about to write the file
+                text = first + "\n".join(map(_read, names))
+                if text != joined.contents:
+                    joined.contents = text
+
+    threading.Thread(target=follow, daemon=True).start()
+    return joined
 
 
 def _read(name: str) -> str:
@@ -59,7 +89,7 @@ def _colours() -> str:
         "GROUP_COLOURS": COLOURS,
         "DARK_INK_FROM": DARK_INK_FROM,
     }
-    return "\n".join(f"const {name} = {json.dumps(value)};" for name, value in constants.items())
+    return "".join(f"const {name} = {json.dumps(value)};\n" for name, value in constants.items())
 
 
 class Refused(traitlets.TraitError, ValueError):
