@@ -73,7 +73,7 @@ function rowLabels(context, labels, cursor, paint, { x, y, step, room, align }) 
 /** Write labels below a row of cells, turned where they do not fit. `place` as for `rowLabels`, turned as well. */
 function columnLabels(context, labels, cursor, paint, { x, y, step, room }) {
   context.font = SMALL_FONT;
-  const turned = widestOf(context, labels) > step - LABEL_AIR;
+  const turned = labels.some((label) => context.measureText(label).width > step - LABEL_AIR); // often the first
   for (const i of thinned(labels.length, step, turned ? 14 : 0, cursor)) {
     dressLabel(context, i === cursor, paint);
     if (turned) placeTurned(context, labels[i], x(i), y, "right", "middle", room);
