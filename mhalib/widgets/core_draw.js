@@ -4,7 +4,7 @@
 
 // ---------------------------------------------------------------- colours of weights
 
-/** One pixel of an ImageData as the 32-bit number that its little-endian buffer holds. */
+/** One pixel of an ImageData as the 32-bit number that its little-endian buffer holds. @param {number[]} rgb */
 const packColour = ([r, g, b]) => (0xff000000 | (b << 16) | (g << 8) | r) >>> 0;
 
 /** 256 colours as whole pixels, so that an image is filled with one look-up a cell. `colour` takes 0 to 1. */

@@ -57,9 +57,8 @@ function makeControls(view, told) {
     putOwn(model, new Uint8Array(queries * keys).fill(1));
     say("All cells are allowed.");
   });
-  for (const [knob, name] of [[heads, "heads"], [warmth, "temperature"], [length, "length"], [focus, "focus-head"]]) {
-    knob.box.classList.add("knob", name);
-  }
+  const classes = { heads, temperature: warmth, length, "focus-head": focus };
+  for (const [name, knob] of Object.entries(classes)) knob.box.classList.add("knob", name);
   const parts = [heads, scale, warmth, mask, length].map((part) => part.box);
   return {
     box: node("div", { class: "controls" }, ...parts, clear, focus.box),

@@ -183,7 +183,7 @@ function drawFocus(context, view) {
   drawCursor(context, view);
 }
 
-/** Write the weights of the head in focus into its cells. @param {LabView} view */
+/** Write the weights of the head in focus into its cells. */
 function drawValues(context, { state, result, plan: { focus } }) {
   const { queries, keys, head, allowed } = state;
   for (let at = 0; at < queries * keys; at++) {
@@ -194,7 +194,7 @@ function drawValues(context, { state, result, plan: { focus } }) {
   }
 }
 
-/** Frame the cell of the cursor: a key, or a feature of the output. @param {LabView} view */
+/** Frame the cell of the cursor: a key, or a feature of the output. */
 function drawCursor(context, { state, cursor, plan: { focus } }) {
   const feature = cursor.column - state.keys, step = focus.stripWide / state.headDim;
   const [left, wide] = feature < 0
@@ -204,7 +204,7 @@ function drawCursor(context, { state, cursor, plan: { focus } }) {
   strokeOnAnything(context, 4, 2, () => context.strokeRect(left, top, wide, focus.cell));
 }
 
-/** The scale of the weights, and that of the outputs beside or below it. @param {LabView} view */
+/** The scale of the weights, and that of the outputs beside or below it. */
 function drawLegend(context, { result, images, colours, plan: { legend, width } }) {
   const scaleBar = (x, y, from, to, colour) => {
     write(context, from, x, y + 15, colours.ink, { small: true });

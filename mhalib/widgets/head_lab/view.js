@@ -17,6 +17,10 @@ const KEYS_TOLD =
  * @property {{rows: string[], columns: string[]}} names the same, short
  * @property {LabState} state @property {LabResult} result @property {Float64Array} scores of the present step
  * @property {object} plan from `layout` @property {{row: number, column: number}} cursor @property {object} colours
+ * @property {object} images from `makeImages` @property {{wide: number, high: number}} labels the room of the longest
+ * @property {number} columnsWide the widest short label of a column
+ * @property {object} controls @property {object} code @property {object} table each with `show`
+ * @property {HTMLElement} readout @property {HTMLElement} summary @property {HTMLElement} caption
  */
 
 // ---------------------------------------------------------------- a step
@@ -175,7 +179,8 @@ function bindKeyboard(view) {
     const { row, column } = cursorOf(view);
     const within = (place, last) => Math.max(0, Math.min(last, place));
     put(model, "cursor", [within(row + rows, queries - 1), within(column + columns, lastColumn(view))]);
-    say(cellText(view, view.state.head, ...model.get("cursor")));
+    const { row: to, column: at } = cursorOf(view);
+    say(cellText(view, view.state.head, to, at));
   };
   const turn = (by) => () => {
     const { row, column } = cursorOf(view);
@@ -240,6 +245,7 @@ function makePage(view) {
 
 function render({ model, el }) {
   const { root, say, onTheme, atEnd, dispose } = setUp(el, "head-lab", "Attention lab");
+  /** @type {any} a LabView once all parts are in */
   const view = { model, root, say, ...readInputs(model), images: makeImages() };
   makePage(view);
   Object.assign(view, roomOfLabels(view.canvas, view.names));

@@ -5,7 +5,11 @@
  * @property {object} model @property {Weights} w @property {HTMLElement} root @property {(text: string) => void} say
  * @property {() => void} redraw draws at the next frame
  * @property {number} key the key under the cursor; its query is a trait
- * @property {Map<string, Float32Array>} decoded heads in use, by "layer,head"
+ * @property {Map<string, Float32Array>} decoded heads in use, by "layer,head" @property {object} current their one map
+ * @property {boolean} several is there more than one head? @property {{rows: string[], columns: string[]}} names short
+ * @property {{row: number, key: number}} labels the room of the longest @property {object} page from `makePage`
+ * @property {object} choices @property {object} ticks each with `show` @property {object | null} layout from `layout`
+ * @property {object} frame where the cells or lines are @property {object} kept @property {object} images as in a Scene
  */
 
 /** Return the maximum or mean of several heads; a cell is masked where it is masked in all, NaN where it is in one. */
@@ -48,8 +52,9 @@ function shownHeads(model) {
 /** Decode heads, keeping those in use. @param {View} view */
 function mapsOf(view, pairs) {
   const ids = pairs.map(String);
-  view.decoded = new Map(ids.map((id, i) => [id, view.decoded.get(id) || decodeHead(view.w, ...pairs[i])]));
-  return ids.map((id) => view.decoded.get(id));
+  const maps = pairs.map(([layer, head], i) => view.decoded.get(ids[i]) || decodeHead(view.w, layer, head));
+  view.decoded = new Map(ids.map((id, i) => [id, maps[i]]));
+  return maps;
 }
 
 /**

@@ -1,5 +1,6 @@
 // The controls of HeadView above the picture. Each one sets a trait; what is drawn follows the traits.
 
+const DRAWN = ["layer", "head", "query", "mode", "scale", "combine", "overlay"]; // traits that the picture follows
 const TICKS = 16; // heads of a layer that get a tick box each
 const MOST_TOGETHER = 32; // heads in the overlay, as in Python
 

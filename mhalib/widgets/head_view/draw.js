@@ -6,7 +6,7 @@ const HATCH_MASKED = packColour([150, 150, 150]), HATCH_NAN = packColour([255, 2
 /**
  * Colour weights, one pixel each, into an ImageData as wide as `stride`, the first one at pixel `start`. Where cells
  * are too small for marks, `hatched` says by a pattern what the colour says: masked one way, NaN the other.
- * @param {Uint32Array} pixels @param {{rows: number, columns: number, top: number, hatched: boolean}} how
+ * `pixels` is a Uint32Array.
  */
 function shadeWeights(pixels, start, stride, weights, { rows, columns, top, hatched }) {
   const factor = 255 / Math.max(top, 1e-9);
@@ -60,8 +60,8 @@ function dressLabel(context, isCursor, paint) {
 }
 
 /**
- * Write labels in a column. @param {{x: number, y: (i: number) => number, step: number, room: number, align: string}}
- *   place where they end or begin, their middle heights, the distance between two, and the room of one
+ * Write labels in a column. The last parameter says where they end or begin (x), their middle heights (y, a function),
+ * the distance between two and the room of one.
  */
 function rowLabels(context, labels, cursor, paint, { x, y, step, room, align }) {
   for (const i of thinned(labels.length, step, 14, cursor)) {
@@ -70,7 +70,7 @@ function rowLabels(context, labels, cursor, paint, { x, y, step, room, align }) 
   }
 }
 
-/** Write labels below a row of cells, turned where they do not fit. `place` as for `rowLabels`, turned as well. */
+/** Write labels below a row of cells, turned where they do not fit; places as for `rowLabels`, turned as well. */
 function columnLabels(context, labels, cursor, paint, { x, y, step, room }) {
   context.font = SMALL_FONT;
   const turned = labels.some((label) => context.measureText(label).width > step - LABEL_AIR); // often the first

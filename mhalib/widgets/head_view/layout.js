@@ -106,7 +106,7 @@ function overviewGrid(w, room) {
   return { columns, side, left, top, at, folded, width: left + columns * stepX + 2, height: top + rows * stepY + 2 };
 }
 
-/** The layer and head at a place of the overview, or null. */
+/** The layer and head at a place of the overview, or null. @returns {[number, number] | null} */
 function headAt(w, grid, px, py) {
   const inside = (place, start) => place >= start - GAP / 2 && place < start + grid.side + GAP / 2;
   for (let layer = 0; layer < w.layers; layer++) {

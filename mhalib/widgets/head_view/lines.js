@@ -97,10 +97,7 @@ function lineSample(context, name, i, across, style, paint) {
   placeText(context, name, x + long + gap, y, "left", "middle", SAMPLE_WIDE - long - 8);
 }
 
-/**
- * Draw the labels at both ends, and beside the keys what the query may not see or what is no number.
- * @param {Scene} scene
- */
+/** Draw the labels at both ends, and beside the keys what the query may not see or what is no number. */
 function lineEnds(context, place, { w, shown, paint, names, query, key, layout: { labels } }) {
   const { frame, queryAt, keyAt } = place;
   const [left, right] = place.ends, keyStep = frame.height / w.keys;

@@ -10,9 +10,10 @@ const VALUES_FROM = { wide: 34, high: 16 }; // a cell that has room for its numb
  * @typedef {object} Scene what a frame draws
  * @property {Weights} w @property {number} layer @property {number} head @property {number} query
  * @property {number} key @property {number[][]} overlay pairs of layer and head
- * @property {string} mode @property {string} scale @property {boolean} dark
+ * @property {string} mode @property {string} scale @property {string} combine @property {boolean} dark
  * @property {{id: string, title: string, names: string[], pairs: number[][], maps: Float32Array[],
- *   weights: Float32Array, top: number, digits: number}} shown the heads drawn in full, and the one map they combine to
+ *   weights: Float32Array, top: number, digits: number, masked: boolean, missing: boolean}} shown
+ *   the heads drawn in full, and the one map they combine to
  * @property {{rows: string[], columns: string[]}} names short labels
  * @property {object} layout from `layout` @property {object} paint colours of the theme
  * @property {object} kept drawings that many frames share, while layout and theme last
@@ -116,7 +117,7 @@ function drawOverview(canvas, scene) {
 
 // ---------------------------------------------------------------- heat map
 
-/** Draw what stays of the map while the cursor moves. @param {Scene} scene */
+/** Draw what stays of the map while the cursor moves. */
 function drawCells(sheet, { w, shown, paint, images, layout: { map } }) {
   const { frame, wide, high } = map;
   const marked = Math.min(wide, high) >= MARKED_FROM;
@@ -131,7 +132,7 @@ function drawCells(sheet, { w, shown, paint, images, layout: { map } }) {
 }
 
 /**
- * Draw the chosen head (or heads, combined) as a heat map. Returns the context and where the cells are.
+ * Draw the chosen head (or heads, combined) as a heat map. Returns the context, where the cells are, and no lines.
  * @param {Scene} scene
  */
 function drawMap(canvas, scene) {
@@ -154,7 +155,7 @@ function drawMap(canvas, scene) {
     context.strokeRect(x - clear, y - clear, wide + 2 * clear, high + 2 * clear);
   });
   context.globalAlpha = 1;
-  return { context, frame };
+  return { context, frame, drawn: 0, all: 0 };
 }
 
 // ---------------------------------------------------------------- the weights of one query

@@ -1,7 +1,6 @@
 // HeadView in the browser: an overview of all heads, one of them in full, the weights of one query.
 // The chosen layer, head, query, mode, scale and overlay live in traits; the key under the cursor in this view only.
 
-const DRAWN = ["layer", "head", "query", "mode", "scale", "combine", "overlay"];
 const PAGE = 10; // queries that Page Up and Page Down move
 const LONGEST_LABEL = { characters: 14, pixels: 92 };
 
@@ -69,6 +68,7 @@ function wholePicture({ root, page: { panels, readout } }) {
 /** Gather what a frame draws. @param {View} view @returns {Scene} */
 function sceneOf(view) {
   const { model, w, root, names, layout, kept, images, key } = view;
+  /** @type {any} */
   const traits = Object.fromEntries(DRAWN.map((name) => [name, model.get(name)]));
   const dark = root.classList.contains("dark");
   return { ...traits, w, names, layout, kept, images, key, dark, shown: shownMap(view), paint: themeColours(root) };
@@ -102,7 +102,7 @@ function draw(view) {
   page.readout.textContent = cellText(view, scene.query, scene.key) + together;
 }
 
-/** Write above the picture which heads it shows, or how many where that is too long. @param {Scene} scene */
+/** Write above the picture which heads it shows, or how many where that is too long. */
 function titlePicture(canvas, context, { w, mode, combine, shown, paint }) {
   const asMap = mode === "map", room = parseFloat(canvas.style.width);
   context.font = `bold ${LABEL_FONT}`;
@@ -114,7 +114,7 @@ function titlePicture(canvas, context, { w, mode, combine, shown, paint }) {
   canvas.setAttribute("aria-label", told);
 }
 
-/** Say what the marks mean, what is not drawn, what is not stored. @param {Scene} scene */
+/** Say what the marks mean, what is not drawn, what is not stored. */
 function limitsText({ w, shown }, { drawn, all }) {
   const counted = (count) => count.toLocaleString("en");
   return [
@@ -150,6 +150,7 @@ function moveCursor(view, query, key) {
 function bindPointer(view) {
   const { model, w, page } = view;
   const head = ({ offsetX, offsetY }) => view.layout && headAt(w, view.layout.grid, offsetX, offsetY);
+  /** @returns {[number, number] | null} */
   const cell = ({ offsetX, offsetY }) => {
     const found = view.frame && cellAt(w, view.frame, model.get("mode"), offsetX, offsetY);
     return found && [found[0] ?? model.get("query"), found[1] ?? view.key];
@@ -177,6 +178,7 @@ function bindPointer(view) {
 /** @param {View} view */
 function bindKeyboard(view) {
   const { model, w, page } = view;
+  /** @returns {[number, number]} */
   const here = () => [model.get("layer"), model.get("head")];
   const step = (columns, rows) => () => {
     const { folded, columns: across } = view.layout.grid;
@@ -211,6 +213,7 @@ function render({ model, el }) {
   const { root, say, onTheme, atEnd, dispose } = setUp(el, "head-view", "Attention heads");
   const w = readWeights(model);
   const names = { rows: shortNames(w.tokens), columns: shortNames(w.keyTokens) };
+  /** @type {any} a View once all parts are in */
   const view = { model, w, root, say, names, several: w.layers * w.heads > 1, key: 0, decoded: new Map() };
   const redraw = oncePerFrame(() => draw(view));
   const page = makePage(view);
