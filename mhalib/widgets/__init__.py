@@ -1,8 +1,8 @@
 """Things to touch: attention that answers within a frame, in JupyterLab and in a page without a kernel.
 
-Each widget is a pair, `name.py` and `name.js`. Python checks what it is given and holds the state; the view in
-the browser draws it and, where numbers change under the reader's hand, computes them. `base.py` and `core.js`
-hold what the views share. Nothing is fetched from the network.
+Each widget is a folder. In `widget.py`, Python checks what it is given and holds the state; `view.js` and the files
+beside it draw that in the browser and, where numbers change under the reader's hand, compute them; `style.css` dresses
+it. `base.py`, `core.js`, `core_draw.js` and `core.css` hold what the views share. Nothing is fetched from the network.
 """
 
 try:
