@@ -10,7 +10,7 @@ import traitlets
 from mhalib import merge_heads, split_heads
 from mhalib.reference import import_d2l
 from mhalib.widgets import ReshapeView
-from mhalib.widgets.reshape_view.widget import PATHS
+from mhalib.widgets.reshape_view.paths import PATHS
 
 SIZES = [(4, 2, 3, 1), (4, 2, 3, 2), (1, 2, 2, 2), (3, 1, 4, 1), (2, 2, 1, 2), (8, 4, 4, 2), (5, 3, 2, 1), (1, 1, 1, 1)]
 

@@ -1,5 +1,6 @@
-"""ReshapeView in a browser: the reader steps, chooses and is told where each number stands, with and without a kernel."""
+"""ReshapeView in a browser: one steps, chooses and is told where each number stands, with or without a kernel."""
 
+import itertools
 import re
 
 import pytest
@@ -7,7 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from browser.conftest import settle, until
 from mhalib.widgets import ReshapeView
-from mhalib.widgets.reshape_view.widget import PATHS
+from mhalib.widgets.reshape_view.paths import PATHS
 
 WAY = "23 = token 2, feature 3: (0, 2, 3) → (0, 2, 1, 0) → (0, 1, 2, 0)"
 
@@ -206,6 +207,35 @@ def test_it_fits_the_page(static_page, width):
             )
             assert max(widths) <= 1
             press(page, "Forward")
+
+
+LAYOUT = """async ([source, traits, numbers, width]) => {
+  const module = new Blob([source, "export { layout, stateOf };"], { type: "text/javascript" });
+  const { layout, stateOf } = await import(URL.createObjectURL(module));
+  const bytes = new DataView(Uint8Array.from(numbers).buffer);
+  return traits.stations[traits.path].map((_, step) => {
+    const now = { ...traits, step };
+    const state = stateOf({ get: (name) => (name === "numbers" ? bytes : now[name]) });
+    const { height, grid, memory, places } = layout(state, width, (title) => 7 * title.length);
+    return [height, grid.cell, memory.place, [...places.values()]];
+  });
+}"""
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_number_has_a_place_of_its_own(static_page, path):
+    page = static_page(ReshapeView())
+    for view in (ReshapeView(path=path), ReshapeView(8, 4, 4, batch=2, path=path), ReshapeView(1, 1, 1, path=path)):
+        traits = view.get_state(["path", "chosen", "colour_by", "sizes", "stations"])
+        for width in (300, 420, 700, 1100):
+            given = [str(view._esm), traits, list(view.numbers), width]
+            for height, cell, place, places in page.evaluate(LAYOUT, given):
+                boxes = [(x, y, cell, 32) for x, y, _, _ in places] + [(x, y, place, 24) for _, _, x, y in places]
+                assert len(places) == view.tensor.numel()
+                assert all(0 <= x <= width - w + 0.01 and 0 <= y <= height - h for x, y, w, h in boxes)
+                boxes.sort(key=lambda box: (box[1], box[0]))
+                pairs = itertools.pairwise(boxes)
+                assert all(x2 >= x + w - 0.01 or y2 >= y + h for (x, y, w, h), (x2, y2, _, _) in pairs)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -1,14 +1,5 @@
-// The cells of ReshapeView: what a label means, where each cell lies in the tensor and in memory, how it is drawn.
-// Nothing here knows the page or the model's events; reshape_view.js does.
-
-const GAP = 16; // between blocks
-const CELL_WIDTH = 46; // at most
-const NARROW = 32; // a cell may shrink to this, where then more blocks stand side by side
-const CELL_HEIGHT = 32;
-const SIGN = 11; // width of the mark of a wrong place
-const MEMORY_HEIGHT = 24;
-const LABELLED = 72; // a memory line of more numbers than this shows colours and dots only
-const FONT = "system-ui, sans-serif";
+// What ReshapeView tells: what a label means, at which index it stands at each station of a path, and how that is said.
+// Nothing here knows the page; where cells stand in the picture is decided in layout.js.
 
 /**
  * @typedef {object} Station
@@ -25,9 +16,37 @@ const FONT = "system-ui, sans-serif";
  * @property {Int16Array} line labels in the order of memory
  */
 
+/**
+ * @typedef {object} State what is shown at the moment
+ * @property {{tokens: number, num_heads: number, head_dim: number, batch: number, d_model: number,
+ *   token_step: number, sample_step: number}} sizes
+ * @property {string} path
+ * @property {Station[]} stations of the path
+ * @property {number} step
+ * @property {Station} station of the step
+ * @property {number} chosen the label that is followed
+ * @property {"token"|"head"} colourBy
+ */
+
+/** How a new tensor, a view and a copy are told. */
+const MEMORY_WORDS = {
+  start: ["new", "the numbers as they are made"],
+  view: ["view", "the same memory, read in another way"],
+  copy: ["copy", "new memory, written in the new order"],
+};
+
+/** Read from the traits what is shown at the moment. @returns {State} */
+function stateOf(model) {
+  const sizes = model.get("sizes");
+  const path = model.get("path");
+  const stations = stationsOf(model, path, sizes);
+  const step = Math.max(0, Math.min(stations.length - 1, model.get("step")));
+  const [chosen, colourBy] = [model.get("chosen"), model.get("colour_by")];
+  return { sizes, path, stations, step, station: stations[step], chosen, colourBy };
+}
+
 /** Put what Python says about the stations of one path together with their numbers. @returns {Station[]} */
-function stationsOf(model, path) {
-  const { tokens, batch, d_model } = model.get("sizes");
+function stationsOf(model, path, { tokens, batch, d_model }) {
   const size = batch * tokens * d_model;
   const numbers = bytesOf(model, "numbers", Int16Array);
   return model.get("stations")[path].map((facts) => {
@@ -41,7 +60,7 @@ function wrongOf(station) {
   return new Set(station.cells.filter((label, i) => label !== station.right[i]));
 }
 
-/** What a label means. @param {number} label */
+/** What a label means, as `ReshapeView._where` says it in Python. @param {number} label */
 function meaning(label, sizes) {
   const feature = label % sizes.token_step;
   const token = Math.floor((label % sizes.sample_step) / sizes.token_step);
@@ -77,116 +96,39 @@ function blockTitle(block, station, sizes) {
 }
 
 /**
- * Place the cells of a station: one block for every index before the last two axes, blocks side by side, a new line
- * for every sample and where the width ends.
- * @param {Station} station
- * @returns {{x: Float32Array, y: Float32Array, width: number, height: number, blocks: object[]}} corners by cell
+ * Tell the way of one label, up to the present step.
+ * @param {State} w
+ * @returns `name`: the label and what it means; `places`: its index at each station; `offset`: its place in memory,
+ *   and `sum`, how that follows from index and strides; `astray`: where it should stand, or "".
  */
-function layOut(station, sizes, width, measure) {
-  const [rows, columns] = station.shape.slice(-2);
-  const perBlock = rows * columns;
-  const count = station.cells.length / perBlock;
-  const side = 16; // for the numbers of the rows
-  const titles = Array.from({ length: count }, (_, block) => blockTitle(block, station, sizes));
-  const above = titles[0] ? 32 : 16; // the title, and the numbers of the columns
-  const named = Math.max(...titles.map((title) => side + measure(title)));
-  const beside = (cell) => Math.max(1, Math.floor((width + GAP) / (Math.max(side + columns * cell, named) + GAP)));
-  const fits = Math.min(count, beside(NARROW));
-  const cell = Math.min(CELL_WIDTH, ((width + GAP) / fits - GAP - side - (fits === 1 ? 2 : 0)) / columns);
-  const wide = Math.max(side + columns * cell, named);
-  // One line for each sample, unless all blocks fit on one.
-  const group = count <= fits || station.shape.length === 3 && station.counts[0] === "sample" ? count : count / sizes.batch;
-  // Equal lines: 2 + 2 rather than 3 + 1.
-  const perLine = Math.ceil(group / Math.ceil(group / fits));
-  const linesPerGroup = Math.ceil(group / perLine);
-  const x = new Float32Array(station.cells.length);
-  const y = new Float32Array(station.cells.length);
-  const blocks = titles.map((title, block) => {
-    const within = block % group;
-    const left = (within % perLine) * (wide + GAP) + side;
-    const line = Math.floor(block / group) * linesPerGroup + Math.floor(within / perLine);
-    const top = line * (above + rows * CELL_HEIGHT + 10) + above;
-    for (let i = 0; i < perBlock; i++) {
-      x[block * perBlock + i] = left + (i % columns) * cell;
-      y[block * perBlock + i] = top + Math.floor(i / columns) * CELL_HEIGHT;
-    }
-    return { title, left, top, rows, columns };
-  });
-  return { x, y, width: cell, height: Math.max(...y) + CELL_HEIGHT + 4, blocks };
+function tell(w, label = w.chosen) {
+  const { sample, token, feature } = meaning(label, w.sizes);
+  const name = `${label} = ${w.sizes.batch > 1 ? `sample ${sample}, ` : ""}token ${token}, feature ${feature}`;
+  const places = w.stations.slice(0, w.step + 1).map((s) => inBrackets(indexOf(s.cells.indexOf(label), s.shape)));
+  const { cells, right, line, shape, strides, mistake } = w.station;
+  const at = cells.indexOf(label);
+  const home = right.indexOf(label);
+  const sum = indexOf(at, shape).map((i, axis) => `${i} · ${strides[axis]}`).join(" + ");
+  let astray = "";
+  if (home !== at) astray = `It should stand at ${inBrackets(indexOf(home, shape))}, in the dashed frame.`;
+  else if (mistake) astray = "There it stands right.";
+  return { name, places, offset: line.indexOf(label), sum, astray };
 }
 
-/** Place the memory line, broken where it is too long, at whole tokens if that is possible. */
-function layOutMemory(count, sizes, width) {
-  const least = count <= LABELLED ? 26 : 10;
-  const fits = Math.max(1, Math.floor(width / least));
-  const whole = sizes.d_model * Math.max(1, Math.floor(fits / sizes.d_model));
-  const perLine = Math.min(count, whole <= fits ? whole : fits);
-  const lines = Math.ceil(count / perLine);
-  return { perLine, cell: Math.min(34, width / perLine), height: lines * (MEMORY_HEIGHT + 22), labelled: count <= LABELLED };
+/** What a screen reader is told at a new step. @param {State} w */
+function stepNews(w) {
+  const { code, shape, strides, contiguous, memory, mistake } = w.station;
+  const { name, places, offset } = tell(w);
+  return (
+    `Step ${w.step} of ${w.stations.length - 1}: ${code}. ` +
+    `Shape ${inBrackets(shape)}, strides ${inBrackets(strides)}, ` +
+    `${contiguous ? "contiguous" : "not contiguous"}, ${MEMORY_WORDS[memory].join(": ")}. ` +
+    `${name}, at ${places.at(-1)}, place ${offset} in memory. ${mistake}`
+  );
 }
 
-/** The ink that reads on a group colour: white on the dark blue, black on all others. */
-const inkOn = (colour) => (colour === "#0072B2" ? "#fff" : "#000");
-
-/**
- * Draw one number: colour for its group, as many dots as the group has, so that colour is not all there is.
- * @param {CanvasRenderingContext2D} context
- */
-function drawCell(context, x, y, width, height, group, label, wrong = false) {
-  const colour = GROUP_COLOURS[group % GROUP_COLOURS.length];
-  context.fillStyle = colour;
-  context.fillRect(x + 0.75, y + 0.75, width - 1.5, height - 1.5);
-  context.fillStyle = inkOn(colour);
-  if (label !== null) {
-    const room = wrong ? width - SIGN : width; // beside the mark, not under it
-    context.font = `${Math.min(14, Math.max(9, (room - 4) / (0.6 * Math.max(2, label.length))))}px ${FONT}`;
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    context.fillText(label, x + room / 2, y + height / 2 - 2);
-  }
-  const upright = width < height * 0.7;
-  const apart = Math.min(4.5, (upright ? height - 4 : width - 6) / 8);
-  for (let dot = 0; dot < group; dot++) {
-    const along = (dot - (group - 1) / 2) * apart;
-    context.beginPath();
-    context.arc(upright ? x + width / 2 : x + width / 2 + along, upright ? y + height / 2 + along : y + height - 4.5, 1.3, 0, 7);
-    context.fill();
-  }
-}
-
-/** Outline a cell so that it is seen on every colour and in both themes: dark, light, dark. */
-function outline(context, x, y, width, height, dashed = false) {
-  for (const [line, colour] of [[5, "#000"], [2, "#fff"]]) {
-    context.lineWidth = line;
-    context.strokeStyle = colour;
-    context.setLineDash(dashed && line === 2 ? [4, 4] : []);
-    context.strokeRect(x, y, width, height); // on the edge, so that the number stays clear
-  }
-  context.setLineDash([]);
-}
-
-/** Mark a cell that stands where it should not: a dark corner with "!". */
-function drawSign(context, x, y, width) {
-  context.fillStyle = "#000";
-  context.fillRect(x + width - SIGN - 0.75, y + 0.75, SIGN, 13);
-  context.fillStyle = "#fff";
-  context.font = `bold 10px ${FONT}`;
-  context.textAlign = "center";
-  context.textBaseline = "middle";
-  context.fillText("!", x + width - 0.75 - SIGN / 2, y + 8);
-}
-
-/** Everything that is written below the picture, and read out: the way of the chosen number. */
-function tell(stations, step, chosen, sizes) {
-  const { sample, token, feature } = meaning(chosen, sizes);
-  const name = `${chosen} = ${sizes.batch > 1 ? `sample ${sample}, ` : ""}token ${token}, feature ${feature}`;
-  const places = stations.slice(0, step + 1).map((s) => inBrackets(indexOf(s.cells.indexOf(chosen), s.shape)));
-  const here = stations[step];
-  const index = indexOf(here.cells.indexOf(chosen), here.shape);
-  const offset = here.line.indexOf(chosen);
-  const sum = index.map((i, axis) => `${i} · ${here.strides[axis]}`).join(" + ");
-  const home = here.right.indexOf(chosen);
-  const stray = home !== here.cells.indexOf(chosen);
-  const astray = stray ? `It should stand at ${inBrackets(indexOf(home, here.shape))}, in the dashed frame.` : here.mistake ? "There it stands right." : "";
-  return { name, places, offset, sum, astray };
+/** What a screen reader is told when another number is chosen. @param {State} w */
+function chosenNews(w) {
+  const { name, places, offset, astray } = tell(w);
+  return `${name}: ${places.join(" to ")}, place ${offset} in memory. ${astray}`;
 }

@@ -8,267 +8,222 @@ const PATH_NAMES = [
   ["wrong split", "wrong split: view only"],
   ["wrong merge", "wrong merge: reshape only"],
 ];
-const MOVE_MS = 600; // how long cells walk; a key or a click in the picture ends it at once
-const STEADY = 340; // up to this height a path keeps its height, so that what is below does not jump while stepping
+const WALK_MS = 600; // how long cells walk; a key or a click in the picture ends it at once
 
+function render({ model, el }) {
+  const { root, say, onTheme, atEnd, dispose } = setUp(el, "reshape-view", "ReshapeView: where each number goes");
+  const state = () => stateOf(model);
+  const go = (to) => {
+    const { step, stations } = state();
+    if (to >= 0 && to < stations.length && to !== step) put(model, "step", to);
+  };
+  const controls = makeControls(model, state, go);
+  const above = makeFacts();
+  const below = makeJourney();
+  const canvas = node("canvas", { role: "application", "aria-roledescription": "tensor" });
+  root.append(controls.box, ...above.elements, canvas, ...below.elements);
+  const picture = makePicture(root, canvas, state);
 
-/** How a mistake, a view and a copy are told. */
-const MEMORY_WORDS = {
-  start: ["new", "the numbers as they are made"],
-  view: ["view", "the same memory, read in another way"],
-  copy: ["copy", "new memory, written in the new order"],
-};
-
-export default {
-  render({ model, el }) {
-    const { root, say, onTheme, dispose } = setUp(el, "reshape-view", "ReshapeView: where each number goes");
-    const sizes = model.get("sizes");
-    let stations = stationsOf(model, model.get("path"));
-    const step = () => Math.max(0, Math.min(stations.length - 1, model.get("step")));
-    const here = () => stations[step()];
-    const groupOf = (label) => meaning(label, sizes)[model.get("colour_by")];
-
-    // ------------------------------------------------------------ controls
-    const paths = choice("Path", PATH_NAMES, (path) => {
-      model.set("path", path);
-      put(model, "step", 0); // one message with both, so that Python has nothing to correct
-    });
-    const go = (to) => {
-      if (to >= 0 && to < stations.length && to !== step()) put(model, "step", to);
-    };
-    const back = pushButton("◀ Back", () => go(step() - 1));
-    const forward = pushButton("Forward ▶", () => go(step() + 1));
-    const steps = slider("Step", { min: 0, max: 1, step: 1 }, (v) => `${v} of ${stations.length - 1}`, go);
-    const colours = choice("Colour by", [["token", "token"], ["head", "head (features)"]], (v) =>
-      put(model, "colour_by", v),
-    );
-    const stepping = node("div", { class: "stepping" }, back, steps.box, forward);
-    const controls = node("div", { class: "controls" }, paths.box, colours.box, stepping);
-    for (const button of [back, forward]) {
-      button.addEventListener("keydown", (event) => {
-        const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-        if (by) go(step() + by);
-      });
-    }
-
-    // ------------------------------------------------------------ what is told, and the picture
-    const code = node("pre", { class: "code" });
-    const table = node("div", { class: "facts" });
-    const canvas = focusable(node("canvas", { role: "application", "aria-roledescription": "tensor" }));
-    const legend = node("div", { class: "legend note" });
-    const mistake = node("p", { class: "mistake" });
-    const journey = node("p");
-    const place = node("p", { class: "note" });
-    const hint = node("p", { class: "note" }, "Click a number to follow it, or use the arrow keys in the picture; Page Up and Page Down go back and forward.");
-    root.append(controls, code, table, legend, canvas, mistake, journey, place, hint);
-    const tip = tooltip(root);
-
-    const fact = (name, value, why) => node("div", {}, name, node("b", {}, value), why);
-    const write = () => {
-      const at = step();
-      const station = here();
-      const told = tell(stations, at, model.get("chosen"), sizes);
-      paths.show(model.get("path"));
-      colours.show(model.get("colour_by"));
-      steps.input.max = stations.length - 1;
-      steps.show(at);
-      back.setAttribute("aria-disabled", at === 0);
-      forward.setAttribute("aria-disabled", at === stations.length - 1);
-      code.textContent = station.code;
-      const order = station.contiguous ? ["yes", "read in the order of memory"] : ["no", "reading in order jumps in memory"];
-      table.replaceChildren(
-        fact("Shape", inBrackets(station.shape), inBrackets(station.axes)),
-        fact("Strides", inBrackets(station.strides), "places in memory, per step on each axis"),
-        fact("Contiguous", ...order),
-        fact("View or copy", ...MEMORY_WORDS[station.memory]),
-      );
-      const count = model.get("colour_by") === "token" ? sizes.tokens : sizes.num_heads;
-      const swatches = Array.from({ length: count }, (_, group) => {
-        const colour = GROUP_COLOURS[group];
-        const dots = node("i", { "aria-hidden": "true", style: `background:${colour};color:${inkOn(colour)}` }, "·".repeat(group));
-        const first = group * sizes.head_dim;
-        const features = sizes.head_dim === 1 ? `feature ${first}` : `features ${first}–${first + sizes.head_dim - 1}`;
-        return node("span", {}, dots, model.get("colour_by") === "token" ? `token ${group}` : `head ${group}: ${features}`);
-      });
-      const [rows, columns] = station.counts.slice(-2);
-      legend.replaceChildren(node("span", {}, `rows: ${rows}, columns: ${columns}`), ...swatches);
-      mistake.hidden = !station.mistake;
-      mistake.replaceChildren(...(wrongOf(station).size ? [node("b", {}, "!"), " "] : []), station.mistake);
-      journey.replaceChildren(`${told.name}: ${told.places.slice(0, -1).map((p) => `${p} → `).join("")}`, node("strong", {}, told.places.at(-1)), ` ${told.astray}`);
-      place.textContent = `Place ${told.offset} in memory = ${told.sum}, its index times the strides.`;
-      canvas.setAttribute("aria-label", `Tensor of shape ${inBrackets(station.shape)}. ${told.name}, at ${told.places.at(-1)}. ${told.astray} Arrow keys choose a number, Page Up and Page Down go back and forward.`);
-    };
-
-    // ------------------------------------------------------------ drawing
-    // Where each label is drawn: [x, y in the tensor, x, y in memory]. While cells walk it lies between two stations.
-    let shown = new Map();
-    let origin = null;
-    let started = 0;
-    let grid = null;
-    let strip = null;
-    let stripTop = 0;
-    let drawnWidth = 0;
-    const still = matchMedia("(prefers-reduced-motion: reduce)");
-
-    const targets = () => {
-      const station = here();
-      const places = new Map();
-      station.cells.forEach((label, i) => places.set(label, [grid.x[i], grid.y[i], 0, 0]));
-      station.line.forEach((label, i) => {
-        const to = places.get(label);
-        to[2] = (i % strip.perLine) * strip.cell;
-        to[3] = stripTop + Math.floor(i / strip.perLine) * (MEMORY_HEIGHT + 22);
-      });
-      return places;
-    };
-
-    const paint = () => {
-      const width = Math.floor(root.clientWidth - 16);
-      if (width <= 0) return; // not on the page yet, or in a closed tab
-      const chosen = model.get("chosen");
-      const station = here();
-      const context = canvas.getContext("2d");
-      const measure = (text) => ((context.font = `11px ${FONT}`), context.measureText(text).width);
-      const layouts = stations.map((s) => layOut(s, sizes, width, measure));
-      grid = layouts[step()];
-      strip = layOutMemory(station.cells.length, sizes, width);
-      stripTop = Math.max(grid.height, Math.min(STEADY, Math.max(...layouts.map((l) => l.height)))) + 26;
-      sizeCanvas(canvas, width, stripTop + strip.height);
-      if (width !== drawnWidth) origin = null; // a new width is no journey
-      drawnWidth = width;
-      const goal = targets();
-      const share = origin ? Math.min(1, (performance.now() - started) / MOVE_MS) : 1;
-      const eased = share < 0.5 ? 2 * share * share : 1 - 2 * (1 - share) * (1 - share);
-      shown = new Map([...goal].map(([label, to]) => [label, share < 1 ? to.map((v, i) => origin.get(label)[i] * (1 - eased) + v * eased) : to]));
-      const ink = cssColour(root, "ink");
-      const soft = cssColour(root, "soft");
-      const write = (text, x, y, align = "left", font = "11px", colour = soft) => {
-        context.font = `${font} ${FONT}`;
-        context.textAlign = align;
-        context.textBaseline = "alphabetic";
-        context.fillStyle = colour;
-        context.fillText(text, x, y);
-      };
-      for (const block of grid.blocks) {
-        write(block.title, block.left, block.top - 18, "left", "bold 11px", ink);
-        for (let j = 0; j < block.columns; j++) write(j, block.left + (j + 0.5) * grid.width, block.top - 4, "center");
-        for (let i = 0; i < block.rows; i++) write(i, block.left - 5, block.top + (i + 0.5) * CELL_HEIGHT + 4, "right");
-      }
-      const wrong = wrongOf(station);
-      write("memory", 0, stripTop - 6, "left", "bold 11px", ink);
-      for (const [label, [x, y, mx, my]] of shown) {
-        drawCell(context, x, y, grid.width, CELL_HEIGHT, groupOf(label), grid.width >= 18 ? String(label) : null, wrong.has(label));
-        drawCell(context, mx, my, strip.cell, MEMORY_HEIGHT, groupOf(label), strip.labelled ? String(label) : null);
-      }
-      const [x, y, mx, my] = shown.get(chosen);
-      if (share === 1) {
-        station.cells.forEach((label, i) => {
-          if (wrong.has(label)) drawSign(context, grid.x[i], grid.y[i], grid.width);
-        });
-        const home = station.right.indexOf(chosen);
-        if (station.cells[home] !== chosen) outline(context, grid.x[home], grid.y[home], grid.width, CELL_HEIGHT, true);
-      }
-      outline(context, x, y, grid.width, CELL_HEIGHT);
-      outline(context, mx, my, strip.cell, MEMORY_HEIGHT);
-      // The first place of every line of memory, and the place of the chosen number.
-      const offset = station.line.indexOf(chosen);
-      for (let i = 0; i < station.line.length; i += strip.perLine) {
-        const top = stripTop + (i / strip.perLine) * (MEMORY_HEIGHT + 22) + MEMORY_HEIGHT + 14;
-        const close = Math.floor(offset / strip.perLine) * strip.perLine === i && (offset - i) * strip.cell < 40;
-        if (!close) write(i, 2, top);
-      }
-      if (share === 1) {
-        const atEdge = mx + strip.cell / 2 + 30 > width; // there the number goes to the left of its arrow
-        const [text, shift, align] = atEdge ? [`${offset} ▲`, 5, "right"] : [`▲ ${offset}`, -5, "left"];
-        write(text, mx + strip.cell / 2 + shift, my + MEMORY_HEIGHT + 14, align, "bold 12px", ink);
-      }
-      if (share < 1) draw();
-    };
-    const draw = oncePerFrame(paint);
-    let news = ""; // what a screen reader is told at the next frame
-    const update = oncePerFrame(() => {
-      write();
-      paint();
-      if (news) say(news);
-      news = "";
-    });
-
-    // ------------------------------------------------------------ the state
-    const moved = () => {
-      stations = stationsOf(model, model.get("path"));
-      if (!still.matches && shown.size) {
-        origin = shown;
-        started = performance.now();
-      }
-      const station = here();
-      const told = tell(stations, step(), model.get("chosen"), sizes);
-      const order = station.contiguous ? "contiguous" : "not contiguous";
-      news =
-        `Step ${step()} of ${stations.length - 1}: ${station.code}. Shape ${inBrackets(station.shape)}, ` +
-        `strides ${inBrackets(station.strides)}, ${order}, ${MEMORY_WORDS[station.memory].join(": ")}. ` +
-        `${told.name}, at ${told.places.at(-1)}, place ${told.offset} in memory. ${station.mistake}`;
-      update();
-    };
-    const chosenNow = () => {
-      const told = tell(stations, step(), model.get("chosen"), sizes);
-      news = `${told.name}: ${told.places.join(" to ")}, place ${told.offset} in memory. ${told.astray}`;
-      update();
-    };
-    const arrive = () => (origin = null);
-
-    /** The label under the pointer, in the tensor or in memory; undefined where there is none. */
-    const labelAt = (event) => {
-      const px = event.offsetX;
-      const py = event.offsetY;
-      const hit = (x, y, w, h) => px >= x && px < x + w && py >= y && py < y + h;
-      for (const [label, [x, y, mx, my]] of shown) {
-        if (hit(x, y, grid.width, CELL_HEIGHT) || hit(mx, my, strip.cell, MEMORY_HEIGHT)) return label;
-      }
-      return undefined;
-    };
-    canvas.addEventListener("pointerdown", (event) => {
-      arrive();
-      paint();
-      const label = labelAt(event);
-      if (label !== undefined) put(model, "chosen", label);
-    });
-    canvas.addEventListener("pointermove", (event) => {
-      const label = labelAt(event);
-      if (label === undefined) return tip.hide();
-      const told = tell(stations, step(), label, sizes);
-      tip.show(`${told.name}; at ${told.places.at(-1)}, place ${told.offset} in memory`, event);
-    });
-    canvas.addEventListener("pointerleave", tip.hide);
-    canvas.addEventListener("keydown", (event) => {
-      const pages = { PageUp: -1, PageDown: 1 }[event.key];
-      const [dx, dy] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key] || [0, 0];
-      arrive();
-      draw();
-      if (!grid || (!pages && !dx && !dy)) return;
-      event.preventDefault(); // the page would scroll
-      if (pages) return go(step() + pages);
-      // The nearest cell in that direction, on the same line of the picture.
-      const at = here().cells.indexOf(model.get("chosen"));
-      let best = -1;
-      here().cells.forEach((_, i) => {
-        const [along, across] = dx ? [dx * (grid.x[i] - grid.x[at]), grid.y[i] - grid.y[at]] : [dy * (grid.y[i] - grid.y[at]), grid.x[i] - grid.x[at]];
-        const nearer = best < 0 || along < (dx ? dx * (grid.x[best] - grid.x[at]) : dy * (grid.y[best] - grid.y[at]));
-        if (along > 1 && Math.abs(across) < 1 && nearer) best = i;
-      });
-      if (best >= 0) put(model, "chosen", here().cells[best]);
-    });
-
-    const stops = [listen(model, ["path", "step"], moved), listen(model, ["chosen"], chosenNow), listen(model, ["colour_by"], update)];
-    // The width only: the height changes with what is drawn, and would ask for drawing again.
-    const watcher = new ResizeObserver(() => Math.floor(root.clientWidth - 16) !== drawnWidth && draw());
-    watcher.observe(root);
-    onTheme(draw);
-    write();
+  let news = ""; // what a screen reader is told at the next frame
+  const show = () => [controls, above, below, picture].forEach((part) => part.show(state()));
+  const update = oncePerFrame(() => {
+    show();
+    if (news) say(news);
+    news = "";
+  });
+  listenToPicture(model, canvas, state, picture, go);
+  tellUnderPointer(canvas, tooltip(root), (event) => {
+    const label = picture.labelAt(event);
+    if (label === undefined) return null; // beside all cells
+    const { name, places, offset } = tell(state(), label);
+    return `${name}; at ${places.at(-1)}, place ${offset} in memory`;
+  });
+  const moved = () => {
+    picture.walk();
+    news = stepNews(state());
     update();
-    return () => {
-      stops.forEach((stop) => stop());
-      watcher.disconnect();
-      dispose();
-    };
-  },
-};
+  };
+  const chosen = () => {
+    news = chosenNews(state());
+    update();
+  };
+  atEnd(listen(model, ["path", "step"], moved));
+  atEnd(listen(model, ["chosen"], chosen));
+  atEnd(listen(model, ["colour_by"], update));
+  atEnd(onNewRoom(root, picture.redraw));
+  onTheme(picture.redraw);
+  show();
+  return dispose;
+}
+
+/** Path, colours, and the ways to step. Returns `{box, show}`. */
+function makeControls(model, state, go) {
+  const paths = choice("Path", PATH_NAMES, (path) => {
+    model.set("path", path);
+    put(model, "step", 0); // one message with both, so that Python has nothing to correct
+  });
+  const colourings = [["token", "token"], ["head", "head (features)"]];
+  const colours = choice("Colour by", colourings, (colourBy) => put(model, "colour_by", colourBy));
+  const by = (steps) => () => go(state().step + steps);
+  const back = pushButton("◀ Back", by(-1));
+  const forward = pushButton("Forward ▶", by(1));
+  for (const button of [back, forward]) bindKeys(button, { ArrowLeft: by(-1), ArrowRight: by(1) });
+  const ofAll = (step) => `${step} of ${state().stations.length - 1}`;
+  const steps = slider("Step", { min: 0, max: 1, step: 1 }, ofAll, go);
+  const stepping = node("div", { class: "stepping" }, back, steps.box, forward);
+  return {
+    box: node("div", { class: "controls" }, paths.box, colours.box, stepping),
+    show({ path, colourBy, step, stations }) {
+      paths.show(path);
+      colours.show(colourBy);
+      steps.input.max = stations.length - 1;
+      steps.show(step);
+      // Not `disabled`: a button that has the focus would lose it.
+      back.setAttribute("aria-disabled", step === 0);
+      forward.setAttribute("aria-disabled", step === stations.length - 1);
+    },
+  };
+}
+
+/** What stands above the picture: the code, what torch says of the tensor, the legend. Returns `{elements, show}`. */
+function makeFacts() {
+  const code = node("pre", { class: "code" });
+  const table = node("div", { class: "facts" });
+  const legend = node("div", { class: "legend note" });
+  const fact = (name, value, why) => node("div", {}, name, node("b", {}, value), why);
+  return {
+    elements: [code, table, legend],
+    show(w) {
+      const { shape, axes, strides, contiguous, memory } = w.station;
+      const order = contiguous ? ["yes", "read in the order of memory"] : ["no", "reading in order jumps in memory"];
+      code.textContent = w.station.code;
+      table.replaceChildren(
+        fact("Shape", inBrackets(shape), inBrackets(axes)),
+        fact("Strides", inBrackets(strides), "places in memory, per step on each axis"),
+        fact("Contiguous", ...order),
+        fact("View or copy", ...MEMORY_WORDS[memory]),
+      );
+      const [rows, columns] = w.station.counts.slice(-2);
+      legend.replaceChildren(node("span", {}, `rows: ${rows}, columns: ${columns}`), ...swatches(w));
+    },
+  };
+}
+
+/** For each token or head a patch of colour, with the dots that it has in the picture. @param {State} w */
+function swatches({ sizes, colourBy }) {
+  const count = colourBy === "token" ? sizes.tokens : sizes.num_heads;
+  return GROUP_COLOURS.slice(0, count).map((colour, group) => {
+    const style = `background:${colour};color:${inkOn(colour)}`;
+    const patch = node("i", { "aria-hidden": "true", style }, "·".repeat(group));
+    const first = group * sizes.head_dim;
+    const features = sizes.head_dim === 1 ? `feature ${first}` : `features ${first}–${first + sizes.head_dim - 1}`;
+    return node("span", {}, patch, colourBy === "token" ? `token ${group}` : `head ${group}: ${features}`);
+  });
+}
+
+/** What stands below the picture: the mistake, and the way of the chosen number. Returns `{elements, show}`. */
+function makeJourney() {
+  const mistake = node("p", { class: "mistake" });
+  const journey = node("p");
+  const place = node("p", { class: "note" });
+  const help =
+    "Click a number to follow it, or use the arrow keys in the picture; Page Up and Page Down go back and forward.";
+  return {
+    elements: [mistake, journey, place, node("p", { class: "note" }, help)],
+    show(w) {
+      const { name, places, offset, sum, astray } = tell(w);
+      mistake.hidden = !w.station.mistake;
+      mistake.replaceChildren(...(wrongOf(w.station).size ? [node("b", {}, "!"), " "] : []), w.station.mistake);
+      const way = places.slice(0, -1).map((index) => `${index} → `).join("");
+      journey.replaceChildren(`${name}: ${way}`, node("strong", {}, places.at(-1)), ` ${astray}`);
+      place.textContent = `Place ${offset} in memory = ${sum}, its index times the strides.`;
+    },
+  };
+}
+
+/**
+ * The canvas, and the cells on their way. Returns `{show, redraw, walk, arrive, labelAt, grid}`: `walk()` lets the
+ * cells set out from where they are, `arrive()` puts them where they go; `labelAt(event)` is the label under a pointer.
+ */
+function makePicture(root, canvas, state) {
+  const walk = makeWalk();
+  /** @type {Layout | undefined} */
+  let where; // as last drawn
+  const paint = (w) => {
+    const width = roomIn(root);
+    if (!width) return;
+    if (width !== where?.width) walk.stop(); // a new width is no journey
+    const context = canvas.getContext("2d");
+    where = layout(w, width, (title) => titleWidth(context, title));
+    sizeCanvas(canvas, width, where.height);
+    const { places, arrived } = walk.now(where.places);
+    drawPicture(context, w, where, places, arrived, themeColours(root));
+    if (!arrived) redraw();
+  };
+  const redraw = oncePerFrame(() => paint(state()));
+  return {
+    show(w) {
+      const { name, places, astray } = tell(w);
+      const shape = `Tensor of shape ${inBrackets(w.station.shape)}`;
+      const keys = "Arrow keys choose a number, Page Up and Page Down go back and forward.";
+      canvas.setAttribute("aria-label", `${shape}. ${name}, at ${places.at(-1)}. ${astray} ${keys}`);
+      paint(w);
+    },
+    redraw,
+    walk: () => where && walk.start(walk.now(where.places).places),
+    arrive() {
+      walk.stop();
+      redraw();
+    },
+    labelAt: ({ offsetX, offsetY }) => where && labelAt(where, walk.now(where.places).places, offsetX, offsetY),
+    grid: () => where?.grid,
+  };
+}
+
+/** Cells on their way from one station to the next. Returns `{start, stop, now}`. */
+function makeWalk() {
+  const still = matchMedia("(prefers-reduced-motion: reduce)");
+  let from = null;
+  let started = 0;
+  return {
+    start(places) {
+      if (still.matches) return;
+      from = places;
+      started = performance.now();
+    },
+    stop: () => (from = null),
+    /** Where the cells are that go to `goal`, and whether they have arrived there. */
+    now(goal) {
+      const share = from ? Math.min(1, (performance.now() - started) / WALK_MS) : 1;
+      if (share === 1) return { places: goal, arrived: true };
+      const eased = share < 0.5 ? 2 * share * share : 1 - 2 * (1 - share) * (1 - share);
+      const between = (label, to) => to.map((end, i) => from.get(label)[i] * (1 - eased) + end * eased);
+      return { places: new Map([...goal].map(([label, to]) => [label, between(label, to)])), arrived: false };
+    },
+  };
+}
+
+/** Let the reader choose a number and step, by pointer and by keys. */
+function listenToPicture(model, canvas, state, picture, go) {
+  canvas.addEventListener("pointerdown", (event) => {
+    picture.arrive();
+    const label = picture.labelAt(event);
+    if (label !== undefined) put(model, "chosen", label);
+  });
+  const choose = (dx, dy) => () => {
+    const label = picture.grid() && neighbour(state(), picture.grid(), dx, dy);
+    if (label !== undefined) put(model, "chosen", label);
+  };
+  canvas.addEventListener("keydown", picture.arrive); // any key
+  focusable(canvas);
+  bindKeys(canvas, {
+    ArrowLeft: choose(-1, 0),
+    ArrowRight: choose(1, 0),
+    ArrowUp: choose(0, -1),
+    ArrowDown: choose(0, 1),
+    PageUp: () => go(state().step - 1),
+    PageDown: () => go(state().step + 1),
+  });
+}
+
+export default { render };
