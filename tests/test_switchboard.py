@@ -1,4 +1,4 @@
-"""HeadSwitchboard in Python: what it measures, remembers and tells is what its function returns, and nothing else can be set."""
+"""HeadSwitchboard in Python: it measures, remembers and tells what its function returns; nothing else can be set."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""HeadSwitchboard in a browser: every click is answered, by the table in the page or by the kernel, and what fails is said."""
+"""HeadSwitchboard in a browser: the table in the page or the kernel answers every click, and what fails is said."""
 
 import itertools
 
@@ -18,7 +18,8 @@ WEIGHTS = torch.tensor([[0.1, 0.2, 0.0], [0.3, -0.05, 0.45]])
 def measure(gates):
     """A score and answers that tell every setting from every other one; one head is worth nothing, one does harm."""
     score = float((gates * WEIGHTS).sum())
-    return score, [(f"{i} →", int(gates.sum()) * i, score > i / 4) for i in range(4)] + [("all", f"{score:.4f}", None)]
+    answers = [(f"{i} →", int(gates.sum()) * i, score > i / 4) for i in range(4)]
+    return score, [*answers, ("all", f"{score:.4f}", None)]
 
 
 def switch(page, layer, head):

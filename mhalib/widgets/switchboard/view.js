@@ -1,279 +1,220 @@
 // HeadSwitchboard in the browser: the switches, the score, what the model says, the way here.
-// The present setting and the way to it live in traits. What is not in the table is asked of the kernel, one setting
-// at a time, so that it can do other work in between and the last click wins.
+// The present setting and the way to it live in traits; what is known is a table, and the kernel is asked for the rest.
 
-const WAIT_MS = 150; // after the last click, before the kernel is asked
-const PATIENCE_S = 10; // then the reader is told that no answer has come: a kernel that died says nothing
 const KEPT = 200; // settings to which undo leads back, as in Python
-const CHART_HEIGHT = 190;
+const NARROW_BELOW = 520; // pixels: there the readout keeps the height of two lines
+const CHART_TELLS = 8; // scores on the way here, for a screen reader
 
 function render({ model, el }) {
-  const { root, say, onTheme, dispose } = setUp(el, "switchboard", "Head switchboard");
-  const [layers, heads] = model.get("sizes"), count = layers * heads;
-  const name = model.get("score_name"), labels = model.get("labels");
-  const table = makeTable(model, count);
-  const every = "1".repeat(count), none = "0".repeat(count);
-  const headName = (at) => (layers > 1 ? `layer ${Math.floor(at / heads)} ` : "") + `head ${at % heads}`;
-  const now = () => model.get("gates").flat().join("");
-  const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+  const { root, say, onTheme, atEnd, dispose } = setUp(el, "switchboard", "Head switchboard");
+  const table = makeTable(model);
+  const state = () => stateOf(model, table);
+  const go = (setting, way) => goTo(model, state(), setting, way);
+  const wanted = () => [state().setting, ...(controls.measuresAll() ? neighbours(state().setting) : [])];
+  const redraw = oncePerFrame(draw);
+  const asker = makeAsker(model, table, wanted, redraw);
 
-  // ---------------------------------------------------------------- changing the setting
-
-  /** Go to a setting; `way` is what leads there, with the setting at its end. */
-  function go(setting, way = [...model.get("visited"), setting].slice(-KEPT)) {
-    if (setting === now()) return;
-    const gates = Array.from({ length: layers }, (_, i) => [...setting.slice(i * heads, (i + 1) * heads)].map(Number));
-    model.set("visited", way);
-    put(model, "gates", gates);
-  }
-  const back = () => {
-    const way = model.get("visited").slice(0, -1);
-    if (way.length) go(way.at(-1), way);
-  };
-
-  // ---------------------------------------------------------------- asking the kernel
-
-  /** @type {{setting: string, times: number} | null} */
-  let asked = null;
-  let timer = 0, patience = 0, late = false;
-  const failed = (setting) => model.get("failures")[setting];
-  const neighbours = () => Array.from(every, (_, at) => flip(now(), at));
-  function send(setting) {
-    asked = { setting, times: failed(setting)?.[1] || 0 };
-    patience = setTimeout(() => {
-      late = true;
-      redraw();
-    }, 1000 * PATIENCE_S);
-    model.send({ measure: setting });
-    redraw();
-  }
-  /** Ask for what is wanted first: the present setting, then, if the reader wants that, each switch alone. */
-  function ask() {
-    if (model.isStatic || asked || timer) return;
-    const wanted = [now(), ...(each.input.checked ? neighbours() : [])];
-    const next = wanted.find((setting) => !table.known.has(setting) && !failed(setting));
-    if (next) send(next);
-  }
-  function askSoon() {
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      timer = 0;
-      ask();
-    }, WAIT_MS);
-  }
-  /** Take in what Python has found since. */
-  function learn() {
-    table.read();
-    if (asked && (table.known.has(asked.setting) || (failed(asked.setting)?.[1] || 0) > asked.times)) {
-      asked = null;
-      late = false;
-      clearTimeout(patience);
-    }
-    ask();
-    redraw();
-  }
-
-  // ---------------------------------------------------------------- elements
-
-  const fact = (label) => {
-    const value = node("b");
-    return { box: node("div", {}, label, value), value };
-  };
-  const score = fact(name), start = fact("with all heads on"), change = fact("difference"), off = fact("heads off");
-  score.box.className = "now";
-  const summary = node("div", { class: "summary" }, score.box, start.box, change.box, off.box);
-  const allOn = pushButton("All on", () => go(every)), allOff = pushButton("All off", () => go(none));
-  const undo = pushButton("Undo", back);
-  const each = tickBox("Measure every switch", () => {
-    ask();
+  const summary = makeSummary(state(), asker);
+  const controls = makeControls(model, state, go, () => {
+    asker.ask();
     redraw();
   });
-  const progress = node("output");
-  const controls = node("div", { class: "controls" }, allOn, allOff, undo, each.box, progress);
-  const problem = node("p", { class: "problem", role: "alert", hidden: true });
-  const again = pushButton("Measure again", () => {
-    switches.find(({ button }) => button.tabIndex === 0).button.focus(); // this button is about to go
-    send(problem.dataset.setting);
-  });
-  const readout = node("p", { class: "note readout" });
-  const chart = node("canvas", { role: "img" });
-  const heading = node("p", { class: "heading" });
-  const list = node("ul", { class: "answers" });
-  const key = (colour) => node("span", { class: "key", style: `background: var(--${colour})`, "aria-hidden": "true" });
-  const longest = node("span");
-  const limits = node("p", { class: "keys" });
-  const help = node("p", { class: "keys" }, "Under a switch: what switching just this one would do now. ", key("down"), " to the left: lower, ",
-    key("up"), " to the right: higher", longest, "; nothing drawn: not measured. In the chart: grey, lowest to highest of all settings measured; line, your way; ring, now. ",
-    "Arrow keys move among the switches, Space switches.");
-
-  const switches = Array.from(every, (_, at) => {
-    const by = node("span", { class: "by" }), text = node("span"), mark = node("i");
-    const effect = node("span", { class: "effect" }, mark);
-    const button = focusable(node("button", { type: "button", class: "switch", "aria-label": headName(at) }, node("span", { class: "state" }, text, by), effect), at ? -1 : 0);
-    button.addEventListener("click", () => go(flip(now(), at)));
-    button.addEventListener("focus", () => choose(at));
-    button.addEventListener("pointerenter", () => point(at));
-    return { button, by, text, mark, effect };
-  });
-  const widest = heads <= 4 ? 84 : heads <= 8 ? 64 : 46;
-  const grid = node("div", { class: "switches", role: "group", "aria-label": `Switches of ${layers > 1 ? `${plural(layers, "layer")} with ` : ""}${plural(heads, "head")}${layers > 1 ? " each" : ""}` },
-    node("span", { class: "row" }, layers > 1 ? "layer" : "head"),
-    ...Array.from({ length: heads }, (_, j) => node("span", {}, layers > 1 && heads <= 8 ? `head ${j}` : String(j))));
-  grid.style.gridTemplateColumns = `max-content repeat(${heads}, minmax(22px, ${widest}px))`;
-  for (let i = 0; i < layers; i++) {
-    grid.append(node("span", { class: "row" }, layers > 1 ? String(i) : ""), ...switches.slice(i * heads, (i + 1) * heads).map((s) => s.button));
-  }
-  const board = node("div", { class: "board" }, grid);
-  const side = node("div", { class: "side" }, chart);
-  const stage = node("div", { class: "stage" }, board, side);
-  root.append(summary, controls, problem, stage, readout, heading, list, limits, help);
-
-  // ---------------------------------------------------------------- what is shown
-
-  /** What switching one head would change, or undefined where that is not known. */
-  function effectOf(at) {
-    const here = table.known.get(now()), there = table.known.get(flip(now(), at));
-    return here && there && there.score - here.score;
-  }
-  let pointed = 0;
-  function readOut() {
-    const by = effectOf(pointed), on = now()[pointed] === "1";
-    const then = by === undefined ? "not measured" : `${formatScore(table.known.get(flip(now(), pointed)).score)} (${formatChange(by)})`;
-    readout.textContent = `${headName(pointed)} is ${on ? "on" : "off"}. Switching it ${on ? "off" : "on"}: ${name} ${then}`;
-  }
-  function point(at) {
-    pointed = at;
-    readOut();
-  }
-  function choose(at) {
-    switches.forEach(({ button }, i) => (button.tabIndex = i === at ? 0 : -1));
-    point(at);
-  }
-
-  function showSwitches(setting) {
-    const most = table.largest();
-    switches.forEach(({ button, by, text, mark, effect }, at) => {
-      const change = effectOf(at), on = setting[at] === "1";
-      button.setAttribute("aria-pressed", String(on));
-      text.textContent = on ? "on" : "off";
-      by.textContent = change === undefined ? "" : formatChange(change);
-      effect.classList.toggle("known", change !== undefined);
-      mark.className = change < 0 ? "lower" : "higher";
-      mark.style.width = change && most ? `${Math.max(2, (Math.abs(change) / most) * 50)}%` : "0";
-      button.setAttribute("aria-description", `Switching it ${on ? "off" : "on"}: ${change === undefined ? "not measured" : wordsOfChange(change)}`);
-    });
-    longest.textContent = most ? `; a full half is ${formatScore(most)}` : "";
-  }
-
-  function showAnswers(here) {
-    heading.hidden = list.hidden = labels.length === 0;
-    if (list.hidden) return;
-    const phrases = model.get("phrases"), before = table.known.get(every).said;
-    const marks = [];
-    list.replaceChildren(...labels.map((label, i) => {
-      const [said, right] = here ? phrases[here.said[i]] : ["…", null];
-      const [was] = phrases[before[i]];
-      marks.push(right);
-      const mark = right === null ? [] : [right ? " ✓" : " ✗", node("span", { class: "hidden" }, right ? "right" : "wrong")];
-      return node("li", { class: right === null ? undefined : right ? "right" : "wrong" }, node("small", {}, label),
-        node("b", {}, said), ...mark, node("small", {}, here && was !== said ? `was ${was}` : ""));
-    }));
-    const judged = marks.filter((right) => right !== null);
-    heading.textContent = "One example, and what the model says now" + (judged.length ? `: ${judged.filter(Boolean).length} of ${judged.length} right` : "");
-  }
-
-  function showProblem(setting) {
-    const wrong = [setting, ...(each.input.checked ? neighbours() : [])].find((other) => failed(other) && asked?.setting !== other);
-    if (problem.hidden !== !wrong || (wrong && problem.dataset.told !== wrong + failed(wrong))) {
-      const at = wrong && [...wrong].findIndex((digit, i) => digit !== setting[i]);
-      const whose = wrong === setting ? "This setting" : `Switching ${headName(at)}`;
-      problem.replaceChildren(...(wrong ? [`${whose} could not be measured. ${failed(wrong)[0]} `, ...(model.isStatic ? [] : [again])] : []));
-      Object.assign(problem.dataset, { told: wrong && wrong + failed(wrong), setting: wrong });
-    }
-    problem.hidden = !wrong;
-  }
+  const switches = makeSwitches(state(), state, go);
+  const problem = makeProblem(model, asker, wanted, switches.focus);
+  const board = node("div", { class: "board" }, switches.grid);
+  const chart = makeChart(root);
+  const stage = node("div", { class: "stage" }, board, chart.side);
+  const answers = makeAnswers(model);
+  const notes = makeNotes(model, asker);
+  root.append(summary.box, controls.box, problem.box, stage, switches.readout, ...answers.elements, ...notes.elements);
 
   let told = "";
-  function tell(setting, here) {
-    const waits = model.isStatic ? "not measured, which needs a notebook with a kernel" : failed(setting) && asked?.setting !== setting ? "not measured" : late ? "no answer yet" : "measuring";
-    const first = table.known.get(every).score;
-    const text = `${name} ${here ? `${formatScore(here.score)}, ${wordsOfChange(here.score - first)} against all heads on` : waits}; ${plural(countOff(setting), "head")} off`;
-    if (told && told !== text) say(text);
-    told = text;
-    score.value.textContent = here ? formatScore(here.score) : waits === "measuring" ? "measuring…" : late ? waits : "not measured";
-    start.value.textContent = formatScore(first);
-    change.value.textContent = here ? formatChange(here.score - first) : "–";
-    change.box.className = here && here.score < first ? "lower" : here && here.score > first ? "higher" : "";
-    off.value.textContent = `${countOff(setting)} of ${count}`;
-  }
-
-  let width = 0;
   function draw() {
-    const setting = now(), here = table.known.get(setting), way = model.get("visited");
-    const complete = table.known.size === 2 ** count;
-    tell(setting, here);
-    // Not `disabled`: a button that has the focus would lose it, and the next key would go to the notebook.
-    const idle = [[allOn, setting === every], [allOff, setting === none], [undo, way.length < 2]];
-    for (const [button, does] of idle) button.setAttribute("aria-disabled", String(does));
-    showSwitches(setting);
-    showAnswers(here);
-    showProblem(setting);
-    readOut();
-    each.box.hidden = complete || Boolean(model.isStatic);
-    const there = neighbours().filter((other) => table.known.has(other)).length;
-    progress.textContent = each.box.hidden || !each.input.checked ? "" : `${there} of ${count}`;
-    limits.hidden = complete;
-    limits.textContent = `${plural(table.known.size, "setting")} measured so far; ` + (model.isStatic ? "others need a notebook with a kernel." : late ? `no answer from the kernel for ${PATIENCE_S} seconds. It may be busy; if it was restarted, run this cell again.` : "the kernel measures others when you go there.");
-    if (!width) return;
-    board.classList.toggle("roomy", switches[0].button.offsetWidth >= 44);
-    stage.classList.toggle("narrow", width < 520);
-    const paint = Object.fromEntries(["ink", "soft", "field", "accent", "range"].map((colour) => [colour, cssColour(root, colour)]));
-    drawHistory(chart, Math.max(200, side.clientWidth), CHART_HEIGHT, { table, heads: count, way, setting, name, paint });
-    const seen = way.filter((other) => table.known.has(other)).slice(-8).map((other) => `${formatScore(table.known.get(other).score)} with ${countOff(other)} off`);
-    chart.setAttribute("aria-label", `${name} against heads off, the way here: ${seen.join(", ")}`);
+    const w = state();
+    const news = summaryNews(w, asker);
+    if (told && told !== news) say(news);
+    told = news;
+    stage.classList.toggle("narrow", roomIn(root) < NARROW_BELOW);
+    for (const part of [summary, controls, problem, switches, answers, notes, chart]) part.show(w);
   }
-  const redraw = oncePerFrame(draw);
-
-  // ---------------------------------------------------------------- keyboard and life
-
-  grid.addEventListener("keydown", (event) => {
-    const at = switches.findIndex(({ button }) => button === event.target);
-    if (at < 0 || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    const column = at % heads, row = at - column;
-    const to = { ArrowLeft: column ? at - 1 : at, ArrowRight: column < heads - 1 ? at + 1 : at, ArrowUp: row ? at - heads : at,
-      ArrowDown: at + heads < count ? at + heads : at, Home: row, End: row + heads - 1 }[event.key];
-    if (to === undefined) return;
-    event.preventDefault();
-    event.stopPropagation();
-    switches[to].button.focus();
-  });
-  const stops = [
-    listen(model, ["gates"], () => {
-      askSoon();
-      redraw();
-    }),
-    listen(model, ["visited"], redraw),
-    listen(model, ["settings", "failures"], learn),
-  ];
+  const moved = () => {
+    asker.askSoon();
+    redraw();
+  };
+  atEnd(listen(model, ["gates"], moved));
+  atEnd(listen(model, ["visited"], redraw));
+  atEnd(listen(model, ["settings", "failures"], asker.learn));
+  atEnd(onNewRoom(root, redraw));
+  atEnd(asker.stop);
   onTheme(redraw);
-  function resize() {
-    const wide = Math.floor(root.clientWidth - 16);
-    if (wide === width || wide <= 0) return false;
-    width = wide;
-    return true;
-  }
-  const observer = new ResizeObserver(() => resize() && redraw());
-  observer.observe(root);
-  table.read();
-  resize();
   draw();
-  ask();
-  return () => {
-    clearTimeout(timer);
-    clearTimeout(patience);
-    stops.forEach((stop) => stop());
-    observer.disconnect();
-    dispose();
+  asker.ask();
+  return dispose;
+}
+
+/** Go to a setting; `way` is what leads there, with the setting at its end. @param {State} w */
+function goTo(model, w, setting, way = [...w.way, setting].slice(-KEPT)) {
+  if (setting === w.setting) return;
+  const rows = Array.from({ length: w.layers }, (_, layer) => setting.slice(layer * w.heads, (layer + 1) * w.heads));
+  model.set("visited", way);
+  put(model, "gates", rows.map((row) => [...row].map(Number)));
+}
+
+/** The score, and how it differs from that with all heads on. @param {State} w */
+function makeSummary(w, asker) {
+  const fact = (label, kind) => {
+    const value = node("b");
+    return { box: node("div", { class: kind }, label, value), value };
+  };
+  const score = fact(w.name, "now");
+  const [start, change, off] = ["with all heads on", "difference", "heads off"].map((label) => fact(label));
+  const facts = [score, start, change, off].map(({ box }) => box);
+  return {
+    box: node("div", { class: "summary" }, ...facts),
+    /** @param {State} now */
+    show({ here, start: first, setting, count }) {
+      const by = here ? here.score - first.score : 0;
+      score.value.textContent = here ? formatScore(here.score) : WAITING[asker.waiting(setting)][0];
+      start.value.textContent = formatScore(first.score);
+      change.value.textContent = here ? formatChange(by) : "–";
+      change.box.className = by < 0 ? "lower" : by > 0 ? "higher" : "";
+      off.value.textContent = `${countOff(setting)} of ${count}`;
+    },
+  };
+}
+
+/** What a screen reader is told of the present setting. @param {State} w */
+function summaryNews({ here, start, setting, name }, asker) {
+  const known = here && `${formatScore(here.score)}, ${wordsOfChange(here.score - start.score)} against all heads on`;
+  return `${name} ${known || WAITING[asker.waiting(setting)][1]}; ${plural(countOff(setting), "head")} off`;
+}
+
+/** Buttons for many switches at once, and the wish to have every switch measured. */
+function makeControls(model, state, go, wished) {
+  const allOn = pushButton("All on", () => go("1".repeat(state().count)));
+  const allOff = pushButton("All off", () => go("0".repeat(state().count)));
+  const undo = pushButton("Undo", () => {
+    const way = state().way.slice(0, -1);
+    if (way.length) go(way.at(-1), way);
+  });
+  const each = tickBox("Measure every switch", wished);
+  const progress = node("output");
+  return {
+    box: node("div", { class: "controls" }, allOn, allOff, undo, each.box, progress),
+    measuresAll: () => each.input.checked,
+    /** @param {State} w */
+    show(w) {
+      const off = countOff(w.setting);
+      // Not `disabled`: a button that has the focus would lose it, and the next key would go to the notebook.
+      const idle = [[allOn, off === 0], [allOff, off === w.count], [undo, w.way.length < 2]];
+      for (const [button, does] of idle) button.setAttribute("aria-disabled", String(does));
+      each.box.hidden = isComplete(w) || Boolean(model.isStatic);
+      const there = neighbours(w.setting).filter((other) => w.table.known.has(other)).length;
+      progress.textContent = each.box.hidden || !each.input.checked ? "" : `${there} of ${w.count}`;
+    },
+  };
+}
+
+/** What could not be measured and why, and a button to try again. */
+function makeProblem(model, asker, wanted, focusSwitch) {
+  let shown = "";
+  let failed;
+  const again = pushButton("Measure again", () => {
+    focusSwitch(); // this button is about to go
+    asker.send(failed);
+  });
+  const box = node("p", { class: "problem", role: "alert", hidden: true });
+  return {
+    box,
+    /** @param {State} w */
+    show(w) {
+      failed = wanted().find(asker.failure);
+      const why = failed && asker.failure(failed);
+      box.hidden = !failed;
+      if (shown === [failed, why].join()) return; // told again, it would be read out again
+      shown = [failed, why].join();
+      const at = failed && [...failed].findIndex((digit, i) => digit !== w.setting[i]);
+      const whose = failed === w.setting ? "This setting" : `Switching ${headName(w, at)}`;
+      const told = failed ? [`${whose} could not be measured. ${why} `] : [];
+      box.replaceChildren(...told, ...(failed && !model.isStatic ? [again] : []));
+    },
+  };
+}
+
+/** The chart of scores against heads off. */
+function makeChart(root) {
+  const canvas = node("canvas", { role: "img" });
+  const side = node("div", { class: "side" }, canvas);
+  return {
+    side,
+    /** @param {State} w */
+    show(w) {
+      if (!roomIn(root)) return;
+      drawChart(canvas, layout(w, Math.max(CHART_LEAST, side.clientWidth)), w.name, themeColours(root, "range"));
+      const known = w.way.filter((setting) => w.table.known.has(setting)).slice(-CHART_TELLS);
+      const seen = known.map((one) => `${formatScore(w.table.known.get(one).score)} with ${countOff(one)} off`);
+      canvas.setAttribute("aria-label", `${w.name} against heads off, the way here: ${seen.join(", ")}`);
+    },
+  };
+}
+
+/** What the model says of one example now, and what it said with all heads on. */
+function makeAnswers(model) {
+  const labels = model.get("labels");
+  const heading = node("p", { class: "heading", hidden: !labels.length });
+  const list = node("ul", { class: "answers", hidden: !labels.length });
+  return {
+    elements: [heading, list],
+    /** @param {State} w */
+    show({ here, start }) {
+      if (!labels.length) return;
+      const phrases = model.get("phrases");
+      const answers = labels.map((label, i) => {
+        const [was] = phrases[start.said[i]];
+        const [said, right] = here ? phrases[here.said[i]] : ["…", null];
+        return { label, said, right, before: here && was !== said ? `was ${was}` : "" };
+      });
+      list.replaceChildren(...answers.map(answerItem));
+      const judged = answers.filter(({ right }) => right !== null);
+      const correct = judged.filter(({ right }) => right).length;
+      const verdict = judged.length ? `: ${correct} of ${judged.length} right` : "";
+      heading.textContent = `One example, and what the model says now${verdict}`;
+    },
+  };
+}
+
+function answerItem({ label, said, right, before }) {
+  const verdict = right ? "right" : "wrong";
+  const marks = right === null ? [] : [right ? " ✓" : " ✗", node("span", { class: "hidden" }, verdict)];
+  const parts = [node("small", {}, label), node("b", {}, said), ...marks, node("small", {}, before)];
+  return node("li", { class: right === null ? undefined : verdict }, ...parts);
+}
+
+/** What is not measured yet, and how to read the switches and the chart. */
+function makeNotes(model, asker) {
+  const limits = node("p", { class: "keys" });
+  const longest = node("span");
+  const key = (colour) => node("span", { class: "key", style: `background: var(--${colour})`, "aria-hidden": "true" });
+  const help = node("p", { class: "keys" },
+    "Under a switch: what switching just this one would do now. ", key("down"), " to the left: lower, ",
+    key("up"), " to the right: higher", longest, "; nothing drawn: not measured. " +
+    "In the chart: grey, lowest to highest of all settings measured; line, your way; ring, now. ",
+    "Arrow keys move among the switches, Space switches.");
+  const kernel = () => {
+    if (model.isStatic) return "others need a notebook with a kernel.";
+    if (!asker.late()) return "the kernel measures others when you go there.";
+    const advice = "It may be busy; if it was restarted, run this cell again.";
+    return `no answer from the kernel for ${PATIENCE_S} seconds. ${advice}`;
+  };
+  return {
+    elements: [limits, help],
+    /** @param {State} w */
+    show(w) {
+      limits.hidden = isComplete(w);
+      limits.textContent = `${plural(w.table.known.size, "setting")} measured so far; ${kernel()}`;
+      const most = w.table.largest();
+      longest.textContent = most ? `; a full half is ${formatScore(most)}` : "";
+    },
   };
 }
 
