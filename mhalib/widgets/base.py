@@ -135,7 +135,8 @@ def page_fragment(name: str, state: dict) -> str:
     """
     packed = {trait: _pack(value) for trait, value in state.items() if _is_shown(trait)}
     instead = f"{name} could not be shown."
-    parts = {"source": state["_esm"], "style": state["_css"], "state": packed, "instead": instead}
+    source = _pack(state["_esm"].encode())
+    parts = {"source": source, "style": state["_css"], "state": packed, "instead": instead}
     # In a script, "<" could end it; as \u003c it is the same string and ends nothing.
     text = json.dumps(parts).replace("<", "\\u003c")
     return (

@@ -30,8 +30,9 @@ const start = async () => {
   const style = document.createElement("style");
   style.textContent = parts.style; // never as HTML; its rules reach this kind of view only
   document.head.append(style);
-  const address = URL.createObjectURL(new Blob([parts.source], { type: "text/javascript" }));
   const unpacked = Object.entries(parts.state).map(async ([name, value]) => (state[name] = await unpack(value)));
+  const source = await unpack(parts.source);
+  const address = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
   const [module] = await Promise.all([import(address), ...unpacked]);
   module.default.render({ model, el: element });
 };
