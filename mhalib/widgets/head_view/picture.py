@@ -1,7 +1,6 @@
 """The picture of a HeadView, for readers where nothing runs: what its view shows, drawn by matplotlib."""
 
 import math
-from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
@@ -11,10 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from mhalib.plots import COLOUR_MAP, MASKED_COLOUR, NAN_COLOUR, DescribedFigure, new_figure
+from mhalib.widgets.base import View
 from mhalib.widgets.head_view.codes import MASKED, decode
-
-if TYPE_CHECKING:
-    from mhalib.widgets.head_view.widget import HeadView
 
 # Okabe and Ito's colours and their like, dark enough for lines on white.
 _LINE_COLOURS = ("#0072B2", "#D55E00", "#007A5A", "#A3447E", "#7A5C00", "#4B3FA8", "#B00020", "#4F4F4F")
@@ -24,8 +21,8 @@ _MARKED_UP_TO = 64  # tokens; further out the marks would be one grey
 _OVERVIEW_PIXELS = 480
 
 
-def picture_of(view: "HeadView") -> DescribedFigure:
-    """Return the overview and the chosen head, in the present mode and on the present scale."""
+def picture_of(view: View) -> DescribedFigure:
+    """Return the overview and the chosen head of a HeadView, in the present mode and on the present scale."""
     layers, heads = view.shape[:2]
     chosen = [view.layer, view.head]
     shown = view.overlay if chosen in view.overlay else [chosen, *view.overlay]
@@ -57,7 +54,7 @@ def picture_of(view: "HeadView") -> DescribedFigure:
     return figure
 
 
-def _described(view: "HeadView", title: str, top: float) -> str:
+def _described(view: View, title: str, top: float) -> str:
     layers, heads, queries, keys = view.shape
     return (
         f"Attention weights of {layers} layer{'s' * (layers > 1)} with {heads} head{'s' * (heads > 1)}, {queries} "
@@ -66,7 +63,7 @@ def _described(view: "HeadView", title: str, top: float) -> str:
     )
 
 
-def _draw_overview(axes, view: "HeadView") -> None:
+def _draw_overview(axes, view: View) -> None:
     """Draw all heads small: layers by heads, or the heads of one layer folded into a block."""
     layers, heads = view.shape[:2]
     folded = layers == 1
@@ -93,7 +90,7 @@ def _draw_overview(axes, view: "HeadView") -> None:
     axes.set(xlabel="head", ylabel="" if folded else "layer")
 
 
-def _thumbnail(view: "HeadView", head: int, side: int) -> np.ndarray:
+def _thumbnail(view: View, head: int, side: int) -> np.ndarray:
     """Return `(side, side, 4)` colours of a head, counted through all layers, from evenly spaced cells."""
     rows, columns = (np.arange(side) * size // side for size in view.shape[2:])
     top = 1.0 if view.scale == "fixed" else float(np.frombuffer(view.maxima, "<f4")[head])
@@ -147,7 +144,7 @@ def _draw_lines(axes, maps: list[np.ndarray], top: float, names: list[str]) -> N
         axes.legend(drawn, names, fontsize=7, frameon=False, **below)
 
 
-def _label_keys_beside(axes, view: "HeadView") -> None:
+def _label_keys_beside(axes, view: View) -> None:
     """Label the keys at the right, on a scale of their own: there may be more or fewer of them than queries."""
     queries, keys = view.shape[2:]
     right = axes.secondary_yaxis("right", functions=(lambda y: y * keys / queries, lambda y: y * queries / keys))
