@@ -1,7 +1,7 @@
 """Whatever is handed to a widget, a mask function or the doctor: it works, or it is refused in words that help.
 
-Hypothesis draws what nobody would hand over on purpose. A refusal counts only if a `raise` of ours made it: an error that
-falls out of torch, numpy or Python says neither what was expected nor what to do. No other exception, and no hang.
+Hypothesis draws what nobody would hand over on purpose. A refusal counts only if a `raise` of ours made it: an error
+that falls out of torch, numpy or Python says neither what was expected nor what to do. No other exception, no hang.
 """
 
 import linecache

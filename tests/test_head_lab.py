@@ -106,7 +106,8 @@ def test_bytes_hold_what_was_given(qkv):
         (ValueError, r"\(Tq, Tk\) = \(2, 2\).*got \(2, 3\)", {"mask": torch.ones(2, 3, dtype=torch.bool)}),
         (ValueError, "valid_len must be an integer from 0 to 2, got 3", {"valid_len": 3}),
         (ValueError, "valid_len must be an integer.*got True", {"mask": "padding", "valid_len": True}),
-        (ValueError, "as many keys as queries, got 3 queries and 2 keys", {"q": torch.ones(3, 4), "k": torch.ones(2, 4), "mask": "causal"}),
+        (ValueError, "as many keys as queries, got 3 queries and 2 keys",
+         {"q": torch.ones(3, 4), "k": torch.ones(2, 4), "mask": "causal"}),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(as_shipped, error, words, arguments):
@@ -121,7 +122,8 @@ def test_what_does_not_fit_is_refused(as_shipped, error, words, arguments):
         ("num_heads", 3), ("num_heads", 0), ("num_heads", True), ("num_heads", "two"), ("scale", "√"), ("mask", "x"),
         ("temperature", 0.0), ("temperature", -1.0), ("temperature", math.inf), ("valid_len", -1), ("valid_len", 7),
         ("head", 2), ("head", -1), ("own_bytes", b"\1"), ("own_bytes", b"\2" * 36),
-        ("cursor", [0]), ("cursor", [6, 0]), ("cursor", [0, 10]), ("cursor", [-1, 0]), ("d_model", 4), ("num_keys", 3), ("q_bytes", b""), ("tokens", ["a"]),
+        ("cursor", [0]), ("cursor", [6, 0]), ("cursor", [0, 10]), ("cursor", [-1, 0]),
+        ("d_model", 4), ("num_keys", 3), ("q_bytes", b""), ("tokens", ["a"]),
     ],
 )  # fmt: skip
 def test_a_trait_refuses_and_keeps_the_old_value(qkv, name, value):

@@ -278,9 +278,9 @@ def test_what_a_lesson_says_of_itself():
 
 
 def test_no_lesson_loads_what_looks_for_a_compiler():
-    """torch's C++ machinery says where it finds CUDA, in the middle of a cell, where torch has CUDA and there is no GPU.
+    """torch's C++ machinery says in the middle of a cell where it finds CUDA, if torch has CUDA and there is no GPU.
 
-    `torch.utils.benchmark` would bring it. The CPU build is silent, so what is loaded is looked at, not what is printed.
+    `torch.utils.benchmark` would bring it. The CPU build is silent: so what is loaded is looked at, not what is said.
     """
     nodes = (node for path in PATHS for cell in code_cells(read(path)) for node in ast.walk(ast.parse(cell.source)))
     lines = {ast.unparse(node) for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))}

@@ -1,4 +1,4 @@
-"""Whether a function is still the stub that a lesson ships, known by its syntax tree. What it returns is not looked at."""
+"""Whether a function is still the stub that a lesson ships, known by its syntax tree; not by what it returns."""
 
 import ast
 import dis

@@ -2,8 +2,8 @@
 
 Names are handed on when they are first asked for, so that a task needs neither joblib nor a plot. Upwards:
 `randomness`, `statistics`, `tasks` and `grammar` know none of the others; then `models`, `training`, `sweeps`,
-`comparison`; beside them `curves` draws runs, and `translation` is an experiment of its own. Heads that were trained are
-looked at in `mhalib.heads`.
+`comparison`; beside them `curves` draws runs, and `translation` is an experiment of its own. Trained heads are looked
+at in `mhalib.heads`.
 """
 
 import lazy_loader

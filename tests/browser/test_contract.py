@@ -39,7 +39,8 @@ SLIDE = """(view) => {
   }
 }"""
 WALK = """(view) => {
-  const press = (key) => view.querySelector("canvas.focus").dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  const canvas = view.querySelector("canvas.focus");
+  const press = (key) => canvas.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
   press("PageUp");
   for (let i = 0; i < 498; i++) press("ArrowDown"), press("ArrowUp");
   for (let i = 0; i < 3; i++) press("ArrowDown");
@@ -237,7 +238,8 @@ def test_audit(static_page, case, theme):
         settle(page)
 
 
-NAMES = """([view, focusable]) => [...view.querySelectorAll(focusable)].filter((e) => e.checkVisibility()).map((element) => ({
+NAMES = """([view, focusable]) => [...view.querySelectorAll(focusable)]
+.filter((e) => e.checkVisibility()).map((element) => ({
   element: element.outerHTML.slice(0, 150), name: element.computedName, held: element.dataset.lmSuppressShortcuts }))"""
 
 

@@ -88,7 +88,8 @@ DECODED = """
 const read = readWeights;
 readWeights = (model) => {
   const w = read(model);
-  const heads = Array.from({ length: w.layers * w.heads }, (_, i) => [...decodeHead(w, Math.floor(i / w.heads), i % w.heads)]);
+  const decoded = (i) => [...decodeHead(w, Math.floor(i / w.heads), i % w.heads)];
+  const heads = Array.from({ length: w.layers * w.heads }, (_, i) => decoded(i));
   globalThis.decoded = { heads, pooled: [...poolHeads(w, 99).cells], levels: LEVELS };
   return w;
 };"""

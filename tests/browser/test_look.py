@@ -88,7 +88,7 @@ def test_the_lab_marks_what_is_masked(static_page, mask):
 
 # ---------------------------------------------------------------- text on canvas
 
-# Every text that is written on a canvas from now on is compared with what lies below it: the commonest colour in its box.
+# Every text written on a canvas from now on is compared with what lies below it: the commonest colour in its box.
 LISTEN = """<script>
 window.texts = [];
 const plain = (style) => {
@@ -98,7 +98,8 @@ const plain = (style) => {
   return [...one.getImageData(0, 0, 1, 1).data];
 };
 const over = (top, below) => top.slice(0, 3).map((c, i) => (c * top[3] + below[i] * (255 - top[3])) / 255);
-const light = (colour) => colour.map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+const light = (colour) => colour.map((c) => linear(c / 255))
   .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
 const write = CanvasRenderingContext2D.prototype.fillText;
 const outline = CanvasRenderingContext2D.prototype.strokeText;
@@ -113,7 +114,8 @@ CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
   const corners = [[x - size.actualBoundingBoxLeft * squeezed, y - size.actualBoundingBoxAscent],
     [x + size.actualBoundingBoxRight * squeezed, y + size.actualBoundingBoxDescent]]
     .map(([px, py]) => here.transformPoint(new DOMPoint(px, py)));
-  const [left, right] = corners.map((c) => c.x).sort((a, b) => a - b), [top, bottom] = corners.map((c) => c.y).sort((a, b) => a - b);
+  const [left, right] = corners.map((c) => c.x).sort((a, b) => a - b);
+  const [top, bottom] = corners.map((c) => c.y).sort((a, b) => a - b);
   const data = this.getImageData(left, top, Math.max(1, right - left), Math.max(1, bottom - top)).data;
   const counts = new Map();
   for (let i = 0; i < data.length; i += 4) {
@@ -125,7 +127,8 @@ CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
   const below = outlined?.[0] === text ? plain(outlined[1]) : over(common, paper);
   const ink = over(plain(this.fillStyle).map((c, i) => (i < 3 ? c : c * this.globalAlpha)), below);
   const [dark, bright] = [light(ink), light(below)].sort((a, b) => a - b);
-  if (String(text).trim()) window.texts.push([String(text), (bright + 0.05) / (dark + 0.05), left, right, this.canvas.width, squeezed]);
+  const seen = [String(text), (bright + 0.05) / (dark + 0.05), left, right, this.canvas.width, squeezed];
+  if (String(text).trim()) window.texts.push(seen);
   outlined = null;
   write.call(this, text, x, y, ...rest);
 };
