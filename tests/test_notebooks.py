@@ -190,6 +190,7 @@ def test_every_exercise_has_its_cell_and_is_shipped_as_a_stub(path):
     for name in exercises(path):
         (cell,) = [cell for cell in code_cells(nb) if re.search(rf"^check\.{name}\(\w+\)$", cell.source, re.MULTILINE)]
         assert "..." in cell.source or getattr(check, name).given, f"{name} is no stub"
+        assert cell.outputs, f"{path.name} was not executed since {name} came in: run `make notebooks`"
         (output,) = cell.outputs
         text = output.data["text/plain"]
         assert text.startswith(f"{name}: {'still the code' if getattr(check, name).given else 'not yet written'}"), text

@@ -6,6 +6,8 @@ import sys
 from mhalib.pretrained import minilm
 from mhalib.pretrained.weights import WeightsMissing, find, read_verified
 
+MODELS = (minilm.MINILM,)
+
 
 def main(argv: list[str] | None = None) -> int:
     """Say where the weights are, or how to get them; return the exit code."""
@@ -15,7 +17,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     given = parser.parse_args(argv)
     code = 0
-    for record in (minilm.MINILM,):
+    for record in MODELS:
         try:
             folder = find(record, download=given.download)
             read_verified(record, folder)
