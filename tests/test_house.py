@@ -104,6 +104,14 @@ def test_an_arrow_that_points_up_or_aside_is_seen(place, source):
     assert wrong_arrows("import torch\nfrom mhalib.arguments import check_size", TOP / place) == []
 
 
+def test_a_line_of_the_views_has_room_on_a_screen():
+    """In Python, ruff holds the same."""
+    files = [path for path in (*TOP.rglob("*.*"), *(ROOT / "tools").rglob("*.*")) if path.suffix in (".js", ".css")]
+    assert len(files) > 25
+    lines = {f"{path.name}: {line}" for path in files for line in path.read_text(encoding="utf-8").splitlines()}
+    assert [line for line in lines if len(line.split(": ", 1)[1]) > 120] == []
+
+
 # ------------------------------------------------------------------------------------------ what a package hands on
 
 

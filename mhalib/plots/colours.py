@@ -1,4 +1,4 @@
-"""The colours of all pictures; the views in the browser keep a copy of them in `widgets/core.js`."""
+"""The colours of all pictures, and of the views in the browser, to which `widgets/base.py` hands them over."""
 
 COLOUR_MAP = "viridis"  # as many steps for the eye as for the weight, also for the eyes of colour-blind readers
 # From this weight on, black has more contrast with the colour map than white (by WCAG, which the tests compute).

@@ -9,7 +9,7 @@ const NUMBER_APART = 34; // pixels, at least, between two numbers of heads
 const COMPACT_FROM = 1e5; // from this score on, its axis says 100K
 
 /**
- * @typedef {number[]} Point x, y
+ * @typedef {[number, number]} Point x, y
  * @typedef {object} Layout
  * @property {number} width
  * @property {number} height
@@ -32,6 +32,7 @@ function layout(w, width) {
   const [wide, high] = [right - MARGIN.left, bottom - MARGIN.top];
   const x = (off) => MARGIN.left + INDENT + (off / w.count) * (wide - INDENT);
   const y = (score) => MARGIN.top + (1 - (score - axis.low) / (axis.high - axis.low)) * high;
+  /** @returns {Point} */
   const point = (setting) => [x(countOff(setting)), y(known.get(setting).score)];
   const every = [1, 2, 5, 10, 20, 50, 100, 200, 500].find((step) => w.count / step <= wide / NUMBER_APART);
   const way = w.way.filter((setting) => known.has(setting));
