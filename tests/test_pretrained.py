@@ -24,7 +24,7 @@ import torch
 from huggingface_hub import hf_hub_download
 
 from mhalib.experiments import spearman
-from mhalib.pretrained import SENTENCE_PAIRS, WeightsMissing, bert, load_minilm, minilm
+from mhalib.pretrained import SENTENCE_PAIRS, WeightsMissing, __main__, bert, load_minilm, minilm
 from mhalib.pretrained.__main__ import main
 from mhalib.pretrained.minilm import MINILM
 from mhalib.pretrained.weights import find
@@ -50,7 +50,9 @@ def model(folder):
 @pytest.fixture
 def no_weights(monkeypatch, tmp_path):
     """A machine without the weights: no package, and an empty cache of Hugging Face."""
-    monkeypatch.setattr(minilm, "MINILM", replace(MINILM, package="no_such_package"))
+    without = replace(MINILM, package="no_such_package")
+    monkeypatch.setattr(minilm, "MINILM", without)
+    monkeypatch.setattr(__main__, "MODELS", (without,))
     empty = functools.partial(hf_hub_download, cache_dir=tmp_path / "hub", token=False)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", empty)
 
