@@ -1,12 +1,13 @@
 """Multi-head attention, small enough to read in one sitting.
 
 The files of this folder are the layer and what every lesson needs; each folder in it is a room of its own, named after
-its purpose. A room imports only from floors below its own: on the ground `arguments`, on it `masks`; then `plots`,
-`attention` and the `doctor`; then `reference`, `heads`, `experiments` and `widgets`; on top `checks` and `pretrained`.
-No file here imports from a folder, and importing the package costs no more than importing torch.
+its purpose. A room imports only from floors below its own: on the ground `arguments` and `claims`, on them `masks`;
+then `plots`, `attention` and the `doctor`; then `reference`, `heads`, `experiments` and `widgets`; on top `checks` and
+`pretrained`. No file here imports from a folder, and importing the package costs no more than importing torch.
 """
 
 from mhalib.attention import MultiHeadAttention, merge_heads, scaled_dot_product_attention, split_heads
+from mhalib.claims import claim
 from mhalib.masks import causal_mask, combine_masks, padding_mask
 
 __version__ = "0.2.0"
@@ -14,6 +15,7 @@ __version__ = "0.2.0"
 __all__ = [
     "MultiHeadAttention",
     "causal_mask",
+    "claim",
     "combine_masks",
     "merge_heads",
     "padding_mask",

@@ -19,7 +19,7 @@ TOP = ROOT / "mhalib"
 
 # A room is a file or a folder of `mhalib`; `tools` stands beside it. A room imports only from floors below its own.
 FLOORS = (
-    ("arguments",),
+    ("arguments", "claims"),
     ("masks",),
     ("plots", "attention", "doctor"),
     ("reference", "heads", "experiments", "widgets"),

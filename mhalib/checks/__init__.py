@@ -1,7 +1,10 @@
 """The exercises: `check.split_heads(my_split_heads)`, `check.split_heads.hint()`, `check.split_heads.solution()`.
 
-The modules of `lessons` hold the exercises, one module for each lesson; how an answer is run, compared and judged
-lies in the modules beside this one. What was solved is remembered until the kernel stops, and nowhere else.
+And the predictions: `predict.first_split()`, `predict.first_split.reveal()`, `predict.results("03")`.
+
+The modules of `lessons` hold the exercises and the predictions, for each lesson one module of both kinds; how an answer
+is run, compared and judged lies in the modules beside this one. What was solved or predicted is remembered until the
+kernel stops, and nowhere else.
 """
 
 import difflib
@@ -11,9 +14,10 @@ from types import ModuleType
 
 from mhalib.checks import lessons
 from mhalib.checks.exercise import Exercise
-from mhalib.checks.show import bar
+from mhalib.checks.prediction import Prediction
+from mhalib.checks.show import Note, bar
 
-__all__ = ["Checks", "check"]
+__all__ = ["Checks", "Predictions", "check", "predict"]
 
 
 class Checks:
@@ -54,6 +58,53 @@ class Checks:
         return "\n".join(lines)
 
 
-# One module for each lesson, found by its name.
-_LESSONS = sorted(found.name for found in pkgutil.iter_modules(lessons.__path__, f"{lessons.__name__}."))
-check = Checks(*map(importlib.import_module, _LESSONS))
+class Predictions:
+    """All predictions by name; the names complete with Tab.
+
+    Args:
+        modules: one for each lesson, called `predictions_NN`. A prediction bears the name of its variable there.
+    """
+
+    def __init__(self, *modules: ModuleType):
+        self._predictions: dict[str, Prediction] = {}
+        for module in modules:
+            for name, value in vars(module).items():
+                if isinstance(value, Prediction):
+                    value.name, value.lesson = name, module.__name__.rpartition("_")[2]
+                    self._predictions[name] = value
+
+    def results(self, lesson: str) -> Note:
+        """Return what was predicted rightly in a lesson, such as "05", and what came as a surprise."""
+        ours = [prediction for prediction in self if prediction.lesson == lesson]
+        if not ours:
+            known = ", ".join(sorted({prediction.lesson for prediction in self}))
+            raise ValueError(f"there are no predictions in lesson {lesson!r}; choose from {known}")
+        made = [prediction for prediction in ours if prediction.picked is not None]
+        right = [prediction for prediction in made if prediction.is_right(prediction.picked)]
+        parts = [("Foreseen:", "; ".join(prediction.about for prediction in right))] * bool(right)
+        parts += [
+            ("Surprised by:", f"{prediction.about}: {prediction.right_text}, not {prediction.said(prediction.picked)}")
+            for prediction in made
+            if prediction not in right
+        ]
+        title = f"Predicted: {len(made)} of {len(ours)}, {len(right)} rightly" if made else "Nothing predicted yet"
+        return Note(title, parts, mood="open")
+
+    def __getattr__(self, name: str) -> Prediction:
+        if not name.startswith("_") and name in self._predictions:
+            return self._predictions[name]
+        close = difflib.get_close_matches(name, dir(self), 1)
+        meant = f"did you mean predict.{close[0]}?" if close else f"choose from {', '.join(dir(self))}"
+        raise AttributeError(f"there is no prediction {name!r}; {meant}")
+
+    def __dir__(self) -> list[str]:
+        return [*self._predictions, "results"]
+
+    def __iter__(self):
+        return iter(self._predictions.values())
+
+
+# One module of each kind for each lesson, found by its name.
+_MODULES = sorted(found.name for found in pkgutil.iter_modules(lessons.__path__, f"{lessons.__name__}."))
+check = Checks(*(importlib.import_module(name) for name in _MODULES if ".lesson_" in name))
+predict = Predictions(*(importlib.import_module(name) for name in _MODULES if ".predictions_" in name))

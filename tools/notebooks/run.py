@@ -130,6 +130,7 @@ def _own_settings(env: dict[str, str]):
         empty.touch()
         os.environ["MATPLOTLIBRC"] = str(empty)  # not MPLCONFIGDIR, which holds the slow list of fonts as well
         os.environ["PYTHONHASHSEED"] = "0"  # the order of a set is the same on every run
+        os.environ["MHALIB_CLAIMS"] = "raise"  # what a reader is told, stops the tools
         for name in SETTINGS:
             os.environ.pop(name, None)
         os.environ.update(env)
