@@ -19,28 +19,30 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
+from nbformat import NotebookNode
 
-from tools.notebooks.run import NOTEBOOKS, ROOT, execute, read, write
+from tools.notebooks import changes
+from tools.notebooks.run import NOTEBOOKS, ROOT, execute, play, read, write
 from tools.notebooks.store import NotebookError, clean
 
-Tries = Iterable[tuple[str, str | None]]  # the name of each try, and what failed in it, or None
 
-# Read by every Python at start, those that joblib starts as well. Every seed that a lesson, mhalib, a check or the
-# doctor sets becomes another one, those in loops and in SEEDS included; what is printed about them stays.
-SHIFTED_SEEDS = """
-import os, torch
+class Try(NamedTuple):
+    """One execution: what it is called, what failed in it, and which claims did not hold and were told."""
 
-shift, plain = int(os.environ["SEED_SHIFT"]), torch.manual_seed
+    name: str
+    failed: str | None
+    told: tuple[str, ...] = ()
 
-class Generator(torch.Generator):
-    def manual_seed(self, seed):
-        return super().manual_seed(seed + shift)
 
-torch.Generator = Generator
-torch.manual_seed = torch.random.manual_seed = lambda seed: plain(seed + shift)
-"""
+Tries = Iterable[Try]
+TOLD = "✗ not here: "
+_COLOURED = re.compile(r"\x1b\[[0-9;]*m")
+_FRAME = re.compile(r"^(?:File (.+?):\d+|Cell In)", re.MULTILINE)  # the file of a line in a traceback; none for a cell
+TELL = {"MHALIB_CLAIMS": "tell"}  # as a reader has it
+
 # In a first cell, because IPython sets filters of its own while it starts.
 WARNINGS_AS_ERRORS = """
 import warnings
@@ -99,46 +101,92 @@ def read_only(path: Path, env: dict[str, str] | None = None) -> str | None:
 
 
 def seeds(path: Path, number: int) -> Tries:
-    """Seeds shifted by 1000, 2000, …: new ones also where a lesson goes through a range of them."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "sitecustomize.py").write_text(SHIFTED_SEEDS, encoding="utf-8")
-        for shift in range(1000, 1000 * number + 1, 1000):
-            yield f"seeds + {shift}", plainly(path, {"PYTHONPATH": folder, "SEED_SHIFT": str(shift)})
+    """SEED = 100, 200, …: the lesson runs to its end, and what does not hold there is told."""
+    for seed in range(100, 100 * number + 1, 100):
+        yield as_a_reader(path, f"SEED = {seed}", seed=seed)
+
+
+def sizes(path: Path, number: int) -> Tries:
+    """Each size that the lesson invites to change, alone."""
+    nb = read(path)
+    for cell, line, other in changes.sizes_offered(nb):
+        before, cell.source = cell.source, cell.source.replace(line, other)
+        write(nb, path)
+        cell.source = before
+        yield as_a_reader(path, other)
+
+
+def numbers(path: Path, number: int) -> Tries:
+    """A walk through the lesson with one number changed in every third cell; see `changes.walk`."""
+    nb = changes.walk(read(path))
+    try:
+        play(nb, path.parent, TELL)
+    except NotebookError as error:
+        yield Try("the walk", str(error))
+        return
+    for cell in nb.cells:
+        if "after" in cell.metadata or "changed" in cell.metadata:
+            failed = next((traceback_of(output) for output in cell.outputs if output.output_type == "error"), None)
+            if what := cell.metadata.get("changed"):
+                failed = None  # where the number was typed, an error is the reader's own
+            yield Try(what or f"after {cell.metadata.after}", failed, told_in([cell]))
+
+
+def as_a_reader(path: Path, name: str, seed: int = 0) -> Try:
+    """Execute the lesson as a reader does, whom a claim that does not hold is told."""
+    try:
+        nb = execute(path, env=TELL, seed=seed)
+    except NotebookError as error:
+        return Try(name, str(error))
+    return Try(name, None, told_in(nb.cells))
+
+
+def told_in(cells: Iterable[NotebookNode]) -> tuple[str, ...]:
+    """Return the claims that did not hold in these cells."""
+    texts = [output.get("text", "") for cell in cells for output in cell.get("outputs", [])]
+    return tuple(line.removeprefix(TOLD) for text in texts for line in text.splitlines() if line.startswith(TOLD))
+
+
+def traceback_of(output: NotebookNode) -> str | None:
+    """Return an error that a reader would not take for an answer; what mhalib refuses in words is one."""
+    places = _FRAME.findall(_COLOURED.sub("", "\n".join(output.traceback)))
+    refused = output.ename in ("ValueError", "TypeError") and places and "mhalib" in Path(places[-1]).parts
+    return None if refused else f"{output.ename}: {output.evalue}"
 
 
 def warnings(path: Path, number: int) -> Tries:
     put_first(path, WARNINGS_AS_ERRORS)
-    yield "warnings as errors", plainly(path)
+    yield Try("warnings as errors", plainly(path))
 
 
 def hashseed(path: Path, number: int) -> Tries:
     for value in "12":
-        yield f"PYTHONHASHSEED={value}", plainly(path, {"PYTHONHASHSEED": value})
+        yield Try(f"PYTHONHASHSEED={value}", plainly(path, {"PYTHONHASHSEED": value}))
 
 
 def threads(path: Path, number: int) -> Tries:
     for value in "12":
-        yield f"OMP_NUM_THREADS={value}", plainly(path, {"OMP_NUM_THREADS": value, "MKL_NUM_THREADS": value})
+        yield Try(f"OMP_NUM_THREADS={value}", plainly(path, {"OMP_NUM_THREADS": value, "MKL_NUM_THREADS": value}))
 
 
 def locale(path: Path, number: int) -> Tries:
     """Python that reads and writes ASCII, and Latin-1, where nobody says otherwise."""
-    yield "LC_ALL=C", plainly(path, ASCII)
+    yield Try("LC_ALL=C", plainly(path, ASCII))
     with tempfile.TemporaryDirectory() as folder:  # many systems bring UTF-8 only, so it is made
         make = ["localedef", "-i", "en_US", "-f", "ISO-8859-1", f"{folder}/en_US"]
         if shutil.which(make[0]) and subprocess.run(make, capture_output=True).returncode == 0:
-            yield "Latin-1", plainly(path, {"LOCPATH": folder, "LC_ALL": "en_US", "LANG": "en_US", **NOT_UTF8})
+            yield Try("Latin-1", plainly(path, {"LOCPATH": folder, "LC_ALL": "en_US", "LANG": "en_US", **NOT_UTF8}))
 
 
 def readonly(path: Path, number: int) -> Tries:
-    yield "read-only", read_only(path)
+    yield Try("read-only", read_only(path))
 
 
 def together(path: Path, number: int) -> Tries:
     """What can be combined, in one run: for lessons that take long."""
     put_first(path, WARNINGS_AS_ERRORS)
     env = {"PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", **ASCII}
-    yield "read-only, LC_ALL=C, 2 threads, PYTHONHASHSEED=1, warnings as errors", read_only(path, env)
+    yield Try("read-only, LC_ALL=C, 2 threads, PYTHONHASHSEED=1, warnings as errors", read_only(path, env))
 
 
 def kill(path: Path, number: int) -> Tries:
@@ -155,10 +203,12 @@ def kill(path: Path, number: int) -> Tries:
         ran = subprocess.run(tool, capture_output=True, text=True)
         died = ran.returncode == (1 if who == "the kernel" else -signal.SIGKILL)
         intact = path.read_bytes() == before and not list(path.parent.glob("*.partial"))
-        yield f"{who} killed", None if died and intact else f"exit {ran.returncode}, intact: {intact}\n{ran.stdout}"
+        yield Try(
+            f"{who} killed", None if died and intact else f"exit {ran.returncode}, intact: {intact}\n{ran.stdout}"
+        )
     path.write_bytes(whole)
     if any(SWEEP_FOLDER.search(cell.source) for cell in nb.cells):
-        yield "a sweep killed and called again", _sweep_goes_on(path)
+        yield Try("a sweep killed and called again", _sweep_goes_on(path))
 
 
 def _sweep_goes_on(path: Path) -> str | None:
@@ -185,7 +235,9 @@ def _sweep_goes_on(path: Path) -> str | None:
         return failure or (f"{len(lost)} of {len(stored)} finished runs were made again" if lost else None)
 
 
-VARIANTS = {f.__name__: f for f in (seeds, warnings, hashseed, threads, locale, readonly, together, kill)}
+VARIANTS = {
+    f.__name__: f for f in (seeds, sizes, numbers, warnings, hashseed, threads, locale, readonly, together, kill)
+}
 
 
 def order(paths: list[Path]) -> dict[str, Tries]:
@@ -203,9 +255,9 @@ def order(paths: list[Path]) -> dict[str, Tries]:
         failure = plainly(notebooks / "all.ipynb")
     found = re.match(r"cell (\d+)", failure or "")
     failed = shuffled.index(owners[int(found[1]) - 1]) if found else 0 if failure else len(shuffled)
-    said = [None] * failed + [failure] + ["not reached"] * len(shuffled)
+    said: list[str | None] = [None] * failed + [failure] + ["not reached"] * len(shuffled)
     label = " ".join(path.stem[:2] for path in shuffled)
-    return {path.stem: [(label, what)] for path, what in zip(shuffled, said, strict=False)}
+    return {path.stem: [Try(label, what)] for path, what in zip(shuffled, said, strict=False)}
 
 
 @contextlib.contextmanager
@@ -235,15 +287,20 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     paths = [path.resolve() for path in options.paths or sorted(NOTEBOOKS.glob("*.ipynb"))]
     table, failures = [["variant", *(path.stem[:2] for path in paths)], ["---"] * (len(paths) + 1)], []
+    remarks: list[str] = []  # claims that did not hold, and said so
     for variant in options.only or [*VARIANTS, "order"]:
         outcomes = order(paths) if variant == "order" else one_by_one(variant, paths, options.seeds)
         table.append([variant])
         for path in paths:
             tries = outcomes[path.stem]
-            failed = [f"**{variant}, {path.stem}, {name}**: {what}" for name, what in tries if what is not None]
+            where = f"{variant}, {path.stem}"
+            failed = [f"**{where}, {one.name}**: {one.failed}" for one in tries if one.failed is not None]
+            told = [f"{where}, {one.name}: told: {text}" for one in tries for text in one.told]
             table[-1].append(f"{len(failed)} of {len(tries)} failed" if failed else "ok")
+            table[-1][-1] += f", {len(told)} told" if told else ""
             failures += failed
-    print(*("| " + " | ".join(row) + " |" for row in table), "", *failures, sep="\n")
+            remarks += told
+    print(*("| " + " | ".join(row) + " |" for row in table), "", *failures, *remarks, sep="\n")
     return 1 if failures else 0
 
 

@@ -15,6 +15,9 @@ from tools.notebooks.run import NOTEBOOKS, read
 TITLE = re.compile(r"# (\d\d) · (.+)")
 QUESTION = re.compile(r"\*Question: (.+?)\*", re.DOTALL)
 MINUTES = re.compile(r"(\d+) minutes")
+# The stopwatch: what a reader needs, exercises and the running of the cells aside.
+WORDS_A_MINUTE, SECONDS_A_CELL, SECONDS_A_PREDICTION = 200, 20, 30
+PREDICTION = "**Predict"
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Lesson:
     title: str
     question: str
     minutes: int
+    counted: float  # the minutes by the stopwatch
 
     @property
     def heading(self) -> str:
@@ -46,7 +50,22 @@ def describe(nb: NotebookNode, name: str) -> Lesson:
             f"minutes the lesson takes, `About 40 minutes`; it says {first[:200]!r}"
         )
     asked = " ".join(question[1].split())
-    return Lesson(name, title[1], title[2].strip(), asked[0].upper() + asked[1:], int(minutes[1]))
+    return Lesson(name, title[1], title[2].strip(), asked[0].upper() + asked[1:], int(minutes[1]), stopwatch(nb))
+
+
+def stopwatch(nb: NotebookNode) -> float:
+    """Return how many minutes a lesson takes to read, run and predict, without *Try it* and without waiting."""
+    seconds, counts = 0.0, True
+    for cell in nb.cells:
+        if cell.cell_type == "code":
+            seconds += counts * SECONDS_A_CELL
+            continue
+        for part in re.split(r"^(?=## )", cell.source, flags=re.MULTILINE):
+            if part.startswith("## "):
+                counts = not part.startswith("## Try it")
+            words = len(part.split())
+            seconds += counts * (60 * words / WORDS_A_MINUTE + part.count(PREDICTION) * SECONDS_A_PREDICTION)
+    return seconds / 60
 
 
 def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:

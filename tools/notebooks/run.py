@@ -23,6 +23,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
+from tools.notebooks.changes import put_in_seed
 from tools.notebooks.store import NotebookError, make_storable, stale, tidy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,7 +71,7 @@ def put_in_solutions(nb: NotebookNode) -> list[str]:
     return names
 
 
-def execute(path: Path, env: dict[str, str] | None = None, *, solutions: bool = False) -> NotebookNode:
+def execute(path: Path, env: dict[str, str] | None = None, *, solutions: bool = False, seed: int = 0) -> NotebookNode:
     """Return the notebook at `path` as it ran in its folder in a fresh kernel, its widgets still there.
 
     To store it, `make_storable` of `store.py` comes next.
@@ -79,6 +80,7 @@ def execute(path: Path, env: dict[str, str] | None = None, *, solutions: bool = 
         path: the notebook; the file itself is left alone.
         env: environment variables for the kernel, on top of ours.
         solutions: put the solutions in the place of the exercises' stubs; for the tests, never to be stored.
+        seed: another seed than the lesson's own; then a claim that does not hold is told, as to a reader.
 
     Raises:
         NotebookError: a cell fails.
@@ -86,6 +88,25 @@ def execute(path: Path, env: dict[str, str] | None = None, *, solutions: bool = 
     nb = clear(read(path))
     if solutions:
         put_in_solutions(nb)
+    if seed:
+        put_in_seed(nb, seed)
+        env = {"MHALIB_CLAIMS": "tell", **(env or {})}
+    play(nb, path.parent, env, to_the_end=False)
+    return nb
+
+
+def play(nb: NotebookNode, folder: Path, env: dict[str, str] | None = None, *, to_the_end: bool = True) -> None:
+    """Execute a notebook in place, in a fresh kernel that works in `folder`.
+
+    Args:
+        nb: the notebook.
+        folder: where its relative paths begin.
+        env: environment variables for the kernel, on top of ours.
+        to_the_end: a cell that fails keeps its error as an output, and the next one runs.
+
+    Raises:
+        NotebookError: a cell fails, the kernel dies or takes too long.
+    """
     running = []  # the numbers of the code cells that were sent to the kernel; it may die before it answers
     # force_raise_errors: a lesson that shows an error catches it, so that Restart & Run All gets to the end.
     client = _Client(
@@ -93,18 +114,18 @@ def execute(path: Path, env: dict[str, str] | None = None, *, solutions: bool = 
         kernel_name="python3",
         timeout=TIMEOUT,
         record_timing=False,
-        force_raise_errors=True,
+        allow_errors=to_the_end,
+        force_raise_errors=not to_the_end,
         coalesce_streams=True,
         on_cell_execute=lambda cell, cell_index: running.append(cell_index),
         extra_arguments=["--log-level=ERROR"],  # else each start warns that the kernel listens on this machine
-        resources={"metadata": {"path": str(path.parent)}},
+        resources={"metadata": {"path": str(folder)}},
     )
     with _own_settings(env or {}):
         try:
             client.execute()
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
             raise NotebookError(_describe_failure(nb, running[-1] if running else 0, error)) from None
-    return nb
 
 
 class _Client(NotebookClient):
