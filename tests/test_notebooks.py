@@ -9,17 +9,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from nbformat.v4 import new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from mhalib.checks import check
 from tools.links import broken, targets
-from tools.notebooks.lessons import describe
+from tools.notebooks.changes import SEED
+from tools.notebooks.lessons import describe, stopwatch
 from tools.notebooks.run import NOTEBOOKS, ROOT, execute, put_in_solutions, read
 from tools.notebooks.store import CELL_METADATA, MAX_BYTES, NotebookError, make_storable, stale
 from tools.site.slides import SLIDE_TYPES
 
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 MAX_WORDS = 3000
+ANOTHER_SEED = 1000  # `make harden ONLY=seeds` tries ten
 MACHINE_PATH = re.compile(r"(?<![\w.~>-])/(?:home|Users|root|tmp|private|work|opt|usr)/|\b[A-Z]:\\\\|ipykernel_\d")
 
 # Read by every Python at start: refuses any connection that leaves this machine. The kernel itself needs 127.0.0.1.
@@ -148,6 +150,32 @@ def test_opens_and_closes_as_a_lesson(path):
 
 
 @each_notebook
+def test_a_reader_who_changes_something_is_told_and_never_stopped(path):
+    """A claim tells; an assert stops. One that guards the code says what to do."""
+    trees = [ast.parse(re.sub(r"^\s*[%!].*$", "", cell.source, flags=re.MULTILINE)) for cell in code_cells(read(path))]
+    bare = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Assert) and node.msg is None]
+    assert [ast.unparse(node) for node in bare] == []
+    first = next(i for i, tree in enumerate(trees) if tree.body)
+    (seed,) = (i for i, cell in enumerate(code_cells(read(path))) if SEED.search(cell.source))
+    assert seed <= first + 2, "SEED = 0 stands at the top"
+
+
+@each_notebook
+def test_the_minutes_hold_by_the_stopwatch(path):
+    lesson = describe(read(path), path.stem)
+    assert lesson.counted <= lesson.minutes <= lesson.counted + 5, f"counted {lesson.counted:.1f}"
+
+
+def test_the_stopwatch():
+    text = "# 00 · A\n\n" + 96 * "word " + "\n\n## Try it\n\n" + 500 * "word "
+    cells = [new_markdown_cell(text), new_code_cell("1"), new_markdown_cell("**Predict.** " + 99 * "word ")]
+    assert stopwatch(new_notebook(cells=cells)) == pytest.approx(0.5)
+    assert stopwatch(new_notebook(cells=cells[1:])) == pytest.approx(1 / 3 + 0.5 + 0.5)
+    after = new_markdown_cell("## What you now know\n\n" + 196 * "word ")
+    assert stopwatch(new_notebook(cells=[*cells, after])) == pytest.approx(0.5 + 1)
+
+
+@each_notebook
 def test_links_lead_somewhere(path):
     assert broken(prose(read(path)), path, ROOT) == []
 
@@ -202,9 +230,9 @@ def test_every_exercise_has_its_cell_and_is_shipped_as_a_stub(path):
 
 
 @each_notebook
-def test_runs_with_all_solutions_put_in_and_without_the_real_model(path, without_weights):
+def test_runs_with_another_seed_all_solutions_and_without_the_real_model(path, without_weights):
     try:
-        nb = make_storable(execute(path, env=without_weights, solutions=True))
+        nb = make_storable(execute(path, env=without_weights, solutions=True, seed=ANOTHER_SEED))
     except NotebookError as error:
         pytest.fail(f"{path.name}, {error}", pytrace=False)
     solved = [cell.outputs[-1].data["text/plain"] for cell in code_cells(nb) if ".answer\nassert check." in cell.source]
