@@ -171,7 +171,7 @@ def test_the_stopwatch():
     cells = [new_markdown_cell(text), new_code_cell("1"), new_markdown_cell("**Predict.** " + 99 * "word ")]
     assert stopwatch(new_notebook(cells=cells)) == pytest.approx(0.5)
     assert stopwatch(new_notebook(cells=cells[1:])) == pytest.approx(1 / 3 + 0.5 + 0.5)
-    after = new_markdown_cell("## What you now know\n\n" + 196 * "word ")
+    after = new_markdown_cell("## What you now know\n\n" + 195 * "word ")
     assert stopwatch(new_notebook(cells=[*cells, after])) == pytest.approx(0.5 + 1)
 
 

@@ -48,7 +48,8 @@ def test_links_lead_somewhere(page):
 def test_the_readme_lists_the_lessons_as_they_say_themselves():
     rows = re.findall(r"^\| \[\d\d · .+$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert rows == [
-        f"| [{lesson.heading}](notebooks/{lesson.name}.ipynb) | {lesson.question} | {lesson.minutes} |"
+        f"| [{lesson.heading}](notebooks/{lesson.name}.ipynb) | {lesson.question} | {lesson.minutes} "
+        f"| {lesson.counted:.0f} |"
         for lesson in lessons()
     ]
 
