@@ -18,7 +18,7 @@ EMPTY = frozenset(
     "of in on to at by as is it be or so if a an which what where when only more most least over under also do".split()
 )
 NEAR = 4  # cells of text before and after a claim in which its sentence is looked for
-ALIKE = 0.6  # share of a claim's words that a sentence holds which says the same
+ALIKE = 0.75  # share of a claim's words that a sentence holds which says the same
 
 
 @dataclass(frozen=True)
@@ -106,5 +106,13 @@ def contradictions(nb: NotebookNode) -> list[str]:
 
 
 def _agree(ours: set[float], theirs: set[float]) -> bool:
-    """Of two sentences that say the same, one may give more numbers than the other, not other ones."""
-    return ours <= theirs or theirs <= ours
+    """Of two sentences that say the same, one may give more numbers of a kind than the other, not other ones.
+
+    The kinds: shares and tolerances, and counts from 10 on. Smaller counts are sizes and names of things.
+    """
+
+    def kinds(numbers: set[float]) -> tuple[set[float], set[float]]:
+        return {n for n in numbers if abs(n) < 1 and n}, {n for n in numbers if abs(n) >= 10}
+
+    both = zip(kinds(ours), kinds(theirs), strict=True)
+    return all(not one or not other or one <= other or other <= one for one, other in both)

@@ -178,6 +178,14 @@ def test_agreement_is_no_contradiction(text, code):
     assert contradictions(lesson(text, code)) == []
 
 
+def test_counts_that_differ_are_seen():
+    text = "Of all pairs of tokens, 72 future pairs leak."
+    assert len(contradictions(lesson(text, "claim(n == 28, 'of all pairs of tokens, 28 future pairs leak')"))) == 1
+    assert (
+        contradictions(lesson(text, "claim(n == 72, 'of all pairs of tokens, 72 future pairs leak, 1 is kept')")) == []
+    )
+
+
 def test_numbers_of_prose():
     assert values("85 %, .85 and 0.85, 4,096 of W_2, head_1, lesson 07; 1e-6, x[0]") == {0.85, 4096, 7, 1e-6, 0}
     assert bounds("over 85 %, between .2 and 0.4, at most 1e-6 of 12 heads") == {0.85, 0.2, 0.4, 1e-6}
