@@ -6,6 +6,7 @@ guessed lives in the widget, in `mhalib.widgets`, until the kernel stops, and no
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 
 from mhalib.checks.show import Note
 
@@ -107,10 +108,10 @@ class Number(Prediction):
         unit: what stands behind the field, such as "%" or "of 28 pairs".
     """
 
-    right: tuple[float, float] = (0.0, 0.0)
+    right: tuple[Real, Real] = (0, 0)
     right_text: str = ""
     why: str = ""
-    guesses: Sequence[tuple[float, float, str]] = ()
+    guesses: Sequence[tuple[Real, Real, str]] = ()
     other: str = ""
     unit: str = ""
 
