@@ -9,7 +9,7 @@ from nbformat import NotebookNode
 # A number as prose writes it: 85 %, .85, 0.85, 4,096, 1e-6. Not the 00 of a lesson's name, nor the 2 of W_2.
 NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d*\.?\d+(?:e-?\d+)?)(?:\s?%)?(?![\w]|\.\d)")
 BOUND = re.compile(
-    r"\b(?:over|under|above|below|at (?:most|least)|more than|less than|fewer than|within|up to|between|from|by)\s+"
+    r"\b(?:over|under|above|below|at (?:most|least)|more than|less than|fewer than|within|up to|between)\s+"
     rf"(?:a factor of )?({NUMBER.pattern})(?:(?: and| to|–)\s*({NUMBER.pattern}))?",
 )
 WORD = re.compile(r"[a-z_]{3,}")
@@ -95,7 +95,7 @@ def contradictions(nb: NotebookNode) -> list[str]:
     """Return where a claim gives a number that neither its cell nor the text that says the same knows."""
     found = []
     for claim in claims(nb):
-        known = {value for number in claim.literals for value in (number, 1 - number, abs(number))}
+        known = {value for number in claim.literals for value in (number, 1 - number, -number)}
         unknown = {b for b in bounds(claim.text) if not any(abs(b - value) < 1e-9 * max(1, abs(b)) for value in known)}
         if unknown:
             found.append(f"cell {claim.cell + 1}: {claim.text!r} names {unknown}, and no code so far holds it")
