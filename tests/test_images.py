@@ -16,7 +16,8 @@ from PIL import Image
 
 from tools import make_images
 from tools.notebooks.lessons import lessons
-from tools.pictures import roadmap
+from tools.notebooks.run import NOTEBOOKS, read
+from tools.pictures import roadmap, whole_model
 
 ROOT = Path(__file__).parent.parent
 STORED = ROOT / "images"
@@ -114,3 +115,12 @@ def test_the_road_finds_a_place_for_every_lesson(count):
     assert len(set(circles)) == count
     edge = figure.get_size_inches()
     assert all(0.23 <= x <= edge[0] - 0.23 and 0.23 <= y <= edge[1] - 0.23 for x, y in circles)
+
+
+@pytest.mark.parametrize("part", whole_model.MET)
+def test_the_whole_model_sends_the_reader_to_lessons_that_speak_of_the_part(part):
+    numbers, word = whole_model.MET[part]
+    told = {path.name[:2]: " ".join(cell.source for cell in read(path).cells) for path in NOTEBOOKS.glob("*.ipynb")}
+    assert [number for number in numbers if word not in told[number].lower()] == []
+    assert list(numbers) == sorted(numbers)  # "00–06" is written for three and more, so they follow each other
+    assert len(numbers) < 3 or int(numbers[-1]) - int(numbers[0]) == len(numbers) - 1

@@ -26,6 +26,7 @@ from tools.pictures import (
     narrow_and_wide,
     reshape_right_and_wrong,
     roadmap,
+    whole_model,
 )
 
 IMAGES = Path(__file__).resolve().parent.parent / "images"
@@ -34,6 +35,7 @@ PICTURES = {
     for picture in (
         hero,
         roadmap,
+        whole_model,
         multi_head_attention,
         reshape_right_and_wrong,
         masks_and_polarities,
