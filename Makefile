@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # under `make -j`, two commands at once would install into one .venv at once
-.PHONY: help lab weights test notebooks clean-notebooks images site slides harden bench lint types setup setup-dev
+.PHONY: help lab weights test notebooks clean-notebooks images recording site slides harden bench lint types setup setup-dev
 
 # Packages found by way of these would be taken for those of .venv.
 unexport PYTHONPATH PYTHONHOME
@@ -35,6 +35,7 @@ help:
 	@echo 'make notebooks        execute the notebooks that changed and store their outputs'
 	@echo 'make clean-notebooks  remove the outputs, for a class that should find them itself'
 	@echo 'make images           draw the pictures in images/ again'
+	@echo 'make recording        record images/head_lab.gif again, the picture that moves; needs Chromium'
 	@echo 'make site             the lessons as pages with live widgets, in site/; slides included'
 	@echo 'make slides LESSON=05 one lesson as slides, in slides/; without LESSON all of them'
 	@echo 'make harden LESSON=05 a lesson under hard conditions: other seeds, read-only, killed, …; takes minutes'
@@ -73,6 +74,9 @@ clean-notebooks: setup
 
 images: setup-dev
 	@$(python) -m tools.make_images
+
+recording: setup-dev
+	@$(python) -m tools.record
 
 site: setup-dev
 	@$(python) -m tools.site.build

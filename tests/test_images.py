@@ -14,7 +14,7 @@ from matplotlib.patches import Circle
 from matplotlib.text import Text
 from PIL import Image
 
-from tools import make_images
+from tools import make_images, record
 from tools.notebooks.lessons import lessons
 from tools.notebooks.run import NOTEBOOKS, read
 from tools.pictures import roadmap, whole_model
@@ -60,7 +60,7 @@ def test_a_readers_own_matplotlib_settings_change_nothing(drawn, tmp_path):
 
 
 def test_the_folder_holds_the_listed_pictures_and_no_others():
-    assert {path.name for path in STORED.iterdir()} == set(make_images.PICTURES)
+    assert {path.name for path in STORED.iterdir()} == {*make_images.PICTURES, record.NAME}
 
 
 @pytest.mark.parametrize("name", make_images.PICTURES)
@@ -86,6 +86,25 @@ def test_picture_fits_a_page_and_has_a_description(name):
     assert image.width <= 1400 and path.stat().st_size <= 120_000
     assert np.asarray(image.convert("RGBA"))[..., 3].min() == 255  # opaque, so that it can be read on a dark page
     assert 80 <= len(make_images.PICTURES[name].ALT) <= 250
+
+
+def test_the_moving_picture_is_small_never_ends_and_lasts_some_seconds():
+    path = STORED / record.NAME
+    image = Image.open(path)
+    assert image.format == "GIF" and image.info["loop"] == 0  # 0: again and again
+    assert image.info["comment"] == record.ALT.encode() and 80 <= len(record.ALT) <= 250
+    assert image.width == record.WIDTH <= 800 and path.stat().st_size <= 400_000
+    assert 30 <= image.n_frames <= 60
+    times, frames = [], []
+    for number in range(image.n_frames):
+        image.seek(number)
+        times.append(image.info["duration"])
+        frames.append(np.asarray(image.convert("RGB")).astype(int))
+    assert 6000 <= sum(times) <= 10_000 and min(times) >= record.FRAME - 10  # GIF counts in hundredths of a second
+    seen = [frame for frame, time in zip(frames, times, strict=True) if time >= 900]
+    assert len(seen) == len(record.HEADS) + 1  # each number of heads, and the cell whose weight is read
+    assert all((abs(one - other).max(-1) > 32).mean() > 0.02 for one, other in combinations(seen, 2))
+    assert (abs(frames[0] - frames[-1]).max(-1) > 32).mean() < 0.01  # it goes on where it began
 
 
 def refuse_text_that_cannot_be_read(figure):

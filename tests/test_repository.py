@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import mhalib
-from tools.links import broken
+from tools import record
+from tools.links import broken, html
 from tools.make_images import PICTURES
 from tools.notebooks.lessons import lessons
 
@@ -66,6 +67,15 @@ def test_the_readme_describes_its_pictures_as_they_describe_themselves():
     assert shown and all(PICTURES[name].ALT == text for text, name in shown.items())
 
 
+def test_the_readme_opens_with_the_moving_picture_and_with_a_still_one_for_who_wants_no_motion():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.index("<picture>") < text.index("![")
+    picture = html(text).picture
+    source, image = picture.find_all(True)  # GitHub evaluates the first; who knows no `picture` sees the second
+    assert source.attrs == {"media": "(prefers-reduced-motion: reduce)", "srcset": "images/hero.png"}
+    assert image.attrs == {"alt": record.ALT, "src": f"images/{record.NAME}", "width": str(record.WIDTH)}
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_that_a_page_names_exists(page):
     makefile = (ROOT / "Makefile").read_text()
@@ -85,7 +95,7 @@ def test_every_command_is_explained_by_make_help():
 def test_nothing_names_one_machine_or_a_package_index():
     found = {}
     for name in files():
-        if name in ALLOWED or name.endswith(".png"):
+        if name in ALLOWED or name.endswith((".png", ".gif")):
             continue
         foreign = find_foreign((ROOT / name).read_text(encoding="utf-8"))
         if foreign:
