@@ -15,7 +15,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from tools import make_images, record
-from tools.notebooks.lessons import lessons
+from tools.notebooks.lessons import QUICK_WAY, lessons
 from tools.notebooks.run import NOTEBOOKS, read
 from tools.pictures import roadmap, whole_model
 
@@ -130,10 +130,32 @@ def test_the_road_finds_a_place_for_every_lesson(count):
     stops = [replace(known[number % len(known)], number=f"{number:02}") for number in range(count)]
     figure = roadmap.road(stops)
     refuse_text_that_cannot_be_read(figure)
-    circles = [circle.center for circle in figure.axes[0].patches if isinstance(circle, Circle)]
-    assert len(set(circles)) == count
+    circles = [circle for circle in figure.axes[0].patches if isinstance(circle, Circle)]
+    assert len({circle.center for circle in circles}) == count + 1  # the legend has one, too
     edge = figure.get_size_inches()
-    assert all(0.23 <= x <= edge[0] - 0.23 and 0.23 <= y <= edge[1] - 0.23 for x, y in circles)
+    for circle in circles:
+        assert all(circle.radius <= at <= end - circle.radius for at, end in zip(circle.center, edge, strict=True))
+
+
+def test_the_quick_way_is_marked_by_rings_and_not_by_colour_alone():
+    figure = roadmap.draw()
+    circles = [circle for circle in figure.axes[0].patches if isinstance(circle, Circle)]
+    stops = {text.get_position(): text for text in figure.axes[0].texts if text.get_text() in QUICK_WAY + ("01", "04")}
+    assert len(stops) == len(QUICK_WAY) + 2
+    for place, text in stops.items():
+        here = sorted((circle for circle in circles if circle.center == place), key=lambda circle: circle.radius)
+        quick = text.get_text() in QUICK_WAY
+        assert len(here) == 1 + quick  # the stop, and its ring
+        grey = np.dot(here[0].get_facecolor()[:3], (0.299, 0.587, 0.114))
+        assert grey < 0.45 if quick else grey > 0.65
+
+
+def test_without_a_quick_way_nothing_is_marked():
+    slow = [lesson for lesson in lessons() if not lesson.quick]
+    figure = roadmap.road(slow)
+    circles = [circle.center for circle in figure.axes[0].patches if isinstance(circle, Circle)]
+    assert len(circles) == len(set(circles)) == len(slow) and len(slow) == len(lessons()) - len(QUICK_WAY)
+    assert not [text for text in figure.axes[0].texts if text.get_text() == roadmap.QUICK]
 
 
 @pytest.mark.parametrize("part", whole_model.MET)

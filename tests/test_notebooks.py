@@ -14,7 +14,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from mhalib.checks import check
 from tools.links import broken, targets
 from tools.notebooks.changes import SEED
-from tools.notebooks.lessons import describe, stopwatch
+from tools.notebooks.lessons import QUICK_WAY, describe, stopwatch
 from tools.notebooks.run import NOTEBOOKS, ROOT, execute, put_in_solutions, read
 from tools.notebooks.store import CELL_METADATA, MAX_BYTES, NotebookError, make_storable, stale
 from tools.site.slides import SLIDE_TYPES
@@ -176,6 +176,14 @@ def test_the_stopwatch():
 
 
 @each_notebook
+def test_a_lesson_says_of_the_quick_way_what_the_road_map_says(path):
+    nb = read(path)
+    said = re.findall(r"\b(Not on|On) the quick way(?: \(([\d, ]+)\))?", nb.cells[0].source)
+    assert len(said) <= 1 and all((how == "On") == describe(nb, path.stem).quick for how, _ in said)
+    assert all(named in ("", ", ".join(QUICK_WAY)) for _, named in said)
+
+
+@each_notebook
 def test_links_lead_somewhere(path):
     assert broken(prose(read(path)), path, ROOT) == []
 
@@ -280,7 +288,7 @@ def test_the_network_guard_blocks(tmp_path, offline, make_notebook):
 def test_broken_links_are_found():
     text = "[a](01_gone.ipynb) ![b](../images/none.png) [c](https://example.org) [d](#here) `[e](x)` <img src='f.png'>"
     here = NOTEBOOKS / "00_start_here.ipynb"
-    assert broken(text, here, ROOT) == ["01_gone.ipynb", "../images/none.png", "f.png"]
+    assert broken(text, here, ROOT) == ["01_gone.ipynb", "../images/none.png", "#here", "f.png"]
     assert broken("[out of the house](../../)", here, ROOT) == ["../../"]
     assert broken("[in it](../README.md#the-road), ![and](../images/hero.png)", here, ROOT) == []
     assert targets("plain text, x[0] (see above)") == []

@@ -10,7 +10,7 @@ import mhalib
 from tools import record
 from tools.links import broken, html
 from tools.make_images import PICTURES
-from tools.notebooks.lessons import lessons
+from tools.notebooks.lessons import QUICK_WAY, lessons
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "CONTRIBUTING.md", "notebooks/TEACHING.md", "notebooks/HANDOUT.md")
@@ -53,6 +53,12 @@ def test_the_readme_lists_the_lessons_as_they_say_themselves():
         f"| {lesson.counted:.0f} |"
         for lesson in lessons()
     ]
+
+
+def test_the_readme_names_the_quick_way():
+    named = re.search(r"quick way, ([\d, and]+):", (ROOT / "README.md").read_text(encoding="utf-8"))[1]
+    assert tuple(re.findall(r"\d\d", named)) == QUICK_WAY
+    assert [lesson.number for lesson in lessons() if lesson.quick] == list(QUICK_WAY)
 
 
 def test_the_notes_for_teachers_go_through_the_lessons_as_they_say_themselves():

@@ -1,6 +1,7 @@
 """What a lesson says of itself: its title, question and minutes stand in the notebook's first cell, and only there.
 
-Road map, README, teachers' notes and site take them from here. What else a lesson must hold is tested in
+Road map, README, teachers' notes and site take them from here. Which lessons are the quick way through says this file,
+and each lesson repeats it for its reader. What else a lesson must hold is tested in
 `tests/test_notebooks.py`.
 """
 
@@ -18,6 +19,7 @@ MINUTES = re.compile(r"(\d+) minutes")
 # The stopwatch: what a reader needs, exercises and the running of the cells aside.
 WORDS_A_MINUTE, SECONDS_A_CELL, SECONDS_A_PREDICTION = 200, 20, 30
 PREDICTION = "**Predict"
+QUICK_WAY = ("00", "02", "03", "05", "07", "10")  # what must be seen, in two hours
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,10 @@ class Lesson:
     @property
     def heading(self) -> str:
         return f"{self.number} · {self.title}"
+
+    @property
+    def quick(self) -> bool:
+        return self.number in QUICK_WAY
 
 
 def describe(nb: NotebookNode, name: str) -> Lesson:

@@ -9,15 +9,19 @@ from matplotlib.patches import Circle, PathPatch
 from matplotlib.path import Path as Curve
 
 from mhalib.plots import COLOURS
-from tools.notebooks.lessons import Lesson, lessons
-from tools.pictures.drawing import SOFT, canvas, say
+from tools.notebooks.lessons import QUICK_WAY, Lesson, lessons
+from tools.pictures.drawing import INK, SOFT, TINTS, canvas, say
 
 ALT = (
     "The lessons as a road with turns: 00 to 06 build the layer, 07 to 09 ask what several heads change, 10 to 12 "
-    "look at trained heads, at those that matter, and at the models of today."
+    "look at trained heads, at those that matter, and at the models of today. The quick way is marked: "
+    f"{', '.join(QUICK_WAY[:-1])} and {QUICK_WAY[-1]}."
 )
 WIDTH, TOP, EDGE, BEND = 9, 0.5, 0.7, 1.28  # inches; EDGE is left of a row, BEND where the road turns
 MOST = 7  # stops in a row
+LEGEND = 0.35  # inches below the last row
+QUICK = "the quick way: what must be seen, in two hours"
+STOP, PALE_STOP = COLOURS[6], TINTS[0]
 WIDEST = 1.3  # inches between two stops: of a wider text, half would not find room left of the first one
 
 
@@ -35,15 +39,21 @@ def road(stops: list[Lesson]) -> Figure:
     heights, y = [], TOP
     for row in range(rows):
         heights.append(y)
-        y += 0.85 + max(0.16 * len(title) + 0.15 * len(asked) for title, asked in texts[row * in_row :][:in_row])
-    figure, axes = canvas(WIDTH, y - 0.3)
+        y += 0.9 + max(0.16 * len(title) + 0.15 * len(asked) for title, asked in texts[row * in_row :][:in_row])
+    quick = any(lesson.quick for lesson in stops)
+    figure, axes = canvas(WIDTH, y - 0.3 + (LEGEND if quick else 0))
     places = []
     for number in range(len(stops)):
         row, column = divmod(number, in_row)
         places.append((left + step * (in_row - 1 - column if row % 2 else column), heights[row]))
     pave(axes, places, in_row)
     for lesson, place, text in zip(stops, places, texts, strict=True):
-        stop(axes, place, lesson.number, *text)
+        mark(axes, place, lesson.number, lesson.quick)
+        write(axes, place, *text)
+    if quick:
+        at = EDGE / 2, y - 0.3 + LEGEND / 2 - 0.1
+        mark(axes, at, "", True, 0.4)
+        say(axes, at[0] + 0.2, at[1], QUICK, 9, ha="left")
     return figure
 
 
@@ -68,11 +78,19 @@ def pave(axes: Axes, places: list[tuple[float, float]], in_row: int) -> None:
     axes.add_patch(PathPatch(Curve(points, codes), fill=False, edgecolor="#BBBBBB", linewidth=7, capstyle="butt"))
 
 
-def stop(axes: Axes, place: tuple[float, float], number: str, title: list[str], question: list[str]) -> None:
+def mark(axes: Axes, place: tuple[float, float], number: str, quick: bool, size: float = 1.0) -> None:
+    """Draw a stop. On the quick way it is darker and has a ring, so that nobody needs to see colours."""
+    if quick:
+        axes.add_patch(Circle(place, 0.3 * size, facecolor="white", edgecolor=STOP, linewidth=2.5 * size, zorder=3))
+    fill = STOP if quick else PALE_STOP
+    axes.add_patch(Circle(place, 0.23 * size, facecolor=fill, edgecolor=STOP, linewidth=1.2, zorder=3))
+    if number:
+        say(axes, *place, number, 11, weight="bold", color="white" if quick else INK, zorder=4)
+
+
+def write(axes: Axes, place: tuple[float, float], title: list[str], question: list[str]) -> None:
     x, y = place
-    axes.add_patch(Circle(place, 0.23, facecolor=COLOURS[6], edgecolor=COLOURS[6], linewidth=1.5, zorder=3))
-    say(axes, x, y, number, 11, weight="bold", color="white", zorder=4)
-    y += 0.45
+    y += 0.5
     for line in title:
         say(axes, x, y, line, 8.5, va="baseline", weight="bold")
         y += 0.16
