@@ -1,0 +1,159 @@
+"""The primer and the glossary: what they show comes out, they keep their promises, and every link of them holds."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+from tools.links import broken, fault, github_places, has_place, headings, lab_places
+from tools.notebooks.lessons import lessons
+from tools.notebooks.run import NOTEBOOKS, ROOT
+from tools.pictures import whole_model
+
+PRIMER, GLOSSARY = NOTEBOOKS / "PRIMER.md", NOTEBOOKS / "GLOSSARY.md"
+BLOCK = re.compile(r"^```pycon\n(.+?)^```$", re.MULTILINE | re.DOTALL)
+# What a reader of the lessons has to find, at least.
+TERMS = """
+ablation · additive mask · arm · attention weight · b · broadcast · causal · claim · contiguous · cross-attention ·
+d_model · embedding · entropy · feed-forward · flops · fused layer · gate · grouped-query attention · head ·
+head_dim · importance · induction head · interval · key · kv cache · layer norm · layout · logits · mask · merge ·
+multi-query attention · num_heads · output projection · padding · polarity · position · previous-token head ·
+projection · pruning · query · residual · scale · score · seed · self-attention · sink · softmax · split · stride ·
+t · temperature · token · valid_lens · value · w_q to w_o
+"""
+
+each_page = pytest.mark.parametrize("page", [PRIMER, GLOSSARY], ids=["primer", "glossary"])
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def sections(page: Path) -> dict[str, str]:
+    """Return the text under each heading of the page, by the heading."""
+    _, *parts = re.split(r"^## (.+)$", text_of(page), flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+# ---------------------------------------------------------------- both
+
+
+@each_page
+def test_links_lead_somewhere(page):
+    assert broken(text_of(page), page, ROOT) == []
+
+
+@each_page
+def test_a_heading_has_the_same_name_on_github_in_jupyterlab_and_on_the_site(page):
+    named = headings(text_of(page))[1:]  # the title aside
+    assert named == list(sections(page)) and len(named) == len(set(named))
+    for heading in named:
+        assert re.fullmatch(r"[a-z0-9_]+([ -][a-z0-9_]+)*", heading), f"{heading}: small letters, digits, _ and spaces"
+        assert github_places(f"# {heading}") == lab_places(f"# {heading}") == [re.sub(" ", "-", heading)]
+
+
+@each_page
+def test_every_section_leads_to_the_place_in_a_lesson_where_it_is_taught(page):
+    known = {f"{lesson.name}.ipynb" for lesson in lessons()}
+    for heading, text in sections(page).items():
+        led = re.findall(r"\]\(([^)#]+\.ipynb)#([^)]+)\)", text)
+        assert led, f"{heading} leads to no lesson"
+        assert {lesson for lesson, _ in led} <= known
+
+
+@each_page
+def test_the_readme_leads_to_the_page(page):
+    assert f"](notebooks/{page.name})" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------- the primer
+
+
+def run_blocks(text: str) -> str:
+    """Run the blocks one after the other, as a reader does, and return what did not come out as it is written."""
+    found, names, said = list(BLOCK.finditer(text)), {}, []
+    for block in found:
+        line = text.count("\n", 0, block.start(1))
+        test = doctest.DocTestParser().get_doctest(block[1], names, "PRIMER.md", "PRIMER.md", line)
+        runner = doctest.DocTestRunner(verbose=False)
+        runner.run(test, out=said.append, clear_globs=False)
+        names.update(test.globs)
+    return "".join(said)
+
+
+def test_every_block_of_the_primer_prints_what_stands_below_it():
+    text = text_of(PRIMER)
+    assert text.count("```") == 2 * len(BLOCK.findall(text)) >= 24
+    assert run_blocks(text) == ""
+
+
+def test_a_block_that_prints_something_else_is_found():
+    wrong = text_of(PRIMER).replace("tensor([ 3., 12.])", "tensor([ 3., 13.])")
+    assert "tensor([ 3., 12.])" in run_blocks(wrong)
+
+
+def test_the_primer_takes_ten_minutes_by_the_stopwatch():
+    text = text_of(PRIMER)
+    words, blocks = len(BLOCK.sub("", text).split()), len(BLOCK.findall(text))
+    minutes = words / 200 + blocks / 3  # 200 words a minute, 20 seconds a block
+    assert 8 <= minutes <= 10, f"it takes {minutes:.1f} minutes"
+    assert max(block.count(">>>") + block.count("...") for block in BLOCK.findall(text)) <= 9
+
+
+# ---------------------------------------------------------------- the glossary
+
+
+def test_the_glossary_is_in_order_and_has_what_the_lessons_name():
+    terms = list(sections(GLOSSARY))
+    assert terms == sorted(terms)
+    assert set(" ".join(TERMS.split()).split(" · ")) <= set(terms)
+
+
+def test_the_glossary_shows_the_whole_model_and_describes_it():
+    assert re.findall(r"!\[(.+?)\]\(\.\./images/(.+?)\)", text_of(GLOSSARY)) == [(whole_model.ALT, "whole_model.png")]
+
+
+def test_an_entry_is_short_and_says_more_than_its_name():
+    for term, text in sections(GLOSSARY).items():
+        said = text.partition("*Also called:*")[0].partition("Taught in")[0]
+        assert 12 <= len(said.split()) <= 75, f"{term}: {len(said.split())} words"
+
+
+# ---------------------------------------------------------------- what the checker of links knows of places
+
+
+def test_places_are_called_as_github_and_jupyterlab_call_them():
+    # Taken from JupyterLab 4.6, and from GitHub's rule: small, no punctuation, hyphens for spaces.
+    known = {
+        "## head_dim": ("head_dim", "head_dim"),
+        "## Layer norm": ("layer-norm", "Layer-norm"),
+        "## Why divide by √head_dim?": ("why-divide-by-head_dim", "Why-divide-by-√head_dim?"),
+        "## T, Tq & Tk": ("t-tq--tk", "T,-Tq-&-Tk"),
+        "## `W_o` is a sum over heads": ("w_o-is-a-sum-over-heads", "W_o-is-a-sum-over-heads"),
+        "### Why so often `True`?": ("why-so-often-true", "Why-so-often-True?"),
+    }
+    for heading, (github, lab) in known.items():
+        assert (github_places(heading), lab_places(heading)) == ([github], [lab])
+    assert github_places("# One\n\n## Two\n\n## Two\n\n### Two") == ["one", "two", "two-1", "two-2"]
+    assert lab_places("## In place of $W_o$\n\n## Plain") == ["Plain"]  # typeset before it is named
+
+
+def test_a_place_that_is_not_there_is_found(tmp_path):
+    (tmp_path / "page.md").write_text("# A page\n\n## Layer norm\n\n[here](#layer-norm)", encoding="utf-8")
+    (tmp_path / "picture.png").write_bytes(b"")
+    lesson = tmp_path / "lesson.ipynb"
+    lesson.write_bytes((NOTEBOOKS / "03_splitting_into_heads.ipynb").read_bytes())
+    good = "[a](page.md#layer-norm) [b](lesson.ipynb#What-a-split-must-do) [c](#What-a-split-must-do)"
+    wrong = ["page.md#Layer-norm", "lesson.ipynb#what-a-split-must-do", "#layer-norm", "picture.png#part"]
+    assert broken(good, lesson, tmp_path) == []
+    assert broken(" ".join(f"[x]({target})" for target in wrong), lesson, tmp_path) == wrong
+    assert fault("page.md#layer", lesson, tmp_path, has_place) == "leads to no place in its page"
+    (tmp_path / "page.md").write_text("# A page\n\n## Layer\n\nchanged since it was asked", encoding="utf-8")
+    assert broken("[a](page.md#layer)", lesson, tmp_path) == []
+
+
+def test_what_a_picture_chooses_from_is_a_link_too(tmp_path):
+    (tmp_path / "one.png").write_bytes(b"")
+    text = '<picture><source media="print" srcset="one.png 1x, two.png 2x"><img src="three.png" alt="x"></picture>'
+    assert broken(text, tmp_path / "page.md", tmp_path) == ["two.png", "three.png"]
