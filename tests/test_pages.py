@@ -4,7 +4,9 @@ import doctest
 import re
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbformat.v4 import new_markdown_cell, new_notebook
 
 from tools.links import broken, fault, github_places, has_place, headings, lab_places
 from tools.notebooks.lessons import lessons
@@ -151,6 +153,15 @@ def test_a_place_that_is_not_there_is_found(tmp_path):
     assert fault("page.md#layer", lesson, tmp_path, has_place) == "leads to no place in its page"
     (tmp_path / "page.md").write_text("# A page\n\n## Layer\n\nchanged since it was asked", encoding="utf-8")
     assert broken("[a](page.md#layer)", lesson, tmp_path) == []
+
+
+def test_a_link_that_jupyterlab_does_not_follow_is_found(tmp_path):
+    lesson, other = tmp_path / "lesson.ipynb", tmp_path / "other.ipynb"
+    cells = [new_markdown_cell('## Why √?\n\n## Why not?\n\n## Say "no"')]
+    for path in (lesson, other):
+        nbformat.write(new_notebook(cells=cells), path)
+    text = "[a](#Why-√?) [b](#Why-%E2%88%9A?) [c](#Why-not?) [d](#Say-%22no%22) [e](other.ipynb#Why-√?)"
+    assert broken(text, lesson, tmp_path) == ["#Why-%E2%88%9A?", "#Why-%E2%88%9A?", "#Say-%22no%22"]
 
 
 def test_what_a_picture_chooses_from_is_a_link_too(tmp_path):

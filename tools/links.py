@@ -20,6 +20,8 @@ from nbconvert.filters import markdown2html
 
 # The attribute in which a tag names its target.
 HOLDS = {"a": "href", "img": "src", "source": "srcset", "script": "src", "link": "href"}
+# What a browser writes as %… when a link is followed, and JupyterLab does not turn back inside a notebook.
+ENCODED = re.compile(r"[^!-~]|[\"<>`]")
 HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 
 
@@ -115,4 +117,9 @@ def targets(markdown: str) -> list[str]:
 
 def broken(markdown: str, path: Path, root: Path) -> list[str]:
     """Return the links of the Markdown at `path`, a file below `root`, that lead to no file or to no heading of it."""
-    return [target for target in targets(markdown) if fault(target, path, root, has_place)]
+
+    def leads(file: Path, place: str) -> bool:
+        within = file == path and file.suffix == ".ipynb"
+        return has_place(file, place) and not (within and ENCODED.search(place))
+
+    return [target for target in targets(markdown) if fault(target, path, root, leads)]
