@@ -1,9 +1,9 @@
 """Experiments of a few seconds: tasks, small models, training, and what many runs say together.
 
 Names are handed on when they are first asked for, so that a task needs neither joblib nor a plot. Upwards:
-`randomness`, `statistics`, `tasks` and `grammar` know none of the others; then `models`, `training`, `sweeps`,
-`comparison`; beside them `curves` draws runs, and `translation` is an experiment of its own. Trained heads are looked
-at in `mhalib.heads`.
+`randomness`, `statistics`, `tasks`, `grammar` and `sentence` know none of the others; then `models`, `training`,
+`sweeps`, `comparison`; beside them `curves` draws runs, and `translation` is an experiment of its own. Trained heads
+are looked at in `mhalib.heads`.
 """
 
 import lazy_loader
@@ -16,6 +16,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "grammar": ["NounPhrase", "Sentence", "known_words", "parse", "random_sentence"],
         "models": ["CausalModel", "LookupModel", "count_parameters"],
         "randomness": ["seeded"],
+        "sentence": ["sentence_features"],
         "statistics": ["Interval", "interval", "spearman"],
         "sweeps": ["SweepError", "sweep"],
         "tasks": ["Lookup", "Repeats"],
