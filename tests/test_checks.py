@@ -91,7 +91,8 @@ def imported_by_the_lesson(number):
     names = {}
     for cell in nbformat.read(path, 4).cells:
         if cell.cell_type == "code":
-            imports = [node for node in ast.parse(cell.source).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+            code = re.sub(r"^\s*[%!].*$", "", cell.source, flags=re.MULTILINE)  # a line that only IPython can read
+            imports = [node for node in ast.parse(code).body if isinstance(node, (ast.Import, ast.ImportFrom))]
             exec(compile(ast.Module(imports, []), str(path), "exec"), names)
     return names
 
