@@ -59,7 +59,7 @@ attention_maps = Choice(
         "D": "every query looks at itself only. That is a map, if a dull one.",
     },
     hints=("Two questions for each table: is every number between 0 and 1? What does a row sum to?",),
-    see="First look: heads on a sentence",
+    see="What a map is",
 )
 
 
@@ -138,7 +138,7 @@ most_looked_at = Exercise(
             "Leave the diagonal out, then take the largest.",
         ),
     },
-    see="First look: heads on a sentence",
+    see="What a map is",
 )
 
 
