@@ -29,7 +29,7 @@ spread = Exercise(
             1 / 16, "1/16 is the factor that attention puts on the scores.", "Asked is what it has to make up for."
         ),
     },
-    see="Why divide by √head_dim?",
+    see="Why divide by the root of head_dim?",
 )
 
 
