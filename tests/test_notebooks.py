@@ -207,8 +207,9 @@ def test_every_picture_has_a_text_for_those_who_do_not_see_it(path):
 @each_notebook
 def test_runs_from_a_fresh_kernel_without_a_network_and_leaves_no_trace(path, tmp_path, offline):
     copy = tmp_path / "a copy"
-    for folder in ("notebooks", "images"):
+    for folder in ("notebooks", "images", "tools"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+    shutil.copy(ROOT / "requirements.txt", copy)  # which lesson 00 holds against what is installed
     here, there = contents(ROOT / "notebooks"), contents(copy)
     try:
         make_storable(execute(copy / "notebooks" / path.name, env=offline))

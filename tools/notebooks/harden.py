@@ -264,7 +264,7 @@ def order(paths: list[Path]) -> dict[str, Tries]:
 def copied_checkout() -> Iterator[Path]:
     """Give the notebooks folder of a copy of what a lesson may see of the repository."""
     with tempfile.TemporaryDirectory(prefix="harden-") as folder:
-        for name in ("notebooks", "images", "mhalib"):
+        for name in ("notebooks", "images", "mhalib", "tools"):
             shutil.copytree(ROOT / name, Path(folder, name), ignore=shutil.ignore_patterns("__pycache__", ".ipynb*"))
         shutil.copy(ROOT / "requirements.txt", folder)
         yield Path(folder, "notebooks")
