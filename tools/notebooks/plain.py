@@ -1,0 +1,200 @@
+"""A lesson as plain JSON: its hash, and what the copy of it holds that a learner works in.
+
+A copy has no outputs, its links hold from the folder `my/`, and its metadata remembers from which edition of the lesson
+it came. Where the copies lie, and that none is ever overwritten, is the business of `copies.py`.
+Only the standard library, so that copies can be laid before any package of the course is there, and at once: `make lab`
+does it each time.
+"""
+
+import base64
+import hashlib
+import json
+import posixpath
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+ALONE = (
+    "\n\n---\n\n**You downloaded this lesson alone.** It runs where the course is installed, as its README says. "
+    "Put it into the folder `my/` of the course: from there its links lead on."
+)
+SCRIPT = re.compile(r"^%run \.\./(tools/\w+)\.py\b", re.MULTILINE)
+PICTURES = "../images/"
+
+_PIECES = re.compile(
+    r"\\."  # a sign that is meant as itself
+    r"|^ {0,3}(?P<fence>```+|~~~+).*?(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)"
+    r"|(?<!`)(?P<ticks>`+)(?!`)(?:(?!\n[ \t]*\n).)+?(?<!`)(?P=ticks)(?!`)"  # within one paragraph
+    r"|\$\$.+?\$\$|\$(?![\s$])[^$\n]*?(?<!\s)\$"
+    # Below, what is no code and no formula: where it leads stands in `target`.
+    r"|(?P<before>\]\(\s*|^ {0,3}\[(?!\^)[^\]\n]+\]:[ \t]*)(?P<target><[^<>\n]*>|(?:[^\s()<>]|\([^\s()]*\))+)"
+    r"|(?P<tag><[a-zA-Z](?:[^<>\"']|\"[^\"]*\"|'[^']*')*>)",
+    re.MULTILINE | re.DOTALL,
+)
+_ATTRIBUTE = re.compile(r"""(\s(?:href|src)\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""", re.IGNORECASE)
+
+
+class Unreadable(Exception):
+    """A file that holds no notebook; the message goes on after its name: "is empty", "leads nowhere"."""
+
+
+def read(path: Path) -> dict:
+    """Return the notebook at `path`.
+
+    Raises:
+        Unreadable: nothing that has cells can be read there.
+    """
+    if path.is_dir():
+        raise Unreadable("is a folder")
+    if path.is_symlink() and not path.exists():
+        raise Unreadable("is a link that leads nowhere")
+    if path.exists() and not path.is_file():
+        raise Unreadable("is no file")  # a pipe would be waited for
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise Unreadable(f"cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise Unreadable("is no notebook (not a text in UTF-8)") from None
+    if not text.strip():
+        raise Unreadable("is empty")
+    try:
+        nb = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        where = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "too deep"
+        raise Unreadable(f"is no notebook (no JSON, {where})") from None
+    if not _has_cells(nb):
+        raise Unreadable("is no notebook (it has no cells)")
+    return nb
+
+
+def _has_cells(nb: object) -> bool:
+    if not isinstance(nb, dict) or not isinstance(nb.get("cells"), list):
+        return False
+    return all(
+        isinstance(cell, dict)
+        and isinstance(cell.get("cell_type"), str)
+        and isinstance(source := cell.get("source"), str | list)
+        and all(isinstance(line, str) for line in source)
+        for cell in nb["cells"]
+    )
+
+
+def source_hash(nb: dict) -> str:
+    """Return the hash of what the reader sees before running: types and sources of the cells, not their outputs."""
+    seen = [[cell["cell_type"], "".join(cell["source"])] for cell in nb["cells"]]
+    return hashlib.sha256(json.dumps(seen).encode()).hexdigest()
+
+
+def edition(copy: dict) -> str | None:
+    """Return the hash of the lesson that a copy came from, or None where it has forgotten.
+
+    A stored lesson that was copied by hand, or downloaded, has its own hash.
+    """
+    about = copy.get("metadata")
+    ours = about.get("mhalib") if isinstance(about, dict) else None
+    return (ours.get("lesson_sha256") or ours.get("source_sha256")) if isinstance(ours, dict) else None
+
+
+def own_copy(path: Path) -> str:
+    """Return the text of a learner's copy of the lesson at `path`.
+
+    Raises:
+        Unreadable: there is no lesson.
+    """
+    return _written(_copied(path))
+
+
+def for_download(path: Path) -> str:
+    """Return the same for a reader who may put it anywhere: it carries its pictures, and says where it belongs.
+
+    Raises:
+        Unreadable: there is no lesson.
+    """
+    nb = _copied(path)
+    for cell in nb["cells"]:
+        if cell["cell_type"] == "code":
+            # A tool of the course is found by its name, wherever the notebook lies.
+            _put(cell, SCRIPT.sub(lambda found: f"%run -m {found[1].replace('/', '.')}", _source(cell)))
+        elif cell["cell_type"] == "markdown":
+            _attach(cell, path.parent)
+    if nb["cells"] and nb["cells"][0]["cell_type"] == "markdown":
+        _put(nb["cells"][0], _source(nb["cells"][0]) + ALONE)
+    return _written(nb)
+
+
+def _attach(cell: dict, folder: Path) -> None:
+    """Put the pictures that a cell of text shows into the cell itself."""
+    attached = cell.setdefault("attachments", {})
+
+    def inside(target: str) -> str:
+        picture = folder / unquote(target)
+        if not target.startswith(PICTURES) or picture.suffix != ".png" or not picture.is_file():
+            return target
+        attached[picture.name] = {"image/png": base64.b64encode(picture.read_bytes()).decode()}
+        return f"attachment:{picture.name}"
+
+    _put(cell, with_links(_source(cell), inside))
+    if not attached:
+        del cell["attachments"]
+
+
+def _copied(path: Path) -> dict:
+    nb = read(path)
+    about = nb.get("metadata") if isinstance(nb.get("metadata"), dict) else {}
+    ours = {**about.get("mhalib", {}), "lesson": path.stem, "lesson_sha256": source_hash(nb)}
+    ours.pop("source_sha256", None)  # the copy was not executed
+    nb["metadata"] = {**about, "mhalib": ours}
+    nb["metadata"].pop("widgets", None)
+    lessons = {lesson.name for lesson in path.parent.glob("*.ipynb")}
+    for cell in nb["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+        elif cell["cell_type"] == "markdown":
+            _put(cell, with_links(_source(cell), lambda target: from_my(target, lessons)))
+    return nb
+
+
+def from_my(target: str, lessons: set[str]) -> str:
+    """Return where a link of a lesson must lead from `my/`: to the reader's own copy, or back into `notebooks/`."""
+    parts = urlsplit(target)
+    if parts.scheme or parts.netloc or not parts.path or parts.path.startswith("/"):
+        return target
+    place, rest = posixpath.normpath(posixpath.join("notebooks", parts.path)), target[len(parts.path) :]
+    if place != "notebooks" and not place.startswith("notebooks/"):
+        return target  # ../images/… lies as far from one folder as from the other
+    name = unquote(place.removeprefix("notebooks/"))
+    return (name if name in lessons else f"../{place}") + rest
+
+
+def with_links(markdown: str, lead) -> str:
+    """Return a Markdown text in which `lead(target)` stands in the place of each target, code and formulas left alone.
+
+    Links and pictures in Markdown, definitions of references, and `href` and `src` in HTML.
+    """
+
+    def bare(target: str) -> str:
+        edge = target[:1] if target[:1] in ("<", '"', "'") else ""
+        return f"{edge}{lead(target[1:-1])}{target[-1]}" if edge else lead(target)
+
+    def replaced(found: re.Match) -> str:
+        if found["target"]:
+            return found["before"] + bare(found["target"])
+        if found["tag"]:
+            return _ATTRIBUTE.sub(lambda attribute: attribute[1] + bare(attribute[2]), found["tag"])
+        return found[0]
+
+    return _PIECES.sub(replaced, markdown)
+
+
+def _source(cell: dict) -> str:
+    return "".join(cell["source"])
+
+
+def _put(cell: dict, source: str) -> None:
+    cell["source"] = source.splitlines(keepends=True)
+
+
+def _written(nb: dict) -> str:
+    """Return the text of a notebook as Jupyter writes it."""
+    return json.dumps(nb, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
