@@ -46,6 +46,27 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture
+def course(tmp_path, monkeypatch):
+    """A course of three short lessons in a path with a space."""
+    from small_course import make_course
+
+    monkeypatch.delenv("MAKELEVEL", raising=False)  # the tests may run under `make test`
+    return make_course(tmp_path)
+
+
+@pytest.fixture
+def lay(course, capsys):
+    """Return a function that lays copies of these lessons, and gives the exit code and what was said."""
+    from tools.notebooks.copies import main
+
+    def lay(*arguments: str) -> tuple[int, str]:
+        code = main(list(arguments), course)
+        return code, capsys.readouterr().out
+
+    return lay
+
+
+@pytest.fixture
 def make_notebook(tmp_path):
     """Return a function that writes a notebook with a title and these code cells, and returns its path."""
 

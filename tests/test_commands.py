@@ -25,6 +25,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from small_course import with_tools
+
 ROOT = Path(__file__).resolve().parent.parent
 SETUP = ROOT / "tools" / "setup_env.py"
 MAKE = shutil.which("make")
@@ -38,6 +40,7 @@ def copy_of_the_house(folder: Path) -> Path:
     (house / "tools").mkdir(parents=True)
     (house / "notebooks").mkdir()
     shutil.copy(SETUP, house / "tools")
+    with_tools(house)
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, house)
     (house / "requirements.txt").write_text("# nothing\n")
@@ -76,7 +79,7 @@ def load_setup(house: Path):
 
 def environment(**changes):
     """Return the environment without pip's, Jupyter's and make's settings: the tests may run under `make test`."""
-    settings = re.compile(r"PIP_|JUPYTER|MAKE|MFLAGS$|(PYTHON|PORT|BROWSER|TORCH_INDEX)$")
+    settings = re.compile(r"PIP_|JUPYTER|MAKE|MFLAGS$|(PYTHON|PORT|BROWSER|READ|LESSON|TORCH_INDEX)$")
     kept = {name: value for name, value in os.environ.items() if not settings.match(name)}
     return {**kept, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", **changes}
 
@@ -384,19 +387,74 @@ def test_make_lab_serves_the_course_to_this_machine_and_only_with_the_token(hous
         assert Path(facts["root_dir"]) == house, "pictures in ../images would be out of reach"
         assert len(facts["token"]) >= 32
 
-        first = f"http://127.0.0.1:{port}/api/contents/notebooks/00_start_here.ipynb"
+        first = f"http://127.0.0.1:{port}/api/contents/my/00_start_here.ipynb"
         assert status(first) == 403
         assert status(f"{first}?token={facts['token']}") == 200
-        assert status(f"http://127.0.0.1:{port}/lab/tree/notebooks/00_start_here.ipynb?token={facts['token']}") == 200
+        assert status(f"http://127.0.0.1:{port}/lab/tree/my/00_start_here.ipynb?token={facts['token']}") == 200
         # A server on all addresses would answer on 127.0.0.2 as well.
         assert not answers("127.0.0.2", port)
 
         log = (tmp_path / "log").read_text()
-        assert f"http://127.0.0.1:{port}/lab/tree/notebooks/00_start_here.ipynb?token=" in log
+        assert f"http://127.0.0.1:{port}/lab/tree/my/00_start_here.ipynb?token=" in log
+        assert "my/: new copies of all lessons" in log
         assert "Installing" not in log, "a second start installs nothing"
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         server.wait(timeout=GUARD)
+
+
+@pytest.fixture
+def dry_house(house):
+    """A copy whose Python lays copies, and says instead of starting JupyterLab what it was asked."""
+    script = f"""case "$*" in
+        -c*) echo 3.13.1;;
+        *setup_env*) ;;
+        *notebooks.copies*) exec "{BASE_PYTHON}" "$@";;
+        *) echo "started: $*";;
+    esac"""
+    (house / ".venv").mkdir()
+    fake_python(house / ".venv" / "bin", "python", script)
+    return house
+
+
+@pytest.mark.parametrize(
+    ("arguments", "opens", "copies"),
+    [((), "my", True), (("READ=1",), "notebooks", False), (("READ=0",), "my", True), (("READ=",), "my", True)],
+)
+def test_make_lab_opens_the_own_copy_or_the_stored_lesson(dry_house, arguments, opens, copies):
+    done = run([MAKE, "lab", "PORT=8890", "BROWSER=0", *arguments], dry_house)
+    assert done.returncode == 0
+    (started,) = re.findall("^started: (.+)$", done.stdout, re.MULTILINE)
+    assert f"--LabApp.default_url=/lab/tree/{opens}/00_start_here.ipynb " in started
+    assert "--ServerApp.root_dir=. " in started
+    assert started.endswith("--port=8890 --ServerApp.port_retries=0 --no-browser")
+    assert (dry_house / "my" / "00_start_here.ipynb").exists() == copies
+    assert "started: " in run([MAKE, "lab", *arguments], dry_house).stdout  # with the copies in place, too
+
+
+def test_make_lab_does_not_open_what_is_not_there_and_opens_what_is(dry_house):
+    (dry_house / "my").write_text("no folder")
+    done = run([MAKE, "lab"], dry_house)
+    assert done.returncode != 0 and "my is no folder" in done.stdout and "started" not in done.stdout
+    assert "started: " in run([MAKE, "lab", "READ=1"], dry_house).stdout
+
+    (dry_house / "my").unlink()
+    (dry_house / "notebooks" / "01_broken.ipynb").write_text("<<<<<<<")
+    done = run([MAKE, "lab"], dry_house)
+    assert "notebooks/01_broken.ipynb is no notebook" in done.stdout and "started: " in done.stdout
+
+
+def test_make_my_and_make_fresh(dry_house):
+    assert (
+        run([MAKE, "my"], dry_house).stdout == "my/: new copies of all lessons, without outputs, for you to work in.\n"
+    )
+    place = dry_house / "my" / "00_start_here.ipynb"
+    place.write_text("mine")
+    assert "with this one kept: make fresh LESSON=00\n" in run([MAKE, "my"], dry_house).stdout
+    assert place.read_text() == "mine"
+    assert "Say of which lesson you want a fresh copy: make fresh" in run([MAKE, "fresh"], dry_house).stdout
+    assert "What was there is kept as my/00_start_here." in run([MAKE, "fresh", "LESSON=0"], dry_house).stdout
+    assert sorted(path.read_text() for path in (dry_house / "my").iterdir())[0] == "mine"
 
 
 # ------------------------------------------------------------------------------------ make test

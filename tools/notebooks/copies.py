@@ -85,8 +85,8 @@ def lay_all(lessons: list[Path], folder: Path) -> bool:
             failures.append(why(error))
             break  # so it would be with the others
     if laid:
-        which = "each lesson has" if len(laid) == len(lessons) else f"{', '.join(laid)} now has"
-        say(f"{MY}/: {which} a copy without outputs, for you to work in.")
+        which = "of all lessons" if len(laid) == len(lessons) else f"of {', '.join(laid)}"
+        say(f"{MY}/: new copies {which}, without outputs, for you to work in.")
     say(*failures)
     if not (look_at(there, folder) or laid or failures):
         say(f"{MY}/: each lesson has its copy, and none has changed since.")
@@ -119,14 +119,14 @@ def look_at(lessons: list[Path], folder: Path) -> bool:
             older.append(number)
     say(*remarks)
     if older:
-        say(f"Changed since your copy was laid: {', '.join(older)}. Your copy stays as it is.")
+        say(f"Lessons that have changed since you got your copies: {', '.join(older)}. Your copies stay as they are.")
         say(f"For a new one, with yours kept beside it: {command(older[0])}")
     return bool(older or remarks)
 
 
 def is_as_laid(place: Path, text: str) -> bool:
     try:
-        return place.read_bytes() == text.encode()
+        return place.is_file() and place.read_bytes() == text.encode()
     except OSError:
         return False
 
@@ -150,9 +150,9 @@ def lay_fresh(lesson: Path, folder: Path) -> None:
         else:
             kept = put_beside(place, text)
             say(f"{MY}/{lesson.name} is new. What was there is kept as {MY}/{kept.name}")
-            say("If JupyterLab has it open, choose Revert when it asks, or File > Reload Notebook from Disk.")
+            say("Where JupyterLab has it open, it asks when it saves: Revert takes the new one, Overwrite the old one.")
     except Unreadable as error:
-        raise Failed(f"{LESSONS}/{lesson.name} {error}; {MY}/{lesson.name} stays as it is.") from None
+        raise Failed(f"{unreadable(lesson, error)}; nothing in {MY}/ was changed.") from None
     except FileExistsError:
         raise Failed(f"Another run laid {MY}/{lesson.name} at this moment; it stays as it is.") from None
     except OSError as error:

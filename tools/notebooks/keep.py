@@ -78,7 +78,7 @@ def put_beside(path: Path, text: str) -> Path:
         kept = _with_date(path)
         try:
             os.replace(partial, path)
-        except BaseException:
+        except OSError:  # not where it is interrupted: nobody knows then which of the two has the plain name
             kept.unlink()
             raise
         return kept
