@@ -339,7 +339,10 @@ class Jupyter:
         own = (self.address + "/", self.address.replace("http", "ws") + "/", "blob:", "data:")
         problems = watch(page, own)
         where = "lab/tree" if self.kind == "lab" else "notebooks"
-        page.goto(f"{self.address}/{where}/{path.name}?token={self.TOKEN}" + ("&reset" if self.kind == "lab" else ""))
+        page.goto(
+            f"{self.address}/{where}/{path.relative_to(self.root).as_posix()}?token={self.TOKEN}"
+            + ("&reset" if self.kind == "lab" else "")
+        )
         opened = OpenNotebook(page, path, problems)
         opened.wait_for_kernel()
         if run:
