@@ -1,5 +1,6 @@
 """The repository as a whole: what its pages say is true, and nothing in it belongs to one machine."""
 
+import importlib.util
 import re
 import subprocess
 from pathlib import Path
@@ -88,6 +89,15 @@ def test_every_command_that_a_page_names_exists(page):
     targets = set(re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE).group(1).split())
     named = set(re.findall(r"(?:`|^)make ([a-z-]+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE))
     assert named <= targets and (named or "HANDOUT" in page)  # the handout is for reading, not for running
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "notebooks/TEACHING.md", "postBuild", "Makefile"])
+def test_every_tool_that_a_page_calls_exists(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    modules = set(re.findall(r"-m ((?:tools|mhalib)(?:\.\w+)*)", text))
+    scripts = {name.replace("\\", "/") for name in re.findall(r"\btools[/\\]\w+\.py", text)}
+    assert modules and [name for name in modules if importlib.util.find_spec(name) is None] == []
+    assert [name for name in scripts if not (ROOT / name).is_file()] == []
 
 
 def test_every_command_is_explained_by_make_help():
