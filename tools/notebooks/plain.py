@@ -9,6 +9,7 @@ does it each time.
 import base64
 import hashlib
 import json
+import mimetypes
 import posixpath
 import re
 from pathlib import Path
@@ -129,9 +130,10 @@ def _attach(cell: dict, folder: Path) -> None:
 
     def inside(target: str) -> str:
         picture = folder / unquote(target)
-        if not target.startswith(PICTURES) or picture.suffix != ".png" or not picture.is_file():
+        kind, _ = mimetypes.guess_type(picture.name)
+        if not target.startswith(PICTURES) or not (kind or "").startswith("image/") or not picture.is_file():
             return target
-        attached[picture.name] = {"image/png": base64.b64encode(picture.read_bytes()).decode()}
+        attached[picture.name] = {kind: base64.b64encode(picture.read_bytes()).decode()}
         return f"attachment:{picture.name}"
 
     _put(cell, with_links(_source(cell), inside))
