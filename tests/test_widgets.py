@@ -17,11 +17,12 @@ import torch
 import traitlets
 
 from mhalib import plots
-from mhalib.widgets import HeadLab, HeadSwitchboard, HeadView, ReshapeView
-from mhalib.widgets.base import _pack
+from mhalib.widgets import HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView
+from mhalib.widgets.base import _pack, with_texts_once
 
 ROOT = Path(__file__).resolve().parent.parent
 HOSTILE = "</script><script>alert(1)</script>"
+PARTS = re.compile(r"^const parts = (.*);$", re.MULTILINE)
 
 
 def widgets():
@@ -30,19 +31,32 @@ def widgets():
         HeadLab(torch.randn(2, 4), tokens=[HOSTILE, "b"]),
         ReshapeView(),
         HeadSwitchboard(lambda gates: (gates.mean(), [(HOSTILE, HOSTILE, True)]), 2, 3, score_name=HOSTILE),
+        PredictionView(
+            HOSTILE, HOSTILE, options={HOSTILE: HOSTILE, "b": "Because."}, words=("a or b?", "<b>a or b?</b>")
+        ),
     ]
 
 
-each_widget = pytest.mark.parametrize("number", range(4), ids=["HeadView", "HeadLab", "ReshapeView", "HeadSwitchboard"])
+NAMES = ["HeadView", "HeadLab", "ReshapeView", "HeadSwitchboard", "PredictionView"]
+each_widget = pytest.mark.parametrize("number", range(5), ids=NAMES)
+each_that_draws = pytest.mark.parametrize("number", range(4), ids=NAMES[:4])
 
 
-@each_widget
+@each_that_draws
 def test_the_bundle_holds_the_live_view_and_a_described_picture(number):
     widget = widgets()[number]
     data, metadata = widget._repr_mimebundle_()
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == widget.model_id
     assert data["image/png"].startswith(b"\x89PNG")
     assert metadata["image/png"]["alt"] == data["text/plain"] == widget.figure().alt != ""
+
+
+def test_the_bundle_of_a_question_holds_its_text():
+    widget = widgets()[4]
+    data, metadata = widget._repr_mimebundle_()
+    assert data.pop("application/vnd.jupyter.widget-view+json")["model_id"] == widget.model_id
+    assert data == {"text/plain": "a or b?", "text/html": "<b>a or b?</b>"} and metadata == {}
+    assert repr(widget) == "a or b?"
 
 
 @each_widget
@@ -140,6 +154,8 @@ for name, trait in (("core.js", "_esm"), ("head_view/view.js", "_esm"), ("head_v
         (2, "colour_by", ("rainbow", 1)),
         (3, "gates", ([[1, 1, 1]], [1, 1, 1, 1, 1, 1], [[1, 1, 2], [1, 1, 1]], "111111", None, 1)),
         (3, "visited", ([], ["1"], None, "111111")),
+        (4, "picked", ("c", 1, ["b"], True)),
+        (4, "revealed", (1, "yes", None)),
     ],
 )
 def test_every_widget_refuses_alike_and_keeps_the_old_value(number, name, values):
@@ -194,6 +210,19 @@ def test_numbers_are_taken_from_anywhere(change):
 def test_what_holds_no_floating_numbers_is_refused(make, error, words, give):
     with pytest.raises(error, match=words):
         make(give())
+
+
+def test_a_page_carries_the_module_of_each_kind_once():
+    pages = [widgets()[number].to_html() for number in (4, 0, 4, 4, 0)]
+    page = with_texts_once("\n".join(pages))
+    parts = [json.loads(found) for found in PARTS.findall(page)]
+    assert (
+        ["source" in part for part in parts] == ["style" in part for part in parts] == [True, True, False, False, False]
+    )
+    assert [part["kind"] for part in parts] == [parts[i]["kind"] for i in (0, 1, 0, 0, 1)]
+    assert [part["state"] for part in parts] == [json.loads(PARTS.search(page)[1])["state"] for page in pages]
+    assert with_texts_once(pages[0]) == pages[0]
+    assert len(pages[0]) < 16_000 and len(with_texts_once(pages[0] * 2)) - len(pages[0]) < 4_000
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 5000, bytes(range(256)) * 700])

@@ -23,6 +23,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "head_lab.widget": ["HeadLab"],
         "head_view.widget": ["HeadView"],
+        "prediction.widget": ["PredictionView"],
         "reshape_view.widget": ["ReshapeView"],
         "switchboard.widget": ["HeadSwitchboard"],
     },

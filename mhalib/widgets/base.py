@@ -6,8 +6,10 @@ shows and accepts is its own business.
 """
 
 import base64
+import hashlib
 import json
 import os
+import re
 import threading
 import time
 import warnings
@@ -25,20 +27,21 @@ from torch import Tensor
 from mhalib.plots import COLOUR_MAP, COLOURS, DARK_INK_FROM, MASKED_COLOUR, NAN_COLOUR, DescribedFigure
 
 _HERE = Path(__file__).parent
-_CORE = ("core.js", "core_draw.js")
 _LOOK_EVERY = 0.3  # seconds between two looks at the files that are being worked on
 # What ipywidgets and anywidget keep for themselves; the view never asks for it.
 _INTERNAL = {"_esm", "_css", "_anywidget_id", "_dom_classes", "layout", "tabbable", "tooltip"}
 
 
-def module_text(folder: str, *parts: str):
+def module_text(folder: str, *parts: str, draws: bool = True):
     """Return the ES module of a view: the colours, the core, its own files.
 
     Args:
         folder: the folder of the widget.
         parts: names of files in it, such as `"view.js"`; the last one exports the view.
+        draws: whether it draws on a canvas; a view of text alone goes without colours and `core_draw.js`.
     """
-    return _joined(*_CORE, *(f"{folder}/{part}" for part in parts), first=_colours())
+    own = [f"{folder}/{part}" for part in parts]
+    return _joined("core.js", "core_draw.js", *own, first=_colours()) if draws else _joined("core.js", *own)
 
 
 def style_text(folder: str):
@@ -134,19 +137,41 @@ def page_fragment(name: str, state: dict) -> str:
         state: its traits, with its module and its style; what else ipywidgets and anywidget keep is left out.
     """
     packed = {trait: _pack(value) for trait, value in state.items() if _is_shown(trait)}
-    instead = f"{name} could not be shown."
-    source = _pack(state["_esm"].encode())
-    parts = {"source": source, "style": state["_css"], "state": packed, "instead": instead}
-    # In a script, "<" could end it; as \u003c it is the same string and ends nothing.
-    text = json.dumps(parts).replace("<", "\\u003c")
-    return (
-        '<div class="mhalib-view"></div>\n'
-        f"<script>\n(() => {{\nconst parts = {text};\n{_read('static_host.js')}}})();\n</script>\n"
-    )
+    parts = {
+        "kind": hashlib.sha256((state["_esm"] + state["_css"]).encode()).hexdigest()[:16],
+        "source": {"$deflated": base64.b64encode(zlib.compress(state["_esm"].encode(), 9)).decode()},
+        "style": state["_css"],
+        "state": packed,
+        "instead": f"{name} could not be shown.",
+    }
+    script = f"(() => {{\nconst parts = {_as_script(parts)};\n{_read('static_host.js')}}})();"
+    return f'<div class="mhalib-view"></div>\n<script>\n{script}\n</script>\n'
+
+
+def with_texts_once(page: str) -> str:
+    """Return a page with fragments of `page_fragment` in which the module and the style of each kind stand once.
+
+    The first fragment of a kind brings them along, and those after it in the page find them there.
+    """
+    seen = set()
+
+    def lighter(found: re.Match) -> str:
+        parts = json.loads(found[1])
+        if parts["kind"] in seen:
+            del parts["source"], parts["style"]
+        seen.add(parts["kind"])
+        return f"const parts = {_as_script(parts)};"
+
+    return re.sub(r'^const parts = (\{"kind": .*\});$', lighter, page, flags=re.MULTILINE)
+
+
+def _as_script(value: dict) -> str:
+    """Return JSON for a script in a page. "<" could end it; as \\u003c it is the same string and ends nothing."""
+    return json.dumps(value).replace("<", "\\u003c")
 
 
 class View(anywidget.AnyWidget):
-    """A widget that can also be a picture, and a piece of HTML that needs no kernel."""
+    """A widget that can also be a picture, or text, and a piece of HTML that needs no kernel."""
 
     def figure(self) -> DescribedFigure:
         """Return what the view shows at the moment as a static picture."""
@@ -160,13 +185,17 @@ class View(anywidget.AnyWidget):
         return page_fragment(type(self).__name__, self.get_state())
 
     def _repr_mimebundle_(self, **options):
-        """Return the live view, and beside it a picture for readers where nothing runs."""
+        """Return the live view, and beside it a picture, or text, for readers where nothing runs."""
         data, metadata = super()._repr_mimebundle_(**options)
+        beside, described = self._beside()
+        return {**data, **beside}, {**metadata, **described}
+
+    def _beside(self) -> tuple[dict, dict]:
+        """Return what readers see where nothing runs, as data by their kinds and what is to be said of them."""
         with warnings.catch_warnings():
             # The live view shows every token; that the picture's font lacks a sign is no news for the reader.
             warnings.filterwarnings("ignore", "Glyph .* missing from font")
-            picture, described = self.figure()._repr_mimebundle_()
-        return {**data, **picture}, {**metadata, **described}
+            return self.figure()._repr_mimebundle_()
 
 
 def _is_shown(name: str) -> bool:

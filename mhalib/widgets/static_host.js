@@ -1,6 +1,8 @@
 // A page without a kernel: a stand-in for the model that a notebook would give the view.
-// `parts` holds the module text, its style, the state, and a sentence for where it cannot be shown.
+// `parts` holds the kind of the view, its module text and style, the state, and a sentence for where it cannot be shown.
+// Where an earlier view of its kind brought text and style along, they may be missing.
 const element = document.currentScript.previousElementSibling;
+const texts = ((window.mhalibTexts ||= {})[parts.kind] ||= parts);
 /** Bytes travel as deflated base64; everything else as it is. */
 const unpack = async (value) => {
   if (!value || value.$deflated === undefined) return value;
@@ -27,11 +29,13 @@ const model = {
   isStatic: true,
 };
 const start = async () => {
-  const style = document.createElement("style");
-  style.textContent = parts.style; // never as HTML; its rules reach this kind of view only
-  document.head.append(style);
+  if (parts.style) {
+    const style = document.createElement("style");
+    style.textContent = parts.style; // never as HTML; its rules reach this kind of view only
+    document.head.append(style);
+  }
   const unpacked = Object.entries(parts.state).map(async ([name, value]) => (state[name] = await unpack(value)));
-  const source = await unpack(parts.source);
+  const source = await unpack(texts.source);
   const address = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
   const [module] = await Promise.all([import(address), ...unpacked]);
   module.default.render({ model, el: element });

@@ -18,7 +18,7 @@ from tools.notebooks.store import make_storable
 from .conftest import ROOT, settle, until
 
 PREPARE = """import torch
-from mhalib.widgets import HeadLab, HeadSwitchboard, HeadView, ReshapeView
+from mhalib.widgets import HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView
 generator = torch.Generator().manual_seed(0)
 q, k, v = torch.randn(3, 6, 8, generator=generator)
 maps = torch.randn(2, 4, 6, 6, generator=generator).mul(2).softmax(-1)
@@ -26,7 +26,10 @@ words = ["<img src=x onerror=alert(1)>", "cat", "\u05e9\u05dc\u05d5\u05dd", "", 
 
 def measure(gates):
     score = float((gates * torch.arange(1, 7).view(2, 3)).sum()) / 21
-    return score, [(word, words[int(gates.sum()) - i - 1], score > i / 6) for i, word in enumerate(words)]"""
+    return score, [(word, words[int(gates.sum()) - i - 1], score > i / 6) for i, word in enumerate(words)]
+
+choices = {word: f"{word} is as good as any." for word in words if word}
+asked = ("Your guess: which word?", "<b>Your guess: which word?</b>")"""
 
 
 # Events as fast as the browser takes them. Each script is a function of the view.
@@ -49,6 +52,10 @@ SWITCH = """(view) => {
   [...view.querySelectorAll("button")].find((button) => button.textContent === "All on").click();
   for (let i = 0; i < 999; i++) view.querySelector('[aria-label="layer 0 head 0"]').click();
 }"""
+GUESS = """(view) => {
+  const choices = [...view.querySelectorAll("input")];
+  for (let i = 0; i < 1000; i++) choices[i % 3].click();
+}"""
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,8 @@ class Case:
     thousand: str  # a script that makes a thousand events, after which ...
     at_last: tuple[str, object]  # ... this trait has this value
     cell: tuple[str, object]  # a trait, and a value that a cell sets
+    beside: str = "image/png"  # what stands beside it, for readers where nothing runs
+    once: bool = False  # without a kernel, the first change is the last
 
     @property
     def variable(self) -> str:
@@ -110,6 +119,18 @@ CASES = {
         at_last=("gates", [[0, 1, 1], [1, 1, 1]]),
         cell=("gates", [[1, 1, 1], [0, 0, 1]]),
     ),
+    "PredictionView": Case(
+        make='PredictionView("which word", "cat", options=choices, words=asked)',
+        key=("label:nth-child(2) input", "Space"),
+        by_key=("picked", "cat"),
+        click=("label:nth-child(3)", 0.5, 0.5),
+        by_click="picked",
+        thousand=GUESS,
+        at_last=("picked", "<img src=x onerror=alert(1)>"),
+        cell=("picked", "mat"),
+        beside="text/html",
+        once=True,
+    ),
 }
 each_widget = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
@@ -127,11 +148,17 @@ def click(view, case: Case) -> None:
     canvas.click(position={"x": x * box["width"], "y": y * box["height"]})
 
 
-PIXELS = """(view) => [...view.querySelectorAll("canvas")].map((canvas) => canvas.toDataURL()).join()"""
+PIXELS = """(view) => {
+  const canvases = [...view.querySelectorAll("canvas")];
+  if (canvases.length) return canvases.map((canvas) => canvas.toDataURL()).join();
+  const inputs = [...view.querySelectorAll("input")].map(({ checked, value }) => `${checked} ${value}`);
+  const texts = [...view.children].filter((part) => !part.matches(".hidden")).map((part) => part.innerText);
+  return [...inputs, ...texts].join();
+}"""
 
 
 def picture(view) -> int:
-    """Return a number for what all canvases of a view show."""
+    """Return a number for what all canvases of a view show; of a view without one, its choices and its text."""
     return hash(view.evaluate(PIXELS))
 
 
@@ -157,6 +184,8 @@ def test_keys_and_pointer_without_a_kernel(static_page, case):
     view.locator(control).focus()
     page.keyboard.press(key)
     until(lambda: at_rest(view) != before, "a key did not change the picture")
+    if case.once:
+        view = static_page(make(case)).locator(".mha")
     before = at_rest(view)
     click(view, case)
     until(lambda: at_rest(view) != before, "a click did not change the picture")
@@ -460,10 +489,12 @@ def test_a_stored_notebook_holds_pictures_and_no_widget(stored):
     cells = json.loads(text)["cells"][1:]
     for case, cell in zip(CASES.values(), cells, strict=True):
         (output,) = cell["outputs"]
-        assert set(output["data"]) == {"image/png", "text/plain"}
-        assert (
-            output["metadata"]["image/png"]["alt"] == make(case).figure().alt == "".join(output["data"]["text/plain"])
-        )
+        assert set(output["data"]) == {case.beside, "text/plain"}
+        text = "".join(output["data"]["text/plain"])
+        if case.beside == "image/png":
+            assert output["metadata"]["image/png"]["alt"] == make(case).figure().alt == text
+        else:
+            assert ("".join(output["data"]["text/html"]), text) == (f"<b>{text}</b>", repr(make(case)))
 
 
 @pytest.mark.parametrize("trusted", [False, True], ids=["untrusted", "trusted"])
@@ -477,14 +508,14 @@ def test_a_stored_notebook_shows_pictures_whenever_it_is_opened(stored, request,
     for _ in range(1 if trusted else 2):
         notebook = server.open(path, run=False, height=2400)
         pictures = notebook.page.locator(".jp-OutputArea-output img")
-        until(lambda found=pictures: found.count() == len(CASES), "not every picture is there")
+        count = len([case for case in CASES.values() if case.beside == "image/png"])
+        until(lambda found=pictures, count=count: found.count() == count, "not every picture is there")
         widths = [
-            pictures.nth(i).evaluate("(image) => image.decode().then(() => image.naturalWidth)")
-            for i in range(len(CASES))
+            pictures.nth(i).evaluate("(image) => image.decode().then(() => image.naturalWidth)") for i in range(count)
         ]
         assert min(widths) > 100
-        shown = notebook.page.locator(".jp-OutputArea-output").all_inner_texts()
-        assert "".join(shown).strip() == "", "text beside the pictures, such as that a model was not found"
+        shown = "".join(notebook.page.locator(".jp-OutputArea-output").all_inner_texts()).strip()
+        assert shown == "Your guess: which word?", "text beside the pictures, such as that a model was not found"
         marked = notebook.page.evaluate(
             "() => [...window.jupyterapp.shell.currentWidget.content.model.cells].map((cell) => cell.trusted)"
         )

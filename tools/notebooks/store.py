@@ -1,8 +1,8 @@
 """Make an executed notebook fit to be stored in the repository, and know one again that is stale.
 
-Its outputs are read where nothing runs, and compared from commit to commit: so no widgets (the pictures that they
-held stay), nothing that names the machine, nothing that differs from run to run although the source did not change.
-Executing is the business of `run.py`.
+Its outputs are read where nothing runs, and compared from commit to commit: so no widgets (the pictures and texts that
+they held stay), nothing that names the machine, nothing that differs from run to run although the source did not
+change. Executing is the business of `run.py`.
 """
 
 import base64
@@ -24,6 +24,7 @@ MAX_BYTES = 300_000
 CELL_METADATA = {"slideshow"}  # what a lesson says of a cell; the rest is what tools leave behind: times, line counts
 VIEW = "application/vnd.jupyter.widget-view+json"
 STATE = "application/vnd.jupyter.widget-state+json"
+BESIDE = ("image/png", "text/html")  # what our widgets show where nothing runs
 
 _PLACES = {
     sysconfig.get_path("purelib"): "",
@@ -111,7 +112,10 @@ def tidy(nb: NotebookNode) -> bool:
 
 
 def _without_widgets(nb: NotebookNode) -> None:
-    """Put in the place of each widget what its Output widgets held: the picture that `interact` drew stays."""
+    """Put in the place of each widget what stands beside it, a picture or HTML, or what its Output widgets held.
+
+    So the picture that `interact` drew stays.
+    """
     models = nb.metadata.pop("widgets", {}).get(STATE, {}).get("state", {})
 
     def held(model_id: str) -> list[NotebookNode]:
@@ -124,7 +128,7 @@ def _without_widgets(nb: NotebookNode) -> None:
         result = []
         for output in outputs:
             view = output.get("data", {}).pop(VIEW, None)
-            if view is None or "image/png" in output.data:
+            if view is None or not output.data.keys().isdisjoint(BESIDE):
                 result.append(output)
             else:
                 result += held(view["model_id"])

@@ -57,4 +57,6 @@ def make_live(nb: NotebookNode) -> None:
             for buffer in model.get("buffers", []):
                 state[buffer["path"][0]] = base64.b64decode(buffer["data"])
             del output.data[VIEW]
-            output.data["text/html"] = page_fragment(state["_anywidget_id"].rpartition(".")[2], state)
+            fragment = page_fragment(state["_anywidget_id"].rpartition(".")[2], state)
+            beside = output.data.get("text/html")  # a question, whose choices are text as well
+            output.data["text/html"] = fragment + (f"<noscript>{beside}</noscript>\n" if beside else "")

@@ -1,0 +1,1 @@
+"""PredictionView: a question before its answer. `widget.py` is what Python knows, `view.js` what the page does."""

@@ -1,0 +1,171 @@
+// PredictionView in the browser: choices or a field for a number, and what is said of a guess. The guess lives in the
+// trait `picked`. Whoever has guessed is judged as soon as the answer was revealed; without a kernel, at once.
+
+const NOTED = "Noted. Go on: what follows answers it.";
+const LOST = "The kernel that asked was restarted. Run this cell again to guess.";
+
+function render({ model, el }) {
+  const { root, say, atEnd, dispose } = setUp(el, "prediction", "Prediction");
+  let lost = false; // does the kernel that would hear of a guess exist no more?
+  const state = () => ({ ...judged(model), lost });
+  const pick = (guess) => {
+    if (state().settled) return;
+    put(model, "picked", guess);
+    if (model.isStatic) tellPage(root, model);
+  };
+  const question = node("legend", {}, `Your guess: ${model.get("about")}?`);
+  const note = node("p", { class: "note" });
+  const typed = (other) => (note.hidden = other || !note.textContent); // what was typed over a guess is not noted
+  const field = model.get("options").length ? makeChoices(model, pick) : makeNumber(model, pick, typed, say);
+  const verdict = node("p", { class: "verdict" });
+  root.append(node("fieldset", {}, question, ...field.elements), note, verdict);
+
+  const show = () => {
+    const w = state();
+    field.show(w);
+    note.textContent = w.lost && !w.settled ? LOST : w.guessed && !w.settled ? NOTED : "";
+    note.hidden = !note.textContent;
+    verdict.hidden = !w.settled;
+    verdict.className = `verdict ${w.right ? "right" : "wrong"}`;
+    verdict.replaceChildren(...(w.settled ? [node("b", {}, titleOf(w)), ` ${w.sentence}`] : []));
+  };
+  const changed = () => {
+    show();
+    say(note.textContent || verdict.textContent);
+  };
+  const gone = () => {
+    lost = true; // the models of a kernel that is gone never come back
+    changed();
+  };
+  atEnd(listen(model, ["picked", "revealed"], changed));
+  model.on("comm_live_update", gone);
+  atEnd(() => model.off("comm_live_update", gone));
+  show();
+  return dispose;
+}
+
+/**
+ * What there is to say of the guess. `settled`: there is one, and the answer is no secret any more.
+ * @typedef {{guessed: boolean, settled: boolean, guess: any, said: string, right: boolean, sentence: string,
+ *   answer: string, lost?: boolean}} Judged
+ * @returns {Judged}
+ */
+function judged(model) {
+  const guess = model.get("picked");
+  const answer = model.get("answer");
+  const guessed = guess !== null && guess !== undefined;
+  const settled = guessed && Boolean(model.isStatic || model.get("revealed"));
+  if (!guessed) return { guessed, settled, guess, said: "", right: false, sentence: "", answer };
+  const options = model.get("options");
+  if (options.length) {
+    const [, sentence] = options.find(([choice]) => choice === guess);
+    return { guessed, settled, guess, said: guess, right: guess === answer, sentence, answer };
+  }
+  const ranges = model.get("ranges");
+  const at = ranges.findIndex(([low, high]) => (low ?? -Infinity) <= guess && guess <= (high ?? Infinity));
+  const said = `${guess} ${model.get("unit")}`.trim();
+  return { guessed, settled, guess, said, right: at === 0, sentence: ranges[at]?.[2] ?? model.get("other"), answer };
+}
+
+/** The first line of a verdict, as Python writes it below the cell that answers. @param {Judged} w */
+function titleOf({ said, right, answer }) {
+  return `You predicted: ${said}. ${right ? "Right." : `It is: ${answer}.`}`;
+}
+
+/** Tell the page, which may have covered what answers. */
+function tellPage(root, model) {
+  const { right, said, answer } = judged(model);
+  const detail = { name: model.get("name"), about: model.get("about"), right, said, answer };
+  root.dispatchEvent(new CustomEvent("mhalib-predicted", { bubbles: true, detail }));
+}
+
+/**
+ * The choices, as radio buttons. The arrow keys only go from one to the next, because to choose is to answer, and
+ * that cannot always be taken back; Space and Enter choose. Returns `{elements, show}`.
+ */
+function makeChoices(model, pick) {
+  const group = freshId("prediction");
+  let settled = false;
+  const rows = model.get("options").map(([choice], at, { length }) => {
+    const input = node("input", { type: "radio", name: group });
+    const mark = node("span", { class: "mark" });
+    const go = (steps) => () => {
+      const next = rows[(at + steps + length) % length].input;
+      goBy(next);
+      next.focus();
+    };
+    const take = () => pick(choice);
+    const [back, on] = [go(-1), go(1)];
+    bindKeys(input, { ArrowUp: back, ArrowLeft: back, ArrowDown: on, ArrowRight: on, Enter: take });
+    input.addEventListener("click", (event) => settled && event.preventDefault());
+    input.addEventListener("change", take);
+    return { choice, input, mark, box: node("label", { class: "option" }, input, node("span", {}, choice), mark) };
+  });
+  /** Let Tab lead to this one of them. */
+  const goBy = (input) => rows.forEach((row) => (row.input.tabIndex = row.input === input ? 0 : -1));
+  goBy(rows[0].input);
+  return {
+    elements: [node("div", { class: "options" }, ...rows.map(({ box }) => box))],
+    /** @param {Judged} w */
+    show(w) {
+      settled = w.settled;
+      for (const { choice, input, mark, box } of rows) {
+        const [isGuess, isRight] = [choice === w.guess, settled && choice === w.answer];
+        input.checked = isGuess;
+        if (isGuess) goBy(input);
+        input.setAttribute("aria-disabled", settled); // not `disabled`: it would lose the focus
+        box.classList.toggle("picked", isGuess);
+        box.classList.toggle("settled", settled);
+        mark.textContent = isRight ? "✓ right" : settled && isGuess ? "✗ not this" : "";
+      }
+    },
+  };
+}
+
+/** A field for a number, with its unit and a button. Returns `{elements, show}`. */
+function makeNumber(model, pick, typed, say) {
+  const problem = node("p", { class: "problem", id: freshId("problem"), hidden: true });
+  const input = node("input", { type: "text", inputmode: "decimal", autocomplete: "off", size: 8 });
+  const complain = (text) => {
+    problem.textContent = text;
+    problem.hidden = !text;
+    input.setAttribute("aria-invalid", Boolean(text));
+    text ? input.setAttribute("aria-describedby", problem.id) : input.removeAttribute("aria-describedby");
+    if (text) say(text);
+  };
+  const take = () => {
+    const { number, fault } = readNumber(input.value, model.get("unit"));
+    complain(fault);
+    fault ? input.focus() : pick(number);
+  };
+  bindKeys(input, { Enter: take });
+  input.addEventListener("input", () => {
+    complain("");
+    typed(input.value !== String(model.get("picked")));
+  });
+  const button = pushButton("Guess", take);
+  const label = node("label", {}, node("span", { class: "hidden" }, "Your number"), input, model.get("unit"));
+  return {
+    elements: [node("div", { class: "number" }, label, button), problem],
+    /** @param {Judged} w */
+    show(w) {
+      if (w.guessed) input.value = w.guess;
+      complain("");
+      input.readOnly = w.settled;
+      button.setAttribute("aria-disabled", w.settled);
+    },
+  };
+}
+
+/** Read a number with a point or a comma, its unit behind it or not. Returns `{number, fault}`. */
+function readNumber(text, unit) {
+  let typed = text.trim();
+  if (!typed) return { number: NaN, fault: "Type a number first." };
+  if (unit && typed.endsWith(unit)) typed = typed.slice(0, -unit.length).trim();
+  const plain = typed.replace("−", "-").replace(",", ".");
+  const number = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
+  const fault = Number.isFinite(number) ? "" : `“${typed}” is no number. Type one such as 3 or 0.25.`;
+  return { number, fault };
+}
+
+export default { render };
