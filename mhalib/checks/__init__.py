@@ -15,7 +15,8 @@ from types import ModuleType
 from mhalib.checks import lessons
 from mhalib.checks.exercise import Exercise
 from mhalib.checks.prediction import Prediction
-from mhalib.checks.show import Note, bar
+from mhalib.checks.results import Results, sum_up
+from mhalib.checks.show import bar
 
 __all__ = ["Checks", "Predictions", "check", "predict"]
 
@@ -63,32 +64,39 @@ class Predictions:
 
     Args:
         modules: one for each lesson, called `predictions_NN`. A prediction bears the name of its variable there.
+
+    Raises:
+        ValueError: two predictions bear one name, or one bears that of something else here.
     """
 
     def __init__(self, *modules: ModuleType):
         self._predictions: dict[str, Prediction] = {}
         for module in modules:
             for name, value in vars(module).items():
-                if isinstance(value, Prediction):
-                    value.name, value.lesson = name, module.__name__.rpartition("_")[2]
-                    self._predictions[name] = value
+                if not isinstance(value, Prediction):
+                    continue
+                if name in self._predictions or name in vars(Predictions):
+                    raise ValueError(f"{module.__name__}: the name {name} is taken; give the prediction another one")
+                value.name, value.lesson = name, module.__name__.rpartition("_")[2]
+                self._predictions[name] = value
 
-    def results(self, lesson: str) -> Note:
-        """Return what was predicted rightly in a lesson, such as "05", and what came as a surprise."""
+    def results(self, lesson: str = "") -> Results:
+        """Return what was predicted rightly in a lesson, such as "05", and what came as a surprise.
+
+        Every guess counts, one that was made after the answer was shown as well: who looks first knows it. Where a
+        notebook shows this, it follows the guesses.
+
+        Raises:
+            ValueError: the lesson has no predictions, or is none.
+        """
         ours = [prediction for prediction in self if prediction.lesson == lesson]
         if not ours:
-            known = ", ".join(sorted({prediction.lesson for prediction in self}))
+            known = ", ".join(repr(number) for number in sorted({prediction.lesson for prediction in self}))
             raise ValueError(f"there are no predictions in lesson {lesson!r}; choose from {known}")
-        made = [prediction for prediction in ours if prediction.picked is not None]
-        right = [prediction for prediction in made if prediction.is_right(prediction.picked)]
-        parts = [("Foreseen:", "; ".join(prediction.about for prediction in right))] * bool(right)
-        parts += [
-            ("Surprised by:", f"{prediction.about}: {prediction.right_text}, not {prediction.said(prediction.picked)}")
-            for prediction in made
-            if prediction not in right
-        ]
-        title = f"Predicted: {len(made)} of {len(ours)}, {len(right)} rightly" if made else "Nothing predicted yet"
-        return Note(title, parts, mood="open")
+        return sum_up(lesson, ours)
+
+    def __call__(self, *given: object) -> object:
+        raise TypeError(f"each prediction has its name: write predict.{dir(self)[0]}(); predict alone lists them")
 
     def __getattr__(self, name: str) -> Prediction:
         if not name.startswith("_") and name in self._predictions:
@@ -102,6 +110,14 @@ class Predictions:
 
     def __iter__(self):
         return iter(self._predictions.values())
+
+    def __repr__(self) -> str:
+        lines = []
+        for lesson in sorted({prediction.lesson for prediction in self}):
+            ours = [prediction for prediction in self if prediction.lesson == lesson]
+            done = bar(sum(prediction.picked is not None for prediction in ours), len(ours))
+            lines.append(f"{lesson}  {done}  {', '.join(prediction.name for prediction in ours)}")
+        return "\n".join(lines)
 
 
 # One module of each kind for each lesson, found by its name.

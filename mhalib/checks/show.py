@@ -4,6 +4,7 @@ All words come in as plain text and are escaped here; the colours are those of t
 meaning lies in a colour alone.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 
@@ -63,6 +64,30 @@ class Note:
             f"border-left: 4px solid {_COLOURS[self.mood]}; padding: 2px 0 2px 10px; line-height: 1.5; color: inherit"
         )
         return f'<div style="{style}">{"".join(rows)}</div>'
+
+
+@dataclass(frozen=True, repr=False)
+class LiveNote(Note):
+    """A note that a notebook writes anew in its place when what it speaks of has changed.
+
+    Args:
+        again: makes the note as it is by then.
+        of: what it speaks of; `follow` of each calls back after every change.
+    """
+
+    again: Callable[[], Note] | None = field(default=None, compare=False)
+    of: tuple = field(default=(), compare=False)
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        shown = display(_in_a_notebook(self), raw=True, display_id=True)
+        for thing in self.of:
+            thing.follow(lambda: shown.update(_in_a_notebook(self.again()), raw=True))
+
+
+def _in_a_notebook(note: Note) -> dict[str, str]:
+    return {"text/plain": repr(note), "text/html": note._repr_html_()}
 
 
 def bar(done: int, of: int) -> str:
