@@ -96,7 +96,8 @@ class Predictions:
         return sum_up(lesson, ours)
 
     def __call__(self, *given: object) -> object:
-        raise TypeError(f"each prediction has its name: write predict.{dir(self)[0]}(); predict alone lists them")
+        first = next(iter(self._predictions), "…")
+        raise TypeError(f"each prediction has its name: write predict.{first}(); predict alone lists them")
 
     def __getattr__(self, name: str) -> Prediction:
         if not name.startswith("_") and name in self._predictions:

@@ -43,7 +43,7 @@ class Prediction:
             not self.about.rstrip().endswith((".", "?")),
             f"about is a phrase, to which the question adds its mark: write {self.about.rstrip(' .?')!r}",
         )
-        self._picked: str | float | None = None
+        self._picked: str | Real | None = None
         self._view = None
         self._listeners: list[Callable[[], None]] = []
 
@@ -83,7 +83,7 @@ class Prediction:
         raise NotImplementedError
 
     @property
-    def right_guess(self) -> str | float:
+    def right_guess(self) -> str | Real:
         """A guess that is right."""
         raise NotImplementedError
 
@@ -99,7 +99,7 @@ class Prediction:
         """Return why one would think so and what speaks against it, or why it is right."""
         raise NotImplementedError
 
-    def _understood(self, guess: object) -> str | float:
+    def _understood(self, guess: object) -> str | Real:
         """Return the guess as it is kept; refuse what cannot be one."""
         raise NotImplementedError
 
@@ -110,12 +110,12 @@ class Prediction:
     # ------------------------------------------------------------------------- the guess and the answer
 
     @property
-    def picked(self) -> str | float | None:
+    def picked(self) -> str | Real | None:
         """The guess, in the view or by hand."""
         return self._picked
 
     @picked.setter
-    def picked(self, guess: str | float | None) -> None:
+    def picked(self, guess: str | Real | None) -> None:
         guess = None if guess is None else self._understood(guess)
         if self._view is not None:
             self._view.picked = guess
@@ -137,7 +137,7 @@ class Prediction:
         """Call the listener after each new guess."""
         self._listeners.append(listener)
 
-    def _keep(self, guess: str | float | None) -> None:
+    def _keep(self, guess: str | Real | None) -> None:
         if guess != self._picked:
             self._picked = guess
             for listener in self._listeners:
@@ -257,10 +257,10 @@ class Number(Prediction):
         unit: what stands behind the field, such as "%" or "of 28 pairs".
     """
 
-    right: tuple[float, float] = (math.nan, math.nan)
+    right: tuple[Real, Real] = (math.nan, math.nan)
     right_text: str = ""
     why: str = ""
-    guesses: Sequence[tuple[float, float, str]] = ()
+    guesses: Sequence[tuple[Real, Real, str]] = ()
     other: str = ""
     unit: str = ""
 
@@ -292,7 +292,7 @@ class Number(Prediction):
         )
 
     @property
-    def right_guess(self) -> float:
+    def right_guess(self) -> Real:
         """A guess that is right."""
         return sum(self.right) / 2
 
@@ -344,7 +344,7 @@ def _is_number(value: object, *, endless: bool = False) -> bool:
     return endless or math.isfinite(value)
 
 
-def _covered(low: float, high: float, ranges: Sequence[tuple[float, float]]) -> bool:
+def _covered(low: Real, high: Real, ranges: Sequence[tuple[Real, Real]]) -> bool:
     """Whether these ranges, ends included, together hold all numbers from low to high."""
     reached = low
     for start, end in sorted(ranges):

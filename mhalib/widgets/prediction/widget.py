@@ -7,6 +7,7 @@ by itself, so all that may be said goes with the view; nothing of the answer is 
 
 import math
 from collections.abc import Iterable, Mapping
+from numbers import Real
 
 import traitlets
 
@@ -57,7 +58,7 @@ class PredictionView(View):
         *,
         words: tuple[str, str],
         options: Mapping[str, str] | None = None,
-        ranges: Iterable[tuple[float, float, str]] = (),
+        ranges: Iterable[tuple[Real, Real, str]] = (),
         other: str = "",
         unit: str = "",
         name: str = "",
@@ -105,6 +106,6 @@ class PredictionView(View):
         return proposal["value"]
 
 
-def _bound(number: float) -> float | None:
+def _bound(number: Real) -> float | None:
     """Return the end of a range as JSON can hold it."""
     return float(number) if math.isfinite(number) else None
