@@ -73,7 +73,7 @@ def test_asking_gives_one_view_that_shares_the_guess(ask):
     view = ask.which()
     assert isinstance(view, PredictionView) and ask.which() is view
     view.set_state({"picked": "both"})  # as a browser does
-    assert ask.which.picked == "both"
+    assert ask.which.picked == view.heard == "both"
     ask.which("the first")
     assert view.picked == "the first" and not view.revealed
     ask.which.picked = None

@@ -1,6 +1,6 @@
 // A page without a kernel: a stand-in for the model that a notebook would give the view.
-// `parts` holds the kind of the view, its module text and style, the state, and a sentence for where it cannot be shown.
-// Where an earlier view of its kind brought text and style along, they may be missing.
+// `parts` holds the kind of the view, its module text and style, the state, and a sentence for where it cannot be
+// shown. Text and style may be missing where an earlier view of its kind brought them along.
 const element = document.currentScript.previousElementSibling;
 const texts = ((window.mhalibTexts ||= {})[parts.kind] ||= parts);
 /** Bytes travel as deflated base64; everything else as it is. */

@@ -416,6 +416,19 @@ def test_a_view_whose_kernel_was_restarted_says_so(request, front):
     notebook.prints("print(predict.which.picked)", "the first")
 
 
+@fronts
+def test_a_guess_that_no_kernel_hears_is_not_called_noted(request, front):
+    notebook = request.getfixturevalue(front)(*LESSON[:2], height=1600)
+    view = notebook.page.locator(".mha")
+    notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+    view.get_by_role("radio", name="both").check()
+    says(view, "Not noted yet: the kernel is busy, or was stopped. If it was stopped, run this cell again.")
+    assert NOTED not in view.inner_text()
+    lost = [problem for problem in notebook.problems if "Could not send widget sync message" in problem]
+    assert lost and lost == notebook.problems  # what ipywidgets says of it
+    notebook.problems.clear()
+
+
 def test_notebooks_with_kernels_of_their_own_do_not_share_guesses(lab):
     one, other = lab(*LESSON, height=1600), lab(*LESSON, height=1600)
     one.page.get_by_role("radio", name="both").check()

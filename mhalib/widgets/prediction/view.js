@@ -2,16 +2,20 @@
 // trait `picked`. Whoever has guessed is judged as soon as the answer was revealed; without a kernel, at once.
 
 const NOTED = "Noted. Go on: what follows answers it.";
+const UNHEARD = "Not noted yet: the kernel is busy, or was stopped. If it was stopped, run this cell again.";
 const LOST = "The kernel that asked was restarted. Run this cell again to guess.";
+const PATIENCE_MS = 1500; // until a view says that the kernel has not heard of a guess
 
 function render({ model, el }) {
   const { root, say, atEnd, dispose } = setUp(el, "prediction", "Prediction");
   let lost = false; // does the kernel that would hear of a guess exist no more?
-  const state = () => ({ ...judged(model), lost });
+  let waiting = 0; // for the kernel to hear of one
   const pick = (guess) => {
-    if (state().settled) return;
+    if (judged(model).settled) return;
     put(model, "picked", guess);
-    if (model.isStatic) tellPage(root, model);
+    if (model.isStatic) return tellPage(root, model);
+    clearTimeout(waiting);
+    waiting = setTimeout(() => model.get("heard") !== model.get("picked") && changed(UNHEARD), PATIENCE_MS);
   };
   const question = node("legend", {}, `Your guess: ${model.get("about")}?`);
   const note = node("p", { class: "note" });
@@ -20,26 +24,29 @@ function render({ model, el }) {
   const verdict = node("p", { class: "verdict" });
   root.append(node("fieldset", {}, question, ...field.elements), note, verdict);
 
-  const show = () => {
-    const w = state();
+  const show = (noted = NOTED) => {
+    const w = judged(model);
     field.show(w);
-    note.textContent = w.lost && !w.settled ? LOST : w.guessed && !w.settled ? NOTED : "";
+    note.textContent = w.settled ? "" : lost ? LOST : w.guessed ? noted : "";
     note.hidden = !note.textContent;
     verdict.hidden = !w.settled;
     verdict.className = `verdict ${w.right ? "right" : "wrong"}`;
     verdict.replaceChildren(...(w.settled ? [node("b", {}, titleOf(w)), ` ${w.sentence}`] : []));
   };
-  const changed = () => {
-    show();
+  const changed = (noted) => {
+    show(noted);
     say(note.textContent || verdict.textContent);
   };
+  const told = () => changed(); // without what an event brings along
   const gone = () => {
     lost = true; // the models of a kernel that is gone never come back
     changed();
   };
-  atEnd(listen(model, ["picked", "revealed"], changed));
+  atEnd(listen(model, ["picked", "revealed"], told));
+  atEnd(listen(model, ["heard"], () => note.textContent === UNHEARD && changed()));
   model.on("comm_live_update", gone);
   atEnd(() => model.off("comm_live_update", gone));
+  atEnd(() => clearTimeout(waiting));
   show();
   return dispose;
 }
@@ -47,7 +54,7 @@ function render({ model, el }) {
 /**
  * What there is to say of the guess. `settled`: there is one, and the answer is no secret any more.
  * @typedef {{guessed: boolean, settled: boolean, guess: any, said: string, right: boolean, sentence: string,
- *   answer: string, lost?: boolean}} Judged
+ *   answer: string}} Judged
  * @returns {Judged}
  */
 function judged(model) {

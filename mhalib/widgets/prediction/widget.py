@@ -50,6 +50,7 @@ class PredictionView(View):
     unit = traitlets.Unicode().tag(sync=True)
     picked = traitlets.TraitType(None).tag(sync=True)
     revealed = traitlets.TraitType(False).tag(sync=True)
+    heard = traitlets.TraitType(None).tag(sync=True)  # the guess that the kernel knows, for the view to say so
 
     def __init__(
         self,
@@ -98,6 +99,10 @@ class PredictionView(View):
         if isinstance(guess, bool) or not isinstance(guess, (int, float)) or not math.isfinite(guess):
             raise Refused(f"give a number such as 3 or 0.25, got {guess!r}")
         return float(guess)
+
+    @traitlets.observe("picked")
+    def _hear(self, change):
+        self.heard = change["new"]
 
     @traitlets.validate("revealed")
     def _check_revealed(self, proposal):
