@@ -13,8 +13,8 @@ import pkgutil
 from types import ModuleType
 
 from mhalib.checks import lessons
+from mhalib.checks.asking import Prediction
 from mhalib.checks.exercise import Exercise
-from mhalib.checks.prediction import Prediction
 from mhalib.checks.results import Results, sum_up
 from mhalib.checks.show import bar
 

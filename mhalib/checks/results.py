@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from mhalib.checks.prediction import Prediction
+from mhalib.checks.asking import Prediction
 from mhalib.checks.show import LiveNote
 
 
