@@ -133,6 +133,12 @@ def change_one_token(merge):
     return (merge(changed) != merge(heads)).any(-1)[0].tolist() == [False, False, True, False]
 
 
+def each_row_apart(merge):
+    heads = torch.randn(1, 3, 5, 2)
+    rows = merge(heads)[0].unbind(0)
+    return all(torch.equal(row.sort().values, heads[0, :, t].flatten().sort().values) for t, row in enumerate(rows))
+
+
 def count_pairs(f, T, d_model):
     x, pairs = torch.randn(1, T, d_model), 0
     for s in range(T):
@@ -294,7 +300,7 @@ VARIANTS = {
         lambda s, m: mhalib.scaled_dot_product_attention(s, torch.eye(s.shape[-1]).expand_as(s), s, m, scale=1.0)[1],
     ],
     "leaky_loss": [1.3863, 1.386, 1.39, 1.38, torch.tensor(16.0).log() / 2],
-    "keeps_tokens_apart": [change_one_token, lambda merge: torch.tensor(change_one_token(merge))],
+    "keeps_tokens_apart": [change_one_token, lambda merge: torch.tensor(change_one_token(merge)), each_row_apart],
     "by_heads": [
         lambda x, w: F.linear(mhalib.merge_heads(x), w),
         lambda x, w: torch.einsum("bhtd,ohd->bto", x, w.unflatten(1, (x.shape[1], -1))),
@@ -524,6 +530,20 @@ SPELLINGS = [
     ),
     ("masked_softmax", "The mask added", lambda s, m: (s - (~m).float()[:, None]).softmax(-1)),
     ("masked_softmax", "The caller's scores changed", in_place),
+    (
+        "keeps_tokens_apart",
+        "Blind to a shift",
+        lambda merge: (lambda x: merge(x[:, :, [2, 3, 4, 0, 1]]).equal(merge(x)[:, [2, 3, 4, 0, 1]]))(
+            torch.randn(1, 2, 5, 3)
+        ),
+    ),
+    (
+        "keeps_tokens_apart",
+        "Blind to a mirror",
+        lambda merge: (lambda x: merge(x[:, :, [3, 2, 1, 0]]).equal(merge(x)[:, [3, 2, 1, 0]]))(
+            torch.randn(1, 2, 4, 3)
+        ),
+    ),
     ("by_heads", "Merged without a transpose", lambda x, w: F.linear(x.reshape(x.size(0), x.size(2), -1), w)),
     (
         "call_torch",

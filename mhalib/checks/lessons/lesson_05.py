@@ -51,7 +51,8 @@ leaky_loss = Exercise(
 
 def keeps_tokens_apart_solution(merge):
     heads = torch.randn(1, 4, 6, 3)  # (B, num_heads, T, head_dim)
-    order = torch.arange(6).roll(1)
+    # No shift and no mirror image: a merge that moves all tokens alike would come through those.
+    order = torch.tensor([2, 0, 3, 1, 5, 4])
     # Merging permuted tokens must be the same as permuting merged ones.
     return torch.equal(merge(heads[:, :, order]), merge(heads)[:, order])
 
@@ -72,10 +73,41 @@ def _heads_reversed(heads):
     return mhalib.merge_heads(heads.flip(1))
 
 
+def _tokens_rolled(heads):
+    return mhalib.merge_heads(heads).roll(1, 1)
+
+
+def _tokens_mirrored(heads):
+    return mhalib.merge_heads(heads).flip(1)
+
+
+def _follows(change, num_heads):
+    """Return a test of a merge: with this change of the tokens, and so many heads."""
+
+    def test(merge):
+        heads = draw(0, 2, num_heads, 6, 3)
+        return torch.equal(merge(change(heads, 2)), change(merge(heads), 1))
+
+    return test
+
+
+def _rolled(x, axis):
+    return x.roll(1, axis)
+
+
+def _mirrored(x, axis):
+    return x.flip(axis)
+
+
+def _shuffled(x, axis):
+    return x.index_select(axis, torch.tensor([2, 0, 3, 1, 5, 4]))
+
+
 keeps_tokens_apart = Exercise(
     task=(
         "A test without a mask: write keeps_tokens_apart(merge). True when merge, (B, num_heads, T, head_dim) -> (B, "
-        "T, d_model), never mixes tokens. Another order of features within a token is no mixing."
+        "T, d_model), gives row t what belongs to token t, and nothing of another token. The order of the features "
+        "within a row is free."
     ),
     answer=keeps_tokens_apart_solution,
     cases=lambda: [
@@ -84,6 +116,8 @@ keeps_tokens_apart = Exercise(
         (_features_first,),
         (_crossed_merge,),
         (_heads_reversed,),
+        (_tokens_rolled,),
+        (_tokens_mirrored,),
     ],
     hints=(
         "The shape cannot tell. What happens to a merge of tokens in another order?",
@@ -100,9 +134,20 @@ keeps_tokens_apart = Exercise(
             "Use several heads, several tokens, and numbers that all differ.",
         ),
         "Blind with one head": Wrong(
-            lambda merge: (lambda x: torch.equal(merge(x.roll(1, 2)), merge(x).roll(1, 1)))(draw(0, 2, 1, 6, 3)),
+            _follows(_shuffled, 1),
             "the wrong merge passes: a test with a single head cannot see a transpose that is missing.",
             "Use several heads.",
+            also=(_follows(_rolled, 1), _follows(_mirrored, 1)),
+        ),
+        "Blind to a shift": Wrong(
+            _follows(_rolled, 4),
+            "a merge that hands each token's row to the next token passes: shift the tokens first or last, it is one.",
+            "Permute without a pattern, such as [2, 0, 3, 1, 5, 4], or change one token and see which row moves.",
+        ),
+        "Blind to a mirror": Wrong(
+            _follows(_mirrored, 4),
+            "a merge that turns the order of the tokens around passes: turn them around first or last, it is one.",
+            "Permute without a pattern, such as [2, 0, 3, 1, 5, 4], or change one token and see which row moves.",
         ),
         "It refuses a legal order": Wrong(
             lambda merge: torch.equal(merge(draw(0, 2, 4, 6, 3)), mhalib.merge_heads(draw(0, 2, 4, 6, 3))),
