@@ -83,21 +83,21 @@ loss_above_zero = Choose(
 
 leaking_pairs = Number(
     about="how many of 28 pairs leak with eight tokens and eight heads",
-    right=(28.0, 28.0),
+    right=(28, 28),
     right_text="28, all of them",
     why="Row t gets head t of all eight tokens, and the last of them has read everything.",
     guesses=(
-        (0.0, 0.0, "The mask hides every later token inside the heads, but the merge mixes the tokens after it."),
+        (0, 0, "The mask hides every later token inside the heads, but the merge mixes the tokens after it."),
         (
-            7.0,
-            8.0,
+            7,
+            8,
             "Seven is one for each pair of neighbours. But a row takes eight pieces in line, and with eight tokens "
             "these reach from the first token to the last.",
         ),
-        (14.0, 14.0, "It is no half: each row gets one head of all eight tokens, the last one included."),
+        (14, 14, "It is no half: each row gets one head of all eight tokens, the last one included."),
         (
-            21.0,
-            27.0,
+            21,
+            27,
             "Nearly. No row is spared: each gets a piece of the last token, which has read all the others.",
         ),
     ),
@@ -110,24 +110,24 @@ leaking_pairs = Number(
 
 easy_tasks = Number(
     about="which share of the tokens the wrong merge copies and reverses rightly",
-    right=(98.0, 100.0),
+    right=(98, 100),
     right_text="over 99 %",
     why="Row t has a head of its own, which can bring it whatever token it needs.",
     guesses=(
         (
-            0.0,
-            12.0,
+            0,
+            12,
             "About 6 % is a guess. The rows are mixed, but nothing is lost: each token still reaches every row through "
             "some head, and training finds the way.",
         ),
         (
-            12.0,
-            60.0,
+            12,
+            60,
             "Mixed tokens should make mistakes. But the mixing is the same each time, so training learns to undo it.",
         ),
         (
-            60.0,
-            98.0,
+            60,
+            98,
             "A bug should cost at least something. Here it costs nothing, which is why a training test does not find "
             "it.",
         ),
