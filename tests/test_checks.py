@@ -7,6 +7,7 @@ import re
 import sys
 
 import nbformat
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -160,6 +161,21 @@ def safe_softmax(scores, mask):
 
 def full_repair(layer, x, mask):
     return layer(x, mask=mask)
+
+
+def count_one_by_one(f, d_model):
+    d = torch.randn(d_model).double()
+    tokens = torch.randn(100, d_model).double()
+    rows = [(f(torch.stack([c, c + d])[None])[0, 1] - f(c[None, None])[0, 0]).detach() for c in tokens]
+    sizes = torch.linalg.svdvals(torch.stack(rows))
+    return (sizes > 1e-11 * sizes[0]).sum()
+
+
+def count_from_behind(f, d_model):
+    c, d = np.random.default_rng(1).normal(size=(2, 120, 1, d_model))
+    pairs = torch.from_numpy(np.concatenate([c - d[:1], c], axis=1))
+    moved = f(pairs)[:, 1].numpy() - f(pairs[:, 1:]).numpy()[:, 0]
+    return int(np.linalg.matrix_rank(moved, tol=1e-8 * np.linalg.norm(moved)))
 
 
 def masked_keys(q, k, v, num_heads):
@@ -325,6 +341,7 @@ VARIANTS = {
         lambda k, h: torch.stack([k[:, i * k.shape[1] // h] for i in range(h)], 1),
         lambda k, h: repeat(k, "b g t d -> b (g n) t d", n=h // k.shape[1]),
     ],
+    "count_heads": [count_one_by_one, count_from_behind],
     "repaired": [full_repair, lambda layer, x, mask: layer.double()(x.double(), mask=mask)],
     "layer_bill": [[1769472, 2304, 589824, 768], torch.tensor([3 * 768**2, 3 * 768, 768**2, 768])],
     "breaks_tie": ["edb", "B, D and E"],
@@ -552,6 +569,21 @@ SPELLINGS = [
     ),
     ("call_torch", "Averaged maps", lambda a, x, m: a(x, x, x, attn_mask=four_axes(~m, a.num_heads))),
     ("share_heads", "Every other head", lambda k, h: torch.cat([k] * (h // k.shape[1]), 1)),
+    (
+        "count_heads",
+        "Read at the first token",
+        lambda f, n: (lambda x: torch.linalg.matrix_rank((f(x) - f(x[:, :1]))[:, 0]))(
+            torch.stack([x := torch.randn(90, n).double(), x + torch.ones(n)], 1)
+        ),
+    ),
+    (
+        "count_heads",
+        "Another d for every c",
+        lambda f, n: (lambda x: torch.linalg.matrix_rank(f(x)[:, 1] - f(x[:, 1:])[:, 0], rtol=1e-10))(
+            torch.randn(90, 2, n).double()
+        ),
+    ),
+    ("count_heads", "One c only", lambda f, n: 1),
     (
         "pool_heads",
         "Every other head",

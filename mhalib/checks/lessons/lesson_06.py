@@ -1,5 +1,6 @@
-"""The exercises of lesson 06: tests that see, torch's module called the right way, shared heads, a repair."""
+"""The exercises of lesson 06: tests that see, torch's module called the right way, shared heads, a repair, a count."""
 
+import copy
 import math
 from itertools import product
 
@@ -252,4 +253,138 @@ repaired = Exercise(
     ),
     wrong=dict(_still_broken(done) for done in product((True, False), repeat=4) if any(done) and not all(done)),
     see="Nine broken layers",
+)
+
+
+def count_heads_solution(f, d_model):
+    places = 10 * d_model  # more than any number of heads
+    c = torch.randn(places, 1, d_model, dtype=torch.float64)  # many c ...
+    d = torch.randn(d_model, dtype=torch.float64)  # ... and one d
+    with torch.no_grad():
+        # At the second token, which sees both, whether the box is causal or not.
+        moved = f(torch.cat([c, c + d], dim=1))[:, 1] - f(c + d)[:, 0]  # (places, d_model)
+    return int(torch.linalg.matrix_rank(moved, rtol=1e-9))
+
+
+def _box(d_model, num_heads, *, causal=False, quiet=None, twins=False, **options):
+    """Return a sealed layer: a function of (B, T, d_model), in the precision of its input."""
+    layer = _seeded(lambda: mhalib.MultiHeadAttention(d_model, num_heads, **options)).double().requires_grad_(False)
+    size = layer.head_dim
+    layer.W_q.weight *= 2  # maps that differ clearly from place to place
+    if quiet is not None:  # what head 0 writes is so much smaller
+        layer.W_o.weight[:, :size] *= quiet
+    if twins:  # head 0 has the scores of head 1
+        for W in (layer.W_q, layer.W_k):
+            W.weight[:size] = W.weight[size : 2 * size]
+    single = copy.deepcopy(layer).float()
+
+    def f(x):
+        own = layer if x.dtype == torch.float64 else single
+        if not causal:
+            return own(x)
+        # Token by token: what the first one gives is the same to the last bit, whatever comes after it.
+        begun = (x[:, : t + 1].clone(memory_format=torch.contiguous_format) for t in range(x.shape[1]))
+        return torch.cat([own(part)[:, -1:] for part in begun], dim=1)
+
+    # The example that a learner sees names the function.
+    f.__name__ = f"of a {'causal ' if causal else ''}box with {num_heads} heads"
+    if twins or quiet is not None:
+        f.__name__ += ", two with the same scores" if twins else ", one cut off" if not quiet else ", one of them quiet"
+    return f
+
+
+def _box_cases():
+    return [
+        (_box(8, 1, bias=True), 8),
+        (_box(8, 2), 8),
+        (_box(12, 3, causal=True, bias=True), 12),
+        (_box(16, 4, head_dim=2, bias=True), 16),
+        (_box(24, 4, num_kv_heads=2, causal=True), 24),
+        (_box(16, 4, quiet=0.0), 16),
+        (_box(16, 4, twins=True), 16),
+        (_box(16, 4, quiet=1e-5), 16),
+    ]
+
+
+def _rank_of(moved, rtol):
+    return int(torch.linalg.matrix_rank(moved, rtol=rtol))
+
+
+def _counted(
+    places=200, changes_of=1, dtype=torch.float64, rtol=1e-9, place=1, subtract=True, one_c=False, second=None
+):
+    """Return a way to count heads with these choices; some of them are wrong."""
+
+    def count(f, d_model):
+        c = draw(5, 1 if one_c else places, 1, d_model, dtype=dtype).expand(places, -1, -1)
+        d = draw(6, changes_of, 1, d_model, dtype=dtype)
+        pair = torch.cat([c, (c + d if second is None else second(c, d)).expand(places, -1, -1)], dim=1)
+        moved = f(pair)[:, place]
+        if subtract:
+            moved = moved - f(pair[:, place : place + 1])[:, 0]
+        return _rank_of(moved, rtol)
+
+    return count
+
+
+count_heads = Exercise(
+    task=(
+        "Write count_heads(f, d_model): how many heads are in a sealed box. f takes (B, T, d_model) and returns as "
+        "much, in the precision of its input; some boxes are causal. Count the heads that differ."
+    ),
+    answer=count_heads_solution,
+    cases=_box_cases,
+    hints=(
+        "One d and many c: what f says at a token when a second one is there, minus what it says of that token alone.",
+        "In a causal box the first token does not see the second. Which of the two sees both?",
+        "Stack the differences, one row for each c. Their rank in float64 is the number of heads; rounding ends near "
+        "1e-15 of the largest singular value, a quiet head may be as small as 1e-6.",
+    ),
+    wrong={
+        "Read at the first token": Wrong(
+            _counted(place=0),
+            "in a causal box you count 0 heads: its first token does not see the second, so nothing changes there.",
+            "Read at the second token. It sees both, in any box.",
+        ),
+        "Nothing subtracted": Wrong(
+            _counted(subtract=False),
+            "you take the rank of the outputs themselves. It counts the features that all heads can write to.",
+            "Subtract what f says of the same token alone: then only what the other one added is left.",
+            also=(
+                lambda f, d_model: _rank_of(f(draw(5, 200, 1, d_model, dtype=torch.float64))[:, 0], 1e-9),
+                lambda f, d_model: _rank_of(f(draw(5, 200, 2, d_model, dtype=torch.float64))[:, 1], 1e-9),
+            ),
+        ),
+        "Another d for every c": Wrong(
+            _counted(changes_of=200),
+            "the two tokens differ by another vector each time, so each head adds another direction each time.",
+            "Draw d once, and many c: the second token is c + d, with the same d for all.",
+            also=(_counted(changes_of=200, one_c=True), _counted(second=lambda c, d: d)),
+        ),
+        "One c only": Wrong(
+            _counted(one_c=True),
+            "with one c there is one difference, however often it is repeated, and its rank is 1.",
+            "The shares of the heads must vary: many c, one d.",
+            also=(_counted(places=1),),
+        ),
+        "Too few c": Wrong(
+            _counted(places=2),
+            "there are fewer differences than heads, and the rank cannot exceed their number.",
+            "Take many more c than there could be heads: 10 * d_model, for one.",
+            also=(_counted(places=3),),
+        ),
+        "A quiet head is missed": Wrong(
+            _counted(rtol=1e-4),
+            "one head writes little, and your tolerance takes it for rounding.",
+            "In float64 rounding ends near 1e-15 of the largest singular value: rtol=1e-9 leaves room on both sides.",
+            also=(_counted(dtype=torch.float32, rtol=1e-5),),
+        ),
+        "Rounding is counted": Wrong(
+            _counted(dtype=torch.float32),
+            "in float32, what rounding left is far above 1e-9 and counts as heads.",
+            "Hand f tokens in float64: f computes in the precision of its input.",
+            also=(_counted(rtol=0.0),),
+        ),
+    },
+    see="Counting heads in a sealed box",
 )
