@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
-# A number as prose writes it: 85 %, .85, 0.85, 4,096, 1e-6. Not the 00 of a lesson's name, nor the 2 of W_2.
-NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d*\.?\d+(?:e-?\d+)?)(?:\s?%)?(?![\w]|\.\d)")
+# A number as prose writes it: 85 %, 85 points, .85, 0.85, 4,096, 1e-6. Not the 00 of a lesson's name, nor the 2 of W_2.
+NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d*\.?\d+(?:e-?\d+)?)(?:\s?%|\spoints?\b)?(?![\w]|\.\d)")
 BOUND = re.compile(
     r"\b(?:over|under|above|below|at (?:most|least)|more than|less than|fewer than|within|up to|between)\s+"
     rf"(?:a factor of )?({NUMBER.pattern})(?:(?: and| to|–)\s*({NUMBER.pattern}))?",
@@ -66,8 +66,8 @@ def values(text: str) -> set[float]:
 
 
 def _value(written: str) -> float:
-    number = float(written.rstrip("% \u00a0").replace(",", ""))
-    return round(number / 100, 9) if written.endswith("%") else number
+    number = float(re.sub(r"[^\d.e-]|points?", "", written))
+    return round(number / 100, 9) if re.search(r"%|point", written) else number
 
 
 def bounds(text: str) -> set[float]:

@@ -188,4 +188,5 @@ def test_counts_that_differ_are_seen():
 
 def test_numbers_of_prose():
     assert values("85 %, .85 and 0.85, 4,096 of W_2, head_1, lesson 07; 1e-6, x[0]") == {0.85, 4096, 7, 1e-6, 0}
+    assert values("costs 5 points") == bounds("by more than 5 points") == {0.05}
     assert bounds("over 85 %, between .2 and 0.4, at most 1e-6 of 12 heads") == {0.85, 0.2, 0.4, 1e-6}
