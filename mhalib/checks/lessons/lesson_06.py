@@ -1,10 +1,10 @@
 """The exercises of lesson 06: tests that see, torch's module called the right way, shared heads, a repair, a count."""
 
-import copy
 import math
 from itertools import product
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import mhalib
@@ -276,15 +276,24 @@ def _box(d_model, num_heads, *, causal=False, quiet=None, twins=False, **options
     if twins:  # head 0 has the scores of head 1
         for W in (layer.W_q, layer.W_k):
             W.weight[:size] = W.weight[size : 2 * size]
-    single = copy.deepcopy(layer).float()
+    parts = [(W.weight, W.bias) for W in (layer.W_q, layer.W_k, layer.W_v, layer.W_o)]
+    rounded = [tuple(p if p is None else p.float() for p in part) for part in parts]
+
+    def attend(x):
+        # Without the checks of the layer: a learner may well call it a thousand times, for one c after the other.
+        *projections, out = parts if x.dtype == torch.float64 else rounded
+        q, k, v = (F.linear(x, *part).view(*x.shape[:2], -1, size).transpose(1, 2) for part in projections)
+        heads = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)  # (B, num_heads, T, head_dim)
+        return F.linear(heads.transpose(1, 2).flatten(2), *out)  # -> (B, T, d_model)
 
     def f(x):
-        own = layer if x.dtype == torch.float64 else single
+        if x.ndim != 3 or x.shape[-1] != d_model:
+            raise ValueError(f"this box takes (B, T, d_model) with d_model={d_model}, got {tuple(x.shape)}")
         if not causal:
-            return own(x)
+            return attend(x)
         # Token by token: what the first one gives is the same to the last bit, whatever comes after it.
         begun = (x[:, : t + 1].clone(memory_format=torch.contiguous_format) for t in range(x.shape[1]))
-        return torch.cat([own(part)[:, -1:] for part in begun], dim=1)
+        return torch.cat([attend(part)[:, -1:] for part in begun], dim=1)
 
     # The example that a learner sees names the function.
     f.__name__ = f"of a {'causal ' if causal else ''}box with {num_heads} heads"
