@@ -4,42 +4,76 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tools.site import build as build_site
 from tools.site import live as live_lessons
 
 LESSON = [
-    new_markdown_cell(
-        "# 07 · A lesson\n\n*Question: does it work?*\n\nAfter this lesson you can\n\n- read it.\n\nAbout 5 minutes."
+    (
+        "slide",
+        "# 07 · Heads & tokens < all\n\n*Question: does `a < b` work?*\n\nAfter this lesson you can\n\n- read it.\n\n"
+        "About 5 minutes. See the [glossary](GLOSSARY.md#Head-dim).",
     ),
-    new_code_cell("import torch\nfrom mhalib.widgets import HeadView\ntorch.manual_seed(0)"),
-    new_markdown_cell(
+    (
+        "subslide",
+        "%%code\nimport torch\nfrom mhalib import claim\nfrom mhalib.checks import check, predict\n"
+        "from mhalib.widgets import HeadLab, HeadView\ntorch.manual_seed(0)",
+    ),
+    (
+        "slide",
         "## Why √d?\n\nThe scale is $\\frac{1}{\\sqrt{d}}$ and *in full*:\n\n$$ a < b $$\n\n"
-        "| a | b |\n|---|---|\n| 1 | `x` |"
+        "| a | b |\n|---|---|\n| 1 | `x` |",
     ),
-    new_markdown_cell("Some words before.\n\n**Predict.** Which of the two?"),
-    new_code_cell("HeadView(torch.randn(2, 3, 3).softmax(-1))"),
-    new_markdown_cell(
+    ("-", "Some words before.\n\n**Predict.** Which of the two?"),
+    ("subslide", "%%code\nHeadView(torch.randn(2, 3, 3).softmax(-1))"),
+    (
+        "-",
         "The first sentence says `1. It is` enough for a slide of any class. The second one is for the teacher, who "
         "wants to know more than what stands on the wall behind.\n\n"
-        "See [the next](07_lesson.ipynb), ![a map](../images/hero.png)."
+        "See [the next](07_lesson.ipynb), ![a map](../images/hero.png), [below](#Of-$\\sqrt{d}$-heads) and "
+        "[there](07_lesson.ipynb#In-the-open:-`x`).",
     ),
-    new_markdown_cell("## Try it\n\n**1 · Do it** ★ (5 minutes). Do this."),
-    new_code_cell("print('stub')"),
+    ("slide", "## Of $\\sqrt{d}$ heads\n\nThis is open.\n\n**Predict.** Which candidate is right?\n\nGuess."),
+    ("-", "%%code\npredict.which_split()"),
+    ("-", "%%code\ncandidate = [10, 11]"),
+    (
+        "subslide",
+        "%%code\nclaim(True, 'row <1> of `head 0` holds · nearly', share=0.912)\nclaim(True, 'and <b>both</b>')\n"
+        "print('candidate', candidate, '<i>')\npredict.which_split.reveal()",
+    ),
+    ("-", "It cuts <em>features</em>. And **Predict**: how much is lost?"),
+    ("subslide", "%%code\nHeadLab(*torch.randn(3, 4, 8), num_heads=2)"),
+    (
+        "-",
+        "Nothing gets lost in it.\n\n### In the open: `x`\n\nEverybody reads this.\n\n- **Predict** asks nothing here.",
+    ),
+    ("subslide", "%%code\nprint('in sight')"),
+    ("slide", "## Try it\n\n**1 · Do it** ★ (5 minutes). Do this."),
+    ("skip", "%%code\nshapes = ...\ncheck.first_shapes(shapes)"),
+    ("slide", "## What you now know\n\n- This."),
+    ("-", "%%code\npredict.results('03')"),
 ]
+CODE = "%%code\n"
 
 
-for cell, kind in zip(LESSON, ("slide", "subslide", "slide", "-", "subslide", "-", "slide", "skip"), strict=True):
-    cell.metadata.slideshow = {"slide_type": kind}
+def cell(kind: str, source: str) -> NotebookNode:
+    made = new_code_cell(source.removeprefix(CODE)) if source.startswith(CODE) else new_markdown_cell(source)
+    made.metadata.slideshow = {"slide_type": kind}
+    return made
 
 
 def make_site(folder: Path) -> Path:
     """Build the pages and the slides of the lesson in `folder`, and return where they are."""
     path = folder / "notebooks" / "07_lesson.ipynb"
     path.parent.mkdir()
-    nbformat.write(new_notebook(cells=LESSON), path)
+    nbformat.write(new_notebook(cells=[cell(*said) for said in LESSON]), path)
     (path.parent / "TEACHING.md").write_text("# For teachers\n\n[A page](HANDOUT.md), [more](../README.md).")
+    (path.parent / "PRIMER.md").write_text(
+        "# Torch & tensors\n\nA **tensor** holds numbers; see [it](GLOSSARY.md#head-dim)."
+    )
+    (path.parent / "GLOSSARY.md").write_text("# Glossary\n\n## Head dim\n\nFeatures of a head.\n\n## `W_o`\n\nMixes.")
     (path.parent / "HANDOUT.md").write_text("# On one page\n\nSee [this](07_lesson.ipynb).")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live_lessons, "KEPT", folder / "kept")

@@ -8,11 +8,13 @@ import json
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tools.site import build as build_site
 from tools.site import live, slides
-from tools.site.export import DeckExporter, as_mathml
+from tools.site.answers import cover
+from tools.site.export import DeckExporter, as_mathml, claims_in, inline_code, printed
+from tools.site.places import lead_links
 
 
 def soup(site, name):
@@ -21,10 +23,12 @@ def soup(site, name):
 
 def test_a_page_holds_maths_widgets_links_and_the_notebook(site):
     page = soup(site, "07_lesson.html")
-    assert len(page.find_all("math")) == 2 and page.find("mfrac") and "$" not in page.main.get_text()
-    assert len(page.select(".mhalib-view")) == 1 and "model_id" not in str(page)
+    assert len(page.find_all("math")) == 3 and page.find("mfrac") and "$" not in page.main.get_text()
+    assert len(page.select(".mhalib-view")) == 2 and "model_id" not in str(page)
     assert page.find(id="why-d")
     assert page.find("a", href="07_lesson.html", string="the next")
+    assert page.find("h2", id="of-sqrt-d-heads") and page.find("a", href="#of-sqrt-d-heads", string="below")
+    assert page.find("a", href="07_lesson.html#in-the-open-x", string="there")
     assert page.find("img", src="images/hero.png")["alt"] == "a map"
     assert page.select(".wide table")
     assert (site / "07_lesson.ipynb").is_file()
@@ -46,6 +50,35 @@ def test_the_notes_for_teachers_are_pages_that_the_search_does_not_know(site):
         "a", href="teaching.html"
     )
     assert "teachers" not in (site / "contents.js").read_text(encoding="utf-8")
+
+
+def test_the_pages_for_readers_stand_in_the_list_and_are_found_by_the_search(site):
+    glossary = soup(site, "glossary.html")
+    assert glossary.find("h2", id="head-dim") and glossary.find("h2", id="w_o") and not glossary.select("main .tools")
+    for name in ("07_lesson.html", "index.html", "glossary.html"):
+        beside = soup(site, name).select("#lessons .beside a")
+        assert [(link["href"], link.text) for link in beside] == [
+            ("primer.html", "Torch & tensors"),
+            ("glossary.html", "Glossary"),
+        ]
+    assert soup(site, "07_lesson.html").main.find("a", href="glossary.html#head-dim")
+    assert soup(site, "slides/07_lesson.html").find("a", href="../glossary.html#head-dim")
+    found = [(entry["short"], entry["section"], entry["href"]) for entry in contents(site)]
+    assert ("Glossary", "Head dim", "glossary.html#head-dim") in found
+
+
+def test_what_a_lesson_brings_is_text(site):
+    """No character of a title, a question or a printed line is taken for HTML."""
+    for name in ("07_lesson.html", "slides/07_lesson.html"):
+        page = soup(site, name)
+        assert page.title.text == "07 · Heads & tokens < all"
+        said = [line.get_text() for line in page.select(".claims li")]
+        assert said == ["✓row <1> of head 0 holds · nearly · share 0.912", "✓and <b>both</b>"]
+        assert "candidate [10, 11] <i>" in page.get_text() and not page.select("i, .claims b")
+    page = soup(site, "index.html")
+    assert page.select_one(".road a").text == "07 · Heads & tokens < all"
+    assert "Does a < b work?" in page.main.get_text() and page.select_one(".road code").text == "a < b"
+    assert inline_code("a `x<y` & <b>") == "a <code>x&lt;y</code> &amp; &lt;b&gt;"
 
 
 def test_files_that_are_no_site_are_not_replaced(tmp_path):
@@ -90,14 +123,22 @@ def test_too_many_bytes_are_a_fault(site, monkeypatch):
     assert any("MB" in fault for fault in build_site.faults(site))
 
 
-def test_the_search_knows_sections_and_their_text(site):
+def contents(site):
     text = (site / "contents.js").read_text(encoding="utf-8")
-    contents = json.loads(text.removeprefix("const CONTENTS = ").rstrip(";\n"))
-    assert [entry["section"] for entry in contents] == ["07 · A lesson", "Why √d?", "Try it"]
-    assert "for the teacher" in contents[1]["text"]
-    for entry in contents:
-        name, _, place = entry["href"].partition("#")
-        assert not place or soup(site, name).find(id=place)
+    return json.loads(text.removeprefix("const CONTENTS = ").rstrip(";\n"))
+
+
+def test_the_search_knows_sections_their_text_and_what_is_covered(site):
+    known = [entry for entry in contents(site) if entry["short"] == "07"]
+    sections = ["07 · Heads & tokens < all", "Why √d?", "Of ", "In the open: ", "Try it", "What you now know"]
+    assert [entry["section"] for entry in known] == sections
+    assert "Some words before" in known[1]["text"] and "for the teacher" not in known[1]["text"]
+    ((place, text),) = known[1]["answers"]
+    assert place == "07_lesson.html#answer-1-2" and "for the teacher" in text
+    for entry in contents(site):
+        for href in (entry["href"], *(place for place, _ in entry["answers"])):
+            name, _, place = href.partition("#")
+            assert not place or soup(site, name).find(id=place)
 
 
 def test_slides_show_a_prediction_alone_and_the_answer_next(site):
@@ -118,13 +159,25 @@ def test_slides_keep_the_first_sentence_and_give_the_rest_to_the_speaker(site):
 
 def test_slides_list_the_exercises_without_their_cells(site):
     deck = soup(site, "slides/07_lesson.html")
-    assert "Do it" in deck.get_text() and "stub" not in deck.get_text()
+    assert "Do it" in deck.get_text() and "first_shapes" not in deck.get_text()
+
+
+def test_slides_keep_answers_for_the_next_key(site):
+    deck = soup(site, "slides/07_lesson.html")
+    for part in deck.select("aside.notes"):
+        part.extract()
+    waiting = " ".join(part.get_text() for part in deck.select(".fragment"))
+    assert len(deck.select(".fragment .mhalib-view")) == 2 and "both" in waiting and "The answer" in waiting
+    assert "The first sentence says" in waiting and "how much is lost" in waiting  # on the slide of what comes first
+    for shown in ("in sight", "Everybody reads", "Your guess", "candidate ="):
+        assert shown in deck.get_text() and shown not in waiting
+    assert not deck.select(".fragment .code")
 
 
 def test_slides_lose_nothing_of_a_lesson(site):
     """Every word of the text is on a slide or in the notes, in its order."""
     deck = " ".join(soup(site, "slides/07_lesson.html").select_one(".slides").get_text().split())
-    for said in ("does it work?", "read it.", "Some words before.", "The second one is for the teacher"):
+    for said in ("work?", "read it.", "Some words before.", "The second one is for the teacher"):
         assert said in deck
 
 
@@ -204,3 +257,178 @@ def test_first_sentence(text, first):
 
 def test_blocks_keep_fenced_code_together():
     assert slides.blocks("a\nb\n\n```\nx\n\ny\n```\n\n\nc") == ["a\nb", "```\nx\n\ny\n```", "c"]
+
+
+# ---------------------------------------------------------------- predictions and what answers them
+
+
+def code(source, *printed):
+    outputs = [new_output("stream", name="stdout", text=text) for text in printed]
+    return new_code_cell(source, outputs=outputs)
+
+
+def answers_of(*cells):
+    """Return for each prediction what answers it, and below which cell its button stands."""
+    nb = new_notebook(cells=[new_markdown_cell(cell) if isinstance(cell, str) else cell for cell in cells])
+    questions = cover(nb)
+    texts, buttons = {}, {}
+    for number, cell in enumerate(nb.cells):
+        mark = cell.metadata.site
+        if "part" in mark:
+            texts[mark.part] = cell.source
+        for part in BeautifulSoup(mark.get("html", ""), "html.parser").select(".answer"):
+            assert part.parent.name == "[document]"
+            texts[part["id"]] = part.get_text(" ", strip=True)
+        if "button" in mark:
+            buttons[mark.button.parts] = number
+    assert sorted(texts) == sorted(part for question in questions for part in question.parts)
+    return [([texts[part] for part in question.parts], buttons.get(" ".join(question.parts))) for question in questions]
+
+
+ASK, GUESS = "**Predict.** Which?", code("predict.which_split()\n", "○ the first")
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ([ASK, code("a", "1"), "So.", code("b", "2")], [(["a", "So.", "b"], 0)]),
+        (["Before.\n\n" + ASK + "\n\n- this\n- that", code("a", "1")], [(["a"], 0)]),  # the rest of its cell asks
+        ([ASK, code("a", "1"), "So.\n\n# Next\n\nText.", code("b", "2")], [(["a", "So."], 0)]),
+        ([ASK, code("a", "1"), "### Next", "Text.", code("b", "2")], [(["a"], 0)]),
+        ([ASK, code("a", "1"), "So.\n\n" + ASK, code("b", "2")], [(["a", "So."], 0), (["b"], 2)]),
+        ([ASK, code("a", "1"), "It is 3. **Predict:** and then?", code("b", "2")], [(["a"], 0), (["b"], 2)]),
+        ([ASK, GUESS, code("a", "1")], [(["a"], 1)]),
+        ([ASK, code("def f(): ..."), GUESS, code("a", "1")], [(["a"], 2)]),  # what puts nothing out answers nothing
+        ([ASK, code("a", "1"), GUESS, code("b", "2")], [(["a"], 0), (["b"], 2)]),  # asked without a paragraph
+        ([GUESS, code("a", "1")], [(["a"], 0)]),
+        (
+            [ASK, code("a", "1\n"), code("predict.which_split.reveal()", "it is")],
+            [(["a", "predict.which_split.reveal()"], 0)],
+        ),
+        ([ASK + "\n\n" + ASK, code("a", "1")], [([], None), (["a"], 0)]),
+        ([ASK + "\n\n## Next", code("a", "1")], [([], None)]),
+        ([code("a", "1"), "- **Predict, run, see.** Before it you read **Predict.**", code("b", "2")], []),
+        (["| **Predict** | b |\n|---|---|\n| 1 | 2 |\n\n> **Predict.** Said by others.", code("b", "2")], []),
+    ],
+)
+def test_what_answers_a_prediction(cells, expected):
+    assert answers_of(*cells) == expected
+
+
+def test_a_page_wraps_what_answers_and_nothing_else(site):
+    page = soup(site, "07_lesson.html")
+    wrapped = " ".join(part.get_text() for part in page.select(".answer"))
+    for answer in ("The first sentence", "nearly", "The answer: the second", "Nothing gets lost"):
+        assert answer in wrapped
+    for shown in (
+        "Some words before",
+        "how much is lost",
+        "Guess.",
+        "○ both",
+        "Everybody reads this",
+        "in sight",
+        "not yet written",
+    ):
+        assert shown in page.main.get_text() and shown not in wrapped
+    assert len(page.select(".answer .mhalib-view")) == 2 and not page.select(".answer :is(.code, h1, h2, h3, .answer)")
+
+
+def test_every_covered_part_has_one_button(site):
+    page = soup(site, "07_lesson.html")
+    named = [part for button in page.select("button.uncover") for part in button["aria-controls"].split()]
+    parts = [part["id"] for part in page.select(".answer")]
+    assert sorted(named) == sorted(set(named)) == sorted(parts) and len(parts) == 5
+    ids = [tag["id"] for tag in page.find_all(id=True)]
+    assert len(ids) == len(set(ids))
+    for button in page.select("button.uncover"):
+        assert "Predict" in page.find(id=button["aria-describedby"]).get_text()
+        assert button.sourceline < page.find(id=button["aria-controls"].split()[0]).sourceline
+    (asking,) = page.select("[data-asks]")
+    assert (
+        "○ both" in asking.get_text() and asking.find_next("button", class_="uncover")["aria-controls"] == "answer-2-1"
+    )
+    assert not soup(site, "teaching.html").select(".answer, .uncover")
+
+
+# ---------------------------------------------------------------- claims
+
+
+def test_lines_that_claim_stand_as_claims_among_the_others():
+    text = "first\n✓ a holds · x 1, y 2\n✓ b · c holds · d · x .5\n\x1b[31mred\x1b[0m <i>\n\n✓ last\n"
+    html = BeautifulSoup(printed(text), "html.parser")
+    assert [tag.name for tag in html.find_all(recursive=False)] == ["pre", "ul", "pre", "ul"]
+    said = [[part.get_text() for part in line.find_all("span", recursive=False)] for line in html.find_all("li")]
+    assert said == [["✓", "a holds · x 1, y 2"], ["✓", "b · c holds · d · x .5"], ["✓", "last"]]
+    assert [part.get_text() for part in html.select(".came")] == ["· x 1, y 2", "· x .5"]
+    assert html.select("li .tick[role=img]")[0]["aria-label"] == "claim holds"
+    assert "red <i>" in html.find_all("pre")[1].get_text() and not html.find("i")
+    assert claims_in(text) == 3 and claims_in("✗ not here: a\n  ✓ no\n✓no") == 0
+
+
+def test_output_without_claims_stays_as_it_was_printed():
+    (only,) = BeautifulSoup(printed("  a\n\n  b\n"), "html.parser").find_all(recursive=False)
+    assert only.name == "pre" and only.get_text() == "  a\n\n  b\n" and only["tabindex"] == "0"
+
+
+# ---------------------------------------------------------------- the first page
+
+
+def test_the_first_page_counts_what_was_put_out(site):
+    counts = soup(site, "index.html").select_one(".counts").get_text()
+    assert counts == "2 claims, each tried while these pages were made, 3 predictions, 1 exercise."
+
+
+def test_the_first_page_has_a_live_lab_and_a_picture_without_javascript(site):
+    page = soup(site, "index.html")
+    (view,) = page.select(".alive .mhalib-view")
+    assert "head-lab" in view.find_next("script").string
+    (picture,) = page.select("main img")
+    assert picture.find_parent("noscript") and picture["alt"].startswith("Attention maps")
+
+
+def test_without_a_lab_the_first_page_shows_the_picture(tmp_path, monkeypatch):
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    for name in (*build_site.BESIDE, *build_site.FOR_TEACHERS):
+        (folder / f"{name}.md").write_text(f"# {name}")
+    monkeypatch.setattr(build_site, "NOTEBOOKS", folder)
+    build_site.build([], tmp_path / "site")
+    page = soup(tmp_path / "site", "index.html")
+    assert not page.select(".alive") and page.main.find("img") and not page.find("noscript")
+    assert build_site.faults(tmp_path / "site") == []
+
+
+# ---------------------------------------------------------------- places
+
+
+@pytest.mark.parametrize(
+    ("link", "led"),
+    [
+        ("#Why-divide-by-√head_dim?", "#why-divide-by-head_dim"),
+        ("#Why-divide-by-%E2%88%9Ahead_dim%3F", "#why-divide-by-head_dim"),
+        ("#why-divide-by-head_dim", "#why-divide-by-head_dim"),
+        ("b.html#The-proof,-&amp;-more", "b.html#the-proof-more"),
+        ("deep/c.html#qk", "deep/c.html#q-k"),  # as GitHub has "q·k"
+        ("b.html#cell-7", "b.html#cell-7"),  # a place that is no heading
+        ("b.html#nowhere", "b.html#nowhere"),
+        ("other.ipynb#The-proof", "other.ipynb#The-proof"),
+        ("https://b.html#The-proof-more", "https://b.html#The-proof-more"),
+    ],
+)
+def test_links_lead_to_headings_as_the_pages_name_them(tmp_path, link, led):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "b.html").write_text('<h2 id="the-proof-more">The proof, & more</h2><p id="cell-7"></p>')
+    (tmp_path / "deep" / "c.html").write_text('<h3 id="q-k">q·k</h3><a href="../b.html#The-proof-more">x</a>')
+    page = tmp_path / "a.html"
+    page.write_text(f'<h2 id="why-divide-by-head_dim">Why?</h2><a href="{link}">x</a>', encoding="utf-8")
+    lead_links(tmp_path)
+    assert BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").a["href"] == led.replace("&amp;", "&")
+    assert 'href="../b.html#the-proof-more"' in (tmp_path / "deep" / "c.html").read_text()
+
+
+def test_slides_alone_lead_to_no_page_beside_the_lessons(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(live, "KEPT", site.parent / "kept")
+    slides.main([str(site.parent / "notebooks" / "07_lesson.ipynb"), "--out", str(tmp_path)])
+    deck = soup(tmp_path, "07_lesson.html")
+    assert "glossary" in deck.get_text() and not deck.find("a", string="glossary")
+    assert len(deck.select(".fragment")) == len(soup(site, "slides/07_lesson.html").select(".fragment"))

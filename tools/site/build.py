@@ -12,6 +12,7 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from bs4 import BeautifulSoup
@@ -20,15 +21,18 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 
 from tools.links import fault, html, leads_away, links
 from tools.make_images import IMAGES
-from tools.notebooks.lessons import Lesson, describe
-from tools.notebooks.run import NOTEBOOKS, ROOT
+from tools.notebooks.lessons import describe
+from tools.notebooks.run import EXERCISE, NOTEBOOKS, ROOT
 from tools.notebooks.store import NotebookError
 from tools.pictures import hero
 from tools.site import slides
-from tools.site.export import TEMPLATES, PageExporter
-from tools.site.live import executed
+from tools.site.answers import cover
+from tools.site.export import TEMPLATES, PageExporter, claims_in
+from tools.site.live import LIVE, executed
+from tools.site.places import lead_links
 
-NOTES = ("TEACHING", "HANDOUT")  # pages too, but no lessons: not in the list, and not found by the search
+BESIDE = ("PRIMER", "GLOSSARY")  # pages for readers: in the list below the lessons, and found by the search
+FOR_TEACHERS = ("TEACHING", "HANDOUT")  # pages too, to which the first page leads
 MAX_BYTES = 15_000_000  # all pages together
 WHAT = (
     "A course that builds multi-head attention step by step, from the first reshape to what trained heads do. Every "
@@ -39,20 +43,47 @@ WHAT = (
 # ---------------------------------------------------------------- pages
 
 
-def contents_of(lesson: Lesson, page: BeautifulSoup) -> list[dict[str, str]]:
-    """Return what the search knows of a page: its sections and their text."""
+def contents_of(name: str, title: str, short: str, page: BeautifulSoup) -> list[dict]:
+    """Return what the search knows of a page: its sections, their text, and by their places the covered answers.
 
-    def entry(section: str, href: str) -> dict[str, str]:
-        return {"lesson": lesson.heading, "section": section, "href": href, "text": ""}
+    Args:
+        name: of the page's file, without its ending.
+        title: of the page.
+        short: what a row of the search calls the page.
+        page: the page itself.
+    """
 
-    entries = [entry(lesson.heading, f"{lesson.name}.html")]
+    def entry(section: str, place: str = "") -> dict:
+        where = {"page": title, "short": short, "section": section, "href": f"{name}.html{place}"}
+        return {**where, "text": "", "answers": []}
+
+    entries = [entry(title)]
     for part in page.select("main .text > *"):
+        text = " ".join(part.get_text().split())
         if part.name in ("h2", "h3") and part.get("id"):
             section = part.find(string=True, recursive=False) or part.get_text()
-            entries.append(entry(section, f"{lesson.name}.html#{part['id']}"))
+            entries.append(entry(section, f"#{part['id']}"))
+        elif "answer" in part.get("class", []):
+            entries[-1]["answers"].append([f"{name}.html#{part['id']}", text])
         elif part.name != "h1":
-            entries[-1]["text"] += " " + " ".join(part.get_text().split())
+            entries[-1]["text"] += f" {text}"
     return entries
+
+
+def counted(notebooks: Iterable[NotebookNode]) -> dict[str, int]:
+    """Return how many claims held and how many exercises showed their cell, by what the executed lessons put out."""
+    cells = [cell for nb in notebooks for cell in nb.cells if cell.get("outputs")]
+    streams = [output for cell in cells for output in cell.outputs if output.get("name") == "stdout"]
+    return {
+        "claims": sum(claims_in(output.text) for output in streams),
+        "exercises": sum(bool(EXERCISE.fullmatch(cell.source.rpartition("\n")[2])) for cell in cells),
+    }
+
+
+def first_lab(notebooks: Iterable[NotebookNode]) -> str | None:
+    """Return the HTML of the first `HeadLab` that a lesson shows."""
+    outputs = (output for nb in notebooks for cell in nb.cells for output in cell.get("outputs", []))
+    return next((o.data["text/html"] for o in outputs if o.get("metadata", {}).get(LIVE) == "HeadLab"), None)
 
 
 def refuse_other_files(out: Path) -> None:
@@ -72,30 +103,40 @@ def make_room(out: Path) -> None:
 def build(paths: list[Path], out: Path) -> None:
     """Write the pages and slides of these lessons into the folder."""
     refuse_other_files(out)
-    notebooks = [executed(path) for path in paths]
+    notebooks = {path.stem: executed(path) for path in paths}
     make_room(out)  # only now: a lesson that fails leaves the older site
-    lessons = [describe(nb, path.stem) for nb, path in zip(notebooks, paths, strict=True)]
+    asked = {name: cover(nb) for name, nb in notebooks.items()}
+    lessons = [describe(nb, name) for name, nb in notebooks.items()]
+    beside = {name: (NOTEBOOKS / f"{name}.md").read_text(encoding="utf-8") for name in (*BESIDE, *FOR_TEACHERS)}
+    titles = {name: re.match("# (.+)", source).group(1) for name, source in beside.items()}
+    shared = {"lessons": lessons, "beside": {name.lower(): titles[name] for name in BESIDE}}
     exporter = PageExporter()
 
-    def write(nb: NotebookNode, name: str, title: str, **page) -> str:
-        page = {"name": name, "title": title, "lessons": lessons, "is_lesson": False} | page
+    def write(nb: NotebookNode, name: str, title: str, **page) -> BeautifulSoup:
+        page = {"name": name, "title": title, "is_lesson": False, **shared, **page}
         text, _ = exporter.from_notebook_node(nb, {"page": page})
         (out / f"{name}.html").write_text(text, encoding="utf-8")
-        return text
+        return html(text)
 
     contents = []
-    for lesson, nb, before, after in zip(lessons, notebooks, [None, *lessons], [*lessons[1:], None], strict=False):
-        text = write(nb, lesson.name, lesson.heading, is_lesson=True, previous=before, next=after)
-        contents += contents_of(lesson, html(text))
-        shutil.copy(NOTEBOOKS / f"{lesson.name}.ipynb", out)
+    for place, (name, nb) in enumerate(notebooks.items()):
+        before, lesson, after = [None, *lessons, None][place : place + 3]
+        around = {"previous": before, "next": after}
+        page = write(nb, name, lesson.heading, is_lesson=True, questions=asked[name], **around)
+        contents += contents_of(name, lesson.heading, lesson.number, page)
+        shutil.copy(NOTEBOOKS / f"{name}.ipynb", out)
+    for name, source in beside.items():
+        page = write(new_notebook(cells=[new_markdown_cell(source)]), name.lower(), titles[name])
+        if name in BESIDE:
+            contents += contents_of(name.lower(), titles[name], titles[name], page)
     (out / "contents.js").write_text(f"const CONTENTS = {json.dumps(contents)};\n", encoding="utf-8")
-    for name in NOTES:
-        source = (NOTEBOOKS / f"{name}.md").read_text(encoding="utf-8")
-        write(new_notebook(cells=[new_markdown_cell(source)]), name.lower(), re.match("# (.+)", source).group(1))
-    home = {"name": "index", "title": "But what does a head do?", "what": WHAT, "hero": hero.ALT, "lessons": lessons}
+    home = {"name": "index", "title": "But what does a head do?", "what": WHAT, "hero": hero.ALT, **shared}
+    home |= {"lab": first_lab(notebooks.values()), "predictions": sum(map(len, asked.values()))}
+    home |= counted(notebooks.values())
     template = exporter.environment.get_template("home.html.j2")
     (out / "index.html").write_text(template.render(page=home), encoding="utf-8")
-    slides.write(paths, out / "slides")
+    slides.write(notebooks, out / "slides", notes="../")
+    lead_links(out)
 
 
 # ---------------------------------------------------------------- what must hold of the result

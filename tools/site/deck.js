@@ -22,3 +22,5 @@ function fitCode() {
 Reveal.on("ready", fitCode);
 Reveal.on("slidechanged", fitCode);
 addEventListener("resize", fitCode);
+// What comes at a key is seen, also where the slide is longer than the window.
+Reveal.on("fragmentshown", ({ fragment }) => fragment.scrollIntoView({ block: "nearest" }));

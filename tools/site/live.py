@@ -15,6 +15,7 @@ from mhalib.widgets.base import page_fragment
 from tools.notebooks.run import ROOT, execute, read
 from tools.notebooks.store import STATE, VIEW, clean, source_hash
 
+LIVE = "mhalib_view"  # in an output's metadata: which of our widgets it shows
 KEPT = ROOT / ".site"  # executed lessons, one file each
 
 
@@ -57,6 +58,8 @@ def make_live(nb: NotebookNode) -> None:
             for buffer in model.get("buffers", []):
                 state[buffer["path"][0]] = base64.b64decode(buffer["data"])
             del output.data[VIEW]
-            fragment = page_fragment(state["_anywidget_id"].rpartition(".")[2], state)
+            name = state["_anywidget_id"].rpartition(".")[2]
+            fragment = page_fragment(name, state)
             beside = output.data.get("text/html")  # a question, whose choices are text as well
             output.data["text/html"] = fragment + (f"<noscript>{beside}</noscript>\n" if beside else "")
+            output.metadata[LIVE] = name

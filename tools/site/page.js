@@ -8,7 +8,6 @@ const nameTheme = () => {
   theme.textContent = root.dataset.theme === "dark" ? "Light" : "Dark";
   theme.setAttribute("aria-label", `Switch to the ${theme.textContent.toLowerCase()} theme`);
 };
-theme.hidden = false;
 nameTheme();
 theme.addEventListener("click", () => {
   root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
@@ -36,9 +35,6 @@ for (const button of document.querySelectorAll("button.copy")) {
   });
 }
 
-const list = document.querySelector("details.list");
-if (matchMedia("(max-width: 60rem)").matches) list.open = false;
-
 const search = document.getElementById("search");
 const found = document.getElementById("found");
 const lessons = document.getElementById("lessons");
@@ -51,22 +47,26 @@ const item = (text, href) => {
   return row;
 };
 const MOST = 30;
-search.hidden = false;
 search.addEventListener("input", () => {
   const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
   lessons.hidden = words.length > 0;
   found.replaceChildren();
   if (!words.length) return;
-  const hits = CONTENTS.filter((entry) => {
-    const text = `${entry.lesson} ${entry.section} ${entry.text}`.toLowerCase();
-    return words.every((word) => text.includes(word));
-  });
+  const heading = (entry) => `${entry.page} ${entry.section}`.toLowerCase();
+  const inSight = (entry) => `${heading(entry)} ${entry.text}`.toLowerCase();
+  const whole = (entry) => [inSight(entry), ...entry.answers.map(([, text]) => text.toLowerCase())].join(" ");
+  const hits = CONTENTS.filter((entry) => words.every((word) => whole(entry).includes(word)));
   // What is in a heading comes before what is in the text.
-  const inHeading = (entry) => words.every((word) => `${entry.lesson} ${entry.section}`.toLowerCase().includes(word));
+  const inHeading = (entry) => words.every((word) => heading(entry).includes(word));
   hits.sort((a, b) => inHeading(b) - inHeading(a));
+  // What stands only in a covered answer leads to it.
+  const target = (entry) => {
+    const covered = words.find((word) => !inSight(entry).includes(word));
+    return covered ? entry.answers.find(([, text]) => text.toLowerCase().includes(covered))[0] : entry.href;
+  };
   const rows = document.createElement("ol");
   for (const entry of hits.slice(0, MOST)) {
-    rows.append(item(`${entry.lesson.slice(0, 2)} · ${entry.section}`, entry.href));
+    rows.append(item(`${entry.short} · ${entry.section}`, target(entry)));
   }
   const count = document.createElement("p");
   count.textContent = hits.length ? `${hits.length} section${hits.length > 1 ? "s" : ""}` : "Nothing found";

@@ -4,9 +4,10 @@
 
 How a cell enters the show is said by its own slide type, which JupyterLab's property inspector edits: it begins a
 slide or a subslide, appears at the next key (fragment), goes on with what was there ("-"), is for the speaker only
-(notes), or is left out (skip). One cell of text may go on over several slides: a heading inside it begins the next one,
-a prediction stands alone on one, so that the answer comes after it. Of a paragraph a slide shows the first sentence;
-the whole paragraph is in the speaker notes (press S). What a slide looks like is said in `tools/site/deck`.
+(notes), or is left out (skip). What answers a prediction waits for a key in any case; what does, `answers.py` says.
+One cell of text may go on over several slides: a heading inside it begins the next one, a prediction stands alone on
+one, so that the answer comes after it. Of a paragraph a slide shows the first sentence; the whole paragraph is in the
+speaker notes (press S). What a slide looks like is said in `tools/site/deck`.
 """
 
 import argparse
@@ -22,8 +23,10 @@ from nbformat.v4 import new_markdown_cell
 from tools.notebooks.lessons import describe
 from tools.notebooks.run import NOTEBOOKS, ROOT
 from tools.notebooks.store import NotebookError
+from tools.site.answers import cover
 from tools.site.export import TEMPLATES, DeckExporter
 from tools.site.live import executed
+from tools.site.places import lead_links
 
 REVEAL = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "plugin/notes/notes.js", "LICENSE")
 WHOLE = ("|", "#", "- ", "* ", "1. ", "```", "![", "$$", "*Question", "<")  # shown as they are
@@ -37,6 +40,8 @@ def as_slides(nb: NotebookNode) -> NotebookNode:
         kind = slide_type(cell)
         if kind == "skip":
             continue
+        if kind == "-" and cell.metadata.get("site", {}).get("late"):
+            kind = "fragment"  # not before what the cell above it puts out
         cells += [cell] if cell.cell_type == "code" or kind == "notes" else cut(cell.source, kind)
     shown = nb.copy()
     shown.cells = with_notes_last(cells)
@@ -130,15 +135,20 @@ def with_notes_last(cells: list[NotebookNode]) -> list[NotebookNode]:
     return result
 
 
-def write(paths: list[Path], out: Path) -> None:
-    """Write one page of slides for each lesson, and beside them what they need."""
+def write(lessons: dict[str, NotebookNode], out: Path, notes: str | None = None) -> None:
+    """Write one page of slides for each lesson, and beside them what they need.
+
+    Args:
+        lessons: by the names of their files, without the ending; executed, and read by `answers.cover`.
+        out: the folder.
+        notes: where the pages beside the lessons are from there; None where there are none, then no link leads there.
+    """
     exporter = DeckExporter()
     out.mkdir(parents=True, exist_ok=True)
-    for path in paths:
-        nb = executed(path)
-        title = describe(nb, path.stem).heading
-        html, _ = exporter.from_notebook_node(as_slides(nb), {"page": {"name": path.stem, "title": title}})
-        (out / f"{path.stem}.html").write_text(html, encoding="utf-8")
+    for name, nb in lessons.items():
+        page = {"name": name, "title": describe(nb, name).heading, "notes": notes}
+        html, _ = exporter.from_notebook_node(as_slides(nb), {"page": page})
+        (out / f"{name}.html").write_text(html, encoding="utf-8")
     share(out)
 
 
@@ -161,11 +171,15 @@ def main(arguments: list[str] | None = None) -> int:
     out = options.out.resolve()
     paths = [path.resolve() for path in options.paths] or sorted(NOTEBOOKS.glob("*.ipynb"))
     try:
-        write(paths, out)
+        lessons = {path.stem: executed(path) for path in paths}
     except NotebookError as error:
         sys.exit(f"a lesson cannot be executed: {error}")
-    for path in paths:
-        print(f"open {(out / path.stem).as_uri()}.html")
+    for nb in lessons.values():
+        cover(nb)
+    write(lessons, out)
+    lead_links(out)
+    for name in lessons:
+        print(f"open {(out / name).as_uri()}.html")
     return 0
 
 
