@@ -154,7 +154,7 @@ def write(lessons: dict[str, NotebookNode], out: Path, notes: str | None = None)
 
 def share(out: Path) -> None:
     """Put into the folder what all shows need: their style, reveal.js and the pictures."""
-    for name in ("theme.js", "page.css", "deck.css", "deck.js"):
+    for name in ("theme.js", "page.css", "deck.css", "deck.js", "results.js"):
         shutil.copy(TEMPLATES / name, out)
     package = Path(find_spec("sphinx_revealjs").origin).parent / "_static" / "revealjs"
     for name in REVEAL:

@@ -1,4 +1,5 @@
-// Before anything is painted: the theme that the reader chose, else that of the system, and whether answers are covered.
+// Before anything is painted: the theme that the reader chose, else that of the system; and whether answers are
+// covered.
 // Where storage is not to be had (some browsers refuse it to files) a choice lasts for the page.
 (() => {
   const stored = (name) => {
