@@ -14,6 +14,7 @@ from nbformat import NotebookNode
 from tools.site.export import text_html
 
 ASKS = re.compile(r"predict\.\w+\(\)")  # a cell that shows choices, or a field for a number
+CUTS = re.compile(r"<h[1-6]|<strong>Predict\b")  # a text without them is one piece
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
@@ -74,16 +75,15 @@ class _Reader:
             cell.metadata.site.part = self.open.new_part()
 
     def text(self, cell: NotebookNode) -> str:
+        whole = text_html(cell.source)
+        if not CUTS.search(whole):
+            return self.wrapped(whole)
         html, covered = "", ""
         asked_here = None  # the rest of the cell that asks belongs to the question
-
-        def wrapped() -> str:
-            return f'<div class="answer" id="{self.open.new_part()}">{covered}</div>' if covered.strip() else covered
-
-        for block in BeautifulSoup(text_html(cell.source), "html.parser").contents:
+        for block in BeautifulSoup(whole, "html.parser").contents:
             asks = _is_question(block)
             if asks or block.name in HEADINGS:
-                html, covered, self.open = html + wrapped(), "", None
+                html, covered, self.open = html + self.wrapped(covered), "", None
             if asks:
                 block["id"] = f"predict-{len(self.questions) + 1}"
                 asked_here = self.ask(block["id"], cell)
@@ -91,7 +91,13 @@ class _Reader:
                 covered += str(block)
             else:
                 html += str(block)
-        return html + wrapped()
+        return html + self.wrapped(covered)
+
+    def wrapped(self, html: str) -> str:
+        """Return a text as it stands on the page: within a part that answers, where a question is open."""
+        if self.open is None or not html.strip():
+            return html
+        return f'<div class="answer" id="{self.open.new_part()}">{html}</div>'
 
 
 def _is_question(block) -> bool:

@@ -11,6 +11,8 @@ Reveal.initialize({
   disableLayout: true,
   keyboardCondition: () => !document.activeElement?.closest(".mhalib-view"),
 });
+// Whoever has guessed is done with the question: the next key turns the slide again.
+document.addEventListener("mhalib-predicted", () => document.activeElement?.blur());
 // Code that is wider than its slide is set smaller, down to three quarters; what is still wider scrolls.
 function fitCode() {
   for (const pre of Reveal.getCurrentSlide()?.querySelectorAll("pre") ?? []) {
