@@ -1,8 +1,7 @@
 // What answers a prediction stays covered until the reader has guessed, or asks to see it.
-// Which parts answer is said by the page (answers.py), and that they are covered from the first paint on by theme.js
-// and page.css; here they are uncovered.
+// Which parts answer, the page says (answers.py). They are hidden "until found": the browser's own search looks into
+// them, and uncovers what it finds; a browser that does not know that yet hides them altogether.
 const html = document.documentElement;
-const canBeFound = "onbeforematch" in html; // then the browser's own search looks into what is covered
 
 const questions = [...document.querySelectorAll("button.uncover")].map((button) => {
   const parts = button.getAttribute("aria-controls").split(" ").map((id) => document.getElementById(id));
@@ -18,14 +17,13 @@ function show(question, open) {
   question.button.textContent = open ? "Cover it again" : "Show what comes out";
   const covered = html.dataset.answers === "covered" && !open;
   for (const part of question.parts) {
-    part.classList.toggle("open", open);
-    if (covered && canBeFound) part.setAttribute("hidden", "until-found");
+    if (covered) part.setAttribute("hidden", "until-found");
     else part.removeAttribute("hidden");
   }
 }
 
 for (const question of questions) {
-  show(question, false);
+  show(question, !question.parts.every((part) => part.hidden)); // the browser may have found something already
   question.button.addEventListener("click", () => show(question, !question.open));
 }
 

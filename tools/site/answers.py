@@ -1,8 +1,9 @@
 """Which parts of a lesson answer a prediction: its page covers them, its slides keep them for the next key.
 
 From a paragraph with **Predict** to the next one, or to the next heading, the outputs of code and the cells of text
-answer. Code stays in sight, and so does a cell that asks, `predict.name()`. How a page covers them is the business of
-`answers.js` and `page.css`; without JavaScript everything shows.
+answer. Code stays in sight, and so does a cell that asks, `predict.name()`. What answers is covered by an attribute in
+the page itself, so that it is never painted before; `page.css` takes no notice of that where JavaScript is missing or
+the reader wants to see all, and `answers.js` uncovers.
 """
 
 import re
@@ -97,7 +98,7 @@ class _Reader:
         """Return a text as it stands on the page: within a part that answers, where a question is open."""
         if self.open is None or not html.strip():
             return html
-        return f'<div class="answer" id="{self.open.new_part()}">{html}</div>'
+        return f'<div class="answer" id="{self.open.new_part()}" hidden="until-found">{html}</div>'
 
 
 def _is_question(block) -> bool:
