@@ -5,7 +5,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tools.site import build as build_site
 from tools.site import live as live_lessons
@@ -59,7 +59,11 @@ CODE = "%%code\n"
 
 
 def cell(kind: str, source: str) -> NotebookNode:
-    made = new_code_cell(source.removeprefix(CODE)) if source.startswith(CODE) else new_markdown_cell(source)
+    if source.startswith(CODE):
+        stored = new_output("stream", name="stdout", text="stored\n")  # of the lesson in the repository
+        made = new_code_cell(source.removeprefix(CODE), outputs=[stored])
+    else:
+        made = new_markdown_cell(source)
     made.metadata.slideshow = {"slide_type": kind}
     return made
 

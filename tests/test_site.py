@@ -31,7 +31,17 @@ def test_a_page_holds_maths_widgets_links_and_the_notebook(site):
     assert page.find("a", href="07_lesson.html#in-the-open-x", string="there")
     assert page.find("img", src="images/hero.png")["alt"] == "a map"
     assert page.select(".wide table")
-    assert (site / "07_lesson.ipynb").is_file()
+
+
+def test_a_notebook_is_offered_without_outputs_and_says_where_it_belongs(site):
+    page = soup(site, "07_lesson.html")
+    assert page.find("a", href="07_lesson.ipynb", download=True)
+    assert "without outputs" in page.select_one(".tools").text and "my/" in page.select_one(".tools").text
+    nb = nbformat.read(site / "07_lesson.ipynb", as_version=4)
+    nbformat.validate(nb)
+    assert not any(cell.get("outputs") for cell in nb.cells)
+    assert "my/" in nb.cells[0].source and "../notebooks/GLOSSARY.md" in nb.cells[0].source
+    assert any(cell.get("outputs") for cell in nbformat.read(site.parent / "notebooks/07_lesson.ipynb", 4).cells)
 
 
 def test_a_formula_that_cannot_be_set_is_refused():

@@ -22,6 +22,7 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 from tools.links import fault, html, leads_away, links
 from tools.make_images import IMAGES
 from tools.notebooks.lessons import describe
+from tools.notebooks.plain import for_download
 from tools.notebooks.run import EXERCISE, NOTEBOOKS, ROOT
 from tools.notebooks.store import NotebookError
 from tools.pictures import hero
@@ -124,7 +125,7 @@ def build(paths: list[Path], out: Path) -> None:
         around = {"previous": before, "next": after}
         page = write(nb, name, lesson.heading, is_lesson=True, questions=asked[name], **around)
         contents += contents_of(name, lesson.heading, lesson.number, page)
-        shutil.copy(NOTEBOOKS / f"{name}.ipynb", out)
+        (out / f"{name}.ipynb").write_text(for_download(NOTEBOOKS / f"{name}.ipynb"), encoding="utf-8")
     for name, source in beside.items():
         page = write(new_notebook(cells=[new_markdown_cell(source)]), name.lower(), titles[name])
         if name in BESIDE:
