@@ -24,7 +24,7 @@ def soup(site, name):
 def test_a_page_holds_maths_widgets_links_and_the_notebook(site):
     page = soup(site, "07_lesson.html")
     assert len(page.find_all("math")) == 3 and page.find("mfrac") and "$" not in page.main.get_text()
-    assert len(page.select(".mhalib-view")) == 2 and "model_id" not in str(page)
+    assert len(page.select(".mhalib-view")) == 3 and "model_id" not in str(page)
     assert page.find(id="why-d")
     assert page.find("a", href="07_lesson.html", string="the next")
     assert page.find("h2", id="of-sqrt-d-heads") and page.find("a", href="#of-sqrt-d-heads", string="below")

@@ -19,6 +19,7 @@ from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook
 
+from mhalib.widgets.base import with_texts_once
 from tools.links import fault, html, leads_away, links
 from tools.make_images import IMAGES
 from tools.notebooks.lessons import describe
@@ -83,8 +84,10 @@ def counted(notebooks: Iterable[NotebookNode]) -> dict[str, int]:
 
 def first_lab(notebooks: Iterable[NotebookNode]) -> str | None:
     """Return the HTML of the first `HeadLab` that a lesson shows."""
-    outputs = (output for nb in notebooks for cell in nb.cells for output in cell.get("outputs", []))
-    return next((o.data["text/html"] for o in outputs if o.get("metadata", {}).get(LIVE) == "HeadLab"), None)
+    for output in (output for nb in notebooks for cell in nb.cells for output in cell.get("outputs", [])):
+        if output.get("metadata", {}).get(LIVE, {}).get("name") == "HeadLab":
+            return output.data["text/html"]
+    return None
 
 
 def refuse_other_files(out: Path) -> None:
@@ -116,7 +119,7 @@ def build(paths: list[Path], out: Path) -> None:
     def write(nb: NotebookNode, name: str, title: str, **page) -> BeautifulSoup:
         page = {"name": name, "title": title, "is_lesson": False, **shared, **page}
         text, _ = exporter.from_notebook_node(nb, {"page": page})
-        (out / f"{name}.html").write_text(text, encoding="utf-8")
+        (out / f"{name}.html").write_text(with_texts_once(text), encoding="utf-8")
         return html(text)
 
     contents = []

@@ -15,7 +15,7 @@ from mhalib.widgets.base import page_fragment
 from tools.notebooks.run import ROOT, execute, read
 from tools.notebooks.store import STATE, VIEW, clean, source_hash
 
-LIVE = "mhalib_view"  # in an output's metadata: which of our widgets it shows
+LIVE = "mhalib_view"  # in an output's metadata: which of our widgets it shows, and of a question how many choices
 KEPT = ROOT / ".site"  # executed lessons, one file each
 
 
@@ -62,4 +62,4 @@ def make_live(nb: NotebookNode) -> None:
             fragment = page_fragment(name, state)
             beside = output.data.get("text/html")  # a question, whose choices are text as well
             output.data["text/html"] = fragment + (f"<noscript>{beside}</noscript>\n" if beside else "")
-            output.metadata[LIVE] = name
+            output.metadata[LIVE] = {"name": name, "choices": len(state.get("options", ()))}

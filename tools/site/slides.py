@@ -20,6 +20,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
+from mhalib.widgets.base import with_texts_once
 from tools.notebooks.lessons import describe
 from tools.notebooks.run import NOTEBOOKS, ROOT
 from tools.notebooks.store import NotebookError
@@ -148,7 +149,7 @@ def write(lessons: dict[str, NotebookNode], out: Path, notes: str | None = None)
     for name, nb in lessons.items():
         page = {"name": name, "title": describe(nb, name).heading, "notes": notes}
         html, _ = exporter.from_notebook_node(as_slides(nb), {"page": page})
-        (out / f"{name}.html").write_text(html, encoding="utf-8")
+        (out / f"{name}.html").write_text(with_texts_once(html), encoding="utf-8")
     share(out)
 
 
