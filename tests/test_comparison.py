@@ -37,6 +37,7 @@ OPTIONS = {
     "tuning_seeds": [10, 11],
     "workers": 1,
     "progress": False,
+    "bounds": None,  # the pretended scores are no shares
 }
 
 
@@ -63,6 +64,38 @@ def test_the_table_shows_costs_rates_and_every_run():
         "0.01",
     ]
     assert two.endswith("2.000 2.010)")
+
+
+def pretend_shares(seed, lr, num_heads=1, head_dim=None, best=0.01):
+    """The same with scores near 1, of which a t-interval knows no end."""
+    return {"loss": 1.0, "accuracy": (0.6, 0.98, 0.99)[seed % 3]}
+
+
+def test_no_interval_leaves_what_a_share_can_be():
+    options = {name: value for name, value in OPTIONS.items() if name != "bounds"} | {"learning_rates": [0.01]}
+    found = compare_arms(pretend_shares, ARMS, [0, 1, 2], **options)
+    for row in found.arms:
+        assert row["scores"] == [0.6, 0.98, 0.99] and interval(row["scores"]).high > 1
+        assert (row["mean"], row["low"], row["high"]) == interval([0.6, 0.98, 0.99], bounds=(0, 1))
+        assert 0 < row["low"] < row["high"] < 1
+
+
+def test_scores_beyond_their_bounds_are_refused_before_the_runs_that_count():
+    called = []
+
+    def run(seed, **settings):
+        called.append(seed)
+        return pretend(seed, **settings)
+
+    with pytest.raises(ValueError, match=r"accuracy must lie within bounds=\(0.0, 1.0\), got 1.1 for 'one, lr .*None"):
+        compare_arms(run, ARMS, [0, 1], **(OPTIONS | {"bounds": (0, 1)}))
+    assert set(called) == {10, 11}
+
+
+def test_of_many_runs_the_table_shows_the_lowest_and_the_highest():
+    found = compare_arms(pretend, ARMS, range(6), **OPTIONS)
+    assert str(found).splitlines()[2].endswith("; 6 runs, 2.000 to 2.050)")
+    assert found.arms[1]["scores"] == pytest.approx([2 + seed / 100 for seed in range(6)])
 
 
 def test_arms_that_cost_more_are_noted_or_refused_before_training():
@@ -119,6 +152,7 @@ BAD = {
     "learning_rates=\\[\\], ": {"learning_rates": []},
     "tuning_seeds=\\[\\], ": {"tuning_seeds": []},
     "got 0 arms": {"arms": {}},
+    r"bounds must be \(lowest, highest\), .* got \(1, 0\)": {"bounds": (1, 0)},
     r"the arms \['a'\] set lr": {"arms": {"a": {"lr": 1.0}}},
     r"arm 'one' .* diverges with each of lr=\[1.0\]": {"learning_rates": [1.0]},
     "run returns no 'f1' for 'one'": {"score": "f1"},

@@ -24,7 +24,7 @@ def test_every_run_is_a_dot_beside_its_interval():
     assert [list(line.get_ydata()) for line in dots] == list(scores.values())
     for i, line in enumerate(dots):  # over their own label, and not on top of each other
         assert len(set(line.get_xdata())) == 3 and all(abs(x - i) < 0.3 for x in line.get_xdata())
-    mean, low, high = interval(scores["1"])
+    mean, low, high = interval(scores["1"], bounds=(0, 1))
     (bar,) = axes.containers[0].lines[2]
     assert bar.get_segments()[0][:, 1] == pytest.approx([low, high])
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2"]
@@ -32,6 +32,16 @@ def test_every_run_is_a_dot_beside_its_interval():
     assert axes.get_xlabel() == "heads" and axes.get_ylabel() == "accuracy"
     assert f"1 {mean:.2f} ({low:.2f} to {high:.2f}); 2 1.00 (1.00 to 1.00)" in figure.alt
     assert any(list(line.get_ydata()) == [1 / 16, 1 / 16] for line in axes.lines)
+
+
+def test_no_bar_leaves_what_an_accuracy_can_be_and_a_score_without_bounds_has_its_own():
+    scores = {"a": [0.678, 0.592, 0.971]}
+    ends = {}
+    for bounds in ((0, 1), None):
+        (axes,) = plot_runs(scores, "arm", bounds=bounds).axes
+        ends[bounds] = axes.containers[0].lines[2][0].get_segments()[0][:, 1].tolist()
+    assert 0 < ends[0, 1][0] < ends[0, 1][1] < 1 < ends[None][1]
+    assert "seconds of every run" in plot_runs({"a": [2.0, 3.0]}, "arm", "seconds", bounds=None).alt
 
 
 def test_the_same_runs_make_the_same_picture():
@@ -88,3 +98,5 @@ def test_runs_that_are_refused():
         plot_runs({}, "heads")
     with pytest.raises(ValueError, match=r"at least two finite values, got \[0.5\]"):
         plot_runs({"a": [0.5]}, "heads")
+    with pytest.raises(ValueError, match="within bounds=.*got 0.5 to 2; say bounds=None"):
+        plot_runs({"a": [0.5, 2.0]}, "heads")

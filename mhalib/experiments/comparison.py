@@ -15,11 +15,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from mhalib.experiments.models import count_parameters
-from mhalib.experiments.statistics import interval
+from mhalib.experiments.statistics import Bounds, check_bounds, interval
 from mhalib.experiments.sweeps import Row, sweep
 from mhalib.experiments.training import DivergedError
 
 EQUAL_WITHIN = 0.02  # share by which parameters and FLOPs of two arms may differ and still count as equal
+MOST_RUNS = 5  # of an arm that the table writes out; of more, the lowest and the highest
 
 
 @torch.no_grad()
@@ -62,9 +63,11 @@ class Comparison:
 
     def __str__(self) -> str:
         wide = max(len("arm"), *(len(str(row["arm"])) for row in self.arms))
-        lines = [f"{'arm':<{wide}}  {'parameters':>10}  {'FLOPs':>13}  {'lr':>7}  {self.score} (95 % t-interval; runs)"]
+        lines = [f"{'arm':<{wide}}  {'parameters':>10}  {'FLOPs':>13}  {'lr':>7}  {self.score} (95 % interval; runs)"]
         for row in self.arms:
             runs = " ".join(f"{value:.3f}" for value in row["scores"])
+            if len(row["scores"]) > MOST_RUNS:
+                runs = f"{len(row['scores'])} runs, {min(row['scores']):.3f} to {max(row['scores']):.3f}"
             lines.append(
                 f"{row['arm']:<{wide}}  {row['parameters']:>10,}  {row['flops']:>13,}  {row['lr']:>7g}  "
                 f"{row['mean']:.3f} ({row['low']:.3f} to {row['high']:.3f}; {runs})"
@@ -82,6 +85,7 @@ def compare_arms(
     learning_rates: Sequence[float],
     tuning_seeds: Sequence[int],
     score: str = "accuracy",
+    bounds: Bounds | None = (0.0, 1.0),
     strict: bool = False,
     **sweep_options: Any,
 ) -> Comparison:
@@ -103,18 +107,20 @@ def compare_arms(
         learning_rates: the ones to try, the same for all arms. Training that diverges only rules one out.
         tuning_seeds: the seeds to try them with, none of them among `seeds`.
         score: which result is compared.
+        bounds: the lowest and the highest possible score, which no interval leaves; None where there are none.
         strict: refuse arms that differ by more than 2 %, before anything is trained, instead of a remark.
         sweep_options: `folder`, `workers`, `timeout`, `progress`, as in `sweep`.
 
     Raises:
         TypeError: an argument of `sweep` has the wrong type.
         ValueError: seeds are shared or too few, nothing is to be chosen from, an arm sets `lr`, every learning rate
-            diverges, the score is not among the results, or arms differ and `strict` is set.
+            diverges, the score is not among the results or not within its bounds, or arms differ and `strict` is set.
         SweepError: a run failed.
 
     Taught in notebook 09.
     """
     seeds, tuning_seeds, rates = list(seeds), list(tuning_seeds), sorted(learning_rates)
+    bounds = None if bounds is None else check_bounds(bounds)
     if shared := set(seeds) & set(tuning_seeds):
         raise ValueError(f"seeds {sorted(shared)} served to choose the learning rate; a fair result needs others")
     if len(seeds) < 2 or not rates or not arms or not tuning_seeds:
@@ -132,6 +138,7 @@ def compare_arms(
 
     trials = {f"{arm}, lr {lr:g}": {**settings, "lr": lr} for arm, settings in arms.items() for lr in rates}
     tuning = sweep(_Forgiving(run), trials, tuning_seeds, **sweep_options)
+    _check_scores(tuning, score, bounds)  # now, and not when all is done
     chosen = {}
     for arm, settings in arms.items():
         losses = {lr: _mean_loss(tuning, f"{arm}, lr {lr:g}") for lr in rates}
@@ -145,10 +152,12 @@ def compare_arms(
     runs = sweep(run, final, seeds, **sweep_options)
     if missing := [row["arm"] for row in runs if score not in row]:
         raise ValueError(f"run returns no {score!r} for {missing[0]!r}; return it, or name another score")
+    _check_scores(runs, score, bounds)
     rows = []
     for arm, settings in final.items():
         scores = [row[score] for row in runs if row["arm"] == arm]
-        rows.append({"arm": arm, **settings, **costs[arm], **interval(scores)._asdict(), "scores": scores})
+        around = interval(scores, bounds=bounds)._asdict()
+        rows.append({"arm": arm, **settings, **costs[arm], **around, "scores": scores})
     return Comparison(rows, runs, tuning, remarks, score)
 
 
@@ -178,6 +187,15 @@ class _Forgiving:
             return self.__wrapped__(**settings)
         except DivergedError:
             return {"loss": math.inf}
+
+
+def _check_scores(rows: list[Row], score: str, bounds: Bounds | None) -> None:
+    low, high = bounds or (-math.inf, math.inf)
+    if outside := [row for row in rows if score in row and not low <= row[score] <= high]:
+        raise ValueError(
+            f"{score} must lie within bounds={bounds}, got {outside[0][score]!r} for {outside[0]['arm']!r}; "
+            "say bounds=None of a score that has none"
+        )
 
 
 def _mean_loss(rows: list[Row], arm: str) -> float:

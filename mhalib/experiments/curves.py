@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 
-from mhalib.experiments.statistics import interval
+from mhalib.experiments.statistics import Bounds, interval
 from mhalib.plots import COLOURS, DescribedFigure, new_figure
 
 # Those that are dark enough for a line on white.
@@ -78,24 +78,30 @@ def plot_losses(losses: Mapping[str, Sequence[float]]) -> DescribedFigure:
 
 
 def plot_runs(
-    scores: Mapping[str, Sequence[float]], xlabel: str, ylabel: str = "accuracy", *, chance: float | None = None
+    scores: Mapping[str, Sequence[float]],
+    xlabel: str,
+    ylabel: str = "accuracy",
+    *,
+    chance: float | None = None,
+    bounds: Bounds | None = (0.0, 1.0),
 ) -> DescribedFigure:
-    """Draw every run as a dot, arm by arm, with the mean and its 95 % t-interval beside the dots.
+    """Draw every run as a dot, arm by arm, with the mean and its 95 % interval beside the dots.
 
     Args:
         scores: name of the arm -> the score of each run, at least two.
         xlabel: what tells the arms apart.
         ylabel: what the score is.
         chance: the score of guessing, drawn as a dashed line.
+        bounds: the lowest and the highest possible score, which no interval leaves; None where there are none.
 
     Raises:
-        ValueError: there is no arm, or one has fewer than two finite scores.
+        ValueError: there is no arm, or one has fewer than two finite scores, or some that are not within the bounds.
 
     Taught in notebook 09.
     """
     if not scores:
         raise ValueError("plot_runs needs at least one arm: {'one head': [0.57, 0.58]}")
-    found = {arm: interval(values) for arm, values in scores.items()}
+    found = {arm: interval(values, bounds=bounds) for arm, values in scores.items()}
     told = "; ".join(f"{arm} {mean:.2f} ({low:.2f} to {high:.2f})" for arm, (mean, low, high) in found.items())
     figure = new_figure(
         f"{ylabel} of every run against {xlabel}, mean and 95 % interval: {told}.", (1.5 + 0.9 * len(scores), 3.5)

@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Shaped
-from scipy import stats
+from scipy import special, stats
 from torch import Tensor
 
 from mhalib.arguments import check_tensor
+
+Bounds = tuple[float | int, float | int]  # the lowest and the highest possible value
 
 
 class Interval(NamedTuple):
@@ -23,21 +25,25 @@ class Interval(NamedTuple):
     high: float
 
 
-def interval(values: Sequence[float], level: float = 0.95) -> Interval:
+def interval(values: Sequence[float], level: float = 0.95, bounds: Bounds | None = None) -> Interval:
     """Return the mean of several runs and Student's t-interval around it: `mean ± t · s / √n`.
 
     If the runs scatter like a normal distribution, such intervals hold the true mean in `level` of all experiments;
-    with runs few and skewed, in somewhat fewer. The interval knows no bounds: of accuracies near 1 it can pass 1. Runs
-    that agree exactly give an interval of width 0, which says that they agree, and not that the next one must.
+    with runs few and skewed, in somewhat fewer. Of accuracies near 1 such an interval can pass 1. With `bounds` it is
+    taken on the log-odds of the mean, `log(p / (1 - p))`, which have no bounds, and carried back: it never leaves what
+    is possible, reaches further to the side where there is room, and near a bound it holds the true mean more often.
+    Runs that agree exactly give an interval of width 0, which says that they agree, and not that the next one must.
 
     Args:
         values: one finite number per run, at least two.
         level: how sure, between 0 and 1.
+        bounds: the lowest and the highest possible value, such as (0, 1) for an accuracy; None where there are none.
 
     Raises:
-        ValueError: fewer than two values, a value that is not finite, or a level that is none.
+        ValueError: fewer than two values, a value that is not finite or not within the bounds, a level that is none,
+            or bounds that are none.
 
-    Student (1908). Taught in notebook 09.
+    Student (1908); the error of the log-odds by the delta method, `s / √n / (p (1 - p))`. Taught in notebook 09.
     """
     values = torch.tensor([float(value) for value in values], dtype=torch.float64)
     if len(values) < 2 or not values.isfinite().all():
@@ -49,7 +55,36 @@ def interval(values: Sequence[float], level: float = 0.95) -> Interval:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}; 0.95 is the usual one")
     mean = values.mean().item()
     reach = stats.t.ppf((1 + level) / 2, len(values) - 1).item() * values.std().item() / math.sqrt(len(values))
-    return Interval(mean, mean - reach, mean + reach)
+    if bounds is None:
+        return Interval(mean, mean - reach, mean + reach)
+    bottom, top = check_bounds(bounds)
+    if values.min() < bottom or values.max() > top:
+        raise ValueError(
+            f"values must lie within bounds={bounds}, got {values.min():g} to {values.max():g}; "
+            "say bounds=None of a score that has none"
+        )
+    span = top - bottom
+    share = (mean - bottom) / span
+    if reach == 0 or not 0 < share < 1:
+        return Interval(mean, mean, mean)
+    reach /= span * share * (1 - share)
+    low, high = (bottom + span * special.expit(special.logit(share) + way * reach).item() for way in (-1, 1))
+    return Interval(mean, low, high)
+
+
+def check_bounds(bounds: Bounds) -> tuple[float, float]:
+    """Return the lowest and the highest possible value as numbers.
+
+    Raises:
+        ValueError: they are no pair of finite numbers, the smaller one first.
+    """
+    try:
+        low, high = map(float, bounds)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not -math.inf < low < high < math.inf:
+        raise ValueError(f"bounds must be (lowest, highest), such as (0, 1), or None; got {bounds!r}")
+    return low, high
 
 
 def spearman(x: Shaped[Tensor, "values"], y: Shaped[Tensor, "values"]) -> float:
