@@ -39,21 +39,22 @@ wide_bill = Exercise(
 
 fair_comparison = Choice(
     task=(
-        "Eight narrow heads against eight wide ones. Which of the five reports leave open whether the width of the "
-        "heads made the difference? All of them, as letters."
+        "Eight narrow heads against eight wide ones. Which of the five reports leave open which of the two is the "
+        "better use of the same weights and FLOPs? All of them, as letters."
     ),
     answer="ABD",
     options={
         "A": "the wide layer has eight times the weights: it may win by size alone.",
         "B": "one seed each: two equal arms would differ as well.",
         "C": (
-            "as many weights, the learning rate chosen for each, several fresh seeds, all runs shown. That is the rule."
+            "as many weights and FLOPs, the learning rate chosen for each, ten fresh seeds, all runs shown: those are "
+            "the rules. What it was that made the difference is the next question."
         ),
         "D": "a learning rate that was chosen for one arm is a handicap for the other.",
         "E": "the same batches for all arms take chance out of the comparison, not in.",
     },
     hints=(
-        "Ask of each report: could the arms differ although the width of a head does not matter?",
+        "Ask of each report: could the arms differ although both are as good for their price?",
         "More weights, one seed, a borrowed learning rate: each can make a difference of its own.",
     ),
     see="Rules for a fair comparison",
