@@ -184,7 +184,7 @@ def test_the_stopwatch():
 def test_a_lesson_says_of_the_quick_way_what_the_road_map_says(path):
     nb = read(path)
     said = re.findall(r"\b(Not on|On) the quick way(?: \(([\d, ]+)\))?", nb.cells[0].source)
-    assert len(said) <= 1 and all((how == "On") == describe(nb, path.stem).quick for how, _ in said)
+    assert len(said) == 1 and all((how == "On") == describe(nb, path.stem).quick for how, _ in said)
     assert all(named in ("", ", ".join(QUICK_WAY)) for _, named in said)
 
 

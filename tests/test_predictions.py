@@ -23,7 +23,7 @@ from tools.notebooks.store import make_storable
 from tools.site.live import make_live
 
 # Lessons that do not ask yet. Whichever does has to leave this list.
-LESSONS_TO_COME = ("05", "06", "07", "08", "09", "10", "11", "12")
+LESSONS_TO_COME = ()
 
 
 @pytest.fixture

@@ -6,17 +6,17 @@ shared_qk = Choose(
     about="what is lost if query and key come from one matrix",
     right="two words score each other alike",
     options={
-        "nothing: one matrix learns as well": (
-            "One matrix can learn a lot, but whatever it learns, q · k is the same product both ways. What it can "
-            "never learn is to look without being looked at."
+        "two words score each other alike": (
+            "The product of two vectors does not ask which came first, so the scores are symmetric: nobody can look "
+            "without being looked at."
         ),
         "every word looks at itself only": (
             "A word does score itself high then, as in lesson 00, where queries were keys. But others may score higher "
             "still; what is lost for certain is the direction."
         ),
-        "two words score each other alike": (
-            "The product of two vectors does not ask which came first, so the scores are symmetric: nobody can look "
-            "without being looked at."
+        "nothing: one matrix learns as well": (
+            "One matrix can learn a lot, but whatever it learns, q · k is the same product both ways. What it can "
+            "never learn is to look without being looked at."
         ),
     },
 )

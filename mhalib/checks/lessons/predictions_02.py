@@ -16,9 +16,9 @@ query_of_zeros = Choose(
     about="what a query of zeros gets",
     right="the plain mean of all values",
     options={
-        "nothing": "Its scores are all 0, but scores are not weights: e to the power of 0 is 1, for every key alike.",
-        "its own value": "Nothing says that a token looks at itself; zeros agree with every key alike.",
         "the plain mean of all values": "All scores are 0, so all shares are alike: a mean without any choice.",
+        "its own value": "Nothing says that a token looks at itself; zeros agree with every key alike.",
+        "nothing": "Its scores are all 0, but scores are not weights: e to the power of 0 is 1, for every key alike.",
     },
 )
 
@@ -67,11 +67,11 @@ mask_and_wrong_axis = Choose(
     about="whether a causal mask mends a softmax over the queries",
     right="it does not: nearly all outputs still change",
     options={
+        "it does not: nearly all outputs still change": "Later queries stand in the sum that divides each column.",
+        "half: only every second output changes": "The mask hides half of the scores, not half of the columns.",
         "it does: what is hidden cannot matter": (
             "Hidden scores do not matter. But later queries see earlier keys, quite legally, and share their column."
         ),
-        "half: only every second output changes": "The mask hides half of the scores, not half of the columns.",
-        "it does not: nearly all outputs still change": "Later queries stand in the sum that divides each column.",
     },
 )
 

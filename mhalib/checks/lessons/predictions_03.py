@@ -89,8 +89,8 @@ tests_that_the_wrong_split_passes = Choose(
     about="which of three popular tests the wrong split passes",
     right="all three",
     options={
-        "the shape only": "Ones look alike in every place, too, and two equal mistakes undo each other.",
-        "the shape and the ones": "There and back as well: the wrong merge is the exact way back of the wrong split.",
         "all three": "None of them looks at where a single number stands.",
+        "the shape and the ones": "There and back as well: the wrong merge is the exact way back of the wrong split.",
+        "the shape only": "Ones look alike in every place, too, and two equal mistakes undo each other.",
     },
 )

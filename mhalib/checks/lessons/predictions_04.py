@@ -36,11 +36,11 @@ mask_upside_down = Choose(
     about="what SDPA does with a mask that is upside down",
     right="it runs, and 20 of 21 rows are wrong",
     options={
-        "it stops with an error that names the mask": "It cannot know: upside down it is a legal mask, too.",
+        "it runs, and 20 of 21 rows are wrong": "They see only what is blocked, and nothing is said.",
         "it returns NaN in the rows that are wrong": (
             "Only a row with nothing to see could; here 20 of 21 rows have something, the wrong thing."
         ),
-        "it runs, and 20 of 21 rows are wrong": "They see only what is blocked, and nothing is said.",
+        "it stops with an error that names the mask": "It cannot know: upside down it is a legal mask, too.",
     },
 )
 
@@ -71,11 +71,11 @@ gradients_beside_a_nan = Choose(
     about="when one empty row leaves the gradients of the others fine",
     right="when scores are replaced and weights cleaned",
     options={
-        "always: the loss leaves it out": "Its gradient is 0, but 0 times NaN is NaN.",
+        "when scores are replaced and weights cleaned": "Each of the two stops the NaN on one side of the softmax.",
         "whenever nan_to_num cleans the weights afterwards": (
             "It cleans what comes after; the NaN inside the softmax still reaches W_q and W_k."
         ),
-        "when scores are replaced and weights cleaned": "Each of the two stops the NaN on one side of the softmax.",
+        "always: the loss leaves it out": "Its gradient is 0, but 0 times NaN is NaN.",
     },
 )
 

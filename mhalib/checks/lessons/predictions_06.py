@@ -111,20 +111,20 @@ unseen_bug = Choose(
     about="which of the nine the doctor does not find",
     right="scale 1/√d_model",
     options={
-        "dropout left on": (
-            "It seems to be hidden in randomness. But an examined layer is in eval mode, and two calls that differ "
-            "give it away at once."
-        ),
-        "another sample's heads": (
-            "Within a sample nothing looks wrong, the order of tokens included. But change one sample, and the other "
-            "one moves."
+        "scale 1/√d_model": (
+            "Every map is still a legal attention map, only flatter; a healthy layer with smaller W_q makes the same."
         ),
         "W_o unused": (
             "The output has the right shape and depends on the right tokens. But no gradient reaches W_o, which is a "
             "parameter all the same."
         ),
-        "scale 1/√d_model": (
-            "Every map is still a legal attention map, only flatter; a healthy layer with smaller W_q makes the same."
+        "another sample's heads": (
+            "Within a sample nothing looks wrong, the order of tokens included. But change one sample, and the other "
+            "one moves."
+        ),
+        "dropout left on": (
+            "It seems to be hidden in randomness. But an examined layer is in eval mode, and two calls that differ "
+            "give it away at once."
         ),
     },
 )

@@ -76,14 +76,14 @@ heads_after_training = Choose(
     about="how far apart four equal heads are after 50 steps of training",
     right="they are still equal",
     options={
+        "they are still equal": "Equal weights get equal gradients, at every step.",
+        "a little apart, and more with each step": (
+            "It would be so if the smallest difference were there to begin with. Here is none, at any step."
+        ),
         "clearly apart: each has its own task": (
             "In trained models heads do differ, so training seems to part them. But it can only follow gradients, and "
             "equal heads get equal ones."
         ),
-        "a little apart, and more with each step": (
-            "It would be so if the smallest difference were there to begin with. Here is none, at any step."
-        ),
-        "they are still equal": "Equal weights get equal gradients, at every step.",
     },
 )
 

@@ -71,13 +71,13 @@ where_one_head_looks = Choose(
     about="where one head looks that joins a head for cat and mat with a head for mat and rug",
     right="at mat alone",
     options={
-        "at cat, mat and rug alike": (
-            "As if the maps were added or averaged. But it is the scores that are added, before the softmax."
-        ),
+        "at mat alone": "Adding scores multiplies weights: only mat has a large weight in both.",
         "at cat and rug, where the heads differ": (
             "These are the words that only one of the two heads likes, and the other gives them the lowest score."
         ),
-        "at mat alone": "Adding scores multiplies weights: only mat has a large weight in both.",
+        "at cat, mat and rug alike": (
+            "As if the maps were added or averaged. But it is the scores that are added, before the softmax."
+        ),
     },
 )
 

@@ -59,15 +59,15 @@ three_runs = Choose(
     about="where the interval of three runs lies",
     right="it is wider than from .55 to .57",
     options={
-        "it is narrower than from .55 to .57": (
-            "A mean is surer than a single run, that is true. But how far runs scatter must be guessed from three of "
-            "them, and for that t is 4.3 instead of 2."
-        ),
+        "it is wider than from .55 to .57": "Three runs say little about how far runs scatter, so t is 4.3.",
         "it is just from .55 to .57": (
             "That is where the runs lie. The interval is about their true mean, and three runs may all lie on one "
             "side of it."
         ),
-        "it is wider than from .55 to .57": "Three runs say little about how far runs scatter, so t is 4.3.",
+        "it is narrower than from .55 to .57": (
+            "A mean is surer than a single run, that is true. But how far runs scatter must be guessed from three of "
+            "them, and for that t is 4.3 instead of 2."
+        ),
     },
 )
 

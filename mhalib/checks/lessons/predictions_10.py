@@ -79,11 +79,11 @@ brightest_cell = Choose(
     about="the largest weight of an untrained head, drawn on a scale of its own",
     right="less than .5",
     options={
+        "less than .5": "The yellow only says that no other cell of this panel has more.",
+        "about .75": "There is no way to see it in the picture: each panel has a scale of its own.",
         "nearly 1 as well": (
             "It has the same yellow. But each panel has a scale of its own, and its yellow is its own largest weight."
         ),
-        "about .75": "There is no way to see it in the picture: each panel has a scale of its own.",
-        "less than .5": "The yellow only says that no other cell of this panel has more.",
     },
 )
 

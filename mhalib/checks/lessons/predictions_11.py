@@ -17,9 +17,9 @@ all_four_of_layer_1 = Choose(
     about="what is left without four heads of which each alone costs next to nothing",
     right="next to nothing right",
     options={
-        "more than 80 % right": "Four times a few points. But each was harmless because the others were there.",
-        "about half right": "There is no half of this work: either some head looks it up, or none.",
         "next to nothing right": "They stood in for each other, and now nobody does.",
+        "about half right": "There is no half of this work: either some head looks it up, or none.",
+        "more than 80 % right": "Four times a few points. But each was harmless because the others were there.",
     },
 )
 
@@ -47,9 +47,9 @@ entropy_of_a_mute_head = Choose(
     about="what the entropy of a head says whose output is thrown away",
     right="what it said before",
     options={
-        "that it is as wide as can be": "Its map has not changed: it still looks where it looked.",
-        "zero, since it does nothing": "Zero entropy means one key only, not no effect.",
         "what it said before": "A map does not know whether anybody reads what the head brings.",
+        "zero, since it does nothing": "Zero entropy means one key only, not no effect.",
+        "that it is as wide as can be": "Its map has not changed: it still looks where it looked.",
     },
 )
 
@@ -67,8 +67,8 @@ all_72_heads_off = Choose(
     about="what is left of the task of the real model with all 72 heads off",
     right="nearly all of it",
     options={
-        "nothing: tokens no longer meet": "They do not, but the words are still there, and their vectors are averaged.",
-        "about a half": "A fair guess for a task of meaning. Words alone tell more of these pairs.",
         "nearly all of it": "Words alone tell most of it, so this task is no judge of heads.",
+        "about a half": "A fair guess for a task of meaning. Words alone tell more of these pairs.",
+        "nothing: tokens no longer meet": "They do not, but the words are still there, and their vectors are averaged.",
     },
 )

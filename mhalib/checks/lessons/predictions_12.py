@@ -46,9 +46,9 @@ changed_by_a_new_token = Choose(
     about="which numbers of earlier positions change when a new token arrives",
     right="none of them",
     options={
-        "their outputs": "They would, if they could see it. The mask is causal.",
-        "their keys and values": "These come from earlier positions alone, in every layer.",
         "none of them": "No position hears of a later one, and so all of it can be kept.",
+        "their keys and values": "These come from earlier positions alone, in every layer.",
+        "their outputs": "They would, if they could see it. The mask is causal.",
     },
 )
 
