@@ -286,6 +286,8 @@ def answers_of(*cells):
         mark = cell.metadata.site
         if "part" in mark:
             texts[mark.part] = cell.source
+        if "code" in mark:
+            texts[mark.code] = f"code: {cell.source}"
         for part in BeautifulSoup(mark.get("html", ""), "html.parser").select(".answer"):
             assert part.parent.name == "[document]"
             texts[part["id"]] = part.get_text(" ", strip=True)
@@ -311,6 +313,10 @@ ASK, GUESS = "**Predict.** Which?", code("predict.which_split()\n", "○ the fir
         ([ASK, code("def f(): ..."), GUESS, code("a", "1")], [(["a"], 2)]),  # what puts nothing out answers nothing
         ([ASK, code("a", "1"), GUESS, code("b", "2")], [(["a"], 0), (["b"], 2)]),  # asked without a paragraph
         ([GUESS, code("a", "1")], [(["a"], 0)]),
+        (
+            [ASK, code("x = 1\nclaim(x, 'it is')", "✓")],
+            [(["code: x = 1\nclaim(x, 'it is')", "x = 1\nclaim(x, 'it is')"], 0)],
+        ),
         (
             [ASK, code("a", "1\n"), code("predict.which_split.reveal()", "it is")],
             [(["a", "predict.which_split.reveal()"], 0)],
@@ -340,14 +346,16 @@ def test_a_page_wraps_what_answers_and_nothing_else(site):
         "not yet written",
     ):
         assert shown in page.main.get_text() and shown not in wrapped
-    assert len(page.select(".answer .mhalib-view")) == 2 and not page.select(".answer :is(.code, h1, h2, h3, .answer)")
+    assert len(page.select(".answer .mhalib-view")) == 2 and not page.select(".answer :is(h1, h2, h3, .answer)")
+    (said,) = page.select(".answer .code")  # code that claims says what comes out
+    assert "claim" in said.get_text()
 
 
 def test_every_covered_part_has_one_button(site):
     page = soup(site, "07_lesson.html")
     named = [part for button in page.select("button.uncover") for part in button["aria-controls"].split()]
     parts = [part["id"] for part in page.select(".answer")]
-    assert sorted(named) == sorted(set(named)) == sorted(parts) and len(parts) == 5
+    assert sorted(named) == sorted(set(named)) == sorted(parts) and len(parts) == 6
     ids = [tag["id"] for tag in page.find_all(id=True)]
     assert len(ids) == len(set(ids))
     for button in page.select("button.uncover"):
@@ -355,7 +363,8 @@ def test_every_covered_part_has_one_button(site):
         assert button.sourceline < page.find(id=button["aria-controls"].split()[0]).sourceline
     (asking,) = page.select("[data-asks]")
     assert (
-        "○ both" in asking.get_text() and asking.find_next("button", class_="uncover")["aria-controls"] == "answer-2-1"
+        "○ both" in asking.get_text()
+        and asking.find_next("button", class_="uncover")["aria-controls"] == "answer-2-1 answer-2-2"
     )
     assert not soup(site, "teaching.html").select(".answer, .uncover")
 

@@ -1,7 +1,8 @@
 """Which parts of a lesson answer a prediction: its page covers them, its slides keep them for the next key.
 
 From a paragraph with **Predict** to the next one, or to the next heading, the outputs of code and the cells of text
-answer. Code stays in sight, and so does a cell that asks, `predict.name()`. What answers is covered by an attribute in
+answer, and so does code that claims, for a claim says in words what comes out. Other code stays in sight, and so does a
+cell that asks, `predict.name()`. What answers is covered by an attribute in
 the page itself, so that it is never painted before; `page.css` takes no notice of that where JavaScript is missing or
 the reader wants to see all, and `answers.js` uncovers.
 """
@@ -15,6 +16,7 @@ from nbformat import NotebookNode
 from tools.site.export import text_html
 
 ASKS = re.compile(r"predict\.\w+\(\)")  # a cell that shows choices, or a field for a number
+CLAIMS = re.compile(r"^\s*claim\(", re.MULTILINE)
 CUTS = re.compile(r"<h[1-6]|<strong>Predict\b")  # a text without them is one piece
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
@@ -37,8 +39,8 @@ def cover(nb: NotebookNode) -> list[Question]:
     """Write into each cell's metadata, as `site`, what it is to a prediction, and return the predictions.
 
     `html` is a text with what answers in it wrapped, and it is `late` where it begins below a prediction; `part` is the
-    id of outputs that answer, `asks` the number of the prediction whose choices a cell shows; `button`, on the last
-    cell that asks, says what a button below it uncovers.
+    id of outputs that answer, `code` that of code that does, `asks` the number of the prediction whose choices a cell
+    shows; `button`, on the last cell that asks, says what a button below it uncovers.
     """
     reader = _Reader()
     for cell in nb.cells:
@@ -73,6 +75,8 @@ class _Reader:
                 self.ask(cell.id, cell)  # it has no paragraph of its own
             self.open.cell, cell.metadata.site.asks = cell, self.open.number
         elif self.open and cell.get("outputs"):
+            if CLAIMS.search(cell.source):
+                cell.metadata.site.code = self.open.new_part()
             cell.metadata.site.part = self.open.new_part()
 
     def text(self, cell: NotebookNode) -> str:
