@@ -126,7 +126,7 @@ COLOURS = """(canvas) => {
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
   return new Set(new Uint32Array(data.buffer)).size;
 }"""
-COVERED, SHOWN = [False] * 5, [True] * 5  # the parts of the small lesson; the second question has one, the others two
+COVERED, SHOWN = [False] * 6, [True] * 6  # the parts of the small lesson: each of its three questions has two
 
 
 def seen(page):
@@ -142,7 +142,7 @@ def test_answers_are_covered_and_a_button_uncovers_one_and_covers_it_again(open_
     assert seen(page) == COVERED
     button = buttons(page).nth(1)
     button.press("Enter")
-    assert seen(page) == [False, False, True, False, False]
+    assert seen(page) == [False, False, True, True, False, False]
     assert button.get_attribute("aria-expanded") == "true" and button.evaluate("(b) => b === document.activeElement")
     assert page.get_by_role("list").get_by_text("row <1> of head 0 holds").is_visible()
     button.press("Enter")
@@ -229,12 +229,12 @@ def test_a_page_without_storage_can_still_show_all(open_page):
 
 def test_a_link_into_covered_text_uncovers_it(open_page):
     page = open_page("07_lesson.html#answer-3-2")
-    assert seen(page) == [False, False, False, True, True]
+    assert seen(page) == [False, False, False, False, True, True]
     assert page.get_by_text("Nothing gets lost in it.").bounding_box()["y"] < 800
     page.evaluate("location.hash = 'answer-1-1'")
     page.wait_for_function("!document.getElementById('answer-1-1').hidden")
     buttons(page).first.click()
-    assert seen(page) == [False, False, False, True, True]
+    assert seen(page) == [False, False, False, False, True, True]
     page.evaluate("""() => {  // a link to where the address is already
       document.querySelector("main").insertAdjacentHTML("beforeend", "<a href='#answer-1-1'>there</a>");
     }""")
@@ -256,7 +256,7 @@ def test_the_search_of_the_browser_finds_covered_text(open_page):
     """By a link to a text, which the browser looks for in the way in which its search does."""
     page = open_page("07_lesson.html#:~:text=Nothing%20gets%20lost")
     page.wait_for_function("!document.getElementById('answer-3-2').hidden")
-    assert seen(page) == [False, False, False, True, True]
+    assert seen(page) == [False, False, False, False, True, True]
     assert buttons(page).nth(2).get_attribute("aria-expanded") == "true"
 
 
@@ -291,7 +291,7 @@ def test_a_guess_uncovers_its_answer_and_the_focus_stays(open_page):
     inside = asking.get_by_role("button")
     inside.focus()
     asking.evaluate(PICK)
-    assert seen(page) == [False, False, True, False, False]
+    assert seen(page) == [False, False, True, True, False, False]
     assert inside.evaluate("(button) => button === document.activeElement")
 
 
@@ -308,7 +308,7 @@ def test_where_two_widgets_ask_both_are_waited_for(open_page):
     page.locator("[data-asks]").nth(1).evaluate(PICK)
     assert seen(page) == COVERED
     page.locator("[data-asks]").nth(0).evaluate(PICK)
-    assert seen(page) == [False, False, True, False, False]
+    assert seen(page) == [False, False, True, True, False, False]
 
 
 def test_a_guess_is_judged_uncovers_its_answer_and_is_summed_up(open_page):
@@ -316,7 +316,7 @@ def test_a_guess_is_judged_uncovers_its_answer_and_is_summed_up(open_page):
     results = page.locator(".mhalib-results")
     assert "Nothing predicted yet" in results.inner_text()
     page.get_by_role("radio", name="the first").press("Space")
-    assert seen(page) == [False, False, True, False, False]
+    assert seen(page) == [False, False, True, True, False, False]
     assert page.get_by_role("radio", name="the first").evaluate("(choice) => choice === document.activeElement")
     count = int(results.get_attribute("data-count"))
     assert results.inner_text().splitlines() == [
