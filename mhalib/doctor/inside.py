@@ -1,7 +1,8 @@
 """What only an insider sees: parameters that nothing reaches, and, with the projection weights, scale and heads.
 
-A wrong scale can be absorbed into `W_q`, and four heads can be told from one only at known weights: no probe from
-outside sees either. With the weights the layer is calculated again in every likely way, and the way that fits is it.
+A wrong scale can be absorbed into `W_q`: nobody can see it from outside. Heads could be counted there, where nothing
+stands around the layer (lesson 06), but no probe does. With the weights the layer is calculated again in every likely
+way, and the way that fits is it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +38,7 @@ def examine_from_inside(
     if not FATAL & set(report.codes):
         dead_parameters(patient, report)
     if projections is None:
-        report.skip("scale, number of heads, layout", "no probe from outside sees them; hand over weights=")
+        report.skip("scale, number of heads, layout", "no probe looks at them from outside; hand over weights=")
     elif set(report.codes) <= HARMLESS:
         fit_weights(patient, setting, report, projections)
     else:
