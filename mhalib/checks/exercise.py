@@ -48,6 +48,9 @@ class Exercise:
         axes: what the axes of the result are called.
         see: the heading in the lesson under which it is explained.
         given: the code that the learner starts from, where that is no empty stub.
+        plain: right functions in plain torch, of which the error model makes its edits: one where the answer itself
+            calls the library or helpers, a second where learners write it in another style. The answer where empty.
+        sizes: for a value, the sizes that the task speaks of, by name: the value model says "d_model times too large".
         explanation: what `.solution()` says besides.
 
     Its name, its lesson and the other exercises there come from the module that defines it, see `Checks`; how hard
@@ -62,6 +65,8 @@ class Exercise:
     axes: tuple[str, ...] = ()
     see: str = ""
     given: Callable | None = None
+    plain: Sequence[Callable] = ()
+    sizes: Mapping[str, float] = field(default_factory=dict)
     explanation: str = ""
 
     name: str = field(default="", init=False)
