@@ -1,7 +1,8 @@
 """What common errors of torch and Python mean in an exercise: a table of what the message says, and the advice."""
 
 _INNER = (
-    "the inner sizes of a product must agree. Which axes are turned? .mT turns the last two, .T turns all (lesson 02)."
+    "in a product A @ B the last size of A and the last but one of B must agree. Print both shapes: is one turned that "
+    "should not be, or not turned that should (.mT, lesson 02), or has it another width than you think?"
 )
 _INTEGER = "a size must be an integer, and / makes a float even of two integers. Use //."
 
@@ -23,7 +24,10 @@ ADVICE = {
     "'torch.return_types.": (
         "max(dim) and min(dim) return a pair, numbers and places. amax and amin return the numbers alone."
     ),
-    "Boolean value of Tensor": "and, or, not want a single True or False. For tensors write &, |, ~.",
+    "Boolean value of Tensor": (
+        "if, and, or, not, and chains such as a < b < c want a single True or False, and a tensor has many. "
+        "Between tensors write &, |, ~, with brackets; in the place of an if, torch.where, .any() or .all()."
+    ),
     '"bitwise_': "&, | and ~ are for booleans: make both sides with dtype=torch.bool.",
     "could not infer output dtype": (
         "booleans and integers have no mean. Make them numbers with a fraction first: .float().mean()."

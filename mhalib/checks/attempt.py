@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from mhalib.checks.compare import Difference, difference, show, show_rows
+from torch import Tensor
+
+from mhalib.checks.compare import Difference, difference, kind_of, show, show_rows
 from mhalib.checks.run import Outcome
+
+MOST_LINES = 14  # of an example
 
 
 @dataclass(frozen=True)
@@ -81,17 +85,29 @@ class Attempt:
             return [("Your answer:", show(self.answer))]
         case, names = self.worst, self.exercise.parameters
         call = ("For example:", f"{self.exercise.name}({', '.join(names)})")
-        lines = [show_rows(f"{name} = ", value) for name, value in zip(names, case.inputs, strict=True)]
+        given = [(f"{name} = ", value) for name, value in zip(names, case.inputs, strict=True)]
         if failure := case.theirs.failure:
             line = [("code", failure.line)] if failure.line else []
-            return [call, ("code", "\n".join(lines)), ("It stopped:", failure.message), *line]
-        lines += [show_rows("expected: ", case.ours.value), show_rows("got:      ", case.theirs.value)]
-        parts = [call, ("code", "\n".join(lines))]
+            return [call, ("code", _table(given)), ("It stopped:", failure.message), *line]
+        given += [("expected: ", case.ours.value), ("got:      ", case.theirs.value)]
+        parts = [call, ("code", _table(given))]
         if case.difference:
             parts.append(("First difference:", case.difference.sentence()))
         if case.theirs.changed:
             parts.append(("Changed on the way:", ", ".join(names[i] for i in case.theirs.changed)))
         return parts
+
+
+def _table(values: Sequence[tuple[str, object]]) -> str:
+    """Return values with their labels, a line for each row; where that is too long, of the largest tensors the shapes."""
+    shown = [show_rows(label, value) for label, value in values]
+    sizes = sorted((len(text.splitlines()), i) for i, text in enumerate(shown) if isinstance(values[i][1], Tensor))
+    while sum(len(text.splitlines()) for text in shown) > MOST_LINES and sizes:
+        label, value = values[sizes.pop()[1]]
+        shown[[text.startswith(label) for text in shown].index(True)] = (
+            f"{label}{kind_of(value)} of shape {tuple(value.shape)}"
+        )
+    return "\n".join(shown)
 
 
 def same_results(some: Sequence[Outcome], others: Sequence[Outcome]) -> bool:
@@ -100,13 +116,14 @@ def same_results(some: Sequence[Outcome], others: Sequence[Outcome]) -> bool:
     One mistake can be written in ways that fail with different messages. The kind of error counts; where there is no
     result at all, the message as well.
     """
-    if len(some) != len(others) or not all(map(_same_result, some, others)):
+    if len(some) != len(others) or not all(map(same_result, some, others)):
         return False
     pairs = zip(some, others, strict=True)
     return any(not a.failure for a in some) or all(a.failure.message == b.failure.message for a, b in pairs)
 
 
-def _same_result(a: Outcome, b: Outcome) -> bool:
+def same_result(a: Outcome, b: Outcome) -> bool:
+    """Return whether two functions did the same with one input: the same result, or the same kind of error."""
     if a.failure or b.failure:
         return bool(a.failure and b.failure) and _error(a) == _error(b)
     return difference(a.value, b.value) is None

@@ -5,6 +5,7 @@ What counts as the same is decided here: kinds must agree (a boolean mask is no 
 numbers, text and sequences of them are looked into; of anything else a learner returns, only its type is named.
 """
 
+import math
 import re
 import types
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 RTOL, ATOL = 1e-4, 1e-5  # float32 rounding stays far below, every mistake worth naming far above
 ROUNDED = 5e-3  # a single number may be typed with three digits, rounded or cut off
+HUGE = 10**40  # an integer with more digits is not written out, and may be too large for a float
 MAX_NUMBERS = 40  # a tensor with more is shown by its shape
 
 
@@ -59,13 +61,15 @@ def difference(expected: object, got: object, axes: tuple[str, ...] = ()) -> Dif
     if isinstance(expected, (tuple, list)):
         return _sequences(expected, got, axes)
     got = _plain(got)
+    if isinstance(got, str) and not isinstance(expected, str):
+        return Difference("type", "a number", f"{kind_of(got)}; write it without quotes")
     if isinstance(expected, bool) or isinstance(expected, str):
         if type(got) is not type(expected):
             return Difference("type", _a(type(expected).__name__), kind_of(got))
         return None if got == expected else Difference("value", show(expected), show(got))
     if isinstance(got, bool) or not isinstance(got, (int, float)):
         return Difference("type", "a number", kind_of(got))
-    if isinstance(expected, int):
+    if isinstance(expected, int) or isinstance(got, int) and abs(got) > HUGE:
         same = got == expected
     else:
         same = got == expected or abs(got - expected) <= ROUNDED * abs(expected)
@@ -76,11 +80,10 @@ def _tensors(expected: Tensor, got: object, axes: tuple[str, ...]) -> Difference
     if not isinstance(got, Tensor):
         return Difference("type", "a tensor", _no_tensor(expected, got))
     if _family(expected.dtype) != _family(got.dtype):
-        return Difference("dtype", kind_of(expected), str(got.dtype))
+        return Difference("dtype", kind_of(expected), f"{got.dtype}{_cure_of_dtype(expected, got)}")
     if expected.shape != got.shape:
-        turned = sorted(expected.shape) == sorted(got.shape)
-        came = f"{tuple(got.shape)}{': the same sizes in another order' if turned else ''}"
-        return Difference("shape", f"the shape {tuple(expected.shape)}", came)
+        words = shape_in_words(tuple(expected.shape), tuple(got.shape), axes)
+        return Difference("shape", f"the shape {tuple(expected.shape)}", f"{tuple(got.shape)}{words and f': {words}'}")
     try:
         # NaN equals NaN, so that a wrong answer that makes NaN can be recognised; no right one makes any.
         got = got.detach().cpu()
@@ -94,6 +97,59 @@ def _tensors(expected: Tensor, got: object, axes: tuple[str, ...]) -> Difference
         return None
     index = tuple((~same).nonzero()[0].tolist())
     return Difference("value", show(expected[index]), show(got[index]), _place(index, axes))
+
+
+def _cure_of_dtype(expected: Tensor, got: Tensor) -> str:
+    """Say what to do where nothing but the dtype is wrong; nothing where the numbers are others, too."""
+    if expected.shape != got.shape or got.is_meta or not torch.equal(expected.double(), got.detach().cpu().double()):
+        return ""
+    cure = {"boolean": ".bool()", "floating": ".float()", "integer": ".long()"}.get(_family(expected.dtype), "")
+    return f"; otherwise it is right: {cure} makes it so" if cure else ""
+
+
+def shape_in_words(expected: tuple[int, ...], got: tuple[int, ...], axes: tuple[str, ...]) -> str:
+    """Say how a shape differs from another: axes exchanged, joined, missing, added; nothing where that is not sure.
+
+    Args:
+        expected, got: the two shapes.
+        axes: what the axes of the expected one are called.
+    """
+    if len(axes) != len(expected):
+        axes = tuple(f"size {size}" for size in expected)
+    if len({*expected} - {1}) < len(expected):  # two sizes alike: nobody can tell which is which
+        return ""
+    name = dict(zip(expected, axes, strict=True))
+    if sorted(got) == sorted(expected):
+        return f"the axes stand in the order ({', '.join(name[size] for size in got)})"
+    if tuple(size for size in got if size != 1) == expected:
+        return "there is an axis of size 1 too many"
+    missing = [size for size in expected if size not in got]
+    strange = [size for size in got if size not in name]
+    if not strange and len(got) < len(expected):
+        return f"the {'axis' if len(missing) == 1 else 'axes'} of {' and '.join(name[size] for size in missing)} " + (
+            "is missing" if len(missing) == 1 else "are missing"
+        )
+    if len(strange) == 1 and len(missing) >= 2 and strange[0] == math.prod(missing):
+        return f"{' and '.join(name[size] for size in missing)} are joined into one axis of {strange[0]}"
+    if (
+        len(strange) == 1
+        and len(missing) == 1
+        and len(got) == len(expected)
+        and got.index(strange[0]) == expected.index(missing[0])
+    ):
+        return f"{strange[0]} where {missing[0]} is right, at the axis of {name[missing[0]]}"
+    return ""
+
+
+def as_sequence(value: object) -> object:
+    """Return a list for what holds numbers in a row: an array, a tensor, a range, the values of a dict, a slice."""
+    if isinstance(value, dict):
+        value = value.values()
+    if isinstance(value, slice) and value.step is None:
+        return [value.start, value.stop]
+    if isinstance(value, Tensor) or type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        return value.tolist() if not isinstance(value, Tensor) or not value.is_meta else value
+    return list(value) if isinstance(value, (range, type({}.values()), type({}.keys()), map, zip)) else value
 
 
 def _place(index: tuple[int, ...], axes: tuple[str, ...]) -> str:
@@ -111,8 +167,12 @@ def _no_tensor(expected: Tensor, got: object) -> str:
         right = [i for i, part in enumerate(got) if isinstance(part, Tensor) and difference(expected, part) is None]
         cure = f"part [{right[0]}] of it is what is asked for" if right else "return one, or join them into one"
         return f"several things in {kind_of(got)}; {cure}"
-    made = isinstance(got, (list, tuple)) or type(got).__module__ == "numpy"
+    made = type(got).__module__ == "numpy" or isinstance(got, (list, tuple)) and all(_are_numbers(part) for part in got)
     return kind_of(got) + ("; torch.as_tensor(...) makes one" if made else "")
+
+
+def _are_numbers(value: object) -> bool:
+    return all(map(_are_numbers, value)) if isinstance(value, (list, tuple)) else isinstance(value, (int, float))
 
 
 def _sequences(expected: tuple | list, got: object, axes: tuple[str, ...]) -> Difference | None:
@@ -121,6 +181,10 @@ def _sequences(expected: tuple | list, got: object, axes: tuple[str, ...]) -> Di
         if got.ndim > 1 + deep:
             return Difference("type", f"{len(expected)} numbers", "a tensor; of a tensor, give its .shape")
         got = got.tolist() if got.ndim else got
+    elif isinstance(got, Tensor) and got.ndim and len(got) == len(expected):
+        got = list(got)  # it unpacks as a tuple does: k, v = torch.stack([k, v])
+    if not any(isinstance(part, Tensor) for part in expected):
+        got = as_sequence(got)
     if not isinstance(got, (tuple, list)):
         return Difference("type", f"{len(expected)} parts", kind_of(got))
     if len(got) != len(expected):
@@ -153,11 +217,11 @@ def _show(value: object, depth: int) -> str:
     if isinstance(value, Tensor):
         if value.numel() > MAX_NUMBERS or value.is_meta:
             return f"{kind_of(value)} of shape {tuple(value.shape)}"
-        return show(value.tolist() if value.dtype != torch.bool else value.int().tolist())
+        return show(value.tolist())
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, (bool, int, str, type(None))):
-        return "a huge integer" if isinstance(value, int) and abs(value) > 10**40 else repr(value)
+        return "a huge integer" if isinstance(value, int) and abs(value) > HUGE else repr(value)
     if isinstance(value, (list, tuple)):
         parts = [show(part, depth + 1) for part in value[:MAX_NUMBERS]] if depth < 4 else ["…"]
         parts += ["…"] * (len(value) > MAX_NUMBERS)

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from mhalib.checks.attempt import Attempt
 from mhalib.checks.compare import show
+from mhalib.checks.edits import Edit, edits_of
 from mhalib.checks.judge import CHOICE, FUNCTION, VALUE, Step, judge
 from mhalib.checks.run import Outcome, run
 from mhalib.checks.show import Note, bar
@@ -141,6 +142,11 @@ class Exercise:
         """What each catalogued wrong answer does, beside the name of its mistake."""
         answers = [(name, answer) for name, wrong in self.wrong.items() for answer in (wrong.answer, *wrong.also)]
         return [(name, self.outcomes(answer, OUR_SECONDS)[0]) for name, answer in answers]
+
+    @cached_property
+    def edits(self) -> list[Edit]:
+        """All single edits of the right answers, the cheapest first."""
+        return edits_of(self.plain or (self.answer,), self.inputs[-1], self.axes)
 
     def outcomes(self, answer: object, seconds: float | None = None) -> tuple[list[Outcome], str]:
         """Return what `answer` does with each input, and what it prints; ours get all the time they need."""

@@ -12,8 +12,11 @@ from collections.abc import Callable
 from mhalib.checks.advice import advice_for
 from mhalib.checks.attempt import Attempt, changes, recognise, same_results
 from mhalib.checks.compare import difference, kind_of, show
+from mhalib.checks.observe import observe
+from mhalib.checks.search import find
 from mhalib.checks.show import Note
 from mhalib.checks.stub import is_stub
+from mhalib.checks.values import explain
 
 Step = Callable[[Attempt], Note | None]
 
@@ -109,6 +112,19 @@ def known_in_one_part(attempt: Attempt) -> Note | None:
     return None
 
 
+def small_edit(attempt: Attempt) -> Note | None:
+    """Say which small edit of a right answer does the same."""
+    exercise = attempt.exercise
+    edit = find(exercise.edits, exercise.inputs, exercise.right, attempt.outcomes)
+    if edit is None:
+        return None
+    title = re.sub(r"^(but )?with (?!out)|^and then ", "", edit.says).partition(":")[0]
+    parts = [("What:", f"your function does what ours would do {edit.says}.")]
+    parts += [("Why:", edit.rule.why)] if edit.rule.why else []
+    parts += [*attempt.example, *attempt.printed]
+    return Note(f"not yet. {title[0].upper()}{title[1:]}", parts, mood="wrong", code=f"wrong: {edit.says}")
+
+
 def stopped(attempt: Attempt) -> Note | None:
     """Show the error, the time-out or the want of memory, with what it often means."""
     failure = attempt.worst.theirs.failure
@@ -133,7 +149,18 @@ def changes_its_input(attempt: Attempt) -> Note | None:
 
 def first_difference(attempt: Attempt) -> Note:
     """Show the first input on which the result is wrong, and the first place where it is."""
-    return _not_yet(attempt.worst.difference.kind, *attempt.example, *attempt.printed)
+    seen = [("", words) for words in observe(attempt.cases)]
+    return _not_yet(attempt.worst.difference.kind, *seen, *attempt.example, *attempt.printed)
+
+
+def in_numbers(attempt: Attempt) -> Note | None:
+    """Say what the given numbers are, where that can be known: exchanged, too large by a size, in another unit."""
+    exercise = attempt.exercise
+    where, cause = explain(exercise.answer, attempt.answer, exercise.sizes)
+    if not where and not cause:
+        return None
+    parts = [*attempt.example, *[("", words) for words in where + cause]]
+    return Note("not yet.", parts, mood="wrong", code=f"wrong: {cause[0]}" if cause else "value")
 
 
 def first_difference_untold(attempt: Attempt) -> Note:
@@ -144,7 +171,7 @@ def first_difference_untold(attempt: Attempt) -> Note:
 
 def no_option(attempt: Attempt) -> Note | None:
     """Ask for letters out of the options where something else came."""
-    options, chosen = attempt.exercise.options, _letters(attempt.answer)
+    options, chosen = attempt.exercise.options, None if isinstance(attempt.answer, dict) else _letters(attempt.answer)
     if chosen is None:
         return _not_yet("type", ("", f'expected letters such as "AB", got {kind_of(attempt.answer)}'))
     if not chosen <= set(options):
@@ -181,11 +208,12 @@ FUNCTION: tuple[Step, ...] = (
     as_given,
     right,
     known_mistake,
+    small_edit,
     stopped,
     changes_its_input,
     first_difference,
 )
-VALUE: tuple[Step, ...] = (untouched, right, known_mistake, known_in_one_part, first_difference_untold)
+VALUE: tuple[Step, ...] = (untouched, right, known_mistake, known_in_one_part, in_numbers, first_difference_untold)
 CHOICE: tuple[Step, ...] = (untouched, no_option, wrong_option, accept)
 
 

@@ -57,6 +57,25 @@ def run(answer: Callable, cases: Sequence[tuple], seconds: float | None = None) 
     """Call `answer` with a copy of each case; return the outcomes up to a time-out, and what it printed."""
     outcomes, printed = [], _Bounded()
     seconds = SECONDS if seconds is None else seconds
+    try:
+        with limits(seconds, printed):
+            for case in cases:
+                outcomes.append(call(answer, case))
+    except OutOfTime as error:
+        outcomes.append(Outcome(failure=Failure("time", f"no result after {seconds:g} seconds", learner_line(error))))
+    if any(outcome.failure and outcome.failure.kind == "memory" for outcome in outcomes):
+        gc.collect()
+    return outcomes, printed.text()
+
+
+@contextlib.contextmanager
+def limits(seconds: float, printed: io.TextIOBase | None = None):
+    """Keep what runs inside within some seconds and some memory, and its prints, random numbers and settings to itself.
+
+    Raises:
+        OutOfTime: the time is over.
+    """
+    printed = _Bounded() if printed is None else printed
     grad, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
     try:
         with (
@@ -65,19 +84,14 @@ def run(answer: Callable, cases: Sequence[tuple], seconds: float | None = None) 
             contextlib.redirect_stderr(printed),
         ):
             with _memory_limit(), _time_limit(seconds):
-                for case in cases:
-                    outcomes.append(_call(answer, case))
-    except OutOfTime as error:
-        outcomes.append(Outcome(failure=Failure("time", f"no result after {seconds:g} seconds", learner_line(error))))
+                yield
     finally:
         torch.set_grad_enabled(grad)
         torch.set_default_dtype(dtype)
-    if any(outcome.failure and outcome.failure.kind == "memory" for outcome in outcomes):
-        gc.collect()
-    return outcomes, printed.text()
 
 
-def _call(answer: Callable, case: tuple) -> Outcome:
+def call(answer: Callable, case: tuple) -> Outcome:
+    """Return what a function does with copies of its inputs; for use inside `limits`."""
     given = copy.deepcopy(case)
     torch.manual_seed(0)
     try:

@@ -1,0 +1,475 @@
+"""All single edits of a right answer, by the rules of `mistakes`: how their patterns are read, and what they make.
+
+An edit is made into a function only when it is first tried; see `search`. Three kinds of edit that no pattern can say,
+because they change two lines at once, are functions here.
+"""
+
+import ast
+import copy
+import inspect
+import itertools
+import re
+import textwrap
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from mhalib.checks.mistakes import IN_ORDER, RULES, WHOLE, Rule
+from mhalib.checks.run import Outcome, call
+
+N = ast.unparse
+ALIKE = 0.3  # what it costs to make one edit at all places that it fits
+ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Constant, ast.Subscript, ast.List, ast.Tuple, ast.Slice)
+SIZE = r"[BThn]|Tq|Tk|kv|num_\w+|head_dim|d_model|width|size|group"
+WORDS = {
+    "B": "samples", "h": "heads", "num_heads": "heads", "T": "tokens", "Tq": "queries", "Tk": "keys", "n": "entries",
+    "kv": "groups", "hd": "features of a head", "head_dim": "features of a head", "d_model": "features", "d": "features",
+}  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------- what the rules may call
+
+
+def dealt(x: Tensor, parts: int, dim: int) -> tuple[Tensor, ...]:
+    """Return as many parts as `chunk` does, but dealt out in turn, as cards are."""
+    return tuple(x.movedim(dim, 0)[i::parts].movedim(0, dim) for i in range(parts))
+
+
+def tiled(x: Tensor, times: int, dim: int) -> Tensor:
+    """Return x, whole, several times along one axis."""
+    return torch.cat([x] * times, dim)
+
+
+def only(x: Tensor, axis: int, index: int) -> Tensor:
+    """Return x with 0 everywhere but at one place of an axis."""
+    kept = torch.zeros_like(x)
+    kept.select(axis, index).copy_(x.select(axis, index))
+    return kept
+
+
+def without(x: Tensor, axis: int, index: int) -> Tensor:
+    """Return x with 0 at one place of an axis."""
+    rest = x.clone()
+    rest.select(axis, index).zero_()
+    return rest
+
+
+def opposite(x: Tensor | bool) -> Tensor | bool:
+    """Return True for False, and 1 - x for numbers."""
+    if isinstance(x, bool):
+        return not x
+    return ~x if x.dtype == torch.bool else 1 - x
+
+
+def pair(x: object) -> tuple | list:
+    """Return x where it is two things, and refuse all else."""
+    if not isinstance(x, (tuple, list)) or len(x) != 2:
+        raise TypeError
+    return x
+
+
+def counted_out(x: Tensor, order: Sequence[int]) -> Tensor:
+    """Return x as it is where numbers are counted out into the turned shape, and that is turned back."""
+    return x.reshape([x.shape[axis] for axis in order]).permute([order.index(axis) for axis in range(x.ndim)])
+
+
+HELPERS = {f.__name__: f for f in (dealt, tiled, only, without, opposite, pair, counted_out)}
+
+
+# --------------------------------------------------------------------------------------------- a right answer, read
+
+
+class Source:
+    """A right function as a syntax tree, with the names and axes that are known in it.
+
+    Args:
+        answer: a function whose source can be had.
+        example: the inputs of one case, by which the kinds of its arguments are known.
+        axes: what the axes of its result are called.
+    """
+
+    def __init__(self, answer: Callable, example: tuple, axes: tuple[str, ...]):
+        source = textwrap.dedent(inspect.getsource(answer))
+        self.answer, self.result_axes = answer, axes
+        self.tree = _AsMethods().visit(ast.parse(source))
+        self.function = self.tree.body[0]
+        self.function.decorator_list, self.function.returns = [], None
+        arguments = self.function.args.args + self.function.args.kwonlyargs
+        for argument in arguments:
+            argument.annotation = None
+        self.given = dict(zip([argument.arg for argument in arguments], example, strict=False))
+        nodes = list(ast.walk(self.function))
+        stored = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        self.names = list(dict.fromkeys([*self.given, *stored]))
+        self.called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        self._axes = {}
+        for line in source.splitlines():
+            if found := re.match(r"\s*(\w+) = .*#.*\(([^()]*)\)[^()]*$", line):
+                self._axes[found[1]] = [axis.strip() for axis in found[2].split(",")]
+
+    def axis(self, of: ast.AST | None, axis: int) -> str:
+        """Return an axis of an expression in words, "the queries (dim=-2)", by the shapes in the comments."""
+        while isinstance(of, (ast.Call, ast.Attribute, ast.BinOp)):
+            of = of.func if isinstance(of, ast.Call) else of.value if isinstance(of, ast.Attribute) else of.left
+        names = self._axes.get(of.id, ()) if isinstance(of, ast.Name) else ()
+        known = -len(names) <= axis < len(names) and names[axis] in WORDS
+        return f"the {WORDS[names[axis]]} (dim={axis})" if known else f"dim={axis}"
+
+    def kinds(self, name: str) -> set[str]:
+        """Return what an argument is: "tensor", "boolean", "number", …."""
+        value = self.given[name]
+        if isinstance(value, Tensor):
+            return {
+                "tensor",
+                "boolean" if value.dtype == torch.bool else "floating" if value.is_floating_point() else "",
+            }
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return {"number", "whole number" if isinstance(value, int) else "fraction"}
+        return {"list"} if isinstance(value, list) else set()
+
+    def edited(self, places: Sequence[tuple[ast.AST, str]]) -> Callable:
+        """Return the function with other text at some places.
+
+        Raises:
+            SyntaxError: that is no Python.
+        """
+        put = {id(node): _parsed(text, node) for node, text in places}
+        tree = copy.deepcopy(self.tree, put)  # what deepcopy finds there already it takes instead
+        names = {**self.answer.__globals__, **HELPERS}
+        exec(compile(ast.fix_missing_locations(tree), "<edited>", "exec"), names)
+        return names[self.answer.__name__]
+
+
+class _AsMethods(ast.NodeTransformer):
+    """Write torch.softmax(x, -1) as x.softmax(-1), so that a rule needs to know one way only."""
+
+    APART = {"where", "tensor", "cat", "stack"}  # methods of these names do something else, or there are none
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        match node.func:
+            case ast.Attribute(value=ast.Name(id="torch" | "F"), attr=name):
+                if node.args and hasattr(Tensor, name) and name not in self.APART:
+                    node.func, node.args = ast.Attribute(node.args[0], name, ast.Load()), node.args[1:]
+        return node
+
+
+def _parsed(text: str, instead_of: ast.AST) -> ast.AST:
+    text = re.sub(r"(\(|,)(\s*,)+", r"\1", text)  # parts that are not there leave their commas
+    if isinstance(instead_of, ast.Slice):
+        return ast.parse(f"_[{text[1:-1]}]", mode="eval").body.slice
+    if isinstance(instead_of, ast.expr):
+        return ast.parse(text, mode="eval").body
+    (line,) = ast.parse(textwrap.dedent(text)).body
+    for part in ast.walk(line):  # the body of a loop, or of an if, stays
+        if getattr(part, "body", None) and isinstance(part.body, list) and N(part.body[0]) == "...":
+            part.body = instead_of.body
+    return line
+
+
+# --------------------------------------------------------------------------------------------- patterns
+
+
+@cache
+def _pattern(find: str) -> ast.AST:
+    if find.startswith("["):
+        try:
+            return ast.parse(find, mode="eval").body
+        except SyntaxError:
+            return ast.parse(f"_{find}", mode="eval").body.slice
+    line = ast.parse(find).body[0]
+    return line.value if isinstance(line, ast.Expr) else line
+
+
+def _fits(pattern: object, node: object, found: dict, source: Source) -> bool:
+    """Return whether a node is what a pattern shows, and put what its letters stand for into `found`."""
+    if isinstance(pattern, ast.Name) and len(pattern.id) == 1 and pattern.id.isupper():
+        return isinstance(node, ast.expr) and _may_be(pattern.id, node, source) and _keep(pattern.id, node, found)
+    if type(pattern) is not type(node):
+        return False
+    if isinstance(pattern, ast.Call):
+        return _call_fits(pattern, node, found, source)
+    if isinstance(pattern, ast.AST):
+        for name in pattern._fields:
+            if name in ("ctx", "kind", "type_comment", "lineno"):
+                continue
+            part = getattr(pattern, name)
+            if name == "body" and isinstance(part, list) and N(part[0]) == "...":
+                continue
+            if not _fits(part, getattr(node, name), found, source):
+                return False
+        return True
+    if isinstance(pattern, list):
+        return len(pattern) == len(node) and all(map(lambda p, n: _fits(p, n, found, source), pattern, node))
+    return pattern == node
+
+
+def _call_fits(pattern: ast.Call, node: ast.Call, found: dict, source: Source) -> bool:
+    if isinstance(pattern.func, ast.Attribute):
+        if not isinstance(node.func, ast.Attribute) or not _fits(pattern.func.value, node.func.value, found, source):
+            return False
+        if not _name_fits(pattern.func.attr, node.func.attr, found):
+            return False
+    elif not isinstance(node.func, ast.Name) or not _name_fits(pattern.func.id, node.func.id, found):
+        return False
+    if any(isinstance(argument, ast.Starred) for argument in node.args) and not pattern.args[-1:]:
+        return False
+    plain = [argument for argument in pattern.args if not isinstance(argument, ast.Starred)]
+    rest = [argument.value.id for argument in pattern.args if isinstance(argument, ast.Starred)]
+    if len(node.args) < len(plain) or (len(node.args) > len(plain) and not rest):
+        return False
+    for letter in rest:
+        found[letter] = node.args[len(plain) :]
+    named = {keyword.arg: keyword.value for keyword in node.keywords}
+    others = None
+    for keyword in pattern.keywords:
+        if keyword.arg is None:
+            others = keyword.value.id
+        elif keyword.arg not in named or not _fits(keyword.value, named.pop(keyword.arg), found, source):
+            return False
+    if others:
+        found[others] = [ast.keyword(name, value) for name, value in named.items()]
+    elif named:
+        return False
+    return all(_fits(p, n, found, source) for p, n in zip(plain, node.args, strict=False))
+
+
+def _name_fits(pattern: str, name: str, found: dict) -> bool:
+    if len(pattern) == 1 and pattern.isupper():
+        found[pattern] = name
+        return True
+    return pattern == name
+
+
+def _may_be(letter: str, node: ast.expr, source: Source) -> bool:
+    if letter in "IJ":
+        return _number(node, int) is not None
+    if letter == "N":
+        return _number(node, (int, float)) is not None
+    if letter in "VS":
+        known = isinstance(node, ast.Name) and node.id in source.names and id(node) not in source.called
+        return known and (letter == "V" or bool(re.fullmatch(SIZE, node.id)))
+    return True
+
+
+def _number(node: ast.expr, kind: type | tuple[type, ...]) -> int | float | None:
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError):
+        return None
+    return value if isinstance(value, kind) and not isinstance(value, bool) else None
+
+
+def _keep(letter: str, node: ast.expr, found: dict) -> bool:
+    return N(found.setdefault(letter, node)) == N(node)
+
+
+def _code(value: object) -> str:
+    """Return what a letter stands for as code."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return ", ".join(map(N, value))
+    return N(value) if isinstance(value, ATOMS) else f"({N(value)})"
+
+
+def _words(value: object) -> str:
+    """Return what a letter stands for as a short text."""
+    text = value if isinstance(value, str) else ", ".join(map(N, value)) if isinstance(value, list) else N(value)
+    return text if len(text) <= 45 else text[:45] + "…"
+
+
+# --------------------------------------------------------------------------------------------- the edits
+
+
+@dataclass(eq=False)
+class Edit:
+    """A small edit of a right answer, made into a function when it is first tried.
+
+    Args:
+        rule: the kind of edit.
+        says: what the edited function does, to follow "your function does what ours would do".
+        cost: how far-fetched it is.
+        make: returns the function.
+    """
+
+    rule: Rule
+    says: str
+    cost: float
+    make: Callable[[], Callable]
+    _function: Callable | None = None
+    _known: dict[int, Outcome | None] = field(default_factory=dict)
+
+    def outcome(self, case: int, inputs: tuple) -> Outcome | None:
+        """Return what the edited function does with a case, found out once; None where that came to no end."""
+        if case not in self._known:
+            self._known[case] = None
+            try:
+                self._function = self._function or self.make()
+            except (SyntaxError, ValueError):  # this edit is no Python
+                return None
+            self._known[case] = call(self._function, inputs)
+        return self._known[case]
+
+
+def edits_of(answers: Sequence[Callable], example: tuple, axes: tuple[str, ...]) -> list[Edit]:
+    """Return all single edits of some right functions, the cheapest first.
+
+    Args:
+        answers: functions whose source can be had.
+        example: the inputs of one case.
+        axes: what the axes of the result are called.
+    """
+    made: list[Edit] = []
+    for answer in answers:
+        source = Source(answer, example, axes)
+        made += _by_rules(source, RULES if made else (*RULES, *WHOLE))
+        made += _in_two_lines(source)
+    return sorted(made, key=lambda edit: edit.cost)
+
+
+def _by_rules(source: Source, rules: Sequence[Rule]) -> Iterator[Edit]:
+    alike = defaultdict(list)
+    nodes = [node for line in source.function.body for node in ast.walk(line)]
+    for rule in rules:
+        given = rule.find.startswith("given ")
+        pattern = None if given else _pattern(rule.find)
+        for node in source.given if given else nodes:
+            found: dict = {"P": node} if given else {}
+            if not given and (not _fits(pattern, node, found, source) or not _allowed(rule, found)):
+                continue
+            if given and not _allowed_argument(rule, node, source):
+                continue
+            for put, says, everywhere in _filled(rule, found, source):
+                place = (source.function.body[0], f"if True:\n    {put}\n    ...") if given else (node, put)
+                if given:
+                    place = (place[0], f"if True:\n    {put}\n{textwrap.indent(N(place[0]), '    ')}")
+                yield Edit(rule, says, rule.cost, lambda place=place: source.edited([place]))
+                if not given and not rule.find.startswith("return"):
+                    alike[everywhere].append((rule, place))
+    for says, places in alike.items():
+        if 1 < len(places) <= 6:
+            rule = places[0][0]
+            put = [place for _, place in places]
+            yield Edit(rule, says, rule.cost + ALIKE, lambda put=put: source.edited(put))
+
+
+def _allowed(rule: Rule, found: dict) -> bool:
+    for letter, names in rule.only.items():
+        if letter in found and (found[letter] in names) == (names[0] == "!"):
+            return False
+    return True
+
+
+def _allowed_argument(rule: Rule, name: str, source: Source) -> bool:
+    kind = rule.only.get("P")
+    return kind is None or kind in source.kinds(name)
+
+
+def _filled(rule: Rule, found: dict, source: Source) -> Iterator[tuple[str, str, str]]:
+    """Yield the text that an edit puts, and what it says, for each of what {X} stands for in turn."""
+    code = {letter: _code(value) for letter, value in found.items()}
+    words = {letter: _words(value) for letter, value in found.items()}
+    if "I" in found:
+        words["I_"] = source.axis(found.get("A"), int(N(found["I"])))
+    for option in _options(rule, found, source):
+        x = option.format(**code) if "{" in option else option
+        if x in (code.get("I"), code.get("V"), code.get("N"), code.get("S"), code.get("P"), code.get("R")) and x:
+            continue
+        spoken = {**words, "X": x, **_axis_words(rule, x, found, source)}
+        put = rule.put.format(X=x, **code)
+        says = re.sub(r"\(\)", "", rule.says.format(**spoken))
+        yield put, says, (rule.alike or rule.says).format(**spoken)
+
+
+def _options(rule: Rule, found: dict, source: Source) -> Sequence[str]:
+    if rule.each == "names":
+        if "P" in found:
+            others = list(source.given)[list(source.given).index(found["P"]) + 1 :]
+            kind = type(source.given[found["P"]])
+            every = source.given if "as well" in rule.says else others
+            return [
+                name
+                for name in every
+                if name != found["P"] and type(source.given[name]) is kind and kind is not type(len)
+            ]
+        local = [name for name in source.names if name not in source.given]
+        return local if rule.find.startswith("return") else source.names
+    if rule.each == "axes":
+        value = source.given.get(found.get("P"))
+        return [str(i) for i in range(value.ndim if isinstance(value, Tensor) else len(source.result_axes))]
+    if rule.each == "orders":
+        n = len(source.result_axes)
+        return [", ".join(map(str, p)) for p in itertools.permutations(range(n)) if list(p) != sorted(p)]
+    return rule.each
+
+
+def _axis_words(rule: Rule, x: str, found: dict, source: Source) -> dict[str, str]:
+    axes = source.result_axes
+    if rule.each == "axes" and "P" not in found and x.isdigit():
+        name = axes[int(x)]
+        return {"X_one": name, "X_all": name[:-1] + "ies" if name.endswith("y") else name + "s"}
+    if rule.each == "orders":
+        return {"X_": ", ".join(axes[int(i)] for i in x.split(", "))}
+    return {"X_": source.axis(found.get("A"), int(x)) if re.fullmatch(r"-?\d", x) else x}
+
+
+# --------------------------------------------------------------------------------------------- edits of two lines
+
+EXCHANGED = Rule("two lines", "", "", 1.4, why=IN_ORDER)
+MOVED = Rule("a step and another line", "", "", 1.4, why=IN_ORDER)
+ALSO = Rule("a line and an argument", "", "", 1.3)
+
+
+def _in_two_lines(source: Source) -> Iterator[Edit]:
+    for rule, places, says in (*_lines_exchanged(source), *_steps_moved(source), *_another_alike(source)):
+        yield Edit(rule, says, rule.cost, lambda places=places: source.edited(places))
+
+
+def _lines_exchanged(source: Source) -> Iterator[tuple]:
+    for one, two in itertools.pairwise(source.function.body):
+        if not isinstance(two, ast.Return) and not isinstance(one, ast.Expr):
+            yield EXCHANGED, [(one, N(two)), (two, N(one))], f"with the lines {_words(one)} and {_words(two)} exchanged"
+
+
+def _steps_moved(source: Source) -> Iterator[tuple]:
+    """Do the last step of a line to another line's result, too early or too late."""
+    lines = [line for line in ast.walk(source.function) if isinstance(line, (ast.Assign, ast.Return)) and line.value]
+    for line in lines:
+        for inner, outer, words in _last_steps(line.value):
+            for other in lines:
+                if other is not line and not isinstance(other.value, ast.Tuple):
+                    to = "the result" if isinstance(other, ast.Return) else N(other.targets[0])
+                    moved = outer.replace("…", N(other.value))
+                    yield MOVED, [(line.value, inner), (other.value, moved)], f"with {words} at another place, on {to}"
+
+
+def _last_steps(value: ast.expr) -> Iterator[tuple[str, str, str]]:
+    """Yield what is left of an expression without its last step, that step around `…`, and its words."""
+    match value:
+        case ast.BinOp(left=left, op=ast.Div() | ast.Mult() | ast.Add() | ast.Sub(), right=right):
+            sign = N(value)[len(N(left)) :].strip()[0] if N(value).startswith(N(left)) else "*"
+            yield N(left), f"(…) {sign} ({N(right)})", f"{sign} {_words(right)}"
+            if isinstance(value.op, ast.Mult):
+                yield N(right), f"({N(left)}) * (…)", f"the factor {_words(left)}"
+        case ast.BinOp(left=ast.BinOp(left=factor, op=ast.Mult(), right=left), op=ast.MatMult(), right=right):
+            yield f"({N(left)}) @ ({N(right)})", f"({N(factor)}) * (…)", f"the factor {_words(factor)}"
+        case ast.Call(func=ast.Attribute(value=of, attr=name)):
+            yield N(of), f"(…){N(value)[len(N(of)) :]}", name
+
+
+def _another_alike(source: Source) -> Iterator[tuple]:
+    """Do to another argument what a line does to one."""
+    for line in source.function.body:
+        if not isinstance(line, ast.Assign) or not isinstance(line.targets[0], ast.Name):
+            continue
+        used = {node.id for node in ast.walk(line.value) if isinstance(node, ast.Name)}
+        for like, other in itertools.product(sorted(used & set(source.given)), source.given):
+            if other not in used and other != line.targets[0].id:
+                text = re.sub(rf"\b{like}\b", other, N(line.value))
+                put = f"if True:\n    {N(line)}\n    {other} = {text}"
+                yield ALSO, [(line, put)], f"with {other} treated as {like} is: {_words(text)}"

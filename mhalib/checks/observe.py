@@ -1,0 +1,130 @@
+"""What can be seen of a wrong result where no mistake is known: where it is right, and what it looks like.
+
+Every sentence is a fact about all the inputs of a check together, never a guess at a cause.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from mhalib.checks.attempt import Case
+from mhalib.checks.compare import ATOL, RTOL, shape_in_words
+
+MOST = 2  # sentences; the first ones say most
+
+
+def observe(cases: Sequence[Case]) -> list[str]:
+    """Return what is true of a wrong answer's results, the most telling first."""
+    said = _of_shapes(cases) or _of_inputs(cases)
+    pairs = [pair for case in cases if (pair := _numbers(case)) and not case.result_is_right]
+    if not pairs or len(pairs) < sum(not case.result_is_right for case in cases):
+        return said[:MOST]
+    return [*said[: MOST - 1], *_of_numbers(pairs, cases[0].axes)][:MOST]
+
+
+def _of_shapes(cases: Sequence[Case]) -> list[str]:
+    """Say what the shape is where the sizes of a case tell which axis is which."""
+    for case in cases:
+        ours, theirs = case.ours.value, case.theirs.value
+        if isinstance(ours, Tensor) and isinstance(theirs, Tensor) and ours.shape != theirs.shape:
+            words = shape_in_words(tuple(ours.shape), tuple(theirs.shape), case.axes)
+            if words:
+                return [f"Where the shape should be {tuple(ours.shape)} it is {tuple(theirs.shape)}: {words}."]
+    return []
+
+
+def _of_inputs(cases: Sequence[Case]) -> list[str]:
+    right = [i + 1 for i, case in enumerate(cases) if case.result_is_right]
+    if not right:
+        return []
+    n = len(cases)
+    return [f"It is right for {len(right)} of {n} inputs of this check; the one below is the first of the others."]
+
+
+def _numbers(case: Case) -> tuple[Tensor, Tensor] | None:
+    ours, theirs = case.ours.value, case.theirs.value
+    if case.theirs.failure or not isinstance(ours, Tensor) or not isinstance(theirs, Tensor):
+        return None
+    if ours.shape != theirs.shape or ours.ndim == 0 or ours.numel() < 2:
+        return None
+    try:
+        return ours.detach().double(), theirs.detach().cpu().double()
+    except (RuntimeError, NotImplementedError):  # on the meta device, quantized, nested
+        return None
+
+
+def _of_numbers(pairs: Sequence[tuple[Tensor, Tensor]], axes: tuple[str, ...]) -> list[str]:
+    return [*_special(pairs), *_places(pairs, axes), *_factors(pairs), *_sums(pairs, axes)]
+
+
+def _special(pairs: Sequence) -> Iterator[str]:
+    if any(theirs.isnan().any() for _, theirs in pairs):
+        yield "Some of it is NaN: infinity minus infinity, or 0 by 0, somewhere on the way."
+    elif all((theirs == theirs.flatten()[0]).all() for _, theirs in pairs):
+        yield f"All numbers of a result are the same, such as {pairs[0][1].flatten()[0]:.4g}."
+    elif all(_close(ours.flatten().sort().values, theirs.flatten().sort().values).all() for ours, theirs in pairs):
+        yield "They are the right numbers, in other places."
+
+
+def _places(pairs: Sequence, axes: tuple[str, ...]) -> Iterator[str]:
+    """Say along which axis the result is right at one end."""
+    right = [_close(ours, theirs) for ours, theirs in pairs]
+    if len(axes) != right[0].ndim:
+        return
+    for axis, name in enumerate(axes):
+        lines = [r.movedim(axis, 0).flatten(1).all(1) if r.ndim > 1 else r for r in right if r.shape[axis] > 1]
+        if not lines:
+            continue
+        if all(line[0] and not line[1:].any() for line in lines):
+            yield f"Only the first {name} is right."
+        elif all(line[-1] and not line[:-1].any() for line in lines):
+            yield f"Only the last {name} is right."
+        elif all(line[1:].all() and not line[0] for line in lines):
+            yield f"All is right but the first {name}."
+        elif all(line[:-1].all() and not line[-1] for line in lines):
+            yield f"All is right but the last {name}."
+    if right[0].ndim >= 2 and all(r.shape[-1] == r.shape[-2] > 1 for r in right):
+        on = [torch.eye(r.shape[-1], dtype=torch.bool).expand_as(r) for r in right]
+        above = [torch.ones(r.shape[-2:], dtype=torch.bool).triu(1).expand_as(r) for r in right]
+        if all(r[~d].all() for r, d in zip(right, on, strict=True)):
+            yield "Only the diagonal is wrong."
+        elif all(r[~a].all() for r, a in zip(right, above, strict=True)):
+            yield f"Only what lies above the diagonal is wrong ({axes[-1]} behind {axes[-2]})."
+        elif all(r[a | d].all() for r, a, d in zip(right, above, on, strict=True)):
+            yield f"Only what lies below the diagonal is wrong ({axes[-1]} before {axes[-2]})."
+
+
+def _factors(pairs: Sequence) -> Iterator[str]:
+    """Say where a result is the right one times one number, or one number away from it."""
+    factors = []
+    for ours, theirs in pairs:
+        factor = (theirs * ours).sum() / ours.square().sum().clamp(min=1e-30)
+        if not factor.isfinite() or factor.abs() < 1e-6 or not _close(factor * ours, theirs).all():
+            break
+        factors.append(f"{factor:.4g}")
+    else:
+        same = len({*factors}) == 1
+        yield f"Every number is {factors[0]} times the right one" + (
+            "." if same else f" here; in other inputs {', '.join(dict.fromkeys(factors[1:]))} times."
+        )
+        return
+    shifts = [(theirs - ours).flatten() for ours, theirs in pairs]
+    if all(s.isfinite().all() and (s - s[0]).abs().max() < 1e-5 * (1 + s[0].abs()) for s in shifts):
+        yield f"Every number is {shifts[0][0]:.4g} away from the right one."
+
+
+def _sums(pairs: Sequence, axes: tuple[str, ...]) -> Iterator[str]:
+    def sum_to_one(which: int, axis: int) -> bool:
+        sums = [pair[which].sum(axis) for pair in pairs if pair[which].ndim > 1]
+        return bool(sums) and all(bool(((s - 1).abs() < 1e-3).all()) for s in sums)
+
+    if not sum_to_one(0, -1):
+        return
+    if not sum_to_one(1, -1):
+        columns = pairs[0][1].ndim > 1 and sum_to_one(1, -2)
+        yield "Rows should sum to 1; here the columns do." if columns else "Rows should sum to 1; yours do not."
+
+
+def _close(ours: Tensor, theirs: Tensor) -> Tensor:
+    return torch.isclose(theirs, ours, rtol=RTOL, atol=ATOL, equal_nan=True)

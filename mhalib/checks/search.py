@@ -1,0 +1,73 @@
+"""Which edit a learner has made: the cheapest that does the same as the learner's function on every case.
+
+It says nothing where the results are too few to tell: a mistake that leaves one number explains itself in many ways.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from mhalib.checks.attempt import same_result
+from mhalib.checks.edits import Edit
+from mhalib.checks.run import Outcome, OutOfTime, limits
+
+SECONDS = 3.0  # for one search, the first of an exercise; what was found out about an edit is kept
+BITS = 14.0  # that the results must hold: with a thousand edits, fewer would be chance
+FLOAT, INTEGER, BOOLEAN = 10.0, 4.0, 1.0  # bits of a number, roughly
+
+
+def find(
+    edits: Sequence[Edit], inputs: Sequence[tuple], right: Sequence[Outcome], theirs: Sequence[Outcome]
+) -> Edit | None:
+    """Return the edit that does the same as the learner's function, or None.
+
+    Args:
+        edits: of the exercise, the cheapest first.
+        inputs, right, theirs: the cases, and what our answer and the learner's do with them.
+    """
+    if len(theirs) < len(inputs) or _bits(theirs, right) < BITS:
+        return None
+    wrong = [i for i in range(len(inputs)) if not same_result(right[i], theirs[i])]
+    # First the cases that tell most: where there is a wrong result.
+    order = sorted(range(len(inputs)), key=lambda i: (i not in wrong, theirs[i].failure is not None, i))
+    try:
+        with limits(SECONDS):
+            for edit in edits:
+                if all((did := edit.outcome(i, inputs[i])) and same_result(did, theirs[i]) for i in order):
+                    return edit
+    except OutOfTime:
+        pass  # what was known by then is kept; the next search goes on from there
+    return None
+
+
+def _bits(theirs: Sequence[Outcome], right: Sequence[Outcome]) -> float:
+    """Return how much the results say; 0 where all that is wrong are failures."""
+    told = [i for i in range(len(theirs)) if theirs[i].failure is None]
+    if all(same_result(theirs[i], right[i]) for i in told):
+        return 0.0
+    return sum(_bits_of(theirs[i].value) for i in told)
+
+
+def _bits_of(value: object) -> float:
+    if isinstance(value, (tuple, list)):
+        return sum(map(_bits_of, value))
+    if isinstance(value, bool):
+        return BOOLEAN
+    if isinstance(value, (int, float)):
+        return INTEGER if isinstance(value, int) else FLOAT * math.isfinite(value)
+    if not isinstance(value, Tensor) or not value.numel():
+        return 0.0
+    try:
+        numbers = value.detach().cpu().flatten().double()
+        finite = numbers[numbers.isfinite()]
+        distinct = finite.unique().numel()
+    except (RuntimeError, NotImplementedError):  # on the meta device, quantized, nested
+        return 0.0
+    if distinct < 2:
+        return 2.0 * BOOLEAN
+    if value.dtype == torch.bool:
+        rarer = min(int(finite.sum()), finite.numel() - int(finite.sum()))
+        return BOOLEAN * min(finite.numel(), 4 * rarer)
+    return (FLOAT if value.is_floating_point() else INTEGER) * distinct
