@@ -99,7 +99,7 @@ class Attempt:
 
 
 def _table(values: Sequence[tuple[str, object]]) -> str:
-    """Return values with their labels, a line for each row; where that is too long, of the largest tensors the shapes."""
+    """Return values with their labels, a line for each row; where that is long, of the largest tensors the shapes."""
     shown = [show_rows(label, value) for label, value in values]
     sizes = sorted((len(text.splitlines()), i) for i, text in enumerate(shown) if isinstance(values[i][1], Tensor))
     while sum(len(text.splitlines()) for text in shown) > MOST_LINES and sizes:

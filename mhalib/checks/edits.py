@@ -27,7 +27,8 @@ ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Constant, ast.Subscript, ast.Lis
 SIZE = r"[BThn]|Tq|Tk|kv|num_\w+|head_dim|d_model|width|size|group"
 WORDS = {
     "B": "samples", "h": "heads", "num_heads": "heads", "T": "tokens", "Tq": "queries", "Tk": "keys", "n": "entries",
-    "kv": "groups", "hd": "features of a head", "head_dim": "features of a head", "d_model": "features", "d": "features",
+    "kv": "groups", "hd": "features of a head", "head_dim": "features of a head", "d_model": "features",
+    "d": "features",
 }  # fmt: skip
 
 

@@ -91,9 +91,8 @@ def _rows(expected: list[list], got: list[list]) -> list[str]:
     apart = {b - a for a, b in zip(_flattened(expected), _flattened(got), strict=True)}
     if len(apart) == 1:
         by = apart.pop()
-        return [
-            f"Every number is {abs(by):g} too {'large' if by > 0 else 'small'}: is something counted from {1 if by > 0 else 0}?"
-        ]
+        size, start = ("large", 1) if by > 0 else ("small", 0)
+        return [f"Every number is {abs(by):g} too {size}: is something counted from {start}?"]
     return []
 
 
