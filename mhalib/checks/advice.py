@@ -4,6 +4,11 @@ _INNER = (
     "in a product A @ B the last size of A and the last but one of B must agree. Print both shapes: is one turned that "
     "should not be, or not turned that should (.mT, lesson 02), or has it another width than you think?"
 )
+_ONE_NUMBER = (
+    "math's functions, float() and int() take one number, and this is a tensor of many: torch.exp, torch.sqrt, … "
+    "take tensors."
+)
+_SAME_DTYPE = "both sides must be of one dtype. Print x.dtype; .to(y.dtype) makes them agree."
 _INTEGER = "a size must be an integer, and / makes a float even of two integers. Use //."
 
 ADVICE = {
@@ -33,6 +38,44 @@ ADVICE = {
         "booleans and integers have no mean. Make them numbers with a fraction first: .float().mean()."
     ),
     "must be Tensor, not": "torch's functions take tensors; for a single number there is the module math.",
+    "converted to a Scalar": _ONE_NUMBER,
+    "can be converted to Python scalars": _ONE_NUMBER,
+    "only integer tensors of a single element": (
+        "an index or a size must be one whole number; int(...) makes one of a tensor."
+    ),
+    "values to unpack": (
+        "as many names must stand on the left as there are parts on the right. Print x.shape, or len(...)."
+    ),
+    "Dimension out of range": "there is no such axis: a tensor of 3 axes has 0, 1, 2, or from the end -1, -2, -3.",
+    "is out of bounds for dimension": (
+        "a place is counted from 0, so the last is one less than the size. Which axis is meant?"
+    ),
+    "too many indices": "more places are given than there are axes. Print x.shape.",
+    "must match the existing size": (
+        "expand stretches only axes of size 1: put one there first, with [:, None] or unsqueeze."
+    ),
+    "must be greater or equal to the number of dimensions": (
+        "expand and repeat need a size for every axis, the new ones first."
+    ),
+    "Sizes of tensors must match except in dimension": (
+        "cat joins along one axis; all the other sizes must agree. Which axis?"
+    ),
+    "stack expects each tensor to be equal size": (
+        "stack makes a new axis of things of one shape; cat joins along an old one."
+    ),
+    "Tensors must have same number of dimensions": "what cat joins must have equally many axes. Print the shapes.",
+    "does not require grad": (
+        "no gradient flows from here: what it is asked of was not computed from a tensor that wants one."
+    ),
+    "expected m1 and m2 to have the same dtype": _SAME_DTYPE,
+    "expected scalar type": _SAME_DTYPE,
+    "'tuple' object has no attribute": (
+        "what came is a tuple, of several things. Take the one that you mean: a, b = …, or …[0]."
+    ),
+    "unsupported operand type": "one side is not what you think. Print type(...) of both.",
+    "'NoneType' object": "what came is None. Does a function that you call lack its return?",
+    "missing 1 required positional argument": "a call lacks an argument. help(...) shows what it takes.",
+    "unexpected keyword argument": "there is no argument of this name. help(...) shows what it takes.",
     "is not defined": "is the name spelled right, and has the cell that makes it been run?",
 }
 

@@ -215,7 +215,7 @@ def show_rows(label: str, value: object) -> str:
 def _show(value: object, depth: int) -> str:
     value = _plain(value)
     if isinstance(value, Tensor):
-        if value.numel() > MAX_NUMBERS or value.is_meta:
+        if value.numel() > MAX_NUMBERS or value.is_meta or value.layout != torch.strided or value.is_quantized:
             return f"{kind_of(value)} of shape {tuple(value.shape)}"
         return show(value.tolist())
     if isinstance(value, float):

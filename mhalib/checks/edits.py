@@ -88,14 +88,14 @@ class Source:
     """A right function as a syntax tree, with the names and axes that are known in it.
 
     Args:
-        answer: a function whose source can be had.
+        source: the text of the function.
+        known: the names that it uses, by what they are.
         example: the inputs of one case, by which the kinds of its arguments are known.
         axes: what the axes of its result are called.
     """
 
-    def __init__(self, answer: Callable, example: tuple, axes: tuple[str, ...]):
-        source = textwrap.dedent(inspect.getsource(answer))
-        self.answer, self.result_axes = answer, axes
+    def __init__(self, source: str, known: dict[str, object], example: tuple, axes: tuple[str, ...]):
+        self.known, self.result_axes = known, axes
         self.tree = _AsMethods().visit(ast.parse(source))
         self.function = self.tree.body[0]
         self.function.decorator_list, self.function.returns = [], None
@@ -140,9 +140,9 @@ class Source:
         """
         put = {id(node): _parsed(text, node) for node, text in places}
         tree = copy.deepcopy(self.tree, put)  # what deepcopy finds there already it takes instead
-        names = {**self.answer.__globals__, **HELPERS}
+        names = {**self.known, **HELPERS}
         exec(compile(ast.fix_missing_locations(tree), "<edited>", "exec"), names)
-        return names[self.answer.__name__]
+        return names[self.function.name]
 
 
 class _AsMethods(ast.NodeTransformer):
@@ -327,10 +327,23 @@ def edits_of(answers: Sequence[Callable], example: tuple, axes: tuple[str, ...])
     """
     made: list[Edit] = []
     for answer in answers:
-        source = Source(answer, example, axes)
+        source = Source(textwrap.dedent(inspect.getsource(answer)), answer.__globals__, example, axes)
         made += _by_rules(source, RULES if made else (*RULES, *WHOLE))
         made += _in_two_lines(source)
     return sorted(made, key=lambda edit: edit.cost)
+
+
+def besides(answer: Callable, names: Sequence[str], example: tuple, axes: tuple[str, ...]) -> list[Edit]:
+    """Return the edits that can be made of any function: of its inputs and of its result, the cheapest first.
+
+    Args:
+        answer: a function, a wrong one, whose second mistake is looked for.
+        names: what its arguments are called.
+        example, axes: as for `edits_of`.
+    """
+    given = ", ".join(names)
+    source = Source(f"def f({given}):\n    return known({given})\n", {"known": answer, "torch": torch}, example, axes)
+    return sorted(_by_rules(source, WHOLE), key=lambda edit: edit.cost)
 
 
 def _by_rules(source: Source, rules: Sequence[Rule]) -> Iterator[Edit]:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from mhalib.checks.attempt import Attempt
 from mhalib.checks.compare import show
-from mhalib.checks.edits import Edit, edits_of
+from mhalib.checks.edits import Edit, besides, edits_of
 from mhalib.checks.judge import CHOICE, FUNCTION, VALUE, Step, judge
 from mhalib.checks.run import Outcome, run
 from mhalib.checks.show import Note, bar
@@ -147,6 +147,12 @@ class Exercise:
     def edits(self) -> list[Edit]:
         """All single edits of the right answers, the cheapest first."""
         return edits_of(self.plain or (self.answer,), self.inputs[-1], self.axes)
+
+    @cached_property
+    def second_edits(self) -> list[tuple[str, list[Edit]]]:
+        """What else may be wrong with each catalogued wrong answer, beside the name of its mistake."""
+        names, example = self.parameters, self.inputs[-1]
+        return [(name, besides(wrong.answer, names, example, self.axes)) for name, wrong in self.wrong.items()]
 
     def outcomes(self, answer: object, seconds: float | None = None) -> tuple[list[Outcome], str]:
         """Return what `answer` does with each input, and what it prints; ours get all the time they need."""

@@ -13,7 +13,7 @@ from mhalib.checks.advice import advice_for
 from mhalib.checks.attempt import Attempt, changes, recognise, same_results
 from mhalib.checks.compare import difference, kind_of, show
 from mhalib.checks.observe import observe
-from mhalib.checks.search import find
+from mhalib.checks.search import SURE, find
 from mhalib.checks.show import Note
 from mhalib.checks.stub import is_stub
 from mhalib.checks.values import explain
@@ -125,6 +125,25 @@ def small_edit(attempt: Attempt) -> Note | None:
     return Note(f"not yet. {title[0].upper()}{title[1:]}", parts, mood="wrong", code=f"wrong: {edit.says}")
 
 
+def two_mistakes(attempt: Attempt) -> Note | None:
+    """Name a catalogued mistake with a second one beside it, in what comes in or in what goes out."""
+    exercise = attempt.exercise
+    beside = [(name, edit) for name, edits in exercise.second_edits for edit in edits]
+    beside.sort(key=lambda pair: pair[1].cost)
+    edit = find([edit for _, edit in beside], exercise.inputs, exercise.right, attempt.outcomes, SURE)
+    if edit is None:
+        return None
+    name = next(name for name, other in beside if other is edit)
+    wrong = exercise.wrong[name]
+    parts = [("First:", wrong.what), ("And:", f"besides, it is so {edit.says}."), ("Why:", wrong.why)]
+    return Note(
+        f"not yet. Two things. {name}",
+        [*parts, *attempt.example, *attempt.printed],
+        mood="wrong",
+        code=f"wrong: {name}, {edit.says}",
+    )
+
+
 def stopped(attempt: Attempt) -> Note | None:
     """Show the error, the time-out or the want of memory, with what it often means."""
     failure = attempt.worst.theirs.failure
@@ -209,6 +228,7 @@ FUNCTION: tuple[Step, ...] = (
     right,
     known_mistake,
     small_edit,
+    two_mistakes,
     stopped,
     changes_its_input,
     first_difference,

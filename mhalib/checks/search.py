@@ -4,6 +4,7 @@ It says nothing where the results are too few to tell: a mistake that leaves one
 """
 
 import math
+import re
 from collections.abc import Sequence
 
 import torch
@@ -15,19 +16,26 @@ from mhalib.checks.run import Outcome, OutOfTime, limits
 
 SECONDS = 3.0  # for one search, the first of an exercise; what was found out about an edit is kept
 BITS = 14.0  # that the results must hold: with a thousand edits, fewer would be chance
+SURE = 60.0  # the same for two mistakes at once, of which there are far more
 FLOAT, INTEGER, BOOLEAN = 10.0, 4.0, 1.0  # bits of a number, roughly
+ERROR = 7.0  # of a message of torch, which tells the sizes that met
 
 
 def find(
-    edits: Sequence[Edit], inputs: Sequence[tuple], right: Sequence[Outcome], theirs: Sequence[Outcome]
+    edits: Sequence[Edit],
+    inputs: Sequence[tuple],
+    right: Sequence[Outcome],
+    theirs: Sequence[Outcome],
+    bits: float = BITS,
 ) -> Edit | None:
     """Return the edit that does the same as the learner's function, or None.
 
     Args:
         edits: of the exercise, the cheapest first.
         inputs, right, theirs: the cases, and what our answer and the learner's do with them.
+        bits: how much the results must say.
     """
-    if len(theirs) < len(inputs) or _bits(theirs, right) < BITS:
+    if len(theirs) < len(inputs) or _bits(theirs, right) < bits:
         return None
     wrong = [i for i in range(len(inputs)) if not same_result(right[i], theirs[i])]
     # First the cases that tell most: where there is a wrong result.
@@ -35,19 +43,27 @@ def find(
     try:
         with limits(SECONDS):
             for edit in edits:
-                if all((did := edit.outcome(i, inputs[i])) and same_result(did, theirs[i]) for i in order):
+                if all((did := edit.outcome(i, inputs[i])) and _same(did, theirs[i]) for i in order):
                     return edit
     except OutOfTime:
         pass  # what was known by then is kept; the next search goes on from there
     return None
 
 
+def _same(edited: Outcome, theirs: Outcome) -> bool:
+    """Return whether both did the same; where there is no result, the messages must agree, with the sizes in them."""
+    if edited.failure and theirs.failure:
+        return edited.failure.message == theirs.failure.message
+    return same_result(edited, theirs)
+
+
 def _bits(theirs: Sequence[Outcome], right: Sequence[Outcome]) -> float:
-    """Return how much the results say; 0 where all that is wrong are failures."""
+    """Return how much the results say; where there are none, how much the errors do, by the sizes that they tell."""
     told = [i for i in range(len(theirs)) if theirs[i].failure is None]
-    if all(same_result(theirs[i], right[i]) for i in told):
-        return 0.0
-    return sum(_bits_of(theirs[i].value) for i in told)
+    if any(not same_result(theirs[i], right[i]) for i in told):
+        return sum(_bits_of(theirs[i].value) for i in told)
+    messages = {outcome.failure.message for outcome in theirs if outcome.failure}
+    return ERROR * len({message for message in messages if re.search(r"\d", message)})
 
 
 def _bits_of(value: object) -> float:

@@ -22,6 +22,10 @@ def explain(expected: object, got: object, sizes: Mapping[str, float]) -> tuple[
         got: what was given.
         sizes: the sizes that the task speaks of, by name.
     """
+    if isinstance(got, float) and not math.isfinite(got):
+        return [], ["That is no number that one can reckon with: something was divided by 0, or is too large."]
+    if isinstance(got, int) and abs(got) >= HUGE:
+        return [], ["That is far too large: more than 40 digits."]
     expected, got = _numbers(expected), _numbers(got)
     if got is None:
         return [], []
