@@ -5,7 +5,7 @@ because they change two lines at once, are functions here.
 """
 
 import ast
-import copy
+import contextlib
 import inspect
 import itertools
 import re
@@ -106,6 +106,12 @@ class Source:
         nodes = list(ast.walk(self.function))
         stored = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
         self.names = list(dict.fromkeys([*self.given, *stored]))
+        self._place = {}
+        for parent in nodes:
+            for name, value in ast.iter_fields(parent):
+                children = list(enumerate(value)) if isinstance(value, list) else [(None, value)]
+                self._place |= {id(child): (parent, name, i) for i, child in children if isinstance(child, ast.AST)}
+        ast.fix_missing_locations(self.tree)
         self.called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
         self._axes = {}
         for line in source.splitlines():
@@ -138,11 +144,21 @@ class Source:
         Raises:
             SyntaxError: that is no Python.
         """
-        put = {id(node): _parsed(text, node) for node, text in places}
-        tree = copy.deepcopy(self.tree, put)  # what deepcopy finds there already it takes instead
         names = {**self.known, **HELPERS}
-        exec(compile(ast.fix_missing_locations(tree), "<edited>", "exec"), names)
+        with contextlib.ExitStack() as undo:
+            for node, text in places:
+                undo.callback(self._put, node, node)
+                self._put(node, _parsed(text, node))
+            exec(compile(self.tree, "<edited>", "exec"), names)
         return names[self.function.name]
+
+    def _put(self, node: ast.AST, other: ast.AST) -> None:
+        """Let another node stand in the place of a node: copying the whole tree would take most of the time."""
+        parent, name, number = self._place[id(node)]
+        if number is None:
+            setattr(parent, name, other)
+        else:
+            getattr(parent, name)[number] = other
 
 
 class _AsMethods(ast.NodeTransformer):
@@ -349,6 +365,7 @@ def besides(answer: Callable, names: Sequence[str], example: tuple, axes: tuple[
 def _by_rules(source: Source, rules: Sequence[Rule]) -> Iterator[Edit]:
     alike = defaultdict(list)
     nodes = [node for line in source.function.body for node in ast.walk(line)]
+    seen = set()  # places and texts: many rules come to the same edit
     for rule in rules:
         given = rule.find.startswith("given ")
         pattern = None if given else _pattern(rule.find)
@@ -362,6 +379,9 @@ def _by_rules(source: Source, rules: Sequence[Rule]) -> Iterator[Edit]:
                 place = (source.function.body[0], f"if True:\n    {put}\n    ...") if given else (node, put)
                 if given:
                     place = (place[0], f"if True:\n    {put}\n{textwrap.indent(N(place[0]), '    ')}")
+                if (id(place[0]), place[1]) in seen:
+                    continue
+                seen.add((id(place[0]), place[1]))
                 yield Edit(rule, says, rule.cost, lambda place=place: source.edited([place]))
                 if not given and not rule.find.startswith("return"):
                     alike[everywhere].append((rule, place))
@@ -411,8 +431,10 @@ def _options(rule: Rule, found: dict, source: Source) -> Sequence[str]:
                 for name in every
                 if name != found["P"] and type(source.given[name]) is kind and kind is not type(len)
             ]
-        local = [name for name in source.names if name not in source.given]
-        return local if rule.find.startswith("return") else source.names
+        if rule.find.startswith("return"):
+            return [name for name in source.names if name not in source.given]
+        sized = bool(re.fullmatch(SIZE, found["V"].id))  # nobody takes a tensor for a size
+        return [name for name in source.names if bool(re.fullmatch(SIZE, name)) == sized]
     if rule.each == "axes":
         value = source.given.get(found.get("P"))
         return [str(i) for i in range(value.ndim if isinstance(value, Tensor) else len(source.result_axes))]

@@ -183,7 +183,7 @@ STEP_RULES = (
          "with the sum of the absolute values in the place of the length"),
     Rule("A.norm(*R, **K)", "{A}.{X}({R}, {K})", "with {X} in the place of the length", 1, ("sum", "mean", "amax",
          "std")),
-    Rule("V", "{V}.{X}()", "with {X} of {V}", 1.9, MORE),
+    Rule("V", "{V}.{X}()", "with {X} of {V}", 1.9, ("abs", "exp", "log")),
     Rule("A.F(*R, **K)", "{A}.{X}().{F}({R}, {K})", "with {X} before {F}", 1.8, MORE, {"F": [*ALONG, "norm"]}),
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from mhalib.checks.attempt import same_result
 from mhalib.checks.edits import Edit
 from mhalib.checks.run import Outcome, OutOfTime, limits
 
-SECONDS = 3.0  # for one search, the first of an exercise; what was found out about an edit is kept
+SECONDS = 2.0  # for one search, the first of an exercise; what was found out about an edit is kept
 BITS = 14.0  # that the results must hold: with a thousand edits, fewer would be chance
 SURE = 60.0  # the same for two mistakes at once, of which there are far more
 FLOAT, INTEGER, BOOLEAN = 10.0, 4.0, 1.0  # bits of a number, roughly
