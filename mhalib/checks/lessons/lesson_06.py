@@ -1,7 +1,6 @@
 """The exercises of lesson 06: tests that see, torch's module called the right way, shared heads, a repair, a count."""
 
 import math
-from itertools import product
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +9,7 @@ from torch import nn
 import mhalib
 from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
+from mhalib.checks.repairs import Line, Repair
 
 tests_that_see = Choice(
     task=(
@@ -42,21 +42,50 @@ def _call(mha, x, mask, **options):
     return mha(x, x, x, attn_mask=mask, **({"average_attn_weights": False} | options))
 
 
+def _tokens_first(mha, x, mask):
+    output, weights = _call(mha, x.transpose(0, 1), ~mask.repeat_interleave(mha.num_heads, 0))
+    return output.transpose(0, 1), weights
+
+
 def _seeded(make):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return make()
 
 
+def _identity(module):
+    """Make every matrix of a layer, ours or torch's, the identity, and let the example say so."""
+    with torch.no_grad():
+        for weight in module.parameters():
+            eye = torch.eye(weight.shape[-1])
+            weight.copy_(eye.repeat(len(weight) // len(eye), 1) if weight.ndim == 2 else torch.zeros(len(weight)))
+    # An example names the type of a module.
+    name = f"{type(module).__name__} with {module.num_heads} heads, each matrix the identity"
+    module.__class__ = type(name, (type(module),), {})
+    return module
+
+
 def _torch_cases():
-    small, large = (
-        _seeded(lambda d=d, h=h: nn.MultiheadAttention(d, h, batch_first=True)) for d, h in ((4, 2), (12, 3))
-    )
-    masks = (
-        mhalib.padding_mask(torch.tensor(lens), T) & mhalib.causal_mask(T) for lens, T in (([2, 1], 2), ([5, 3], 5))
-    )
-    inputs = draw(0, 2, 2, 4), draw(1, 2, 5, 12)
-    return list(zip((small, large), inputs, masks, strict=True))
+    x = torch.tensor([[[4.0, 0], [0, 1]]])
+    cases = [(_identity(nn.MultiheadAttention(2, 2, batch_first=True)), x, mhalib.causal_mask(2)[None])]
+    some = mhalib.padding_mask(torch.tensor([5, 3]), 5) & mhalib.causal_mask(5)
+    # Not causal, no padding: nothing that torch could be told in another way.
+    windows = torch.stack([_window(4, 1, 1), _window(4, 0, 2), _window(4, 2, 0)])
+    for (B, T, num_heads, head_dim), mask in (((2, 5, 3, 4), some), ((3, 4, 2, 5), windows)):
+        d_model = num_heads * head_dim
+        mha = _seeded(lambda d=d_model, h=num_heads: nn.MultiheadAttention(d, h, batch_first=True))
+        cases.append((mha, draw(T, B, T, d_model), mask))
+    return cases
+
+
+def _call_torch_steps(mha, x, mask):
+    B, T, d_model = x.shape
+    blocked = ~mask
+    blocked = blocked[:, None]  # (B, T, T) -> (B, 1, T, T)
+    blocked = blocked.expand(B, mha.num_heads, T, T)
+    blocked = blocked.reshape(B * mha.num_heads, T, T)
+    output, weights = mha(x, x, x, attn_mask=blocked, average_attn_weights=False)
+    return output, weights
 
 
 call_torch = Exercise(
@@ -66,8 +95,9 @@ call_torch = Exercise(
         "T, T)."
     ),
     answer=call_torch_solution,
+    plain=(call_torch_solution, _call_torch_steps),
     cases=_torch_cases,
-    axes=(),
+    axes=("sample", "head", "query", "key"),
     hints=(
         "Three traps: what True means, how often each mask stands there, and which weights come back.",
         "attn_mask is (B * num_heads, T, T), sample 0 with all its heads first, True = blocked.",
@@ -105,6 +135,41 @@ call_torch = Exercise(
             "the module wants B * num_heads masks and got B.",
             "repeat_interleave(num_heads, dim=0).",
         ),
+        "As padding": Wrong(
+            lambda a, x, m: a(x, x, x, key_padding_mask=~m, average_attn_weights=False),
+            "key_padding_mask is (B, T), one row for all queries of a sample. Yours has a row for each query.",
+            "Hand it on as attn_mask, which has a row for each query, once for each head.",
+        ),
+        "The keys that the last query may not see": Wrong(
+            lambda a, x, m: a(x, x, x, key_padding_mask=~m[:, -1], average_attn_weights=False),
+            "every query of a sample gets the mask of its last one.",
+            "key_padding_mask has one row for a sample. What differs from query to query goes into attn_mask.",
+            also=(
+                lambda a, x, m: a(
+                    x,
+                    x,
+                    x,
+                    key_padding_mask=~m[:, -1],
+                    attn_mask=~mhalib.causal_mask(x.shape[1]),
+                    average_attn_weights=False,
+                ),
+            ),
+        ),
+        "Causal, whatever mask comes": Wrong(
+            lambda a, x, m: _call(a, x, ~mhalib.causal_mask(x.shape[1])),
+            "each token sees itself and all before it. The mask that was given is not read.",
+            "Make attn_mask of mask.",
+        ),
+        "is_causal alone": Wrong(
+            lambda a, x, m: a(x, x, x, is_causal=True, average_attn_weights=False),
+            "is_causal only tells the module that attn_mask is causal. It makes no mask, and yours need not be causal.",
+            "Hand the mask itself on, as attn_mask, and leave is_causal out.",
+        ),
+        "Tokens before samples": Wrong(
+            lambda a, x, m: _tokens_first(a, x, m),
+            "x is turned to (T, B, d_model), but a module with batch_first=True reads (B, T, d_model).",
+            "Give it x as it is.",
+        ),
         "No weights": Wrong(
             lambda a, x, m: _call(a, x, ~m.repeat_interleave(a.num_heads, 0), need_weights=False),
             "need_weights=False returns None for the weights.",
@@ -120,12 +185,35 @@ def share_heads_solution(k, num_heads):
     return k.repeat_interleave(times, dim=1)  # (B, num_kv_heads, T, head_dim) -> (B, num_heads, T, head_dim)
 
 
+def _share_heads_by_index(k, num_heads):
+    B, num_kv_heads, T, head_dim = k.shape
+    times = num_heads // num_kv_heads
+    index = torch.arange(num_heads)
+    index = index // times  # such as 0, 0, 1, 1
+    return k[:, index]
+
+
+def _share_heads_by_expand(k, num_heads):
+    B, num_kv_heads, T, head_dim = k.shape
+    times = num_heads // num_kv_heads
+    shared = k[:, :, None]  # (B, num_kv_heads, T, head_dim) -> (B, num_kv_heads, 1, T, head_dim)
+    shared = shared.expand(B, num_kv_heads, times, T, head_dim)
+    return shared.reshape(B, num_heads, T, head_dim)
+
+
+def _share_heads_by_loop(k, num_heads):
+    B, num_kv_heads, T, head_dim = k.shape
+    times = num_heads // num_kv_heads
+    heads = []
+    for i in range(num_heads):
+        heads.append(k[:, i // times])  # (B, T, head_dim)
+    return torch.stack(heads, dim=1)  # -> (B, num_heads, T, head_dim)
+
+
 def _kv_labels(B, heads, T, head_dim):
-    return (
-        (100 * torch.arange(heads)[:, None, None] + 10 * torch.arange(T)[:, None] + torch.arange(head_dim))
-        .expand(B, -1, -1, -1)
-        .float()
-    )
+    """Return `(B, heads, T, head_dim)` with the labels `1000·sample + 100·head + 10·token + feature`."""
+    samples, numbers = torch.arange(B)[:, None, None, None], torch.arange(heads)[:, None, None]
+    return (1000 * samples + 100 * numbers + 10 * torch.arange(T)[:, None] + torch.arange(head_dim)).float()
 
 
 share_heads = Exercise(
@@ -134,11 +222,14 @@ share_heads = Exercise(
         "Neighbouring heads of queries share a head of keys."
     ),
     answer=share_heads_solution,
+    plain=(share_heads_solution, _share_heads_by_index, _share_heads_by_expand, _share_heads_by_loop),
     cases=lambda: [
-        (_kv_labels(1, 2, 1, 1), 4),
-        (_kv_labels(2, 2, 3, 2), 6),
-        (draw(0, 2, 3, 4, 2), 6),
-        (draw(1, 2, 2, 2, 4), 2),
+        (_kv_labels(1, 2, 1, 3), 4),
+        (_kv_labels(5, 2, 3, 7), 8),
+        (_kv_labels(4, 3, 5, 7), 6),
+        (draw(0, 2, 3, 7, 5), 12),
+        (draw(1, 2, 3, 4, 5), 3),  # as many heads of keys as of queries
+        (draw(2, 2, 1, 4, 3), 5),  # one for all
     ],
     axes=("sample", "head", "token", "feature"),
     hints=(
@@ -155,16 +246,19 @@ share_heads = Exercise(
             lambda k, h: k.repeat_interleave(h // k.shape[1], 2),
             "every token stands there several times.",
             "Heads are axis 1: dim=1.",
+            also=(lambda k, h: k.repeat(1, 1, h // k.shape[1], 1),),
         ),
         "Samples repeated": Wrong(
             lambda k, h: k.repeat_interleave(h // k.shape[1], 0),
             "every sample stands there several times.",
             "Heads are axis 1: dim=1.",
+            also=(lambda k, h: k.repeat(h // k.shape[1], 1, 1, 1),),
         ),
         "Features repeated": Wrong(
             lambda k, h: k.repeat_interleave(h // k.shape[1], 3),
             "every feature stands there several times.",
             "Heads are axis 1: dim=1.",
+            also=(lambda k, h: k.repeat(1, 1, 1, h // k.shape[1]),),
         ),
         "One head for all": Wrong(
             lambda k, h: k[:, :1].expand(-1, h, -1, -1),
@@ -175,6 +269,31 @@ share_heads = Exercise(
             lambda k, h: k.repeat_interleave(h, 1),
             "each head was repeated num_heads times.",
             "There are num_kv_heads of them already: repeat num_heads // num_kv_heads times.",
+        ),
+        "Expanded as it is": Wrong(
+            lambda k, h: k.expand(-1, h, -1, -1),
+            "expand only repeats an axis of length 1, and there are several heads of keys.",
+            "repeat_interleave copies each head; or make an axis of length 1 behind the heads, and expand that.",
+        ),
+        "Divided by the number of heads of keys": Wrong(
+            lambda k, h: k[:, torch.arange(h) // k.shape[1]],
+            "query head i takes head i // num_kv_heads of the keys: groups of num_kv_heads neighbours.",
+            "A group has num_heads // num_kv_heads neighbours: take head i // (num_heads // num_kv_heads).",
+        ),
+        "The heads averaged": Wrong(
+            lambda k, h: k.unflatten(1, (-1, h // k.shape[1])).mean(2),
+            "neighbouring heads of keys are joined into one. That makes fewer heads, and more are wanted.",
+            "Copy each head of keys for the num_heads // num_kv_heads heads of queries that share it.",
+        ),
+        "Pieces of another axis": Wrong(
+            lambda k, h: (
+                k[:, :, None]
+                .expand(-1, -1, h // k.shape[1], -1, -1)
+                .transpose(2, 3)
+                .reshape(k.shape[0], h, *k.shape[2:])
+            ),
+            "the copies stand behind the tokens when the axes are joined, so a head holds pieces of several tokens.",
+            "Put the copies right behind the heads, (B, num_kv_heads, times, T, head_dim), then flatten(1, 2).",
         ),
         "An axis left over": Wrong(
             lambda k, h: k[:, :, None].expand(-1, -1, h // k.shape[1], -1, -1),
@@ -195,63 +314,211 @@ def repaired_solution(layer, x, mask):
     return layer.W_o(heads.transpose(1, 2).reshape(B, T, -1))  # -> (B, T, d_model)
 
 
-_PARTS = {
-    "the split": (
-        "view(B, num_heads, T, head_dim) cuts the sentence: view to (B, T, num_heads, head_dim), then transpose(1, 2)"
+def _repaired_steps(layer, x, mask):
+    B, T, d_model = x.shape
+    num_heads = layer.num_heads
+    head_dim = d_model // num_heads
+    q = layer.W_q(x)
+    k = layer.W_k(x)
+    v = layer.W_v(x)
+    q = q.reshape(B, T, num_heads, head_dim).transpose(1, 2)  # (B, T, d_model) -> (B, num_heads, T, head_dim)
+    k = k.reshape(B, T, num_heads, head_dim).transpose(1, 2)
+    v = v.reshape(B, T, num_heads, head_dim).transpose(1, 2)
+    scores = q @ k.transpose(2, 3)  # -> (B, num_heads, T, T)
+    scores = scores / head_dim**0.5
+    scores = scores.masked_fill(~mask, -torch.inf)
+    weights = torch.softmax(scores, dim=-1)
+    heads = weights @ v  # -> (B, num_heads, T, head_dim)
+    merged = heads.transpose(1, 2)  # -> (B, T, num_heads, head_dim)
+    merged = merged.reshape(B, T, d_model)
+    return layer.W_o(merged)
+
+
+def _repaired_loop(layer, x, mask):
+    B, T, d_model = x.shape
+    size = d_model // layer.num_heads
+    q, k, v = layer.W_q(x), layer.W_k(x), layer.W_v(x)
+    heads = []
+    for i in range(layer.num_heads):
+        start = i * size
+        stop = start + size
+        scores = q[:, :, start:stop] @ k[:, :, start:stop].transpose(1, 2)  # -> (B, T, T)
+        scores = scores / math.sqrt(size)
+        scores = scores.masked_fill(~mask, -torch.inf)
+        weights = torch.softmax(scores, dim=-1)
+        heads.append(weights @ v[:, :, start:stop])
+    return layer.W_o(torch.cat(heads, dim=-1))  # num_heads x (B, T, size) -> (B, T, d_model)
+
+
+# Here y is (B, T, d_model), heads are (B, num_heads, T, head_dim), scores (B, num_heads, T, T).
+_LINES = {
+    "the split": Line(
+        lambda y, h: mhalib.split_heads(y, h),
+        "view(B, num_heads, T, head_dim) cuts the sentence: view to (B, T, num_heads, head_dim), then transpose(1, 2)",
+        given=lambda y, h: y.reshape(y.shape[0], h, y.shape[1], -1),
+        changed={
+            "its transpose is missing, tokens stand before heads": lambda y, h: y.unflatten(-1, (h, -1)),
+            "the transpose is there, but view still cuts the sentence": lambda y, h: y.reshape(
+                y.shape[0], h, y.shape[1], -1
+            ).transpose(1, 2),
+            "features are dealt out to the heads in turn": lambda y, h: y.unflatten(-1, (-1, h)).permute(0, 3, 1, 2),
+            "the transpose comes before the cut": lambda y, h: y.mT.reshape(y.shape[0], h, y.shape[1], -1),
+            "the last two axes are turned, not tokens and heads": lambda y, h: (
+                y.reshape(y.shape[0], h, -1, y.shape[1]).mT
+            ),
+        },
     ),
-    "the scale": "divide by the root of head_dim, not of d_model",
-    "the mask": "True means may attend, and masked_fill fills where its argument is True: ~mask",
-    "the merge": "the transpose before the reshape is missing",
+    "the scale": Line(
+        lambda d_model, head_dim, h, T: math.sqrt(head_dim),
+        "divide by the root of head_dim, not of d_model",
+        given=lambda d_model, head_dim, h, T: math.sqrt(d_model),
+        changed={
+            "there is none": lambda d_model, head_dim, h, T: 1,
+            "you divide by head_dim itself, without the root": lambda d_model, head_dim, h, T: head_dim,
+            "you divide by d_model itself": lambda d_model, head_dim, h, T: d_model,
+            "you divide by the root of num_heads": lambda d_model, head_dim, h, T: math.sqrt(h),
+            "you divide by num_heads": lambda d_model, head_dim, h, T: h,
+            "you divide by the root of T": lambda d_model, head_dim, h, T: math.sqrt(T),
+            "you multiply with the root": lambda d_model, head_dim, h, T: 1 / math.sqrt(head_dim),
+            "you divide by the root twice, or by that of its square": lambda d_model, head_dim, h, T: head_dim**2,
+        }
+        | {
+            f"it is the root of the number {n}, which is head_dim of some layers only": (
+                lambda d_model, head_dim, h, T, n=n: math.sqrt(n)
+            )
+            for n in (2, 3, 4, 8, 16, 32, 64)
+        }
+        | {
+            f"it counts on {n} heads, and this layer may have others": (
+                lambda d_model, head_dim, h, T, n=n: math.sqrt(d_model // n)
+            )
+            for n in (2, 3, 4, 8)
+        },
+    ),
+    "the mask": Line(
+        lambda scores, mask, softmax: softmax(scores.masked_fill(~mask, -math.inf)),
+        "True means may attend, and masked_fill fills where its argument is True: ~mask",
+        given=lambda scores, mask, softmax: softmax(scores.masked_fill(mask, -math.inf)),
+        changed={
+            "there is none": lambda scores, mask, softmax: softmax(scores),
+            "it comes after the softmax, so the weights no longer sum to 1": lambda scores, mask, softmax: (
+                softmax(scores) * mask
+            ),
+            "it is turned over its diagonal: query and key are exchanged": lambda scores, mask, softmax: softmax(
+                scores.masked_fill(~mask.mT, -math.inf)
+            ),
+            "turned over its diagonal, it is not ~mask": lambda scores, mask, softmax: softmax(
+                scores.masked_fill(mask.mT, -math.inf)
+            ),
+            "it is a causal mask of your own, whatever mask comes": lambda scores, mask, softmax: softmax(
+                scores.masked_fill(~mhalib.causal_mask(len(mask)), -math.inf)
+            ),
+            "it fills with 0, and a score of 0 hides nothing": lambda scores, mask, softmax: softmax(
+                scores.masked_fill(~mask, 0)
+            ),
+            "scores are multiplied by 0, and a score of 0 hides nothing": lambda scores, mask, softmax: softmax(
+                scores * mask
+            ),
+            "1 and 0 are added to the scores, which hides nothing": lambda scores, mask, softmax: softmax(
+                scores + mask.float()
+            ),
+        },
+    ),
+    "the merge": Line(
+        lambda heads: heads.transpose(1, 2).flatten(2),
+        "the transpose before the reshape is missing",
+        given=lambda heads: heads.reshape(heads.shape[0], heads.shape[2], -1),
+        changed={
+            "view cannot join what a transpose has moved, reshape can": lambda heads: heads.transpose(1, 2).view(
+                heads.shape[0], heads.shape[2], -1
+            ),
+            "features come before heads": lambda heads: heads.permute(0, 2, 3, 1).flatten(2),
+            "tokens change places with features, not with heads": lambda heads: heads.mT.reshape(
+                heads.shape[0], heads.shape[2], -1
+            ),
+        },
+    ),
+    "the projections": Line(
+        lambda layer: (layer.W_q, layer.W_k, layer.W_v),
+        "q comes from W_q, k from W_k, v from W_v",
+        changed={
+            "k comes from W_q": lambda layer: (layer.W_q, layer.W_q, layer.W_v),
+            "v comes from W_k": lambda layer: (layer.W_q, layer.W_k, layer.W_k),
+        },
+    ),
+    "the product": Line(
+        lambda q, k: q @ k.mT,
+        "scores are q @ k.transpose(-2, -1): a row for each query",
+        changed={"q and k are exchanged": lambda q, k: k @ q.mT},
+    ),
+    "the softmax": Line(
+        lambda scores: scores.softmax(-1),
+        "softmax runs over the keys, the last axis",
+        changed={
+            "it runs over the queries": lambda scores: scores.softmax(-2),
+            "it runs over the heads": lambda scores: scores.softmax(1),
+        },
+    ),
+    "the output": Line(
+        lambda layer, merged: layer.W_o(merged),
+        "W_o is applied once, to the merged heads",
+        changed={
+            "W_o is left out": lambda layer, merged: merged,
+            "W_o is applied twice": lambda layer, merged: layer.W_o(layer.W_o(merged)),
+        },
+    ),
 }
 
 
-def _half_repaired(split: bool, scale: bool, mask: bool, merge: bool):
-    """Return the broken layer with just these parts repaired."""
+def _layer_of(form):
+    """Return the layer whose lines have these forms."""
 
-    def forward(layer, x, allowed):
-        B, T, _ = x.shape
-        h = layer.num_heads
-        q, k, v = (W(x) for W in (layer.W_q, layer.W_k, layer.W_v))
-        q, k, v = (mhalib.split_heads(y, h) if split else y.reshape(B, h, T, -1) for y in (q, k, v))
-        scores = q @ k.mT / math.sqrt(q.shape[-1] if scale else x.shape[-1])
-        heads = scores.masked_fill(~allowed if mask else allowed, -math.inf).softmax(-1) @ v
-        return layer.W_o(mhalib.merge_heads(heads) if merge else heads.reshape(B, T, -1))
+    def forward(layer, x, mask):
+        T, d_model = x.shape[1:]
+        q, k, v = (form["the split"](W(x), layer.num_heads) for W in form["the projections"](layer))
+        scale = form["the scale"](d_model, d_model // layer.num_heads, layer.num_heads, T)
+        weights = form["the mask"](form["the product"](q, k) / scale, mask, form["the softmax"])
+        return form["the output"](layer, form["the merge"](weights @ v))
 
     return forward
 
 
-def _still_broken(done: tuple) -> tuple[str, Wrong]:
-    left = [name for name, repaired in zip(_PARTS, done, strict=True) if not repaired]
-    fine = [name for name, repaired in zip(_PARTS, done, strict=True) if repaired]
-    what = f"{' and '.join(fine)} {'is' if len(fine) == 1 else 'are'} right now."
-    return f"Still to repair: {', '.join(left)}", Wrong(
-        _half_repaired(*done), what, "; ".join(_PARTS[name] for name in left) + "."
-    )
+def _window(T, before, after):
+    """Return a mask in which each token sees this many before it and after it."""
+    behind = torch.arange(T)[:, None] - torch.arange(T)
+    return (behind <= before) & (behind >= -after)
 
 
 def _layer_cases():
-    sizes = ((4, 2, 1, 2), (8, 2, 2, 5), (12, 3, 3, 3), (8, 4, 2, 4))  # d_model, num_heads, B, T
-    return [
-        (_seeded(lambda d=d, h=h: mhalib.MultiHeadAttention(d, h)), 2 * draw(d, B, T, d), mhalib.causal_mask(T))
-        for d, h, B, T in sizes
-    ]
+    x = torch.tensor([[[1.0, 0, 2, 1, -1, 0], [2, 1, 0, 0, 1, 1]]])
+    cases = [(_identity(mhalib.MultiHeadAttention(6, 2)), x, mhalib.causal_mask(2))]
+    for B, T, num_heads, head_dim, mask in (
+        (2, 4, 1, 6, _window(4, 1, 2)),  # one head: only the mask can be wrong
+        (2, 5, 3, 4, _window(5, 2, 1)),
+        (3, 6, 4, 2, mhalib.causal_mask(6)),
+    ):
+        d_model = num_heads * head_dim
+        layer = _seeded(lambda d=d_model, h=num_heads: mhalib.MultiHeadAttention(d, h))
+        cases.append((layer, 2 * draw(d_model, B, T, d_model), mask))
+    return cases
 
 
-repaired = Exercise(
+repaired = Repair(
     task=(
         "Four lines of this layer are broken. Repair them. layer holds W_q, W_k, W_v, W_o and num_heads; "
-        "mask is boolean, (T, T), True = may attend."
+        "mask is boolean, (T, T), True = may attend; it need not be causal."
     ),
     answer=repaired_solution,
+    plain=(_repaired_steps, _repaired_loop),
     cases=_layer_cases,
     axes=("sample", "token", "feature"),
-    given=_half_repaired(False, False, False, False),
+    lines=_LINES,
+    build=_layer_of,
     hints=(
         "Go line by line: split, scale, mask, merge. Each has one mistake, each has a lesson: 03, 02, 04, 05.",
         "The check says which lines are right already, so repair one and run it.",
         "Two of the four are a transpose that is missing.",
     ),
-    wrong=dict(_still_broken(done) for done in product((True, False), repeat=4) if any(done) and not all(done)),
     see="Nine broken layers",
 )
 
@@ -264,6 +531,21 @@ def count_heads_solution(f, d_model):
         # At the second token, which sees both, whether the box is causal or not.
         moved = f(torch.cat([c, c + d], dim=1))[:, 1] - f(c + d)[:, 0]  # (places, d_model)
     return int(torch.linalg.matrix_rank(moved, rtol=1e-9))
+
+
+def _count_heads_steps(f, d_model):
+    places = 10 * d_model
+    c = torch.randn(places, 1, d_model, dtype=torch.float64)
+    d = torch.randn(1, 1, d_model, dtype=torch.float64)
+    second = c + d
+    pair = torch.cat([c, second], dim=1)  # 2 x (places, 1, d_model) -> (places, 2, d_model)
+    together = f(pair)
+    together = together[:, 1]  # -> (places, d_model)
+    alone = f(second)
+    alone = alone[:, 0]
+    moved = together - alone
+    sizes = torch.linalg.svdvals(moved)
+    return (sizes > 1e-9 * sizes.max()).sum().item()
 
 
 def _box(d_model, num_heads, *, causal=False, quiet=None, twins=False, **options):
@@ -296,7 +578,7 @@ def _box(d_model, num_heads, *, causal=False, quiet=None, twins=False, **options
         return torch.cat([attend(part)[:, -1:] for part in begun], dim=1)
 
     # The example that a learner sees names the function.
-    f.__name__ = f"of a {'causal ' if causal else ''}box with {num_heads} heads"
+    f.__name__ = f"of a {'causal ' if causal else ''}box with {num_heads} {'head' if num_heads == 1 else 'heads'}"
     if twins or quiet is not None:
         f.__name__ += ", two with the same scores" if twins else ", one cut off" if not quiet else ", one of them quiet"
     return f
@@ -342,6 +624,7 @@ count_heads = Exercise(
         "much, in the precision of its input; some boxes are causal. Count the heads that differ."
     ),
     answer=count_heads_solution,
+    plain=(count_heads_solution, _count_heads_steps),
     cases=_box_cases,
     hints=(
         "One d and many c: what f says at a token when a second one is there, minus what it says of that token alone.",

@@ -1,0 +1,159 @@
+"""Given code to repair: which of its lines are right, which were changed and are not, which are as they were.
+
+What the code does tells it, not its text: each line has a right form, the form it was given in, and wrong ones that
+people write. A function that does the same as some choice of forms on every case has these lines, whatever its
+variables are called and however it is written. Where no choice does the same, nothing is said here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, product
+
+import torch
+
+from mhalib.checks.advice import advice_for
+from mhalib.checks.attempt import Attempt
+from mhalib.checks.compare import difference
+from mhalib.checks.exercise import Exercise, Wrong
+from mhalib.checks.judge import FUNCTION, Step, known_mistake
+from mhalib.checks.run import Outcome
+from mhalib.checks.show import Note
+
+RIGHT = "right"
+UNTOUCHED = "untouched, or it does the same as before"
+MOST_CHANGED = 2  # lines with a wrong form that was not given: with three, an answer is better begun again
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the given code, in its forms; what a form is, a function or a number, is up to `Repair.build`.
+
+    Args:
+        right: the form that it should have.
+        cure: what it should do, and for a line that was given broken how to repair it.
+        given: the form in which it is given, where that is broken; None where it is right already.
+        changed: other wrong forms, by a phrase that says what each does.
+    """
+
+    right: object
+    cure: str
+    given: object = None
+    changed: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def forms(self) -> dict[str, object]:
+        """The forms by what is said of them."""
+        return {RIGHT: self.right, **({} if self.given is None else {UNTOUCHED: self.given}), **self.changed}
+
+    @property
+    def unchanged(self) -> list[str]:
+        """What is said of a line that has no wrong form of the learner's own."""
+        return [RIGHT] if self.given is None else [RIGHT, UNTOUCHED]
+
+
+@dataclass(repr=False, eq=False)
+class Repair(Exercise):
+    """Code with broken lines; its catalogue, what is left after some repairs, and the given code follow from them.
+
+    Args:
+        lines: each line by its name, such as "the scale".
+        build: makes the function, given one form of each line by its name.
+    """
+
+    lines: Mapping[str, Line] = field(default_factory=dict)
+    build: Callable[[Mapping[str, object]], Callable] | None = None
+
+    def __post_init__(self):
+        broken = [name for name, line in self.lines.items() if line.given is not None]
+        self.given = self.built(dict.fromkeys(broken, UNTOUCHED))
+        left = [some for count in range(1, len(broken)) for some in combinations(broken, count)]
+        made = {self.headline(some): self._still_broken(some, len(broken)) for some in left}
+        self.wrong = {**made, **self.wrong}
+
+    def _still_broken(self, left: Sequence[str], of: int) -> Wrong:
+        answer = self.built(dict.fromkeys(left, UNTOUCHED))
+        return Wrong(answer, _how_far(of - len(left), of), self.cures(left))
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps that judge a repair: before a known mistake is looked for, each line is told."""
+        place = FUNCTION.index(known_mistake)
+        return (*FUNCTION[:place], line_by_line, *FUNCTION[place:])
+
+    def built(self, states: Mapping[str, str]) -> Callable:
+        """Return the function whose lines are in these states; a line that is not named is right."""
+        return self.build({name: line.forms[states.get(name, RIGHT)] for name, line in self.lines.items()})
+
+    def headline(self, wrong: Sequence[str]) -> str:
+        """Return what to call an answer in which these lines are wrong."""
+        words = {"Still to repair": [], "Broken on the way": []}
+        for name in wrong:
+            words["Broken on the way" if self.lines[name].given is None else "Still to repair"].append(name)
+        return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in words.items() if names)
+
+    def cures(self, wrong: Sequence[str]) -> str:
+        """Return what these lines should do."""
+        return "; ".join(self.lines[name].cure for name in wrong) + "."
+
+    def explained(self, outcomes: Sequence[Outcome]) -> list[dict[str, str]]:
+        """Return the states of the lines that do the same as this, those with the fewest changed lines only."""
+        for count in range(MOST_CHANGED + 1):
+            if found := [states for states in self._states(count) if self._does_the_same(states, outcomes)]:
+                return found
+        return []
+
+    def _states(self, count: int) -> Iterator[dict[str, str]]:
+        for changed in combinations(self.lines, count):
+            choices = [line.changed if name in changed else line.unchanged for name, line in self.lines.items()]
+            yield from (dict(zip(self.lines, states, strict=True)) for states in product(*choices))
+
+    def _does_the_same(self, states: Mapping[str, str], outcomes: Sequence[Outcome]) -> bool:
+        function = self.built(states)
+        # The larger cases first: on them, fewer answers do the same.
+        pairs = zip(reversed(self.inputs), reversed(outcomes), strict=True)
+        return all(_same(function, case, outcome) for case, outcome in pairs)
+
+
+def _same(function: Callable, case: tuple, outcome: Outcome) -> bool:
+    try:
+        with torch.no_grad():
+            value = function(*case)
+    except Exception as error:  # a wrong form may fail, and then the learner's line fails alike
+        return outcome.failure is not None and outcome.failure.message.startswith(type(error).__name__)
+    return outcome.failure is None and difference(value, outcome.value) is None
+
+
+def line_by_line(attempt: Attempt) -> Note | None:
+    """Say of each line of the given code what became of it, where the results tell."""
+    exercise, outcomes = attempt.exercise, attempt.outcomes
+    some = any(outcome.failure is None for outcome in outcomes)  # without a result, nothing is known of later lines
+    if not some or len(outcomes) < len(exercise.inputs) or attempt.worst.result_is_right:
+        return None
+    found = exercise.explained(outcomes)
+    if not found:
+        return None
+    seen = {name: {states[name] for states in found} for name in exercise.lines}
+    told = {name: states.pop() for name, states in seen.items() if len(states) == 1}
+    wrong = [name for name, state in told.items() if state != RIGHT]
+    broken = [name for name, line in exercise.lines.items() if line.given is not None]
+    fine = sum(told.get(name) == RIGHT for name in broken)
+    rows = [(f"{name[0].upper()}{name[1:]}:", _said(told.get(name), name in broken) + ".") for name in exercise.lines]
+    rows = [row for row, name in zip(rows, exercise.lines, strict=True) if name in broken or name in wrong]
+    failure = attempt.worst.theirs.failure
+    advice = advice_for(failure.message) if failure else None
+    parts = [("What:", _how_far(fine, len(broken))), *rows, ("Why:", exercise.cures(wrong)), *attempt.example]
+    parts += [("Often:", advice)] * bool(advice)
+    name = exercise.headline(wrong)
+    return Note(f"not yet. {name}", parts + attempt.printed, mood="wrong", code=f"wrong: {name}")
+
+
+def _said(state: str | None, was_broken: bool) -> str:
+    if state is None:
+        return "not to be seen in these results"
+    if state in (RIGHT, UNTOUCHED):
+        return state
+    return f"changed, but not right: {state}" if was_broken else f"was right, and is not any more: {state}"
+
+
+def _how_far(fine: int, of: int) -> str:
+    return f"{fine} of the {of} lines {'is' if fine == 1 else 'are'} right."
