@@ -47,6 +47,11 @@ def _tokens_first(mha, x, mask):
     return output.transpose(0, 1), weights
 
 
+def _averaged_copies(mha, x, mask):
+    output, weights = mha(x, x, x, attn_mask=~mask.repeat_interleave(mha.num_heads, 0))
+    return output, weights[:, None].expand(-1, mha.num_heads, -1, -1)
+
+
 def _seeded(make):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -113,6 +118,7 @@ call_torch = Exercise(
             lambda a, x, m: _call(a, x, ~m.repeat_interleave(a.num_heads, 0), average_attn_weights=True),
             "the output is right, the weights are the mean over the heads: a map that no head has.",
             "average_attn_weights=False.",
+            also=(_averaged_copies,),
         ),
         "Another sample's mask": Wrong(
             lambda a, x, m: _call(a, x, ~m.repeat(a.num_heads, 1, 1)),
@@ -122,8 +128,9 @@ call_torch = Exercise(
         "No mask": Wrong(lambda a, x, m: _call(a, x, None), "the mask was left out.", "Hand it on as attn_mask."),
         "One mask for all": Wrong(
             lambda a, x, m: _call(a, x, ~m[0]),
-            "every sample gets the mask of sample 0.",
+            "every sample gets the same mask.",
             "Repeat each sample's mask for its heads.",
+            also=(lambda a, x, m: _call(a, x, ~m.any(0)), lambda a, x, m: _call(a, x, ~m.all(0))),
         ),
         "Ones that are added": Wrong(
             lambda a, x, m: _call(a, x, m.repeat_interleave(a.num_heads, 0).float()),
@@ -166,7 +173,7 @@ call_torch = Exercise(
             "Hand the mask itself on, as attn_mask, and leave is_causal out.",
         ),
         "Tokens before samples": Wrong(
-            lambda a, x, m: _tokens_first(a, x, m),
+            _tokens_first,
             "x is turned to (T, B, d_model), but a module with batch_first=True reads (B, T, d_model).",
             "Give it x as it is.",
         ),
@@ -353,7 +360,7 @@ def _repaired_loop(layer, x, mask):
 # Here y is (B, T, d_model), heads are (B, num_heads, T, head_dim), scores (B, num_heads, T, T).
 _LINES = {
     "the split": Line(
-        lambda y, h: mhalib.split_heads(y, h),
+        lambda y, h: y.unflatten(-1, (h, -1)).transpose(1, 2),
         "view(B, num_heads, T, head_dim) cuts the sentence: view to (B, T, num_heads, head_dim), then transpose(1, 2)",
         given=lambda y, h: y.reshape(y.shape[0], h, y.shape[1], -1),
         changed={
@@ -370,7 +377,7 @@ _LINES = {
     ),
     "the scale": Line(
         lambda d_model, head_dim, h, T: math.sqrt(head_dim),
-        "divide by the root of head_dim, not of d_model",
+        "divide by the root of head_dim, which is q.shape[-1]",
         given=lambda d_model, head_dim, h, T: math.sqrt(d_model),
         changed={
             "there is none": lambda d_model, head_dim, h, T: 1,
@@ -401,6 +408,15 @@ _LINES = {
         given=lambda scores, mask, softmax: softmax(scores.masked_fill(mask, -math.inf)),
         changed={
             "there is none": lambda scores, mask, softmax: softmax(scores),
+            "it takes True for blocked, with a large number in place of inf": lambda scores, mask, softmax: softmax(
+                scores.masked_fill(mask, -1e9)
+            ),
+            "it takes True for blocked, and a row without a key becomes 0": lambda scores, mask, softmax: softmax(
+                scores.masked_fill(mask, -math.inf)
+            ).nan_to_num(0.0),
+            "0 times inf is NaN, and no number is left": lambda scores, mask, softmax: softmax(
+                scores - (~mask).float() * math.inf
+            ),
             "it comes after the softmax, so the weights no longer sum to 1": lambda scores, mask, softmax: (
                 softmax(scores) * mask
             ),
@@ -411,13 +427,10 @@ _LINES = {
                 scores.masked_fill(mask.mT, -math.inf)
             ),
             "it is a causal mask of your own, whatever mask comes": lambda scores, mask, softmax: softmax(
-                scores.masked_fill(~mhalib.causal_mask(len(mask)), -math.inf)
+                scores.masked_fill(~torch.ones_like(mask).tril(), -math.inf)
             ),
-            "it fills with 0, and a score of 0 hides nothing": lambda scores, mask, softmax: softmax(
+            "the scores it should hide become 0, and a score of 0 hides nothing": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(~mask, 0)
-            ),
-            "scores are multiplied by 0, and a score of 0 hides nothing": lambda scores, mask, softmax: softmax(
-                scores * mask
             ),
             "1 and 0 are added to the scores, which hides nothing": lambda scores, mask, softmax: softmax(
                 scores + mask.float()
@@ -426,7 +439,7 @@ _LINES = {
     ),
     "the merge": Line(
         lambda heads: heads.transpose(1, 2).flatten(2),
-        "the transpose before the reshape is missing",
+        "transpose(1, 2) brings the heads of a token together, then reshape joins them",
         given=lambda heads: heads.reshape(heads.shape[0], heads.shape[2], -1),
         changed={
             "view cannot join what a transpose has moved, reshape can": lambda heads: heads.transpose(1, 2).view(
@@ -494,6 +507,7 @@ def _layer_cases():
     cases = [(_identity(mhalib.MultiHeadAttention(6, 2)), x, mhalib.causal_mask(2))]
     for B, T, num_heads, head_dim, mask in (
         (2, 4, 1, 6, _window(4, 1, 2)),  # one head: only the mask can be wrong
+        (2, 4, 4, 3, _window(4, 1, 1)),  # as many heads as tokens: heads that look at heads fit the mask
         (2, 5, 3, 4, _window(5, 2, 1)),
         (3, 6, 4, 2, mhalib.causal_mask(6)),
     ):
@@ -594,6 +608,7 @@ def _box_cases():
         (_box(16, 4, quiet=0.0), 16),
         (_box(16, 4, twins=True), 16),
         (_box(16, 4, quiet=1e-5), 16),
+        (_box(64, 32), 64),  # more heads than a few dozen c can show
     ]
 
 
@@ -663,7 +678,7 @@ count_heads = Exercise(
             _counted(places=2),
             "there are fewer differences than heads, and the rank cannot exceed their number.",
             "Take many more c than there could be heads: 10 * d_model, for one.",
-            also=(_counted(places=3),),
+            also=(_counted(places=3), _counted(places=10), _counted(places=20)),
         ),
         "A quiet head is missed": Wrong(
             _counted(rtol=1e-4),
