@@ -73,6 +73,45 @@ def test_the_first_case_can_be_read(exercise):
     assert len(example.splitlines()) <= (20 if exercise is check.call_torch else 12), example
 
 
+# ------------------------------------------------------------------------------------------ right answers
+
+
+def masked_after_and_shared_anew(layer, x, mask):
+    q, k, v = (mhalib.split_heads(W(x), layer.num_heads) for W in (layer.W_q, layer.W_k, layer.W_v))
+    weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) * mask
+    return layer.W_o(mhalib.merge_heads(weights / weights.sum(-1, keepdim=True) @ v))
+
+
+def torch_one_sample_at_a_time(mha, x, mask):
+    pairs = [mha(y, y, y, attn_mask=~m, average_attn_weights=False) for y, m in zip(x, mask, strict=True)]
+    outputs, weights = zip(*pairs, strict=True)
+    return torch.stack(outputs), torch.stack(weights)
+
+
+def many_heads_by_singular_values(f, d_model):
+    c, d = torch.randn(2, 80, 1, d_model).double()
+    moved = f(torch.cat([c, c + d[:1]], 1))[:, 1:] - f(c + d[:1])
+    sizes = torch.linalg.svdvals(moved[:, 0])
+    return len(sizes[sizes > sizes[0] * 1e-8])
+
+
+RIGHT_ANSWERS = [
+    ("repaired", masked_after_and_shared_anew),
+    ("call_torch", torch_one_sample_at_a_time),
+    (
+        "share_heads",
+        lambda k, h: torch.cat([k[:, [i]].expand(-1, h // k.shape[1], -1, -1) for i in range(k.shape[1])], 1),
+    ),
+    ("count_heads", many_heads_by_singular_values),
+]
+
+
+@pytest.mark.parametrize("name,answer", RIGHT_ANSWERS)
+def test_other_right_ways_pass(name, answer):
+    note = getattr(check, name)(answer)
+    assert note.passed, note
+
+
 # ------------------------------------------------------------------------------------------ wrong answers
 
 
@@ -171,7 +210,6 @@ CHANGED = [
 # Where the code stops or leaves hardly a number, what comes before cannot be seen.
 HIDING = {
     "view cannot join what a transpose has moved, reshape can",
-    "0 times inf is NaN, and no number is left",
     "it runs over the heads",
 }
 
@@ -243,6 +281,16 @@ def test_an_unknown_change_is_not_explained():
         note = check.repaired(answer)
         assert note.code == "value" and not rows(note)
     assert check.repaired(lambda layer, x, m: layer(x, mask=m)[:, :0]).code == "shape"
+
+
+def test_an_unknown_change_that_needs_several_heads_is_said_to():
+    def mirrored(layer, x, mask):
+        q, k, v = (mhalib.split_heads(W(x), layer.num_heads) for W in (layer.W_q, layer.W_k, layer.W_v))
+        return layer.W_o(mhalib.merge_heads(F.scaled_dot_product_attention(q, k, v, attn_mask=mask).flip(1)))
+
+    told = "With one head your layer is right."
+    assert told in repr(check.repaired(mirrored))
+    assert told not in repr(check.repaired(lambda layer, x, m: layer(x, mask=m) * 1.01))
 
 
 def test_a_code_that_always_stops_is_told_its_line_alone():

@@ -6,7 +6,7 @@ variables are called and however it is written. Where no choice does the same, n
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 
 import torch
@@ -15,7 +15,7 @@ from mhalib.checks.advice import advice_for
 from mhalib.checks.attempt import Attempt
 from mhalib.checks.compare import difference
 from mhalib.checks.exercise import Exercise, Wrong
-from mhalib.checks.judge import FUNCTION, Step, known_mistake
+from mhalib.checks.judge import FUNCTION, Step, first_difference, known_mistake
 from mhalib.checks.run import Outcome
 from mhalib.checks.show import Note
 
@@ -58,10 +58,13 @@ class Repair(Exercise):
     Args:
         lines: each line by its name, such as "the scale".
         build: makes the function, given one form of each line by its name.
+        where_right: for the number of a case, what to say where that case is right, and another wrong in a way that no
+            form explains.
     """
 
     lines: Mapping[str, Line] = field(default_factory=dict)
     build: Callable[[Mapping[str, object]], Callable] | None = None
+    where_right: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self):
         broken = [name for name, line in self.lines.items() if line.given is not None]
@@ -79,7 +82,8 @@ class Repair(Exercise):
     def steps(self) -> tuple[Step, ...]:
         """The steps that judge a repair: before a known mistake is looked for, each line is told."""
         place = FUNCTION.index(known_mistake)
-        return (*FUNCTION[:place], line_by_line, *FUNCTION[place:])
+        steps = (*FUNCTION[:place], line_by_line, *FUNCTION[place:])
+        return tuple(right_in_part if step is first_difference else step for step in steps)
 
     def built(self, states: Mapping[str, str]) -> Callable:
         """Return the function whose lines are in these states; a line that is not named is right."""
@@ -176,6 +180,12 @@ def line_by_line(attempt: Attempt) -> Note | None:
     parts += [("Often:", advice)] * bool(advice)
     name = exercise.headline(wrong)
     return Note(f"not yet. {name}", parts + attempt.printed, mood="wrong", code=f"wrong: {name}")
+
+
+def right_in_part(attempt: Attempt) -> Note:
+    """Show the first difference, and what the cases tell that are right."""
+    note, told = first_difference(attempt), attempt.exercise.where_right
+    return replace(note, parts=[*note.parts, *(("", told[i]) for i in told if attempt.cases[i].is_right)])
 
 
 def _said(state: str | None, was_broken: bool) -> str:

@@ -414,9 +414,6 @@ _LINES = {
             "it takes True for blocked, and a row without a key becomes 0": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(mask, -math.inf)
             ).nan_to_num(0.0),
-            "0 times inf is NaN, and no number is left": lambda scores, mask, softmax: softmax(
-                scores - (~mask).float() * math.inf
-            ),
             "it comes after the softmax, so the weights no longer sum to 1": lambda scores, mask, softmax: (
                 softmax(scores) * mask
             ),
@@ -428,6 +425,9 @@ _LINES = {
             ),
             "it is a causal mask of your own, whatever mask comes": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(~torch.ones_like(mask).tril(), -math.inf)
+            ),
+            "it hides what comes later besides, which the mask may allow": lambda scores, mask, softmax: softmax(
+                scores.masked_fill(~mask.tril(), -math.inf)
             ),
             "the scores it should hide become 0, and a score of 0 hides nothing": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(~mask, 0)
@@ -527,6 +527,9 @@ repaired = Repair(
     cases=_layer_cases,
     axes=("sample", "token", "feature"),
     lines=_LINES,
+    where_right={
+        1: "With one head your layer is right. Look where there are several: at the split, the scale and the merge."
+    },
     build=_layer_of,
     hints=(
         "Go line by line: split, scale, mask, merge. Each has one mistake, each has a lesson: 03, 02, 04, 05.",
