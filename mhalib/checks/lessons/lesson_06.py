@@ -26,6 +26,7 @@ tests_that_see = Choice(
     },
     hints=(
         "The bug mixes tokens. Which tests use several heads, several tokens, and tokens that differ?",
+        "With one head, what does the transpose exchange? Which test says the same of every layer, broken or not?",
         "One head or one token hides it, and so does any test that looks at shapes or repeats itself.",
     ),
     see="Three probes",
@@ -380,7 +381,7 @@ _LINES = {
         "divide by the root of head_dim, which is q.shape[-1]",
         given=lambda d_model, head_dim, h, T: math.sqrt(d_model),
         changed={
-            "there is none": lambda d_model, head_dim, h, T: 1,
+            "scores are not divided at all": lambda d_model, head_dim, h, T: 1,
             "you divide by head_dim itself, without the root": lambda d_model, head_dim, h, T: head_dim,
             "you divide by d_model itself": lambda d_model, head_dim, h, T: d_model,
             "you divide by the root of num_heads": lambda d_model, head_dim, h, T: math.sqrt(h),
@@ -407,7 +408,7 @@ _LINES = {
         "True means may attend, and masked_fill fills where its argument is True: ~mask",
         given=lambda scores, mask, softmax: softmax(scores.masked_fill(mask, -math.inf)),
         changed={
-            "there is none": lambda scores, mask, softmax: softmax(scores),
+            "it is left out, every token sees all": lambda scores, mask, softmax: softmax(scores),
             "it takes True for blocked, with a large number in place of inf": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(mask, -1e9)
             ),
