@@ -53,6 +53,7 @@ class Exercise:
             calls the library or helpers, a second where learners write it in another style. The answer where empty.
         sizes: for a value, the sizes that the task speaks of, by name: the value model says "d_model times too large".
         explanation: what `.solution()` says besides.
+        remarks: what may be said of a right answer, see `remarks` and `probes`; the first that have something to say.
 
     Its name, its lesson and the other exercises there come from the module that defines it, see `Checks`; how hard
     it is and how long it takes stands where the reader decides to try it, in the lesson's Markdown.
@@ -69,6 +70,7 @@ class Exercise:
     plain: Sequence[Callable] = ()
     sizes: Mapping[str, float] = field(default_factory=dict)
     explanation: str = ""
+    remarks: Sequence = ()
 
     name: str = field(default="", init=False)
     lesson: str = field(default="", init=False)

@@ -13,6 +13,7 @@ from mhalib.checks.advice import advice_for
 from mhalib.checks.attempt import Attempt, changes, recognise, same_results
 from mhalib.checks.compare import difference, kind_of, show
 from mhalib.checks.observe import observe
+from mhalib.checks.remarks import remarks_on
 from mhalib.checks.search import SURE, find
 from mhalib.checks.show import Note
 from mhalib.checks.stub import is_stub
@@ -86,9 +87,10 @@ def right(attempt: Attempt) -> Note | None:
 
 
 def accept(attempt: Attempt) -> Note:
-    """Accept the answer, and say what was printed and what there is to explain."""
+    """Accept the answer, and say what was printed, what there is to explain and what to remark."""
     explanation = attempt.exercise.explanation
     parts = [*attempt.printed, *([("", explanation)] if explanation else [])]
+    parts += remarks_on(attempt.exercise, attempt.answer)
     return Note("right.", parts, mood="right", code="right")
 
 
