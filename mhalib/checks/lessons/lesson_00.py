@@ -5,6 +5,7 @@ import torch
 from mhalib import scaled_dot_product_attention, split_heads
 from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
+from mhalib.checks.remarks import Grows
 
 first_shapes = Exercise(
     task=(
@@ -139,6 +140,7 @@ most_looked_at = Exercise(
         ),
     },
     see="What a map is",
+    remarks=(Grows(lambda heads=2, words=4: (draw(0, heads, words, words).softmax(-1),)),),
 )
 
 

@@ -4,6 +4,7 @@ import torch
 
 from mhalib.checks.exercise import Exercise, Wrong
 from mhalib.checks.inputs import draw
+from mhalib.checks.remarks import Asked, Grows, several_products
 
 bert_shapes = Exercise(
     task=(
@@ -146,6 +147,10 @@ fused_kv = Exercise(
         ),
     },
     see="Three layers or one",
+    remarks=(
+        Asked("The task asks for k and v from one product; yours makes {found}.", several_products),
+        Grows(lambda samples=2, tokens=4: (draw(0, samples, tokens, 8), draw(1, 8, 8), draw(2, 8, 8))),
+    ),
 )
 
 

@@ -7,6 +7,8 @@ import torch
 import mhalib
 from mhalib.checks.exercise import Exercise, Wrong
 from mhalib.checks.inputs import draw
+from mhalib.checks.probes import in_float16, on_a_turned_input, with_a_gradient
+from mhalib.checks.remarks import SOFTMAX, Asked, Grows, uses
 
 spread = Exercise(
     task=(
@@ -182,6 +184,16 @@ attend = Exercise(
     },
     see="All queries at once",
     explanation="mhalib.scaled_dot_product_attention is this, with a mask and checks of its inputs.",
+    remarks=(
+        Asked(
+            "The task asks to do without the library's attention; yours calls {found}.",
+            uses("scaled_dot_product_attention", mhalib.scaled_dot_product_attention, "multi_head_attention_forward"),
+        ),
+        Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, heads, tokens, 2),) * 3),
+        on_a_turned_input,
+        with_a_gradient,
+        in_float16,
+    ),
 )
 
 
@@ -282,6 +294,12 @@ stable_softmax = Exercise(
         ),
     },
     see="Why a softmax?",
+    remarks=(
+        Asked("The task asks for exp and sum only; yours calls {found}.", uses(*SOFTMAX)),
+        Grows(lambda rows=3, scores=4: (draw(0, rows, scores),)),
+        with_a_gradient,
+        in_float16,
+    ),
 )
 
 
@@ -363,5 +381,9 @@ cosine_attention = Exercise(
     explanation=(
         "For vectors of length sqrt(head_dim), scale = sqrt(head_dim) gives the usual attention again. "
         "So 8 brings the entropy back for 64 features."
+    ),
+    remarks=(
+        Grows(lambda tokens=4: (*(draw(i, tokens, 4) for i in range(3)), 5.0)),
+        with_a_gradient,
     ),
 )

@@ -2,7 +2,9 @@
 
 import mhalib
 from mhalib.checks.exercise import Exercise, Wrong
-from mhalib.checks.inputs import head_labels, labels
+from mhalib.checks.inputs import draw, head_labels, labels
+from mhalib.checks.probes import on_a_turned_input, with_a_gradient
+from mhalib.checks.remarks import Grows
 
 _SEES = "Cut features, not the sentence: view(B, T, num_heads, head_dim) first, then transpose(1, 2)."
 
@@ -111,6 +113,11 @@ split_heads = Exercise(
     },
     see="Why: a tensor is one long line",
     explanation="The last line splits, and is an answer by itself; the lines above it refuse what cannot be split.",
+    remarks=(
+        Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, tokens, 2 * heads), heads)),
+        on_a_turned_input,
+        with_a_gradient,
+    ),
 )
 
 merge_heads = Exercise(
@@ -173,6 +180,11 @@ merge_heads = Exercise(
     },
     see="The error you will meet",
     explanation="The last line merges, and is an answer by itself; the lines above it refuse what cannot be merged.",
+    remarks=(
+        Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, heads, tokens, 2),)),
+        on_a_turned_input,
+        with_a_gradient,
+    ),
 )
 
 
@@ -220,4 +232,8 @@ fold_heads = Exercise(
         ),
     },
     see="Two legal conventions",
+    remarks=(
+        Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, tokens, 2 * heads), heads)),
+        on_a_turned_input,
+    ),
 )

@@ -8,6 +8,8 @@ import mhalib
 from mhalib import causal_mask
 from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
+from mhalib.checks.probes import in_float16, with_a_gradient
+from mhalib.checks.remarks import Grows
 
 _BLOCKED = "In nn.MultiheadAttention True means blocked, unlike in SDPA and mhalib."
 
@@ -100,6 +102,7 @@ window_mask = Exercise(
         ),
     },
     see="Causal: nothing from the future",
+    remarks=(Grows(lambda tokens=4: (tokens, 3)),),
 )
 
 
@@ -160,6 +163,7 @@ torch_padding = Exercise(
         ),
     },
     see="How each library wants to be told",
+    remarks=(Grows(lambda samples=3, keys=4: (torch.arange(samples), keys)),),
 )
 
 
@@ -215,6 +219,7 @@ mask_for_heads = Exercise(
         ),
     },
     see="The order of repetition",
+    remarks=(Grows(lambda samples=2, heads=3, queries=4: (causal_mask(queries).expand(samples, -1, -1), heads)),),
 )
 
 
@@ -323,4 +328,14 @@ masked_softmax = Exercise(
         ),
     },
     see="A row with nothing to see",
+    remarks=(
+        Grows(
+            lambda heads=3, samples=2, tokens=4: (
+                draw(0, samples, heads, tokens, tokens),
+                causal_mask(tokens).expand(samples, -1, -1),
+            )
+        ),
+        with_a_gradient,
+        in_float16,
+    ),
 )

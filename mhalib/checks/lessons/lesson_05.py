@@ -7,6 +7,7 @@ import torch
 import mhalib
 from mhalib.checks.exercise import Exercise, Wrong
 from mhalib.checks.inputs import draw
+from mhalib.checks.remarks import Asked, Grows, product_over_all_heads
 
 leaky_loss = Exercise(
     task=(
@@ -249,6 +250,14 @@ by_heads = Exercise(
         ),
     },
     see="W_o is a sum over heads",
+    remarks=(
+        Asked(
+            "The task asks for a sum over heads, without a merge; yours multiplies {found} at once.",
+            product_over_all_heads,
+            case=2,
+        ),
+        Grows(lambda samples=2, tokens=4: (draw(0, samples, 2, tokens, 3), draw(1, 6, 6))),
+    ),
 )
 
 

@@ -9,6 +9,8 @@ from torch import nn
 import mhalib
 from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
+from mhalib.checks.probes import on_an_empty_row, with_a_gradient
+from mhalib.checks.remarks import Asked, Grows, never_uses, uses
 from mhalib.checks.repairs import Line, Repair
 
 tests_that_see = Choice(
@@ -185,6 +187,10 @@ call_torch = Exercise(
         ),
     },
     see="Which weights come back?",
+    remarks=(
+        Asked("The task asks for a call of mha; yours never calls it.", never_uses(nn.MultiheadAttention.forward)),
+        on_an_empty_row,
+    ),
 )
 
 
@@ -310,6 +316,10 @@ share_heads = Exercise(
         ),
     },
     see="The options in one glance",
+    remarks=(
+        Grows(lambda heads=4, samples=2, tokens=3: (draw(0, samples, 2, tokens, 2), heads)),
+        with_a_gradient,
+    ),
 )
 
 
@@ -538,6 +548,13 @@ repaired = Repair(
         "Two of the four are a transpose that is missing.",
     ),
     see="Nine broken layers",
+    remarks=(
+        Asked(
+            "The task asks to repair four lines; yours calls the layer's own forward, which was never broken.",
+            uses(mhalib.MultiHeadAttention.forward),
+        ),
+        on_an_empty_row,
+    ),
 )
 
 

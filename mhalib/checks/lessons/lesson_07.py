@@ -5,6 +5,7 @@ import torch
 import mhalib
 from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
+from mhalib.checks.remarks import Asked, Grows, cut_features
 
 layer_bill = Exercise(
     task=(
@@ -142,6 +143,7 @@ own_matrices = Exercise(
         ),
     },
     see="Whose matrices are they?",
+    remarks=(Grows(lambda heads=3: (draw(0, 6 * heads, 2 * heads), heads)),),
 )
 
 
@@ -257,4 +259,11 @@ masked_heads = Exercise(
     },
     see="Where the outputs part",
     explanation="The split is bookkeeping. What makes a head is a softmax of its own.",
+    remarks=(
+        Asked(
+            "The task asks for zeros in the place of the other heads, with no reshape; yours takes {found}.",
+            cut_features,
+            case=1,
+        ),
+    ),
 )

@@ -5,6 +5,7 @@ import torch
 from mhalib.attention import merge_heads, split_heads
 from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
+from mhalib.checks.remarks import Grows
 
 heads_do_not_matter = Choice(
     task=(
@@ -146,6 +147,7 @@ one_map = Exercise(
     },
     see="What one head makes of eight",
     explanation="A product: the single head looks where all heads agree.",
+    remarks=(Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, heads, tokens, tokens).softmax(-1),)),),
 )
 
 
@@ -224,4 +226,13 @@ key_gradient = Exercise(
         ),
     },
     see="The gradients, on paper",
+    remarks=(
+        Grows(
+            lambda heads=3, samples=2: (
+                draw(0, samples, 4, 2 * heads),
+                draw(1, samples, heads, 4, 4),
+                draw(2, 2 * heads, 2 * heads),
+            )
+        ),
+    ),
 )

@@ -4,6 +4,7 @@ import torch
 
 from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
+from mhalib.checks.remarks import Grows
 
 wide_bill = Exercise(
     task=(
@@ -111,4 +112,5 @@ fold_keys = Exercise(
         ),
     },
     see="Half of the wide weights are redundant",
+    remarks=(Grows(lambda heads=3: (draw(0, 4, 2 * heads), draw(1, 4, 2 * heads), heads)),),
 )

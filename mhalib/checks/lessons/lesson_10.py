@@ -4,6 +4,9 @@ import torch
 
 from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
+from mhalib.checks.probes import with_nothing_to_count
+from mhalib.checks.remarks import Asked, Grows, uses
+from mhalib.heads import alignment_agreement, induction_score, previous_token_score
 
 what_maps_tell = Choice(
     task=(
@@ -94,6 +97,10 @@ previous_token = Exercise(
         ),
     },
     see="A score for each pattern",
+    remarks=(
+        Asked("The task asks to write it; yours calls {found} of the library.", uses(previous_token_score)),
+        Grows(lambda heads=3, tokens=4: (draw(0, heads, tokens, tokens).softmax(-1),)),
+    ),
 )
 
 
@@ -228,6 +235,11 @@ induction = Exercise(
         ),
     },
     see="A score for each pattern",
+    remarks=(
+        Asked("The task asks to write it; yours calls {found} of the library.", uses(induction_score)),
+        Grows(lambda heads=3, tokens=4: (draw(0, heads, tokens, tokens).softmax(-1), torch.arange(tokens) % 3)),
+        with_nothing_to_count,
+    ),
 )
 
 
@@ -317,4 +329,9 @@ aligned = Exercise(
         ),
     },
     see="An alignment that is known",
+    remarks=(
+        Asked("The task asks to write it; yours calls {found} of the library.", uses(alignment_agreement)),
+        Grows(lambda heads=3, queries=4: (draw(0, heads, queries, 5).softmax(-1), torch.ones(queries, 5) > 0)),
+        with_nothing_to_count,
+    ),
 )

@@ -4,6 +4,8 @@ import torch
 
 from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw, head_labels, labels
+from mhalib.checks.probes import with_a_gradient
+from mhalib.checks.remarks import Grows
 
 alone_harmless = Choice(
     task=(
@@ -99,6 +101,10 @@ switch_heads = Exercise(
         ),
     },
     see="A switch for a head",
+    remarks=(
+        Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, tokens, 2 * heads), draw(1, heads))),
+        with_a_gradient,
+    ),
 )
 
 
@@ -261,6 +267,14 @@ gate_slopes = Exercise(
     },
     see="The slope of a gate",
     explanation="No second model is run: one backward pass has the slopes of all heads of all layers.",
+    remarks=(
+        Grows(
+            lambda heads=3, samples=2, tokens=4: (
+                draw(0, samples, heads, tokens, 2),
+                draw(1, samples, heads, tokens, 2),
+            )
+        ),
+    ),
 )
 
 
@@ -358,4 +372,13 @@ cut_heads = Exercise(
         ),
     },
     see="Cutting for real",
+    remarks=(
+        Grows(
+            lambda heads=4: (
+                *(draw(i, 2 * heads, 8) for i in range(3)),
+                draw(3, 8, 2 * heads),
+                torch.arange(heads) % 2 == 0,
+            )
+        ),
+    ),
 )

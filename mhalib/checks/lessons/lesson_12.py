@@ -6,6 +6,8 @@ import torch.nn.functional as F
 from mhalib.attention import scaled_dot_product_attention
 from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
+from mhalib.checks.probes import in_float16, on_a_turned_input
+from mhalib.checks.remarks import Grows
 from mhalib.masks import causal_mask
 
 cache_size = Exercise(
@@ -158,6 +160,7 @@ pool_heads = Exercise(
         ),
     },
     see="From separate heads to shared ones",
+    remarks=(Grows(lambda heads=4: (draw(0, 2 * heads, 6), heads, 2)),),
 )
 
 
@@ -258,4 +261,15 @@ cached_step = Exercise(
         ),
     },
     see="Where is_causal bites",
+    remarks=(
+        Grows(
+            lambda tokens=3, heads=4, samples=2: (
+                draw(0, samples, heads, tokens, 2),
+                *(draw(i, samples, 2, tokens, 2) for i in (1, 2)),
+                *(draw(i, samples, 2, 5, 2) for i in (3, 4)),
+            )
+        ),
+        on_a_turned_input,
+        in_float16,
+    ),
 )
