@@ -61,12 +61,19 @@ def _shape(x: object) -> tuple[int, ...]:
     return tuple(x.shape) if isinstance(x, Tensor) else ()
 
 
-def traces(answer: Callable, cases: Sequence[tuple]) -> list[Trace]:
-    """Return what the answer calls on each case; nothing where it comes to no result on one of them."""
+def traces(answer: Callable, cases: Sequence[tuple], functions: bool = False) -> list[Trace]:
+    """Return what the answer calls on each case; nothing where it comes to no result on one of them.
+
+    Args:
+        answer: a right answer.
+        cases: its inputs, a tuple for each call.
+        functions: whether to write down the functions of Python as well, which takes longer.
+    """
     watch, before = _Watch(answer), sys.getprofile()
     try:
         with watch:
-            sys.setprofile(watch.enter)
+            if functions:
+                sys.setprofile(watch.enter)
             outcomes, _ = run(watch.call, cases, SECONDS)
     finally:
         sys.setprofile(before)

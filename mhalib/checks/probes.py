@@ -32,9 +32,13 @@ class Probe:
     why: str
 
     def parts(self, exercise, answer: Callable) -> list[tuple[str, str]]:
-        case = [tuple(map(self.change, exercise.inputs[-1]))]
-        (ours,), (theirs,) = run(exercise.answer, case, SECONDS)[0], run(answer, case, SECONDS)[0]
-        said = "" if ours.failure else next((words for tell in self.tells if (words := tell(ours, theirs))), "")
+        case = exercise.inputs[-1]
+        changed = tuple(map(self.change, case))
+        (as_it_was, theirs), _ = run(answer, [case, changed], SECONDS)
+        (ours,), _ = run(exercise.answer, [changed], SECONDS)
+        if as_it_was.failure or ours.failure:  # then the other input is not what stops the answer
+            return []
+        said = next((words for tell in self.tells if (words := tell(ours, theirs))), "")
         return [("Remark:", f"{self.when}, {said}. {self.why}")] if said else []
 
 
@@ -76,6 +80,12 @@ def _stops(ours: Outcome, theirs: Outcome) -> str:
     if not failure or failure.kind != "raised":
         return ""
     return f"your function stops: {failure.message.partition('. ')[0][:160].rstrip('.')}"
+
+
+def _stumbles(ours: Outcome, theirs: Outcome) -> str:
+    """The same, but for an input that the answer refuses in words, as the library does."""
+    refused = theirs.failure and theirs.failure.message.startswith("ValueError")
+    return "" if refused else _stops(ours, theirs)
 
 
 def _no_numbers(ours: Outcome, theirs: Outcome) -> str:
@@ -134,6 +144,6 @@ on_an_empty_row = Probe(
 with_nothing_to_count = Probe(
     "Where no query counts",
     _nothing_to_count,
-    (_stops,),
+    (_stumbles,),
     "The solution returns NaN then: a mean of nothing.",
 )

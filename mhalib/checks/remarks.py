@@ -6,15 +6,16 @@ by `run`, with its limits; where it comes to no result there is nothing to remar
 """
 
 import ast
+import contextlib
 import inspect
-import itertools
 import textwrap
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
-from mhalib.checks.calls import Trace, code_of, traces
+from mhalib.checks.calls import SECONDS, Trace, code_of, traces
 
 MOST = 2  # remarks on one answer
 SOFTMAX = "softmax log_softmax logsumexp special_softmax special_log_softmax special_logsumexp softmin".split()
@@ -24,17 +25,15 @@ CUTS = "view reshape flatten unflatten chunk split tensor_split unfold as_stride
 Parts = list[tuple[str, str]]
 
 
-def remarks_on(exercise, answer: Callable) -> Parts:
-    """Return the first remarks that have something to say, as paragraphs of a note."""
-    said = (remark for remark in map(lambda remark: _said(remark, exercise, answer), exercise.remarks) if remark)
-    return list(itertools.chain.from_iterable(itertools.islice(said, MOST)))
-
-
-def _said(remark, exercise, answer: Callable) -> Parts:
-    try:
-        return remark.parts(exercise, answer)
-    except Exception:  # the answer is right: what cannot be looked at is not spoken of
-        return []
+def remarks_on(exercise, answer: object) -> Parts:
+    """Return the first remarks that have something to say, as paragraphs of a note; a slow answer gets fewer."""
+    said, until = [], time.monotonic() + SECONDS
+    for remark in exercise.remarks:
+        if len(said) < MOST and time.monotonic() < until:
+            # The answer is right: of what cannot be looked at nothing is said.
+            with contextlib.suppress(Exception):
+                said += filter(None, [remark.parts(exercise, answer)])
+    return [part for parts in said for part in parts]
 
 
 # ----------------------------------------------------------------------------------------- another way than asked
@@ -55,7 +54,7 @@ class Asked:
     case: int = 0
 
     def parts(self, exercise, answer: Callable) -> Parts:
-        for trace in traces(answer, [exercise.inputs[self.case]]):
+        for trace in traces(answer, [exercise.inputs[self.case]], functions=True):
             if found := self.found(trace):
                 words = self.words.format(found=found)
                 return [("Remark:", f"{words} It counts as solved; that way is worth a try all the same.")]
@@ -127,10 +126,11 @@ class Grows:
         if not grown or theirs[0] < ours[0]:
             return []
         *some, last = (name for name, *_ in grown)
+        names = f"{', '.join(some)} and {last}" if some else last
         name, size, more = grown[0]
         words = (
-            f"Your function loops over {', '.join(some) + ' and ' * bool(some) + last}: {theirs[0]} calls of torch for "
-            f"{size} {name}, {more} for {2 * size}. The solution makes {ours[0]}, however many there are:"
+            f"Your function loops: its calls of torch grow with {names}, {theirs[0]} for {size} {name}, {more} for "
+            f"{2 * size}. The solution makes {ours[0]}, however many there are:"
         )
         return [("Remark:", words), ("code", _without_docstring(inspect.getsource(exercise.answer)))]
 
