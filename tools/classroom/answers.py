@@ -1,11 +1,13 @@
 """Run the notebooks that learners hand in and say in plain text what the checks say, one row for each learner.
 
-    python -m tools.classroom.answers [--stored] [--details] [--csv FILE] handed_in/anna_03.ipynb …
+    python -m tools.classroom.answers [--stored] [--details] [--summary] [--csv FILE] handed_in/anna_03.ipynb …
 
 Every notebook runs from top to bottom in a kernel of its own; an error in a cell does not stop it. Then the exercise
-cells are read, those whose last line is `check.name(answer)`. The files that were handed in are left alone. Their code
+cells are read, those that call `check.name(answer)`. The files that were handed in are left alone. Their code
 runs with your rights: use an account, a container or a machine that holds nothing that must not be read or lost. With
 `--stored` nothing runs: you read what the checks said on the learner's machine, and believe it.
+
+At the end stands what the class got wrong, see `summary`; it names no learner. `--summary` prints nothing else.
 """
 
 import argparse
@@ -20,7 +22,10 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from nbformat.reader import NotJSONError
 
-CHECK = re.compile(r"check\.(\w+)\(.*\)\s*;?")
+from tools.classroom.summary import Answer, as_text, groups, learner_of, write_csv
+
+CHECK = re.compile(r"(?m)^[^#\n]*?\bcheck\.(\w+)\(")
+ALONE = re.compile(r"(?m)^(check\.\w+\(.*\))[ ;]*$(?=\s*\S)")  # not the last line, so that Jupyter shows nothing of it
 SECONDS = 300  # for one cell; the slowest of the lessons' own take about one
 
 
@@ -29,6 +34,7 @@ def execute(nb: NotebookNode, folder: Path) -> None:
     for cell in nb.cells:
         if cell.cell_type == "code":
             cell.outputs = []  # what was handed in may be old, or made up
+            cell.source = ALONE.sub(r"display(\1)", cell.source)
     client = NotebookClient(
         nb,
         kernel_name="python3",
@@ -43,20 +49,25 @@ def execute(nb: NotebookNode, folder: Path) -> None:
         print(str(error).strip().splitlines()[0], file=sys.stderr)
 
 
-def verdicts(nb: NotebookNode) -> dict[str, str]:
-    """Return for each exercise the text of its check, or the error that came instead."""
+def answers(nb: NotebookNode, learner: str) -> list[Answer]:
+    """Return what was written for each exercise, with the text of its check, or the error that came instead."""
     found = {}
     for cell in nb.cells:
-        last = cell.source.rstrip().rpartition("\n")[2]
-        if cell.cell_type == "code" and (match := CHECK.fullmatch(last)):
-            found[match[1]] = next((text for output in reversed(cell.outputs) if (text := _text(output))), "no answer")
-    return found
+        if cell.cell_type == "code":
+            for name in CHECK.findall(cell.source):
+                said = [note for output in cell.outputs for note in _notes(output, name)] or _errors(cell.outputs)
+                found[name] = Answer(learner, name, cell.source, said[-1] if said else "no answer")
+    return list(found.values())
 
 
-def _text(output: NotebookNode) -> str | None:
-    if output.output_type == "error":
-        return f"stopped: {output.ename}: {output.evalue}"
-    return output.get("data", {}).get("text/plain")
+def _notes(output: NotebookNode, name: str) -> list[str]:
+    """Return what an output says of an exercise, whether the note was shown or printed."""
+    text = str(output.get("text") or output.get("data", {}).get("text/plain", ""))
+    return re.findall(rf"(?ms)^{name}: .*?(?:^Lesson \d\d: [^\n]*$|\Z)", text)
+
+
+def _errors(outputs: list[NotebookNode]) -> list[str]:
+    return [f"stopped: {output.ename}: {output.evalue}" for output in outputs if output.output_type == "error"]
 
 
 def short(verdict: str, name: str) -> str:
@@ -70,32 +81,54 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("notebooks", nargs="+", type=Path)
     parser.add_argument("--stored", action="store_true", help="run nothing; read the outputs that are stored")
     parser.add_argument("--details", action="store_true", help="the whole text of every check that is not right")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table into this file as well")
+    parser.add_argument(
+        "--summary", action="store_true", help="only what the class got wrong, to be shown to the class"
+    )
+    parser.add_argument(
+        "--csv", type=Path, metavar="FILE", help="write the table into this file, and the mistakes into FILE_mistakes"
+    )
     options = parser.parse_args(arguments)
-    rows = []
-    for path in options.notebooks:
+    rows, written, unreadable = [], [], 0
+    for path in {path.resolve(): path for path in options.notebooks}.values():
         try:
             nb = nbformat.read(path, as_version=4)
         except (OSError, NotJSONError, nbformat.ValidationError) as error:
-            print(f"{path.stem}: cannot be read: {str(error).splitlines()[0][:100]}")
+            unreadable += 1
+            if not options.summary:
+                print(f"{path.stem}: cannot be read: {str(error).splitlines()[0][:100]}")
             continue
         if not options.stored:
             execute(nb, path.resolve().parent)
-        found = verdicts(nb)
-        rows.append({"notebook": path.stem} | {name: short(text, name) for name, text in found.items()})
-        right = sum(text == "right" for text in rows[-1].values())
-        print(f"{path.stem}: {right} of {len(found)} right")
-        for name, text in found.items():
-            print(f"  {name}: {short(text, name)}")
-            if options.details and short(text, name) != "right":
-                print("\n".join("    " + line for line in text.splitlines()[1:]))
+        found = answers(nb, learner_of(path))
+        written += found
+        rows.append(
+            {"notebook": path.stem} | {answer.exercise: short(answer.said, answer.exercise) for answer in found}
+        )
+        if not options.summary:
+            _print_one(path.stem, found, options.details)
+    found = groups(written)
+    if not options.summary:
+        print("\nThe class\n")
+    elif unreadable:
+        print(f"{unreadable} of the notebooks cannot be read.\n")
+    print(as_text(found, len(rows)))
     if options.csv:
-        columns = list(dict.fromkeys(name for row in rows for name in row))
+        columns = list(dict.fromkeys(["notebook", *(name for row in rows for name in row)]))
         with options.csv.open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, columns)
             writer.writeheader()
             writer.writerows(rows)
+        write_csv(found, options.csv.with_stem(options.csv.stem + "_mistakes"))
     return 0
+
+
+def _print_one(notebook: str, found: list[Answer], details: bool) -> None:
+    right = sum(answer.verdict == "right" for answer in found)
+    print(f"{notebook}: {right} of {len(found)} right")
+    for answer in found:
+        print(f"  {answer.exercise}: {short(answer.said, answer.exercise)}")
+        if details and answer.verdict != "right":
+            print("\n".join("    " + line for line in answer.said.splitlines()[1:]))
 
 
 if __name__ == "__main__":
