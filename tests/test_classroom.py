@@ -128,6 +128,9 @@ split_heads        12      2            1      6        3        0
         return x.view(x.shape[0], num_heads, x.shape[1], -1)
   What: """
     )
+    page = (LESSONS / "TEACHING.md").read_text(encoding="utf-8")
+    shown = page.partition("shortened:\n\n```\n")[2].partition("```")[0].splitlines()
+    assert len(shown) > 8 and [line for line in shown if line != "  …" and line not in printed.splitlines()] == []
     headlines = [line for line in printed.splitlines() if " of 12 · " in line]
     assert headlines == [
         "4 of 12 · split_heads: A view without a transpose",

@@ -88,7 +88,7 @@ def _words(name: str) -> list[str]:
 
 
 def groups(answers: Iterable[Answer]) -> list[Group]:
-    """Return all verdicts with how many learners have each, the most frequent first."""
+    """Return all verdicts with how many learners have each: what is wrong before the rest, the most frequent first."""
     last: dict[tuple[str, str], Answer] = {}
     for answer in answers:
         key = answer.learner, answer.exercise
@@ -104,7 +104,7 @@ def groups(answers: Iterable[Answer]) -> list[Group]:
         example = min(some, key=lambda answer: len(answer.code))
         code, said = (names.sub("…", text) for text in (_code(example), _said(example)))
         found.append(Group(exercise, verdict, names.sub("…", mistake), len(some), of[exercise], code, said))
-    return sorted(found, key=lambda group: -group.learners)
+    return sorted(found, key=lambda group: (not group.is_wrong, -group.learners))
 
 
 def as_text(found: list[Group], notebooks: int) -> str:
