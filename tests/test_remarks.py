@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 import mhalib
-from mhalib.checks import calls, check, remarks
+from mhalib.checks import calls, check, probes, remarks
 from mhalib.checks.calls import traces
 from mhalib.checks.exercise import Exercise
 from mhalib.checks.probes import Probe, on_an_empty_row
@@ -22,6 +22,13 @@ from mhalib.heads import alignment_agreement, induction_score, previous_token_sc
 from test_checks import VARIANTS
 
 FUNCTIONS = [exercise for exercise in check if exercise.cases]
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """Checking shapes makes all of mhalib slower than it is for a reader."""
+    for module in (calls, probes, remarks):
+        monkeypatch.setattr(module, "SECONDS", 60.0)
 
 
 def of_kind(kind):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mhalib.checks.calls import SECONDS
+from mhalib.checks.calls import SECONDS, largest
 from mhalib.checks.compare import difference
 from mhalib.checks.run import Outcome, run
 
@@ -21,7 +21,7 @@ class Probe:
 
     Args:
         when: the beginning of the sentence.
-        change: makes such an input of each input of the last case.
+        change: makes such an input of each input of the largest case.
         tells: each takes our outcome and the learner's, and says what the learner's does otherwise, or nothing.
         why: where it matters, and which lesson speaks of it.
     """
@@ -32,7 +32,7 @@ class Probe:
     why: str
 
     def parts(self, exercise, answer: Callable) -> list[tuple[str, str]]:
-        case = exercise.inputs[-1]
+        case = largest(exercise.inputs)
         changed = tuple(map(self.change, case))
         (as_it_was, theirs), _ = run(answer, [case, changed], SECONDS)
         (ours,), _ = run(exercise.answer, [changed], SECONDS)

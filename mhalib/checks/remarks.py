@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
-from mhalib.checks.calls import SECONDS, Trace, code_of, traces
+from mhalib.checks.calls import SECONDS, Trace, code_of, largest, traces
 
 MOST = 2  # remarks on one answer
 SOFTMAX = "softmax log_softmax logsumexp special_softmax special_log_softmax special_logsumexp softmin".split()
@@ -45,16 +45,14 @@ class Asked:
 
     Args:
         words: what is asked, and what the answer does; `{found}` is what was seen of another way.
-        found: looks for another way in a trace, and returns it in words, or nothing.
-        case: the number of the case to look at.
+        found: looks for another way in a trace of the largest case, and returns it in words, or nothing.
     """
 
     words: str
     found: Callable[[Trace], str]
-    case: int = 0
 
     def parts(self, exercise, answer: Callable) -> Parts:
-        for trace in traces(answer, [exercise.inputs[self.case]], functions=True):
+        for trace in traces(answer, [largest(exercise.inputs)], functions=True):
             if found := self.found(trace):
                 words = self.words.format(found=found)
                 return [("Remark:", f"{words} It counts as solved; that way is worth a try all the same.")]

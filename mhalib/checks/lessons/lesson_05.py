@@ -254,7 +254,6 @@ by_heads = Exercise(
         Asked(
             "The task asks for a sum over heads, without a merge; yours multiplies {found} at once.",
             product_over_all_heads,
-            case=2,
         ),
         Grows(lambda samples=2, tokens=4: (draw(0, samples, 2, tokens, 3), draw(1, 6, 6))),
     ),

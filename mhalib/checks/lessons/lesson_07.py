@@ -263,7 +263,6 @@ masked_heads = Exercise(
         Asked(
             "The task asks for zeros in the place of the other heads, with no reshape; yours takes {found}.",
             cut_features,
-            case=1,
         ),
     ),
 )
