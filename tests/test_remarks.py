@@ -48,8 +48,6 @@ def said_of(exercise, answer):
 @pytest.mark.parametrize("exercise", FUNCTIONS, ids=[exercise.name for exercise in FUNCTIONS])
 def test_nothing_is_remarked_of_the_solution(exercise):
     assert remarks_on(exercise, exercise.answer) == []
-    for plain in exercise.plain:  # a loop may be the other style that it stands for
-        assert [text for _, text in remarks_on(exercise, plain) if text.startswith(("The task", "W"))] == []
 
 
 QUIET = [
@@ -57,7 +55,7 @@ QUIET = [
     ("attend", lambda q, k, v: torch.einsum("bhqk,bhkd->bhqd", (q @ k.mT * q.shape[-1] ** -0.5).softmax(3), v)),
     ("split_heads", lambda x, h: torch.stack(x.chunk(h, -1), 1)),
     ("split_heads", lambda x, h: x.view(*x.shape[:2], h, -1).transpose(1, 2)),
-    ("masked_softmax", lambda s, m: s.masked_fill(~m[:, None], -1e4).softmax(-1) * m[:, None]),
+    ("masked_softmax", lambda s, m: s.masked_fill(~m[:, None], torch.finfo(s.dtype).min).softmax(-1) * m[:, None]),
     ("by_heads", lambda x, w: sum(x[:, i] @ w.chunk(x.shape[1], 1)[i].T for i in range(x.shape[1]))),
     ("by_heads", lambda x, w: torch.einsum("bhtd,ohd->bto", x, w.unflatten(1, (x.shape[1], -1)))),
     ("future_pairs", VARIANTS["future_pairs"][0]),
