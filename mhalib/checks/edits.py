@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -316,7 +317,7 @@ class Edit:
 
     rule: Rule
     says: str
-    cost: float
+    cost: Real
     make: Callable[[], Callable]
     _function: Callable | None = None
     _known: dict[int, Outcome | None] = field(default_factory=dict)

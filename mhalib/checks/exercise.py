@@ -68,7 +68,7 @@ class Exercise:
     see: str = ""
     given: Callable | None = None
     plain: Sequence[Callable] = ()
-    sizes: Mapping[str, float] = field(default_factory=dict)
+    sizes: Mapping[str, int | float] = field(default_factory=dict)
     explanation: str = ""
     remarks: Sequence = ()
 

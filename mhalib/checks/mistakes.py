@@ -9,6 +9,7 @@ has made is found, in `search`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
+from numbers import Real
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Rule:
     find: str
     put: str
     says: str
-    cost: float = 1.0
+    cost: Real = 1
     each: Sequence[str] | str = ("",)
     only: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
     alike: str = ""

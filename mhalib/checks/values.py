@@ -7,6 +7,7 @@ value is its own solution. Where nothing fits, it is silent.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
 
 from mhalib.checks.compare import HUGE, as_sequence
 
@@ -14,7 +15,7 @@ NEAR = 2e-2
 CLOSE = 2e-3  # numbers may be typed with three digits
 
 
-def explain(expected: object, got: object, sizes: Mapping[str, float]) -> tuple[list[str], list[str]]:
+def explain(expected: object, got: object, sizes: Mapping[str, Real]) -> tuple[list[str], list[str]]:
     """Return what is right of a wrong value, and what the wrong part of it is, in sentences; both may be empty.
 
     Args:
@@ -35,7 +36,7 @@ def explain(expected: object, got: object, sizes: Mapping[str, float]) -> tuple[
     return _groups(expected, got, sizes) if isinstance(expected[0], list) else _row(expected, got, sizes)
 
 
-def _numbers(value: object, depth: int = 0) -> list | float | None:
+def _numbers(value: object, depth: int = 0) -> list | Real | None:
     """Return nested lists of numbers; None for what is none."""
     value = as_sequence(value)
     if isinstance(value, (list, tuple)):
@@ -46,14 +47,14 @@ def _numbers(value: object, depth: int = 0) -> list | float | None:
     return value if abs(value) < HUGE else None  # NaN and infinity as well are no numbers to reckon with
 
 
-def _one_for_many(expected: float, got: list) -> list[str]:
+def _one_for_many(expected: Real, got: list) -> list[str]:
     flat = list(_flattened(got))
     if len(flat) == 1 and _same(expected, flat[0]):
         return ["The number is right; give it alone, without brackets."]
     return [f"One number is asked for; you gave {len(flat)}."]
 
 
-def _groups(expected: list[list], got: list, sizes: Mapping[str, float]) -> tuple[list[str], list[str]]:
+def _groups(expected: list[list], got: list, sizes: Mapping[str, Real]) -> tuple[list[str], list[str]]:
     """Say of rows, or of several shapes, which are right and what the others are."""
     flat, theirs = list(_flattened(expected)), list(_flattened(got))
     n, word = len(expected), "shape" if sizes else "row"
@@ -100,7 +101,7 @@ def _rows(expected: list[list], got: list[list]) -> list[str]:
     return []
 
 
-def _row(expected: list, got: list, sizes: Mapping[str, float]) -> tuple[list[str], list[str]]:
+def _row(expected: list, got: list, sizes: Mapping[str, Real]) -> tuple[list[str], list[str]]:
     """Say of numbers in a row which are right, and whether others are exchanged, missing, or what they are."""
     n = len(expected)
     if any(isinstance(part, list) for part in got):
@@ -155,7 +156,7 @@ def _another_length(expected: list, got: list) -> list[str]:
     return said
 
 
-def _number(expected: float, got: float, sizes: Mapping[str, float]) -> list[str]:
+def _number(expected: Real, got: Real, sizes: Mapping[str, Real]) -> list[str]:
     """Say what a number is, compared with the right one; the first that fits."""
     if not isinstance(expected, int) and abs(got - expected) <= NEAR * abs(expected):
         return ["Near. Is it measured, or rounded? Work it out, and give three digits."]
@@ -164,7 +165,7 @@ def _number(expected: float, got: float, sizes: Mapping[str, float]) -> list[str
     )
 
 
-def _others(x: float, sizes: Mapping[str, float]) -> Iterator[tuple[float, str]]:
+def _others(x: Real, sizes: Mapping[str, Real]) -> Iterator[tuple[Real, str]]:
     """Yield what people make of a number x, each with its words, the likeliest first."""
     yield -x, "The size is right, the sign is not."
     if x == int(x):
@@ -226,7 +227,7 @@ def _others(x: float, sizes: Mapping[str, float]) -> Iterator[tuple[float, str]]
         yield 1 / x, "That is 1 divided by what is asked for."
 
 
-def _times(factor: float) -> str:
+def _times(factor: Real) -> str:
     return f"{factor:g} times"
 
 
@@ -234,7 +235,7 @@ def _pairs(named: Sequence) -> Iterator[tuple]:
     return ((one, two) for i, one in enumerate(named) for two in named[i + 1 :])
 
 
-def _same(a: float, b: float) -> bool:
+def _same(a: Real, b: Real) -> bool:
     return a == b or (not (isinstance(a, int) and isinstance(b, int)) and abs(a - b) <= CLOSE * max(abs(a), abs(b)))
 
 
@@ -248,7 +249,7 @@ def _same_nested(some: list[list], others: list[list]) -> bool:
     return len(some) == len(others) and all(_all_same(a, b) for a, b in zip(some, others, strict=True))
 
 
-def _flattened(value: list) -> Iterator[float]:
+def _flattened(value: list) -> Iterator[Real]:
     for part in value:
         yield from _flattened(part) if isinstance(part, list) else (part,)
 
