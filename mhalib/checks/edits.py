@@ -320,18 +320,33 @@ class Edit:
     cost: Real
     make: Callable[[], Callable]
     _function: Callable | None = None
-    _known: dict[int, Outcome | None] = field(default_factory=dict)
+    _known: dict[int, tuple[Outcome, tuple] | None] = field(default_factory=dict)
 
-    def outcome(self, case: int, inputs: tuple) -> Outcome | None:
-        """Return what the edited function does with a case, found out once; None where that came to no end."""
+    def outcome(self, case: int, inputs: tuple) -> tuple[Outcome, tuple] | None:
+        """Return what the edited function does with a case, and a `print_of` it; None where it came to no end."""
         if case not in self._known:
             self._known[case] = None
             try:
                 self._function = self._function or self.make()
             except (SyntaxError, ValueError):  # this edit is no Python
                 return None
-            self._known[case] = call(self._function, inputs)
+            outcome = call(self._function, inputs)
+            self._known[case] = outcome, print_of(outcome)
         return self._known[case]
+
+
+def print_of(outcome: Outcome) -> tuple:
+    """Return a few things of an outcome by which most others are told apart at once: its kind, its shape, its sums."""
+    value = outcome.value
+    if outcome.failure:
+        return (outcome.failure.message, None)
+    if not isinstance(value, Tensor):
+        return ("no tensor", len(value) if isinstance(value, tuple | list) else None)
+    try:
+        numbers = value.detach().double()
+        return ("tensor", value.shape, float(numbers.sum()), float(numbers.abs().sum()))
+    except (RuntimeError, NotImplementedError):  # on the meta device, quantized, nested
+        return ("tensor", value.shape)
 
 
 def edits_of(answers: Sequence[Callable], example: tuple, axes: tuple[str, ...]) -> list[Edit]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mhalib.checks.attempt import same_result
-from mhalib.checks.edits import Edit
+from mhalib.checks.edits import Edit, print_of
 from mhalib.checks.run import Outcome, OutOfTime, limits
 
 SECONDS = 2.0  # for one search, the first of an exercise; what was found out about an edit is kept
@@ -40,18 +40,25 @@ def find(
     wrong = [i for i in range(len(inputs)) if not same_result(right[i], theirs[i])]
     # First the cases that tell most: where there is a wrong result.
     order = sorted(range(len(inputs)), key=lambda i: (i not in wrong, theirs[i].failure is not None, i))
+    prints = [print_of(outcome) for outcome in theirs]
     try:
         with limits(SECONDS):
             for edit in edits:
-                if all((did := edit.outcome(i, inputs[i])) and _same(did, theirs[i]) for i in order):
+                if all((did := edit.outcome(i, inputs[i])) and _same(*did, theirs[i], prints[i]) for i in order):
                     return edit
     except OutOfTime:
         pass  # what was known by then is kept; the next search goes on from there
     return None
 
 
-def _same(edited: Outcome, theirs: Outcome) -> bool:
+def _same(edited: Outcome, its_print: tuple, theirs: Outcome, their_print: tuple) -> bool:
     """Return whether both did the same; where there is no result, the messages must agree, with the sizes in them."""
+    if its_print[:2] != their_print[:2]:
+        return False
+    if len(its_print) == len(their_print) == 4:
+        apart, absolute = abs(its_print[2] - their_print[2]), its_print[3] + their_print[3]
+        if apart > 1e-3 * (absolute + 1 + edited.value.numel()):  # far above what `difference` lets pass; NaN goes on
+            return False
     if edited.failure and theirs.failure:
         return edited.failure.message == theirs.failure.message
     return same_result(edited, theirs)
