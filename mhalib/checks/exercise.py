@@ -69,6 +69,7 @@ class Exercise:
     given: Callable | None = None
     plain: Sequence[Callable] = ()
     sizes: Mapping[str, int | float] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
     explanation: str = ""
     remarks: Sequence = ()
 

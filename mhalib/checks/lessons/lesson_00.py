@@ -1,5 +1,7 @@
 """The exercises of lesson 00: shapes, what a map is, reading one, and a head that looks back."""
 
+import math
+
 import torch
 
 from mhalib import scaled_dot_product_attention, split_heads
@@ -13,9 +15,11 @@ first_shapes = Exercise(
         "A pair of tuples."
     ),
     answer=((2, 4, 12, 16), (2, 4, 12, 12)),
+    sizes={"B": 2, "T": 12, "d_model": 64, "num_heads": 4, "head_dim": 16},
     hints=(
         "The heads: (B, num_heads, T, head_dim). The weights: (B, num_heads, Tq, Tk).",
-        "B is 2. head_dim is d_model divided by num_heads.",
+        "How many numbers of a word does each head get, when all heads together get all of them?",
+        "B is 2. head_dim is d_model divided by num_heads. Tq and Tk are both the number of words.",
     ),
     wrong={
         "Heads behind the tokens": Wrong(
@@ -43,6 +47,26 @@ first_shapes = Exercise(
             "the shape of the weights comes first.",
             "First the heads, (B, num_heads, T, head_dim), then the weights.",
         ),
+        "A map between features": Wrong(
+            ((2, 4, 12, 16), (2, 4, 16, 16)),
+            "your map has a row and a column for each feature of a head.",
+            "A map says which word looks at which: a row for each query, a column for each key, 12 by 12.",
+        ),
+        "One map for all heads": Wrong(
+            ((2, 4, 12, 16), (2, 12, 12)),
+            "your weights have no axis for the heads.",
+            "Every head has a map of its own: (B, num_heads, Tq, Tk).",
+        ),
+        "No samples in the weights": Wrong(
+            ((2, 4, 12, 16), (4, 12, 12)),
+            "your weights have no axis for the samples.",
+            "Each of the two sentences has maps of its own: (B, num_heads, Tq, Tk).",
+        ),
+        "Heads folded into the batch": Wrong(
+            ((8, 12, 16), (8, 12, 12)),
+            "samples and heads share one axis, 2 · 4 = 8.",
+            "Some libraries do that. In this course each has an axis of its own: (B, num_heads, T, head_dim).",
+        ),
         "One sentence": Wrong(
             ((1, 4, 12, 16), (1, 4, 12, 12)), "the batch has one sample.", "There are two sentences: B = 2."
         ),
@@ -59,7 +83,11 @@ attention_maps = Choice(
         "C": "rows sum to 1, but a weight is negative. A share lies between 0 and 1.",
         "D": "every query looks at itself only. That is a map, if a dull one.",
     },
-    hints=("Two questions for each table: is every number between 0 and 1? What does a row sum to?",),
+    hints=(
+        "Each row is a query that shares out one whole over the keys. Can a share be below 0?",
+        "Two questions for each table: is every number between 0 and 1? What does a row sum to?",
+        "Sum the rows of A, and look at the smallest number of C. What a column sums to does not matter.",
+    ),
     see="What a map is",
 )
 
@@ -67,6 +95,23 @@ attention_maps = Choice(
 def most_looked_at_solution(weights):
     itself = torch.eye(weights.shape[-1], dtype=torch.bool)
     return weights.masked_fill(itself, -1).argmax(-1)  # (num_heads, T, T) -> (num_heads, T)
+
+
+def _word_by_word(weights):
+    num_heads, T, _ = weights.shape
+    words = torch.zeros(num_heads, T, dtype=torch.long)  # (num_heads, T)
+    for head in range(num_heads):
+        for query in range(T):
+            row = weights[head, query].clone()  # (T,)
+            row[query] = -1
+            words[head, query] = row.argmax()
+    return words
+
+
+def _row_cut_short(weights):
+    T = weights.shape[-1]
+    others = ~torch.eye(T, dtype=torch.bool).expand_as(weights)
+    return weights[others].view(-1, T, T - 1).argmax(-1)  # (num_heads, T, T - 1) -> (num_heads, T)
 
 
 def _fill_in_place(weights):
@@ -86,10 +131,19 @@ most_looked_at = Exercise(
     ),
     answer=most_looked_at_solution,
     cases=lambda: [
-        (torch.tensor([[[0.6, 0.3, 0.1], [0.1, 0.7, 0.2], [0.5, 0.1, 0.4]]]),),
+        # In head 0 words look at themselves most, in head 1 they do not.
+        (
+            torch.tensor(
+                [
+                    [[0.6, 0.3, 0.1], [0.1, 0.7, 0.2], [0.4, 0.1, 0.5]],
+                    [[0.2, 0.3, 0.5], [0.8, 0.1, 0.1], [0.3, 0.6, 0.1]],
+                ]
+            ),
+        ),
         (draw(0, 2, 4, 4).softmax(-1),),
         ((4 * draw(1, 3, 5, 5)).softmax(-1),),
     ],
+    plain=(most_looked_at_solution, _word_by_word),
     axes=("head", "word"),
     hints=(
         "argmax(-1) gives the column of the largest number of each row.",
@@ -125,6 +179,16 @@ most_looked_at = Exercise(
                 "Work on a copy: masked_fill, or clone() first."
             ),
         ),
+        "Counted without the word itself": Wrong(
+            _row_cut_short,
+            "you cut the word itself out of its row, and count the places of what is left.",
+            "Behind the gap every place is one too low. Keep the row as long as it is, with -1 on the diagonal.",
+        ),
+        "The diagonal of a cube": Wrong(
+            lambda w: w.clone().fill_diagonal_(-1).argmax(-1),
+            "fill_diagonal_ takes all three axes together: [0, 0, 0], [1, 1, 1], … It wants them equally long.",
+            "Each head has a diagonal of its own: masked_fill with torch.eye(T, dtype=torch.bool).",
+        ),
         "Counted from 1": Wrong(
             lambda w: _without_itself(w).argmax(-1) + 1,
             "your numbers are one too high.",
@@ -150,6 +214,18 @@ def looking_back_solution(features, words):
     return scaled_dot_product_attention(q, k, k)[1][0]  # (1, 2, T, T) -> (2, T, T)
 
 
+def _looking_back_by_steps(features, words):
+    q = features(words, shift=1)  # (1, T, d_model)
+    k = features(words)  # (1, T, d_model)
+    B, T, d_model = q.shape
+    q = q.reshape(B, T, 2, d_model // 2).transpose(1, 2)  # -> (1, num_heads, T, head_dim)
+    k = k.reshape(B, T, 2, d_model // 2).transpose(1, 2)  # -> (1, num_heads, T, head_dim)
+    scores = q @ k.transpose(-2, -1)  # -> (1, num_heads, Tq, Tk)
+    scores = scores / math.sqrt(q.shape[-1])  # (1, num_heads, Tq, Tk)
+    weights = scores.softmax(-1)  # (1, num_heads, Tq, Tk)
+    return weights[0]
+
+
 def _looking(features, words, q_shift=0, k_shift=0, num_heads=2):
     q, k = (split_heads(features(words, shift=shift), num_heads) for shift in (q_shift, k_shift))
     return scaled_dot_product_attention(q, k, k)[1][0]
@@ -157,6 +233,11 @@ def _looking(features, words, q_shift=0, k_shift=0, num_heads=2):
 
 def _other_seed(features, words):
     q, k = (split_heads(features(words, seed), 2) for seed in (1, 0))
+    return scaled_dot_product_attention(q, k, k)[1][0]
+
+
+def _words_moved(features, words):
+    q, k = (split_heads(features(some), 2) for some in (words[-1:] + words[:-1], words))
     return scaled_dot_product_attention(q, k, k)[1][0]
 
 
@@ -174,13 +255,23 @@ def _features(words, seed=0, shift=0):
     return torch.cat([spelling, waves], dim=-1)[None]  # (1, T, 64)
 
 
+def _loud_features(words, seed=0, shift=0):
+    """The same, so large that every weight is 0 or 1, for an example that can be read."""
+    return 20 * _features(words, seed, shift)
+
+
 looking_back = Exercise(
     task=(
         "Write looking_back(features, words): maps (2, T, T) of two heads, in which head 1 looks at the word before. "
         "features(words, shift=1) pretends that each word stands one place earlier."
     ),
     answer=looking_back_solution,
-    cases=lambda: [(_features, "a b c".split()), (_features, "the old cat saw the old dog".split())],
+    cases=lambda: [
+        (_loud_features, "a b".split()),
+        (_features, "a b c".split()),
+        (_features, "the old cat saw the old dog".split()),
+    ],
+    plain=(_looking_back_by_steps,),
     axes=("head", "query", "key"),
     hints=(
         "So far q, k and v were the same features. Now q and k have to differ.",
@@ -213,6 +304,16 @@ looking_back = Exercise(
                 "seed is its second argument."
             ),
             "Give shift by its name: features(words, shift=1).",
+        ),
+        "The words moved, not their places": Wrong(
+            _words_moved,
+            "the queries are those of the sentence with its words moved on, so their spelling moves as well.",
+            "Only the places shall pretend: features(words, shift=1), with the words as they are.",
+            also=(
+                lambda f, w: scaled_dot_product_attention(*(split_heads(x, 2) for x in (f(w).roll(1, 1), f(w), f(w))))[
+                    1
+                ][0],
+            ),
         ),
         "The output, not the weights": Wrong(
             _handed_on,
