@@ -577,7 +577,7 @@ def test_common_errors_come_with_advice(line, advice):
 def test_the_example_shows_a_matrix_row_by_row():
     text = repr(check.split_heads(lambda x, n: x.reshape(x.shape[0], n, x.shape[1], -1)))
     assert "    x = [[[0, 1, 2, 3],\n          [10, 11, 12, 13]]]\n" in text
-    text = repr(check.fused_kv(lambda m, k, v: (m @ k, m @ v)))
+    text = repr(check.fused_kv(lambda m, k, v: tuple((m[:, :1] @ W.T).expand_as(m) for W in (k, v))))
     assert "    expected: ([[[1, 3],\n                 [2, 4]]],\n               [[[5, 7],\n" in text
 
 

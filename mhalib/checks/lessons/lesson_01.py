@@ -12,9 +12,11 @@ bert_shapes = Exercise(
         "its output, q after the cut, q after the split."
     ),
     answer=((4, 128, 2304), (4, 128, 768), (4, 12, 128, 64)),
+    sizes={"B": 4, "T": 128, "d_model": 768, "num_heads": 12, "head_dim": 64},
     hints=(
         "The fused layer has three times as many outputs as d_model; chunk(3, dim=-1) cuts them apart.",
         "Then split_heads: (B, T, d_model) -> (B, num_heads, T, head_dim).",
+        "head_dim is d_model divided by num_heads: 768 / 12.",
     ),
     wrong={
         "Heads behind the tokens": Wrong(
@@ -42,6 +44,31 @@ bert_shapes = Exercise(
             "your heads have 768 features each.",
             "The split shares the features out: 768 / 12 = 64.",
         ),
+        "One head cut out": Wrong(
+            ((4, 128, 2304), (4, 128, 64), (4, 12, 128, 64)),
+            "your q has the 64 features of one head.",
+            "The cut makes three pieces, q, k and v, with all heads in each: 2304 / 3 = 768.",
+        ),
+        "The sizes of the lesson": Wrong(
+            ((4, 128, 1536), (4, 128, 512), (4, 8, 128, 64)),
+            "these are the shapes for d_model 512 and 8 heads.",
+            "BERT-base has d_model 768 and 12 heads.",
+        ),
+        "The heads of the lesson": Wrong(
+            ((4, 128, 2304), (4, 128, 768), (4, 8, 128, 96)),
+            "you cut q into 8 heads.",
+            "BERT-base has 12 heads, of 768 / 12 = 64 features each.",
+        ),
+        "An axis for q, k and v": Wrong(
+            ((4, 128, 3, 768), (4, 128, 768), (4, 12, 128, 64)),
+            "q, k and v stand on an axis of their own.",
+            "That is how you may look at them later. A linear layer puts all its outputs on one axis: 3 · 768.",
+        ),
+        "Shapes of weights": Wrong(
+            ((2304, 768), (768, 768), (12, 64, 768)),
+            "these are the shapes of the layer's weights.",
+            "Asked are its output and what is cut out of it: each has samples and tokens, (4, 128, …).",
+        ),
         "The sentence cut": Wrong(
             ((4, 128, 2304), (4, 128, 768), (4, 12, 64, 128)),
             "tokens and features of a head are exchanged.",
@@ -57,8 +84,10 @@ key_rows = Exercise(
         "The first row, and the first that no longer belongs to it."
     ),
     answer=(1216, 1280),
+    sizes={"d_model": 512, "num_heads": 8, "head_dim": 64, "the rows of a head": 192},
     hints=(
         "Interleaved: the rows of each head stand together, its q, then its k, then its v.",
+        "How many rows does each head have? How many come before head 6, and how many of its own before its k?",
         "Each head has 3 · 64 rows, so head 6 begins at row 6 · 192.",
     ),
     wrong={
@@ -73,6 +102,17 @@ key_rows = Exercise(
         "The value of head 6": Wrong((1280, 1344), "these 64 rows make its value.", "The order is q, k, v."),
         "All of head 6": Wrong(
             (1152, 1344), "these 192 rows make its query, its key and its value.", "The key is the middle third."
+        ),
+        "Heads of 64 rows": Wrong(
+            (384, 448),
+            "6 · 64 is where head 6 begins in a weight that makes only q, or only k.",
+            "Here each head has 192 rows: 64 for q, then 64 for k, then 64 for v.",
+            also=((448, 512),),
+        ),
+        "How many, not where it ends": Wrong(
+            (1216, 64),
+            "the first row is right, and 64 is how many follow.",
+            "Asked is the first row that no longer belongs to it: W[1216:1280].",
         ),
         "Counted from 1": Wrong(
             (1024, 1088), "that is the key of head 5.", "Heads are counted from 0: head 6 is the seventh."
@@ -92,6 +132,29 @@ def fused_kv_solution(memory, W_k, W_v):
     return (memory @ W_kv.T).chunk(2, dim=-1)  # (B, T, 2 * d) -> 2 x (B, T, d)
 
 
+_READABLE = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[5.0, 6.0], [7.0, 8.0]])
+
+
+def _two_products(memory, W_k, W_v):
+    k = memory @ W_k.transpose(0, 1)  # (B, T, d) @ (in, out) -> (B, T, d)
+    v = memory @ W_v.transpose(0, 1)  # (B, T, d) @ (in, out) -> (B, T, d)
+    return k, v
+
+
+def _fused_by_steps(memory, W_k, W_v):
+    B, T, d = memory.shape
+    W_kv = torch.cat([W_k, W_v], dim=0)  # -> (2 * d, d)
+    kv = memory @ W_kv.transpose(0, 1)  # -> (B, T, 2 * d)
+    k = kv[:, :, :d]  # (B, T, d)
+    v = kv[:, :, d:]  # (B, T, d)
+    return k, v
+
+
+def _fresh_layer(memory, W_k, W_v):
+    layer = torch.nn.Linear(len(W_k), 2 * len(W_k), bias=False)
+    return layer(memory).chunk(2, dim=-1)
+
+
 fused_kv = Exercise(
     task=(
         "A decoder takes k and v from another sequence. Write fused_kv(memory, W_k, W_v): k and v from one product. "
@@ -99,14 +162,12 @@ fused_kv = Exercise(
     ),
     answer=fused_kv_solution,
     cases=lambda: [
-        (
-            torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]),
-            torch.tensor([[1.0, 2.0], [3.0, 4.0]]),
-            torch.tensor([[5.0, 6.0], [7.0, 8.0]]),
-        ),
+        (torch.tensor([[[1.0, 10.0]]]), *_READABLE),
+        (torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]), *_READABLE),
         (draw(0, 2, 6, 8), draw(1, 8, 8), draw(2, 8, 8)),
-        (draw(3, 3, 5, 4), draw(4, 4, 4), draw(5, 4, 4)),
+        (draw(3, 3, 5, 7), draw(4, 7, 7), draw(5, 7, 7)),
     ],
+    plain=(fused_kv_solution, _fused_by_steps, _two_products),
     axes=("sample", "token", "feature"),
     hints=(
         "Stored weights are (out, in): more outputs means more rows.",
@@ -145,6 +206,17 @@ fused_kv = Exercise(
         "Added": Wrong(
             lambda m, k, v: (m @ (k + v).T, m @ (k + v).T), "the weights were added.", "Keep both: one below the other."
         ),
+        "Every other feature": Wrong(
+            lambda m, k, v: (m @ torch.cat([k, v]).T).unflatten(-1, (-1, 2)).unbind(-1),
+            "k gets the features 0, 2, 4, … of the result, v the others.",
+            "The features of k come first, then those of v: cut in the middle, chunk(2, dim=-1).",
+        ),
+        "A fresh layer": Wrong(
+            _fresh_layer,
+            "you make a new nn.Linear, which begins with random weights. W_k and W_v are not used.",
+            "Multiply by the weights that were given: memory @ torch.cat([W_k, W_v]).T.",
+            also=(lambda m, k, v: torch.nn.Linear(len(k), 2 * len(k))(m).chunk(2, dim=-1),),
+        ),
     },
     see="Three layers or one",
     remarks=(
@@ -159,6 +231,15 @@ def third_rows_solution(num_heads, head_dim):
     return rows.permute(1, 2, 0).flatten()  # -> head, feature, q|k|v
 
 
+def _row_by_row(num_heads, head_dim):
+    rows = []
+    for head in range(num_heads):
+        for feature in range(head_dim):
+            for part in range(3):  # q, k, v
+                rows.append(part * num_heads * head_dim + head * head_dim + feature)
+    return torch.tensor(rows)  # (3 * num_heads * head_dim,)
+
+
 def _rows(num_heads, head_dim, *order):
     return torch.arange(3 * num_heads * head_dim).reshape(3, num_heads, head_dim).permute(order).flatten()
 
@@ -170,7 +251,12 @@ third_rows = Exercise(
         "q | k | v."
     ),
     answer=third_rows_solution,
-    cases=lambda: [(2, 2), (2, 3), (3, 2), (4, 5)],
+    cases=lambda: [
+        (2, 4),
+        (4, 2),
+        (5, 4),
+    ],  # neither as many heads as features, nor three of them: q, k and v are three
+    plain=(third_rows_solution, _row_by_row),
     axes=("place",),
     hints=(
         "Number the rows of W and give them three axes: part (q, k or v), head, feature.",
