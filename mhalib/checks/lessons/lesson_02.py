@@ -16,9 +16,11 @@ spread = Exercise(
         "What is the standard deviation of q·k, before any scale?"
     ),
     answer=16.0,
+    sizes={"the number of features": 256},
     hints=(
-        "Each product has variance 1, and 256 independent products are added.",
-        "The variance is 256. And its root?",
+        "q·k is a sum. How many products are added, and what is the variance of one of them?",
+        "Each product has variance 1, and variances of independent numbers add up.",
+        "The standard deviation is the root of the variance.",
     ),
     wrong={
         "The variance": Wrong(
@@ -26,6 +28,22 @@ spread = Exercise(
         ),
         "After the scale": Wrong(
             1.0, "1 is what the scale makes of it.", "Asked is the spread before anything is divided."
+        ),
+        "Half instead of the root": Wrong(
+            128.0,
+            "128 is half of 256. In Python, ** comes before /, so 256**1/2 is 256 / 2.",
+            "The root is 256 ** 0.5, or math.sqrt(256).",
+        ),
+        "The root twice": Wrong(
+            4.0, "4 is the root of the root of 256.", "256 is the variance. Its root is the standard deviation."
+        ),
+        "Variances of q and k added": Wrong(
+            math.sqrt(512),
+            "you gave each product the variance 2.",
+            "In a product the two variances are multiplied, 1 · 1 = 1. Then 256 products are added.",
+        ),
+        "64 features": Wrong(
+            8.0, "8 is right for the 64 features of the lesson.", "Here queries and keys have 256 features."
         ),
         "The scale itself": Wrong(
             1 / 16, "1/16 is the factor that attention puts on the scores.", "Asked is what it has to make up for."
@@ -40,19 +58,52 @@ def attend_solution(q, k, v):
     return scores.softmax(-1) @ v  # (B, h, Tq, Tk) @ (B, h, Tk, hd) -> (B, h, Tq, hd)
 
 
+def _attend_by_steps(q, k, v):
+    B, num_heads, Tq, head_dim = q.shape
+    scores = q @ k.transpose(-2, -1)  # -> (B, num_heads, Tq, Tk)
+    scores = scores / math.sqrt(head_dim)  # (B, num_heads, Tq, Tk)
+    weights = scores.softmax(-1)  # (B, num_heads, Tq, Tk)
+    output = weights @ v  # -> (B, num_heads, Tq, head_dim)
+    return output
+
+
+def _attend_by_einsum(q, k, v):
+    scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / q.shape[-1] ** 0.5  # (B, num_heads, Tq, Tk)
+    powers = torch.exp(scores)  # (B, num_heads, Tq, Tk)
+    weights = powers / powers.sum(-1, keepdim=True)  # (B, num_heads, Tq, Tk)
+    return torch.einsum("bhqk,bhkd->bhqd", weights, v)
+
+
+def _attend_looking_back(q, k, v):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    return scores.masked_fill(future, -math.inf).softmax(-1) @ v
+
+
+def _attend_with_one_head(q, k, v):
+    B, num_heads, Tq, head_dim = q.shape
+    q, k, v = (x.transpose(1, 2).flatten(2) for x in (q, k, v))  # (B, num_heads, T, hd) -> (B, T, num_heads * hd)
+    mixed = (q @ k.mT / math.sqrt(head_dim)).softmax(-1) @ v
+    return mixed.unflatten(-1, (num_heads, head_dim)).transpose(1, 2)
+
+
 def _attend(q, k, v, scale=None, axis=-1):
     scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
     return scores.softmax(axis) @ v
 
 
 def _cases():
-    # k and the scores are not symmetric: else a missing transpose, or a sum along the wrong axis, would not show here.
-    tiny = torch.tensor([[[[2.0, 0.0], [0.0, 1.0]]]]), torch.tensor([[[[1.0, 0.0], [2.0, 1.0]]]])
+    q = torch.tensor([[[[2.0, 0.0, 1.0, 0.0], [0.0, 2.0, 0.0, 1.0]]]])
+    k = torch.tensor([[[[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 0.0], [2.0, 0.0, 0.0, 1.0]]]])
+    v = torch.tensor([[[[10.0, 11.0, 12.0, 13.0], [20.0, 21.0, 22.0, 23.0], [30.0, 31.0, 32.0, 33.0]]]])
+    # All of one size, and k and the scores not symmetric: what stops elsewhere gives numbers here, and wrong ones.
+    square = torch.tensor([[[[2.0, 0.0], [0.0, 1.0]]]]), torch.tensor([[[[1.0, 0.0], [2.0, 1.0]]]])
     values = torch.tensor([[[[10.0, 11.0], [20.0, 21.0]]]])
     return [
-        (*tiny, values),
-        (draw(0, 2, 3, 4, 8), draw(1, 2, 3, 4, 8), draw(2, 2, 3, 4, 8)),
-        (draw(3, 2, 4, 5, 16), draw(4, 2, 4, 7, 16), draw(5, 2, 4, 7, 16)),
+        (q, k, v),
+        (*square, values),
+        (draw(0, 2, 3, 4, 8), draw(1, 2, 3, 5, 8), draw(2, 2, 3, 5, 8)),
+        (draw(3, 4, 2, 7, 5), draw(4, 4, 2, 3, 5), draw(5, 4, 2, 3, 5)),
     ]
 
 
@@ -63,6 +114,7 @@ attend = Exercise(
     ),
     answer=attend_solution,
     cases=_cases,
+    plain=(_attend_by_steps, _attend_by_einsum),
     axes=("sample", "head", "query", "feature"),
     hints=(
         "Three steps: scores, shares, a weighted mean.",
@@ -166,6 +218,16 @@ attend = Exercise(
             "you return the map.",
             "Asked is the mixture of values: weights @ v.",
         ),
+        "No key after the query": Wrong(
+            _attend_looking_back,
+            "the scores of later keys are masked, as in a model that writes.",
+            "No mask was asked for: every query sees every key. Masks come in lesson 04.",
+        ),
+        "All heads as one": Wrong(
+            _attend_with_one_head,
+            "the heads were merged before the product, so all heads have one map.",
+            "Each head has its own: q @ k.transpose(-2, -1) takes the last two axes and leaves the others alone.",
+        ),
         "Queries and keys exchanged": Wrong(
             lambda q, k, v: _attend(k, q, v),
             "each key asks, and the queries answer.",
@@ -207,6 +269,13 @@ def _exp_and_sum(scores):
     return scores.exp() / scores.exp().sum(-1, keepdim=True)
 
 
+def _softmax_with_sums(scores):
+    largest = scores.max(dim=-1, keepdim=True).values  # (..., 1)
+    powers = torch.exp(scores - largest)
+    total = torch.sum(powers, dim=-1, keepdim=True)  # (..., 1)
+    return powers / total
+
+
 def _in_place(scores):
     scores -= scores.amax(-1, keepdim=True)
     return scores.softmax(-1)
@@ -226,6 +295,8 @@ stable_softmax = Exercise(
         (torch.tensor([[0.0, 1000.0]]),),
         (draw(0, 2, 3, 4),),
     ],
+    plain=(stable_softmax_solution, _softmax_with_sums),
+    axes=("query", "key"),
     hints=(
         "Adding the same number to all scores of a row changes nothing.",
         "Subtract the largest score of each row; then no power is above 1.",
@@ -251,8 +322,30 @@ stable_softmax = Exercise(
         ),
         "NaN swept away": Wrong(
             lambda s: _exp_and_sum(s).nan_to_num(0.0),
-            "exp(1000) still overflows, and nan_to_num puts a 0 where the largest share should be.",
+            "exp(1000) still overflows, and nan_to_num puts one number wherever the shares are lost.",
             "Subtract the largest score of each row first, then nothing overflows.",
+            also=(lambda s: _exp_and_sum(s).nan_to_num(1.0),),
+        ),
+        "Scores cut off": Wrong(
+            lambda s: _exp_and_sum(s.clamp(max=80)),
+            "scores above a limit are made equal, so large ones share alike; and rows far below 0 still get 0/0.",
+            "Nothing has to be cut off: subtract the largest score of each row, and only differences are left.",
+        ),
+        "A fixed number subtracted": Wrong(
+            lambda s: _exp_and_sum(s - 1000),
+            "you subtract the same number from every row. Rows far below it get 0/0.",
+            "Each row needs its own largest score: amax(-1, keepdim=True).",
+            also=(lambda s: _exp_and_sum(s - 100),),
+        ),
+        "The largest without its sign": Wrong(
+            lambda s: _exp_and_sum(s - s.abs().amax(-1, keepdim=True)),
+            "you subtract the largest absolute score. In a row of -1000 that is 1000, and all powers become 0.",
+            "Take the largest score as it is, with its sign: amax(-1, keepdim=True).",
+        ),
+        "The logarithm": Wrong(
+            lambda s: s.log_softmax(-1),
+            "you return the logarithms of the shares.",
+            "Shares lie between 0 and 1: take exp of it, or leave the log away.",
         ),
         "An axis lost": Wrong(
             lambda s: (lambda e: e / e.sum(-1))((s - s.amax(-1, keepdim=True)).exp()),
@@ -309,26 +402,38 @@ def cosine_attention_solution(q, k, v, scale):
     return (scale * q @ k.mT).softmax(-1) @ v  # (T, hd) @ (hd, T) -> (T, T), then @ (T, hd)
 
 
+def _cosine_by_steps(q, k, v, scale):
+    q_length = (q * q).sum(-1, keepdim=True).sqrt()  # (Tq, 1)
+    k_length = (k * k).sum(-1, keepdim=True).sqrt()  # (Tk, 1)
+    q = q / q_length  # (Tq, hd)
+    k = k / k_length  # (Tk, hd)
+    cosines = q @ k.transpose(0, 1)  # -> (Tq, Tk)
+    weights = (scale * cosines).softmax(-1)  # (Tq, Tk)
+    return weights @ v
+
+
 def _unit(x, dim=-1):
     return torch.nn.functional.normalize(x, dim=dim)
 
 
 cosine_attention = Exercise(
     task=(
-        "Only the angle: write cosine_attention(q, k, v, scale) for (T, head_dim). "
+        "Only the angle: write cosine_attention(q, k, v, scale) for q (Tq, head_dim), k and v (Tk, head_dim). "
         "Queries and keys get length 1, and scale multiplies their dot products."
     ),
     answer=cosine_attention_solution,
     cases=lambda: [
+        # Lengths of 5 and 10, cosines of 1, .6 and 0.
         (
-            torch.tensor([[3.0, 0.0]]),
-            torch.tensor([[0.0, 2.0], [5.0, 0.0]]),
-            torch.tensor([[10.0, 11.0], [20.0, 21.0]]),
-            1.0,
+            torch.tensor([[3.0, 4.0]]),
+            torch.tensor([[3.0, 4.0], [5.0, 0.0], [-8.0, 6.0]]),
+            torch.tensor([[10.0, 11.0], [20.0, 21.0], [30.0, 31.0]]),
+            2.0,
         ),
-        (draw(0, 5, 16), draw(1, 5, 16), draw(2, 5, 16), 4.0),
-        (3 * draw(3, 4, 8), draw(4, 6, 8), draw(5, 6, 8), 8.0),
+        (3 * draw(0, 5, 8), draw(1, 4, 8), draw(2, 4, 8), 4.0),
+        (2 * draw(3, 3, 5), 3 * draw(4, 7, 5), draw(5, 7, 5), 6.0),
     ],
+    plain=(cosine_attention_solution, _cosine_by_steps),
     axes=("query", "feature"),
     hints=(
         "The length of a vector is the root of the sum of its squares, over its features.",
@@ -370,6 +475,23 @@ cosine_attention = Exercise(
             lambda q, k, v, s: (_unit(q) @ _unit(k).mT).softmax(-1) @ v,
             "no key can have more than e² times the weight of another, whatever scale says.",
             "Multiply the cosines by scale before the softmax.",
+        ),
+        "A fixed scale": Wrong(
+            lambda q, k, v, s: (8 * _unit(q) @ _unit(k).mT).softmax(-1) @ v,
+            "the cosines are multiplied by 8, whatever scale says.",
+            "8 is right for the 64 features of the lesson. Use the scale that was given.",
+        ),
+        "Sums instead of lengths": Wrong(
+            lambda q, k, v, s: (
+                (s * (q / q.abs().sum(-1, keepdim=True)) @ (k / k.abs().sum(-1, keepdim=True)).mT).softmax(-1) @ v
+            ),
+            "each vector is divided by the sum of its features without their signs.",
+            "The length is the root of the sum of the squares: norm(dim=-1, keepdim=True).",
+            also=(
+                lambda q, k, v, s: (
+                    (s * (q / q.sum(-1, keepdim=True)) @ (k / k.sum(-1, keepdim=True)).mT).softmax(-1) @ v
+                ),
+            ),
         ),
         "No length at all": Wrong(
             lambda q, k, v, s: mhalib.scaled_dot_product_attention(q, k, v, scale=s)[0],
