@@ -184,7 +184,9 @@ def test_an_exception_on_a_later_input_comes_with_that_input():
 
     note = check.split_heads(mine)
     assert (
-        note.code == "raised" and "AssertionError: only two tokens" in repr(note) and "[20, 21, 22, 23]" in repr(note)
+        note.code == "raised"
+        and "AssertionError: only two tokens" in repr(note)
+        and "[20, 21, 22, 23, 24, 25, 26, 27]" in repr(note)
     )
 
 

@@ -1,5 +1,7 @@
 """The exercises of lesson 03: into heads, back, and folded into the batch."""
 
+import torch
+
 import mhalib
 from mhalib.checks.exercise import Exercise, Wrong
 from mhalib.checks.inputs import draw, head_labels, labels
@@ -14,6 +16,7 @@ head_one = Exercise(
         "rows."
     ),
     answer=[[2, 3], [12, 13], [22, 23]],
+    sizes={"T": 3, "d_model": 6, "num_heads": 3, "head_dim": 2},
     hints=(
         "head_dim is 6 / 3 = 2, so each head holds two features of each of the three tokens.",
         "Head 0 holds features 0 and 1, head 1 the next two.",
@@ -34,6 +37,45 @@ head_one = Exercise(
             "you dealt the features out to the heads in turn, like cards.",
             "That is legal, in another layout. Here a head holds neighbouring features.",
         ),
+        "The last head": Wrong(
+            [[4, 5], [14, 15], [24, 25]],
+            "this is head 2.",
+            "Heads are counted from 0: of three heads, head 1 is the one in the middle.",
+        ),
+        "Two heads of three features": Wrong(
+            [[3, 4, 5], [13, 14, 15], [23, 24, 25]],
+            "you cut six features into two heads.",
+            "There are three heads, so each has two features.",
+        ),
+        "Tokens counted from 1": Wrong(
+            [[12, 13], [22, 23], [32, 33]],
+            "your rows are those of tokens 1, 2 and 3.",
+            "Three tokens are the tokens 0, 1 and 2.",
+        ),
+        "A token too many": Wrong(
+            [[2, 3], [12, 13], [22, 23], [32, 33]], "there is a fourth row.", "Three tokens are 0, 1 and 2."
+        ),
+        "Features 1 and 2": Wrong(
+            [[1, 2], [11, 12], [21, 22]],
+            "you begin at feature 1.",
+            "Head 1 begins where head 0 ends: features 0 and 1 are gone, 2 and 3 are next.",
+        ),
+        "A token, not a head": Wrong(
+            [[10, 11, 12, 13, 14, 15]],
+            "this is token 1 with all its features.",
+            "A head holds every token, each with two features.",
+            also=([10, 11, 12, 13, 14, 15],),
+        ),
+        "All heads": Wrong(
+            [[[0, 1], [10, 11], [20, 21]], [[2, 3], [12, 13], [22, 23]], [[4, 5], [14, 15], [24, 25]]],
+            "these are all three heads.",
+            "Asked is head 1 alone: the second of your three tables.",
+        ),
+        "No rows": Wrong(
+            [2, 3, 12, 13, 22, 23],
+            "the right numbers, in one line.",
+            "A head is (T, head_dim): a list of rows, one for each token.",
+        ),
         "Rows and columns exchanged": Wrong(
             [[2, 12, 22], [3, 13, 23]],
             "the right numbers, with features as rows.",
@@ -48,10 +90,28 @@ def _split(x, num_heads):
     return mhalib.split_heads(x, num_heads)
 
 
+def _split_by_steps(x, num_heads):
+    B, T, d_model = x.shape
+    head_dim = d_model // num_heads
+    heads = x.reshape(B, T, num_heads, head_dim)  # (B, T, d_model) -> (B, T, num_heads, head_dim)
+    heads = heads.transpose(1, 2)  # -> (B, num_heads, T, head_dim)
+    return heads
+
+
+def _split_by_slices(x, num_heads):
+    B, T, d_model = x.shape
+    head_dim = d_model // num_heads
+    heads = []
+    for head in range(num_heads):
+        heads.append(x[:, :, head * head_dim : (head + 1) * head_dim])
+    return torch.stack(heads, dim=1)  # num_heads x (B, T, head_dim) -> (B, num_heads, T, head_dim)
+
+
 split_heads = Exercise(
     task="Write split_heads(x, num_heads): (B, T, d_model) -> (B, num_heads, T, head_dim).",
     answer=mhalib.split_heads,
-    cases=lambda: [(labels(2, 4), 2), (labels(3, 4), 2), (labels(3, 12, B=2), 2), (labels(5, 6, B=4), 3)],
+    cases=lambda: [(labels(2, 4), 2), (labels(3, 8), 4), (labels(5, 12, B=2), 3), (labels(2, 15, B=4), 3)],
+    plain=(_split_by_steps, _split_by_slices),
     axes=("sample", "head", "token", "feature"),
     hints=(
         "Two steps. Which axis has to be cut into two, and which two axes change places?",
@@ -71,6 +131,11 @@ split_heads = Exercise(
                 "Only the two last axes enter the product q @ k.mT. As it stands, heads would attend to heads; "
                 "transpose(1, 2) puts tokens there."
             ),
+        ),
+        "Two heads, whatever is asked": Wrong(
+            lambda x, h: x.view(*x.shape[:2], 2, x.shape[-1] // 2).transpose(1, 2),
+            "there are always two heads, as in the lesson.",
+            "How many is told by num_heads: view(B, T, num_heads, d_model // num_heads).",
         ),
         "Folded into the batch": Wrong(
             lambda x, h: _split(x, h).flatten(0, 1),
@@ -120,15 +185,31 @@ split_heads = Exercise(
     ),
 )
 
+
+def _merge_by_steps(x):
+    B, num_heads, T, head_dim = x.shape
+    tokens = x.transpose(1, 2)  # (B, num_heads, T, head_dim) -> (B, T, num_heads, head_dim)
+    merged = tokens.reshape(B, T, num_heads * head_dim)  # -> (B, T, d_model)
+    return merged
+
+
+def _merge_by_joining(x):
+    B, num_heads, T, head_dim = x.shape
+    heads = []
+    for head in range(num_heads):
+        heads.append(x[:, head])
+    return torch.cat(heads, dim=-1)  # num_heads x (B, T, head_dim) -> (B, T, d_model)
+
+
 merge_heads = Exercise(
     task="Write merge_heads(x): (B, num_heads, T, head_dim) -> (B, T, d_model), the way back.",
     answer=mhalib.merge_heads,
     cases=lambda: [
-        (head_labels(2, 2, 1),),
         (head_labels(2, 3, 2),),
         (head_labels(4, 3, 5, B=2),),
-        (head_labels(3, 4, 2, B=3),),
+        (head_labels(3, 4, 2, B=5),),
     ],
+    plain=(_merge_by_steps, _merge_by_joining),
     axes=("sample", "token", "feature"),
     hints=(
         "Undo the two steps of the split in the opposite order.",
@@ -169,8 +250,14 @@ merge_heads = Exercise(
         ),
         "Added, not joined": Wrong(
             lambda x: x.sum(1),
-            "the heads were added: (B, T, head_dim).",
+            "the heads were added, or averaged: (B, T, head_dim).",
             "Merging puts the heads side by side; every number survives.",
+            also=(lambda x: x.mean(1),),
+        ),
+        "Samples joined": Wrong(
+            lambda x: torch.cat(list(x), dim=-1),
+            "list(x) takes the samples apart, so they were joined, and each kept its heads.",
+            "Take the heads apart: x.unbind(1).",
         ),
         "Still four axes": Wrong(
             lambda x: x.transpose(1, 2),
@@ -194,16 +281,38 @@ def fold_heads_solution(x, num_heads):
     return heads.flatten(0, 1)  # -> (B * num_heads, T, head_dim)
 
 
+def _fold_by_steps(x, num_heads):
+    B, T, d_model = x.shape
+    head_dim = d_model // num_heads
+    heads = x.reshape(B, T, num_heads, head_dim)  # (B, T, d_model) -> (B, T, num_heads, head_dim)
+    heads = heads.transpose(1, 2)  # -> (B, num_heads, T, head_dim)
+    folded = heads.reshape(B * num_heads, T, head_dim)  # -> (B * num_heads, T, head_dim)
+    return folded
+
+
+def _fold_row_by_row(x, num_heads):
+    B, T, d_model = x.shape
+    head_dim = d_model // num_heads
+    rows = []
+    for sample in range(B):
+        for head in range(num_heads):
+            rows.append(x[sample, :, head * head_dim : (head + 1) * head_dim])
+    return torch.stack(rows)  # B * num_heads x (T, head_dim) -> (B * num_heads, T, head_dim)
+
+
 fold_heads = Exercise(
     task=(
         "Write fold_heads(x, num_heads) in d2l's layout: (B, T, d_model) -> (B * num_heads, T, head_dim), sample 0 "
         "with all its heads first."
     ),
     answer=fold_heads_solution,
-    cases=lambda: [(labels(2, 4, B=2), 2), (labels(3, 4, B=2), 2), (labels(5, 12, B=3), 4), (labels(2, 6, B=4), 3)],
+    # The first shows tokens apart, the second samples apart: both at once would fill a page.
+    cases=lambda: [(labels(2, 6), 2), (labels(1, 6, B=2), 2), (labels(5, 8, B=3), 4), (labels(2, 15, B=4), 3)],
+    plain=(_fold_by_steps, _fold_row_by_row),
     axes=("row", "token", "feature"),
     hints=(
-        "Split as before; then two axes that stand side by side become one.",
+        "Split as before. Where do samples and heads stand then?",
+        "Two axes that stand side by side become one: reshape, or flatten(0, 1).",
         "In (B, num_heads, T, head_dim) the first two axes are samples and heads, in just the order that is asked for.",
     ),
     wrong={
