@@ -155,7 +155,8 @@ def valid_softmax(scores, mask):
 
 
 def safe_softmax(scores, mask):
-    powers = scores.double().exp() * mask[:, None]
+    allowed = scores.double().masked_fill(~mask[:, None], -torch.inf)
+    powers = (allowed - allowed.amax(-1, keepdim=True).clamp(min=-1e30)).exp()
     return powers / powers.sum(-1, keepdim=True).clamp(min=1e-30)
 
 
@@ -313,7 +314,9 @@ VARIANTS = {
     "masked_softmax": [
         valid_softmax,
         safe_softmax,
-        lambda s, m: mhalib.scaled_dot_product_attention(s, torch.eye(s.shape[-1]).expand_as(s), s, m, scale=1.0)[1],
+        lambda s, m: (lambda one: mhalib.scaled_dot_product_attention(s, one, one, m, scale=1.0)[1])(
+            torch.eye(s.shape[-1]).expand(*s.shape[:2], -1, -1)
+        ),
     ],
     "leaky_loss": [1.3863, 1.386, 1.39, 1.38, torch.tensor(16.0).log() / 2],
     "keeps_tokens_apart": [change_one_token, lambda merge: torch.tensor(change_one_token(merge)), each_row_apart],

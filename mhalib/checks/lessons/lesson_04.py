@@ -22,7 +22,11 @@ causal_maps = Choice(
         "C": "all tokens look at the first one. Nobody looks ahead, so the mask has no objection.",
         "D": "this is the triangle of the wrong side: row 0 sees everything, the last row only itself.",
     },
-    hints=("Rows are queries. In row t, everything to the right of column t must be 0.",),
+    hints=(
+        "Rows are queries, columns are keys. Which keys lie in the future of the first row? Of the second?",
+        "In row t, everything to the right of column t must be 0. How the rest is shared out is free.",
+        "So the first row can only be 1 0 0, and the last number of the second row must be 0.",
+    ),
     see="Causal: nothing from the future",
 )
 
@@ -30,6 +34,38 @@ causal_maps = Choice(
 def window_mask_solution(T, width):
     not_too_old = torch.ones(T, T, dtype=torch.bool).triu(1 - width)
     return causal_mask(T) & not_too_old  # (T, T), True = may attend
+
+
+def _window_by_triangles(T, width):
+    not_ahead = torch.ones(T, T, dtype=torch.bool).tril()  # (Tq, Tk)
+    not_too_old = torch.ones(T, T, dtype=torch.bool).triu(1 - width)  # (Tq, Tk)
+    return not_ahead & not_too_old
+
+
+def _window_by_distance(T, width):
+    query = torch.arange(T)[:, None]  # (Tq, 1)
+    key = torch.arange(T)  # (Tk,)
+    return (key <= query) & (query - key < width)
+
+
+def _window_row_by_row(T, width):
+    mask = torch.zeros(T, T, dtype=torch.bool)  # (Tq, Tk)
+    for query in range(T):
+        for key in range(max(0, query - width + 1), query + 1):
+            mask[query, key] = True
+    return mask
+
+
+def _window_from_below_0(T, width):
+    mask = torch.zeros(T, T, dtype=torch.bool)
+    for query in range(T):
+        mask[query, query - width + 1 : query + 1] = True
+    return mask
+
+
+def _blocks(T, width):
+    query, key = torch.arange(T)[:, None], torch.arange(T)
+    return (key <= query) & (query // width == key // width)
 
 
 def _ones(T):
@@ -42,7 +78,8 @@ window_mask = Exercise(
         "Each token sees itself and the width - 1 tokens before it."
     ),
     answer=window_mask_solution,
-    cases=lambda: [(4, 2), (3, 1), (5, 3), (7, 3), (4, 9)],
+    cases=lambda: [(4, 2), (3, 1), (5, 3), (7, 4), (4, 9), (6, 2)],
+    plain=(_window_by_triangles, _window_by_distance, _window_row_by_row),
     axes=("query", "key"),
     hints=(
         "Two conditions: nothing from the future, and nothing too old.",
@@ -69,6 +106,16 @@ window_mask = Exercise(
             lambda T, w: _ones(T).tril() & _ones(T).triu(w - 1),
             "triu with a positive number lies above the diagonal, in the future.",
             "What is too old lies below the diagonal, and there the numbers are negative: triu(1 - width).",
+        ),
+        "A slice that begins below 0": Wrong(
+            _window_from_below_0,
+            "the first rows are empty: Python counts a negative start from the end of the row.",
+            "Begin at max(0, query - width + 1).",
+        ),
+        "Blocks, not a window": Wrong(
+            _blocks,
+            "the tokens are cut into groups of width, and each sees only its own group.",
+            "The window moves with the token: each sees itself and the width - 1 before it, whatever its number.",
         ),
         "No end to the past": Wrong(
             lambda T, w: _ones(T).tril(),
@@ -110,6 +157,19 @@ def torch_padding_solution(valid_lens, num_keys):
     return torch.arange(num_keys) >= valid_lens[:, None]  # (Tk,) and (B, 1) -> (B, Tk), True = blocked
 
 
+def _padding_by_steps(valid_lens, num_keys):
+    key = torch.arange(num_keys)  # (Tk,)
+    length = valid_lens[:, None]  # (B, 1)
+    return key >= length
+
+
+def _padding_row_by_row(valid_lens, num_keys):
+    blocked = torch.zeros(len(valid_lens), num_keys, dtype=torch.bool)  # (B, Tk)
+    for sample in range(len(valid_lens)):
+        blocked[sample, valid_lens[sample] :] = True
+    return blocked
+
+
 def _padded(lens, n):
     return torch.arange(n) < lens[:, None]
 
@@ -118,6 +178,7 @@ torch_padding = Exercise(
     task="Write torch_padding(valid_lens, num_keys), the key_padding_mask of nn.MultiheadAttention: boolean, (B, Tk).",
     answer=torch_padding_solution,
     cases=lambda: [(torch.tensor([2, 3]), 3), (torch.tensor([1, 4, 2]), 5), (torch.tensor([3, 0, 5, 5]), 5)],
+    plain=(_padding_by_steps, _padding_row_by_row),
     axes=("sample", "key"),
     hints=(
         "Which keys are padding? Those whose number is not below the length of their sample.",
@@ -158,6 +219,16 @@ torch_padding = Exercise(
             "you block the first keys, as if the padding stood on the left.",
             "valid_lens counts from the left.",
         ),
+        "As many as there are words": Wrong(
+            lambda lens, n: torch.arange(n) >= (n - lens)[:, None],
+            "you block as many keys as there are words, at the end of each sample.",
+            "The words stand first, so the padding begins at key valid_lens: compare with the length itself.",
+        ),
+        "As wide as the longest sample": Wrong(
+            lambda lens, n: torch.arange(int(lens.max())) >= lens[:, None],
+            "there are as many columns as the longest sample has words.",
+            "One column for each key, padding included: num_keys may be more than the longest sample.",
+        ),
         "Keys as rows": Wrong(
             lambda lens, n: (~_padded(lens, n)).T, "the shape is (Tk, B).", "One row for each sample: (B, Tk)."
         ),
@@ -171,6 +242,27 @@ def mask_for_heads_solution(mask, num_heads):
     return ~mask.repeat_interleave(num_heads, dim=0)  # (B, Tq, Tk) -> (B * num_heads, Tq, Tk), True = blocked
 
 
+def _for_heads_by_steps(mask, num_heads):
+    blocked = ~mask  # (B, Tq, Tk)
+    blocked = blocked.repeat_interleave(num_heads, dim=0)  # -> (B * num_heads, Tq, Tk)
+    return blocked
+
+
+def _for_heads_with_an_axis(mask, num_heads):
+    B, Tq, Tk = mask.shape
+    heads = mask[:, None].expand(B, num_heads, Tq, Tk)  # (B, Tq, Tk) -> (B, num_heads, Tq, Tk)
+    rows = heads.reshape(B * num_heads, Tq, Tk)  # -> (B * num_heads, Tq, Tk)
+    return ~rows
+
+
+def _for_heads_row_by_row(mask, num_heads):
+    rows = []
+    for sample in range(len(mask)):
+        for _ in range(num_heads):
+            rows.append(~mask[sample])
+    return torch.stack(rows)  # B * num_heads x (Tq, Tk) -> (B * num_heads, Tq, Tk)
+
+
 def _two_masks(*lens, T):
     return mhalib.padding_mask(torch.tensor(lens), T).expand(len(lens), T, T) & mhalib.causal_mask(T)
 
@@ -178,10 +270,15 @@ def _two_masks(*lens, T):
 mask_for_heads = Exercise(
     task=(
         "Write mask_for_heads(mask, num_heads): our (B, Tq, Tk), True = may attend, becomes the attn_mask of "
-        "nn.MultiheadAttention, (B * num_heads, Tq, Tk)."
+        "nn.MultiheadAttention, (B * num_heads, Tq, Tk), boolean as well."
     ),
     answer=mask_for_heads_solution,
-    cases=lambda: [(_two_masks(2, 1, T=2), 2), (_two_masks(3, 1, 2, T=3), 2), (_two_masks(5, 3, T=5)[:, 1:4], 4)],
+    cases=lambda: [
+        (torch.tensor([[[True, True, False]], [[True, False, False]]]), 2),
+        (_two_masks(5, 3, 4, T=5)[:, 1:], 2),
+        (_two_masks(5, 3, T=5)[:, 1:4], 4),
+    ],
+    plain=(_for_heads_by_steps, _for_heads_with_an_axis, _for_heads_row_by_row),
     axes=("row", "query", "key"),
     hints=(
         "Two things change: how often each mask stands there, and what True means.",
@@ -214,8 +311,8 @@ mask_for_heads = Exercise(
         ),
         "Numbers to add": Wrong(
             lambda m, h: torch.zeros(m.shape).masked_fill(~m, -math.inf).repeat_interleave(h, 0),
-            "0 and -inf would work as well, but boolean is what was asked for.",
-            "~mask instead of numbers.",
+            "your mask holds 0 and -inf. The module takes that too, but the task asks for booleans.",
+            "True where a key is blocked: ~mask instead of numbers.",
         ),
     },
     see="The order of repetition",
@@ -229,8 +326,50 @@ def masked_softmax_solution(scores, mask):
     return weights.masked_fill(~mask, 0.0)  # a row with nothing to see is NaN before, zeros after
 
 
+def _masked_softmax_by_steps(scores, mask):
+    B, num_heads, Tq, Tk = scores.shape
+    mask = mask.reshape(B, 1, Tq, Tk)  # (B, Tq, Tk) -> (B, 1, Tq, Tk)
+    scores = scores.masked_fill(~mask, -math.inf)  # (B, num_heads, Tq, Tk)
+    weights = scores.softmax(-1)  # (B, num_heads, Tq, Tk)
+    empty = ~mask.any(-1, keepdim=True)  # (B, 1, Tq, 1)
+    return weights.masked_fill(empty, 0.0)
+
+
+def _masked_softmax_without_nan(scores, mask):
+    scores = scores.masked_fill(~mask[:, None], -math.inf)  # (B, num_heads, Tq, Tk)
+    weights = scores.softmax(-1)  # (B, num_heads, Tq, Tk)
+    return torch.nan_to_num(weights, nan=0.0)
+
+
+def _masked_softmax_row_by_row(scores, mask):
+    B, num_heads, Tq, Tk = scores.shape
+    weights = torch.zeros(B, num_heads, Tq, Tk)  # (B, num_heads, Tq, Tk)
+    for sample in range(B):
+        for head in range(num_heads):
+            for query in range(Tq):
+                allowed = mask[sample, query]
+                if allowed.any():
+                    weights[sample, head, query, allowed] = scores[sample, head, query, allowed].softmax(-1)
+    return weights
+
+
 def _filled(scores, mask, never=-math.inf, axis=-1):
     return scores.masked_fill(~mask[:, None], never).softmax(axis)
+
+
+def _powers_and_sum(scores, mask):
+    powers = scores.exp() * mask[:, None]
+    return powers / (powers.sum(-1, keepdim=True) + 1e-9)
+
+
+def _all_or_nothing(scores, mask):
+    weights = _filled(scores, mask)
+    return torch.zeros_like(weights) if weights.isnan().any() else weights
+
+
+def _folded(scores, mask):
+    mask = mask.repeat_interleave(scores.shape[1], dim=0)
+    return scores.masked_fill(~mask, -math.inf).softmax(-1).nan_to_num(0.0)
 
 
 def _with_side_effect(scores, mask):
@@ -239,26 +378,36 @@ def _with_side_effect(scores, mask):
 
 
 def _masked_cases():
-    tiny = torch.tensor([[[[0.0, 1.0], [2.0, 1.0]]]]), mhalib.causal_mask(2)[None]
-    nothing = torch.tensor([[[False, False], [True, True]]])  # for its first query
-    empty = _two_masks(3, 2, 3, T=3).clone()
-    empty[2, 0] = False  # a query of sample 2 that may see nothing
+    tiny = torch.tensor([[[[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]]])
+    nothing = torch.tensor([[[False, False, False], [True, True, False]]])  # for its first query
+    empty = _two_masks(5, 3, T=5)[:, 1:].clone()
+    empty[1, 0] = False  # a query of sample 1 that may see nothing
+    # exp overflows in the first row; in the second, a number such as -1e4 for "never" is larger than any score.
+    far = torch.tensor([[[[1000.0, 1001.0, 0.0, -1000.0], [-20000.0, -20001.0, -20002.0, -20000.0]]]])
     return [
-        tiny,
-        (tiny[0], nothing),
-        (draw(0, 3, 3, 3, 3), _two_masks(3, 2, 1, T=3)),
-        (draw(1, 3, 3, 3, 3), empty),
-        (draw(2, 2, 4, 5, 5), _two_masks(5, 3, T=5)),
+        (tiny, torch.tensor([[[True, False, False], [True, True, False]]])),
+        (tiny, nothing),
+        # As many heads as samples: a mask that lacks its axis for the heads gives numbers here, and stops elsewhere.
+        (draw(0, 3, 3, 2, 4), _two_masks(4, 2, 1, T=4)[:, 2:]),
+        (far, torch.tensor([[[True, True, False, False], [True, True, True, False]]])),
+        (draw(1, 2, 3, 4, 5), empty),
+        (draw(2, 2, 6, 3, 4), _two_masks(4, 3, T=4)[:, 1:]),
     ]
 
 
 masked_softmax = Exercise(
     task=(
         "Write masked_softmax(scores, mask): scores (B, num_heads, Tq, Tk), mask (B, Tq, Tk), True = may attend. "
-        "A query with nothing to see gets zeros; the scores of the caller stay as they are."
+        "A query with nothing to see gets zeros. Scores may be 1000 or -20000; the caller's stay as they are."
     ),
     answer=masked_softmax_solution,
     cases=_masked_cases,
+    plain=(
+        masked_softmax_solution,
+        _masked_softmax_by_steps,
+        _masked_softmax_without_nan,
+        _masked_softmax_row_by_row,
+    ),
     axes=("sample", "head", "query", "key"),
     hints=(
         "Give the mask its axis for the heads first: mask[:, None].",
@@ -278,6 +427,38 @@ masked_softmax = Exercise(
                 "everything, padding and future included."
             ),
             "Set what is not allowed to 0 after the softmax.",
+        ),
+        "Not low enough for never": Wrong(
+            lambda s, m: _filled(s, m, -1e4) * m[:, None],
+            "where all scores of a row are lower still, the number that stands for never takes all the weight.",
+            "Fill with -inf, which is below every score.",
+            also=(
+                lambda s, m: _filled(s, m, -1000.0) * m[:, None],
+                lambda s, m: _filled(s, m, -100.0) * m[:, None],
+                lambda s, m: _filled(s, m, -1e4),
+                lambda s, m: _filled(s, m, -1000.0),
+                lambda s, m: _filled(s, m, -100.0),
+            ),
+        ),
+        "exp of scores as they are": Wrong(
+            _powers_and_sum,
+            "exp(1000) is infinite, and infinite by infinite is NaN; exp(-20000) is 0, and a row of these sums to 0.",
+            "Let softmax do it, which subtracts the largest score of each row first (lesson 02).",
+            also=(
+                lambda s, m: (lambda e: e / e.sum(-1, keepdim=True).clamp(min=1e-9))(s.exp() * m[:, None]),
+                lambda s, m: (lambda e: (e / e.sum(-1, keepdim=True)).nan_to_num(0.0))(s.exp() * m[:, None]),
+                lambda s, m: (lambda e: e / e.sum(-1, keepdim=True))(s.exp() * m[:, None]),
+            ),
+        ),
+        "Everything 0 for one empty row": Wrong(
+            _all_or_nothing,
+            "one row with nothing to see makes all weights of all samples 0.",
+            "Only that row is 0: set what is not allowed to 0, or use nan_to_num.",
+        ),
+        "A mask for samples and heads in one axis": Wrong(
+            _folded,
+            "the mask is (B * num_heads, Tq, Tk), as nn.MultiheadAttention takes it.",
+            "Here the scores have an axis for the heads: give the mask one of size 1, mask[:, None].",
         ),
         "True = blocked": Wrong(
             lambda s, m: _filled(s, ~m).nan_to_num(0.0),
