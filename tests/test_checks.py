@@ -144,7 +144,7 @@ def count_pairs(f, T, d_model):
     x, pairs = torch.randn(1, T, d_model), 0
     for s in range(T):
         changed = x.clone()
-        changed[0, s] += 0.5
+        changed[0, s] = torch.randn(d_model)
         pairs += sum(bool((f(changed)[0, t] - f(x)[0, t]).abs().max() > 1e-6) for t in range(s))
     return pairs
 
