@@ -204,7 +204,25 @@ fused_kv = Exercise(
             "More outputs means more rows, torch.cat([W_k, W_v]) along dim 0; and the product turns it: memory @ W.T.",
         ),
         "Added": Wrong(
-            lambda m, k, v: (m @ (k + v).T, m @ (k + v).T), "the weights were added.", "Keep both: one below the other."
+            lambda m, k, v: (m @ (k + v).T, m @ (k + v).T),
+            "the weights were added.",
+            "Keep both: one below the other.",
+            also=(lambda m, k, v: (m @ (k + v).T).chunk(2, -1),),
+        ),
+        "Pieces of two features": Wrong(
+            lambda m, k, v: (m @ torch.cat([k, v]).T).split(2, dim=-1),
+            "split(2) makes pieces of two features each, however many that gives.",
+            "chunk(2, dim=-1) makes two pieces; so does split(d, dim=-1).",
+        ),
+        "Features taken apart": Wrong(
+            lambda m, k, v: (m @ torch.cat([k, v]).T).unflatten(-1, (2, -1)).unbind(-1),
+            "the cut into (2, d) is right, but then the last axis is taken apart, which holds the d features.",
+            "The axis of two stands before it: unbind(-2).",
+        ),
+        "Features before tokens": Wrong(
+            lambda m, k, v: (torch.cat([k, v]) @ m.mT).chunk(2, 1),
+            "k and v are (B, d, T).",
+            "Tokens stand on the left of the product and stay rows: memory @ torch.cat([W_k, W_v]).T.",
         ),
         "Every other feature": Wrong(
             lambda m, k, v: (m @ torch.cat([k, v]).T).unflatten(-1, (-1, 2)).unbind(-1),

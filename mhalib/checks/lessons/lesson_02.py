@@ -476,6 +476,11 @@ cosine_attention = Exercise(
             "no key can have more than e² times the weight of another, whatever scale says.",
             "Multiply the cosines by scale before the softmax.",
         ),
+        "The scale after the softmax": Wrong(
+            lambda q, k, v, s: s * (_unit(q) @ _unit(k).mT).softmax(-1) @ v,
+            "the weights are multiplied by scale, so rows sum to scale.",
+            "Multiply the cosines, before the softmax: (scale * cosines).softmax(-1).",
+        ),
         "A fixed scale": Wrong(
             lambda q, k, v, s: (8 * _unit(q) @ _unit(k).mT).softmax(-1) @ v,
             "the cosines are multiplied by 8, whatever scale says.",

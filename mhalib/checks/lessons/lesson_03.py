@@ -137,6 +137,11 @@ split_heads = Exercise(
             "there are always two heads, as in the lesson.",
             "How many is told by num_heads: view(B, T, num_heads, d_model // num_heads).",
         ),
+        "Heads that overlap": Wrong(
+            lambda x, h: x.unfold(-1, x.shape[-1] // h, 1)[:, :, :h].transpose(1, 2),
+            "head 1 begins one feature behind head 0, so neighbouring heads share features.",
+            "Head i begins at i * head_dim: x[:, :, i * head_dim : (i + 1) * head_dim].",
+        ),
         "Folded into the batch": Wrong(
             lambda x, h: _split(x, h).flatten(0, 1),
             "samples and heads share one axis, (B * num_heads, T, head_dim), as in d2l.",

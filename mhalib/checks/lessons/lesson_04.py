@@ -306,6 +306,16 @@ mask_for_heads = Exercise(
             "the shape is (B, num_heads, Tq, Tk), as SDPA takes it.",
             "attn_mask wants samples and heads in one axis: flatten(0, 1).",
         ),
+        "One long row": Wrong(
+            lambda m, h: ~m.repeat_interleave(h),
+            "without dim, repeat_interleave makes one long row of all axes and repeats each entry.",
+            "Say which axis: repeat_interleave(num_heads, dim=0).",
+        ),
+        "One number for repeat": Wrong(
+            lambda m, h: ~m.repeat(h),
+            "repeat wants a number for each axis, and would make a, b, a, b.",
+            "The module reads a, a, b, b: repeat_interleave(num_heads, dim=0).",
+        ),
         "Queries repeated": Wrong(
             lambda m, h: ~m.repeat_interleave(h, 1), "you repeated the queries.", "Repeat along dim=0, the samples."
         ),

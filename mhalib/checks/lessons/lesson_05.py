@@ -287,7 +287,10 @@ keeps_tokens_apart = Exercise(
         "Blind to a mirror": Wrong(
             _follows(_mirrored, 4),
             "a merge that turns the order of the tokens around passes: turn them around first or last, it is one.",
-            "Permute without a pattern, such as [2, 4, 5, 0, 3, 1], or change one token and see which row moves.",
+            (
+                "Permute without a pattern, such as [2, 4, 5, 0, 3, 1], or change one token and see which row moves. "
+                "([2, 0, 3, 1] has one: from both ends it takes the same steps.)"
+            ),
         ),
         "Blind beyond two tokens": Wrong(
             _follows(_pair_exchanged, 4),
@@ -447,6 +450,16 @@ by_heads = Exercise(
             lambda x, w: torch.stack([h @ p.T for h, p in zip(x.unbind(1), w.chunk(x.shape[1], 1), strict=True)], 1),
             "one output for each head is left.",
             "The layer's output is their sum: sum(1).",
+            also=(
+                lambda x, w: torch.cat(
+                    [h @ p.T for h, p in zip(x.unbind(1), w.chunk(x.shape[1], 1), strict=True)], dim=-1
+                ),
+            ),
+        ),
+        "Samples taken for heads": Wrong(
+            lambda x, w: sum(x[i] @ w[:, i * x.shape[3] : (i + 1) * x.shape[3]].T for i in range(x.shape[1])),
+            "heads[i] is sample i.",
+            "Heads stand on axis 1: heads[:, i].",
         ),
         "Merged without a transpose": Wrong(
             lambda x, w: x.reshape(x.shape[0], x.shape[2], -1) @ w.T,
