@@ -69,7 +69,6 @@ class Exercise:
     given: Callable | None = None
     plain: Sequence[Callable] = ()
     sizes: Mapping[str, int | float] = field(default_factory=dict)
-    sizes: Mapping[str, int] = field(default_factory=dict)
     explanation: str = ""
     remarks: Sequence = ()
 

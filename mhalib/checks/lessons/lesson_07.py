@@ -4,8 +4,18 @@ import torch
 
 import mhalib
 from mhalib.checks.exercise import Choice, Exercise, Wrong
-from mhalib.checks.inputs import draw
+from mhalib.checks.inputs import draw, labels
 from mhalib.checks.remarks import Asked, Grows, cut_features
+
+
+def _layer_bill():
+    d_model = 768
+    in_proj_weight = 3 * d_model * d_model  # q, k and v below each other
+    in_proj_bias = 3 * d_model
+    out_proj_weight = d_model * d_model
+    out_proj_bias = d_model
+    return in_proj_weight, in_proj_bias, out_proj_weight, out_proj_bias
+
 
 layer_bill = Exercise(
     task=(
@@ -13,6 +23,8 @@ layer_bill = Exercise(
         "in_proj_bias, out_proj.weight and out_proj.bias? Four numbers, in this order."
     ),
     answer=(3 * 768**2, 3 * 768, 768**2, 768),
+    plain=(_layer_bill,),
+    sizes={"d_model": 768, "num_heads": 12, "head_dim": 64},
     hints=(
         "Does the number of heads enter?",
         "in_proj_weight holds the matrices of q, k and v below each other: (3 * 768, 768).",
@@ -45,6 +57,16 @@ layer_bill = Exercise(
             (3 * 768**2, 3 * 768**2, 768**2, 768**2),
             "a bias has one number for each output feature.",
             "3 * 768 and 768.",
+        ),
+        "No biases": Wrong(
+            (3 * 768**2, 0, 768**2, 0),
+            "the biases are counted as none.",
+            "They start at 0, but training moves them: one number for each output feature.",
+        ),
+        "Rows and columns added": Wrong(
+            (3 * 768 + 768, 3 * 768, 768 + 768, 768),
+            "rows and columns are added.",
+            "A table of so many rows and columns holds their product.",
         ),
         "Shapes": Wrong(
             ((3 * 768, 768), (3 * 768,), (768, 768), (768,)),
@@ -83,6 +105,30 @@ def own_matrices_solution(in_proj_weight, num_heads):
     return in_proj_weight.unflatten(0, (3, num_heads, -1))  # (3 d, d) -> (3, num_heads, head_dim, d)
 
 
+def _own_matrices_by_steps(in_proj_weight, num_heads):
+    d_model = in_proj_weight.shape[1]
+    head_dim = d_model // num_heads
+    return in_proj_weight.reshape(3, num_heads, head_dim, d_model)
+
+
+def _own_matrices_by_loop(in_proj_weight, num_heads):
+    d_model = in_proj_weight.shape[1]
+    head_dim = d_model // num_heads
+    matrices = []
+    for part in range(3):
+        heads = []
+        for head in range(num_heads):
+            first = part * d_model + head * head_dim
+            heads.append(in_proj_weight[first : first + head_dim])
+        matrices.append(torch.stack(heads))  # (num_heads, head_dim, d_model)
+    return torch.stack(matrices)  # -> (3, num_heads, head_dim, d_model)
+
+
+def _own_cases():
+    sizes = [(2, 2), (10, 5), (8, 2), (6, 1)]  # d_model, num_heads; no size is 3, the number of q, k and v
+    return [(labels(3 * d_model, d_model)[0], num_heads) for d_model, num_heads in sizes]
+
+
 own_matrices = Exercise(
     task=(
         "Write own_matrices(in_proj_weight, num_heads): the matrices of every head as in the illustrated transformer, "
@@ -90,11 +136,8 @@ own_matrices = Exercise(
         "q, k, v first, then the head."
     ),
     answer=own_matrices_solution,
-    cases=lambda: [
-        (torch.arange(12).float()[:, None] * 10 + torch.arange(4), 2),
-        (draw(0, 36, 12), 3),
-        (draw(1, 18, 6), 1),
-    ],
+    plain=(_own_matrices_by_steps, _own_matrices_by_loop),
+    cases=_own_cases,
     axes=("q/k/v", "head", "row", "feature"),
     hints=(
         "The rows come in three blocks: all of q, then all of k, then all of v. Each block is cut into heads.",
@@ -157,6 +200,32 @@ def masked_heads_solution(q, k, v, num_heads):
     return result
 
 
+def _masked_heads_by_loop(q, k, v, num_heads):
+    B, T, d_model = q.shape
+    head_dim = d_model // num_heads
+    result = torch.zeros(B, T, d_model)
+    for head in range(num_heads):
+        own = torch.zeros(d_model)
+        own[head * head_dim : (head + 1) * head_dim] = 1
+        scores = (q * own) @ (k * own).transpose(1, 2)  # -> (B, T, T)
+        scores = scores / head_dim**0.5
+        weights = scores.softmax(-1)
+        result = result + weights @ (v * own)  # (B, T, T) @ (B, T, d_model)
+    return result
+
+
+def _masked_heads_by_slices(q, k, v, num_heads):
+    head_dim = q.shape[-1] // num_heads
+    outputs = []
+    for head in range(num_heads):
+        first = head * head_dim
+        last = first + head_dim
+        scores = q[:, :, first:last] @ k[:, :, first:last].transpose(1, 2)  # -> (B, T, T)
+        weights = (scores / head_dim**0.5).softmax(-1)
+        outputs.append(weights @ v[:, :, first:last])  # -> (B, T, head_dim)
+    return torch.cat(outputs, dim=-1)  # -> (B, T, d_model)
+
+
 def _masked(q, k, v, num_heads, scale=None, own_values=True):
     scale = (q.shape[-1] // num_heads) ** -0.5 if scale is None else scale
     total = torch.zeros_like(v)
@@ -188,9 +257,30 @@ def _last_head(q, k, v, num_heads):
     return torch.cat([torch.zeros_like(out[..., size:]), out[..., -size:]], -1)
 
 
+def _minus_infinity(q, k, v, num_heads):
+    size = q.shape[-1] // num_heads
+    parts = [
+        (q.masked_fill(own == 0, -torch.inf) @ (k * own).mT / size**0.5).softmax(-1) @ (v * own)
+        for own in torch.eye(num_heads).repeat_interleave(size, dim=1)
+    ]
+    return sum(parts)
+
+
+def _tokens_at_zero(q, k, v, num_heads):
+    size, result = q.shape[-1] // num_heads, 0
+    for head in range(num_heads):
+        own = torch.zeros(q.shape[1], 1)
+        own[head * size : (head + 1) * size] = 1
+        result = result + ((q * own) @ (k * own).mT / size**0.5).softmax(-1) @ (v * own)
+    return result
+
+
 def _masked_cases():
-    small = torch.tensor([[[0.0, 0.0], [0.0, 4.0]]]), torch.ones(1, 2, 2).tril(), torch.tensor([[[1.0, 2], [3, 5]]])
-    return [(*small, 2), (*draw(0, 3, 2, 5, 12), 3), (*draw(1, 3, 1, 4, 8), 2), (*draw(2, 3, 1, 3, 4), 1)]
+    q = torch.tensor([[[0.0, 0, 2, 1], [1, 3, 0, 0]]])  # query 0 of head 0 and query 1 of head 1 see all alike
+    k = torch.tensor([[[1.0, 0, 1, 2], [0, 2, 1, 0]]])
+    v = torch.tensor([[[2.0, 0, 1, 3], [4, 8, 5, 7]]])
+    sizes = [(2, 5, 12, 3), (3, 4, 10, 5), (2, 3, 5, 1)]  # B, T, d_model, num_heads
+    return [(q, k, v, 2)] + [(*draw(i, 3, B, T, d_model), h) for i, (B, T, d_model, h) in enumerate(sizes)]
 
 
 masked_heads = Exercise(
@@ -200,6 +290,7 @@ masked_heads = Exercise(
         "The result is that of split, attend, merge."
     ),
     answer=masked_heads_solution,
+    plain=(_masked_heads_by_loop, _masked_heads_by_slices),
     cases=_masked_cases,
     axes=("sample", "token", "feature"),
     hints=(
@@ -256,9 +347,22 @@ masked_heads = Exercise(
             "only the last head is in the result.",
             "In the loop, add to what is there: total = total + ..., from a zero before the loop.",
         ),
+        "Minus infinity for features": Wrong(
+            _minus_infinity,
+            "the features of the other heads are minus infinity, and so the scores are no numbers (nan).",
+            "Minus infinity belongs to scores whose key gets no weight. A feature that is not to count is 0.",
+        ),
+        "Tokens at zero": Wrong(
+            _tokens_at_zero,
+            "tokens were set to zero, not features.",
+            "Every head sees all tokens. Its features are a part of the last axis.",
+        ),
     },
     see="Where the outputs part",
-    explanation="The split is bookkeeping. What makes a head is a softmax of its own.",
+    explanation=(
+        "The split is bookkeeping. What makes a head is a softmax of its own. "
+        "If yours splits the heads and merges them, it is right as well; try it once more without."
+    ),
     remarks=(
         Asked(
             "The task asks for zeros in the place of the other heads, with no reshape; yours takes {found}.",
