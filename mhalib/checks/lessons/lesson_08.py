@@ -43,12 +43,22 @@ heads_do_not_matter = Choice(
 )
 
 
+def _rank_of_scores():
+    d_model, num_heads = 96, 6
+    head_dim = d_model // num_heads
+    for_200_tokens = min(200, head_dim)
+    for_10_tokens = min(10, head_dim)
+    return for_200_tokens, for_10_tokens
+
+
 rank_of_scores = Exercise(
     task=(
         "d_model is 96, with 6 heads, random weights and random tokens. Which rank do the scores of one head have for "
         "200 tokens, and which for 10?"
     ),
     answer=(16, 10),
+    plain=(_rank_of_scores,),
+    sizes={"d_model": 96, "num_heads": 6, "head_dim": 16, "T": 200, "the second T": 10},
     hints=(
         "S = q kᵀ with q of shape (T, head_dim). What can the rank of a product not exceed?",
         "Neither the size in the middle, nor the number of rows. Take the smaller.",
@@ -86,13 +96,38 @@ def one_map_solution(maps):
     return (scores.sum(1) / maps.shape[1] ** 0.5).softmax(-1)  # (B, h, T, T) -> (B, T, T)
 
 
+def _one_map_by_sums(maps):
+    B, num_heads, T, _ = maps.shape
+    scores = torch.zeros(B, T, T)
+    for head in range(num_heads):
+        scores = scores + maps[:, head].log()
+    scores = scores / num_heads**0.5
+    return scores.softmax(-1)
+
+
+def _one_map_by_products(maps):
+    num_heads = maps.shape[1]
+    product = maps.prod(1)  # (B, num_heads, T, T) -> (B, T, T)
+    power = product ** (1 / num_heads**0.5)
+    return power / power.sum(-1, keepdim=True)
+
+
 def _divided(x, axis=-1):
     return x / x.sum(axis, keepdim=True)
 
 
+def _matrix_product(maps):
+    product = maps[:, 0]
+    for head in range(1, maps.shape[1]):
+        product = product @ maps[:, head]
+    return product
+
+
 def _maps():
-    by_hand = torch.tensor([[[[0.5, 0.3, 0.2], [0.1, 0.8, 0.1]], [[0.2, 0.6, 0.2], [0.4, 0.3, 0.3]]]])
-    return [(by_hand,), (draw(0, 2, 4, 3, 5).softmax(-1),), (draw(1, 3, 8, 6, 6).softmax(-1),)]
+    # Four heads, whose root is 2: products are squares, and the result is tidy.
+    by_hand = [[[0.5, 0.5], [0.1, 0.9]], [[0.8, 0.2], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]], [[0.8, 0.2], [0.1, 0.9]]]
+    sizes = [(2, 3, 5), (3, 5, 4), (2, 1, 3)]  # B, num_heads, T
+    return [(torch.tensor([by_hand]),)] + [(draw(i, B, h, T, T).softmax(-1),) for i, (B, h, T) in enumerate(sizes)]
 
 
 one_map = Exercise(
@@ -101,6 +136,7 @@ one_map = Exercise(
         "same W_q and W_k has, (B, T, T). No weight is 0."
     ),
     answer=one_map_solution,
+    plain=(_one_map_by_sums, _one_map_by_products),
     cases=_maps,
     axes=("sample", "query", "key"),
     hints=(
@@ -144,6 +180,23 @@ one_map = Exercise(
             "weights went into a softmax again.",
             "What adds up are scores: take the logarithm of the maps first.",
         ),
+        "The formula of the scores": Wrong(
+            lambda maps: maps.sum(1) / maps.shape[1] ** 0.5,
+            "the maps were added and divided by the root of their number.",
+            "That is the formula of the scores. Take the logarithm of the maps first, and the softmax at the end.",
+        ),
+        "A product in a softmax": Wrong(
+            lambda maps: (maps.prod(1) ** maps.shape[1] ** -0.5).softmax(-1),
+            "the product of the weights went into a softmax.",
+            "The softmax would raise e to it once more: divide each row by its sum, or take the logarithm before.",
+            also=(lambda maps: maps.prod(1).softmax(-1),),
+        ),
+        "Maps as matrices": Wrong(
+            _matrix_product,
+            "the maps were multiplied as matrices, one after the other.",
+            "Scores add up cell by cell, so weights are multiplied cell by cell: maps.prod(1).",
+            also=(lambda maps: _divided(_matrix_product(maps) ** maps.shape[1] ** -0.5),),
+        ),
     },
     see="What one head makes of eight",
     explanation="A product: the single head looks where all heads agree.",
@@ -157,15 +210,52 @@ def key_gradient_solution(x, dS, W_q):
     return (x.mT @ merge_heads(dK)).sum(0)  # (B, d_model, T) @ (B, T, d_model) -> (d_model, d_model)
 
 
+def _key_gradient_by_steps(x, dS, W_q):
+    B, T, d_model = x.shape
+    num_heads = dS.shape[1]
+    head_dim = d_model // num_heads
+    q = x @ W_q  # -> (B, T, d_model)
+    q = q.reshape(B, T, num_heads, head_dim)
+    q = q.transpose(1, 2)  # -> (B, num_heads, T, head_dim)
+    dK = dS.transpose(2, 3) @ q
+    dK = dK / head_dim**0.5
+    dK = dK.transpose(1, 2)  # -> (B, T, num_heads, head_dim)
+    dK = dK.reshape(B, T, d_model)
+    of_samples = x.transpose(1, 2) @ dK  # -> (B, d_model, d_model)
+    return of_samples.sum(0)
+
+
+def _key_gradient_by_loops(x, dS, W_q):
+    B, T, d_model = x.shape
+    num_heads = dS.shape[1]
+    head_dim = d_model // num_heads
+    gradient = torch.zeros(d_model, d_model)
+    for sample in range(B):
+        for head in range(num_heads):
+            first = head * head_dim
+            last = first + head_dim
+            q = x[sample] @ W_q[:, first:last]  # -> (T, head_dim)
+            dK = dS[sample, head].T @ q / head_dim**0.5
+            gradient[:, first:last] += x[sample].T @ dK  # -> (d_model, head_dim)
+    return gradient
+
+
 def _key_gradient(x, dS, W_q, turn=True, scale=None, merge=merge_heads, reduce=lambda y: y.sum(0)):
     q = split_heads(x @ W_q, dS.shape[1])
     dK = (dS.mT if turn else dS) @ q * (q.shape[-1] ** -0.5 if scale is None else scale)
     return reduce(x.mT @ merge(dK))
 
 
+def _heads_added(x, dS, W_q):
+    dK = dS.sum(1).mT @ (x @ W_q) / (W_q.shape[1] // dS.shape[1]) ** 0.5
+    return (x.mT @ dK).sum(0)
+
+
 def _key_cases():
-    sizes = [(2, 2, 2, 4), (2, 3, 5, 12), (3, 4, 6, 8)]  # B, num_heads, T, d_model
-    return [
+    x, W_q = torch.tensor([[[1.0, 2], [3, 0]]]), torch.tensor([[2.0, 1], [0, 3]])
+    dS = torch.tensor([[[[2.0, -1], [1, 0]], [[-1, 1], [3, 2]]]])
+    sizes = [(2, 3, 5, 12), (3, 2, 4, 10), (2, 1, 3, 5)]  # B, num_heads, T, d_model
+    return [(x, dS, W_q)] + [
         (draw(10 + i, B, T, d), draw(20 + i, B, h, T, T), draw(30 + i, d, d)) for i, (B, h, T, d) in enumerate(sizes)
     ]
 
@@ -176,6 +266,7 @@ key_gradient = Exercise(
         "(B, num_heads, T, T). The layer computes q = x @ W_q and k = x @ W_k."
     ),
     answer=key_gradient_solution,
+    plain=(_key_gradient_by_steps, _key_gradient_by_loops),
     cases=_key_cases,
     axes=("feature of x", "feature of k"),
     hints=(
@@ -223,6 +314,11 @@ key_gradient = Exercise(
             lambda x, dS, W: merge_heads(dS.mT @ split_heads(x @ W, dS.shape[1]) / (W.shape[0] // dS.shape[1]) ** 0.5),
             "that is the gradient of k, token by token.",
             "k = x @ W_k: one step further back, x.mT in front, and the sum over the batch.",
+        ),
+        "The heads' gradients added": Wrong(
+            _heads_added,
+            "the gradients of all heads' scores were added up first.",
+            "Each head's keys hear from the scores of that head alone: split q, and multiply head by head.",
         ),
     },
     see="The gradients, on paper",
