@@ -6,14 +6,28 @@ from mhalib.checks.exercise import Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 from mhalib.checks.remarks import Grows
 
+
+def _wide_bill():
+    d_model, num_heads = 96, 6
+    bills = []
+    for head_dim in (d_model // num_heads, d_model):  # narrow, wide
+        W_q = d_model * num_heads * head_dim  # as many as in W_k and W_v
+        W_o = num_heads * head_dim * d_model
+        bills.append(3 * W_q + W_o)
+    return tuple(bills)
+
+
 wide_bill = Exercise(
     task=(
         "d_model is 96, with 6 heads, no biases. How many weights does the layer have with narrow heads, and how many "
         "with wide ones (head_dim 96)?"
     ),
     answer=(36_864, 221_184),
+    plain=(_wide_bill,),
+    sizes={"d_model": 96, "num_heads": 6, "head_dim": 16},
     hints=(
-        "Four matrices. Three lead from d_model to num_heads · head_dim, one leads back.",
+        "Which four matrices are there, and from how many features to how many does each lead?",
+        ("Three lead from d_model to num_heads · head_dim features, one leads back. What is head_dim in either layer?"),
         "4 · d_model · num_heads · head_dim. With narrow heads num_heads · head_dim is d_model.",
     ),
     wrong={
@@ -32,6 +46,11 @@ wide_bill = Exercise(
             (36_864, 175_104),
             "W_o is counted as (d_model, d_model) in the wide layer.",
             "It takes all heads: (num_heads · d_model, d_model).",
+        ),
+        "With biases": Wrong(
+            (37_248, 223_008),
+            "the biases are counted as well.",
+            "This layer has none: count the four matrices.",
         ),
     },
     see="The bill",
@@ -56,6 +75,10 @@ fair_comparison = Choice(
     },
     hints=(
         "Ask of each report: could the arms differ although both are as good for their price?",
+        (
+            "Look at three things in each: what do the arms cost, how many runs speak for each, "
+            "and for whom were the settings chosen?"
+        ),
         "More weights, one seed, a borrowed learning rate: each can make a difference of its own.",
     ),
     see="Rules for a fair comparison",
@@ -67,18 +90,44 @@ def fold_keys_solution(W_q, W_k, num_heads):
     return q.transpose(0, 1) @ k.permute(1, 2, 0)  # (h, d_model, head_dim) @ (h, head_dim, d_model)
 
 
+def _fold_keys_by_steps(W_q, W_k, num_heads):
+    d_model, width = W_q.shape
+    head_dim = width // num_heads
+    q = W_q.reshape(d_model, num_heads, head_dim)
+    q = q.transpose(0, 1)  # -> (num_heads, d_model, head_dim)
+    k = W_k.reshape(d_model, num_heads, head_dim)
+    k = k.transpose(0, 1)
+    k = k.transpose(1, 2)  # -> (num_heads, head_dim, d_model)
+    return q @ k
+
+
+def _fold_keys_by_loop(W_q, W_k, num_heads):
+    head_dim = W_q.shape[1] // num_heads
+    matrices = []
+    for head in range(num_heads):
+        first = head * head_dim
+        last = first + head_dim
+        q = W_q[:, first:last]  # (d_model, head_dim)
+        k = W_k[:, first:last]
+        matrices.append(q @ k.T)
+    return torch.stack(matrices)
+
+
 def _fold_cases():
-    sizes = [(2, 2, 2), (3, 2, 3), (4, 3, 4)]  # d_model, num_heads, head_dim
-    return [(draw(i, d, h * hd), draw(10 + i, d, h * hd), h) for i, (d, h, hd) in enumerate(sizes)]
+    W_q = torch.tensor([[1.0, 0, 2, 3, 0, 1], [0, 2, 1, 1, 4, 0]])
+    W_k = torch.tensor([[2.0, 1, 0, 0, 1, 2], [0, 1, 3, 5, 0, 1]])
+    sizes = [(5, 2, 3), (6, 3, 2), (7, 1, 4)]  # d_model, num_heads, head_dim: narrow heads as well as wide ones
+    return [(W_q, W_k, 2)] + [(draw(i, d, h * hd), draw(10 + i, d, h * hd), h) for i, (d, h, hd) in enumerate(sizes)]
 
 
 fold_keys = Exercise(
     task=(
         "Write fold_keys(W_q, W_k, num_heads), both weights (d_model, num_heads · head_dim) as in q = x @ W_q: "
         "for each head the one matrix M, so that x @ M @ x.T are its scores before the scale. "
-        "Returns (num_heads, d_model, d_model)."
+        "head_dim may be less than d_model or more. Returns (num_heads, d_model, d_model)."
     ),
     answer=fold_keys_solution,
+    plain=(_fold_keys_by_steps, _fold_keys_by_loop),
     cases=_fold_cases,
     axes=("head", "feature of the query", "feature of the key"),
     hints=(
@@ -96,7 +145,11 @@ fold_keys = Exercise(
             lambda W_q, W_k, num_heads: (W_q @ W_k.T).expand(num_heads, -1, -1),
             "every head got the sum over all heads.",
             "Cut the columns into heads before you multiply.",
-            also=(lambda W_q, W_k, num_heads: W_q @ W_k.T,),
+        ),
+        "One matrix for all heads": Wrong(
+            lambda W_q, W_k, num_heads: W_q @ W_k.T,
+            "this is the sum of what was asked for, over all heads.",
+            "Each head has a matrix of its own: cut the columns into heads, multiply head by head, and do not add up.",
         ),
         "Columns dealt out in turn": Wrong(
             lambda W_q, W_k, num_heads: torch.einsum(
