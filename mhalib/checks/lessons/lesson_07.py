@@ -4,7 +4,7 @@ import torch
 
 import mhalib
 from mhalib.checks.exercise import Choice, Exercise, Wrong
-from mhalib.checks.inputs import draw, labels
+from mhalib.checks.inputs import draw
 from mhalib.checks.remarks import Asked, Grows, cut_features
 
 
@@ -126,7 +126,7 @@ def _own_matrices_by_loop(in_proj_weight, num_heads):
 
 def _own_cases():
     sizes = [(2, 2), (10, 5), (8, 2), (6, 1)]  # d_model, num_heads; no size is 3, the number of q, k and v
-    return [(labels(3 * d_model, d_model)[0], num_heads) for d_model, num_heads in sizes]
+    return [(10.0 * torch.arange(3 * d)[:, None] + torch.arange(d), h) for d, h in sizes]  # 10 · row + feature
 
 
 own_matrices = Exercise(
@@ -359,10 +359,7 @@ masked_heads = Exercise(
         ),
     },
     see="Where the outputs part",
-    explanation=(
-        "The split is bookkeeping. What makes a head is a softmax of its own. "
-        "If yours splits the heads and merges them, it is right as well; try it once more without."
-    ),
+    explanation="The split is bookkeeping. What makes a head is a softmax of its own.",
     remarks=(
         Asked(
             "The task asks for zeros in the place of the other heads, with no reshape; yours takes {found}.",
