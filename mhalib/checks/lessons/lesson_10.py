@@ -36,6 +36,22 @@ def previous_token_solution(maps):
     return maps.diagonal(-1, -2, -1).mean(-1)  # (num_heads, T, T) -> (num_heads, T - 1) -> (num_heads,)
 
 
+def _previous_token_by_loop(maps):
+    num_heads, T, _ = maps.shape
+    total = torch.zeros(num_heads)
+    for query in range(1, T):
+        total = total + maps[:, query, query - 1]
+    return total / (T - 1)
+
+
+def _previous_token_by_heads(maps):
+    scores = []
+    for one in maps:
+        weights = one.diagonal(-1)  # (T, T) -> (T - 1,)
+        scores.append(weights.mean())
+    return torch.stack(scores)
+
+
 def _maps(seed, *shape):
     return draw(seed, *shape).mul(2).softmax(-1)
 
@@ -44,7 +60,9 @@ def _previous_cases():
     by_hand = torch.tensor(
         [[[0.5, 0.3, 0.2], [0.8, 0.1, 0.1], [0.1, 0.6, 0.3]], [[0.2, 0.7, 0.1], [0.3, 0.2, 0.5], [0.3, 0.4, 0.3]]]
     )
-    return [(by_hand,), (_maps(0, 4, 6, 6),), (_maps(1, 2, 9, 9),)]
+    # On itself, on the token before, on the first token: a weight of 0 counts like any other.
+    sharp = torch.stack([torch.eye(4), torch.eye(4).roll(1, 0), torch.eye(4)[:1].expand(4, 4)])
+    return [(by_hand,), (sharp,), (_maps(0, 4, 6, 6),), (_maps(1, 2, 9, 9),)]
 
 
 previous_token = Exercise(
@@ -53,11 +71,13 @@ previous_token = Exercise(
         "the query, over the queries that have one, (num_heads,)."
     ),
     answer=previous_token_solution,
+    plain=(previous_token_solution, _previous_token_by_loop, _previous_token_by_heads),
     cases=_previous_cases,
     axes=("head",),
     hints=(
         "Rows are queries, columns are keys. Query 1 finds its previous token in column 0, query 2 in column 1, ...",
-        "That is a diagonal below the main one, of T - 1 cells: maps.diagonal(-1, -2, -1).",
+        "So for each query t that has one, the weight is maps[:, t, t - 1]. Which t have one, and how many are they?",
+        "These cells are a diagonal below the main one, of T - 1 cells: maps.diagonal(-1, -2, -1). Take its mean.",
     ),
     wrong={
         "The first query counts": Wrong(
@@ -95,6 +115,22 @@ previous_token = Exercise(
             "the heads are averaged.",
             "An average hides the one head that you look for. Keep their axis.",
         ),
+        "All earlier tokens": Wrong(
+            lambda maps: maps.tril(-1).sum((-1, -2)) / (maps.shape[-1] - 1),
+            "the weights on all tokens before the query are in it.",
+            "One cell for each query: the column just before. tril(-1) keeps everything below the main diagonal.",
+            also=(
+                lambda maps: maps.tril(-1).mean((-1, -2)),
+                lambda maps: maps.tril(-1).sum(-1).mean(-1),
+                lambda maps: maps.tril(-1).sum((-1, -2)) / torch.ones_like(maps[0]).tril(-1).sum(),
+            ),
+        ),
+        "A weight of 0 is left out": Wrong(
+            lambda maps: torch.stack([d[d > 0].mean() for d in maps.diagonal(-1, -2, -1)]),
+            "queries with no weight on the token before them are left out.",
+            "They looked elsewhere, and that is what the score must show. Only the first query has no token before it.",
+            also=(lambda maps: torch.stack([d[d > 0].mean() for d in maps.diagonal(-1, -2, -1)]).nan_to_num(),),
+        ),
     },
     see="A score for each pattern",
     remarks=(
@@ -110,6 +146,23 @@ def induction_solution(maps, tokens):
     target = earlier.roll(1, -1)  # one place to the right of it
     counted = target.any(-1)  # (T,)
     return (maps * target).sum(-1)[:, counted].mean(-1)  # (num_heads, T, T) -> (num_heads,)
+
+
+def _induction_by_loops(maps, tokens):
+    num_heads, T, _ = maps.shape
+    total = torch.zeros(num_heads)
+    counted = 0
+    for query in range(T):
+        weight = torch.zeros(num_heads)
+        occurred = False
+        for earlier in range(query):
+            if tokens[earlier] == tokens[query]:
+                weight = weight + maps[:, query, earlier + 1]
+                occurred = True
+        if occurred:
+            total = total + weight
+            counted = counted + 1
+    return total / counted
 
 
 def _induction(maps, tokens, shift=1, below=-1, pick=None):
@@ -142,24 +195,35 @@ def _no_tril(maps, tokens):
     return (maps * target).sum(-1), target
 
 
+def _not_itself(target):
+    return target.tril(-1)
+
+
+def _later_too(maps, tokens):
+    same = (tokens[:, None] == tokens) & ~torch.eye(len(tokens), dtype=torch.bool)
+    return _no_tril(maps, tokens)[0][:, same.any(-1)].mean(-1)
+
+
+def _strongest_behind(maps, tokens):
+    _, target = _induction(maps, tokens)
+    hits = target[torch.arange(len(tokens)), maps.argmax(-1)]
+    return hits[:, target.any(-1)].float().mean(-1)
+
+
+def _holds_the_next(maps, tokens):
+    target = (tokens[1:, None] == tokens).tril(-1)  # (T - 1, T): the last query has no next token
+    return (maps[:, :-1] * target).sum(-1)[:, target.any(-1)].mean(-1)
+
+
 def _induction_cases():
-    by_hand = torch.tensor(
-        [
-            [
-                [0.6, 0.1, 0.1, 0.1, 0.1],
-                [0.5, 0.2, 0.1, 0.1, 0.1],
-                [0.1, 0.2, 0.4, 0.2, 0.1],
-                [0.0, 0.9, 0.1, 0.0, 0.0],
-                [0.1, 0.1, 0.7, 0.1, 0.0],
-            ]
-        ]
-    )
-    elsewhere = torch.eye(5)[None]  # a query with nothing on its target counts, with 0
+    # Query 1 follows its own token, so what stands behind it is query 1 itself; query 3 has two keys to find.
+    looks = [[0.4, 0.3, 0.2, 0.1], [0.3, 0.6, 0.1, 0.0], [0.1, 0.2, 0.4, 0.3], [0.1, 0.5, 0.3, 0.1]]
+    elsewhere = [[0.7, 0.1, 0.1, 0.1], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.2, 0.4, 0.2, 0.2]]
     return [
-        (by_hand, torch.tensor([0, 1, 2, 0, 1])),
-        (torch.cat([by_hand, elsewhere]), torch.tensor([0, 1, 2, 0, 1])),
-        (_maps(2, 3, 7, 7), torch.tensor([0, 1, 2, 0, 3, 0, 1])),
-        (_maps(3, 2, 9, 9), torch.tensor([4, 2, 4, 1, 2, 4, 0, 1, 4])),
+        (torch.tensor([looks, elsewhere]), torch.tensor([0, 0, 1, 0])),
+        (_maps(2, 3, 5, 5), torch.tensor([0, 1, 2, 0, 1])),
+        (_maps(3, 4, 7, 7), torch.tensor([0, 1, 2, 0, 3, 0, 1])),
+        (_maps(4, 2, 9, 9), torch.tensor([4, 2, 4, 1, 1, 1, 0, 4, 2])),
     ]
 
 
@@ -170,6 +234,7 @@ induction = Exercise(
         "maps (num_heads, T, T), tokens (T,), result (num_heads,)."
     ),
     answer=induction_solution,
+    plain=(induction_solution, _induction_by_loops),
     cases=_induction_cases,
     axes=("head",),
     hints=(
@@ -197,6 +262,27 @@ induction = Exercise(
             lambda maps, tokens: _counted(_no_tril(maps, tokens)),
             "keys behind later occurrences count as well.",
             "Only what was said before the query can be looked up: tril(-1) before the shift.",
+            also=(_later_too,),
+        ),
+        "Not the query itself": Wrong(
+            lambda maps, tokens: _counted(_induction(maps, tokens, pick=_not_itself)),
+            "a key is left out where it is the query itself.",
+            "In 'a a' the second a stands just behind the first, and is a key like any other.",
+            also=(
+                lambda maps, tokens: _induction(maps, tokens, pick=_not_itself)[0][
+                    :, _induction(maps, tokens)[1].any(-1)
+                ].mean(-1),
+            ),
+        ),
+        "The strongest key only": Wrong(
+            _strongest_behind,
+            "this counts the queries whose strongest key stands behind an earlier occurrence.",
+            "Asked is the weight itself: add it up over the keys, and take the mean over the queries.",
+        ),
+        "Keys that hold the next token": Wrong(
+            _holds_the_next,
+            "this looks for keys that hold the token which in truth comes next.",
+            "Asked is what stood behind the query's token before, whether it comes again or not.",
         ),
         "The query's own next token": Wrong(
             lambda maps, tokens: _counted(_induction(maps, tokens, below=0)),
@@ -249,24 +335,63 @@ def aligned_solution(maps, alignment):
     return hit[:, alignment.any(-1)].float().mean(-1)  # (num_heads,)
 
 
+def _aligned_by_loops(maps, alignment):
+    num_heads, Tq, Tk = maps.shape
+    shares = torch.zeros(num_heads)
+    for head in range(num_heads):
+        hits = 0
+        counted = 0
+        for query in range(Tq):
+            if alignment[query].any():
+                strongest = maps[head, query].argmax()
+                if alignment[query, strongest]:
+                    hits = hits + 1
+                counted = counted + 1
+        shares[head] = hits / counted
+    return shares
+
+
+def _aligned_by_maximum(maps, alignment):
+    strongest = maps == maps.amax(-1, keepdim=True)  # (num_heads, Tq, Tk)
+    hit = (strongest & alignment).any(-1)  # -> (num_heads, Tq)
+    has_partner = alignment.any(-1)
+    return hit[:, has_partner].float().mean(-1)
+
+
+def _last_partner(maps, alignment):
+    last = (alignment * torch.arange(1, alignment.shape[-1] + 1)).argmax(-1)
+    return (maps.argmax(-1) == last)[:, alignment.any(-1)].float().mean(-1)
+
+
+def _straight_ahead(maps, alignment):
+    return (maps.argmax(-1) == torch.arange(maps.shape[1]))[:, alignment.any(-1)].float().mean(-1)
+
+
+def _all_partners(maps, alignment):
+    hit = ((maps == maps.amax(-1, keepdim=True)) == alignment).all(-1)
+    return hit[:, alignment.any(-1)].float().mean(-1)
+
+
+def _from_the_keys(maps, alignment, keys=slice(None)):
+    return alignment.mT[torch.arange(alignment.shape[1]), maps.argmax(-2)][:, keys].float().mean(-1)
+
+
 def _hits(maps, alignment):
     return alignment[torch.arange(len(alignment)), maps.argmax(-1)].float(), alignment.any(-1)
 
 
 def _aligned_cases():
+    # Key 3 is nobody's partner, and the strongest of query 0 in head 1; query 2 has no partner.
     by_hand = torch.tensor(
         [
-            [[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.5, 0.4, 0.1], [0.1, 0.2, 0.7]],
-            [[0.2, 0.7, 0.1], [0.1, 0.4, 0.5], [0.2, 0.2, 0.6], [0.6, 0.3, 0.1]],
+            [[0.4, 0.3, 0.1, 0.2], [0.1, 0.3, 0.4, 0.2], [0.7, 0.1, 0.1, 0.1]],
+            [[0.3, 0.1, 0.2, 0.4], [0.1, 0.6, 0.2, 0.1], [0.2, 0.3, 0.1, 0.4]],
         ]
     )
-    known = torch.tensor([[1, 0, 0], [0, 1, 1], [0, 0, 0], [0, 0, 1]]).bool()
-    # Key 2 is nobody's partner, and the strongest of query 0.
-    stray = torch.tensor([[[0.3, 0.2, 0.5], [0.1, 0.8, 0.1]], [[0.7, 0.2, 0.1], [0.2, 0.7, 0.1]]])
-    cases = [(by_hand, known), (stray, torch.eye(2, 3).bool())]
-    for seed, shape in ((4, (3, 8, 8)), (5, (2, 10, 7))):
-        alignment = torch.eye(*shape[1:]).bool() | (draw(seed + 10, *shape[1:]) > 1.2)
-        alignment[2] = False
+    cases = [(by_hand, torch.tensor([[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]]).bool())]
+    for seed, shape in ((4, (3, 8, 5)), (5, (2, 5, 7)), (6, (4, 10, 9))):
+        alignment = torch.eye(*shape[1:]).bool() | (draw(seed + 10, *shape[1:]) > 1)
+        alignment[2], alignment[:, -1] = False, False
         cases.append((_maps(seed, *shape), alignment))
     return cases
 
@@ -278,18 +403,21 @@ aligned = Exercise(
         "partners; result (num_heads,)."
     ),
     answer=aligned_solution,
+    plain=(aligned_solution, _aligned_by_loops, _aligned_by_maximum),
     cases=_aligned_cases,
     axes=("head",),
     hints=(
-        "maps.argmax(-1) is the strongest key of every query, (num_heads, Tq).",
-        "Look it up: alignment[torch.arange(Tq), strongest] says for each head and query whether it is a partner.",
+        "Go through the queries that have a partner: which key gets the most weight, and is it one of the partners?",
+        "maps.argmax(-1) is the strongest key of every query, (num_heads, Tq). In which row is it looked up?",
+        "In the query's own: alignment[torch.arange(Tq), strongest] says for each head and query if it is a partner.",
         "Keep the queries with a partner, alignment.any(-1), and take the mean over them.",
     ),
     wrong={
         "The weight on partners": Wrong(
             lambda maps, alignment: (maps * alignment).sum(-1)[:, alignment.any(-1)].mean(-1),
-            "this is the mean weight on the partners.",
+            "this is a mean of weights on partners.",
             "A measure as well, but another one. Asked is how often the strongest key is a partner.",
+            also=(lambda maps, alignment: (maps * alignment).amax(-1)[:, alignment.any(-1)].mean(-1),),
         ),
         "Queries without a partner count": Wrong(
             lambda maps, alignment: _hits(maps, alignment)[0].mean(-1),
@@ -303,6 +431,26 @@ aligned = Exercise(
             "only the first partner of a query counts.",
             "'ne' has two partners, and either is a hit. Look the strongest key up in the table.",
         ),
+        "The last partner only": Wrong(
+            _last_partner,
+            "only the last partner of a query counts.",
+            "'ne' has two partners, and either is a hit. Look the strongest key up in the table.",
+        ),
+        "All partners at once": Wrong(
+            _all_partners,
+            "a query counts only if its strongest key is its single partner.",
+            "One of the partners is enough: look the strongest key up in the table.",
+        ),
+        "More than half": Wrong(
+            lambda maps, alignment: (((maps > 0.5) & alignment).any(-1))[:, alignment.any(-1)].float().mean(-1),
+            "this asks whether a partner has more than half of the weight.",
+            "The strongest key may have less than half: it only has more than each of the others.",
+        ),
+        "Straight ahead": Wrong(
+            _straight_ahead,
+            "this counts the queries whose strongest key is at their own place.",
+            "That is the rule to compare with. Asked is whether it is a partner: look it up in alignment.",
+        ),
         "Only keys that have a partner": Wrong(
             lambda maps, alignment: aligned_solution(maps[..., alignment.any(0)], alignment[:, alignment.any(0)]),
             "the strongest key is looked for among those keys only that are somebody's partner.",
@@ -313,9 +461,10 @@ aligned = Exercise(
             ),
         ),
         "The strongest query of each key": Wrong(
-            lambda maps, alignment: alignment.mT[torch.arange(alignment.shape[1]), maps.argmax(-2)].float().mean(-1),
+            _from_the_keys,
             "this goes through the keys and takes the strongest query of each.",
             "Each query shares out its weight: the maximum is over the keys, the last axis.",
+            also=(lambda maps, alignment: _from_the_keys(maps, alignment, alignment.any(0)),),
         ),
         "The share of partners found": Wrong(
             lambda maps, alignment: _hits(maps, alignment)[0].sum(-1) / alignment.sum(),
