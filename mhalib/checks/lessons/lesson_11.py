@@ -36,11 +36,38 @@ def switch_heads_solution(merged, gates):
     return (heads * gates[:, None]).flatten(-2)  # -> (B, T, h * hd)
 
 
+def _switch_heads_by_steps(merged, gates):
+    B, T, width = merged.shape
+    num_heads = len(gates)
+    head_dim = width // num_heads
+    heads = merged.reshape(B, T, num_heads, head_dim)
+    heads = heads * gates[:, None]
+    return heads.reshape(B, T, width)
+
+
+def _switch_heads_by_features(merged, gates):
+    head_dim = merged.shape[-1] // len(gates)
+    of_features = gates.repeat_interleave(head_dim)  # (num_heads,) -> (num_heads * head_dim,)
+    return merged * of_features
+
+
+def _switch_heads_by_loop(merged, gates):
+    num_heads = len(gates)
+    head_dim = merged.shape[-1] // num_heads
+    result = merged.clone()
+    for head in range(num_heads):
+        first = head * head_dim
+        last = first + head_dim
+        result[:, :, first:last] = merged[:, :, first:last] * gates[head]
+    return result
+
+
 def _switch_cases():
     return [
-        (labels(2, 4), torch.tensor([1.0, 0.0])),
-        (labels(3, 6, B=2), torch.tensor([0.0, 1.0, 0.5])),
-        (draw(2, 2, 5, 12), torch.tensor([1.0, 0.0, 1.0, 0.25])),
+        (labels(3, 6), torch.tensor([1.0, 0.0, 0.5])),
+        (labels(4, 10, B=3), torch.tensor([0.0, 1.0, 0.5, 0.0, 2.0])),
+        (draw(2, 2, 5, 12), torch.tensor([1.0, 0.75, 0.25])),
+        (draw(3, 2, 3, 5), torch.tensor([0.5])),
     ]
 
 
@@ -50,6 +77,7 @@ switch_heads = Exercise(
         "is (num_heads,). Multiply the features of each head by its gate."
     ),
     answer=switch_heads_solution,
+    plain=(_switch_heads_by_steps, _switch_heads_by_features, _switch_heads_by_loop),
     cases=_switch_cases,
     axes=("sample", "token", "feature"),
     hints=(
@@ -114,6 +142,25 @@ def mean_head_solution(heads, head):
     return heads
 
 
+def _mean_head_by_steps(heads, head):
+    result = heads.clone()
+    own = heads[:, head]  # (B, num_heads, T, head_dim) -> (B, T, head_dim)
+    mean = own.mean((0, 1))  # -> (head_dim,)
+    result[:, head] = mean
+    return result
+
+
+def _mean_head_by_loops(heads, head):
+    B, num_heads, T, head_dim = heads.shape
+    total = torch.zeros(head_dim)
+    for sample in range(B):
+        for token in range(T):
+            total = total + heads[sample, head, token]
+    result = heads.clone()
+    result[:, head] = total / (B * T)
+    return result
+
+
 def _with_head(heads, head, new):
     heads = heads.clone()
     heads[:, head] = new
@@ -130,7 +177,8 @@ def _mean_head_in_place(heads, head):
 
 
 def _mean_cases():
-    return [(head_labels(2, 2, 2, B=2), 1), (draw(1, 3, 4, 5, 2), 0), (draw(2, 2, 3, 4, 6), 2)]
+    by_hand = torch.tensor([[[[1.0, 2]], [[3, 0]]], [[[4, 7]], [[9, 2]]]])  # (B, num_heads, T, head_dim), T = 1
+    return [(by_hand, 1), (head_labels(5, 4, 2, B=3), 3), (draw(1, 2, 3, 5, 4), 0), (draw(2, 4, 3, 2, 5), 2)]
 
 
 mean_head = Exercise(
@@ -140,6 +188,7 @@ mean_head = Exercise(
         "the others stay, and so does the caller's tensor."
     ),
     answer=mean_head_solution,
+    plain=(_mean_head_by_steps, _mean_head_by_loops),
     cases=_mean_cases,
     axes=("sample", "head", "token", "feature"),
     hints=(
@@ -200,10 +249,29 @@ def gate_slopes_solution(heads, grads):
     return slopes.abs().mean(0)  # -> (h,)
 
 
+def _gate_slopes_by_steps(heads, grads):
+    products = heads * grads
+    slopes = products.sum(-1)  # (B, num_heads, T, head_dim) -> (B, num_heads, T)
+    slopes = slopes.sum(-1)  # -> (B, num_heads)
+    slopes = slopes.abs()
+    return slopes.mean(0)
+
+
+def _gate_slopes_by_loops(heads, grads):
+    B, num_heads, T, head_dim = heads.shape
+    total = torch.zeros(num_heads)
+    for sample in range(B):
+        for head in range(num_heads):
+            slope = (heads[sample, head] * grads[sample, head]).sum()
+            total[head] += slope.abs()
+    return total / B
+
+
 def _slope_cases():
-    by_hand = torch.tensor([[[[1.0, 2.0]], [[3.0, 0.0]]], [[[2.0, -1.0]], [[1.0, 1.0]]]])  # (B, h, T, hd), T = 1
-    pulls = torch.tensor([[[[1.0, 1.0]], [[1.0, 5.0]]], [[[-1.0, 2.0]], [[2.0, 0.0]]]])
-    return [(by_hand, pulls), (draw(1, 4, 3, 5, 2), draw(2, 4, 3, 5, 2)), (draw(3, 3, 4, 2, 3), draw(4, 3, 4, 2, 3))]
+    by_hand = torch.tensor([[[[1.0, 2.0]], [[3.0, 1.0]]], [[[2.0, -1.0]], [[1.0, 4.0]]]])  # (B, h, T, hd), T = 1
+    pulls = torch.tensor([[[[3.0, 2.0]], [[2.0, -5.0]]], [[[-1.0, 2.0]], [[2.0, 1.0]]]])
+    sizes = [(4, 3, 5, 2), (3, 4, 2, 5), (1, 2, 3, 4)]  # B, num_heads, T, head_dim
+    return [(by_hand, pulls)] + [(draw(i, *shape), draw(10 + i, *shape)) for i, shape in enumerate(sizes)]
 
 
 gate_slopes = Exercise(
@@ -213,6 +281,7 @@ gate_slopes = Exercise(
         "the mean over samples of |d loss / d gate|, for gates of 1 and one loss per sample."
     ),
     answer=gate_slopes_solution,
+    plain=(_gate_slopes_by_steps, _gate_slopes_by_loops),
     cases=_slope_cases,
     axes=("head",),
     hints=(
@@ -247,7 +316,10 @@ gate_slopes = Exercise(
             lambda heads, grads: grads.sum((2, 3)).abs().mean(0),
             "the head's output is missing from the product.",
             "d (gate * heads) / d gate is heads: a head that says nothing has no slope.",
-            also=(lambda heads, grads: grads.abs().sum((2, 3)).mean(0),),
+            also=(
+                lambda heads, grads: grads.abs().sum((2, 3)).mean(0),
+                lambda heads, grads: grads.flatten(2).norm(dim=-1).mean(0),
+            ),
         ),
         "The sum of the samples": Wrong(
             lambda heads, grads: (heads * grads).sum((2, 3)).abs().sum(0),
@@ -263,6 +335,12 @@ gate_slopes = Exercise(
             lambda heads, grads: (heads * grads).sum((2, 3)).abs(),
             "there is still an axis for the samples.",
             "Take the mean over the first axis.",
+        ),
+        "Squares": Wrong(
+            lambda heads, grads: (heads * grads).sum((2, 3)).square().mean(0).sqrt(),
+            "the slopes of the samples are squared before their mean.",
+            "That gives large slopes more weight. Asked is the mean of their absolute values.",
+            also=(lambda heads, grads: (heads * grads).sum((2, 3)).square().mean(0),),
         ),
     },
     see="The slope of a gate",
@@ -283,12 +361,36 @@ def cut_heads_solution(W_q, W_k, W_v, W_o, keep):
     return W_q[rows], W_k[rows], W_v[rows], W_o[:, rows]
 
 
+def _cut_heads_by_steps(W_q, W_k, W_v, W_o, keep):
+    width, d_model = W_q.shape
+    num_heads = len(keep)
+    head_dim = width // num_heads
+    rows = keep.repeat_interleave(head_dim)
+    W_q = W_q[rows]
+    W_k = W_k[rows]
+    W_v = W_v[rows]
+    W_o = W_o[:, rows]
+    return W_q, W_k, W_v, W_o
+
+
+def _cut_heads_by_loops(W_q, W_k, W_v, W_o, keep):
+    num_heads = len(keep)
+    head_dim = W_q.shape[0] // num_heads
+    rows = []
+    for head in range(num_heads):
+        if keep[head]:
+            for feature in range(head_dim):
+                rows.append(head * head_dim + feature)
+    return W_q[rows], W_k[rows], W_v[rows], W_o[:, rows]
+
+
 def _cut_cases():
-    # num_heads, head_dim, d_model, keep; the last is square, where rows and columns cannot be told by their number
-    sizes = [(2, 1, 3, [1, 0]), (3, 2, 4, [0, 1, 1]), (4, 3, 5, [1, 0, 1, 0]), (2, 2, 4, [0, 1])]
+    # num_heads, head_dim, d_model, keep; two are square, where rows and columns cannot be told by their number
+    sizes = [(2, 1, 2, [0, 1]), (3, 2, 5, [0, 1, 1]), (2, 3, 6, [0, 1]), (4, 2, 3, [1, 0, 1, 0])]
     return [
-        (*(draw(10 * i + n, h * hd, d) for n in range(3)), draw(10 * i + 3, d, h * hd), torch.tensor(keep).bool())
-        for i, (h, hd, d, keep) in enumerate(sizes)
+        # 100 · matrix + 10 · row + column
+        (*labels(h * hd, d, B=3), labels(d, h * hd)[0] + 300, torch.tensor(keep).bool())
+        for h, hd, d, keep in sizes
     ]
 
 
@@ -307,7 +409,9 @@ cut_heads = Exercise(
         "Return the four weights of the layer in which only those heads are left."
     ),
     answer=cut_heads_solution,
+    plain=(_cut_heads_by_steps, _cut_heads_by_loops),
     cases=_cut_cases,
+    axes=("row", "column"),
     hints=(
         "nn.Linear computes x @ W.T: the features that come out are the rows of W_q. And those that go into W_o?",
         "Make one mask of all num_heads * head_dim features out of keep. The features of a head stand side by side.",
@@ -369,6 +473,21 @@ cut_heads = Exercise(
             lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, keep.nonzero()[:, 0]),
             "each head that stays keeps a single row, and not its own.",
             "A head has head_dim rows: from head * head_dim to (head + 1) * head_dim.",
+        ),
+        "True and False as numbers": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, _rows(W_q, keep).int()),
+            "True and False were taken for the numbers 1 and 0, and so the result has rows or heads 1 and 0 only.",
+            "A boolean mask takes the rows where it is True; integers are the numbers of rows. Leave keep boolean.",
+            also=(
+                lambda W_q, W_k, W_v, W_o, keep: _cut(
+                    W_q,
+                    W_k,
+                    W_v,
+                    W_o,
+                    (keep.int()[:, None] * (len(W_q) // len(keep)) + torch.arange(len(W_q) // len(keep))).flatten(),
+                ),
+                lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, keep.int()),
+            ),
         ),
     },
     see="Cutting for real",
