@@ -10,6 +10,18 @@ from mhalib.checks.probes import in_float16, on_a_turned_input
 from mhalib.checks.remarks import Grows
 from mhalib.masks import causal_mask
 
+
+def _cache_size():
+    layers, num_heads, head_dim, T = 24, 16, 64, 2048
+    bytes_each = 2
+    sizes = []
+    for num_kv_heads in (num_heads, 4):
+        keys = layers * num_kv_heads * head_dim * T
+        values = keys
+        sizes.append((keys + values) * bytes_each)
+    return tuple(sizes)
+
+
 cache_size = Exercise(
     task=(
         "24 layers, 16 heads, head_dim 64, a text of 2,048 tokens, 2 bytes a number. "
@@ -17,8 +29,11 @@ cache_size = Exercise(
         "keys and values?"
     ),
     answer=(201_326_592, 50_331_648),
+    plain=(_cache_size,),
+    sizes={"number of layers": 24, "num_heads": 16, "num_kv_heads": 4, "head_dim": 64, "T": 2048},
     hints=(
         "For each layer and each token: one key and one value for each head of keys and values.",
+        "A key has head_dim numbers, and so has a value. How many bytes does one token leave behind in one layer?",
         "2 · layers · num_kv_heads · head_dim · tokens numbers, and each takes two bytes.",
     ),
     wrong={
@@ -57,7 +72,17 @@ cache_size = Exercise(
             (192, 48),
             "these are the right sizes, but not in bytes.",
             "A KiB is 1,024 bytes, a MiB 1,024 KiB, a GiB 1,024 MiB.",
-            also=((196_608, 49_152), (0.1875, 0.046875)),
+            also=((196_608, 49_152), (0.1875, 0.046875), (201.326592, 50.331648), (0.201326592, 0.050331648)),
+        ),
+        "Rounded": Wrong(
+            (201_300_000.0, 50_200_000.0),  # floats: compared with some room, so that other digits are found as well
+            "these are the right sizes, rounded.",
+            "Every factor is a whole number, and so is the size: give all of its digits, or the product.",
+        ),
+        "Values not shared": Wrong(
+            (201_326_592, 125_829_120),
+            "in the second size only the keys are shared.",
+            "A head of keys and values is one thing: with 4 of them there are 4 of values, too.",
         ),
         "Exchanged": Wrong((50_331_648, 201_326_592), "the two answers are exchanged.", "First 16 heads, then 4."),
     },
@@ -93,9 +118,32 @@ def pool_heads_solution(weight, num_heads, num_kv_heads):
     return blocks.mean(1).flatten(0, 1)  # -> (num_kv_heads * head_dim, d_model)
 
 
+def _pool_heads_by_steps(weight, num_heads, num_kv_heads):
+    width, d_model = weight.shape
+    head_dim = width // num_heads
+    group = num_heads // num_kv_heads
+    blocks = weight.reshape(num_kv_heads, group, head_dim, d_model)
+    pooled = blocks.mean(1)  # -> (num_kv_heads, head_dim, d_model)
+    return pooled.reshape(num_kv_heads * head_dim, d_model)
+
+
+def _pool_heads_by_loop(weight, num_heads, num_kv_heads):
+    width, d_model = weight.shape
+    head_dim = width // num_heads
+    group = num_heads // num_kv_heads
+    heads = weight.reshape(num_heads, head_dim, d_model)
+    pooled = []
+    for kv_head in range(num_kv_heads):
+        first = kv_head * group
+        last = first + group
+        pooled.append(heads[first:last].mean(0))
+    return torch.cat(pooled)
+
+
 def _pool_cases():
-    labels = torch.arange(8.0)[:, None] * 10 + torch.arange(2)  # 4 heads of 2 rows: 10 · row + feature
-    return [(labels, 4, 2), (draw(0, 24, 6), 6, 2), (draw(1, 16, 4), 4, 1), (draw(2, 12, 5), 4, 4)]
+    by_hand = torch.tensor([[1.0, 2], [3, 0], [5, 4], [2, 6], [1, 3], [9, 0]])  # 6 heads of one row
+    sizes = [(6, 2, 4, 5), (8, 4, 3, 7), (3, 1, 4, 5), (4, 4, 3, 5)]  # num_heads, num_kv_heads, head_dim, d_model
+    return [(by_hand, 6, 2)] + [(draw(i, h * hd, d), h, kv) for i, (h, kv, hd, d) in enumerate(sizes)]
 
 
 pool_heads = Exercise(
@@ -105,6 +153,7 @@ pool_heads = Exercise(
         "Each new head is the mean of its group of neighbours."
     ),
     answer=pool_heads_solution,
+    plain=(_pool_heads_by_steps, _pool_heads_by_loop),
     cases=_pool_cases,
     axes=("row", "feature"),
     hints=(
@@ -170,6 +219,30 @@ def cached_step_solution(q, k, v, past_k, past_v):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
 
 
+def _cached_step_by_steps(q, k, v, past_k, past_v):
+    B, num_heads, n, head_dim = q.shape
+    past = past_k.shape[2]
+    k = torch.cat([past_k, k], dim=2)  # -> (B, num_kv_heads, past + n, head_dim)
+    v = torch.cat([past_v, v], dim=2)
+    group = num_heads // k.shape[1]
+    k = k.repeat_interleave(group, dim=1)  # -> (B, num_heads, past + n, head_dim)
+    v = v.repeat_interleave(group, dim=1)
+    scores = q @ k.transpose(2, 3)  # -> (B, num_heads, n, past + n)
+    scores = scores / head_dim**0.5
+    mask = torch.ones(n, past + n, dtype=torch.bool).tril(past)
+    scores = scores.masked_fill(~mask, -torch.inf)
+    weights = scores.softmax(-1)
+    return weights @ v
+
+
+def _cached_step_by_torch(q, k, v, past_k, past_v):
+    n, past = q.shape[2], past_k.shape[2]
+    keys = torch.cat([past_k, k], dim=2)  # -> (B, num_kv_heads, past + n, head_dim)
+    values = torch.cat([past_v, v], dim=2)
+    mask = torch.ones(n, past + n, dtype=torch.bool).tril(past)
+    return F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, enable_gqa=True)
+
+
 def _step(
     q,
     k,
@@ -191,8 +264,11 @@ def _top_left(queries, keys):
 
 
 def _step_cases():
-    sizes = [(1, 2, 1, 1, 2, 2), (1, 4, 2, 2, 3, 2), (2, 4, 2, 3, 2, 4), (2, 3, 3, 1, 4, 2), (1, 2, 1, 3, 0, 2)]
-    return [  # B, num_heads, num_kv_heads, n, past, head_dim
+    q, k, v = [[0, 0], [1, 2]], [[1, 0], [2, 1]], [[2, 4], [4, 8]]  # one head, two new tokens and one before them
+    by_hand = tuple(torch.tensor([[x]]).float() for x in (q, k, v, [[0, 1]], [[6, 0]]))
+    # B, num_heads, num_kv_heads, n, past, head_dim
+    sizes = [(2, 12, 3, 5, 7, 8), (4, 6, 2, 1, 8, 5), (2, 3, 1, 4, 0, 5), (2, 3, 3, 4, 1, 5)]
+    return [by_hand] + [
         (draw(i, B, h, n, d), *(draw(10 * j + i, B, kv, t, d) for j, t in ((1, n), (2, n), (3, past), (4, past))))
         for i, (B, h, kv, n, past, d) in enumerate(sizes)
     ]
@@ -205,6 +281,7 @@ cached_step = Exercise(
         "Attend causally, return (B, num_heads, n, head_dim)."
     ),
     answer=cached_step_solution,
+    plain=(_cached_step_by_steps, _cached_step_by_torch),
     cases=_step_cases,
     axes=("sample", "head", "query", "feature"),
     hints=(
