@@ -65,8 +65,8 @@ def _switch_heads_by_loop(merged, gates):
 def _switch_cases():
     return [
         (labels(3, 6), torch.tensor([1.0, 0.0, 0.5])),
-        (labels(4, 10, B=3), torch.tensor([0.0, 1.0, 0.5, 0.0, 2.0])),
-        (draw(2, 2, 5, 12), torch.tensor([1.0, 0.75, 0.25])),
+        (labels(4, 10, B=3), torch.tensor([0.0, 1.0, 0.5, 0.0, 0.25])),
+        (draw(2, 2, 5, 12), torch.tensor([1.0, -0.25, 0.5])),
         (draw(3, 2, 3, 5), torch.tensor([0.5])),
     ]
 
@@ -385,12 +385,12 @@ def _cut_heads_by_loops(W_q, W_k, W_v, W_o, keep):
 
 
 def _cut_cases():
-    # num_heads, head_dim, d_model, keep; two are square, where rows and columns cannot be told by their number
-    sizes = [(2, 1, 2, [0, 1]), (3, 2, 5, [0, 1, 1]), (2, 3, 6, [0, 1]), (4, 2, 3, [1, 0, 1, 0])]
-    return [
-        # 100 · matrix + 10 · row + column
-        (*labels(h * hd, d, B=3), labels(d, h * hd)[0] + 300, torch.tensor(keep).bool())
-        for h, hd, d, keep in sizes
+    # 100 · matrix + 10 · row + column, in square weights, whose rows and columns cannot be told by their number
+    by_hand = (*labels(2, 2, B=4), torch.tensor([False, True]))
+    sizes = [(3, 2, 5, [0, 1, 1]), (2, 3, 6, [0, 1]), (4, 2, 3, [1, 0, 1, 0])]  # num_heads, head_dim, d_model, keep
+    return [by_hand] + [
+        (*draw(i, 3, h * hd, d), draw(10 + i, d, h * hd), torch.tensor(keep).bool())
+        for i, (h, hd, d, keep) in enumerate(sizes)
     ]
 
 
