@@ -58,7 +58,7 @@ rank_of_scores = Exercise(
     ),
     answer=(16, 10),
     plain=(_rank_of_scores,),
-    sizes={"d_model": 96, "num_heads": 6, "head_dim": 16, "T": 200, "the second T": 10},
+    sizes={"d_model": 96, "num_heads": 6, "head_dim": 16, "the first T": 200, "the second T": 10},
     hints=(
         "S = q kᵀ with q of shape (T, head_dim). What can the rank of a product not exceed?",
         "Neither the size in the middle, nor the number of rows. Take the smaller.",
@@ -126,7 +126,7 @@ def _matrix_product(maps):
 def _maps():
     # Four heads, whose root is 2: products are squares, and the result is tidy.
     by_hand = [[[0.5, 0.5], [0.1, 0.9]], [[0.8, 0.2], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]], [[0.8, 0.2], [0.1, 0.9]]]
-    sizes = [(2, 3, 5), (3, 5, 4), (2, 1, 3)]  # B, num_heads, T
+    sizes = [(2, 3, 5), (3, 5, 4)]  # B, num_heads, T
     return [(torch.tensor([by_hand]),)] + [(draw(i, B, h, T, T).softmax(-1),) for i, (B, h, T) in enumerate(sizes)]
 
 
@@ -254,7 +254,7 @@ def _heads_added(x, dS, W_q):
 def _key_cases():
     x, W_q = torch.tensor([[[1.0, 2], [3, 0]]]), torch.tensor([[2.0, 1], [0, 3]])
     dS = torch.tensor([[[[2.0, -1], [1, 0]], [[-1, 1], [3, 2]]]])
-    sizes = [(2, 3, 5, 12), (3, 2, 4, 10), (2, 1, 3, 5)]  # B, num_heads, T, d_model
+    sizes = [(2, 3, 5, 12), (3, 2, 4, 10)]  # B, num_heads, T, d_model
     return [(x, dS, W_q)] + [
         (draw(10 + i, B, T, d), draw(20 + i, B, h, T, T), draw(30 + i, d, d)) for i, (B, h, T, d) in enumerate(sizes)
     ]

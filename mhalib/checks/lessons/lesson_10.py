@@ -44,12 +44,13 @@ def _previous_token_by_loop(maps):
     return total / (T - 1)
 
 
-def _previous_token_by_heads(maps):
-    scores = []
-    for one in maps:
-        weights = one.diagonal(-1)  # (T, T) -> (T - 1,)
-        scores.append(weights.mean())
-    return torch.stack(scores)
+def _previous_token_by_stack(maps):
+    T = maps.shape[-1]
+    weights = []
+    for query in range(1, T):
+        weights.append(maps[:, query, query - 1])  # (num_heads,)
+    weights = torch.stack(weights)  # -> (T - 1, num_heads)
+    return weights.mean(0)
 
 
 def _maps(seed, *shape):
@@ -71,7 +72,7 @@ previous_token = Exercise(
         "the query, over the queries that have one, (num_heads,)."
     ),
     answer=previous_token_solution,
-    plain=(previous_token_solution, _previous_token_by_loop, _previous_token_by_heads),
+    plain=(previous_token_solution, _previous_token_by_loop, _previous_token_by_stack),
     cases=_previous_cases,
     axes=("head",),
     hints=(
@@ -146,6 +147,17 @@ def induction_solution(maps, tokens):
     target = earlier.roll(1, -1)  # one place to the right of it
     counted = target.any(-1)  # (T,)
     return (maps * target).sum(-1)[:, counted].mean(-1)  # (num_heads, T, T) -> (num_heads,)
+
+
+def _induction_by_slices(maps, tokens):
+    T = len(tokens)
+    same = tokens[:, None] == tokens  # (T, T)
+    earlier = same.tril(-1)
+    behind = torch.zeros(T, T, dtype=torch.bool)
+    behind[:, 1:] = earlier[:, :-1]
+    weights = (maps * behind).sum(-1)  # (num_heads, T, T) -> (num_heads, T)
+    occurred = earlier.any(-1)
+    return weights[:, occurred].mean(-1)
 
 
 def _induction_by_loops(maps, tokens):
@@ -234,7 +246,7 @@ induction = Exercise(
         "maps (num_heads, T, T), tokens (T,), result (num_heads,)."
     ),
     answer=induction_solution,
-    plain=(induction_solution, _induction_by_loops),
+    plain=(induction_solution, _induction_by_slices, _induction_by_loops),
     cases=_induction_cases,
     axes=("head",),
     hints=(

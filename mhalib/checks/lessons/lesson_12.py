@@ -30,7 +30,7 @@ cache_size = Exercise(
     ),
     answer=(201_326_592, 50_331_648),
     plain=(_cache_size,),
-    sizes={"number of layers": 24, "num_heads": 16, "num_kv_heads": 4, "head_dim": 64, "T": 2048},
+    sizes={"the number of layers": 24, "num_heads": 16, "num_kv_heads": 4, "head_dim": 64, "T": 2048},
     hints=(
         "For each layer and each token: one key and one value for each head of keys and values.",
         "A key has head_dim numbers, and so has a value. How many bytes does one token leave behind in one layer?",
@@ -142,7 +142,7 @@ def _pool_heads_by_loop(weight, num_heads, num_kv_heads):
 
 def _pool_cases():
     by_hand = torch.tensor([[1.0, 2], [3, 0], [5, 4], [2, 6], [1, 3], [9, 0]])  # 6 heads of one row
-    sizes = [(6, 2, 4, 5), (8, 4, 3, 7), (3, 1, 4, 5), (4, 4, 3, 5)]  # num_heads, num_kv_heads, head_dim, d_model
+    sizes = [(6, 2, 4, 5), (12, 3, 2, 7), (4, 1, 3, 5)]  # num_heads, num_kv_heads, head_dim, d_model
     return [(by_hand, 6, 2)] + [(draw(i, h * hd, d), h, kv) for i, (h, kv, hd, d) in enumerate(sizes)]
 
 
@@ -239,8 +239,8 @@ def _cached_step_by_torch(q, k, v, past_k, past_v):
     n, past = q.shape[2], past_k.shape[2]
     keys = torch.cat([past_k, k], dim=2)  # -> (B, num_kv_heads, past + n, head_dim)
     values = torch.cat([past_v, v], dim=2)
-    mask = torch.ones(n, past + n, dtype=torch.bool).tril(past)
-    return F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, enable_gqa=True)
+    hidden = torch.ones(n, past + n, dtype=torch.bool).triu(past + 1)
+    return F.scaled_dot_product_attention(q, keys, values, attn_mask=~hidden, enable_gqa=True)
 
 
 def _step(
