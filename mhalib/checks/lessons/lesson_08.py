@@ -68,6 +68,7 @@ rank_of_scores = Exercise(
             (96, 10),
             "96 is the rank that a single head of 96 features has.",
             "One of six heads has 96 / 6 features in the middle of its product.",
+            also=((96, 96),),
         ),
         "The number of tokens": Wrong(
             (200, 10),

@@ -47,6 +47,11 @@ cache_size = Exercise(
             "this is a quarter of it: the numbers of the keys.",
             "One factor of 2 is for keys and values, one for the bytes of a number.",
         ),
+        "Two factors of 2 too many": Wrong(
+            (805_306_368, 201_326_592),
+            "this is four times the size.",
+            "Keys and values are two things, and each number takes two bytes. Queries and outputs are not kept.",
+        ),
         "One layer": Wrong(
             (8_388_608, 2_097_152),
             "only one layer is counted.",
