@@ -428,7 +428,9 @@ def _filled(rule: Rule, found: dict, source: Source) -> Iterator[tuple[str, str,
         words["I_"] = source.axis(found.get("A"), int(N(found["I"])))
     for option in _options(rule, found, source):
         x = option.format(**code) if "{" in option else option
-        if x in (code.get("I"), code.get("V"), code.get("N"), code.get("S"), code.get("P"), code.get("R")) and x:
+        if x and x in [words.get(letter) for letter in "IVNSPR"]:
+            continue
+        if x and x == f"{words.get('I')}, {words.get('J')}":
             continue
         spoken = {**words, "X": x, **_axis_words(rule, x, found, source)}
         put = rule.put.format(X=x, **code)
@@ -464,7 +466,7 @@ def _axis_words(rule: Rule, x: str, found: dict, source: Source) -> dict[str, st
     axes = source.result_axes
     if rule.each == "axes" and "P" not in found and x.isdigit():
         name = axes[int(x)]
-        return {"X_one": name, "X_all": name[:-1] + "ies" if name.endswith("y") else name + "s"}
+        return {"X_one": name, "X_all": re.sub(r"([^aeiou])y$", r"\1ie", name) + "s"}
     if rule.each == "orders":
         return {"X_": ", ".join(axes[int(i)] for i in x.split(", "))}
     return {"X_": source.axis(found.get("A"), int(x)) if re.fullmatch(r"-?\d", x) else x}
