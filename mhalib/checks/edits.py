@@ -428,6 +428,8 @@ def _filled(rule: Rule, found: dict, source: Source) -> Iterator[tuple[str, str,
         words["I_"] = source.axis(found.get("A"), int(N(found["I"])))
     for option in _options(rule, found, source):
         x = option.format(**code) if "{" in option else option
+        if rule.find == "N":
+            x = repr(eval(x, {}))  # of one number and what the rule does to it
         if x and x in [words.get(letter) for letter in "IVNSPR"]:
             continue
         if x and x == f"{words.get('I')}, {words.get('J')}":
