@@ -338,13 +338,22 @@ X = torch.zeros(1, 2, 4)
         (lambda x, n: mhalib.split_heads(x, n).int(), "dtype", "expected a floating tensor, got torch.int32"),
         (lambda x, n: mhalib.split_heads(x, n).numpy(), "type", "a NumPy array; torch.as_tensor"),
         (lambda x, n: (x, mhalib.split_heads(x, n)), "type", r"in a tuple; part \[1\] of it is what is asked for"),
-        (lambda x, n: x.chunk(n, -1), "type", "several things in a tuple; return one, or join them"),
+        (lambda x, n: tuple(x), "type", "several things in a tuple; return one, or join them"),
         (
-            lambda x, n: mhalib.split_heads(x, n)[..., :1],
+            lambda x, n: mhalib.split_heads(x, n)[..., :1, :1],
             "shape",
-            r"expected the shape \(1, 2, 2, 2\), got \(1, 2, 2, 1\)",
+            r"expected the shape \(1, 2, 2, 2\), got \(1, 2, 1, 1\)",
         ),
-        (lambda x, n: mhalib.split_heads(x, n).transpose(0, 2), "shape", "the same sizes in another order"),
+        (
+            lambda x, n: mhalib.split_heads(x, n).transpose(0, 2),
+            "wrong: but with its axes in the order (token, head, sample, feature)",
+            "Its axes in the order",
+        ),
+        (
+            lambda x, n: mhalib.split_heads(x, n).transpose(0, 2).exp(),
+            "shape",
+            r"the axes stand in the order \(token, head, sample, feature\)",
+        ),
         (lambda x, n: mhalib.split_heads(x, n).to("meta"), "type", "cannot be read"),
         (lambda x, n: mhalib.split_heads(x, n) + (x.shape[0] > 1), "value", "at sample 0, head 0, token 0, feature 0"),
     ],
@@ -369,7 +378,7 @@ def test_the_place_of_an_unknown_difference_is_said_in_words():
 def test_a_value_that_is_wrong_does_not_give_the_right_one_away():
     assert repr(check.spread(7.5)).splitlines()[1] == "  7.5 is not right."
     note = check.bert_shapes(((4, 128, 7), (4, 128, 768), (4, 12, 128, 64)))
-    assert "part [0][2]: 7 is not right." in repr(note) and "2304" not in repr(note)
+    assert "Shape 1: numbers 1 and 2 are right, number 3 not." in repr(note) and "2304" not in repr(note)
 
 
 def test_differences_look_into_parts():
@@ -417,7 +426,7 @@ def test_long_values_are_shown_short():
         [endless],
     ):
         assert len(show(value)) < 1000
-    assert show(torch.tensor([[True, False]])) == "[[1, 0]]" and show(torch.tensor(0.123456)) == "0.1235"
+    assert show(torch.tensor([[True, False]])) == "[[True, False]]" and show(torch.tensor(0.123456)) == "0.1235"
 
 
 # --------------------------------------------------------------------------------------------------- looks
@@ -564,10 +573,10 @@ def test_an_error_of_another_kind_is_another_mistake():
     [
         ("x.view(x.shape[0], x.shape[1], n, x.shape[2] / n)", "Use //"),
         ("x - x.max(-1)", "amax and amin return the numbers alone"),
-        ("x.bool() and x.bool()", "For tensors write &"),
+        ("x.bool() and x.bool()", "Between tensors write &"),
         ("torch.sqrt(x.shape[-1])", "the module math"),
         ("x & x", "dtype=torch.bool"),
-        ("x[0] @ x[0]", ".T turns all"),
+        ("x[0] @ x[0]", "in a product A @ B"),
         ("(x > 0).mean()", ".float().mean()"),
     ],
 )

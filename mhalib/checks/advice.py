@@ -60,6 +60,10 @@ ADVICE = {
     "Sizes of tensors must match except in dimension": (
         "cat joins along one axis; all the other sizes must agree. Which axis?"
     ),
+    "split_with_sizes expects": (
+        "split takes the sizes of the parts, one for each, and they must add up to the size of the axis that is cut: "
+        "which axis is it, and how long? chunk takes the number of parts."
+    ),
     "stack expects each tensor to be equal size": (
         "stack makes a new axis of things of one shape; cat joins along an old one."
     ),

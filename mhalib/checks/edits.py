@@ -114,6 +114,8 @@ class Source:
                 self._place |= {id(child): (parent, name, i) for i, child in children if isinstance(child, ast.AST)}
         ast.fix_missing_locations(self.tree)
         self.called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        lines = [node for node in nodes if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)]
+        self._defined = {line.targets[0].id: N(line.value) for line in reversed(lines) if len(N(line.value)) <= 60}
         self._axes = {}
         for line in source.splitlines():
             if found := re.match(r"\s*(\w+) = .*#.*\(([^()]*)\)[^()]*$", line):
@@ -126,6 +128,13 @@ class Source:
         names = self._axes.get(of.id, ()) if isinstance(of, ast.Name) else ()
         known = -len(names) <= axis < len(names) and names[axis] in WORDS
         return f"the {WORDS[names[axis]]} (dim={axis})" if known else f"dim={axis}"
+
+    def explained(self, says: str) -> str:
+        """Return a sentence with the meaning of the first of our own variables in it, which no learner knows."""
+        for name in re.findall(r"\w+", says):
+            if name in self._defined and name not in self.given and name not in WORDS:
+                return f"{says}; there, {name} = {self._defined[name]}"
+        return says
 
     def kinds(self, name: str) -> set[str]:
         """Return what an argument is: "tensor", "boolean", "number", …."""
@@ -181,7 +190,10 @@ def _parsed(text: str, instead_of: ast.AST) -> ast.AST:
     if isinstance(instead_of, ast.Slice):
         return ast.parse(f"_[{text[1:-1]}]", mode="eval").body.slice
     if isinstance(instead_of, ast.expr):
-        return ast.parse(text, mode="eval").body
+        new = ast.parse(text, mode="eval").body
+        if hasattr(instead_of, "ctx") and hasattr(new, "ctx"):
+            new.ctx = instead_of.ctx  # what is written to stays so
+        return new
     (line,) = ast.parse(textwrap.dedent(text)).body
     for part in ast.walk(line):  # the body of a loop, or of an if, stays
         if getattr(part, "body", None) and isinstance(part.body, list) and N(part.body[0]) == "...":
@@ -437,7 +449,7 @@ def _filled(rule: Rule, found: dict, source: Source) -> Iterator[tuple[str, str,
         spoken = {**words, "X": x, **_axis_words(rule, x, found, source)}
         put = rule.put.format(X=x, **code)
         says = re.sub(r"\(\)", "", rule.says.format(**spoken))
-        yield put, says, (rule.alike or rule.says).format(**spoken)
+        yield put, source.explained(says), source.explained((rule.alike or rule.says).format(**spoken))
 
 
 def _options(rule: Rule, found: dict, source: Source) -> Sequence[str]:

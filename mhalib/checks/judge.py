@@ -121,7 +121,7 @@ def small_edit(attempt: Attempt) -> Note | None:
     if edit is None:
         return None
     title = re.sub(r"^(but )?with (?!out)|^and then ", "", edit.says).partition(":")[0]
-    parts = [("What:", f"your function does what ours would do {edit.says}.")]
+    parts = [("What:", f"your function does what a right one would do {edit.says}.")]
     parts += [("Why:", edit.rule.why)] if edit.rule.why else []
     parts += [*attempt.example, *attempt.printed]
     return Note(f"not yet. {title[0].upper()}{title[1:]}", parts, mood="wrong", code=f"wrong: {edit.says}")
@@ -203,12 +203,19 @@ def no_option(attempt: Attempt) -> Note | None:
 def wrong_option(attempt: Attempt) -> Note | None:
     """Name the first letter that does not belong to the answer, then the first that is missing."""
     chosen, wanted = _letters(attempt.answer), attempt.exercise.answer
+    if chosen == set(attempt.exercise.options) - set(wanted) and len(chosen) > 1:
+        words = (
+            "these are just the letters that do not belong to it. Read the question once more: what does it ask for?"
+        )
+        return _not_yet("wrong: the opposite", ("", words))
+    more = len(chosen ^ set(wanted)) - 1
+    also = [("", f"{'One more letter is' if more == 1 else f'{more} more letters are'} not right yet.")] if more else []
     for letter, reason in attempt.exercise.options.items():
         if letter in chosen and letter not in wanted:
-            return _not_yet(f"wrong: not {letter}", ("", f"{letter} does not belong to it: {reason}"))
+            return _not_yet(f"wrong: not {letter}", ("", f"{letter} does not belong to it: {reason}"), *also)
     for letter, reason in attempt.exercise.options.items():
         if letter not in chosen and letter in wanted:
-            return _not_yet(f"wrong: {letter} as well", ("", f"{letter} belongs to it as well: {reason}"))
+            return _not_yet(f"wrong: {letter} as well", ("", f"{letter} belongs to it as well: {reason}"), *also)
     return None
 
 

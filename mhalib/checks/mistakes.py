@@ -61,7 +61,9 @@ ENDS = {"[:1]": "the first", "[-1:]": "the last", "[1:]": "all but the first", "
 
 # What stands for the reader's question.
 NAME_AXES = "Write the shape of what comes in beside the line, and name its axes: along which are numbers put together?"
-NO_MOVE = "reshape and view count the numbers out again in their order; only transpose and permute exchange axes (03)."
+NO_MOVE = (
+    "reshape and view count the numbers out again in their order; only transpose and permute exchange axes (lesson 03)."
+)
 IN_ORDER = "Say the steps aloud in their order: which one works on what the other one made?"
 BY_HAND = "Work out the first and the last entry by hand."
 MIDDLE = "Write both shapes beside the product: the two sizes in the middle must mean the same."
@@ -98,7 +100,7 @@ AXIS_RULES = (
 TURN_RULES = (
     Rule(
         "A.transpose(I, J)", "{A}.reshape({A}.transpose({I}, {J}).shape)",
-        "with a reshape in the place of transpose({I}, {J}): the shape is right, the numbers stay where they were",
+        "with a reshape in the place of {A}.transpose({I}, {J}): the shape is right, the numbers stay where they were",
         why=NO_MOVE,
     ),
     Rule("A.transpose(I, J)", "{A}", "without transpose({I}, {J})"),
@@ -106,7 +108,7 @@ TURN_RULES = (
          PAIRS),
     Rule(
         "A.permute(*R)", "{A}.reshape({A}.permute({R}).shape)",
-        "with a reshape in the place of permute({R}): the shape is right, the numbers stay where they were",
+        "with a reshape in the place of {A}.permute({R}): the shape is right, the numbers stay where they were",
         why=NO_MOVE,
     ),
     Rule("A.permute(*R)", "{A}", "without permute({R})"),
@@ -240,8 +242,15 @@ EXCHANGE_RULES = (
     Rule("A += B", "{A} = {B}", "with the last {B} alone, nothing added up", 1.2),
     Rule("A += B", "{A} -= {B}", "with -= in the place of +=", 1.2),
     Rule("A.masked_fill(B, C)", "{A}.masked_fill(~{B}, {C})", "with the mask {B} the other way round in masked_fill"),
-    Rule("A.masked_fill(B, C)", "{A}.masked_fill({B}, {X})", "filled with {X}, not with {C}", 1, ("0.0", "-1.0",
-         "1.0", "-9.0", "torch.inf")),
+    *(
+        Rule(f"A.masked_fill(B, {low})", "{A}.masked_fill({B}, {X})",
+             "with {X} as the score of what is hidden, not minus infinity", 1, ("0.0", "-1.0", "1.0", "-9.0",
+             "torch.inf"),
+             why="A hidden score of 0 still gets a share: e to the power of 0 is 1. Only minus infinity gets none.")
+        for low in ("-math.inf", "-torch.inf", "-inf", "float('-inf')")
+    ),
+    Rule("A.masked_fill(B, C)", "{A}.masked_fill({B}, {X})", "filled with {X}, not with {C}", 1.1,
+         ("0.0", "-1.0", "1.0", "-9.0", "torch.inf")),
     Rule("A.masked_fill(B, C)", "{A} * {B}", "with a product with the mask in the place of masked_fill", 1.2),
     Rule("A.masked_fill(B, C)", "{A} * ~{B}", "with a product with the mask in the place of masked_fill", 1.2),
     Rule("torch.where(A, B, C)", "torch.where({A}, {C}, {B})", "with the condition of where the other way round"),

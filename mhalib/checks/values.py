@@ -151,6 +151,9 @@ def _another_length(expected: list, got: list) -> list[str]:
             return said + [f"Your number {i + 1} is the product of two that are asked for apart."]
         if _all_same([*expected[:i], expected[i] + expected[i + 1], *expected[i + 2 :]], got):
             return said + [f"Your number {i + 1} is the sum of two that are asked for apart."]
+    for i in range(len(got) - 1):
+        if _all_same(expected, [*got[:i], got[i] * got[i + 1], *got[i + 2 :]]):
+            return said + [f"Your numbers {i + 1} and {i + 2} belong into one, their product."]
     if _all_same([sum(expected)], got):
         return said + ["Yours is the sum of them."]
     return said
@@ -172,7 +175,10 @@ def _others(x: Real, sizes: Mapping[str, Real]) -> Iterator[tuple[Real, str]]:
         yield x + 1, "One too many. Is something counted from 1, or an end counted with it?"
         yield x - 1, "One too few. Is an end left out?"
     named = [(name, size) for name, size in sizes.items() if size not in (0, 1)]
-    for name, size in named:
+    inside = [
+        (name, size) for name, size in named if isinstance(x, int) and x % size == 0
+    ]  # a product of them, perhaps
+    for name, size in inside:
         yield x * size, f"{_times(size)} too large: {name} is in it once too often."
         yield x / size, f"{_times(size)} too small: {name} is missing from it."
     for name, size in named:
@@ -206,20 +212,15 @@ def _others(x: Real, sizes: Mapping[str, Real]) -> Iterator[tuple[Real, str]]:
             yield x * factor, f"{factor:g} times too large: in another unit?"
     if 0 < x <= 1:
         yield 100 * x, "In percent; asked is the share, between 0 and 1."
-    for (one, a), (two, b) in _pairs(named):
+    for (one, a), (two, b) in _pairs(inside):
         yield x * a * b, f"Too large: {one} and {two} are in it once too often."
         yield x / a / b, f"Too small: {one} and {two} are missing from it."
-        yield x * a / b, f"{one} is in it where {two} belongs."
-        yield x * b / a, f"{two} is in it where {one} belongs."
+    for (one, a), (two, b) in _pairs(named):
         yield a * b, f"That is {one} · {two}."
         yield a + b, f"That is {one} + {two}."
-        yield a / b, f"That is {one} / {two}."
-        yield b / a, f"That is {two} / {one}."
     for name, size in named:
         yield size * size, f"That is the square of {name}."
-        yield x * size * size, f"Too large: {name} is in it twice too often."
         yield math.sqrt(size) if size > 0 else x, f"That is the root of {name}."
-        yield 1 / size, f"That is 1 / {name}."
     if abs(x) >= 100 or x != int(x):  # among small whole numbers all this is chance
         for factor, words in ((2, "two"), (3, "three"), (4, "four"), (6, "six"), (8, "eight"), (16, "sixteen")):
             yield x * factor, f"{words.capitalize()} times too large."
