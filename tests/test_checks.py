@@ -476,7 +476,7 @@ def test_a_function_exercise_knows_several_mistakes(exercise):
 def test_every_known_mistake_gets_its_own_name(exercise):
     for name, wrong in exercise.wrong.items():
         for answer in (wrong.answer, *wrong.also):
-            note = exercise(answer)
+            note = exercise(exercise.made(answer))
             assert note.code == f"wrong: {name}", note
             text = repr(note)
             assert not note.passed and wrong.what in text and wrong.why in text and exercise.see in text
@@ -656,7 +656,7 @@ def test_a_known_mistake_is_recognised_however_it_is_written(name, mistake, answ
 @each(FUNCTIONS)
 def test_a_known_mistake_comes_with_an_example(exercise):
     for wrong in exercise.wrong.values():
-        text = repr(exercise(wrong.answer))
+        text = repr(exercise(exercise.made(wrong.answer)))
         assert "For example:" in text and ("It stopped:" in text or "expected: " in text and "got:      " in text)
 
 

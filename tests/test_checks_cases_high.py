@@ -72,7 +72,7 @@ def test_the_first_case_has_tidy_numbers(exercise):
 
 @each(FUNCTIONS)
 def test_most_mistakes_show_in_the_first_case(exercise):
-    answers = [answer for wrong in exercise.wrong.values() for answer in (wrong.answer, *wrong.also)]
+    answers = [exercise.made(a) for wrong in exercise.wrong.values() for a in (wrong.answer, *wrong.also)]
     outcomes = [exercise.outcomes(answer)[0][0] for answer in answers]
     right = exercise.right[0].value
     seen = [did.failure or did.changed or difference(right, did.value) is not None for did in outcomes]

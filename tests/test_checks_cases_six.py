@@ -67,7 +67,7 @@ def test_the_first_case_can_be_read(exercise):
     inputs, results = map(tensors_of, (exercise.inputs[0], value if isinstance(value, tuple) else (value,)))
     assert sum(tensor.numel() for tensor in inputs + results) <= 40
     assert all(torch.equal(tensor, tensor.float().round()) for tensor in inputs)
-    wrong = next(iter(exercise.wrong.values())).answer
+    wrong = exercise.made(next(iter(exercise.wrong.values())).answer)
     (example,) = [text for label, text in exercise(wrong).parts if label == "code"]
     # Two tensors of four axes need a line for each of their rows.
     assert len(example.splitlines()) <= (20 if exercise is check.call_torch else 12), example

@@ -371,7 +371,7 @@ def edits_of(answers: Sequence[Callable], example: tuple, axes: tuple[str, ...])
     """
     made: list[Edit] = []
     for answer in answers:
-        source = Source(textwrap.dedent(inspect.getsource(answer)), answer.__globals__, example, axes)
+        source = Source(textwrap.dedent(inspect.getsource(answer)), inspect.unwrap(answer).__globals__, example, axes)
         made += _by_rules(source, RULES if made else (*RULES, *WHOLE))
         made += _in_two_lines(source)
     return sorted(made, key=lambda edit: edit.cost)

@@ -5,6 +5,7 @@ the same mistake, however it is written. How an answer is judged is said in `jud
 """
 
 import inspect
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,11 +21,37 @@ OUR_SECONDS = 600.0  # for answers that are known to end, on however busy a mach
 
 
 @dataclass(frozen=True)
+class Change:
+    """A wrong answer as a small change of the right one, its first plain form where it has one.
+
+    Args:
+        before: a piece of its source; where it stands several times, each is changed.
+        after: what stands there instead.
+    """
+
+    before: str
+    after: str
+
+    def of(self, right: Callable) -> Callable:
+        """Return the changed function.
+
+        Raises:
+            ValueError: the source does not hold the piece.
+        """
+        source = textwrap.dedent(inspect.getsource(right))
+        if self.before not in source:
+            raise ValueError(f"{right.__name__} does not hold {self.before!r}; take a piece of its source as it stands")
+        names = dict(inspect.unwrap(right).__globals__)
+        exec(source.replace(self.before, self.after), names)
+        return names[right.__name__]
+
+
+@dataclass(frozen=True)
 class Wrong:
     """A wrong answer that people really give.
 
     Args:
-        answer: a function or a value that is wrong in just this way.
+        answer: a function or a value that is wrong in just this way, or a `Change` of the right one.
         what: what it does, in a sentence.
         why: why that is wrong, and what to do.
         also: other answers with this same mistake that do not do quite the same.
@@ -143,7 +170,11 @@ class Exercise:
     def catalogue(self) -> list[tuple[str, list[Outcome]]]:
         """What each catalogued wrong answer does, beside the name of its mistake."""
         answers = [(name, answer) for name, wrong in self.wrong.items() for answer in (wrong.answer, *wrong.also)]
-        return [(name, self.outcomes(answer, OUR_SECONDS)[0]) for name, answer in answers]
+        return [(name, self.outcomes(self.made(answer), OUR_SECONDS)[0]) for name, answer in answers]
+
+    def made(self, answer: object) -> object:
+        """Return a catalogued answer as it is called: of a `Change`, the changed function."""
+        return answer.of((self.plain or (self.answer,))[0]) if isinstance(answer, Change) else answer
 
     @cached_property
     def edits(self) -> list[Edit]:
@@ -154,7 +185,9 @@ class Exercise:
     def second_edits(self) -> list[tuple[str, list[Edit]]]:
         """What else may be wrong with each catalogued wrong answer, beside the name of its mistake."""
         names, example = self.parameters, self.inputs[-1]
-        return [(name, besides(wrong.answer, names, example, self.axes)) for name, wrong in self.wrong.items()]
+        return [
+            (name, besides(self.made(wrong.answer), names, example, self.axes)) for name, wrong in self.wrong.items()
+        ]
 
     def outcomes(self, answer: object, seconds: float | None = None) -> tuple[list[Outcome], str]:
         """Return what `answer` does with each input, and what it prints; ours get all the time they need."""

@@ -28,7 +28,7 @@ def _still_open(attempt: Attempt, state: str = "not yet written.") -> Note:
 
 def _mistake(attempt: Attempt, name: str) -> Note:
     wrong = attempt.exercise.wrong[name]
-    parts = [("What:", wrong.what), *attempt.example, ("Why:", wrong.why), *attempt.printed]
+    parts = [("What:", wrong.what), ("Why:", wrong.why), *attempt.example, *attempt.printed]
     return Note(f"not yet. {name}", parts, mood="wrong", code=f"wrong: {name}")
 
 

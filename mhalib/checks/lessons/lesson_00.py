@@ -5,7 +5,7 @@ import math
 import torch
 
 from mhalib import scaled_dot_product_attention, split_heads
-from mhalib.checks.exercise import Choice, Exercise, Wrong
+from mhalib.checks.exercise import Change, Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 from mhalib.checks.remarks import Grows
 
@@ -120,10 +120,6 @@ def _fill_in_place(weights):
     return weights.argmax(-1)
 
 
-def _without_itself(weights):
-    return weights.masked_fill(torch.eye(weights.shape[-1], dtype=torch.bool), -1)
-
-
 most_looked_at = Exercise(
     task=(
         "Write most_looked_at(weights): for each head and each word, the number of the other word that it looks at "
@@ -152,22 +148,22 @@ most_looked_at = Exercise(
     ),
     wrong={
         "The word itself counts": Wrong(
-            lambda w: w.argmax(-1),
+            Change("weights.masked_fill(itself, -1)", "weights"),
             "most words look at themselves most.",
             "Leave the diagonal out before you look for the largest.",
         ),
         "Columns instead of rows": Wrong(
-            lambda w: _without_itself(w).argmax(-2),
+            Change("weights.masked_fill(itself, -1).argmax(-1)", "weights.masked_fill(itself, -1).argmax(-2)"),
             "you say who looks most at each word.",
             "Rows are queries: look for the largest number along the last axis.",
         ),
         "Over the heads": Wrong(
-            lambda w: _without_itself(w).argmax(0),
+            Change("weights.masked_fill(itself, -1).argmax(-1)", "weights.masked_fill(itself, -1).argmax(0)"),
             "you say which head is strongest at each pair.",
             "Look along the keys, the last axis.",
         ),
         "The weight instead of the word": Wrong(
-            lambda w: _without_itself(w).amax(-1),
+            Change("weights.masked_fill(itself, -1).argmax(-1)", "weights.masked_fill(itself, -1).amax(-1)"),
             "you return how much, not whom.",
             "argmax gives the place of the largest number.",
         ),
@@ -190,7 +186,10 @@ most_looked_at = Exercise(
             "Each head has a diagonal of its own: masked_fill with torch.eye(T, dtype=torch.bool).",
         ),
         "Counted from 1": Wrong(
-            lambda w: _without_itself(w).argmax(-1) + 1,
+            Change(
+                "return weights.masked_fill(itself, -1).argmax(-1)",
+                "return weights.masked_fill(itself, -1).argmax(-1) + 1",
+            ),
             "your numbers are one too high.",
             "Words are counted from 0, as everything in Python.",
         ),
@@ -326,10 +325,12 @@ looking_back = Exercise(
             "Split into two heads: head 1 gets the 32 features of the position.",
         ),
         "A batch of one left over": Wrong(
-            lambda f, w: _looking(f, w, 1)[None], "the result is (1, 2, T, T).", "Take the only sample: [0]."
+            Change("return weights[0]", "return weights[:1]"),
+            "the result is (1, 2, T, T).",
+            "Take the only sample: [0].",
         ),
         "Turned around": Wrong(
-            lambda f, w: _looking(f, w, 1).mT,
+            Change("return weights[0]", "return weights[0].mT"),
             "rows and columns are exchanged.",
             "Rows are queries. The weights come out that way.",
         ),

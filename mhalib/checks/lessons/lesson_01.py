@@ -2,7 +2,7 @@
 
 import torch
 
-from mhalib.checks.exercise import Exercise, Wrong
+from mhalib.checks.exercise import Change, Exercise, Wrong
 from mhalib.checks.inputs import draw
 from mhalib.checks.remarks import Asked, Grows, several_products
 
@@ -181,12 +181,12 @@ fused_kv = Exercise(
             "nn.Linear stores out before in and computes memory @ W.T. With a square weight no error tells you.",
         ),
         "k and v exchanged": Wrong(
-            lambda m, k, v: (m @ torch.cat([v, k]).T).chunk(2, -1),
+            Change("[W_k, W_v]", "[W_v, W_k]"),
             "v comes first.",
             "The first half of the rows makes the first half of the features.",
         ),
         "Tokens cut instead of features": Wrong(
-            lambda m, k, v: (m @ torch.cat([k, v]).T).chunk(2, 1),
+            Change("(memory @ W_kv.T).chunk(2, dim=-1)", "(memory @ W_kv.T).chunk(2, dim=-2)"),
             "the result was cut along the tokens.",
             "k and v differ in their features: chunk(2, dim=-1).",
         ),
@@ -196,10 +196,12 @@ fused_kv = Exercise(
             "Then a cut in the middle gives half of each. torch.cat keeps them apart.",
         ),
         "Not cut": Wrong(
-            lambda m, k, v: m @ torch.cat([k, v]).T, "k and v are still in one tensor.", "Cut it: chunk(2, dim=-1)."
+            Change("(memory @ W_kv.T).chunk(2, dim=-1)", "memory @ W_kv.T"),
+            "k and v are still in one tensor.",
+            "Cut it: chunk(2, dim=-1).",
         ),
         "The joined weight does not fit": Wrong(
-            lambda m, k, v: (m @ torch.cat([k, v], 1).T).chunk(2, -1),
+            Change("torch.cat([W_k, W_v])", "torch.cat([W_k, W_v], -1)"),
             "the d features of a token meet the 2d of the joined weight.",
             "More outputs means more rows, torch.cat([W_k, W_v]) along dim 0; and the product turns it: memory @ W.T.",
         ),
@@ -291,22 +293,22 @@ third_rows = Exercise(
             ),
         ),
         "The interleaved layout": Wrong(
-            lambda h, d: _rows(h, d, 1, 0, 2),
+            Change("rows.permute(1, 2, 0)", "rows.permute(1, 0, 2)"),
             "head, part, feature: that is the interleaved layout of the lesson.",
             "Here q, k and v of one single feature stand side by side: the part is the last axis.",
         ),
         "Nothing moved": Wrong(
-            lambda h, d: _rows(h, d, 0, 1, 2),
+            Change("rows.permute(1, 2, 0)", "rows.reshape(rows.permute(1, 2, 0).shape)"),
             "that is the contiguous order.",
             "Bring the axis of q, k and v to the end.",
         ),
         "Feature before head": Wrong(
-            lambda h, d: _rows(h, d, 2, 1, 0),
+            Change("rows.permute(1, 2, 0)", "rows.permute(2, 1, 0)"),
             "feature, head, part: the axes are turned around completely.",
             "Heads come first: permute(1, 2, 0).",
         ),
         "A list of axes": Wrong(
-            lambda h, d: _rows(h, d, 1, 2, 0).reshape(h, d, 3),
+            Change("rows.permute(1, 2, 0).flatten()", "rows.permute(1, 2, 0)"),
             "the rows still have three axes.",
             "One row number for each place: flatten().",
         ),

@@ -5,7 +5,7 @@ import math
 import torch
 
 import mhalib
-from mhalib.checks.exercise import Exercise, Wrong
+from mhalib.checks.exercise import Change, Exercise, Wrong
 from mhalib.checks.inputs import draw
 from mhalib.checks.probes import in_float16, on_a_turned_input, with_a_gradient
 from mhalib.checks.remarks import SOFTMAX, Asked, Grows, uses
@@ -123,7 +123,7 @@ attend = Exercise(
     ),
     wrong={
         "No scale": Wrong(
-            lambda q, k, v: _attend(q, k, v, scale=1.0),
+            Change("scores / math.sqrt(head_dim)", "scores"),
             "the scores are not divided by anything.",
             (
                 "Their spread grows with head_dim and the softmax saturates. Divide by sqrt(head_dim), that is "
@@ -149,12 +149,12 @@ attend = Exercise(
             "Ask the query for its size: math.sqrt(q.shape[-1]).",
         ),
         "Divided without the root": Wrong(
-            lambda q, k, v: _attend(q, k, v, scale=1 / q.shape[-1]),
+            Change("math.sqrt(head_dim)", "head_dim"),
             "the scores are divided by head_dim.",
             "head_dim is their variance; divide by its square root.",
         ),
         "Multiplied by the root": Wrong(
-            lambda q, k, v: _attend(q, k, v, scale=q.shape[-1] ** 0.5),
+            Change("scores / math.sqrt(head_dim)", "scores * math.sqrt(head_dim)"),
             "the scores are multiplied by sqrt(head_dim).",
             "The scale makes scores smaller: divide.",
         ),
@@ -170,12 +170,12 @@ attend = Exercise(
             "Features stand on the last axis: q.shape[-1].",
         ),
         "Softmax over the queries": Wrong(
-            lambda q, k, v: _attend(q, k, v, axis=-2),
+            Change("scores.softmax(-1)", "scores.softmax(-2)"),
             "columns sum to one, rows do not: the queries compete for a key.",
             "Each query shares out its attention over the keys: softmax(-1).",
         ),
         "Softmax over the heads or the samples": Wrong(
-            lambda q, k, v: _attend(q, k, v, axis=1),
+            Change("scores.softmax(-1)", "scores.softmax(1)"),
             "heads (dim=1) or samples (dim=0) compete with each other; where there is one, every weight is 1.",
             also=(lambda q, k, v: _attend(q, k, v, axis=0),),
             why=(
@@ -184,7 +184,7 @@ attend = Exercise(
             ),
         ),
         "One sum for the whole map": Wrong(
-            lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[-1])).flatten().softmax(0).view(*q.shape[:3], -1) @ v,
+            Change("scores.softmax(-1)", "scores.flatten().softmax(0).view(scores.shape)"),
             "all shares of all queries together sum to 1.",
             "Each query shares out exactly 1: softmax(-1), or sum(-1, keepdim=True).",
         ),
@@ -204,17 +204,17 @@ attend = Exercise(
             "Divide the scores, before the softmax.",
         ),
         "No softmax": Wrong(
-            lambda q, k, v: q @ k.mT / math.sqrt(q.shape[-1]) @ v,
+            Change("scores.softmax(-1)", "scores"),
             "the scores themselves multiply the values.",
             "Scores can be negative and sum to anything; the softmax makes shares of them.",
         ),
         "The map turned": Wrong(
-            lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1).mT @ v,
+            Change("weights @ v", "weights.mT @ v"),
             "rows and columns of the map are exchanged before it meets the values.",
             "One row for each query, so the map multiplies as it is: weights @ v.",
         ),
         "The weights, not the output": Wrong(
-            lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1),
+            Change("weights @ v", "weights"),
             "you return the map.",
             "Asked is the mixture of values: weights @ v.",
         ),
@@ -229,7 +229,7 @@ attend = Exercise(
             "Each head has its own: q @ k.transpose(-2, -1) takes the last two axes and leaves the others alone.",
         ),
         "Queries and keys exchanged": Wrong(
-            lambda q, k, v: _attend(k, q, v),
+            Change("q @ k.transpose(-2, -1)", "k @ q.transpose(-2, -1)"),
             "each key asks, and the queries answer.",
             "One row for each query: q @ k.mT, in this order.",
         ),
@@ -239,7 +239,7 @@ attend = Exercise(
             "Keys say how to be found, values what to hand over.",
         ),
         "Keys not turned": Wrong(
-            lambda q, k, v: (q @ k / math.sqrt(q.shape[-1])).softmax(-1) @ v,
+            Change("k.transpose(-2, -1)", "k"),
             "q @ k joins features with tokens. It works where both are equally many, and stops elsewhere.",
             "A score is a dot product over features: q @ k.transpose(-2, -1).",
         ),
@@ -304,18 +304,18 @@ stable_softmax = Exercise(
     ),
     wrong={
         "The recipe as it stands": Wrong(
-            _exp_and_sum,
+            Change("scores - scores.amax(-1, keepdim=True)", "scores"),
             "right for small scores; exp(1000) is infinite, and infinite by infinite is NaN.",
             "Subtract the largest score of each row first. The shares stay the same.",
             also=(lambda s: _exp_and_sum(s.double()),),
         ),
         "One largest score for all rows": Wrong(
-            lambda s: _exp_and_sum(s - s.max()),
+            Change("scores.amax(-1, keepdim=True)", "scores.amax()"),
             "you subtract the largest score of the whole tensor. A row far below it gets 0/0.",
             "Each row needs its own: amax(-1, keepdim=True).",
         ),
         "Not the largest score subtracted": Wrong(
-            lambda s: _exp_and_sum(s - s.amin(-1, keepdim=True)),
+            Change("scores.amax(-1, keepdim=True)", "scores.amin(-1, keepdim=True)"),
             "you subtract the smallest score of each row, or their mean, so a score far above it still overflows.",
             "Subtract the largest; then no power is above 1.",
             also=(lambda s: _exp_and_sum(s - s.mean(-1, keepdim=True)),),
@@ -338,7 +338,7 @@ stable_softmax = Exercise(
             also=(lambda s: _exp_and_sum(s - 100),),
         ),
         "The largest without its sign": Wrong(
-            lambda s: _exp_and_sum(s - s.abs().amax(-1, keepdim=True)),
+            Change("scores.amax(-1, keepdim=True)", "scores.abs().amax(-1, keepdim=True)"),
             "you subtract the largest absolute score. In a row of -1000 that is 1000, and all powers become 0.",
             "Take the largest score as it is, with its sign: amax(-1, keepdim=True).",
         ),
@@ -348,7 +348,7 @@ stable_softmax = Exercise(
             "Shares lie between 0 and 1: take exp of it, or leave the log away.",
         ),
         "An axis lost": Wrong(
-            lambda s: (lambda e: e / e.sum(-1))((s - s.amax(-1, keepdim=True)).exp()),
+            Change("powers.sum(-1, keepdim=True)", "powers.sum(-1)"),
             (
                 "without keepdim=True the sums (or the largest scores) of the rows lie along the last axis, and meet "
                 "columns."
@@ -381,7 +381,7 @@ stable_softmax = Exercise(
             ),
         ),
         "No sum": Wrong(
-            lambda s: (s - s.amax(-1, keepdim=True)).exp(),
+            Change("powers / powers.sum(-1, keepdim=True)", "powers"),
             "the largest share is always 1; rows do not sum to 1.",
             "Divide by the sum of the row.",
         ),
@@ -447,12 +447,12 @@ cosine_attention = Exercise(
             "The root made up for the lengths; vectors of length 1 need none.",
         ),
         "Only the queries": Wrong(
-            lambda q, k, v, s: (s * _unit(q) @ k.mT).softmax(-1) @ v,
+            Change("k / k.norm(dim=-1, keepdim=True)", "k"),
             "keys keep their length, so a long key is still loud.",
             "Divide the keys by their lengths, too.",
         ),
         "Only the keys": Wrong(
-            lambda q, k, v, s: (s * q @ _unit(k).mT).softmax(-1) @ v,
+            Change("q / q.norm(dim=-1, keepdim=True)", "q"),
             "queries keep their length, so a long query is still sharper.",
             "Divide the queries by their lengths, too.",
         ),
@@ -472,7 +472,7 @@ cosine_attention = Exercise(
             "Each token has a length of its own: norm(dim=-1, keepdim=True).",
         ),
         "The scale forgotten": Wrong(
-            lambda q, k, v, s: (_unit(q) @ _unit(k).mT).softmax(-1) @ v,
+            Change("scale * q", "q"),
             "no key can have more than e² times the weight of another, whatever scale says.",
             "Multiply the cosines by scale before the softmax.",
         ),

@@ -3,7 +3,7 @@
 import torch
 
 import mhalib
-from mhalib.checks.exercise import Exercise, Wrong
+from mhalib.checks.exercise import Change, Exercise, Wrong
 from mhalib.checks.inputs import draw, head_labels, labels
 from mhalib.checks.probes import on_a_turned_input, with_a_gradient
 from mhalib.checks.remarks import Grows
@@ -120,12 +120,12 @@ split_heads = Exercise(
     ),
     wrong={
         "A view without a transpose": Wrong(
-            lambda x, h: x.reshape(x.shape[0], h, x.shape[1], -1),
+            Change("heads.transpose(1, 2)", "heads.reshape(heads.transpose(1, 2).shape)"),
             "head 0 holds the first tokens with all their features, not all tokens with their first features.",
             _SEES + " The shape is right either way, so no error stops you.",
         ),
         "The transpose is missing": Wrong(
-            lambda x, h: x.reshape(*x.shape[:2], h, -1),
+            Change("heads.transpose(1, 2)", "heads"),
             "the result is (B, T, num_heads, head_dim).",
             (
                 "Only the two last axes enter the product q @ k.mT. As it stands, heads would attend to heads; "
@@ -143,17 +143,17 @@ split_heads = Exercise(
             "Head i begins at i * head_dim: x[:, :, i * head_dim : (i + 1) * head_dim].",
         ),
         "Folded into the batch": Wrong(
-            lambda x, h: _split(x, h).flatten(0, 1),
+            Change("return heads", "return heads.flatten(0, 1)"),
             "samples and heads share one axis, (B * num_heads, T, head_dim), as in d2l.",
             "That is a legal layout, but not the one that was asked for: leave out the last reshape.",
         ),
         "Heads before samples": Wrong(
-            lambda x, h: _split(x, h).transpose(0, 1),
+            Change("return heads", "return heads.transpose(0, 1)"),
             "the result is (num_heads, B, T, head_dim), as torch.stack(x.chunk(num_heads, -1)) makes it.",
             "Heads sit at axis 1: torch.stack(..., dim=1).",
         ),
         "Features dealt out in turn": Wrong(
-            lambda x, h: x.unflatten(-1, (-1, h)).permute(0, 3, 1, 2),
+            Change("x.reshape(B, T, num_heads, head_dim)", "x.reshape(B, T, head_dim, num_heads).mT"),
             "head 0 holds features 0, h, 2h, …",
             (
                 "No token is mixed with another, but weights trained in the usual layout no longer fit. "
@@ -161,7 +161,7 @@ split_heads = Exercise(
             ),
         ),
         "Tokens and features exchanged": Wrong(
-            lambda x, h: _split(x, h).transpose(2, 3),
+            Change("return heads", "return heads.transpose(2, 3)"),
             "the result is (B, num_heads, head_dim, T).",
             "Exchange axes 1 and 2 after the cut, not the last two. The keys are turned later, inside q @ k.mT.",
         ),
@@ -171,12 +171,12 @@ split_heads = Exercise(
             "First cut the last axis, then exchange two axes.",
         ),
         "Axes 1 and 3 exchanged": Wrong(
-            lambda x, h: x.reshape(*x.shape[:2], h, -1).transpose(1, 3),
+            Change("heads.transpose(1, 2)", "heads.transpose(1, 3)"),
             "the result is (B, head_dim, num_heads, T).",
             "After the cut the axes are (B, T, num_heads, head_dim): exchange 1 and 2.",
         ),
         "Heads and features in the wrong order": Wrong(
-            lambda x, h: x.reshape(*x.shape[:2], -1, h).transpose(1, 2),
+            Change("x.reshape(B, T, num_heads, head_dim)", "x.reshape(B, T, head_dim, num_heads)"),
             "the result is (B, head_dim, T, num_heads).",
             "After the cut the axes are (B, T, num_heads, head_dim); num_heads comes before head_dim.",
         ),
@@ -223,7 +223,7 @@ merge_heads = Exercise(
     ),
     wrong={
         "No transpose": Wrong(
-            lambda x: x.reshape(x.shape[0], x.shape[2], -1),
+            Change("x.transpose(1, 2)", "x.reshape(x.transpose(1, 2).shape)"),
             "row 0 holds head 0 of several tokens. The shape is right, the tokens are mixed.",
             (
                 "transpose(1, 2) first: it brings together what belongs to one token. "
@@ -249,7 +249,7 @@ merge_heads = Exercise(
             ),
         ),
         "Heads and tokens not exchanged back": Wrong(
-            lambda x: x.transpose(2, 3).reshape(x.shape[0], x.shape[2], -1),
+            Change("x.transpose(1, 2)", "x.transpose(2, 3)"),
             "the last two axes changed places, heads and tokens did not.",
             "The split exchanged axes 1 and 2; so does the way back.",
         ),
@@ -265,7 +265,7 @@ merge_heads = Exercise(
             "Take the heads apart: x.unbind(1).",
         ),
         "Still four axes": Wrong(
-            lambda x: x.transpose(1, 2),
+            Change("tokens.reshape(B, T, num_heads * head_dim)", "tokens"),
             "the result is (B, T, num_heads, head_dim).",
             "Join the last two axes: flatten(2).",
         ),
@@ -322,7 +322,7 @@ fold_heads = Exercise(
     ),
     wrong={
         "One view": Wrong(
-            lambda x, h: x.reshape(x.shape[0] * h, x.shape[1], -1),
+            Change("heads.transpose(1, 2)", "heads.reshape(heads.transpose(1, 2).shape)"),
             "each row of the batch holds a slice of the sentence. FuxiCTR had this bug (issue 30).",
             "A view never moves a number. Split with a transpose, then fold.",
         ),
@@ -335,7 +335,7 @@ fold_heads = Exercise(
             ),
         ),
         "Not folded": Wrong(
-            lambda x, h: _split(x, h),
+            Change("heads.reshape(B * num_heads, T, head_dim)", "heads"),
             "the result still has four axes.",
             "flatten(0, 1) makes one axis of samples and heads.",
         ),

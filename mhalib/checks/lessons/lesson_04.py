@@ -6,7 +6,7 @@ import torch
 
 import mhalib
 from mhalib import causal_mask
-from mhalib.checks.exercise import Choice, Exercise, Wrong
+from mhalib.checks.exercise import Change, Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 from mhalib.checks.probes import in_float16, with_a_gradient
 from mhalib.checks.remarks import Grows
@@ -88,7 +88,10 @@ window_mask = Exercise(
     ),
     wrong={
         "One token too many": Wrong(
-            lambda T, w: _ones(T).tril() & _ones(T).triu(-w),
+            Change(
+                "not_too_old = torch.ones(T, T, dtype=torch.bool).triu(1 - width)",
+                "not_too_old = torch.ones(T, T, dtype=torch.bool).triu(-width)",
+            ),
             "each token sees width tokens before itself.",
             "The token itself counts: triu(1 - width).",
         ),
@@ -98,12 +101,15 @@ window_mask = Exercise(
             "The first row would be empty, and empty rows are trouble: tril().",
         ),
         "The window too short": Wrong(
-            lambda T, w: _ones(T).tril() & _ones(T).triu(2 - w),
+            Change(
+                "not_too_old = torch.ones(T, T, dtype=torch.bool).triu(1 - width)",
+                "not_too_old = torch.ones(T, T, dtype=torch.bool).triu(2 - width)",
+            ),
             "each token sees width - 1 tokens, itself included.",
             "The token itself counts as one of width: triu(1 - width).",
         ),
         "The wrong side of the diagonal": Wrong(
-            lambda T, w: _ones(T).tril() & _ones(T).triu(w - 1),
+            Change("1 - width", "width - 1"),
             "triu with a positive number lies above the diagonal, in the future.",
             "What is too old lies below the diagonal, and there the numbers are negative: triu(1 - width).",
         ),
@@ -118,7 +124,7 @@ window_mask = Exercise(
             "The window moves with the token: each sees itself and the width - 1 before it, whatever its number.",
         ),
         "No end to the past": Wrong(
-            lambda T, w: _ones(T).tril(),
+            Change("torch.ones(T, T, dtype=torch.bool).triu(1 - width)", "torch.ones(T, T, dtype=torch.bool)"),
             "this is the causal mask.",
             "Join it by & with a triangle that cuts off what is too old.",
         ),
@@ -128,7 +134,7 @@ window_mask = Exercise(
             "Join the band with causal_mask(T).",
         ),
         "Only the future": Wrong(
-            lambda T, w: _ones(T).triu() & _ones(T).tril(w - 1),
+            Change("return not_ahead & not_too_old", "return (not_ahead & not_too_old).T"),
             "each token sees itself and later tokens.",
             "Row t must end at column t: rows are queries. This is the right mask, transposed.",
         ),
@@ -143,7 +149,7 @@ window_mask = Exercise(
             "Make it boolean: dtype=torch.bool, or == 1.",
         ),
         "Or instead of and": Wrong(
-            lambda T, w: _ones(T).tril() | _ones(T).triu(1 - w),
+            Change("not_ahead & not_too_old", "not_ahead | not_too_old"),
             "one condition is enough, so everything is allowed.",
             "Where True means may attend, both conditions must hold: &.",
         ),
@@ -187,10 +193,12 @@ torch_padding = Exercise(
     ),
     wrong={
         "True = may attend": Wrong(
-            _padded, "the words are blocked and the padding is seen.", _BLOCKED + " Turn it around with ~."
+            Change("key >= length", "key < length"),
+            "the words are blocked and the padding is seen.",
+            _BLOCKED + " Turn it around with ~.",
         ),
         "One key too few": Wrong(
-            lambda lens, n: torch.arange(n) > lens[:, None],
+            Change("key >= length", "key > length"),
             "the first padding key is still seen.",
             "With length 2 the keys 0 and 1 count; key 2 is padding already: >=.",
         ),
@@ -200,7 +208,7 @@ torch_padding = Exercise(
             "Keys are counted from 0, lengths from 1.",
         ),
         "An axis for the queries": Wrong(
-            lambda lens, n: ~_padded(lens, n)[:, None],
+            Change("return key >= length", "return (key >= length).unsqueeze(1)"),
             "the shape is (B, 1, Tk), as mhalib wants it.",
             "key_padding_mask has no axis for queries: (B, Tk).",
         ),
@@ -215,7 +223,7 @@ torch_padding = Exercise(
             "Leave it boolean.",
         ),
         "Padding at the front": Wrong(
-            lambda lens, n: torch.arange(n) < n - lens[:, None],
+            Change("return key >= length", "return (key >= length).flip(1)"),
             "you block the first keys, as if the padding stood on the left.",
             "valid_lens counts from the left.",
         ),
@@ -230,7 +238,9 @@ torch_padding = Exercise(
             "One column for each key, padding included: num_keys may be more than the longest sample.",
         ),
         "Keys as rows": Wrong(
-            lambda lens, n: (~_padded(lens, n)).T, "the shape is (Tk, B).", "One row for each sample: (B, Tk)."
+            Change("return key >= length", "return (key >= length).T"),
+            "the shape is (Tk, B).",
+            "One row for each sample: (B, Tk).",
         ),
     },
     see="How each library wants to be told",
@@ -292,7 +302,7 @@ mask_for_heads = Exercise(
             "Use repeat_interleave(num_heads, dim=0). The shape is the same either way, so nothing warns you.",
         ),
         "True = may attend": Wrong(
-            lambda m, h: m.repeat_interleave(h, 0),
+            Change("~mask", "mask"),
             "the order is right, True still means may attend.",
             _BLOCKED + " Turn it around with ~.",
         ),
@@ -317,7 +327,9 @@ mask_for_heads = Exercise(
             "The module reads a, a, b, b: repeat_interleave(num_heads, dim=0).",
         ),
         "Queries repeated": Wrong(
-            lambda m, h: ~m.repeat_interleave(h, 1), "you repeated the queries.", "Repeat along dim=0, the samples."
+            Change("blocked.repeat_interleave(num_heads, dim=0)", "blocked.repeat_interleave(num_heads, dim=-2)"),
+            "you repeated the queries.",
+            "Repeat along dim=0, the samples.",
         ),
         "Numbers to add": Wrong(
             lambda m, h: torch.zeros(m.shape).masked_fill(~m, -math.inf).repeat_interleave(h, 0),
@@ -426,7 +438,7 @@ masked_softmax = Exercise(
     ),
     wrong={
         "NaN where there is nothing to see": Wrong(
-            _filled,
+            Change("weights.masked_fill(~mask, 0.0)", "weights"),
             "in a row with nothing to see, 0 is divided by 0. The softmax does just that where all scores are -inf.",
             "Set what is not allowed to 0 after the softmax, or use nan_to_num.",
         ),
@@ -471,13 +483,13 @@ masked_softmax = Exercise(
             "Here the scores have an axis for the heads: give the mask one of size 1, mask[:, None].",
         ),
         "True = blocked": Wrong(
-            lambda s, m: _filled(s, ~m).nan_to_num(0.0),
+            Change("~mask", "mask"),
             "what is allowed was blocked.",
             "masked_fill fills where its mask is True: give it ~mask.",
             also=(lambda s, m: _filled(s, ~m), lambda s, m: _filled(s, ~m, -1e9)),
         ),
         "Samples taken for heads": Wrong(
-            lambda s, m: s.masked_fill(~m, -math.inf).softmax(-1).masked_fill(~m, 0.0),
+            Change("mask = mask[:, None]", "pass"),
             (
                 "the samples of the mask stand where the scores have their heads: "
                 "head j of every sample gets the mask of sample j, as long as there are as many heads as samples."
@@ -500,7 +512,7 @@ masked_softmax = Exercise(
             "Only a number such as -inf means never; fill with that.",
         ),
         "Cut after the softmax": Wrong(
-            lambda s, m: s.softmax(-1) * m[:, None],
+            Change("scores.masked_fill(~mask, -math.inf)", "scores"),
             "the forbidden weights are cut off, so the others no longer sum to 1.",
             "Hide before the softmax, then the shares are made of what is left.",
         ),
@@ -513,7 +525,9 @@ masked_softmax = Exercise(
             ),
         ),
         "Softmax over the queries": Wrong(
-            lambda s, m: _filled(s, m, axis=-2).nan_to_num(0.0),
+            Change(
+                "scores.masked_fill(~mask, -math.inf).softmax(-1)", "scores.masked_fill(~mask, -math.inf).softmax(-2)"
+            ),
             "columns sum to 1.",
             "Each query shares out over the keys: softmax(-1).",
         ),

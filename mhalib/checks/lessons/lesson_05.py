@@ -5,7 +5,7 @@ import math
 import torch
 
 import mhalib
-from mhalib.checks.exercise import Exercise, Wrong
+from mhalib.checks.exercise import Change, Exercise, Wrong
 from mhalib.checks.inputs import draw
 from mhalib.checks.remarks import Asked, Grows, product_over_all_heads
 
@@ -274,7 +274,7 @@ keeps_tokens_apart = Exercise(
             "Compare the numbers in their places: torch.equal(merge(heads[:, :, order]), merge(heads)[:, order]).",
         ),
         "Blind with one head": Wrong(
-            _follows(_shuffled, 1),
+            Change("torch.randn(1, 4, 6, 3)", "torch.randn(4, 1, 6, 3)"),
             "the wrong merge passes: a test with a single head cannot see a transpose that is missing.",
             "Use several heads.",
             also=(_follows(_rolled, 1), _follows(_mirrored, 1)),
@@ -395,7 +395,7 @@ by_heads = Exercise(
             "W_o adds; it does not average.",
         ),
         "The last head only": Wrong(
-            lambda x, w: x[:, -1] @ w[:, -x.shape[-1] :].T,
+            Change("total + head @ piece.T", "head @ piece.T"),
             "only the last head is in the result.",
             "In the loop, add to what is there: total = total + ..., from a zero before the loop.",
         ),
@@ -594,7 +594,7 @@ future_pairs = Exercise(
             "Rows are outputs: the future lies above the diagonal, triu(1). If your rows are inputs, transpose first.",
         ),
         "Its own token as well": Wrong(
-            lambda f, T, d: int(_moved(f, T, d).triu().sum()),
+            Change("reads.triu(1)", "reads.triu(0)"),
             "a token that reads itself counts as a leak.",
             "Leave out the diagonal: triu(1).",
         ),
@@ -604,7 +604,7 @@ future_pairs = Exercise(
             "Only later inputs are leaks: triu(1).",
         ),
         "All that is read": Wrong(
-            lambda f, T, d: int(_moved(f, T, d).sum()),
+            Change("reads.triu(1)", "reads"),
             "you count every pair, past and own included.",
             "Only later inputs are leaks: triu(1).",
         ),
@@ -681,9 +681,7 @@ future_pairs = Exercise(
             "Asked is how many there are: sum().",
         ),
         "Only what rises": Wrong(
-            lambda f, T, d: int(
-                (torch.autograd.functional.jacobian(f, draw(0, 1, T, d)).amax((0, 2, 3, 5)) > 0).triu(1).sum()
-            ),
+            Change("jacobian.abs()", "jacobian"),
             "an output that falls when its input rises is not counted.",
             "Derivatives can be negative: abs() first.",
         ),

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import mhalib
-from mhalib.checks.exercise import Choice, Exercise, Wrong
+from mhalib.checks.exercise import Change, Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 from mhalib.checks.probes import on_an_empty_row, with_a_gradient
 from mhalib.checks.remarks import Asked, Grows, never_uses, uses
@@ -113,12 +113,15 @@ call_torch = Exercise(
     ),
     wrong={
         "The polarity": Wrong(
-            lambda a, x, m: _call(a, x, m.repeat_interleave(a.num_heads, 0)),
+            Change("~mask.repeat_interleave(mha.num_heads, dim=0)", "mask.repeat_interleave(mha.num_heads, dim=0)"),
             "True still means may attend, so the module looks at just what it must not see.",
             "Give it ~mask: in nn.MultiheadAttention True means blocked.",
         ),
         "Averaged maps": Wrong(
-            lambda a, x, m: _call(a, x, ~m.repeat_interleave(a.num_heads, 0), average_attn_weights=True),
+            Change(
+                "output, weights = mha(x, x, x, attn_mask=blocked, average_attn_weights=False)",
+                "output, weights = mha(x, x, x, attn_mask=blocked, average_attn_weights=True)",
+            ),
             "the output is right, the weights are the mean over the heads: a map that no head has.",
             "average_attn_weights=False.",
             also=(_averaged_copies,),
@@ -141,7 +144,7 @@ call_torch = Exercise(
             "Keep it boolean.",
         ),
         "The mask of (B, T, T) as it is": Wrong(
-            lambda a, x, m: _call(a, x, ~m),
+            Change("mask.repeat_interleave(mha.num_heads, dim=0)", "mask"),
             "the module wants B * num_heads masks and got B.",
             "repeat_interleave(num_heads, dim=0).",
         ),
@@ -257,19 +260,19 @@ share_heads = Exercise(
             "Neighbours share: a, a, b, b, that is repeat_interleave. Trained weights expect that order.",
         ),
         "Tokens repeated": Wrong(
-            lambda k, h: k.repeat_interleave(h // k.shape[1], 2),
+            Change("k.repeat_interleave(times, dim=1)", "k.repeat_interleave(times, dim=-2)"),
             "every token stands there several times.",
             "Heads are axis 1: dim=1.",
             also=(lambda k, h: k.repeat(1, 1, h // k.shape[1], 1),),
         ),
         "Samples repeated": Wrong(
-            lambda k, h: k.repeat_interleave(h // k.shape[1], 0),
+            Change("k.repeat_interleave(times, dim=1)", "k.repeat_interleave(times, dim=0)"),
             "every sample stands there several times.",
             "Heads are axis 1: dim=1.",
             also=(lambda k, h: k.repeat(h // k.shape[1], 1, 1, 1),),
         ),
         "Features repeated": Wrong(
-            lambda k, h: k.repeat_interleave(h // k.shape[1], 3),
+            Change("k.repeat_interleave(times, dim=1)", "k.repeat_interleave(times, dim=-1)"),
             "every feature stands there several times.",
             "Heads are axis 1: dim=1.",
             also=(lambda k, h: k.repeat(1, 1, 1, h // k.shape[1]),),
@@ -280,7 +283,7 @@ share_heads = Exercise(
             "Each head of keys serves num_heads // num_kv_heads heads.",
         ),
         "Too many heads": Wrong(
-            lambda k, h: k.repeat_interleave(h, 1),
+            Change("num_heads // k.shape[1]", "num_heads"),
             "each head was repeated num_heads times.",
             "There are num_kv_heads of them already: repeat num_heads // num_kv_heads times.",
         ),
@@ -675,7 +678,7 @@ count_heads = Exercise(
             "Read at the second token. It sees both, in any box.",
         ),
         "Nothing subtracted": Wrong(
-            _counted(subtract=False),
+            Change("f(torch.cat([c, c + d], dim=1))[:, 1] - f(c + d)[:, 0]", "f(torch.cat([c, c + d], dim=1))[:, 1]"),
             "you take the rank of the outputs themselves. It counts the features that all heads can write to.",
             "Subtract what f says of the same token alone: then only what the other one added is left.",
             also=(
@@ -690,7 +693,10 @@ count_heads = Exercise(
             also=(_counted(changes_of=200, one_c=True), _counted(second=lambda c, d: d)),
         ),
         "One c only": Wrong(
-            _counted(one_c=True),
+            Change(
+                "torch.randn(places, 1, d_model, dtype=torch.float64)",
+                "torch.randn(1, places, d_model, dtype=torch.float64)",
+            ),
             "with one c there is one difference, however often it is repeated, and its rank is 1.",
             "The shares of the heads must vary: many c, one d.",
             also=(_counted(places=1),),

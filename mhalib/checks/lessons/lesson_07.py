@@ -3,7 +3,7 @@
 import torch
 
 import mhalib
-from mhalib.checks.exercise import Choice, Exercise, Wrong
+from mhalib.checks.exercise import Change, Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 from mhalib.checks.remarks import Asked, Grows, cut_features
 
@@ -155,7 +155,10 @@ own_matrices = Exercise(
             "nn.MultiheadAttention stores all rows of q first: cut into (3, num_heads, head_dim).",
         ),
         "Heads first in the result": Wrong(
-            lambda w, h: own_matrices_solution(w, h).transpose(0, 1),
+            Change(
+                "return in_proj_weight.reshape(3, num_heads, head_dim, d_model)",
+                "return in_proj_weight.reshape(3, num_heads, head_dim, d_model).transpose(0, 1)",
+            ),
             "the axes q/k/v and head are exchanged.",
             "Asked is (3, num_heads, head_dim, d_model).",
         ),
@@ -171,12 +174,18 @@ own_matrices = Exercise(
             "The rows of a head stand side by side: (3, num_heads, head_dim), in this order.",
         ),
         "Turned": Wrong(
-            lambda w, h: own_matrices_solution(w, h).mT,
+            Change(
+                "return in_proj_weight.reshape(3, num_heads, head_dim, d_model)",
+                "return in_proj_weight.reshape(3, num_heads, head_dim, d_model).mT",
+            ),
             "the last two axes are exchanged.",
             "Keep them as nn.Linear stores them: (head_dim, d_model), out before in.",
         ),
         "q alone": Wrong(
-            lambda w, h: own_matrices_solution(w, h)[0],
+            Change(
+                "return in_proj_weight.reshape(3, num_heads, head_dim, d_model)",
+                "return in_proj_weight.reshape(3, num_heads, head_dim, d_model)[0]",
+            ),
             "only the matrices of q are there.",
             "k and v have theirs in the second and the last third of the rows.",
         ),
@@ -252,12 +261,6 @@ def _dealt_out(q, k, v, num_heads):
     return result[..., deal.argsort()]
 
 
-def _last_head(q, k, v, num_heads):
-    out = masked_heads_solution(q, k, v, num_heads)
-    size = q.shape[-1] // num_heads
-    return torch.cat([torch.zeros_like(out[..., size:]), out[..., -size:]], -1)
-
-
 def _minus_infinity(q, k, v, num_heads):
     size = q.shape[-1] // num_heads
     parts = [
@@ -312,10 +315,10 @@ masked_heads = Exercise(
             "Only head_dim of them are not zero: q.shape[-1] // num_heads.",
         ),
         "No scale": Wrong(
-            lambda q, k, v, h: _masked(q, k, v, h, 1.0), "the scores are not divided.", "Divide by sqrt(head_dim)."
+            Change("scores / head_dim**0.5", "scores"), "the scores are not divided.", "Divide by sqrt(head_dim)."
         ),
         "All values for each head": Wrong(
-            lambda q, k, v, h: _masked(q, k, v, h, own_values=False),
+            Change("v * own", "v"),
             "every head writes into all features, and they are added up.",
             "A head moves its own features only: v * features.",
         ),
@@ -344,7 +347,7 @@ masked_heads = Exercise(
             "The features of a head stand side by side: feature // head_dim is its head.",
         ),
         "The last head only": Wrong(
-            _last_head,
+            Change("result + weights @ (v * own)", "weights @ (v * own)"),
             "only the last head is in the result.",
             "In the loop, add to what is there: total = total + ..., from a zero before the loop.",
         ),

@@ -3,7 +3,7 @@
 import torch
 
 from mhalib.attention import merge_heads, split_heads
-from mhalib.checks.exercise import Choice, Exercise, Wrong
+from mhalib.checks.exercise import Change, Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 from mhalib.checks.remarks import Grows
 
@@ -157,12 +157,12 @@ one_map = Exercise(
             "The scores add up, not the maps.",
         ),
         "No root": Wrong(
-            lambda maps: _divided(maps.prod(1)),
+            Change("scores / num_heads**0.5", "scores"),
             "the power is missing: this is sharper than the single head.",
             "√d_model is √num_heads times √head_dim: divide the summed scores by num_heads ** 0.5.",
         ),
         "The number of heads instead of its root": Wrong(
-            lambda maps: (maps.log().sum(1) / maps.shape[1]).softmax(-1),
+            Change("num_heads**0.5", "num_heads"),
             "the summed scores are divided by the number of heads, which is the mean of the scores.",
             "The scales are roots, √d_model and √head_dim, and so is their ratio.",
         ),
@@ -172,12 +172,12 @@ one_map = Exercise(
             "Divide each row by its sum over the keys, or let the softmax do it.",
         ),
         "Columns that sum to 1": Wrong(
-            lambda maps: (maps.log().sum(1) / maps.shape[1] ** 0.5).softmax(-2),
+            Change("scores.softmax(-1)", "scores.softmax(-2)"),
             "the columns sum to 1, not the rows.",
             "Each query shares out its weight over the keys, the last axis.",
         ),
         "Without the logarithm": Wrong(
-            lambda maps: (maps.sum(1) / maps.shape[1] ** 0.5).softmax(-1),
+            Change("maps[:, head].log()", "maps[:, head]"),
             "weights went into a softmax again.",
             "What adds up are scores: take the logarithm of the maps first.",
         ),
@@ -187,7 +187,7 @@ one_map = Exercise(
             "That is the formula of the scores. Take the logarithm of the maps first, and the softmax at the end.",
         ),
         "A product in a softmax": Wrong(
-            lambda maps: (maps.prod(1) ** maps.shape[1] ** -0.5).softmax(-1),
+            Change("scores.softmax(-1)", "scores.exp().softmax(-1)"),
             "the product of the weights went into a softmax.",
             "The softmax would raise e to it once more: divide each row by its sum, or take the logarithm before.",
             also=(lambda maps: maps.prod(1).softmax(-1),),
@@ -277,12 +277,12 @@ key_gradient = Exercise(
     ),
     wrong={
         "The gradient of the queries' turn": Wrong(
-            lambda x, dS, W: _key_gradient(x, dS, W, turn=False),
+            Change("dS.transpose(2, 3)", "dS"),
             "dS met q without being turned.",
             "A key collects over the queries that look at it: sum over the rows of dS, dS.mT @ q.",
         ),
         "No scale": Wrong(
-            lambda x, dS, W: _key_gradient(x, dS, W, scale=1.0),
+            Change("dK / head_dim**0.5", "dK"),
             "the root of head_dim is missing.",
             "The scores were divided by it, so the gradient of k is as well.",
         ),
@@ -292,27 +292,27 @@ key_gradient = Exercise(
             "Each head's scores were divided by the root of its own features, q.shape[-1] after the split.",
         ),
         "One gradient for each sample": Wrong(
-            lambda x, dS, W: _key_gradient(x, dS, W, reduce=lambda y: y),
+            Change("of_samples.sum(0)", "of_samples"),
             "there is still an axis for the batch.",
             "One weight serves all samples: their gradients add up.",
         ),
         "The mean of the samples": Wrong(
-            lambda x, dS, W: _key_gradient(x, dS, W, reduce=lambda y: y.mean(0)),
+            Change("of_samples.sum(0)", "of_samples.mean(0)"),
             "the samples are averaged.",
             "If the loss is a mean, that is in dS already. Gradients of one weight add up: sum(0).",
         ),
         "Merged without a transpose": Wrong(
-            lambda x, dS, W: _key_gradient(x, dS, W, merge=lambda y: y.reshape(y.shape[0], y.shape[2], -1)),
+            Change("dK.transpose(1, 2)", "dK.reshape(dK.transpose(1, 2).shape)"),
             "the heads were merged without the transpose, so tokens are mixed.",
             "merge_heads does it right (lesson 05).",
         ),
         "As nn.Linear stores it": Wrong(
-            lambda x, dS, W: key_gradient_solution(x, dS, W).T,
+            Change("return of_samples.sum(0)", "return of_samples.sum(0).mT"),
             "right, but turned.",
             "Here k = x @ W_k: rows are features of x, columns features of k. nn.Linear stores the transpose.",
         ),
         "The gradient of k": Wrong(
-            lambda x, dS, W: merge_heads(dS.mT @ split_heads(x @ W, dS.shape[1]) / (W.shape[0] // dS.shape[1]) ** 0.5),
+            Change("return of_samples.sum(0)", "return dK"),
             "that is the gradient of k, token by token.",
             "k = x @ W_k: one step further back, x.mT in front, and the sum over the batch.",
         ),

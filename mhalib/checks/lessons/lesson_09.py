@@ -2,7 +2,7 @@
 
 import torch
 
-from mhalib.checks.exercise import Choice, Exercise, Wrong
+from mhalib.checks.exercise import Change, Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 from mhalib.checks.remarks import Grows
 
@@ -144,7 +144,7 @@ fold_keys = Exercise(
     ),
     wrong={
         "Turned": Wrong(
-            lambda W_q, W_k, num_heads: fold_keys_solution(W_k, W_q, num_heads),
+            Change("return q @ k", "return (q @ k).mT"),
             "the query's weight and the key's are exchanged, so every matrix is turned.",
             "x @ M @ x.T has the query in front: M is W_q @ W_k.T.",
         ),
@@ -154,7 +154,7 @@ fold_keys = Exercise(
             "Cut the columns into heads before you multiply.",
         ),
         "One matrix for all heads": Wrong(
-            lambda W_q, W_k, num_heads: W_q @ W_k.T,
+            Change("return q @ k", "return (q @ k).sum(0)"),
             "this is the sum of what was asked for, over all heads.",
             "Each head has a matrix of its own: cut the columns into heads, multiply head by head, and do not add up.",
         ),

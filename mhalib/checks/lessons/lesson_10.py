@@ -2,7 +2,7 @@
 
 import torch
 
-from mhalib.checks.exercise import Choice, Exercise, Wrong
+from mhalib.checks.exercise import Change, Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 from mhalib.checks.probes import with_nothing_to_count
 from mhalib.checks.remarks import Asked, Grows, uses
@@ -102,7 +102,7 @@ previous_token = Exercise(
             "One place to the left: offset -1.",
         ),
         "The sum": Wrong(
-            lambda maps: maps.diagonal(-1, -2, -1).sum(-1),
+            Change("maps.diagonal(-1, -2, -1).mean(-1)", "maps.diagonal(-1, -2, -1).sum(-1)"),
             "the weights are added up, so a longer text scores more.",
             "Take the mean over the queries.",
         ),
@@ -112,7 +112,7 @@ previous_token = Exercise(
             "Asked is the weight itself: a head with 0.4 there every time should not score 1.",
         ),
         "One number for all heads": Wrong(
-            lambda maps: maps.diagonal(-1, -2, -1).mean(),
+            Change("maps.diagonal(-1, -2, -1).mean(-1)", "maps.diagonal(-1, -2, -1).mean()"),
             "the heads are averaged.",
             "An average hides the one head that you look for. Keep their axis.",
         ),
@@ -256,17 +256,17 @@ induction = Exercise(
     ),
     wrong={
         "The same token": Wrong(
-            lambda maps, tokens: _counted(_induction(maps, tokens, shift=0)),
+            Change("earlier.roll(1, -1)", "earlier"),
             "this is the weight on the earlier occurrence itself.",
             "That token is known already. What helps is the one behind it, a column further to the right.",
         ),
         "The token before it": Wrong(
-            lambda maps, tokens: _counted(_induction(maps, tokens, shift=-1)),
+            Change("earlier.roll(1, -1)", "earlier.roll(-1, -1)"),
             "this is the weight on the token before the earlier occurrence.",
             "Shift the columns the other way: roll(1, -1).",
         ),
         "All queries count": Wrong(
-            lambda maps, tokens: _induction(maps, tokens)[0].mean(-1),
+            Change("(maps * target).sum(-1)[:, counted]", "(maps * target).sum(-1)"),
             "queries whose token never occurred before count with 0.",
             "They have nothing to find. With them, no head could score 1.",
         ),
@@ -277,7 +277,7 @@ induction = Exercise(
             also=(_later_too,),
         ),
         "Not the query itself": Wrong(
-            lambda maps, tokens: _counted(_induction(maps, tokens, pick=_not_itself)),
+            Change("torch.ones_like(same).tril(-1)", "torch.ones_like(same).tril(-2)"),
             "a key is left out where it is the query itself.",
             "In 'a a' the second a stands just behind the first, and is a key like any other.",
             also=(
@@ -297,7 +297,7 @@ induction = Exercise(
             "Asked is what stood behind the query's token before, whether it comes again or not.",
         ),
         "The query's own next token": Wrong(
-            lambda maps, tokens: _counted(_induction(maps, tokens, below=0)),
+            Change("torch.ones_like(same).tril(-1)", "torch.ones_like(same).tril(0)"),
             "the query itself counts as an earlier occurrence, and so the token after it.",
             "tril() keeps the main diagonal; tril(-1) drops it.",
         ),
@@ -327,7 +327,7 @@ induction = Exercise(
             ),
         ),
         "The sum": Wrong(
-            lambda maps, tokens: _induction(maps, tokens)[0].sum(-1),
+            Change("(maps * target).sum(-1)[:, counted].mean(-1)", "(maps * target).sum(-1)[:, counted].sum(-1)"),
             "the weights of all queries are added up.",
             "Take the mean over the queries that count.",
         ),
@@ -432,7 +432,7 @@ aligned = Exercise(
             also=(lambda maps, alignment: (maps * alignment).amax(-1)[:, alignment.any(-1)].mean(-1),),
         ),
         "Queries without a partner count": Wrong(
-            lambda maps, alignment: _hits(maps, alignment)[0].mean(-1),
+            Change("hit[:, alignment.any(-1)]", "hit"),
             "queries without a partner count as misses.",
             "They have nothing to hit: leave them out of the mean.",
         ),
@@ -484,7 +484,7 @@ aligned = Exercise(
             "A query with two partners can hit only one. Divide by the queries that have a partner.",
         ),
         "One number for all heads": Wrong(
-            lambda maps, alignment: _hits(maps, alignment)[0][:, alignment.any(-1)].mean(),
+            Change("hit[:, alignment.any(-1)].float().mean(-1)", "hit[:, alignment.any(-1)].float().mean()"),
             "the heads are averaged.",
             "Keep their axis: mean(-1).",
         ),

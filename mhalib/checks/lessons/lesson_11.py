@@ -2,7 +2,7 @@
 
 import torch
 
-from mhalib.checks.exercise import Choice, Exercise, Wrong
+from mhalib.checks.exercise import Change, Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw, head_labels, labels
 from mhalib.checks.probes import with_a_gradient
 from mhalib.checks.remarks import Grows
@@ -94,7 +94,7 @@ switch_heads = Exercise(
             ),
         ),
         "Beside the features": Wrong(
-            lambda merged, gates: (merged.unflatten(-1, (len(gates), -1)) * gates).flatten(-2),
+            Change("gates[:, None]", "gates[None, :]"),
             "gates, (num_heads,), stands beside the last axis, and that is head_dim.",
             "Shapes are aligned at the right: gates[:, None] is (num_heads, 1).",
         ),
@@ -117,7 +117,7 @@ switch_heads = Exercise(
             also=(lambda merged, gates: switch_heads_solution(merged, (gates == 1).float()),),
         ),
         "An axis for the heads": Wrong(
-            lambda merged, gates: merged.unflatten(-1, (len(gates), -1)) * gates[:, None],
+            Change("heads.reshape(B, T, width)", "heads"),
             "the heads still have an axis of their own.",
             "W_o takes them merged: flatten(-2) at the end.",
         ),
@@ -170,11 +170,6 @@ def _mean_head(axes):
     return lambda heads, head: _with_head(heads, head, heads[:, head].mean(axes, keepdim=True))
 
 
-def _mean_head_in_place(heads, head):
-    heads[:, head] = heads[:, head].mean((0, 1))
-    return heads
-
-
 def _mean_cases():
     by_hand = torch.tensor([[[[1.0, 2]], [[3, 0]]], [[[4, 7]], [[9, 2]]]])  # (B, num_heads, T, head_dim), T = 1
     return [(by_hand, 1), (head_labels(5, 4, 2, B=3), 3), (draw(1, 2, 3, 5, 4), 0), (draw(2, 4, 3, 2, 5), 2)]
@@ -207,12 +202,12 @@ mean_head = Exercise(
             "Then the head still tells the model which sample it saw. One mean for all.",
         ),
         "A mean for each token": Wrong(
-            _mean_head(0),
+            Change("heads[:, head].mean((0, 1))", "heads[:, head].mean(0)"),
             "each place in the sequence got a mean of its own.",
             "Then the head still tells the model where it stands. Some do it so on purpose; asked is one mean for all.",
         ),
         "One number": Wrong(
-            _mean_head((0, 1, 2)),
+            Change("heads[:, head].mean((0, 1))", "heads[:, head].mean()"),
             "the features were averaged as well.",
             "Features mean different things: keep the last axis.",
         ),
@@ -234,7 +229,7 @@ mean_head = Exercise(
             also=(lambda heads, head: _with_head(heads, head, heads.mean((0, 1, 2))),),
         ),
         "Changed in place": Wrong(
-            _mean_head_in_place,
+            Change("heads.clone()", "heads"),
             "the result is right, but the heads of the caller are changed.",
             "heads = heads.clone() before you write into it.",
         ),
@@ -293,7 +288,7 @@ gate_slopes = Exercise(
     ),
     wrong={
         "No absolute value": Wrong(
-            lambda heads, grads: (heads * grads).sum((2, 3)).mean(0),
+            Change("slopes.abs()", "slopes"),
             "slopes of opposite sign cancel.",
             "A head that helps one sample and harms another matters to both: abs() before the mean.",
         ),
@@ -303,7 +298,7 @@ gate_slopes = Exercise(
             "abs() for each sample, then the mean.",
         ),
         "The absolute value too early": Wrong(
-            lambda heads, grads: (heads * grads).abs().sum((2, 3)).mean(0),
+            Change("products.sum(-1)", "products.abs().sum(-1)"),
             "the absolute value was taken before tokens and features were all added up.",
             "One gate serves them all, so its slope is their sum: abs() after it.",
             also=(
@@ -312,7 +307,7 @@ gate_slopes = Exercise(
             ),
         ),
         "The gradient alone": Wrong(
-            lambda heads, grads: grads.sum((2, 3)).abs().mean(0),
+            Change("heads * grads", "grads"),
             "the head's output is missing from the product.",
             "d (gate * heads) / d gate is heads: a head that says nothing has no slope.",
             also=(
@@ -321,7 +316,7 @@ gate_slopes = Exercise(
             ),
         ),
         "The sum of the samples": Wrong(
-            lambda heads, grads: (heads * grads).sum((2, 3)).abs().sum(0),
+            Change("slopes.mean(0)", "slopes.sum(0)"),
             "the samples are added, so more samples make a head more important.",
             "Take their mean.",
         ),
@@ -331,7 +326,7 @@ gate_slopes = Exercise(
             "The gate multiplies each of them, so the slope is their sum.",
         ),
         "A slope for each sample": Wrong(
-            lambda heads, grads: (heads * grads).sum((2, 3)).abs(),
+            Change("slopes.mean(0)", "slopes"),
             "there is still an axis for the samples.",
             "Take the mean over the first axis.",
         ),
@@ -423,7 +418,7 @@ cut_heads = Exercise(
             "True means that the head stays.",
         ),
         "Rows dealt out in turn": Wrong(
-            lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, keep.repeat(len(W_q) // len(keep))),
+            Change("keep.repeat_interleave(head_dim)", "keep.tile(head_dim)"),
             "the mask follows the heads from row to row.",
             "The rows of a head stand side by side: repeat_interleave, not repeat.",
         ),
@@ -441,12 +436,12 @@ cut_heads = Exercise(
             ),
         ),
         "W_o as it was": Wrong(
-            lambda W_q, W_k, W_v, W_o, keep: (*(W[_rows(W_q, keep)] for W in (W_q, W_k, W_v)), W_o),
+            Change("W_o = W_o[:, rows]", "pass"),
             "W_o still expects all heads.",
             "What no longer comes has no columns in W_o.",
         ),
         "Rows of W_o": Wrong(
-            lambda W_q, W_k, W_v, W_o, keep: tuple(W[_rows(W_q, keep)] for W in (W_q, W_k, W_v, W_o)),
+            Change("W_o[:, rows]", "W_o[rows, :]"),
             "the rows of W_o were cut.",
             "What the heads hand over goes *into* W_o: its columns, W_o[:, rows].",
         ),
@@ -459,7 +454,7 @@ cut_heads = Exercise(
             "nn.Linear stores (out, in): the heads come out of W_q as rows, and go into W_o as columns.",
         ),
         "A mask of heads": Wrong(
-            _cut,
+            Change("keep.repeat_interleave(head_dim)", "keep"),
             "keep has one entry for each head, and W_q has head_dim rows for each.",
             "Make a mask of rows first: keep.repeat_interleave(head_dim).",
         ),

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from mhalib.attention import scaled_dot_product_attention
-from mhalib.checks.exercise import Choice, Exercise, Wrong
+from mhalib.checks.exercise import Change, Choice, Exercise, Wrong
 from mhalib.checks.inputs import draw
 from mhalib.checks.probes import in_float16, on_a_turned_input
 from mhalib.checks.remarks import Grows
@@ -178,7 +178,7 @@ pool_heads = Exercise(
             "Neighbours share: (num_kv_heads, group), not (group, num_kv_heads).",
         ),
         "The sum of the group": Wrong(
-            lambda w, h, kv: w.unflatten(0, (kv, h // kv, -1)).sum(1).flatten(0, 1),
+            Change("blocks.mean(1)", "blocks.sum(1)"),
             "the heads of a group are added.",
             "The keys would grow with the group, and the scores with them. Take the mean.",
         ),
@@ -208,7 +208,7 @@ pool_heads = Exercise(
             also=(lambda w, h, kv: w.unflatten(1, (kv, -1)).mean(2),),
         ),
         "Still in blocks": Wrong(
-            lambda w, h, kv: w.unflatten(0, (kv, h // kv, -1)).mean(1),
+            Change("pooled.reshape(num_kv_heads * head_dim, d_model)", "pooled"),
             "the heads are still an axis of their own.",
             "A weight has two axes: flatten(0, 1) joins heads and rows.",
         ),
@@ -302,7 +302,7 @@ cached_step = Exercise(
             also=(lambda *x: _step(*x, mask=lambda n, keys: _top_left(n, keys) if n > 1 else None),),
         ),
         "No mask": Wrong(
-            lambda *x: _step(*x, mask=lambda n, keys: None),
+            Change("torch.ones(n, past + n, dtype=torch.bool).tril(past)", "torch.ones(n, past + n, dtype=torch.bool)"),
             "each new query sees all new keys, also those behind it.",
             "For one new token that is right. Several at once need a causal mask.",
         ),
@@ -337,7 +337,7 @@ cached_step = Exercise(
             "Neighbours share: repeat_interleave.",
         ),
         "No scale": Wrong(
-            lambda *x: _step(*x, scale=1.0),
+            Change("scores / head_dim**0.5", "scores"),
             "the scores are not divided by the root of head_dim.",
             "A cache changes nothing in the formula.",
         ),
