@@ -277,19 +277,20 @@ def test_the_lines_are_told_in_another_style(answer, wrong):
 
 
 def test_an_unknown_change_is_not_explained():
-    for answer in (lambda layer, x, m: layer(x, mask=m) * 1.01, lambda layer, x, m: layer.W_o(x)):
+    for answer in (lambda layer, x, m: layer(x, mask=m) * 1.01, lambda layer, x, m: 1.01 * layer.W_o(x)):
         note = check.repaired(answer)
         assert note.code == "value" and not rows(note)
     assert check.repaired(lambda layer, x, m: layer(x, mask=m)[:, :0]).code == "shape"
 
 
 def test_an_unknown_change_that_needs_several_heads_is_said_to():
-    def mirrored(layer, x, mask):
+    def louder(layer, x, mask):
         q, k, v = (mhalib.split_heads(W(x), layer.num_heads) for W in (layer.W_q, layer.W_k, layer.W_v))
-        return layer.W_o(mhalib.merge_heads(F.scaled_dot_product_attention(q, k, v, attn_mask=mask).flip(1)))
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return layer.W_o(mhalib.merge_heads(heads * torch.arange(1, layer.num_heads + 1)[:, None, None]))
 
     told = "With one head your layer is right."
-    assert told in repr(check.repaired(mirrored))
+    assert told in repr(check.repaired(louder))
     assert told not in repr(check.repaired(lambda layer, x, m: layer(x, mask=m) * 1.01))
 
 
