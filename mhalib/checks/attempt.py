@@ -9,7 +9,7 @@ from functools import cached_property
 
 from torch import Tensor
 
-from mhalib.checks.compare import Difference, difference, kind_of, show, show_rows
+from mhalib.checks.compare import Axes, Difference, difference, kind_of, show, show_rows
 from mhalib.checks.run import Outcome
 
 MOST_LINES = 14  # of an example
@@ -22,7 +22,7 @@ class Case:
     inputs: tuple
     ours: Outcome
     theirs: Outcome
-    axes: tuple[str, ...] = ()
+    axes: Axes = ()
 
     @cached_property
     def difference(self) -> Difference | None:

@@ -8,6 +8,7 @@ numbers, text and sequences of them are looked into; of anything else a learner 
 import math
 import re
 import types
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -28,36 +29,41 @@ class Difference:
         expected: what should be there, in words; empty where nothing but what came can be said.
         got: what came, and where that helps, how to come from it to what was asked.
         place: where in a tensor, such as "sample 0, head 1" or "[0, 1]"; empty where that means nothing.
-        path: which part of a result in several parts, the outermost first: (0, 1) for `[0][1]`.
+        path: which part of a result in several parts, the outermost first: (0, 1) for `[0][1]`, or by its name.
     """
 
     kind: str
     expected: str
     got: str
     place: str = ""
-    path: tuple[int, ...] = ()
+    path: tuple[int | str, ...] = ()
 
     def sentence(self, tell_expected: bool = True) -> str:
         """Return the difference in words; without the expected value where that would give the solution away."""
+        named = [step for step in self.path if isinstance(step, str)]
         where = f"part {''.join(f'[{number}]' for number in self.path)}: " if self.path else ""
+        where = f"{', '.join(named)}: " if named else where
         where += f"at {self.place}: " if self.place else ""
         if not tell_expected:
             return f"{where}{self.got} is not right."
         return f"{where}expected {self.expected}, got {self.got}" if self.expected else f"{where}got {self.got}"
 
 
-def difference(expected: object, got: object, axes: tuple[str, ...] = ()) -> Difference | None:
+Axes = tuple[str, ...] | Mapping[str, tuple[str, ...]]
+
+
+def difference(expected: object, got: object, axes: Axes = ()) -> Difference | None:
     """Return how `got` differs from `expected`, or None where it does not.
 
     Args:
         expected, got: tensors, numbers, text, sets, or sequences of these.
-        axes: what the axes of a tensor are called in the sentence.
+        axes: what the axes of a tensor are called in the sentence; for several results, by what each is called.
     """
     expected = _plain(expected)
     if expected is None:  # a part that a wrong answer leaves out; no right result is None
         return None if got is None else Difference("type", "None", kind_of(got))
     if isinstance(expected, Tensor):
-        return _tensors(expected, got, axes)
+        return _tensors(expected, got, () if isinstance(axes, Mapping) else axes)
     if isinstance(expected, (tuple, list)):
         return _sequences(expected, got, axes)
     got = _plain(got)
@@ -177,7 +183,7 @@ def _are_numbers(value: object) -> bool:
     return all(map(_are_numbers, value)) if isinstance(value, (list, tuple)) else isinstance(value, (int, float))
 
 
-def _sequences(expected: tuple | list, got: object, axes: tuple[str, ...]) -> Difference | None:
+def _sequences(expected: tuple | list, got: object, axes: Axes) -> Difference | None:
     if isinstance(got, Tensor) and not any(isinstance(part, Tensor) for part in expected):
         deep = isinstance(expected[0], (tuple, list))
         if got.ndim > 1 + deep:
@@ -192,8 +198,9 @@ def _sequences(expected: tuple | list, got: object, axes: tuple[str, ...]) -> Di
     if len(got) != len(expected):
         return Difference("shape", f"{len(expected)} parts", str(len(got)))
     for number, (part, other) in enumerate(zip(expected, got, strict=True)):
-        if found := difference(part, other, axes):
-            return replace(found, path=(number, *found.path))
+        name = list(axes)[number] if isinstance(axes, Mapping) else number
+        if found := difference(part, other, axes[name] if isinstance(axes, Mapping) else axes):
+            return replace(found, path=(name, *found.path))
     return None
 
 

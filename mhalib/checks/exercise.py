@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from mhalib.checks.attempt import Attempt
-from mhalib.checks.compare import show
+from mhalib.checks.compare import Axes, show
 from mhalib.checks.edits import Edit, besides, edits_of
 from mhalib.checks.judge import CHOICE, FUNCTION, VALUE, Step, judge
 from mhalib.checks.run import Outcome, run
@@ -73,7 +73,7 @@ class Exercise:
         hints: from the first to the last.
         wrong: the catalogue, by a short name that becomes the headline.
         cases: makes the inputs of a function, each a tuple, the smallest first; None for a value.
-        axes: what the axes of the result are called.
+        axes: what the axes of the result are called; for several results, by what each is called.
         see: the heading in the lesson under which it is explained.
         given: the code that the learner starts from, where that is no empty stub.
         plain: right functions in plain torch, of which the error model makes its edits: one where the answer itself
@@ -91,7 +91,7 @@ class Exercise:
     hints: Sequence[str]
     wrong: Mapping[str, Wrong] = field(default_factory=dict)
     cases: Callable | None = None
-    axes: tuple[str, ...] = ()
+    axes: Axes = ()
     see: str = ""
     given: Callable | None = None
     plain: Sequence[Callable] = ()
@@ -179,15 +179,19 @@ class Exercise:
     @cached_property
     def edits(self) -> list[Edit]:
         """All single edits of the right answers, the cheapest first."""
-        return edits_of(self.plain or (self.answer,), self.inputs[-1], self.axes)
+        return edits_of(self.plain or (self.answer,), self.inputs[-1], self.axes_of_one)
+
+    @property
+    def axes_of_one(self) -> tuple[str, ...]:
+        """What the axes are called where there is one result."""
+        return self.axes if isinstance(self.axes, tuple) else ()
 
     @cached_property
     def second_edits(self) -> list[tuple[str, list[Edit]]]:
         """What else may be wrong with each catalogued wrong answer, beside the name of its mistake."""
         names, example = self.parameters, self.inputs[-1]
-        return [
-            (name, besides(self.made(wrong.answer), names, example, self.axes)) for name, wrong in self.wrong.items()
-        ]
+        known = [(name, self.made(wrong.answer)) for name, wrong in self.wrong.items()]
+        return [(name, besides(answer, names, example, self.axes_of_one)) for name, answer in known]
 
     def outcomes(self, answer: object, seconds: float | None = None) -> tuple[list[Outcome], str]:
         """Return what `answer` does with each input, and what it prints; ours get all the time they need."""

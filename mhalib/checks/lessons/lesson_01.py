@@ -168,7 +168,7 @@ fused_kv = Exercise(
         (draw(3, 3, 5, 7), draw(4, 7, 7), draw(5, 7, 7)),
     ],
     plain=(fused_kv_solution, _fused_by_steps, _two_products),
-    axes=("sample", "token", "feature"),
+    axes={name: ("sample", "token", "feature") for name in "kv"},
     hints=(
         "Stored weights are (out, in): more outputs means more rows.",
         "torch.cat([W_k, W_v]) is (2d, d); the product is memory @ W.T.",

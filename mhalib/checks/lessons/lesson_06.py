@@ -105,7 +105,7 @@ call_torch = Exercise(
     answer=call_torch_solution,
     plain=(call_torch_solution, _call_torch_steps),
     cases=_torch_cases,
-    axes=("sample", "head", "query", "key"),
+    axes={"output": ("sample", "token", "feature"), "weights": ("sample", "head", "query", "key")},
     hints=(
         "Three traps: what True means, how often each mask stands there, and which weights come back.",
         "attn_mask is (B * num_heads, T, T), sample 0 with all its heads first, True = blocked.",
