@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # under `make -j`, two commands at once would install into one .venv at once
-.PHONY: help lab my fresh weights test notebooks clean-notebooks images recording site slides harden bench lint types setup setup-dev
+.PHONY: help lab my fresh weights test notebooks clean-notebooks images recording site slides harden holes bench lint types setup setup-dev
 
 # Packages found by way of these would be taken for those of .venv.
 unexport PYTHONPATH PYTHONHOME
@@ -43,6 +43,7 @@ help:
 	@echo 'make site             the lessons as pages with live widgets, in site/; slides included'
 	@echo 'make slides LESSON=05 one lesson as slides, in slides/; without LESSON all of them'
 	@echo 'make harden LESSON=05 a lesson under hard conditions: other seeds, read-only, killed, …; takes minutes'
+	@echo 'make holes EXERCISE=attend   wrong answers that the cases of an exercise let pass; without EXERCISE of all'
 	@echo 'make bench            measure the widgets beside what you would use instead, write BENCHMARKS.md'
 	@echo 'make lint             check style and format'
 	@echo 'make types            check the types of the JavaScript views; needs npm'
@@ -98,6 +99,9 @@ slides: setup-dev
 # ONLY=seeds tries one condition; without LESSON all of them are tried, which takes hours.
 harden: setup-dev
 	@$(python) -m tools.notebooks.harden $(if $(ONLY),--only $(ONLY)) $(if $(LESSON),notebooks/$(LESSON)_*.ipynb)
+
+holes: setup-dev
+	@$(python) -m tools.checks.holes $(EXERCISE)
 
 # What is measured beside us goes into .bench; .venv stays as it is.
 bench: setup-dev

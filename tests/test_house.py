@@ -23,7 +23,8 @@ FLOORS = (
     ("masks",),
     ("plots", "attention", "doctor"),
     ("reference", "heads", "experiments", "widgets"),
-    ("checks", "pretrained", "tools"),
+    ("checks", "pretrained"),
+    ("tools",),
 )
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 MOST_LINES = 1400  # of the files of the top folder together, so that they can be read in one sitting
