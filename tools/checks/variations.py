@@ -6,15 +6,18 @@ maker, see `Grows`, where it has one. What the cases do not say is said by the r
 each other, or come to no number, the task does not allow the inputs, and the variation is dropped.
 """
 
+import copy
+import functools
 import inspect
 import itertools
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from types import FunctionType
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mhalib.checks.attempt import same_result
 from mhalib.checks.exercise import Exercise
@@ -44,10 +47,18 @@ def variations(exercise: Exercise, tries: int = TRIES) -> list[Variation]:
     for inputs in itertools.islice(_inputs(exercise), tries):
         if (right := _agreed(exercise, inputs)) is None:
             continue
-        doubles = tuple(x.double() if _is_float(x) else x for x in inputs)
-        in_doubles = _agreed(exercise, doubles) if any(map(_is_float, inputs)) else None
-        legal.append(Variation(inputs, right, in_doubles and (doubles, in_doubles)))
+        exact = tuple(map(_in_doubles, inputs))
+        right_there = _agreed(exercise, exact)
+        legal.append(Variation(inputs, right, right_there and (exact, right_there)))
     return sorted(legal, key=lambda variation: variation.size)
+
+
+def _in_doubles(x: object) -> object:
+    if isinstance(x, nn.Module):
+        return copy.deepcopy(x).double()
+    if isinstance(x, FunctionType):
+        return functools.wraps(x)(lambda *given, **named: _in_doubles(x(*given, **named)))
+    return x.double() if isinstance(x, Tensor) and x.is_floating_point() else x
 
 
 def _agreed(exercise: Exercise, inputs: tuple) -> Outcome | None:
@@ -114,10 +125,6 @@ def _varied(x: object, column: Sequence, g: torch.Generator) -> object:
 
 def _whole(low: int, high: int, g: torch.Generator) -> int:
     return int(torch.randint(low, high + 1, (), generator=g))
-
-
-def _is_float(x: object) -> bool:
-    return isinstance(x, Tensor) and x.is_floating_point()
 
 
 def _is_map(x: Tensor) -> bool:
