@@ -137,6 +137,7 @@ most_looked_at = Exercise(
             ),
         ),
         (draw(0, 2, 4, 4).softmax(-1),),
+        (draw(2, 1, 6, 6).softmax(-1),),  # one head keeps its axis
         ((4 * draw(1, 3, 5, 5)).softmax(-1),),
     ],
     plain=(most_looked_at_solution, _word_by_word),
@@ -268,6 +269,7 @@ looking_back = Exercise(
     cases=lambda: [
         (_loud_features, "a b".split()),
         (_features, "a b c".split()),
+        (_features, ["a"]),  # one word keeps its axes
         (_features, "the old cat saw the old dog".split()),
     ],
     plain=(_looking_back_by_steps,),
