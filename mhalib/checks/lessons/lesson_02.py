@@ -103,6 +103,7 @@ def _cases():
         (q, k, v),
         (*square, values),
         (draw(0, 2, 3, 4, 8), draw(1, 2, 3, 5, 8), draw(2, 2, 3, 5, 8)),
+        (draw(6, 3, 2, 1, 5), draw(7, 3, 2, 4, 5), draw(8, 3, 2, 4, 5)),  # one query keeps its axis
         (draw(3, 4, 2, 7, 5), draw(4, 4, 2, 3, 5), draw(5, 4, 2, 3, 5)),
     ]
 
@@ -293,6 +294,7 @@ stable_softmax = Exercise(
         (torch.tensor([[-1000.0, -1001.0, -1000.0]]),),
         (torch.tensor([[0.0, 100.0]]),),
         (torch.tensor([[0.0, 1000.0]]),),
+        (torch.tensor([[2.0], [-1.0]]),),  # one score keeps its axis
         (draw(0, 2, 3, 4),),
     ],
     plain=(stable_softmax_solution, _softmax_with_sums),
