@@ -110,7 +110,14 @@ def _split_by_slices(x, num_heads):
 split_heads = Exercise(
     task="Write split_heads(x, num_heads): (B, T, d_model) -> (B, num_heads, T, head_dim).",
     answer=mhalib.split_heads,
-    cases=lambda: [(labels(2, 4), 2), (labels(3, 8), 4), (labels(5, 12, B=2), 3), (labels(2, 15, B=4), 3)],
+    cases=lambda: [
+        (labels(2, 4), 2),
+        (labels(3, 8), 4),
+        (labels(5, 12, B=2), 3),
+        (draw(0, 3, 1, 8), 4),  # labels are whole and not negative, these are; and one token keeps its axis
+        (draw(1, 2, 3, 4), 1),  # so does one head
+        (labels(2, 15, B=4), 3),
+    ],
     plain=(_split_by_steps, _split_by_slices),
     axes=("sample", "head", "token", "feature"),
     hints=(
@@ -212,6 +219,7 @@ merge_heads = Exercise(
     cases=lambda: [
         (head_labels(2, 3, 2),),
         (head_labels(4, 3, 5, B=2),),
+        (draw(0, 3, 4, 1, 2),),  # not whole, some negative; and one token keeps its axis
         (head_labels(3, 4, 2, B=5),),
     ],
     plain=(_merge_by_steps, _merge_by_joining),
@@ -312,7 +320,13 @@ fold_heads = Exercise(
     ),
     answer=fold_heads_solution,
     # The first shows tokens apart, the second samples apart: both at once would fill a page.
-    cases=lambda: [(labels(2, 6), 2), (labels(1, 6, B=2), 2), (labels(5, 8, B=3), 4), (labels(2, 15, B=4), 3)],
+    cases=lambda: [
+        (labels(2, 6), 2),
+        (labels(1, 6, B=2), 2),
+        (labels(5, 8, B=3), 4),
+        (draw(0, 1, 3, 4), 1),  # not whole, some negative; and one row keeps its axis
+        (labels(2, 15, B=4), 3),
+    ],
     plain=(_fold_by_steps, _fold_row_by_row),
     axes=("row", "token", "feature"),
     hints=(
