@@ -183,7 +183,13 @@ def _padded(lens, n):
 torch_padding = Exercise(
     task="Write torch_padding(valid_lens, num_keys), the key_padding_mask of nn.MultiheadAttention: boolean, (B, Tk).",
     answer=torch_padding_solution,
-    cases=lambda: [(torch.tensor([2, 3]), 3), (torch.tensor([1, 4, 2]), 5), (torch.tensor([3, 0, 5, 5]), 5)],
+    cases=lambda: [
+        (torch.tensor([2, 3]), 3),
+        (torch.tensor([1, 4, 2]), 5),
+        (torch.tensor([1]), 3),  # one sample keeps its axis
+        (torch.tensor([0, 1, 1]), 1),  # so does one key
+        (torch.tensor([3, 0, 5, 5]), 5),
+    ],
     plain=(_padding_by_steps, _padding_row_by_row),
     axes=("sample", "key"),
     hints=(
@@ -286,7 +292,8 @@ mask_for_heads = Exercise(
     cases=lambda: [
         (torch.tensor([[[True, True, False]], [[True, False, False]]]), 2),
         (_two_masks(5, 3, 4, T=5)[:, 1:], 2),
-        (_two_masks(5, 3, T=5)[:, 1:4], 4),
+        (torch.tensor([[[True], [False]]]), 1),  # one row and one key keep their axes
+        (_two_masks(5, 3, T=5)[:, 1:4].flip(-1), 4),  # the first key is blocked for some
     ],
     plain=(_for_heads_by_steps, _for_heads_with_an_axis, _for_heads_row_by_row),
     axes=("row", "query", "key"),
@@ -413,6 +420,7 @@ def _masked_cases():
         (draw(0, 3, 3, 2, 4), _two_masks(4, 2, 1, T=4)[:, 2:]),
         (far, torch.tensor([[[True, True, False, False], [True, True, True, False]]])),
         (draw(1, 2, 3, 4, 5), empty),
+        (draw(3, 2, 4, 1, 1), torch.tensor([[[True]], [[False]]])),  # one query and one key keep their axes
         (draw(2, 2, 6, 3, 4), _two_masks(4, 3, T=4)[:, 1:]),
     ]
 
