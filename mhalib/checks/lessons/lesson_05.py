@@ -378,6 +378,7 @@ by_heads = Exercise(
     cases=lambda: [
         (torch.tensor([[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[10.0] * 3, [20.0] * 3]]]), torch.arange(1.0, 7.0)[None]),
         (draw(0, 5, 4, 3, 2), draw(1, 8, 8)),  # a square weight: one that is not turned gives numbers here
+        (draw(4, 3, 2, 1, 4), draw(5, 6, 8)),  # one token keeps its axis
         (draw(2, 2, 3, 5, 4), draw(3, 7, 12)),
     ],
     plain=(_by_heads_in_a_loop, _by_heads_merged),
