@@ -125,7 +125,7 @@ def _own_matrices_by_loop(in_proj_weight, num_heads):
 
 
 def _own_cases():
-    sizes = [(2, 2), (10, 5), (8, 2)]  # d_model, num_heads; no size is 3, the number of q, k and v
+    sizes = [(2, 2), (10, 5), (4, 1), (8, 2)]  # d_model, num_heads; no size is 3, the number of q, k and v
     cases = [(10.0 * torch.arange(3 * d)[:, None] + torch.arange(d), h) for d, h in sizes]  # 10 · row + feature
     return [*cases, (draw(0, 42, 14), 7)]
 
