@@ -127,7 +127,7 @@ def _matrix_product(maps):
 def _maps():
     # Four heads, whose root is 2: products are squares, and the result is tidy.
     by_hand = [[[0.5, 0.5], [0.1, 0.9]], [[0.8, 0.2], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]], [[0.8, 0.2], [0.1, 0.9]]]
-    sizes = [(2, 3, 5), (3, 5, 4)]  # B, num_heads, T
+    sizes = [(2, 3, 5), (4, 2, 1), (3, 5, 4)]  # B, num_heads, T; one token keeps its axes
     return [(torch.tensor([by_hand]),)] + [(draw(i, B, h, T, T).softmax(-1),) for i, (B, h, T) in enumerate(sizes)]
 
 
