@@ -63,7 +63,7 @@ def _previous_cases():
     )
     # On itself, on the token before, on the first token: a weight of 0 counts like any other.
     sharp = torch.stack([torch.eye(4), torch.eye(4).roll(1, 0), torch.eye(4)[:1].expand(4, 4)])
-    return [(by_hand,), (sharp,), (_maps(0, 4, 6, 6),), (_maps(1, 2, 9, 9),)]
+    return [(by_hand,), (sharp,), (_maps(0, 4, 6, 6),), (_maps(5, 1, 7, 7),), (_maps(1, 2, 9, 9),)]
 
 
 previous_token = Exercise(
@@ -235,6 +235,7 @@ def _induction_cases():
         (torch.tensor([looks, elsewhere]), torch.tensor([0, 0, 1, 0])),
         (_maps(2, 3, 5, 5), torch.tensor([0, 1, 2, 0, 1])),
         (_maps(3, 4, 7, 7), torch.tensor([0, 1, 2, 0, 3, 0, 1])),
+        (_maps(5, 1, 6, 6), torch.tensor([2, 0, 2, 1, 0, 2])),  # one head keeps its axis
         (_maps(4, 2, 9, 9), torch.tensor([4, 2, 4, 1, 1, 1, 0, 4, 2])),
     ]
 
@@ -401,7 +402,7 @@ def _aligned_cases():
         ]
     )
     cases = [(by_hand, torch.tensor([[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]]).bool())]
-    for seed, shape in ((4, (3, 8, 5)), (5, (2, 5, 7)), (6, (4, 10, 9))):
+    for seed, shape in ((4, (3, 8, 5)), (5, (2, 5, 7)), (7, (1, 6, 8)), (6, (4, 10, 9))):
         alignment = torch.eye(*shape[1:]).bool() | (draw(seed + 10, *shape[1:]) > 1)
         alignment[2], alignment[:, -1] = False, False
         cases.append((_maps(seed, *shape), alignment))
