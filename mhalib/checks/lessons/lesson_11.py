@@ -66,6 +66,7 @@ def _switch_cases():
     return [
         (labels(3, 6), torch.tensor([1.0, 0.0, 0.5])),
         (labels(4, 10, B=3), torch.tensor([0.0, 1.0, 0.5, 0.0, 0.25])),
+        (draw(3, 2, 1, 4), torch.tensor([0.5])),  # one token keeps its axis; and one head
         (draw(2, 2, 5, 12), torch.tensor([1.0, -0.25, 0.5])),
     ]
 
