@@ -65,8 +65,7 @@ def search(exercise: Exercise, tries: int = TRIES) -> Found:
         for edit in exercise.edits:
             if not all(_does(edit, i, *case) for i, case in enumerate(zip(inputs, right, strict=True))):
                 continue
-            shown_by = (v for i, v in enumerate(further) if _differs(edit, len(inputs) + 2 * i, v))
-            if variation := next(shown_by, None):
+            if variation := next((variation for variation in further if _differs(edit, variation)), None):
                 holes.append(Hole(edit, variation))
             else:
                 equal.append(edit)
@@ -79,11 +78,12 @@ def _does(edit: Edit, number: int, inputs: tuple, right: Outcome) -> bool:
     return did is not None and not did[0].changed and same_result(right, did[0])
 
 
-def _differs(edit: Edit, number: int, variation: Variation) -> bool:
+def _differs(edit: Edit, variation: Variation) -> bool:
     """Return whether an edit is wrong on a variation; in float64 as well, so that rounding is not taken for it."""
+    number = -2 * variation.number - 1  # an edit keeps what it did by number; those of the cases begin at 0
     if _does(edit, number, variation.inputs, variation.right):
         return False
-    return variation.exact is None or not _does(edit, number + 1, *variation.exact)
+    return variation.exact is None or not _does(edit, number - 1, *variation.exact)
 
 
 def unreviewed(exercise: Exercise, found: Found) -> list[Hole]:

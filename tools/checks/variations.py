@@ -29,8 +29,13 @@ TRIES = 40  # variations of an exercise, illegal ones included
 
 @dataclass(frozen=True)
 class Variation:
-    """Further inputs, what the right answers do with them, and the same in float64 where they can be run in it."""
+    """Further inputs, what the right answers do with them, and the same in float64 where they can be run in it.
 
+    Args:
+        number: its place among all that are made, the same however many are asked for.
+    """
+
+    number: int
     inputs: tuple
     right: Outcome
     exact: tuple[tuple, Outcome] | None
@@ -44,12 +49,12 @@ class Variation:
 def variations(exercise: Exercise, tries: int = TRIES) -> list[Variation]:
     """Return legal variations of the cases, the smallest first; for use inside `limits`."""
     legal = []
-    for inputs in itertools.islice(_inputs(exercise), tries):
+    for number, inputs in enumerate(itertools.islice(_inputs(exercise), tries)):
         if (right := _agreed(exercise, inputs)) is None:
             continue
         exact = tuple(map(_in_doubles, inputs))
         right_there = _agreed(exercise, exact)
-        legal.append(Variation(inputs, right, right_there and (exact, right_there)))
+        legal.append(Variation(number, inputs, right, right_there and (exact, right_there)))
     return sorted(legal, key=lambda variation: variation.size)
 
 
