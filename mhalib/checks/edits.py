@@ -1,7 +1,8 @@
-"""All single edits of a right answer, by the rules of `mistakes`: how their patterns are read, and what they make.
+"""All single edits of a right answer, by the rules of `mistakes`: where they fit, and what they make of it.
 
-An edit is made into a function only when it is first tried; see `search`. Three kinds of edit that no pattern can say,
-because they change two lines at once, are functions here.
+How code is compared with the pattern of a rule is said in `patterns`. An edit is made into a function only when it is
+first tried; see `search`. Three kinds of edit that no pattern can say, because they change two lines at once, are
+functions here.
 """
 
 import ast
@@ -13,19 +14,18 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from numbers import Real
 
 import torch
 from torch import Tensor
 
 from mhalib.checks.mistakes import IN_ORDER, RULES, WHOLE, Rule
+from mhalib.checks.patterns import SIZE, fits, pattern_of
 from mhalib.checks.run import Outcome, call
 
 N = ast.unparse
 ALIKE = 0.3  # what it costs to make one edit at all places that it fits
 ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Constant, ast.Subscript, ast.List, ast.Tuple, ast.Slice)
-SIZE = r"[BThn]|Tq|Tk|kv|num_\w+|head_dim|d_model|width|size|group"
 WORDS = {
     "B": "samples", "h": "heads", "num_heads": "heads", "T": "tokens", "Tq": "queries", "Tk": "keys", "n": "entries",
     "kv": "groups", "hd": "features of a head", "head_dim": "features of a head", "d_model": "features",
@@ -113,13 +113,18 @@ class Source:
                 children = list(enumerate(value)) if isinstance(value, list) else [(None, value)]
                 self._place |= {id(child): (parent, name, i) for i, child in children if isinstance(child, ast.AST)}
         ast.fix_missing_locations(self.tree)
-        self.called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        self._called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
         lines = [node for node in nodes if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)]
         self._defined = {line.targets[0].id: N(line.value) for line in reversed(lines) if len(N(line.value)) <= 60}
         self._axes = {}
         for line in source.splitlines():
             if found := re.match(r"\s*(\w+) = .*#.*\(([^()]*)\)[^()]*$", line):
                 self._axes[found[1]] = [axis.strip() for axis in found[2].split(",")]
+
+    def is_variable(self, node: ast.AST) -> bool:
+        """Return whether a node reads a variable of the function; one that writes it cannot be anything else."""
+        named = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in self.names
+        return named and id(node) not in self._called
 
     def axis(self, of: ast.AST | None, axis: int) -> str:
         """Return an axis of an expression in words, "the queries (dim=-2)", by the shapes in the comments."""
@@ -186,14 +191,11 @@ class _AsMethods(ast.NodeTransformer):
 
 
 def _parsed(text: str, instead_of: ast.AST) -> ast.AST:
-    text = re.sub(r"(\(|,)(\s*,)+", r"\1", text)  # parts that are not there leave their commas
     if isinstance(instead_of, ast.Slice):
         return ast.parse(f"_[{text[1:-1]}]", mode="eval").body.slice
     if isinstance(instead_of, ast.expr):
-        new = ast.parse(text, mode="eval").body
-        if hasattr(instead_of, "ctx") and hasattr(new, "ctx"):
-            new.ctx = instead_of.ctx  # what is written to stays so
-        return new
+        made = ast.parse(text, mode="eval").body
+        return _to_write(made) if isinstance(getattr(instead_of, "ctx", None), ast.Store) else made
     (line,) = ast.parse(textwrap.dedent(text)).body
     for part in ast.walk(line):  # the body of a loop, or of an if, stays
         if getattr(part, "body", None) and isinstance(part.body, list) and N(part.body[0]) == "...":
@@ -201,101 +203,15 @@ def _parsed(text: str, instead_of: ast.AST) -> ast.AST:
     return line
 
 
-# --------------------------------------------------------------------------------------------- patterns
+def _to_write(made: ast.expr) -> ast.expr:
+    """Let an expression stand at the left of an equals sign."""
+    made.ctx = ast.Store()
+    for part in getattr(made, "elts", ()):
+        _to_write(part)
+    return made
 
 
-@cache
-def _pattern(find: str) -> ast.AST:
-    if find.startswith("["):
-        try:
-            return ast.parse(find, mode="eval").body
-        except SyntaxError:
-            return ast.parse(f"_{find}", mode="eval").body.slice
-    line = ast.parse(find).body[0]
-    return line.value if isinstance(line, ast.Expr) else line
-
-
-def _fits(pattern: object, node: object, found: dict, source: Source) -> bool:
-    """Return whether a node is what a pattern shows, and put what its letters stand for into `found`."""
-    if isinstance(pattern, ast.Name) and len(pattern.id) == 1 and pattern.id.isupper():
-        return isinstance(node, ast.expr) and _may_be(pattern.id, node, source) and _keep(pattern.id, node, found)
-    if type(pattern) is not type(node):
-        return False
-    if isinstance(pattern, ast.Call):
-        return _call_fits(pattern, node, found, source)
-    if isinstance(pattern, ast.AST):
-        for name in pattern._fields:
-            if name in ("ctx", "kind", "type_comment", "lineno"):
-                continue
-            part = getattr(pattern, name)
-            if name == "body" and isinstance(part, list) and N(part[0]) == "...":
-                continue
-            if not _fits(part, getattr(node, name), found, source):
-                return False
-        return True
-    if isinstance(pattern, list):
-        return len(pattern) == len(node) and all(map(lambda p, n: _fits(p, n, found, source), pattern, node))
-    return pattern == node
-
-
-def _call_fits(pattern: ast.Call, node: ast.Call, found: dict, source: Source) -> bool:
-    if isinstance(pattern.func, ast.Attribute):
-        if not isinstance(node.func, ast.Attribute) or not _fits(pattern.func.value, node.func.value, found, source):
-            return False
-        if not _name_fits(pattern.func.attr, node.func.attr, found):
-            return False
-    elif not isinstance(node.func, ast.Name) or not _name_fits(pattern.func.id, node.func.id, found):
-        return False
-    if any(isinstance(argument, ast.Starred) for argument in node.args) and not pattern.args[-1:]:
-        return False
-    plain = [argument for argument in pattern.args if not isinstance(argument, ast.Starred)]
-    rest = [argument.value.id for argument in pattern.args if isinstance(argument, ast.Starred)]
-    if len(node.args) < len(plain) or (len(node.args) > len(plain) and not rest):
-        return False
-    for letter in rest:
-        found[letter] = node.args[len(plain) :]
-    named = {keyword.arg: keyword.value for keyword in node.keywords}
-    others = None
-    for keyword in pattern.keywords:
-        if keyword.arg is None:
-            others = keyword.value.id
-        elif keyword.arg not in named or not _fits(keyword.value, named.pop(keyword.arg), found, source):
-            return False
-    if others:
-        found[others] = [ast.keyword(name, value) for name, value in named.items()]
-    elif named:
-        return False
-    return all(_fits(p, n, found, source) for p, n in zip(plain, node.args, strict=False))
-
-
-def _name_fits(pattern: str, name: str, found: dict) -> bool:
-    if len(pattern) == 1 and pattern.isupper():
-        found[pattern] = name
-        return True
-    return pattern == name
-
-
-def _may_be(letter: str, node: ast.expr, source: Source) -> bool:
-    if letter in "IJ":
-        return _number(node, int) is not None
-    if letter == "N":
-        return _number(node, (int, float)) is not None
-    if letter in "VS":
-        known = isinstance(node, ast.Name) and node.id in source.names and id(node) not in source.called
-        return known and (letter == "V" or bool(re.fullmatch(SIZE, node.id)))
-    return True
-
-
-def _number(node: ast.expr, kind: type | tuple[type, ...]) -> int | float | None:
-    try:
-        value = ast.literal_eval(node)
-    except (ValueError, TypeError):
-        return None
-    return value if isinstance(value, kind) and not isinstance(value, bool) else None
-
-
-def _keep(letter: str, node: ast.expr, found: dict) -> bool:
-    return N(found.setdefault(letter, node)) == N(node)
+# --------------------------------------------------------------------------------------------- what letters stand for
 
 
 def _code(value: object) -> str:
@@ -310,7 +226,8 @@ def _code(value: object) -> str:
 def _words(value: object) -> str:
     """Return what a letter stands for as a short text."""
     text = value if isinstance(value, str) else ", ".join(map(N, value)) if isinstance(value, list) else N(value)
-    return text if len(text) <= 45 else text[:45] + "…"
+    line, *more = text.splitlines() or [""]  # of a loop, its first line
+    return line[:45] + "…" if more or len(line) > 45 else line
 
 
 # --------------------------------------------------------------------------------------------- the edits
@@ -394,12 +311,12 @@ def _by_rules(source: Source, rules: Sequence[Rule]) -> Iterator[Edit]:
     alike = defaultdict(list)
     nodes = [node for line in source.function.body for node in ast.walk(line)]
     seen = set()  # places and texts: many rules come to the same edit
-    for rule in rules:
+    for rule in sorted(rules, key=lambda rule: rule.cost):
         given = rule.find.startswith("given ")
-        pattern = None if given else _pattern(rule.find)
+        pattern = None if given else pattern_of(rule.find)
         for node in source.given if given else nodes:
             found: dict = {"P": node} if given else {}
-            if not given and (not _fits(pattern, node, found, source) or not _allowed(rule, found)):
+            if not given and (not fits(pattern, node, found, source.is_variable) or not _allowed(rule, found)):
                 continue
             if given and not _allowed_argument(rule, node, source):
                 continue
@@ -447,7 +364,8 @@ def _filled(rule: Rule, found: dict, source: Source) -> Iterator[tuple[str, str,
         if x and x == f"{words.get('I')}, {words.get('J')}":
             continue
         spoken = {**words, "X": x, **_axis_words(rule, x, found, source)}
-        put = rule.put.format(X=x, **code)
+        put = re.sub(r"(\(|,)(\s*,)+", r"\1", rule.put.format(X=x, **code))  # what is not there leaves its comma
+        put = put.replace(", )", ")")
         says = re.sub(r"\(\)", "", rule.says.format(**spoken))
         yield put, source.explained(says), source.explained((rule.alike or rule.says).format(**spoken))
 
@@ -520,14 +438,15 @@ def _last_steps(value: ast.expr) -> Iterator[tuple[str, str, str]]:
     """Yield what is left of an expression without its last step, that step around `…`, and its words."""
     match value:
         case ast.BinOp(left=left, op=ast.Div() | ast.Mult() | ast.Add() | ast.Sub(), right=right):
-            sign = N(value)[len(N(left)) :].strip()[0] if N(value).startswith(N(left)) else "*"
+            sign = {ast.Div: "/", ast.Mult: "*", ast.Add: "+", ast.Sub: "-"}[type(value.op)]
             yield N(left), f"(…) {sign} ({N(right)})", f"{sign} {_words(right)}"
             if isinstance(value.op, ast.Mult):
                 yield N(right), f"({N(left)}) * (…)", f"the factor {_words(left)}"
         case ast.BinOp(left=ast.BinOp(left=factor, op=ast.Mult(), right=left), op=ast.MatMult(), right=right):
             yield f"({N(left)}) @ ({N(right)})", f"({N(factor)}) * (…)", f"the factor {_words(factor)}"
         case ast.Call(func=ast.Attribute(value=of, attr=name)):
-            yield N(of), f"(…){N(value)[len(N(of)) :]}", name
+            step = ast.Call(ast.Attribute(ast.Name("…"), name), value.args, value.keywords)
+            yield N(of), N(step).replace("…", "(…)"), name
 
 
 def _another_alike(source: Source) -> Iterator[tuple]:
