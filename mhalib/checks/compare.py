@@ -80,27 +80,26 @@ def difference(expected: object, got: object, axes: Axes = ()) -> Difference | N
     if isinstance(expected, int) or isinstance(got, int) and abs(got) > HUGE:
         same = got == expected
     else:
-        same = got == expected or abs(got - expected) <= ROUNDED * abs(expected)
+        same = got == expected or abs(got - expected) <= ROUNDED * abs(expected) < math.inf
     return None if same else Difference("value", show(expected), show(got))
 
 
 def _tensors(expected: Tensor, got: object, axes: tuple[str, ...]) -> Difference | None:
     if not isinstance(got, Tensor):
         return Difference("type", "a tensor", _no_tensor(expected, got))
+    if not readable(got):
+        return Difference("type", "", "a tensor whose numbers cannot be read; return an ordinary one")
     if _family(expected.dtype) != _family(got.dtype):
         return Difference("dtype", kind_of(expected), f"{got.dtype}{_cure_of_dtype(expected, got)}")
     if expected.shape != got.shape:
         words = shape_in_words(tuple(expected.shape), tuple(got.shape), axes)
         return Difference("shape", f"the shape {tuple(expected.shape)}", f"{tuple(got.shape)}{words and f': {words}'}")
-    try:
-        # NaN equals NaN, so that a wrong answer that makes NaN can be recognised; no right one makes any.
-        got = got.detach().cpu()
-        if got.is_floating_point():
-            same = torch.isclose(got.double(), expected.detach().double(), rtol=RTOL, atol=ATOL, equal_nan=True)
-        else:
-            same = got == expected
-    except (RuntimeError, NotImplementedError):  # on the meta device, quantized, nested
-        return Difference("type", "", "a tensor whose numbers cannot be read; return an ordinary one")
+    # NaN equals NaN, so that a wrong answer that makes NaN can be recognised; no right one makes any.
+    got = got.detach().cpu()
+    if got.is_floating_point():
+        same = torch.isclose(got.double(), expected.detach().double(), rtol=RTOL, atol=ATOL, equal_nan=True)
+    else:
+        same = got == expected
     if bool(same.all()):
         return None
     index = tuple((~same).nonzero()[0].tolist())
@@ -109,10 +108,17 @@ def _tensors(expected: Tensor, got: object, axes: tuple[str, ...]) -> Difference
 
 def _cure_of_dtype(expected: Tensor, got: Tensor) -> str:
     """Say what to do where nothing but the dtype is wrong; nothing where the numbers are others, too."""
-    if expected.shape != got.shape or got.is_meta or not torch.equal(expected.double(), got.detach().cpu().double()):
+    if expected.shape != got.shape or got.is_complex():
+        return ""
+    if not torch.equal(expected.detach().double(), got.detach().cpu().double()):
         return ""
     cure = {"boolean": ".bool()", "floating": ".float()", "integer": ".long()"}.get(_family(expected.dtype), "")
     return f"; otherwise it is right: {cure} makes it so" if cure else ""
+
+
+def readable(x: Tensor) -> bool:
+    """Return whether the numbers of a tensor can be had: not on the meta device, in a sparse one, a nested one, …."""
+    return x.layout == torch.strided and not (x.is_meta or x.is_quantized or x.is_nested)
 
 
 def shape_in_words(expected: tuple[int, ...], got: tuple[int, ...], axes: tuple[str, ...]) -> str:
@@ -130,15 +136,18 @@ def shape_in_words(expected: tuple[int, ...], got: tuple[int, ...], axes: tuple[
     if sorted(got) == sorted(expected):
         return f"the axes stand in the order ({', '.join(name[size] for size in got)})"
     if tuple(size for size in got if size != 1) == expected:
-        return "there is an axis of size 1 too many"
+        more = len(got) - len(expected)
+        return "there is an axis of size 1 too many" if more == 1 else f"there are {more} axes of size 1 too many"
+    if len({*got}) < len(got):
+        return ""
     missing = [size for size in expected if size not in got]
     strange = [size for size in got if size not in name]
-    if not strange and len(got) < len(expected):
-        return f"the {'axis' if len(missing) == 1 else 'axes'} of {' and '.join(name[size] for size in missing)} " + (
-            "is missing" if len(missing) == 1 else "are missing"
-        )
+    *most, last = [name[size] for size in missing] or [""]
+    names = f"{', '.join(most)} and {last}" if most else last
+    if not strange and missing:
+        return f"the {'axes' if most else 'axis'} of {names} {'are' if most else 'is'} missing"
     if len(strange) == 1 and len(missing) >= 2 and strange[0] == math.prod(missing):
-        return f"{' and '.join(name[size] for size in missing)} are joined into one axis of {strange[0]}"
+        return f"{names} are joined into one axis of {strange[0]}"
     if (
         len(strange) == 1
         and len(missing) == 1
@@ -151,12 +160,13 @@ def shape_in_words(expected: tuple[int, ...], got: tuple[int, ...], axes: tuple[
 
 def as_sequence(value: object) -> object:
     """Return a list for what holds numbers in a row: an array, a tensor, a range, the values of a dict, a slice."""
+    value = _plain(value)
     if isinstance(value, dict):
         value = value.values()
     if isinstance(value, slice) and value.step is None:
         return [value.start, value.stop]
     if isinstance(value, Tensor) or type(value).__name__ == "ndarray" and value.dtype.kind in "iufb":
-        return value if isinstance(value, Tensor) and value.is_meta else value.tolist()
+        return value if isinstance(value, Tensor) and not readable(value) else value.tolist()
     return list(value) if isinstance(value, (range, type({}.values()), type({}.keys()), map, zip)) else value
 
 
@@ -175,17 +185,21 @@ def _no_tensor(expected: Tensor, got: object) -> str:
         right = [i for i, part in enumerate(got) if isinstance(part, Tensor) and difference(expected, part) is None]
         cure = f"part [{right[0]}] of it is what is asked for" if right else "return one, or join them into one"
         return f"several things in {kind_of(got)}; {cure}"
-    made = type(got).__module__ == "numpy" or isinstance(got, (list, tuple)) and all(_are_numbers(part) for part in got)
+    made = type(got).__module__ == "numpy" or isinstance(got, (list, tuple)) and _are_numbers(got)
     return kind_of(got) + ("; torch.as_tensor(...) makes one" if made else "")
 
 
-def _are_numbers(value: object) -> bool:
-    return all(map(_are_numbers, value)) if isinstance(value, (list, tuple)) else isinstance(value, (int, float))
+def _are_numbers(value: object, depth: int = 0) -> bool:
+    if isinstance(value, (list, tuple)):
+        return depth < 8 and all(_are_numbers(part, depth + 1) for part in value)  # a list may hold itself
+    return isinstance(value, (int, float))
 
 
 def _sequences(expected: tuple | list, got: object, axes: Axes) -> Difference | None:
+    if isinstance(got, Tensor) and not readable(got):
+        return Difference("type", f"{len(expected)} parts", kind_of(got))
     if isinstance(got, Tensor) and not any(isinstance(part, Tensor) for part in expected):
-        deep = isinstance(expected[0], (tuple, list))
+        deep = bool(expected) and isinstance(expected[0], (tuple, list))
         if got.ndim > 1 + deep:
             return Difference("type", f"{len(expected)} numbers", "a tensor; of a tensor, give its .shape")
         got = got.tolist() if got.ndim else got
@@ -224,7 +238,9 @@ def show_rows(label: str, value: object) -> str:
 def _show(value: object, depth: int) -> str:
     value = _plain(value)
     if isinstance(value, Tensor):
-        if value.numel() > MAX_NUMBERS or value.is_meta or value.layout != torch.strided or value.is_quantized:
+        if value.is_nested:  # it has no shape
+            return kind_of(value)
+        if value.numel() > MAX_NUMBERS or not readable(value):
             return f"{kind_of(value)} of shape {tuple(value.shape)}"
         return show(value.tolist())
     if isinstance(value, float):
@@ -248,7 +264,7 @@ def kind_of(value: object) -> str:
     if value is None:
         return "None"
     if isinstance(value, Tensor):
-        return f"{_a(_family(value.dtype))} tensor"
+        return "a nested tensor" if value.is_nested else f"{_a(_family(value.dtype))} tensor"
     if isinstance(value, types.GeneratorType):
         return "a generator (a function with yield); return the result instead"
     if isinstance(value, types.CoroutineType):
@@ -270,7 +286,7 @@ def _a(name: str) -> str:
 def _plain(value: object) -> object:
     """Return the Python number in a tensor or numpy scalar without axes; anything else as it is."""
     if isinstance(value, Tensor):
-        return value.item() if value.ndim == 0 and not value.is_meta else value
+        return value.item() if readable(value) and value.ndim == 0 else value
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         return value.item()
     return value

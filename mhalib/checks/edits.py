@@ -19,6 +19,7 @@ from numbers import Real
 import torch
 from torch import Tensor
 
+from mhalib.checks.compare import readable
 from mhalib.checks.mistakes import IN_ORDER, RULES, WHOLE, Rule
 from mhalib.checks.patterns import SIZE, fits, pattern_of
 from mhalib.checks.run import Outcome, call
@@ -271,11 +272,10 @@ def print_of(outcome: Outcome) -> tuple:
         return (outcome.failure.message, None)
     if not isinstance(value, Tensor):
         return ("no tensor", len(value) if isinstance(value, tuple | list) else None)
-    try:
-        numbers = value.detach().double()
-        return ("tensor", value.shape, float(numbers.sum()), float(numbers.abs().sum()))
-    except (RuntimeError, NotImplementedError):  # on the meta device, quantized, nested
-        return ("tensor", value.shape)
+    if not readable(value) or value.is_complex():
+        return ("tensor", None)
+    numbers = value.detach().cpu().double()
+    return ("tensor", value.shape, float(numbers.sum()), float(numbers.abs().sum()))
 
 
 def edits_of(answers: Sequence[Callable], example: tuple, axes: tuple[str, ...]) -> list[Edit]:

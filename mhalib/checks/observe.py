@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mhalib.checks.attempt import Case
-from mhalib.checks.compare import ATOL, RTOL, shape_in_words
+from mhalib.checks.compare import ATOL, RTOL, readable, shape_in_words
 
 MOST = 2  # sentences; the first ones say most
 
@@ -20,6 +20,8 @@ def observe(cases: Sequence[Case]) -> list[str]:
     pairs = [pair for case in cases if (pair := _numbers(case)) and not case.result_is_right]
     if not pairs or len(pairs) < sum(not case.result_is_right for case in cases):
         return said[:MOST]
+    if all(_close(ours, theirs).all() for ours, theirs in pairs):  # only the dtype is wrong
+        return said[:MOST]
     return [*said[: MOST - 1], *_of_numbers(pairs, cases[0].axes)][:MOST]
 
 
@@ -27,11 +29,17 @@ def _of_shapes(cases: Sequence[Case]) -> list[str]:
     """Say what the shape is where the sizes of a case tell which axis is which."""
     for case in cases:
         ours, theirs = case.ours.value, case.theirs.value
-        if isinstance(ours, Tensor) and isinstance(theirs, Tensor) and ours.shape != theirs.shape:
-            words = shape_in_words(tuple(ours.shape), tuple(theirs.shape), case.axes)
-            if words:
-                return [f"Where the shape should be {tuple(ours.shape)} it is {tuple(theirs.shape)}: {words}."]
+        if _has_a_one(case) or not isinstance(ours, Tensor) or not isinstance(theirs, Tensor) or not readable(theirs):
+            continue
+        words = ours.shape != theirs.shape and shape_in_words(tuple(ours.shape), tuple(theirs.shape), case.axes)
+        if words:
+            return [f"Where the shape should be {tuple(ours.shape)} it is {tuple(theirs.shape)}: {words}."]
     return []
+
+
+def _has_a_one(case: Case) -> bool:
+    """Return whether a size of the inputs is 1, so that a 1 in the result may be that size, or one too many."""
+    return any(1 in x.shape if isinstance(x, Tensor) else x == 1 for x in case.inputs)
 
 
 def _of_inputs(cases: Sequence[Case]) -> list[str]:
@@ -46,24 +54,29 @@ def _numbers(case: Case) -> tuple[Tensor, Tensor] | None:
     ours, theirs = case.ours.value, case.theirs.value
     if case.theirs.failure or not isinstance(ours, Tensor) or not isinstance(theirs, Tensor):
         return None
-    if ours.shape != theirs.shape or ours.ndim == 0 or ours.numel() < 2:
+    if not readable(theirs) or theirs.is_complex() or ours.shape != theirs.shape or ours.ndim == 0 or ours.numel() < 2:
         return None
-    try:
-        return ours.detach().double(), theirs.detach().cpu().double()
-    except (RuntimeError, NotImplementedError):  # on the meta device, quantized, nested
-        return None
+    ours, theirs = ours.detach(), theirs.detach().cpu()
+    return (ours, theirs) if ours.dtype == theirs.dtype == torch.bool else (ours.double(), theirs.double())
 
 
 def _of_numbers(pairs: Sequence[tuple[Tensor, Tensor]], axes: tuple[str, ...]) -> list[str]:
-    return [*_special(pairs), *_places(pairs, axes), *_factors(pairs), *_sums(pairs, axes)]
+    if all(ours.dtype == torch.bool for ours, _ in pairs):  # of which sums and factors say nothing
+        return [*_special(pairs), *_places(pairs, axes)]
+    pairs = [(ours.double(), theirs.double()) for ours, theirs in pairs]
+    return [*_special(pairs), *_order(pairs), *_places(pairs, axes), *_factors(pairs), *_sums(pairs)]
 
 
 def _special(pairs: Sequence) -> Iterator[str]:
     if any(theirs.isnan().any() for _, theirs in pairs):
-        yield "Some of it is NaN: infinity minus infinity, or 0 by 0, somewhere on the way."
+        yield "Some of it is NaN, which comes of inf - inf, of 0 / 0, or of a root or logarithm of less than 0."
     elif all((theirs == theirs.flatten()[0]).all() for _, theirs in pairs):
-        yield f"All numbers of a result are the same, such as {pairs[0][1].flatten()[0]:.4g}."
-    elif all(_close(ours.flatten().sort().values, theirs.flatten().sort().values).all() for ours, theirs in pairs):
+        one = pairs[0][1].flatten()[0].item()
+        yield f"In each result all entries are the same, such as {one if isinstance(one, bool) else f'{one:.4g}'}."
+
+
+def _order(pairs: Sequence) -> Iterator[str]:
+    if all(_close(ours.flatten().sort().values, theirs.flatten().sort().values).all() for ours, theirs in pairs):
         yield "They are the right numbers, in other places."
 
 
@@ -73,8 +86,8 @@ def _places(pairs: Sequence, axes: tuple[str, ...]) -> Iterator[str]:
     if len(axes) != right[0].ndim:
         return
     for axis, name in enumerate(axes):
-        lines = [r.movedim(axis, 0).flatten(1).all(1) if r.ndim > 1 else r for r in right if r.shape[axis] > 1]
-        if not lines:
+        lines = [r.movedim(axis, 0).flatten(1).all(1) if r.ndim > 1 else r for r in right]
+        if all(len(line) == 1 for line in lines):
             continue
         if all(line[0] and not line[1:].any() for line in lines):
             yield f"Only the first {name} is right."
@@ -106,15 +119,15 @@ def _factors(pairs: Sequence) -> Iterator[str]:
     else:
         same = len({*factors}) == 1
         yield f"Every number is {factors[0]} times the right one" + (
-            "." if same else f" here; in other inputs {', '.join(dict.fromkeys(factors[1:]))} times."
+            "." if same else f" here; for other inputs it is {', '.join(dict.fromkeys(factors[1:]))} times."
         )
         return
-    shifts = [(theirs - ours).flatten() for ours, theirs in pairs]
-    if all(s.isfinite().all() and (s - s[0]).abs().max() < 1e-5 * (1 + s[0].abs()) for s in shifts):
-        yield f"Every number is {shifts[0][0]:.4g} away from the right one."
+    shift = torch.cat([(theirs - ours).flatten() for ours, theirs in pairs])
+    if shift.isfinite().all() and (shift - shift[0]).abs().max() < 1e-5 * (1 + shift[0].abs()):
+        yield f"Every number is {abs(shift[0]):.4g} too {'large' if shift[0] > 0 else 'small'}."
 
 
-def _sums(pairs: Sequence, axes: tuple[str, ...]) -> Iterator[str]:
+def _sums(pairs: Sequence) -> Iterator[str]:
     def sum_to_one(which: int, axis: int) -> bool:
         sums = [pair[which].sum(axis) for pair in pairs if pair[which].ndim > 1]
         return bool(sums) and all(bool(((s - 1).abs() < 1e-3).all()) for s in sums)
@@ -127,4 +140,6 @@ def _sums(pairs: Sequence, axes: tuple[str, ...]) -> Iterator[str]:
 
 
 def _close(ours: Tensor, theirs: Tensor) -> Tensor:
+    if ours.dtype == torch.bool:
+        return ours == theirs
     return torch.isclose(theirs, ours, rtol=RTOL, atol=ATOL, equal_nan=True)

@@ -6,11 +6,13 @@ It says nothing where the results are too few to tell: a mistake that leaves one
 import math
 import re
 from collections.abc import Sequence
+from numbers import Real
 
 import torch
 from torch import Tensor
 
 from mhalib.checks.attempt import same_result
+from mhalib.checks.compare import readable
 from mhalib.checks.edits import Edit, print_of
 from mhalib.checks.run import Outcome, OutOfTime, limits
 
@@ -26,7 +28,7 @@ def find(
     inputs: Sequence[tuple],
     right: Sequence[Outcome],
     theirs: Sequence[Outcome],
-    bits: float = BITS,
+    bits: Real = BITS,
 ) -> Edit | None:
     """Return the edit that does the same as the learner's function, or None.
 
@@ -64,30 +66,30 @@ def _same(edited: Outcome, its_print: tuple, theirs: Outcome, their_print: tuple
     return same_result(edited, theirs)
 
 
-def _bits(theirs: Sequence[Outcome], right: Sequence[Outcome]) -> float:
+def _bits(theirs: Sequence[Outcome], right: Sequence[Outcome]) -> Real:
     """Return how much the results say; where there are none, how much the errors do, by the sizes that they tell."""
     told = [i for i in range(len(theirs)) if theirs[i].failure is None]
-    if any(not same_result(theirs[i], right[i]) for i in told):
-        return sum(_bits_of(theirs[i].value) for i in told)
+    if any(not same_result(right[i], theirs[i]) for i in told):
+        values = [theirs[i].value for i in told]
+        if all(isinstance(value, Real) and value == values[0] for value in values):
+            return _bits_of(values[0])  # a constant, which does not look at what comes in
+        return sum(map(_bits_of, values))
     messages = {outcome.failure.message for outcome in theirs if outcome.failure}
     return ERROR * len({message for message in messages if re.search(r"\d", message)})
 
 
-def _bits_of(value: object) -> float:
+def _bits_of(value: object, depth: int = 0) -> Real:
     if isinstance(value, (tuple, list)):
-        return sum(map(_bits_of, value))
+        return sum(_bits_of(part, depth + 1) for part in value) if depth < 4 else 0.0  # a list may hold itself
     if isinstance(value, bool):
         return BOOLEAN
     if isinstance(value, (int, float)):
-        return INTEGER if isinstance(value, int) else FLOAT * math.isfinite(value)
-    if not isinstance(value, Tensor) or not value.numel():
+        return INTEGER if isinstance(value, int) else FLOAT if math.isfinite(value) else 0.0
+    if not isinstance(value, Tensor) or not readable(value) or value.is_complex():
         return 0.0
-    try:
-        numbers = value.detach().cpu().flatten().double()
-        finite = numbers[numbers.isfinite()]
-        distinct = finite.unique().numel()
-    except (RuntimeError, NotImplementedError):  # on the meta device, quantized, nested
-        return 0.0
+    numbers = value.detach().cpu().flatten().double()
+    finite = numbers[numbers.isfinite()]
+    distinct = finite.unique().numel()
     if distinct < 2:
         return 2.0 * BOOLEAN
     if value.dtype == torch.bool:
