@@ -9,10 +9,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 
-from mhalib.checks.compare import HUGE, as_sequence
+from mhalib.checks.compare import HUGE, as_sequence, difference
 
 NEAR = 2e-2
-CLOSE = 2e-3  # numbers may be typed with three digits
+CLOSE = 2e-3  # what a number is compared with may be typed with three digits
 
 
 def explain(expected: object, got: object, sizes: Mapping[str, Real]) -> tuple[list[str], list[str]]:
@@ -49,7 +49,7 @@ def _numbers(value: object, depth: int = 0) -> list | Real | None:
 
 def _one_for_many(expected: Real, got: list) -> list[str]:
     flat = list(_flattened(got))
-    if len(flat) == 1 and _same(expected, flat[0]):
+    if len(flat) == 1 and _right(expected, flat[0]):
         return ["The number is right; give it alone, without brackets."]
     return [f"One number is asked for; you gave {len(flat)}."]
 
@@ -76,7 +76,7 @@ def _groups(expected: list[list], got: list, sizes: Mapping[str, Real]) -> tuple
     where = [f"{_list(word, right)} {'is' if len(right) == 1 else 'are'} right."] if right else []
     if len(got) != n:
         return where, [f"{n} {word}s are asked for; you gave {len(got)}."]
-    if sorted(map(str, expected)) == sorted(map(str, got)):
+    if len(right) < n and sorted(expected) == sorted(got):
         return where, [f"The right {word}s, in another order."]
     if not sizes:
         return where, _rows(expected, got)
@@ -84,20 +84,23 @@ def _groups(expected: list[list], got: list, sizes: Mapping[str, Real]) -> tuple
     for i in range(n):
         if i not in right:
             inner = _row(expected[i], got[i], sizes)
-            cause += [f"{word.capitalize()} {i + 1}: {words[0].lower()}{words[1:]}" for words in (inner[1] or inner[0])]
+            cause += [f"{word.capitalize()} {i + 1}: {_inside(words)}" for words in (inner[1] or inner[0])]
     return where, cause
 
 
 def _rows(expected: list[list], got: list[list]) -> list[str]:
     """Say what a small table is: another one, or the same with every number too large by as much."""
     widths = {*map(len, got)}
+    if len({*map(len, expected)}) > 1:
+        return []
     if widths != {len(expected[0])}:
         return [f"Each row holds {_count(len(expected[0]))}; yours {'/'.join(map(str, sorted(widths)))}."]
     apart = {b - a for a, b in zip(_flattened(expected), _flattened(got), strict=True)}
     if len(apart) == 1:
         by = apart.pop()
         size, start = ("large", 1) if by > 0 else ("small", 0)
-        return [f"Every number is {abs(by):g} too {size}: is something counted from {start}?"]
+        ask = f": is something counted from {start}?" if abs(by) == 1 else "."
+        return [f"Every number is {_told(abs(by))} too {size}{ask}"] if by else []
     return []
 
 
@@ -109,7 +112,9 @@ def _row(expected: list, got: list, sizes: Mapping[str, Real]) -> tuple[list[str
         return [], ["The numbers are right; write them in one row, without inner brackets."] if right else []
     if len(got) != n:
         return [], _another_length(expected, got)
-    wrong = [i for i in range(n) if not _same(expected[i], got[i])]
+    wrong = [i for i in range(n) if not _right(expected[i], got[i])]
+    if not wrong:
+        return [], []
     right = [i for i in range(n) if i not in wrong]
     if _all_same(sorted(expected), sorted(got)):
         if len(wrong) == 2:
@@ -124,23 +129,20 @@ def _row(expected: list, got: list, sizes: Mapping[str, Real]) -> tuple[list[str
     )
     words = {i: _number(expected[i], got[i], sizes) for i in wrong}
     if len(wrong) > 1 and words[wrong[0]] and len({*map(tuple, words.values())}) == 1:
-        return where, [f"{'Each' if right else 'All'} of them: {words[wrong[0]][0][0].lower()}{words[wrong[0]][0][1:]}"]
+        return where, [f"{'Each of the wrong ones' if right else 'All of them'}: {_inside(words[wrong[0]][0])}"]
     cause = []
     for i in wrong:
-        elsewhere = [j for j in range(n) if j != i and _same(expected[j], got[i])]
+        elsewhere = [j for j in range(n) if j != i and _right(expected[j], got[i])]
         if elsewhere:
             cause.append(f"Number {i + 1} is what belongs in place {elsewhere[0] + 1}.")
         elif words[i]:
-            cause.append(f"Number {i + 1}: {words[i][0][0].lower()}{words[i][0][1:]}")
+            cause.append(f"Number {i + 1}: {_inside(words[i][0])}")
     return where, cause
 
 
 def _another_length(expected: list, got: list) -> list[str]:
-    said = [
-        f"{_count(len(expected))} asked for; you gave {len(got)}.".replace(
-            " asked", " are asked" if len(expected) > 1 else " is asked"
-        )
-    ]
+    n = len(expected)
+    said = [f"{_count(n)} {'is' if n == 1 else 'are'} asked for; you gave {len(got)}."]
     for i in range(max(len(expected), len(got))):
         if _all_same(expected[:i] + expected[i + 1 :], got):
             return said + [f"Number {i + 1} is missing; the others are right."]
@@ -161,6 +163,8 @@ def _another_length(expected: list, got: list) -> list[str]:
 
 def _number(expected: Real, got: Real, sizes: Mapping[str, Real]) -> list[str]:
     """Say what a number is, compared with the right one; the first that fits."""
+    if _right(expected, got):
+        return []
     if not isinstance(expected, int) and abs(got - expected) <= NEAR * abs(expected):
         return ["Near. Is it measured, or rounded? Work it out, and give three digits."]
     return next(
@@ -174,16 +178,18 @@ def _others(x: Real, sizes: Mapping[str, Real]) -> Iterator[tuple[Real, str]]:
     if x == int(x):
         yield x + 1, "One too many. Is something counted from 1, or an end counted with it?"
         yield x - 1, "One too few. Is an end left out?"
-    named = [(name, size) for name, size in sizes.items() if size not in (0, 1)]
-    inside = [
-        (name, size) for name, size in named if isinstance(x, int) and x % size == 0
-    ]  # a product of them, perhaps
+    alike: dict[Real, list[str]] = {}
+    for name, size in sizes.items():
+        alike.setdefault(size, []).append(name)
+    named = [(" or ".join(names), size) for size, names in alike.items() if size not in (0, 1)]
+    # Only a size that divides it is a factor of it.
+    inside = [(name, size) for name, size in named if isinstance(x, int) and x % size == 0]
     for name, size in inside:
         yield x * size, f"{_times(size)} too large: {name} is in it once too often."
         yield x / size, f"{_times(size)} too small: {name} is missing from it."
     for name, size in named:
-        yield x + size, f"{name} ({size:g}) too large."
-        yield x - size, f"{name} ({size:g}) too small."
+        yield x + size, f"Too large by {name} ({_told(size)})."
+        yield x - size, f"Too small by {name} ({_told(size)})."
         yield size, f"That is {name}."
     yield x**2, "That is the square of what is asked for."
     if x > 0:
@@ -209,7 +215,7 @@ def _others(x: Real, sizes: Mapping[str, Real]) -> Iterator[tuple[Real, str]]:
     ):
         if abs(x) > 1000:
             yield x / factor, f"In another unit, {unit}; asked is the number itself."
-            yield x * factor, f"{factor:g} times too large: in another unit?"
+            yield x * factor, f"{_times(factor)} too large: in another unit?"
     if 0 < x <= 1:
         yield 100 * x, "In percent; asked is the share, between 0 and 1."
     for (one, a), (two, b) in _pairs(inside):
@@ -229,21 +235,35 @@ def _others(x: Real, sizes: Mapping[str, Real]) -> Iterator[tuple[Real, str]]:
 
 
 def _times(factor: Real) -> str:
-    return f"{factor:g} times"
+    return f"{_told(factor)} times"
+
+
+def _told(x: Real) -> str:
+    return f"{x:.0f}" if x == int(x) else f"{x:.4g}"
+
+
+def _inside(sentence: str) -> str:
+    """Return a sentence as it stands behind a colon; none of them begins with a name."""
+    return sentence[0].lower() + sentence[1:]
 
 
 def _pairs(named: Sequence) -> Iterator[tuple]:
     return ((one, two) for i, one in enumerate(named) for two in named[i + 1 :])
 
 
+def _right(expected: Real, got: Real) -> bool:
+    """Return whether a number passes for the right one."""
+    return difference(expected, got) is None
+
+
 def _same(a: Real, b: Real) -> bool:
     return a == b or (not (isinstance(a, int) and isinstance(b, int)) and abs(a - b) <= CLOSE * max(abs(a), abs(b)))
 
 
-def _all_same(some: Sequence, others: Sequence) -> bool:
-    if len(some) != len(others) or any(isinstance(part, list) for part in (*some, *others)):
+def _all_same(expected: Sequence, got: Sequence) -> bool:
+    if len(expected) != len(got) or any(isinstance(part, list) for part in (*expected, *got)):
         return False
-    return all(map(_same, some, others))
+    return all(map(_right, expected, got))
 
 
 def _same_nested(some: list[list], others: list[list]) -> bool:
