@@ -16,13 +16,15 @@ CLOSE = 2e-3  # what a number is compared with may be typed with three digits
 
 
 def explain(expected: object, got: object, sizes: Mapping[str, Real]) -> tuple[list[str], list[str]]:
-    """Return what is right of a wrong value, and what the wrong part of it is, in sentences; both may be empty.
+    """Return what is right of a wrong value, and what the wrong part of it is, in sentences; of a right one, nothing.
 
     Args:
         expected: a number, or numbers in tuples or lists.
         got: what was given.
         sizes: the sizes that the task speaks of, by name.
     """
+    if difference(expected, got) is None:
+        return [], []
     if isinstance(got, float) and not math.isfinite(got):
         return [], ["That is no number that one can reckon with: something was divided by 0, or is too large."]
     if isinstance(got, int) and abs(got) >= HUGE:
@@ -76,7 +78,7 @@ def _groups(expected: list[list], got: list, sizes: Mapping[str, Real]) -> tuple
     where = [f"{_list(word, right)} {'is' if len(right) == 1 else 'are'} right."] if right else []
     if len(got) != n:
         return where, [f"{n} {word}s are asked for; you gave {len(got)}."]
-    if len(right) < n and sorted(expected) == sorted(got):
+    if sorted(expected) == sorted(got):
         return where, [f"The right {word}s, in another order."]
     if not sizes:
         return where, _rows(expected, got)
@@ -113,8 +115,6 @@ def _row(expected: list, got: list, sizes: Mapping[str, Real]) -> tuple[list[str
     if len(got) != n:
         return [], _another_length(expected, got)
     wrong = [i for i in range(n) if not _right(expected[i], got[i])]
-    if not wrong:
-        return [], []
     right = [i for i in range(n) if i not in wrong]
     if _all_same(sorted(expected), sorted(got)):
         if len(wrong) == 2:
@@ -163,8 +163,6 @@ def _another_length(expected: list, got: list) -> list[str]:
 
 def _number(expected: Real, got: Real, sizes: Mapping[str, Real]) -> list[str]:
     """Say what a number is, compared with the right one; the first that fits."""
-    if _right(expected, got):
-        return []
     if not isinstance(expected, int) and abs(got - expected) <= NEAR * abs(expected):
         return ["Near. Is it measured, or rounded? Work it out, and give three digits."]
     return next(
