@@ -62,9 +62,10 @@ def _numbers(case: Case) -> tuple[Tensor, Tensor] | None:
 
 def _of_numbers(pairs: Sequence[tuple[Tensor, Tensor]], axes: tuple[str, ...]) -> list[str]:
     if all(ours.dtype == torch.bool for ours, _ in pairs):  # of which sums and factors say nothing
-        return [*_special(pairs), *_places(pairs, axes)]
+        return [*_special(pairs), *_triangles(pairs, axes), *_places(pairs, axes)]
     pairs = [(ours.double(), theirs.double()) for ours, theirs in pairs]
-    return [*_special(pairs), *_order(pairs), *_places(pairs, axes), *_factors(pairs), *_sums(pairs)]
+    where = [*_triangles(pairs, axes), *_places(pairs, axes)]
+    return [*_special(pairs), *_order(pairs), *where, *_factors(pairs), *_sums(pairs)]
 
 
 def _special(pairs: Sequence) -> Iterator[str]:
@@ -97,7 +98,12 @@ def _places(pairs: Sequence, axes: tuple[str, ...]) -> Iterator[str]:
             yield f"All is right but the first {name}."
         elif all(line[:-1].all() and not line[-1] for line in lines):
             yield f"All is right but the last {name}."
-    if right[0].ndim >= 2 and all(r.shape[-1] == r.shape[-2] > 1 for r in right):
+
+
+def _triangles(pairs: Sequence, axes: tuple[str, ...]) -> Iterator[str]:
+    """Say where a result is wrong only on the diagonal, or on one side of it."""
+    right = [_close(ours, theirs) for ours, theirs in pairs]
+    if len(axes) == right[0].ndim >= 2 and all(r.shape[-1] == r.shape[-2] > 1 for r in right):
         on = [torch.eye(r.shape[-1], dtype=torch.bool).expand_as(r) for r in right]
         above = [torch.ones(r.shape[-2:], dtype=torch.bool).triu(1).expand_as(r) for r in right]
         if all(r[~d].all() for r, d in zip(right, on, strict=True)):
@@ -109,7 +115,7 @@ def _places(pairs: Sequence, axes: tuple[str, ...]) -> Iterator[str]:
 
 
 def _factors(pairs: Sequence) -> Iterator[str]:
-    """Say where a result is the right one times one number, or one number away from it."""
+    """Say where a result is the right one times one number, or one number more."""
     factors = []
     for ours, theirs in pairs:
         factor = (theirs * ours).sum() / ours.square().sum().clamp(min=1e-30)
