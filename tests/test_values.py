@@ -27,7 +27,7 @@ SAYS = [
     (1216, -1216, "The size is right, the sign is not."),
     (1216, 1217, "One too many."),
     (1216, 1215, "One too few."),
-    (1001, 1001 * 12, "12 times too large: num_heads is in it once too often."),
+    (1200, 1200 * 12, "12 times too large: num_heads is in it once too often."),
     (1200, 100, "12 times too small: num_heads is missing from it."),
     (1001, 1001 + 768, "Too large by d_model (768)."),
     (1001, 1001 - 768, "Too small by d_model (768)."),
@@ -40,7 +40,7 @@ SAYS = [
     (0.3, 30.0, "In percent"),
     (201_326_592, 201.326592, "In another unit, millions"),
     (50_331_648, 48, "In another unit, 1024²"),
-    (1001, 1001 * 12 * 768, "d_model and num_heads are in it once too often."),
+    (18432, 18432 * 12 * 768, "d_model and num_heads are in it once too often."),
     (2.5, 2.52, "Near."),
     (1001, 8008, "Eight times too large."),
     (1001, float("nan"), "no number that one can reckon with"),
@@ -59,7 +59,7 @@ SAYS = [
     ((10, 20, 30), (30, 30), "Your number 1 is the sum of two that are asked for apart."),
     ((10, 20, 30), 60, "3 numbers are asked for; you gave 1. Yours is the sum of them."),
     ((10,), (11, 12), "1 number is asked for; you gave 2."),
-    ((1001, 2003), (1001, 2003 * 12), "Number 1 is right, number 2 not. Number 2: 12 times too large: num_heads"),
+    ((1001, 2400), (1001, 2400 * 12), "Number 1 is right, number 2 not. Number 2: 12 times too large: num_heads"),
     ((1001, 2003, 3005), (1001, 2004, 3006), "Each of the wrong ones: one too many."),
     ((1001, 2003), (2002, 4006), "All of them: two times too large."),
     ((1001, 2003), ((1001, 2003),), "write them in one row, without inner brackets"),
@@ -104,11 +104,10 @@ def test_asks_for_the_count_only_where_all_are_off_by_one():
 
 
 def test_names_both_of_two_sizes_that_are_alike():
-    assert "T or head_dim is in it once too often" in said(1001, 1001 * 64, {"T": 64, "head_dim": 64})
+    assert "T or head_dim is in it once too often" in said(640, 640 * 64, {"T": 64, "head_dim": 64})
 
 
 def test_a_name_keeps_its_capital_behind_a_colon():
-    assert "With B in the place of T" in said(1280, 40, {"B": 4, "T": 128})
     assert "by B (4)" in said((1001, 7), (1005, 7)) and " b " not in said((1001, 7), (1005, 7))
 
 
@@ -142,6 +141,10 @@ def test_survives_whatever_is_given():
         for expected in (7, 2.5, (7, 8), SHAPES, TABLE):
             for sentence in sum(explain(expected, got, SIZES), []):
                 assert sentence.endswith((".", "?"))
+
+
+def test_takes_no_size_for_a_factor_that_does_not_divide_the_number():
+    assert "num_heads" not in said(1001, 1001 * 12) and "num_heads" not in said(1001.5, 1001.5 * 12)
 
 
 # ------------------------------------------------------------------------------------- no false sentences
@@ -190,9 +193,7 @@ def is_true(sentence, x, got, a):
         "That is the square of size": near(a**2),
         "That is the root of size": near(math.sqrt(a)),
         "That is size": near(a),
-        "That is 1 / size": near(1 / a),
         "That is 1 divided": near(1 / x),
-        "Too large: size is in it twice": near(x * a * a),
         "The size is right": near(-x),
         "One too many": near(x + 1),
         "One too few": near(x - 1),
@@ -221,6 +222,8 @@ def in_digits(sentence):
 @pytest.mark.parametrize("words", KNOWN)
 @given(x=st.one_of(whole, fraction), a=size)
 def test_what_it_says_of_a_known_change_is_true(words, x, a):
+    if words in ("too often", "missing") and isinstance(x, int):
+        x *= a  # only a size that divides it is a factor of it
     got = KNOWN[words](x, a)
     if difference(x, got) is None:
         return
