@@ -138,7 +138,8 @@ class Source:
     def explained(self, says: str) -> str:
         """Return a sentence with the meaning of the first of our own variables in it, which no learner knows."""
         for name in re.findall(r"\w+", says):
-            if name in self._defined and name not in self.given and name not in WORDS:
+            told = name in self.given or name in WORDS or f"{name} = " in says
+            if name in self._defined and not told:
                 return f"{says}; there, {name} = {self._defined[name]}"
         return says
 

@@ -137,7 +137,7 @@ def two_mistakes(attempt: Attempt) -> Note | None:
         return None
     name = next(name for name, other in beside if other is edit)
     wrong = exercise.wrong[name]
-    parts = [("First:", wrong.what), ("And:", f"besides, it is so {edit.says}."), ("Why:", wrong.why)]
+    parts = [("First:", wrong.what), ("And:", f"your function does this {edit.says}."), ("Why:", wrong.why)]
     return Note(
         f"not yet. Two things. {name}",
         [*parts, *attempt.example, *attempt.printed],

@@ -76,8 +76,6 @@ AXIS_RULES = (
     Rule("A.F(**K, dim=I)", "{A}.{F}({K}, dim={X})", _OVER, 1, AXES, {"F": ALONG}, _EVERYWHERE, NAME_AXES),
     Rule("A.F(B, I, **K)", "{A}.{F}({B}, {X}, {K})", _OVER, 1, AXES, {"F": ALONG}, _EVERYWHERE, NAME_AXES),
     Rule("A.F(B, **K, dim=I)", "{A}.{F}({B}, {K}, dim={X})", _OVER, 1, AXES, {"F": ALONG}, _EVERYWHERE, NAME_AXES),
-    Rule("torch.F(A, I)", "torch.{F}({A}, {X})", _OVER, 1, AXES, {"F": ALONG}, "", NAME_AXES),
-    Rule("torch.F(A, dim=I)", "torch.{F}({A}, {X})", _OVER, 1, AXES, {"F": ALONG}, "", NAME_AXES),
     Rule("torch.F(A)", "torch.{F}({A}, {X})", "with {F} along dim={X}", 1, AXES, {"F": ("cat", "stack")},
          why=NAME_AXES),
     Rule("A.F((I, J), **K)", "{A}.{F}({X}, {K})", "with {F} over {X_} alone", 1, AXES, {"F": ALONG}, "", NAME_AXES),
@@ -154,7 +152,6 @@ STEP_RULES = (
     Rule("not A", "{A}", "with the condition the other way round"),
     Rule("-A", "{A}", "without the minus before {A}"),
     Rule("A = B", "pass", "without the line {A} = {B}", 1.2),
-    Rule("V = A", "{V} = {V}", "without the line {V} = {A}", 1.2),
     Rule("A += B", "pass", "without the line {A} += {B}", 1.2),
     Rule("A -= B", "pass", "without the line {A} -= {B}", 1.2),
     Rule("if A: ...", "pass", "without what is done if {A}", 1.2),
@@ -202,14 +199,16 @@ EXCHANGED = {  # what people mix up
     "zeros_like": "ones_like", "ones_like": "zeros_like", "floor": "ceil round", "ceil": "floor", "norm": "sum",
     "median": "mean",
     "std": "var", "var": "std", "repeat_interleave": "tile", "max": "min sum", "min": "max", "roll": "flip", "eq": "ne",
-    "logsumexp": "sum", "isin": "eq", "outer": "inner", "zip": "product", "diagonal": "diag",
+    "logsumexp": "sum", "isin": "eq", "outer": "inner", "diagonal": "diag",
 }  # fmt: skip
+BUILT_IN = ("sum", "min", "max", "abs", "any", "all")  # that Python itself has, too
 _INSTEAD = "with {X} in the place of {F}"
 EXCHANGE_RULES = (
     *(
         Rule(find, put, _INSTEAD, 1.4, others.split(), {"F": (name,)})
         for name, others in EXCHANGED.items()
         for find, put in (("A.F(*R, **K)", "{A}.{X}({R}, {K})"), ("F(*R, **K)", "{X}({R}, {K})"))
+        if find.startswith("A") or name in BUILT_IN
     ),
     Rule("A / B", "{A} * {B}", "multiplied by {B}, not divided", 1.2),
     Rule("A / B", "{A} // {B}", "with // in the place of / before {B}", 1.2),
@@ -373,8 +372,8 @@ GIVEN_RULES = (
 
 # A whole result changed afterwards.
 RESULT_RULES = (
-    Rule("return A", "return opposite({A})", "and then take the opposite: True for False, 1 - x for x", 1),
-    Rule("return A", "return -{A}", "and then turn the sign", 1.1),
+    Rule("return A", "return opposite({A})", "and then takes the opposite: True for False, 1 - x for x", 1),
+    Rule("return A", "return -{A}", "and then turns the sign", 1.1),
     Rule("return A", "return {A}.permute({X})", "but with its axes in the order ({X_})", 1, "orders"),
     Rule("return A", "return {A}.permute({X}).reshape({A}.shape)",
          "but turned to the order ({X_}), and then reshaped", 1.5, "orders", why=NO_MOVE),
@@ -393,9 +392,9 @@ RESULT_RULES = (
     Rule("return A", "return without({A}, {X}, -1)", "but with the last {X_one} left 0", 1.3, "axes"),
     Rule("return A", "return {A}.narrow({X}, 1, {A}.shape[{X}] - 1)", "but without the first {X_one}", 1.2, "axes"),
     Rule("return A", "return {A}.narrow({X}, 0, {A}.shape[{X}] - 1)", "but without the last {X_one}", 1.2, "axes"),
-    Rule("return A", "return {A}.mean({X})", "and then take the mean over the {X_all}", 1.1, "axes"),
-    Rule("return A", "return {A}.sum({X})", "and then sum over the {X_all}", 1.1, "axes"),
-    Rule("return A", "return {A}.amax({X})", "and then keep the largest of the {X_all}", 1.3, "axes"),
+    Rule("return A", "return {A}.mean({X})", "and then takes the mean over the {X_all}", 1.1, "axes"),
+    Rule("return A", "return {A}.sum({X})", "and then sums over the {X_all}", 1.1, "axes"),
+    Rule("return A", "return {A}.amax({X})", "and then keeps the largest of the {X_all}", 1.3, "axes"),
     Rule("return A", "return {A}.mean({X}, keepdim=True).expand_as({A})",
          "but with the mean of all {X_all} in the place of each", 1.3, "axes"),
     Rule("return A", "return {A}.unsqueeze({X})", "with one axis too many, of size 1, before the {X_all}", 1.2, "axes"),
@@ -404,27 +403,27 @@ RESULT_RULES = (
     Rule("return A", "return {A}.flip({X})", "but with the {X_all} from the last to the first", 1.2, "axes"),
     Rule("return A", "return {A}.roll(1, {X})", "but with each {X_one} at the next one's place", 1.3, "axes"),
     Rule("return A", "return {A}.roll(-1, {X})", "but with each {X_one} at the place before", 1.3, "axes"),
-    Rule("return A", "return {A}.cumsum({X})", "and then add up along the {X_all}", 1.4, "axes"),
-    Rule("return A", "return {A}.softmax({X})", "and then take a softmax over the {X_all}", 1.2, "axes"),
-    Rule("return A", "return {A} / {A}.sum({X}, keepdim=True)", "and then divide by the sum over the {X_all}", 1.3,
+    Rule("return A", "return {A}.cumsum({X})", "and then adds up along the {X_all}", 1.4, "axes"),
+    Rule("return A", "return {A}.softmax({X})", "and then takes a softmax over the {X_all}", 1.2, "axes"),
+    Rule("return A", "return {A} / {A}.sum({X}, keepdim=True)", "and then divides by the sum over the {X_all}", 1.3,
          "axes"),
-    Rule("return A", "return {A} - {A}.mean({X}, keepdim=True)", "and then subtract the mean over the {X_all}", 1.4,
+    Rule("return A", "return {A} - {A}.mean({X}, keepdim=True)", "and then subtracts the mean over the {X_all}", 1.4,
          "axes"),
-    Rule("return A", "return {A} / {A}.shape[{X}]", "and then divide by the number of {X_all}", 1.4, "axes"),
-    Rule("return A", "return {A} * {A}.shape[{X}]", "and then multiply by the number of {X_all}", 1.4, "axes"),
+    Rule("return A", "return {A} / {A}.shape[{X}]", "and then divides by the number of {X_all}", 1.4, "axes"),
+    Rule("return A", "return {A} * {A}.shape[{X}]", "and then multiplies by the number of {X_all}", 1.4, "axes"),
     Rule("return A", "return {A}.flatten({X}, {X} + 1)", "with the {X_all} and the next axis joined into one", 1.1,
          "axes"),
-    Rule("return A", "return {A}.flatten()", "and then make one long row of it", 1.2),
+    Rule("return A", "return {A}.flatten()", "and then makes one long row of it", 1.2),
     *(
         Rule("return A", f"return {put}", says, 1.4)
         for put, says in {
-            "{A}.exp()": "and then take the power of e", "{A}.float().log()": "and then take the logarithm",
-            "{A}.square()": "and then square it",
-            "{A}.sqrt()": "and then take the root", "{A}.abs()": "without the signs", "2 * {A}": "and then double it",
-            "{A} / 2": "and then halve it",
-            "{A}.relu()": "with 0 for what is negative", "100 * {A}": "in percent", "{A} + 1": "and then add 1",
-            "{A} - 1": "and then subtract 1",
-            "{A}.round()": "and then round", "1 / {A}": "turned upside down (1/x)",
+            "{A}.exp()": "and then takes e to the power of it", "{A}.float().log()": "and then takes the logarithm",
+            "{A}.square()": "and then squares it",
+            "{A}.sqrt()": "and then takes the root", "{A}.abs()": "without the signs", "2 * {A}": "and then doubles it",
+            "{A} / 2": "and then halves it",
+            "{A}.relu()": "with 0 for what is negative", "100 * {A}": "in percent", "{A} + 1": "and then adds 1",
+            "{A} - 1": "and then subtracts 1",
+            "{A}.round()": "and then rounds it", "1 / {A}": "turned upside down (1/x)",
         }.items()
     ),
     Rule("return A", "return pair({A})[::-1]", "with the two results exchanged", 1),
