@@ -367,8 +367,10 @@ def _filled(rule: Rule, found: dict, source: Source) -> Iterator[tuple[str, str,
         spoken = {**words, "X": x, **_axis_words(rule, x, found, source)}
         put = re.sub(r"(\(|,)(\s*,)+", r"\1", rule.put.format(X=x, **code))  # what is not there leaves its comma
         put = put.replace(", )", ")")
-        says = re.sub(r"\(\)", "", rule.says.format(**spoken))
-        yield put, source.explained(says), source.explained((rule.alike or rule.says).format(**spoken))
+        says, everywhere = rule.says.format(**spoken), (rule.alike or rule.says).format(**spoken)
+        if rule.each not in ("axes", "orders"):  # those speak of axes, which may be called as a variable is
+            says, everywhere = source.explained(says), source.explained(everywhere)
+        yield put, says, everywhere
 
 
 def _options(rule: Rule, found: dict, source: Source) -> Sequence[str]:

@@ -192,11 +192,11 @@ EXCHANGED = {  # what people mix up
     "amin": "amax argmin",
     "argmax": "argmin amax", "argmin": "argmax", "prod": "sum mean", "cumsum": "sum cumprod", "any": "all",
     "all": "any",
-    "softmax": "log_softmax sigmoid softmin", "exp": "exp2 log relu", "log": "log2 log10 exp", "sqrt": "square",
+    "softmax": "log_softmax", "exp": "exp2 log relu", "log": "log2 log10 exp", "sqrt": "square",
     "abs": "square relu",
     "square": "abs sqrt", "tril": "triu", "triu": "tril", "stack": "cat hstack", "cat": "stack", "zeros": "ones",
     "ones": "zeros",
-    "zeros_like": "ones_like", "ones_like": "zeros_like", "floor": "ceil round", "ceil": "floor", "norm": "sum",
+    "zeros_like": "ones_like", "ones_like": "zeros_like", "floor": "ceil round", "ceil": "floor",
     "median": "mean",
     "std": "var", "var": "std", "repeat_interleave": "tile", "max": "min sum", "min": "max", "roll": "flip", "eq": "ne",
     "logsumexp": "sum", "isin": "eq", "outer": "inner", "diagonal": "diag",
@@ -210,6 +210,7 @@ EXCHANGE_RULES = (
         for find, put in (("A.F(*R, **K)", "{A}.{X}({R}, {K})"), ("F(*R, **K)", "{X}({R}, {K})"))
         if find.startswith("A") or name in BUILT_IN
     ),
+    Rule("A.softmax(*R, **K)", "{A}.sigmoid()", "with sigmoid in the place of softmax", 1.4),
     Rule("A / B", "{A} * {B}", "multiplied by {B}, not divided", 1.2),
     Rule("A / B", "{A} // {B}", "with // in the place of / before {B}", 1.2),
     Rule("A / B", "{A} - {B}", "with - in the place of / before {B}", 1.2),
