@@ -24,7 +24,7 @@ class Call:
 
 @dataclass
 class Trace:
-    """What a function called on one set of inputs: of torch all from outside, of Python the code of each function."""
+    """What a function called on one set of inputs: of torch all from outside, of Python what called torch in turn."""
 
     inputs: tuple
     calls: list[Call] = field(default_factory=list)
@@ -48,6 +48,11 @@ class _Watch(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         made, name = function(*args, **(kwargs or {})), getattr(function, "__name__", "")
+        # Not by sys.setprofile: with it, Python 3.11 loops for ever once an answer in another thread was stopped.
+        frame = sys._getframe(1) if self.on else None
+        while frame is not None and frame.f_code is not code_of(_Watch.call):
+            self.traces[-1].entered.add(frame.f_code)
+            frame = frame.f_back
         if self.on and name != "__get__":  # x.shape is no work
             self.traces[-1].calls.append(Call(name, _shape(args[0] if args else None), _shape(made)))
         return made
@@ -57,22 +62,16 @@ def _shape(x: object) -> tuple[int, ...]:
     return tuple(x.shape) if isinstance(x, Tensor) else ()
 
 
-def traces(answer: Callable, cases: Sequence[tuple], functions: bool = False) -> list[Trace]:
+def traces(answer: Callable, cases: Sequence[tuple]) -> list[Trace]:
     """Return what the answer calls on each case; nothing where it comes to no result on one of them.
 
     Args:
         answer: a right answer.
         cases: its inputs, a tuple for each call.
-        functions: whether to write down the functions of Python as well, which takes longer.
     """
-    watch, before = _Watch(answer), sys.getprofile()
-    try:
-        with watch:
-            if functions:
-                sys.setprofile(lambda frame, *_: watch.on and watch.traces[-1].entered.add(frame.f_code))
-            outcomes, _ = run(watch.call, cases, SECONDS)
-    finally:
-        sys.setprofile(before)
+    watch = _Watch(answer)
+    with watch:
+        outcomes, _ = run(watch.call, cases, SECONDS)
     failed = len(outcomes) < len(cases) or any(outcome.failure for outcome in outcomes)
     return [] if failed else watch.traces
 

@@ -52,7 +52,7 @@ class Asked:
     found: Callable[[Trace], str]
 
     def parts(self, exercise, answer: Callable) -> Parts:
-        for trace in traces(answer, [largest(exercise.inputs)], functions=True):
+        for trace in traces(answer, [largest(exercise.inputs)]):
             if found := self.found(trace):
                 words = self.words.format(found=found)
                 return [("Remark:", f"{words} It counts as solved; that way is worth a try all the same.")]
