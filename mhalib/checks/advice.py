@@ -73,6 +73,7 @@ ADVICE = {
     ),
     "expected m1 and m2 to have the same dtype": _SAME_DTYPE,
     "expected scalar type": _SAME_DTYPE,
+    "'function' object has no attribute": "what came is a function. All that can be done with it is to call it.",
     "'tuple' object has no attribute": (
         "what came is a tuple, of several things. Take the one that you mean: a, b = …, or …[0]."
     ),

@@ -99,7 +99,7 @@ TURN_RULES = (
     Rule(
         "A.transpose(I, J)", "{A}.reshape({A}.transpose({I}, {J}).shape)",
         "with a reshape in the place of {A}.transpose({I}, {J}): the shape is right, the numbers stay where they were",
-        why=NO_MOVE,
+        alike="with a reshape in the place of every transpose({I}, {J})", why=NO_MOVE,
     ),
     Rule("A.transpose(I, J)", "{A}", "without transpose({I}, {J})"),
     Rule("A.transpose(I, J)", "{A}.transpose({X})", "with transpose({X}) in the place of transpose({I}, {J})", 1,
@@ -107,7 +107,7 @@ TURN_RULES = (
     Rule(
         "A.permute(*R)", "{A}.reshape({A}.permute({R}).shape)",
         "with a reshape in the place of {A}.permute({R}): the shape is right, the numbers stay where they were",
-        why=NO_MOVE,
+        alike="with a reshape in the place of every permute({R})", why=NO_MOVE,
     ),
     Rule("A.permute(*R)", "{A}", "without permute({R})"),
     Rule("A.permute(*R)", "{A}.permute({X})", "with permute({X}) in the place of permute({R})", 1, ORDERS),
@@ -358,7 +358,7 @@ GIVEN_RULES = (
          {"P": "floating"}),
     Rule("given P", "{P} = torch.zeros_like({P})", "as if {P} were 0", 1.6, only={"P": "floating"}),
     Rule("given P", "{P} = -{P}", "with the sign of {P} turned", 1.5, only={"P": "floating"}),
-    Rule("given P", "{P} = {P}.{X}()", "with {X} of {P} first", 1.7, ("log", "exp", "abs"), {"P": "floating"}),
+    Rule("given P", "{P} = {P}.{X}()", "with {X} of {P} first", 1.7, "log exp abs sigmoid".split(), {"P": "floating"}),
     Rule("given P", "{P} = {P} + 1", "with one more than {P}", 1.4, only={"P": "whole number"}),
     Rule("given P", "{P} = {P} - 1", "with one less than {P}", 1.4, only={"P": "whole number"}),
     Rule("given P", "{P} = {X}", "as if {P} were {X}, whatever it is", 1.5, ("1", "2", "8"), {"P": "number"}),
