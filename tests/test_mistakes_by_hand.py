@@ -71,7 +71,7 @@ SAID = [
     ("split_heads", lambda x, h: torch.stack([*reversed(x.chunk(h, -1))], 1), "heads from the last to the first"),
     ("split_heads", lambda x, h: split(x, h)[:, :1], "for the first head alone"),
     ("split_heads", lambda x, h: split(x, h).mT, "Tokens and features exchanged"),
-    ("split_heads", one_head_short, "without the last head"),
+    ("split_heads", one_head_short, "the last round left out of the loop"),
     ("merge_heads", lambda x: torch.cat([*reversed(x.unbind(1))], -1), "from the last to the first"),
     ("merge_heads", lambda x: rearrange(x, "b h t d -> b h (t d)"), "Tokens joined with features"),
     ("merge_heads", lambda x: torch.einsum("bhtd->btd", x), "Added, not joined"),

@@ -295,19 +295,6 @@ def edits_of(answers: Sequence[Callable], example: tuple, axes: tuple[str, ...])
     return sorted(made, key=lambda edit: edit.cost)
 
 
-def besides(answer: Callable, names: Sequence[str], example: tuple, axes: tuple[str, ...]) -> list[Edit]:
-    """Return the edits that can be made of any function: of its inputs and of its result, the cheapest first.
-
-    Args:
-        answer: a function, a wrong one, whose second mistake is looked for.
-        names: what its arguments are called.
-        example, axes: as for `edits_of`.
-    """
-    given = ", ".join(names)
-    source = Source(f"def f({given}):\n    return known({given})\n", {"known": answer, "torch": torch}, example, axes)
-    return sorted(_by_rules(source, WHOLE), key=lambda edit: edit.cost)
-
-
 def _by_rules(source: Source, rules: Sequence[Rule]) -> Iterator[Edit]:
     alike = defaultdict(list)
     nodes = [node for line in source.function.body for node in ast.walk(line)]

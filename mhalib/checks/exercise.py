@@ -12,7 +12,7 @@ from functools import cached_property
 
 from mhalib.checks.attempt import Attempt
 from mhalib.checks.compare import Axes, show
-from mhalib.checks.edits import Edit, besides, edits_of
+from mhalib.checks.edits import Edit, edits_of
 from mhalib.checks.judge import CHOICE, FUNCTION, VALUE, Step, judge
 from mhalib.checks.run import Outcome, run
 from mhalib.checks.show import Note, bar
@@ -185,13 +185,6 @@ class Exercise:
     def axes_of_one(self) -> tuple[str, ...]:
         """What the axes are called where there is one result."""
         return self.axes if isinstance(self.axes, tuple) else ()
-
-    @cached_property
-    def second_edits(self) -> list[tuple[str, list[Edit]]]:
-        """What else may be wrong with each catalogued wrong answer, beside the name of its mistake."""
-        names, example = self.parameters, self.inputs[-1]
-        known = [(name, self.made(wrong.answer)) for name, wrong in self.wrong.items()]
-        return [(name, besides(answer, names, example, self.axes_of_one)) for name, answer in known]
 
     def outcomes(self, answer: object, seconds: float | None = None) -> tuple[list[Outcome], str]:
         """Return what `answer` does with each input, and what it prints; ours get all the time they need."""

@@ -14,7 +14,7 @@ from mhalib.checks.attempt import Attempt, changes, recognise, same_results
 from mhalib.checks.compare import difference, kind_of, show
 from mhalib.checks.observe import observe
 from mhalib.checks.remarks import remarks_on
-from mhalib.checks.search import SURE, find
+from mhalib.checks.search import find
 from mhalib.checks.show import Note
 from mhalib.checks.stub import is_stub
 from mhalib.checks.values import explain
@@ -127,25 +127,6 @@ def small_edit(attempt: Attempt) -> Note | None:
     return Note(f"not yet. {title[0].upper()}{title[1:]}", parts, mood="wrong", code=f"wrong: {edit.says}")
 
 
-def two_mistakes(attempt: Attempt) -> Note | None:
-    """Name a catalogued mistake with a second one beside it, in what comes in or in what goes out."""
-    exercise = attempt.exercise
-    beside = [(name, edit) for name, edits in exercise.second_edits for edit in edits]
-    beside.sort(key=lambda pair: pair[1].cost)
-    edit = find([edit for _, edit in beside], exercise.inputs, exercise.right, attempt.outcomes, SURE)
-    if edit is None:
-        return None
-    name = next(name for name, other in beside if other is edit)
-    wrong = exercise.wrong[name]
-    parts = [("First:", wrong.what), ("And:", f"your function does this {edit.says}."), ("Why:", wrong.why)]
-    return Note(
-        f"not yet. Two things. {name}",
-        [*parts, *attempt.example, *attempt.printed],
-        mood="wrong",
-        code=f"wrong: {name}, {edit.says}",
-    )
-
-
 def stopped(attempt: Attempt) -> Note | None:
     """Show the error, the time-out or the want of memory, with what it often means."""
     failure = attempt.worst.theirs.failure
@@ -205,7 +186,7 @@ def wrong_option(attempt: Attempt) -> Note | None:
     chosen, wanted = _letters(attempt.answer), attempt.exercise.answer
     if chosen == set(attempt.exercise.options) - set(wanted) and len(chosen) > 1:
         words = (
-            "these are just the letters that do not belong to it. Read the question once more: what does it ask for?"
+            "Exactly the letters that do not belong to the answer. Read the question once more: what does it ask for?"
         )
         return _not_yet("wrong: the opposite", ("", words))
     more = len(chosen ^ set(wanted)) - 1
@@ -237,7 +218,6 @@ FUNCTION: tuple[Step, ...] = (
     right,
     known_mistake,
     small_edit,
-    two_mistakes,
     stopped,
     changes_its_input,
     first_difference,

@@ -57,7 +57,10 @@ FIXED = ("1", "2", "3", "4", "8", "64")
 AXES = ("-2", "-1", "0", "1", "2", "-3", "3", "-4")
 PAIRS = [f"{i}, {j}" for i, j in (*combinations(range(4), 2), (-1, -2), (-1, -3), (-2, -3))]
 ORDERS = [", ".join(map(str, p)) for n in (3, 4) for p in permutations(range(n))]
-ENDS = {"[:1]": "the first", "[-1:]": "the last", "[1:]": "all but the first", "[:-1]": "all but the last"}
+ENDS = {
+    "[:1]": "only the first {} of", "[-1:]": "only the last {} of", "[1:]": "the first {} left out of",
+    "[:-1]": "the last {} left out of",
+}  # fmt: skip
 
 # What stands for the reader's question.
 NAME_AXES = "Write the shape of what comes in beside the line, and name its axes: along which are numbers put together?"
@@ -284,19 +287,18 @@ EXCHANGE_RULES = (
     ),
 )  # fmt: skip
 
-_ROUNDS = [(part, words, "s" * (not words.startswith("the "))) for part, words in ENDS.items()]
 COUNT_RULES = (
     *(
         Rule("for A in B: ...", f"for {{A}} in list({{B}}){part}: ...",
-             f"with {words} round{s} of the loop over {{B}}", 1.2, why=BY_HAND)
-        for part, words, s in _ROUNDS
+             f"with {words.format('round')} the loop over {{B}}", 1.25, why=BY_HAND)
+        for part, words in ENDS.items()
     ),
     Rule("for A in B: ...", "for {A} in list({B})[::-1]: ...", "with the loop over {B} from the last to the first",
          1.2),
     *(
-        Rule("[A for B in C]", f"[{{A}} for {{B}} in list({{C}}){part}]", f"with {words} of {{C}} only", 1.2,
-             why=BY_HAND)
-        for part, words, _ in _ROUNDS
+        Rule("[A for B in C]", f"[{{A}} for {{B}} in list({{C}}){part}]",
+             f"with {words.format('one')} {{C}}", 1.25, why=BY_HAND)
+        for part, words in ENDS.items()
     ),
     Rule("[A for B in C]", "[{A} for {B} in list({C})[::-1]]", "with {C} from the last to the first", 1.2),
     Rule("[A for B in C if D]", "[{A} for {B} in {C}]", "without the condition {D}"),

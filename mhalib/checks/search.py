@@ -18,7 +18,6 @@ from mhalib.checks.run import Outcome, OutOfTime, limits
 
 SECONDS = 2.0  # for one search, the first of an exercise; what was found out about an edit is kept
 BITS = 14.0  # that the results must hold: with a thousand edits, fewer would be chance
-SURE = 60.0  # the same for two mistakes at once, of which there are far more
 FLOAT, INTEGER, BOOLEAN = 10.0, 4.0, 1.0  # bits of a number, roughly
 ERROR = 7.0  # of a message of torch, which tells the sizes that met
 
@@ -28,16 +27,14 @@ def find(
     inputs: Sequence[tuple],
     right: Sequence[Outcome],
     theirs: Sequence[Outcome],
-    bits: Real = BITS,
 ) -> Edit | None:
     """Return the edit that does the same as the learner's function, or None.
 
     Args:
         edits: of the exercise, the cheapest first.
         inputs, right, theirs: the cases, and what our answer and the learner's do with them.
-        bits: how much the results must say.
     """
-    if len(theirs) < len(inputs) or _bits(theirs, right) < bits:
+    if len(theirs) < len(inputs) or _bits(theirs, right) < BITS:
         return None
     wrong = [i for i in range(len(inputs)) if not same_result(right[i], theirs[i])]
     # First the cases that tell most: where there is a wrong result.

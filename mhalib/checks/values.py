@@ -181,7 +181,8 @@ def _others(x: Real, sizes: Mapping[str, Real]) -> Iterator[tuple[Real, str]]:
         alike.setdefault(size, []).append(name)
     named = [(" or ".join(names), size) for size, names in alike.items() if size not in (0, 1)]
     # Only a size that divides it is a factor of it.
-    inside = [(name, size) for name, size in named if isinstance(x, int) and x % size == 0]
+    # A factor of 2, 3 or 4 has too many reasons to name one.
+    inside = [(name, size) for name, size in named if isinstance(x, int) and size > 4 and x % size == 0]
     for name, size in inside:
         yield x * size, f"{_times(size)} too large: {name} is in it once too often."
         yield x / size, f"{_times(size)} too small: {name} is missing from it."

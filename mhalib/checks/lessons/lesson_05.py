@@ -270,7 +270,7 @@ keeps_tokens_apart = Exercise(
         ),
         "Sums hide it": Wrong(
             lambda merge: torch.allclose(merge(_shuffled(_HEADS, 2)).sum(), merge(_HEADS).sum(), atol=1e-4),
-            "you compare sums of everything, which most wrong merges keep: they move numbers and lose none.",
+            "what you compare, such as sums or sorted numbers, a wrong merge keeps: it moves numbers and loses none.",
             "Compare the numbers in their places: torch.equal(merge(heads[:, :, order]), merge(heads)[:, order]).",
         ),
         "Blind with one head": Wrong(

@@ -418,7 +418,7 @@ _LINES = {
     ),
     "the mask": Line(
         lambda scores, mask, softmax: softmax(scores.masked_fill(~mask, -math.inf)),
-        "True means may attend, and masked_fill fills where its argument is True: ~mask",
+        "before the softmax, scores.masked_fill(~mask, -inf): True means may attend, and it fills where it reads True",
         given=lambda scores, mask, softmax: softmax(scores.masked_fill(mask, -math.inf)),
         changed={
             "it is left out, every token sees all": lambda scores, mask, softmax: softmax(scores),
