@@ -5,6 +5,7 @@ behind `known_mistake`. What an answer does is found out in `attempt`; the exerc
 read on, and the progress.
 """
 
+import contextlib
 import inspect
 import re
 from collections.abc import Callable
@@ -117,7 +118,9 @@ def known_in_one_part(attempt: Attempt) -> Note | None:
 def small_edit(attempt: Attempt) -> Note | None:
     """Say which small edit of a right answer does the same."""
     exercise = attempt.exercise
-    edit = find(exercise.edits, exercise.inputs, exercise.right, attempt.outcomes)
+    edit = None
+    with contextlib.suppress(Exception):  # whatever a learner returns, what is known without the model is still said
+        edit = find(exercise.edits, exercise.inputs, exercise.right, attempt.outcomes)
     if edit is None:
         return None
     title = re.sub(r"^(but )?with (?!out)|^and then ", "", edit.says).partition(":")[0]
