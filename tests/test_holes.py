@@ -59,7 +59,7 @@ def made_up(cases, *plain, **others):
 
 POSITIVE = [(torch.tensor([[1.0, 2.0, 4.0], [3.0, 5.0, 9.0]]),), (draw(0, 4, 5).abs(),)]
 SIGNED = [*POSITIVE, (draw(1, 3, 6),)]
-WITHOUT_ABS, TWICE = "without abs", "with abs twice"
+WITHOUT_ABS, TWICE = "without abs()", "with abs twice"
 
 
 def says(edits):

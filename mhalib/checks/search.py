@@ -27,14 +27,16 @@ def find(
     inputs: Sequence[tuple],
     right: Sequence[Outcome],
     theirs: Sequence[Outcome],
+    bits: Real = BITS,
 ) -> Edit | None:
     """Return the edit that does the same as the learner's function, or None.
 
     Args:
         edits: of the exercise, the cheapest first.
         inputs, right, theirs: the cases, and what our answer and the learner's do with them.
+        bits: how much the results must say.
     """
-    if len(theirs) < len(inputs) or _bits(theirs, right) < BITS:
+    if len(theirs) < len(inputs) or _bits(theirs, right) < bits:
         return None
     wrong = [i for i in range(len(inputs)) if not same_result(right[i], theirs[i])]
     # First the cases that tell most: where there is a wrong result.

@@ -26,7 +26,7 @@ from mhalib.checks import check
 from mhalib.checks.attempt import recognise, same_result
 from mhalib.checks.compare import show
 from mhalib.checks.edits import Edit
-from mhalib.checks.exercise import OUR_SECONDS, Exercise
+from mhalib.checks.exercise import OUR_SECONDS, Change, Exercise
 from mhalib.checks.run import Outcome, limits
 from mhalib.checks.search import find
 from tools.checks.reviewed import REVIEWED
@@ -92,9 +92,11 @@ def unreviewed(exercise: Exercise, found: Found) -> list[Hole]:
 
 
 def one_edit(exercise: Exercise) -> dict[str, Edit]:
-    """Return the entries of the catalogue that an edit does as well on every case, by name."""
+    """Return the entries that an edit does as well on every case, by name, but for those that are a `Change`."""
     told = {}
     for name, outcomes in exercise.catalogue:
+        if isinstance(exercise.wrong[name].answer, Change):
+            continue
         edit = find(exercise.edits, exercise.inputs, exercise.right, outcomes, bits=0.0)
         if edit and name not in told:
             told[name] = edit
