@@ -109,6 +109,8 @@ def known_in_one_part(attempt: Attempt) -> Note | None:
     if not isinstance(theirs, (tuple, list)) or len(theirs) != len(ours):
         return None
     for name, (known,) in attempt.exercise.catalogue:
+        if not isinstance(known.value, (tuple, list)) or len(known.value) != len(ours):
+            continue
         parts = zip(ours, known.value, theirs, strict=True)
         if all(difference(right, got) is None or difference(wrong, got) is None for right, wrong, got in parts):
             return _mistake(attempt, name)
