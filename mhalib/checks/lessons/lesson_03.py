@@ -189,7 +189,7 @@ split_heads = Exercise(
         ),
     },
     see="Why: a tensor is one long line",
-    explanation="The last line splits, and is an answer by itself; the lines above it refuse what cannot be split.",
+    explanation="The library's own does it in its last line; the lines above that refuse what cannot be split.",
     remarks=(
         Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, tokens, 2 * heads), heads)),
         on_a_turned_input,
@@ -279,7 +279,7 @@ merge_heads = Exercise(
         ),
     },
     see="The error you will meet",
-    explanation="The last line merges, and is an answer by itself; the lines above it refuse what cannot be merged.",
+    explanation="The library's own does it in its last line; the lines above that refuse what cannot be merged.",
     remarks=(
         Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, heads, tokens, 2),)),
         on_a_turned_input,
