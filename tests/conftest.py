@@ -29,6 +29,21 @@ def seeds():
     torch.manual_seed(0)
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """Checking shapes makes a search for a learner's mistake slower than it is for a reader."""
+    monkeypatch.setattr("mhalib.checks.search.SECONDS", 60.0)
+
+
+@pytest.fixture
+def one_thread():
+    """Compute tiny tensors on one core: sharing them costs more than it saves."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture
 def as_shipped():
     """Switch the shape checking off, as it is for a reader, so that our own error messages can be seen."""

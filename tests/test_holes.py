@@ -19,12 +19,7 @@ FIXED = {"keeps_tokens_apart", "future_pairs", "count_heads"}  # whose inputs ar
 SECONDS = 60.0  # in which one test comes to an end even on a busy machine
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # tiny tensors: sharing them costs more than it saves
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -19,14 +19,7 @@ FUNCTIONS = [exercise for exercise in check if exercise.cases]
 EVERY = (*RULES, *WHOLE)
 
 
-@pytest.fixture(autouse=True)
-def patience(monkeypatch):
-    """Checking shapes makes all of mhalib slower than it is for a reader."""
-    monkeypatch.setattr(search, "SECONDS", 60.0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # ------------------------------------------------------------------------------------------------- patterns

@@ -5,17 +5,9 @@ import torch
 import torch.nn.functional as F
 from einops import rearrange
 
-from mhalib.checks import check, search
+from mhalib.checks import check
 
-
-@pytest.fixture(autouse=True)
-def patience(monkeypatch):
-    """Checking shapes makes all of mhalib slower than it is for a reader."""
-    monkeypatch.setattr(search, "SECONDS", 60.0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def split(x, h):
