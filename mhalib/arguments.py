@@ -119,8 +119,14 @@ def _remedy(numbers: np.ndarray, tolerance: float) -> str:
     return "apply softmax(-1) to scores first, and call .eval() if dropout is still at work"
 
 
+def autocast_is_on(kind: str) -> bool:
+    """Return whether autocast is at work on this kind of device, such as "cpu"."""
+    if not hasattr(torch.amp, "is_autocast_available"):  # before torch 2.4, each kind had a function of its own
+        return torch.is_autocast_cpu_enabled() if kind == "cpu" else kind == "cuda" and torch.is_autocast_enabled()
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+
+
 def _joined_by_autocast(x: Tensor, weight: Tensor) -> bool:
     """Return whether torch itself brings the two dtypes together; autocast leaves float64 and integers alone."""
-    kind = x.device.type
-    on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    on = autocast_is_on(x.device.type)
     return on and x.is_floating_point() and torch.float64 not in (x.dtype, weight.dtype)

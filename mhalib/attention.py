@@ -199,7 +199,7 @@ class MultiHeadAttention(nn.Module):
             values: `(B, Tk, value_dim)`; the keys when left out.
             mask: as in `scaled_dot_product_attention`.
             need_weights: also return the weights of every head. Without them torch's fused kernel does the
-                work; the output is the same up to rounding.
+                work; the output is the same up to rounding (NaN for a query with no key before torch 2.5).
 
         Returns:
             `(B, Tq, d_model)`, or a pair of that and the weights `(B, num_heads, Tq, Tk)`.

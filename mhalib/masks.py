@@ -15,6 +15,9 @@ from torch import Tensor
 
 from mhalib.arguments import check_size, check_tensor
 
+# While torch traces, and then only, it is True; torch before 2.3 has it under another name.
+_is_compiling = torch.compiler.is_compiling if hasattr(torch.compiler, "is_compiling") else torch._utils.is_compiling
+
 
 def causal_mask(num_queries: int, num_keys: int | None = None, *, device=None) -> Bool[Tensor, "queries keys"]:
     """Return the mask that lets each query see its own position and all earlier ones.
@@ -267,7 +270,7 @@ def _check_dense(name: str, x: object) -> None:
 
 def _values_are_known(tensor: Tensor) -> bool:
     """Return whether a check may look at the values: there are none on the meta device or while torch traces."""
-    return not (tensor.is_meta or torch.compiler.is_compiling())
+    return not (tensor.is_meta or _is_compiling())
 
 
 def _shape(tensor: Tensor) -> str:

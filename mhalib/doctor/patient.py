@@ -152,8 +152,9 @@ def on_the_table(attend: Adapted, module: nn.Module | None) -> Iterator[tuple[Ad
     torch.set_num_threads(1)  # small tensors: sharing them between threads costs more than it saves
     own = attend.module
     attend = copy.copy(attend)
-    # A compiled layer is examined uncompiled: it would be compiled anew for each of the many shapes.
-    compiler = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+    # A compiled layer is examined uncompiled, from torch 2.6 on: it would be compiled anew for each of the many shapes.
+    uncompiled = "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance")
+    compiler = torch.compiler.set_stance("force_eager") if uncompiled else nullcontext()
     try:
         if own is not None and (module is None or module is own):
             try:
