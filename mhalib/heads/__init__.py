@@ -1,7 +1,8 @@
 """What single heads do: measures of their maps, switches on them, and layers without them.
 
 Names are handed on when they are first asked for. `measures` takes weights and knows nothing of layers; `gates`
-switches heads of a layer; `pruning`, on top of it, tells which matter and cuts the others out.
+switches heads of a layer; `pruning`, on top of it, tells which matter and cuts the others out. `capture` takes the maps
+out of any PyTorch model; its parts lie in the modules `capture_*`.
 """
 
 import lazy_loader
@@ -9,6 +10,8 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
+        "capture_maps": ["Maps"],
+        "capture_model": ["capture"],
         "gates": ["attention_layers", "gated_heads", "head_means"],
         "measures": [
             "alignment_agreement",
