@@ -9,11 +9,24 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.pylabtools import select_figure_formats
 from IPython.utils.capture import capture_output
 from matplotlib import colormaps
+from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from mhalib import causal_mask, split_heads
-from mhalib.plots import COLOUR_MAP, DARK_INK_FROM, new_figure, plot_attention, plot_reshape, plot_shapes
+from mhalib.plots import (
+    COLOUR_MAP,
+    DARK_INK_FROM,
+    DIVERGING,
+    NAN_COLOUR,
+    new_figure,
+    plot_attention,
+    plot_reshape,
+    plot_shapes,
+    pooled,
+    share,
+    ticks,
+)
 
 LABELS = 10 * torch.arange(4)[:, None] + torch.arange(6)
 
@@ -107,6 +120,125 @@ def test_values_are_written_where_there_is_room_or_where_asked():
 def test_weights_from_a_layer_on_the_graph_or_in_half_precision_are_drawn():
     plot_attention(torch.rand(1, 2, 3, 3, requires_grad=True))
     plot_attention(torch.full((2, 3, 3), 1 / 3, dtype=torch.bfloat16))
+
+
+@pytest.mark.parametrize(
+    ("scale", "top", "wanted"),
+    [
+        ("fixed", 1.0, [0, 0.01, 0.25, 1]),
+        ("maximum", 0.5, [0, 0.02, 0.5, 1]),
+        ("log", 1.0, [0, 0.5, 0.849485, 1]),
+        ("root", 1.0, [0, 0.1, 0.5, 1]),
+    ],
+)
+def test_scales_are_as_they_are_written_down(scale, top, wanted):
+    weights = np.array([0, 0.01, 0.25, 1], np.float32)
+    np.testing.assert_allclose(share(weights, scale, top), wanted, atol=1e-6)
+    np.testing.assert_allclose(share(-weights, scale, top, True), 0.5 - np.array(wanted) / 2, atol=1e-6)
+    assert np.isnan(share(np.array([np.nan]), scale, top)).all() and share(np.array([-np.inf]), scale, top) == 0
+    for signed in (False, True):
+        at, said = zip(*ticks(scale, top, signed), strict=True)
+        assert list(at) == sorted(set(at)) and at[0] == 0 and at[-1] == 1 and len(set(said)) == len(said)
+        for place, text in zip(at, said, strict=True):
+            number = float(text.replace("−", "-").removeprefix("≤ "))
+            assert share(np.array([number]), scale, top, signed) == pytest.approx([place], abs=2e-3)
+
+
+def test_tiny_and_odd_ends_still_have_a_logarithmic_scale():
+    for top in (3e-7, 5e-4, 0.013, 1.0, 7.3, 4e6):
+        at = [place for place, _ in ticks("log", top)]
+        assert at == sorted(at) and at[0] == 0 and at[-1] == 1 and 2 <= len(at) <= 16
+
+
+def test_every_head_of_a_picture_has_the_scale_that_is_written_on_it():
+    weights = torch.stack([torch.eye(3) * 0.5, torch.full((3, 3), 0.1)])
+    figure = plot_attention(weights, scale="maximum")
+    image = figure.axes[0].images[0].get_array()
+    np.testing.assert_allclose(image[0, 0], colormaps[COLOUR_MAP](1.0))
+    np.testing.assert_allclose(image[-1, -1], colormaps[COLOUR_MAP](0.2), atol=0.01)  # not stretched on its own
+    assert "from 0 to 0.5, the largest in the picture" in figure.alt
+    assert "0.5" in texts(figure) and "to the largest, 0.5" in figure.axes[1].get_ylabel()
+    figure = plot_attention(torch.tensor([[0.99, 1e-2, 1e-5]]), scale="log")
+    np.testing.assert_allclose(figure.axes[0].images[0].get_array()[0, 1], colormaps[COLOUR_MAP](0.5))
+    assert "colours from 0 to 1 on a scale of square roots" in plot_attention(torch.eye(3) * 0.5, scale="root").alt
+    assert "≤ 0.0001" in texts(figure) and "below 0.0001 the lowest colour" in figure.alt
+
+
+def test_signed_values_have_their_middle_at_zero():
+    figure = plot_attention(torch.tensor([[-2.0, 0.0, 1.0]]), kind="signed")
+    image = figure.axes[0].images[0].get_array()
+    np.testing.assert_allclose(image[0], colormaps[DIVERGING]([0, 0.5, 0.75]))
+    assert {"−2", "0", "2", "-2.00", "1.00"} <= set(texts(figure)) and "from −2 to 2" in figure.alt
+    plot_attention(torch.zeros(3, 3), kind="signed")
+
+
+def test_colours_of_signed_values_differ_for_every_reader():
+    """Machado, Oliveira and Fernandes (2009): full protanopia, deuteranopia and tritanopia, in linear RGB."""
+    readers = [
+        np.eye(3),
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    ]
+    colours = np.concatenate([colormaps[DIVERGING](np.linspace(0, 1, 257)), to_rgba_array(NAN_COLOUR)])[:, :3]
+    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    for reader in readers:
+        seen = np.clip(linear @ np.transpose(reader), 0, 1)
+        seen = np.where(seen <= 0.0031308, seen * 12.92, 1.055 * seen ** (1 / 2.4) - 0.055)
+        ends = np.linalg.norm(seen[:65] - seen[256:191:-1], axis=1)  # as far from 0 below as above
+        assert ends.min() > 0.15 and np.linalg.norm(seen[:257] - seen[257], axis=1).min() > 0.1
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(2000, 2000), (3000, 40), (1, 5000), (700, 900)])
+def test_one_weight_of_a_long_map_is_never_lost(queries, keys):
+    weights = torch.zeros(queries, keys)
+    weights[queries // 3, keys // 7] = 1.0
+    figure = plot_attention(weights)
+    figure.draw_without_rendering()
+    image = figure.axes[0].images[0]
+    drawn, box = image.get_array(), image.get_window_extent()
+    assert box.width >= drawn.shape[1] and box.height >= drawn.shape[0]  # no cell falls between two pixels
+    assert (np.abs(drawn - colormaps[COLOUR_MAP](1.0)).max(-1) < 1e-6).sum() == 1
+    down, right = round(queries / drawn.shape[0]), round(keys / drawn.shape[1])
+    said = f"each pixel: the largest of {down} × {right} weights"
+    assert (said in figure.alt and said in figure.axes[0].get_xlabel()) or down == right == 1
+    assert any(text.isdigit() and int(text) >= 500 for text in texts(figure)) == (max(queries, keys) > 500)
+
+
+def test_maps_are_pooled_by_their_largest():
+    cells = np.array([[[0.1, 0.9, -np.inf], [np.nan, 0.2, -np.inf], [-np.inf, 0.3, 0.4]]], np.float32)
+    np.testing.assert_array_equal(pooled(cells, 2, 2), np.array([[[np.nan, -np.inf], [0.3, 0.4]]], np.float32))
+    np.testing.assert_array_equal(pooled(cells, 1, 1), cells)
+    cells = np.array([[1, -3, np.nan, 1], [-np.inf, 2, -np.inf, -np.inf], [-np.inf, -np.inf, 2, -1]], np.float32)
+    wanted = np.array([[-3, np.nan], [-np.inf, 2]], np.float32)
+    np.testing.assert_array_equal(pooled(cells, 2, 2, signed=True), wanted)
+
+
+def test_masked_cells_of_long_maps_are_named_by_their_colour():
+    axes = plot_attention(torch.rand(1500, 1500), mask=causal_mask(1500)).axes[0]
+    assert "grey: masked" in axes.get_xlabel() and not axes.lines
+    assert (
+        "yellow: masked"
+        in plot_attention(torch.rand(1500, 1500), mask=causal_mask(1500), colour_map="Greys").axes[0].get_xlabel()
+    )
+
+
+def test_long_labels_are_thinned_and_heads_too_small_for_a_name_are_numbered():
+    figure = plot_attention(torch.rand(300, 300), [f"word{i}" for i in range(300)])
+    words = [text for text in texts(figure) if text.startswith("word")]
+    assert 40 < len(words) < 200 and "word0" in words
+    said = texts(plot_attention(torch.rand(400, 3, 3)))
+    assert "head 0" not in said and "0" in said
+
+
+def test_a_crowd_of_heads_and_half_precision_are_drawn_head_by_head(monkeypatch):
+    weights = torch.softmax(torch.randn(5, 40, 40), -1)
+    whole = plot_attention(weights).axes[0].images[0].get_array()
+    monkeypatch.setattr("mhalib.plots.attention._AT_ONCE", 3000)
+    np.testing.assert_array_equal(plot_attention(weights).axes[0].images[0].get_array(), whole)
+    weights[3, 1, 1] = 7
+    with pytest.raises(ValueError, match=r"of weights\[3:4\] lies"):
+        plot_attention(weights)
 
 
 def test_figures_describe_themselves_and_are_the_same_bytes_every_time():
@@ -203,7 +335,18 @@ def test_shapes_are_written_and_stacked():
             "mask (4, 4) does not fit",
             lambda: plot_attention(torch.rand(3, 3), mask=torch.ones(4, 4).bool()),
         ),
-        (ValueError, "do not fit one picture", lambda: plot_attention(torch.rand(2, 2000, 2000))),
+        (
+            ValueError,
+            "do not fit one picture, which holds",
+            lambda: plot_attention(torch.rand(20_000, 3, 3)),
+        ),
+        (ValueError, "columns=500 do not fit a page", lambda: plot_attention(torch.rand(500, 3, 3), columns=500)),
+        (ValueError, "scale must be one of 'fixed',", lambda: plot_attention(torch.rand(3, 3), scale="linear")),
+        (ValueError, "kind must be one of 'weights',", lambda: plot_attention(torch.rand(3, 3), kind="scores")),
+        (ValueError, "colour_map must be one of 'v", lambda: plot_attention(torch.rand(3, 3), colour_map="jet")),
+        (ValueError, "use scale='maximum'", lambda: plot_attention(torch.eye(3) * 2, kind="signed", scale="fixed")),
+        (ValueError, "use kind='signed'", lambda: plot_attention(-torch.eye(3), kind="positive")),
+        (ValueError, "hold infinite numbers", lambda: plot_attention(torch.full((3, 3), torch.inf), kind="signed")),
         (ValueError, "at least one step", lambda: plot_reshape({}, lambda n: n)),
         (TypeError, "labels must be integers", lambda: plot_reshape({"x": torch.rand(2, 2)}, lambda n: n)),
         (

@@ -1,8 +1,8 @@
 """Static pictures: tensors in, matplotlib Figure out.
 
-Nothing here shows a figure or keeps state; a notebook shows what a cell returns. All pictures of attention share one
-scale from 0 to 1, as one per panel makes a flat head look sharp. Every figure has a text for readers who do not see it.
-All colours of `mhalib` are named in `colours`.
+Nothing here shows a figure or keeps state; a notebook shows what a cell returns. All heads of one picture share one
+scale, from 0 to 1 where nothing else is asked for, as one per panel makes a flat head look sharp. Every figure has a
+text for readers who do not see it. All colours of `mhalib` are named in `colours`, all scales in `scales`.
 """
 
 import lazy_loader
@@ -11,8 +11,21 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "attention": ["plot_attention"],
-        "colours": ["COLOURS", "COLOUR_MAP", "DARK_INK_FROM", "MASKED_COLOUR", "NAN_COLOUR"],
+        "colours": [
+            "COLOURS",
+            "COLOUR_MAP",
+            "COLOUR_MAPS",
+            "DARK_INK_FROM",
+            "DIVERGING",
+            "LINE_COLOURS",
+            "MASKED_COLOUR",
+            "MASKED_ON_WHITE",
+            "NAN_COLOUR",
+            "masked_colour",
+        ],
         "figure": ["DescribedFigure", "as_labels", "new_figure"],
+        "pooling": ["pooled", "pooled_words", "round_numbers"],
+        "scales": ["LOG_FROM", "SCALES", "check_scale", "end_of", "scale_words", "share", "ticks"],
         "shapes": ["plot_reshape", "plot_shapes"],
     },
 )

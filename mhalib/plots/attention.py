@@ -1,22 +1,25 @@
-"""Attention of any number of heads as one picture: where they stand, their pixels, and what is written on them."""
+"""Attention of any number of heads as one picture: what may be given, and what the picture says in words.
 
-import math
+Where the heads stand, their pixels and their labels are drawn in `mosaic`.
+"""
+
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import matplotlib
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from mhalib.arguments import check_size, check_weights_kind, checked_weights
+from mhalib.arguments import check_weights_kind, checked_weights
 from mhalib.masks import check_boolean
-from mhalib.plots.colours import COLOUR_MAP, DARK_INK_FROM, MASKED_COLOUR, NAN_COLOUR
+from mhalib.plots.colours import COLOUR_MAP, COLOUR_MAPS, DIVERGING
 from mhalib.plots.figure import DescribedFigure, as_labels, new_figure
+from mhalib.plots.mosaic import Look, colour_bar, label_axes, lay_out, name_heads, paint, write_values
+from mhalib.plots.pooling import pooled, pooled_words
+from mhalib.plots.scales import check_scale, end_of, scale_words
+
+KINDS = ("weights", "part", "positive", "signed")
+_AT_ONCE = 2**26  # numbers that are turned to float32 together; of many long maps only the pooled ones are kept
 
 
 def plot_attention(
@@ -28,8 +31,14 @@ def plot_attention(
     titles: Sequence[str] | None = None,
     columns: int | None = None,
     values: bool | None = None,
+    kind: str = "weights",
+    scale: str | None = None,
+    colour_map: str = COLOUR_MAP,
 ) -> DescribedFigure:
-    """Draw the attention of any number of heads as one picture on one scale from 0 to 1.
+    """Draw the attention of any number of heads as one picture on one scale, from 0 to 1 when nothing else is said.
+
+    Maps of any length are drawn: where there are more weights than pixels, a pixel shows the largest of those that it
+    stands for, and the picture says of how many.
 
     Args:
         weights: `(Tq, Tk)`, `(h, Tq, Tk)` or `(1, h, Tq, Tk)`, each weight between 0 and 1. Rows are
@@ -41,123 +50,73 @@ def plot_attention(
         titles: one per head; "head 0", "head 1", … when left out.
         columns: how many heads stand side by side; a choice that fits a page when left out.
         values: write the weight into every cell; when left out, for small maps only.
+        kind: "weights" or "part" (each from 0 to 1), "positive" (0 and above, such as weights times the norms of
+            values) or "signed" (any numbers, such as differences: 0 has the colour in the middle).
+        scale: where the colours end. "fixed" (1), "maximum" (the largest number in the picture), "log" (from 1e-4 to
+            1) or "root" (square roots, to 1); the last two go on to the largest number where that is above 1. When
+            left out, "fixed" for weights and "maximum" for the others.
+        colour_map: one of `COLOUR_MAPS`; signed values have their own.
 
     Raises:
         TypeError: the weights are no floating tensor, or the mask is no boolean one.
-        ValueError: a rank, a length or a value does not fit, or there is more than one picture can show.
+        ValueError: a rank, a length, a value or a choice does not fit, or there are more heads than one picture can
+            show.
 
     Taught in notebook 00.
     """
-    maps = _as_maps(weights)
-    heads, queries, keys = maps.shape
+    scale = _checked_choices(kind, scale, colour_map)
+    weights = _as_heads(weights)
+    heads, queries, keys = weights.shape
     if key_tokens is None and queries == keys:
         key_tokens = tokens
     query_labels = _short(as_labels(tokens, queries, "tokens", "queries"))
     key_labels = _short(as_labels(key_tokens, keys, "key_tokens", "keys"))
     names = _short(as_labels(titles, heads, "titles", "heads")) or [f"head {i}" for i in range(heads)]
-    blocked = ~_as_allowed(mask, maps)
-    missing = maps.isnan() & ~blocked
     values = queries * keys <= 49 and heads <= 8 if values is None else values
-    grid = _lay_out(heads, queries, keys, columns, values, bool(key_labels))
+    grid = lay_out(heads, queries, keys, columns, values, bool(key_labels))
+    maps = _as_maps(weights, _as_allowed(mask, weights), kind, grid.pool)
 
-    alt = f"Attention weights of {heads} head{'s' * (heads > 1)}, {queries} queries by {keys} keys, colours from 0 to 1"
+    signed = kind == "signed"
+    top = end_of(float(np.abs(maps, where=np.isfinite(maps), out=np.zeros_like(maps)).max()), scale)
+    if scale == "fixed":
+        _check_fixed(maps)
+    look = Look(scale, top, signed, DIVERGING if signed else colour_map)
+    small = pooled_words(*grid.pool, signed)
+    alt = f"Attention {_what(kind)} of {heads} head{'s' * (heads > 1)}, "
+    alt += f"{queries} {'queries' if queries > 1 else 'query'} by {keys} key{'s' * (keys > 1)}, "
+    alt += scale_words(scale, top, signed) + f"; {small}" * bool(small)
     alt += f": {'; '.join(names)}." if titles is not None and heads <= 10 else "."
     beside, below = (grid.font / 110 * max(map(len, labels), default=0) for labels in (query_labels, key_labels))
-    figure = new_figure(alt, (grid.columns * grid.cell + 1.8 + beside, grid.rows * grid.cell + 0.9 + below))  # inches
+    figure = new_figure(alt, (grid.width + 1.8 + beside, grid.height + 0.9 + below))  # inches
     axes = figure.subplots()
-    _paint(axes, grid, maps, blocked, missing)
-    for (top, left), name in zip(grid.corners, names, strict=True):
-        axes.text(left - 0.5, top - 0.5 - 0.05 / grid.cell, name, fontsize=9, va="bottom", parse_math=False)
-    for head, i, j in (~blocked & ~missing).nonzero().tolist() if values else ():
-        (top, left), weight = grid.corners[head], maps[head, i, j].item()
-        ink = "black" if weight >= DARK_INK_FROM else "white"
-        axes.text(left + j, top + i, f"{weight:.2f}", fontsize=7, ha="center", va="center", color=ink)
-    _label(axes, grid, query_labels, key_labels)
+    signs = paint(axes, grid, maps, look)
+    name_heads(axes, grid, names, numbered=titles is None)
+    if values:
+        write_values(axes, grid, maps, look)
+    label_axes(axes, grid, (query_labels, key_labels), (queries, keys))
     axes.set_ylabel("query")
-    axes.set_xlabel("      ".join(["key"] + ["×: masked"] * bool(blocked.any()) + ["?: NaN"] * bool(missing.any())))
-    shades = ScalarMappable(matplotlib.colors.Normalize(0, 1), COLOUR_MAP)
-    bar = figure.colorbar(shades, ax=axes, fraction=0.05, pad=0.02, aspect=4 * figure.get_figheight())
-    bar.set_label("attention weight")
+    axes.set_xlabel("      ".join(["key", *signs]) + f"\n{small}" * bool(small))
+    colour_bar(figure, axes, look, f"attention {_what(kind).removesuffix('s')}")
     return figure
 
 
-class _Grid(NamedTuple):
-    """Where the heads of one picture stand, counted in cells, one for each weight."""
-
-    rows: int  # of all heads and what lies between them
-    columns: int
-    queries: int  # of one head
-    keys: int
-    corners: list[tuple[int, int]]  # top and left of each head
-    cell: float  # inches
-
-    @property
-    def font(self) -> float:
-        """The size of a token, in points."""
-        return min(9.0, max(6.0, self.cell * 36))
+def _checked_choices(kind: str, scale: str | None, colour_map: str) -> str:
+    """Return the scale, once all three are known to be choices."""
+    for name, value, choices in (("kind", kind, KINDS), ("colour_map", colour_map, COLOUR_MAPS)):
+        if value not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    if scale is None:
+        return "fixed" if kind in ("weights", "part") else "maximum"
+    check_scale(scale)
+    return scale
 
 
-def _lay_out(heads: int, queries: int, keys: int, columns: int | None, values: bool, labelled: bool) -> _Grid:
-    """Return where each head stands, so that a page holds them, and values and key labels can be read."""
-    if columns is None:
-        columns = heads if heads <= 4 else math.ceil(math.sqrt(1.3 * heads * queries / keys))
-        columns = min(columns, max(1, 40 // keys)) if labelled else columns
-        columns = math.ceil(heads / math.ceil(heads / columns))  # 2 + 2 rather than 3 + 1
-    check_size("columns", columns)
-    columns = min(columns, heads)
-    lines = math.ceil(heads / columns)
-    gap_x = max(1, keys // 8)
-    across = columns * (keys + gap_x) - gap_x
-    cell = min(0.46 if values else 0.3, 9.5 / across, (20.0 if labelled else 12.0) / (lines * queries))
-    if cell * 100 < 1:
-        given = f"{heads} heads of {queries} x {keys} weights"
-        raise ValueError(f"{given} do not fit one picture; give fewer heads or tokens")
-    gap_y = max(1, math.ceil(0.3 / cell))  # room for a title, however small the cells are
-    corners = [((i // columns) * (queries + gap_y), (i % columns) * (keys + gap_x)) for i in range(heads)]
-    return _Grid(lines * (queries + gap_y) - gap_y, across, queries, keys, corners, cell)
+def _what(kind: str) -> str:
+    return "weights" if kind in ("weights", "part") else "values"
 
 
-def _paint(axes: Axes, grid: _Grid, maps: Tensor, blocked: Tensor, missing: Tensor) -> None:
-    """Draw all heads as one image, which is transparent between them, with frames and with marks on special cells."""
-    image = np.zeros((grid.rows, grid.columns, 4))
-    for head, (top, left) in enumerate(grid.corners):
-        block = image[top : top + grid.queries, left : left + grid.keys]
-        block[:] = matplotlib.colormaps[COLOUR_MAP](maps[head].nan_to_num().numpy())
-        block[blocked[head].numpy()] = matplotlib.colors.to_rgba(MASKED_COLOUR)
-        block[missing[head].numpy()] = matplotlib.colors.to_rgba(NAN_COLOUR)
-        frame = {"fill": False, "linewidth": 0.6, "edgecolor": "#444444", "clip_on": False}
-        axes.add_patch(Rectangle((left - 0.5, top - 0.5), grid.keys, grid.queries, **frame))
-    axes.imshow(image, interpolation="nearest", aspect="equal")
-    for cells, sign, ink in ((blocked, "x", "#777777"), (missing, "$?$", "black")):
-        marks = [(grid.corners[h][1] + j, grid.corners[h][0] + i) for h, i, j in cells.nonzero().tolist()]
-        if marks:
-            look = {"linestyle": "none", "color": ink, "markersize": min(6, grid.cell * 30)}
-            axes.plot(*zip(*marks, strict=True), marker=sign, **look)
-
-
-def _label(axes: Axes, grid: _Grid, query_labels: list[str], key_labels: list[str]) -> None:
-    """Write the tokens: queries beside the heads on the left, keys below the lowest head of every column."""
-    axes.set_frame_on(False)
-    axes.tick_params(length=0, pad=2)
-    bottoms = {left: top for top, left in grid.corners}
-    last = max(bottoms.values())
-    ends = [left for left, top in bottoms.items() if top == last] if key_labels else []
-    turned = 90 if max(map(len, key_labels), default=0) > 2 else 0
-    places = [left + j for left in ends for j in range(grid.keys)]
-    axes.set_xticks(places, key_labels * len(ends), fontsize=grid.font, rotation=turned)
-    for left, top in bottoms.items():
-        for j, label in enumerate(key_labels if top < last else []):  # above the end of the picture there are no ticks
-            look = {"fontsize": grid.font, "rotation": turned, "ha": "center", "va": "top"}
-            axes.text(left + j, top + grid.queries - 0.3, label, parse_math=False, **look)
-    firsts = [top for top, left in grid.corners if left == 0] if query_labels else []
-    places = [top + i for top in firsts for i in range(grid.queries)]
-    axes.set_yticks(places, query_labels * len(firsts), fontsize=grid.font)
-    for label in axes.get_xticklabels() + axes.get_yticklabels():
-        label.set_parse_math(False)
-
-
-def _as_maps(weights: Tensor) -> Tensor:
-    """Return the weights as float32 on the CPU, `(h, Tq, Tk)`, checked."""
+def _as_heads(weights: Tensor) -> Tensor:
+    """Return the weights as they came, `(h, Tq, Tk)`, once they can be attention weights by their rank and kind."""
     if isinstance(weights, (tuple, list)):
         raise TypeError(
             f"weights must be a tensor, got a {type(weights).__name__} of {len(weights)}; where a model returns one "
@@ -172,20 +131,53 @@ def _as_maps(weights: Tensor) -> Tensor:
         raise ValueError(
             f"weights must be (Tq, Tk), (h, Tq, Tk) or (1, h, Tq, Tk), none empty, got {tuple(weights.shape)}"
         )
-    maps = weights.detach().to("cpu", torch.float32).reshape(-1, *weights.shape[-2:])
-    # Whatever its rows sum to: a pattern, or weights under dropout, is drawn as well.
-    return checked_weights("weights", maps, weights.dtype, sums=(), nan=True)
+    return weights.detach().reshape(-1, *weights.shape[-2:])
 
 
-def _as_allowed(mask: Tensor | None, maps: Tensor) -> Tensor:
+def _as_maps(weights: Tensor, allowed: Tensor | None, kind: str, pool: tuple[int, int]) -> np.ndarray:
+    """Return the maps as they are drawn, float32: checked, pooled, -inf where masked; a few heads at a time."""
+    heads, queries, keys = weights.shape
+    step = max(1, _AT_ONCE // (queries * keys))
+    parts = []
+    for first in range(0, heads, step):
+        maps = weights[first : first + step].to("cpu", torch.float32)
+        name = "weights" if step >= heads else f"weights[{first}:{first + len(maps)}]"
+        if kind in ("weights", "part"):
+            # Whatever its rows sum to: a pattern, or weights under dropout, is drawn as well.
+            maps = checked_weights(name, maps, weights.dtype, sums=(), nan=True)
+        else:
+            _check_kind(name, maps, kind)
+        if allowed is not None:
+            maps = maps.masked_fill(~allowed[first : first + step], -torch.inf)
+        parts.append(pooled(maps.numpy(), *pool, kind == "signed"))
+    return np.concatenate(parts)
+
+
+def _check_kind(name: str, maps: Tensor, kind: str) -> None:
+    """Refuse infinite numbers, which no scale holds, and negative ones that are not declared as signed."""
+    if maps.isinf().any():
+        raise ValueError(f"{name} hold infinite numbers, which no colour shows; mark what is blocked with mask=")
+    if kind == "positive" and (maps < 0).any():
+        least = maps[~maps.isnan()].min().item()
+        raise ValueError(f"{name} of kind 'positive' are 0 or above, got {least:.4g}; use kind='signed'")
+
+
+def _check_fixed(maps: np.ndarray) -> None:
+    """Refuse a fixed scale where numbers lie beyond its end: they would all have one colour."""
+    largest = np.abs(maps[np.isfinite(maps)]).max(initial=0)
+    if largest > 1:
+        raise ValueError(f"the fixed scale ends at 1, the largest number is {largest:.4g}; use scale='maximum'")
+
+
+def _as_allowed(mask: Tensor | None, weights: Tensor) -> Tensor | None:
     if mask is None:
-        return torch.ones_like(maps, dtype=torch.bool)
+        return None
     check_boolean("mask", mask)
     try:
-        return (mask[0] if mask.ndim == 4 and len(mask) == 1 else mask).cpu().expand(maps.shape)
+        return (mask[0] if mask.ndim == 4 and len(mask) == 1 else mask).cpu().expand(weights.shape)
     except RuntimeError:
         raise ValueError(
-            f"mask {tuple(mask.shape)} does not fit weights {tuple(maps.shape)}; give (Tq, Tk) or one per head"
+            f"mask {tuple(mask.shape)} does not fit weights {tuple(weights.shape)}; give (Tq, Tk) or one per head"
         ) from None
 
 
