@@ -24,7 +24,17 @@ import torch
 import traitlets
 from torch import Tensor
 
-from mhalib.plots import COLOUR_MAP, COLOURS, DARK_INK_FROM, MASKED_COLOUR, NAN_COLOUR, DescribedFigure
+from mhalib.plots import (
+    COLOUR_MAP,
+    COLOUR_MAPS,
+    COLOURS,
+    DARK_INK_FROM,
+    DIVERGING,
+    MASKED_COLOUR,
+    MASKED_ON_WHITE,
+    NAN_COLOUR,
+    DescribedFigure,
+)
 
 _HERE = Path(__file__).parent
 _LOOK_EVERY = 0.3  # seconds between two looks at the files that are being worked on
@@ -84,10 +94,16 @@ def _colours() -> str:
     def in_bytes(colours) -> list[list[int]]:
         return np.rint(255 * matplotlib.colors.to_rgba_array(colours)[:, :3]).astype(int).tolist()
 
-    masked, nan = in_bytes([MASKED_COLOUR, NAN_COLOUR])
+    def shades(name: str) -> list[list[int]]:
+        return in_bytes(matplotlib.colormaps[name](np.linspace(0, 1, 256)))
+
+    masked, on_white, nan = in_bytes([MASKED_COLOUR, MASKED_ON_WHITE, NAN_COLOUR])
     constants = {
-        "COLOUR_MAP": in_bytes(matplotlib.colormaps[COLOUR_MAP](np.linspace(0, 1, 256))),
+        "COLOUR_MAP": shades(COLOUR_MAP),
+        "COLOUR_MAPS": {name: shades(name) for name in COLOUR_MAPS},
+        "DIVERGING": shades(DIVERGING),
         "MASKED_COLOUR": masked,
+        "MASKED_ON_WHITE": on_white,
         "NAN_COLOUR": nan,
         "GROUP_COLOURS": COLOURS,
         "DARK_INK_FROM": DARK_INK_FROM,
@@ -148,6 +164,17 @@ def page_fragment(name: str, state: dict) -> str:
     return f'<div class="mhalib-view"></div>\n<script>\n{script}\n</script>\n'
 
 
+def whole_page(title: str, fragment: str) -> str:
+    """Return a page of its own around a fragment; its paper follows the theme of the reader's system."""
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{title}</title>\n'
+        '<meta name="viewport" content="width=device-width">\n'
+        "<style>:root { color-scheme: light dark } body { margin: 0; background: #fff }\n"
+        "@media (prefers-color-scheme: dark) { body { background: #1b1b1b } }</style></head>\n"
+        f"<body><main>\n{fragment}</main></body>\n</html>\n"
+    )
+
+
 def with_texts_once(page: str) -> str:
     """Return a page with fragments of `page_fragment` in which the module and the style of each kind stand once.
 
@@ -203,6 +230,8 @@ def _is_shown(name: str) -> bool:
 
 
 def _pack(value):
+    if isinstance(value, dict):
+        return {name: _pack(part) for name, part in value.items()}
     if not isinstance(value, (bytes, memoryview)):
         return value
     # Weights of one byte hardly repeat, but for runs of masked ones: looking for no more is faster and shrinks them

@@ -4,10 +4,18 @@
 
 // ---------------------------------------------------------------- a view and its theme
 
-/** Is the page around `el` dark? JupyterLab says so where it is, a page may declare it, else the system decides. */
+/**
+ * Is the page around `el` dark? JupyterLab, VS Code and Colab say so where they are, each in its way; a page may
+ * declare it; else the system decides.
+ */
 function isDark(el) {
-  const jupyter = el.ownerDocument.body.dataset.jpThemeLight;
+  const { body, documentElement } = el.ownerDocument;
+  const jupyter = body.dataset.jpThemeLight;
   if (jupyter !== undefined) return jupyter === "false";
+  const code = body.dataset.vscodeThemeKind || body.className; // vscode-dark, vscode-high-contrast-light, ...
+  if (/vscode-/.test(code)) return /vscode-(dark|high-contrast)(?!-light)/.test(code);
+  const colab = documentElement.getAttribute("theme");
+  if (colab) return colab === "dark";
   const declared = el.closest("[data-theme]")?.getAttribute("data-theme");
   if (declared) return declared === "dark";
   return matchMedia("(prefers-color-scheme: dark)").matches;
@@ -33,8 +41,9 @@ function setUp(el, kind, label) {
   };
   dress();
   const observer = new MutationObserver(update);
-  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
-  observer.observe(document.body, { attributes: true, attributeFilter: ["data-theme", "data-jp-theme-light"] });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme", "theme"] });
+  const said = ["data-theme", "data-jp-theme-light", "data-vscode-theme-kind", "class"];
+  observer.observe(document.body, { attributes: true, attributeFilter: said });
   const media = matchMedia("(prefers-color-scheme: dark)");
   media.addEventListener("change", update);
   ends.push(() => observer.disconnect(), () => media.removeEventListener("change", update));
@@ -148,8 +157,11 @@ function tooltip(root) {
     show(text, event) {
       tip.textContent = text;
       tip.hidden = false;
-      tip.style.left = `${Math.min(event.clientX + away, innerWidth - tip.offsetWidth - edge)}px`;
-      tip.style.top = `${Math.min(event.clientY + away, innerHeight - tip.offsetHeight - edge)}px`;
+      tip.style.left = tip.style.top = "0";
+      // Where an ancestor is its own frame, as in JupyterLab, "fixed" counts from there and not from the window.
+      const { left, top } = tip.getBoundingClientRect();
+      tip.style.left = `${Math.min(event.clientX + away, innerWidth - tip.offsetWidth - edge) - left}px`;
+      tip.style.top = `${Math.min(event.clientY + away, innerHeight - tip.offsetHeight - edge) - top}px`;
     },
     hide: () => (tip.hidden = true),
   };
@@ -209,13 +221,15 @@ function tellUnderPointer(canvas, tip, tell) {
 // ---------------------------------------------------------------- traits
 
 /** Return the bytes of a binary trait as a typed array of `Kind`, such as Float32Array, to be read only. */
-function bytesOf(model, name, Kind) {
-  const view = model.get(name);
+const bytesOf = (model, name, Kind) => typed(model.get(name), Kind);
+
+/** Return bytes as a typed array, from the one numbered `start` on, as many numbers as are asked for. */
+function typed(view, Kind, start = 0, count = undefined) {
   if (!view || view.byteLength === 0) return new Kind(0);
-  const { buffer, byteOffset, byteLength } = view;
-  const count = byteLength / Kind.BYTES_PER_ELEMENT;
-  if (byteOffset % Kind.BYTES_PER_ELEMENT === 0) return new Kind(buffer, byteOffset, count);
-  return new Kind(buffer.slice(byteOffset, byteOffset + byteLength)); // Kind does not allow an odd start
+  const { buffer, byteOffset, byteLength } = view, from = byteOffset + start;
+  const size = count ?? Math.floor((byteLength - start) / Kind.BYTES_PER_ELEMENT);
+  if (from % Kind.BYTES_PER_ELEMENT === 0) return new Kind(buffer, from, size);
+  return new Kind(buffer.slice(from, from + size * Kind.BYTES_PER_ELEMENT)); // Kind does not allow an odd start
 }
 
 /** Change a trait from the view: at once here, in Python as soon as the kernel listens. */

@@ -14,7 +14,12 @@ const pixelTable = (colour) => Uint32Array.from({ length: 256 }, (_, i) => packC
 const shadeOf = (weight) => COLOUR_MAP[Math.max(0, Math.min(255, Math.round(weight * 255)))];
 
 const WEIGHT_PIXELS = pixelTable(shadeOf);
+/** The colour maps that a reader can choose, by name, and that of signed numbers, as tables of pixels. */
+const MAP_PIXELS = {};
+for (const [name, colours] of Object.entries(COLOUR_MAPS)) MAP_PIXELS[name] = Uint32Array.from(colours, packColour);
+const DIVERGING_PIXELS = Uint32Array.from(DIVERGING, packColour);
 const MASKED_PIXEL = packColour(MASKED_COLOUR);
+const MASKED_ON_WHITE_PIXEL = packColour(MASKED_ON_WHITE);
 const NAN_PIXEL = packColour(NAN_COLOUR);
 
 /** Return the CSS colour of a weight, and the ink, black or white, that reads on it. */
@@ -72,11 +77,14 @@ function paintPixels(canvas, width, height, shade) {
 
 /** Offer a canvas as a PNG file. */
 function savePng(canvas, name) {
-  canvas.toBlob((blob) => {
-    const link = node("a", { href: URL.createObjectURL(blob), download: name });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  });
+  canvas.toBlob((blob) => offerFile(blob, name));
+}
+
+/** Offer a file. @param {Blob} blob */
+function offerFile(blob, name) {
+  const link = node("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
 // ---------------------------------------------------------------- marks

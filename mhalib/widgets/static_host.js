@@ -3,9 +3,13 @@
 // shown. Text and style may be missing where an earlier view of its kind brought them along.
 const element = document.currentScript.previousElementSibling;
 const texts = ((window.mhalibTexts ||= {})[parts.kind] ||= parts);
-/** Bytes travel as deflated base64; everything else as it is. */
+/** Bytes travel as deflated base64, also inside of objects; everything else as it is. */
 const unpack = async (value) => {
-  if (!value || value.$deflated === undefined) return value;
+  if (!value || typeof value !== "object" || Array.isArray(value)) return value;
+  if (value.$deflated === undefined) {
+    const all = Object.entries(value).map(async ([name, part]) => [name, await unpack(part)]);
+    return Object.fromEntries(await Promise.all(all));
+  }
   const packed = value.$deflated;
   const bytes = Uint8Array.fromBase64?.(packed) ?? Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
