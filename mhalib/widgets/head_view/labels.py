@@ -1,0 +1,161 @@
+"""What stands beside a row or a column: the pieces of a tokenizer made readable, and the words they belong to.
+
+Tokenizers mark where a word begins (`Ġ`, `▁`), goes on (`##`) or ends (`</w>`), and GPT-2 and its heirs write every
+byte as a letter of an alphabet of their own. Which of them was at work is seen in the labels themselves. Which labels
+belong to which axis is not decided here.
+"""
+
+import codecs
+import re
+from collections.abc import Sequence
+
+_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")  # how sentencepiece writes a byte that it has no piece for
+_HEX = re.compile(r"(?:<[89A-F][0-9A-F]>)+")  # how this module writes bytes that are no character yet
+_SPECIAL = re.compile(r"<[^<>\s]+>|<\|.*\|>|\[[A-Z]+\d*\]")  # <s>, <|endoftext|>, [CLS], <pad>
+_BLANKS = {" ": "␣", "\n": "↵", "\r": "↵", "\t": "⇥"}
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """Return the byte that each letter of GPT-2's alphabet stands for."""
+    plain = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+_ALPHABET = _byte_alphabet()
+codecs.register_error("mhalib.hex", lambda error: (_as_hex(error.object[error.start : error.end]), error.end))
+
+
+def _as_hex(data: bytes) -> str:
+    return "".join(f"<{byte:02X}>" for byte in data)
+
+
+def marks_of(tokens: Sequence[str]) -> str:
+    """Return which marks of a tokenizer stand in these labels: "▁", "Ġ", "##", "</w>", or "" for none."""
+    if any(token.startswith("▁") for token in tokens):
+        return "▁"
+    if any(token[:1] in ("Ġ", "Ċ") for token in tokens) and all(map(_may_be_bytes, tokens)):
+        return "Ġ"
+    if any(re.match("##.", token) for token in tokens):
+        return "##"
+    if any(token.endswith("</w>") and token != "</w>" for token in tokens):
+        return "</w>"
+    return ""
+
+
+def _may_be_bytes(token: str) -> bool:
+    """May this be a piece in GPT-2's alphabet? `Ġ` is a letter of Maltese, too, where `ġ` would be a control sign."""
+    if is_special(token):
+        return True
+    if not all(letter in _ALPHABET for letter in token):
+        return False
+    return all(byte >= 32 and byte != 127 or byte in b"\t\n\r" for byte in map(_ALPHABET.get, token))
+
+
+def is_special(token: str) -> bool:
+    """Is this a token that stands for no text, such as `[CLS]` or `<s>`?"""
+    return _SPECIAL.fullmatch(token) is not None and _BYTE.fullmatch(token) is None
+
+
+def cleaned(tokens: Sequence[str]) -> list[str]:
+    """Return the labels without the marks of the tokenizer, and bytes as the characters that they spell.
+
+    A piece that is only a part of a character shows its bytes, as in `<E2><80>`; blanks that would leave nothing to
+    see show as `␣` and `↵`. Labels without such marks come back as they are.
+    """
+    marks = marks_of(tokens)
+    return [_without(token, marks) for token in tokens] if marks else list(tokens)
+
+
+def _without(token: str, marks: str) -> str:
+    if is_special(token):
+        return token
+    if marks == "##":
+        return token[2:] if re.match("##.", token) else token
+    if marks == "</w>":
+        return token.removesuffix("</w>") or token
+    if marks == "▁":
+        byte = _BYTE.fullmatch(token)
+        text = _decoded(bytes([int(byte[1], 16)])) if byte else token.replace("▁", " ")
+    else:
+        text = _decoded(bytes(_ALPHABET[letter] for letter in token))
+    if text.strip(" "):
+        text = text[1:] if text.startswith(" ") else text
+        return re.sub(r"[\n\r\t]", lambda blank: _BLANKS[blank[0]], text)
+    return "".join(_BLANKS[letter] for letter in text)
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "mhalib.hex")
+
+
+def words_of(tokens: Sequence[str]) -> list[int]:
+    """Return the number of the word of each token, as the marks tell; an empty list where there are none.
+
+    A word is what stands between two blanks, with its punctuation; a special token is a word of its own.
+    """
+    marks = marks_of(tokens)
+    if not marks:
+        return []
+    numbers, number = [], -1
+    for i, token in enumerate(tokens):
+        number += i == 0 or _begins(token, tokens[i - 1], marks)
+        numbers.append(number)
+    return numbers
+
+
+def _begins(token: str, before: str, marks: str) -> bool:
+    if is_special(token) or is_special(before):
+        return True
+    if marks == "##":
+        return not re.match("##.", token)
+    if marks == "</w>":
+        return before.endswith("</w>")
+    if marks == "▁":
+        return token.startswith("▁") or "\n" in (token[-1:], before[-1:]) or "<0x0A>" in (token, before)
+    return token[:1] in ("Ġ", "Ċ", "ĉ", "č") or before[-1:] in ("Ċ", "ĉ", "č")
+
+
+def numbered(words: Sequence, size: int, name: str) -> list[int]:
+    """Return given word numbers as 0, 1, 2, …; None, a special token, is a word of its own.
+
+    Raises:
+        TypeError: it is no list of integers and None.
+        ValueError: it has another length than `size`.
+    """
+    if isinstance(words, str) or not hasattr(words, "__len__") or not all(w is None or _is_number(w) for w in words):
+        raise TypeError(f"{name} must hold one number for each token, or None, got {words!r:.60}; give ids.word_ids()")
+    if len(words) != size:
+        raise ValueError(
+            f"{name} has {len(words)} numbers for {size} tokens; give one for each, as ids.word_ids() does"
+        )
+    numbers, number = [], -1
+    for i, word in enumerate(words):
+        number += i == 0 or word is None or words[i - 1] is None or int(word) != int(words[i - 1])
+        numbers.append(number)
+    return numbers
+
+
+def _is_number(word: object) -> bool:
+    return hasattr(word, "__index__") and not isinstance(word, bool)
+
+
+def word_labels(tokens: Sequence[str], words: Sequence[int]) -> list[str]:
+    """Return one label for each word: its pieces joined.
+
+    Args:
+        tokens: the labels as shown, one for each token.
+        words: the number of the word of each token, from 0 without gaps.
+
+    Bytes that show as `<E2><80>` in pieces become the character that they spell together.
+    """
+    if len(tokens) != len(words):
+        raise ValueError(f"{len(tokens)} tokens and {len(words)} numbers of words; give one number for each token")
+    labels = [""] * (max(words, default=-1) + 1)
+    for token, word in zip(tokens, words, strict=True):
+        labels[word] += token
+    return [_HEX.sub(_rejoined, label) for label in labels]
+
+
+def _rejoined(found: re.Match) -> str:
+    return _decoded(bytes.fromhex(re.sub("[<>]", "", found[0])))

@@ -1,0 +1,182 @@
+"""The image under the tokens of an axis: its pixels, and which tokens are its patches."""
+
+import math
+import re
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+from PIL import Image
+from torch import Tensor
+
+_LONGEST = 448  # pixels
+_BESIDE = 8  # class and register tokens that may stand beside the patches of a square image
+_PLACEHOLDER = re.compile(r"<\|?[^<>]*(?:image|img)[^<>]*\|?>", re.IGNORECASE)  # <image>, <|image_pad|>, …
+ON = ("both", "keys", "queries")
+
+
+@dataclass(eq=False)
+class Picture:
+    """An image whose patches are tokens."""
+
+    pixels: np.ndarray  # uint8 (H, W, 3), at most 448 on the long side
+    rows: int
+    columns: int
+    first: int  # index of the token of the first patch
+    on: str  # "both" | "keys" | "queries"
+
+    @property
+    def last(self) -> int:
+        """The index behind the last patch."""
+        return self.first + self.rows * self.columns
+
+
+def picture_for(image, shape: tuple[int, int], patches, first, on: str | None) -> Picture:
+    """Return the image laid under the tokens of maps `(Tq, Tk)`.
+
+    Args:
+        image: a PIL image; `(H, W)`, `(H, W, 1, 3 or 4)` or `(1, 3 or 4, H, W)` as an array or a tensor, from 0 to 1
+            or from 0 to 255; numbers below 0, as models are given them, are stretched to the full range.
+        shape: of the maps.
+        patches: (rows, columns) of patches; found where they make a square.
+        first: the token of the first patch; so that the patches stand last when left out.
+        on: the axis; both when left out and there are as many queries as keys, otherwise the keys.
+
+    Raises:
+        TypeError: it is no image.
+        ValueError: the patches do not fit the tokens.
+    """
+    queries, keys = shape
+    on = on or ("both" if queries == keys else "keys")
+    if on not in ON:
+        raise ValueError(f"image_on must be one of {', '.join(map(repr, ON))}, got {on!r}")
+    if on == "both" and queries != keys:
+        raise ValueError(f'image_on="both" needs as many queries as keys, got {queries} and {keys}; say "keys"')
+    tokens = queries if on == "queries" else keys
+    if first is not None and (not isinstance(first, int) or isinstance(first, bool) or not 0 <= first < tokens):
+        raise ValueError(f"first must be the index of a token, from 0 to {tokens - 1}, got {first!r}")
+    rows, columns = _grid(patches, tokens, first)
+    first = tokens - rows * columns if first is None else first
+    if first < 0 or first + rows * columns > tokens:
+        raise ValueError(
+            f"{rows} x {columns} patches from token {first} on need {max(first, 0) + rows * columns} tokens, the axis "
+            f"has {tokens}; give patches=(rows, columns) and first=, the token of the first patch"
+        )
+    return Picture(pixels_of(image), rows, columns, first, on)
+
+
+def placeholders(labels: list[str]) -> tuple[int, int] | None:
+    """Return where the first run of labels such as `<image>` begins and how long it is, None where there is none."""
+    for label, run in groupby(enumerate(labels), key=lambda pair: pair[1]):
+        if _PLACEHOLDER.fullmatch(label):
+            begin = next(run)[0]
+            return begin, 1 + sum(1 for _ in run)
+    return None
+
+
+def _grid(patches, tokens: int, first: int | None) -> tuple[int, int]:
+    if patches is not None:
+        if not isinstance(patches, (tuple, list)) or len(patches) != 2 or not all(_is_count(n) for n in patches):
+            raise ValueError(f"patches must be (rows, columns), such as (14, 14), got {patches!r}")
+        return tuple(patches)
+    side = math.isqrt(tokens if first is None else tokens - first)
+    beside = tokens - side * side if first is None else tokens - first - side * side
+    if side < 2 or beside > (_BESIDE if first is None else 0):
+        what = f"{tokens} tokens" if first is None else f"{tokens - first} tokens from first={first} on"
+        raise ValueError(f"{what} make no square of patches; give patches=(rows, columns) and first=")
+    return side, side
+
+
+def _is_count(number) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number > 0
+
+
+def pixels_of(image) -> np.ndarray:
+    """Return an image as uint8 `(H, W, 3)`, at most 448 pixels long."""
+    if hasattr(image, "convert") and hasattr(image, "resize"):
+        picture = image.convert("RGB")
+    elif isinstance(image, (Tensor, np.ndarray)):
+        picture = Image.fromarray(_as_bytes(image))
+    else:
+        raise TypeError(
+            f"image must be a PIL image, an array or a tensor, got {type(image).__name__}; use Image.open(...)"
+        )
+    scale = _LONGEST / max(picture.size)
+    if scale < 1:
+        width, height = (max(1, round(side * scale)) for side in picture.size)
+        picture = picture.resize((width, height), Image.Resampling.LANCZOS)
+    return np.asarray(picture)
+
+
+def _as_bytes(image) -> np.ndarray:
+    if isinstance(image, Tensor):
+        image = image.detach().cpu()
+        image = (image.float() if image.is_floating_point() else image).numpy()
+    given = image.shape
+    while image.ndim > 3 and len(image) == 1:
+        image = image[0]
+    if image.ndim == 2:
+        image = image[..., None]
+    if image.ndim == 3 and image.shape[-1] not in (1, 3, 4) and len(image) in (1, 3, 4):
+        image = np.moveaxis(image, 0, -1)
+    if image.ndim != 3 or image.shape[-1] not in (1, 3, 4) or 0 in image.shape:
+        raise ValueError(f"image must be (H, W), (H, W, 3) or (3, H, W), got {tuple(given)}; give one image")
+    image = image[..., :3]
+    if image.dtype != np.uint8:
+        image = image.astype(np.float32)
+        if not np.isfinite(image).all():
+            raise ValueError("image holds NaN or infinity; give pixels from 0 to 1 or from 0 to 255")
+        low, high = image.min(), image.max()
+        if low < 0:  # made ready for a model: less the mean, by the deviation
+            image = 255 * (image - low) / max(high - low, 1e-12)
+        elif high <= 1:
+            image = 255 * image
+        image = np.rint(image.clip(0, 255)).astype(np.uint8)
+    return np.ascontiguousarray(np.broadcast_to(image, (*image.shape[:2], 3)))
+
+
+def labelled(labels: list[str], size: int, picture: Picture) -> list[str]:
+    """Return one label for each of `size` tokens, "patch 3,4" where a patch has none of its own.
+
+    `labels` may be those of all tokens, where patches all alike or empty count as having none; or those of the tokens
+    that are no patches; or none.
+    """
+    patches = [f"patch {i},{j}" for i in range(picture.rows) for j in range(picture.columns)]
+    if not labels:
+        labels = [str(i) for i in range(size)]
+    elif len(labels) == size - len(patches):
+        labels = [*labels[: picture.first], *patches, *labels[picture.first :]]
+    own = labels[picture.first : picture.last]
+    named = len(set(own)) > 1 and own != [str(i) for i in range(picture.first, picture.last)]
+    middle = [label or patch for label, patch in zip(own, patches, strict=True)] if named else patches
+    return [*labels[: picture.first], *middle, *labels[picture.last :]]
+
+
+def cut_picture(picture: Picture | None, kept: dict[str, list[int] | None]) -> Picture | None:
+    """Return the image where only some tokens of an axis are kept: its patches must be kept together, or dropped.
+
+    Args:
+        picture: the image before.
+        kept: under "queries" and "keys" the tokens that are kept, None for all.
+    """
+    if picture is None:
+        return None
+    axes, first = [], picture.first
+    for axis in ("queries", "keys") if picture.on == "both" else (picture.on,):
+        places = kept[axis]
+        if places is None:
+            axes.append((axis, picture.first))
+            continue
+        inside = [i for i in places if picture.first <= i < picture.last]
+        if not inside:
+            continue
+        at = places.index(picture.first) if picture.first in places else -1
+        if at < 0 or places[at : at + picture.last - picture.first] != list(range(picture.first, picture.last)):
+            continue  # single patches: the image lies under the other axis, or is left out
+        axes.append((axis, at))
+    if not axes:
+        return None
+    if len(axes) == 2 and axes[0][1] != axes[1][1]:
+        axes = axes[1:]  # patches at other places on the two axes: the keys are what is looked at
+    first = axes[0][1]
+    return replace(picture, first=first, on="both" if len(axes) == 2 else axes[0][0])

@@ -1,0 +1,634 @@
+"""What a view takes: every structure that holds attention weights, made into parts; and what is refused, and how."""
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from mhalib.masks import causal_mask
+from mhalib.reference import import_d2l
+from mhalib.widgets.head_view import rows
+from mhalib.widgets.head_view.given import as_parts
+
+
+def some(*shape):
+    return torch.randn(*shape).softmax(-1)
+
+
+def causal(*shape, before=0):
+    blocked = torch.ones(shape[-2:], dtype=torch.bool).triu(1 + before)
+    return torch.randn(*shape).masked_fill(blocked, -torch.inf).softmax(-1)
+
+
+def shapes(parts):
+    return {part.name: (part.samples, *part.shape) for part in parts}
+
+
+def the(parts):
+    assert len(parts) == 1 and parts[0].name == ""
+    return parts[0]
+
+
+class Maps(list):
+    """What `capture` gathers, made by hand."""
+
+    def __init__(self, maps, names, kinds, **known):
+        super().__init__(maps)
+        nothing = [None] * len(maps)
+        self.names, self.kinds, self.sums = names, kinds, ["weights"] * len(maps)
+        self.allowed, self.kv_heads, self.scales = nothing, [part.shape[1] for part in maps], [0.5] * len(maps)
+        self.queries = self.keys = self.values = None
+        self.__dict__.update(known)
+
+
+# ---------------------------------------------------------------- tensors, arrays, lists
+
+
+@pytest.mark.parametrize(
+    ("give", "samples", "shape"),
+    [
+        (lambda: some(5, 7), 1, (1, 1, 5, 7)),
+        (lambda: some(3, 5, 7), 1, (1, 3, 5, 7)),
+        (lambda: some(1, 3, 5, 7), 1, (1, 3, 5, 7)),
+        (lambda: some(2, 3, 5, 7), 1, (2, 3, 5, 7)),
+        (lambda: some(2, 1, 3, 5, 7), 1, (2, 3, 5, 7)),
+        (lambda: some(1, 2, 3, 5, 7), 1, (2, 3, 5, 7)),
+        (lambda: some(2, 4, 3, 5, 7), 4, (2, 3, 5, 7)),
+        (lambda: tuple(some(1, 3, 5, 5) for _ in range(2)), 1, (2, 3, 5, 5)),
+        (lambda: [some(4, 3, 5, 5) for _ in range(2)], 4, (2, 3, 5, 5)),
+        (lambda: [some(3, 5, 5) for _ in range(4)], 1, (4, 3, 5, 5)),
+        (lambda: [some(5, 5).numpy() for _ in range(4)], 1, (4, 1, 5, 5)),
+        (lambda: some(3, 1, 1), 1, (1, 3, 1, 1)),
+    ],
+)
+def test_every_shape_that_libraries_return(give, samples, shape):
+    given = give()
+    part = the(as_parts(given))
+    assert (part.samples, part.shape) == (samples, shape)
+    whole = np.stack([np.asarray(each) for each in given]) if isinstance(given, (list, tuple)) else np.asarray(given)
+    expected = whole.reshape(shape[0], samples, *shape[1:])
+    np.testing.assert_array_equal(torch.stack(part.layers).numpy(), expected)
+    assert part.layer_names == [f"layer {i}" for i in range(shape[0])]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_weights_stay_where_and_as_they_are(dtype):
+    weights = torch.randn(2, 4, 3, 5, 5, requires_grad=True).softmax(-1).to(dtype)
+    part = the(as_parts(weights))
+    for i, layer in enumerate(part.layers):
+        assert layer.dtype == dtype and not layer.requires_grad
+        assert layer.data_ptr() == weights[i].data_ptr()
+    array = some(2, 3, 5, 5).numpy()
+    array.flags.writeable = False
+    assert the(as_parts(array)).layers[1].data_ptr() == array[1].ctypes.data
+
+
+@pytest.mark.parametrize("kind", [">f4", "f2", "f8", "longdouble"])
+def test_numpy_in_any_byte_order_read_only_or_reversed(kind):
+    given = some(2, 4, 4).numpy().astype(kind)[::-1]
+    given.flags.writeable = False
+    np.testing.assert_allclose(the(as_parts(given)).layers[0][0, 0].float().numpy(), given[0].astype("f4"), atol=1e-3)
+
+
+def test_labels_of_samples_tell_samples_from_layers_and_heads():
+    labels = [list("abcde"), list("fghij"), list("klmno")]
+    averaged = the(as_parts(some(3, 5, 5), labels))
+    assert (averaged.samples, averaged.shape) == (3, (1, 1, 5, 5))
+    assert averaged.tokens == labels and averaged.head_names == ["mean of heads"]
+    assert the(as_parts([some(3, 5, 5)] * 2, labels)).shape == (2, 1, 5, 5)
+    assert the(as_parts(some(3, 2, 5, 5), labels)).samples == 3
+    assert the(as_parts(some(3, 4, 2, 5, 5), labels)).shape == (4, 2, 5, 5)  # (B, layers, …)
+    assert the(as_parts(some(1, 3, 2, 5, 5), labels)).samples == 3
+    assert the(as_parts(some(3, 5, 5), labels[0])).shape == (1, 3, 5, 5)
+
+
+def test_layers_without_attention_leave_their_numbers_to_the_others():
+    given = [None, some(1, 2, 4, 4), None, None, some(1, 2, 4, 4)]
+    assert the(as_parts(given)).layer_names == ["layer 1", "layer 4"]
+    assert the(as_parts(given, layer_names=["a", "b"])).layer_names == ["a", "b"]
+    assert the(as_parts(given, layer_names=list("abcde"))).layer_names == ["b", "e"]
+    assert the(as_parts(given, layer_names=8)).layer_names == ["layer 9", "layer 12"]
+    assert the(as_parts(given, layer_names=[3, 7])).layer_names == ["layer 3", "layer 7"]
+    with pytest.raises(ValueError, match="3 names, there are 2 layers, or 5, those without attention counted"):
+        as_parts(given, layer_names=list("abc"))
+    assert the(as_parts(some(12, 2, 4, 4)[8:9], layer_names=8)).layer_names == ["layer 8"]
+
+
+def test_layers_of_other_shapes_make_parts_of_their_own():
+    parts = as_parts([some(4, 10, 10), some(4, 5, 5), some(4, 10, 10)])
+    assert shapes(parts) == {"4 x 10 x 10": (1, 2, 4, 10, 10), "4 x 5 x 5": (1, 1, 4, 5, 5)}
+    assert [part.layer_names for part in parts] == [["layer 0", "layer 2"], ["layer 1"]]
+    labelled = as_parts([some(4, 10, 10), some(4, 5, 5)], list("abcde"))
+    assert labelled[0].tokens == [[]] and labelled[1].tokens == [list("abcde")]
+    batches = as_parts([some(1, 4, 5, 5), some(2, 4, 5, 5)])
+    assert shapes(batches) == {"4 x 5 x 5": (1, 1, 4, 5, 5), "2 x 4 x 5 x 5": (2, 1, 4, 5, 5)}
+
+
+def test_what_torch_returns_is_taken_as_it_is():
+    layer, x = nn.MultiheadAttention(8, 2, batch_first=True).eval(), torch.randn(3, 5, 8)
+    pair = layer(x, x, x, average_attn_weights=False)
+    part = the(as_parts(pair))
+    assert part.samples == 3 and part.layers[0].equal(pair[1].detach())
+    assert the(as_parts([pair, pair])).shape == (2, 2, 5, 5)
+    assert the(as_parts({"a": pair, "b": pair})).layer_names == ["a", "b"]
+    for averaged in (layer(x, x, x), layer(x[0], x[0], x[0])):
+        with pytest.raises(ValueError, match="the mean over its heads; .*average_attn_weights=False"):
+            as_parts(averaged)
+    with pytest.raises(ValueError, match="3 maps, expected num_heads=2.*the mean over its heads"):
+        as_parts(layer(x, x, x)[1], num_heads=2)
+
+
+def test_d2l_folds_the_heads_into_the_batch():
+    layer = import_d2l().MultiHeadAttention(8, 8, 8, 8, 4, 0.0).eval()
+    x = torch.randn(2, 5, 8)
+    layer(x, x, x, torch.tensor([3, 5]))
+    part = the(as_parts(layer.attention.attention_weights, num_heads=4))
+    assert (part.samples, part.shape) == (2, (1, 4, 5, 5))
+    assert part.layers[0][0, ..., 3:].max() < 1e-6 < part.layers[0][1, ..., 3:].min()
+
+
+# ---------------------------------------------------------------- dicts, captured maps, outputs
+
+
+def test_a_dict_keeps_its_names():
+    part = the(as_parts({"blocks.0.attn": some(2, 3, 5, 5), "blocks.1.attn": some(2, 3, 5, 5)}))
+    assert part.layer_names == ["blocks.0.attn", "blocks.1.attn"] and part.samples == 2
+    parts = as_parts({"stages.0.a": some(3, 8, 8), "stages.0.b": some(3, 8, 8), "stages.1.a": some(6, 4, 4), "x": None})
+    assert shapes(parts) == {"stages.0": (1, 2, 3, 8, 8), "stages.1.a": (1, 1, 6, 4, 4)}
+    lists = as_parts({"early": [some(2, 4, 4), None, some(2, 4, 4)], "late": [some(2, 4, 4)]})
+    assert shapes(lists) == {"early": (1, 2, 2, 4, 4), "late": (1, 1, 2, 4, 4)}
+    assert lists[0].layer_names == ["layer 0", "layer 2"]
+    translator = {"encoder.0": some(2, 6, 6), "decoder.0.self": some(2, 4, 4), "decoder.0.x": some(2, 4, 6)}
+    assert [part.name for part in as_parts(translator)] == ["encoder", "decoder.0.self", "decoder.0.x"]
+
+
+def test_captured_maps_bring_what_is_known():
+    allowed = [causal_mask(5), causal_mask(5)]
+    inside = [torch.randn(1, 4, 5, 8) for _ in range(2)]
+    maps = Maps(
+        [causal(1, 4, 5, 5), causal(1, 4, 5, 5) / 2],
+        *(["h.0.attn", "h.1.attn"], ["self", "self"]),
+        **{"allowed": allowed, "kv_heads": [2, 2], "sums": ["weights", "part"]},
+        **{"queries": inside, "keys": inside, "values": inside},
+    )
+    part = the(as_parts(maps, list("abcde")))
+    assert part.layer_names == maps.names and part.kind == "part" and part.kv_heads == [2, 2]
+    assert part.allowed == allowed and part.scales == [0.5, 0.5] and part.values[1] is inside[1]
+    assert part.tokens == part.key_tokens == [list("abcde")]
+    plain = the(as_parts(Maps([some(1, 4, 5, 5)], ["a"], ["self"])))
+    assert plain.kv_heads is None and plain.queries is None and plain.kind == "weights"
+    with pytest.raises(
+        ValueError, match=r"capture gathered no maps; .*\n    h.0: its own kernel\nor ask for the weights"
+    ):
+        as_parts(Maps([], [], [], missed={"h.0": "its own kernel"}))
+    mixed = Maps([signed := torch.randn(1, 2, 5, 5), some(1, 2, 5, 5)], ["a", "b"], ["self"] * 2, values=[signed, None])
+    mixed.sums, mixed.queries = ["signed", "weights"], inside
+    part = the(as_parts(mixed))
+    assert part.kind == "signed" and part.queries == inside and part.values is None
+    with pytest.raises(ValueError, match=r"6 labels, .* 5 queries; .*after generate\(\) tokens\[:-1\]"):
+        as_parts(mixed, list("abcdef"))
+
+
+def test_captured_translators_fall_into_their_parts():
+    names = ["encoder.0.attn", "encoder.1.attn", "decoder.0.self_attn", "decoder.0.source_attn"]
+    maps = Maps([some(1, 2, 5, 5)] * 2 + [causal(1, 2, 5, 5), some(1, 2, 5, 5)], names, ["self"] * 3 + ["cross"])
+    parts = as_parts(maps, list("abcde"), list("vwxyz"))
+    assert [part.name for part in parts] == ["encoder", "decoder", "cross"]
+    assert [part.tokens[0][0] + part.key_tokens[0][0] for part in parts] == ["vv", "aa", "av"]
+    alone = Maps([some(1, 2, 5, 5)], ["bert.encoder.layer.0"], ["self"])  # an encoder by itself is no part
+    assert the(as_parts(alone, list("abcde"))).tokens == [list("abcde")]
+
+
+def test_whole_outputs_by_their_parts():
+    translated = SimpleNamespace(
+        encoder_attentions=(some(1, 2, 7, 7),) * 3,
+        decoder_attentions=(causal(1, 2, 5, 5),) * 2,
+        cross_attentions=(some(1, 2, 5, 7),) * 2,
+    )
+    parts = as_parts(translated, list("abcde"), list("tuvwxyz"), layer_names=1)
+    assert shapes(parts) == {"encoder": (1, 3, 2, 7, 7), "decoder": (1, 2, 2, 5, 5), "cross": (1, 2, 2, 5, 7)}
+    assert [(part.tokens[0][0], part.key_tokens[0][0]) for part in parts] == [("t", "t"), ("a", "a"), ("a", "t")]
+    assert parts[1].layer_names == ["layer 1", "layer 2"]
+    with pytest.raises(ValueError, match=r"tokens has 1 x \[7\] labels, which fit no part.*key_tokens those of the so"):
+        as_parts(translated, list("tuvwxyz"))
+    looking = SimpleNamespace(attentions=(causal(1, 2, 5, 5),), cross_attentions=(some(1, 2, 5, 7),))
+    assert [part.name for part in as_parts(looking)] == ["decoder", "cross"]
+    plain = SimpleNamespace(attentions=(None, some(2, 3, 4, 4), some(2, 3, 4, 4)), cross_attentions=None)
+    assert the(as_parts(plain)).layer_names == ["layer 1", "layer 2"]
+
+
+def test_text_and_image_of_one_output():
+    halves = SimpleNamespace(
+        text_model_output=SimpleNamespace(attentions=(causal(3, 2, 6, 6),)),
+        vision_model_output=SimpleNamespace(attentions=(some(1, 2, 17, 17),) * 2),
+    )
+    labels = [list("abcdef")] * 3
+    text, vision = as_parts(halves, labels, image=torch.rand(3, 32, 32))
+    assert (text.name, text.tokens, text.picture) == ("text", labels, None)
+    assert (vision.name, vision.picture.rows, vision.picture.first) == ("vision", 4, 1)
+    assert vision.tokens[0][16] == "patch 3,3"
+
+
+def test_a_model_that_writes_below_an_image():
+    output = SimpleNamespace(
+        encoder_attentions=(some(1, 2, 17, 17),),
+        decoder_attentions=(causal(1, 2, 4, 4),),
+        cross_attentions=(some(1, 2, 4, 17),),
+    )
+    parts = {part.name: part for part in as_parts(output, list("abcd"), image=torch.rand(3, 32, 32))}
+    assert {name: part.picture and part.picture.on for name, part in parts.items()} == {
+        **{"encoder": "both", "decoder": None, "cross": "keys"}
+    }
+    assert parts["cross"].tokens == [list("abcd")] and parts["cross"].key_tokens[0][1] == "patch 0,0"
+    nested = as_parts({"before": output, "after": output}, list("abcd"))
+    assert [part.name for part in nested][:2] == ["before encoder", "before decoder"]
+    assert [part.tokens[0] for part in nested] == [[], list("abcd"), list("abcd")] * 2
+
+
+def test_an_output_or_a_model_without_weights_says_how_to_get_them():
+    for empty in (SimpleNamespace(attentions=None), SimpleNamespace(attentions=()), nn.Linear(2, 2)):
+        with pytest.raises(TypeError, match=r'attn_implementation="eager".*(?s:.*)with capture\(model\) as maps:\n'):
+            as_parts(empty)
+    with pytest.raises(ValueError, match=r"empty tuple; ask for the weights(?s:.*)with capture\(model\)"):
+        as_parts(())
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("Longformer", "a sliding window"), ("Swin", "windows of the image"), ("LED", "a sliding window")]
+)
+def test_outputs_whose_last_axis_is_not_the_keys(name, why):
+    output = type(f"{name}BaseModelOutput", (), {"attentions": (some(1, 2, 16, 5),)})()
+    with pytest.raises(ValueError, match=f"{name}BaseModelOutput, which is no map from queries to keys: .*{why}"):
+        as_parts(output)
+
+
+@pytest.mark.parametrize("globals_", [0, 2])
+def test_window_offsets_are_told_by_where_they_are_zero(globals_):
+    places = torch.arange(12)[:, None] + torch.arange(-3, 4)
+    inside = (places >= globals_) & (places < 12)
+    open_ = torch.cat([torch.ones(12, globals_, dtype=torch.bool), inside], 1)
+    offsets = torch.randn(1, 2, *open_.shape).masked_fill(~open_, -torch.inf).softmax(-1)
+    with pytest.raises(ValueError, match="look like those of Longformer.* 7 places of a window"):
+        as_parts([offsets])
+    assert the(as_parts([offsets], kind="weights")).shape == (1, 2, 12, 7 + globals_)
+    for honest in (
+        some(2, 12, 7),
+        causal(2, 12, 12),
+        causal(2, 4, 9, before=5),
+        causal(2, 4, 9, before=5).flip(-1, -2),
+    ):
+        as_parts(honest)
+
+
+# ---------------------------------------------------------------- generate()
+
+
+def steps_of(whole: list, prompt: int, *, cached=True, fixed=0):
+    """Return the maps of each layer as generate() hands them out, step by step."""
+
+    def step(layer, begin, end):
+        part = layer[:, :, begin if cached else 0 : end, :end]
+        return nn.functional.pad(part, (0, max(fixed - end, 0)))
+
+    ends = range(prompt, whole[0].shape[2] + 1)
+    return tuple(tuple(step(layer, end - 1 if end > prompt else 0, end) for layer in whole) for end in ends)
+
+
+@pytest.mark.parametrize("options", [{}, {"cached": False}, {"fixed": 9}, {"fixed": 12}])
+@pytest.mark.parametrize("samples", [1, 3])
+def test_the_steps_of_generate_make_one_causal_map(options, samples):
+    whole = [causal(samples, 2, 9, 9) for _ in range(3)]
+    steps = steps_of(whole, 5, **options)
+    for given in (steps, SimpleNamespace(attentions=steps, sequences=None)):
+        part = the(as_parts(given))
+        assert part.shape == (3, 2, 9, 9) and all(map(torch.equal, part.layers, whole))
+        assert all(torch.equal(allowed, causal_mask(9)) for allowed in part.allowed)
+    one = [list("abcdefghi")] * samples
+    assert the(as_parts(steps, one)).tokens == the(as_parts(steps, [[*each, "!"] for each in one])).tokens == one
+
+
+def test_steps_after_a_prompt_that_was_cached():
+    whole = causal(1, 2, 4, 7, before=3)
+    steps = ((whole[:, :, :2, :5],), (whole[:, :, 2:3, :6],), (whole[:, :, 3:],))
+    part = the(as_parts(steps))
+    assert part.layers[0].equal(whole) and part.allowed[0].equal(causal_mask(4, 7))
+
+
+def test_a_cache_that_slides_forgets_the_first_keys():
+    band = torch.stack([(torch.arange(8) <= i) & (torch.arange(8) > i - 3) for i in range(8)])
+    whole = torch.randn(1, 2, 8, 8).masked_fill(~band, -torch.inf).softmax(-1)
+    steps = ((whole[:, :, :5, :5],), *((whole[:, :, i : i + 1, i - 2 : i + 1],) for i in range(5, 8)))
+    part = the(as_parts(steps))
+    assert part.layers[0].equal(whole) and part.windows == [3]
+
+
+def test_a_beam_search_follows_the_beams_that_were_kept():
+    steps = tuple((some(4, 2, 1, end),) for end in range(1, 4))  # two samples, two beams each
+    beams = torch.tensor([[0, 1, 0], [3, 2, -1]])
+    output = SimpleNamespace(decoder_attentions=steps, beam_indices=beams)
+    part = the(as_parts(output))
+    assert part.samples == 2
+    assert part.layers[0][0, :, 1, :2].equal(steps[1][0][1, :, 0]) and part.layers[0][1, :, 0, 0].equal(
+        steps[0][0][3, :, 0, 0]
+    )
+    assert part.layers[0][1, :, 2].count_nonzero() == 0  # that answer had ended
+    allowed = part.allowed[0].expand(part.layers[0].shape)
+    assert not allowed[1, :, 2].any() and allowed[0, :, 2].all()
+
+
+def test_a_translation_by_generate():
+    encoder, decoder, cross = some(1, 2, 6, 6), causal(3, 2, 4, 4), some(3, 2, 4, 6)
+    output = SimpleNamespace(
+        encoder_attentions=(encoder,),
+        decoder_attentions=steps_of([decoder], 1),
+        cross_attentions=tuple((cross[:, :, i : i + 1],) for i in range(4)),
+    )
+    answers = [list("<abcd"), list("<efgh"), list("<ijkl")]  # the last one made is no query yet
+    parts = {part.name: part for part in as_parts(output, answers, list("uvwxyz"))}
+    assert parts["decoder"].layers[0].equal(decoder) and parts["cross"].layers[0].equal(cross)
+    assert parts["decoder"].tokens == parts["cross"].tokens == [each[:4] for each in answers]
+    assert parts["cross"].key_tokens == [list("uvwxyz")] * 3 and parts["encoder"].tokens == [list("uvwxyz")]
+    assert the(as_parts(output.cross_attentions)).layers[0].equal(cross)  # told by the keys, which stay the same
+
+
+def test_a_translation_without_a_cache_repeats_what_was_before():
+    cross = some(1, 2, 4, 6)
+    steps = tuple((cross[:, :, : i + 1],) for i in range(4))
+    assert the(as_parts(SimpleNamespace(cross_attentions=steps))).layers[0].equal(cross)
+
+
+def test_steps_that_do_not_follow_are_refused():
+    with pytest.raises(ValueError, match="weight on keys that are not there yet"):
+        as_parts(((causal(1, 2, 3, 3),), (some(1, 2, 1, 7),)))
+    with pytest.raises(ValueError, match="differ in samples or heads"):
+        as_parts(((causal(1, 2, 3, 3),), (some(2, 2, 1, 4),)))
+    with pytest.raises(ValueError, match=r"look at \[3, 4\] keys"):
+        as_parts(SimpleNamespace(cross_attentions=((some(1, 2, 1, 3),), (some(1, 2, 1, 4),))))
+
+
+# ---------------------------------------------------------------- kinds and masks
+
+
+def test_kinds_say_what_a_row_is():
+    halves, signed = some(2, 4, 4) / 2, torch.randn(2, 4, 4)
+    assert the(as_parts(halves, kind="part")).kind == "part"
+    assert the(as_parts(3 * halves, kind="positive")).kind == "positive"
+    assert the(as_parts(signed, kind="signed")).kind == "signed"
+    with pytest.raises(ValueError, match="no row sums to more than 1; row .* sums to 1.5; say kind"):
+        as_parts(3 * halves, kind="part")
+    with pytest.raises(ValueError, match='kind="positive" are finite and not below 0'):
+        as_parts(signed, kind="positive")
+    with pytest.raises(ValueError, match="kind must be one of 'weights', .*got 'scores'"):
+        as_parts(halves, kind="scores")
+
+
+def test_scores_may_stand_where_a_mask_blocks():
+    scores = torch.randn(2, 4, 4)
+    assert the(as_parts(scores, kind="signed", mask=causal_mask(4))).allowed[0].squeeze().equal(causal_mask(4))
+    assert the(as_parts(scores.masked_fill(~causal_mask(4), -torch.inf), kind="signed")).kind == "signed"
+    as_parts(scores.exp(), kind="positive", mask=causal_mask(4))
+
+
+def test_rows_below_1_are_told_of_parts_and_not_of_softmax():
+    with pytest.raises(ValueError, match=r"row \[0, 0\] of layer 0 .* sums to 0\.5; say kind=\"part\"") as refused:
+        as_parts(some(2, 4, 4) / 2)
+    assert "softmax" not in str(refused.value)
+    with pytest.raises(ValueError, match=r'apply softmax\(-1\).*kind="signed".*hidden states'):
+        as_parts(torch.randn(2, 4, 4))
+    with pytest.raises(ValueError, match="over axis -2 they do sum to 1"):
+        as_parts(torch.randn(2, 3, 9).softmax(-2))
+
+
+def test_nan_and_empty_rows_may_stand():
+    weights = some(2, 4, 4)
+    weights[0, 1], weights[1, 2], weights[1, 3, 0] = 0, torch.nan, -torch.nan
+    part = the(as_parts(weights))
+    assert part.layers[0][0].isnan().sum() == 5
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 5), (3, 5, 5), (1, 1, 5, 5), (2, 3, 5, 5), (2, 1, 5, 5), (3, 1, 5)])
+def test_masks_broadcast_over_layers_and_heads(shape):
+    mask = torch.ones(shape, dtype=torch.bool)
+    mask[..., -1] = False
+    weights = torch.randn(2, 3, 5, 5).masked_fill(~mask, -torch.inf).softmax(-1)
+    for given in (mask, mask.numpy()):
+        for allowed in the(as_parts(weights, mask=given)).allowed:
+            assert allowed.expand(1, 3, 5, 5)[..., -1].logical_not().all() and allowed[..., 0].all()
+
+
+def test_masks_of_samples():
+    mask = torch.ones(4, 1, 1, 5, dtype=torch.bool)
+    mask[2, ..., 3:] = False
+    layers = [torch.randn(4, 3, 5, 5).masked_fill(~mask, -torch.inf).softmax(-1) for _ in range(2)]
+    for given in (mask, mask[None]):
+        allowed = the(as_parts(layers, mask=given)).allowed[1].expand(4, 3, 5, 5)
+        assert allowed[:, :1, :1].equal(mask)
+    with pytest.raises(ValueError, match=r"may be one for each layer or for each sample; say which: mask\[:, None\]"):
+        as_parts(layers * 2, mask=mask)
+    with pytest.raises(ValueError, match=r"mask \(4, 5, 5\) does not fit weights \(2, 4, 3, 5, 5\).*\(layers, B, h"):
+        as_parts(layers, mask=mask[:, 0].expand(4, 5, 5))
+
+
+def test_masks_add_to_what_is_known_and_name_their_part():
+    known = torch.ones(1, 1, 4, 4, dtype=torch.bool).tril()
+    own = torch.ones(4, 4, dtype=torch.bool).triu(-1)
+    weights = torch.randn(1, 2, 4, 4).masked_fill(~(known & own), -torch.inf).softmax(-1)
+    part = the(as_parts(Maps([weights], ["a"], ["self"], allowed=[known]), mask=own))
+    assert part.allowed[0].squeeze().equal(known[0, 0] & own)
+    two = {"a": [some(2, 4, 4)], "b": [causal(2, 5, 5)]}
+    assert [part.allowed[0] is None for part in as_parts(two, mask={"b": causal_mask(5)})] == [True, False]
+    with pytest.raises(ValueError, match="mask is for one part, there are 'a', 'b'; give a dict such as {'a': mask}"):
+        as_parts(two, mask=causal_mask(5))
+    with pytest.raises(ValueError, match="mask has 'c', which is no part"):
+        as_parts(two, mask={"c": causal_mask(5)})
+
+
+def test_an_empty_row_that_a_library_averages_is_no_leak():
+    mask = torch.ones(3, 3, dtype=torch.bool)
+    mask[1] = False
+    assert the(as_parts(torch.full((3, 3), 1 / 3), mask=mask)).allowed[0].squeeze().equal(mask)
+
+
+@pytest.mark.parametrize("from_zeros", [True, False])
+def test_windows_are_seen(from_zeros):
+    i, j = torch.arange(20)[:, None], torch.arange(20)
+    bands = {5: (j <= i) & (j > i - 5), 7: (i - j).abs() <= 3, None: j <= i}
+    layers = [torch.randn(1, 2, 20, 20).masked_fill(~band, -torch.inf).softmax(-1) for band in bands.values()]
+    mask = None if from_zeros else torch.stack(list(bands.values()))[:, None]
+    assert the(as_parts(layers, mask=mask)).windows == list(bands)
+    assert the(as_parts(some(3, 20, 20))).windows == [None]
+    padded = torch.ones(20, 20, dtype=torch.bool)
+    padded[:, :4] = False
+    assert the(as_parts(torch.randn(20, 20).masked_fill(~padded, -torch.inf).softmax(-1), mask=padded)).windows == [
+        None
+    ]
+    assert the(as_parts(torch.eye(20))).windows == [None]  # a head that looks at itself alone is no window
+
+
+# ---------------------------------------------------------------- only some queries and keys
+
+
+def test_a_cut_takes_everything_beside_the_weights_along():
+    weights, tokens = causal(2, 3, 6, 6), ["Ġa", "b", "Ġc", "Ġd", "e", "f"]
+    part = the(as_parts(weights, tokens, mask=causal_mask(6), queries=slice(3, None), keys=[0, 3, 4]))
+    assert part.layers[1].equal(weights[1:, :, 3:][..., [0, 3, 4]])
+    assert part.allowed[0].squeeze().equal(causal_mask(6)[3:][:, [0, 3, 4]])
+    assert part.tokens == [["d", "e", "f"]] and part.key_tokens == [["a", "d", "e"]]
+    assert part.words == [([0, 0, 0], [0, 1, 1])] and part.kind == "part"
+    rows_only = the(as_parts(weights, queries=range(0, 6, 2)))
+    assert rows_only.kind == "weights" and rows_only.layers[0].data_ptr() == weights.data_ptr()
+    assert the(as_parts(-weights, kind="signed", keys=[0])).kind == "signed"
+    assert rows_only.tokens == [["0", "2", "4"]]  # their own numbers
+    assert the(as_parts(weights, queries=[-1])).layers[0].equal(weights[:1, :, -1:])
+    inside = [torch.randn(1, 3, 6, 4)]
+    maps = Maps([weights[:1]], ["a"], ["self"], queries=inside, keys=inside, values=inside)
+    cut = the(as_parts(maps, queries=[1], keys=slice(2)))
+    assert cut.queries[0].equal(inside[0][:, :, 1:2]) and cut.values[0].equal(inside[0][:, :, :2])
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "options"),
+    [
+        (ValueError, "queries has 6, there are 6 queries; give integers from 0 to 5", {"queries": [0, 6]}),
+        (ValueError, "keys keeps nothing", {"keys": slice(3, 3)}),
+        (TypeError, "slice, a range or a list of integers, got 3", {"keys": 3}),
+        (TypeError, "got .True", {"keys": [True]}),
+    ],
+)
+def test_cuts_that_cannot_be_made_are_refused(error, message, options):
+    with pytest.raises(error, match=message):
+        as_parts(some(2, 6, 6), **options)
+
+
+def test_a_cut_is_of_one_part():
+    with pytest.raises(ValueError, match="queries are those of one part, there are 'a', 'b'"):
+        as_parts({"a": [some(2, 3, 3)], "b": [some(2, 3, 3)]}, queries=[0])
+
+
+# ---------------------------------------------------------------- names and labels
+
+
+def test_names_of_heads_and_axes():
+    part = the(as_parts(some(2, 3, 3), head_names=["near", "far"], axes=("to", "from")))
+    assert part.head_names == ["near", "far"] and part.axes == ("to", "from")
+    parts = as_parts({"a": [some(2, 3, 3)], "b": [some(4, 3, 3)]}, head_names=["near", "far"])
+    assert [part.head_names for part in parts] == [["near", "far"], []]
+
+
+def test_labels_of_a_padded_batch():
+    labels = [list("abc"), ["d", "[PAD]", "[PAD]"]]
+    part = the(as_parts([some(2, 4, 3, 3)], labels))
+    assert part.tokens == part.key_tokens == labels
+    crossed = the(as_parts([some(2, 4, 3, 2)], labels, [list("uv"), list("wx")]))
+    assert crossed.key_tokens == [list("uv"), list("wx")]
+    assert the(as_parts([some(2, 4, 3, 2)], labels)).key_tokens == [[], []]
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+def halved():
+    weights = some(2, 3, 4, 4)
+    weights[1, 1, 2] = weights[1, 1, 2] / 2
+    return weights
+
+
+def tokenizer():
+    return SimpleNamespace(convert_ids_to_tokens=None)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "make"),
+    [
+        (TypeError, "floating, got torch.int64", lambda: as_parts(torch.ones(3, 3, dtype=torch.long))),
+        (TypeError, "floating, got bool", lambda: as_parts(np.ones((3, 3), dtype=bool))),
+        (TypeError, "tensor or a numpy array, got str", lambda: as_parts("weights")),
+        (TypeError, r"weights\[1\] is None.*need_weights=True", lambda: as_parts((torch.randn(1, 3, 8), None))),
+        (TypeError, r"weights\[0\] is None.*output_attentions=True", lambda: as_parts([None, None])),
+        (TypeError, "weights is a tokenizer.*(?s:.*)with capture", lambda: as_parts(tokenizer())),
+        (TypeError, "what a tokenizer returned, dict", lambda: as_parts({"input_ids": torch.ones(1, 3)})),
+        (TypeError, "the whole output of a model", lambda: as_parts([SimpleNamespace(attentions=())])),
+        (ValueError, "empty list", lambda: as_parts([])),
+        (ValueError, "empty dict", lambda: as_parts({})),
+        (TypeError, "every map of the dict is None", lambda: as_parts({"a": None})),
+        (ValueError, r"none empty, got \(0, 3\)", lambda: as_parts(torch.ones(0, 3))),
+        (ValueError, r"got \(3,\)", lambda: as_parts(torch.ones(3))),
+        (ValueError, r"got \(2, 2, 2, 2, 3, 3\)", lambda: as_parts(some(2, 2, 2, 2, 3, 3))),
+        (ValueError, "8 maps, expected num_heads=3", lambda: as_parts(some(8, 3, 3), num_heads=3)),
+        (ValueError, "num_heads must be a positive integer", lambda: as_parts(some(8, 3, 3), num_heads=0)),
+        (ValueError, "on the meta device", lambda: as_parts(torch.ones(3, 3, device="meta"))),
+        (ValueError, "dense tensor.*to_dense", lambda: as_parts(torch.eye(3).to_sparse())),
+        (
+            ValueError,
+            r"row \[0, 0\] of layer 0 of the weights .* sums to 3; apply",
+            lambda: as_parts(torch.ones(2, 3, 3)),
+        ),
+        (ValueError, r"row \[1, 2\] of layer 1 of the weights .* sums to 0.5", lambda: as_parts(halved())),
+        (ValueError, r"row \[1, 2\] of sample 1 of layer 0", lambda: as_parts([halved()])),
+        (
+            ValueError,
+            r"row \[1, 2\] of layer 1 of the b weights",
+            lambda: as_parts({"a": some(2, 3, 4, 4), "b": list(halved())}),
+        ),
+        (ValueError, "between -1 and 2", lambda: as_parts(torch.tensor([[-1.0, 2.0]]))),
+        (ValueError, r"row \[0, 0\].*sums to inf", lambda: as_parts(torch.full((2, 2), torch.inf))),
+        (ValueError, "5 labels, the weights have 3 queries", lambda: as_parts(some(3, 3), list("abcde"))),
+        (ValueError, "key_tokens has 3 labels.*4 keys", lambda: as_parts(some(3, 4), list("abc"), list("abc"))),
+        (ValueError, "list of strings", lambda: as_parts(some(3, 3), "abc")),
+        (TypeError, "ids of tokens.*convert_ids_to_tokens", lambda: as_parts(some(3, 3), torch.arange(3))),
+        (TypeError, "ids of tokens.*convert_ids_to_tokens", lambda: as_parts(some(3, 3), np.arange(3))),
+        (TypeError, "ids of tokens", lambda: as_parts([some(1, 2, 3, 3)], [torch.arange(3)])),
+        (ValueError, r"one list, .* 2 samples; .*\[tokens\] \* 2", lambda: as_parts([some(2, 4, 3, 3)], list("abc"))),
+        (ValueError, "for 3 samples, the weights hold 2", lambda: as_parts([some(2, 4, 3, 3)], [list("abc")] * 3)),
+        (
+            ValueError,
+            r"tokens\[1\] has 2 .*padding too",
+            lambda: as_parts([some(2, 4, 3, 3)], [list("abc"), list("de")]),
+        ),
+        (ValueError, "give tokens as well", lambda: as_parts(some(3, 3), words=[0, 1, 1])),
+        (ValueError, "words has 2 numbers for 3 tokens", lambda: as_parts(some(3, 3), list("abc"), words=[0, 1])),
+        (TypeError, "mask must be boolean.*float32", lambda: as_parts(some(3, 3), mask=torch.ones(3, 3))),
+        (TypeError, "mask must be a tensor, got list", lambda: as_parts(some(3, 3), mask=[[True]])),
+        (ValueError, r"mask \(4, 4\) does not fit", lambda: as_parts(some(3, 3), mask=causal_mask(4))),
+        (ValueError, "True must mean may attend", lambda: as_parts(some(3, 3), mask=~causal_mask(3))),
+        (ValueError, "3 names, the weights have 2 heads", lambda: as_parts(some(2, 3, 3), head_names=list("abc"))),
+        (TypeError, "head_names must be a list", lambda: as_parts(some(2, 3, 3), head_names="ab")),
+        (TypeError, "layer_names must be a list", lambda: as_parts(some(2, 3, 3), layer_names="ab")),
+        (ValueError, "axes must be two names", lambda: as_parts(some(2, 3, 3), axes="qk")),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_with_what_to_do(error, message, make, as_shipped):
+    with pytest.raises(error, match=message):
+        make()
+
+
+# ---------------------------------------------------------------- size
+
+
+def test_large_parts_are_looked_at_in_some_rows_and_say_so(monkeypatch):
+    monkeypatch.setattr(rows, "ALL_ROWS_UP_TO", 1000)
+    weights = some(2, 3, 200, 50)
+    assert the(as_parts(weights)).shape == (2, 3, 200, 50)
+    for row in (0, 199):
+        wrong = weights.clone()
+        wrong[1, 2, row] = 1
+        with pytest.raises(ValueError, match=rf"row \[2, {row}\] of layer 1 .* \(32 of 200 rows of each head"):
+            as_parts(wrong)
+    mask = torch.ones(200, 50, dtype=torch.bool)
+    mask[-1, 3] = False
+    with pytest.raises(ValueError, match="mask blocks a cell of layer 0"):
+        as_parts(weights, mask=mask)
+
+
+def test_billions_of_weights_are_taken_in_less_than_half_a_second(one_thread):
+    layer = some(1, 1, 2048, 2048).half().repeat(1, 32, 1, 1)
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        part = the(as_parts([layer] * 32))
+        times.append(time.perf_counter() - start)
+    assert part.layers[5].data_ptr() == layer.data_ptr()
+    assert min(times) < 0.5
