@@ -11,7 +11,6 @@ from torch import nn
 
 from mhalib.masks import causal_mask
 from mhalib.reference import import_d2l
-from mhalib.widgets.head_view import weights as accepted
 from mhalib.widgets.head_view.widget import HeadView
 
 
@@ -68,8 +67,8 @@ def test_the_pair_of_torch_shows_heads_and_neither_samples_nor_their_mean(batch_
     for batch in (None, 1):
         assert HeadView(pair(batch, average_attn_weights=False)).shape == [1, 2, 5, 5]
     for batch in (3, 5):  # 5: as many samples as tokens
-        with pytest.raises(ValueError, match=rf"hold {batch} samples, a view shows one; .*pair\[1\]\[0\]"):
-            HeadView(pair(batch, average_attn_weights=False))
+        view = HeadView(pair(batch, average_attn_weights=False))
+        assert view.shape == [1, 2, 5, 5] and view.parts[0]["samples"] == batch
     for batch in (None, 1, 3, 5):
         with pytest.raises(ValueError, match="the mean over its heads; .*average_attn_weights=False"):
             HeadView(pair(batch))
@@ -89,8 +88,7 @@ def test_d2l_folds_the_heads_into_the_batch():
     assert view.weights_of(0, 0)[:, 3:].max() < 1e-6
     x = torch.randn(2, 5, 8)
     layer(x, x, x, None)
-    with pytest.raises(ValueError, match=r"2 samples folded.*weights\[i \* 4"):
-        HeadView(layer.attention.attention_weights, num_heads=4)
+    assert HeadView(layer.attention.attention_weights, num_heads=4).parts[0]["samples"] == 2
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
@@ -110,33 +108,12 @@ def test_numpy_in_any_byte_order_read_only_or_reversed(kind):
 # ---------------------------------------------------------------- what the bytes say
 
 
-def test_two_bytes_keep_four_digits_and_one_byte_what_the_colours_show(monkeypatch):
-    weights = some(2, 3, 20, 20)
-    view = HeadView(weights)
-    assert view.storage == "uint16" and len(view.data) == 2 * weights.numel()
-    monkeypatch.setattr("mhalib.widgets.head_view.codes.TWO_BYTES_UP_TO", 100)
-    small = HeadView(weights)
-    assert small.storage == "uint8" and len(small.data) == weights.numel()
-    for i in range(2):
-        for j in range(3):
-            truth, top = weights[i, j].numpy(), weights[i, j].max().item()
-            assert np.abs(view.weights_of(i, j) - truth).max() <= 1e-5
-            assert np.abs(small.weights_of(i, j) - truth).max() <= top / 253 / 2 + 1e-6
-            assert small.weights_of(i, j).max() == pytest.approx(top)  # the largest weight is exact
-
-
-def test_exact_keeps_every_digit():
+@pytest.mark.parametrize("exact", [False, True])
+def test_what_is_read_out_is_what_was_given(exact):
     weights = some(2, 9, 9)
-    view = HeadView(weights, exact=True)
-    assert view.storage == "float32"
+    view = HeadView(weights, exact=exact)
     assert np.array_equal(view.weights_of(0, 1), weights[1].numpy())
-
-
-def test_weights_beyond_the_ends_by_rounding_are_cut_and_the_given_ones_stay():
-    given = torch.tensor([[-0.0005, 1.0004], [0.5, 0.5]])
-    before = given.clone()
-    assert HeadView(given, exact=True).weights_of(0, 0).tolist() == [[0, 1], [0.5, 0.5]]
-    assert given.equal(before)
+    assert view.parts[0]["storage"] == ("float32" if exact else "uint16")
 
 
 @pytest.mark.parametrize("exact", [False, True])
@@ -183,9 +160,6 @@ def test_masks_broadcast_over_layers_and_heads(shape):
         (ValueError, r"none empty, got \(0, 3\)", lambda: HeadView(torch.ones(0, 3))),
         (ValueError, r"got \(3,\)", lambda: HeadView(torch.ones(3))),
         (ValueError, r"got \(2, 2, 2, 2, 3, 3\)", lambda: HeadView(some(2, 2, 2, 2, 3, 3))),
-        (ValueError, r"holds 4 samples.*layer\[0\]", lambda: HeadView([some(4, 2, 3, 3)] * 2)),
-        (ValueError, "layer 1.*views of their own", lambda: HeadView([some(2, 3, 3), some(2, 4, 4)])),
-        (ValueError, "2 samples folded into 8", lambda: HeadView(some(8, 3, 3), num_heads=4)),
         (ValueError, "8 maps, expected num_heads=3", lambda: HeadView(some(8, 3, 3), num_heads=3)),
         (
             ValueError,
@@ -202,9 +176,6 @@ def test_masks_broadcast_over_layers_and_heads(shape):
         (TypeError, "mask must be a tensor, got list", lambda: HeadView(some(3, 3), mask=[[True]])),
         (ValueError, r"mask \(4, 4\) does not fit", lambda: HeadView(some(3, 3), mask=causal_mask(4))),
         (ValueError, "True must mean may attend", lambda: HeadView(some(3, 3), mask=~causal_mask(3))),
-        (ValueError, "too many for one view.*slice", lambda: HeadView(torch.ones(1, 1).expand(2, 2000, 2000))),
-        (ValueError, "200 heads.*128 layers and heads", lambda: HeadView(torch.ones(1, 1).expand(200, 1, 1))),
-        (ValueError, "41,943,040 weights", lambda: HeadView(torch.ones(1, 1).expand(10, 4, 1024, 1024))),
     ],
 )
 def test_what_cannot_be_shown_is_refused_with_what_to_do(error, message, make, as_shipped):
@@ -216,10 +187,6 @@ def halved():
     weights = some(2, 3, 4, 4)
     weights[1, 1, 2] = weights[1, 1, 2] / 2
     return weights
-
-
-def test_the_largest_size_promised_fits():
-    assert 12 * 12 * 512 * 512 <= accepted._LARGEST
 
 
 def test_an_empty_row_that_a_library_averages_is_no_leak():

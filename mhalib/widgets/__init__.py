@@ -1,8 +1,9 @@
 """Things to touch: attention that answers within a frame, and questions, in JupyterLab and in a page without a kernel.
 
 Each widget is a folder. In `widget.py`, Python checks what it is given and holds the state; `view.js` and the files
-beside it draw that in the browser and, where numbers change under the reader's hand, compute them; `style.css` dresses
-it. `base.py`, `core.js`, `core_draw.js` and `core.css` hold what the views share. Nothing is fetched from the network.
+beside it draw that in the browser and, where numbers change under the reader's hand, compute them; `style.css`
+dresses it. What the many files of HeadView do stands in `head_view/__init__.py`. `base.py`, `core.js`, `core_draw.js`
+and `core.css` hold what the views share. Nothing is fetched from the network.
 
 Where nothing runs, a picture stands in the place of a view; in the place of a question, which draws nothing, its text.
 """

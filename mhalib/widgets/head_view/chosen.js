@@ -1,86 +1,169 @@
-// What HeadView shows of all its heads: those that are chosen, the one map they combine to, and what is said of a cell.
+// What HeadView shows of all its heads: those that are chosen, the maps they combine to, and what is said of a cell.
 
 /**
  * @typedef {object} View what the functions of HeadView share, beside the traits
  * @property {object} model @property {Weights} w @property {HTMLElement} root @property {(text: string) => void} say
- * @property {() => void} redraw draws at the next frame
- * @property {number} key the key under the cursor; its query is a trait
- * @property {Map<string, Float32Array>} decoded heads in use, by "layer,head" @property {object} current their one map
- * @property {boolean} several is there more than one head? @property {{rows: string[], columns: string[]}} names short
- * @property {{row: number, key: number}} labels the room of the longest @property {object} page from `makePage`
- * @property {object} choices @property {object} ticks each with `show` @property {object | null} layout from `layout`
- * @property {object} frame where the cells or lines are @property {object} kept @property {object} images as in a Scene
+ * @property {() => void} redraw draws at the next frame @property {object} blocks from `makeBlocks`
+ * @property {number} key the key under the cursor, as a token; its query is a trait
+ * @property {Map<string, Source>} sources maps in use, by their specs
+ * @property {boolean} several is there more than one head?
+ * @property {Win | []} window from window.js; empty for all
+ * @property {{rows: number, columns: number}} size of the shown map
+ * @property {string} [ownWindow] the window that this view has set itself, as JSON
+ * @property {ReturnType<typeof setTimeout>} [tellWindow] until Python hears of it
+ * @property {Win} shownWindow what the last frame had in sight; lines may show less than the window
+ * @property {[number, number]} cursorCell row and column of the cursor, its middle
+ * @property {(x: number, y: number) => number[]} cellsOf rows and columns in so many pixels of a drag
+ * @property {Set<number>[]} found queries and keys that were searched for
+ * @property {ReturnType<typeof tooltip>} tip @property {ReturnType<typeof makeChoices>} choices
+ * @property {ReturnType<typeof makeTicks>} ticks @property {{box: HTMLElement, show: (scene: Scene) => void}[]} under
+ *   panels below the picture
+ * @property {{rows: string[], columns: string[]}} names short labels of tokens
+ * @property {{row: number, key: number}} labels the room that they need @property {string} form what `layout` is for
+ * @property {Order} order of the heads @property {Order} [sorted] the last one by facts
+ * @property {object} picture what `draw` of a mode returned
+ * @property {string} [unknown] what is to be said of labels that no token has
+ * @property {{axis: number, place: number} | null} isolated the token that stands alone
+ * @property {object} page from `makePage` @property {object[]} frames where the maps or lines are
+ * @property {object | null} layout from `layout` @property {object} kept @property {object} images as in a Scene
+ * @property {Map<number, HTMLCanvasElement>} [photos] pictures under tokens, by part
+ * @property {string} overPicture what lies over one, "keys" or "queries" @property {boolean} toStrongest its colours
+ * @property {string} neuronKeys "cursor" or "strongest" @property {number | null} feature that was walked to
+ * @property {Map<string, object>} [neuronHeads] what a page carries, read
+ * @property {{id: string, made: Neurons}} [neuronMade] the last one
  */
 
-/** Return the maximum or mean of several heads; a cell is masked where it is masked in all, NaN where it is in one. */
-function combineHeads(maps, how) {
-  if (maps.length === 1) return maps[0];
-  const out = new Float32Array(maps[0].length);
-  for (let i = 0; i < out.length; i++) {
-    let sum = 0, most = 0, open = 0;
-    for (const map of maps) {
-      if (map[i] === MASKED) continue;
-      open++;
-      sum += map[i];
-      if (map[i] > most) most = map[i];
-    }
-    out[i] = !open ? MASKED : sum !== sum ? NaN : how === "mean" ? sum / open : most;
-  }
-  return out;
-}
+const MOST_SOURCES = 80; // 32 heads of two sides, and what combines them
 
-/** Return the largest weight, and whether there are masked cells and NaN. */
-function survey(weights) {
-  let most = 0, masked = false, missing = false;
-  for (let i = 0; i < weights.length; i++) {
-    if (weights[i] > most) most = weights[i];
-    else if (weights[i] === MASKED) masked = true;
-    else if (weights[i] !== weights[i]) missing = true;
-  }
-  return { most, masked, missing };
-}
-
-/** @param {Weights} w */
-const headName = (w, layer, head) => (w.layers > 1 ? `layer ${layer} head ${head}` : `head ${head}`);
-
-/** The heads that are drawn: those ticked, and the chosen one in any case. @returns {number[][]} */
+/** The heads that are drawn: those ticked and the chosen one; or all of a layer, or all. @returns {number[][]} */
 function shownHeads(model) {
+  const which = model.get("heads"), [layers, heads] = model.get("parts")[model.get("part")].shape;
+  if (which !== "chosen") {
+    const first = which === "all" ? 0 : model.get("layer") * heads, count = which === "all" ? layers * heads : heads;
+    return Array.from({ length: count }, (_, i) => [Math.floor((first + i) / heads), (first + i) % heads]);
+  }
   const chosen = [model.get("layer"), model.get("head")], overlay = model.get("overlay");
   return isIn(overlay, ...chosen) ? overlay : [chosen, ...overlay];
 }
 
-/** Decode heads, keeping those in use. @param {View} view */
-function mapsOf(view, pairs) {
-  const ids = pairs.map(String);
-  const maps = pairs.map(([layer, head], i) => view.decoded.get(ids[i]) || decodeHead(view.w, layer, head));
-  view.decoded = new Map(ids.map((id, i) => [id, maps[i]]));
-  return maps;
+/** Which sides of a comparison are drawn. */
+function sidesOf(model) {
+  const sides = model.get("sides");
+  if (sides.length < 2) return ["a"];
+  const side = model.get("side");
+  return side === "both" ? ["a", "b", "difference"] : [side];
+}
+
+/** Name all heads of a layer, or all there are. @param {View} view */
+function titleOfAll({ model, w }, count) {
+  const ofLayer = model.get("heads") === "layer" && (w.layers > 1 || w.meta.named);
+  const of = ofLayer ? ` of ${w.meta.layer_names[model.get("layer")]}` : "";
+  return `${model.get("combine")} of all ${count.toLocaleString("en")} heads${of}`;
+}
+
+/** What is asked for as one map. The order of the names is that of Python. @param {View} view */
+function specOf(view, heads, side) {
+  const { model, w } = view;
+  return {
+    part: w.part, sample: w.sample, side, heads, combine: heads.length > 1 ? model.get("combine") : "maximum",
+    values: model.get("values"), hidden: hiddenLabels(view), renormalise: model.get("renormalise"),
+    words: model.get("words"),
+  };
+}
+
+/** Return the map of a spec, kept while it is in use; null while the weights are not there. @param {View} view */
+function sourceOf(view, spec) {
+  const key = specKey(spec), { w } = view;
+  let source = view.sources.get(key);
+  if (!source) {
+    const needs = spec.side === "difference" ? ["a", "b"] : [spec.side];
+    if (!w.whole) source = remoteSource(view, spec, w);
+    else if (!needs.every((side) => w.all(side)) || (spec.values === "values" && !w.norms)) return null;
+    else source = localSource(spec, w, computeShown(w, spec));
+  } else view.sources.delete(key);
+  view.sources.set(key, source); // the last one used stands last
+  if (view.sources.size > MOST_SOURCES) view.sources.delete(view.sources.keys().next().value);
+  return source;
+}
+
+/** Are the numbers that are shown such as may be larger than 1? @param {Weights} w */
+const isOpen = (w, values) => w.kind === "signed" || w.kind === "positive" || values === "values";
+
+/** The top of the scale of a map. @param {Source} source */
+function scaleTop(source, model, w) {
+  const most = Math.max(source.top ?? 1, 1e-9);
+  return model.get("scale") === "maximum" || isOpen(w, source.spec.values) ? most : 1;
 }
 
 /**
- * The one map that the picture, the bars and the cursor read from, its name and the top of its scale.
+ * The maps that are drawn, with names and scales; null while nothing is there yet.
  * @param {View} view
  */
-function shownMap(view) {
-  const { model, w } = view;
-  const pairs = shownHeads(model), combine = model.get("combine");
+function shownMaps(view) {
+  const { model, w } = view, pairs = shownHeads(model), sides = sidesOf(model);
+  const sources = sides.map((side) => sourceOf(view, specOf(view, pairs, side)));
+  if (sources.includes(null)) return null;
   const names = pairs.map(([layer, head]) => headName(w, layer, head));
-  const id = `${names} ${combine}`;
-  if (view.current?.id !== id) {
-    const maps = mapsOf(view, pairs), weights = combineHeads(maps, combine);
-    view.current = { id, maps, pairs, names, weights, ...survey(weights), digits: digitsOf(w, pairs) };
-  }
-  const title = names.length > 1 ? `${combine} of ${names.join(", ")}` : names[0];
-  const top = model.get("scale") === "fixed" ? 1 : Math.max(view.current.most, 1e-6);
-  return { ...view.current, title, top };
+  const what = { weights: "", values: "value-weighted ", rollout: "rollout up to " }[model.get("values")];
+  const all = model.get("heads") !== "chosen" && names.length > 1;
+  const some = names.length > 1 ? `${model.get("combine")} of ${names.join(", ")}` : names[0];
+  const alone = all ? titleOfAll(view, names.length) : some;
+  const called = { a: model.get("sides")[0], b: model.get("sides")[1], difference: "difference" };
+  const frames = sources.map((source, i) => ({
+    source,
+    side: sides[i],
+    title: model.get("sides").length > 1 ? called[sides[i]] : "",
+    scale: { kind: model.get("scale"), top: scaleTop(source, model, w), signed: source.signed },
+  }));
+  return { pairs, names, all, title: what + alone, frames, source: sources[0], called };
 }
 
-/** Say a cell: the weight shown there, and in line mode that of each head. @param {View} view */
-function cellText(view, query, key) {
-  const { w, model } = view;
-  const shown = shownMap(view), at = query * w.keys + key;
-  const of = (i) => `${shown.names[i]} ${formatWeight(shown.maps[i][at], digitsOf(w, [shown.pairs[i]]))}`;
-  const apart = model.get("mode") === "lines" && shown.names.length > 1;
-  const said = apart ? shown.names.map((_, i) => of(i)).join(", ") : formatWeight(shown.weights[at], shown.digits);
-  return `query ${quoted(w.tokens, query)}, key ${quoted(w.keyTokens, key)}: ${said}`;
+/** The lines of line mode: one map for each head and side; one a side of all heads. @param {View} view */
+function lineMaps(view, shown) {
+  const all = shown.frames.map(({ side }) => side);
+  const sides = all.length > 1 ? all.filter((side) => side !== "difference") : all;
+  if (shown.all) {
+    const source = (side) => shown.frames.find((one) => one.side === side).source;
+    const name = (side) => (sides.length > 1 ? `${shown.called[side]}: ${shown.title}` : shown.title);
+    return sides.map((side) => ({ name: name(side), source: source(side) }));
+  }
+  return sides.flatMap((side) => shown.pairs.map((pair, i) => ({
+    name: sides.length > 1 ? `${shown.called[side]}: ${shown.names[i]}` : shown.names[i],
+    source: sourceOf(view, specOf(view, [pair], side)),
+  })));
+}
+
+/** The row or column that holds a token; the nearest one where it is hidden. @param {number[][]} places */
+function placeOf(places, token) {
+  let low = 0, high = places.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (places[middle][0] <= token) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+/** Say a number of a map: exactly, or about, with what it may be off by. @param {Source} source */
+function numberText(source, row, column) {
+  const found = source.row(row);
+  if (!found) return "not here yet";
+  const value = found.cells[column];
+  return formatWeight(value, found.exact ? 0 : source.error(value));
+}
+
+/** Say a cell: the numbers shown there. @param {View} view */
+function cellText(view, row, column) {
+  const { w, model } = view, shown = shownMaps(view);
+  if (!shown) return "";
+  const source = shown.source;
+  const names = [placeName(w.tokens, source.rows[row]), placeName(w.keyTokens, source.columns[column])];
+  const place = `${w.axes[0]} ${names[0]}, ${w.axes[1]} ${names[1]}`;
+  const lines = model.get("mode") !== "map" && model.get("mode") !== "text" ? lineMaps(view, shown) : [];
+  if (lines.length > 1) {
+    const each = lines.map(({ name, source }) => `${name} ${source ? numberText(source, row, column) : ""}`);
+    return `${place}: ${each.join(", ")}`;
+  }
+  const said = shown.frames.map(({ source, title }) => `${title ? `${title} ` : ""}${numberText(source, row, column)}`);
+  return `${place}: ${said.join(", ")}`;
 }

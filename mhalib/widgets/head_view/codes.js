@@ -1,107 +1,170 @@
-// How a weight is coded on its way to the page, and how exactly it can be said; what codes.py writes is read here.
-// Codes are linear from 0 to the largest weight of their head, which has the code LEVELS; one more means masked, two
-// more NaN. Decoded weights are Float32Array in row-major order, MASKED where masked, NaN where NaN.
+// How a number of a map is coded on its way to the page, and how exactly it can be said; what codes.py writes is read
+// here. Codes are spaced like the cube root of a number's share of its map's largest one, which has the code LEVELS;
+// one more means masked, two more NaN. Signed numbers have their codes to both sides of LEVELS >> 1. Decoded numbers
+// are Float32Array in row-major order, MASKED where masked, NaN where NaN.
 
-const MASKED = -1;
+const MASKED = -Infinity;
 const LEVELS = { uint8: 253, uint16: 65533, float32: 0 }; // float32 is stored as it is: no levels
 const KINDS = { uint8: Uint8Array, uint16: Uint16Array, float32: Float32Array };
-const MOST_DIGITS = 4; // behind the point
+const POWER = 3;
+const LEAST_SHARE = 1.1754943508222875e-38; // instead of a largest number of 0: 0 * -Infinity would be NaN
+const DIGITS = 4; // behind the point
+const TINY = 0.001; // what is below is said as 3.2e-5
 
 /**
- * @typedef {object} Weights
+ * A part of which all heads are in the page.
+ * @typedef {object} WholePart
  * @property {number} layers @property {number} heads @property {number} queries @property {number} keys
- * @property {Uint8Array|Uint16Array|Float32Array} raw codes, (layers, heads, queries, keys)
- * @property {number} levels the code of a head's largest weight; 0 for float32
- * @property {boolean} rounded are there fewer digits than most people ask for?
- * @property {Float32Array} maxima the largest weight of each head
+ * @property {(side: "a"|"b") => Uint8Array|Uint16Array|Float32Array} codes (layers, heads, queries, keys)
+ * @property {(side: "a"|"b") => Float32Array} tops what the largest code of each head stands for, (layers, heads)
+ * @property {number} levels one of LEVELS
+ * @property {boolean} signed
+ * @property {"weights"|"part"|"positive"|"signed"} kind
+ * @property {Float32Array|null} norms lengths of the value vectors, (layers, heads, keys)
  * @property {string[]} tokens @property {string[]} keyTokens
+ * @property {[number[], number[]]} words for each query and key the number of its word; empty where not known
  */
 
-/** @returns {Weights} */
-function readWeights(model) {
-  const [layers, heads, queries, keys] = model.get("shape");
-  const storage = model.get("storage");
-  const named = (labels, size) => (labels.length ? labels : Array.from({ length: size }, (_, i) => String(i)));
-  return {
-    layers,
-    heads,
-    queries,
-    keys,
-    raw: bytesOf(model, "data", KINDS[storage]),
-    levels: LEVELS[storage],
-    rounded: storage === "uint8",
-    maxima: bytesOf(model, "maxima", Float32Array),
-    tokens: named(model.get("tokens"), queries),
-    keyTokens: named(model.get("key_tokens"), keys),
-  };
+/** Return the numbers that codes of one map stand for. @returns {Float32Array} */
+function decodeMap(codes, levels, top, signed) {
+  if (!levels) return codes instanceof Float32Array ? codes : Float32Array.from(codes);
+  const zero = signed ? levels >> 1 : 0, most = signed ? levels >> 1 : levels;
+  const scale = Math.max(top, LEAST_SHARE);
+  const values = new Float32Array(levels + 3);
+  for (let code = 0; code <= levels; code++) values[code] = Math.fround(((code - zero) / most) ** POWER) * scale;
+  values[levels + 1] = MASKED;
+  values[levels + 2] = NaN;
+  const cells = new Float32Array(codes.length);
+  for (let i = 0; i < codes.length; i++) cells[i] = values[codes[i]];
+  return cells;
 }
 
-/** Return the weights of one head. @param {Weights} w @returns {Float32Array} (queries, keys) */
-function decodeHead(w, layer, head) {
-  const at = layer * w.heads + head;
-  const size = w.queries * w.keys;
-  const codes = w.raw.subarray(at * size, (at + 1) * size);
-  if (codes instanceof Float32Array) return codes;
-  const step = w.maxima[at] / w.levels;
-  const weights = new Float32Array(size);
-  for (let i = 0; i < size; i++) {
-    weights[i] = codes[i] <= w.levels ? codes[i] * step : codes[i] === w.levels + 1 ? MASKED : NaN;
-  }
-  return weights;
+/** Return the numbers of one head. @param {WholePart} set @returns {Float32Array} (queries, keys) */
+function decodeHead(set, side, layer, head) {
+  const at = layer * set.heads + head, size = set.queries * set.keys;
+  return decodeMap(set.codes(side).subarray(at * size, (at + 1) * size), set.levels, set.tops(side)[at], set.signed);
 }
 
 /**
- * Shrink every head to at most side x side cells. The largest weight of a block stands for it, so that a thin
- * diagonal does not vanish; NaN counts as larger than all. @param {Weights} w
+ * Read a block of codes of several maps, such as an overview. @param {ArrayBuffer|ArrayBufferView} bytes
+ * @param {"uint8"|"uint16"|"float32"} storage @param {number} size cells of one map
+ * @returns {Float32Array} the numbers of all maps
+ */
+function readMaps(bytes, storage, tops, size, signed) {
+  const codes = new KINDS[storage](ownBytes(bytes));
+  const cells = new Float32Array(codes.length);
+  for (let at = 0; at < tops.length; at++) {
+    const map = codes.subarray(at * size, (at + 1) * size);
+    cells.set(decodeMap(map, LEVELS[storage], tops[at], signed), at * size);
+  }
+  return cells;
+}
+
+/**
+ * Read a tile as codes.py packs it; at level 0 a cell is its own mean. @param {ArrayBuffer|ArrayBufferView} bytes
+ * @returns {{most: Float32Array, mean: Float32Array, tops: number[], levels: number}} cells, row by row
+ */
+function readTile(bytes, level, signed) {
+  const own = ownBytes(bytes);
+  if (level === 0) {
+    const [top] = new Float32Array(own, 0, 1);
+    const most = decodeMap(new Uint16Array(own, 4), LEVELS.uint16, top, signed);
+    return { most, mean: most, tops: [top, top], levels: LEVELS.uint16 };
+  }
+  const tops = [...new Float32Array(own, 0, 2)];
+  const codes = new Uint8Array(own, 8), size = codes.length / 2;
+  const most = decodeMap(codes.subarray(0, size), LEVELS.uint8, tops[0], signed);
+  const mean = decodeMap(codes.subarray(size), LEVELS.uint8, tops[1], signed);
+  return { most, mean, tops, levels: LEVELS.uint8 };
+}
+
+/** Return bytes as a buffer of their own, so that numbers of any size may begin at its start. */
+function ownBytes(bytes) {
+  if (bytes instanceof ArrayBuffer) return bytes;
+  return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
+}
+
+/** Is `one` to stand for a block rather than `other`, neither of them NaN or masked? */
+function isLarger(one, other, signed) {
+  if (!signed) return one > other;
+  const size = Math.abs(one), least = Math.abs(other);
+  return size > least || (size === least && one > other); // of two as far from 0, the positive one
+}
+
+/**
+ * Shrink every head to at most side x side cells. The largest number of a block stands for it, so that a thin
+ * diagonal does not vanish. @param {WholePart} set @param {"a"|"b"|"difference"} which
  * @returns {{rows: number, columns: number, cells: Float32Array, missing: boolean[]}} cells: (layers * heads, rows,
  *   columns); missing: which heads hold NaN
  */
-function poolHeads(w, side) {
-  const rows = Math.min(w.queries, side), columns = Math.min(w.keys, side);
-  const size = rows * columns;
-  const cells = new Float32Array(w.layers * w.heads * size);
-  const starts = (parts, whole) => Uint16Array.from({ length: parts + 1 }, (_, i) => Math.ceil((i * whole) / parts));
-  const blocks = { tops: starts(rows, w.queries), lefts: starts(columns, w.keys) };
-  const missing = Array.from({ length: w.layers * w.heads }, (_, at) =>
-    poolHead(w, at, blocks, cells.subarray(at * size, (at + 1) * size)));
+function poolHeads(set, side, which = "a") {
+  const rows = Math.min(set.queries, side), columns = Math.min(set.keys, side), size = rows * columns;
+  const cells = new Float32Array(set.layers * set.heads * size);
+  const missing = [];
+  for (let layer = 0; layer < set.layers; layer++) {
+    for (let head = 0; head < set.heads; head++) {
+      const whole = which === "difference"
+        ? differenceOf(decodeHead(set, "a", layer, head), decodeHead(set, "b", layer, head))
+        : decodeHead(set, which, layer, head);
+      const pooled = poolCells(whole, set.queries, set.keys, side, set.signed || which === "difference");
+      cells.set(pooled, (layer * set.heads + head) * size);
+      missing.push(pooled.some(Number.isNaN));
+    }
+  }
   return { rows, columns, cells, missing };
 }
 
-/** Shrink head number `at` of all into `cells`, straight from its codes; return whether it holds NaN. */
-function poolHead({ raw, queries, keys, levels, maxima }, at, { tops, lefts }, cells) {
-  const masked = levels ? levels + 1 : MASKED, most = levels || 2; // codes above the most are NaN
-  const start = at * queries * keys, step = levels ? maxima[at] / levels : 1;
-  const rows = tops.length - 1, columns = lefts.length - 1;
-  let missing = false;
-  for (let row = 0, cell = 0; row < rows; row++) {
-    for (let column = 0; column < columns; column++, cell++) {
-      let best = -1;
-      for (let q = tops[row]; q < tops[row + 1]; q++) {
-        const from = start + q * keys, end = from + lefts[column + 1];
-        for (let i = from + lefts[column]; i < end; i++) {
-          const code = raw[i];
-          if (code === masked) continue;
-          if (code > best) best = code;
-          else if (code !== code) best = Infinity;
+/** Shrink one map (queries, keys) to at most side x side. @returns {Float32Array} */
+function poolCells(cells, queries, keys, side, signed) {
+  const rows = Math.min(queries, side), columns = Math.min(keys, side);
+  const starts = (parts, whole) => Uint32Array.from({ length: parts + 1 }, (_, i) => Math.ceil((i * whole) / parts));
+  const tops = starts(rows, queries), lefts = starts(columns, keys);
+  const pooled = new Float32Array(rows * columns);
+  for (let row = 0, at = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++, at++) {
+      let best = MASKED;
+      block: for (let q = tops[row]; q < tops[row + 1]; q++) {
+        for (let i = q * keys + lefts[column]; i < q * keys + lefts[column + 1]; i++) {
+          const cell = cells[i];
+          if (cell !== cell) {
+            best = NaN;
+            break block;
+          }
+          if (cell !== MASKED && (best === MASKED || isLarger(cell, best, signed))) best = cell;
         }
       }
-      if (best > most) missing = true;
-      cells[cell] = best < 0 ? MASKED : best > most ? NaN : best * step;
+      pooled[at] = best;
     }
   }
-  return missing;
+  return pooled;
 }
 
-/** Return how many digits behind the point hold for these heads: codes are steps. @param {Weights} w */
-function digitsOf(w, pairs) {
-  if (!w.levels) return MOST_DIGITS;
-  const largest = Math.max(1e-9, ...pairs.map(([layer, head]) => w.maxima[layer * w.heads + head]));
-  return Math.max(1, Math.min(MOST_DIGITS, Math.floor(-Math.log10(largest / w.levels))));
+/** Return by how much a decoded number may be off. @param {number} levels one of LEVELS @param {number} top */
+function errorOf(value, levels, top, signed) {
+  if (!levels || !Number.isFinite(value)) return 0;
+  const most = signed ? levels >> 1 : levels;
+  const code = most * Math.cbrt(Math.abs(value) / Math.max(top, LEAST_SHARE));
+  // One byte of weights may be rounded the other way to keep the sum of its row: a whole step.
+  const step = levels === LEVELS.uint8 && !signed ? 1 : 0.5;
+  return top * (((code + step) / most) ** POWER - (code / most) ** POWER);
 }
 
-/** Say a weight with the digits that are stored. */
-function formatWeight(weight, digits) {
-  if (weight === MASKED) return "masked";
-  if (Number.isNaN(weight)) return "NaN, not a number";
-  return `${digits < MOST_DIGITS ? "about " : ""}${weight.toFixed(digits)}`;
+/**
+ * Say a number with the digits that hold: 0.1234, 3.2e-5, about 0.934 ± 0.006.
+ * @param {number} value @param {number} error by how much it may be off, 0 if it is exact @returns {string}
+ */
+function formatWeight(value, error = 0) {
+  if (value === MASKED) return "masked";
+  if (Number.isNaN(value)) return "NaN, not a number";
+  const size = Math.abs(value), tiny = size > 0 && size < TINY;
+  const last = tiny ? 10 ** (Math.floor(Math.log10(size)) - 1) : 10 ** -DIGITS; // what the last digit stands for
+  if (error <= last / 2) {
+    if (value === 0) return "0";
+    return tiny ? value.toExponential(1) : size >= 1e6 ? value.toExponential(DIGITS) : value.toFixed(DIGITS);
+  }
+  const unit = 10 ** Math.floor(Math.log10(error));
+  const most = Number((Math.ceil(error / unit - 1e-9) * unit).toPrecision(1)); // one digit, rounded up
+  const digits = Math.max(0, Math.min(DIGITS, Math.ceil(-Math.log10(most) - 1e-9)));
+  const said = tiny ? value.toExponential(1) : value.toFixed(digits);
+  return `about ${said} ± ${most < 1e-4 ? most.toExponential(0) : most}`;
 }

@@ -1,75 +1,125 @@
-"""How a weight is coded on its way to the page; what is written here, `codes.js` reads.
+"""How a number of a map is coded on its way to the page; what is written here, `codes.js` reads.
 
-Codes are linear from 0 to the largest weight of their head, which has the code `LEVELS`; one more means masked, two
-more NaN. Where all digits are kept there are no codes: float32, -1 where masked, NaN where NaN.
+Codes are spaced like the cube root of a number's share of its map's largest one, which has the code `LEVELS`, because
+steps of the square root are too wide where one key takes nearly all: at 1e-3 of the largest they are 25 % of the
+number, those of the cube root 12 %. Signed numbers have their codes to both sides of `LEVELS >> 1`. One more than
+`LEVELS` means masked, two more NaN. Where all digits are kept there are no codes: float32, -inf where masked.
 """
 
 import numpy as np
-from torch import Tensor
+import torch
 
-LEVELS = {"uint8": 253, "uint16": 65533}
-MASKED = -1  # what a masked cell reads once it is decoded
-# Two bytes keep four digits; one byte keeps 1/253 of a head's largest weight, as fine as the colours are.
+LEVELS = {"uint8": 253, "uint16": 65533, "float32": 0}
+POWER = 3  # a code stands for largest * (code / LEVELS) ** POWER
+MASKED = -np.inf  # what a masked cell reads
+# Two bytes keep four digits; one byte keeps as many as the colours can show.
 TWO_BYTES_UP_TO = 2_000_000
+# By which share the sum of a row may be off before some of its numbers are rounded the other way.
+_SUM_MAY_MISS = 0.005
 
 
 def storage_for(count: int, exact: bool) -> str:
-    """Return how `count` weights travel: "float32", "uint16" or "uint8"."""
+    """Return how `count` numbers travel: "float32", "uint16" or "uint8"."""
     return "float32" if exact else "uint16" if count <= TWO_BYTES_UP_TO else "uint8"
 
 
-def encode(layers: list[Tensor], allowed: list[Tensor], storage: str) -> tuple[bytes, bytes]:
-    """Return the codes of all weights and, per head, what the largest code stands for.
+def encode(cells: np.ndarray, storage: str, *, signed: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Return the codes of maps and, for each map, what the largest code stands for.
+
+    A map of weights keeps its row sums within one hundredth: where rounding would bias a row, as it does where all of
+    its weights are alike, those that lie nearest to the middle between two codes are rounded the other way.
 
     Args:
-        layers: floating `(h, Tq, Tk)`, one per layer, from 0 to 1 or NaN.
-        allowed: boolean, of the same shapes, True where attention is allowed.
+        cells: float32 `(..., rows, columns)`, -inf where masked, NaN where NaN.
         storage: what `storage_for` returns.
+        signed: whether numbers below 0 mean something; otherwise they are coded as 0.
 
     Returns:
-        `(layers, h, Tq, Tk)` codes and `(layers, h)` float32, both little-endian.
+        codes in little-endian `storage`, of the shape of `cells`, and float32 `(...)`: the largest size of a number
+        of each map, 0 where there is none.
     """
     kind = np.dtype(storage).newbyteorder("<")
-    packed = np.empty((len(layers), *layers[0].shape), kind)
-    maxima = np.empty(packed.shape[:2], "<f4")
-    for i, (layer, open_) in enumerate(zip(layers, allowed, strict=True)):
-        weights, blocked = layer.numpy(), ~open_.numpy()
-        missing = np.isnan(weights)
-        missing &= ~blocked
-        special = blocked | missing
-        plain = np.where(special, np.float32(0), weights) if special.any() else weights
-        maxima[i] = plain.max((-2, -1))
-        if storage == "float32":
-            packed[i], masked, nan = plain, MASKED, np.nan
-        else:
-            levels = LEVELS[storage]
-            codes = plain * (levels / np.maximum(maxima[i], 1e-30))[:, None, None]
-            codes += 0.5  # what is cut off below is then rounded
-            packed[i], masked, nan = codes, levels + 1, levels + 2
-        if plain is not weights:
-            packed[i][blocked], packed[i][missing] = masked, nan
-    return packed.tobytes(), maxima.tobytes()
+    given = torch.from_numpy(np.ascontiguousarray(cells, dtype=np.float32))
+    special = ~given.isfinite()
+    some = bool(special.any())
+    plain = given.masked_fill(special, 0) if some else given
+    sizes = plain.abs() if signed else plain
+    tops = sizes.amax((-2, -1)).clamp(min=0) if given.numel() else given.new_zeros(given.shape[:-2])
+    if storage == "float32":
+        codes = given.numpy().astype(kind, copy=False)
+    else:
+        codes = _rounded(plain, tops.clamp(min=torch.finfo(torch.float32).tiny), storage, signed).astype(kind)
+        if some:
+            codes[special.numpy()] = LEVELS[storage] + 2
+            codes[np.isneginf(cells)] = LEVELS[storage] + 1
+    return codes, tops.numpy().astype("<f4")
 
 
-def decode(
-    data: bytes, maxima: bytes, storage: str, shape: list[int], head: int, rows=slice(None), columns=slice(None)
-) -> np.ndarray:
-    """Return one head as it is shown, float32: rounded as stored, -1 where masked, NaN where NaN.
+def decode(codes: np.ndarray, tops: np.ndarray | np.floating, storage: str, *, signed: bool = False) -> np.ndarray:
+    """Return the numbers that codes stand for, float32: -inf where masked, NaN where NaN.
 
     Args:
-        data, maxima, storage: from `encode`.
-        shape: `(layers, h, Tq, Tk)`.
-        head: its number, counted through all layers.
-        rows, columns: which queries and keys, as an index of numpy; all when left out.
+        codes, tops: from `encode`, or part of a map's codes with the number that belongs to it.
+        storage, signed: as they were given to `encode`.
     """
-    kind = np.dtype(storage).newbyteorder("<")
-    queries, keys = shape[2:]
-    codes = np.frombuffer(data, kind, queries * keys, head * queries * keys * kind.itemsize).reshape(queries, keys)
-    codes = codes[rows][:, columns]
     if storage == "float32":
         return codes.astype(np.float32)
     levels = LEVELS[storage]
-    weights = codes * np.float32(np.frombuffer(maxima, "<f4")[head] / levels)
-    weights[codes == levels + 1] = MASKED
-    weights[codes == levels + 2] = np.nan
-    return weights
+    share = np.arange(levels + 3, dtype=np.float64)
+    share = (share - (levels >> 1)) / (levels >> 1) if signed else share / levels
+    values = (share**POWER).astype(np.float32)
+    values[-2:] = MASKED, np.nan
+    # A head of zeros has a largest number of 0, and 0 * -inf would be NaN.
+    scale = np.maximum(np.asarray(tops, np.float32), np.finfo(np.float32).tiny)[..., None, None]
+    return values[codes] * scale
+
+
+def pack_tile(most: np.ndarray, mean: np.ndarray | None, *, signed: bool = False) -> bytes:
+    """Return a tile as one block: what its largest codes stand for, float32, and then the codes, little-endian.
+
+    Args:
+        most, mean: float32 `(rows, columns)`, from `Pyramid.tile`; no `mean` for a tile of level 0, which gets two
+            bytes a cell. Others get one byte a cell of `most`, and then one of `mean`.
+        signed: whether numbers below 0 mean something.
+    """
+    cells, storage = (most[None], "uint16") if mean is None else (np.stack([most, mean]), "uint8")
+    codes, tops = encode(cells, storage, signed=signed)
+    return tops.tobytes() + codes.tobytes()
+
+
+def _rounded(plain: torch.Tensor, tops: torch.Tensor, storage: str, signed: bool) -> np.ndarray:
+    """Return the codes of finite numbers `(..., rows, columns)`, those of `uint8` weights with their sums kept."""
+    levels = LEVELS[storage]
+    share = plain / tops[..., None, None]
+    if signed:
+        half = levels >> 1
+        places = share.abs().pow_(1 / POWER).mul_(share.sign()).mul_(half).round_().add_(half)
+        return places.to(torch.int32).numpy()
+    places = share.clamp_(min=0).pow(1 / POWER).mul_(levels)
+    if storage == "uint16":
+        return places.round_().to(torch.int32).numpy()
+    codes = places.round().to(torch.uint8)
+    values = (torch.arange(levels + 1) / levels) ** POWER
+    off = values[codes.int()].sub_(share).sum(-1)
+    biased = off.abs() > _SUM_MAY_MISS * share.sum(-1)
+    if biased.any():
+        codes[biased] = _balanced(codes[biased], places[biased], values, off[biased])
+    return codes.numpy()
+
+
+def _balanced(codes: torch.Tensor, places: torch.Tensor, values: torch.Tensor, off: torch.Tensor) -> torch.Tensor:
+    """Return the codes of rows `(n, columns)` whose values miss the sum by `off`, some moved on by one.
+
+    Only what was rounded the wrong way may move, and by no more than what is missing; the least certain goes first.
+    """
+    way = -off.sign()[:, None]  # +1: the sum is too small
+    ahead = (places - codes) * way  # how far a number lies ahead of its code in that direction, at most .5
+    moved = (codes + way).clamp_(0, len(values) - 1)
+    steps = (values[moved.long()] - values[codes.long()]).abs_()
+    open_ = (ahead > 0) & (steps <= off.abs()[:, None]) & (steps > 0)
+    # Weights that are all alike move here and there along the row, not all at its beginning.
+    scattered = (torch.arange(codes.shape[-1]) * 0.618034) % 1 * 1e-3
+    order = (ahead + scattered).masked_fill_(~open_, -1).argsort(-1, descending=True)
+    spent = steps.masked_fill_(~open_, torch.inf).gather(-1, order).cumsum(-1)
+    chosen = torch.zeros_like(open_).scatter_(-1, order, spent <= off.abs()[:, None])
+    return torch.where(chosen, moved.to(torch.uint8), codes)

@@ -3,77 +3,97 @@
 const GUTTER = 16; // between panels, as in style.css
 const BARS_WIDE = 240; // the list of one query, beside the picture
 const BARS_WIDEST = 460; // and below it
+const BARS_TALL = 300; // about, where they stand below the overview
 const LEAST_PICTURE = 320; // width of the map or the lines; where less is left, panels stack
-const SCALE_ROOM = 64; // right of a map, for the colour scale
+const PICTURE_KEEPS = 480; // of the width there is, before thumbnails grow into it: lines and text need more than a map
+const SCALE_ROOM = 76; // right of a map, for the colour scale and numbers as long as −0.0123
 const ROW_MARGIN = 24; // around the labels of the queries: the name of their axis, and air
 const KEY_MARGIN = 26; // the same around those of the keys
 const TITLE_ROOM = 24; // above the map or the lines
 const FLAT_LABELS = 22; // below a map; labels that are turned need as much as the longest
 const LABEL_AIR = 4; // a label lies flat if its cell is so much wider
 const NAME_ROOM = 18; // below the labels, for the name of the axis
-const TALLEST = 460; // of a map or of lines, unless there are more tokens than that
+const TALLEST = 460; // of a map or of lines, unless there are more tokens than that ...
+const LONGEST = 640; // ... and however many there are: from there on one looks closer
+const NARROWEST_LONG = 400; // pixels for a map of more keys than that; it is looked at more closely
+const LEAST_FRAME = 220; // of maps beside each other; with less, they stand below each other
+const FRAME_TITLE = 18; // above each of several maps
 const LARGEST_CELL = 44;
 const LEAST_SIDE = 160; // of a map of many queries and few keys, or the other way round ...
 const CELL_OF_FEW = 10; // ... as far as its cells need not be larger than this for it
-
-const GAP = 3; // between thumbnails
-const LARGEST_THUMB = 92;
-const LEAST_THUMB = 14; // what is smaller gets more of the width, if there is more
-const OVERVIEW_TALL = 560;
-const OVERVIEW_NARROW = 300, OVERVIEW_WIDE = 620; // widths that are tried before the whole one
 
 const LINE_STEP = 26; // between the tokens of a short text in line mode
 const LINES_WIDEST = 560;
 const SAMPLE_WIDE = 130, SAMPLE_HIGH = 18; // an entry of the legend of lines
 
 /**
- * Share a width between overview, picture and bars; where a key would get less than a pixel, stack them.
+ * Share a width between overview, picture and bars; where a key would get less than a pixel, stack them. The picture
+ * takes what it can use, and the thumbnails grow into what that leaves.
  *
  * @param {Weights} w @param {number} width @param {{row: number, key: number}} labels the room that the longest needs
- * @returns {{form: "one"|"two"|"three", grid: object, map: object, room: number, bars: number, labels: object}}
- *   `form`: how many columns of panels; `room`: the width of the picture's column
+ * @param {{queries: number, keys: number}} seen rows and columns in sight @param {number} maps beside each other
+ * @param {Order} order of the heads, from order.js
+ * @returns {{form: string, grid: object, map: object, room: number, bars: number, labels: object}} `form`: "one", "two"
+ *   or "three" columns of panels, "two low" where bars stand below the picture; `room`: the width of its column
  */
-function layout(w, width, labels) {
+function layout(w, width, labels, seen, maps, order) {
   const several = w.layers * w.heads > 1;
-  const least = Math.max(LEAST_PICTURE, labels.row + ROW_MARGIN + SCALE_ROOM + w.keys);
-  const rooms = several ? [OVERVIEW_NARROW, Math.min(width, OVERVIEW_WIDE), width] : [];
-  const grids = rooms.map((room) => overviewGrid(w, room));
-  const readable = ({ side }) => side >= LEAST_THUMB;
-  const beside = grids.find(readable) || grids[2];
-  const column = several ? Math.max(BARS_WIDE, beside.width) + GUTTER : 0;
-  const rest = width - column, withBars = rest - BARS_WIDE - GUTTER;
+  const keys = Math.min(seen.keys, NARROWEST_LONG) * maps;
+  const picture = maps > 1 ? maps * LEAST_FRAME : Math.max(LEAST_PICTURE - labels.row - ROW_MARGIN, SCALE_ROOM + keys);
+  const least = labels.row + ROW_MARGIN + picture;
+  const columnOf = (grid) => (several ? Math.max(BARS_WIDE, grid.width) + GUTTER : 0);
+  const small = several ? leastGrid(w, order, width, (grid) => width - columnOf(grid) >= least) : null;
+  const rest = width - columnOf(small), withBars = rest - BARS_WIDE - GUTTER;
   const form = withBars >= least ? "three" : several && rest >= least ? "two" : "one";
-  const room = { three: withBars, two: rest, one: width }[form];
-  return {
-    form,
-    grid: form === "one" ? grids.slice(1).find(readable) || grids[2] : beside,
-    room,
-    map: mapPlace(w, room, labels),
-    bars: { three: BARS_WIDE, two: Math.min(column - GUTTER, BARS_WIDEST), one: Math.min(width, BARS_WIDEST) }[form],
-    labels,
-  };
+  const spared = { three: withBars, two: rest, one: width }[form];
+  let grid = small;
+  if (several && form !== "one") {
+    const map = mapPlace(seen, spared, labels, maps), used = Math.max(map.width, Math.min(spared, PICTURE_KEEPS));
+    const tall = Math.max(small.height, form === "two" ? map.height - BARS_TALL : map.height, GRID_TALL);
+    const larger = overviewGrid(w, order, columnOf(small) - GUTTER + spared - used, tall);
+    if (larger.side > small.side) grid = larger;
+  } else if (several) grid = overviewGrid(w, order, width, STACKED_TALL);
+  const room = form === "one" ? width : spared + columnOf(small) - columnOf(grid);
+  const map = mapPlace(seen, room, labels, maps);
+  // Bars stand below the one that is shorter.
+  const underMap = form === "two" && grid.height > map.height, column = underMap ? room : columnOf(grid) - GUTTER;
+  const bars = { three: BARS_WIDE, two: Math.min(column, BARS_WIDEST), one: Math.min(width, BARS_WIDEST) }[form];
+  return { form: underMap ? "two low" : form, grid, room, map, bars, labels };
 }
 
-/** Where the cells of the map stand on a canvas of `width` x `height`: the largest that fit, but not huge. */
-function mapPlace(w, room, labels) {
+/**
+ * Where maps stand on a canvas of `width` x `height`, beside or below each other: the largest cells that fit, but not
+ * huge. `seen`: rows and columns in sight.
+ */
+function mapPlace(seen, room, labels, maps) {
   const left = labels.row + ROW_MARGIN;
-  const free = room - left - SCALE_ROOM;
-  const cell = Math.min(free / w.keys, Math.max(TALLEST, w.queries) / w.queries, LARGEST_CELL);
-  const wide = Math.max(cell, Math.min(Math.min(LEAST_SIDE, free) / w.keys, CELL_OF_FEW));
-  const high = Math.max(cell, Math.min(LEAST_SIDE / w.queries, CELL_OF_FEW));
-  const frame = { x: left, y: TITLE_ROOM, width: wide * w.keys, height: high * w.queries };
+  const across = maps > 1 && room - left >= maps * LEAST_FRAME ? maps : 1;
+  const free = (room - left - (across > 1 ? SCALE_ROOM * across : SCALE_ROOM)) / across;
+  const tallest = Math.min(LONGEST, Math.max(TALLEST, seen.queries)) * (across < maps ? 0.7 : 1);
+  const cell = Math.min(free / seen.keys, tallest / seen.queries, LARGEST_CELL);
+  const wide = Math.max(cell, Math.min(Math.min(LEAST_SIDE, free) / seen.keys, CELL_OF_FEW));
+  const high = Math.max(cell, Math.min(LEAST_SIDE / seen.queries, CELL_OF_FEW));
   const below = labels.key > wide - LABEL_AIR ? labels.key + KEY_MARGIN - 8 : FLAT_LABELS;
-  const width = Math.max(260, left + frame.width + SCALE_ROOM);
-  return { frame, wide, high, below, width, height: frame.y + frame.height + below + NAME_ROOM };
+  const title = maps > 1 ? FRAME_TITLE : 0;
+  const stepX = wide * seen.keys + SCALE_ROOM, stepY = title + high * seen.queries + below + NAME_ROOM;
+  const frames = Array.from({ length: maps }, (_, i) => ({
+    x: left + (across > 1 ? i : 0) * stepX,
+    y: TITLE_ROOM + title + (across > 1 ? 0 : i) * stepY,
+    width: wide * seen.keys,
+    height: high * seen.queries,
+  }));
+  const width = Math.max(260, left + across * stepX);
+  return { frames, across, below, width, height: TITLE_ROOM + (across > 1 ? 1 : maps) * stepY };
 }
 
 /** Where the lines of `heads` heads stand: queries at the left of `frame`, keys at its right, a legend above it. */
-function linesPlace(w, room, labels, heads) {
+function linesPlace(seen, room, labels, heads) {
   const width = Math.min(room, LINES_WIDEST);
   const left = labels.row + ROW_MARGIN, right = Math.max(60, labels.key + KEY_MARGIN);
   const across = Math.max(1, Math.floor(width / SAMPLE_WIDE));
   const legend = heads > 1 ? Math.ceil(heads / across) * SAMPLE_HIGH + 4 : 0;
-  const tall = Math.min(Math.max(TALLEST, w.queries), LINE_STEP * Math.max(w.queries, w.keys));
+  const most = Math.max(TALLEST, Math.min(LONGEST, seen.queries));
+  const tall = Math.min(most, LINE_STEP * Math.max(seen.queries, seen.keys));
   const frame = { x: left, y: TITLE_ROOM + legend, width: width - left - right, height: tall };
   const at = (i, size) => frame.y + ((i + 0.5) * frame.height) / size;
   return {
@@ -83,46 +103,19 @@ function linesPlace(w, room, labels, heads) {
     width,
     height: frame.y + frame.height + 24,
     ends: [frame.x, frame.x + frame.width],
-    queryAt: (i) => at(i, w.queries),
-    keyAt: (i) => at(i, w.keys),
+    queryAt: (i) => at(i, seen.queries),
+    keyAt: (i) => at(i, seen.keys),
   };
 }
 
-/** Where the thumbnails stand: layers by heads, or the heads of one layer folded into a block. */
-function overviewGrid(w, room) {
-  const folded = w.layers === 1;
-  const columns = folded ? Math.min(w.heads, Math.ceil(Math.sqrt(w.heads))) : w.heads;
-  const rows = folded ? Math.ceil(w.heads / columns) : w.layers;
-  // Numbers of layers stand at the left and those of heads above; in a block, each head carries its own.
-  const { left, top, caption } = folded ? { left: 4, top: 20, caption: 15 } : { left: 34, top: 38, caption: 0 };
-  const fit = Math.min(LARGEST_THUMB, Math.floor((room - left - 2) / columns) - GAP);
-  const tall = Math.max(LEAST_THUMB, Math.floor(OVERVIEW_TALL / rows) - GAP - caption);
-  const side = Math.max(2, Math.min(fit, tall));
-  const stepX = side + GAP, stepY = side + GAP + caption;
-  const at = (layer, head) => [
-    left + (folded ? head % columns : head) * stepX,
-    top + caption + (folded ? Math.floor(head / columns) : layer) * stepY,
-  ];
-  return { columns, side, left, top, at, folded, width: left + columns * stepX + 2, height: top + rows * stepY + 2 };
-}
-
-/** The layer and head at a place of the overview, or null. @returns {[number, number] | null} */
-function headAt(w, grid, px, py) {
-  const inside = (place, start) => place >= start - GAP / 2 && place < start + grid.side + GAP / 2;
-  for (let layer = 0; layer < w.layers; layer++) {
-    for (let head = 0; head < w.heads; head++) {
-      const [x, y] = grid.at(layer, head);
-      if (inside(px, x) && inside(py, y)) return [layer, head];
-    }
-  }
-  return null;
-}
-
-/** Query and key at a place of the picture; in line mode one of them, the other null. Null where there is neither. */
-function cellAt(w, frame, mode, px, py) {
-  const x = (px - frame.x) / frame.width, y = (py - frame.y) / frame.height;
+/**
+ * The row and column at a place of a picture, fractions included; in line mode one of them, the other null. Null where
+ * there is neither. `win`: the window.
+ */
+function cellAt(frame, win, mode, px, py) {
+  const x = (px - frame.x) / frame.width, y = (py - frame.y) / frame.height, [q0, q1, k0, k1] = win;
   if (y < 0 || y >= 1) return null;
-  const row = (size) => Math.floor(y * size);
-  if (mode === "map") return x < 0 || x >= 1 ? null : [row(w.queries), Math.floor(x * w.keys)];
-  return x < 0.5 ? [row(w.queries), null] : [null, row(w.keys)];
+  const row = q0 + y * (q1 - q0);
+  if (mode === "map") return x < 0 || x >= 1 ? null : [row, k0 + x * (k1 - k0)];
+  return x < 0.5 ? [row, null] : [null, k0 + y * (k1 - k0)];
 }

@@ -24,8 +24,9 @@ function strongest(weights, top, most) {
   const counts = new Uint32Array(parts + 1);
   let all = 0;
   for (let i = 0; i < weights.length; i++) {
-    if (!(weights[i] >= FAINT * top)) continue;
-    counts[Math.min(parts, Math.floor((weights[i] / top) * parts))]++;
+    const size = Math.abs(weights[i]);
+    if (!(size >= FAINT * top) || size === Infinity) continue;
+    counts[Math.min(parts, Math.floor((size / top) * parts))]++;
     all++;
   }
   let drawn = 0, part = parts;
@@ -34,25 +35,26 @@ function strongest(weights, top, most) {
 }
 
 /**
- * Draw a head as faint lines, at most `most`.
+ * Draw a head as faint lines, at most `most`. `weights`: those in sight, `seen.queries` by `seen.keys`.
  * @returns {{all: number, drawn: number}} how many lines there are, and how many were drawn
  */
-function faintLines(context, weights, w, place, top, style, most) {
+function faintLines(context, weights, seen, place, top, style, most) {
   const { all, drawn, least } = strongest(weights, top, most);
   const groups = Array.from({ length: STRENGTHS }, () => []);
   for (let i = 0; i < weights.length; i++) {
-    if (weights[i] >= least) groups[Math.min(STRENGTHS - 1, Math.floor((weights[i] / top) * STRENGTHS))].push(i);
+    const size = Math.abs(weights[i]);
+    if (size >= least && size < Infinity) groups[Math.min(STRENGTHS - 1, Math.floor((size / top) * STRENGTHS))].push(i);
   }
   const [left, right] = place.ends;
   context.setLineDash(style.dash);
   context.strokeStyle = style.colour;
-  context.lineWidth = w.queries > THIN_FROM ? 0.75 : 1;
+  context.lineWidth = seen.queries > THIN_FROM ? 0.75 : 1;
   groups.forEach((group, g) => {
     context.globalAlpha = 0.08 + 0.42 * ((g + 0.5) / STRENGTHS);
     context.beginPath();
     for (const i of group) {
-      context.moveTo(left, place.queryAt(Math.floor(i / w.keys)));
-      context.lineTo(right, place.keyAt(i % w.keys));
+      context.moveTo(left, place.queryAt(Math.floor(i / seen.keys)));
+      context.lineTo(right, place.keyAt(i % seen.keys));
     }
     context.stroke();
   });
@@ -61,21 +63,32 @@ function faintLines(context, weights, w, place, top, style, most) {
   return { all, drawn };
 }
 
-/** Draw all lines of one query, strong. `row`: its weights. */
-function strongLines(context, row, query, place, top, style) {
+/**
+ * The lines of one token: `[query, key, weight]` of each, in sight.
+ * @param {Float32Array} weights @param {{queries: number, keys: number}} seen
+ * @param {{axis: number, place: number}} one
+ */
+function linesOf(weights, seen, { axis, place }) {
+  if (place < 0 || place >= (axis ? seen.keys : seen.queries)) return [];
+  return axis ? Array.from({ length: seen.queries }, (_, q) => [q, place, weights[q * seen.keys + place]])
+    : Array.from({ length: seen.keys }, (_, k) => [place, k, weights[place * seen.keys + k]]);
+}
+
+/** Draw lines strong: `[query, key, weight]` of each. */
+function strongLines(context, lines, place, top, style) {
   const [left, right] = place.ends;
   context.setLineDash(style.dash);
   context.strokeStyle = style.colour;
-  row.forEach((weight, k) => {
-    const share = Math.min(1, weight / top);
-    if (!(share >= FAINT)) return;
+  for (const [query, key, weight] of lines) {
+    const share = Math.min(1, Math.abs(weight) / top);
+    if (!(share >= FAINT) || weight === MASKED) continue;
     context.globalAlpha = 0.35 + 0.65 * share;
     context.lineWidth = 1 + 3.5 * share;
     context.beginPath();
     context.moveTo(left, place.queryAt(query));
-    context.lineTo(right, place.keyAt(k));
+    context.lineTo(right, place.keyAt(key));
     context.stroke();
-  });
+  }
   context.globalAlpha = 1;
   context.setLineDash([]);
 }
@@ -97,20 +110,42 @@ function lineSample(context, name, i, across, style, paint) {
   placeText(context, name, x + long + gap, y, "left", "middle", SAMPLE_WIDE - long - 8);
 }
 
-/** Draw the labels at both ends, and beside the keys what the query may not see or what is no number. */
-function lineEnds(context, place, { w, shown, paint, names, query, key, layout: { labels } }) {
-  const { frame, queryAt, keyAt } = place;
-  const [left, right] = place.ends, keyStep = frame.height / w.keys;
-  const rows = { x: left - 6, y: queryAt, step: frame.height / w.queries, room: labels.row + 4, align: "right" };
-  const columns = { x: right + 6, y: keyAt, step: keyStep, room: place.right - 22, align: "left" };
-  rowLabels(context, names.rows, query, paint, rows);
-  rowLabels(context, names.columns, key, paint, columns);
+/** The token whose lines are strong: the one under the pointer, else the query. @param {Scene} scene */
+const tokenInFront = ({ isolated, cursor }) => isolated || { axis: 0, place: cursor[0] };
+
+/** The row and column that are in front. @param {Scene} scene */
+function placesInFront({ isolated, cursor }) {
+  return cursor.map((place, axis) => (isolated?.axis === axis ? isolated.place : place));
+}
+
+/** Draw the labels at both ends, and beside those what the token in front may not see or what is no number. */
+function lineEnds(context, place, scene, region) {
+  const { shown, paint, names, found, layout: { labels } } = scene, [query, key] = placesInFront(scene);
+  const { frame } = place, { source } = shown, [q0, q1, k0, k1] = region.win;
+  const [left, right] = place.ends, steps = [frame.height / (q1 - q0), frame.height / (k1 - k0)];
+  const queryAt = (i) => place.queryAt(i - q0), keyAt = (i) => place.keyAt(i - k0);
+  const rows = { x: left - 6, y: queryAt, step: steps[0], room: labels.row + 4, align: "right" };
+  const columns = { x: right + 6, y: keyAt, step: steps[1], room: place.right - 22, align: "left" };
+  rowLabels(context, labelsOf(names.rows, source.rows, q0, q1, found[0]), query, paint, rows);
+  rowLabels(context, labelsOf(names.columns, source.columns, k0, k1, found[1]), key, paint, columns);
+  context.font = SMALL_FONT;
   context.fillStyle = paint.ink;
-  if (keyStep < 9) return;
-  for (let i = 0; i < w.keys; i++) {
-    const weight = shown.weights[query * w.keys + i];
-    if (!(weight >= 0)) placeText(context, weight === MASKED ? "×" : "?", place.width - 6, keyAt(i), "right", "middle");
+  for (const { axis, at, mark } of marksInFront(scene, region)) {
+    if (steps[axis] < 9) continue;
+    if (axis) placeText(context, mark, place.width - 6, place.keyAt(at), "right", "middle");
+    else placeText(context, mark, left - labels.row - 8, place.queryAt(at), "right", "middle");
   }
+}
+
+/** What stands at the other ends where there is no line from the token in front. @param {Scene} scene */
+function marksInFront(scene, { win: [q0, q1, k0, k1], maps }) {
+  const { axis, place } = tokenInFront(scene), seen = { queries: q1 - q0, keys: k1 - k0 };
+  const all = maps.filter(Boolean).map((weights) => linesOf(weights, seen, { axis, place: place - (axis ? k0 : q0) }));
+  return (all[0] || []).flatMap(([q, k], i) => {
+    const missing = all.some((lines) => Number.isNaN(lines[i][2]));
+    const masked = all.every((lines) => lines[i][2] === MASKED);
+    return missing || masked ? [{ axis: 1 - axis, at: axis ? q : k, mark: missing ? "?" : "×" }] : [];
+  });
 }
 
 /** Mark the cursor: a ring at its query, a square at its key. */
@@ -124,31 +159,81 @@ function lineCursor(context, place, query, key, ink) {
   context.stroke();
 }
 
+const LINES_UP_TO = 1024; // queries and keys in sight: more lines are one grey
+
+/**
+ * The cells in sight of each head, whole ones. Where more than `upTo` are in sight, `around` of them at the cursor.
+ * @param {Scene} scene @returns {{win: Win, names: string[], maps: (Float32Array | null)[], cut: boolean}}
+ */
+function linesRegion({ view, shown, win, cursor }, upTo = LINES_UP_TO, around = 256) {
+  /** @type {[number, number]} */
+  const size = [shown.source.rows.length, shown.source.columns.length];
+  /** @returns {[number, number]} */
+  const span = (from, to, axis) => {
+    const first = Math.max(0, Math.floor(from)), end = Math.min(size[axis], Math.ceil(to));
+    if (end - first <= upTo) return [first, end];
+    const start = Math.max(first, Math.min(end - around, cursor[axis] - (around >> 1)));
+    return [start, start + around];
+  };
+  /** @type {Win} */
+  const region = [...span(win[0], win[1], 0), ...span(win[2], win[3], 1)], [q0, q1, k0, k1] = region;
+  const cut = q1 - q0 < Math.floor(win[1] - win[0]) || k1 - k0 < Math.floor(win[3] - win[2]);
+  const lines = lineMaps(view, shown);
+  return {
+    win: region, cut, names: lines.map(({ name }) => name),
+    maps: lines.map(({ source }) => source && (isAll(region, size) && source.cells || regionOf(source, region))),
+  };
+}
+
+const isAll = ([q0, q1, k0, k1], [rows, columns]) => q0 === 0 && k0 === 0 && q1 === rows && k1 === columns;
+
+/**
+ * Draw the lines of a region: faint ones of all tokens, unless one stands alone, and strong ones of the one in front.
+ * A place that is `turned` counts across where others count down. Returns how many lines there are and are drawn.
+ * @param {Scene} scene
+ */
+function drawLines(context, scene, { win, names, maps }, place) {
+  const { shown, paint, kept, isolated } = scene, { top } = shown.frames[0].scale;
+  const seen = { queries: win[1] - win[0], keys: win[3] - win[2] }, styles = lineStyles(maps.length, scene.dark);
+  const turn = (sheet) => place.turned && sheet.transform(0, 1, 1, 0, 0, 0);
+  const id = JSON.stringify([names, shown.source.key, top, win, place.turned, scene.view.blocks.count()]);
+  if (!isolated) {
+    drawKept(context, (kept.lines ||= {}), id, place.width, place.height, (sheet) => {
+      const most = Math.floor(MOST_LINES / maps.length);
+      turn(sheet);
+      kept.counts = maps.map((weights, i) => weights && faintLines(sheet, weights, seen, place, top, styles[i], most));
+    });
+  }
+  if (names.length > 1) names.forEach((name, i) => lineSample(context, name, i, place.across, styles[i], paint));
+  const { axis, place: token } = tokenInFront(scene), one = { axis, place: token - (axis ? win[2] : win[0]) };
+  context.save();
+  turn(context);
+  maps.forEach((weights, i) => weights && strongLines(context, linesOf(weights, seen, one), place, top, styles[i]));
+  context.restore();
+  const sum = (what) => (kept.counts || []).reduce((total, count) => total + (count?.[what] || 0), 0);
+  return { drawn: sum("drawn"), all: sum("all") };
+}
+
 /**
  * Draw the chosen heads as lines between tokens. Returns the context, where they are, and how many.
  * @param {Scene} scene
  */
 function drawPairs(canvas, scene) {
-  const { w, shown, paint, kept, query } = scene;
-  const place = linesPlace(w, scene.layout.room, scene.layout.labels, shown.maps.length);
-  const { frame, width, height } = place;
-  const styles = lineStyles(shown.maps.length, scene.dark);
-  const context = sizeCanvas(canvas, width, height);
-  drawKept(context, (kept.lines ||= {}), `${shown.id} ${shown.top}`, width, height, (sheet) => {
-    const most = Math.floor(MOST_LINES / shown.maps.length);
-    kept.counts = shown.maps.map((weights, i) => faintLines(sheet, weights, w, place, shown.top, styles[i], most));
-    if (shown.names.length > 1) {
-      shown.names.forEach((name, i) => lineSample(sheet, name, i, place.across, styles[i], paint));
-    }
-    axisNames(sheet, frame, height, "query", "", paint);
-    placeText(sheet, "key", place.ends[1] + 6, height - 4, "left", "bottom");
-  });
-  shown.maps.forEach((weights, i) => {
-    const row = weights.subarray(query * w.keys, (query + 1) * w.keys);
-    strongLines(context, row, query, place, shown.top, styles[i]);
-  });
-  lineEnds(context, place, scene);
-  lineCursor(context, place, query, scene.key, paint.ink);
-  const sum = (what) => kept.counts.reduce((total, count) => total + count[what], 0);
-  return { context, frame, drawn: sum("drawn"), all: sum("all") };
+  const { w, paint, cursor: [query, key] } = scene;
+  const region = linesRegion(scene), { win, maps, cut } = region;
+  const seen = { queries: win[1] - win[0], keys: win[3] - win[2] };
+  const place = linesPlace(seen, scene.layout.room, scene.layout.labels, maps.length);
+  const context = sizeCanvas(canvas, place.width, place.height);
+  const counts = drawLines(context, scene, region, place);
+  axisNames(context, place.frame, place.height, w.axes[0], "", paint);
+  placeText(context, w.axes[1], place.ends[1] + 6, place.height - 4, "left", "bottom");
+  lineEnds(context, place, scene, region);
+  context.save();
+  context.beginPath();
+  context.rect(0, place.frame.y - 6, place.width, place.frame.height + 12); // the cursor may be out of sight
+  context.clip();
+  lineCursor(context, place, query - win[0], key - win[2], paint.ink);
+  context.restore();
+  const { height } = place.frame, cellsOf = (_, y) => [(y * seen.queries) / height, (y * seen.keys) / height];
+  return { context, frames: [place.frame], win, ...counts, cut, told: [], cellsOf };
 }

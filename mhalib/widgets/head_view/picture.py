@@ -1,164 +1,213 @@
-"""The picture of a HeadView, for readers where nothing runs: what its view shows, drawn by matplotlib."""
+"""The picture beside a live HeadView, for readers where nothing runs: made from pixels, in some 15 ms.
+
+What is drawn is said by a `Drawn` (`drawn`), which knows nothing of the widget; `saved` writes the same one into files.
+How heads are drawn as lines stands in `strokes`, all heads small in `overview`, the paper and its letters in `sheet`.
+"""
 
 import math
+from typing import NamedTuple
 
-import matplotlib
 import numpy as np
-from matplotlib.cm import ScalarMappable
-from matplotlib.collections import LineCollection
-from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
+from PIL import Image
 
-from mhalib.plots import COLOUR_MAP, MASKED_COLOUR, NAN_COLOUR, DescribedFigure, new_figure
-from mhalib.widgets.base import View
-from mhalib.widgets.head_view.codes import MASKED, decode
+from mhalib.plots import pooled, ticks
+from mhalib.widgets.head_view.drawn import Drawn, Panel, described
+from mhalib.widgets.head_view.overview import Overview, coloured
+from mhalib.widgets.head_view.sheet import LEVELS, MISSING, SIGNED, Sheet, cut, png_bytes
+from mhalib.widgets.head_view.strokes import lines_image, sample
 
-# Okabe and Ito's colours and their like, dark enough for lines on white.
-_LINE_COLOURS = ("#0072B2", "#D55E00", "#007A5A", "#A3447E", "#7A5C00", "#4B3FA8", "#B00020", "#4F4F4F")
-_LINE_STYLES = ("-", "--", ":", "-.")
-_MOST_LINES = 600  # of a head; more cannot be told apart
-_MARKED_UP_TO = 64  # tokens; further out the marks would be one grey
-_OVERVIEW_PIXELS = 480
+SIDE = 340  # pixels of a map
+_EDGE = 10
+_SMALL, _NORMAL = 11, 13  # heights of letters
+_LABEL_ROOM = 110  # of a token
+_LEAST_MAP = 130  # of several side by side
+WAYS = {"fixed": "", "maximum": ", to the largest", "log": ", logarithmic", "root": ", square roots"}
 
 
-def picture_of(view: View) -> DescribedFigure:
-    """Return the overview and the chosen head of a HeadView, in the present mode and on the present scale."""
-    layers, heads = view.shape[:2]
-    chosen = [view.layer, view.head]
-    shown = view.overlay if chosen in view.overlay else [chosen, *view.overlay]
-    maps = [view.weights_of(*pair) for pair in shown]
-    names = [f"layer {i} head {j}" if layers > 1 else f"head {j}" for i, j in shown]
-    together = _combine(maps, view.combine)
-    top = 1.0 if view.scale == "fixed" else max(float(np.nanmax(together, initial=0)), 1e-6)
-    lines = view.mode == "lines"
-    title = f"{view.combine} of {', '.join(names)}" if len(names) > 1 and not lines else ", ".join(names)
-    several = layers * heads > 1
-    figure = new_figure(_described(view, title, top), (9.0, 4.2) if several else (5.4, 4.2))
-    if several:
-        small, axes = figure.subplots(1, 2, width_ratios=(1, 1.3))
-        _draw_overview(small, view)
+def quick_picture(drawn: Drawn) -> tuple[bytes, str]:
+    """Return a picture as PNG, and its alternative text."""
+    alt = described(drawn)
+    return png_bytes(draw(drawn), alt), alt
+
+
+class _Place(NamedTuple):
+    """Where the panels of a picture stand."""
+
+    x: int  # of the first panel
+    y: int
+    wide: int  # of each panel
+    high: int
+    gap: int  # from one panel to the next
+    below: int  # room for what is written under the panels
+    cells: tuple[int, int]  # how many cells, down and across, are one pixel
+
+
+def draw(drawn: Drawn, sharp: int = 1) -> Image.Image:
+    """Return the picture: the overview at the left, the panels at the right, their scales beside them.
+
+    Args:
+        drawn: what it shows.
+        sharp: own pixels for each of a page; 2 for a file.
+    """
+    overview = None if drawn.thumbnails is None or drawn.thumbnails[..., 0, 0].size < 2 else Overview(drawn)
+    rows = [(at, cut(said, _SMALL, _LABEL_ROOM)) for at, said in drawn.marks(0, SIDE, 13, 26)]
+    columns = [(at, cut(said, _SMALL, _LABEL_ROOM)) for at, said in drawn.marks(1, SIDE, 13, 42)]
+    place = _placed(drawn, overview, rows, columns, sharp)
+    bars = drawn.mode == "map"
+    across = place.x + len(drawn.panels) * (place.wide + place.gap) if bars else place.x + place.wide + place.gap
+    high = max(place.y + place.high + place.below, overview.high + 2 * _EDGE if overview else 0)
+    across = max(across, place.x + round(Sheet.width(_below(drawn, place), _SMALL)) + 2 * _EDGE)
+    sheet = Sheet(across, high, drawn.colour_map, sharp)
+    if overview:
+        overview.draw(sheet, _EDGE, _EDGE)
+    sheet.text(place.x, _EDGE, cut(drawn.title, _NORMAL, across - place.x - _EDGE), _NORMAL, "la")
+    (_draw_maps if bars else _draw_lines)(sheet, drawn, place, rows, columns)
+    return sheet.image()
+
+
+def _placed(drawn: Drawn, overview: Overview | None, rows: list, columns: list, sharp: int) -> _Place:
+    """Return where the panels stand: as large as fits, each cell of as many pixels, and with room for the labels."""
+    number = len(drawn.panels) if drawn.mode == "map" else 1
+    room = max(_LEAST_MAP, min(SIDE, 760 // number)) * sharp
+    tall, long = drawn.shape
+    wanted = (SIDE * sharp, room)
+    pools = tuple(max(1, math.ceil(size / most)) for size, most in zip((tall, long), wanted, strict=True))
+    if drawn.mode == "lines":
+        pools, high, wide = (1, 1), SIDE * sharp, SIDE * sharp
+    elif 0.5 <= tall / long <= 2:
+        pools = (max(pools),) * 2
+        size = min(_whole(math.ceil(n / pools[0]), most) for n, most in zip((tall, long), wanted, strict=True))
+        high, wide = round(math.ceil(tall / pools[0]) * size), round(math.ceil(long / pools[0]) * size)
     else:
-        axes = figure.subplots()
-    axes.set_title(title if len(title) <= 60 else f"{len(shown)} heads", fontsize=9, parse_math=False)
-    _label(axes.yaxis, view.tokens, view.shape[2])
-    axes.set_ylabel("query")
-    if lines:
-        _draw_lines(axes, maps, top, names)
-        _label_keys_beside(axes, view)
+        high, wide = (
+            max(40 * sharp, most) if n > 1 else 40 * sharp for n, most in zip((tall, long), wanted, strict=True)
+        )
+    left = max([Sheet.width(said, _SMALL) for _, said in rows], default=0)
+    x = _EDGE + (overview.wide + 26 if overview else 0) + 18 + round(left) + 12
+    turned = max([Sheet.width(said, _SMALL) for _, said in columns], default=0)
+    if drawn.mode == "lines":
+        gap, below = round(turned) + 30, 30 + 18 * math.ceil(len(drawn.panels) / 2) * (len(drawn.panels) > 1)
     else:
-        _draw_map(axes, together, top)
-        _label(axes.xaxis, view.key_tokens, view.shape[3])
-        axes.set_xlabel("key")
-        shades = ScalarMappable(matplotlib.colors.Normalize(0, top), COLOUR_MAP)
-        figure.colorbar(shades, ax=axes, fraction=0.05, pad=0.02).set_label("attention weight")
-    return figure
+        gap, below = 92, round(_turned_room(columns, turned)) + 44
+    return _Place(x, 52 if number > 1 else 36, math.ceil(wide / sharp), math.ceil(high / sharp), gap, below, pools)
 
 
-def _described(view: View, title: str, top: float) -> str:
-    layers, heads, queries, keys = view.shape
-    return (
-        f"Attention weights of {layers} layer{'s' * (layers > 1)} with {heads} head{'s' * (heads > 1)}, {queries} "
-        f"queries by {keys} keys, on a scale from 0 to {top:.4g}. "
-        f"In full, as {'lines' if view.mode == 'lines' else 'a heat map'}: {title}."
-    )
+def _whole(cells: int, room: int) -> int | float:
+    """Return how many pixels a cell has: a whole number, where that leaves no large part of the room empty."""
+    return room // cells if room // cells >= 3 or room % cells < 0.2 * room else room / cells
 
 
-def _draw_overview(axes, view: View) -> None:
-    """Draw all heads small: layers by heads, or the heads of one layer folded into a block."""
-    layers, heads = view.shape[:2]
-    folded = layers == 1
-    columns = math.ceil(math.sqrt(heads)) if folded else heads
-    lines = math.ceil(heads / columns) if folded else layers
-    side = max(4, min(24, _OVERVIEW_PIXELS // max(columns, lines)))  # pixels of a thumbnail
-    wide, high = side + 2, side + (max(2, side // 3) if folded else 2)  # a folded head carries its number above
-    image = np.ones((lines * high, columns * wide, 4))
-    for i in range(layers):
-        for j in range(heads):
-            y, x = divmod(j, columns) if folded else (i, j)
-            image[y * high :, x * wide :][:side, :side] = _thumbnail(view, i * heads + j, side)
-            if (i, j) == (view.layer, view.head):
-                corner = (x * wide - 1.5, y * high - 1.5)
-                axes.add_patch(Rectangle(corner, side + 2, side + 2, fill=False, ec="black", lw=2.5, clip_on=False))
-            if folded and side >= 8:
-                axes.text(x * wide + side / 2, y * high - 1.5, j, fontsize=7, ha="center", va="bottom")
-    axes.imshow(image, interpolation="nearest")
-    axes.set_frame_on(False)
-    axes.tick_params(length=0, labelsize=7)
-    shown_x, shown_y = (range(0, size, math.ceil(size / 24)) for size in (columns, lines))
-    axes.set_xticks([x * wide + side / 2 for x in shown_x], [""] * len(shown_x) if folded else shown_x)
-    axes.set_yticks([y * high + side / 2 for y in shown_y], [""] * len(shown_y) if folded else shown_y)
-    axes.set(xlabel="head", ylabel="" if folded else "layer")
+def _is_turned(columns: list) -> bool:
+    return any(len(said) > 4 for _, said in columns)
 
 
-def _thumbnail(view: View, head: int, side: int) -> np.ndarray:
-    """Return `(side, side, 4)` colours of a head, counted through all layers, from evenly spaced cells."""
-    rows, columns = (np.arange(side) * size // side for size in view.shape[2:])
-    top = 1.0 if view.scale == "fixed" else float(np.frombuffer(view.maxima, "<f4")[head])
-    return _coloured(decode(view.data, view.maxima, view.storage, view.shape, head, rows, columns), top)
+def _turned_room(columns: list, widest: int | float) -> int | float:
+    return widest + 4 if _is_turned(columns) else 16
 
 
-def _combine(maps: list[np.ndarray], how: str) -> np.ndarray:
-    """Return the maximum or the mean of several heads; a cell is masked where it is masked in all of them."""
-    if len(maps) == 1:
-        return maps[0]
-    stack = np.stack(maps)
-    masked = stack == MASKED
-    total = stack.max(0) if how == "maximum" else np.where(masked, 0, stack).sum(0) / np.maximum((~masked).sum(0), 1)
-    return np.where(masked.all(0), np.float32(MASKED), total.astype(np.float32))
+def _draw_maps(sheet: Sheet, drawn: Drawn, place: _Place, rows: list, columns: list) -> None:
+    """Draw the panels side by side, each with the labels of its keys and its scale; the queries only once."""
+    s = sheet.sharp
+    for number, panel in enumerate(drawn.panels):
+        x = place.x + number * (place.wide + place.gap)
+        cells = pooled(panel.cells, *place.cells, panel.signed)
+        high, wide = place.high * s, place.wide * s
+        down, right = (np.arange(n) * size // n for n, size in zip((high, wide), cells.shape, strict=True))
+        numbers = coloured(cells, drawn.scale, panel.top, panel.signed)[down][:, right]
+        sheet.put(_hatched(numbers, s), x, place.y)
+        sheet.frame(x, place.y, place.wide, place.high)
+        if place.high / cells.shape[0] >= 9 and place.wide / cells.shape[1] >= 7:
+            for i, j in np.argwhere(np.isnan(cells))[:400].tolist():
+                at = x + (j + 0.5) * place.wide / cells.shape[1], place.y + (i + 0.5) * place.high / cells.shape[0]
+                sheet.text(*at, "?", _SMALL, "mm")
+        if len(drawn.panels) > 1:
+            sheet.text(x, place.y - 10, cut(panel.name, _SMALL, place.wide + place.gap - 10), _SMALL)
+        _draw_columns(sheet, columns, x, place)
+        _draw_bar(sheet, drawn, panel, x + place.wide + 10, place)
+    for at, said in rows:
+        sheet.text(place.x - 6, place.y + at * place.high, said, _SMALL, "rm")
+    _draw_axes(sheet, drawn, place, rows, round(_turned_room(columns, _widest(columns))))
 
 
-def _coloured(weights: np.ndarray, top: float) -> np.ndarray:
-    """Return `(…, 4)` colours of weights as `HeadView.weights_of` gives them."""
-    colours = matplotlib.colormaps[COLOUR_MAP](np.nan_to_num(weights).clip(0) / max(top, 1e-6))
-    colours[weights == MASKED] = matplotlib.colors.to_rgba(MASKED_COLOUR)
-    colours[np.isnan(weights)] = matplotlib.colors.to_rgba(NAN_COLOUR)
-    return colours
+def _widest(marks: list) -> int | float:
+    return max([Sheet.width(said, _SMALL) for _, said in marks], default=0)
 
 
-def _draw_map(axes, weights: np.ndarray, top: float) -> None:
-    rows, columns = weights.shape
-    square = 0.5 <= rows / columns <= 2
-    axes.imshow(_coloured(weights, top), interpolation="nearest", aspect="equal" if square else "auto")
-    if max(rows, columns) <= _MARKED_UP_TO:
-        for cells, sign, ink in ((weights == MASKED, "x", "#777777"), (np.isnan(weights), "$?$", "black")):
-            y, x = cells.nonzero()
-            size = min(7.0, 200 / max(rows, columns))
-            axes.plot(x, y, marker=sign, linestyle="none", color=ink, markersize=size, scalex=False, scaley=False)
+def _draw_columns(sheet: Sheet, columns: list, x: int, place: _Place) -> None:
+    """Write the labels under a map, turned where they are long, and thinned once more where it is a narrow one."""
+    turned = _is_turned(columns)
+    step = math.ceil(len(columns) * (13 if turned else max(13, _widest(columns) + 5)) / place.wide) or 1
+    for at, said in columns[::step]:
+        where, below = x + at * place.wide, place.y + place.high + 5
+        sheet.text(where, below, said, _SMALL, "ma", turned)
 
 
-def _draw_lines(axes, maps: list[np.ndarray], top: float, names: list[str]) -> None:
-    queries, keys = maps[0].shape
-    drawn = []
-    for i, weights in enumerate(maps):
-        seen = np.nan_to_num(weights).clip(0, top) / top
-        rows, columns = np.unravel_index(np.argsort(seen, axis=None)[::-1][:_MOST_LINES], seen.shape)
-        ends = np.stack([np.stack([0 * rows, rows], -1), np.stack([0 * rows + 1, columns * queries / keys], -1)], 1)
-        colour = _LINE_COLOURS[i % len(_LINE_COLOURS)]
-        shades = [(*matplotlib.colors.to_rgb(colour), alpha) for alpha in seen[rows, columns]]
-        style = _LINE_STYLES[(i + i // len(_LINE_COLOURS)) % len(_LINE_STYLES)]
-        axes.add_collection(LineCollection(ends, colors=shades, linestyles=style, linewidths=1.5))
-        drawn.append(Line2D([], [], color=colour, linestyle=style, linewidth=1.5))
-    axes.set(xlim=(0, 1), ylim=(queries - 0.5, -0.5), xticks=[])
-    if len(maps) > 1:
-        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.01), "ncols": min(len(maps), 4)}
-        axes.legend(drawn, names, fontsize=7, frameon=False, **below)
+def _hatched(numbers: np.ndarray, sharp: int) -> np.ndarray:
+    """Return numbers of colours in which what is masked has slanted lines; no number has them."""
+    masked = (numbers > MISSING) & (numbers < MISSING + 5)
+    if masked.any():
+        down, right = (np.arange(size) // sharp for size in numbers.shape)
+        numbers = numbers + (masked & ((down[:, None] + right) % 7 == 0)).astype(np.uint8)
+    return numbers
 
 
-def _label_keys_beside(axes, view: View) -> None:
-    """Label the keys at the right, on a scale of their own: there may be more or fewer of them than queries."""
-    queries, keys = view.shape[2:]
-    right = axes.secondary_yaxis("right", functions=(lambda y: y * keys / queries, lambda y: y * queries / keys))
-    _label(right.yaxis, view.key_tokens, keys)
-    right.set_ylabel("key")
+def _draw_axes(sheet: Sheet, drawn: Drawn, place: _Place, rows: list, below: int) -> None:
+    """Write what rows and columns are, and what has to be said of the cells."""
+    beside = place.x - round(_widest(rows)) - 20
+    half = Sheet.width(drawn.axes[0], _SMALL) / 2
+    sheet.text(beside, place.y + place.high / 2 - half, drawn.axes[0], _SMALL, turned=True)
+    y = place.y + place.high + below + 10
+    for number in range(len(drawn.panels)):
+        sheet.text(place.x + number * (place.wide + place.gap) + place.wide / 2, y, drawn.axes[1], _SMALL, "mm")
+    sheet.text(place.x, y + 18, _below(drawn, place), _SMALL)
 
 
-def _label(axis, labels: list[str], size: int) -> None:
-    """Put token labels on an axis, thinned so that they can be read."""
-    across = axis.axis_name == "x"
-    step = math.ceil(size / (20 if across else 32))
-    names = labels or [str(i) for i in range(size)]
-    short = [name if len(name) <= 12 else name[:11] + "…" for name in names]
-    turned = 90 if across and max(map(len, short)) > 2 else 0
-    axis.set_ticks(range(0, size, step), short[::step], fontsize=7, rotation=turned)
-    for label in axis.get_ticklabels():
-        label.set_parse_math(False)
+def _bar_words(drawn: Drawn) -> str:
+    return f"{drawn.value}{WAYS[drawn.scale]}"
+
+
+def _below(drawn: Drawn, place: _Place) -> str:
+    """Return what stands below the axes; there is what the colours mean as well, where the bar is too short for it."""
+    note = drawn.note(*place.cells)
+    fits = Sheet.width(_bar_words(drawn), _SMALL) <= place.high
+    return note if fits else " · ".join([f"colours: {_bar_words(drawn)}"] + [note] * bool(note))
+
+
+def _draw_bar(sheet: Sheet, drawn: Drawn, panel: Panel, x: int, place: _Place) -> None:
+    """Draw the colours of a panel and what they mean."""
+    first = SIGNED if panel.signed else 0
+    steps = np.arange(place.high * sheet.sharp)[::-1] * LEVELS // (place.high * sheet.sharp) + first
+    sheet.put(np.repeat(steps.astype(np.uint8)[:, None], 12 * sheet.sharp, 1), x, place.y)
+    sheet.frame(x, place.y, 12, place.high)
+    last = math.inf
+    for at, said in ticks(drawn.scale, panel.top, panel.signed):
+        y = place.y + (1 - at) * place.high
+        if last - y >= 12:  # of two marks that would touch, the lower one stays
+            sheet.text(x + 17, y, said, _SMALL)
+            last = y
+    said = _bar_words(drawn)
+    if Sheet.width(said, _SMALL) > place.high:
+        return  # it stands below
+    sheet.text(x + 70, place.y + place.high / 2 - Sheet.width(said, _SMALL) / 2, said, _SMALL, turned=True)
+
+
+def _draw_lines(sheet: Sheet, drawn: Drawn, place: _Place, rows: list, columns: list) -> None:
+    """Draw the panels as lines from the rows at the left to the columns at the right, and say which is which."""
+    image, left_out = lines_image(drawn, place.wide * sheet.sharp, place.high * sheet.sharp, sheet.sharp)
+    sheet.put_drawing(image, place.x, place.y)
+    right = place.x + place.wide
+    for marks, x, anchor in ((rows, place.x - 6, "rm"), (columns, right + 6, "lm")):
+        for at, said in marks:
+            sheet.text(x, place.y + at * place.high, said, _SMALL, anchor)
+    middle = place.y + place.high / 2
+    half = [Sheet.width(name, _SMALL) / 2 for name in drawn.axes]
+    sheet.text(place.x - round(_widest(rows)) - 20, middle - half[0], drawn.axes[0], _SMALL, turned=True)
+    sheet.text(right + round(_widest(columns)) + 18, middle - half[1], drawn.axes[1], _SMALL, turned=True)
+    words = [f"stronger: larger, up to {drawn.panels[0].top:.3g}{WAYS[drawn.scale]}"]
+    words += ["dashed: negative"] * any(panel.signed for panel in drawn.panels)
+    words += [f"{left_out:,} weaker lines left out"] * bool(left_out) + [drawn.note()] * bool(drawn.note())
+    sheet.text(place.x, place.y + place.high + 14, " · ".join(words), _SMALL)
+    for i, panel in enumerate(drawn.panels) if len(drawn.panels) > 1 else ():
+        x, y = place.x + (i % 2) * place.wide // 2, place.y + place.high + 34 + 18 * (i // 2)
+        sheet.put_drawing(sample(i, 30 * sheet.sharp, 8 * sheet.sharp, sheet.sharp), x, y - 4)
+        sheet.text(x + 36, y, cut(panel.name, _SMALL, place.wide // 2 - 40), _SMALL)

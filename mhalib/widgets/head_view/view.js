@@ -1,14 +1,23 @@
 // HeadView in the browser: an overview of all heads, one of them in full, the weights of one query.
-// The chosen layer, head, query, mode, scale and overlay live in traits; the key under the cursor in this view only.
+// What is chosen lives in traits; the key under the cursor in this view only.
 
 const PAGE = 10; // queries that Page Up and Page Down move
 const LONGEST_LABEL = { characters: 14, pixels: 92 };
+const MEASURED = 3000; // labels whose width is measured; of more, these stand for all
+
+/** How a head can be shown. `draw(canvas, scene)` returns where maps or lines are and what is to be said of them. */
+const MODES = {
+  map: { label: "heat map", name: "Heat map", draw: drawMap },
+  lines: { label: "lines", name: "Lines", draw: drawPairs },
+  across: { label: "lines across", name: "Lines across", draw: drawAcross },
+  text: { label: "text", name: "Text", draw: drawText },
+};
 
 // ---------------------------------------------------------------- elements
 
 /** Make what stands below the controls. Returns the elements by name. @param {View} view */
-function makePage({ several }) {
-  const ids = { overview: freshId("help-a"), focus: freshId("help-b") };
+function makePage(view) {
+  const ids = { overview: freshId("help-a"), focus: freshId("help-b"), text: freshId("help-c") };
   const picture = (name, label) =>
     focusable(node("canvas", { class: name, role: "application", "aria-label": label, "aria-describedby": ids[name] }));
   const overview = picture("overview", "Overview of all heads");
@@ -16,15 +25,20 @@ function makePage({ several }) {
   const bars = node("canvas", { class: "bars", role: "img" });
   const readout = node("p", { class: "note readout" });
   const limits = node("p", { class: "limits" }); // what the marks mean, what is not drawn or not stored
-  const ofOverview =
-    "Overview: arrow keys or a click choose a head, Space or Ctrl+click adds it to the overlay. ";
-  const ofFocus =
-    "Large picture: arrow keys or a click move the cursor, Home and End go to the first and last key, " +
-    "Page Up and Page Down move ten queries.";
-  const help = node("p", { class: "keys" },
-    several ? node("span", { id: ids.overview }, ofOverview) : "", node("span", { id: ids.focus }, ofFocus));
-  const panels = node("div", { class: "panels" }, ...(several ? [overview] : []), focus, readout, bars);
-  return { overview, focus, bars, readout, limits, help, panels };
+  const ofOverview = node("span", { id: ids.overview },
+    "Overview: arrow keys or a click choose a head, Space or Ctrl+click adds it to the overlay, L shows all heads of " +
+    "its layer together, A all there are. ");
+  const ofFocus = node("span", { id: ids.focus },
+    "Large picture: arrow keys or a click move the cursor, Home and End go to the first and last key, Page Up and " +
+    "Page Down move ten queries; + and −, a double click, two fingers or Ctrl+wheel zoom, 0 shows all; / finds a " +
+    "token, h hides that of the key, H shows all tokens.");
+  const ofText = node("span", { id: ids.text },
+    "Text: arrow keys or a click choose a token, Page Up and Page Down move ten; / finds a token, h hides that of " +
+    "the key, H shows all tokens.");
+  const help = node("p", { class: "keys" }, ofOverview, ofFocus, ofText);
+  const text = makeText(view, ids.text);
+  const panels = node("div", { class: "panels" }, overview, focus, text.box, readout, bars);
+  return { overview, focus, text, bars, readout, limits, help, ofOverview, ofFocus, ofText, panels };
 }
 
 /** Labels as short as the picture needs them. */
@@ -34,167 +48,221 @@ function shortNames(tokens) {
     token.trim() ? shorten(token, characters) : `“${shorten(token, characters - 2)}”`); // blanks must be seen
 }
 
+/**
+ * The short names of the rows and columns of a map, words in one piece.
+ * @param {{rows: string[], columns: string[]}} names @param {Source} source
+ */
+function namesShown(names, { rows, columns }) {
+  const name = (labels, places) => places.map((tokens) => joined(labels, tokens));
+  return { rows: name(names.rows, rows), columns: name(names.columns, columns) };
+}
+
 /** Return the room that the longest labels of queries and keys need. */
 function roomOfLabels(canvas, { rows, columns }) {
   const context = canvas.getContext("2d");
   context.font = SMALL_FONT;
-  const room = (labels) => Math.ceil(Math.min(LONGEST_LABEL.pixels, widestOf(context, labels)));
+  const some = (labels) => (labels.length <= MEASURED ? labels : [...labels.slice(0, MEASURED), ...labels.slice(-9)]);
+  const room = (labels) => Math.ceil(Math.min(LONGEST_LABEL.pixels, widestOf(context, some(labels))));
   return { row: room(rows), key: room(columns) };
-}
-
-/** Put what is seen onto one canvas. @param {View} view */
-function wholePicture({ root, page: { panels, readout } }) {
-  const margin = 8, paint = themeColours(root);
-  const origin = panels.getBoundingClientRect();
-  const parts = [...panels.children].map((part) => [part, part.getBoundingClientRect()]);
-  const across = Math.max(...parts.map(([, box]) => box.right - origin.left)) + 2 * margin;
-  const down = Math.max(...parts.map(([, box]) => box.bottom - origin.top)) + 2 * margin;
-  const whole = node("canvas");
-  const context = sizeCanvas(whole, across, down);
-  context.fillStyle = paint.paper;
-  context.fillRect(0, 0, across, down);
-  context.font = LABEL_FONT;
-  context.fillStyle = paint.ink;
-  for (const [part, box] of parts) {
-    const x = box.left - origin.left + margin, y = box.top - origin.top + margin;
-    if (part !== readout) context.drawImage(part, x, y, box.width, box.height);
-    else placeText(context, part.textContent, x, y + box.height / 2, "left", "middle", box.width);
-  }
-  return whole;
 }
 
 // ---------------------------------------------------------------- a frame
 
-/** Gather what a frame draws. @param {View} view @returns {Scene} */
+/** Take up a part and a sample: names, the room of labels; what was drawn before is forgotten. @param {View} view */
+function takeUp(view) {
+  const { model, page } = view, part = model.get("part");
+  const sample = Math.min(model.get("sample"), model.get("parts")[part].samples - 1); // parts may have fewer
+  if (view.w?.part === part && view.w.sample === sample) return;
+  const first = !view.w;
+  view.w = readSet(view, part, sample);
+  const { w } = view;
+  const [rows, columns] = [w.tokens, w.keyTokens].map((labels, axis) => patchNames(w, axis, shortNames(labels)));
+  view.names = { rows, columns };
+  view.labels = roomOfLabels(page.focus, view.names);
+  view.several = w.layers * w.heads > 1;
+  view.sources = new Map();
+  view.images = new Map();
+  view.layout = null;
+  page.overview.hidden = page.ofOverview.hidden = !view.several;
+  if (first) return;
+  view.window = [];
+  clearTimeout(view.tellWindow);
+  if (model.get("window").length) put(model, "window", []); // of the map before
+  if (model.get("sample") !== sample) put(model, "sample", sample);
+  for (const [name, size] of [["layer", w.layers], ["head", w.heads], ["query", w.queries]]) {
+    if (model.get(name) >= size) put(model, name, 0);
+  }
+  put(model, "overlay", model.get("overlay").filter(([layer, head]) => layer < w.layers && head < w.heads));
+}
+
+/** Gather what a frame draws; null while nothing is there. @param {View} view @returns {Scene | null} */
 function sceneOf(view) {
-  const { model, w, root, names, layout, kept, images, key } = view;
+  const { model, w, root, names, layout, kept, images } = view;
+  const shown = shownMaps(view);
+  if (!shown) return null;
   /** @type {any} */
   const traits = Object.fromEntries(DRAWN.map((name) => [name, model.get(name)]));
-  const dark = root.classList.contains("dark");
-  return { ...traits, w, names, layout, kept, images, key, dark, shown: shownMap(view), paint: themeColours(root) };
+  const dark = root.classList.contains("dark"), { rows, columns } = shown.source;
+  const cursor = [placeOf(rows, traits.query), placeOf(columns, view.key)];
+  const side = model.get("sides").length < 2 ? "a" : traits.side === "both" ? "a" : traits.side;
+  return {
+    ...traits, side, w, names, layout, kept, images, cursor, dark, shown, view, paint: themeColours(root),
+    win: windowOf(view, rows.length, columns.length), order: view.order, found: view.found,
+    isolated: isolatedIn(view, shown.source),
+  };
 }
 
 /** @param {View} view */
 function draw(view) {
-  const { w, root, page, several } = view;
-  if (!view.layout) {
-    const width = roomIn(root);
-    if (!width) return;
-    Object.assign(view, { layout: layout(w, width, view.labels), kept: {} });
-    page.panels.className = `panels ${view.layout.form}${several ? "" : " single"}`;
+  takeUp(view);
+  const { w, root, page, model, several, blocks } = view;
+  const width = roomIn(root);
+  if (!width) return;
+  const shown = shownMaps(view);
+  const { rows, columns } = shown?.source || { rows: { length: w.queries }, columns: { length: w.keys } };
+  view.size = { rows: rows.length, columns: columns.length };
+  view.order = headOrder(view);
+  const maps = shown?.frames.length || 1, hidden = model.get("hidden");
+  const form = [rows.length, columns.length, maps, view.order.id, model.get("words"), ...hidden].join(" ");
+  if (!view.layout || view.form !== form) {
+    const seen = { queries: rows.length, keys: columns.length };
+    if (shown) view.labels = roomOfLabels(page.focus, namesShown(view.names, shown.source));
+    Object.assign(view, { layout: layout(w, width, view.labels, seen, maps, view.order), kept: {}, form });
+    const marks = [several ? "" : " single", w.meta.picture ? " pictured" : ""].join("");
+    page.panels.className = `panels ${view.layout.form}${marks}`;
   }
-  const scene = sceneOf(view);
-  view.choices.show(scene.shown);
+  view.choices.show();
   view.ticks.show();
+  const scene = sceneOf(view);
+  if (scene) drawScene(view, scene);
+  const ofMaps = scene ? limitsText(scene, view.picture) : "";
+  page.limits.textContent = ofMaps + overviewLimits(view, shownHeads(model)) + waitingText(view);
+  page.limits.hidden = !page.limits.textContent;
+  blocks.ask();
+}
+
+/** @param {View} view @param {Scene} scene */
+function drawScene(view, scene) {
+  const { w, page, several, model } = view, { shown, mode } = scene;
   if (several) {
     drawOverview(page.overview, scene);
     const chosen = headName(w, scene.layer, scene.head);
-    const told = `Overview of ${w.layers} × ${w.heads} layers and heads; chosen: ${chosen}`;
+    const sorted = scene.order.heads ? `, sorted by ${SORTED_BY[scene.order.by]}` : "";
+    const told = `Overview of ${w.layers} × ${w.heads} layers and heads${sorted}; chosen: ${chosen}`;
     page.overview.setAttribute("aria-label", told);
   }
-  const picture = scene.mode === "map" ? drawMap(page.focus, scene) : drawPairs(page.focus, scene);
-  view.frame = picture.frame;
-  titlePicture(page.focus, picture.context, scene);
+  page.focus.hidden = page.ofFocus.hidden = mode === "text";
+  page.text.box.hidden = page.ofText.hidden = mode !== "text";
+  const picture = (view.picture = MODES[mode].draw(page.focus, scene));
+  view.frames = picture.frames;
+  view.shownWindow = picture.win || scene.win;
+  view.cursorCell = [scene.cursor[0] + 0.5, scene.cursor[1] + 0.5];
+  const [q0, q1, k0, k1] = view.shownWindow;
+  const { height, width } = picture.frames[0] || { height: 1, width: 1 };
+  const high = height / (q1 - q0), wide = width / (k1 - k0);
+  view.cellsOf = picture.cellsOf || ((x, y) => [y / high, x / wide]);
+  page.focus.style.touchAction = view.window.length ? "none" : "pan-x pan-y";
+  if (picture.context) titlePicture(page.focus, picture.context, scene);
   drawBars(page.bars, scene);
-  page.limits.textContent = limitsText(scene, picture);
-  page.limits.hidden = !page.limits.textContent;
-  const together = scene.mode === "map" && scene.shown.pairs.length > 1 ? ` (${scene.shown.title})` : "";
-  page.readout.textContent = cellText(view, scene.query, scene.key) + together;
+  view.under.forEach((panel) => panel.show(scene));
+  const together = mode === "map" && shown.pairs.length > 1 ? ` (${shown.title})` : "";
+  page.readout.textContent = cellText(view, ...scene.cursor) + together;
 }
 
-/** Write above the picture which heads it shows, or how many where that is too long. */
-function titlePicture(canvas, context, { w, mode, combine, shown, paint }) {
-  const asMap = mode === "map", room = parseFloat(canvas.style.width);
+/** Write above the picture which heads it shows, or how many where that is too long, and what is in sight. */
+function titlePicture(canvas, context, { w, mode, combine, shown, paint, win }) {
+  const asMap = mode === "map", room = parseFloat(canvas.style.width), { rows, columns } = shown.source;
   context.font = `bold ${LABEL_FONT}`;
   context.fillStyle = paint.ink;
+  const part = w.meta.name && `${w.meta.name}, `, sight = windowText(w, win, rows.length, columns.length);
+  const title = part + shown.title + (sight && ` · ${sight}`);
   const count = `${shown.pairs.length} heads`, short = asMap ? `${combine} of ${count}` : count;
-  const fits = asMap && context.measureText(shown.title).width <= room; // the legend of the lines names them
-  placeText(context, fits || shown.pairs.length === 1 ? shown.title : short, 0, 0, "left", "top", room);
-  const told = `${asMap ? "Heat map" : "Lines"} of ${shown.title}: ${w.queries} queries by ${w.keys} keys`;
+  const fits = asMap && context.measureText(title).width <= room; // the legend of the lines names them
+  placeText(context, fits || shown.pairs.length === 1 ? title : short, 0, 0, "left", "top", room);
+  const told = `${MODES[mode].name} of ${title}: ${rows.length} queries by ${columns.length} keys`;
   canvas.setAttribute("aria-label", told);
 }
 
 /** Say what the marks mean, what is not drawn, what is not stored. */
-function limitsText({ w, shown }, { drawn, all }) {
+function limitsText({ w, shown, mode, view }, { drawn, all, cut, told, said }) {
   const counted = (count) => count.toLocaleString("en");
+  const sources = shown.frames.map(({ source }) => source);
+  const level = Math.max(0, ...(told || []).map(({ level }) => level));
+  const packed = 2 ** level;
   return [
-    shown.masked && "× or grey hatching: masked. ",
-    shown.missing && "? or orange hatching: NaN, not a number. ",
+    sources.some(({ masked }) => masked) && "× or grey hatching: masked. ",
+    sources.some(({ missing }) => missing) && "? or orange hatching: NaN, not a number. ",
     drawn < all && `The ${counted(drawn)} strongest of ${counted(all)} lines are drawn, ` +
       "and all lines of the chosen query. ",
-    w.rounded && "So many weights are stored in one byte each and shown rounded to what that holds; " +
-      "exact=True keeps more digits.",
+    cut && "Lines need a closer look: these are the ones around the cursor. ",
+    mode === "map" && level > 0 && `Each dot is the largest of ${packed} × ${packed} weights; zoom in to see each. `,
+    (mode === "lines" || mode === "across") && w.signed && "Lines say how large a number is, not its sign. ",
+    said,
+    hiddenLimits(view),
+    w.whole && w.rounded && "So many weights are stored in one byte each and shown rounded to what that holds; " +
+      "exact=True keeps more digits. ",
   ].filter(Boolean).join("");
+}
+
+/** Say what has not come. @param {View} view */
+function waitingText({ blocks, model }) {
+  if (blocks.missing()) return model.get("left_out") || "The rest needs a notebook with a kernel.";
+  if (!blocks.late()) return "";
+  return "The kernel has not answered for a while: it is busy, or gone. What is here stays usable. ";
 }
 
 // ---------------------------------------------------------------- pointer and keyboard
 
-/** @param {View} view */
-function chooseHead({ model, w, say }, layer, head) {
-  if (layer !== model.get("layer")) put(model, "layer", layer);
-  if (head !== model.get("head")) put(model, "head", head);
-  say(headName(w, layer, head));
-}
-
-/** @param {View} view */
-function moveCursor(view, query, key) {
-  const { model, w } = view;
-  view.key = Math.max(0, Math.min(w.keys - 1, key));
-  const row = Math.max(0, Math.min(w.queries - 1, query));
-  if (row !== model.get("query")) put(model, "query", row);
-  view.say(cellText(view, row, view.key));
+/** Move the cursor to a row and a column of what is shown. @param {View} view */
+function moveCursor(view, row, column) {
+  const source = shownMaps(view)?.source;
+  if (!source) return;
+  const inside = (place, size) => Math.max(0, Math.min(size - 1, place));
+  const [y, x] = [inside(row, source.rows.length), inside(column, source.columns.length)];
+  view.key = source.columns[x][0];
+  bringIntoSight(view, y, x);
+  if (source.rows[y][0] !== view.model.get("query")) put(view.model, "query", source.rows[y][0]);
+  view.say(cellText(view, y, x));
   view.redraw();
 }
 
 /** Bind clicks and what is told under the pointer. @param {View} view */
 function bindPointer(view) {
-  const { model, w, page } = view;
-  const head = ({ offsetX, offsetY }) => view.layout && headAt(w, view.layout.grid, offsetX, offsetY);
+  const { model, page } = view;
   /** @returns {[number, number] | null} */
   const cell = ({ offsetX, offsetY }) => {
-    const found = view.frame && cellAt(w, view.frame, model.get("mode"), offsetX, offsetY);
-    return found && [found[0] ?? model.get("query"), found[1] ?? view.key];
+    const found = placeAt(view, offsetX, offsetY), source = found && shownMaps(view)?.source;
+    if (!source) return null;
+    const whole = (place, other) => (place === null ? other : Math.floor(place));
+    const here = [placeOf(source.rows, model.get("query")), placeOf(source.columns, view.key)];
+    return [whole(found[0], here[0]), whole(found[1], here[1])];
   };
-  page.overview.addEventListener("click", (event) => {
-    const found = head(event);
-    if (found) (event.ctrlKey || event.metaKey ? toggleOverlay : chooseHead)(view, ...found);
+  bindWindow(view, page.focus, (x, y) => {
+    const found = placeAt(view, x, y);
+    return found && found.map((place, axis) => place ?? view.cursorCell[axis]);
   });
   page.focus.addEventListener("click", (event) => {
     const found = cell(event);
     if (found) moveCursor(view, ...found);
   });
-  const tip = tooltip(view.root);
-  tellUnderPointer(page.overview, tip, (event) => {
-    const found = head(event);
-    if (!found) return null;
-    return `${headName(w, ...found)}, largest weight ${w.maxima[found[0] * w.heads + found[1]].toFixed(4)}`;
+  bindOverview(view, view.tip);
+  tellUnderPointer(page.focus, view.tip, (event) => {
+    const found = cell(event), one = endAt(view, event.offsetX, event.offsetY), asLines = model.get("mode") !== "map";
+    isolate(view, one);
+    return found && (one || !asLines) && cellText(view, ...found);
   });
-  tellUnderPointer(page.focus, tip, (event) => {
-    const found = cell(event);
-    return found && cellText(view, ...found);
-  });
+  page.focus.addEventListener("pointerleave", () => isolate(view, null));
 }
 
 /** @param {View} view */
 function bindKeyboard(view) {
-  const { model, w, page } = view;
-  /** @returns {[number, number]} */
-  const here = () => [model.get("layer"), model.get("head")];
-  const step = (columns, rows) => () => {
-    const { folded, columns: across } = view.layout.grid;
-    const [layer, head] = [here()[0] + (folded ? 0 : rows), here()[1] + columns + (folded ? rows * across : 0)];
-    if (layer >= 0 && layer < w.layers && head >= 0 && head < w.heads) chooseHead(view, layer, head);
+  const { model, page } = view;
+  const move = (rows, columns) => () => {
+    const source = shownMaps(view)?.source;
+    if (!source) return;
+    const [row, column] = [placeOf(source.rows, model.get("query")), placeOf(source.columns, view.key)];
+    moveCursor(view, row + rows, column + columns);
   };
-  bindKeys(page.overview, {
-    ArrowLeft: step(-1, 0),
-    ArrowRight: step(1, 0),
-    ArrowUp: step(0, -1),
-    ArrowDown: step(0, 1),
-    Home: () => chooseHead(view, here()[0], 0),
-    End: () => chooseHead(view, here()[0], w.heads - 1),
-    " ": () => toggleOverlay(view, ...here()),
-  });
-  const move = (rows, columns) => () => moveCursor(view, model.get("query") + rows, view.key + columns);
   bindKeys(page.focus, {
     ArrowLeft: move(0, -1),
     ArrowRight: move(0, 1),
@@ -202,8 +270,9 @@ function bindKeyboard(view) {
     ArrowDown: move(1, 0),
     PageUp: move(-PAGE, 0),
     PageDown: move(PAGE, 0),
-    Home: move(0, -w.keys),
-    End: move(0, w.keys),
+    Home: move(0, -Infinity),
+    End: move(0, Infinity),
+    ...pictureKeys(view),
   });
 }
 
@@ -211,24 +280,34 @@ function bindKeyboard(view) {
 
 function render({ model, el }) {
   const { root, say, onTheme, atEnd, dispose } = setUp(el, "head-view", "Attention heads");
-  const w = readWeights(model);
-  const names = { rows: shortNames(w.tokens), columns: shortNames(w.keyTokens) };
   /** @type {any} a View once all parts are in */
-  const view = { model, w, root, say, names, several: w.layers * w.heads > 1, key: 0, decoded: new Map() };
-  const redraw = oncePerFrame(() => draw(view));
-  const page = makePage(view);
-  Object.assign(view, { redraw, page, labels: roomOfLabels(page.focus, names), images: { map: node("canvas") } });
-  view.choices = makeChoices(view, () => savePng(wholePicture(view), "attention.png"));
+  const view = { model, root, say, key: 0, window: model.get("window"), found: [new Set(), new Set()], isolated: null };
+  view.redraw = oncePerFrame(() => draw(view));
+  view.blocks = makeBlocks(model, () => view.redraw());
+  view.tip = tooltip(root);
+  view.page = makePage(view);
+  view.size = { rows: 0, columns: 0 };
+  view.cursorCell = [0.5, 0.5]; // until a frame is drawn
+  takeUp(view);
+  view.choices = makeChoices(view);
   view.ticks = makeTicks(view);
-  const ticks = view.several ? [view.ticks.box] : [];
-  root.append(view.choices.box, ...ticks, page.panels, page.limits, page.help);
+  view.under = [makePicturePanel(view), makeNeuronPanel(view)];
+  const { page } = view;
+  page.panels.append(...view.under.map(({ box }) => box));
+  root.append(view.choices.box, view.choices.fold, view.ticks.box, page.panels, page.limits, page.help);
   bindPointer(view);
   bindKeyboard(view);
   const startAfresh = () => {
     view.layout = null;
-    redraw();
+    view.redraw();
   };
-  atEnd(listen(model, DRAWN, redraw));
+  atEnd(listen(model, DRAWN, view.redraw));
+  atEnd(listen(model, ["window"], () => {
+    if (JSON.stringify(model.get("window")) !== view.ownWindow) view.window = model.get("window");
+  }));
+  atEnd(view.blocks.stop);
+  atEnd(() => clearTimeout(view.tellWindow));
+  atEnd(followGroup(view));
   atEnd(onNewRoom(root, startAfresh));
   onTheme(startAfresh);
   draw(view); // in a page at once, a frame earlier; a notebook puts the view in place only later

@@ -1,0 +1,64 @@
+// How a reader chooses heads in the overview of HeadView: by pointer and by keyboard, one or many.
+
+/** @param {View} view */
+function chooseHead(view, layer, head) {
+  const { model, say } = view;
+  if (model.get("heads") === "all") showHeads(view, "chosen"); // of all heads together nothing would change
+  if (layer !== model.get("layer")) put(model, "layer", layer);
+  if (head !== model.get("head")) put(model, "head", head);
+  say(headText(view, layer, head));
+}
+
+/**
+ * Show the chosen heads, all of the chosen layer or all there are; many at once as their mean, until the reader wants
+ * their maximum. @param {View} view
+ */
+function showHeads({ model, say, w }, which) {
+  const before = model.get("heads");
+  if (before === which) return;
+  put(model, "heads", which);
+  if (before === "chosen" && which !== "chosen") put(model, "combine", "mean");
+  const layer = `all heads of ${w.meta.layer_names[model.get("layer")]}`;
+  say(`${{ chosen: "the chosen heads", layer, all: "all heads" }[which]} shown`);
+}
+
+/** @param {View} view */
+function bindOverview(view, tip) {
+  const { model, page } = view;
+  const found = ({ offsetX, offsetY }) => view.layout && headAt(view.w, view.layout.grid, offsetX, offsetY);
+  page.overview.addEventListener("click", (event) => {
+    const head = found(event);
+    if (head) (event.ctrlKey || event.metaKey ? toggleOverlay : chooseHead)(view, ...head);
+  });
+  tellUnderPointer(page.overview, tip, (event) => {
+    const head = found(event);
+    if (!head) return null;
+    const { w } = view, tops = w.overview(model.get("side") === "b" ? "b" : "a", 8)?.tops;
+    const said = headText(view, ...head);
+    view.blocks.ask(); // its facts, if they are not here yet
+    return `${said}, largest weight ${tops ? formatWeight(tops[head[0] * w.heads + head[1]], null) : "…"}`;
+  });
+  /** @returns {[number, number]} */
+  const here = () => [model.get("layer"), model.get("head")];
+  /** @param {[number, number] | null} head */
+  const go = (head) => head && chooseHead(view, ...head);
+  const step = (right, down) => () => go(headBeside(view.w, view.layout.grid, ...here(), right, down));
+  const end = (last) => () => {
+    const { w, layout: { grid } } = view, [layer] = here();
+    if (!grid.folded) return go([layer, last ? w.heads - 1 : 0]);
+    const i = grid.list[last ? grid.list.length - 1 : 0];
+    return go([Math.floor(i / w.heads), i % w.heads]);
+  };
+  const together = (which) => () => showHeads(view, model.get("heads") === which ? "chosen" : which);
+  bindKeys(page.overview, {
+    ArrowLeft: step(-1, 0),
+    ArrowRight: step(1, 0),
+    ArrowUp: step(0, -1),
+    ArrowDown: step(0, 1),
+    Home: end(false),
+    End: end(true),
+    " ": () => toggleOverlay(view, ...here()),
+    l: together("layer"),
+    a: together("all"),
+  });
+}

@@ -1,0 +1,111 @@
+// Finding a token in HeadView: what matches is marked wherever labels stand, and Enter goes from one to the next.
+
+/** Which tokens of an axis match, words as well, whatever their case. `words`: their numbers, empty where not known. */
+function matching(labels, words, wanted) {
+  const text = wanted.toLowerCase(), matches = new Set();
+  const has = (label) => label.toLowerCase().includes(text);
+  labels.forEach((label, i) => has(label) && matches.add(i));
+  for (let i = 0; i < words.length; ) {
+    let end = i + 1;
+    while (end < words.length && words[end] === words[i]) end++;
+    const tokens = Array.from({ length: end - i }, (_, n) => i + n);
+    if (tokens.length > 1 && !tokens.some((token) => matches.has(token)) && has(joined(labels, tokens))) {
+      tokens.forEach((token) => matches.add(token)); // the word has what none of its pieces has
+    }
+    i = end;
+  }
+  return matches;
+}
+
+/** The places in a map that hold a token that was found: `[axis, place]`, keys only where they are another text. */
+function foundPlaces(view) {
+  const source = shownMaps(view)?.source;
+  if (!source) return [];
+  const isFound = (tokens, axis) => tokens.some((token) => view.found[axis].has(token));
+  const of = (places, axis) => places.flatMap((tokens, place) => (isFound(tokens, axis) ? [[axis, place]] : []));
+  return [...of(source.rows, 0), ...(isOneText(view.w) ? [] : of(source.columns, 1))];
+}
+
+/**
+ * Make the search field. Returns `{box, show, open}`; `open()` puts the hand into it.
+ * @param {View} view
+ */
+function makeFind(view) {
+  const input = focusable(node("input", { type: "search", "aria-label": "Find a token", size: "12" }), null);
+  const count = node("output", { role: "presentation" });
+  const box = node("label", { class: "find" }, "Find a token", input, count);
+  let at = -1, places = [], searched = "", of = null;
+
+  function search() {
+    const { w } = view, wanted = input.value.trim();
+    searched = input.value;
+    of = w;
+    at = -1;
+    const find = (labels, words) => (wanted ? matching(labels, words, wanted) : new Set());
+    view.found = [find(w.tokens, w.words[0]), find(w.keyTokens, w.words[1])];
+    tell();
+    view.redraw();
+  }
+  function tell() {
+    places = view.found[0].size || view.found[1].size ? foundPlaces(view) : [];
+    const total = places.length, none = view.found[0].size || view.found[1].size ? "hidden" : "not found";
+    count.textContent = !searched.trim() ? "" : !total ? none : at < 0 ? `${total} found` : `${at + 1} of ${total}`;
+  }
+  function go(by) {
+    if (input.value !== searched) search();
+    tell();
+    if (!places.length) return view.say(count.textContent || "Nothing to find");
+    at = (at < 0 ? (by > 0 ? 0 : places.length - 1) : at + by + places.length) % places.length;
+    const [axis, place] = places[at], { rows, columns } = shownMaps(view).source;
+    const cursor = [placeOf(rows, view.model.get("query")), placeOf(columns, view.key)];
+    cursor[axis] = place;
+    moveCursor(view, cursor[0], cursor[1]);
+    tell();
+    view.say(`${count.textContent}: ${cellText(view, cursor[0], cursor[1])}`);
+  }
+  input.addEventListener("input", () => {
+    search();
+    view.say(count.textContent);
+  });
+  bindKeys(input, {
+    Enter: (event) => go(event.shiftKey ? -1 : 1),
+    Escape: () => {
+      if (!input.value) return pictureOf(view).focus();
+      input.value = "";
+      search();
+      view.say("Nothing is marked any more");
+    },
+  });
+  return {
+    box,
+    show() {
+      if (of !== view.w && searched) search(); // another part or sample
+      else tell();
+    },
+    open() {
+      input.focus();
+      input.select();
+    },
+  };
+}
+
+/**
+ * Mark at the edges of a map where tokens lie that were found: labels have no room for all.
+ * @param {CanvasRenderingContext2D} context @param {Scene} scene
+ */
+function markFound(context, { found, shown, win: [q0, q1, k0, k1], paint, w }, n, frame) {
+  if (!found[0].size && !found[1].size) return;
+  const { rows, columns } = shown.frames[n].source, long = 4;
+  const high = frame.height / (q1 - q0), wide = frame.width / (k1 - k0);
+  const isFound = (tokens, axis) => tokens?.some((token) => found[axis].has(token));
+  const right = frame.x + frame.width, bottom = frame.y + frame.height;
+  context.fillStyle = paint.accent;
+  for (let i = Math.floor(q0); i < q1; i++) {
+    const y = frame.y + Math.max(0, i - q0) * high, end = Math.min(bottom, frame.y + (i + 1 - q0) * high);
+    if (isFound(rows[i], 0)) context.fillRect(frame.x - long - 1, y, long, Math.max(1, end - y));
+  }
+  for (let i = Math.floor(k0); i < k1; i++) {
+    const x = frame.x + Math.max(0, i - k0) * wide, end = Math.min(right, frame.x + (i + 1 - k0) * wide);
+    if (isFound(columns[i], 1)) context.fillRect(x, bottom + 1, Math.max(1, end - x), long);
+  }
+}

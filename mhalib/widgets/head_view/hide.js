@@ -1,0 +1,111 @@
+// Tokens that a reader leaves out of the maps of HeadView, by their labels: special ones, the first one, others.
+
+const specials = new WeakMap();
+
+/** The special tokens of a sample, each once. @param {Weights} w */
+function specialsOf(w) {
+  if (!specials.has(w)) specials.set(w, [...new Set([...w.tokens, ...w.keyTokens])].filter(isSpecial));
+  return specials.get(w);
+}
+
+/** Would tokens be left on both axes without these? @param {Weights} w */
+function leavesSome(w, hidden) {
+  const gone = new Set(hidden);
+  return [w.tokens, w.keyTokens].every((labels) => labels.some((label) => !gone.has(label)));
+}
+
+/** The labels that are left out; none where nothing would be left. @param {View} view */
+function hiddenLabels({ model, w }) {
+  const hidden = model.get("hidden");
+  return hidden.length && !leavesSome(w, hidden) ? [] : hidden;
+}
+
+/** Leave out these labels, unless nothing would be left. @param {View} view */
+function hide(view, labels) {
+  const { model, w, say } = view, hidden = [...new Set(labels)];
+  if (!leavesSome(w, hidden)) {
+    say("A token must be left: so many cannot be hidden.");
+    return view.redraw();
+  }
+  put(model, "hidden", hidden);
+  say(hidden.length ? hiddenText(w, hidden) : "All tokens are shown.");
+}
+
+/** Hide the token of the cursor's key, or the word of it, wherever its label stands. @param {View} view */
+function hideAtCursor(view) {
+  const { columns } = shownMaps(view)?.source || {};
+  if (!columns) return;
+  const labels = columns[placeOf(columns, view.key)].map((token) => view.w.keyTokens[token]);
+  hide(view, [...view.model.get("hidden"), ...labels]);
+}
+
+/** Say which tokens are hidden, and how many that are. @param {Weights} w */
+function hiddenText(w, hidden) {
+  const gone = new Set(hidden);
+  const counted = [w.tokens, w.keyTokens].map((labels) => labels.filter((label) => gone.has(label)).length);
+  const some = hidden.slice(0, 6).map((label) => `“${shorten(label, 20)}”`).join(", ");
+  const more = hidden.length > 6 ? ` and ${hidden.length - 6} more` : "";
+  return `Hidden: ${some}${more} (${counted[0]} of ${w.queries} × ${counted[1]} of ${w.keys} tokens).`;
+}
+
+/** The sentence on hidden tokens below the picture. @param {View} view */
+function hiddenLimits({ model, w, unknown = "" }) {
+  const hidden = model.get("hidden");
+  if (!hidden.length) return unknown;
+  if (!leavesSome(w, hidden)) return `${unknown}All tokens would be hidden, so all are shown. `;
+  return `${unknown}${hiddenText(w, hidden)} `;
+}
+
+/** Read labels separated by blanks; one that has blanks itself, or is empty, stands in quotes. */
+const labelsIn = (text) => (text.match(/"[^"]*"|\S+/g) || []).map((label) => label.replace(/^"([^"]*)"$/, "$1"));
+const asField = (labels) => labels.map((label) => (/\s|^$/.test(label) ? `"${label}"` : label)).join(" ");
+
+/**
+ * Make the controls of hidden tokens. Returns `{box, show}`.
+ * @param {View} view
+ */
+function makeHide(view) {
+  const { model } = view;
+  const without = (labels) => model.get("hidden").filter((label) => !labels.includes(label));
+  const set = (labels, on) => hide(view, on ? [...model.get("hidden"), ...labels] : without(labels));
+  const firsts = () => [view.w.tokens[0], view.w.keyTokens[0]];
+  const special = tickBox("Hide special tokens", (on) => set(specialsOf(view.w), on));
+  const first = tickBox("Hide the first token", (on) => set(firsts(), on));
+  const about = { type: "text", size: "14", "aria-label": "Hide tokens, by their labels" };
+  const field = focusable(node("input", about), null);
+  const all = pushButton("Show all tokens", () => {
+    hide(view, []);
+    field.focus(); // the button goes
+  });
+  const others = () => {
+    const ticked = [...(special.input.checked ? specialsOf(view.w) : []), ...(first.input.checked ? firsts() : [])];
+    return without(ticked);
+  };
+  field.addEventListener("change", () => {
+    const known = [...new Set([...view.w.tokens, ...view.w.keyTokens])];
+    const meant = labelsIn(field.value).flatMap((label) => {
+      const same = known.filter((other) => other === label || other.trim() === label.trim());
+      return same.length ? same : [label];
+    });
+    const unknown = meant.filter((label) => !known.includes(label));
+    const before = others();
+    hide(view, [...without(before), ...meant.filter((label) => known.includes(label))]);
+    view.unknown = unknown.length ? `No token is called ${asField(unknown)}. ` : "";
+    if (unknown.length) view.say(view.unknown);
+    view.redraw();
+  });
+  const box = node("span", { class: "hiding", role: "group", "aria-label": "Hidden tokens" },
+    special.box, first.box, node("label", {}, "Hide tokens", field), all);
+  return {
+    box,
+    show() {
+      const hidden = model.get("hidden"), present = specialsOf(view.w);
+      const holds = (labels) => labels.length > 0 && labels.every((label) => hidden.includes(label));
+      special.box.hidden = !present.length;
+      special.show(holds(present));
+      first.show(holds(firsts()));
+      all.hidden = !hidden.length;
+      if (activeBeside(field) !== field) field.value = asField(others());
+    },
+  };
+}

@@ -1,0 +1,165 @@
+// The order of heads in HeadView's overview, what they are called there, and what is said of one: its facts, whose keys
+// it shares, how far it sees.
+
+const SORTED_BY = { entropy: "entropy, lowest first", sparsity: "sparsity, highest first", likeness: "likeness" };
+const LONGEST_NAME = 84; // pixels, of a layer beside its row
+
+/**
+ * @typedef {object} Order
+ * @property {string} by what the heads are sorted by, "model" while that is on its way @property {string} id
+ * of this order
+ * @property {number[] | null} heads in their order, layer times heads + head; null for layers by heads
+ * @property {number[] | null} groups how many heads each group has
+ * @property {(number | null)[] | null} numbers what they are sorted by, for each head
+ * @property {string} note what is to be said of it
+ * @property {string[]} layers short names @property {string[]} names short names of heads
+ * @property {{layer: number, head: number, caption: number}} room of the longest, in pixels
+ */
+
+/**
+ * The part of each name that tells it from the others: "3" of "encoder.layer.3.attention", where all have that form.
+ * @param {string[]} names
+ */
+function tellingParts(names) {
+  const cut = names.map((name) => name.match(/\d+|\D+/g) || [""]), [first] = cut;
+  const differing = first.map((_, i) => i).filter((i) => cut.some((parts) => parts[i] !== first[i]));
+  if (cut.every((parts) => parts.length === first.length) && (differing.length === 1 || names.length === 1)) {
+    const at = names.length === 1 ? first.findLastIndex((part) => /\d/.test(part)) : differing[0];
+    if (at >= 0 && cut.every((parts) => /^\d/.test(parts[at]))) return cut.map((parts) => parts[at]);
+  }
+  if (names.length === 1) return names;
+  const words = names.map((name) => name.split(/(?<=[./\s_])/)); // each with what parts it from the next
+  const most = Math.min(...words.map((parts) => parts.length)) - 1;
+  let same = 0;
+  while (same < most && words.every((parts) => parts[same] === words[0][same])) same++;
+  const ends = words.map((parts) => parts.slice(same));
+  let tail = 0;
+  const last = (parts, i) => parts[parts.length - 1 - i];
+  const left = Math.min(...ends.map((parts) => parts.length)) - 1;
+  while (tail < left && ends.every((parts) => last(parts, tail) === last(ends[0], tail))) tail++;
+  return ends.map((parts) => parts.slice(0, parts.length - tail).join("").replace(/[./\s_]$/, ""));
+}
+
+/** Shorten a text from its beginning until it fits; its end tells most. */
+function endOf(context, text, room) {
+  if (context.measureText(text).width <= room) return text;
+  const characters = [...text];
+  while (characters.length > 1 && context.measureText(`…${characters.join("")}`).width > room) characters.shift();
+  return `…${characters.join("")}`;
+}
+
+/** The names of layers and heads as the overview writes them, once for each part. @param {View} view */
+function overviewNames({ w, page }) {
+  if (w.overviewNames) return w.overviewNames;
+  const context = page.overview.getContext("2d");
+  context.font = SMALL_FONT;
+  const layers = tellingParts(w.meta.layer_names).map((name) => endOf(context, name, LONGEST_NAME));
+  const numbers = Array.from({ length: w.heads }, (_, i) => String(i));
+  const given = w.meta.head_names.length ? tellingParts(w.meta.head_names) : numbers;
+  const names = given.map((name) => endOf(context, name, LONGEST_NAME));
+  const widest = { layer: widestOf(context, layers), head: widestOf(context, names) };
+  const caption = w.layers > 1 ? widest.layer + widest.head + context.measureText("·").width : widest.head;
+  const room = { layer: Math.ceil(widest.layer), head: Math.ceil(widest.head), caption: Math.ceil(caption) + 2 };
+  return (w.overviewNames = { layers, names, room });
+}
+
+/** The key of the facts of all heads of the side that is shown. @param {View} view */
+function factsKey({ w, model }) {
+  const side = model.get("sides").length < 2 || model.get("side") === "both" ? "a" : model.get("side");
+  return blockKey("facts", { part: w.part, sample: w.sample, side });
+}
+
+/** The facts of all heads, or null while they are not there; asked only of a kernel. @param {View} view */
+function factsOf(view, asks) {
+  const { blocks, model } = view, key = factsKey(view);
+  return blocks.has(key) || (asks && !model.isStatic) ? blocks.get(key) : null;
+}
+
+/** The order of the heads; that of the model until the facts are there. @param {View} view @returns {Order} */
+function headOrder(view) {
+  const { w, model, blocks } = view, by = model.get("order"), names = overviewNames(view);
+  const unsorted = (note) => ({ by: "model", heads: null, groups: null, numbers: null, ...names, note, id: "model" });
+  if (by === "model" || w.layers * w.heads < 2) return unsorted("");
+  const id = `${by} ${factsKey(view)}`;
+  if (view.sorted?.id === id) return view.sorted;
+  const facts = factsOf(view, true), failed = blocks.error(factsKey(view));
+  if (failed) return unsorted(`The heads could not be sorted: ${failed}. `);
+  if (!facts) {
+    const why = model.isStatic ? `: what sorts them by ${by} is not in this page` : `, until they are sorted by ${by}`;
+    return unsorted(`Heads stand in the model's order${why}. `);
+  }
+  const sorted = sortedBy(by, facts);
+  if (sorted) return (view.sorted = { ...sorted, ...names, by, note: "", id });
+  const none = by === "likeness" ? "So many heads are not sorted by likeness" : `These numbers have no ${by}`;
+  return unsorted(`${none}: the heads stand in the model's order. `);
+}
+
+/** Sort heads by their facts; null where these say nothing. */
+function sortedBy(by, facts) {
+  if (by === "likeness") {
+    if (!facts.likeness.length) return null;
+    const groups = [];
+    facts.likeness.forEach((i) => (groups[facts.groups[i]] = (groups[facts.groups[i]] || 0) + 1));
+    return { heads: facts.likeness, groups, numbers: null };
+  }
+  const numbers = facts[by], sign = by === "entropy" ? 1 : -1;
+  if (numbers.every((number) => number === null)) return null;
+  const last = (number) => (number === null ? Infinity : sign * number); // heads without a number stand last
+  const apart = (a, b) => (last(numbers[a]) === last(numbers[b]) ? 0 : last(numbers[a]) - last(numbers[b]));
+  const heads = numbers.map((_, i) => i).sort(apart); // which keeps the model's order where they are alike
+  return { heads, groups: null, numbers };
+}
+
+/** The caption of a head in a block. @param {Weights} w @param {Order} order */
+const captionOf = (w, { layers, names }, layer, head) =>
+  w.layers > 1 ? `${layers[layer]}·${names[head]}` : names[head];
+
+/** A fact as it stands below a thumbnail. */
+function factText(by, number) {
+  if (number === null) return "–";
+  return by === "entropy" ? number.toFixed(2) : `${Math.round(100 * number)} %`;
+}
+
+// ---------------------------------------------------------------- what is said of a head
+
+/** Say with which heads a head shares its keys, or nothing. @param {Weights} w */
+function sharedText(w, layer, head) {
+  const size = sharedBy(w)[layer];
+  if (size < 2) return "";
+  const first = Math.floor(head / size) * size, last = Math.min(w.heads, first + size) - 1;
+  if (size === 2) return `shares its keys with head ${head === first ? last : first}`;
+  return `shares its keys with heads ${first}–${last}`;
+}
+
+/** Say how many keys a layer sees, or nothing. @param {Weights} w */
+function windowOfLayer(w, layer) {
+  const most = w.meta.windows?.[layer];
+  return most ? `sees at most ${most.toLocaleString("en")} keys (sliding window)` : "";
+}
+
+/** Say a head and what is known of it, beside its numbers. @param {View} view */
+function headText(view, layer, head) {
+  const { w, order } = view, at = layer * w.heads + head;
+  const facts = factsOf(view, w.whole), [entropy, sparsity] = [facts?.entropy[at], facts?.sparsity[at]];
+  const weights = w.kind === "weights" || w.kind === "part";
+  const little = weights ? "of the weights below 0.01" : "of the numbers below 0.01 of its largest";
+  const group = order?.groups && facts?.groups[at], full = w.meta.full_names[layer];
+  return [
+    headName(w, layer, head) + (full === w.meta.layer_names[layer] ? "" : ` (${full})`),
+    typeof entropy === "number" && `entropy ${entropy.toFixed(2)} of what is possible`,
+    typeof sparsity === "number" && `${Math.round(100 * sparsity)} % ${little}`,
+    typeof group === "number" && `group ${group + 1} of ${order.groups.length}`,
+    sharedText(w, layer, head),
+    windowOfLayer(w, layer),
+  ].filter(Boolean).join(", ");
+}
+
+/** Say what the limits are of the layers that are shown, and of the order. @param {View} view */
+function overviewLimits(view, pairs) {
+  const { w, order } = view, layers = [...new Set(pairs.map(([layer]) => layer))];
+  const windows = w.meta.windows || [];
+  if (!windows.some(Boolean)) return order.note;
+  if (w.layers > 1 && layers.length > 1 && allAlike(windows)) return `Each layer ${windowOfLayer(w, 0)}. ${order.note}`;
+  const few = layers.filter((layer) => windows[layer]).slice(0, 4);
+  return few.map((layer) => `${w.meta.layer_names[layer]} ${windowOfLayer(w, layer)}. `).join("") + order.note;
+}

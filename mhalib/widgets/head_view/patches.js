@@ -1,0 +1,72 @@
+// The patches of the picture under the tokens of HeadView: which token is which patch, how it is called, and how it
+// looks as a label of a map. The pixels are a block; where the patches are, Python says in the part.
+
+const THUMB_FROM = 14, THUMB_WIDEST = 26; // pixels of a cell that gets a patch as its label, and of that
+
+/** The number of the patch that a token is, or -1. `axis`: 0 for queries, 1 for keys. @param {Weights} w */
+function patchOf({ meta: { picture } }, axis, token) {
+  if (!picture || picture.on === (axis ? "queries" : "keys")) return -1;
+  const at = token - picture.first;
+  return at >= 0 && at < picture.rows * picture.columns ? at : -1;
+}
+
+/** The row and column of a patch, as it is called. */
+const patchPlace = ({ meta: { picture: { columns } } }, at) => `${Math.floor(at / columns)},${at % columns}`;
+
+/** Give patches short names; other labels stay. @param {Weights} w @param {string[]} labels */
+function patchNames(w, axis, labels) {
+  if (!w.meta.picture) return labels;
+  const own = axis ? w.keyTokens : w.tokens;
+  return labels.map((label, i) => {
+    const at = patchOf(w, axis, i), place = at < 0 ? "" : patchPlace(w, at);
+    return place && (own[i] === `patch ${place}` || own[i] === String(i)) ? place : label;
+  });
+}
+
+/** The picture as a canvas, one pixel for one of its own; null where there is none, or not yet. @param {View} view */
+function photoOf(view) {
+  const { w, blocks } = view, photos = (view.photos ||= new Map());
+  if (!w.meta.picture) return null;
+  if (photos.has(w.part)) return photos.get(w.part);
+  const block = blocks.get(`image ${w.part}`);
+  if (!block) return null;
+  const photo = node("canvas"), { width, height } = block, bytes = typed(block.bytes, Uint8Array);
+  paintPixels(photo, width, height, (pixels) => {
+    for (let i = 0; i < pixels.length; i++) pixels[i] = packColour([bytes[3 * i], bytes[3 * i + 1], bytes[3 * i + 2]]);
+  });
+  photos.set(w.part, photo);
+  return photo;
+}
+
+/** Draw a patch into a place on a canvas. */
+function drawPatch(context, photo, { rows, columns }, at, x, y, width, height) {
+  const wide = photo.width / columns, high = photo.height / rows;
+  context.drawImage(photo, (at % columns) * wide, Math.floor(at / columns) * high, wide, high, x, y, width, height);
+}
+
+// ---------------------------------------------------------------- labels of a map
+
+/**
+ * Draw the patches in sight as labels of an axis, where there is room, and return the labels of what is none.
+ * `labels` from `labelsOf`; `place`: where `rowLabels` or `columnLabels` would write them.
+ * @param {Scene} scene
+ */
+function besideThumbs(context, scene, axis, places, labels, place) {
+  const { w, view, cursor, paint } = scene, { picture } = w.meta;
+  const photo = place.step >= THUMB_FROM && photoOf(view);
+  if (!photo) return labels;
+  const isThumb = (i) => places[i].length === 1 && patchOf(w, axis, places[i][0]) >= 0;
+  const most = Math.min(place.step - 2, THUMB_WIDEST, place.room - 4);
+  const shape = (photo.width / picture.columns) / (photo.height / picture.rows);
+  const wide = most * Math.min(1, shape), high = most / Math.max(1, shape);
+  for (let i = labels.first; i < labels.end; i++) {
+    if (!isThumb(i)) continue;
+    const x = axis ? place.x(i) - wide / 2 : place.x - wide, y = axis ? place.y : place.y(i) - high / 2;
+    drawPatch(context, photo, picture, patchOf(w, axis, places[i][0]), x, y, wide, high);
+    if (i !== cursor[axis] && !labels.found(i)) continue;
+    context.strokeStyle = i === cursor[axis] ? paint.ink : paint.accent;
+    context.lineWidth = 2;
+    context.strokeRect(x, y, wide, high);
+  }
+  return { ...labels, label: (i) => (isThumb(i) ? "" : labels.label(i)) };
+}

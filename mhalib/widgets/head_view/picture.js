@@ -1,0 +1,290 @@
+// The picture under the tokens of HeadView: the weights of a query over its patches, or what patches give to a key.
+
+const PICTURE_WIDEST = 360, PICTURE_TITLE = 20, PICTURE_SCALE = 24; // pixels; the title above, the scale below
+const GRID_FROM = 7; // pixels of a patch; the grid would hide smaller ones
+const OUTSIDE = 6; // tokens beside the picture that are named
+
+/** Does the picture show queries, and so what they give to the chosen key? @param {View} view */
+function showsQueries({ w, overPicture }) {
+  const { on } = w.meta.picture;
+  return on === "queries" || (on === "both" && overPicture === "queries");
+}
+
+/** One column of a map, as `source.row` gives a row. @param {Source} source */
+function columnOf(source, column) {
+  const high = source.rows.length, wide = source.columns.length;
+  if (!source.cells) {
+    const cells = regionOf(source, [0, high, column, column + 1]);
+    return cells && { cells, exact: false };
+  }
+  const cells = Float32Array.from({ length: high }, (_, i) => source.cells[i * wide + column]);
+  return { cells, exact: source.row(0).exact };
+}
+
+/**
+ * Return what lies over the picture: `values`, one for each patch, undefined where it is hidden; `rest`, the numbers of
+ * what is no patch and open, strongest first; `text(value)` says one. Null while the numbers are not there.
+ * @param {Scene} scene
+ */
+function overPatches({ w, view, cursor, side, shown, scale }) {
+  const frame = shown.frames.find((one) => one.side === side) || shown.frames[0], { source } = frame;
+  const axis = showsQueries(view) ? 0 : 1, found = axis ? source.row(cursor[0]) : columnOf(source, cursor[1]);
+  if (!found) return null;
+  const { rows, columns } = w.meta.picture, rest = [];
+  const values = new Array(rows * columns).fill(undefined);
+  (axis ? source.columns : source.rows).forEach((tokens, i) => {
+    const patches = tokens.map((token) => patchOf(w, axis, token)).filter((at) => at >= 0);
+    patches.forEach((at) => (values[at] = found.cells[i]));
+    if (!patches.length && found.cells[i] !== MASKED) rest.push({ tokens, value: found.cells[i] });
+  });
+  const numbers = values.filter((value) => Math.abs(value) < Infinity);
+  const strongest = numbers.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  const size = ({ value }) => (value === value ? Math.abs(value) : Infinity);
+  rest.sort((a, b) => size(b) - size(a));
+  const top = view.toStrongest && strongest > 0 ? strongest : frame.scale.top;
+  return {
+    axis, values, rest, source, scale: { kind: scale, top, signed: source.signed },
+    sum: source.signed ? null : numbers.reduce((sum, value) => sum + value, 0),
+    text: (value) => formatWeight(value, found.exact ? 0 : source.error(value)),
+  };
+}
+
+/**
+ * Lay the weights over the patches: the stronger, the less of the picture is seen.
+ * @param {CanvasRenderingContext2D} context @param {Scene} scene
+ */
+function shadePatches(context, { w, colours, strength }, { values, scale }, cell, top) {
+  const share = shareOn(scale), table = pixelsOf(scale, colours), { columns } = w.meta.picture;
+  const side = Math.min(cell.wide, cell.high);
+  const css = (pixel) => `rgb(${pixel & 255} ${(pixel >> 8) & 255} ${(pixel >> 16) & 255})`;
+  context.save();
+  context.font = `bold ${Math.round(Math.min(side, 20) * 0.7)}px system-ui, sans-serif`;
+  values.forEach((value, at) => {
+    const x = (at % columns) * cell.wide, y = top + Math.floor(at / columns) * cell.high, number = value > MASKED;
+    const place = number ? share(value) : 1;
+    const shown = number && scale.signed ? Math.abs(2 * place - 1) : place;
+    const none = value === MASKED || value === undefined ? MASKED_PIXEL : NAN_PIXEL;
+    const pixel = number ? table[Math.round(place * 255)] : none;
+    context.globalAlpha = strength * (number ? shown : 0.8);
+    context.fillStyle = css(pixel);
+    context.fillRect(x, y, cell.wide, cell.high);
+    if (number || value === undefined) return;
+    context.globalAlpha = 1;
+    context.strokeStyle = context.fillStyle = value === MASKED ? CROSS_INK : "#000";
+    context.lineWidth = 1;
+    context.beginPath();
+    if (value === MASKED) addCross(context, x + cell.wide / 2, y + cell.high / 2, side * 0.22);
+    else placeText(context, "?", x + cell.wide / 2, y + cell.high / 2 + 1, "center", "middle");
+    context.stroke();
+  });
+  context.restore();
+}
+
+/**
+ * Draw the grid, and frame the cursor's patches: the query with a line, the key with dashes.
+ * @param {CanvasRenderingContext2D} context @param {Scene} scene
+ */
+function framePatches(context, { w, shown: { source }, cursor }, cell, width, height, top) {
+  const { rows, columns } = w.meta.picture;
+  context.save();
+  if (Math.min(cell.wide, cell.high) >= GRID_FROM) {
+    context.beginPath();
+    for (let i = 1; i < columns; i++) context.rect(i * cell.wide, top, 0, height);
+    for (let i = 1; i < rows; i++) context.rect(0, top + i * cell.high, width, 0);
+    context.strokeStyle = "rgb(128 128 128 / .4)";
+    context.lineWidth = 1;
+    context.stroke();
+  }
+  [source.rows, source.columns].forEach((places, axis) => {
+    const at = patchOf(w, axis, places[cursor[axis]][0]), dash = axis ? [4, 3] : [];
+    if (at < 0) return;
+    const x = (at % columns) * cell.wide, y = top + Math.floor(at / columns) * cell.high;
+    context.setLineDash(dash);
+    const inside = [Math.max(1, x), Math.max(top + 1, y)];
+    const far = [Math.min(width - 1, x + cell.wide), Math.min(top + height - 1, y + cell.high)];
+    strokeOnAnything(context, axis ? 3 : 4, axis ? 1.5 : 2, () =>
+      context.strokeRect(inside[0], inside[1], far[0] - inside[0], far[1] - inside[1]));
+  });
+  context.restore();
+}
+
+/**
+ * Draw which colours stand for which numbers, in a line below the picture.
+ * @param {CanvasRenderingContext2D} context @param {Scene} scene
+ */
+function scaleBelow(context, { paint, colours }, { scale }, width, y) {
+  const table = pixelsOf(scale, colours), [least, most] = scaleEnds(scale);
+  context.font = SMALL_FONT;
+  const [left, right] = [least, most].map((said) => context.measureText(said).width + 6);
+  const wide = Math.max(20, Math.min(200, width - left - right));
+  for (let i = 0; i < wide; i++) {
+    const pixel = table[Math.round((255 * i) / wide)];
+    context.fillStyle = `rgb(${pixel & 255} ${(pixel >> 8) & 255} ${(pixel >> 16) & 255})`;
+    context.fillRect(left + i, y + 2, 1.5, 9);
+  }
+  context.fillStyle = paint.ink;
+  placeText(context, least, 0, y, "left", "top");
+  placeText(context, most, left + wide + 6, y, "left", "top");
+}
+
+/** A number in three digits. */
+const shortest = (value) => (value === 1 ? "1" : String(Number(value.toPrecision(3))));
+
+/** Say what lies beside the picture. @param {Scene} scene */
+function outsideText({ w }, { axis, rest, sum, text, values }) {
+  const labels = axis ? w.keyTokens : w.tokens, name = w.axes[axis];
+  const called = (tokens) => tokens.map((i) => (labels[i] === String(i) ? `${name} ${i}:` : labels[i])).join("");
+  const named = rest.slice(0, OUTSIDE).map(({ tokens, value }) => `${called(tokens)} ${text(value)}`);
+  const more = rest.length > OUTSIDE ? ` and ${rest.length - OUTSIDE} more` : "";
+  const hidden = values.filter((value) => value === undefined).length;
+  return [
+    sum !== null && axis === 1 && `In the picture: ${sum.toFixed(4)} in all. `,
+    rest.length > 0 && `Outside the picture: ${named.join(", ")}${more}. `,
+    hidden > 0 && (hidden === 1 ? "1 patch is hidden. " : `${hidden} patches are hidden. `),
+  ].filter(Boolean).join("");
+}
+
+/** Draw the picture with what lies over it, and say that. @param {Scene} scene */
+function drawPicture(panel, scene) {
+  const { w, view, paint, layout, shown, cursor, names } = scene, { picture } = w.meta, { canvas, note } = panel;
+  const room = Math.min(PICTURE_WIDEST, layout.form === "two" ? layout.room : layout.bars);
+  panel.box.style.width = `${room}px`;
+  const fit = Math.min(room / picture.width, PICTURE_WIDEST / picture.height);
+  const width = Math.max(1, Math.round(picture.width * fit)), height = Math.max(1, Math.round(picture.height * fit));
+  const context = sizeCanvas(canvas, Math.max(width, Math.min(room, 200)), PICTURE_TITLE + height + PICTURE_SCALE);
+  const photo = photoOf(view), over = overPatches(scene);
+  const cell = { wide: width / picture.columns, high: height / picture.rows };
+  panel.cell = cell;
+  const of = showsQueries(view) ? 1 : 0, chosen = (of ? shown.source.columns : shown.source.rows)[cursor[of]];
+  const title = `${of ? "onto" : "of"} ${w.axes[of]} ${placeName(of ? w.keyTokens : w.tokens, chosen)}`;
+  context.direction = "ltr";
+  context.font = `bold ${LABEL_FONT}`;
+  context.fillStyle = paint.ink;
+  placeText(context, `picture: weights ${title}`, 0, 0, "left", "top", room);
+  if (photo) context.drawImage(photo, 0, PICTURE_TITLE, width, height);
+  if (over) shadePatches(context, scene, over, cell, PICTURE_TITLE);
+  framePatches(context, scene, cell, width, height, PICTURE_TITLE);
+  if (over) scaleBelow(context, scene, over, Math.max(width, 160), PICTURE_TITLE + height + 8);
+  const lacks = [!photo && "The picture is not here. ", !over && "The numbers of this row are not here yet. "];
+  note.textContent = (over ? outsideText(scene, over) : "") + lacks.filter(Boolean).join("");
+  canvas.setAttribute("aria-label", `Picture of ${picture.rows} × ${picture.columns} patches, weights ${title}: ` +
+    `${over ? heardPatches(w, over) : "not here yet"}. ${note.textContent}`);
+}
+
+/** The strongest patches, for those who hear. */
+function heardPatches(w, { values, text }) {
+  const size = (at) => Math.abs(values[at]);
+  const order = [...values.keys()].filter((at) => size(at) < Infinity).sort((a, b) => size(b) - size(a)).slice(0, 5);
+  return order.map((at) => `patch ${patchPlace(w, at)} ${text(values[at])}`).join("; ") || "no numbers";
+}
+
+// ---------------------------------------------------------------- the panel
+
+/** Make the panel. Returns `{box, show}`; `show(scene)` draws it where the part has a picture. @param {View} view */
+function makePicturePanel(view) {
+  const { model } = view, help = freshId("help-p");
+  Object.assign(view, { overPicture: "keys", toStrongest: true });
+  const canvas = focusable(node("canvas", { class: "image", role: "application", "aria-describedby": help }));
+  const ways = [["keys", "weights of the query"], ["queries", "weights on the key"]];
+  const over = choice("Over the picture", ways, (value) => {
+    view.overPicture = value;
+    view.redraw();
+  });
+  const percent = (value) => `${Math.round(100 * value)} %`, range = { min: 0, max: 1, step: 0.05 };
+  const strength = slider("Weights over the picture", range, percent, (value) => put(model, "strength", value));
+  const strongest = tickBox("Colours up to the strongest patch", (on) => {
+    view.toStrongest = on;
+    view.redraw();
+  });
+  const note = node("p", { class: "note outside" }), keys = node("p", { class: "keys", id: help });
+  const controls = node("div", { class: "controls" }, over.box, strength.box, strongest.box);
+  const box = node("div", { class: "under", hidden: true }, canvas, note, controls, keys);
+  const panel = { box, canvas, note, cell: { wide: 1, high: 1 } };
+  bindPicture(view, panel);
+  return {
+    box,
+    show(scene) {
+      const { picture } = scene.w.meta;
+      box.hidden = !picture;
+      if (!picture) return;
+      over.box.hidden = picture.on !== "both";
+      over.show(view.overPicture);
+      strength.show(scene.strength);
+      strongest.show(view.toStrongest);
+      const shift = picture.on === "both" ? "; with Shift the other of query (framed) and key (dashed)" : "";
+      keys.textContent = `Picture: arrow keys or a click choose a patch${shift}.`;
+      drawPicture(panel, scene);
+    },
+  };
+}
+
+/** Let clicks and keys choose patches, and tell the patch under the pointer. @param {View} view */
+function bindPicture(view, panel) {
+  const { canvas } = panel;
+  /** @returns {number} the patch at a place, or -1 */
+  const patchAt = ({ offsetX, offsetY }) => {
+    const { rows, columns } = view.w.meta.picture, { wide, high } = panel.cell;
+    const column = Math.floor(offsetX / wide), row = Math.floor((offsetY - PICTURE_TITLE) / high);
+    return column >= 0 && column < columns && row >= 0 && row < rows ? row * columns + column : -1;
+  };
+  canvas.addEventListener("click", (event) => {
+    const at = patchAt(event);
+    if (at >= 0) choosePatch(view, axisChosen(view, event.shiftKey), at);
+  });
+  const step = (down, right) => (event) => walkPatches(view, axisChosen(view, event.shiftKey), down, right);
+  bindKeys(canvas, {
+    ArrowLeft: step(0, -1), ArrowRight: step(0, 1), ArrowUp: step(-1, 0), ArrowDown: step(1, 0),
+    Home: step(0, -Infinity), End: step(0, Infinity),
+  });
+  tellUnderPointer(canvas, view.tip, (event) => {
+    const at = patchAt(event), source = at >= 0 && shownMaps(view)?.source;
+    if (!source) return null;
+    const axis = showsQueries(view) ? 0 : 1, name = `patch ${patchPlace(view.w, at)}`;
+    const place = placeHolding(axis ? source.columns : source.rows, view.w.meta.picture.first + at);
+    if (place < 0) return `${name} is hidden`;
+    const [row, column] = [placeOf(source.rows, view.model.get("query")), placeOf(source.columns, view.key)];
+    const said = axis ? cellText(view, row, place) : cellText(view, place, column);
+    return said.includes(name) ? said : `${name} · ${said}`;
+  });
+}
+
+/** The axis on which a patch is chosen: that of the queries where they are patches; `other`: the other of two. */
+function axisChosen(view, other) {
+  const { on } = view.w.meta.picture;
+  if (on !== "both") return on === "keys" ? 1 : 0;
+  return (view.overPicture === "queries") !== other ? 1 : 0;
+}
+
+/** The row or column that holds a token, or -1 where it is hidden. */
+function placeHolding(places, token) {
+  const place = placeOf(places, token);
+  return places[place]?.includes(token) ? place : -1;
+}
+
+/** Move the cursor to a patch; false where it is hidden. @param {View} view */
+function choosePatch(view, axis, at) {
+  const source = shownMaps(view)?.source;
+  if (!source) return false;
+  const place = placeHolding(axis ? source.columns : source.rows, view.w.meta.picture.first + at);
+  if (place < 0) return false;
+  const [row, column] = [placeOf(source.rows, view.model.get("query")), placeOf(source.columns, view.key)];
+  moveCursor(view, axis ? row : place, axis ? place : column);
+  return true;
+}
+
+/** Walk from the cursor's patch, past hidden ones; from beside the picture, to its first. @param {View} view */
+function walkPatches(view, axis, down, right) {
+  const { w } = view, { rows, columns } = w.meta.picture;
+  const now = patchOf(w, axis, axis ? view.key : view.model.get("query"));
+  if (now < 0) {
+    for (let at = 0; at < rows * columns && !choosePatch(view, axis, at); at++);
+    return;
+  }
+  let row = Math.floor(now / columns), column = now % columns;
+  if (Math.abs(right) === Infinity) [column, right] = right < 0 ? [-1, 1] : [columns, -1]; // inwards from the end
+  for (;;) {
+    [row, column] = [row + down, column + right];
+    if (row < 0 || row >= rows || column < 0 || column >= columns) return;
+    if (choosePatch(view, axis, row * columns + column)) return;
+  }
+}

@@ -1,0 +1,251 @@
+// A run of text in HeadView: tokens in spans, one each, on the colour of a weight. Text wraps, and runs to the right or
+// to the left, as its language does; what is coloured changes without new elements. What a text shows is text.js's
+// business.
+
+const LONGEST_TOKEN = 60; // characters
+const SPECIAL = /^(<[^<>\s]+>|<\|.*\|>|\[[A-Z]+\d*\])$/, BYTES = /^(<(0x)?[0-9A-Fa-f]{2}>)+$/;
+const CLOSING = /^[,.;:!?%)\]}’”…、。，！？]+$/u, OPENING = /^[([{“‘¿¡]+$/u;
+const UNSPACED = /^[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}、。，！？]+$/u;
+const STEERING = /[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g; // signs that would turn the text around them
+const LEFT_TO_RIGHT = /\p{sc=Latin}|\p{sc=Greek}|\p{sc=Cyrillic}|\p{sc=Han}/gu;
+const RIGHT_TO_LEFT = /\p{sc=Hebrew}|\p{sc=Arabic}|\p{sc=Syriac}|\p{sc=Thaana}/gu;
+
+/** Does a label stand for no text, such as [CLS] or <s>? */
+const isSpecial = (label) => SPECIAL.test(label) && !BYTES.test(label);
+
+/** A token as it stands in a text; what would not be seen is drawn. */
+function textOf(label) {
+  const text = label.replace(STEERING, "");
+  if (!text) return "“”";
+  if (text.trim()) return shorten(text.replace(/\t/g, "⇥").replace(/\r?\n/g, "↵\n"), LONGEST_TOKEN);
+  return text.replace(/[^\S\n\r\t]/g, "␣").replace(/\t/g, "⇥").replace(/\r?\n|\r/g, "↵\n");
+}
+
+/** Do labels carry the blanks between them? */
+const hasBlanks = (labels) => labels.some((label) => label.trim() && label.trim() !== label);
+
+/** Does a blank stand between two tokens of a text? `words`: their numbers, or two that are undefined. */
+function isApart(before, after, words) {
+  if (words[0] !== undefined && words[0] === words[1]) return false;
+  return !(CLOSING.test(after) || OPENING.test(before) || (UNSPACED.test(before) && UNSPACED.test(after)));
+}
+
+/** Is most of a text written from the right? */
+function runsLeft(labels) {
+  const text = labels.filter((label) => !isSpecial(label)).join(" ");
+  const count = (letters) => (text.match(letters) || []).length;
+  return count(RIGHT_TO_LEFT) > count(LEFT_TO_RIGHT);
+}
+
+/** Make one run: the tokens of an axis, from the first to before the end of `range`. @param {View} view */
+function makeRun(view, w, frame, n, axis, [first, end], alone) {
+  const [labels, all] = axis ? [w.keyTokens, frame.source.columns] : [w.tokens, frame.source.rows];
+  const places = all.slice(first, end);
+  const numbers = w.words[axis] || [], texts = places.map((tokens) => joined(labels, tokens));
+  const spaced = hasBlanks(texts), spans = [], children = [];
+  texts.forEach((text, i) => {
+    const last = i > 0 && places[i - 1][places[i - 1].length - 1], word = [numbers[last], numbers[places[i][0]]];
+    if (i && !spaced && isApart(texts[i - 1], text, word)) children.push(" ");
+    spans.push(node("span", { class: isSpecial(text) ? "special" : undefined }, textOf(text)));
+    children.push(spans[i]);
+  });
+  const left = runsLeft(texts);
+  const help = view.page.text.help, dir = left ? "rtl" : "ltr";
+  const about = { class: "run", role: "application", "aria-describedby": help, dir };
+  const run = focusable(node("div", about, ...children));
+  const name = alone ? "" : `${w.axes[axis]} text`, caption = [frame.title, name].filter(Boolean).join(", ");
+  const one = {
+    run, spans, axis, first, n, left, alone, shown: [], table: null, chosen: "", marked: [], found: null,
+    caption: caption ? node("div", { class: "caption" }, caption) : null,
+  };
+  bindRun(view, one);
+  return one;
+}
+
+// ---------------------------------------------------------------- colours
+
+const cssOf = new WeakMap();
+
+/** The colours of a table of pixels as CSS, with the ink that reads on each. */
+function cssColours(table) {
+  if (!cssOf.has(table)) {
+    const css = (pixel) => `rgb(${pixel & 255} ${(pixel >> 8) & 255} ${(pixel >> 16) & 255})`;
+    cssOf.set(table, Array.from(table, (pixel) => [css(pixel), inkOn(pixel)]));
+  }
+  return cssOf.get(table);
+}
+
+/** Colour the tokens of a run by numbers, or leave them plain where there are none; touches only what changes. */
+function colourRun(one, values, scale, colours) {
+  const share = shareOn(scale), table = pixelsOf(scale, colours), css = cssColours(table), { spans } = one;
+  if (one.table !== table) one.shown = new Array(spans.length).fill(null);
+  one.table = table;
+  spans.forEach((span, i) => {
+    const value = values?.[i];
+    const none = value === undefined ? -1 : value === MASKED ? -2 : Number.isNaN(value) ? -3 : 0;
+    const code = none || Math.round(share(value) * 255);
+    if (one.shown[i] === code) return;
+    one.shown[i] = code;
+    span.classList.toggle("masked", code === -2);
+    span.classList.toggle("missing", code === -3);
+    span.style.backgroundColor = code >= 0 ? css[code][0] : "";
+    span.style.color = code >= 0 ? css[code][1] : "";
+  });
+}
+
+/** The numbers of one token over a span of the other axis; null while they are not there. @param {Source} source */
+function numbersOf(source, { axis, place }, [first, end]) {
+  if (axis === 0) return source.row(place)?.cells.subarray(first, end) || null;
+  return regionOf(source, [first, end, place, place + 1]);
+}
+
+/**
+ * Outline the token of the cursor in a run, and mark what was searched for.
+ * @param {ReturnType<typeof makeRun>} one @param {Scene} scene
+ */
+function markRun(one, { cursor, found, w }, places, chooses) {
+  const at = cursor[one.axis] - one.first, other = cursor[1 - one.axis] - one.first;
+  const chosen = `${at} ${other} ${chooses}`;
+  if (one.chosen !== chosen) {
+    one.marked.forEach((span) => span.classList.remove("chosen", "other"));
+    one.marked = [one.spans[at], one.alone && one.spans[other]].filter(Boolean);
+    one.spans[at]?.classList.add(chooses ? "chosen" : "other");
+    if (one.alone && other !== at) one.spans[other]?.classList.add("other");
+    one.chosen = chosen;
+    if (one.spans[at]) keepInBox(one.run.parentElement, one.spans[at]);
+  }
+  const sought = found[one.axis];
+  if (one.found === sought) return;
+  one.found = sought;
+  const isFound = (tokens) => tokens.some((token) => sought.has(token));
+  one.spans.forEach((span, i) => span.classList.toggle("found", isFound(places[one.first + i])));
+}
+
+/** Scroll a box, never the page, as far as an element in it needs. */
+function keepInBox(box, element) {
+  const outer = box.getBoundingClientRect(), inner = element.getBoundingClientRect(), air = 8;
+  if (inner.top < outer.top) box.scrollTop -= outer.top - inner.top + air;
+  if (inner.bottom > outer.bottom) box.scrollTop += inner.bottom - outer.bottom + air;
+}
+
+// ---------------------------------------------------------------- pointer and keyboard
+
+/** Let a run choose its tokens, by click and by key, and show the one under the pointer alone. @param {View} view */
+function bindRun(view, one) {
+  const { run, spans, axis, first, alone } = one, { tip } = view;
+  const numbers = new Map(spans.map((span, i) => [span, first + i]));
+  const cursor = () => {
+    const { rows, columns } = shownMaps(view)?.source || { rows: [[0]], columns: [[0]] };
+    return [placeOf(rows, view.model.get("query")), placeOf(columns, view.key)];
+  };
+  /** The cell of a token of this run and the chosen one: of one text, the run is both axes. */
+  const cellOf = (place, both) => cursor().map((at, i) => (i === (both ? 1 - axis : axis) ? place : at));
+  const choose = (place) => {
+    const cell = cellOf(Math.max(0, place), false);
+    moveCursor(view, cell[0], cell[1]);
+  };
+  run.addEventListener("pointermove", (event) => {
+    const place = numbers.get(event.target);
+    isolate(view, place === undefined ? null : { axis, place });
+    if (place === undefined) return tip.hide();
+    const [row, column] = cellOf(place, alone);
+    tip.show(cellText(view, row, column), event);
+  });
+  run.addEventListener("pointerleave", () => {
+    isolate(view, null);
+    tip.hide();
+  });
+  run.addEventListener("click", (event) => {
+    if (numbers.has(event.target)) choose(numbers.get(event.target));
+  });
+  const step = (by) => () => choose(cursor()[axis] + by), forward = one.left ? -1 : 1;
+  const line = (by) => () => choose(first + nextLine(spans, cursor()[axis] - first, by));
+  bindKeys(run, {
+    ArrowLeft: step(-forward), ArrowRight: step(forward), ArrowUp: line(-1), ArrowDown: line(1),
+    PageUp: step(-PAGE), PageDown: step(PAGE), Home: step(-Infinity), End: step(Infinity),
+    ...pictureKeys(view),
+  });
+}
+
+/** The token of the next line of text, above or below, that is nearest to a token; itself where there is none. */
+function nextLine(spans, from, by) {
+  const box = spans[from]?.getClientRects()[0];
+  if (!box) return from;
+  const middle = box.left + box.width / 2;
+  let best = from, least = [Infinity, Infinity];
+  for (let i = from + by; i >= 0 && i < spans.length; i += by) {
+    const other = spans[i].getClientRects()[0], down = Math.abs(other.top - box.top);
+    if (down < box.height / 2) continue;
+    if (down > least[0] + box.height / 2) break; // two lines away
+    const side = Math.abs(other.left + other.width / 2 - middle);
+    if (side < least[1] || least[0] === Infinity) [best, least] = [i, [down, side]];
+  }
+  return best;
+}
+
+// ---------------------------------------------------------------- as a picture
+
+/** Paint the runs as they stand on the page, as far as they are in sight. `at(box)` gives the place on the canvas. */
+function paintRuns(context, { made, runs }, paint, at) {
+  const outer = runs.getBoundingClientRect();
+  context.save();
+  context.beginPath();
+  context.rect(...at(outer), outer.width, outer.height);
+  context.clip();
+  for (const { spans, caption, left } of made) {
+    context.font = `bold ${SMALL_FONT}`;
+    context.fillStyle = paint.ink;
+    if (caption) placeText(context, caption.textContent, ...at(caption.getBoundingClientRect()), "left", "top");
+    spans.forEach((span) => paintSpan(context, span, left, at));
+  }
+  context.restore();
+}
+
+/** Hatch the foot of a token, 5 pixels high, as style.css does: masked one way, NaN the other. */
+function hatch(context, x, y, wide, masked) {
+  context.save();
+  context.beginPath();
+  context.rect(x, y, wide, 5);
+  context.clip();
+  context.beginPath();
+  for (let at = x - 5; at < x + wide; at += 5) {
+    context.moveTo(at, masked ? y + 5 : y);
+    context.lineTo(at + 5, masked ? y : y + 5);
+  }
+  context.strokeStyle = masked ? "#767676" : "#fff";
+  context.lineWidth = masked ? 1 : 2;
+  context.stroke();
+  context.restore();
+}
+
+/** Paint one token: its colour behind it, then its text, piece by piece where it goes over lines. */
+function paintSpan(context, span, left, at) {
+  const style = getComputedStyle(span), range = document.createRange(), text = span.firstChild;
+  for (const box of span.getClientRects()) {
+    const [x, y] = at(box);
+    context.fillStyle = style.backgroundColor;
+    context.fillRect(x, y, box.width, box.height);
+    if (span.matches(".masked, .missing")) hatch(context, x, y + box.height - 5, box.width, span.matches(".masked"));
+    if (!span.classList.contains("chosen")) continue;
+    context.strokeStyle = style.outlineColor;
+    context.lineWidth = 2;
+    context.strokeRect(x - 1, y - 1, box.width + 2, box.height + 2);
+  }
+  context.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+  context.fillStyle = style.color;
+  context.direction = left ? "rtl" : "ltr";
+  const whole = span.getClientRects().length < 2 && !text.data.includes("\n");
+  const graphemes = () => [...new Intl.Segmenter(undefined, { granularity: "grapheme" }).segment(text.data)];
+  const letters = whole ? [text.data] : graphemes().map(({ segment }) => segment);
+  let to = 0;
+  for (const letter of letters) {
+    const from = to;
+    to += letter.length;
+    range.setStart(text, from);
+    range.setEnd(text, to);
+    const box = range.getBoundingClientRect(), [x, y] = at(box);
+    const side = left ? "right" : "left", start = left ? x + box.width : x;
+    placeText(context, text.data.slice(from, to), start, y + box.height / 2, side, "middle");
+  }
+  context.direction = "ltr";
+}

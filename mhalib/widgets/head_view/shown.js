@@ -1,0 +1,258 @@
+// What one picture of a map shows, for parts that are whole in the page: what shown.py computes, in the same order of
+// work: heads -> values or rollout -> combine -> words -> hidden tokens -> renormalise -> difference. And the pyramid
+// of such a map: what pyramid.py makes. Cells are Float32Array, row by row, MASKED where masked, NaN where NaN.
+
+const TILE = 256; // cells along each side of a tile; the last level of a pyramid fits into one
+
+/**
+ * @typedef {object} Spec
+ * @property {number} [part] @property {number} [sample]
+ * @property {"a"|"b"|"difference"} [side] @property {[number, number][]} heads [layer, head], one or more
+ * @property {"maximum"|"mean"} [combine] @property {"weights"|"values"|"rollout"} [values]
+ * @property {string[]} [hidden] labels @property {boolean} [renormalise] @property {boolean} [words]
+ *
+ * @typedef {object} Shown
+ * @property {Float32Array} cells (rows.length, columns.length)
+ * @property {number[][]} rows which queries each row stands for @property {number[][]} columns
+ * @property {boolean} signed @property {number} top the largest finite size of a cell, 0 where there is none
+ */
+
+/** Return what a spec shows of a part. @param {WholePart} set @param {Spec} spec @returns {Shown} */
+function computeShown(set, spec) {
+  const side = spec.side ?? "a";
+  const rows = groupsOf(set, spec, 0), columns = groupsOf(set, spec, 1);
+  const of = (one) => sideOf(set, one, spec, rows, columns);
+  const cells = side === "difference" ? differenceOf(of("a"), of("b")) : of(side);
+  return { cells, rows, columns, signed: set.signed || side === "difference", top: topOf(cells) };
+}
+
+/**
+ * Return which tokens each row (axis 0) or column (axis 1) stands for. A word is hidden if all of its tokens are; one
+ * that is hidden in part stays whole. @param {WholePart} set @returns {number[][]}
+ */
+function groupsOf(set, spec, axis) {
+  const length = axis ? set.keys : set.queries, labels = axis ? set.keyTokens : set.tokens;
+  const words = (spec.words && set.words?.[axis]) || [];
+  const hidden = new Set(spec.hidden ?? []);
+  const groups = [];
+  for (let i = 0; i < length; i++) {
+    if (words.length && i > 0 && words[i] === words[i - 1]) groups.at(-1).push(i);
+    else groups.push([i]);
+  }
+  return hidden.size ? groups.filter((group) => group.some((i) => !hidden.has(labels[i] ?? String(i)))) : groups;
+}
+
+/** Return one side of what is shown, before the difference. @returns {Float32Array} */
+function sideOf(set, side, spec, rows, columns) {
+  const combined = combineMaps(chosenMaps(set, side, spec), spec.combine ?? "maximum", set.signed);
+  const byKey = joinColumns(combined, set.queries, set.keys, columns, set.signed);
+  const cells = joinRows(byKey, set.queries, columns.length, rows, set.signed);
+  const hides = () => [rows, columns].some((kept, axis) =>
+    kept.length < groupsOf(set, { ...spec, hidden: [] }, axis).length);
+  if (spec.renormalise && set.kind === "weights" && hides()) renormaliseRows(cells, rows.length, columns.length);
+  return cells;
+}
+
+/** Return the maps of the chosen heads, weighted as asked for. @returns {Float32Array[]} */
+function chosenMaps(set, side, { heads, values = "weights" }) {
+  if (values === "rollout") return [...new Set(heads.map(([layer]) => layer))].map((i) => rolloutOf(set, side, i));
+  return heads.map(([layer, head]) => {
+    const cells = decodeHead(set, side, layer, head);
+    if (values === "weights") return cells;
+    const lengths = set.norms.subarray((layer * set.heads + head) * set.keys);
+    return cells.map((cell, i) => (cell === MASKED ? MASKED : cell * lengths[i % set.keys]));
+  });
+}
+
+/** Return the maximum or the mean of maps; NaN in one is NaN, and masked is what is masked in all. */
+function combineMaps(maps, how, signed) {
+  if (maps.length === 1) return maps[0];
+  const cells = new Float32Array(maps[0].length);
+  for (let i = 0; i < cells.length; i++) {
+    let sum = 0, count = 0, best = MASKED, missing = false;
+    for (const map of maps) {
+      const cell = map[i];
+      if (cell === MASKED) continue;
+      if (cell !== cell) missing = true;
+      if (best === MASKED || isLarger(cell, best, signed)) best = cell;
+      sum += cell;
+      count++;
+    }
+    cells[i] = missing ? NaN : how === "mean" && count ? sum / count : best;
+  }
+  return cells;
+}
+
+/** Return keys joined to columns: the sum of weights, the mean of signed numbers; masked where all of one is. */
+function joinColumns(cells, queries, keys, columns, signed) {
+  if (columns.length === keys) return cells;
+  const joined = new Float32Array(queries * columns.length);
+  for (let q = 0, at = 0; q < queries; q++) {
+    for (const column of columns) {
+      let sum = 0, count = 0;
+      for (const key of column) {
+        const cell = cells[q * keys + key];
+        if (cell === MASKED) continue;
+        sum += cell;
+        count++;
+      }
+      joined[at++] = !count ? MASKED : signed ? sum / count : sum;
+    }
+  }
+  return joined;
+}
+
+/** Return queries joined to rows by their mean; a weight that is masked is 0, a signed number that is, is not there. */
+function joinRows(cells, queries, width, rows, signed) {
+  if (rows.length === queries) return cells;
+  const joined = new Float32Array(rows.length * width);
+  for (let row = 0, at = 0; row < rows.length; row++) {
+    for (let column = 0; column < width; column++, at++) {
+      let sum = 0, count = 0;
+      for (const q of rows[row]) {
+        const cell = cells[q * width + column];
+        if (cell === MASKED) continue;
+        sum += cell;
+        count++;
+      }
+      joined[at] = !count ? MASKED : sum / (signed ? count : rows[row].length);
+    }
+  }
+  return joined;
+}
+
+/** Divide each row by its sum, in place (where tokens are hidden the cells are a copy); a row of zeros stays. */
+function renormaliseRows(cells, rows, width) {
+  for (let row = 0; row < rows; row++) {
+    const line = cells.subarray(row * width, (row + 1) * width);
+    let sum = 0;
+    for (const cell of line) if (cell !== MASKED) sum += cell;
+    if (sum !== 0) line.forEach((cell, i) => (line[i] = cell / sum));
+  }
+}
+
+/** Return `after - before`; what is masked in one of them counts as 0 there. @returns {Float32Array} */
+function differenceOf(before, after) {
+  const plain = (cell) => (cell === MASKED ? 0 : cell);
+  return after.map((cell, i) =>
+    (cell === MASKED && before[i] === MASKED ? MASKED : plain(cell) - plain(before[i])));
+}
+
+/** Return the largest finite size of a cell. */
+function topOf(cells) {
+  let top = 0;
+  for (const cell of cells) {
+    const size = Math.abs(cell);
+    if (size > top && size < Infinity) top = size;
+  }
+  return top;
+}
+
+/**
+ * Return how much of each token has flowed into each query by `layer`: half of what leaves a layer is what came in,
+ * half is what its heads brought, on average. Masked where all heads of the layer are and nothing flowed on another
+ * way. @param {WholePart} set @returns {Float32Array} (keys, keys)
+ */
+function rolloutOf(set, side, layer) {
+  const size = set.keys;
+  let flowed = null, blocked;
+  for (let i = 0; i <= layer; i++) {
+    const heads = Array.from({ length: set.heads }, (_, head) => decodeHead(set, side, i, head));
+    blocked = Uint8Array.from(heads[0], (_, at) => Number(heads.every((head) => head[at] === MASKED)));
+    const mixed = mixedWithItself(heads, size);
+    flowed = flowed ? flowOn(mixed, flowed, size) : mixed;
+  }
+  return Float32Array.from(flowed, (cell, at) => (blocked[at] && cell === 0 ? MASKED : cell));
+}
+
+/** Return half the mean of the heads and half of what stays, each row with a sum of 1; a row with NaN is all NaN. */
+function mixedWithItself(heads, size) {
+  const mixed = new Float64Array(size * size);
+  for (let q = 0; q < size; q++) {
+    let sum = 0;
+    for (let at = q * size; at < (q + 1) * size; at++) {
+      for (const head of heads) if (head[at] !== MASKED) mixed[at] += head[at] / (2 * heads.length);
+      if (at === q * size + q) mixed[at] += 0.5;
+      sum += mixed[at];
+    }
+    for (let at = q * size; at < (q + 1) * size; at++) mixed[at] /= sum;
+  }
+  return mixed;
+}
+
+/** Return the product of two square maps; what weighs 0 hands on no NaN. */
+function flowOn(mixed, flowed, size) {
+  const product = new Float64Array(size * size);
+  for (let q = 0; q < size; q++) {
+    for (let k = 0; k < size; k++) {
+      const weight = mixed[q * size + k];
+      if (weight === 0) continue;
+      for (let j = 0; j < size; j++) product[q * size + j] += weight * flowed[k * size + j];
+    }
+  }
+  return product;
+}
+
+/**
+ * A map at all sizes, each level half as long as the one below; made when it is asked for, and kept. `levels` is how
+ * many there are, level 0 is the map itself; the last one has at most 256 rows and columns.
+ */
+class LocalPyramid {
+  /** @param {Float32Array} cells (rows, columns) @param {boolean} signed */
+  constructor(cells, rows, columns, signed) {
+    this.signed = signed;
+    this.made = [{ most: cells, mean: cells, rows, columns }];
+    this.levels = 1;
+    for (let longest = Math.max(rows, columns); longest > TILE; longest = Math.ceil(longest / 2)) this.levels++;
+  }
+
+  /** Return a level: the largest and the mean of each 2 x 2 cells of the one below, at the edges of what is there.
+   * @returns {{most: Float32Array, mean: Float32Array, rows: number, columns: number}} */
+  level(number) {
+    while (this.made.length <= number) this.made.push(halfOf(this.made.at(-1), this.signed));
+    return this.made[number];
+  }
+
+  /** Return tile (row, column) of a level, at most 256 x 256 cells.
+   * @returns {{most: Float32Array, mean: Float32Array, rows: number, columns: number}} */
+  tile(number, row, column) {
+    const level = this.level(number);
+    const rows = Math.min(TILE, level.rows - row * TILE), columns = Math.min(TILE, level.columns - column * TILE);
+    const cut = (cells) => {
+      const tile = new Float32Array(rows * columns);
+      for (let i = 0; i < rows; i++) {
+        const from = (row * TILE + i) * level.columns + column * TILE;
+        tile.set(cells.subarray(from, from + columns), i * columns);
+      }
+      return tile;
+    };
+    const most = cut(level.most);
+    return { most, mean: number === 0 ? most : cut(level.mean), rows, columns };
+  }
+}
+
+/** Return the level above one; NaN in a block makes it NaN, and it is masked where all of it is. */
+function halfOf(below, signed) {
+  const rows = Math.ceil(below.rows / 2), columns = Math.ceil(below.columns / 2);
+  const most = new Float32Array(rows * columns), mean = new Float32Array(rows * columns);
+  for (let row = 0, at = 0; row < rows; row++) {
+    const bottom = Math.min(2 * row + 2, below.rows);
+    for (let column = 0; column < columns; column++, at++) {
+      const right = Math.min(2 * column + 2, below.columns);
+      let best = MASKED, sum = 0, count = 0;
+      for (let i = 2 * row; i < bottom; i++) {
+        for (let from = i * below.columns + 2 * column; from < i * below.columns + right; from++) {
+          const cell = below.most[from];
+          if (cell === MASKED) continue;
+          if (cell !== cell) best = NaN;
+          else if (best === MASKED || isLarger(cell, best, signed)) best = cell; // NaN is larger than none, so it stays
+          sum += below.mean[from];
+          count++;
+        }
+      }
+      most[at] = best;
+      mean[at] = count ? sum / count : MASKED;
+    }
+  }
+  return { most, mean, rows, columns };
+}

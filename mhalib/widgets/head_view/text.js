@@ -1,0 +1,143 @@
+// Heads as text: the tokens as they stand, each on the colour of the weight that it gets from the chosen query, or
+// gives to the chosen key. One text where queries and keys are the same, else that of the queries above the other.
+
+const MOST_SPANS = 2000; // of all texts together
+
+const sameTexts = new WeakMap();
+
+/** Are queries and keys the same text? @param {Weights} w */
+function isOneText(w) {
+  if (!sameTexts.has(w)) {
+    sameTexts.set(w, w.queries === w.keys && w.tokens.every((label, i) => label === w.keyTokens[i]));
+  }
+  return sameTexts.get(w);
+}
+
+// ---------------------------------------------------------------- elements
+
+/** Make the place of the text, its runs described by `help`. Returns it, for `view.page.text`. @param {View} view */
+function makeText(view, help) {
+  const { model } = view;
+  const title = node("strong", { class: "title" });
+  const direction = choice("Weights", [["from", ""], ["to", ""]], (value) => put(model, "direction", value));
+  const bar = node("canvas", { class: "scale", role: "img" });
+  const head = node("div", { class: "head" }, title, direction.box, bar);
+  const runs = node("div", { class: "runs" });
+  const box = node("div", { class: "text", hidden: true }, head, runs);
+  box.style.setProperty("--masked", `rgb(${MASKED_COLOUR})`); // as in the map
+  box.style.setProperty("--missing", `rgb(${NAN_COLOUR})`);
+  return { help, box, title, direction, bar, runs, made: [], id: "", ranges: [null, null] };
+}
+
+/** Make the runs of text that a frame shows, one or two for each map. @param {View} view */
+function fillTexts(view, { w, shown }, plan) {
+  const { text } = view.page;
+  const active = activeBeside(text.runs), held = text.made.findIndex(({ run }) => run === active);
+  const alone = plan.length === 1;
+  text.made = shown.frames.flatMap((frame, n) => (
+    plan.map(({ axis, range }) => makeRun(view, w, frame, n, axis, range, alone))));
+  const parts = text.made.flatMap((one) => (one.caption ? [one.caption, one.run] : [one.run]));
+  text.runs.replaceChildren(...parts);
+  if (held >= 0) text.made[held]?.run.focus({ preventScroll: true }); // the hand stays where it was
+}
+
+/** Draw the scale, lying. @param {Scale} scale */
+function lyingScale(canvas, scale, colours, paint) {
+  const wide = 90, high = 12, table = pixelsOf(scale, colours), [least, top] = scaleEnds(scale);
+  const context = sizeCanvas(canvas, 190, 16);
+  context.font = SMALL_FONT;
+  const left = Math.ceil(context.measureText(least).width) + 4;
+  context.fillStyle = paint.ink;
+  placeText(context, least, 0, 8, "left", "middle");
+  placeText(context, top, left + wide + 4, 8, "left", "middle");
+  for (let i = 0; i < wide; i++) {
+    context.fillStyle = cssColours(table)[Math.round((255 * i) / (wide - 1))][0];
+    context.fillRect(left + i, 2, 1.5, high);
+  }
+  canvas.setAttribute("aria-label", `Colours from ${least} to ${top}`);
+}
+
+/** Paint the text for a PNG. `at(box)` gives the place of a box on the canvas. */
+function paintText(context, text, paint, at) {
+  const [x, y] = at(text.title.getBoundingClientRect()), bar = text.bar.getBoundingClientRect();
+  context.font = `bold ${LABEL_FONT}`;
+  context.fillStyle = paint.ink;
+  placeText(context, text.title.textContent, x, y, "left", "top", text.box.clientWidth);
+  context.drawImage(text.bar, ...at(bar), bar.width, bar.height);
+  paintRuns(context, text, paint, at);
+}
+
+// ---------------------------------------------------------------- a frame
+
+/** Which part of an axis is text: what is in sight, of too much what is around a place; as before while that does. */
+function rangeInSight(before, from, to, size, most, place) {
+  const first = Math.max(0, Math.floor(from)), end = Math.min(size, Math.ceil(to)), long = Math.min(most, end - first);
+  const holds = ([start, stop]) => place >= start && place < stop;
+  if (end - first <= most && holds([first, end])) return [first, end];
+  if (before && before[1] - before[0] === long && before[1] <= size && holds(before)) return before;
+  const start = Math.max(0, Math.min(size - long, place - (long >> 1)));
+  return [start, start + long];
+}
+
+/**
+ * Show the tokens as text, coloured by what the token in front gives or gets. Returns what there is to be said of it.
+ * @param {Scene} scene
+ */
+function drawText(canvas, scene) {
+  const { view, w, shown, win, cursor, isolated, direction, colours, paint } = scene;
+  const { text } = view.page, { source } = shown;
+  const oneText = isOneText(w), axes = oneText ? [direction === "to" ? 1 : 0] : [0, 1];
+  const most = Math.max(1, Math.floor(MOST_SPANS / (shown.frames.length * axes.length)));
+  const sizes = [source.rows.length, source.columns.length];
+  const plan = axes.map((axis) => {
+    const range = rangeInSight(text.ranges[axis], win[2 * axis], win[2 * axis + 1], sizes[axis], most, cursor[axis]);
+    return { axis, range: (text.ranges[axis] = range) };
+  });
+  const id = JSON.stringify([shown.frames.map(({ source, title }) => [source.key, title]), plan, w.part, w.sample]);
+  if (text.id !== id) fillTexts(view, scene, plan);
+  text.id = id;
+  text.box.style.width = `${scene.layout.room}px`;
+  const front = isolated || { axis: direction === "to" ? 1 : 0, place: cursor[direction === "to" ? 1 : 0] };
+  let waits = false;
+  for (const one of text.made) {
+    const frame = shown.frames[one.n];
+    /** @type {[number, number]} */
+    const range = [one.first, one.first + one.spans.length];
+    const takes = oneText || one.axis !== front.axis, values = takes ? numbersOf(frame.source, front, range) : null;
+    waits ||= takes && !values;
+    colourRun(one, values, frame.scale, colours);
+    markRun(one, scene, one.axis ? frame.source.columns : frame.source.rows, one.axis === (direction === "to" ? 1 : 0));
+    one.run.setAttribute("aria-label", runText(scene, one, front, frame));
+  }
+  nameText(text, scene, front);
+  lyingScale(text.bar, shown.frames[0].scale, colours, paint);
+  const cut = plan.filter(({ axis, range }) => range[1] - range[0] < sizes[axis]);
+  const counted = cut.map(({ axis, range: [first, end] }) => (
+    `${w.axes[axis]} ${first}–${end - 1} of ${sizes[axis].toLocaleString("en")}`));
+  const said = (counted.length ? `The text shows ${counted.join(", ")}. ` : "") +
+    (waits ? "The numbers of this token are not here yet. " : "");
+  return { context: null, frames: [], drawn: 0, all: 0, cut: false, told: [], said };
+}
+
+/** Name a run for who does not see it. @param {Scene} scene */
+function runText({ w }, { axis, alone, spans }, front, { source, title }) {
+  const [labels, places] = front.axis ? [w.keyTokens, source.columns] : [w.tokens, source.rows];
+  const from = `${front.axis ? "to" : "from"} ${w.axes[front.axis]} ${placeName(labels, places[front.place])}`;
+  const text = `${alone ? "Text" : `Text of the ${w.axes[axis]}`} of ${spans.length} tokens, weights ${from}`;
+  return title ? `${title}: ${text}` : text;
+}
+
+/**
+ * Write which heads the text shows, and from which token.
+ * @param {ReturnType<typeof makeText>} text @param {Scene} scene
+ */
+function nameText({ title, direction }, { w, shown, direction: chosen }, front) {
+  const [labels, places] = front.axis ? [w.keyTokens, shown.source.columns] : [w.tokens, shown.source.rows];
+  const token = `${w.axes[front.axis]} ${placeName(labels, places[front.place])}`;
+  const heads = w.meta.name ? `${w.meta.name}, ${shown.title}` : shown.title;
+  title.textContent = `${heads}, ${front.axis ? "to" : "from"} ${shorten(token, 40)}`;
+  const [from, to] = direction.input.options;
+  from.textContent = `from the ${w.axes[0]}`;
+  to.textContent = `to the ${w.axes[1]}`;
+  direction.show(chosen);
+}

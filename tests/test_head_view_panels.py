@@ -1,0 +1,234 @@
+"""Queries and keys by feature, and the picture under the tokens: what the blocks of a HeadView hold, against torch."""
+
+import numpy as np
+import pytest
+import torch
+import traitlets
+from PIL import Image
+from torch import nn
+
+from mhalib.heads import capture
+from mhalib.widgets.head_view import widget
+from mhalib.widgets.head_view.carried import carried
+from mhalib.widgets.head_view.given import Part
+from mhalib.widgets.head_view.neuron import MOST_KEYS, head_neurons, neuron
+from mhalib.widgets.head_view.patches import Picture
+from mhalib.widgets.head_view.widget import HeadView
+
+
+def captured(queries=6, keys=9, heads=3, features=8, *, allowed=None, bias=0.0, scale=0.4, **about) -> Part:
+    """A part as `capture` makes it: weights that come from its queries and keys."""
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, heads, n, features, generator=generator) for n in (queries, keys, keys))
+    scores = q @ k.mT * scale + bias
+    weights = (scores if allowed is None else scores.masked_fill(~allowed, -torch.inf)).softmax(-1)
+    known = {"queries": [q], "keys": [k], "values": [v], "scales": [scale], **about}
+    named = ["layer 0"], [], ("query", "key"), "weights", [allowed], [[], []], [[], []], [([], []), ([], [])]
+    return Part("", [weights], *named, **known)
+
+
+def bare() -> Part:
+    """A part of which nothing but the weights is known."""
+    part = captured()
+    part.queries = part.keys = None
+    return part
+
+
+def view_of(part: Part, monkeypatch, **options) -> HeadView:
+    monkeypatch.setattr(widget, "as_parts", lambda *given, **more: [part])
+    return HeadView(part.layers, **options)
+
+
+def picture(rows=2, columns=3, first=0, on="keys") -> Picture:
+    pixels = np.arange(20 * 30 * 3, dtype=np.uint8).reshape(20, 30, 3)
+    return Picture(pixels, rows, columns, first, on)
+
+
+def unpacked(about, data, keys):
+    """The query, the keys, the scores and the weights of a block."""
+    numbers, features = np.frombuffer(data, "<f4"), about["features"]
+    cuts = np.cumsum([features, features * len(about["keys"]), keys])
+    q, k, scores, weights = np.split(numbers, cuts)
+    assert len(weights) == keys
+    return q, k.reshape(-1, features), scores, weights
+
+
+# ---------------------------------------------------------------- one query
+
+
+def test_the_sum_of_products_is_the_score_and_its_softmax_the_map():
+    part = captured()
+    for sample, head, query in ((0, 0, 0), (1, 2, 5)):
+        about, data = neuron(part, sample, 0, head, query, 0)
+        q, k, scores, weights = unpacked(about, data, 9)
+        assert about["keys"] == list(range(9)) and about["scale"] == 0.4 and about["rough"] is False
+        np.testing.assert_array_equal(q, part.queries[0][sample, head, query].numpy())
+        np.testing.assert_array_equal(k, part.keys[0][sample, head].numpy())
+        np.testing.assert_allclose((q * k).sum(1) * about["scale"], scores, atol=1e-5)
+        np.testing.assert_allclose(torch.tensor(scores).softmax(-1).numpy(), weights, atol=1e-5)
+        np.testing.assert_array_equal(weights, part.layers[0][sample, head, query].numpy())
+
+
+def test_masked_keys_have_no_score_and_are_never_among_the_strongest():
+    allowed = torch.ones(6, 9, dtype=torch.bool).tril()
+    part = captured(allowed=allowed)
+    about, data = neuron(part, 0, 0, 1, 3, None)
+    q, k, scores, weights = unpacked(about, data, 9)
+    assert np.isneginf(scores[4:]).all() and np.isneginf(weights[4:]).all() and np.isfinite(scores[:4]).all()
+    assert about["keys"] == np.argsort(-scores[:4], kind="stable").tolist()
+    np.testing.assert_allclose((q * k).sum(1) * about["scale"], scores[about["keys"]], atol=1e-5)
+
+
+def test_a_row_that_may_attend_to_nothing_still_has_a_key_to_show():
+    part = captured(allowed=torch.zeros(6, 9, dtype=torch.bool))
+    part.layers[0] = torch.zeros_like(part.layers[0])
+    about, data = neuron(part, 0, 0, 0, 0, None)
+    assert len(about["keys"]) == 1 and np.isneginf(unpacked(about, data, 9)[2]).all()
+
+
+def test_of_many_keys_only_a_window_travels():
+    part = captured(2, 8192, 1, 64)
+    about, data = neuron(part, 0, 0, 0, 1, 8190)
+    assert about["keys"] == [8190, 8191]
+    about, data = neuron(part, 0, 0, 0, 1, None)
+    scores = (part.queries[0][0, 0, 1] @ part.keys[0][0, 0].mT * 0.4).numpy()
+    assert len(about["keys"]) == MOST_KEYS and len(data) < 80_000
+    assert set(about["keys"]) == set(np.argsort(-scores)[:MOST_KEYS].tolist())
+
+
+def test_keys_that_heads_share_and_half_precision_are_read_as_they_are():
+    part = captured(heads=4)
+    part.keys = [part.keys[0][:, :1].expand(2, 4, 9, 8)]
+    part.queries, part.keys = [part.queries[0].bfloat16()], [part.keys[0].bfloat16()]
+    about, data = neuron(part, 1, 0, 3, 2, 0)
+    assert about["rough"] is True
+    np.testing.assert_array_equal(unpacked(about, data, 9)[1], part.keys[0][1, 0].float().numpy())
+
+
+def test_nan_stays_nan_and_counts_as_strong():
+    part = captured()
+    part.keys[0][0, 0, 7, 3] = torch.nan
+    about, data = neuron(part, 0, 0, 0, 0, None)
+    assert about["keys"][0] == 7 and np.isnan(unpacked(about, data, 9)[2]).tolist() == [i == 7 for i in range(9)]
+
+
+def test_a_scale_that_nobody_gave_is_that_of_the_paper():
+    assert neuron(captured(scales=None), 0, 0, 0, 0, 0)[0]["scale"] == pytest.approx(8**-0.5)
+
+
+def test_what_is_not_there_is_refused_with_advice():
+    with pytest.raises(ValueError, match=r"without queries and keys; .*qkv=True"):
+        neuron(bare(), 0, 0, 0, 0, 0)
+    with pytest.raises(ValueError, match="query must be from 0 to 5, got 6"):
+        neuron(captured(), 0, 0, 0, 6, 0)
+
+
+# ---------------------------------------------------------------- a head for a page
+
+
+@pytest.mark.parametrize(
+    ("keys", "exact", "storage", "close"),
+    [(9, False, "float32", 0), (900, False, "float16", 2e-3), (900, True, "float32", 0)],
+)
+def test_a_page_gets_all_queries_and_keys_of_a_head(keys, exact, storage, close):
+    part = captured(keys, keys, 1, 64)
+    about, data = head_neurons(part, 1, 0, 0, exact)
+    assert about["storage"] == storage and about["rough"] is (storage == "float16")
+    numbers = np.frombuffer(data, {"float32": "<f4", "float16": "<f2"}[storage]).astype("f4").reshape(2, keys, 64)
+    np.testing.assert_allclose(numbers[0], part.queries[0][1, 0].numpy(), atol=close)
+    np.testing.assert_allclose(numbers[1], part.keys[0][1, 0].numpy(), atol=close)
+
+
+def test_what_float16_cannot_hold_travels_as_float32():
+    part = captured(900, 900, 1, 64)
+    part.keys[0][0, 0, 5, 5] = 1e6
+    assert head_neurons(part, 0, 0, 0)[0]["storage"] == "float32"
+
+
+# ---------------------------------------------------------------- blocks and state
+
+
+def test_a_view_says_where_patches_are_and_hands_out_the_pixels(monkeypatch):
+    part = captured(picture=picture(first=2))
+    view = view_of(part, monkeypatch)
+    assert view.parts[0]["picture"] == {"rows": 2, "columns": 3, "first": 2, "on": "keys", "width": 30, "height": 20}
+    about, data = view._blocks.answer("image 0")
+    assert about == {"height": 20, "width": 30} and data == part.picture.pixels.tobytes()
+    assert view.parts[0]["has_neurons"] is True
+    about, data = view._blocks.answer("neuron 0 1 a 0 2 5 strongest")
+    assert data == neuron(part, 1, 0, 2, 5, None)[1]
+
+
+def test_a_view_without_picture_and_queries_says_so(monkeypatch):
+    view = view_of(bare(), monkeypatch)
+    assert view.parts[0]["picture"] is None and view.parts[0]["has_neurons"] is False
+    with pytest.raises(ValueError, match="no picture"):
+        view._blocks.answer("image 0")
+    assert not any(key.startswith(("image", "neurons")) for key in carried_by(view))
+
+
+def carried_by(view, budget=4e6) -> list[str]:
+    """The keys of the blocks in a page, and what it says it left out."""
+    packed, said = carried(view._blocks, view.spec(), [2], budget, chosen=(view.layer, view.head))
+    return [*packed, said]
+
+
+def test_a_page_carries_the_picture_and_the_chosen_head(monkeypatch):
+    view = view_of(captured(picture=picture()), monkeypatch)
+    view.sample, view.head, view.overlay = 1, 2, [[0, 0], [0, 2]]
+    assert {"image 0", "neurons 0 1 a 0 2"} <= set(carried_by(view))
+    little = carried_by(view, 1500)
+    assert "neurons 0 1 a 0 2" not in little and "queries and keys of the head did not fit" in little[-1]
+    assert "the picture did not fit" in carried_by(view, 900)[-1]
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 1.01, "much", True, None, float("nan")])
+def test_the_strength_of_the_weights_over_the_picture_is_a_share(wrong, monkeypatch):
+    view = view_of(captured(picture=picture()), monkeypatch)
+    view.strength = 0
+    with pytest.raises(traitlets.TraitError, match="strength must be a number from 0 to 1"):
+        view.strength = wrong
+    assert view.strength == 0
+
+
+def test_values_weigh_what_is_moved_in_each_head(monkeypatch):
+    """What a kernel sends of `values="values"` is the weight times the length of the value vector."""
+    part = captured()
+    view = view_of(part, monkeypatch)
+    view.values, view.head, view.sample = "values", 1, 1
+    expected = part.layers[0][1, 1] * part.values[0][1, 1].norm(dim=-1)
+    np.testing.assert_allclose(view._blocks.shown(view.spec()).cells, expected.numpy(), atol=1e-6)
+    norms = np.frombuffer(view._blocks.answer("norms 0 1 a")[1], "<f4").reshape(1, 3, 9)
+    np.testing.assert_allclose(norms[0], part.values[0][1].norm(dim=-1).numpy(), rtol=1e-6)
+    assert "norms 0 1 a" in carried_by(view)
+
+
+# ---------------------------------------------------------------- from end to end
+
+
+@pytest.mark.parametrize(("precision", "close"), [(None, 1e-5), (torch.float16, 1e-3)])
+def test_what_capture_saw_is_explained_by_its_queries_and_keys(precision, close):
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    future = nn.Transformer.generate_square_subsequent_mask(5)
+    with capture(model, qkv=True, dtype=precision) as maps:
+        model(torch.randn(2, 5, 16), mask=future)
+    view = HeadView(maps, [[f"t{i}" for i in range(5)]] * 2)
+    assert view.parts[0]["has_neurons"] and view.parts[0]["has_values"]
+    for layer, head, query in ((0, 0, 4), (1, 1, 2)):
+        about, data = view._blocks.answer(f"neuron 0 1 a {layer} {head} {query} 0")
+        q, k, scores, weights = unpacked(about, data, 5)
+        assert about["scale"] == pytest.approx(8**-0.5) and about["rough"] is (precision is not None)
+        open_ = slice(0, query + 1)
+        assert np.isneginf(scores[query + 1 :]).all()
+        np.testing.assert_allclose(((q * k).sum(1) * about["scale"])[open_], scores[open_], atol=1e-5)
+        np.testing.assert_allclose(torch.tensor(scores).softmax(-1)[open_].numpy(), weights[open_], atol=close)
+
+
+def test_a_reader_gives_an_image_and_gets_its_patches():
+    image = Image.fromarray(np.arange(64 * 96 * 3, dtype=np.uint8).reshape(64, 96, 3))
+    view = HeadView(torch.rand(2, 7, 7).softmax(-1), image=image, patches=(2, 3))
+    placed = {"rows": 2, "columns": 3, "first": 1, "on": "both", "width": 96, "height": 64}
+    assert view.parts[0]["picture"] == placed and view.tokens[1:4] == ["patch 0,0", "patch 0,1", "patch 0,2"]
+    assert view._blocks.answer("image 0")[1] == image.tobytes()
