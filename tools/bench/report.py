@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import statistics
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -15,11 +16,14 @@ import torch
 import mhalib
 from tools.bench import course, layer
 from tools.bench import widgets as bench
-from tools.bench.texts import PAGE
+from tools.bench.texts import COURSE, HEAD, LAYER, TARGETS, WIDGETS
+from tools.bench.widgets import LIVE
 from tools.pictures import benchmarks
 
 FRAME = 16  # milliseconds
+DISPLAY = 150  # milliseconds in which a notebook shows HeadView
 Rows = list[list[str]]
+Part = tuple[str, Rows]  # words with their tables, and the rows of the targets that they decide
 
 
 def load() -> str:
@@ -27,15 +31,18 @@ def load() -> str:
 
 
 def about(chromium: str, before: str) -> str:
-    """Return what the numbers depend on: the machine, busy or not, and the versions."""
+    """Return what the numbers depend on: the machine, busy or not, and the versions of what was there."""
     info = Path("/proc/cpuinfo")
     model = re.search(r"model name\s*: (.+)", info.read_text()) if info.is_file() else None
     cpu = model.group(1) if model else platform.processor() or platform.machine()
-    names = ("torch", "matplotlib", "anywidget", "bertviz", "circuitsvis")
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
+    versions = {"mhalib": mhalib.__version__, "Python": platform.python_version(), "Chromium": chromium}
+    for name in ("torch", "matplotlib", "anywidget", "transformers", "bertviz", "circuitsvis"):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    told = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
     return (
         f"Machine: {cpu}, {os.cpu_count()} cores, no GPU; load average {before} before, {load()} after.\n"
-        f"Versions: mhalib {mhalib.__version__}, Python {platform.python_version()}, Chromium {chromium}, {versions}."
+        f"Versions: {told}."
     )
 
 
@@ -146,6 +153,8 @@ def widgets_table(done: list[bench.Entry]) -> tuple[str, Rows]:
                 targets.append(verdict(target, f"1/{theirs / mine:.3g}", theirs >= goal * mine))
             else:
                 targets.append([target, "not measured", ""])
+    shown = numbers[LIVE][0]
+    targets.append(verdict(f"{LIVE}, displayed in ≤ {DISPLAY} ms", readable(shown), shown <= DISPLAY))
     return table(*rows), targets
 
 
@@ -170,47 +179,35 @@ def steps_table(steps: dict[str, list[float]]) -> tuple[str, Rows]:
 # ---------------------------------------------------------------- the page
 
 
-def report(done: list[bench.Entry], steps: dict[str, list[float]], runs: int, basis: str) -> str:
-    """Return the page with all tables and the targets; the layer and the course are measured for it."""
+def widgets_part(done: list[bench.Entry], steps: dict[str, list[float]], runs: int) -> Part:
     whole, of_widgets = widgets_table(done)
     stepped, of_steps = steps_table(steps)
+    sizes = {"layers": bench.LAYERS, "heads": bench.HEADS, "tokens": bench.TOKENS}
+    sizes |= {"step_heads": bench.STEP_HEADS, "step_tokens": bench.STEP_TOKENS}
+    return WIDGETS.format(whole=whole, steps=stepped, runs=runs, **sizes), [*of_widgets, *of_steps]
+
+
+def layer_part() -> Part:
+    """Measure the layer, alone, pruned and on long texts."""
     beside, of_layer = layer_table()
     pruned, of_pruning = pruning_table()
-    long = lengths_table()
-    lessons, opening, of_course = course_table()
-    targets = [["target", "here", ""], *of_widgets, *of_steps, *of_layer, *of_pruning, *of_course]
     where = "On a GPU; beside the times, the memory needed on top." if torch.cuda.is_available() else (
         f"GPU, fused kernels on it, up to {layer.LONG[-1]:,} tokens, memory: not measured, no GPU here."
     )  # fmt: skip
-    return PAGE.format(
-        basis=basis,
-        picture=benchmarks.ALT,
-        runs=runs,
-        whole=whole,
-        steps=stepped,
-        layer=beside,
-        pruning=pruned,
-        lengths=long,
-        where=where,
-        course=lessons,
-        opening=opening,
-        targets=table(*targets),
-        **sizes(),
-    )
+    sizes = {"d_model": layer.D_MODEL, "layer_heads": layer.HEADS, "batch": layer.BATCH, "layer_tokens": layer.TOKENS}
+    sizes |= {"turns": layer.TURNS, "pruned_heads": layer.PRUNED_HEADS}
+    words = LAYER.format(layer=beside, pruning=pruned, lengths=lengths_table(), where=where, **sizes)
+    return words, [*of_layer, *of_pruning]
 
 
-def sizes() -> dict[str, int]:
-    """Return what was measured at which size, by the names that the page has for it."""
-    return {
-        "layers": bench.LAYERS,
-        "heads": bench.HEADS,
-        "tokens": bench.TOKENS,
-        "step_heads": bench.STEP_HEADS,
-        "step_tokens": bench.STEP_TOKENS,
-        "d_model": layer.D_MODEL,
-        "layer_heads": layer.HEADS,
-        "batch": layer.BATCH,
-        "layer_tokens": layer.TOKENS,
-        "turns": layer.TURNS,
-        "pruned_heads": layer.PRUNED_HEADS,
-    }
+def course_part() -> Part:
+    lessons, opening, targets = course_table()
+    return COURSE.format(course=lessons, opening=opening), targets
+
+
+def page(parts: list[Part], basis: str) -> str:
+    """Return the page: what the numbers depend on, the parts, and all their targets, if any, in one table."""
+    targets = [["target", "here", ""], *(row for _, rows in parts for row in rows)]
+    foot = [TARGETS.format(targets=table(*targets))] if len(targets) > 1 else []
+    head = HEAD.format(basis=basis, picture=benchmarks.ALT)
+    return "\n".join([head, *(words for words, _ in parts), *foot])

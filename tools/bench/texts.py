@@ -1,49 +1,15 @@
-"""What `make bench` has the browser do, in JavaScript, and the page that it fills in."""
+"""The words of BENCHMARKS.md, part by part. Each heading has one table, which README and picture read as well."""
 
-# Watches from before the page's first script: the frame after the one in which the picture is complete.
-WATCH = """
-const look = () => {
-  if (!(() => { try { return %s } catch { return false } })()) return requestAnimationFrame(look);
-  requestAnimationFrame(() => requestAnimationFrame(() => { window.paintedAt = performance.now(); }));
-};
-requestAnimationFrame(look);
-"""
-
-# One step of a slider: `work` is event + compute + draw on the page, between two callbacks of one frame that
-# stand around the widget's own; `shown` is from the event until the browser has painted that frame.
-STEPS = """async ([label, values, every]) => {
-  const input = document.querySelector(`input[aria-label="${label}"]`), work = [], shown = [];
-  for (const [n, value] of values.entries()) {
-    await new Promise((done) => setTimeout(done, (n * 7) % 17)); // an event comes at any time within a frame
-    let before, after;
-    requestAnimationFrame(() => (before = performance.now()));
-    const start = performance.now();
-    input.value = value;
-    input.dispatchEvent(new Event("input"));
-    const sent = performance.now();
-    await new Promise((done) => requestAnimationFrame(() => {
-      after = performance.now();
-      const painted = new MessageChannel();
-      painted.port1.onmessage = done;
-      painted.port2.postMessage(null);
-    }));
-    if ((n + 1) % every) continue;
-    work.push(sent - start + after - before);
-    shown.push(performance.now() - start);
-  }
-  return [work, shown];
-}"""
-
-# What stands in BENCHMARKS.md.
-PAGE = """# Benchmarks
+HEAD = """# Benchmarks
 
 Written by `make bench`; dated by the versions below, not by the clock.
 
 {basis}
 
 ![{picture}](images/benchmarks.png)
+"""
 
-## {layers} layers × {heads} heads × {tokens} tokens
+WIDGETS = """## {layers} layers × {heads} heads × {tokens} tokens
 
 {whole}
 
@@ -63,8 +29,49 @@ Compute + draw: all that the page does for the event. Until painted: from the ev
 it, with the wait of up to 17 ms for that frame. A new number of heads computes the scores again, as `interact` does at
 every step, so it stands for ours in the brackets; temperature keeps them. `interact`: compute, draw and encode in
 Python; the way to the browser and what it does come on top, so compute + draw is what compares.
+"""
 
-## The layer, d_model {d_model}, {layer_heads} heads, {batch} × {layer_tokens} tokens
+LARGE = """## {billions} weights, HeadView of {layers} × {heads} × {tokens} in half precision
+
+{huge}
+
+{stand_in}Random, one key taking most of each row. HeadView runs in a process of its own. Python: constructor,
+display bundle with its picture, state. First paint: headless Chromium, from the start of the navigation to the
+frame in which the overview and the first tiles are drawn, the kernel's work for these included. Bytes: state,
+picture and tiles. Memory: how far the process grows at most beside the weights, as a share of them. The target of
+the first paint counts Python and page. The others are not run: theirs is what they weigh for each weight more,
+measured on maps of {small} tokens, times the number of weights.
+
+## One head of {long} tokens
+
+{one}
+
+A step of the wheel: zoom from all of the map to single weights and out again, and pan on the way. Work in the page:
+all that the view does for the event, its frames and the tiles that arrive. With tiles from the kernel: the steps
+that ask for some, the kernel's work for these added; the way between the two is left out, as in a notebook it
+depends on the server. First paint: as above, Python and page together. `imshow`: matplotlib's Agg, `set_xlim`,
+`set_ylim` and `draw` for five such windows; encoding and the way to the browser come on top. In brackets how many
+times ours.
+"""
+
+CODES = """## Where one key takes nearly all, {layers} × {heads} × {tokens}
+
+{codes}
+
+Random maps in which one key takes .9 to .999 of each row. Up to two million weights travel in two bytes each, up to
+four in one; of more, the tiles of single weights in two. Evenly spaced: 256 steps from 0 to 1, what the colours of an
+image tell apart.
+"""
+
+CAPTURE = """## Maps of any model, BERT base with random weights and {tokens} tokens
+
+{capture}
+
+Milliseconds of one thread for a forward pass, medians of {turns} turns. In brackets how many times the pass without
+maps. `capture` takes them from the fused kernel's inputs; `output_attentions` needs the model loaded as "eager".
+"""
+
+LAYER = """## The layer, d_model {d_model}, {layer_heads} heads, {batch} × {layer_tokens} tokens
 
 {layer}
 
@@ -85,14 +92,16 @@ switched off by a gate, which saves nothing.
 {lengths}
 
 Taught: every map is made and kept. Fused: torch's kernel, which makes no map. {where}
+"""
 
-## The course
+COURSE = """## The course
 
 {course}
 
 {opening}
+"""
 
-## Targets
+TARGETS = """## Targets
 
 {targets}
 """

@@ -24,12 +24,14 @@ from torch import Tensor
 import mhalib
 from mhalib.plots import plot_attention
 from mhalib.widgets import HeadLab, HeadView
-from tools.bench.texts import STEPS, WATCH
+from tools.bench.scripts import STEPS, WATCH
 
+LIVE = "HeadView, live notebook"
 LAYERS, HEADS, TOKENS = 12, 12, 128
 STEP_HEADS, STEP_TOKENS, STEP_FEATURES = 16, 32, 512
 BROWSER_STEPS, PYTHON_STEPS = 300, 15
 SHORT = 3  # seconds; what takes less is repeated within its turn, so that one hiccup does not decide
+FLAGS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"]  # of Chromium
 GUARD = 300  # seconds after which a page that does not paint is given up
 
 
@@ -92,11 +94,17 @@ def ours(layers: list[Tensor], tokens: list[str]) -> list[Entry]:
     def notebook():
         widget = HeadView(layers, tokens)
         png = base64.b64encode(widget._repr_mimebundle_()[0]["image/png"])
-        values = widget.get_state().values()  # buffers travel as they are, the rest as JSON
-        return None, len(png) + sum(len(v if isinstance(v, bytes) else json.dumps(v).encode()) for v in values)
+        return None, len(png) + weigh(widget.get_state())
 
     painted = """document.querySelector('.mha canvas[aria-label^="Heat map"]')"""
-    return [Entry("HeadView, page", page, painted), Entry("HeadView, live notebook", notebook, "")]
+    return [Entry("HeadView, page", page, painted), Entry(LIVE, notebook, "")]
+
+
+def weigh(value) -> int:
+    """Return the bytes of a state on its way to a page: buffers as they are, also in objects, the rest as JSON."""
+    if isinstance(value, dict):
+        return sum(len(json.dumps(name)) + weigh(part) for name, part in value.items())
+    return len(value if isinstance(value, (bytes, memoryview)) else json.dumps(value).encode())
 
 
 def theirs(weights: Tensor, layers: list[Tensor], tokens: list[str]) -> list[Entry]:
@@ -109,7 +117,7 @@ def theirs(weights: Tensor, layers: list[Tensor], tokens: list[str]) -> list[Ent
         return html, len(html.encode())
 
     def circuitsvis():
-        names = [f"L{i}H{j}" for i in range(LAYERS) for j in range(HEADS)]
+        names = [f"L{i}H{j}" for i in range(len(weights)) for j in range(weights.shape[1])]
         made = attention_heads(weights.flatten(0, 1), tokens, attention_head_names=names, mask_upper_tri=False)
         # Painted with its library inside, weighed without it, as a notebook with a network would hold it.
         return made.local_src, len(made.cdn_src.encode())
@@ -135,8 +143,8 @@ class Pages:
         self.browser, self.texts = browser, texts
 
     @contextmanager
-    def open(self, body: str, script: str = ""):
-        """Open a page with this body from a file, after `script`."""
+    def open(self, body: str, script: str = "", kernel=None):
+        """Open a page with this body from a file, after `script`; what it asks for in `askKernel`, `kernel` answers."""
         with tempfile.TemporaryDirectory() as place:
             file = Path(place) / "page.html"
             file.write_text(f'<!doctype html><meta charset="utf-8"><body>{body}</body>', encoding="utf-8")
@@ -145,6 +153,8 @@ class Pages:
                 context.set_default_timeout(GUARD * 1000)
                 context.route(re.compile(r"^https?:"), self.serve)
                 context.add_init_script(script)
+                if kernel:
+                    context.expose_function("askKernel", lambda key: kernel(key))
                 page = context.new_page()
                 page.goto(file.as_uri(), wait_until="commit")
                 yield page

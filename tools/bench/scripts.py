@@ -1,0 +1,107 @@
+"""What `make bench` has the browser do, in JavaScript."""
+
+# Watches from before the page's first script: the frame after the one in which the picture is complete.
+WATCH = """
+const look = () => {
+  if (!(() => { try { return %s } catch { return false } })()) return requestAnimationFrame(look);
+  requestAnimationFrame(() => requestAnimationFrame(() => { window.paintedAt = performance.now(); }));
+};
+requestAnimationFrame(look);
+"""
+
+# One step of a slider: `work` is event + compute + draw on the page, between two callbacks of one frame that
+# stand around the widget's own; `shown` is from the event until the browser has painted that frame.
+STEPS = """async ([label, values, every]) => {
+  const input = document.querySelector(`input[aria-label="${label}"]`), work = [], shown = [];
+  for (const [n, value] of values.entries()) {
+    await new Promise((done) => setTimeout(done, (n * 7) % 17)); // an event comes at any time within a frame
+    let before, after;
+    requestAnimationFrame(() => (before = performance.now()));
+    const start = performance.now();
+    input.value = value;
+    input.dispatchEvent(new Event("input"));
+    const sent = performance.now();
+    await new Promise((done) => requestAnimationFrame(() => {
+      after = performance.now();
+      const painted = new MessageChannel();
+      painted.port1.onmessage = done;
+      painted.port2.postMessage(null);
+    }));
+    if ((n + 1) % every) continue;
+    work.push(sent - start + after - before);
+    shown.push(performance.now() - start);
+  }
+  return [work, shown];
+}"""
+
+# Stands for a notebook around a view: gives it the state of the widget, takes what it asks for from `window.askKernel`,
+# and adds up how long the view is at work: in frames, in answers that arrive, in events of `MOVE`.
+LIVE = """
+(() => {
+  const element = document.currentScript.previousElementSibling, given = %s, listeners = {};
+  const bench = (window.bench = { work: 0, waiting: 0, asked: 0 });
+  bench.timed = (call) => (...all) => {
+    const start = performance.now();
+    try { return call(...all); } finally { bench.work += performance.now() - start; }
+  };
+  bench.frame = window.requestAnimationFrame.bind(window);
+  window.requestAnimationFrame = (call) => bench.frame(bench.timed(call));
+  const bytes = (text) =>
+    new DataView((Uint8Array.fromBase64?.(text) ?? Uint8Array.from(atob(text), (c) => c.charCodeAt(0))).buffer);
+  const unpack = (value) => {
+    if (!value || typeof value !== "object" || Array.isArray(value)) return value;
+    if (value.$bytes !== undefined) return bytes(value.$bytes);
+    return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, unpack(part)]));
+  };
+  const state = unpack(given);
+  const fire = (event, ...all) => (listeners[event] || []).slice().forEach((call) => call(...all));
+  const model = {
+    get: (name) => state[name],
+    set: (name, value) => {
+      if (state[name] === value) return;
+      state[name] = value;
+      fire(`change:${name}`);
+      fire("change");
+    },
+    on: (events, call) => events.split(" ").forEach((event) => (listeners[event] ||= []).push(call)),
+    off: (event, call) => (listeners[event] = (listeners[event] || []).filter((other) => other !== call)),
+    save_changes: () => {},
+    send: async ({ ask }) => {
+      bench.waiting++;
+      bench.asked++;
+      const [block, text] = await window.askKernel(ask), data = bytes(text);
+      bench.waiting--;
+      bench.timed(fire)("msg:custom", { answer: ask, block }, [data]);
+    },
+  };
+  const style = document.createElement("style");
+  style.textContent = state._css;
+  document.head.append(style);
+  const address = URL.createObjectURL(new Blob([state._esm], { type: "text/javascript" }));
+  import(address).then((module) => bench.timed(module.default.render)({ model, el: element }));
+})();
+"""
+
+# One turn of the wheel over a place of the map. Returns the milliseconds that the view was at work for it, those
+# until all that came into sight was painted, and how many blocks it asked for.
+MOVE = """async ([turn, across, down]) => {
+  const canvas = document.querySelector(".mha canvas.focus"), box = canvas.getBoundingClientRect();
+  const painted = () => new Promise((done) => bench.frame(() => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = done;
+    channel.port2.postMessage(null);
+  }));
+  const asked = bench.asked;
+  const place = { clientX: box.x + across * box.width, clientY: box.y + down * box.height };
+  await painted();
+  bench.work = 0;
+  const start = performance.now();
+  const event = new WheelEvent("wheel", { ...turn, ...place, bubbles: true, cancelable: true });
+  bench.timed(() => canvas.dispatchEvent(event))();
+  await painted();
+  while (bench.waiting) {
+    await painted();
+    if (!bench.waiting) await painted(); // draws what has come, and may ask for more
+  }
+  return [bench.work, performance.now() - start, bench.asked - asked];
+}"""
