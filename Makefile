@@ -39,12 +39,13 @@ help:
 	@echo 'make notebooks        execute the notebooks that changed and store their outputs'
 	@echo 'make clean-notebooks  remove the outputs, for a class that should find them itself'
 	@echo 'make images           draw the pictures in images/ again'
-	@echo 'make recording        record images/head_lab.gif again, the picture that moves; needs Chromium'
+	@echo 'make recording        record the two pictures that move again; needs Chromium'
 	@echo 'make site             the lessons as pages with live widgets, in site/; slides included'
 	@echo 'make slides LESSON=05 one lesson as slides, in slides/; without LESSON all of them'
 	@echo 'make harden LESSON=05 a lesson under hard conditions: other seeds, read-only, killed, …; takes minutes'
 	@echo 'make holes EXERCISE=attend   wrong answers that the cases of an exercise let pass; without EXERCISE of all'
 	@echo 'make bench            measure the widgets beside what you would use instead, write BENCHMARKS.md'
+	@echo 'make bench ONLY=large   one part of it, printed: widgets large codes capture layer course'
 	@echo 'make lint             check style and format'
 	@echo 'make types            check the types of the JavaScript views; needs npm'
 	@echo
@@ -89,6 +90,7 @@ images: setup-dev
 
 recording: setup-dev
 	@$(python) -m tools.record
+	@$(python) -m tools.record_zoom
 
 site: setup-dev
 	@$(python) -m tools.site.build
@@ -103,9 +105,9 @@ harden: setup-dev
 holes: setup-dev
 	@$(python) -m tools.checks.holes $(EXERCISE)
 
-# What is measured beside us goes into .bench; .venv stays as it is.
+# What is measured beside us goes into .bench; .venv stays as it is. ONLY="large codes" prints these parts.
 bench: setup-dev
-	@$(python) -m tools.bench.run
+	@$(python) -m tools.bench.run $(if $(ONLY),--only $(ONLY))
 
 lint: setup-dev
 	@$(python) -m ruff check .

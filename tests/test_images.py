@@ -14,10 +14,11 @@ from matplotlib.patches import Circle
 from matplotlib.text import Text
 from PIL import Image
 
-from tools import make_images, record
+from tools import make_images, record, record_zoom
 from tools.notebooks.lessons import QUICK_WAY, lessons
 from tools.notebooks.run import NOTEBOOKS, read
 from tools.pictures import roadmap, whole_model
+from tools.record import FRAME
 
 ROOT = Path(__file__).parent.parent
 STORED = ROOT / "images"
@@ -60,7 +61,12 @@ def test_a_readers_own_matplotlib_settings_change_nothing(drawn, tmp_path):
 
 
 def test_the_folder_holds_the_listed_pictures_and_no_others():
-    assert {path.name for path in STORED.iterdir()} == {*make_images.PICTURES, record.NAME}
+    assert {path.name for path in STORED.iterdir()} == {
+        *make_images.PICTURES,
+        record.NAME,
+        record_zoom.NAME,
+        record_zoom.STILL,
+    }
 
 
 @pytest.mark.parametrize("name", make_images.PICTURES)
@@ -88,21 +94,27 @@ def test_picture_fits_a_page_and_has_a_description(name):
     assert 80 <= len(make_images.PICTURES[name].ALT) <= 250
 
 
-def test_the_moving_picture_is_small_never_ends_and_lasts_some_seconds():
+# What is seen long: each number of heads, and the cell whose weight is read; the whole map, and a close look at it.
+@pytest.mark.parametrize(
+    ("record", "most", "long"),
+    [(record, 400_000, len(record.HEADS) + 1), (record_zoom, 500_000, 2)],
+    ids=["lab", "zoom"],
+)
+def test_a_moving_picture_is_small_never_ends_and_lasts_some_seconds(record, most, long):
     path = STORED / record.NAME
     image = Image.open(path)
     assert image.format == "GIF" and image.info["loop"] == 0  # 0: again and again
     assert image.info["comment"] == record.ALT.encode() and 80 <= len(record.ALT) <= 250
-    assert image.width == record.WIDTH <= 800 and path.stat().st_size <= 400_000
+    assert image.width == record.WIDTH <= 800 and path.stat().st_size <= most
     assert 30 <= image.n_frames <= 60
     times, frames = [], []
     for number in range(image.n_frames):
         image.seek(number)
         times.append(image.info["duration"])
         frames.append(np.asarray(image.convert("RGB")).astype(int))
-    assert 6000 <= sum(times) <= 10_000 and min(times) >= record.FRAME - 10  # GIF counts in hundredths of a second
+    assert 6000 <= sum(times) <= 10_000 and min(times) >= FRAME - 10  # GIF counts in hundredths of a second
     seen = [frame for frame, time in zip(frames, times, strict=True) if time >= 900]
-    assert len(seen) == len(record.HEADS) + 1  # each number of heads, and the cell whose weight is read
+    assert len(seen) == long
     assert all((abs(one - other).max(-1) > 32).mean() > 0.02 for one, other in combinations(seen, 2))
     assert (abs(frames[0] - frames[-1]).max(-1) > 32).mean() < 0.01  # it goes on where it began
 

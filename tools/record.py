@@ -1,10 +1,11 @@
-"""Record the README's moving picture: the real HeadLab in a real browser, while a hand moves its slider.
+"""Record the README's first moving picture: the real HeadLab in a real browser, while a hand moves its slider.
 
     python -m tools.record [FILE]
 
 Without a name, into `images/head_lab.gif`. It needs Chromium or Chrome, or one named in the environment variable
 CHROMIUM. What the hand does stands in `play`; the pointer is drawn by this file, because a screenshot shows none, and
-what stands below the two lines of numbers is left out. All else is what `HeadLab(…).to_html()` shows to a reader.
+what stands below the two lines of numbers is left out. All else is what `HeadLab(…).to_html()` shows to a reader. The
+second moving picture is recorded by `record_zoom.py`, with what this file has for both.
 
 The same machine writes the same bytes. Letters are those of the DejaVu Sans that matplotlib brings, on every machine;
 how a browser smooths their edges and draws a slider changes with its version. So the test holds the file against the
@@ -21,16 +22,18 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 import torch
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from mhalib.widgets import HeadLab
+from mhalib.widgets.base import View
 from tools.make_images import IMAGES
 from tools.pictures.hand_built import SENTENCE, hand_built
 
@@ -48,6 +51,8 @@ FRAME = 60  # milliseconds that a step of the moving hand is seen
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND", "--force-color-profile=srgb"]
 
+HIDDEN = ".mha .readout + .note ~ :not(.tip) { display: none !important; }"  # what stands below the picture
+
 # The view says where it draws.
 PLACES = """
 const drawWithoutPlaces = drawCanvas;
@@ -61,7 +66,7 @@ PAGE = """<!doctype html>
 @font-face {{ font-family: Recorded; font-weight: bold; src: url(data:font/ttf;base64,{bold}); }}
 html {{ color-scheme: light; background: white; }}
 body {{ margin: 0; }}
-.mha .readout + .note ~ :not(.tip) {{ display: none !important; }}
+{hidden}
 #hand {{ position: fixed; left: 0; top: 0; z-index: 9; pointer-events: none; }}
 </style></head><body><svg id="hand" width="17" height="24" viewBox="0 0 17 24">
 <path d="M1 1v18.5l4.6-4.3 3 7 3.2-1.4-3-6.8h6.4z" fill="#111" stroke="#fff" stroke-width="1.5"/></svg></body></html>"""
@@ -77,28 +82,40 @@ def lab() -> HeadLab:
     with torch.no_grad():
         made = HeadLab(layer.W_q(x), layer.W_k(x), tokens=SENTENCE, num_heads=HEADS[0])
     made.cursor = list(SHOWN[1:])
-    made._esm = made._esm.replace("system-ui", "Recorded") + PLACES
-    made._css = made._css.replace("system-ui", "Recorded")
+    made._esm += PLACES
     return made
 
 
+def open_lab(browser: Browser) -> AbstractContextManager[Page]:
+    """Open the lab in a page without a kernel."""
+    return open_view(browser, lab(), HIDDEN)
+
+
 @contextmanager
-def open_lab(browser: Browser) -> Iterator[Page]:
-    """Open the lab in a page without a kernel, without a network, as wide as the picture."""
+def open_view(browser: Browser, view: View, hidden: str, width: int = WIDTH) -> Iterator[Page]:
+    """Open a view in a page without a kernel, without a network, as wide as the picture.
+
+    Args:
+        browser: that of playwright.
+        view: what is shown; its letters become those that are the same everywhere.
+        hidden: CSS that leaves out what is no part of the picture.
+        width: of the page, in pixels.
+    """
+    view._esm, view._css = (text.replace("system-ui", "Recorded") for text in (view._esm, view._css))
     fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     letters = {
         name: base64.b64encode((fonts / file).read_bytes()).decode()
         for name, file in (("regular", "DejaVuSans.ttf"), ("bold", "DejaVuSans-Bold.ttf"))
     }
-    context = browser.new_context(viewport={"width": WIDTH, "height": 900}, color_scheme="light", offline=True)
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="light", offline=True)
     try:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "page.html"
-            file.write_text(PAGE.format(**letters), encoding="utf-8")
+            file.write_text(PAGE.format(hidden=hidden, **letters), encoding="utf-8")
             page = context.new_page()
             page.goto(file.as_uri())
-            page.evaluate(PUT_IN, lab().to_html())
-            page.wait_for_selector(".mha canvas")
+            page.evaluate(PUT_IN, view.to_html())
+            page.locator(".mha canvas:visible").first.wait_for()
             yield page
     finally:
         context.close()
@@ -107,12 +124,17 @@ def open_lab(browser: Browser) -> Iterator[Page]:
 class Hand:
     """Moves the pointer over a page and takes the frames of the picture."""
 
-    def __init__(self, page: Page):
+    def __init__(self, page: Page, last: str):
+        """`last`: the selector of the element with which the picture ends."""
         self.page, self.frames = page, []
         self.at = 0.0, 0.0
-        # One head makes the view highest: the picture ends where its lines end.
-        end = page.locator(".mha .readout + .note").bounding_box()
-        self.clip = {"x": 0, "y": 0, "width": WIDTH, "height": round(end["y"] + end["height"] + 6)}
+        end = page.locator(last).bounding_box()
+        self.clip = {
+            "x": 0,
+            "y": 0,
+            "width": page.viewport_size["width"],
+            "height": round(end["y"] + end["height"] + 6),
+        }
 
     def frame(self) -> Image.Image:
         """Return the page as it is, once all that was asked for is drawn."""
@@ -140,6 +162,13 @@ class Hand:
             self.jump(start_x + (x - start_x) * part, start_y + (y - start_y) * part)
             self.rest(FRAME)
 
+
+class LabHand(Hand):
+    """A hand that knows the places of the lab."""
+
+    def __init__(self, page: Page):
+        super().__init__(page, ".mha .readout + .note")  # one head makes the view highest
+
     def slider(self, heads: int) -> tuple[float, float]:
         """Return where the slider's knob stands for so many heads."""
         slider = self.page.get_by_label("Heads", exact=True)
@@ -163,7 +192,7 @@ class Hand:
 
 def play(page: Page) -> list[tuple[Image.Image, int]]:
     """Do what the picture shows, and return its frames, each with the milliseconds for which it is seen."""
-    hand = Hand(page)
+    hand = LabHand(page)
     x, y = hand.slider(1)
     home = x + 210, y + 62
     hand.jump(*home)
@@ -191,26 +220,26 @@ def play(page: Page) -> list[tuple[Image.Image, int]]:
     return hand.frames
 
 
-def palette(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return `COLOURS` of the colours: half of them the most frequent, then whichever lies farthest from all chosen.
+def palette(colours: np.ndarray, counts: np.ndarray, most: int) -> np.ndarray:
+    """Return `most` of the colours: half of them the most frequent, then whichever lies farthest from all chosen.
 
     Pillow's own choice takes what is frequent, and its own search for the nearest is rough: weak weights would look
     like none, and white like grey.
     """
-    chosen = list(colours[np.argsort(-counts, kind="stable")[: COLOURS // 2]])
+    chosen = list(colours[np.argsort(-counts, kind="stable")[: most // 2]])
     distances = np.min([((colours - one) ** 2).sum(-1) for one in chosen], axis=0)
-    while len(chosen) < min(COLOURS, len(colours)):
+    while len(chosen) < min(most, len(colours)):
         chosen.append(colours[distances.argmax()])
         distances = np.minimum(distances, ((colours - chosen[-1]) ** 2).sum(-1))
     return np.array(chosen)
 
 
-def in_few_colours(images: list[Image.Image]) -> list[Image.Image]:
+def in_few_colours(images: list[Image.Image], most: int = COLOURS) -> list[Image.Image]:
     """Return the images with the same few colours, each pixel with the one nearest to its own."""
     pixels = np.stack([np.asarray(image) for image in images])  # (frames, height, width, 3)
     codes, which, counts = np.unique(pixels @ (1 << 16, 1 << 8, 1), return_inverse=True, return_counts=True)
     colours = np.stack([codes >> 16, codes >> 8 & 255, codes & 255], -1)  # (colours, 3)
-    few = palette(colours, counts)
+    few = palette(colours, counts, most)
     nearest = np.array([((few - one) ** 2).sum(-1).argmin() for one in colours], dtype=np.uint8)
     drawn = [Image.fromarray(frame, "P") for frame in nearest[which].reshape(pixels.shape[:3])]
     for image in drawn:
@@ -218,11 +247,20 @@ def in_few_colours(images: list[Image.Image]) -> list[Image.Image]:
     return drawn
 
 
-def write(frames: list[tuple[Image.Image, int]], file: Path) -> None:
-    """Store the frames as one GIF that never ends, described by `ALT`."""
-    first, *others = in_few_colours([image for image, _ in frames])
+def write(frames: list[tuple[Image.Image, int]], file: Path, alt: str, most: int = COLOURS) -> None:
+    """Store the frames as one GIF that never ends, in so many colours, described by `alt`."""
+    first, *others = in_few_colours([image for image, _ in frames], most)
     times = [milliseconds for _, milliseconds in frames]
-    first.save(file, save_all=True, append_images=others, duration=times, loop=0, comment=ALT.encode(), disposal=1)
+    first.save(file, save_all=True, append_images=others, duration=times, loop=0, comment=alt.encode(), disposal=1)
+    print(f"{file.name}: {len(frames)} frames, {sum(times) / 1000:.1f} s, {file.stat().st_size / 1000:.0f} KB")
+
+
+def store(image: Image.Image, file: Path, alt: str) -> None:
+    """Store a still picture in the same few colours, described by `alt`."""
+    about = PngInfo()
+    about.add_text("Description", alt)
+    in_few_colours([image])[0].save(file, pnginfo=about, optimize=True)
+    print(f"{file.name}: {file.stat().st_size / 1000:.0f} KB")
 
 
 def chromium() -> str:
@@ -232,15 +270,18 @@ def chromium() -> str:
     return path
 
 
-def main(file: Path) -> None:
+@contextmanager
+def real_browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-        with open_lab(browser) as page:
-            frames = play(page)
+        yield browser
         browser.close()
-    write(frames, file)
-    seconds = sum(milliseconds for _, milliseconds in frames) / 1000
-    print(f"{file.name}: {len(frames)} frames, {seconds:.1f} s, {file.stat().st_size / 1000:.0f} KB")
+
+
+def main(file: Path) -> None:
+    with real_browser() as browser, open_lab(browser) as page:
+        frames = play(page)
+    write(frames, file, ALT)
 
 
 if __name__ == "__main__":
