@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import mhalib
-from tools import record
+from tools import record, record_zoom
 from tools.links import broken, html
 from tools.make_images import PICTURES
 from tools.notebooks.lessons import QUICK_WAY, lessons
@@ -81,6 +81,13 @@ def test_the_readme_opens_with_the_moving_picture_and_with_a_still_one_for_who_w
     source, image = picture.find_all(True)  # GitHub evaluates the first; who knows no `picture` sees the second
     assert source.attrs == {"media": "(prefers-reduced-motion: reduce)", "srcset": "images/hero.png"}
     assert image.attrs == {"alt": record.ALT, "src": f"images/{record.NAME}", "width": str(record.WIDTH)}
+    source, image = html(text).find_all("picture")[1].find_all(True)
+    assert source.attrs == {"media": "(prefers-reduced-motion: reduce)", "srcset": f"images/{record_zoom.STILL}"}
+    assert image.attrs == {
+        "alt": record_zoom.ALT,
+        "src": f"images/{record_zoom.NAME}",
+        "width": str(record_zoom.WIDTH),
+    }
 
 
 @pytest.mark.parametrize("page", PAGES)
