@@ -1,6 +1,5 @@
 """What a view takes: every structure that holds attention weights, made into parts; and what is refused, and how."""
 
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -623,12 +622,10 @@ def test_large_parts_are_looked_at_in_some_rows_and_say_so(monkeypatch):
         as_parts(weights, mask=mask)
 
 
-def test_billions_of_weights_are_taken_in_less_than_half_a_second(one_thread):
+def test_billions_of_weights_are_taken_as_they_lie_and_only_some_rows_are_read(monkeypatch):
+    looked, wrong = [], rows._wrong
+    monkeypatch.setattr(rows, "_wrong", lambda numbers, *rest: looked.append(numbers.size) or wrong(numbers, *rest))
     layer = some(1, 1, 2048, 2048).half().repeat(1, 32, 1, 1)
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        part = the(as_parts([layer] * 32))
-        times.append(time.perf_counter() - start)
-    assert part.layers[5].data_ptr() == layer.data_ptr()
-    assert min(times) < 0.5
+    part = the(as_parts([layer] * 32))
+    assert part.layers[5].data_ptr() == layer.data_ptr() and part.layers[5].dtype == torch.float16
+    assert 0 < sum(looked) <= layer.numel() * 32 / 50

@@ -2,7 +2,6 @@
 
 import io
 import math
-import time
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
@@ -248,7 +247,7 @@ def test_lines_leave_the_overview_its_colours():
 # ---------------------------------------------------------------- the whole, and files
 
 
-def test_the_picture_is_quick_and_small():
+def test_the_picture_is_small():
     weights = some(12, 12, 128, 128, sharpness=4)
     weights[..., 0] += 3  # a sink
     weights[:, :, ~np.tri(128, dtype=bool)] = 0
@@ -256,12 +255,8 @@ def test_the_picture_is_quick_and_small():
     small = pooled(weights, 6, 6)
     labels = [f"token{i}" for i in range(128)]
     drawn = Drawn("x", [Panel("x", weights[3, 5])], row_labels=labels, column_labels=labels, thumbnails=small)
-    seconds = []
-    for _ in range(8):
-        start = time.perf_counter()
-        data, alt = quick_picture(drawn)
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 0.1 and len(data) < 60_000 and "128 × 128" in alt
+    data, alt = quick_picture(drawn)
+    assert len(data) < 60_000 and "128 × 128" in alt
 
 
 def test_pictures_are_the_same_bytes_every_time_with_their_text_inside():

@@ -1,7 +1,6 @@
 """What people ask of viewers of attention heads, row by row (`viewer_requests.py`), as far as Python shows it."""
 
 import ast
-import time
 from functools import cache
 from pathlib import Path
 
@@ -259,13 +258,14 @@ def test_bert_large_at_its_own_length():
     assert view.left_out == "" and "shrunk to what the overview shows" in page  # said there, not here
 
 
-def test_a_view_is_displayed_in_less_than_half_a_second():
-    weights, times = some(12, 12, 128, 128), []
-    for _ in range(3):
-        start = time.perf_counter()
-        HeadView(weights)._repr_mimebundle_()
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.5
+def test_a_view_is_displayed_without_a_drawing_by_matplotlib(monkeypatch):
+    """That was what made it slow; how long it takes is measured by `make bench`."""
+
+    def refused(*args, **options):
+        raise AssertionError("matplotlib draws")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", refused)
+    assert HeadView(some(12, 12, 128, 128))._repr_mimebundle_()[0]["image/png"].startswith(b"\x89PNG")
 
 
 def test_generated_text_is_one_causal_map():
