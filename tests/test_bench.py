@@ -141,28 +141,6 @@ def chromium():
     return path
 
 
-@pytest.fixture
-def pages(chromium):
-    with run.opened(chromium, {}) as pages:
-        yield pages
-
-
-def test_a_page_is_looked_at_and_moved_in(pages, monkeypatch):
-    monkeypatch.setattr(live, "PLACES", live.PLACES[:1])
-    monkeypatch.setattr(live, "PANS", 1)
-    with live.look(small_view, pages) as seen:
-        assert seen.total > seen.paint > 0 < seen.python
-        assert seen.kernel.asked > 0
-        assert seen.size > seen.kernel.sent + widgets.weigh(small_view().blocks)
-        assert "1100 queries by 1100 keys" in seen.page.locator("canvas.focus").get_attribute("aria-label")
-        fresh, there = live.moves(seen), live.moves(seen)
-    assert len(fresh) == len(there) == 3 * live.DEPTH + 2
-    assert all(step.shown >= step.work > 0 for step in fresh + there)
-    asking = [step for step in fresh if step.asked]
-    assert asking and all(step.kernel > 0 for step in asking)
-    assert not any(step.asked or step.kernel for step in there)
-
-
 def test_the_process_of_its_own_tells_what_it_measured(chromium):
     found = large.huge((4, 4, 520), chromium)
     assert found["python"] > 0 < found["paint"] and 100_000 < found["size"] < 5e6 and found["asked"] > 0
