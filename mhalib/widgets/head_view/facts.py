@@ -10,7 +10,7 @@ import torch
 
 from mhalib.widgets.head_view.shown import head_cells
 
-LARGE = 4_000_000  # weights; the facts of larger parts come from some of their rows
+LARGE = 1_000_000  # weights; the facts of larger parts come from some of their rows
 ROWS = 64  # of a head of a large part, evenly spaced
 LITTLE = 0.01  # what counts as next to nothing
 _MOST_GROUPS = 12
@@ -81,7 +81,8 @@ def order_by_likeness(thumbnails: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     vectors = np.where(np.isfinite(thumbnails), thumbnails, 0).reshape(len(thumbnails), -1).astype(np.float32)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors /= np.where(lengths == 0, 1, lengths)
-    joins = _joins(np.clip(1 - vectors @ vectors.T, 0, 2))
+    given = torch.from_numpy(vectors)  # numpy would wake threads of its own beside those of torch
+    joins = _joins(np.clip(1 - (given @ given.T).numpy(), 0, 2))
     count = len(vectors)
     members = {i: [i] for i in range(count)}
     left = _groups_left(np.array([height for _, _, height in joins]))

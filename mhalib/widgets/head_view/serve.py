@@ -35,6 +35,7 @@ EXACT_UP_TO = 40_000_000  # the same where all digits were asked for
 _OVERVIEW_BYTES = 2_500_000
 _THUMB = 92  # cells along a side of a head in the overview: no more than pixels
 _KEPT_CELLS = 150_000_000  # of the maps that are kept, three small ones or one of 8,192 x 8,192
+_ALIKE = 24  # cells along a side of a head: enough to tell alike heads from others, and quickly made
 _ALIKE_UP_TO = 2_048  # heads that are sorted by likeness: it takes all their distances
 _SIGNED_EXACT_UP_TO = 500_000
 _DIFFERENCES_UP_TO = 40_000_000  # weights whose differences are made for the overview
@@ -141,7 +142,7 @@ class Blocks:
 
     def _facts(self, text: str) -> Answer:
         part, sample, side = self._place(text)
-        small = self.small(part, sample, side)
+        small = self.small(part, sample, side, _ALIKE)
         heads = small.reshape(-1, *small.shape[2:])
         order, groups = order_by_likeness(heads) if len(heads) <= _ALIKE_UP_TO else (np.zeros(0), np.zeros(0))
         said = facts_of(self.sides["a" if side == "difference" else side][part], sample)
