@@ -181,6 +181,21 @@ def test_state_that_cannot_be_is_refused_and_leaves_the_old(name, value):
     assert getattr(view, name) == before
 
 
+def test_numbers_that_a_part_cannot_show_are_refused_with_the_reason_and_go_with_their_part():
+    square, wide = HeadView(some(2, 3, 5, 5)), HeadView(some(1, 2, 4, 6))
+    with pytest.raises(traitlets.TraitError, match=r"value vectors.*capture\(model, qkv=True\)"):
+        square.values = "values"
+    with pytest.raises(traitlets.TraitError, match="4 queries by 6 keys"):
+        wide.values = "rollout"
+    with pytest.raises(traitlets.TraitError, match="this part holds signed"):
+        HeadView(some(2, 3, 5, 5) - 0.5, kind="signed").values = "rollout"
+    assert (square.values, wide.values) == ("weights", "weights")
+    both = HeadView({"encoder_attentions": (some(1, 2, 5, 5),), "cross_attentions": (some(1, 2, 4, 5),)})
+    both.values = "rollout"
+    both.part = 1
+    assert both.values == "weights"
+
+
 def test_a_question_for_what_is_not_there_is_answered_with_the_reason():
     view = HeadView(some(2, 3, 5, 5))
     sent = []

@@ -86,6 +86,12 @@ function sourceOf(view, spec) {
   return source;
 }
 
+/** Can such numbers not be made of this part? Python says the same, and why. @param {Weights} w */
+function lacks(w, values) {
+  if (values === "values") return !w.meta.has_values;
+  return values === "rollout" && (w.queries !== w.keys || w.signed);
+}
+
 /** Are the numbers that are shown such as may be larger than 1? @param {Weights} w */
 const isOpen = (w, values) => w.kind === "signed" || w.kind === "positive" || values === "values";
 

@@ -85,12 +85,28 @@ class Chosen(View):
                 setattr(self, name, 0)
         self.overlay = [pair for pair in self.overlay if pair[0] < self.shape[0] and pair[1] < self.shape[1]]
         self.sample = min(self.sample, self.parts[self.part]["samples"] - 1)
+        if self._lacks(self.values):
+            self.values = "weights"
 
     @traitlets.validate(*_CHOICES)
     def _check_choice(self, proposal):
-        name = proposal["trait"].name
-        check_choice(name, proposal["value"], _CHOICES[name])
-        return proposal["value"]
+        name, value = proposal["trait"].name, proposal["value"]
+        check_choice(name, value, _CHOICES[name])
+        if name == "values" and (lacks := self._lacks(value)):
+            raise Refused(f"values={value!r} needs {lacks}")
+        return value
+
+    def _lacks(self, values: str) -> str:
+        """Return what these values need and the chosen part does not have, or nothing."""
+        part = self.parts[self.part]
+        _, _, queries, keys = part["shape"]
+        if values == "values" and not part["has_values"]:
+            return "value vectors, and this part holds none; capture them too: capture(model, qkv=True)"
+        if values == "rollout" and (queries != keys or part["kind"] == "signed"):
+            return (
+                f"weights of tokens on themselves, and this part holds {part['kind']}, {queries} queries by {keys} keys"
+            )
+        return ""
 
     @traitlets.observe("heads")
     def _begin_with_mean(self, change):

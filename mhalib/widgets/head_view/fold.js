@@ -50,8 +50,7 @@ function makeFold(view) {
       words.box.hidden = !w.words[0].length && !w.words[1].length;
       values.box.hidden = !w.meta.has_values && w.queries !== w.keys;
       for (const option of values.input.options) {
-        const none = { values: !w.meta.has_values, rollout: w.queries !== w.keys || w.layers < 2 || w.signed };
-        option.hidden = none[option.value] ?? false;
+        option.hidden = lacks(w, option.value) || (option.value === "rollout" && w.layers < 2);
       }
       order.box.hidden = together.box.hidden = !view.several;
       for (const option of order.input.options) option.hidden = option.value === "entropy" && w.signed;

@@ -89,6 +89,7 @@ function takeUp(view) {
   clearTimeout(view.tellWindow);
   if (model.get("window").length) put(model, "window", []); // of the map before
   if (model.get("sample") !== sample) put(model, "sample", sample);
+  if (lacks(w, model.get("values"))) put(model, "values", "weights");
   for (const [name, size] of [["layer", w.layers], ["head", w.heads], ["query", w.queries]]) {
     if (model.get(name) >= size) put(model, name, 0);
   }
