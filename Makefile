@@ -96,11 +96,11 @@ site: setup-dev
 	@$(python) -m tools.site.build
 
 slides: setup-dev
-	@$(python) -m tools.site.slides $(if $(LESSON),notebooks/$(LESSON)_*.ipynb)
+	@$(python) -m tools.site.slides $(LESSON)
 
 # ONLY=seeds tries one condition; without LESSON all of them are tried, which takes hours.
 harden: setup-dev
-	@$(python) -m tools.notebooks.harden $(if $(ONLY),--only $(ONLY)) $(if $(LESSON),notebooks/$(LESSON)_*.ipynb)
+	@$(python) -m tools.notebooks.harden $(if $(ONLY),--only $(ONLY)) $(LESSON)
 
 holes: setup-dev
 	@$(python) -m tools.checks.holes $(EXERCISE)

@@ -1,4 +1,4 @@
-"""A lesson of a few cells and the site made of it, for the tests of pages and slides."""
+"""A lesson of a few cells, a notebook without a number, and the site made of both, for the tests of its pages."""
 
 from pathlib import Path
 
@@ -55,6 +55,13 @@ LESSON = [
     ("slide", "## What you now know\n\n- This."),
     ("-", "%%code\npredict.results('03')"),
 ]
+OTHER = [  # without a number
+    (
+        "slide",
+        "# Torch & tensors\n\n*What `a < b` is for.*\n\nA **tensor** holds numbers; see [it](GLOSSARY.md#head-dim).",
+    ),
+    ("-", "%%code\nprint('numbers')"),
+]
 CODE = "%%code\n"
 
 
@@ -69,18 +76,17 @@ def cell(kind: str, source: str) -> NotebookNode:
 
 
 def make_site(folder: Path) -> Path:
-    """Build the pages and the slides of the lesson in `folder`, and return where they are."""
+    """Build the pages and the slides of the lesson and of a notebook without a number, and return where they are."""
     path = folder / "notebooks" / "07_lesson.ipynb"
     path.parent.mkdir()
     nbformat.write(new_notebook(cells=[cell(*said) for said in LESSON]), path)
     (path.parent / "TEACHING.md").write_text("# For teachers\n\n[A page](HANDOUT.md), [more](../README.md).")
-    (path.parent / "PRIMER.md").write_text(
-        "# Torch & tensors\n\nA **tensor** holds numbers; see [it](GLOSSARY.md#head-dim)."
-    )
+    other = path.parent / "torch_in_ten_minutes.ipynb"
+    nbformat.write(new_notebook(cells=[cell(*said) for said in OTHER]), other)
     (path.parent / "GLOSSARY.md").write_text("# Glossary\n\n## Head dim\n\nFeatures of a head.\n\n## `W_o`\n\nMixes.")
     (path.parent / "HANDOUT.md").write_text("# On one page\n\nSee [this](07_lesson.ipynb).")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live_lessons, "KEPT", folder / "kept")
         patch.setattr(build_site, "NOTEBOOKS", path.parent)
-        build_site.build([path], folder / "site")
+        build_site.build([path, other], folder / "site")
     return folder / "site"

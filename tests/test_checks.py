@@ -21,6 +21,7 @@ from mhalib.checks.exercise import Choice
 from mhalib.heads import alignment_agreement, induction_score, previous_token_score
 from mutants import mutants
 from tools.notebooks.run import NOTEBOOKS
+from tools.notebooks.which import lesson_files
 
 EXERCISES = list(check)
 FUNCTIONS = [exercise for exercise in EXERCISES if exercise.cases]
@@ -44,7 +45,7 @@ def fresh(seeds):
 
 
 def test_three_to_five_exercises_a_lesson():
-    assert LESSONS == [path.stem[:2] for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
+    assert LESSONS == [path.stem[:2] for path in lesson_files(NOTEBOOKS)]
     counts = {lesson: sum(exercise.lesson == lesson for exercise in EXERCISES) for lesson in LESSONS}
     assert {lesson: n for lesson, n in counts.items() if not 3 <= n <= 5} == {}, "a lesson has three to five exercises"
     assert 25 <= sum(counts.values()) <= 55, "all lessons together have 25 to 55 exercises"

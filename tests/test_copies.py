@@ -124,6 +124,25 @@ def test_a_fresh_copy_where_there_was_none(course, lay):
     assert sorted(contents(course / "my")) == ["01_two.ipynb", "02_three.ipynb"]
 
 
+def test_notebooks_without_a_number_are_copied_and_called_by_a_word(course, lay):
+    for name in ("torch_in_ten_minutes", "ten_broken_layers", "my_notes"):
+        write_lesson(course / "notebooks", name)
+    assert lay() == (0, "my/: new copies of all lessons, without outputs, for you to work in.\n")
+    assert "my_notes.ipynb" not in contents(course / "my") and len(contents(course / "my")) == 5
+    write_lesson(course / "notebooks", "torch_in_ten_minutes", "More. ")
+    code, said = lay()
+    assert code == 0 and "since you got your copies: torch_in_ten_minutes." in said
+    assert "--fresh torch_in_ten_minutes\n" in said
+    mine = change(course / "my" / "torch_in_ten_minutes.ipynb")
+    code, said = lay("--fresh", "torch")
+    assert code == 0 and "my/torch_in_ten_minutes.ipynb is new. What was there is kept as" in said
+    assert contents(course / "my")[f"torch_in_ten_minutes.{today()}.ipynb"] == mine
+    code, said = lay("--fresh", "ten")
+    assert code == 1 and said.startswith("ten may be each of torch_in_ten_minutes, ten_broken_layers. Type it so: ")
+    code, said = lay("--fresh", "13")
+    assert said.startswith("There is no lesson 13, only 00 to 02, torch_in_ten_minutes, ten_broken_layers.")
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [

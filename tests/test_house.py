@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import mhalib
+from tools.notebooks.which import notebook_files
 
 ROOT = Path(__file__).resolve().parent.parent
 TOP = ROOT / "mhalib"
@@ -29,7 +30,7 @@ FLOORS = (
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 MOST_LINES = 1400  # of the files of the top folder together, so that they can be read in one sitting
 PACKAGES = sorted(module.name for module in pkgutil.iter_modules(mhalib.__path__) if module.ispkg)
-PAGES = [*sorted((ROOT / "notebooks").glob("*.ipynb")), ROOT / "README.md", ROOT / "notebooks" / "TEACHING.md"]
+PAGES = [*notebook_files(ROOT / "notebooks"), ROOT / "README.md", ROOT / "notebooks" / "TEACHING.md"]
 
 
 def room_of(path: Path) -> str:

@@ -17,6 +17,7 @@ from PIL import Image
 from tools import make_images, record, record_zoom
 from tools.notebooks.lessons import QUICK_WAY, lessons
 from tools.notebooks.run import NOTEBOOKS, read
+from tools.notebooks.which import lesson_files
 from tools.pictures import roadmap, whole_model
 from tools.record import FRAME
 
@@ -173,7 +174,7 @@ def test_without_a_quick_way_nothing_is_marked():
 @pytest.mark.parametrize("part", whole_model.MET)
 def test_the_whole_model_sends_the_reader_to_lessons_that_speak_of_the_part(part):
     numbers, word = whole_model.MET[part]
-    told = {path.name[:2]: " ".join(cell.source for cell in read(path).cells) for path in NOTEBOOKS.glob("*.ipynb")}
+    told = {path.name[:2]: " ".join(cell.source for cell in read(path).cells) for path in lesson_files(NOTEBOOKS)}
     assert [number for number in numbers if word not in told[number].lower()] == []
     assert list(numbers) == sorted(numbers)  # "00–06" is written for three and more, so they follow each other
     assert len(numbers) < 3 or int(numbers[-1]) - int(numbers[0]) == len(numbers) - 1

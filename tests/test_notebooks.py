@@ -1,4 +1,4 @@
-"""Every lesson: stored as `make notebooks` stores it, built as a lesson is built, and running without a network."""
+"""Every notebook: stored as `make notebooks` stores it and running without a network; and every lesson built as one."""
 
 import ast
 import json
@@ -14,12 +14,13 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from mhalib.checks import check
 from tools.links import broken, targets
 from tools.notebooks.changes import SEED
-from tools.notebooks.lessons import QUICK_WAY, describe, stopwatch
+from tools.notebooks.lessons import QUICK_WAY, Lesson, describe, introduce, stopwatch
 from tools.notebooks.run import NOTEBOOKS, ROOT, execute, put_in_solutions, read
 from tools.notebooks.store import CELL_METADATA, MAX_BYTES, NotebookError, make_storable, stale
+from tools.notebooks.which import lesson_files, notebook_files, other_files
 from tools.site.slides import SLIDE_TYPES
 
-PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
+PATHS, LESSONS, OTHERS = notebook_files(NOTEBOOKS), lesson_files(NOTEBOOKS), other_files(NOTEBOOKS)
 MAX_WORDS = 3000
 ANOTHER_SEED = 1000  # `make harden ONLY=seeds` tries ten
 MACHINE_PATH = re.compile(r"(?<![\w.~>-])/(?:home|Users|root|tmp|private|work|opt|usr)/|\b[A-Z]:\\\\|ipykernel_\d")
@@ -50,6 +51,8 @@ socket.getaddrinfo = local_only
 """
 
 each_notebook = pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
+each_lesson = pytest.mark.parametrize("path", LESSONS, ids=[path.stem for path in LESSONS])
+each_other = pytest.mark.parametrize("path", OTHERS, ids=[path.stem for path in OTHERS])
 
 
 @pytest.fixture
@@ -95,8 +98,13 @@ def contents(folder: Path):
 
 
 def test_the_lessons_are_numbered_from_00_without_a_gap():
-    assert PATHS, "expected lessons in notebooks/, found none"
-    assert [path.stem[:3] for path in PATHS] == [f"{number:02}_" for number in range(len(PATHS))]
+    assert LESSONS, "expected lessons in notebooks/, found none"
+    assert [path.stem[:3] for path in LESSONS] == [f"{number:02}_" for number in range(len(LESSONS))]
+
+
+def test_no_notebook_lies_about_that_the_course_does_not_know():
+    unknown = sorted(set(NOTEBOOKS.glob("*.ipynb")) - set(PATHS))
+    assert unknown == [], "give it a number, or name it in tools/notebooks/which.py, WITHOUT_NUMBER"
 
 
 @each_notebook
@@ -140,7 +148,7 @@ def test_small_enough_to_read_and_to_load(path):
     assert len(re.findall(r"\w[\w'-]*", prose(read(path)))) <= MAX_WORDS
 
 
-@each_notebook
+@each_lesson
 def test_opens_and_closes_as_a_lesson(path):
     nb = read(path)
     assert describe(nb, path.stem).question.endswith("?")
@@ -149,9 +157,28 @@ def test_opens_and_closes_as_a_lesson(path):
     headings = re.findall(r"^## +(.+?)\s*$", text, re.MULTILINE)
     assert headings.count("What you now know") == 1, headings
     closing = text.split("## What you now know")[1]
-    following = PATHS[PATHS.index(path) + 1 :]
+    following = LESSONS[LESSONS.index(path) + 1 :]
     if following:
         assert following[0].name in targets(closing), f"the closing does not link to {following[0].name}"
+
+
+@each_other
+def test_a_notebook_without_a_number_opens_with_what_it_is_for_and_is_no_lesson(path):
+    nb = read(path)
+    said = introduce(nb, path.stem)
+    assert not isinstance(said, Lesson) and said.question.endswith((".", "?"))
+    assert "predict.results(" not in "".join(cell.source for cell in code_cells(nb))
+    assert put_in_solutions(nb) == [], "exercises belong to a lesson"
+    headings = re.findall(r"^## +(.+?)\s*$", prose(nb), re.MULTILINE)
+    assert headings and "Try it" not in headings
+
+
+@each_other
+def test_a_notebook_without_a_number_runs_with_another_seed(path, offline):
+    try:
+        make_storable(execute(path, env=offline, seed=ANOTHER_SEED))
+    except NotebookError as error:
+        pytest.fail(f"{path.name}, {error}", pytrace=False)
 
 
 @each_notebook
@@ -165,7 +192,7 @@ def test_a_reader_who_changes_something_is_told_and_never_stopped(path):
     assert seed <= first + 2, "SEED = 0 stands at the top"
 
 
-@each_notebook
+@each_lesson
 def test_the_minutes_hold_by_the_stopwatch(path):
     lesson = describe(read(path), path.stem)
     assert lesson.counted <= lesson.minutes <= lesson.counted + 5, f"counted {lesson.counted:.1f}"
@@ -180,7 +207,7 @@ def test_the_stopwatch():
     assert stopwatch(new_notebook(cells=[*cells, after])) == pytest.approx(0.5 + 1)
 
 
-@each_notebook
+@each_lesson
 def test_a_lesson_says_of_the_quick_way_what_the_road_map_says(path):
     nb = read(path)
     said = re.findall(r"\b(Not on|On) the quick way(?: \(([\d, ]+)\))?", nb.cells[0].source)
@@ -226,7 +253,7 @@ def exercises(path):
     return [exercise.name for exercise in check if exercise.lesson == path.stem[:2]]
 
 
-@each_notebook
+@each_lesson
 def test_every_exercise_has_its_cell_and_is_shipped_as_a_stub(path):
     nb = read(path)
     for name in exercises(path):
@@ -243,7 +270,7 @@ def test_every_exercise_has_its_cell_and_is_shipped_as_a_stub(path):
     assert put_in_solutions(nb) == exercises(path)
 
 
-@each_notebook
+@each_lesson
 def test_runs_with_another_seed_all_solutions_and_without_the_real_model(path, without_weights):
     try:
         nb = make_storable(execute(path, env=without_weights, solutions=True, seed=ANOTHER_SEED))
@@ -312,6 +339,18 @@ def test_broken_links_are_found():
 def test_a_lesson_that_does_not_say_what_it_is_is_told_so(opening):
     with pytest.raises(ValueError, match="00_lesson: the first cell must open with `# 00 · title`"):
         describe(new_notebook(cells=[new_markdown_cell(opening)]), "00_lesson")
+
+
+@pytest.mark.parametrize("opening", ["## Heads\n\n*What for.*", "# Heads", "# Heads\n\nWhat for."])
+def test_a_notebook_without_a_number_that_does_not_say_what_it_is_for_is_told_so(opening):
+    with pytest.raises(ValueError, match="heads: the first cell must open with `# Title`, and below it"):
+        introduce(new_notebook(cells=[new_markdown_cell(opening)]), "heads")
+
+
+def test_what_a_notebook_without_a_number_says_of_itself():
+    opening = "# Heads\n\n*What you need,\nand no more.*\n\nMore."
+    said = introduce(new_notebook(cells=[new_markdown_cell(opening)]), "heads")
+    assert (said.name, said.heading, said.question) == ("heads", "Heads", "What you need, and no more.")
 
 
 def test_what_a_lesson_says_of_itself():

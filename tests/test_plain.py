@@ -14,8 +14,10 @@ from tools.notebooks import copies, run
 from tools.notebooks.copies import ROOT
 from tools.notebooks.plain import edition, for_download, from_my, own_copy, read, source_hash, with_links
 from tools.notebooks.store import source_hash as hash_of_a_stored_lesson
+from tools.notebooks.which import WITHOUT_NUMBER, notebook_files
 
-PATHS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+PATHS = notebook_files(ROOT / "notebooks")
+OURS = re.compile(rf"^notebooks/((?:\d\d_\w+|{'|'.join(WITHOUT_NUMBER)})\.ipynb#)")
 
 
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
@@ -50,8 +52,8 @@ def test_the_links_of_a_copy_lead_where_those_of_its_lesson_do_and_to_the_other_
     copy.parent.mkdir()
     copy.write_text(own_copy(path), encoding="utf-8")
     lead = places(path)
-    assert [place for place in lead if re.match(r"notebooks/\d\d_\w+\.ipynb#", place)]
-    assert places(copy) == [re.sub(r"^notebooks/(\d\d_\w+\.ipynb#)", r"my/\1", place) for place in lead]
+    assert [place for place in lead if OURS.match(place)]
+    assert places(copy) == [OURS.sub(r"my/\1", place) for place in lead]
 
 
 LESSONS = {"00_one.ipynb", "03_a name.ipynb"}

@@ -20,6 +20,7 @@ from mhalib.widgets import PredictionView
 from small_predictions import OPTIONS, choose, lesson, number
 from tools.notebooks.run import NOTEBOOKS, ROOT, execute, read
 from tools.notebooks.store import make_storable
+from tools.notebooks.which import lesson_files
 from tools.site.live import make_live
 
 # Lessons that do not ask yet. Whichever does has to leave this list.
@@ -478,7 +479,7 @@ def faults(nb, number: str, names: list[str]) -> list[str]:
     return found
 
 
-PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
+PATHS = lesson_files(NOTEBOOKS)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])

@@ -68,13 +68,30 @@ def test_the_pages_for_readers_stand_in_the_list_and_are_found_by_the_search(sit
     for name in ("07_lesson.html", "index.html", "glossary.html"):
         beside = soup(site, name).select("#lessons .beside a")
         assert [(link["href"], link.text) for link in beside] == [
-            ("primer.html", "Torch & tensors"),
+            ("torch_in_ten_minutes.html", "Torch & tensors"),
             ("glossary.html", "Glossary"),
         ]
     assert soup(site, "07_lesson.html").main.find("a", href="glossary.html#head-dim")
     assert soup(site, "slides/07_lesson.html").find("a", href="../glossary.html#head-dim")
     found = [(entry["short"], entry["section"], entry["href"]) for entry in contents(site)]
     assert ("Glossary", "Head dim", "glossary.html#head-dim") in found
+
+
+def test_a_notebook_without_a_number_is_a_page_of_the_appendix(site):
+    page = soup(site, "torch_in_ten_minutes.html")
+    assert page.title.text == "Torch & tensors" and "numbers" in page.select_one(".output").text
+    assert page.select("main .tools") and not page.select("nav.around")  # nothing before it, nothing after it
+    assert soup(site, "slides/torch_in_ten_minutes.html").title.text == "Torch & tensors"
+    assert (site / "torch_in_ten_minutes.ipynb").is_file()
+    assert not soup(site, "07_lesson.html").select("nav.around a")  # it is the only lesson
+    home = soup(site, "index.html")
+    lessons, others = home.select("ol.road li"), home.select("ul.road li")
+    assert [row.a["href"] for row in lessons] == ["07_lesson.html"]
+    assert [row.a["href"] for row in others] == ["torch_in_ten_minutes.html"]
+    assert "What a < b is for." in others[0].text
+    assert home.find(id="appendix").text == "Appendix"
+    found = [entry for entry in contents(site) if entry["page"] == "Torch & tensors"]
+    assert found[0]["short"] == "Torch & tensors" and "holds numbers" in found[0]["text"]
 
 
 def test_what_a_lesson_brings_is_text(site):
@@ -99,7 +116,9 @@ def test_files_that_are_no_site_are_not_replaced(tmp_path):
 
 
 def test_a_lesson_is_executed_once_for_each_state(site):
-    assert len(list((site.parent / "kept").iterdir())) == 1  # for the page and for the slides
+    assert (
+        len(list((site.parent / "kept").iterdir())) == 2
+    )  # of the lesson and of the other notebook, for the page and for the slides
 
 
 def test_the_built_pages_have_no_faults(site):

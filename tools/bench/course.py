@@ -17,6 +17,7 @@ import urllib.request
 from pathlib import Path
 
 from tools.notebooks.run import NOTEBOOKS, ROOT, execute
+from tools.notebooks.which import lesson_files
 
 IMPORTS = 5
 GUARD = 1800  # seconds after which a first start is given up
@@ -35,7 +36,7 @@ def import_costs() -> tuple[float, float]:
 def lesson_seconds() -> dict[str, float]:
     """Return how long each lesson takes from the start of its kernel to its last cell, exercises untouched."""
     spent = {}
-    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+    for path in lesson_files(NOTEBOOKS):
         start = time.perf_counter()
         execute(path)
         spent[path.stem] = time.perf_counter() - start

@@ -2,6 +2,7 @@
 
     python -m tools.notebooks.copies                 a copy of each lesson that has none yet
     python -m tools.notebooks.copies --fresh 05      a new copy of lesson 05; the old one is kept, with its date
+    python -m tools.notebooks.copies --fresh torch   the same for a notebook without a number, by a word of its name
 
 The new copy has the plain name, since the links of the other lessons lead there. What a copy holds is said in
 `plain.py`, how it is written, in `keep.py`. The exit code is 1 if a copy that was asked for is not there. Only the
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from tools.notebooks.keep import put, put_beside, sweep
 from tools.notebooks.plain import Unreadable, edition, own_copy, read, source_hash
+from tools.notebooks.which import is_lesson, meant, notebook_files, short
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS, MY = "notebooks", "my"
@@ -76,7 +78,7 @@ def lay_all(lessons: list[Path], folder: Path) -> bool:
             continue
         try:
             put(folder / lesson.name, own_copy(lesson))
-            laid.append(lesson.stem[:2])
+            laid.append(short(lesson))
         except Unreadable as error:
             failures.append(unreadable(lesson, error))
         except FileExistsError:
@@ -97,7 +99,7 @@ def look_at(lessons: list[Path], folder: Path) -> bool:
     """Say which of the copies that are there cannot be read, or are of an older edition; return whether any is."""
     older, remarks = [], []
     for lesson in lessons:
-        place, number = f"{MY}/{lesson.name}", lesson.stem[:2]
+        place, number = f"{MY}/{lesson.name}", short(lesson)
         try:
             current = source_hash(read(lesson))
         except Unreadable as error:
@@ -160,12 +162,16 @@ def lay_fresh(lesson: Path, folder: Path) -> None:
 
 
 def find(asked: str, lessons: list[Path]) -> Path:
-    """Return the lesson that somebody calls 5, 05, or by the name of its file."""
-    for lesson in lessons:
-        if Path(asked).stem == lesson.stem or (asked.isdecimal() and int(asked) == int(lesson.stem[:2])):
-            return lesson
-    numbers = f"{lessons[0].stem[:2]} to {lessons[-1].stem[:2]}"
-    raise Failed(f"There is no lesson {asked}, only {numbers}. Type it so: {command('05')}")
+    """Return the lesson that somebody calls 5, 05, torch, or by the name of its file."""
+    fits = meant(asked, lessons)
+    if len(fits) == 1:
+        return fits[0]
+    if fits:
+        raise Failed(f"{asked} may be each of {', '.join(map(short, fits))}. Type it so: {command(short(fits[0]))}")
+    numbers = [short(lesson) for lesson in lessons if is_lesson(lesson.name)]
+    others = [short(lesson) for lesson in lessons if not is_lesson(lesson.name)]
+    known = ", ".join([f"{numbers[0]} to {numbers[-1]}", *others] if numbers else others)
+    raise Failed(f"There is no lesson {asked}, only {known}. Type it so: {command('05')}")
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
@@ -174,7 +180,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         "--fresh", nargs="*", metavar="LESSON", help="new copies of these lessons, such as 05; the old ones are kept"
     )
     options = parser.parse_args(arguments)
-    lessons, folder = sorted((root / LESSONS).glob("[0-9][0-9]_*.ipynb")), root / MY
+    lessons, folder = notebook_files(root / LESSONS), root / MY
     try:
         if not lessons:
             raise Failed(f"There are no lessons in {root / LESSONS}. Is this copy of the course complete?")

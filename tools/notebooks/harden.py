@@ -27,6 +27,7 @@ from nbformat import NotebookNode
 from tools.notebooks import changes
 from tools.notebooks.run import NOTEBOOKS, ROOT, execute, play, read, write
 from tools.notebooks.store import NotebookError, clean
+from tools.notebooks.which import chosen, short
 
 
 class Try(NamedTuple):
@@ -248,7 +249,7 @@ def order(paths: list[Path]) -> dict[str, Tries]:
         for path in shuffled:
             cells = read(path).cells
             for cell in cells:
-                cell.id = f"{path.stem[:2]}-{cell.id}"[:64]  # two lessons may have used one id
+                cell.id = f"{short(path)}-{cell.id}"[:64]  # two lessons may have used one id
             nb.cells += cells
             owners += [path] * len(cells)
         write(nb, notebooks / "all.ipynb")
@@ -281,12 +282,15 @@ def one_by_one(variant: str, paths: list[Path], number: int) -> dict[str, Tries]
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Execute the lessons under hard conditions; print which hold.")
-    parser.add_argument("paths", nargs="*", type=Path, help="these notebooks only")
+    parser.add_argument("paths", nargs="*", help="these notebooks only: files, or 05, or torch")
     parser.add_argument("--only", action="append", choices=[*VARIANTS, "order"], help="this variant; may be repeated")
     parser.add_argument("--seeds", type=int, default=10, help="how many other seeds (10)")
     options = parser.parse_args(arguments)
-    paths = [path.resolve() for path in options.paths or sorted(NOTEBOOKS.glob("*.ipynb"))]
-    table, failures = [["variant", *(path.stem[:2] for path in paths)], ["---"] * (len(paths) + 1)], []
+    try:
+        paths = [path.resolve() for path in chosen(options.paths, NOTEBOOKS)]
+    except ValueError as error:
+        parser.error(str(error))
+    table, failures = [["variant", *(short(path) for path in paths)], ["---"] * (len(paths) + 1)], []
     remarks: list[str] = []  # claims that did not hold, and said so
     for variant in options.only or [*VARIANTS, "order"]:
         outcomes = order(paths) if variant == "order" else one_by_one(variant, paths, options.seeds)

@@ -1,8 +1,8 @@
-"""What a lesson says of itself: its title, question and minutes stand in the notebook's first cell, and only there.
+"""What a notebook says of itself: its title, question and minutes stand in its first cell, and only there.
 
 Road map, README, teachers' notes and site take them from here. Which lessons are the quick way through says this file,
 and each lesson repeats it for its reader. What else a lesson must hold is tested in
-`tests/test_notebooks.py`.
+`tests/test_notebooks.py`. Which notebook is a lesson, says `which.py`.
 """
 
 import re
@@ -12,8 +12,10 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from tools.notebooks.run import NOTEBOOKS, read
+from tools.notebooks.which import is_lesson, lesson_files
 
 TITLE = re.compile(r"# (\d\d) · (.+)")
+ABOUT = re.compile(r"# (.+)\n\n\*(?:Question: )?([^*]+)\*\n")  # of a notebook without a number
 QUESTION = re.compile(r"\*Question: (.+?)\*", re.DOTALL)
 MINUTES = re.compile(r"(\d+) minutes")
 # The stopwatch: what a reader needs, exercises and the running of the cells aside.
@@ -40,6 +42,33 @@ class Lesson:
     @property
     def quick(self) -> bool:
         return self.number in QUICK_WAY
+
+
+@dataclass(frozen=True)
+class Other:
+    """What the first cell of a notebook without a number says, under the names that a `Lesson` has."""
+
+    name: str
+    heading: str
+    question: str  # or what it is for, in a sentence
+
+
+def introduce(nb: NotebookNode, name: str) -> Lesson | Other:
+    """Return what a notebook says of itself, a lesson or another.
+
+    Raises:
+        ValueError: the first cell holds no title, or does not say what the notebook asks or is for.
+    """
+    if is_lesson(name):
+        return describe(nb, name)
+    first = nb.cells[0].source + "\n" if nb.cells else ""
+    said = ABOUT.match(first)
+    if not said:
+        raise ValueError(
+            f"{name}: the first cell must open with `# Title`, and below it `*What it is for, in a sentence.*`; "
+            f"it says {first[:200]!r}"
+        )
+    return Other(name, said[1].strip(), " ".join(said[2].split()))
 
 
 def describe(nb: NotebookNode, name: str) -> Lesson:
@@ -76,4 +105,4 @@ def stopwatch(nb: NotebookNode) -> float:
 
 def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:
     """Return the lessons of a folder in their order."""
-    return [describe(read(path), path.stem) for path in sorted(folder.glob("*.ipynb"))]
+    return [describe(read(path), path.stem) for path in lesson_files(folder)]

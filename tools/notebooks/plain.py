@@ -15,6 +15,8 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from tools.notebooks.which import notebook_files
+
 ALONE = (
     "\n\n---\n\n**You downloaded this lesson alone.** It runs where the course is installed, as its README says. "
     "Put it into the folder `my/` of the course: from there its links lead on."
@@ -148,16 +150,16 @@ def _copied(path: Path) -> dict:
     ours.pop("source_sha256", None)  # the copy was not executed
     nb["metadata"] = {**about, "mhalib": ours}
     nb["metadata"].pop("widgets", None)
-    lessons = {lesson.name for lesson in path.parent.glob("*.ipynb")}
+    notebooks = {notebook.name for notebook in notebook_files(path.parent)}
     for cell in nb["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
         elif cell["cell_type"] == "markdown":
-            _put(cell, with_links(_source(cell), lambda target: from_my(target, lessons)))
+            _put(cell, with_links(_source(cell), lambda target: from_my(target, notebooks)))
     return nb
 
 
-def from_my(target: str, lessons: set[str]) -> str:
+def from_my(target: str, notebooks: set[str]) -> str:
     """Return where a link of a lesson must lead from `my/`: to the reader's own copy, or back into `notebooks/`."""
     parts = urlsplit(target)
     if parts.scheme or parts.netloc or not parts.path or parts.path.startswith("/"):
@@ -166,7 +168,7 @@ def from_my(target: str, lessons: set[str]) -> str:
     if place != "notebooks" and not place.startswith("notebooks/"):
         return target  # ../images/… lies as far from one folder as from the other
     name = unquote(place.removeprefix("notebooks/"))
-    return (name if name in lessons else f"../{place}") + rest
+    return (name if name in notebooks else f"../{place}") + rest
 
 
 def with_links(markdown: str, lead) -> str:

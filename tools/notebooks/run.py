@@ -25,6 +25,7 @@ from nbformat import NotebookNode
 
 from tools.notebooks.changes import put_in_seed
 from tools.notebooks.store import NotebookError, make_storable, stale, tidy
+from tools.notebooks.which import chosen
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
@@ -173,14 +174,18 @@ def _describe_failure(nb: NotebookNode, number: int, error: Exception) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Execute the notebooks whose source changed; store their outputs.")
-    parser.add_argument("paths", nargs="*", type=Path, help="these notebooks only")
+    parser.add_argument("paths", nargs="*", help="these notebooks only: files, or 05, or torch")
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--all", action="store_true", help="execute them even if nothing changed")
     choice.add_argument("--check", action="store_true", help="execute nothing; name those that should be")
     choice.add_argument("--clear", action="store_true", help="execute nothing; remove the outputs")
     options = parser.parse_args(arguments)
     failures = 0
-    for path in options.paths or sorted(NOTEBOOKS.glob("*.ipynb")):
+    try:
+        paths = chosen(options.paths, NOTEBOOKS)
+    except ValueError as error:
+        parser.error(str(error))
+    for path in paths:
         nb = read(path)
         reason = stale(nb)
         if options.clear:

@@ -22,10 +22,11 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 from mhalib.widgets.base import with_texts_once
 from tools.links import fault, html, leads_away, links
 from tools.make_images import IMAGES
-from tools.notebooks.lessons import describe
+from tools.notebooks.lessons import Lesson, introduce
 from tools.notebooks.plain import for_download
 from tools.notebooks.run import EXERCISE, NOTEBOOKS, ROOT
 from tools.notebooks.store import NotebookError
+from tools.notebooks.which import chosen
 from tools.pictures import hero
 from tools.site import slides
 from tools.site.answers import cover
@@ -33,7 +34,7 @@ from tools.site.export import TEMPLATES, PageExporter, claims_in
 from tools.site.live import LIVE, executed
 from tools.site.places import lead_links
 
-BESIDE = ("PRIMER", "GLOSSARY")  # pages for readers: in the list below the lessons, and found by the search
+BESIDE = ("GLOSSARY",)  # pages for readers: in the list below the notebooks of the appendix, and found by the search
 FOR_TEACHERS = ("TEACHING", "HANDOUT")  # pages too, to which the first page leads
 MAX_BYTES = 15_000_000  # all pages together
 WHAT = (
@@ -110,24 +111,28 @@ def build(paths: list[Path], out: Path) -> None:
     notebooks = {path.stem: executed(path) for path in paths}
     make_room(out)  # only now: a lesson that fails leaves the older site
     asked = {name: cover(nb) for name, nb in notebooks.items()}
-    lessons = [describe(nb, name) for name, nb in notebooks.items()]
+    said = [introduce(nb, name) for name, nb in notebooks.items()]
+    lessons = [notebook for notebook in said if isinstance(notebook, Lesson)]
+    others = [notebook for notebook in said if not isinstance(notebook, Lesson)]
     beside = {name: (NOTEBOOKS / f"{name}.md").read_text(encoding="utf-8") for name in (*BESIDE, *FOR_TEACHERS)}
     titles = {name: re.match("# (.+)", source).group(1) for name, source in beside.items()}
-    shared = {"lessons": lessons, "beside": {name.lower(): titles[name] for name in BESIDE}}
+    shared = {"lessons": lessons, "others": others, "beside": {name.lower(): titles[name] for name in BESIDE}}
     exporter = PageExporter()
 
     def write(nb: NotebookNode, name: str, title: str, **page) -> BeautifulSoup:
-        page = {"name": name, "title": title, "is_lesson": False, **shared, **page}
+        page = {"name": name, "title": title, "is_notebook": False, **shared, **page}
         text, _ = exporter.from_notebook_node(nb, {"page": page})
         (out / f"{name}.html").write_text(with_texts_once(text), encoding="utf-8")
         return html(text)
 
     contents = []
-    for place, (name, nb) in enumerate(notebooks.items()):
-        before, lesson, after = [None, *lessons, None][place : place + 3]
-        around = {"previous": before, "next": after}
-        page = write(nb, name, lesson.heading, is_lesson=True, questions=asked[name], **around)
-        contents += contents_of(name, lesson.heading, lesson.number, page)
+    for (name, nb), notebook in zip(notebooks.items(), said, strict=True):
+        around = {}
+        if notebook in lessons:
+            place = lessons.index(notebook)
+            around["previous"], _, around["next"] = [None, *lessons, None][place : place + 3]
+        page = write(nb, name, notebook.heading, is_notebook=True, questions=asked[name], **around)
+        contents += contents_of(name, notebook.heading, getattr(notebook, "number", notebook.heading), page)
         (out / f"{name}.ipynb").write_text(for_download(NOTEBOOKS / f"{name}.ipynb"), encoding="utf-8")
     for name, source in beside.items():
         page = write(new_notebook(cells=[new_markdown_cell(source)]), name.lower(), titles[name])
@@ -181,14 +186,18 @@ def bytes_of(out: Path) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Build the lessons as web pages with live widgets.")
-    parser.add_argument("paths", nargs="*", type=Path, help="these lessons only")
+    parser.add_argument("paths", nargs="*", help="these lessons only: files, or 05, or torch")
     parser.add_argument(
         "--out", type=Path, default=ROOT / "site", help="the folder for the pages; an older site in it is replaced"
     )
     options = parser.parse_args(arguments)
     out = options.out.resolve()
     try:
-        build([path.resolve() for path in options.paths] or sorted(NOTEBOOKS.glob("*.ipynb")), out)
+        paths = chosen(options.paths, NOTEBOOKS)
+    except ValueError as error:
+        parser.error(str(error))
+    try:
+        build(paths, out)
     except NotebookError as error:
         sys.exit(f"a lesson cannot be executed: {error}")
     wrong = faults(out)

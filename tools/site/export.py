@@ -69,7 +69,7 @@ class _Renderer(IPythonRenderer):
             if self.notes is None:
                 return text
             url = f"{self.notes}{note[1].lower()}.html{url[note.end() :]}"
-        return super().link(text, re.sub(r"^(\d\d_\w+)\.ipynb", r"\1.html", url), title)
+        return super().link(text, re.sub(r"^(\w+)\.ipynb", r"\1.html", url), title)
 
     def image(self, text, url, title=None):
         return super().image(text, url.replace(PICTURES, "images/"), title)

@@ -21,9 +21,10 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from mhalib.widgets.base import with_texts_once
-from tools.notebooks.lessons import describe
+from tools.notebooks.lessons import introduce
 from tools.notebooks.run import NOTEBOOKS, ROOT
 from tools.notebooks.store import NotebookError
+from tools.notebooks.which import chosen
 from tools.site.answers import cover
 from tools.site.export import TEMPLATES, DeckExporter
 from tools.site.live import executed
@@ -147,7 +148,7 @@ def write(lessons: dict[str, NotebookNode], out: Path, notes: str | None = None)
     exporter = DeckExporter()
     out.mkdir(parents=True, exist_ok=True)
     for name, nb in lessons.items():
-        page = {"name": name, "title": describe(nb, name).heading, "notes": notes}
+        page = {"name": name, "title": introduce(nb, name).heading, "notes": notes}
         html, _ = exporter.from_notebook_node(as_slides(nb), {"page": page})
         (out / f"{name}.html").write_text(with_texts_once(html), encoding="utf-8")
     share(out)
@@ -166,11 +167,14 @@ def share(out: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Show lessons as slides.")
-    parser.add_argument("paths", nargs="*", type=Path, help="these lessons only")
+    parser.add_argument("paths", nargs="*", help="these lessons only: files, or 05, or torch")
     parser.add_argument("--out", type=Path, default=ROOT / "slides", help="the folder for the slides")
     options = parser.parse_args(arguments)
     out = options.out.resolve()
-    paths = [path.resolve() for path in options.paths] or sorted(NOTEBOOKS.glob("*.ipynb"))
+    try:
+        paths = chosen(options.paths, NOTEBOOKS)
+    except ValueError as error:
+        parser.error(str(error))
     try:
         lessons = {path.stem: executed(path) for path in paths}
     except NotebookError as error:
