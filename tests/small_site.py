@@ -61,6 +61,7 @@ OTHER = [  # without a number
         "# Torch & tensors\n\n*What `a < b` is for.*\n\nA **tensor** holds numbers; see [it](GLOSSARY.md#head-dim).",
     ),
     ("-", "%%code\nprint('numbers')"),
+    ("-", "Of each **token** it has a row, of two tokens two."),
 ]
 CODE = "%%code\n"
 
@@ -83,7 +84,10 @@ def make_site(folder: Path) -> Path:
     (path.parent / "TEACHING.md").write_text("# For teachers\n\n[A page](HANDOUT.md), [more](../README.md).")
     other = path.parent / "torch_in_ten_minutes.ipynb"
     nbformat.write(new_notebook(cells=[cell(*said) for said in OTHER]), other)
-    (path.parent / "GLOSSARY.md").write_text("# Glossary\n\n## Head dim\n\nFeatures of a head.\n\n## `W_o`\n\nMixes.")
+    (path.parent / "GLOSSARY.md").write_text(
+        "# Glossary\n\n## Head dim\n\nFeatures of a head.\n\n## `W_o`\n\nMixes.\n\n"
+        "## token\n\nThe unit of a text: a *word* & what has `<b>` in it, or a piece of one. *Also called:* x."
+    )
     (path.parent / "HANDOUT.md").write_text("# On one page\n\nSee [this](07_lesson.ipynb).")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live_lessons, "KEPT", folder / "kept")

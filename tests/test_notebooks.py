@@ -14,7 +14,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from mhalib.checks import check
 from tools.links import broken, targets
 from tools.notebooks.changes import SEED
-from tools.notebooks.lessons import QUICK_WAY, Lesson, describe, introduce, stopwatch
+from tools.notebooks.lessons import QUICK_WAY, Lesson, describe, introduce, stopwatch, words
 from tools.notebooks.run import NOTEBOOKS, ROOT, execute, put_in_solutions, read
 from tools.notebooks.store import CELL_METADATA, MAX_BYTES, NotebookError, make_storable, stale
 from tools.notebooks.which import lesson_files, notebook_files, other_files
@@ -145,7 +145,7 @@ def test_every_cell_says_what_it_is_on_a_slide_and_nothing_else(path):
 @each_notebook
 def test_small_enough_to_read_and_to_load(path):
     assert path.stat().st_size <= MAX_BYTES
-    assert len(re.findall(r"\w[\w'-]*", prose(read(path)))) <= MAX_WORDS
+    assert words(read(path)) <= MAX_WORDS
 
 
 @each_lesson
@@ -205,6 +205,13 @@ def test_the_stopwatch():
     assert stopwatch(new_notebook(cells=cells[1:])) == pytest.approx(1 / 3 + 0.5 + 0.5)
     after = new_markdown_cell("## What you now know\n\n" + 195 * "word ")
     assert stopwatch(new_notebook(cells=[*cells, after])) == pytest.approx(0.5 + 1)
+
+
+def test_words_are_those_that_are_read():
+    text = "One [small word](GLOSSARY.md#small-word), a ![map](../images/hero.png) and `head_dim`."
+    assert words(new_notebook(cells=[new_markdown_cell(text), new_code_cell("not read")])) == 7
+    linked = text.replace("One", "[One](00_start_here.ipynb#The-head-explorer)")
+    assert words(new_notebook(cells=[new_markdown_cell(linked)])) == 7
 
 
 @each_lesson

@@ -78,32 +78,45 @@ def test_the_readme_leads_to_the_page(page):
 # What the lessons use of torch, by the part of the notebook that shows its kind; a lesson says of the others what they
 # do where it uses them. Names of methods begin with a dot.
 KINDS = {
-    "tensors and shapes": """torch.arange torch.tensor torch.zeros torch.ones torch.eye torch.randn torch.empty torch.full
-        torch.linspace torch.randn_like torch.rand torch.randint torch.randperm torch.Tensor torch.from_numpy
-        .numpy .shape .ndim .numel .dtype .float .double .half .bool .int .to torch.float16 torch.float32
-        torch.float64 torch.bfloat16 torch.int64 torch.uint8 torch.bool torch.device torch.finfo .element_size
-        .nbytes .is_cuda .sum .mean .std .var .median .max .min .amax .amin .aminmax .argmax .argmin .sort
-        .argsort .topk .prod .norm .values .bincount .unique .cross .item .tolist .abs .square .sqrt .exp .log
-        .log2 .round .tanh .cos .sin torch.tanh torch.minimum torch.set_num_threads torch.special.entr
-        torch.cosine_similarity torch.cuda.is_available""",
-    "indexing": ".any .all .nonzero .gather .index .diagonal .squeeze .unsqueeze .gt .eq .isinf .isnan torch.inf",
-    "broadcasting": """~ .masked_fill .softmax .expand .expand_as .repeat .repeat_interleave .tile .tril .triu .nan_to_num
-        F.softmax""",
-    "matrix products": """@ .mT .T torch.linalg.matrix_rank torch.linalg.svdvals torch.linalg.solve torch.linalg.qr
-        torch.block_diag""",
-    "views": """.view .transpose .permute .stride .contiguous .is_contiguous .data_ptr .untyped_storage .reshape
-        .clone .roll .flip .data""",
-    "cutting and joining": """.unflatten .flatten .chunk .split .unbind torch.cat torch.stack .equal torch.equal torch.allclose
-        torch.isclose F.pad nn.utils.rnn.pad_sequence""",
-    "modules and parameters": """nn.Module nn.Linear nn.Embedding nn.Dropout nn.Conv1d nn.LazyLinear nn.MultiheadAttention
-        torch.nn.Parameter nn.Parameter F.linear F.conv1d F.scaled_dot_product_attention .parameters
-        .named_parameters .named_modules .named_children .state_dict .load_state_dict .forward .name
-        nn.init.xavier_uniform_ nn.init.constant_""",
-    "gradients": """.requires_grad_ .requires_grad .backward .grad torch.autograd.grad torch.autograd.functional.jacobian
-        torch.autograd.graph.saved_tensors_hooks""",
+    "tensors and shapes": """
+        torch.arange torch.tensor torch.zeros torch.ones torch.eye torch.randn torch.empty torch.full torch.linspace
+        torch.randn_like torch.rand torch.randint torch.randperm torch.Tensor torch.from_numpy .numpy .shape .ndim
+        .numel .dtype .float .double .half .bool .int .to torch.float16 torch.float32 torch.float64 torch.bfloat16
+        torch.int64 torch.uint8 torch.bool torch.device torch.finfo .element_size .nbytes .is_cuda .sum .mean .std
+        .var .median .max .min .amax .amin .aminmax .argmax .argmin .sort .argsort .topk .prod .norm .values .bincount
+        .unique .cross .item .tolist .abs .square .sqrt .exp .log .log2 .round .tanh .cos .sin torch.tanh
+        torch.minimum torch.set_num_threads torch.special.entr torch.cosine_similarity torch.cuda.is_available
+    """,
+    "indexing": """
+        .any .all .nonzero .gather .index .diagonal .squeeze .unsqueeze .gt .eq .isinf .isnan torch.inf
+    """,
+    "broadcasting": """
+        ~ .masked_fill .softmax .expand .expand_as .repeat .repeat_interleave .tile .tril .triu .nan_to_num F.softmax
+    """,
+    "matrix products": """
+        @ .mT .T torch.linalg.matrix_rank torch.linalg.svdvals torch.linalg.solve torch.linalg.qr torch.block_diag
+    """,
+    "views": """
+        .view .transpose .permute .stride .contiguous .is_contiguous .data_ptr .untyped_storage .reshape .clone .roll
+        .flip .data
+    """,
+    "cutting and joining": """
+        .unflatten .flatten .chunk .split .unbind torch.cat torch.stack .equal torch.equal torch.allclose
+        torch.isclose F.pad nn.utils.rnn.pad_sequence
+    """,
+    "modules and parameters": """
+        nn.Module nn.Linear nn.Embedding nn.Dropout nn.Conv1d nn.LazyLinear nn.MultiheadAttention torch.nn.Parameter
+        nn.Parameter F.linear F.conv1d F.scaled_dot_product_attention .parameters .named_parameters .named_modules
+        .named_children .state_dict .load_state_dict .forward .name nn.init.xavier_uniform_ nn.init.constant_
+    """,
+    "gradients": """
+        .requires_grad_ .requires_grad .backward .grad torch.autograd.grad torch.autograd.functional.jacobian
+        torch.autograd.graph.saved_tensors_hooks
+    """,
     "no_grad and detach": ".detach torch.no_grad torch.set_grad_enabled .copy_ .zero_ .eval .train",
-    "a step of training": """torch.optim.SGD torch.optim.Adam torch.optim.lr_scheduler.LinearLR .zero_grad .step F.cross_entropy
-        F.mse_loss""",
+    "a step of training": """
+        torch.optim.SGD torch.optim.Adam torch.optim.lr_scheduler.LinearLR .zero_grad .step F.cross_entropy F.mse_loss
+    """,
     "hooks": ".register_forward_hook .register_forward_pre_hook",
     "seeds and generators": "torch.manual_seed torch.Generator",
 }

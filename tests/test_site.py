@@ -94,6 +94,19 @@ def test_a_notebook_without_a_number_is_a_page_of_the_appendix(site):
     assert found[0]["short"] == "Torch & tensors" and "holds numbers" in found[0]["text"]
 
 
+def test_a_word_of_the_glossary_is_a_link_with_a_tip(site):
+    page = soup(site, "torch_in_ten_minutes.html")
+    (link,) = page.select("a.term")  # the second use is none, and what leads to no entry of that name has no tip
+    assert (link.text, link["href"], link.parent.name) == ("token", "glossary.html#token", "strong")
+    tip = page.find(id=link["aria-describedby"])
+    assert tip["role"] == "tooltip" and tip.has_attr("hidden") and not tip.find_parent("main")
+    assert tip.text == "token: The unit of a text: a word & what has <b> in it, or a piece of one."
+    assert page.find("script", src="terms.js") and (site / "terms.js").is_file()
+    assert not soup(site, "07_lesson.html").select(".tip") and not soup(site, "glossary.html").select(".term, .tip")
+    assert not soup(site, "slides/torch_in_ten_minutes.html").select(".term, .tip")
+    assert not [entry for entry in contents(site) if entry["page"] == "Torch & tensors" and "The unit" in entry["text"]]
+
+
 def test_what_a_lesson_brings_is_text(site):
     """No character of a title, a question or a printed line is taken for HTML."""
     for name in ("07_lesson.html", "slides/07_lesson.html"):

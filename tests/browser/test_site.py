@@ -19,9 +19,9 @@ from .conftest import settle, until, watch
 def open_page(browser, site):
     contexts, pages = [], []
 
-    def go(name, *, width=1100, theme="light", script=True, first=None):
+    def go(name, *, width=1100, theme="light", script=True, first=None, touch=False):
         size = {"width": width, "height": 800}
-        context = browser.new_context(viewport=size, color_scheme=theme, java_script_enabled=script)
+        context = browser.new_context(viewport=size, color_scheme=theme, java_script_enabled=script, has_touch=touch)
         context.set_default_timeout(15_000)
         context.set_offline(True)
         contexts.append(context)
@@ -88,6 +88,77 @@ def test_the_handout_prints_on_one_page_in_light_colours(open_page, site):
     assert len(re.findall(rb"/Type /Page\b", page.pdf(prefer_css_page_size=True))) == 1
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(28, 28, 28)"
+
+
+# ---------------------------------------------------------------- words of the glossary
+
+
+def tip_of(page):
+    """Return the one link to the glossary, and its tip."""
+    link = page.locator("a.term")
+    return link, page.locator(".tip")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_word_shows_what_it_means_while_the_pointer_is_on_it_or_on_the_tip(open_page, theme):
+    page = open_page("torch_in_ten_minutes.html", theme=theme)
+    link, tip = tip_of(page)
+    assert tip.is_hidden()
+    link.hover()
+    assert tip.is_visible() and "a word & what has <b> in it" in tip.text_content()
+    tip.hover()
+    page.wait_for_timeout(400)
+    assert tip.is_visible()
+    page.keyboard.press("Escape")
+    assert tip.is_hidden()
+    link.hover()
+    page.mouse.move(600, 700)
+    until(tip.is_hidden, "the tip stays")
+    ink, paper = (tip.evaluate(f"(tip) => getComputedStyle(tip).{name}") for name in ("color", "backgroundColor"))
+    light, dark = ("rgb(28, 28, 28)", "rgb(255, 255, 255)"), ("rgb(232, 232, 230)", "rgb(22, 22, 22)")
+    assert (ink, paper) == (dark if theme == "dark" else light)
+
+
+def test_a_word_is_reached_by_the_keyboard_and_described_to_a_screen_reader(open_page):
+    page = open_page("torch_in_ten_minutes.html")
+    link, tip = tip_of(page)
+    page.get_by_role("button", name="Copy").focus()
+    page.keyboard.press("Tab")
+    while not page.evaluate("document.activeElement.classList.contains('term')"):
+        page.keyboard.press("Tab")
+    assert tip.is_visible() and page.evaluate("document.activeElement.computedName") == "token"
+    assert page.evaluate("document.getElementById(document.activeElement.getAttribute('aria-describedby')).textContent")
+    page.keyboard.press("Escape")
+    assert tip.is_hidden() and link.evaluate("(link) => link === document.activeElement")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/glossary.html#token")
+
+
+def test_a_finger_sees_the_meaning_first_and_gets_to_the_entry_by_a_second_tap(open_page):
+    page = open_page("torch_in_ten_minutes.html", width=390, touch=True)
+    link, tip = tip_of(page)
+    link.tap()
+    until(tip.is_visible, "there is no tip")
+    box = tip.bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= 390
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.touchscreen.tap(200, 700)
+    until(tip.is_hidden, "the tip stays")
+    link.tap()
+    until(tip.is_visible, "there is no tip")
+    link.tap()
+    page.wait_for_url("**/glossary.html#token")
+
+
+def test_without_javascript_a_word_is_a_link(open_page):
+    page = open_page("torch_in_ten_minutes.html", script=False)
+    link, tip = tip_of(page)
+    assert tip.is_hidden()
+    link.click()
+    page.wait_for_url("**/glossary.html#token")
+
+
+# ---------------------------------------------------------------- search
 
 
 def test_the_search_leads_to_a_section(open_page):

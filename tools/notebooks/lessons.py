@@ -103,6 +103,12 @@ def stopwatch(nb: NotebookNode) -> float:
     return seconds / 60
 
 
+def words(nb: NotebookNode) -> int:
+    """Return how many words a reader of a lesson reads; where a link leads is not read."""
+    texts = (cell.source for cell in nb.cells if cell.cell_type == "markdown")
+    return sum(len(re.findall(r"\w[\w'-]*", re.sub(r"\]\([^)\s]*\)", "]", text))) for text in texts)
+
+
 def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:
     """Return the lessons of a folder in their order."""
     return [describe(read(path), path.stem) for path in lesson_files(folder)]

@@ -26,6 +26,7 @@ from tools.notebooks.lessons import Lesson, introduce
 from tools.notebooks.plain import for_download
 from tools.notebooks.run import EXERCISE, NOTEBOOKS, ROOT
 from tools.notebooks.store import NotebookError
+from tools.notebooks.terms import Term, glossary, with_links
 from tools.notebooks.which import chosen
 from tools.pictures import hero
 from tools.site import slides
@@ -73,6 +74,23 @@ def contents_of(name: str, title: str, short: str, page: BeautifulSoup) -> list[
     return entries
 
 
+def tips(nb: NotebookNode, terms: list[Term]) -> list[Term]:
+    """Return the entries of the glossary to which the texts of a page lead."""
+    texts = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
+    led = set(re.findall(r"\]\(GLOSSARY\.md#([^)\s]+)\)", texts))
+    return [term for term in terms if term.place in led]
+
+
+def with_tips(text: str, shown: list[Term]) -> str:
+    """Return the page with its links to these entries described by them, for `terms.js` and for screen readers."""
+    known = {term.place for term in shown}
+
+    def described(link: re.Match) -> str:
+        return f'<a class="term" aria-describedby="tip-{link[2]}" {link[1]}' if link[2] in known else link.group()
+
+    return re.sub(r'<a (href="glossary\.html#([^"]+)")', described, text)
+
+
 def counted(notebooks: Iterable[NotebookNode]) -> dict[str, int]:
     """Return how many claims held and how many exercises showed their cell, by what the executed lessons put out."""
     cells = [cell for nb in notebooks for cell in nb.cells if cell.get("outputs")]
@@ -110,23 +128,26 @@ def build(paths: list[Path], out: Path) -> None:
     refuse_other_files(out)
     notebooks = {path.stem: executed(path) for path in paths}
     make_room(out)  # only now: a lesson that fails leaves the older site
-    asked = {name: cover(nb) for name, nb in notebooks.items()}
     said = [introduce(nb, name) for name, nb in notebooks.items()]
     lessons = [notebook for notebook in said if isinstance(notebook, Lesson)]
     others = [notebook for notebook in said if not isinstance(notebook, Lesson)]
     beside = {name: (NOTEBOOKS / f"{name}.md").read_text(encoding="utf-8") for name in (*BESIDE, *FOR_TEACHERS)}
     titles = {name: re.match("# (.+)", source).group(1) for name, source in beside.items()}
+    terms = glossary(beside["GLOSSARY"])
+    pages = {name: with_links(nb, name, terms, everywhere=True) for name, nb in notebooks.items()}
+    asked = {name: cover(nb) for name, nb in pages.items()}
     shared = {"lessons": lessons, "others": others, "beside": {name.lower(): titles[name] for name in BESIDE}}
     exporter = PageExporter()
 
     def write(nb: NotebookNode, name: str, title: str, **page) -> BeautifulSoup:
-        page = {"name": name, "title": title, "is_notebook": False, **shared, **page}
+        page = {"name": name, "title": title, "is_notebook": False, "tips": tips(nb, terms), **shared, **page}
         text, _ = exporter.from_notebook_node(nb, {"page": page})
+        text = with_tips(text, page["tips"])
         (out / f"{name}.html").write_text(with_texts_once(text), encoding="utf-8")
         return html(text)
 
     contents = []
-    for (name, nb), notebook in zip(notebooks.items(), said, strict=True):
+    for (name, nb), notebook in zip(pages.items(), said, strict=True):
         around = {}
         if notebook in lessons:
             place = lessons.index(notebook)
@@ -144,6 +165,8 @@ def build(paths: list[Path], out: Path) -> None:
     home |= counted(notebooks.values())
     template = exporter.environment.get_template("home.html.j2")
     (out / "index.html").write_text(template.render(page=home), encoding="utf-8")
+    for nb in notebooks.values():
+        cover(nb)
     slides.write(notebooks, out / "slides", notes="../")
     lead_links(out)
 
