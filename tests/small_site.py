@@ -9,6 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from tools.site import build as build_site
 from tools.site import live as live_lessons
+from tools.site.questions import questions
 
 LESSON = [
     (
@@ -63,6 +64,12 @@ OTHER = [  # without a number
     ("-", "%%code\nprint('numbers')"),
     ("-", "Of each **token** it has a row, of two tokens two."),
 ]
+QUESTIONS = """
+Why <b> the root? | 07_lesson.ipynb | cell-2 | Why √d?
+What of a row of tokens? | 07_lesson.ipynb | cell-9 | of `head 0` holds
+Is it open? | 07_lesson.ipynb | cell-12 | Everybody reads this
+Who else knows? | 12_gone.ipynb | cell-1 | that is not on this site
+"""
 CODE = "%%code\n"
 
 
@@ -80,7 +87,10 @@ def make_site(folder: Path) -> Path:
     """Build the pages and the slides of the lesson and of a notebook without a number, and return where they are."""
     path = folder / "notebooks" / "07_lesson.ipynb"
     path.parent.mkdir()
-    nbformat.write(new_notebook(cells=[cell(*said) for said in LESSON]), path)
+    nb = new_notebook(cells=[cell(*said) for said in LESSON])
+    for number, made in enumerate(nb.cells):
+        made.id = f"cell-{number}"
+    nbformat.write(nb, path)
     (path.parent / "TEACHING.md").write_text("# For teachers\n\n[A page](HANDOUT.md), [more](../README.md).")
     other = path.parent / "torch_in_ten_minutes.ipynb"
     nbformat.write(new_notebook(cells=[cell(*said) for said in OTHER]), other)
@@ -90,6 +100,7 @@ def make_site(folder: Path) -> Path:
     )
     (path.parent / "HANDOUT.md").write_text("# On one page\n\nSee [this](07_lesson.ipynb).")
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build_site, "questions", lambda: questions(QUESTIONS))
         patch.setattr(live_lessons, "KEPT", folder / "kept")
         patch.setattr(build_site, "NOTEBOOKS", path.parent)
         build_site.build([path, other], folder / "site")

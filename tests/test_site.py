@@ -449,6 +449,19 @@ def test_without_a_lab_the_first_page_shows_the_picture(tmp_path, monkeypatch):
     assert build_site.faults(tmp_path / "site") == []
 
 
+def test_the_first_page_offers_the_questions_that_its_pages_answer(site):
+    page = soup(site, "index.html")
+    rows = page.select("#asked li")
+    assert [row.a.text for row in rows] == ["Why <b> the root?", "What of a row of tokens?", "Is it open?"]
+    assert [row.small.text for row in rows] == ["07 · Why √d?", "07 · Of heads", "07 · In the open: x"]
+    for row in rows:
+        lesson, _, place = row.a["href"].partition("#")
+        assert soup(site, lesson).find(id=place)
+    assert "holds · nearly" in rows[1]["data-words"] and "everybody reads" in rows[2]["data-words"]
+    assert page.select("script[src='questions.js']") and (site / "questions.js").is_file()
+    assert not soup(site, "07_lesson.html").select("#asked, script[src='questions.js']")
+
+
 # ---------------------------------------------------------------- places
 
 

@@ -119,7 +119,7 @@ def test_only_the_first_use_of_the_whole_lesson_and_none_below_try_it():
 
 def test_the_opening_stays_as_it_is():
     nb = lesson()
-    nb.cells[0].source += "\n\nA head."
+    nb.cells[0].source += "\n\nA head. Words: [glossary](GLOSSARY.md#head)."
     assert with_links(nb, "09_lesson", TERMS, everywhere=True) == nb
 
 

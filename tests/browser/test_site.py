@@ -158,6 +158,40 @@ def test_without_javascript_a_word_is_a_link(open_page):
     page.wait_for_url("**/glossary.html#token")
 
 
+# ---------------------------------------------------------------- what are you looking for?
+
+
+@pytest.mark.parametrize("width", [390, 1100])
+def test_a_question_is_found_while_one_types_and_leads_to_its_cell(open_page, width):
+    page = open_page("index.html", width=width, theme="dark")
+    field, rows = page.get_by_role("searchbox", name="What are you looking for?"), page.locator("#asked li")
+    assert rows.count() == 3 and all(row.is_visible() for row in rows.all())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+    def left(typed):
+        field.fill(typed)
+        return [row.locator("a").text_content() for row in rows.all() if row.is_visible()]
+
+    assert left("ROOT of?") == ["Why <b> the root?"]
+    assert page.get_by_role("status").text_content() == "1 question"
+    assert left("is everybody asleep") == ["Is it open?"]  # by a word of the answer
+    assert left("row of tokens <b>") == ["What of a row of tokens?"]
+    assert left("zebra") == [] and "None of these" in page.get_by_role("status").text_content()
+    assert len(left("")) == 3 and page.get_by_role("status").text_content() == ""
+    left("nearly")
+    field.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/07_lesson.html#cell-9")
+    drawn(page)
+    assert page.get_by_text("row <1> of head 0 holds").is_visible()  # what was covered is open
+
+
+def test_without_javascript_the_questions_are_a_list(open_page):
+    page = open_page("index.html", script=False)
+    assert page.locator("#ask").is_hidden() and page.locator("#asked a").first.is_visible()
+
+
 # ---------------------------------------------------------------- search
 
 

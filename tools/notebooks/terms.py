@@ -186,7 +186,7 @@ def for_notebooks(name: str, places: list[tuple[int, int, int, Term]]) -> list[t
 def with_links(nb: NotebookNode, name: str, terms: list[Term], *, everywhere: bool = False) -> NotebookNode:
     """Return a lesson whose first uses are links, some of them, or for a page of the site all."""
     nb = copy.deepcopy(nb)
-    for cell in nb.cells:
+    for cell in nb.cells[1:]:  # the opening is nobody's business but its author's
         if cell.cell_type == "markdown":
             cell.source = without_links(cell.source)
     places = first_uses(nb, terms)

@@ -27,13 +27,14 @@ from tools.notebooks.plain import for_download
 from tools.notebooks.run import EXERCISE, NOTEBOOKS, ROOT
 from tools.notebooks.store import NotebookError
 from tools.notebooks.terms import Term, glossary, with_links
-from tools.notebooks.which import chosen
+from tools.notebooks.which import chosen, short
 from tools.pictures import hero
 from tools.site import slides
 from tools.site.answers import cover
 from tools.site.export import TEMPLATES, PageExporter, claims_in
 from tools.site.live import LIVE, executed
 from tools.site.places import lead_links
+from tools.site.questions import heading_above, questions, said
 
 BESIDE = ("GLOSSARY",)  # pages for readers: in the list below the notebooks of the appendix, and found by the search
 FOR_TEACHERS = ("TEACHING", "HANDOUT")  # pages too, to which the first page leads
@@ -109,6 +110,17 @@ def first_lab(notebooks: Iterable[NotebookNode]) -> str | None:
     return None
 
 
+def box(notebooks: dict[str, NotebookNode]) -> list[dict]:
+    """Return the questions that these notebooks answer, as the box of the first page has them."""
+    rows = []
+    for question in questions():
+        if nb := notebooks.get(question.path.stem):
+            where = f"{short(question.path)} · {heading_above(nb, question.cell)}"
+            words = f"{question.asked} {where} {said(question, nb)}".lower()
+            rows.append({"asked": question.asked, "href": question.href, "where": where, "words": words})
+    return rows
+
+
 def refuse_other_files(out: Path) -> None:
     if out.exists() and not (out / "theme.js").is_file() and any(out.iterdir()):
         sys.exit(f"{out} holds files that are no site; they would be lost, so name an empty or a new folder with --out")
@@ -128,9 +140,9 @@ def build(paths: list[Path], out: Path) -> None:
     refuse_other_files(out)
     notebooks = {path.stem: executed(path) for path in paths}
     make_room(out)  # only now: a lesson that fails leaves the older site
-    said = [introduce(nb, name) for name, nb in notebooks.items()]
-    lessons = [notebook for notebook in said if isinstance(notebook, Lesson)]
-    others = [notebook for notebook in said if not isinstance(notebook, Lesson)]
+    about = [introduce(nb, name) for name, nb in notebooks.items()]
+    lessons = [notebook for notebook in about if isinstance(notebook, Lesson)]
+    others = [notebook for notebook in about if not isinstance(notebook, Lesson)]
     beside = {name: (NOTEBOOKS / f"{name}.md").read_text(encoding="utf-8") for name in (*BESIDE, *FOR_TEACHERS)}
     titles = {name: re.match("# (.+)", source).group(1) for name, source in beside.items()}
     terms = glossary(beside["GLOSSARY"])
@@ -147,7 +159,7 @@ def build(paths: list[Path], out: Path) -> None:
         return html(text)
 
     contents = []
-    for (name, nb), notebook in zip(pages.items(), said, strict=True):
+    for (name, nb), notebook in zip(pages.items(), about, strict=True):
         around = {}
         if notebook in lessons:
             place = lessons.index(notebook)
@@ -162,6 +174,7 @@ def build(paths: list[Path], out: Path) -> None:
     (out / "contents.js").write_text(f"const CONTENTS = {json.dumps(contents)};\n", encoding="utf-8")
     home = {"name": "index", "title": "But what does a head do?", "what": WHAT, "hero": hero.ALT, **shared}
     home |= {"lab": first_lab(notebooks.values()), "predictions": sum(map(len, asked.values()))}
+    home["asked"] = box(notebooks)
     home |= counted(notebooks.values())
     template = exporter.environment.get_template("home.html.j2")
     (out / "index.html").write_text(template.render(page=home), encoding="utf-8")
