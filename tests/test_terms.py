@@ -100,6 +100,10 @@ def test_an_entry_begins_with_what_fits_into_a_tip():
         ("A road map, then a map.", "A road map, then a map>attention-map."),
         ("Which values came? Keys and values.", "Which values came? Keys>key and values>value."),
         ("He claims it. A claim holds.", "He claims it. A claim>claim holds."),
+        (
+            "The contiguous order; a tensor is *contiguous*.",
+            "The contiguous order; a tensor is *contiguous>contiguous*.",
+        ),
         ("Of other ranks; of rank 6.", "Of other ranks; of rank>rank 6."),
         ("On the other arm; the arm that won.", "On the other arm; the arm>arm that won."),
         ("Torch's fused kernel, a fused layer.", "Torch's fused kernel, a fused layer>fused-layer."),

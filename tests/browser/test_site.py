@@ -173,11 +173,11 @@ def test_a_question_is_found_while_one_types_and_leads_to_its_cell(open_page, wi
         return [row.locator("a").text_content() for row in rows.all() if row.is_visible()]
 
     assert left("ROOT of?") == ["Why <b> the root?"]
-    assert page.get_by_role("status").text_content() == "1 question"
+    assert page.locator("#ask-count").text_content() == "1 question"
     assert left("is everybody asleep") == ["Is it open?"]  # by a word of the answer
     assert left("row of tokens <b>") == ["What of a row of tokens?"]
-    assert left("zebra") == [] and "None of these" in page.get_by_role("status").text_content()
-    assert len(left("")) == 3 and page.get_by_role("status").text_content() == ""
+    assert left("zebra") == [] and "None of these" in page.locator("#ask-count").text_content()
+    assert len(left("")) == 3 and page.locator("#ask-count").text_content() == ""
     left("nearly")
     field.press("Tab")
     page.keyboard.press("Tab")
@@ -197,12 +197,12 @@ def test_without_javascript_the_questions_are_a_list(open_page):
 
 def test_the_search_leads_to_a_section(open_page):
     page = open_page("index.html")
-    page.get_by_role("searchbox").fill("words before")
+    page.get_by_role("searchbox", name="Search the lessons").fill("words before")
     page.get_by_role("link", name="07 · Why √d?").click()
     page.wait_for_url("**/07_lesson.html#why-d")
-    page.get_by_role("searchbox").fill("no such words")
+    page.get_by_role("searchbox", name="Search the lessons").fill("no such words")
     assert page.get_by_text("Nothing found").is_visible()
-    page.get_by_role("searchbox").fill("")
+    page.get_by_role("searchbox", name="Search the lessons").fill("")
     assert page.get_by_role("navigation", name="Lessons").is_visible()
 
 
@@ -216,9 +216,9 @@ def test_code_can_be_copied(open_page):
 
 def test_a_phone_starts_with_the_list_folded(open_page):
     page = open_page("07_lesson.html", width=360)
-    assert not page.get_by_role("searchbox").is_visible()
+    assert not page.get_by_role("searchbox", name="Search the lessons").is_visible()
     page.get_by_text("Lessons", exact=True).click()
-    assert page.get_by_role("searchbox").is_visible()
+    assert page.get_by_role("searchbox", name="Search the lessons").is_visible()
 
 
 # ---------------------------------------------------------------- what answers a prediction
@@ -351,7 +351,7 @@ def test_a_link_into_covered_text_uncovers_it(open_page):
 
 def test_a_hit_of_the_search_in_covered_text_uncovers_it(open_page):
     page = open_page("07_lesson.html")
-    page.get_by_role("searchbox").fill("the teacher")
+    page.get_by_role("searchbox", name="Search the lessons").fill("the teacher")
     page.get_by_role("link", name="07 · Why √d?").click()
     page.wait_for_function("!document.getElementById('answer-1-2').hidden")
     assert page.get_by_text("for the teacher").is_visible()

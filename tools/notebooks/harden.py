@@ -257,7 +257,7 @@ def order(paths: list[Path]) -> dict[str, Tries]:
     found = re.match(r"cell (\d+)", failure or "")
     failed = shuffled.index(owners[int(found[1]) - 1]) if found else 0 if failure else len(shuffled)
     said: list[str | None] = [None] * failed + [failure] + ["not reached"] * len(shuffled)
-    label = " ".join(path.stem[:2] for path in shuffled)
+    label = " ".join(short(path) for path in shuffled)
     return {path.stem: [Try(label, what)] for path, what in zip(shuffled, said, strict=False)}
 
 

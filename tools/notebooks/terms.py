@@ -41,6 +41,7 @@ SPELLINGS = {
     "broadcast": "broadcast(?:s|ing|ed)?",
     "causal": "causal(?:ly)?",
     "claim": r"(?:(?<=[Aa] )|(?<=each )|(?<=every )|(?<=\*\*)|(?<=the text ))claims?",
+    "contiguous": r"(?:(?<=is )|(?<=is \*)|(?<=be )|(?<=not ))contiguous",  # of a fused weight it says something else
     "cross-attention": "cross[- ]attention",
     "d_model": "`d_model`",
     "encoder and decoder": "encoders?|decoders?",
