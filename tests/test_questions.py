@@ -28,7 +28,7 @@ def test_a_question_leads_to_a_cell_that_still_says_the_answer(question):
     cell = cell_of(question, nb)
     assert cell is not None, f"{question.notebook} has no cell {question.cell}"
     assert question.words in cell.source and len(question.words.split()) >= 4
-    assert heading_above(nb, question.cell) not in ("", "Try it", "What you now know")
+    assert heading_above(nb, question) not in ("", "Try it", "What you now know")
     assert len(said(question, nb).split()) >= 4
 
 
@@ -63,17 +63,22 @@ NB = new_notebook(
 )
 
 
-@pytest.mark.parametrize(("cell", "heading"), [("a", "One"), ("b", "Two"), ("c", "Two"), ("d", "Two"), ("e", "Two")])
-def test_where_a_cell_stands(cell, heading):
-    assert heading_above(NB, cell) == heading
+@pytest.mark.parametrize(
+    ("cell", "words", "heading"),
+    [("a", "Text.", "One"), ("a", "More", "Two"), ("b", "half", "Two"), ("d", "Text", "Two"), ("e", "1", "Two")],
+)
+def test_where_a_cell_stands(cell, words, heading):
+    assert heading_above(NB, Question("?", "x.ipynb", cell, words)) == heading
 
 
 def test_what_a_cell_says():
     assert said(Question("?", "x.ipynb", "b", "x"), NB) == "over half of it goes home"
+    nb = new_notebook(cells=[new_code_cell("claim(x, 'it is \"so\" here', a=['b'])", id="b")])
+    assert said(Question("?", "x.ipynb", "b", "x"), nb) == 'it is "so" here'
     assert said(Question("?", "x.ipynb", "a", "x"), NB) == "One Text. Two More text."
     assert cell_of(Question("?", "x.ipynb", "z", "x"), NB) is None
-    with pytest.raises(ValueError, match="there is no cell z"):
-        heading_above(NB, "z")
+    with pytest.raises(ValueError, match="x.ipynb has no cell z"):
+        heading_above(NB, Question("?", "x.ipynb", "z", "x"))
 
 
 def test_a_source_is_read_line_by_line():

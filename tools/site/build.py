@@ -115,7 +115,7 @@ def box(notebooks: dict[str, NotebookNode]) -> list[dict]:
     rows = []
     for question in questions():
         if nb := notebooks.get(question.path.stem):
-            where = f"{short(question.path)} · {heading_above(nb, question.cell)}"
+            where = f"{short(question.path)} · {heading_above(nb, question)}"
             words = f"{question.asked} {where} {said(question, nb)}".lower()
             rows.append({"asked": question.asked, "href": question.href, "where": where, "words": words})
     return rows

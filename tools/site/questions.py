@@ -22,6 +22,7 @@ from tools.notebooks.which import short
 SOURCE = Path(__file__).with_name("questions.txt")
 README = ROOT / "README.md"
 HEADING = "## What are you looking for?"
+STRING = re.compile(r"""(["'])((?:(?!\1)[^\n]){12,})\1""")  # long enough to be a sentence
 SECTION = re.compile(rf"^{re.escape(HEADING)}\n.+?(?=^## )", re.MULTILINE | re.DOTALL)
 
 
@@ -66,21 +67,23 @@ def cell_of(question: Question, nb: NotebookNode) -> NotebookNode | None:
     return next((cell for cell in nb.cells if cell.id == question.cell), None)
 
 
-def heading_above(nb: NotebookNode, cell_id: str) -> str:
-    """Return the last heading that stands above a cell, or at its top; JupyterLab names none that holds a formula."""
+def heading_above(nb: NotebookNode, question: Question) -> str:
+    """Return the last heading that stands above the words that answer; JupyterLab names none that holds a formula."""
     above = ""
     for cell in nb.cells:
-        own = [text for text in headings(cell.source) if "$" not in text] if cell.cell_type == "markdown" else []
-        if cell.id == cell_id:
-            return own[0] if own and cell.source.startswith("#") else above
-        above = own[-1] if own else above
-    raise ValueError(f"there is no cell {cell_id}")
+        here = cell.id == question.cell
+        if cell.cell_type == "markdown":
+            source = cell.source.partition(question.words)[0] if here else cell.source
+            above = ([text for text in headings(source) if "$" not in text] or [above])[-1]
+        if here:
+            return above
+    raise ValueError(f"{question.notebook} has no cell {question.cell}")
 
 
 def said(question: Question, nb: NotebookNode) -> str:
     """Return what the box finds a question by besides its own words: what the answering cell says."""
     cell = cell_of(question, nb)
-    texts = [cell.source] if cell.cell_type == "markdown" else re.findall(r"\"([^\"\n]{12,})\"", cell.source)
+    texts = [cell.source] if cell.cell_type == "markdown" else [found[2] for found in STRING.finditer(cell.source)]
     return " ".join(re.sub(r"\]\([^)]*\)|[\[\]`*$#{}]", "", " ".join(texts)).split())
 
 
@@ -89,7 +92,7 @@ def section(asked: list[Question]) -> str:
     stored = {name: read(NOTEBOOKS / name) for name in dict.fromkeys(question.notebook for question in asked)}
     rows = []
     for question in asked:
-        place = heading_above(stored[question.notebook], question.cell).replace(" ", "-")
+        place = heading_above(stored[question.notebook], question).replace(" ", "-")
         place = quote(place, safe="-,?!:'./=·éü√")
         text = re.sub(r"([\[\]*_<>])", r"\\\1", question.asked)
         rows.append(f"- [{text}](notebooks/{question.notebook}#{place}) · {short(question.path)}")
