@@ -65,7 +65,14 @@ NB = new_notebook(
 
 @pytest.mark.parametrize(
     ("cell", "words", "heading"),
-    [("a", "Text.", "One"), ("a", "More", "Two"), ("b", "half", "Two"), ("d", "Text", "Two"), ("e", "1", "Two")],
+    [
+        ("a", "Text.", "One"),
+        ("a", "Two", "Two"),
+        ("a", "More", "Two"),
+        ("b", "half", "Two"),
+        ("d", "Text", "Two"),
+        ("e", "1", "Two"),
+    ],
 )
 def test_where_a_cell_stands(cell, words, heading):
     assert heading_above(NB, Question("?", "x.ipynb", cell, words)) == heading

@@ -73,7 +73,8 @@ def heading_above(nb: NotebookNode, question: Question) -> str:
     for cell in nb.cells:
         here = cell.id == question.cell
         if cell.cell_type == "markdown":
-            source = cell.source.partition(question.words)[0] if here else cell.source
+            before, words, after = cell.source.partition(question.words)
+            source = before + words + after.partition("\n")[0] if here else cell.source
             above = ([text for text in headings(source) if "$" not in text] or [above])[-1]
         if here:
             return above

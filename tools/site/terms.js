@@ -41,7 +41,9 @@
   for (const link of document.querySelectorAll("a.term")) {
     link.addEventListener("pointerenter", ({ pointerType }) => pointerType === "mouse" && show(link));
     link.addEventListener("pointerleave", ({ pointerType }) => pointerType === "mouse" && leave());
-    link.addEventListener("pointerdown", ({ pointerType }) => (tapped = pointerType === "mouse" ? null : { was: open }));
+    link.addEventListener("pointerdown", ({ pointerType }) => {
+      tapped = pointerType === "mouse" ? null : { was: open };
+    });
     link.addEventListener("focus", () => link.matches(":focus-visible") && show(link));
     link.addEventListener("blur", leave);
     link.addEventListener("click", (event) => {
