@@ -2,8 +2,8 @@
 
 The files of this folder are the layer and what every lesson needs; each folder in it is a room of its own, named after
 its purpose. A room imports only from floors below its own: on the ground `arguments` and `claims`, on them `masks`;
-then `plots`, `attention` and the `doctor`; then `reference`, `heads`, `experiments` and `widgets`; on top `checks` and
-`pretrained`. No file here imports from a folder, and importing the package costs no more than importing torch.
+then `plots`, `attention` and the `doctor`; then `reference`, `heads` and `experiments`; then `widgets`; on top `checks`
+and `pretrained`. No file here imports from a folder, and importing the package costs no more than importing torch.
 """
 
 from mhalib.attention import MultiHeadAttention, merge_heads, scaled_dot_product_attention, split_heads

@@ -21,9 +21,10 @@ TOP = ROOT / "mhalib"
 # A room is a file or a folder of `mhalib`; `tools` stands beside it. A room imports only from floors below its own.
 FLOORS = (
     ("arguments", "claims"),
-    ("masks",),
+    ("masks", "sealed"),
     ("plots", "attention", "doctor"),
-    ("reference", "heads", "experiments", "widgets"),
+    ("reference", "heads", "experiments"),
+    ("widgets",),
     ("checks", "pretrained"),
     ("tools",),
 )

@@ -1,8 +1,9 @@
 """What single heads do: measures of their maps, switches on them, and layers without them.
 
-Names are handed on when they are first asked for. `measures` takes weights and knows nothing of layers; `gates`
-switches heads of a layer; `pruning`, on top of it, tells which matter and cuts the others out. `capture` takes the maps
-out of any PyTorch model; its parts lie in the modules `capture_*`.
+Names are handed on when they are first asked for. `measures` takes weights and knows nothing of layers, and so does
+`mixing`, of what several layers do together; `gates` switches heads of a layer; `pruning`, on top of it, tells which
+matter and cuts the others out. `capture` takes the maps out of any PyTorch model; its parts lie in the modules
+`capture_*`.
 """
 
 import lazy_loader
@@ -23,6 +24,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "previous_token_score",
             "same_token_score",
         ],
+        "mixing": ["rollout"],
         "pruning": [
             "Pruning",
             "gradient_importance",

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mhalib.heads import rollout
 from mhalib.widgets.head_view.codes import encode
 from mhalib.widgets.head_view.pyramid import overview
 
@@ -219,7 +220,7 @@ def _maps(part, spec: dict, queries) -> Iterator[Tensor]:
     sample, values = spec.get("sample", 0), _choice(spec, "values")
     if values == "rollout":
         for layer in dict.fromkeys(layer for layer, _ in spec["heads"]):
-            rolled = rollout(part, sample, layer)
+            rolled = _rolled(part, sample, layer)
             yield rolled if queries is None else rolled[queries]
         return
     lengths = torch.from_numpy(norms(part, sample)) if values == "values" else None
@@ -229,16 +230,13 @@ def _maps(part, spec: dict, queries) -> Iterator[Tensor]:
         yield cells if lengths is None else torch.where(cells == -torch.inf, cells, cells * lengths[layer, head])
 
 
-def rollout(part, sample: int, layer: int) -> Tensor:
+def _rolled(part, sample: int, layer: int) -> Tensor:
     """Return how much of each token has flowed into each query by `layer`, float32 `(T, T)`.
 
-    Half of what leaves a layer is what came in, half is what its heads brought, on average over the heads. A cell is
-    masked where all heads of the layer are and nothing flowed on another way.
+    A cell is masked where all heads of the layer are and nothing flowed on another way.
 
     Raises:
         ValueError: the map is not square, or its numbers are signed.
-
-    Abnar and Zuidema, Quantifying Attention Flow in Transformers (ACL 2020).
     """
     _, _, queries, keys = part.shape
     if queries != keys or part.kind == "signed":
@@ -246,16 +244,9 @@ def rollout(part, sample: int, layer: int) -> Tensor:
             f"a rollout needs weights of tokens on themselves, got {part.kind} of {queries} queries by {keys} keys; "
             'choose "weights"'
         )
-    flowed = torch.eye(keys)
-    for i in range(layer + 1):
-        cells = head_cells(part, sample, i)
-        blocked = (cells == -torch.inf).all(0)
-        mixed = 0.5 * cells.masked_fill(cells == -torch.inf, 0).mean(0) + 0.5 * torch.eye(keys)
-        mixed = mixed / mixed.sum(-1, keepdim=True)
-        product = mixed.nan_to_num(0) @ flowed.nan_to_num(0)
-        # NaN comes from where it weighs something, not from all of a column.
-        missing = mixed.isnan().any(-1, keepdim=True) | (((mixed != 0).float() @ flowed.isnan().float()) > 0)
-        flowed = product.masked_fill(missing, torch.nan)
+    below = (head_cells(part, sample, i) for i in range(layer + 1))
+    flowed = rollout(cells.masked_fill(cells == -torch.inf, 0) for cells in below)
+    blocked = (head_cells(part, sample, layer) == -torch.inf).all(0)
     return flowed.masked_fill(blocked & (flowed == 0), -torch.inf)
 
 
