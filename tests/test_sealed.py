@@ -1,0 +1,315 @@
+"""Reading heads from outside: against what is inside, for layers of three libraries, and what is refused."""
+
+import pytest
+import torch
+from torch import nn
+
+from mhalib import MultiHeadAttention, causal_mask
+from mhalib.reference import import_d2l
+from mhalib.sealed import count_heads, read_heads, walk_of
+from mhalib.sealed.box import Box
+from mhalib.sealed.count import directions_of
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+WIDTH = 32
+
+
+def layer_of(num_heads, size=1.0, d_model=WIDTH, **options):
+    layer = MultiHeadAttention(d_model, num_heads, **options).double().requires_grad_(False)
+    for part in layer.parameters():
+        part *= size
+    return layer
+
+
+def ours(num_heads, size=1.0, mask=None, **options):
+    """Return a box, and a function that gives its true maps."""
+    layer = layer_of(num_heads, size, **options)
+
+    def masked(x):
+        return causal_mask(x.shape[1]) if mask else None
+
+    return lambda x: layer(x, mask=masked(x)), lambda x: layer(x, mask=masked(x), need_weights=True)[1]
+
+
+def torchs(num_heads):
+    module = nn.MultiheadAttention(WIDTH, num_heads, batch_first=True).double().requires_grad_(False)
+    return lambda x: module(x, x, x)[0], lambda x: module(x, x, x, average_attn_weights=False)[1]
+
+
+def d2ls(num_heads):
+    module = import_d2l().MultiHeadAttention(WIDTH, WIDTH, WIDTH, WIDTH, num_heads, 0.0).double().requires_grad_(False)
+
+    def maps(x):
+        module(x, x, x, None)
+        return module.attention.attention_weights.unflatten(0, (-1, num_heads))  # (B * h, T, T) -> (B, h, T, T)
+
+    return lambda x: module(x, x, x, None), maps
+
+
+def furthest(mine, true):
+    """Return how far the worst head that was read is from the nearest true one; heads are axis 1."""
+    mine, true = (x.transpose(0, 1).flatten(1) for x in (mine, true))  # -> (num_heads, the rest)
+    return (mine[:, None] - true).abs().amax(-1).min(1).values.max().item()
+
+
+BOXES = {
+    "1 head": (1, lambda: ours(1, bias=True)),
+    "2 heads": (2, lambda: ours(2)),
+    "4 heads": (4, lambda: ours(4, bias=True)),
+    "8 heads": (8, lambda: ours(8)),
+    "16 heads": (16, lambda: ours(16, bias=True)),
+    "1 head, weights times 20": (1, lambda: ours(1, size=20.0, bias=True)),
+    "2 heads, weights times 20": (2, lambda: ours(2, size=20.0, bias=True)),
+    "8 heads, weights times 20": (8, lambda: ours(8, size=20.0)),
+    "16 heads, weights times 20": (16, lambda: ours(16, size=20.0, bias=True)),
+    "4 heads, weights times 1/20": (4, lambda: ours(4, size=0.05, bias=True)),
+    "grouped keys": (8, lambda: ours(8, num_kv_heads=2, bias=True)),
+    "wide heads": (4, lambda: ours(4, head_dim=WIDTH, bias=True)),
+    "causal": (4, lambda: ours(4, mask="causal", bias=True)),
+    "torch, 1": (1, lambda: torchs(1)),
+    "torch, 8": (8, lambda: torchs(8)),
+    "d2l": (4, lambda: d2ls(4)),
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", BOXES)
+def test_heads_are_counted_and_their_maps_read(name, seed):
+    torch.manual_seed(seed)
+    num_heads, make = BOXES[name]
+    f, maps = make()
+    count, heads = count_heads(f, WIDTH, seed=seed), read_heads(f, WIDTH, seed=seed)
+    assert int(count) == heads.num_heads == num_heads
+    assert heads.causal == (name == "causal")
+    x = torch.randn(3, 6, WIDTH, dtype=torch.float64)
+    assert furthest(heads.maps(x), maps(x)) <= 1e-8
+    there = f(x)
+    assert (heads.rebuilt(x) - there).abs().max() <= 1e-8 * there.abs().max()
+
+
+@pytest.mark.parametrize("name", ["4 heads", "16 heads, weights times 20", "causal", "torch, 8"])
+def test_attention_to_a_second_token_is_read_from_one_answer(name):
+    f, maps = BOXES[name][1]()
+    heads = read_heads(f, WIDTH)
+    c, x = torch.randn(2, 50, WIDTH, dtype=torch.float64)
+    for second, read in ((c + heads.d, heads.attention(c)), (x, heads.attention(c, x))):
+        true = maps(torch.stack([second, c], 1))[:, :, 1, 0]  # (N, num_heads)
+        assert furthest(read, true) <= 1e-8
+
+
+def blocks(layer):
+    size = layer.head_dim
+    q, k, v = (W.weight.unflatten(0, (-1, size)) for W in (layer.W_q, layer.W_k, layer.W_v))
+    return q, k, v, layer.W_o.weight.unflatten(1, (-1, size)).transpose(0, 1), layer.W_q.bias.view(-1, size)
+
+
+def test_what_is_read_are_the_products_of_the_weights():
+    layer = layer_of(4, bias=True)
+    q, k, v, o, q_bias = blocks(layer)
+    d = torch.randn(WIDTH, dtype=torch.float64)
+    heads = read_heads(layer, WIDTH, d=d)
+    order = torch.cdist(heads.writes, o @ v @ d).argmin(1)
+    assert sorted(order.tolist()) == [0, 1, 2, 3]
+    torch.testing.assert_close(heads.writes, (o @ v @ d)[order], rtol=0, atol=1e-12)
+    torch.testing.assert_close(heads.values, (o @ v)[order], rtol=0, atol=1e-12)
+    forms, offsets = heads.scores
+    scale = layer.head_dim**-0.5
+    torch.testing.assert_close(forms, (scale * q.mT @ k)[order], rtol=0, atol=1e-11)
+    torch.testing.assert_close(offsets, (scale * q_bias[:, None] @ k)[order, 0], rtol=0, atol=1e-11)
+
+
+def test_a_connection_around_the_layer_does_no_harm():
+    f, maps = ours(4, bias=True)
+    assert int(count_heads(lambda x: x + f(x), WIDTH)) == 4
+    heads, x = read_heads(lambda x: x + f(x), WIDTH), torch.randn(2, 5, WIDTH, dtype=torch.float64)
+    assert furthest(heads.maps(x), maps(x)) <= 1e-8
+    torch.testing.assert_close(heads.rebuilt(x), x + f(x))
+
+
+def test_heads_with_the_same_scores_are_one_head():
+    layer = layer_of(4, bias=True)
+    for numbers in (layer.W_q.weight, layer.W_q.bias, layer.W_k.weight):
+        numbers[:8] = numbers[8:16]
+    heads = read_heads(layer, WIDTH)
+    _, _, v, o, _ = blocks(layer)
+    assert int(count_heads(layer, WIDTH)) == heads.num_heads == 3
+    assert (heads.writes - (o @ v)[:2].sum(0) @ heads.d).norm(dim=1).min() < 1e-12
+
+
+def test_heads_that_write_along_one_line_are_one_direction_and_two_steps():
+    layer = layer_of(4)
+    layer.W_v.weight[:8] = layer.W_v.weight[8:16]
+    layer.W_o.weight[:, :8] = -2 * layer.W_o.weight[:, 8:16]
+    assert int(count_heads(layer, WIDTH)) == 3
+    with pytest.raises(ValueError, match="4 different steps, but they span 3 directions only.*along one line"):
+        read_heads(layer, WIDTH)
+
+
+def test_a_quiet_head_is_counted_and_read():
+    layer = layer_of(4, bias=True)
+    layer.W_o.weight[:, :8] *= 1e-5
+    heads, x = read_heads(layer, WIDTH), torch.randn(2, 5, WIDTH, dtype=torch.float64)
+    assert int(count_heads(layer, WIDTH)) == heads.num_heads == 4
+    assert furthest(heads.maps(x), layer(x, need_weights=True)[1]) <= 1e-6
+
+
+def test_a_head_that_is_cut_off_is_not_counted():
+    layer = layer_of(4)
+    layer.W_o.weight[:, :8] = 0
+    assert int(count_heads(layer, WIDTH)) == 3
+
+
+@pytest.mark.parametrize(("num_heads", "near"), [(1, 1e-4), (4, 1e-4), (8, 1e-3)])
+def test_float32_goes_some_way(num_heads, near):
+    layer = MultiHeadAttention(64, num_heads, bias=True).requires_grad_(False)
+    heads = read_heads(layer, 64, dtype=torch.float32)
+    x = torch.randn(3, 6, 64)
+    assert int(count_heads(layer, 64, dtype=torch.float32)) == heads.num_heads == num_heads
+    assert furthest(heads.maps(x), layer(x, need_weights=True)[1].double()) <= near
+
+
+class Hazy(Box):
+    """A box that adds along six directions, each a little less than the one before, down into the rounding."""
+
+    def added(self, c, x):
+        return c * torch.tensor([1, 1e-9, 3e-11, 1e-12, 1e-13, 2e-14]).double()
+
+
+def test_singular_values_without_a_gap_are_refused():
+    box = Hazy(lambda x: x, 6, torch.float64, 0)
+    with pytest.raises(ValueError, match=r"leave it open whether there are \d heads.*float64"):
+        directions_of(box, torch.ones(6).double())
+
+
+# ------------------------------------------------------------------------------------------------ what is refused
+
+
+def qkv(layer, x):
+    return (W(x).unflatten(-1, (4, -1)).transpose(1, 2) for W in (layer.W_q, layer.W_k, layer.W_v))
+
+
+def with_scores(change):
+    """Return a box whose scores, (B, h, T, T), go through `change` on their way to weights."""
+    layer = layer_of(4)
+
+    def f(x):
+        q, k, v = qkv(layer, x)
+        return layer.W_o((change(q @ k.mT / 8**0.5) @ v).transpose(1, 2).flatten(2))
+
+    return f
+
+
+def window(scores):
+    near = torch.ones(scores.shape[-2:], dtype=torch.bool).tril().triu(-1)
+    return scores.masked_fill(~near, -torch.inf).softmax(-1)
+
+
+def by_distance(scores):
+    places = torch.arange(scores.shape[-1])
+    return (scores - (places[:, None] - places).abs()).softmax(-1)
+
+
+def with_a_sink(scores):
+    return torch.cat([scores, torch.zeros_like(scores[..., :1])], -1).softmax(-1)[..., :-1]
+
+
+def changed(change):
+    layer = layer_of(4, bias=True)
+    return lambda x: change(layer, x)
+
+
+POSITIONS = torch.randn(8, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+NORM, DROPOUT = nn.LayerNorm(WIDTH).double().requires_grad_(False), nn.Dropout(0.1)
+REFUSED = {
+    "random": (lambda: changed(lambda f, x: DROPOUT(f(x))), r"two answers.*\.eval\(\)"),
+    "mixes samples": (lambda: changed(lambda f, x: f(x.transpose(0, 1)).transpose(0, 1)), "batch_first=True"),
+    "a nonlinearity": (lambda: changed(lambda f, x: f(x).tanh()), "not affine.*norm or a nonlinearity"),
+    "a norm before": (lambda: changed(lambda f, x: x + f(NORM(x))), "not affine"),
+    "a norm behind": (lambda: changed(lambda f, x: NORM(x + f(x))), "not affine"),
+    "a sink": (lambda: with_scores(with_a_sink), "not affine"),
+    "no softmax": (lambda: with_scores(lambda scores: scores), "not affine"),
+    "added positions": (lambda: changed(lambda f, x: f(x + POSITIONS[: x.shape[1]])), "where a token stands.*position"),
+    "a slope on the distance": (lambda: with_scores(by_distance), "where a token stands"),
+    "a window": (lambda: with_scores(window), "where a token stands"),
+    "no attention": (lambda: changed(lambda f, x: f.W_o(x)), "no attention"),
+    "NaN": (lambda: changed(lambda f, x: f(x) * torch.nan), "NaN or infinity"),
+    "another shape": (lambda: changed(lambda f, x: f(x)[:, 0]), r"\(3, 1, 32\), got \(3, 32\)"),
+    "as many heads as features": (lambda: layer_of(WIDTH, bias=True), "32 heads or more.*More features"),
+    "float32 weights": (lambda: MultiHeadAttention(WIDTH, 4), r"f stopped.*\.double\(\), or dtype=torch\.float32"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_box_that_cannot_be_read_is_refused_with_what_to_do(name):
+    make, words = REFUSED[name]
+    f = make()
+    for experiment in (count_heads, read_heads, walk_of):
+        with pytest.raises(ValueError, match=words):
+            experiment(f, WIDTH)
+
+
+def test_heads_that_never_switch_are_counted_and_not_read():
+    f = with_scores(lambda scores: scores.tanh().softmax(-1))
+    assert int(count_heads(f, WIDTH)) == 4
+    with pytest.raises(ValueError, match="none switches.*cap of the scores"):
+        read_heads(f, WIDTH)
+
+
+def test_what_only_three_tokens_show_is_found_when_the_scores_are_read():
+    f = with_scores(top_two)
+    heads = read_heads(f, WIDTH)
+    for _ in range(2):  # said again when it is asked again
+        with pytest.raises(ValueError, match="more than heads that look and write"):
+            heads.maps(torch.randn(1, 4, WIDTH, dtype=torch.float64))
+
+
+def top_two(scores):
+    """Return weights on the two best keys: on two tokens an ordinary softmax."""
+    kept = scores >= scores.topk(min(2, scores.shape[-1])).values[..., -1:]
+    return scores.masked_fill(~kept, -torch.inf).softmax(-1)
+
+
+def test_what_is_no_function_of_tensors_is_refused():
+    layer = layer_of(4)
+    with pytest.raises(TypeError, match=r"tuple; wrap it: lambda x: f\(x\)\[0\]"):
+        count_heads(lambda x: layer(x, need_weights=True), WIDTH)
+    with pytest.raises(TypeError, match="returned torch.float32; say dtype=torch.float32"):
+        count_heads(lambda x: layer(x).float(), WIDTH)
+    with pytest.raises(ValueError, match="d_model must be a positive integer"):
+        count_heads(layer, 0)
+    with pytest.raises(ValueError, match="dtype must be"):
+        count_heads(layer, WIDTH, dtype=torch.float16)
+    with pytest.raises(ValueError, match="not all of them 0"):
+        read_heads(layer, WIDTH, d=torch.zeros(WIDTH))
+
+
+def test_a_count_says_what_it_saw():
+    assert repr(count_heads(layer_of(2), WIDTH)).startswith("2 heads: singular value 2 is 0.")
+
+
+# ------------------------------------------------------------------------------------------------------- a walk
+
+
+@pytest.mark.parametrize("num_heads", [1, 4, 8])
+def test_on_a_walk_each_head_switches_once_and_well_apart(num_heads):
+    layer = layer_of(num_heads, bias=True)
+    walk = walk_of(layer, WIDTH, seed=1)
+    t = torch.linspace(-walk.reach, walk.reach, 801)
+    c = walk.at(t)
+    looks = layer(torch.stack([c, c + walk.probe], 1), need_weights=True)[1][:, :, 0, 1]  # (points, num_heads)
+    on = looks > 0.5
+    switched = on[1:] != on[:-1]
+    assert switched.sum(0).tolist() == [1] * num_heads
+    places = t[1:][switched.any(1)]
+    assert len(places) == num_heads and places.abs().max() < 0.95 * walk.reach
+    assert num_heads == 1 or places.diff().min() > 0.2
+    for place in [-walk.reach, *((places[1:] + places[:-1]) / 2), walk.reach]:
+        near = looks[(t - place).abs().argmin()]
+        assert torch.minimum(near, 1 - near).max() < 1e-3
+
+
+def test_the_same_seed_gives_the_same_walk():
+    layer = layer_of(2)
+    one, again, other = (walk_of(layer, WIDTH, seed=seed) for seed in (3, 3, 4))
+    assert one.start.equal(again.start) and one.direction.equal(again.direction) and one.probe.equal(again.probe)
+    assert not one.start.equal(other.start)
