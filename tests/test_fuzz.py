@@ -20,7 +20,7 @@ from torch import nn
 import mhalib
 from mhalib import masks
 from mhalib.doctor import adapt, examine
-from mhalib.widgets import HeadLab, HeadSwitchboard, HeadView, ReshapeView
+from mhalib.widgets import HeadLab, HeadSwitchboard, HeadView, ReshapeView, SealedBox
 
 HOUSE = Path(mhalib.__file__).parent
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
@@ -259,6 +259,29 @@ def test_switchboard(arguments, data):
     if board is not None:
         layers, heads = board.sizes
         poke(board, data, gates=st.just([[0] * heads] * layers), visited=st.just(["1" * layers * heads]))
+
+
+token = st.just(torch.linspace(-1, 1, 4))
+
+
+@few
+@given(
+    spoiled(
+        f=st.sampled_from([lambda x: (9 * x).sigmoid().cumsum(1).flip(1), lambda x: x[:, 0], lambda x: (x, x)]),
+        d_model=st.just(4),
+        start=token,
+        direction=token,
+        probe=token,
+        reach=st.just(2),
+        points=st.integers(2, 60),
+        heads=st.one_of(st.none(), st.just(lambda c: c[:, :2].sigmoid())),
+    ),
+    st.data(),
+)
+def test_sealed_box(arguments, data):
+    box, _ = refused(SealedBox, **arguments)
+    if box is not None:
+        poke(box, data, t=st.floats(-1, 1), opened=st.booleans(), open=st.booleans(), steps_seen=st.just([]))
 
 
 # ----------------------------------------------------------------------------------------- masks

@@ -19,6 +19,7 @@ import traitlets
 from mhalib import plots
 from mhalib.widgets import HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView
 from mhalib.widgets.base import _pack, with_texts_once
+from sealed_boxes import sealed
 
 ROOT = Path(__file__).resolve().parent.parent
 HOSTILE = "</script><script>alert(1)</script>"
@@ -34,12 +35,14 @@ def widgets():
         PredictionView(
             HOSTILE, HOSTILE, options={HOSTILE: HOSTILE, "b": "Because."}, words=("a or b?", "<b>a or b?</b>")
         ),
+        sealed(),
     ]
 
 
-NAMES = ["HeadView", "HeadLab", "ReshapeView", "HeadSwitchboard", "PredictionView"]
-each_widget = pytest.mark.parametrize("number", range(5), ids=NAMES)
-each_that_draws = pytest.mark.parametrize("number", range(4), ids=NAMES[:4])
+NAMES = ["HeadView", "HeadLab", "ReshapeView", "HeadSwitchboard", "PredictionView", "SealedBox"]
+DRAWS = [0, 1, 2, 3, 5]
+each_widget = pytest.mark.parametrize("number", range(6), ids=NAMES)
+each_that_draws = pytest.mark.parametrize("number", DRAWS, ids=[NAMES[number] for number in DRAWS])
 
 
 @each_that_draws
@@ -156,6 +159,9 @@ for name, trait in (("core.js", "_esm"), ("head_view/view.js", "_esm"), ("head_v
         (3, "visited", ([], ["1"], None, "111111")),
         (4, "picked", ("c", 1, ["b"], True)),
         (4, "revealed", (1, "yes", None)),
+        (5, "t", (3.5, "0", None, True)),
+        (5, "opened", (1, "yes", None)),
+        (5, "steps_seen", ([4], [-1], "0", None, 1)),
     ],
 )
 def test_every_widget_refuses_alike_and_keeps_the_old_value(number, name, values):

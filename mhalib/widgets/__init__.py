@@ -28,6 +28,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "head_view.widget": ["HeadView"],
         "prediction.widget": ["PredictionView"],
         "reshape_view.widget": ["ReshapeView"],
+        "sealed_box.widget": ["SealedBox"],
         "switchboard.widget": ["HeadSwitchboard"],
     },
 )

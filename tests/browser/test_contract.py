@@ -18,7 +18,7 @@ from tools.notebooks.store import make_storable
 from .conftest import ROOT, settle, until
 
 PREPARE = """import torch
-from mhalib.widgets import HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView
+from mhalib.widgets import HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView, SealedBox
 generator = torch.Generator().manual_seed(0)
 q, k, v = torch.randn(3, 6, 8, generator=generator)
 maps = torch.randn(2, 4, 6, 6, generator=generator).mul(2).softmax(-1)
@@ -29,7 +29,15 @@ def measure(gates):
     return score, [(word, words[int(gates.sum()) - i - 1], score > i / 6) for i, word in enumerate(words)]
 
 choices = {word: f"{word} is as good as any." for word in words if word}
-asked = ("Your guess: which word?", "<b>Your guess: which word?</b>")"""
+asked = ("Your guess: which word?", "<b>Your guess: which word?</b>")
+
+def turned(c):
+    return torch.sigmoid(50 * (c + torch.arange(-2, 2)))
+
+def box(tokens):
+    return turned(tokens) * (tokens.shape[1] - 1)
+
+line = dict(start=torch.zeros(4), direction=torch.ones(4), probe=torch.ones(4), reach=4.0, points=778)"""
 
 
 # Events as fast as the browser takes them. Each script is a function of the view.
@@ -130,6 +138,16 @@ CASES = {
         cell=("picked", "mat"),
         beside="text/html",
         once=True,
+    ),
+    "SealedBox": Case(
+        make="SealedBox(box, 4, **line, heads=turned)",
+        key=('[aria-label="t"]', "ArrowRight"),
+        by_key=("t", -4 + 1 * (8 / 777)),
+        click=("canvas.lines", 0.5, 0.5),
+        by_click="t",
+        thousand=SLIDE.replace("LABEL", "t"),
+        at_last=("t", -4 + 1000 * 7 % 778 * (8 / 777)),  # behind the last step, so that all of them are crossed
+        cell=("opened", True),
     ),
 }
 each_widget = pytest.mark.parametrize("case", CASES.values(), ids=CASES)

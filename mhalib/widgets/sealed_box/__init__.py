@@ -1,0 +1,1 @@
+"""SealedBox: a layer asked from outside. `asked.py` asks, `steps.py` finds plateaus and steps, `view.js` shows them."""
