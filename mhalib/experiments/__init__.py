@@ -1,9 +1,9 @@
 """Experiments of a few seconds: tasks, small models, training, and what many runs say together.
 
 Names are handed on when they are first asked for, so that a task needs neither joblib nor a plot. Upwards:
-`randomness`, `statistics`, `tasks`, `grammar` and `sentence` know none of the others; then `models`, `training`,
-`sweeps`, `comparison`; beside them `curves` draws runs, and `translation` is an experiment of its own. Trained heads
-are looked at in `mhalib.heads`.
+`randomness`, `statistics`, `tasks`, `grammar` and `sentence` know none of the others; then `models`, `positions`,
+`training`, `sweeps`, `comparison`; beside them `curves` draws runs, and `translation` is an experiment of its own.
+Trained heads are looked at in `mhalib.heads`.
 """
 
 import lazy_loader
@@ -15,6 +15,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "curves": ["LiveCurve", "plot_losses", "plot_runs"],
         "grammar": ["NounPhrase", "Sentence", "known_words", "parse", "random_sentence"],
         "models": ["CausalModel", "LookupModel", "count_parameters"],
+        "positions": ["PlacedModel", "positions_from_mask", "rotary_permutation", "rotate", "slopes"],
         "randomness": ["seeded"],
         "sentence": ["sentence_features"],
         "statistics": ["Interval", "interval", "spearman"],
