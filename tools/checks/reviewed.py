@@ -12,4 +12,5 @@ REVIEWED: dict[str, dict[str, str]] = {
     },
     "gate_slopes": {"with the axis of heads lost where it has size 1": _ONE_HEAD},
     "cut_heads": {"with width + 1 in the place of width": _ONE_HEAD},
+    "mean_share": {"with 0.5 in the place of 1": "A key that nobody may see gets no weight, and 0 / 0.5 is 0 as well."},
 }
