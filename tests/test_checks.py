@@ -18,6 +18,7 @@ from torch.nn.attention.bias import causal_lower_right
 import mhalib
 from mhalib.checks import check
 from mhalib.checks.exercise import Choice
+from mhalib.experiments import rotate
 from mhalib.heads import alignment_agreement, induction_score, previous_token_score
 from mutants import mutants
 from tools.notebooks.run import NOTEBOOKS
@@ -48,7 +49,7 @@ def test_three_to_five_exercises_a_lesson():
     assert LESSONS == [path.stem[:2] for path in lesson_files(NOTEBOOKS)]
     counts = {lesson: sum(exercise.lesson == lesson for exercise in EXERCISES) for lesson in LESSONS}
     assert {lesson: n for lesson, n in counts.items() if not 3 <= n <= 5} == {}, "a lesson has three to five exercises"
-    assert 25 <= sum(counts.values()) <= 55, "all lessons together have 25 to 55 exercises"
+    assert 25 <= sum(counts.values()) <= 70, "all lessons together have 25 to 70 exercises"
 
 
 @each(EXERCISES)
@@ -195,6 +196,14 @@ def key_gradient_by_autograd(x, dS, W_q):
     q, k = (mhalib.split_heads(x @ W, dS.shape[1]) for W in (W_q, W_k))
     (q @ k.mT / q.shape[-1] ** 0.5 * dS).sum().backward()
     return W_k.grad
+
+
+def turned_as_complex(x, positions):
+    """Take each pair as one complex number, as the code of Meta does with neighbours."""
+    half = x.shape[-1] // 2
+    angle = positions[:, None, :, None] * 10000.0 ** (-torch.arange(half) / half)
+    turned = torch.complex(*x.chunk(2, -1)) * torch.polar(torch.ones_like(angle), angle)
+    return torch.cat([turned.real, turned.imag], -1)
 
 
 def one_query_at_a_time(q, k, v, past_k, past_v):
@@ -452,6 +461,60 @@ VARIANTS = {
         ),
         one_query_at_a_time,
     ],
+    "layout_parts": ["eba", ["A", "B", "E"], "A, B and E"],
+    "packed_positions": [
+        lambda text: torch.stack(
+            [torch.cat([torch.arange(n) for n in row.unique_consecutive(return_counts=True)[1]]) for row in text]
+        ),
+        lambda text: (text[:, :, None] == text[:, None, :]).cumsum(-1).diagonal(dim1=-2, dim2=-1) - 1,
+    ],
+    "rows_to_neighbours": [
+        lambda w, h: rearrange(w, "(h two d) m -> (h d two) m", h=h, two=2),
+        lambda w, h: w[rearrange(torch.arange(len(w)), "(h two d) -> (h d two)", h=h, two=2)],
+        lambda w, h: torch.cat([torch.stack(head.chunk(2), 1).flatten(0, 1) for head in w.chunk(h)]),
+    ],
+    "turned_pairs": [
+        lambda x, p: rotate(x, p),
+        turned_as_complex,
+    ],
+    "bug_or_not": ["ed", ["D", "E"], "D and E"],
+    "quiet_softmax": [
+        lambda s: s.softmax(-1) * s.logsumexp(-1, keepdim=True).sigmoid(),
+        lambda s: torch.cat([s, torch.zeros_like(s[..., :1])], -1).softmax(-1)[..., :-1],
+    ],
+    "normed_scores": [
+        lambda q, k, gain: F.cosine_similarity(q[..., :, None, :], k[..., None, :, :], dim=-1) * gain,
+        lambda q, k, gain: gain * (q @ k.mT) / (q.norm(dim=-1)[..., None] * k.norm(dim=-1)[..., None, :]),
+    ],
+    "mean_share": [
+        lambda w, m: torch.einsum("bhqk->hk", w) / torch.einsum("bqk->k", m.float()).clamp(min=1),
+        lambda w, m: (w.flatten(2).sum(0).view(w.shape[1:]).sum(1) / m.flatten(0, 1).sum(0)).nan_to_num(),
+    ],
+    "value_path": [
+        lambda f, n: (
+            torch.stack([f(e[None, None])[0, 0] - f(torch.zeros(1, 1, n))[0, 0] for e in torch.eye(n)], 1),
+            f(torch.zeros(1, 1, n)).flatten(),
+        ),
+        lambda f, n: [
+            f(torch.eye(n)[:, None]).squeeze(1).T - f(torch.zeros(1, 1, n))[0].T,
+            f(torch.zeros(1, 1, n))[0, 0],
+        ],
+    ],
+    "walk_steps": [
+        lambda m: torch.stack([step for step in m.diff(dim=0) if step.abs().amax() > 1e-3]),
+        lambda m: (lambda steps: steps[~torch.isclose(steps, torch.zeros(()), atol=1e-2).all(1)])(m.diff(dim=0)),
+    ],
+    "looks_from_outside": [
+        lambda m, w: torch.stack([torch.linalg.lstsq(w.T, row).solution for row in m]),
+        lambda m, w: torch.linalg.solve(w @ w.T, w @ m.T).T,
+    ],
+    "twin_keys": [
+        lambda k, mix: torch.block_diag(*mix).inverse().T @ k,
+        lambda k, mix: torch.linalg.solve(mix.mT, k.reshape(*mix.shape[:2], -1)).flatten(0, 1),
+        lambda k, mix: torch.einsum("hij,hid->hjd", torch.linalg.inv(mix), k.unflatten(0, (len(mix), -1))).flatten(
+            0, 1
+        ),
+    ],
 }
 
 
@@ -639,6 +702,22 @@ SPELLINGS = [
             q, torch.cat([pk, k], 2), torch.cat([pv, v], 2), enable_gqa=True
         ),
     ),
+    ("quiet_softmax", "Overflow", lambda s: s.exp() / s.exp().sum(-1, keepdim=True).add(1)),
+    (
+        "normed_scores",
+        "Over the tokens",
+        lambda q, k, g: g * (q / q.norm(dim=2, keepdim=True)) @ (k / k.norm(dim=2, keepdim=True)).mT,
+    ),
+    ("mean_share", "All queries count", lambda w, m: w.flatten(2).mean(0).view(w.shape[1:]).sum(1) / w.shape[2]),
+    (
+        "value_path",
+        "Columns as rows",
+        lambda f, n: (f(torch.eye(n)[:, None])[:, 0] - f(torch.zeros(1, 1, n))[0], f(torch.zeros(1, 1, n))[0, 0]),
+    ),
+    ("walk_steps", "From the start", lambda m: m.diff(dim=0)[m.diff(dim=0).norm(dim=1) > 1e-2].cumsum(0)),
+    ("looks_from_outside", "Only dot products", lambda m, w: torch.einsum("nd,hd->nh", m, w)),
+    ("twin_keys", "Not transposed", lambda k, mix: torch.block_diag(*mix).inverse() @ k),
+    ("twin_keys", "The same change again", lambda k, mix: torch.block_diag(*mix) @ k),
     ("own_matrices", "Heads before q, k, v", lambda w, h: rearrange(w, "(h p d) m -> p h d m", p=3, h=h)),
     (
         "masked_heads",
