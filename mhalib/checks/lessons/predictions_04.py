@@ -79,6 +79,21 @@ gradients_beside_a_nan = Choose(
     },
 )
 
+dropout_places = Choose(
+    about="where dropout leaves the mean of the output as it was",
+    right="on the weights and on the output",
+    options={
+        "anywhere: dropout is fair everywhere": (
+            "Each number is, since the others grow by as much as is lost. But behind the scores stands a softmax, "
+            "which does not hand a mean through."
+        ),
+        "on the weights and on the output": "Behind both there is nothing but sums.",
+        "on the scores, since rows then still sum to 1": (
+            "They do. But a row that sums to 1 can still be another row on average, and it is."
+        ),
+    },
+)
+
 one_query_is_causal = Number(
     about="how many of six keys one new query sees with is_causal=True",
     right=(1, 1),

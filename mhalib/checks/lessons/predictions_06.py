@@ -47,6 +47,19 @@ textbook_maps = Number(
     unit="of 10 maps",
 )
 
+keras_key_dim = Choose(
+    about="how many features a head has with num_heads=8, key_dim=512 in Keras",
+    right="512",
+    options={
+        "64": (
+            "So it would be in torch, where the layer is told the width of all heads together and cuts it. Keras is "
+            "told the size of one head, and nothing has to divide."
+        ),
+        "512": "key_dim is the size of one head: eight wide heads, with eight times the parameters.",
+        "8": "That is how many heads there are, and no size follows from it.",
+    },
+)
+
 moved_samples = Choose(
     about="which samples move when sample 0 changes",
     right="all three",

@@ -142,3 +142,21 @@ what_helps_one_head = Choose(
         ),
     },
 )
+
+saved_projections = Choose(
+    about="which saved projection does harm to two lookups with four heads",
+    right="q = k alone",
+    options={
+        "all but the merged matrix": (
+            "The three are drawn apart in every picture. But a head that reads what it is found by, or asks with the "
+            "token as it is, still looks where it wants."
+        ),
+        "v = x alone": (
+            "Then what is read is the token itself. W_o and the readout come after it and can turn it as they like."
+        ),
+        "the merged matrix alone": (
+            "It has more freedom than its two factors, and starts from the same scores. It trains as well as they do."
+        ),
+        "q = k alone": "Its scores are the same in both directions, and a lookup goes one way.",
+    },
+)

@@ -125,3 +125,34 @@ keys_of_one_feature = Number(
     ),
     other="Each query has one first choice, so it is one key at least, and 64 at most.",
 )
+
+bias_to_spare = Choose(
+    about="which of the four biases can go",
+    right="that of k",
+    options={
+        "that of q": (
+            "It looks like the twin of b_k. But it meets another key in each column, so it changes scores within a row."
+        ),
+        "that of k": "It adds the same number to all scores of a query, and a softmax sees differences only.",
+        "that of v": "It is part of what every row mixes. It can be moved into b_o, but not just left out.",
+        "none: each moves the output": (
+            "Each moves some numbers on the way. But what moves a whole row of scores alike is gone after the softmax."
+        ),
+    },
+)
+
+key_bias_after_adam = Choose(
+    about="where the bias of k is after 100 steps of Adam",
+    right="some thousandths away from 0",
+    options={
+        "at 0: it has no gradient": (
+            "So it would be on paper, and nearly with SGD. But a gradient of rounding errors is not exactly 0, and "
+            "Adam measures each gradient by its own size."
+        ),
+        "some thousandths away from 0": "Its gradient is rounding noise, and Adam makes steps of it.",
+        "as far as the bias of q": (
+            "That one has a signal, which points the same way step after step. Noise takes one step back for each step "
+            "forward, nearly."
+        ),
+    },
+)
