@@ -136,3 +136,18 @@ cls_arrives = Choose(
         ),
     },
 )
+
+encoder_maps = Choose(
+    about="what nn.TransformerEncoder hands out of its maps",
+    right="nothing",
+    options={
+        "all of them, one for each head": (
+            "nn.MultiheadAttention can do that. But the layer around it asks for no weights, and has no argument with "
+            "which you could."
+        ),
+        "their mean over the heads": (
+            "That is what nn.MultiheadAttention gives unless told otherwise. But the layer around it asks for none."
+        ),
+        "nothing": "Its layers ask for no weights, and their fast path has none to give.",
+    },
+)

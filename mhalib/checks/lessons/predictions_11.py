@@ -1,4 +1,4 @@
-"""The predictions of lesson 11: what a model loses without a head, and what a measure makes of it."""
+"""The predictions of lesson 11: what a model loses without a head or a token, and what a measure makes of it."""
 
 from mhalib.checks.prediction import Choose
 
@@ -70,5 +70,18 @@ all_72_heads_off = Choose(
         "nearly all of it": "Words alone tell most of it, so this task is no judge of heads.",
         "about a half": "A fair guess for a task of meaning. Words alone tell more of these pairs.",
         "nothing: tokens no longer meet": "They do not, but the words are still there, and their vectors are averaged.",
+    },
+)
+
+token_without_weight = Choose(
+    about="in how many of 100 texts the answer changes with a token that the last layer gives no weight",
+    right="in more than 80",
+    options={
+        "in none, or a few": (
+            "The last layer takes nothing from there. But what it takes from the next place was put there by the layer "
+            "before, and that came from the twin."
+        ),
+        "in about half": "As good as a coin. But without its twin the last token finds nothing, in any text.",
+        "in more than 80": "Layer 0 carried the twin to the place behind it, and by that layer 1 finds the place.",
     },
 )
