@@ -2,6 +2,8 @@
 
 And the predictions: `predict.first_split()`, `predict.first_split.reveal()`, `predict.results("03")`.
 
+And the problem set: `problem.reviews.cause("A")`, `problem.reviews.test(my_test)`, `problem.reviews.mend(MyLayer)`.
+
 The modules of `lessons` hold the exercises and the predictions, for each lesson one module of both kinds; how an answer
 is run, compared and judged lies in the modules beside this one. What was solved or predicted is remembered until the
 kernel stops, and nowhere else.
@@ -14,11 +16,13 @@ from types import ModuleType
 
 from mhalib.checks import lessons
 from mhalib.checks.asking import Prediction
+from mhalib.checks.broken import Problems
 from mhalib.checks.exercise import Exercise
+from mhalib.checks.lessons.problems import PROBLEMS
 from mhalib.checks.results import Results, sum_up
 from mhalib.checks.show import bar
 
-__all__ = ["Checks", "Predictions", "check", "predict"]
+__all__ = ["Checks", "Predictions", "Problems", "check", "predict", "problem"]
 
 
 class Checks:
@@ -125,3 +129,4 @@ class Predictions:
 _MODULES = sorted(found.name for found in pkgutil.iter_modules(lessons.__path__, f"{lessons.__name__}."))
 check = Checks(*(importlib.import_module(name) for name in _MODULES if ".lesson_" in name))
 predict = Predictions(*(importlib.import_module(name) for name in _MODULES if ".predictions_" in name))
+problem = Problems(PROBLEMS)

@@ -33,6 +33,7 @@ ADVICE = {
         "if, and, or, not, and chains such as a < b < c want a single True or False, and a tensor has many. "
         "Between tensors write &, |, ~, with brackets; in the place of an if, torch.where, .any() or .all()."
     ),
+    "operator.invert": "~ turns True and False round: make the mask with dtype=torch.bool (lesson 04).",
     '"bitwise_': "&, | and ~ are for booleans: make both sides with dtype=torch.bool.",
     "could not infer output dtype": (
         "booleans and integers have no mean. Make them numbers with a fraction first: .float().mean()."

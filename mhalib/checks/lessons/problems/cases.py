@@ -1,0 +1,100 @@
+"""What a mended layer is driven through: each case a function of a layer and its d_model; the results are compared."""
+
+import torch
+
+
+def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Return the same normal numbers on each call."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def padding(lens: tuple[int, ...], queries: int, keys: int) -> torch.Tensor:
+    """Return a mask `(B, queries, keys)`, True where a key lies within the length of its sample."""
+    within = torch.arange(keys) < torch.tensor(lens)[:, None]
+    return within[:, None].expand(-1, queries, -1).clone()
+
+
+def _without_mask(layer, d_model):
+    return layer(drawn(2, 5, d_model))
+
+
+def _one_sample(layer, d_model):
+    return layer(drawn(1, 7, d_model))
+
+
+def _one_mask(layer, d_model):
+    return layer(drawn(2, 5, d_model), torch.ones(5, 5, dtype=torch.bool).tril())
+
+
+def _padded(layer, d_model):
+    return layer(drawn(3, 5, d_model), padding((5, 2, 3), 5, 5))
+
+
+def _in_eval(layer, d_model):
+    layer.eval()
+    return layer(drawn(2, 5, d_model)), layer(drawn(2, 5, d_model))
+
+
+def _in_eval_padded(layer, d_model):
+    return _padded(layer.eval(), d_model)
+
+
+def _drops_in_training(layer, d_model):
+    layer.train()
+    return not torch.equal(layer(drawn(2, 5, d_model)), layer(drawn(2, 5, d_model)))
+
+
+def _mask_afterwards(layer, d_model):
+    mask = padding((5, 2, 3), 5, 5)
+    layer(drawn(3, 5, d_model), mask)
+    return mask
+
+
+def _across(layer, d_model):
+    return layer(drawn(2, 4, d_model), drawn(2, 6, d_model, seed=1))
+
+
+def _across_padded(layer, d_model):
+    return layer(drawn(2, 4, d_model), drawn(2, 6, d_model, seed=1), padding((6, 3), 4, 6))
+
+
+def _itself_padded(layer, d_model):
+    return layer(drawn(3, 5, d_model), None, padding((5, 2, 3), 5, 5))
+
+
+def in_pieces(layer, x: torch.Tensor, *lengths: int) -> torch.Tensor:
+    """Return what a layer with a cache gives for tokens that come in pieces of these lengths."""
+    outs, cache = [], None
+    for piece in x.split(lengths, dim=1):
+        out, cache = layer(piece, cache)
+        outs.append(out)
+    return torch.cat(outs, 1)
+
+
+def _whole(layer, d_model):
+    return layer(drawn(2, 6, d_model))[0]
+
+
+def _token_by_token(layer, d_model):
+    return in_pieces(layer, drawn(2, 6, d_model), 1, 1, 1, 1, 1, 1)
+
+
+def _start_then_pieces(layer, d_model):
+    return in_pieces(layer, drawn(2, 9, d_model), 4, 1, 3, 1)
+
+
+TOKENS_ONLY = {"two samples": _without_mask, "one sample": _one_sample}
+MASKED = {"without a mask": _without_mask, "one mask for all": _one_mask, "padding, a mask for each sample": _padded}
+DROPPED = {
+    "two calls in eval mode": _in_eval,
+    "padding, in eval mode": _in_eval_padded,
+    "two calls differ in training": _drops_in_training,
+}
+KEPT = {**MASKED, "the caller's mask afterwards": _mask_afterwards}
+ACROSS = {
+    "self-attention": _without_mask,
+    "self-attention, padded": _itself_padded,
+    "cross-attention": _across,
+    "cross-attention, padded": _across_padded,
+}
+CACHED = {"all at once": _whole, "token by token": _token_by_token, "a start, then pieces": _start_then_pieces}
