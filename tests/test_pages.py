@@ -86,32 +86,39 @@ KINDS = {
         .var .median .max .min .amax .amin .aminmax .argmax .argmin .sort .argsort .topk .prod .norm .values .bincount
         .unique .cross .item .tolist .abs .square .sqrt .exp .log .log2 .round .tanh .cos .sin torch.tanh
         torch.minimum torch.set_num_threads torch.special.entr torch.cosine_similarity torch.cuda.is_available
+        torch.ones_like torch.full_like torch.nan torch.set_default_dtype torch.polar torch.view_as_complex
+        torch.view_as_real .bfloat16 .nanmean .normal_ .clamp .cumsum .diff .sign .sigmoid torch.sigmoid .relu
+        .log_softmax F.normalize nn.functional.normalize F.one_hot torch.cdist .diag_embed
     """,
     "indexing": """
-        .any .all .nonzero .gather .index .diagonal .squeeze .unsqueeze .gt .eq .isinf .isnan torch.inf
+        .any .all .nonzero .gather .index .diagonal .squeeze .unsqueeze .gt .eq .isinf .isnan torch.inf torch.where
+        .where torch.nonzero .scatter .indices
     """,
     "broadcasting": """
         ~ .masked_fill .softmax .expand .expand_as .repeat .repeat_interleave .tile .tril .triu .nan_to_num F.softmax
     """,
     "matrix products": """
         @ .mT .T torch.linalg.matrix_rank torch.linalg.svdvals torch.linalg.solve torch.linalg.qr torch.block_diag
+        torch.linalg.inv torch.linalg.pinv torch.einsum
     """,
     "views": """
         .view .transpose .permute .stride .contiguous .is_contiguous .data_ptr .untyped_storage .reshape .clone .roll
-        .flip .data
+        .flip .data .movedim
     """,
     "cutting and joining": """
-        .unflatten .flatten .chunk .split .unbind torch.cat torch.stack .equal torch.equal torch.allclose
+        .unflatten .flatten .chunk .split .unbind torch.cat torch.stack .equal torch.equal torch.allclose .allclose
         torch.isclose F.pad nn.utils.rnn.pad_sequence
     """,
     "modules and parameters": """
         nn.Module nn.Linear nn.Embedding nn.Dropout nn.Conv1d nn.LazyLinear nn.MultiheadAttention torch.nn.Parameter
         nn.Parameter F.linear F.conv1d F.scaled_dot_product_attention .parameters .named_parameters .named_modules
         .named_children .state_dict .load_state_dict .forward .name nn.init.xavier_uniform_ nn.init.constant_
+        nn.init.eye_ nn.init.normal_ nn.init.zeros_ .children torch.nn.Dropout F.dropout nn.Sequential nn.LayerNorm
+        nn.Transformer nn.TransformerEncoder nn.TransformerEncoderLayer
     """,
     "gradients": """
         .requires_grad_ .requires_grad .backward .grad torch.autograd.grad torch.autograd.functional.jacobian
-        torch.autograd.graph.saved_tensors_hooks
+        torch.func.jacrev torch.func.functional_call torch.autograd.graph.saved_tensors_hooks
     """,
     "no_grad and detach": ".detach torch.no_grad torch.set_grad_enabled .copy_ .zero_ .eval .train",
     "a step of training": """
