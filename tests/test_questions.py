@@ -11,7 +11,7 @@ from tools.notebooks.which import notebook_files
 from tools.site import questions as tool
 from tools.site.questions import Question, cell_of, heading_above, in_readme, questions, said, section
 
-HOW_MANY = 22  # of thirty
+HOW_MANY = 30
 ASKED = questions()
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

@@ -15,7 +15,7 @@ from tools.notebooks.which import lesson_files
 
 TERMS = glossary()
 LESSONS = lesson_files(NOTEBOOKS)
-NOWHERE = {"layer-norm", "sink"}  # so far, but for pictures and titles of papers
+NOWHERE = {"layer-norm", "value-path"}  # so far, but for pictures and titles of papers
 
 
 def lesson(*texts):

@@ -68,7 +68,8 @@ def introduce(nb: NotebookNode, name: str) -> Lesson | Other:
             f"{name}: the first cell must open with `# Title`, and below it `*What it is for, in a sentence.*`; "
             f"it says {first[:200]!r}"
         )
-    return Other(name, said[1].strip(), " ".join(said[2].split()))
+    about = " ".join(said[2].split())
+    return Other(name, said[1].strip(), about[0].upper() + about[1:])
 
 
 def describe(nb: NotebookNode, name: str) -> Lesson:

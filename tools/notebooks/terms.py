@@ -39,6 +39,7 @@ SPELLINGS = {
     "attention map": r"(?<!road )(?<!Road )(?<!colour )(?<!linear )(?:attention )?maps?",
     "b": "`B`",
     "broadcast": "broadcast(?:s|ing|ed)?",
+    "capture": "`capture`",
     "causal": "causal(?:ly)?",
     "claim": r"(?:(?<=[Aa] )|(?<=each )|(?<=every )|(?<=\*\*)|(?<=the text ))claims?",
     "contiguous": r"(?:(?<=is )|(?<=is \*)|(?<=be )|(?<=not ))contiguous",  # of a fused weight it says something else
@@ -52,6 +53,8 @@ SPELLINGS = {
     "head_dim": "`head_dim`",
     "importance": r"(?:head )?importance",
     "interval": r"(?:confidence )?intervals?",
+    # Not that of a notebook or of a graphics card.
+    "kernel": r"(?:(?<=Keras )|(?<=Keras' )|(?<=flax )|(?<=flax's )|(?<=\*))kernels?",
     "kv cache": "KV caches?|caches?",
     "layer norm": "layer[- ]norms?",
     "logits": "logits?",
@@ -59,6 +62,7 @@ SPELLINGS = {
     "merge": "merge[sd]?|merging",
     "multi-query attention": "multi-query(?: attention)?|MQA",
     "num_heads": "`num_heads`",
+    "packing": "packing|packed",
     "padding": "padding|padded",
     "pruning": "prun(?:e[sd]?|ing)",
     "position": "(?<!same )positions?",
@@ -67,6 +71,7 @@ SPELLINGS = {
     "residual": "residuals?(?: connections?| streams?)?",
     "saturation": "saturat(?:ion|e[sd]?|ing)",
     "scale": r"(?:(?<=the )|(?<=[Aa] )|(?<=\*\*))scale(?! of)",
+    "score form": r"(?:score )?forms?(?= \$c)",
     "sink": "(?:attention )?sinks?",
     "split": r"(?:(?<=the )|(?<=[Tt]he )|(?<=is )|(?<=are )|(?<=\*\*))split",
     "t": "`T`|`Tq`|`Tk`",
