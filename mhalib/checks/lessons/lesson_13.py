@@ -8,16 +8,16 @@ from mhalib.checks.remarks import Grows
 
 layout_parts = Choice(
     task=(
-        "Weights trained with neighbours as pairs shall run with halves. "
+        "A fused layer, q, then k, then v, was trained with neighbours as pairs and shall run with halves. "
         "What has to be sorted inside each head? All that is right, as letters."
     ),
     answer="ABE",
     options={
-        "A": "each row makes one feature of q, and q is rotated.",
-        "B": "each row makes one feature of k, which is rotated as q is.",
+        "A": "each of these rows makes one feature of q, and q is rotated.",
+        "B": "each of these rows makes one feature of k, which is rotated as q is.",
         "C": "these rows make values, and values are not rotated.",
         "D": "they meet the features of the values, which stay in their order.",
-        "E": "a bias is added to the features that the rows make, so it goes where they go.",
+        "E": "a bias is added to the features that the rows make, so it goes where they go; those of v stay.",
         "F": "columns are features of the token. No pair is made of them.",
     },
     hints=(

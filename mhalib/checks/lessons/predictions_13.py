@@ -46,7 +46,7 @@ lookups_with_one_slope = Choose(
     about="which lookups two heads learn that have the same slope",
     right="one at most, whatever the slope",
     options={
-        "both, with a middle slope": "It still reaches far, but to it the tokens close by look too much alike.",
+        "both, with a middle slope": "At 1/8 the tokens close by look too much alike, and at 1/3 far is out of reach.",
         "both, with any slope": "Training can raise a score against a slope, but only so far.",
         "one at most, whatever the slope": "A slope is a reach, and the two lookups need two.",
     },
@@ -73,7 +73,7 @@ packed_the_worst_way = Choose(
 )
 
 rotations_of_a_cached_key = Choose(
-    about="how often a key that enters the cache at position 3 is rotated while ten more tokens are written",
+    about="how often a key that enters a cache of turned keys must be rotated while ten more tokens are written",
     right="once",
     options={
         "once": "At its own position, when it enters. The new query brings the distance along.",
