@@ -12,7 +12,7 @@ bug_or_not = Choice(
     options={
         "A": "a sink: heads with nothing to say leave their weight there. It does no harm.",
         "B": "a bag of tokens needs no lookup, and a flat map is the answer.",
-        "C": "it shrinks with the precision, so it is rounding.",
+        "C": "it gets smaller in a finer precision, so it is rounding.",
         "D": "a query must not depend on who else asks: a softmax over the wrong axis, or queries that are mixed.",
         "E": "they started from equal weights and could never part; similar maps would be another matter.",
         "F": "a mean of equal values is that value: this is what rows that sum to 1 are for.",
@@ -26,7 +26,8 @@ bug_or_not = Choice(
 
 
 def quiet_softmax_solution(scores):
-    return F.pad(scores, (1, 0)).softmax(-1)[..., 1:]  # (..., Tq, Tk) -> (..., Tq, 1 + Tk) -> (..., Tq, Tk)
+    zeros = torch.zeros_like(scores[..., :1])  # one more score for each query, (..., Tq, 1)
+    return torch.cat([zeros, scores], -1).softmax(-1)[..., 1:]  # (..., Tq, 1 + Tk) -> (..., Tq, Tk)
 
 
 def _quiet_softmax_by_steps(scores):
@@ -60,7 +61,7 @@ def _quiet_cases():
 quiet_softmax = Exercise(
     task=(
         "Write quiet_softmax(scores): weights over the last axis, e^s divided by 1 plus the sum of all e^s of the row. "
-        "Scores may be as large as 1,000."
+        "Scores may be as large as 1,000. Do it without F.pad."
     ),
     answer=quiet_softmax_solution,
     plain=(_quiet_softmax_by_steps, _quiet_softmax_by_a_column),
@@ -68,8 +69,9 @@ quiet_softmax = Exercise(
     axes=("query", "key"),
     hints=(
         "The 1 is e to the power of 0: the weight of one more key, whose score is 0.",
-        "Put a column of zeros beside the scores, F.pad(scores, (1, 0)), and take the ordinary softmax.",
-        "Then throw the weight of the first column away: [..., 1:].",
+        "Put a column of zeros before the scores, torch.cat([torch.zeros_like(scores[..., :1]), scores], -1), and take "
+        "the ordinary softmax. Or take the largest of a row and 0 away first, from the 1 as well.",
+        "With a column: throw its weight away, [..., 1:]. By hand: the 1 becomes e^-largest.",
     ),
     wrong={
         "The plain softmax": Wrong(
@@ -234,7 +236,7 @@ mean_share = Exercise(
     task=(
         "Write mean_share(weights, mask): weights (B, num_heads, Tq, Tk), 0 where the mask (B, Tq, Tk) is False. "
         "For each head and key, the mean weight over all queries that may see that key, (num_heads, Tk); "
-        "0 for a key that nobody may see."
+        "All samples' queries together, each counting once; 0 for a key that nobody may see."
     ),
     answer=mean_share_solution,
     plain=(_mean_share_by_steps,),

@@ -5,12 +5,12 @@ import math
 from mhalib.checks.prediction import Choose, Number
 
 what_add_zero_attn_does = Choose(
-    about="what add_zero_attn computes, without biases",
+    about="what add_zero_attn computes for six tokens, without biases",
     right="softmax1",
     options={
         "a mask for padding": "The zeros are one more key, not a mask: everybody may look at it.",
         "softmax1": "A key of zeros has score 0, which is the 1 in the denominator, and its value adds nothing.",
-        "a softmax over seven tokens": "Seven keys, but the seventh has nothing to give: six weights, sum below 1.",
+        "six weights that sum to 1": "Seven weights do. The seventh is on nothing, so the six sum to less.",
     },
 )
 
