@@ -145,6 +145,17 @@ def test_heads_that_write_along_one_line_are_one_direction_and_two_steps():
         read_heads(layer, WIDTH)
 
 
+@pytest.mark.parametrize("num_heads", [2, 4, 16])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_heads_that_write_the_same_are_refused_for_they_switch_too_often(num_heads, sign):
+    layer, size = layer_of(num_heads, bias=True), WIDTH // num_heads
+    layer.W_v.weight[:size] = layer.W_v.weight[size : 2 * size]
+    layer.W_o.weight[:, :size] = sign * layer.W_o.weight[:, size : 2 * size]
+    assert int(count_heads(layer, WIDTH)) == num_heads - 1
+    with pytest.raises(ValueError, match=r"24 walks one step comes back \d\d times.*write the same, up to a sign"):
+        read_heads(layer, WIDTH)
+
+
 def test_a_quiet_head_is_counted_and_read():
     layer = layer_of(4, bias=True)
     layer.W_o.weight[:, :8] *= 1e-5

@@ -131,7 +131,8 @@ class SealedHeads:
                 break
         else:
             raise ValueError(
-                "some head looks at a second token by less than 0 or more than all; f has no softmax of scores"
+                "some head looks at a second token by less than 0 or more than all; f has no softmax of scores, "
+                "or two heads write the same, up to a sign"
             )
         ones = torch.ones(len(c), 1, dtype=c.dtype)
         solved = torch.linalg.lstsq(torch.cat([c, ones], 1), pulls / gentle).solution  # (d_model + 1, d_model * heads)
@@ -226,12 +227,19 @@ def read_heads(
         )
     d = d.detach().to(dtype).double().cpu()
     count, directions = directions_of(box, d)
-    steps = _recurring(box, [step for line in steps_of(box, d) for step in line.steps])
+    kinds = _recurring(box, [step for line in steps_of(box, d) for step in line.steps])
+    steps, most = [kind[0] for kind in kinds], max(map(len, kinds), default=0)
     if len(steps) > int(count):
         raise ValueError(
             f"a walk has {len(steps)} different steps, but they span {int(count)} directions only: two heads look at "
             "different tokens and write along one line, or there are more heads than features. They can be counted, "
             "but least squares cannot tell how much each of them looks"
+        )
+    if most > LINES:
+        raise ValueError(
+            f"on {LINES} walks one step comes back {most} times, but one head switches only once on a walk: two heads "
+            "look at different tokens and write the same, up to a sign. A rank counts them as one, and least squares "
+            "cannot tell how much each of them looks"
         )
     if not steps:
         raise ValueError(
@@ -290,8 +298,8 @@ def _steps(t: Tensor, c: Tensor, moved: Tensor, flat: Tensor) -> list[Step]:
     return steps
 
 
-def _recurring(box: Box, steps: list[Step]) -> list[Step]:
-    """Return the steps that come back on at least half of the lines, each as it has most room."""
+def _recurring(box: Box, steps: list[Step]) -> list[list[Step]]:
+    """Return the steps that come back on at least half of the lines, alike ones together, most room first."""
     kinds: list[list[Step]] = []
     for step in sorted(steps, key=lambda step: -step.room):
         size = step.change.norm()
@@ -302,4 +310,4 @@ def _recurring(box: Box, steps: list[Step]) -> list[Step]:
                 break
         else:
             kinds.append([step])
-    return [kind[0] for kind in kinds if len(kind) >= LINES / 2]
+    return [kind for kind in kinds if len(kind) >= LINES / 2]

@@ -83,8 +83,14 @@ value_path = Exercise(
                 (f(torch.eye(n)[None])[0] - f(torch.zeros(1, 1, n))[0, 0]).T,
                 f(torch.zeros(1, 1, n))[0, 0],
             ),
-            "the d_model tokens stand in one sample, so each attends to all of them, and you get mixtures.",
+            "the d_model tokens stand in one sample and see one another, so you get mixtures.",
             "One token alone is a sample with T = 1: torch.eye(d_model)[:, None], not [None].",
+            also=(
+                lambda f, n: (
+                    f(torch.eye(n)[None])[0] - f(torch.zeros(1, 1, n))[0, 0],
+                    f(torch.zeros(1, 1, n))[0, 0],
+                ),
+            ),
         ),
         "Beside a token of zeros": Wrong(
             lambda f, n: (
@@ -377,6 +383,11 @@ twin_keys = Exercise(
             Change("heads.reshape(width, d_model)", "heads"),
             "the heads are still an axis of their own.",
             "A weight has two axes: flatten(0, 1) joins heads and rows.",
+        ),
+        "Not cut into heads": Wrong(
+            lambda k, m: torch.linalg.inv(m).mT @ k,
+            "you multiply each head's matrix with the whole of W_k, which holds the rows of all heads.",
+            "Cut W_k into its heads first, W_k.unflatten(0, (num_heads, -1)), and join them again, .flatten(0, 1).",
         ),
         "Heads dealt out in turn": Wrong(
             lambda k, m: torch.einsum("hij,jhd->ihd", torch.linalg.inv(m).mT, k.unflatten(0, (-1, len(m)))).flatten(

@@ -58,14 +58,14 @@ shared_keys_seen = Choose(
 )
 
 unseen_from_outside = Choose(
-    about="which of these changes of the weights shows from outside",
-    right="doubling W_q of one head",
+    about="which of these changes, made in all heads, shows from outside",
+    right="doubling W_q",
     options={
-        "doubling W_q of one head, halving its W_k": "Only their product enters the scores, and it stays the same.",
+        "doubling W_q, halving W_k": "Only their product enters the scores, and it stays the same.",
         "another bias of the keys": "It adds the same to all scores of a query, and the softmax takes that away.",
-        "doubling W_q of one head": "Its scores are twice as large, so its softmax is sharper.",
-        "exchanging two heads": (
-            "All four weights are exchanged together, so the same things are added in another order."
+        "doubling W_q": "All scores are twice as large, so each softmax is sharper.",
+        "the heads in another order": (
+            "All four weights are put in that order together, so the same things are added in another order."
         ),
     },
 )
