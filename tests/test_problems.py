@@ -270,6 +270,8 @@ SAME = "torch.allclose(layer(x[:, o]), layer(x)[:, o], atol=1e-4)"
 ENDED = f"{X}y = x.clone(); y[:, -1] += 1\n    "
 HIDDEN = f"{ENDED}m = torch.ones(4, 4).bool(); m[:, -1] = False\n    "
 
+PAIR = "This layer returns a pair: out, cache = layer(x)."
+
 # The problem, the body of a learner's test, what is found, and words that are said.
 REFUSED = {
     "a printed shape": (
@@ -398,12 +400,29 @@ REFUSED = {
         "passes",
         "All samples have the same mask",
     ),
-    "a blind look at a healthy layer": ("atlas", f"{X}return layer(x).shape == x.shape", "passes", "every layer"),
+    "a blind look at a healthy layer": (
+        "atlas",
+        f"{X}return layer(x).shape == x.shape",
+        "passes",
+        "not yet: your test says the same of every layer.",
+    ),
     "a healthy layer accused": (
         "atlas",
         f"{HIDDEN}return torch.allclose(layer(x, m), layer(y, m), atol=1e-4)",
         "accuses",
-        "which does what it should",
+        "look at problem.atlas.cause first.",
+    ),
+    "an order that is seldom far": (
+        "reviews",
+        f"far = torch.rand(()) < 0.3\n    {TURNED}o = o if far else range(6)\n    return {SAME}",
+        "passes",
+        "It depends on the draw: of 9 draws your test sees it in 1.",
+    ),
+    "the old order, drawn each time": (
+        "reviews",
+        f"torch.manual_seed(4); o = torch.randperm(3)\n    x = torch.randn(2, 3, layer.d_model)\n    return {SAME}",
+        "passes",
+        "or where the order that you drew is the old one (print it)",
     ),
     "self-attention alone": (
         "captions",
@@ -454,7 +473,9 @@ REFUSED = {
         "accuses",
         "hand on the cache",
     ),
-    "the pair not taken apart": ("dictation", f"{X}return layer(x).shape == x.shape", "raised", "it raises on"),
+    "the pair not taken apart": ("dictation", f"{X}return layer(x).shape == x.shape", "raised", PAIR),
+    "the pair asked for numbers": ("dictation", f"{X}return torch.isfinite(layer(x)).all()", "raised", PAIR),
+    "a piece of the pair": ("dictation", f"{X}return bool(layer(x)[:, :1].sum())", "raised", PAIR),
 }
 
 
@@ -511,6 +532,76 @@ def test_a_good_test_is_accepted_however_it_is_written(case):
     name, body = ACCEPTED[case]
     said = of(name).test(typed(f"def my_test(layer):\n    {body}"))
     assert said.passed, said
+
+
+@pytest.mark.parametrize("T", [5, 6, 7, 8])
+@pytest.mark.parametrize("first", ["x", "p"])
+@pytest.mark.parametrize("B", [1, 2, 3])
+def test_an_order_that_is_drawn_is_as_good_as_one_that_is_written_down(T, first, B):
+    x, p = f"x = torch.randn({B}, {T}, layer.d_model)", f"p = torch.randperm({T})"
+    lines = f"{x}; {p}" if first == "x" else f"{p}; {x}"
+    test = f"def my_test(layer):\n    {lines}\n    return torch.allclose(layer(x[:, p]), layer(x)[:, p], atol=1e-4)"
+    assert problem.reviews.test(typed(test)).passed
+
+
+def test_what_is_drawn_first_is_drawn_again_where_it_shows_nothing(monkeypatch):
+    calls = f"{X}p = torch.randperm(5); x = torch.randn(2, 5, layer.d_model)\n    "
+    for answer in ("assert {}", "return {}", "if not {}: return False", "if {}: return True"):
+        same = "torch.allclose(layer(x[:, p]), layer(x)[:, p], atol=1e-4)"
+        test = typed(f"def my_test(layer):\n    {calls}{answer.format(same)}")
+        passed = []
+        for seed in range(100, 110):
+            monkeypatch.setattr("mhalib.checks.trial.SEED", seed)
+            passed.append(problem.reviews.test(test).passed)
+        assert all(passed)
+    # x first, then the order: what is drawn with 0 at d_model=12 is 0, 1, 2, 3, 4
+    monkeypatch.setattr("mhalib.checks.trial.SEED", 0)
+    x = "x = torch.randn(2, 5, layer.d_model); p = torch.randperm(5)"
+    test = typed(f"def my_test(layer):\n    {x}\n    return {same}")
+    subjects = problem.reviews.ill
+    assert tried(test, subjects).said == [False, True, False] and problem.reviews.test(test).passed
+
+
+DRAWN = {
+    "tickets": "l = torch.randint(1, 5, (3,))",
+    "letters": "l = torch.randint(1, 6, (3,))",
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_mask_that_is_drawn_is_as_good_as_one_that_is_written_down(name):
+    x = "x = torch.randn(3, 5, layer.d_model)"
+    mask = "m = (torch.arange(5) < l[:, None])[:, None].expand(3, 5, 5)"
+    alone = {
+        "tickets": "all(torch.allclose(layer(x, m)[i : i + 1, :n], layer(x[i : i + 1, :n]), atol=1e-4) "
+        "for i, n in enumerate(l))",
+        "letters": "torch.allclose(layer(x, m), torch.cat([layer(x[i : i + 1], m[i : i + 1]) for i in range(3)]), "
+        "atol=1e-4)",
+    }[name]
+    for lines in (f"{x}; {DRAWN[name]}; {mask}", f"{DRAWN[name]}; {mask}; {x}"):
+        said = of(name).test(typed(f"def my_test(layer):\n    {lines}\n    return {alone}"))
+        assert said.passed, said
+
+
+def test_a_healthy_layer_is_given_away_only_to_who_has_found_it():
+    bodies = {
+        "return True": ("says the same of every layer.", "passes every layer"),
+        "return False": ("says the same of every layer.", "which does what it should"),
+        REFUSED["a blind look at a healthy layer"][1]: ("says the same of every layer.", "passes every layer"),
+        REFUSED["a healthy layer accused"][1]: ("look at problem.atlas.cause first.", "which does what it should"),
+        "return layer.nothing": ("it raises on a layer, d_model=8, num_heads=2", "it raises on the layer with the"),
+        "return 'fine'": ("For a layer, d_model=8, num_heads=2 your test", "For the layer with the softmax over"),
+    }
+    for body, (before, after) in bodies.items():
+        test = typed(f"def my_test(layer):\n    {body}")
+        problem.atlas.done.clear()
+        for letter in "ABCD":
+            problem.atlas.cause(letter)
+            said = repr(problem.atlas.test(test))
+            assert before in said and after not in said
+            assert not re.search("softmax|turned|as it is|mended|should", said), said
+        problem.atlas.cause("E")
+        assert after in repr(problem.atlas.test(test))
 
 
 def test_what_is_no_test_is_refused_in_words():
@@ -658,6 +749,27 @@ def test_the_healthy_layer_needs_no_mending_and_says_so_only_to_who_knows_it():
     assert atlas.is_solved
 
 
+CUT = "unflatten(-1, (-1, self.num_heads))"
+NEEDLESS = {
+    "the split alone": ([Change(CUT, "unflatten(-1, (self.num_heads, -1))")], "gives each head other features"),
+    "neighbours": ([Change(CUT, "unflatten(-1, (self.num_heads, -1)).mT")], "gives each head other features"),
+    "neighbours, to the end": (
+        [Change(CUT, "unflatten(-1, (self.num_heads, -1)).mT"), Change(".flatten(2)", ".mT.flatten(2)")],
+        "gives each head other features",
+    ),
+    "the softmax": ([Change("softmax(1)", "softmax(2)")], "makes another function of it"),
+    "the scale": ([Change("0.25", "0.5")], "makes another function of it"),
+}
+
+
+@pytest.mark.parametrize("case", NEEDLESS)
+def test_who_mends_what_is_healthy_hears_what_the_change_does(case):
+    changes, words = NEEDLESS[case]
+    said = problem.atlas.mend(typed(rewritten(problem.atlas.source, changes), "AtlasAttention"))
+    assert f"As it was given, it was right at these weights; your change {words}." in repr(said), said
+    assert "As it was given" not in repr(problem.reviews.mend(typed(problem.verses.healed, "VerseAttention")))
+
+
 # ------------------------------------------------------------------------------------------- hints and the notebook
 
 
@@ -711,6 +823,13 @@ def test_the_notebook_shows_each_layer_as_the_check_knows_it():
         assert f"problem.{each.name}.mend({each.healthy.__name__})" in cell(nb, f"{each.name}-mend").source
     order = [cell.id.removesuffix("-layer") for cell in nb.cells if cell.id.endswith("-layer")]
     assert order == NAMES
+
+
+def test_what_stands_above_a_test_gives_no_letter_away():
+    nb = read(PATH)
+    assert cell(nb, "triage-show").source == "**Show it.** Call it twice."
+    assert cell(nb, "drafts-show").source == "**Show it.** Look at more than outputs."
+    assert "training mode" in problem.triage.hints[1] and "outputs of this layer are right" in problem.drafts.hints[0]
 
 
 def test_the_notebook_is_short_and_stored_with_open_answers():

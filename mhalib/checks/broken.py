@@ -60,6 +60,8 @@ class Problem:
         alarm: the same for a test that accuses a healthy layer.
         fellows: healthy layers in other styles that are called in the same way, each by a phrase.
         near: for a healthy layer, changes that would break it, each by a phrase: a test must see one of them.
+        needless: for a healthy layer, what some changes make of it, in words; said of a layer that was mended so.
+        returns: said to who takes what the layer returns for a tensor, where it is a tuple.
         sizes: the `(d_model, num_heads)` at which a test is tried.
         adapted: how the doctor is told to call it, and the code that says so.
         weights: whether the doctor gets the weights of the four projections as well.
@@ -80,6 +82,8 @@ class Problem:
     alarm: Mapping[str, str] = field(default_factory=dict)
     fellows: Mapping[str, Callable] = field(default_factory=dict)
     near: Mapping[str, Change] = field(default_factory=dict)
+    needless: Mapping[str, Sequence[Sequence[Change]]] = field(default_factory=dict)
+    returns: str = ""
     sizes: Sequence[tuple[int, int]] = SIZES
     adapted: tuple[Callable, str] = (adapt, "adapt(layer)")
     weights: bool = False
@@ -221,6 +225,12 @@ class Problem:
     def given_outcomes(self) -> list[Outcome]:
         """What the given layer does in each case."""
         return outcomes_of(self, self.given, OUR_SECONDS)[0]
+
+    @cached_property
+    def needless_outcomes(self) -> list[tuple[str, list[Outcome]]]:
+        """What a healthy layer does in each case after changes that it did not need, each with the words for it."""
+        kinds = [(words, self._changed(changes)) for words, some in self.needless.items() for changes in some]
+        return [(words, outcomes_of(self, kind, OUR_SECONDS)[0]) for words, kind in kinds]
 
     def also_found_by(self, test: Callable) -> tuple[list[str], int]:
         """Return the names of the other problems that a test shows, and how many others there are."""

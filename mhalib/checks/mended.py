@@ -54,7 +54,16 @@ def judged_mending(problem, layer: object) -> Note:
         return _no(first.kind, *_rows(wrong), *often, *printed)
     opinion = _second_opinion(problem, layer) if first.kind == "value" else []
     missing = [("", "Is a return missing?")] if outcomes[0].value is None else []
-    return _no(first.kind, *_rows(wrong), *opinion, *missing, *printed)
+    return _no(first.kind, *_needless(problem, outcomes), *_rows(wrong), *opinion, *missing, *printed)
+
+
+def _needless(problem, outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
+    """Return what a change made of a layer that needed none."""
+    if problem.changes:
+        return []
+    known = (words for words, others in problem.needless_outcomes if _same(outcomes, others))
+    what = next(known, "makes another function of it")
+    return [("", f"As it was given, it was right at these weights; your change {what}.")]
 
 
 def _rows(wrong: Mapping[str, Difference | Failure | None]) -> list[tuple[str, str]]:

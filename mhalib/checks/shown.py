@@ -16,7 +16,7 @@ from mhalib.checks.compare import kind_of
 from mhalib.checks.run import Failure
 from mhalib.checks.show import Note
 from mhalib.checks.stub import is_stub
-from mhalib.checks.trial import BLIND, Subject, source_of, tried
+from mhalib.checks.trial import BLIND, Subject, drawn_again, source_of, tried
 
 LOOSE = 0.02  # a tolerance above this is blind to most
 MOST_PRINTED = 5  # lines
@@ -39,7 +39,7 @@ def judged(problem, test: object) -> Note:
     except ValueError:  # some built-in functions have no signature
         pass
     ill, well, fellows = problem.ill, problem.well, problem.others
-    trial = tried(test, [*ill, *well, *fellows])
+    trial = drawn_again(test, tried(test, [*ill, *well, *fellows]), ill)
     lines = trial.printed.splitlines()
     lines = [*lines[:MOST_PRINTED], *["…"] * (len(lines) > MOST_PRINTED)]
     printed = [("You printed:", ""), ("code", "\n".join(lines))] if lines else []
@@ -76,16 +76,18 @@ def _stopped(problem, test, trial) -> Note | None:
         {s.size for s in trial.subjects[:ours]}
     ):
         parts.append(("", "At other sizes it runs: take them from the layer, layer.d_model and layer.num_heads."))
+    elif problem.returns and "tuple" in failure.message:
+        parts.append(("", problem.returns))
     elif advice := advice_for(failure.message):
         parts.append(("Often:", advice))
     does = "raises" if failure.kind == "raised" else "does not end" if failure.kind == "time" else "stops"
-    return _no(failure.kind, *parts, title=f"not yet: it {does} on {subject}.")
+    return _no(failure.kind, *parts, title=f"not yet: it {does} on {_named(problem, subject)}.")
 
 
 def _no_answer(problem, test, trial) -> Note | None:
     for subject, said in zip(trial.subjects, trial.said, strict=False):
         if isinstance(said, str):
-            return _no("answer", ("", f"For {subject} your test returns {said}."))
+            return _no("answer", ("", f"For {_named(problem, subject)} your test returns {said}."))
     return None
 
 
@@ -106,8 +108,14 @@ def _passes(problem, test, trial) -> Note | None:
     subject = missed[0]
     title = f"not yet: your test passes {'every layer' if problem.near else 'the broken layer'}."
     parts = [("For example:", str(subject)), *_shown(subject)]
+    if _is_secret(problem):
+        title, parts = "not yet: your test says the same of every layer.", _shown(subject)
     found = [s for s in problem.ill if s not in missed]
-    if found and not problem.near:
+    if subject in trial.rare:
+        seen, draws = trial.rare[subject]
+        words = f"It depends on the draw: of {draws} draws your test sees it in {seen}. Choose what you drew (an order,"
+        parts.append(("", f"{words} a mask) so that it sees it each time. {problem.blind.get('partly', '')}".strip()))
+    elif found and not problem.near:
         parts.append(("", f"It does see it in {found[0]}: what is different there? {problem.blind.get('partly', '')}"))
     elif why := next(
         (words for name, words in problem.blind.items() if subject.calls and BLIND[name](subject.calls)), ""
@@ -127,20 +135,34 @@ def _accuses(problem, test, trial) -> Note | None:
     if not accused:
         return None
     subject = accused[0]
-    parts = [("For example:", str(subject)), *_shown(subject)]
+    secret = _is_secret(problem) and subject in problem.well
+    title = "not yet: it also accuses a healthy layer."
+    if problem.near and subject in problem.well:
+        title = "not yet: it accuses this layer, which does what it should."
+    if secret:
+        title = f"not yet: look at problem.{problem.name}.cause first."
+    parts = [*([] if secret else [("For example:", str(subject))]), *_shown(subject)]
     if not subject.calls and not trial.which(True):
+        title = "not yet: your test says the same of every layer." if secret else title
         parts.append(("", "It says False of every layer, and so it says nothing."))
-    why = next((words for name, words in problem.alarm.items() if subject.calls and BLIND[name](subject.calls)), "")
+    found = (words for name, words in problem.alarm.items() if subject.calls and BLIND[name](subject.calls))
+    why = "" if secret else next(found, "")
     if _sees_rounding_alone(test, subject):
         why = "What it saw is rounding: two right ways to add the same numbers differ a little. torch.allclose(a, b, "
         why += "atol=1e-4) allows for that; torch.equal allows nothing, and allclose without atol 1e-8 near 0."
     elif "==" in source_of(test) and subject.calls:
         parts.append(("", "If it compares numbers with ==: rounding differs; torch.allclose(a, b, atol=1e-4)."))
     parts += [("Why:", why)] if why else []
-    title = "not yet: it also accuses a healthy layer."
-    if problem.near and subject in problem.well:
-        title = "not yet: it accuses this layer, which does what it should."
     return _no("accuses", *parts, title=title)
+
+
+def _is_secret(problem) -> bool:
+    """Return whether a layer is healthy and its reader has not found that yet."""
+    return bool(problem.near) and "cause" not in problem.done
+
+
+def _named(problem, subject: Subject) -> str:
+    return f"a layer, d_model={subject.size[0]}, num_heads={subject.size[1]}" if _is_secret(problem) else str(subject)
 
 
 def _sees_rounding_alone(test, subject: Subject) -> bool:

@@ -7,7 +7,7 @@ it all stands in `shown`.
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,8 @@ from mhalib.checks.run import Failure, Outcome, run
 
 SECONDS = 20.0  # for one test on some thirty small layers
 LARGER = 6.0  # a healthy layer stays healthy with larger weights
+SEED = 150  # of what a test draws: with it randperm(T) is no identity, T = 3 to 8, before or after the usual inputs
+MORE_SEEDS = tuple(range(1, 9))  # for a test that passes a broken layer: does it see it in other draws?
 _ASSERTED = "an assert that did not hold"
 
 
@@ -110,11 +112,21 @@ BLIND: dict[str, Callable[[Sequence[Call]], bool]] = {
 
 @dataclass(frozen=True)
 class Trial:
-    """What a test said of each subject: True, False, or why it said neither."""
+    """What a test said of each subject: True, False, or why it said neither.
+
+    Args:
+        subjects: what it was tried on.
+        said: its answers.
+        printed: what it printed.
+        silence: what it means by no answer.
+        rare: by subject in how many draws of how many it accuses a layer, where these are few.
+    """
 
     subjects: Sequence[Subject]
     said: Sequence[bool | Failure | str | None]
     printed: str = ""
+    silence: bool | None = None
+    rare: Mapping[Subject, tuple[int, int]] = field(default_factory=dict)
 
     def which(self, answer: object) -> list[Subject]:
         return [subject for subject, said in zip(self.subjects, self.said, strict=False) if said is answer]
@@ -122,16 +134,9 @@ class Trial:
 
 def tried(test: Callable, subjects: Sequence[Subject]) -> Trial:
     """Run a test on copies of some layers; after a time-out there are fewer answers than subjects."""
-
-    def answer(layer):
-        try:
-            return test(layer)
-        except AssertionError:
-            return _ASSERTED
-
     for subject in subjects:
         subject.calls.clear()
-    outcomes, printed = run(answer, [(subject.layer,) for subject in subjects], SECONDS)
+    outcomes, printed = run(_seeded(test), [(subject.layer, SEED) for subject in subjects], SECONDS)
     said = [_read(outcome) for outcome in outcomes]
     if any(outcome.value is _ASSERTED for outcome in outcomes) or "assert" in source_of(test):
         silence = True  # an assert says nothing where it holds
@@ -139,7 +144,37 @@ def tried(test: Callable, subjects: Sequence[Subject]) -> Trial:
         silence = True  # if ...: return False, and no word for the other case
     else:
         silence = False if True in said and False not in said else None
-    return Trial(subjects, [silence if words is None else words for words in said], printed)
+    return Trial(subjects, [silence if words is None else words for words in said], printed, silence)
+
+
+def drawn_again(test: Callable, trial: Trial, ill: Sequence[Subject]) -> Trial:
+    """Return a trial in which a broken layer that was passed counts as seen if the test sees it in most draws.
+
+    A test that draws an order may have drawn the old one; another draw may show what this one does not.
+    """
+    said, rare = list(trial.said), {}
+    for subject in [subject for subject in trial.which(True) if subject in ill]:
+        calls = list(subject.calls)
+        outcomes, _ = run(_seeded(test), [(subject.layer, seed) for seed in MORE_SEEDS], SECONDS)
+        subject.calls[:] = calls  # those of which the answer is known
+        answers = [trial.silence if answer is None else answer for answer in map(_read, outcomes)]
+        seen = sum(answer is False for answer in answers)
+        if 2 * seen > len(answers) + 1:
+            said[trial.subjects.index(subject)] = False
+        elif seen:
+            rare[subject] = (seen, len(answers) + 1)
+    return replace(trial, said=said, rare=rare)
+
+
+def _seeded(test: Callable) -> Callable:
+    def answer(layer, seed):
+        torch.manual_seed(seed)
+        try:
+            return test(layer)
+        except AssertionError:
+            return _ASSERTED
+
+    return answer
 
 
 def _read(outcome: Outcome) -> bool | Failure | str | None:

@@ -72,7 +72,8 @@ reviews = Problem(
         "equal tokens": "All tokens are alike: whatever is mixed up, nothing changes. Draw them: torch.randn.",
         "one call": "It calls the layer once. With what do you compare the output, other than its shape?",
         "partly": "In a head lie T / num_heads tokens. Where T = num_heads, or where your order exchanges tokens "
-        "within a head, nothing is mixed up: take T = 6, and an order that moves every token far.",
+        "within a head, or where the order that you drew is the old one (print it), nothing is mixed up: take T = 6, "
+        "and an order that moves every token far.",
     },
     alarm={"otherwise": "Tokens in another order give outputs in that other order: reorder one side to compare."},
     fellows=PLAIN,
@@ -96,7 +97,7 @@ triage = Problem(
     },
     hints=[
         "Make the layer with dropout=0.0 and call it twice.",
-        "For the test: in which mode do you get a fresh layer, and in which mode may it drop weights?",
+        "For the test: a fresh layer is in training mode. In which mode may it drop weights, and in which not?",
         "For the mending: every nn.Module knows self.training.",
     ],
     shown_by=_repeats_itself,

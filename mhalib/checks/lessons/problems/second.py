@@ -17,6 +17,7 @@ _ERASE = """\
         if mask is not None:
             weights = weights * mask.unsqueeze(-3)
 """
+_NEIGHBOURS = Change("unflatten(-1, (-1, self.num_heads))", "unflatten(-1, (self.num_heads, -1))")
 _OWN_OUTPUT = "A hidden token still asks: its own output changes with it. Compare the outputs of the others."
 _NO_MASK = "No call has a mask, and without one the layer is right."
 _OPEN = "The masks hide nothing: all of their entries are True."
@@ -158,6 +159,13 @@ atlas = Problem(
     near={
         "the softmax over the queries": Change("softmax(1)", "softmax(2)"),
         "the mask not turned": Change("mask.mT[..., None]", "mask[..., None]"),
+    },
+    needless={
+        "gives each head other features": [
+            [_NEIGHBOURS],
+            [Change(_NEIGHBOURS.before, f"{_NEIGHBOURS.after}.mT")],
+            [Change(_NEIGHBOURS.before, f"{_NEIGHBOURS.after}.mT"), Change(".flatten(2)", ".mT.flatten(2)")],
+        ],
     },
     fellows=_with_masks(einsum=layers.TicketAttention),
     blind={"no mask": "No call has a mask.", "one call": "It calls the layer once: with what is the output compared?"},

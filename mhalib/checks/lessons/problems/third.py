@@ -90,6 +90,7 @@ dictation = Problem(
     },
     alarm={"no cache": "Each call begins anew: hand on the cache, out, cache = layer(token, cache)."},
     fellows={"a cache of inputs": layers.KeepsInputs},
+    returns="This layer returns a pair: out, cache = layer(x).",
     adapted=(lambda layer: adapt(layer, mask=None, causal=True), "adapt(layer, mask=None, causal=True)"),
     word="The doctor calls a layer as layer(x) and knows of no cache, and with the whole text nothing is wrong. Hand "
     "it a function that goes step by step, and it still has no finding: it remarks that most outputs stay still when a "
