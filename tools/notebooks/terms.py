@@ -71,7 +71,6 @@ SPELLINGS = {
     "residual": "residuals?(?: connections?| streams?)?",
     "saturation": "saturat(?:ion|e[sd]?|ing)",
     "scale": r"(?:(?<=the )|(?<=[Aa] )|(?<=\*\*))scale(?! of)",
-    "score form": r"(?:score )?forms?(?= \$c)",
     "sink": "(?:attention )?sinks?",
     "split": r"(?:(?<=the )|(?<=[Tt]he )|(?<=is )|(?<=are )|(?<=\*\*))split",
     "t": "`T`|`Tq`|`Tk`",
