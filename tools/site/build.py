@@ -38,7 +38,7 @@ from tools.site.questions import heading_above, questions, said
 
 BESIDE = ("GLOSSARY",)  # pages for readers: in the list below the notebooks of the appendix, and found by the search
 FOR_TEACHERS = ("TEACHING", "HANDOUT")  # pages too, to which the first page leads
-MAX_BYTES = 15_000_000  # all pages together
+MAX_BYTES = 20_000_000  # all together: eighteen notebooks, each as a page, as slides and to download
 WHAT = (
     "A course that builds multi-head attention step by step, from the first reshape to what trained heads do. Every "
     "claim is an experiment of seconds, every number is checked by the cell beside it."
