@@ -2,7 +2,11 @@
 
 import math
 
+import torch
 from torch import nn
+
+from mhalib.doctor import adapt
+from mhalib.doctor.adapt import Adapted
 
 
 class Layer(nn.Module):
@@ -39,6 +43,7 @@ class Layer(nn.Module):
         return self.weigh(self.hide(self.score(q, k), mask)) @ v
 
     def forward(self, x, mask=None):
+        """Attend; x is (B, T, d_model), mask is (T, T) or (B, T, T), True = may attend."""
         q, k, v = self.split_q(self.W_q(x)), self.split_k(self.W_k(x)), self.split_v(self.W_v(x))
         return self.W_o(self.merge(self.attend(q, k, v, mask)))
 
@@ -46,3 +51,46 @@ class Layer(nn.Module):
 def projections(layer):
     """Return the four projections of a layer in the form that `examine(..., weights=)` takes."""
     return {name: getattr(layer, f"W_{name}") for name in "qkvo"}
+
+
+class OverKeys(Adapted):
+    """A layer that takes a mask over the keys alone, `(B, T)`, True = may be seen."""
+
+    masks = "keys"
+
+    def convert(self, x, mask):
+        return mask.expand(len(x), x.shape[1], x.shape[1])[:, 0].clone()  # (B, T, T) -> (B, T)
+
+
+def over_keys(layer):
+    """Return a layer `attend(x, keys)` in the doctor's form."""
+    adapted = adapt(layer, mask_name="mask")
+    adapted.__class__ = OverKeys
+    return adapted
+
+
+def over_lengths(layer, too_far=0):
+    """Return a layer `attend(x, mask)` with a mask over the keys, as one that takes lengths `(B,)`."""
+    return adapt(FromLengths(layer, too_far), mask="lengths", mask_rank=1, mask_name="lens")
+
+
+class FromLengths(nn.Module):
+    """Makes a mask over the keys of lengths; `too_far` keys too many."""
+
+    def __init__(self, layer, too_far=0):
+        super().__init__()
+        self.layer, self.too_far = layer, too_far
+
+    def forward(self, x, lens=None):
+        if lens is None:
+            return self.layer(x)
+        return self.layer(x, torch.arange(x.shape[1]) < lens[:, None] + self.too_far)
+
+
+class KeyMask(Layer):
+    """Takes a mask over the keys alone, `(B, T)`."""
+
+    filled = -1e9
+
+    def hide(self, scores, mask):
+        return scores if mask is None else scores.masked_fill(~mask[:, None, None], self.filled)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import nn
 
-from layers_base import Layer
+from layers_base import KeyMask, Layer, over_keys, over_lengths
 from mhalib import MultiHeadAttention, reference
 from mhalib.doctor import adapt
 
@@ -301,6 +301,52 @@ class CausalWindow(GPT):
         self.tril = self.tril.triu(-2)
 
 
+class CausalKeyMask(KeyMask):
+    """Always causal, and takes a mask over the keys on top."""
+
+    def hide(self, scores, mask):
+        tril = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        return super().hide(scores.masked_fill(~tril, -torch.inf), mask)
+
+
+class PaddedToZero(KeyMask):
+    """Zeros where padding asks; `value` may be NaN as well."""
+
+    value = 0.0
+
+    def forward(self, x, mask=None):
+        out = super().forward(x, mask)
+        return out if mask is None else out.masked_fill(~mask[..., None], self.value)
+
+
+class PaddedToNaN(PaddedToZero):
+    value = torch.nan
+
+
+class PaddedRowsSeeEverything(KeyMask):
+    """Pairs of two real tokens only: a row of padding has no key, and gets a mean over all."""
+
+    def hide(self, scores, mask):
+        return scores if mask is None else scores.masked_fill(~(mask[:, None, None] & mask[:, None, :, None]), -1e9)
+
+
+class PairsPaddedToNaN(Layer):
+    """Takes masks of pairs; what nobody may see is padding, and its own output is NaN."""
+
+    def forward(self, x, mask=None):
+        out = super().forward(x, mask)
+        return out if mask is None else out.masked_fill(~mask.any(-2)[..., None], torch.nan)
+
+
+class ReLUAtTheEnd(Layer):
+    def forward(self, x):
+        return super().forward(x).relu()
+
+
+class MinusInfinityOverKeys(KeyMask):
+    filled = -torch.inf
+
+
 class TwoLayers(nn.Module):
     """One after another, each with a residual connection: tokens reach each other by way of a third."""
 
@@ -339,7 +385,7 @@ PLAIN = [
     Layer, LoopsOverHeads, Einsum, Einops, FusedQKV, PermutedFeatures, Folded, Fused, GPT, CausalAndMasked, Rotary,
     RelativeBias, Alibi, AbsolutePositions, PositionsWithoutMask, PostNormBlock, PreNormBlock, Dropout,
     NoOutputProjection, Sink, Float32Softmax, QKNorm, QKNormWithoutMask, Prints, ReturnsWeights, OneMaskForAll,
-    NeedsMask, Window, WithoutMask, LargeBiasesWithoutMask, CausalWindow, TwoLayers,
+    NeedsMask, PairsPaddedToNaN, ReLUAtTheEnd, Window, WithoutMask, LargeBiasesWithoutMask, CausalWindow, TwoLayers,
 ]  # fmt: skip
 
 HEALTHY = {kind.__name__: kind for kind in PLAIN} | {
@@ -356,6 +402,18 @@ HEALTHY = {kind.__name__: kind for kind in PLAIN} | {
     "blocked": lambda d, h: adapt(Blocked(d, h), mask="blocked"),
     "declared causal": lambda d, h: adapt(GPT(d, h), causal=True),
     "a window, declared causal": lambda d, h: adapt(CausalWindow(d, h), causal=True),
+    "over keys": lambda d, h: over_keys(KeyMask(d, h)),
+    "over keys, -inf": lambda d, h: over_keys(MinusInfinityOverKeys(d, h)),
+    "over keys, causal": lambda d, h: over_keys(CausalKeyMask(d, h)),
+    "over keys, padding gives zeros": lambda d, h: over_keys(PaddedToZero(d, h)),
+    "over keys, padding gives NaN": lambda d, h: over_keys(PaddedToNaN(d, h)),
+    "over keys, padding sees everything": lambda d, h: over_keys(PaddedRowsSeeEverything(d, h)),
+    "lengths": lambda d, h: over_lengths(KeyMask(d, h)),
+    "lengths, -inf": lambda d, h: over_lengths(MinusInfinityOverKeys(d, h)),
+    "lengths, causal": lambda d, h: over_lengths(CausalKeyMask(d, h)),
+    "lengths, padding gives zeros": lambda d, h: over_lengths(PaddedToZero(d, h)),
+    "lengths, padding gives NaN": lambda d, h: over_lengths(PaddedToNaN(d, h)),
+    "lengths, padding sees everything": lambda d, h: over_lengths(PaddedRowsSeeEverything(d, h)),
     "a function": lambda d, h: _function(Layer(d, h)),
 }
 

@@ -13,6 +13,7 @@ from layers_healthy import (
     Additive,
     CausalWindow,
     NeedsMask,
+    NoOutputProjection,
     OneMaskForAll,
     PositionsWithoutMask,
     TwoLayers,
@@ -48,6 +49,24 @@ class RefusesEmptyRows(Layer):
 class MinusInfinityAdded(Additive):
     def weigh(self, scores):
         return scores.softmax(-1)
+
+
+class OneProjectionForAllHeads(Layer):
+    """Each head reads its slice of the features, by the same small matrix."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.W_q, self.W_k, self.W_v = (nn.Linear(self.hd, self.hd) for _ in range(3))
+
+    def forward(self, x, mask=None):
+        q, k, v = (W(self.split(x)) for W in (self.W_q, self.W_k, self.W_v))
+        return self.W_o(self.merge(self.attend(q, k, v, mask)))
+
+
+class NaNWhereNothingWasAskedFor(MultiHeadAttention):
+    def forward(self, x, mask=None):
+        out = super().forward(x, mask=mask)
+        return out if mask is None else out.masked_fill(~mask.any(-1)[..., None], torch.nan)
 
 
 def _interleaved():
@@ -86,11 +105,16 @@ REMARKABLE = {
     "several-layers": lambda: (TwoLayers(32, 4), None),
     "length-matters": lambda: (CountsTokens(32, 4), None),
     "empty-row-refused": lambda: (RefusesEmptyRows(32, 4), None),
+    "empty-row-nan": lambda: (NaNWhereNothingWasAskedFor(32, 4), None),
     "empty-row-inf": lambda: (adapt(MinusInfinityAdded(32, 4), mask="additive"), None),
     "empty-row-mean": lambda: (Layer(32, 4), None),
+    "no-output-projection": lambda: (NoOutputProjection(32, 4), None),
+    "shared-projection": lambda: (OneProjectionForAllHeads(32, 4), None),
     "layout": _interleaved,
     "grouped-heads": lambda: _with_projections(MultiHeadAttention(32, 4, num_kv_heads=2)),
     "zero-key": _with_zero_key,
     "no-bias": lambda: _with_projections(MultiHeadAttention(32, 4)),
     "flat-maps": _flat,
+    "weights-found": lambda: (layer := Layer(32, 4), layer),
+    "unusual-scale": lambda: (NotScaled(32, 4), None),
 }

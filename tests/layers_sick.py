@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from layers_base import Layer
-from layers_healthy import GPT, PostNormBlock, WithoutMask
+from layers_healthy import GPT, PostNormBlock, Rotary, Window, WithoutMask
 from mhalib.doctor import adapt
 
 
@@ -188,9 +188,56 @@ class SoftmaxOverQueriesInGPT(GPT):
 
 
 @sick("softmax-axis")
+class SoftmaxOverQueriesInAWindow(Window):
+    def weigh(self, scores):
+        return scores.softmax(-2)
+
+
+@sick("softmax-axis")
+class SoftmaxOverQueriesAndTurned(Rotary):
+    def forward(self, x):
+        return super().forward(x)
+
+    def weigh(self, scores):
+        return scores.softmax(-2)
+
+
+@sick("no-softmax")
 class NoSoftmax(Layer):
     def weigh(self, scores):
         return scores.exp()
+
+
+@sick("no-softmax")
+class RawScores(Layer):
+    def weigh(self, scores):
+        return scores
+
+
+@sick("no-softmax")
+class SigmoidOfTheScores(WithoutMask):
+    def weigh(self, scores):
+        return scores.sigmoid()
+
+
+@sick("no-softmax")
+class ReLUOfTheScores(GPT):
+    def weigh(self, scores):
+        return scores.relu()
+
+
+@sick("key-unused")
+class LastKeyCutOff(WithoutMask):
+    def attend(self, q, k, v, mask):
+        cut = max(1, k.shape[2] - 1)
+        return super().attend(q, k[:, :, :cut], v[:, :, :cut], mask)
+
+
+@sick("key-unused")
+class LastKeyIsTheOneBefore(Layer):
+    def attend(self, q, k, v, mask):
+        k = torch.cat([k[:, :, :-1], k[:, :, -2:-1]], 2) if k.shape[2] > 1 else k
+        return super().attend(q, k, v, mask)
 
 
 @sick("not-deterministic")
@@ -276,3 +323,24 @@ class DividedByHeadDim(Layer):
 class OneHeadInPlaceOfMany(Layer):
     def __init__(self, d_model, num_heads):
         super().__init__(d_model, 1)
+
+
+@sick("heads-unused", none_with_one_head=True)
+class HeadSilenced(Layer):
+    def attend(self, q, k, v, mask):
+        kept = (torch.arange(self.h) != self.h // 2)[:, None, None] | (self.h == 1)
+        return super().attend(q, k, v, mask) * kept
+
+
+@sick("heads-unused", none_with_one_head=True)
+class LastHeadNeverMerged(WithoutMask):
+    """The heads are put side by side in a loop that ends too early; the first one fills the gap."""
+
+    def merge(self, heads):
+        return super().merge(torch.cat([heads[:, :-1], heads[:, :1]], 1))
+
+
+@sick("heads-unused", none_with_one_head=True)
+class ScoresOfTheFirstHeadForAll(Layer):
+    def score(self, q, k):
+        return super().score(q[:, :1], k[:, :1]).expand(-1, self.h, -1, -1)

@@ -2,10 +2,9 @@
 
 import torch
 
-from layers_base import Layer
+from layers_base import KeyMask, Layer, over_keys, over_lengths
 from layers_healthy import GPT, Additive, Folded, RankFour
 from layers_sick import SICK, sick
-from mhalib import MultiHeadAttention
 from mhalib.doctor import adapt
 from mhalib.masks import to_additive
 
@@ -52,6 +51,11 @@ class HiddenFromThemselves(FiniteGPT):
 class HiddenAfterTheSoftmax(FiniteGPT):
     def attend(self, q, k, v, mask):
         return (self.weigh(self.score(q, k)) * mask) @ v
+
+
+@sick("future-leak")
+class HiddenAfterTheSoftmaxUndeclared(HiddenAfterTheSoftmax):
+    pass
 
 
 @sick("mask-ignored")
@@ -189,8 +193,97 @@ class FoldedWithRepeat(Folded):
         return self.W_o(self.merge((scores.softmax(-1) @ v).unflatten(0, (len(x), self.h))))
 
 
-@sick("nan-on-empty-row", make=lambda d, h: MultiHeadAttentionToMinusInfinity(d, h))
-class MultiHeadAttentionToMinusInfinity(MultiHeadAttention):
+# ---------------------------------------------------------------------------------------- over the keys alone, lengths
+
+
+class TinyOverKeys(KeyMask):
+    filled = 1e-9
+
+
+@sick("mask-leaks", make=lambda d, h: over_keys(TinyOverKeys(d, h)))
+class TinyInsteadOfHugeOverKeys:
+    pass
+
+
+@sick("mask-leaks", make=lambda d, h: over_lengths(TinyOverKeys(d, h)))
+class TinyInsteadOfHugeAtLengths:
+    pass
+
+
+@sick("mask-leaks", make=lambda d, h: over_lengths(KeyMask(d, h), too_far=1))
+class LengthsCutOneTooFar:
+    pass
+
+
+class KeyMaskInverted(KeyMask):
+    def hide(self, scores, mask):
+        return super().hide(scores, None if mask is None else ~mask)
+
+
+@sick("mask-inverted", make=lambda d, h: over_keys(KeyMaskInverted(d, h)))
+class MaskInvertedOverKeys:
+    pass
+
+
+@sick("mask-inverted", make=lambda d, h: over_lengths(KeyMaskInverted(d, h)))
+class MaskInvertedAtLengths:
+    pass
+
+
+class KeyMaskRepeated(KeyMask):
+    def hide(self, scores, mask):
+        if mask is None:
+            return scores
+        return scores.masked_fill(~mask.repeat(self.h, 1).unflatten(0, (-1, self.h))[:, :, None], -1e9)
+
+
+@sick("mask-order", none_with_one_head=True, make=lambda d, h: over_keys(KeyMaskRepeated(d, h)))
+class RepeatedInTheWrongOrderOverKeys:
+    pass
+
+
+@sick("mask-ignored", make=lambda d, h: over_lengths(KeyMaskIgnored(d, h)))
+class LengthsIgnored:
+    pass
+
+
+class KeyMaskIgnored(KeyMask):
+    def hide(self, scores, mask):
+        return scores
+
+
+# ------------------------------------------------------------------------------------------- kept from call to call
+
+
+@sick("not-deterministic")
+class KeysKeptWhereTheSizesAgree(Layer):
+    kept = None
+
+    def attend(self, q, k, v, mask):
+        if self.kept is None or self.kept[0].shape != k.shape:
+            self.kept = k, v
+        return super().attend(q, *self.kept, mask)
+
+
+@sick("not-deterministic")
+class KeysKeptForEachSize(Layer):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.kept = {}
+
+    def attend(self, q, k, v, mask):
+        return super().attend(q, *self.kept.setdefault(k.shape, (k, v)), mask)
+
+
+@sick("not-deterministic", make=lambda d, h: over_keys(BufferEditedInPlace(d, h)))
+class BufferEditedInPlace(GPT):
+    """Keys that are padding in every sample of one batch stay hidden for good."""
+
     def forward(self, x, mask=None):
-        out = super().forward(x, mask=mask)
-        return out if mask is None else out.masked_fill(~mask.any(-1)[..., None], torch.nan)
+        T = x.shape[1]
+        causal = self.tril[:T, :T]
+        if mask is not None:
+            causal.mul_(mask.any(0))
+            causal = causal * mask[:, None, None]
+        q, k, v = self.split(self.W_q(x)), self.split(self.W_k(x)), self.split(self.W_v(x))
+        return self.W_o(self.merge(self.score(q, k).masked_fill(causal == 0, -1e9).softmax(-1) @ v))

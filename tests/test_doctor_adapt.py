@@ -34,7 +34,8 @@ def test_lengths_are_found_by_their_name():
 
 def test_time_first_has_to_be_said():
     assert examine(adapt(TimeFirst(32, 4), batch_first=False), 32, 4).ok
-    assert not examine(TimeFirst(32, 4), 32, 4).ok
+    assert not examine(adapt(TimeFirst(32, 4)), 32, 4).ok
+    assert "taken for (T, B, d_model)" in examine(TimeFirst(32, 4), 32, 4).called_as  # nobody says it
 
 
 @pytest.mark.parametrize(
@@ -43,16 +44,19 @@ def test_time_first_has_to_be_said():
         (lambda: examine(Layer(32, 4), 0, 4), ValueError, "d_model must be a positive integer"),
         (lambda: examine(Layer(32, 4), 32, 5), ValueError, "choose num_heads from 1, 2, 4"),
         (lambda: examine(torch.ones(3), 32, 4), TypeError, "expected a module or a function"),
-        (lambda: examine(Layer, 32, 4), TypeError, "got the class Layer"),
+        (lambda: adapt(Layer), TypeError, "got the class Layer"),
         (lambda: examine(Layer(32, 4).to("meta"), 32, 4), ValueError, "meta device"),
         (lambda: examine(adapt(nn.LazyLinear(32), mask=None), 32, 4), ValueError, "lazy layer once"),
         (lambda: examine(Layer(32, 4), 32, 4, module="layer"), TypeError, "module must be an nn.Module"),
-        (lambda: examine(lambda q, k, v: q, 32, 4), TypeError, "adapt"),
-        (lambda: examine(lambda x, attn_mask=None: x, 32, 4), TypeError, "mask_name='attn_mask'"),
-        (lambda: examine(lambda x, other=None: x, 32, 4), TypeError, "which argument"),
-        (lambda: examine(lambda x, freqs, mask=None: x, 32, 4), TypeError, "lambda x, mask=None: layer(x, ..., mask)"),
-        (lambda: examine(lambda x, key_padding_mask=None: x, 32, 4), TypeError, "mask='lengths', mask_rank=1"),
-        (lambda: examine(lambda x, cache=None, attn_mask=None: x, 32, 4), TypeError, "mask_name='attn_mask', mask="),
+        (lambda: adapt(lambda q, k, v: q), TypeError, "adapt"),
+        (lambda: adapt(lambda x, attn_mask=None: x), TypeError, "mask_name='attn_mask'"),
+        (lambda: adapt(lambda x, other=None: x), TypeError, "which argument"),
+        (lambda: adapt(lambda x, colour, mask=None: x), TypeError, "lambda x, mask=None: layer(x, ..., mask)"),
+        (lambda: examine(lambda x, colour, mask=None: x, 32, 4), TypeError, "nothing is known of colour"),
+        (lambda: adapt(lambda x, key_padding_mask=None: x), TypeError, "mask='lengths', mask_rank=1"),
+        (lambda: adapt(lambda x, cache=None, attn_mask=None: x), TypeError, "mask_name='attn_mask', mask="),
+        (lambda: adapt(Layer(32, 4), axes="d B T"), ValueError, "axes must be one of 'B T d'"),
+        (lambda: adapt(Layer(32, 4), axes="T B d", batch_first=False), ValueError, "leave out batch_first"),
         (lambda: adapt(Layer(32, 4), "keras"), ValueError, "'plain', 'qkv', 'torch', 'd2l'"),
         (lambda: adapt(Layer(32, 4), mask="True"), ValueError, "'allowed', 'blocked'"),
         (lambda: adapt(Layer(32, 4), mask_rank=5), ValueError, "mask_rank must be one of"),

@@ -29,7 +29,10 @@ class Additive(nn.Module):
 
 def test_the_advice_for_transformers_leads_to_no_false_alarm():
     with pytest.raises(TypeError, match=r"'additive' \(in transformers with mask_rank=4\)"):
-        examine(Additive(), 32, 4)
+        adapt(Additive())
+    assert examine(Additive(), 32, 4).called_as == (
+        "adapt(layer, mask='additive', mask_rank=4, mask_name='attention_mask')"
+    )
     report = examine(adapt(Additive(), mask_name="attention_mask", mask="additive", mask_rank=4), 32, 4)
     assert report.ok, report
     assert [remark.code for remark in report.remarks if "row" in remark.code] == ["empty-row-inf"]
@@ -59,6 +62,7 @@ class NaNRows(MultiHeadAttention):
     """The scale of another layer, and NaN where a query sees no key."""
 
     def forward(self, x, mask=None):
+        """mask is (T, T) or (B, T, T), True = may attend."""
         q, k, v = (W(x).unflatten(-1, (4, 8)).transpose(1, 2) for W in (self.W_q, self.W_k, self.W_v))
         scores = q @ k.mT / 32**0.5
         if mask is not None:

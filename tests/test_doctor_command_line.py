@@ -45,7 +45,7 @@ SIZES = ["--d-model", "32", "--num-heads", "4"]
         ("broken", [], 2, "no weights here"),
         ("value", [], 2, "no function that makes a layer"),
         ("missing", [], 2, "has no missing; what can be called in it: "),
-        ("MultiHeadAttention", [], 2, "expected a function that needs no arguments"),
+        ("MultiHeadAttention", [], 0, "called as: MultiHeadAttention(d_model=32, num_heads=4): adapt(layer"),
         ("healthy", ["--mask-rank", "1"], 2, "mask_rank must be one of"),
     ],
 )

@@ -11,7 +11,7 @@ from mhalib.doctor import examine
 
 def test_with_weights_the_scale_is_named():
     layer = ScaledByTheWholeWidth(32, 4)
-    assert examine(layer, 32, 4).ok  # from outside it cannot be seen
+    assert examine(lambda x, mask=None: layer(x, mask), 32, 4).ok  # from outside it cannot be seen
     (finding,) = examine(layer, 32, 4, weights=projections(layer)).findings
     assert finding.code == "wrong-scale" and "1/sqrt(d_model) = 0.1768" in finding.evidence
 

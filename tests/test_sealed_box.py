@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from ipywidgets import Widget
 from torch import nn
 
 from mhalib import split_heads
@@ -265,3 +266,13 @@ def test_the_picture_shows_no_head_under_the_lid():
 
 def test_it_is_light():
     assert len(sealed().to_html()) < 60_000
+
+
+def test_a_host_may_open_the_comm_before_the_box_is_made():
+    layer, line = attention()
+    Widget.on_widget_constructed(Widget.open)  # as marimo does
+    try:
+        box = SealedBox(layer, 16, **line, points=61)
+    finally:
+        Widget.on_widget_constructed(None)
+    assert box.open is False and box.comm is not None

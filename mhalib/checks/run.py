@@ -7,14 +7,11 @@ in-process: a single call into torch that takes minutes ends only when it return
 
 import contextlib
 import copy
-import ctypes
 import gc
 import io
 import linecache
 import os
-import signal
 import sysconfig
-import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,16 +20,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from mhalib.stopping import OutOfTime, time_limit
+
 SECONDS = 10.0  # for all inputs of one check
 HEAD_ROOM = 2 << 30  # bytes on top of what the process holds
 MAX_PRINTED = 2000  # characters of the learner's own output
 
 _NOT_THE_LEARNER = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
 _NOT_THE_LEARNER.append(str(Path(__file__).resolve().parent.parent))
-
-
-class OutOfTime(BaseException):
-    """The time is over. No Exception, so that `except Exception` in the learner's code does not hold it up."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +78,7 @@ def limits(seconds: float, printed: io.TextIOBase | None = None):
             contextlib.redirect_stdout(printed),
             contextlib.redirect_stderr(printed),
         ):
-            with _memory_limit(), _time_limit(seconds):
+            with _memory_limit(), time_limit(seconds):
                 yield
     finally:
         torch.set_grad_enabled(grad)
@@ -153,65 +148,11 @@ class _Bounded(io.TextIOBase):
 
 
 @contextlib.contextmanager
-def _time_limit(seconds: float):
-    main = threading.current_thread() is threading.main_thread()
-    with _alarm(seconds) if main and hasattr(signal, "setitimer") else _watcher(seconds):
-        yield
-
-
-@contextlib.contextmanager
-def _alarm(seconds: float):
-    running = True
-
-    def ring(signum, frame):
-        if running:
-            raise OutOfTime
-
-    handler = signal.signal(signal.SIGALRM, ring)
-    # It rings again and again, for code that catches everything and goes on.
-    timer = signal.setitimer(signal.ITIMER_REAL, seconds, 0.05)
-    try:
-        try:
-            yield
-        finally:
-            running = False
-    finally:  # reached even if the bell rang on the way to the line above
-        running = False
-        signal.setitimer(signal.ITIMER_REAL, *timer)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
-
-
-@contextlib.contextmanager
-def _watcher(seconds: float):
-    """Do the same where there are no alarms (Windows, other threads): between two lines of Python, raise."""
-    done, thread = threading.Event(), ctypes.c_ulong(threading.get_ident())
-    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
-
-    def watch():
-        over = done.wait(seconds)
-        while not over:
-            raise_in(thread, ctypes.py_object(OutOfTime))
-            over = done.wait(0.05)
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        try:
-            yield
-        finally:
-            done.set()
-    finally:
-        done.set()
-        watcher.join()
-        raise_in(thread, None)  # take back what was not raised yet
-
-
-@contextlib.contextmanager
 def _memory_limit():
     try:
         import resource
 
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     except (ImportError, OSError):  # no Linux: no limit
         yield
         return

@@ -1,8 +1,8 @@
-"""`python -m mhalib.doctor package.module:factory --d-model 64 --num-heads 4`: examine a layer from the command line.
+"""`python -m mhalib.doctor package.module:MyAttention`: examine a layer from the command line.
 
-The factory is called without arguments and returns the layer, or a function `attend(x, mask)`; a module class that
-needs no arguments is a factory, too. What cannot be said here, the factory says: it may return what `adapt` gave. Exit
-code 0: no finding; 1: findings; 2: it could not be examined.
+What is named is a class of layers, a function of tokens, or a factory: a function without arguments that returns the
+layer. How the layer is called is found out, as by `examine`; the options below say it, and what cannot be said here, a
+factory says: it may return what `adapt` gave. Exit code 0: no finding; 1: findings; 2: it could not be examined.
 """
 
 import argparse
@@ -10,37 +10,46 @@ import importlib
 import inspect
 import os
 import sys
+from pathlib import Path
 
 from torch import nn
 
 from mhalib.doctor import adapt, examine
-from mhalib.doctor.adapt import CONVENTIONS, MASKS, Adapted, is_torch_layer
+from mhalib.doctor.adapt import CONVENTIONS, MASKS, OVER, Adapted, is_torch_layer
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m mhalib.doctor", description="Examine an attention layer.")
-    parser.add_argument("factory", help="package.module:name of a function that returns the layer")
-    parser.add_argument("--d-model", type=int, required=True, help="features of the input")
-    parser.add_argument("--num-heads", type=int, required=True, help="how many heads it is said to have")
+    parser.add_argument("factory", help="package.module:name of a class, or of a function that returns the layer")
+    parser.add_argument("--d-model", type=int, help="features of the input")
+    parser.add_argument("--num-heads", type=int, help="how many heads it is said to have")
     parser.add_argument("--head-dim", type=int, help="features of one head, if not d_model / num_heads")
     parser.add_argument("--convention", choices=CONVENTIONS, help="how the layer is called")
     parser.add_argument("--mask", choices=[*filter(None, MASKS), "none"], help="the kind of mask that it takes")
     parser.add_argument("--mask-rank", type=int, choices=(1, 2, 3, 4), help="axes of the mask")
+    parser.add_argument("--mask-over", choices=OVER, help="one of pairs, or of keys alone, as for padding")
     parser.add_argument("--time-first", action="store_true", help="the layer takes (T, B, d_model)")
+    parser.add_argument("--seconds", type=float, default=60.0, help="after which the examination ends")
+    parser.add_argument("--markdown", metavar="FILE", help="also write a page for a pull request; - prints it")
     given = parser.parse_args(argv)
     try:
         attend = _as_told(_load(given.factory), given)
-        report = examine(attend, given.d_model, given.num_heads, head_dim=given.head_dim)
+        sizes = (given.d_model, given.num_heads)
+        report = examine(attend, *sizes, head_dim=given.head_dim, seconds=given.seconds)
+        if given.markdown and given.markdown != "-":
+            Path(given.markdown).write_text(report.to_markdown(), encoding="utf-8")
     except Exception as error:
         print(f"{parser.prog}: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
-    print(report)
+    if hasattr(sys.stdout, "reconfigure"):  # into a pipe, Windows writes some 250 characters only: spell the others
+        sys.stdout.reconfigure(errors="backslashreplace")
+    print(report.to_markdown() if given.markdown == "-" else report)
     return 0 if report.ok else 1
 
 
-def _as_told(layer: object, given: argparse.Namespace) -> Adapted:
-    """Return the layer in the doctor's form, called as the options say."""
+def _as_told(layer: object, given: argparse.Namespace) -> object:
+    """Return the layer, called as the options say, or as it is where they say nothing."""
     options = {}
     if given.mask:
         options["mask"] = None if given.mask == "none" else given.mask
@@ -48,6 +57,10 @@ def _as_told(layer: object, given: argparse.Namespace) -> Adapted:
         options["mask_rank"] = given.mask_rank
     if given.time_first:
         options["batch_first"] = False
+    if given.mask_over:
+        options["mask_over"] = given.mask_over
+    if not isinstance(layer, Adapted) and not (given.convention or options):
+        return layer
     if not isinstance(layer, Adapted):
         return adapt(layer, given.convention or ("torch" if is_torch_layer(layer) else "plain"), **options)
     if given.convention or options:
@@ -58,7 +71,7 @@ def _as_told(layer: object, given: argparse.Namespace) -> Adapted:
 
 
 def _load(name: str):
-    """Return what the factory `package.module:name` makes."""
+    """Return the class or function `package.module:name`, or what it makes, where it is a factory."""
     module, colon, factory = name.partition(":")
     if not colon or not module or not factory:
         raise ValueError(f"expected package.module:factory, got {name!r}; for example mylayers:make_layer")
@@ -85,11 +98,12 @@ def _load(name: str):
         raise TypeError(
             f"{name} is no function that makes a layer, but {type(found).__name__}; give a function without arguments"
         )
+    if isinstance(found, type):
+        return found
     try:
         inspect.signature(found).bind()
-    except TypeError as error:
-        wanted = f"expected a function that needs no arguments, {name} is {error}"
-        raise TypeError(f"{wanted}; write one, such as def make_layer(): return MyAttention(64, 8)") from None
+    except TypeError:
+        return found  # a function of tokens, not one that makes a layer
     return found()
 
 

@@ -34,7 +34,7 @@ CATALOGUE = {
     "not-deterministic": Entry(
         "two calls with the same input differ",
         "Dropout belongs to training: switch it off in eval(), and use self.training or nn.Dropout. Or does it keep "
-        "something from call to call, such as a cache? Notebook 06.",
+        "something from call to call, such as a cache or a mask? Notebook 06.",
     ),
     "mutates-input": Entry(
         "it changes the tensors that it was given",
@@ -65,6 +65,15 @@ CATALOGUE = {
         "the softmax goes over the wrong axis",
         "Each query spreads a weight of 1 over its keys: softmax(-1) on scores (B, h, Tq, Tk). Notebook 02.",
     ),
+    "no-softmax": Entry(
+        "its weights are no shares: there is no softmax",
+        "Each query spreads a weight of 1 over its keys; raw scores, exponentials or sigmoids grow with the number of "
+        "tokens. Notebook 02.",
+    ),
+    "key-unused": Entry(
+        "the last key is never used",
+        "Every token is a key for every query; look for a slice that ends one early, such as [:, :-1]. Notebook 02.",
+    ),
     "future-leak": Entry(
         "an output depends on a later token",
         "A causal query t sees the keys 0 to t: torch.tril keeps the diagonal and what is below. Notebook 04.",
@@ -78,6 +87,11 @@ CATALOGUE = {
         "A hidden key must have a score of -inf (or very negative) before the softmax; zeros after it, 0/1 numbers "
         "added to the scores, or 1e-9 for -1e9 do not hide it. If it adds its mask to the scores on purpose: "
         "adapt(layer, mask='additive'). Notebook 04.",
+    ),
+    "open-mask-differs": Entry(
+        "a mask that hides nothing changes the output",
+        "Hide by what the mask says, head after head from the same mask, and leave the rest of the scores as they are. "
+        "Notebook 04.",
     ),
     "mask-inverted": Entry(
         "the mask is read the wrong way round",
@@ -102,13 +116,34 @@ CATALOGUE = {
         "A parameter that no gradient reaches is never trained: is the projection called, and is its result used? "
         "Notebook 06.",
     ),
+    "groups-differ": Entry(
+        "shared keys and shared values are repeated in different orders",
+        "Where heads share keys and values, head i of the queries needs both of the same group: repeat_interleave for "
+        "both, or repeat for both. Notebook 12.",
+    ),
     "wrong-scale": Entry(
         "the scores have another scale than 1/sqrt(head_dim)",
         "A dot product of head_dim numbers grows like sqrt(head_dim); that is what the scale takes back. Notebook 02.",
     ),
+    "positions-not-relative": Entry(
+        "it does not tell distances as it says",
+        "Rotary angles, slopes and biases for each distance let a score depend on how far two tokens are apart, and on "
+        "nothing else of where they stand; angles and the features of a pair must be laid out alike. Notebook 13.",
+    ),
     "heads-unused": Entry(
         "it has another number of heads than stated",
-        "Split into num_heads before the scores are computed; one softmax over all features is one head. Notebook 03.",
+        "Split into num_heads before the scores are computed; one softmax over all features is one head. Are all heads "
+        "read, given weights of their own, and merged? Notebooks 03 and 06.",
+    ),
+    "cache-differs": Entry(
+        "generating with its cache differs from the full pass",
+        "A new token sees all keys so far and its own: tril(diagonal=k_len - q_len), its place follows the cached "
+        "ones, and keys and values are joined in one order, the older first. Notebook 12.",
+    ),
+    "input-ignored": Entry(
+        "an input has no part in the output",
+        "Queries, keys and values may be three different tensors: is each projection given its own input, v_proj(value)"
+        " and not v_proj(key)? Notebook 06.",
     ),
 }
 
@@ -155,6 +190,11 @@ REMARKS = {
         "it refuses a query that may see no key",
         "Zeros would do as well, and spare the caller a special case. Notebook 04.",
     ),
+    "empty-row-nan": Entry(
+        "a query with no key gives NaN, and nothing else does",
+        "So nn.MultiheadAttention and scaled_dot_product_attention may answer where nothing was asked for; zeros spare "
+        "the caller a special case. Notebook 04.",
+    ),
     "empty-row-inf": Entry(
         "a query with no key gives NaN, since the mask that is added holds -inf",
         "A softmax over nothing but -inf is 0/0; the dtype's lowest number gives an average instead. Notebook 04.",
@@ -163,6 +203,16 @@ REMARKS = {
         "a query with no key gets an average over hidden keys",
         "What -1e9 does in place of -inf: all scores of the row are alike. Zeros say that nothing was found. "
         "Notebook 04.",
+    ),
+    "no-output-projection": Entry(
+        "no output projection mixes what the heads found",
+        "W_o lets every feature of the output draw on all heads; some models leave it to the layer that follows. "
+        "Notebook 05.",
+    ),
+    "shared-projection": Entry(
+        "one small projection is shared by all heads",
+        "A Linear(head_dim, head_dim) on each slice gives all heads the same weights, and a part of the features to "
+        "read; usual are d_model features for each head. Notebook 03.",
     ),
     "layout": Entry(
         "the features of its heads lie in another order",
@@ -180,6 +230,15 @@ REMARKS = {
     "no-bias": Entry(
         "its projections have no biases",
         "With and without, both are common; copied into a layer that has biases, set those to zero. Notebook 06.",
+    ),
+    "weights-found": Entry(
+        "its projections were found by their names and shapes",
+        "They were tried: calculated with them, the outputs come out. Notebook 06.",
+    ),
+    "unusual-scale": Entry(
+        "the scores have another scale than 1/sqrt(head_dim)",
+        "Some do this on purpose: T5 has the scale in its weights, muP divides by head_dim. If it is none on purpose, "
+        "hand over weights=layer: then it is a finding. Notebook 02.",
     ),
     "flat-maps": Entry(
         "its maps are nearly flat",

@@ -5,12 +5,14 @@ probe; what it prints is swallowed; what it raises becomes a `Crash`, which is a
 """
 
 import copy
+import inspect
 import io
 import random
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +30,20 @@ class WrongShape(Crash):
     """The layer gave something else than one output per token; the message holds both shapes."""
 
     code = "shape"
+
+
+def _copied(attend: Adapted) -> object | None:
+    owner = getattr(attend.target, "__self__", attend.target)
+    if not isinstance(owner, nn.Module):
+        return None
+    try:
+        return copy.deepcopy(owner)
+    except Exception:  # a lock, an open file, a tensor inside a graph
+        return None
+
+
+class WrongLength(Crash):
+    """The layer takes some numbers of tokens only, and it was not asked with another."""
 
 
 class Patient:
@@ -51,6 +67,7 @@ class Patient:
         self.last = ""  # what the last call was given
         self.written: dict[str, str] = {}  # what the layer wrote into -> by how much
         self.needs_mask = False
+        self.spare = _copied(attend)
         self.mask_ndim = 2 if attend.masks == "shared" else 3
         tensors = [] if module is None else [p for p in module.parameters() if p.is_floating_point()]
         self.dtype = tensors[0].dtype if tensors else torch.float32
@@ -63,6 +80,8 @@ class Patient:
 
         With `grad` the input is used as it is, so that gradients reach it.
         """
+        if not self.takes(x.shape[1]):
+            raise WrongLength(f"it takes {', '.join(map(str, self.attend.lengths))} tokens only")
         if mask is None and self.needs_mask:
             mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)
         if mask is not None and mask.ndim == 2 and self.mask_ndim == 3:
@@ -94,6 +113,22 @@ class Patient:
                 "weights? Say which part of the result is the output with adapt(..., output=1)"
             )
         return out.detach().to("cpu", torch.float32 if out.dtype.itemsize < 4 else out.dtype)
+
+    def takes(self, tokens: int) -> bool:
+        """Whether it can be called with so many tokens, as far as is known."""
+        return not self.attend.lengths or tokens in self.attend.lengths
+
+    def unused(self) -> "Patient | None":
+        """Return the layer as it was before the first call; None where it cannot be copied."""
+        if self.spare is None:
+            return None
+        owner = copy.deepcopy(self.spare).eval()
+        fresh = copy.copy(self)
+        name = getattr(self.attend.target, "__name__", "")
+        bound = getattr(self.attend.target, "__self__", None) is not None
+        fresh.attend = replace(self.attend, target=getattr(owner, name) if bound else owner)
+        fresh.written = {}
+        return fresh
 
     @property
     def takes_masks(self) -> bool:
@@ -130,6 +165,14 @@ class Patient:
         return torch.randn(batch, tokens, self.d_model, generator=generator)
 
 
+def modules_of(owner: object) -> nn.Module:
+    """Return a module, or the modules that an object of another kind holds as one."""
+    if isinstance(owner, nn.Module):
+        return owner
+    held = vars(owner).values() if hasattr(owner, "__dict__") else ()
+    return nn.ModuleList([value for value in held if isinstance(value, nn.Module)])
+
+
 def check_has_numbers(module: nn.Module | None) -> None:
     """Refuse a layer whose parameters are not there yet."""
     for name, parameter in [] if module is None else module.named_parameters():
@@ -150,7 +193,8 @@ def on_the_table(attend: Adapted, module: nn.Module | None) -> Iterator[tuple[Ad
     states = torch.get_rng_state(), random.getstate(), None if numpy is None else numpy.random.get_state()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # small tensors: sharing them between threads costs more than it saves
-    own = attend.module
+    own = getattr(attend.target, "__self__", None)  # the owner of a bound method, which need not be a module
+    own = attend.module if own is None or inspect.ismodule(own) else own
     attend = copy.copy(attend)
     # A compiled layer is examined uncompiled, from torch 2.6 on: it would be compiled anew for each of the many shapes.
     uncompiled = "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance")
@@ -160,10 +204,10 @@ def on_the_table(attend: Adapted, module: nn.Module | None) -> Iterator[tuple[Ad
             try:
                 twin = copy.deepcopy(own)
             except Exception:  # a lock, an open file, a tensor inside a graph
-                module = own
+                module = own if isinstance(own, nn.Module) else module
             else:
-                module = twin.eval()
-                attend.target = module if attend.target is own else getattr(module, attend.target.__name__)
+                attend.target = twin if attend.target is own else getattr(twin, attend.target.__name__)
+                module = modules_of(twin).eval()
                 for parameter in module.parameters():
                     parameter.requires_grad_(parameter.is_floating_point())
                 with compiler:

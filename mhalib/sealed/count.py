@@ -17,6 +17,8 @@ class HeadCount:
     """A number of heads, and the singular values from which it was read, as shares of the first.
 
     `int(count)` is the number.
+
+    What `count_heads` returns; notebook 15 teaches it.
     """
 
     heads: int
@@ -48,10 +50,18 @@ def count_heads(f: Callable, d_model: int, *, dtype: torch.dtype = torch.float64
     Raises:
         TypeError: f is no function, or returns no tensor or another dtype.
         ValueError: f cannot be read (it says why), no second token changes anything, the singular values leave it
-        open, or
-            there are as many directions as features.
+            open, or there are as many directions as features.
 
-    As Carlini et al. (2024) and Finlayson et al. (2024) read the width of a model. Taught in notebooks 05, 06 and 15.
+    As Carlini et al. (2024) and Finlayson et al. (2024) read the width of a model. Taught in notebook 15.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib import MultiHeadAttention
+        >>> from mhalib.sealed import count_heads
+        >>> _ = torch.manual_seed(0)
+        >>> layer = MultiHeadAttention(d_model=16, num_heads=3, head_dim=5).double()
+        >>> int(count_heads(layer, d_model=16))
+        3
     """
     box = Box(f, d_model, dtype, seed)
     box.check()

@@ -35,6 +35,8 @@ class SealedHeads:
 
     What is known of a head is its map `V_h` from a token to what it writes, and the form of its scores, both products
     of two weights. The weights themselves, and the order of the heads inside, nobody can know.
+
+    What `read_heads` returns; notebook 15 teaches it.
     """
 
     d: Float[Tensor, " d_model"]
@@ -56,7 +58,7 @@ class SealedHeads:
         Args:
             c: `(N, d_model)`, the queries.
             x: `(N, d_model)`, the second tokens; `c + d` when left out. The rest of its weight a head gives to c
-            itself.
+                itself.
 
         Raises:
             TypeError, ValueError: these are no such tensors, or the answers do not fit the heads that were read.
@@ -210,8 +212,7 @@ def read_heads(
 
     Raises:
         TypeError, ValueError: as in `count_heads`; also two heads that write along one line, though they look at
-        different
-            tokens, or heads that cannot be told apart on 24 lines.
+            different tokens, or heads that cannot be told apart on 24 lines.
 
     Compare Bhattamishra et al. (2026), who learn one head and show that several cannot be told apart in general where
     the output is a single number. Here it is a vector, and the heads lie in general position. Taught in notebook 15.

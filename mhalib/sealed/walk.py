@@ -20,7 +20,10 @@ SPREAD = 100.0  # of the tokens on them: beside it, what biases add to the score
 
 @dataclass(frozen=True)
 class Walk:
-    """A line `start + t * direction`, for t from -reach to reach, and the second token `probe` away from it."""
+    """A line `start + t * direction`, for t from -reach to reach, and the second token `probe` away from it.
+
+    What `walk_of` returns; notebook 15 teaches it.
+    """
 
     start: Float[Tensor, " d_model"]
     direction: Float[Tensor, " d_model"]

@@ -140,3 +140,22 @@ thick_enough = Choose(
         ),
     },
 )
+
+lost_worker = Choose(
+    about="what becomes of a sweep on a cluster when a worker dies",
+    right="they are made again, with the same numbers",
+    options={
+        "they are missing from the result": (
+            "A call without an answer is not forgotten: the scheduler knows which worker had it, and gives it on."
+        ),
+        "they are made again, with the same numbers": (
+            "All that is drawn in a run follows from its seed, whichever worker makes it, and however often."
+        ),
+        "they are made again, with other numbers": (
+            "They would, if a run drew from a state of its worker. Here all that is drawn follows from its seed."
+        ),
+        "the whole sweep has to be started again": (
+            "Finished runs have come back by then, and a call that is lost stands for itself."
+        ),
+    },
+)

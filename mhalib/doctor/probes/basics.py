@@ -16,7 +16,10 @@ from mhalib.doctor.setting import Setting, Stop
 def runs(patient: Patient, setting: Setting, report: Report) -> Setting:
     """Find a length at which the layer runs, and look at the shape and the numbers of its output."""
     first = None
-    for T in (setting.T, 6, 4, 3, 2):
+    if patient.attend.lengths:
+        some = ", ".join(map(str, patient.attend.lengths))
+        report.skip("other numbers of tokens", f"the layer takes {some} only")
+    for T in (setting.T,) if patient.attend.lengths else (setting.T, 6, 4, 3, 2):
         x = patient.tokens(setting.batch, T, 0.05)
         for needs_mask in (False, True) if patient.takes_masks else (False,):
             patient.needs_mask = needs_mask
@@ -35,7 +38,7 @@ def runs(patient: Patient, setting: Setting, report: Report) -> Setting:
             if T != setting.T:
                 _other_length(T, first, patient, setting, report)
             _check_output(out, patient, report)
-            return replace(setting, T=T)
+            return replace(setting, T=T, first=(x, out))
     report.find("crash", f"{first}.")
     raise Stop
 
@@ -80,38 +83,6 @@ def repeats_itself(patient: Patient, setting: Setting, report: Report) -> None:
             f"the same input gave {off}; nothing else was examined, since every comparison would fail.",
         )
         raise Stop
-
-
-def weights_sum_to_one(patient: Patient, setting: Setting, report: Report) -> None:
-    """Equal tokens, more and more of them: a weighted mean stays, a sum grows.
-
-    With a softmax over heads or samples each weight has its size whatever the number of keys. An attention sink makes
-    the sum of the weights grow too, but towards 1; so only growth by the same step for each token counts.
-    """
-    for scale in (1.0, 0.1):  # small tokens: a sink that weighs much beside large scores does not beside small ones
-        token = scale * patient.tokens(1, 1, 0.5)
-        outs = {}
-        for T in (1, 2, 3, 4, 64, 256):
-            try:
-                outs[T] = patient(token.expand(1, T, -1))[0, -1]
-            except Crash as crash:
-                if T > setting.T:
-                    break  # a longest T
-                report.find(crash.code, f"one sample of {T} token{'s' * (T > 1)}: {crash}.")
-                raise Stop from None
-        if len(outs) < 4:
-            return
-        step, longest = outs[2] - outs[1], max(outs)
-        grown = step.abs().max()
-        straight = max((outs[T] - outs[1] - (T - 1) * step).abs().max() / (T - 1) for T in (3, 4, longest))
-        if not grown > 0.02 * outs[1].abs().max() or not straight < 1e-3 * grown:
-            return
-    report.find(
-        "softmax-axis",
-        f"1, 2, 3, 4, … {longest} equal tokens: the last output grows by the same step each time ({amount(step)}), "
-        "although the mean of equal values is that value. The weights of a query do not sum to 1 over its keys.",
-    )
-    raise Stop
 
 
 def separates_samples(patient: Patient, setting: Setting, report: Report) -> Setting | None:

@@ -1,4 +1,4 @@
-"""A wrong softmax in a layer that takes no mask: many equal tokens and one query.
+"""A wrong softmax in a layer that takes no mask of pairs: many equal tokens and one query.
 
 The query gets the crowd's value, whichever query it is. A softmax over queries hides well where there are no masks:
 with it the keys of the crowd weigh more or less for good, here the difference between two queries fades as the crowd
@@ -8,6 +8,7 @@ grows.
 import torch
 
 from mhalib.doctor.patient import Crash, Patient
+from mhalib.doctor.probes.sums import is_affine_for_one_token
 from mhalib.doctor.report import Report
 
 FEW, MANY = 6, 60  # tokens in a crowd
@@ -16,15 +17,16 @@ SCALES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.003, 0.001)  # of the tokens: 
 
 def wrong_softmax_in_a_crowd(patient: Patient, report: Report) -> None:
     """Compare how much the query matters in a small crowd and in a large one."""
-    if not _is_linear_for_one_token(patient):
+    if not is_affine_for_one_token(patient):
         report.skip(
             "sums of weights",
-            "the layer takes no mask and is not linear for a single token (a layer norm?), so that its weights cannot "
-            "be told from its output",
+            "the layer takes no mask of pairs and is not linear for one token (a layer norm?), so that its weights "
+            "cannot be told from its output",
         )
         return
     seen, flat = [], []
-    # Scores made large by biases keep maps sharp for a long time; a sharp healthy map forgets the query late.
+    # Scores made large by biases keep maps sharp for a long time, and a sharp healthy map forgets the query late: all
+    # maps that are flat have to tell the same.
     for scale in SCALES:
         try:
             seen.append((_discrepancy(FEW, scale, patient), _discrepancy(MANY, scale, patient)))
@@ -32,26 +34,22 @@ def wrong_softmax_in_a_crowd(patient: Patient, report: Report) -> None:
             report.skip("sums of weights", f"needs a crowd of {MANY} equal tokens; the layer raised {crash}")
             return
         flat += [seen[-1]] if 3e-5 < seen[-1][0] < 0.1 else []  # below is rounding
-        if len(flat) > 1 and scale <= 0.1:
+        if len(flat) > 1 and seen[-1][0] < 3e-5:
             break
     if all(few >= 0.1 for few, _ in seen):
         report.skip("sums of weights", "the maps stay sharp however small the tokens are")
         return
     # Where nothing gets smaller (normed q and k) small tokens are not flatter, and six may be too few to judge by.
     worst = max(many for _, many in seen)
-    if flat and all(many > 0.5 * few for few, many in flat[:2]) and worst > max(1e-3, 2 * seen[-1][1]):
+    if flat and all(many > 0.5 * few for few, many in flat) and worst > max(1e-3, 2 * seen[-1][1]):
+        if _order_counts(SCALES[len(seen) - 1], patient):
+            report.skip("sums of weights", "weights fall with the distance, so that a crowd is no larger than its end")
+            return
         report.find(
             "softmax-axis",
             f"one query among {MANY} equal tokens: what it gets depends on the query by {worst:.1%}, and not less than "
             f"among {FEW}; a mean of the crowd would not.",
         )
-
-
-def _is_linear_for_one_token(patient: Patient) -> bool:
-    token = patient.tokens(1, 4, 0.3)[:, :1]
-    once = [patient(scale * token)[0, 0] for scale in (0.0, 1.0, 2.0)]
-    bend = (once[2] - 2 * once[1] + once[0]).abs().max()
-    return not bend > 1e-3 * once[1].abs().max()
 
 
 def _discrepancy(size: int, scale: float, patient: Patient) -> float:
@@ -63,3 +61,11 @@ def _discrepancy(size: int, scale: float, patient: Patient) -> float:
 
     first, second = (answer(query, crowd_a) - answer(query, crowd_b) for query in queries)
     return ((first - second).abs().max() / first.abs().max().clamp_min(1e-30)).item()
+
+
+def _order_counts(scale: float, patient: Patient) -> bool:
+    """Whether flat maps tell near tokens from far ones, as with slopes."""
+    x = scale * patient.tokens(1, FEW + 1, 0.3)
+    none, there = patient(0 * x)[0, -1], patient(x)[0, -1]  # what biases alone give is no part of it
+    back = patient(torch.cat([x[:, :-1].flip(1), x[:, -1:]], 1))[0, -1]
+    return bool((there - back).abs().max() > 0.05 * (there - none).abs().max())

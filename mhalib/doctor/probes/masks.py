@@ -3,14 +3,16 @@
 Masks are boolean as `mhalib.masks` has them; what a layer wants instead is `adapt`'s business.
 """
 
-import torch
-from torch import Tensor
+import copy
+from dataclasses import replace
 
-from mhalib.doctor.influence import amount, influence
+import torch
+
+from mhalib.doctor.influence import amount
 from mhalib.doctor.patient import Crash, Patient
 from mhalib.doctor.report import Report
-from mhalib.doctor.setting import Setting, Stop, mask_of
-from mhalib.doctor.verdicts import Trial, judge
+from mhalib.doctor.setting import Setting, Stop, kinds_of_masks, mask_of, padding, rows_alike
+from mhalib.doctor.verdicts import judge, tried
 from mhalib.masks import causal_mask, padding_mask
 
 
@@ -22,8 +24,14 @@ def takes_masks(patient: Patient, setting: Setting, report: Report) -> None:
         return
     if not patient.takes_any_mask:
         report.skip(
-            "masks other than lengths",
-            "the layer takes valid_lens; only masks that show a beginning of the keys were tried",
+            *(
+                ("masks that differ from query to query", "the layer takes masks over the keys alone")
+                if patient.attend.masks == "keys"
+                else (
+                    "masks other than lengths",
+                    "the layer takes valid_lens; only masks that show a beginning of the keys were tried",
+                )
+            )
         )
     mask, x = mask_of("causal", patient, setting), patient.tokens(setting.batch, setting.T, 0.5)
     forms = (2,) if patient.attend.masks == "shared" else (3,) if patient.attend.declared else (2, 3)
@@ -73,22 +81,76 @@ def obeys_masks(patient: Patient, setting: Setting, report: Report) -> None:
     """Change one token at a time under several masks, and compare what moved with what each mask allows."""
     if not patient.takes_masks:
         return
-    kinds = ("identity", "single key", "causal", "length", "random")
     trials = []
-    for kind in kinds if patient.takes_any_mask else kinds[1:4]:
-        mask = mask_of(kind, patient, setting)
+    for kind in kinds_of_masks(patient):
         try:
-            trials.append(Trial(kind, mask, *influence(patient, setting, mask)))
+            trials.append(tried(kind, patient, setting))
         except Crash as crash:
             report.find(crash.code, f"T={setting.T} under a legal mask ({kind}): {crash}.")
             raise Stop from None
     judge(trials, patient, setting, report)
 
 
+def leaves_open_what_is_open(patient: Patient, setting: Setting, report: Report) -> None:
+    """A mask that hides nothing gives what no mask gives, where it can be called without one."""
+    if not patient.takes_masks or patient.needs_mask or patient.attend.mask_always or setting.batch == 1:
+        return
+    x = patient.tokens(setting.batch, setting.T, 0.5)
+    free = patient(x)
+    open_to_all = patient(x, torch.ones(setting.T, setting.T, dtype=torch.bool))
+    if patient.differ(open_to_all, free):
+        report.find(
+            "open-mask-differs",
+            f"with a mask that hides nothing the outputs differ by up to {amount(open_to_all - free)} from those "
+            "without a mask.",
+        )
+        raise Stop
+
+
+def reads_integers_alike(patient: Patient, setting: Setting, report: Report) -> None:
+    """A mask of 1 and 0, where the layer's words speak of one, hides what True and False hide."""
+    if not patient.attend.integers:
+        return
+    x, mask = patient.tokens(setting.batch, setting.T, 0.5), mask_of("length", patient, setting)
+    whole = copy.copy(patient)
+    whole.attend = replace(patient.attend, mask="integers")
+    try:
+        of_integers = whole(x, mask)
+    except Crash:
+        return  # it says so itself
+    if patient.differ(of_integers, of_booleans := patient(x, mask)):
+        report.find(
+            "mask-leaks",
+            f"the same mask as integers, 1 and 0, gives outputs that differ by up to "
+            f"{amount(of_integers - of_booleans)} from those under True and False: ~1 is -2, and as true as ~0.",
+        )
+        raise Stop
+
+
 def gives_each_sample_its_mask(patient: Patient, setting: Setting, report: Report) -> None:
     """Give one sample another mask: only its own outputs may change."""
     if patient.takes_masks and patient.mask_ndim == 3 and setting.batch > 1:
         other_samples_mask(setting.batch, patient, setting, report)
+        if patient.attend.lengths and patient.attend.mask == "additive" and patient.attend.mask_rank == 3:
+            _repeats_the_masks_of_windows(patient, setting, report)
+
+
+def _repeats_the_masks_of_windows(patient: Patient, setting: Setting, report: Report) -> None:
+    """Layers of windows take one mask for each window of a picture; the windows of a picture stand side by side."""
+    T, few = setting.T, 2
+    x = patient.tokens(2 * few, T, 0.5)
+    masks = torch.stack([mask_of(kind, patient, setting) for kind in ("causal", "random")])
+    try:
+        both = patient(x, masks)
+    except Crash:
+        return
+    each = torch.cat([patient(part, masks) for part in x.split(few)])
+    if patient.differ(both, each):
+        report.find(
+            "mask-order",
+            f"{2 * few} windows of two pictures and {few} masks: with both pictures in a batch the outputs differ by "
+            f"up to {amount(both - each)} from those of each alone.",
+        )
 
 
 def other_samples_mask(batch: int, patient: Patient, setting: Setting, report: Report) -> None:
@@ -102,21 +164,30 @@ def other_samples_mask(batch: int, patient: Patient, setting: Setting, report: R
     for sample in (0, batch - 1):
         mask = usual.clone()
         mask[sample] = mask_of("single key", patient, setting)
-        others = [i for i in range(batch) if i != sample]
-        after = patient(x, mask)[others]
-        if patient.differ(after, before[others]):
+        others = torch.arange(batch) != sample
+        # The outputs of padding are nobody's business: what is compared is what was seen by somebody.
+        business = others[:, None].expand(batch, T)
+        business = business & ~padding(usual) if rows_alike(patient) else business
+        after = patient(x, mask)[business]
+        if patient.differ(after, before[business]):
             equal = " = num_heads" if batch == patient.num_heads else ""
             report.find(
                 "mask-order",
                 f"B={batch}{equal}: another mask for sample {sample} alone moved the outputs of other samples by up to "
-                f"{amount(after - before[others])}.",
+                f"{amount(after - before[business])}.",
             )
             return
 
 
 def treats_padded_as_cut(patient: Patient, setting: Setting, report: Report) -> None:
     """A padded sample gives what the sample gives that was cut to its length."""
-    if not patient.takes_masks or patient.mask_ndim == 2 or setting.batch == 1 or not report.ok:
+    if (
+        not patient.takes_masks
+        or patient.mask_ndim == 2
+        or setting.batch == 1
+        or not report.ok
+        or patient.attend.lengths
+    ):
         return
     T = setting.T
     lens = torch.tensor([T, T - 2, T - 1][: setting.batch])
@@ -133,74 +204,3 @@ def treats_padded_as_cut(patient: Patient, setting: Setting, report: Report) -> 
             f"a padded sample and the same sample cut to its length differ by up to {amount(torch.cat(differences))}: "
             "the layer uses the length itself.",
         )
-
-
-# ------------------------------------------------------------------------------------------------ nothing to attend to
-
-
-def survives_an_empty_row(patient: Patient, setting: Setting, report: Report) -> None:
-    """A query with no key: zeros or any finite numbers will do, NaN will not, in the gradient neither."""
-    if not patient.takes_masks:
-        return
-    T = setting.T
-    mask, (sample, query), where = _with_empty_row(patient, setting)
-    x = patient.tokens(2, T, 0.5)
-    try:
-        out = patient(x, mask)
-    except Crash as crash:
-        report.remark("empty-row-refused", f"{where} may see no key: {crash}.")
-        return
-    if not out.isfinite().all():
-        _not_finite(int((~out.isfinite()).any(-1).sum()), 2 * T, where, patient, report)
-        return
-    grad = _gradient(x, mask, patient)
-    if grad is not None and not grad.isfinite().all():
-        bad = f"{int((~grad.isfinite()).sum())} of {grad.numel()} numbers"
-        report.find(
-            "nan-on-empty-row",
-            f"{where} may see no key: the output is finite, but {bad} of its gradient are not.",
-        )
-        return
-    changed = x.clone()
-    changed[sample, T - 1] += patient.noise(1, T, 3)[0, 0]
-    if patient.differ(patient(changed, mask)[sample, query], out[sample, query]):
-        report.remark(
-            "empty-row-mean",
-            "a query that may see no key gets an average over hidden keys (what -1e9 does); zeros would be safer.",
-        )
-
-
-def _with_empty_row(patient: Patient, setting: Setting) -> tuple[Tensor, tuple[int, int], str]:
-    """Return a mask for two samples that hides all keys from a query, the sample and the query, and that in words."""
-    T = setting.T
-    mask = torch.ones(T, T, dtype=torch.bool)
-    if patient.attend.masks == "lengths":
-        mask = mask_of("length", patient, setting).clone()
-    if patient.mask_ndim == 2 or patient.attend.masks == "prefix":
-        mask[1] = False
-        return mask, (1, 1), "query 1 of every sample"
-    masks = mask.expand(2, T, T).clone()
-    masks[0] = False
-    return masks, (0, 0), "sample 0"
-
-
-def _not_finite(bad: int, total: int, where: str, patient: Patient, report: Report) -> None:
-    seen = f"{where} may see no key: {bad} of {total} outputs are NaN or infinite"
-    if patient.attend.mask == "additive":  # the -inf is the caller's
-        report.remark(
-            "empty-row-inf",
-            f"{seen}, where the mask that is added holds -inf; torch.finfo(dtype).min in its place, as in "
-            "transformers, gives an average.",
-        )
-    else:
-        report.find("nan-on-empty-row", f"{seen}.")
-
-
-def _gradient(x: Tensor, mask: Tensor, patient: Patient) -> Tensor | None:
-    """Return the gradient of the squared outputs with respect to x, or None where there is none."""
-    leaf = x.to(patient.device, patient.dtype).requires_grad_()
-    try:
-        out = patient(leaf, mask, grad=True)
-        return torch.autograd.grad(out.square().sum(), leaf)[0].cpu()
-    except (Crash, RuntimeError):
-        return None

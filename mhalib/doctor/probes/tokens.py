@@ -1,6 +1,6 @@
 """The probes without a mask: which tokens does a token see, and are places told apart?
 
-Where a layer takes no mask, a wrong reshape and a wrong softmax have to be found here.
+Where a layer takes no mask of pairs, a wrong reshape and a wrong softmax have to be found here.
 """
 
 from collections.abc import Iterator
@@ -13,9 +13,12 @@ from mhalib.doctor import patterns
 from mhalib.doctor.influence import agree, amount, changed_tokens, describe, influence, leaks, mixes_nothing, pairs
 from mhalib.doctor.patient import Crash, Patient
 from mhalib.doctor.probes.crowd import wrong_softmax_in_a_crowd
+from mhalib.doctor.probes.keys import last_key_unseen
 from mhalib.doctor.report import Report
 from mhalib.doctor.setting import Setting, Stop
 from mhalib.masks import causal_mask
+
+SCALES = (1.0, 0.1, 0.01, 0.001)  # of the tokens
 
 
 def sees_tokens(patient: Patient, setting: Setting, report: Report) -> Setting:
@@ -32,20 +35,31 @@ def sees_tokens(patient: Patient, setting: Setting, report: Report) -> Setting:
     usual = {"causal": causal_mask(T)}
     if not patient.attend.causal:
         usual = {"full": torch.ones(T, T, dtype=torch.bool), **usual}
+    for scale in SCALES:  # what sharp maps hide is seen in flat ones
+        if scale < 1:
+            moved = moved | influence(patient, setting, scale=scale)[0]
+        if known := _usual_sight(moved, usual, patient, setting, report):
+            return known
+    return _unusual_sight(moved, usual, patient, setting, report)
+
+
+def _usual_sight(
+    moved: Tensor, usual: dict[str, Tensor], patient: Patient, setting: Setting, report: Report
+) -> Setting | None:
     for sight, base in usual.items():
         if agree(moved, base):
             if sight == "causal":
                 report.remark("causal", "it hides later tokens by itself; examined by the rules for causal layers.")
             return replace(setting, base=base, sight=sight)
     window = _window(moved, patient, setting)
-    if window is not None and not (patient.attend.causal and window.triu(1).any()):
-        report.remark(
-            "window",
-            f"each token sees only its neighbourhood ({window.sum(-1).max()} of {T} tokens); "
-            "masks are compared within it.",
-        )
-        return replace(setting, base=window, sight="window")
-    return _unusual_sight(moved, usual, patient, setting, report)
+    if window is None or (patient.attend.causal and window.triu(1).any()):
+        return None
+    report.remark(
+        "window",
+        f"each token sees only its neighbourhood ({window.sum(-1).max()} of {len(moved)} tokens); "
+        "masks are compared within it.",
+    )
+    return replace(setting, base=window, sight="window")
 
 
 def _what_moved(moved: Tensor, patient: Patient, setting: Setting) -> str:
@@ -73,6 +87,10 @@ def _window(moved: Tensor, patient: Patient, setting: Setting) -> Tensor | None:
         return None
     try:
         again, _ = influence(patient, setting, T=longer)
+        for scale in SCALES[1:]:
+            if agree(again, band(longer, *fitting)):
+                break
+            again = again | influence(patient, setting, T=longer, scale=scale)[0]
     except Crash:
         return None
     return band(T, *fitting) if agree(again, band(longer, *fitting)) else None
@@ -90,6 +108,9 @@ def _unusual_sight(
     moved: Tensor, usual: dict[str, Tensor], patient: Patient, setting: Setting, report: Report
 ) -> Setting:
     """Find the mistake that leaves this pattern; if there is none, weights are too sharp to see every token."""
+    if blind := last_key_unseen(moved, patient, setting):
+        report.find("key-unused", blind)
+        raise Stop
     for name, base in usual.items():
         if code := _known_mistake(moved, name, base, patient, setting):
             report.find(code, describe(moved, base, f"without a mask, {name} expected", patient))
@@ -106,7 +127,8 @@ def _unusual_sight(
     )
     report.remark("blind-spots", f"{hidden} pairs of output and token show no dependence although nothing hides them.")
     # Whatever hides the rest: nothing that a mask allows may count as a leak.
-    return replace(setting, base=usual["causal" if patient.attend.causal else "full"])
+    causal = patient.attend.causal or not leaks(moved, causal_mask(setting.T))
+    return replace(setting, base=usual["causal" if causal else "full"])
 
 
 def _known_mistake(moved: Tensor, name: str, base: Tensor, patient: Patient, setting: Setting) -> str:
@@ -168,6 +190,10 @@ def _future_leak(moved: Tensor, patient: Patient) -> str:
             "without a mask; token 0 sees all later ones, as where the diagonal is hidden too and no key is left: "
             "tril(-1) for tril"
         )
+    ahead = (moved & ~tril & pairs(T)).any(0)
+    before = tril & pairs(T)
+    if ahead[-1] and not ahead[:-1].any() and T > 4 and torch.equal(moved & before, before):
+        return "without a mask; of the later tokens the very last one is seen, by all"
     if any(agree(moved, full.tril(k)) for k in range(1, T - 1)):
         return "without a mask; the pattern is a causal one moved by a place"
     return ""
@@ -179,13 +205,13 @@ def _future_leak(moved: Tensor, patient: Patient) -> str:
 def treats_equal_tokens_alike(patient: Patient, setting: Setting, report: Report) -> Setting | None:
     """Equal tokens: without positions all outputs are equal; twice as many tokens as heads show a wrong reshape.
 
-    Where a layer takes no mask this is all that there is: a wrong split repeats its outputs with the period of the
-    heads, a wrong merge gives them in pairs, positions give neither.
+    Where a layer takes no mask of pairs this is all that there is: a wrong split repeats its outputs with the period of
+    the heads, a wrong merge gives them in pairs, positions give neither.
     """
     if setting.sight not in ("full", "causal"):
         return None
     h = patient.num_heads
-    T = 2 * h if h > 1 and not patient.takes_masks else setting.T
+    T = 2 * h if h > 1 and not patient.takes_any_mask else setting.T
     outs = []
     for scale in (1.0, 0.1):  # sharp maps hide it, small tokens make them flat
         try:
@@ -196,7 +222,7 @@ def treats_equal_tokens_alike(patient: Patient, setting: Setting, report: Report
     differing = [out for out in outs if patient.differ(out[1:], out[:1].expand_as(out[1:]))]
     if not differing:
         known = _order_matters(patient, setting)
-        if not patient.takes_masks:
+        if not patient.takes_any_mask and known is None:  # with positions a crowd weighs less the farther it is
             wrong_softmax_in_a_crowd(patient, report)
         return known
     _find_wrong_reshape(outs, differing[0], patient, report)
@@ -212,7 +238,7 @@ def treats_equal_tokens_alike(patient: Patient, setting: Setting, report: Report
 
 def _find_wrong_reshape(outs: list[Tensor], differing: Tensor, patient: Patient, report: Report) -> None:
     h = patient.num_heads
-    if patient.takes_masks or h == 1 or patient.attend.causal:
+    if patient.takes_any_mask or h == 1 or patient.attend.causal:
         return
     if not any(patient.differ(out[h:], out[:h]) for out in outs):
         code, how = "mixes-tokens", "repeat after num_heads"

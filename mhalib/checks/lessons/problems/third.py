@@ -92,7 +92,6 @@ dictation = Problem(
     fellows={"a cache of inputs": layers.KeepsInputs},
     returns="This layer returns a pair: out, cache = layer(x).",
     adapted=(lambda layer: adapt(layer, mask=None, causal=True), "adapt(layer, mask=None, causal=True)"),
-    word="The doctor calls a layer as layer(x) and knows of no cache, and with the whole text nothing is wrong. Hand "
-    "it a function that goes step by step, and it still has no finding: it remarks that most outputs stay still when a "
-    "token changes, which may be meant so. What a layer forgets, no probe for leaks can see.",
+    word="With the whole text nothing is wrong. But the doctor saw an argument for a cache and one that comes back: it "
+    "called the layer in pieces as well, and compared.",
 )
