@@ -13,7 +13,10 @@ import joblib
 import pytest
 import torch
 
-from mhalib.experiments import Lookup, LookupModel, SweepError, fit, sweep
+from mhalib.experiments import Lookup, LookupModel, SweepError, fit, fit_together, sweep
+from systems import posix
+
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has one way to end a process at once
 
 ROOT = Path(__file__).resolve().parent.parent
 ARMS = {"one": {"num_heads": 1}, "two": {"num_heads": 2}}
@@ -170,7 +173,7 @@ def test_an_error_in_a_run_names_it_and_spares_the_others(workers, tmp_path):
 def die(seed, num_heads):
     if num_heads == 2:
         time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), KILL)
     return {"value": num_heads}
 
 
@@ -215,7 +218,8 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@posix
+@pytest.mark.parametrize("how", [KILL, signal.SIGINT])
 def test_a_sweep_that_was_killed_goes_on_where_it_stood(how, tmp_path):
     script, runs = tmp_path / "script.py", tmp_path / "runs"
     script.write_text(SCRIPT)
@@ -276,7 +280,7 @@ def test_one_bar_counts_finished_runs_too(tmp_path, capfd):
 def cluster():
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as local,
+        distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address="127.0.0.1:0") as local,
         distributed.Client(local),
     ):
         yield local
@@ -286,7 +290,7 @@ def train_and_die_once(seed, num_heads, folder):
     mark = Path(folder) / "died"
     if (num_heads, seed) == (2, 1) and not mark.exists():
         mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), KILL)
     return {**train(seed, num_heads), "process": os.getpid()}
 
 
@@ -319,7 +323,7 @@ BAD = {
     r"each seed once; got 2 arms, seeds \[1, 1\]": {"seeds": [1, 1]},
     "at least one arm and one seed, each seed once; got 0 arms": {"arms": {}},
     "at least one arm and one seed, each seed once; got 2 arms, seeds": {"seeds": []},
-    "arm 'one' sets 'arm' or 'seed'": {"arms": {"one": {"seed": 1}}},
+    "arm 'one' sets 'arm', 'seed' or 'seeds'": {"arms": {"one": {"seed": 1}}},
     "the settings of arm 'one' must be plain numbers, texts and lists, got x: Tensor": {
         "arms": {"one": {"x": torch.zeros(1)}}
     },
@@ -346,3 +350,71 @@ def test_results_that_are_refused(message):
     with pytest.raises(SweepError) as caught:
         alone(BAD_RESULTS[message], {"a": {}}, [0])
     assert message in str(caught.value)
+
+
+def train_many(seeds, num_heads):
+    models = [LookupModel(6, 5, 2, 8, num_heads, seed=seed) for seed in seeds]
+    fits = fit_together(models, Lookup.offsets(5, vocab=6), steps=5, lr=1e-2, seeds=seeds, batch_size=8)
+    return [{**run.evaluation, "losses": run.losses, "process": os.getpid()} for run in fits]
+
+
+def numbers(rows):
+    return [{name: row[name] for name in ("arm", "seed", "loss", "accuracy", "losses")} for row in rows]
+
+
+@pytest.fixture(scope="module")
+def side_by_side():
+    return numbers(alone(train_many, ARMS, range(3), together=2))
+
+
+def test_seeds_side_by_side_are_rows_of_their_own_and_stored_one_by_one(expected, side_by_side, tmp_path):
+    assert [row["losses"] for row in side_by_side] == [pytest.approx(row["losses"], abs=1e-5) for row in expected]
+    first = alone(train_many, ARMS, [0], together=2, folder=tmp_path)
+    assert len(list(tmp_path.glob("*.json"))) == 2
+    more = alone(train_many, ARMS, range(3), together=2, folder=tmp_path)
+    assert [row for row in more if row["seed"] == 0] == first  # the process that made them included
+    assert numbers(more) == side_by_side
+    assert len(list(tmp_path.glob("*.json"))) == 6
+
+
+def test_a_call_never_mixes_arms_and_takes_no_more_seeds_than_asked_for(tmp_path):
+    def log(seeds, num_heads):
+        with open(tmp_path / "log", "a") as file:
+            file.write(f"{num_heads}: {seeds}\n")
+        return [{"value": seed} for seed in seeds]
+
+    rows = alone(log, ARMS, range(5), together=2)
+    assert [row["value"] for row in rows] == [*range(5), *range(5)]
+    assert (tmp_path / "log").read_text().split("\n")[:-1] == [
+        f"{heads}: {seeds}" for heads in (1, 2) for seeds in ([0, 1], [2, 3], [4])
+    ]
+
+
+def test_what_fails_side_by_side_fails_for_its_call_alone():
+    def fail(seeds, num_heads):
+        if num_heads == 2 and 3 in seeds:
+            raise RuntimeError("no such thing")
+        return [{"value": seed} for seed in seeds]
+
+    with pytest.raises(SweepError, match=r"(?s)2 of 8 runs failed.*no such thing") as caught:
+        alone(fail, ARMS, range(4), together=2)
+    assert set(caught.value.failures) == {("two", 2), ("two", 3)} and len(caught.value.rows) == 6
+    with pytest.raises(SweepError, match="run must return a list of 2 mappings, one for each of its seeds, got 1"):
+        alone(lambda seeds, num_heads: [{"value": 1}], ARMS, range(2), together=2)
+
+
+def die_once_side_by_side(seeds, num_heads, mark):
+    results = train_many(seeds, num_heads)
+    if num_heads == 2 and 0 in seeds and not os.path.exists(mark):
+        Path(mark).write_text(str(os.getpid()))
+        os._exit(1)
+    return results
+
+
+def test_on_a_cluster_a_lost_worker_costs_no_number(cluster, side_by_side, tmp_path):
+    mark = tmp_path / "died"
+    arms = {name: {**settings, "mark": str(mark)} for name, settings in ARMS.items()}
+    with joblib.parallel_config(backend="dask"):
+        rows = sweep(die_once_side_by_side, arms, range(3), together=2, progress=False)
+    assert numbers(rows) == side_by_side
+    assert int(mark.read_text()) not in {row["process"] for row in rows}

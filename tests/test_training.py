@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 
 from mhalib.experiments import DivergedError, Lookup, LookupModel, cross_entropy, evaluate, find_device, fit
-from mhalib.experiments.training import EVALUATION_SEED, torch_threads, unattended
+from mhalib.experiments.tasks import NO_ANSWER
+from mhalib.experiments.training import EVALUATION_SEED, LATELY, torch_threads, unattended
 
 TASK = Lookup.offsets(5, (1, 2), vocab=6)
 
@@ -100,6 +101,32 @@ def test_an_interrupt_ends_training_with_what_was_reached():
     assert result.losses == train(steps=3).losses
     assert result.evaluation == train(steps=3).evaluation
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_training_ends_once_enough_of_fresh_answers_are_right():
+    """At the first step whose last 20 batches, counted before they were learned from, hold that share of them."""
+    mine, shares = model(), []
+    optimizer, generator = torch.optim.Adam(mine.parameters(), lr=1e-2), torch.Generator().manual_seed(0)
+    while len(shares) < LATELY or sum(shares[-LATELY:]) / LATELY < 0.9:
+        tokens, answers = TASK.batch(4, generator)
+        scores = mine(tokens)
+        shares.append((scores.argmax(-1) == answers).double().mean().item())
+        optimizer.zero_grad()
+        F.cross_entropy(scores.movedim(-1, 1), answers).backward()
+        optimizer.step()
+    result = train(steps=1000, enough=0.9)
+    assert LATELY < len(result.losses) == len(shares) < 1000 and not result.interrupted
+    assert result.losses == train(steps=len(shares)).losses, "up to there nothing else is done"
+    assert len(train(steps=30, enough=1.0).losses) == 30, "what is not reached takes all the steps"
+
+
+def test_places_without_an_answer_neither_help_nor_harm_what_is_enough():
+    class Half:
+        def batch(self, size, generator):
+            tokens, answers = TASK.batch(size, generator)
+            return tokens, answers.masked_fill(torch.arange(5) < 3, NO_ANSWER)
+
+    assert len(train(task=Half(), steps=1000, enough=1.0).losses) < 1000
 
 
 def test_where_nobody_watches_an_interrupt_goes_on_to_the_caller():
@@ -198,6 +225,9 @@ def test_the_evaluation_seed_is_the_same_for_all_and_nobody_elses():
 BAD = {
     "steps must be a positive integer, got 0": {"steps": 0},
     "batch_size must be a positive integer, got 0": {"batch_size": 0},
+    "enough must be a share of right answers, above 0 and at most 1, got 0": {"enough": 0.0},
+    "enough must be a share of right answers, above 0 and at most 1, got 98": {"enough": 98.0},
+    "enough must be a share of right answers, above 0 and at most 1, got nan": {"enough": math.nan},
     "lr must be a positive number, got 0.0": {"lr": 0.0},
     "lr must be a positive number, got nan": {"lr": math.nan},
     "device 'abacus' is not to be had here; use device='cpu'": {"device": "abacus"},

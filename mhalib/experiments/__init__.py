@@ -2,8 +2,8 @@
 
 Names are handed on when they are first asked for, so that a task needs neither joblib nor a plot. Upwards:
 `randomness`, `statistics`, `tasks`, `grammar` and `sentence` know none of the others; then `models`, `positions`,
-`training`, `sweeps`, `comparison`; beside them `curves` draws runs, and `translation` is an experiment of its own.
-Trained heads are looked at in `mhalib.heads`.
+`training`, `together`, `sweeps`, `comparison`, `night`; beside them `curves` draws runs, and `translation` is an
+experiment of its own. Trained heads are looked at in `mhalib.heads`.
 """
 
 import lazy_loader
@@ -21,6 +21,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "statistics": ["Interval", "interval", "spearman"],
         "sweeps": ["SweepError", "sweep"],
         "tasks": ["Lookup", "Repeats"],
+        "together": ["fit_together"],
         "training": ["DivergedError", "Fit", "Task", "cross_entropy", "evaluate", "find_device", "fit"],
         "translation": ["Translation", "TranslationModel", "alignments", "pack", "sentences_right"],
     },

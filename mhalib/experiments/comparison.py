@@ -35,6 +35,12 @@ def count_flops(model: nn.Module, *inputs: Tensor) -> int:
         inputs: what it is called with.
 
     Taught in notebook 09.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.experiments import count_flops
+        >>> count_flops(torch.nn.Linear(3, 2), torch.zeros(5, 3))
+        60
     """
     # torch's counter does not know the fused kernel that CPUs use and would leave attention out: so without it.
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
@@ -53,6 +59,8 @@ class Comparison:
         tuning: one row per run that served to choose a learning rate.
         remarks: sentences on what is not equal between the arms, or not beyond doubt. Empty is best.
         score: the name of the result that is compared.
+
+    Notebook 09 teaches it.
     """
 
     arms: list[Row]
@@ -109,7 +117,7 @@ def compare_arms(
         score: which result is compared.
         bounds: the lowest and the highest possible score, which no interval leaves; None where there are none.
         strict: refuse arms that differ by more than 2 %, before anything is trained, instead of a remark.
-        sweep_options: `folder`, `workers`, `timeout`, `progress`, as in `sweep`.
+        sweep_options: `folder`, `workers`, `together`, `timeout`, `progress`, as in `sweep`.
 
     Raises:
         TypeError: an argument of `sweep` has the wrong type.
@@ -182,11 +190,13 @@ class _Forgiving:
         # So that the sweep knows it by the name and the source of `run`.
         self.__wrapped__, self.__qualname__ = run, getattr(run, "__qualname__", type(run).__qualname__)
 
-    def __call__(self, **settings: Any) -> Mapping[str, Any]:
+    def __call__(self, **settings: Any) -> Any:
         try:
             return self.__wrapped__(**settings)
         except DivergedError:
-            return {"loss": math.inf}
+            lost = {"loss": math.inf}
+            # Of several seeds at once one may have diverged: then their mean is as bad.
+            return [lost] * len(settings["seeds"]) if "seeds" in settings else lost
 
 
 def _check_scores(rows: list[Row], score: str, bounds: Bounds | None) -> None:

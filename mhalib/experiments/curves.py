@@ -62,7 +62,7 @@ def plot_losses(losses: Mapping[str, Sequence[float]]) -> DescribedFigure:
     Raises:
         ValueError: there is nothing to draw.
 
-    Taught in notebook 07.
+    No notebook uses it by itself; `LiveCurve` of notebook 07 draws the same while a model trains.
     """
     if not losses or not all(losses.values()):
         raise ValueError("plot_losses needs at least one loss for each name: {'one head': result.losses}")

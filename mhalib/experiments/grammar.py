@@ -60,7 +60,10 @@ LONGEST = 12
 
 
 class NounPhrase(NamedTuple):
-    """A determiner, adjectives or None, and a noun: keys of the tables above."""
+    """A determiner, adjectives or None, and a noun: keys of the tables above.
+
+    Its sentences are those of notebook 10.
+    """
 
     determiner: str
     size: str | None
@@ -85,7 +88,10 @@ class NounPhrase(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """Subject, verb, object, and whether all this is denied."""
+    """Subject, verb, object, and whether all this is denied.
+
+    Its sentences are those of notebook 10.
+    """
 
     subject: NounPhrase
     verb: str
@@ -171,7 +177,14 @@ def _parse_phrase(words: list[str]) -> tuple[NounPhrase | None, list[str]]:
 
 
 def known_words(text: str) -> list[str]:
-    """Return the words of an English text with the full stop as the last one, if all of them are known."""
+    """Return the words of an English text with the full stop as the last one, if all of them are known.
+
+    Raises:
+        TypeError: it is no text.
+        ValueError: a word is unknown.
+
+    The words are those of notebook 10.
+    """
     if not isinstance(text, str):
         raise TypeError(
             f"expected a sentence as text, got {type(text).__name__}; give one such as 'the cat sees my dog'"
@@ -189,7 +202,10 @@ def known_words(text: str) -> list[str]:
 
 
 def random_sentence(drawn: list[int]) -> Sentence:
-    """Return the sentence that twelve random whole numbers choose."""
+    """Return the sentence that twelve random whole numbers choose.
+
+    The sentences are those of notebook 10.
+    """
     subject, object_ = _random_phrase(*drawn[:5]), _random_phrase(*drawn[5:10])
     return Sentence(subject, _pick(VERBS, drawn[10]), drawn[11] % 2 == 1, object_)
 

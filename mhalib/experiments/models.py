@@ -107,6 +107,13 @@ class LookupModel(TokenModel):
         ValueError: as in `TokenModel`.
 
     Taught in notebooks 07, 09 and 12.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.experiments import LookupModel
+        >>> model = LookupModel(lookups=2, vocab=5, tokens=6, d_model=8, num_heads=2)
+        >>> model(torch.zeros(3, 6, dtype=torch.long)).shape
+        torch.Size([3, 2, 6, 5])
     """
 
     def __init__(
@@ -155,6 +162,13 @@ class CausalModel(TokenModel):
         ValueError: as in `TokenModel`.
 
     Elhage et al. (2021), "A Mathematical Framework for Transformer Circuits". Taught in notebooks 10 to 12.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.experiments import CausalModel
+        >>> model = CausalModel(vocab=5, tokens=6, d_model=8, num_heads=2)
+        >>> model(torch.zeros(3, 6, dtype=torch.long)).shape
+        torch.Size([3, 6, 5])
     """
 
     def __init__(
@@ -192,6 +206,12 @@ def count_parameters(model: nn.Module) -> int:
     """Return how many numbers training may change; a weight that is used twice counts once.
 
     Taught in notebook 07.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.experiments import count_parameters
+        >>> count_parameters(torch.nn.Linear(3, 2))
+        8
     """
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
@@ -206,8 +226,11 @@ def _check_tokens(tokens: Tensor, token_embedding: nn.Embedding, position_embedd
             f"tokens must be (B, T) with T from 1 to {longest}, got {tuple(tokens.shape)}; add a batch axis with "
             "tokens[None], or build the model with more tokens"
         )
-    if tokens.numel() and not 0 <= tokens.min() <= tokens.max() < vocab:
+    try:
+        low, high = (tokens.min().item(), tokens.max().item()) if tokens.numel() else (0, 0)
+    except RuntimeError:  # inside torch.vmap no number can be looked at; the embedding refuses there
+        return
+    if not 0 <= low <= high < vocab:
         raise ValueError(
-            f"tokens must be ids from 0 to {vocab - 1}, got {tokens.min()} to {tokens.max()}; "
-            "build the model with a larger vocab"
+            f"tokens must be ids from 0 to {vocab - 1}, got {low} to {high}; build the model with a larger vocab"
         )

@@ -44,6 +44,12 @@ def rotate(
         ValueError: shapes do not fit, `head_dim` is odd, or there is no such layout.
 
     Su et al. (2021), "RoFormer", section 3.2. Taught in notebook 13.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.experiments import rotate
+        >>> rotate(torch.tensor([[[[1.0, 0.0]]]]), torch.tensor([0]))
+        tensor([[[[1., 0.]]]])
     """
     check_tensor("x", x)
     if not x.is_floating_point():
@@ -82,6 +88,11 @@ def rotary_permutation(head_dim: int) -> Int[Tensor, "head_dim"]:
         ValueError: `head_dim` is no positive even integer.
 
     Taught in notebook 13.
+
+    Examples:
+        >>> from mhalib.experiments import rotary_permutation
+        >>> rotary_permutation(6)
+        tensor([0, 2, 4, 1, 3, 5])
     """
     check_size("head_dim", head_dim)
     check_divides("head_dim", head_dim, 2, by="features of a pair")
@@ -101,6 +112,11 @@ def slopes(num_heads: int) -> Float[Tensor, "num_heads"]:
         ValueError: `num_heads` is no positive integer.
 
     Press et al. (2022), "Train Short, Test Long" (ALiBi), section 3. Taught in notebook 13.
+
+    Examples:
+        >>> from mhalib.experiments import slopes
+        >>> slopes(4)
+        tensor([0.2500, 0.0625, 0.0156, 0.0039])
     """
     check_size("num_heads", num_heads)
     power = 2 ** (num_heads.bit_length() - 1)
@@ -123,6 +139,12 @@ def positions_from_mask(valid: Bool[Tensor, "batch tokens"]) -> Int[Tensor, "bat
         ValueError: it is not `(B, T)`.
 
     Taught in notebook 13.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.experiments import positions_from_mask
+        >>> positions_from_mask(torch.tensor([[False, True, True]]))
+        tensor([[0, 0, 1]])
     """
     check_boolean("valid", valid)
     if valid.ndim != 2:
@@ -143,6 +165,13 @@ class PlacedModel(TokenModel):
         ValueError: as in `TokenModel`, or there is no such way.
 
     Taught in notebook 13.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.experiments import PlacedModel
+        >>> model = PlacedModel(vocab=5, tokens=6, d_model=8, num_heads=2, way="rotary")
+        >>> model(torch.zeros(3, 6, dtype=torch.long)).shape
+        torch.Size([3, 6, 5])
     """
 
     def __init__(

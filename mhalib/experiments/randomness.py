@@ -17,7 +17,19 @@ def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
     Raises:
         ValueError: `seed` is no whole number of 0 or more.
 
-    Taught in notebook 07.
+    No notebook uses it by itself: what is drawn by a `seed` in notebook 07 and later is drawn inside it.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.experiments import seeded
+        >>> with seeded(0):
+        ...     first = torch.rand(3)
+        ...
+        >>> with seeded(0):
+        ...     second = torch.rand(3)
+        ...
+        >>> bool((first == second).all())
+        True
     """
     if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
         raise ValueError(f"seed must be a whole number of 0 or more, got {seed!r}; give one such as 0")

@@ -36,6 +36,11 @@ def sentence_features(words: Sequence[str], seed: int = 0, shift: int = 0) -> Fl
         ValueError: there is no word, or an empty one.
 
     Taught in notebook 00.
+
+    Examples:
+        >>> from mhalib.experiments import sentence_features
+        >>> sentence_features(["the", "cat"]).shape
+        torch.Size([1, 2, 64])
     """
     if isinstance(words, str):
         raise TypeError(f"words must be a list of words, got the text {words!r}; use .split()")

@@ -18,7 +18,10 @@ Bounds = tuple[float | int, float | int]  # the lowest and the highest possible 
 
 
 class Interval(NamedTuple):
-    """A mean and the interval around it."""
+    """A mean and the interval around it.
+
+    What `interval` returns; notebook 09 teaches it.
+    """
 
     mean: float
     low: float
@@ -44,6 +47,12 @@ def interval(values: Sequence[float], level: float = 0.95, bounds: Bounds | None
             or bounds that are none.
 
     Student (1908); the error of the log-odds by the delta method, `s / √n / (p (1 - p))`. Taught in notebook 09.
+
+    Examples:
+        >>> from mhalib.experiments import interval
+        >>> mean, low, high = interval([0.8, 0.9, 1.0])
+        >>> round(mean, 3), round(low, 3), round(high, 3)
+        (0.9, 0.652, 1.148)
     """
     values = torch.tensor([float(value) for value in values], dtype=torch.float64)
     if len(values) < 2 or not values.isfinite().all():
@@ -98,6 +107,12 @@ def spearman(x: Shaped[Tensor, "values"], y: Shaped[Tensor, "values"]) -> float:
         ValueError: they are not equally long, too short, all alike, or hold NaN.
 
     Spearman (1904): the correlation of the ranks. Taught in notebook 11.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.experiments import spearman
+        >>> spearman(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 10.0, 100.0]))
+        1.0
     """
     for name, values in {"x": x, "y": y}.items():
         check_tensor(name, values)

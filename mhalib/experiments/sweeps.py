@@ -28,12 +28,16 @@ except ModuleNotFoundError as missing:
     ) from None
 
 Row = dict[str, Any]
+Key = tuple[str, int]  # an arm and a seed
 
 
 class SweepError(RuntimeError):
-    """Some runs of a sweep failed; `rows` holds those that did not, `failures` says by arm and seed what went wrong."""
+    """Some runs of a sweep failed; `rows` holds those that did not, `failures` says by arm and seed what went wrong.
 
-    def __init__(self, message: str, rows: list[Row], failures: dict[tuple[str, int], str]):
+    Raised by `sweep`, which notebook 09 teaches.
+    """
+
+    def __init__(self, message: str, rows: list[Row], failures: dict[Key, str]):
         super().__init__(message)
         self.rows, self.failures = rows, failures
 
@@ -45,6 +49,7 @@ def sweep(
     *,
     folder: str | os.PathLike | None = None,
     workers: int | None = None,
+    together: int | None = None,
     timeout: float | None = None,
     progress: bool = True,
 ) -> list[Row]:
@@ -65,6 +70,8 @@ def sweep(
         seeds: the seeds, whole numbers, none of them twice.
         folder: where finished runs are kept; nowhere when left out.
         workers: how many processes; one per CPU core when left out. A cluster brings its own number.
+        together: hand `run` up to so many seeds of an arm in one call, `run(seeds=[…], **settings)`, which returns one
+            mapping for each, in their order; for `fit_together`. What fails then, fails for all of the call.
         timeout: give up when no run ends for so many seconds. Needed where a run may kill whatever worker it gets:
             joblib does not learn that a Dask cluster gave such a run up, and would wait for ever.
         progress: show one bar over all runs.
@@ -80,20 +87,33 @@ def sweep(
 
     Each process uses one thread of torch: with small models, more threads for each only wait for each other.
     Taught in notebook 09.
+
+    Examples:
+        >>> from mhalib.experiments import sweep
+        >>> def run(seed, width):
+        ...     return {"score": seed + width}
+        ...
+        >>> arms = {"narrow": {"width": 10}, "wide": {"width": 20}}
+        >>> rows = sweep(run, arms, seeds=[0, 1], workers=1, progress=False)
+        >>> [row["score"] for row in rows]
+        [10, 11, 20, 21]
     """
     jobs = _jobs(run, arms, seeds)
     if workers is not None:
         check_size("workers", workers)
+    if together is not None:
+        check_size("together", together)
     store = _Store(folder)
     done = {key: result for key, job in jobs.items() if (result := store.read(job)) is not None}
     pending = {key: job for key, job in jobs.items() if key not in done}
-    failures: dict[tuple[str, int], str] = {}
+    failures: dict[Key, str] = {}
     # No more processes than runs: each of them costs the memory of one torch.
     workers = min(joblib.effective_n_jobs(workers or -1), max(1, len(pending)))
+    found = _results(run, pending, workers, timeout, together)
     with tqdm(total=len(jobs), initial=len(done), unit="run", leave=False, disable=not progress) as bar:
         try:
             # Closing stops the workers also when the reader, or a full disk, interrupts this loop between two results.
-            with closing(_results(run, pending, workers, timeout)) as results:
+            with closing(found) as results:
                 for key, result, failure in results:
                     if failure is None:
                         store.write(jobs[key], result)
@@ -124,7 +144,7 @@ def sweep(
     return _rows(jobs, done)
 
 
-def _jobs(run: Callable, arms: Mapping, seeds: Sequence[int]) -> dict[tuple[str, int], Row]:
+def _jobs(run: Callable, arms: Mapping, seeds: Sequence[int]) -> dict[Key, Row]:
     """Return what is to be run, by arm and seed; this is also what a stored run is known by."""
     if not callable(run):
         raise TypeError(f"run must be a function of seed and the arm's settings, got {type(run).__name__}")
@@ -144,8 +164,8 @@ def _jobs(run: Callable, arms: Mapping, seeds: Sequence[int]) -> dict[tuple[str,
         source = ""
     jobs = {}
     for arm, settings in arms.items():
-        if {"arm", "seed"} & set(settings):
-            raise ValueError(f"arm {arm!r} sets 'arm' or 'seed', which the sweep gives; take another name for it")
+        if {"arm", "seed", "seeds"} & set(settings):
+            raise ValueError(f"arm {arm!r} sets 'arm', 'seed' or 'seeds', which the sweep gives; take another name")
         plain = _plain(dict(settings), f"the settings of arm {arm!r}")
         for seed in seeds:
             jobs[arm, seed] = {"run": name, "source": source, "arm": str(arm), "settings": plain, "seed": seed}
@@ -153,29 +173,56 @@ def _jobs(run: Callable, arms: Mapping, seeds: Sequence[int]) -> dict[tuple[str,
 
 
 def _results(
-    run: Callable, pending: Mapping[tuple[str, int], Row], workers: int, timeout: float | None
-) -> Iterator[tuple[tuple[str, int], Row | None, str | None]]:
+    run: Callable,
+    pending: Mapping[Key, Row],
+    workers: int,
+    timeout: float | None,
+    together: int | None = None,
+) -> Iterator[tuple[Key, Row | None, str | None]]:
     """Yield key, result and failure of each run as it ends."""
     # Tasks are handed out as workers come free, and results go as soon as they are taken: memory does not grow with
-    # the sweep. One run per batch, or a finished run would wait, not yet stored, for others in its batch.
+    # the sweep. One call per batch, or a finished run would wait, not yet stored, for others in its batch.
     parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1, timeout=timeout)
-    yield from parallel(joblib.delayed(_call)(run, key, job["settings"], job["seed"]) for key, job in pending.items())
+    calls = _calls(pending, together or 1)
+    for ended in parallel(joblib.delayed(_call)(run, *call, together is not None) for call in calls):
+        yield from ended
 
 
-def _call(
-    run: Callable, key: tuple[str, int], settings: Row, seed: int
-) -> tuple[tuple[str, int], Row | None, str | None]:
-    """Make one run in a worker. Errors come back as text, so that they do not stop the runs beside them."""
+def _calls(pending: Mapping[Key, Row], size: int) -> Iterator[tuple[list[Key], Row]]:
+    """Cut what is pending into calls of up to `size` runs of one arm, each with the arm's settings."""
+    keys: list[Key] = []
+    settings: Row = {}
+    for key, job in pending.items():
+        if keys and (len(keys) == size or keys[0][0] != key[0]):
+            yield keys, settings
+            keys = []
+        keys, settings = [*keys, key], job["settings"]
+    if keys:
+        yield keys, settings
+
+
+def _call(run: Callable, keys: list[Key], settings: Row, many: bool) -> list[tuple[Key, Row | None, str | None]]:
+    """Make one call in a worker. Errors come back as text, so that they do not stop the runs beside them."""
+    seeds = [seed for _, seed in keys]
     try:
         with torch_threads(1), unattended():
-            result = run(seed=seed, **settings)
-        if not isinstance(result, Mapping):
-            raise TypeError(f"run must return a mapping such as {{'accuracy': 0.5}}, got {type(result).__name__}")
-        if taken := {"arm", "seed", *settings} & set(result):
-            raise ValueError(f"run returns {sorted(taken)}, which are names of settings; give the results other names")
-        return key, _plain(dict(result), "what run returns"), None
+            results = run(seeds=seeds, **settings) if many else [run(seed=seeds[0], **settings)]
+        if not isinstance(results, (list, tuple)) or len(results) != len(keys):
+            raise TypeError(
+                f"with together=…, run must return a list of {len(keys)} mappings, one for each of its seeds, got "
+                f"{len(results) if isinstance(results, (list, tuple)) else type(results).__name__}"
+            )
+        return [(key, _checked(result, settings), None) for key, result in zip(keys, results, strict=True)]
     except Exception:
-        return key, None, traceback.format_exc()
+        return [(key, None, traceback.format_exc()) for key in keys]
+
+
+def _checked(result: Any, settings: Row) -> Row:
+    if not isinstance(result, Mapping):
+        raise TypeError(f"run must return a mapping such as {{'accuracy': 0.5}}, got {type(result).__name__}")
+    if taken := {"arm", "seed", *settings} & set(result):
+        raise ValueError(f"run returns {sorted(taken)}, which are names of settings; give the results other names")
+    return _plain(dict(result), "what run returns")
 
 
 def _plain(values: Row, what: str) -> Row:
@@ -189,7 +236,7 @@ def _plain(values: Row, what: str) -> Row:
         ) from error
 
 
-def _rows(jobs: Mapping[tuple[str, int], Row], done: Mapping[tuple[str, int], Row]) -> list[Row]:
+def _rows(jobs: Mapping[Key, Row], done: Mapping[Key, Row]) -> list[Row]:
     return [
         {"arm": arm, "seed": seed, **job["settings"], **done[arm, seed]}
         for (arm, seed), job in jobs.items()
@@ -197,7 +244,7 @@ def _rows(jobs: Mapping[tuple[str, int], Row], done: Mapping[tuple[str, int], Ro
     ]
 
 
-def _names(keys: Iterator[tuple[str, int]]) -> str:
+def _names(keys: Iterator[Key]) -> str:
     names = [f"{arm} (seed {seed})" for arm, seed in keys]
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
@@ -235,7 +282,12 @@ class _Store:
         path = self._path(job)
         unfinished = path.with_suffix(f".{os.getpid()}.tmp")  # two sweeps may share a folder
         unfinished.write_text(json.dumps({**job, "result": result}, indent=1), encoding="utf-8")
-        os.replace(unfinished, path)
+        try:
+            os.replace(unfinished, path)
+        except PermissionError:  # on Windows, while another sweep reads this run: then it is stored, and the same
+            unfinished.unlink()
+            if self.read(job) is None:
+                raise
 
     def _path(self, job: Row) -> Path:
         text = json.dumps(job, sort_keys=True)

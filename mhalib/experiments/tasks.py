@@ -32,6 +32,14 @@ class Lookup:
         ValueError: `sources` has another rank or names a position that does not exist; `vocab` is below 2.
 
     Taught in notebooks 07 and 09.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.experiments import Lookup
+        >>> task = Lookup(torch.tensor([[1, 2, 0]]), vocab=5)
+        >>> inputs, answers = task.batch(4, torch.Generator().manual_seed(0))
+        >>> bool((answers[:, 0] == inputs[:, [1, 2, 0]]).all())
+        True
     """
 
     sources: Int[Tensor, "lookups tokens"]
@@ -133,6 +141,14 @@ class Repeats:
         ValueError: a size is no positive integer, or not 2 <= `shortest` <= `longest` <= `vocab` < `tokens`.
 
     Taught in notebooks 10 and 12.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.experiments import Repeats
+        >>> task = Repeats(tokens=24, shortest=4, longest=6, vocab=12)
+        >>> inputs, answers = task.batch(2, torch.Generator().manual_seed(0))
+        >>> inputs.shape
+        torch.Size([2, 24])
     """
 
     tokens: int = 24

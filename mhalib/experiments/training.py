@@ -6,6 +6,7 @@ better that of `comparison`, the live curve that of `curves`.
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,19 +31,26 @@ except ModuleNotFoundError:
 
 # The same questions for every model and every seed, and from a seed that nobody takes for training.
 EVALUATION_SEED = 20_000_003
+LATELY = 20  # batches over which `fit` asks whether it is enough; a single one says little
 
 _unattended: ContextVar[bool] = ContextVar("unattended", default=False)
 
 
 @runtime_checkable  # for the checks that run in the tests
 class Task(Protocol):
-    """What can be trained on: anything that makes batches of inputs and right answers, such as `tasks.Lookup`."""
+    """What can be trained on: anything that makes batches of inputs and right answers, such as `tasks.Lookup`.
+
+    Notebook 07 trains on one.
+    """
 
     def batch(self, size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]: ...
 
 
 class DivergedError(ValueError):
-    """Training reached a loss that is no finite number."""
+    """Training reached a loss that is no finite number.
+
+    Raised by `fit`, which notebook 07 teaches.
+    """
 
 
 @dataclass
@@ -55,6 +63,8 @@ class Fit:
         evaluation: `loss` and `accuracy` on fresh batches, as `evaluate` returns them.
         seconds: how long training took, without the evaluation.
         interrupted: whether it was stopped before its last step.
+
+    Notebook 07 teaches `fit`.
     """
 
     model: nn.Module = field(repr=False)
@@ -76,6 +86,7 @@ def fit(
     lr: float,
     seed: int = 0,
     batch_size: int = 64,
+    enough: float | None = None,
     device: torch.device | str = "cpu",
     progress: bool | None = None,
     watch: Callable[[list[float], bool], None] | None = None,
@@ -89,10 +100,13 @@ def fit(
     Args:
         model: takes the inputs of a batch, returns scores whose last axis is the choice; it is changed in place.
         task: makes the batches.
-        steps: how many batches.
+        steps: how many batches; at most, with `enough`.
         lr: the learning rate, constant.
         seed: of the batches and of dropout. That of the initial weights belongs to the model.
         batch_size: how many sequences a step sees.
+        enough: stop early, once this share of the answers of the last 20 batches was right, above 0 and at most 1. Each
+            batch is fresh and counted before it is learned from, so the share is one of answers not seen before; how
+            many steps it took is `len(losses)`.
         device: "cpu", or "cuda" or "mps" where there is one; the model is moved there and stays there.
         progress: show a bar; when left out, wherever somebody may be watching: not in the runs of a sweep.
         watch: called after each step with all losses so far and False, and once at the end with True; `LiveCurve`
@@ -106,11 +120,14 @@ def fit(
     """
     check_size("steps", steps)
     check_size("batch_size", batch_size)
+    if enough is not None and not 0 < enough <= 1:
+        raise ValueError(f"enough must be a share of right answers, above 0 and at most 1, got {enough!r}; give 0.98")
     if not 0 < lr < math.inf:
         raise ValueError(f"lr must be a positive number, got {lr!r}; 0.01 is a good start for models this small")
     device = find_device(device)
     attended = not _unattended.get()
     losses: list[float] = []
+    lately: deque[float] = deque(maxlen=LATELY)
     interrupted = False
     model.to(device).train()
     # Fused: all weights in one call, which halves the time of a step of models this small.
@@ -124,7 +141,8 @@ def fit(
             with bar, seeded(seed, device):
                 for step in range(steps):
                     inputs, targets = (x.to(device) for x in task.batch(batch_size, generator))
-                    loss = cross_entropy(model(inputs), targets)
+                    scores = model(inputs)
+                    loss = cross_entropy(scores, targets)
                     value = loss.item()
                     if not math.isfinite(value):
                         raise _diverged(f"the loss is {value} at step {step}", lr)
@@ -136,6 +154,11 @@ def fit(
                     bar.update()
                     if watch is not None:
                         watch(losses, False)
+                    if enough is not None:
+                        right, answers = _count_right(scores, targets)
+                        lately.append(right / answers)
+                        if len(lately) == LATELY and sum(lately) / LATELY >= enough:
+                            break
         except KeyboardInterrupt:
             if not attended:  # half a training must not pass for a whole one
                 raise
@@ -162,7 +185,7 @@ def evaluate(model: nn.Module, task: Task, *, size: int = 1024, seed: int = EVAL
     Raises:
         ValueError: `size` is not a positive integer.
 
-    Taught in notebook 07.
+    Used in notebooks 08 and 12.
     """
     check_size("size", size)
     model.eval()
@@ -172,10 +195,9 @@ def evaluate(model: nn.Module, task: Task, *, size: int = 1024, seed: int = EVAL
     for first in range(0, size, 256):  # in pieces, so that memory does not grow with the size
         inputs, targets = (x.to(device) for x in task.batch(min(256, size - first), generator))
         scores = model(inputs)
-        counted = targets != NO_ANSWER
-        here = int(counted.sum())
+        found, here = _count_right(scores, targets)
         loss += cross_entropy(scores, targets).item() * here
-        right += int((scores.argmax(-1) == targets)[counted].sum())
+        right += found
         answers += here
     return {"loss": loss / answers, "accuracy": right / answers}
 
@@ -186,7 +208,13 @@ def cross_entropy(scores: Float[Tensor, "*axes choices"], targets: Int[Tensor, "
     Raises:
         ValueError: the scores do not have the shape of the targets and one more axis.
 
-    Taught in notebook 07.
+    No notebook uses it by itself: it is the loss of `fit`, which notebook 07 teaches.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.experiments import cross_entropy
+        >>> cross_entropy(torch.zeros(1, 3, 4), torch.tensor([[0, 1, -100]]))
+        tensor(1.3863)
     """
     if scores.shape[:-1] != targets.shape:
         raise ValueError(
@@ -201,6 +229,13 @@ def find_device(name: torch.device | str) -> torch.device:
 
     Raises:
         ValueError: it has none, or nobody has heard of it.
+
+    No notebook needs it: all of them run on the CPU.
+
+    Examples:
+        >>> from mhalib.experiments import find_device
+        >>> find_device("cpu")
+        device(type='cpu')
     """
     try:
         device = torch.device(name)
@@ -238,6 +273,11 @@ def torch_threads(number: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _count_right(scores: Tensor, targets: Tensor) -> tuple[int, int]:
+    """Return how many answers are right, and how many there are; places without one do not count."""
+    return int((scores.argmax(-1) == targets).sum()), int((targets != NO_ANSWER).sum())  # argmax is never NO_ANSWER
 
 
 def _diverged(what: str, lr: float) -> DivergedError:

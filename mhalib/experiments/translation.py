@@ -78,20 +78,28 @@ def pack(sentences: Sequence[Sentence]) -> tuple[Int[Tensor, "batch packed"], In
     English words, in the others the French ones, moved one place to the right behind `START`. In the row of answers
     stand the French words themselves: at each place the model has read the words before it. Unused places hold 0
     (`PAD`) in the inputs and -100 (`NO_ANSWER`) in the answers.
+
+    Used in notebook 10.
     """
-    inputs = torch.zeros(len(sentences), 2 * LONGEST, dtype=torch.int64)
-    targets = torch.full((len(sentences), LONGEST), NO_ANSWER)
-    for row, sentence in enumerate(sentences):
-        english = torch.tensor([ENGLISH_ID[word] for word in sentence.english])
-        french = torch.tensor([FRENCH_ID[word] for word in (START, *sentence.french)])
-        inputs[row, : len(english)] = english
-        inputs[row, LONGEST : LONGEST + len(french) - 1] = french[:-1]
-        targets[row, : len(french) - 1] = french[1:]
-    return inputs, targets
+    inputs, targets = [], []  # lists first: tensors for each sentence take more than twice as long
+    for sentence in sentences:
+        english = [ENGLISH_ID[word] for word in sentence.english]
+        french = [FRENCH_ID[word] for word in sentence.french]
+        read = [FRENCH_ID[START], *french[:-1]]
+        inputs.append(_filled(english, ENGLISH_ID[PAD]) + _filled(read, FRENCH_ID[PAD]))
+        targets.append(_filled(french, NO_ANSWER))
+    return torch.tensor(inputs), torch.tensor(targets)
+
+
+def _filled(ids: list[int], filler: int) -> list[int]:
+    return ids + [filler] * (LONGEST - len(ids))
 
 
 def alignments(sentences: Sequence[Sentence]) -> Bool[Tensor, "batch french english"]:
-    """Return the alignments of sentences, padded with False to `(B, LONGEST, LONGEST)`, as cross-attention is."""
+    """Return the alignments of sentences, padded with False to `(B, LONGEST, LONGEST)`, as cross-attention is.
+
+    Used in notebook 10.
+    """
     tables = torch.zeros(len(sentences), LONGEST, LONGEST, dtype=torch.bool)
     for table, sentence in zip(tables, sentences, strict=True):
         known = sentence.alignment
