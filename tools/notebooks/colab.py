@@ -1,0 +1,120 @@
+"""Put the cell that sets up Google Colab into each notebook, behind its first cell; elsewhere that cell is silent.
+
+    python -m tools.notebooks.colab [--check] [notebooks/NN_name.ipynb …]
+
+A notebook that Colab opens comes alone: the cell fetches the repository at the tag of this edition and lets
+`tools/colab.py` do the rest there. Where the repository lies is said in one place, `[project.urls]` of pyproject.toml,
+`Repository`; where nothing stands there, the cell asks its reader for that one line. Nothing is executed here: outside
+Colab the cell puts out nothing, so all outputs stay, counted on by one.
+"""
+
+import argparse
+import sys
+import tomllib
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
+
+import mhalib
+from tools.notebooks.plain import COLAB
+from tools.notebooks.run import NOTEBOOKS, ROOT, read, write
+from tools.notebooks.store import NotebookError, source_hash, stale
+from tools.notebooks.which import chosen_by
+
+SOURCE = """\
+# For Google Colab: fetches the course and what is missing there. Anywhere else this cell does nothing.
+import sys
+
+if "google.colab" in sys.modules and "tools.colab" not in sys.modules:
+    import subprocess
+    from pathlib import Path
+
+    COURSE = {course}  # the address of the repository that this notebook comes from, such as "https://…"
+    EDITION, folder = "{tag}", Path("mhalib-course").resolve()
+    clone = ["git", "clone", "--quiet", "--depth=1", f"--branch={{EDITION}}", "--", COURSE, str(folder)]
+    if not folder.exists() and (done := subprocess.run(clone, capture_output=True, text=True)).returncode:
+        raise RuntimeError(f"COURSE must be the address of the course, which has the tag {{EDITION}}: {{done.stderr}}")
+    sys.path.insert(0, str(folder))
+    from tools import colab
+
+    colab.set_up()"""
+
+
+def address(root: Path = ROOT) -> str:
+    """Return where the repository says that it lies, or "" where it does not say so."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project.get("urls", {}).get("Repository", "")
+
+
+def cell_source(version: str, course: str) -> str:
+    """Return what the cell of an edition says.
+
+    Raises:
+        ValueError: the address is none that can stand in a string as it is.
+    """
+    if course and (not course.startswith("https://") or set(course) & set("\"'\\ \n{}")):
+        raise ValueError(f"expected the address of a repository, https://…, got {course!r}; see pyproject.toml")
+    return SOURCE.format(course=f'"{course}"', tag=f"v{version}")
+
+
+def put(nb: NotebookNode, source: str) -> bool:
+    """Put the cell into an executed notebook in place, or mend it; return whether anything changed.
+
+    Raises:
+        NotebookError: the outputs are not those of the source; then the cell must not make it look so.
+    """
+    here = [number for number, cell in enumerate(nb.cells) if cell.id == COLAB]
+    if here == [1] and nb.cells[1].source == source:
+        return False
+    if reason := stale(nb):
+        raise NotebookError(f"{reason}; run `make notebooks` first")
+    nb.cells = [cell for cell in nb.cells if cell.id != COLAB]
+    nb.cells.insert(1, new_code_cell(source, id=COLAB, metadata={"slideshow": {"slide_type": "skip"}}))
+    code = [cell for cell in nb.cells if cell.cell_type == "code" and cell.source.strip()]
+    for count, cell in enumerate(code, 1):
+        cell.execution_count = count
+        for output in cell.outputs:
+            if "execution_count" in output:
+                output.execution_count = count
+    nb.metadata.mhalib.source_sha256 = source_hash(nb)
+    return True
+
+
+def lacks_cell(nb: NotebookNode, version: str) -> str | None:
+    """Return what is wrong with the cell in a notebook of this edition, or None."""
+    found = [cell.source for cell in nb.cells[1:2] if cell.id == COLAB]
+    if not found:
+        return "its second cell is not the one for Colab"
+    return (
+        None if f'EDITION, folder = "v{version}"' in found[0] else f"its cell for Colab fetches another than v{version}"
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Put the cell that sets up Google Colab into the notebooks.")
+    parser.add_argument("paths", nargs="*", help="these notebooks only: files, or 05, or torch")
+    parser.add_argument("--check", action="store_true", help="change nothing; name those that lack it")
+    options = parser.parse_args(arguments)
+    source, failures = cell_source(mhalib.__version__, address()), 0
+    paths = chosen_by(parser, options.paths, NOTEBOOKS)
+    for path in paths:
+        nb = read(path)
+        try:
+            if not put(nb, source):
+                continue
+        except NotebookError as error:
+            print(f"{path.name}: {error}")
+            failures += 1
+            continue
+        if options.check:
+            print(f"{path.name} lacks the cell for Colab, or has another; run `python -m tools.notebooks.colab`")
+            failures += 1
+        else:
+            write(nb, path)
+            print(f"{path.name}: the cell for Colab is in")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
