@@ -1,5 +1,6 @@
 """What all tests share: shape checking while they run, seeds, and examples that are the same on every run."""
 
+import os
 import random
 from pathlib import Path
 
@@ -12,15 +13,53 @@ import torch
 # Before mhalib is first imported: every signature with named dimensions is checked when it is called.
 jaxtyping.install_import_hook("mhalib", "beartype.beartype")
 
+# Two workers on two cores: a second thread for each would wait for the other's first.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)
+
 # No deadline: a slow machine is no bug. The same examples on every run: a stranger's first `make test` must not
 # fail by chance.
 hypothesis.settings.register_profile("house", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("house")
 
 
+# The files that take longest, the longest first: of two workers none should be left alone with one at the end.
+LONG = """test_doctor.py test_checks.py browser/test_contract.py test_doctor_markdown.py browser/test_site.py
+browser/test_head_view_modes.py browser/test_predictions.py test_checks_cases_six.py test_problems.py""".split()
+
+
+LESSON_RUNS = "::test_runs_offline_", "::test_what_trains_nothing_"  # of test_notebooks.py, each for any free worker
+
+
 def pytest_collection_modifyitems(items):
-    """Begin with the lessons: of two workers, none should be left alone with the longest file at the end."""
-    items.sort(key=lambda item: item.path.name != "test_notebooks.py")
+    """Begin with the runs of the lessons, then the long files."""
+
+    def place(item) -> int:
+        if _runs_a_lesson(item.nodeid):
+            return -1
+        return next(
+            (number for number, name in enumerate(LONG) if item.path.as_posix().endswith(f"/{name}")), len(LONG)
+        )
+
+    items.sort(key=place)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Let a worker take whole files, as `--dist loadfile` does, but of the runs of lessons one at a time."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFileAndLesson(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return nodeid if _runs_a_lesson(nodeid) else super()._split_scope(nodeid)
+
+    return ByFileAndLesson(config, log)
+
+
+def _runs_a_lesson(nodeid: str) -> bool:
+    return any(name in nodeid for name in LESSON_RUNS)
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +89,19 @@ def as_shipped():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+# What tries hundreds of layers or answers. The same functions are called with checked shapes by all other files; here
+# it would cost a third of the time.
+CORPORA = """test_doctor.py test_doctor_kinds.py test_doctor_markdown.py test_doctor_places.py test_checks.py
+test_checks_cases_high.py test_checks_cases_low.py test_checks_cases_six.py test_checks_stub.py test_holes.py
+test_mistakes.py test_problems.py""".split()
+
+
+@pytest.fixture(autouse=True)
+def no_shapes_in_corpora(request):
+    if request.path.name in CORPORA:
+        request.getfixturevalue("as_shipped")
 
 
 @pytest.fixture(scope="session")

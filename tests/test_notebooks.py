@@ -13,16 +13,17 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from mhalib.checks import check
 from tools.links import broken, targets
-from tools.notebooks.changes import SEED
+from tools.notebooks.changes import SEED, put_in_seed
 from tools.notebooks.lessons import QUICK_WAY, Lesson, describe, introduce, stopwatch, words
-from tools.notebooks.run import NOTEBOOKS, ROOT, execute, put_in_solutions, read
+from tools.notebooks.needs import untrained
+from tools.notebooks.run import NOTEBOOKS, ROOT, clear, execute, play, put_in_solutions, read
 from tools.notebooks.store import CELL_METADATA, MAX_BYTES, NotebookError, make_storable, stale
 from tools.notebooks.which import lesson_files, notebook_files, other_files
 from tools.site.slides import SLIDE_TYPES
 
 PATHS, LESSONS, OTHERS = notebook_files(NOTEBOOKS), lesson_files(NOTEBOOKS), other_files(NOTEBOOKS)
 MAX_WORDS = 3000
-ANOTHER_SEED = 1000  # `make harden ONLY=seeds` tries ten
+ANOTHER_SEED = 1000  # `make harden ONLY=seeds` tries ten, on all cells
 MACHINE_PATH = re.compile(r"(?<![\w.~>-])/(?:home|Users|root|tmp|private|work|opt|usr)/|\b[A-Z]:\\\\|ipykernel_\d")
 
 # Read by every Python at start: refuses any connection that leaves this machine. The kernel itself needs 127.0.0.1.
@@ -64,6 +65,7 @@ def offline(tmp_path):
     nowhere = "http://127.0.0.1:9"
     return {
         "PYTHONPATH": str(guard),
+        "OMP_NUM_THREADS": "1",  # each worker has a core; `make notebooks` runs a lesson with all
         **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), nowhere),
     }
 
@@ -173,14 +175,6 @@ def test_a_notebook_without_a_number_opens_with_what_it_is_for_and_is_no_lesson(
     assert headings and "Try it" not in headings
 
 
-@each_other
-def test_a_notebook_without_a_number_runs_with_another_seed(path, offline):
-    try:
-        make_storable(execute(path, env=offline, seed=ANOTHER_SEED))
-    except NotebookError as error:
-        pytest.fail(f"{path.name}, {error}", pytrace=False)
-
-
 @each_notebook
 def test_a_reader_who_changes_something_is_told_and_never_stopped(path):
     """A claim tells; an assert stops. One that guards the code says what to do."""
@@ -205,13 +199,6 @@ def test_the_stopwatch():
     assert stopwatch(new_notebook(cells=cells[1:])) == pytest.approx(1 / 3 + 0.5 + 0.5)
     after = new_markdown_cell("## What you now know\n\n" + 195 * "word ")
     assert stopwatch(new_notebook(cells=[*cells, after])) == pytest.approx(0.5 + 1)
-
-
-def test_words_are_those_that_are_read():
-    text = "One [small word](GLOSSARY.md#small-word), a ![map](../images/hero.png) and `head_dim`."
-    assert words(new_notebook(cells=[new_markdown_cell(text), new_code_cell("not read")])) == 7
-    linked = text.replace("One", "[One](00_start_here.ipynb#The-head-explorer)")
-    assert words(new_notebook(cells=[new_markdown_cell(linked)])) == 7
 
 
 @each_lesson
@@ -239,18 +226,36 @@ def test_every_picture_has_a_text_for_those_who_do_not_see_it(path):
 
 
 @each_notebook
-def test_runs_from_a_fresh_kernel_without_a_network_and_leaves_no_trace(path, tmp_path, offline):
+def test_runs_offline_with_all_solutions_and_leaves_no_trace(path, tmp_path, offline):
+    """Once from top to bottom, as it is and with each stub followed by its solution; a claim that fails, raises."""
     copy = tmp_path / "a copy"
     for folder in ("notebooks", "images", "tools"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     shutil.copy(ROOT / "requirements.txt", copy)  # which lesson 00 holds against what is installed
     here, there = contents(ROOT / "notebooks"), contents(copy)
     try:
-        make_storable(execute(copy / "notebooks" / path.name, env=offline))
+        nb = make_storable(execute(copy / "notebooks" / path.name, env=offline, solutions=True))
     except NotebookError as error:
         pytest.fail(f"{path.name}, {error}", pytrace=False)
     assert contents(copy) == there, "the lesson leaves files behind"
     assert contents(ROOT / "notebooks") == here, "the lesson changes the repository"
+    solved = [cell.outputs[-1].data["text/plain"] for cell in code_cells(nb) if ".answer\nassert check." in cell.source]
+    assert len(solved) == len(exercises(path)) and bool(solved) == (path in LESSONS)
+    assert all("right." in text for text in solved)
+    assert not solved or f"{len(solved)} of {len(solved)}" in solved[-1]
+
+
+@each_notebook
+def test_what_trains_nothing_runs_with_another_seed_and_without_the_real_model(path, without_weights):
+    nb = untrained(clear(read(path)))
+    put_in_seed(nb, ANOTHER_SEED)
+    try:
+        play(nb, path.parent, {"MHALIB_CLAIMS": "tell", **without_weights}, to_the_end=False)
+        nb = make_storable(nb)
+    except NotebookError as error:
+        pytest.fail(f"{path.name}, {error}", pytrace=False)
+    said = [output.text for output in outputs(nb) if "make weights" in output.get("text", "")]
+    assert bool(said) == ("load_minilm" in "".join(cell.source for cell in code_cells(nb)))
 
 
 # ----------------------------------------------------------------------------------------- exercises
@@ -275,20 +280,6 @@ def test_every_exercise_has_its_cell_and_is_shipped_as_a_stub(path):
         (minutes,) = re.findall(r"^\*\*\d · .+?\*\* ★{1,3} \((\d+) minutes\)\. ", task, re.MULTILINE)
         assert 2 <= int(minutes) <= 20
     assert put_in_solutions(nb) == exercises(path)
-
-
-@each_lesson
-def test_runs_with_another_seed_all_solutions_and_without_the_real_model(path, without_weights):
-    try:
-        nb = make_storable(execute(path, env=without_weights, solutions=True, seed=ANOTHER_SEED))
-    except NotebookError as error:
-        pytest.fail(f"{path.name}, {error}", pytrace=False)
-    solved = [cell.outputs[-1].data["text/plain"] for cell in code_cells(nb) if ".answer\nassert check." in cell.source]
-    assert len(solved) == len(exercises(path)) > 0
-    assert all("right." in text for text in solved)
-    assert f"{len(solved)} of {len(solved)}" in solved[-1]
-    said = [output.text for output in outputs(nb) if "make weights" in output.get("text", "")]
-    assert bool(said) == ("load_minilm" in "".join(cell.source for cell in code_cells(nb)))
 
 
 @pytest.mark.parametrize("name", ["attention_maps", "causal_maps"])

@@ -1,7 +1,7 @@
 """A lesson as its reader changes it: another seed, a size that the lesson offers, one number in every third cell.
 
 Nothing is executed here: `harden.py` does it, for all that is offered, and `tests/test_notebooks.py`, with one other
-seed. What a reader is told where a claim does not hold stands in `mhalib.claims`.
+seed, for what trains nothing (`needs.py`). What a reader is told where a claim does not hold stands in `mhalib.claims`.
 """
 
 import ast

@@ -27,7 +27,7 @@ from nbformat import NotebookNode
 from tools.notebooks import changes
 from tools.notebooks.run import NOTEBOOKS, ROOT, execute, play, read, write
 from tools.notebooks.store import NotebookError, clean
-from tools.notebooks.which import chosen, short
+from tools.notebooks.which import chosen_by, short
 
 
 class Try(NamedTuple):
@@ -286,10 +286,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", action="append", choices=[*VARIANTS, "order"], help="this variant; may be repeated")
     parser.add_argument("--seeds", type=int, default=10, help="how many other seeds (10)")
     options = parser.parse_args(arguments)
-    try:
-        paths = [path.resolve() for path in chosen(options.paths, NOTEBOOKS)]
-    except ValueError as error:
-        parser.error(str(error))
+    paths = [path.resolve() for path in chosen_by(parser, options.paths, NOTEBOOKS)]
     table, failures = [["variant", *(short(path) for path in paths)], ["---"] * (len(paths) + 1)], []
     remarks: list[str] = []  # claims that did not hold, and said so
     for variant in options.only or [*VARIANTS, "order"]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from tools.notebooks.plain import COLAB
 from tools.notebooks.run import NOTEBOOKS, read
 from tools.notebooks.which import is_lesson, lesson_files
 
@@ -94,7 +95,7 @@ def stopwatch(nb: NotebookNode) -> float:
     seconds, counts = 0.0, True
     for cell in nb.cells:
         if cell.cell_type == "code":
-            seconds += counts * SECONDS_A_CELL
+            seconds += counts * SECONDS_A_CELL * (cell.get("id") != COLAB)  # which asks for no thought
             continue
         for part in re.split(r"^(?=## )", cell.source, flags=re.MULTILINE):
             if part.startswith("## "):
@@ -105,9 +106,8 @@ def stopwatch(nb: NotebookNode) -> float:
 
 
 def words(nb: NotebookNode) -> int:
-    """Return how many words a reader of a lesson reads; where a link leads is not read."""
-    texts = (cell.source for cell in nb.cells if cell.cell_type == "markdown")
-    return sum(len(re.findall(r"\w[\w'-]*", re.sub(r"\]\([^)\s]*\)", "]", text))) for text in texts)
+    """Return how many words the text of a lesson has; those of a link's target count as well."""
+    return sum(len(re.findall(r"\w[\w'-]*", cell.source)) for cell in nb.cells if cell.cell_type == "markdown")
 
 
 def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:

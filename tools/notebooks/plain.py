@@ -23,6 +23,7 @@ ALONE = (
 )
 SCRIPT = re.compile(r"^%run \.\./(tools/\w+)\.py\b", re.MULTILINE)
 PICTURES = "../images/"
+COLAB = "set-up-colab"  # the id of the cell that `colab.py` puts into each notebook; whoever works here needs none
 
 _PIECES = re.compile(
     r"\\."  # a sign that is meant as itself
@@ -100,12 +101,14 @@ def edition(copy: dict) -> str | None:
 
 
 def own_copy(path: Path) -> str:
-    """Return the text of a learner's copy of the lesson at `path`.
+    """Return the text of a learner's copy of the lesson at `path`, without the cell for Colab: it is used here.
 
     Raises:
         Unreadable: there is no lesson.
     """
-    return _written(_copied(path))
+    nb = _copied(path)
+    nb["cells"] = [cell for cell in nb["cells"] if cell.get("id") != COLAB]
+    return _written(nb)
 
 
 def for_download(path: Path) -> str:

@@ -25,7 +25,7 @@ from nbformat import NotebookNode
 
 from tools.notebooks.changes import put_in_seed
 from tools.notebooks.store import NotebookError, make_storable, stale, tidy
-from tools.notebooks.which import chosen
+from tools.notebooks.which import chosen_by
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
@@ -56,10 +56,10 @@ def clear(nb: NotebookNode) -> NotebookNode:
 
 
 def put_in_solutions(nb: NotebookNode) -> list[str]:
-    """Let every exercise cell check the solution in place of the learner's answer; return the exercises' names.
+    """Let every exercise cell check its stub, then the solution in its place; return the exercises' names.
 
     An exercise cell is one whose last line is `check.name(answer)`. The notebook is changed in place and then
-    stops with an error where a solution does not pass.
+    stops with an error where a stub passes, or a solution does not.
     """
     names = []
     for cell in nb.cells:
@@ -67,7 +67,7 @@ def put_in_solutions(nb: NotebookNode) -> list[str]:
         if cell.cell_type == "code" and (found := EXERCISE.fullmatch(last)):
             name, answer = found.groups()
             names.append(name)
-            solved = f"{answer} = check.{name}.answer\nassert check.{name}({answer}).passed\n"
+            solved = f"assert not {last}.passed\n{answer} = check.{name}.answer\nassert {last}.passed\n"
             cell.source = f"{before}\n{solved}{last}"
     return names
 
@@ -80,7 +80,7 @@ def execute(path: Path, env: dict[str, str] | None = None, *, solutions: bool = 
     Args:
         path: the notebook; the file itself is left alone.
         env: environment variables for the kernel, on top of ours.
-        solutions: put the solutions in the place of the exercises' stubs; for the tests, never to be stored.
+        solutions: check the solutions after the exercises' stubs; for the tests, never to be stored.
         seed: another seed than the lesson's own; then a claim that does not hold is told, as to a reader.
 
     Raises:
@@ -122,7 +122,7 @@ def play(nb: NotebookNode, folder: Path, env: dict[str, str] | None = None, *, t
         extra_arguments=["--log-level=ERROR"],  # else each start warns that the kernel listens on this machine
         resources={"metadata": {"path": str(folder)}},
     )
-    with _own_settings(env or {}):
+    with own_settings(env or {}):
         try:
             client.execute()
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
@@ -142,10 +142,11 @@ class _Client(NotebookClient):
 
 
 @contextlib.contextmanager
-def _own_settings(env: dict[str, str]):
+def own_settings(env: dict[str, str]):
     """Let the kernel start without any settings of the user: Jupyter's, IPython's, matplotlib's, Python's."""
     before = dict(os.environ)
-    with tempfile.TemporaryDirectory(prefix="mhalib-") as folder:
+    # Windows removes no file that is open, and a kernel that ends may hold its history for a moment longer.
+    with tempfile.TemporaryDirectory(prefix="mhalib-", ignore_cleanup_errors=True) as folder:
         for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
             os.environ[name] = os.path.join(folder, name)
         empty = Path(folder, "matplotlibrc")
@@ -181,10 +182,7 @@ def main(arguments: list[str] | None = None) -> int:
     choice.add_argument("--clear", action="store_true", help="execute nothing; remove the outputs")
     options = parser.parse_args(arguments)
     failures = 0
-    try:
-        paths = chosen(options.paths, NOTEBOOKS)
-    except ValueError as error:
-        parser.error(str(error))
+    paths = chosen_by(parser, options.paths, NOTEBOOKS)
     for path in paths:
         nb = read(path)
         reason = stale(nb)

@@ -2,11 +2,12 @@
 
     python -m tools.notebooks.terms [--check] [notebooks/NN_name.ipynb …]
 
-In the stored lessons some words become links, `[saturated](GLOSSARY.md#saturation)`: at most `MOST`, none that the
-lesson itself teaches, and the words of every page (`EVERYWHERE`) only in the first two lessons. On the site all of them
-do, with the entry as a tip: there `build.py` asks for all. A link is placed in running text and lists, not in headings,
-tables, code, formulas, predictions or other links, not in the opening and not below *Try it*. What stands in
-backticks is led where it is a name of the glossary, such as `head_dim`, also in a table.
+In the stored lessons some words become links, `[saturated](GLOSSARY.md#saturation)`: at most `MOST`, as many as a
+lesson of `MOST_WORDS` has room for, none that the lesson itself teaches, and the words of every page (`EVERYWHERE`)
+only in the first two lessons. On the site all of them do, with the entry as a tip: there `build.py` asks for all. A
+link is placed in running text and lists, not in headings, tables, code, formulas, predictions or other links, not in
+the opening and not below *Try it*. What stands in backticks is led where it is a name of the glossary, such as
+`head_dim`, also in a table.
 
 The tool first takes its links out, then places them, so a second run changes nothing. Text changes no output: a lesson
 that was not stale stays so. How a heading of the glossary is found in a text, says `SPELLINGS`; of those that do not
@@ -22,12 +23,14 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
+from tools.notebooks.lessons import words
 from tools.notebooks.run import NOTEBOOKS, read, write
 from tools.notebooks.store import NotebookError, keep_outputs
-from tools.notebooks.which import chosen, is_lesson
+from tools.notebooks.which import chosen_by, is_lesson
 
 GLOSSARY = NOTEBOOKS / "GLOSSARY.md"
 MOST = 12  # links in a stored lesson; more would make it hard to read
+MOST_WORDS = 3000  # of a stored lesson, those of link targets among them
 # Words that nearly every page says: after two lessons a reader knows them.
 EVERYWHERE = {"attention map", "b", "d_model", "head", "head_dim", "key", "num_heads", "query", "score", "softmax", "t"}
 EVERYWHERE |= {"token", "value", "w_q to w_o", "self-attention", "seed"}
@@ -195,7 +198,17 @@ def with_links(nb: NotebookNode, name: str, terms: list[Term], *, everywhere: bo
         if cell.cell_type == "markdown":
             cell.source = without_links(cell.source)
     places = first_uses(nb, terms)
-    for number, start, stop, term in reversed(places if everywhere else for_notebooks(name, places)):
+    if everywhere:
+        return _linked(nb, places)
+    kept = for_notebooks(name, places)
+    while words(linked := _linked(nb, kept)) > MOST_WORDS and kept:
+        kept.pop()
+    return linked
+
+
+def _linked(nb: NotebookNode, places: list[tuple[int, int, int, Term]]) -> NotebookNode:
+    nb = copy.deepcopy(nb)
+    for number, start, stop, term in reversed(places):
         source = nb.cells[number].source
         link = f"[{source[start:stop]}](GLOSSARY.md#{term.place})"
         nb.cells[number].source = source[:start] + link + source[stop:]
@@ -207,10 +220,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("paths", nargs="*", help="these lessons only: files, or 05")
     parser.add_argument("--check", action="store_true", help="change nothing; name the lessons that would change")
     options = parser.parse_args(arguments)
-    try:
-        paths = chosen(options.paths, NOTEBOOKS)
-    except ValueError as error:
-        parser.error(str(error))
+    paths = chosen_by(parser, options.paths, NOTEBOOKS)
     terms, failures = glossary(), 0
     for path in (path for path in paths if is_lesson(path.name)):
         before = read(path)

@@ -8,6 +8,7 @@ library.
 """
 
 import re
+from argparse import ArgumentParser
 from pathlib import Path
 
 NUMBERED = re.compile(r"\d\d_.+")
@@ -64,3 +65,11 @@ def chosen(asked: list[str], folder: Path) -> list[Path]:
             raise ValueError(f"{one} {'may be each of' if fits else 'is none of'} {names}; name one of them")
         found.append(fits[0].resolve())
     return found or paths
+
+
+def chosen_by(parser: ArgumentParser, asked: list[str], folder: Path) -> list[Path]:
+    """Return what `chosen` returns; where a name does not fit, end as the parser does, with status 2."""
+    try:
+        return chosen(asked, folder)
+    except ValueError as error:
+        parser.error(str(error))
