@@ -22,6 +22,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from playwright.sync_api import sync_playwright
+
+from .steady import make_steady, patch, settle
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -55,17 +58,21 @@ def browser():
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         missing(f"found no Chromium: none of {', '.join(NAMES)} is on the PATH and CHROMIUM is not set")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
+    with sync_playwright() as playwright, pytest.MonkeyPatch.context() as monkeypatch:
+        patch(monkeypatch)
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()
 
 
-def watch(page, allowed: tuple[str, ...]) -> list[str]:
-    """Return a list that fills with what goes wrong in `page`: errors, dialogs, requests to other than `allowed`."""
+def watch(page, allowed: tuple[str, ...], script: bool = True) -> list[str]:
+    """Return a list that fills with what goes wrong in `page`: errors, dialogs, requests to other than `allowed`.
+
+    From now on whoever looks at the page sees it drawn (`steady.py`), if `script`s may run in it.
+    """
     problems = []
+    if script:
+        make_steady(page)
 
     def request(address: str) -> None:
         if not address.startswith(allowed):
@@ -150,11 +157,6 @@ def with_script(widget, script: str):
     """
     widget._esm = f"{widget._esm}\n{script}"
     return widget
-
-
-def settle(page) -> None:
-    """Wait until what was asked for is drawn: two frames, since a view redraws once a frame."""
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
 
 
 def until(condition, what: str) -> None:

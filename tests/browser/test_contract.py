@@ -262,11 +262,9 @@ def test_tokens_are_text(static_page, make, canvas):
         )
         assert token in heard
         page.keyboard.press("ArrowDown")
-        settle(page)
     box = place.bounding_box()
     for share in range(1, 20):
         page.mouse.move(box["x"] + box["width"] * share / 20, box["y"] + box["height"] * share / 20)
-    settle(page)
     assert page.locator(".mhalib-view").locator("img, b, script").count() == 0
     assert no_overflow(page) == []
 

@@ -80,7 +80,6 @@ def test_every_control_by_keyboard(static_page):
         page.get_by_label(label, exact=True).focus()
         for key in keys:
             page.keyboard.press(key)
-        settle(page)
 
     press("Heads", "ArrowRight")
     lab.num_heads = 4
@@ -94,7 +93,6 @@ def test_every_control_by_keyboard(static_page):
     assert_same(view, lab)
     for mask in ("causal", "padding"):
         page.get_by_label("Mask", exact=True).select_option(mask)
-        settle(page)
         lab.mask = mask
         assert_same(view, lab)
     press("Valid keys", "ArrowLeft", "ArrowLeft")
@@ -117,7 +115,6 @@ def test_own_cells_by_keyboard_and_by_pointer(static_page):
     canvas.focus()
     for key in ("ArrowRight", "Space", "ArrowDown", "ArrowLeft", "Enter"):  # allow (0, 1), block (1, 0)
         page.keyboard.press(key)
-        settle(page)
     assert "query “\u2068cat\u2069”, key “\u2068The\u2069”: masked" in said.text_content()
     lab.own_mask, lab.mask = lab.allowed, "own"
     cells = lab.own_mask
@@ -135,12 +132,10 @@ def test_own_cells_by_keyboard_and_by_pointer(static_page):
     for j in (2, 1, 0):
         page.mouse.move(*at(3, j), steps=3)
     page.mouse.up()
-    settle(page)
     cells[3] = False
     lab.own_mask = cells
     assert_same(view, lab)
     page.get_by_text("Allow all cells").click()
-    settle(page)
     lab.own_mask = torch.ones(6, 6, dtype=torch.bool)
     assert_same(view, lab)
 
@@ -151,7 +146,6 @@ def test_the_cursor_says_the_value(static_page):
     page.locator("canvas").focus()
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", "PageDown"):
         page.keyboard.press(key)
-    settle(page)
     expected = f"head 1, query “\u2068cat\u2069”, key “\u2068sat\u2069”: weight {lab.weights[0, 1, 1, 2]:.4f}"
     assert page.locator("[role=status]").text_content().startswith(expected)
     page.keyboard.press("End")  # past the keys: the output
@@ -159,7 +153,6 @@ def test_the_cursor_says_the_value(static_page):
     panel = page.evaluate("document.querySelector('.mha canvas').seen.focus")
     box = page.locator("canvas").bounding_box()
     page.mouse.move(box["x"] + panel["x"] + 5, box["y"] + panel["y"] + 5)
-    settle(page)
     assert (
         page.locator(".tip")
         .text_content()
@@ -239,7 +232,6 @@ def test_tokens_are_text(static_page):
     for token in [f'"{token}"' if not token else token for token in tokens]:
         assert f"query “\u2068{token}\u2069”" in page.locator("p").first.text_content()
         page.keyboard.press("ArrowDown")
-        settle(page)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -295,7 +287,6 @@ def test_page_and_kernel_agree_both_ways(lab):
     first.locator("canvas").focus()
     for key in ("ArrowDown", "Space", "PageDown", "d", "d", "Enter"):  # blocked, and allowed again
         page.keyboard.press(key)
-        settle(page)
     say("lab.mask, lab.head, lab.own_mask.sum().item(), lab.own_mask[1, 0].item()", ("own", 1, 21, True))
     page.keyboard.press("Space")
     say("lab.own_mask.sum().item(), lab.own_mask[1, 0].item()", (20, False))

@@ -37,7 +37,6 @@ def causal(layers, heads, tokens):
 def press(page, *keys):
     for key in keys:
         page.keyboard.press(key)
-    settle(page)
 
 
 def readout(page):
@@ -67,7 +66,6 @@ def test_every_weight_is_told_to_four_digits_under_keyboard_and_pointer(static_p
     labels = set()
     for x in np.linspace(5, box["width"] - 5, 25):
         page.mouse.move(box["x"] + x, box["y"] + 24 + 10)  # in the first row
-        settle(page)
         tip = page.locator(".tip")
         if tip.is_visible():
             labels.add(tip.text_content())
@@ -105,7 +103,6 @@ def test_the_overview_chooses_heads_by_click_and_by_key(static_page):
     press(page, "ArrowDown", "ArrowDown", "End", "ArrowRight")  # does not leave the grid
     assert "layer 2 head 3" in focus.get_attribute("aria-label")
     overview.click(position={"x": 60, "y": 60})
-    settle(page)
     assert "layer 0 head 0" in focus.get_attribute("aria-label")
 
 
@@ -122,14 +119,11 @@ def test_heads_are_overlaid_as_maximum_mean_and_lines(static_page):
     assert page.get_by_label("Heads together as").is_hidden()
     page.get_by_label("Overlay head 1").check()
     page.get_by_label("Overlay head 3").check()
-    settle(page)
     three = weights[0, [0, 1, 3], 0, 0]
     assert readout(page) == f"query 0, key 0: {three.max():.4f} (maximum of head 0, head 1, head 3)"
     page.get_by_label("Heads together as").select_option("mean")
-    settle(page)
     assert readout(page) == f"query 0, key 0: {three.mean():.4f} (mean of head 0, head 1, head 3)"
     page.get_by_label("Show as").select_option("lines")
-    settle(page)
     assert page.locator("canvas.focus").get_attribute("aria-label").startswith("Lines of")
     page.get_by_role("button", name="Clear").click()
     page.locator("canvas.overview").focus()
@@ -148,7 +142,6 @@ def test_lines_are_read_from_both_sides(static_page):
     height = 26 * 6  # a line of text for each key
     focus.click(position={"x": 80, "y": 24 + height * 2.5 / 4})
     focus.click(position={"x": size["width"] - 40, "y": 24 + height * 4.5 / 6})
-    settle(page)
     assert readout(page) == f"query 2 “sat”, key 4 “the”: {weights[0, 0, 2, 4]:.4f}"
 
 
@@ -158,7 +151,6 @@ def test_the_scale_of_a_flat_head_is_a_labelled_choice(static_page):
     focus = page.locator("canvas.focus")
     fixed = pixels(focus)
     page.get_by_label("Scale").select_option("maximum")
-    settle(page)
     brightest = (np.array(matplotlib.colormaps[COLOUR_MAP](1.0)[:3]) * 255).round()
 
     def area(image):
@@ -189,7 +181,6 @@ def test_hostile_tokens_are_text(static_page):
         press(page, "ArrowDown")
     assert page.locator(".mha img").count() == 0
     page.get_by_label("Show as").select_option("lines")
-    settle(page)
     assert page.problems == []
 
 
@@ -215,8 +206,6 @@ def test_nothing_overflows_or_overlaps(static_page, mode, shape):
     page = static_page(view, width=1100)
     for width in (1100, 700, 400):
         page.set_viewport_size({"width": width, "height": 900})
-        settle(page)
-        settle(page)
         apart(page, width)
 
 

@@ -136,12 +136,10 @@ def test_another_part_has_its_own_sample_and_window(static_page):
     page = static_page(HeadView({name: [given] for name, given in maps.items()}))
     focus = page.locator("canvas.focus")
     page.get_by_label("Sample").select_option("1")
-    settle(page)
     focus.focus()
     press(page, "+", "+")
     assert "of 80" in focus.get_attribute("aria-label")
     page.get_by_label("Part").select_option("1")
-    settle(page)
     assert "of 80" not in focus.get_attribute("aria-label")
     settle(page)
     assert page.get_by_label("Sample").input_value() == "0"  # the only one there is

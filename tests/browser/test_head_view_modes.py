@@ -15,8 +15,6 @@ from mhalib.masks import causal_mask
 from mhalib.plots import COLOUR_MAP
 from mhalib.widgets.head_view.widget import HeadView
 
-from .conftest import settle
-
 WORDS = "[CLS] the cat sat on the mat [SEP]".split()
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
@@ -49,7 +47,6 @@ def view_of(weights, *labels, mode="text", traits=(), **options):
 def press(page, *keys):
     for key in keys:
         page.keyboard.press(key)
-    settle(page)
 
 
 def readout(page):
@@ -104,7 +101,6 @@ def test_text_has_the_colours_of_the_chosen_query_by_click_and_key(static_page):
     assert shows(page, weights[0, 0, 0])
     tokens.nth(3).click()
     page.mouse.move(0, 0)
-    settle(page)
     assert shows(page, weights[0, 0, 3]) and readout(page).startswith("query 3 “sat”")
     assert page.locator(".chosen").all_text_contents() == ["sat"]
     assert page.locator(".other").all_text_contents() == ["[CLS]"]  # the key of the cursor
@@ -122,11 +118,9 @@ def test_a_token_under_the_pointer_shows_its_weights_for_as_long(static_page):
     weights = some(1, 1, 8, 8)
     page = static_page(view_of(weights, WORDS))
     page.locator(".run span").nth(5).hover()
-    settle(page)
     assert shows(page, weights[0, 0, 5])
     assert page.locator(".tip:visible").text_content() == f"query 0 “[CLS]”, key 5 “the”: {weights[0, 0, 0, 5]:.4f}"
     page.mouse.move(0, 0)
-    settle(page)
     assert shows(page, weights[0, 0, 0]) and page.locator(".tip:visible").count() == 0
 
 
@@ -134,11 +128,9 @@ def test_text_shows_who_looks_at_a_key(static_page):
     weights = some(1, 1, 8, 8)
     page = static_page(view_of(weights, WORDS))
     page.get_by_label("Weights", exact=True).select_option("to the key")
-    settle(page)
     assert shows(page, weights[0, 0, :, 0])
     page.locator(".run span").nth(6).click()
     page.mouse.move(0, 0)
-    settle(page)
     assert shows(page, weights[0, 0, :, 6]) and "key 6 “mat”" in readout(page)
 
 
@@ -151,10 +143,8 @@ def test_two_texts_stand_above_each_other_and_both_can_be_asked(static_page):
     assert shows(page, weights[0, 0, 0], run=1)
     above.locator("span").nth(2).click()
     page.mouse.move(0, 0)
-    settle(page)
     assert shows(page, weights[0, 0, 2], run=1)
     below.locator("span").nth(1).hover()
-    settle(page)
     assert shows(page, weights[0, 0, :, 1], run=0)
     below.focus()
     press(page, "ArrowRight", "ArrowRight")
@@ -169,7 +159,6 @@ def test_masked_and_missing_tokens_are_marked_and_every_ink_can_be_read(static_p
     assert page.locator(".run .masked").all_text_contents() == WORDS[5:]
     assert "masked" in limits(page)
     page.locator(".run span").nth(5).click()
-    settle(page)
     assert page.locator(".run .missing").all_text_contents() == WORDS[:6]
 
     def light(colour):
@@ -178,7 +167,6 @@ def test_masked_and_missing_tokens_are_marked_and_every_ink_can_be_read(static_p
         return linear @ [0.2126, 0.7152, 0.0722]
 
     page.locator(".run span").nth(7).click()
-    settle(page)
     inks = page.locator(".run span").evaluate_all(
         "(all) => all.map((e) => getComputedStyle(e).color.match(/\\d+/g).map(Number))"
     )
@@ -261,7 +249,6 @@ def test_a_token_under_the_pointer_has_its_lines_alone(static_page, mode, end):
     share = near_query if end == "query" else near_key
     x, y = (share, 0.85) if mode == "lines" else (0.93, share)
     page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
-    settle(page)
     alone = pixels(page)
 
     def across_lines(image):
@@ -272,7 +259,6 @@ def test_a_token_under_the_pointer_has_its_lines_alone(static_page, mode, end):
     assert 1 <= np.ptp(across_lines(alone)) < 8  # and one that stands where the last one stood
     assert across_lines(alone).min() >= across_lines(before).max() - 8
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    settle(page)
     assert (pixels(page) == before).all()  # between the tokens there is none to isolate
 
 
@@ -284,7 +270,6 @@ def test_lines_across_are_read_from_both_rows(static_page):
     box = focus.bounding_box()
     focus.click(position={"x": box["width"] - 40, "y": 50})
     focus.click(position={"x": box["width"] - 30, "y": box["height"] - 30})
-    settle(page)
     assert readout(page).startswith("query 3 “sat”, key 5 “[SEP]”: ")
     assert number(page) == pytest.approx(weights[0, 0, 3, 5].item(), rel=0.1)
     focus.focus()
@@ -300,7 +285,6 @@ def test_lines_across_cut_what_does_not_fit_to_what_is_around_the_cursor(static_
     box = page.locator("canvas.focus").bounding_box()
     assert box["width"] <= 390 - 16
     page.locator("canvas.focus").click(position={"x": box["width"] - 15, "y": 50})
-    settle(page)
     assert 150 < int(re.match(r"query (\d+)", readout(page))[1]) <= 150 + count
 
 
@@ -356,7 +340,6 @@ def test_numbers_that_are_not_there_are_said_to_be_missing(static_page, monkeypa
 def test_nothing_stands_in_the_way_of_a_screen_reader(static_page, mode, theme):
     page = static_page(view_of(some(1, 2, 8, 8), WORDS, mode=mode, traits={"hidden": ["the"]}), theme=theme)
     page.get_by_role("button", name="More").click()
-    settle(page)
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
     bare = page.evaluate(
@@ -376,7 +359,6 @@ def test_a_token_is_found_from_one_match_to_the_next(static_page):
     field = page.get_by_label("Find a token")
     assert field.evaluate("(e) => e === document.activeElement")
     page.keyboard.type("AT")
-    settle(page)
     count = page.locator(".find output")
     assert count.text_content() == "3 found"
     press(page, "Enter")
@@ -388,13 +370,11 @@ def test_a_token_is_found_from_one_match_to_the_next(static_page):
     press(page, "Shift+Enter")
     assert readout(page).startswith("query 6 “mat”") and count.text_content() == "3 of 3"
     page.get_by_label("Show as").select_option("text")
-    settle(page)
     assert page.locator(".run .found").all_text_contents() == ["cat", "sat", "mat"]
     field.focus()
     press(page, "Escape")
     assert page.locator(".run .found").count() == 0 and count.text_content() == "" and field.input_value() == ""
     field.fill("zebra")
-    settle(page)
     assert count.text_content() == "not found"
 
 
@@ -424,7 +404,6 @@ def test_a_word_is_found_that_none_of_its_pieces_has(static_page):
     page.locator(".run").focus()
     press(page, "/")
     page.keyboard.type("unbelievable")
-    settle(page)
     assert page.locator(".run .found").all_text_contents() == ["un", "believ", "able"]
 
 
@@ -460,11 +439,9 @@ def test_hidden_tokens_are_chosen_in_the_fold(static_page):
     again = page.get_by_label("rows sum to 1 again")
     assert again.is_hidden()
     page.get_by_label("Hide special tokens").check()
-    settle(page)
     assert texts.all_text_contents() == WORDS[1:-1]
     assert readout(page) == f"query 1 “the”, key 1 “the”: {weights[0, 0, 1, 1] / weights[0, 0, 1, 1:-1].sum():.4f}"
     again.uncheck()
-    settle(page)
     assert readout(page) == f"query 1 “the”, key 1 “the”: {weights[0, 0, 1, 1]:.4f}"
     field = page.get_by_label("Hide tokens, by their labels")
     field.fill("sat on zebra")
@@ -472,17 +449,14 @@ def test_hidden_tokens_are_chosen_in_the_fold(static_page):
     assert texts.all_text_contents() == ["the", "cat", "the", "mat"]
     assert "No token is called zebra." in limits(page)
     page.get_by_label("Hide special tokens").uncheck()
-    settle(page)
     assert texts.all_text_contents() == ["[CLS]", "the", "cat", "the", "mat", "[SEP]"]
     field.fill("the cat sat on mat [CLS] [SEP]")
     press(page, "Enter")
     assert page.locator("[role=status]").text_content() == "A token must be left: so many cannot be hidden."
     assert texts.count() == 6
     page.get_by_role("button", name="Show all tokens").click()
-    settle(page)
     assert texts.all_text_contents() == WORDS and again.is_hidden()
     page.get_by_label("Hide the first token").check()
-    settle(page)
     assert texts.all_text_contents() == WORDS[1:]
 
 

@@ -9,7 +9,7 @@ from mhalib.widgets.head_view import widget as module
 from mhalib.widgets.head_view.serve import Blocks
 from mhalib.widgets.head_view.widget import HeadView
 
-from .conftest import settle, until, with_script
+from .conftest import until, with_script
 
 OVERVIEW, FOCUS = "canvas.overview", "canvas.focus"
 
@@ -56,7 +56,6 @@ def opened(static_page, view, **options):
 def press(page, *keys):
     for key in keys:
         page.keyboard.press(key)
-    settle(page)
 
 
 def chosen(page):
@@ -69,7 +68,6 @@ def tip_over(page, layer, head):
     half = page.evaluate("globalThis.places.grid.side") / 2
     box = page.locator(OVERVIEW).bounding_box()
     page.mouse.move(box["x"] + x + half, box["y"] + y + half)
-    settle(page)
     return page.locator(".tip").text_content()
 
 
@@ -109,7 +107,6 @@ def test_any_number_of_heads_stays_inside_of_the_figure(static_page, width, shap
     last = [shape[0] - 1, shape[1] - 1]
     x, y = page.evaluate("([i, j]) => globalThis.places.grid.at(i, j)", last)
     page.locator(OVERVIEW).click(position={"x": x + 0.5, "y": y + 0.5})
-    settle(page)
     assert chosen(page) == f"layer {last[0]} head {last[1]}"
 
 
@@ -216,7 +213,6 @@ def test_heads_are_sorted_by_what_is_said_of_them(static_page, by):
     assert drawn_order(page) == list(range(12))
     page.get_by_role("button", name="More").click()
     page.get_by_label("Order heads").select_option(f"by {by}")
-    settle(page)
     numbers = np.array(facts_of(view)[by])
     order = drawn_order(page)
     sorted_numbers = numbers[order] if by == "entropy" else -numbers[order]
@@ -280,7 +276,6 @@ def test_a_page_without_the_facts_says_that_the_order_is_the_models(static_page)
     page = opened(static_page, view)  # more than 256 heads: not carried, unless they are sorted
     page.get_by_role("button", name="More").click()
     page.get_by_label("Order heads").select_option("by entropy")
-    settle(page)
     assert drawn_order(page) == list(range(400))
     assert (
         "Heads stand in the model's order: what sorts them by entropy is not in this page."
@@ -330,14 +325,11 @@ def test_all_heads_are_shown_as_their_mean_in_one_step(static_page, which, count
     assert readout(page) == f"query 0, key 0: {heads.mean(0)[0, 0]:.4f} (mean of all {count} heads{of})"
     assert f"mean of all {count} heads{of}" in page.locator(FOCUS).get_attribute("aria-label")
     page.get_by_label("Heads together as").select_option("maximum")
-    settle(page)
     assert readout(page) == f"query 0, key 0: {heads.amax(0)[0, 0]:.4f} (maximum of all {count} heads{of})"
     page.get_by_label("Show as").select_option("lines")
-    settle(page)
     assert readout(page).startswith(f"query 0, key 0: {heads.amax(0)[0, 0]:.4f}")
     page.get_by_role("button", name="More").click()
     page.get_by_label("Heads", exact=True).select_option("chosen")
-    settle(page)
     assert readout(page) == f"query 0, key 0: {weights[3, 0, 0, 0]:.4f}"
 
 
@@ -361,7 +353,6 @@ def test_the_sorted_overview_is_clean_and_reached(static_page, described, theme)
     view.order, view.heads = "likeness", "layer"
     page = static_page(view, theme=theme)
     page.get_by_role("button", name="More").click()
-    settle(page)
     result = Axe().run(page)
     assert result.violations_count == 0, result.generate_report()
     for name in ("Order heads", "Heads"):

@@ -18,7 +18,7 @@ from mhalib.widgets.head_view.given import Part
 from mhalib.widgets.head_view.patches import Picture
 from mhalib.widgets.head_view.widget import HeadView
 
-from .conftest import settle, until, with_script
+from .conftest import until, with_script
 
 WORDS = "the cat sat on the mat because it was warm".split()
 # What the panels have computed, as lists; what is shown goes through the same functions.
@@ -103,7 +103,6 @@ def view_of(monkeypatch):
 def press(page, *keys):
     for key in keys:
         page.keyboard.press(key)
-    settle(page)
 
 
 def readout(page):
@@ -162,7 +161,6 @@ def test_a_strong_patch_has_the_colour_of_the_map_and_a_weak_one_stays_as_it_is(
         own = photo()[20 + 40 * row - 3 : 20 + 40 * row + 4, 20 + 40 * column - 3 : 20 + 40 * column + 4].mean((0, 1))
         assert np.abs(colour[row, column] - own).max() <= 40, (row, column)
     page.get_by_label("Weights over the picture").fill("0")
-    settle(page)
     seen = pixels(page.locator("canvas.image"))
     assert np.abs(seen[int(at[1, 0]["y"]), int(at[1, 0]["x"]), :3] - last).max() > 40
 
@@ -171,10 +169,8 @@ def test_colours_follow_the_scale_of_the_map_when_asked(static_page, view_of):
     part = vit()
     page = static_page(view_of(part, exact=True, query=3))
     page.get_by_label("Colours up to the strongest patch").uncheck()
-    settle(page)
     assert page.evaluate("over.top") == 1
     page.get_by_label("Scale", exact=True).select_option("maximum")
-    settle(page)
     assert page.evaluate("over.top") == pytest.approx(part.layers[0][0, 0].max().item(), rel=1e-5)
 
 
@@ -182,13 +178,10 @@ def test_a_click_chooses_the_query_and_with_shift_the_key(static_page, view_of):
     page = static_page(view_of(vit()))
     image = page.locator("canvas.image")
     image.click(position=point_at(page, 3, 3, 1, 2))
-    settle(page)
     assert readout(page).startswith("query 6 “patch 1,2”, key 0 “[CLS]”")
     image.click(position=point_at(page, 3, 3, 2, 0), modifiers=["Shift"])
-    settle(page)
     assert readout(page).startswith("query 6 “patch 1,2”, key 7 “patch 2,0”")
     image.hover(position=point_at(page, 3, 3, 0, 1))
-    settle(page)
     assert page.locator(".tip:visible").text_content().startswith("query 6 “patch 1,2”, key 2 “patch 0,1”: ")
 
 
@@ -215,7 +208,6 @@ def test_what_patches_give_to_a_key(static_page, view_of):
     page = static_page(view_of(part, exact=True))
     page.get_by_label("Over the picture", exact=True).select_option("queries")
     page.locator("canvas.image").click(position=point_at(page, 3, 3, 1, 1))
-    settle(page)
     assert "key 5 “patch 1,1”" in readout(page)
     np.testing.assert_allclose(numbers(page, "over.values"), part.layers[0][0, 0, 1:, 5].numpy(), atol=1e-6)
     assert page.locator(".outside").text_content() == f"Outside the picture: [CLS] {part.layers[0][0, 0, 0, 5]:.4f}. "
@@ -232,7 +224,6 @@ def test_text_to_image_and_image_to_text(static_page, view_of, on, axis):
     np.testing.assert_allclose(numbers(page, "over.values"), (given[2] if axis else given[:, 0]).numpy(), atol=1e-6)
     assert page.get_by_label("Over the picture", exact=True).is_hidden()
     page.locator("canvas.image").click(position=point_at(page, 2, 4, 1, 1))
-    settle(page)
     assert ("query 2 “sat”, key 5 “patch 1,1”" if axis else "query 5 “patch 1,1”, key 0 “the”") in readout(page)
 
 
@@ -280,7 +271,6 @@ def by_feature(page):
     """Open the panel the way a reader does."""
     page.get_by_role("button", name="More").click()
     page.get_by_role("checkbox", name="Query and keys by feature").check()
-    settle(page)
     return page.locator("canvas.neurons")
 
 
@@ -295,7 +285,6 @@ def test_products_scores_and_softmax_equal_torch(static_page, view_of):
     np.testing.assert_allclose(numbers(page, "neurons.softmax"), part.layers[0][0, 1, 4].numpy(), atol=1e-5)
     assert "Nothing was added to the scores" in page.locator(".wide .note").text_content()
     page.get_by_role("checkbox", name="Query and keys by feature").uncheck()
-    settle(page)
     assert page.locator("canvas.neurons").is_hidden()
 
 
@@ -313,13 +302,11 @@ def test_features_are_told_under_pointer_and_keys(static_page, view_of):
     box, found = panel.bounding_box(), set()
     for x in range(60, int(box["width"]) - 200, 5):
         page.mouse.move(box["x"] + x, box["y"] + 38 + 9 + 4 + 18 + 2 * 16 + 8)  # the third key
-        settle(page)
         tip = page.locator(".tip:visible")
         if tip.count() and tip.text_content().startswith("feature 12"):
             found.add(tip.text_content())
     assert found == {f"{text} · key 2 “sat”"}
     panel.click(position={"x": 30, "y": 38 + 9 + 4 + 18 + 5 * 16 + 8})
-    settle(page)
     assert "key 5 “mat”" in readout(page)
 
 

@@ -24,12 +24,10 @@ def test_two_sides_have_one_cursor_and_their_difference(static_page):
     assert readout(page) == f"{place}: before {one:.4f}, after {two:.4f}, difference {two - one:.4f}"
     wide = page.locator("canvas.focus").bounding_box()["width"]
     page.get_by_label("Compare").select_option("difference")
-    settle(page)
     assert readout(page) == f"{place}: difference {two - one:.4f}"
     assert page.locator("canvas.focus").bounding_box()["width"] < wide
     page.get_by_label("Compare").select_option("b")
     page.get_by_label("Show as").select_option("lines")
-    settle(page)
     assert readout(page) == f"{place}: after {two:.4f}"
 
 

@@ -12,7 +12,7 @@ from mhalib import MultiHeadAttention, causal_mask
 from mhalib.reference import import_d2l
 from mhalib.widgets import HeadLab, HeadView, ReshapeView
 
-from .conftest import settle, until
+from .conftest import until
 from .test_contract import UNFOLD, no_overflow
 from .test_head_lab import numbers, seen
 
@@ -167,7 +167,6 @@ def test_text_on_a_canvas_can_be_read(static_page, kind, theme):
     page.locator("canvas[tabindex]").last.focus()
     for key in ("ArrowDown", "ArrowRight", "ArrowDown", "PageDown"):
         page.keyboard.press(key)
-        settle(page)
     texts = page.evaluate("window.texts")
     assert len(texts) > 20
     assert [text for text in texts if text[1] < 4.5] == []
@@ -196,7 +195,6 @@ def test_marks_are_explained_where_they_are(static_page, mode):
         "? or orange hatching: NaN, not a number",
     ]
     page.locator("canvas.overview").press("ArrowRight")
-    settle(page)
     assert page.locator(".limits").text_content() == "× or grey hatching: masked. "  # head 1 has no NaN
 
 
@@ -209,7 +207,6 @@ def test_the_lines_that_are_not_drawn_are_counted(static_page):
     assert every.startswith("8,100 lines are drawn, and all lines of the chosen query")
     assert 2000 < int(drawn.replace(",", "")) <= 3000
     page.get_by_label("Show as").select_option("map")
-    settle(page)
     assert page.locator(".limits").is_hidden()
 
 
@@ -300,7 +297,6 @@ def test_the_code_reproduces_what_is_seen(static_page, form):
             page.locator("canvas").press("Space")
             page.locator("canvas").press("ArrowDown")
         page.get_by_label("Temperature").press("ArrowLeft")
-        settle(page)
         space = dict(names)
         exec(page.locator("pre").text_content(), space)
         for name in ("weights", "entropy") + (("output",) if lab.v_bytes else ()):

@@ -27,13 +27,11 @@ def ask(**predictions) -> Predictions:
 
 def heard(page) -> str:
     """Return what screen readers were told last."""
-    settle(page)
     return page.get_by_role("status").first.inner_text()
 
 
 def told(page) -> list[dict]:
     """Return what the page was told of guesses."""
-    settle(page)
     return [detail for detail, _ in page.evaluate("() => told")]
 
 

@@ -15,12 +15,10 @@ WAY = "23 = token 2, feature 3: (0, 2, 3) → (0, 2, 1, 0) → (0, 1, 2, 0)"
 
 def told(page) -> str:
     """The way of the chosen number, in words."""
-    settle(page)
     return page.locator(".mha p:has(strong)").inner_text().strip()
 
 
 def step(page) -> str:
-    settle(page)
     return page.locator(".mha output").inner_text()
 
 
@@ -153,13 +151,11 @@ def test_cells_walk_and_never_block(static_page):
     settle(page)
     start = pixels(page)
     page.get_by_role("button", name="Forward").click()
-    settle(page)
     midway = pixels(page)
     page.get_by_role("button", name="Forward").click()  # while they walk
     assert step(page) == "2 of 2" and told(page) == WAY
     page.locator("canvas").focus()
     page.keyboard.press("Escape")  # ends the walk
-    settle(page)
     arrived = pixels(page)
     page.wait_for_timeout(800)
     assert pixels(page) == arrived
@@ -169,7 +165,6 @@ def test_cells_walk_and_never_block(static_page):
 def test_nothing_walks_where_the_reader_wants_rest(static_page):
     page = static_page(ReshapeView(), reduced_motion=True)
     page.get_by_role("button", name="Forward").click()
-    settle(page)
     arrived = pixels(page)
     page.wait_for_timeout(300)
     assert pixels(page) == arrived
@@ -245,7 +240,6 @@ def test_audit(static_page, theme):
     page = static_page(view, width=700, theme=theme)
     for colour in ("token", "head"):
         page.get_by_label("Colour by").select_option(colour)
-        settle(page)
         found = Axe().run(page).response["violations"]
         assert [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found] == []
     assert page.get_by_text("head 1: features 3–5").is_visible()

@@ -15,13 +15,11 @@ PLACES = [-1.305, -0.982, -0.143, 0.165]  # of the four steps
 
 
 def t_of(page) -> float:
-    settle(page)
     return float(page.locator(".mha output").inner_text().replace("−", "-"))
 
 
 def collected(page) -> list[str]:
     """What stands in the list, a line for each letter."""
-    settle(page)
     return [" ".join(text.replace("\u00a0", " ").split()) for text in page.locator(".written li").all_inner_texts()]
 
 
@@ -35,7 +33,6 @@ def press(page, name: str) -> None:
 
 
 def pixels(page, selector: str) -> str:
-    settle(page)
     return page.locator(selector).evaluate("(canvas) => canvas.toDataURL()")
 
 
@@ -45,7 +42,6 @@ def heard(page) -> str:
 
 def everything(page) -> str:
     """All that a page says, also to those who hear it."""
-    settle(page)
     return page.locator(".mha").evaluate(
         """(view) => view.textContent + [...view.querySelectorAll("*")].map((e) =>
         ["aria-label", "aria-description", "aria-valuetext", "title"].map((name) => e.getAttribute(name))).join()"""

@@ -8,7 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from mhalib.widgets import HeadSwitchboard
 
-from .conftest import settle, until
+from .conftest import until
 from .test_contract import HOSTILE, no_overflow
 from .test_look import Listener, share, shot
 
@@ -27,13 +27,11 @@ def switch(page, layer, head):
 
 
 def fact(page, name):
-    settle(page)
     return page.locator(".summary > div", has_text=name).locator("b").inner_text()
 
 
 def gates(page):
     """Return the setting that the switches show."""
-    settle(page)
     pressed = page.locator(".switch").evaluate_all("(all) => all.map((one) => one.getAttribute('aria-pressed'))")
     assert set(pressed) <= {"true", "false"}
     return "".join("1" if one == "true" else "0" for one in pressed)
@@ -90,7 +88,6 @@ def test_the_bars_show_what_each_switch_would_do(static_page):
         assert switch(page, *place).locator(".by").inner_text() == written
     assert page.get_by_text("a full half is 0.450").count() == 1
     switch(page, 1, 0).hover()
-    settle(page)
     assert page.locator(".readout").inner_text() == "layer 1 head 0 is off. Switching it on: accuracy 1.000 (+0.300)"
 
 
@@ -114,13 +111,11 @@ def test_the_keyboard_does_all_of_it(static_page):
     assert gates(page) == "111111"
     page.keyboard.press("End")
     page.keyboard.press("Space")
-    settle(page)
     assert page.locator("[role=status]").text_content() == (
         "accuracy 1.000, no change against all heads on; 1 head off"
     )
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Space")
-    settle(page)
     assert (
         page.locator("[role=status]").text_content() == "accuracy 0.550, 0.450 lower against all heads on; 2 heads off"
     )
@@ -155,11 +150,9 @@ def test_the_chart_shows_the_way_once(static_page):
     page = static_page(HeadSwitchboard(measure, 2, 3))
     fresh = chart(page)
     switch(page, 0, 0).click()
-    settle(page)
     there = chart(page)
     for _ in range(4):
         switch(page, 0, 0).click()
-    settle(page)
     assert chart(page) == there != fresh
     label = page.locator("canvas").get_attribute("aria-label")
     assert label.startswith("accuracy against heads off, the way here: 1.000 with 0 off, 0.900 with 1 off")
@@ -263,7 +256,6 @@ def test_texts_are_text(static_page):
     assert answers(page) == [[label, other, right] for label, other, right in said]
     assert page.locator(".summary .now").inner_text().startswith(HOSTILE[0])
     page.get_by_role("button", name="head 1", exact=True).click()
-    settle(page)
     assert HOSTILE[0] in page.locator("[role=status]").text_content()
     assert page.locator(".mha").locator("img, script, li li, b b").count() == 0
     assert no_overflow(page) == []
@@ -273,7 +265,6 @@ def test_marks_are_said_and_changes_shown(static_page):
     page = static_page(HeadSwitchboard(measure, 2, 3))
     assert page.locator(".heading").inner_text() == "One example, and what the model says now: 4 of 4 right"
     page.get_by_role("button", name="All off").click()
-    settle(page)
     assert page.locator(".heading").inner_text() == "One example, and what the model says now: 0 of 4 right"
     assert page.locator(".answers li").nth(2).text_content() == "2 →0 ✗wrongwas 12"
     assert page.locator(".answers li").nth(0).text_content() == "0 →0 ✗wrong"  # it says the same
@@ -391,7 +382,6 @@ def test_the_view_lives_on_while_the_kernel_measures(live):
     switch(one, 1, 1).click()
     live.page.wait_for_timeout(300)  # the kernel has begun
     one.get_by_role("button", name="All on").click()
-    settle(live.page)
     assert one.locator(".summary b").first.inner_text() == "1.000"  # known: no waiting for the kernel
     one.get_by_role("button", name="Undo").click()
     shows(one, f"{71 / 72:.3f}")

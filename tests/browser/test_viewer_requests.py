@@ -56,7 +56,6 @@ def test_a_page_of_others_is_no_obstacle(static_page):
         assert height > 300
         for mode in ("text", "lines", "map"):  # and a frame that follows its view does not creep
             one.get_by_label("Show as").select_option(mode)
-            settle(one)
         for _ in range(5):
             one.evaluate("window.dispatchEvent(new Event('resize'))")
             settle(one)
@@ -104,7 +103,6 @@ def test_tooltips_are_inside_of_the_window(static_page):
         for back in range(8, int(min(box["width"], box["height"])), 10):  # the last cell, from the corner inwards
             for x, y in ((back, 8), (back, 40), (back, 80), (back, 120)):
                 page.mouse.move(box["x"] + box["width"] - x, box["y"] + box["height"] - y)
-                settle(page)
                 found = tip.text_content() if tip.count() else ""
                 if asks(found):
                     break
@@ -145,13 +143,11 @@ def test_a_sample_and_other_colours_are_chosen(static_page):
     weights = some(2, 3, 3, 6, 6)
     page = static_page(HeadView(weights, [WORDS, list("abcdef"), list("uvwxyz")]))
     page.get_by_label("Sample").select_option("2")
-    settle(page)
     assert page.locator(".readout").text_content() == f"query 0 “u”, key 0 “u”: {weights[0, 2, 0, 0, 0]:.4f}"
     page.get_by_role("button", name="More").click()
     seen = set()
     for name in COLOUR_MAPS:
         page.get_by_label("Colours", exact=True).select_option(name)
-        settle(page)
         image = pixels(page.locator("canvas.focus"))[..., :3].reshape(-1, 3).astype(int)
         wanted = np.array(matplotlib.colormaps[name](weights[0, 2, 0].numpy())[..., :3] * 255).round().reshape(-1, 3)
         for colour in wanted:

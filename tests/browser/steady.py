@@ -1,0 +1,73 @@
+"""A page at which a test looks only when it is drawn: no look falls between an action and the frame that answers it.
+
+A view redraws at the next frame. A test that clicks and looks at once sees the page as it was, or as it becomes,
+by chance. So playwright's own methods wait here: whoever looks at a page, or acts on a part of it, waits two frames
+if anything was done to it since the last look. Keys and moves of the mouse follow each other without a wait, as they
+come from a hand.
+"""
+
+import functools
+
+from playwright.sync_api import Error, Keyboard, Locator, Mouse, Page, Touchscreen
+
+TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
+TO_A_PART = """blur check clear click dblclick dispatch_event drag_to fill focus hover press press_sequentially
+scroll_into_view_if_needed select_option select_text set_checked tap type uncheck""".split()
+ACTIONS = {
+    Locator: TO_A_PART,
+    Page: [*TO_A_PART, "drag_and_drop", "emulate_media", "set_viewport_size"],
+    Keyboard: ["down", "insert_text", "press", "type", "up"],
+    Mouse: ["click", "dblclick", "down", "move", "up", "wheel"],
+    Touchscreen: ["tap"],
+}
+LOOKS = {
+    Locator: """all all_inner_texts all_text_contents aria_snapshot bounding_box count evaluate evaluate_all
+        get_attribute inner_html inner_text input_value is_checked is_disabled is_editable is_enabled is_hidden
+        is_visible screenshot text_content""".split(),
+    Page: "content evaluate inner_text is_visible screenshot text_content".split(),
+}
+FROM_A_HAND = (Keyboard, Mouse, Touchscreen)
+_evaluate = Page.evaluate  # as it is without us
+
+
+def settle(page) -> None:
+    """Wait until what was asked for is drawn: two frames. Only needed where nothing was done through playwright."""
+    if hasattr(page, "acted_on"):
+        page.acted_on = False
+    try:
+        _evaluate(page, TWO_FRAMES)
+    except Error as error:  # a click that leads to another page takes the old one away
+        if "navigation" not in error.message:
+            raise
+        page.wait_for_load_state()
+        _evaluate(page, TWO_FRAMES)
+
+
+def make_steady(page) -> None:
+    """Let tests look at this page only when it is drawn. Not for a page whose scripts are off: it has no frames."""
+    page.acted_on = False
+    for hand in (page.keyboard, page.mouse, page.touchscreen):
+        hand.page = page
+
+
+def patch(monkeypatch) -> None:
+    """Let playwright's methods wait, on pages that were made steady; other pages are left alone."""
+    for kinds, waits, acts in ((LOOKS, True, False), (ACTIONS, True, True)):
+        for kind, methods in kinds.items():
+            for name in filter(functools.partial(hasattr, kind), methods):
+                original = getattr(kind, name)
+                monkeypatch.setattr(kind, name, _steady(original, waits and kind not in FROM_A_HAND, acts))
+
+
+def _steady(original, waits: bool, acts: bool):
+    @functools.wraps(original)
+    def call(self, *args, **kwargs):
+        page = self if isinstance(self, Page) else getattr(self, "page", None)
+        if waits and getattr(page, "acted_on", False):
+            settle(page)
+        done = original(self, *args, **kwargs)
+        if acts and hasattr(page, "acted_on"):
+            page.acted_on = True
+        return done
+
+    return call
