@@ -10,7 +10,7 @@ from mhalib.attention import MultiHeadAttention, merge_heads, scaled_dot_product
 from mhalib.claims import claim
 from mhalib.masks import causal_mask, combine_masks, padding_mask
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "MultiHeadAttention",

@@ -31,6 +31,12 @@ def split_heads(
         ValueError: `x` has another rank, or its features cannot be cut evenly.
 
     Taught in notebook 03.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib import split_heads
+        >>> split_heads(torch.zeros(2, 5, 8), num_heads=4).shape
+        torch.Size([2, 4, 5, 2])
     """
     check_tensor("x", x)
     if x.ndim != 3:
@@ -55,6 +61,12 @@ def merge_heads(x: Shaped[Tensor, "batch num_heads tokens head_dim"]) -> Shaped[
         ValueError: `x` has another rank.
 
     Taught in notebooks 03 and 05.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib import merge_heads
+        >>> merge_heads(torch.zeros(2, 4, 5, 2)).shape
+        torch.Size([2, 5, 8])
     """
     check_tensor("x", x)
     if x.ndim != 4:
@@ -95,6 +107,14 @@ def scaled_dot_product_attention(
         ValueError: shapes, dtypes or devices do not fit together, or a sequence is empty.
 
     Vaswani et al. (2017), equation 1. Taught in notebooks 02 and 04.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib import scaled_dot_product_attention
+        >>> q, k, v = torch.zeros(1, 2), torch.zeros(4, 2), torch.eye(4)
+        >>> output, weights = scaled_dot_product_attention(q, k, v)
+        >>> weights
+        tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
     """
     _check_qkv(q, k, v)
     _check_dropout(dropout)
@@ -142,6 +162,13 @@ class MultiHeadAttention(nn.Module):
 
     Vaswani et al. (2017), section 3.2.2; `num_kv_heads`: Shazeer (2019), Ainslie et al. (2023). Built in
     notebooks 01 to 06.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib import MultiHeadAttention
+        >>> layer = MultiHeadAttention(d_model=8, num_heads=2)
+        >>> layer(torch.zeros(3, 5, 8)).shape
+        torch.Size([3, 5, 8])
     """
 
     def __init__(

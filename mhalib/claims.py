@@ -32,6 +32,13 @@ def claim(holds: object, text: str, /, **came: object) -> None:
         TypeError: `holds` is no truth value, such as a share instead of a comparison.
         ValueError: `holds` has more than one element; or `text` says nothing.
         ClaimError: it does not hold, and MHALIB_CLAIMS is "raise".
+
+    Said in every notebook.
+
+    Examples:
+        >>> from mhalib import claim
+        >>> claim(3 > 2, "three is more than two", difference=1)
+        ✓ three is more than two · difference 1
     """
     truth = _truth(holds)
     if not isinstance(text, str) or not text.strip():

@@ -35,6 +35,12 @@ def causal_mask(num_queries: int, num_keys: int | None = None, *, device=None) -
         ValueError: a number is no positive integer, or there are more queries than keys.
 
     Taught in notebook 04.
+
+    Examples:
+        >>> from mhalib import causal_mask
+        >>> causal_mask(2, 4)
+        tensor([[ True,  True,  True, False],
+                [ True,  True,  True,  True]])
     """
     num_keys = num_queries if num_keys is None else num_keys
     check_size("num_queries", num_queries)
@@ -64,6 +70,12 @@ def padding_mask(valid_lens: Int[Tensor, "*batch_queries"], num_keys: int) -> Bo
             positive integer.
 
     Taught in notebook 04.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib import padding_mask
+        >>> padding_mask(torch.tensor([1, 3]), num_keys=3).tolist()
+        [[[True, False, False]], [[True, True, True]]]
     """
     _check_dense("valid_lens", valid_lens)
     check_size("num_keys", num_keys)
@@ -105,6 +117,14 @@ def combine_masks(*masks: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | N
         ValueError: a mask has another rank, the masks do not broadcast, or they live on several devices.
 
     Taught in notebook 04.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib import causal_mask, combine_masks, padding_mask
+        >>> combine_masks(causal_mask(3), padding_mask(torch.tensor([2]), 3))
+        tensor([[[ True, False, False],
+                 [ True,  True, False],
+                 [ True,  True, False]]])
     """
     given = [mask for mask in masks if mask is not None]
     if not given:
@@ -140,6 +160,12 @@ def to_additive(mask: Bool[Tensor, "..."], dtype: torch.dtype = torch.float32) -
         TypeError: the mask is not boolean, or `dtype` is not a floating type.
 
     Taught in notebook 04.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.masks import to_additive
+        >>> to_additive(torch.tensor([[True, False]]))
+        tensor([[0., -inf]])
     """
     check_boolean("mask", mask)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
@@ -159,6 +185,12 @@ def to_boolean(mask: Float[Tensor, "..."]) -> Bool[Tensor, "..."]:
         ValueError: it holds NaN or any other number, and so is no mask but a bias, or a 0/1 mask.
 
     Taught in notebook 04.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.masks import to_boolean
+        >>> to_boolean(torch.tensor([[0.0, -1e9]]))
+        tensor([[ True, False]])
     """
     _check_dense("mask", mask)
     if not mask.is_floating_point():
@@ -180,6 +212,12 @@ def with_head_axis(mask: Tensor) -> Tensor:
         ValueError: the mask has fewer than 2 or more than 4 axes.
 
     Taught in notebook 04.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.masks import with_head_axis
+        >>> with_head_axis(torch.ones(2, 5, 5, dtype=torch.bool)).shape
+        torch.Size([2, 1, 5, 5])
     """
     _check_dense("mask", mask)
     if not 2 <= mask.ndim <= 4:
@@ -208,7 +246,7 @@ def prepare_mask(mask: Tensor, shape: tuple[int, ...], dtype: torch.dtype, devic
             (Values are not looked at where they are not known: on the meta device, and under torch.compile and
             torch.export.)
 
-    Taught in notebook 04.
+    No notebook uses it by itself: attention does, with each mask; notebook 04 teaches what may be one.
     """
     _check_dense("mask", mask)
     if mask.dtype != torch.bool and not mask.is_floating_point():
@@ -252,6 +290,13 @@ def check_boolean(name: str, mask: object) -> None:
     Raises:
         TypeError: it is no tensor, or no boolean one.
         ValueError: it is sparse.
+
+    Notebook 04 teaches why.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.masks import check_boolean
+        >>> check_boolean("mask", torch.ones(2, 2, dtype=torch.bool))
     """
     _check_dense(name, mask)
     if mask.dtype != torch.bool:

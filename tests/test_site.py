@@ -4,6 +4,7 @@ In a browser: `browser/test_site.py`.
 """
 
 import json
+import re
 
 import nbformat
 import pytest
@@ -70,6 +71,7 @@ def test_the_pages_for_readers_stand_in_the_list_and_are_found_by_the_search(sit
         assert [(link["href"], link.text) for link in beside] == [
             ("torch_in_ten_minutes.html", "Torch & tensors"),
             ("glossary.html", "Glossary"),
+            ("reference.html", "Reference"),
         ]
     assert soup(site, "07_lesson.html").main.find("a", href="glossary.html#head-dim")
     assert soup(site, "slides/07_lesson.html").find("a", href="../glossary.html#head-dim")
@@ -126,7 +128,7 @@ def test_files_that_are_no_site_are_not_replaced(tmp_path):
     (tmp_path / "letters.txt").write_text("mine")
     with pytest.raises(SystemExit, match="would be lost, so name an empty or a new folder"):
         build_site.build([], tmp_path)
-    assert (tmp_path / "letters.txt").read_text() == "mine"
+    assert (tmp_path / "letters.txt").read_text(encoding="utf-8") == "mine"
 
 
 def test_a_lesson_is_executed_once_for_each_state(site):
@@ -433,7 +435,11 @@ def test_the_first_page_counts_what_was_put_out(site):
 def test_the_first_page_has_a_live_lab_and_a_picture_without_javascript(site):
     page = soup(site, "index.html")
     (view,) = page.select(".alive .mhalib-view")
-    assert "head-lab" in view.find_next("script").string
+    kind = re.search(r'const parts = {"kind": "(\w+)"', view.find_next("script").string)[1]
+    modules = json.loads(
+        (site / "views.js").read_text(encoding="utf-8").removeprefix("window.mhalibTexts = ").rstrip(";\n")
+    )
+    assert "head-lab" in modules[kind]["style"] and modules[kind]["source"]
     (picture,) = page.select("main img")
     assert picture.find_parent("noscript") and picture["alt"].startswith("Attention maps")
 
@@ -488,7 +494,7 @@ def test_links_lead_to_headings_as_the_pages_name_them(tmp_path, link, led):
     page.write_text(f'<h2 id="why-divide-by-head_dim">Why?</h2><a href="{link}">x</a>', encoding="utf-8")
     lead_links(tmp_path)
     assert BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").a["href"] == led.replace("&amp;", "&")
-    assert 'href="../b.html#the-proof-more"' in (tmp_path / "deep" / "c.html").read_text()
+    assert 'href="../b.html#the-proof-more"' in (tmp_path / "deep" / "c.html").read_text(encoding="utf-8")
 
 
 def test_slides_alone_lead_to_no_page_beside_the_lessons(site, tmp_path, monkeypatch):
@@ -497,3 +503,16 @@ def test_slides_alone_lead_to_no_page_beside_the_lessons(site, tmp_path, monkeyp
     deck = soup(tmp_path, "07_lesson.html")
     assert "glossary" in deck.get_text() and not deck.find("a", string="glossary")
     assert len(deck.select(".fragment")) == len(soup(site, "slides/07_lesson.html").select(".fragment"))
+
+
+def test_modules_of_views_lie_in_one_file_that_each_page_with_a_view_loads_first(site):
+    shown = 0
+    for path in sorted(site.rglob("*.html")):
+        page = soup(site, str(path.relative_to(site)))
+        scripts = [script.string or "" for script in page.find_all("script")]
+        parts = [line for script in scripts for line in script.splitlines() if line.startswith("const parts = ")]
+        assert not any('"source"' in line or '"style"' in line for line in parts)
+        first = page.head.find("script")
+        assert (first is not None and first.get("src") in ("views.js", "../views.js")) == bool(parts)
+        shown += len(parts)
+    assert shown > 2

@@ -31,6 +31,8 @@ class Maps(list):
         queries, keys, values: (B, h, T, head_dim), keys and values repeated for the heads that share them; None for a
             call where they could not be followed. Without `qkv=True`, None altogether.
         missed: why attention of a module is not among the maps, by its name.
+
+    What `capture` yields; taught with it in notebook 10.
     """
 
     def __init__(self):

@@ -54,6 +54,19 @@ def capture(
         TypeError: the model is no module, or an argument is of another kind.
         ValueError: an argument names no layer, or the model is compiled to a graph that cannot be watched.
         RuntimeError: the `with` ended without any attention seen.
+
+    Taught in notebook 10.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib import MultiHeadAttention
+        >>> from mhalib.heads import capture
+        >>> layer = MultiHeadAttention(d_model=8, num_heads=2)
+        >>> with capture(layer) as maps:
+        ...     out = layer(torch.zeros(1, 5, 8))
+        ...
+        >>> maps[0].shape
+        torch.Size([1, 2, 5, 5])
     """
     model = _checked_model(model)
     wanted = _checked_layers(layers, model)

@@ -22,6 +22,13 @@ def attention_layers(model: nn.Module) -> dict[str, MultiHeadAttention]:
         ValueError: there is none.
 
     Taught in notebook 11.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib import MultiHeadAttention
+        >>> from mhalib.heads import attention_layers
+        >>> list(attention_layers(torch.nn.Sequential(MultiHeadAttention(8, 2))))
+        ['0']
     """
     layers = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
     if not layers:
@@ -53,6 +60,17 @@ def gated_heads(
         ValueError: they, or the means, do not fit the layers, or their batch is not that of the layer's input.
 
     Taught in notebook 11.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib import MultiHeadAttention
+        >>> from mhalib.heads import gated_heads
+        >>> layer = MultiHeadAttention(d_model=8, num_heads=2)
+        >>> with gated_heads(layer, torch.tensor([[0, 0]])):
+        ...     out = layer(torch.ones(1, 3, 8))
+        ...
+        >>> bool((out == 0).all())
+        True
     """
     layers = list(attention_layers(model).values())
     gates = per_layer("gates", gates, layers)
@@ -77,7 +95,15 @@ def head_means(model: nn.Module, run: Callable[[nn.Module], object]) -> list[Flo
     Raises:
         ValueError: `run` does not use one of the layers.
 
-    Taught in notebook 11.
+    No notebook uses it by itself: `mean_importance`, which notebook 11 teaches, is measured with it.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib import MultiHeadAttention
+        >>> from mhalib.heads import head_means
+        >>> layer = MultiHeadAttention(d_model=8, num_heads=2)
+        >>> [mean.shape for mean in head_means(layer, lambda model: model(torch.ones(1, 3, 8)))]
+        [torch.Size([2, 4])]
     """
     layers = attention_layers(model)
     sums = [torch.zeros(layer.num_heads, layer.head_dim, dtype=torch.float64) for layer in layers.values()]

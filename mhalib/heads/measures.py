@@ -31,6 +31,12 @@ def attention_entropy(
         ValueError: a row that counts does not sum to 1 or holds a negative weight, or shapes do not fit.
 
     Shannon (1948), with 0 log 0 = 0. Taught in notebook 10.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.heads import attention_entropy
+        >>> attention_entropy(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
+        tensor([0., 1.])
     """
     weights, counted = _checked(weights, queries)
     return (torch.special.entr(weights).sum(-1) / math.log(2)).masked_fill(~counted, math.nan)
@@ -49,6 +55,12 @@ def attention_distance(
         TypeError, ValueError: as in `attention_entropy`, or there are not as many keys as queries.
 
     Vig and Belinkov (2019). Taught in notebook 10.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.heads import attention_distance
+        >>> attention_distance(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
+        tensor([0.0000, 0.5000])
     """
     weights, counted = _checked(weights, queries, square=True)
     places = torch.arange(weights.shape[-1], device=weights.device)
@@ -77,6 +89,12 @@ def offset_score(
         TypeError, ValueError: as in `attention_entropy`, or no query that counts has such a key.
 
     Taught in notebook 10.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.heads import offset_score
+        >>> offset_score(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), offset=0)
+        tensor(0.7500)
     """
     weights, counted = _checked(weights, queries, square=True)
     places = torch.arange(weights.shape[-1], device=weights.device)
@@ -89,6 +107,12 @@ def previous_token_score(
     """Return the mean weight on the token just before the query: `offset_score` with -1.
 
     Taught in notebook 10.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.heads import previous_token_score
+        >>> previous_token_score(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
+        tensor(0.5000)
     """
     return offset_score(weights, -1, queries)
 
@@ -114,6 +138,13 @@ def induction_score(
         TypeError, ValueError: as in `attention_entropy`, `tokens` do not fit, or none that counts occurred before.
 
     Elhage et al. (2021), Olsson et al. (2022). Taught in notebook 10.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.heads import induction_score
+        >>> weights = torch.eye(3)[[0, 1, 1]]  # the last query looks at the key behind the first
+        >>> induction_score(weights, torch.tensor([7, 8, 7]))
+        tensor(1.)
     """
     weights, counted = _checked(weights, queries, square=True)
     same = _same_token(weights, tokens)
@@ -132,6 +163,16 @@ def same_token_score(
     Arguments, result and errors as in `induction_score`.
 
     Taught in notebook 10.
+
+    Args:
+        weights, tokens, queries: as in `induction_score`.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.heads import same_token_score
+        >>> weights = torch.eye(3)[[2, 1, 0]]  # the outer tokens look at each other
+        >>> same_token_score(weights, torch.tensor([7, 8, 7]))
+        tensor(1.)
     """
     weights, counted = _checked(weights, queries, square=True)
     same = _same_token(weights, tokens)
@@ -158,6 +199,12 @@ def key_score(
         TypeError, ValueError: as in `attention_entropy`, `keys` do not fit, or none is marked.
 
     Clark et al. (2019). Taught in notebook 10.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.heads import key_score
+        >>> key_score(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([True, False]))
+        tensor(0.7500)
     """
     weights, counted = _checked(weights, queries)
     marked = _fitting("keys", keys, weights, (weights.shape[-1],), torch.bool)
@@ -183,6 +230,12 @@ def alignment_agreement(
         TypeError, ValueError: as in `attention_entropy`, `alignment` does not fit, or aligns nothing that counts.
 
     Taught in notebook 10.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.heads import alignment_agreement
+        >>> alignment_agreement(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.eye(2, dtype=torch.bool))
+        tensor(0.5000)
     """
     weights, counted = _checked(weights, queries)
     aligned = _fitting("alignment", alignment, weights, tuple(weights.shape[-2:]), torch.bool)

@@ -28,6 +28,13 @@ def rollout(layers: Iterable[Float[Tensor, "*axes _ tokens tokens"]]) -> Float[T
             negative.
 
     Abnar and Zuidema, Quantifying Attention Flow in Transformers (ACL 2020). Taught in notebook 11.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.heads import rollout
+        >>> rollout([torch.tensor([[[1.0, 0.0], [1.0, 0.0]]])])
+        tensor([[1.0000, 0.0000],
+                [0.5000, 0.5000]])
     """
     mixed = None
     for number, weights in enumerate(layers):

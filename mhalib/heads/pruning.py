@@ -36,6 +36,14 @@ def zero_importance(model: nn.Module, losses: Losses) -> Float[Tensor, "layers h
         TypeError, ValueError: `losses` returns anything but one loss per sample.
 
     Michel et al. (2019), section 3.2. Taught in notebook 11.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib import MultiHeadAttention
+        >>> from mhalib.heads import zero_importance
+        >>> layer = MultiHeadAttention(d_model=8, num_heads=2)
+        >>> zero_importance(layer, lambda model: model(torch.ones(4, 3, 8)).pow(2).mean((1, 2))).shape
+        torch.Size([1, 2])
     """
     return _one_by_one(model, losses, None)
 
@@ -67,7 +75,11 @@ def gradient_importance(model: nn.Module, losses: Losses) -> Float[Tensor, "laye
     Args:
         model, losses: as in `zero_importance`; every layer must see one sequence per loss, in the same order.
 
-    Returns, raises: as `zero_importance`. Never below 0.
+    Returns:
+        as `zero_importance`, never below 0.
+
+    Raises:
+        TypeError, ValueError: as `zero_importance`; or the losses do not depend on the heads.
 
     Michel et al. (2019), equation 2. Taught in notebook 11.
     """
@@ -93,6 +105,8 @@ class Pruning:
     Attributes:
         order: `(layer, head)`, the first to go first.
         losses: the mean loss with all heads, then after each of them: one more than `order`.
+
+    Notebook 11 draws it.
     """
 
     order: list[Head]
@@ -181,6 +195,14 @@ def prune_heads(model: nn.Module, keep: Bool[Tensor, "layers heads"] | Sequence[
             (`num_kv_heads`) are not cut evenly.
 
     Michel et al. (2019), section 3.4, for the speed. Taught in notebook 11.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib import MultiHeadAttention
+        >>> from mhalib.heads import prune_heads
+        >>> layer = MultiHeadAttention(d_model=8, num_heads=2)
+        >>> prune_heads(layer, torch.tensor([[True, False]])).num_heads
+        1
     """
     small = copy.deepcopy(model)
     layers = attention_layers(small)

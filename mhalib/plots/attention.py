@@ -63,6 +63,11 @@ def plot_attention(
             show.
 
     Taught in notebook 00.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.plots import plot_attention
+        >>> figure = plot_attention(torch.eye(3), tokens=["a", "b", "c"])
     """
     scale = _checked_choices(kind, scale, colour_map)
     weights = _as_heads(weights)

@@ -16,5 +16,8 @@ NAN_COLOUR = COLOURS[5]
 
 
 def masked_colour(colour_map: str) -> str:
-    """Return the colour of masked cells beside the colours of a map."""
+    """Return the colour of masked cells beside the colours of a map.
+
+    No notebook uses it by itself: the maps are drawn with it.
+    """
     return MASKED_ON_WHITE if colour_map in ("Greys", DIVERGING) else MASKED_COLOUR

@@ -39,6 +39,13 @@ def new_figure(alt: str, size: tuple[float, float] = (6.0, 3.5)) -> DescribedFig
 
     Raises:
         ValueError: the text is empty, or no text.
+
+    Notebook 01 draws with it first.
+
+    Examples:
+        >>> from mhalib.plots import new_figure
+        >>> figure = new_figure("A line that rises.", size=(4.0, 3.0))
+        >>> line = figure.subplots().plot([0, 1])
     """
     if not isinstance(alt, str) or not alt.strip():
         raise ValueError("a figure needs an alternative text: say in a sentence what it shows")
@@ -48,7 +55,20 @@ def new_figure(alt: str, size: tuple[float, float] = (6.0, 3.5)) -> DescribedFig
 
 
 def as_labels(labels: Sequence[str] | None, size: int, name: str, axis: str) -> list[str]:
-    """Return labels as a list of strings, an empty one where there are none."""
+    """Return labels as a list of strings, an empty one where there are none.
+
+    Args:
+        labels: one text for each token; None where there are none.
+        size: how many there must be.
+        name: what the labels are called in an error.
+        axis: what they stand at.
+
+    Raises:
+        TypeError: the labels are one text instead of several.
+        ValueError: there are not as many as needed.
+
+    No notebook uses it by itself: it checks the labels of all pictures.
+    """
     if labels is None:
         return []
     if isinstance(labels, str) or not hasattr(labels, "__len__") or getattr(labels, "ndim", 1) == 0:

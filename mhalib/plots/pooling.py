@@ -19,6 +19,14 @@ def pooled(cells: np.ndarray, rows: int, columns: int, signed: bool = False) -> 
 
     Returns:
         `(..., ceil(Tq / rows), ceil(Tk / columns))` float32, NaN where one is NaN, -inf where all are masked.
+
+    No notebook uses it by itself: long maps are drawn by it.
+
+    Examples:
+        >>> from mhalib.plots import pooled
+        >>> import numpy as np
+        >>> pooled(np.array([[0.1, 0.2], [0.3, 0.4]], dtype=np.float32), 2, 1)
+        array([[0.3, 0.4]], dtype=float32)
     """
     if rows == columns == 1:
         return cells
@@ -49,6 +57,13 @@ def pooled_words(rows: int | float, columns: int | float, signed: bool = False) 
     Args:
         rows, columns: how many queries and keys one pixel stands for.
         signed: whether it is the largest by its size.
+
+    No notebook uses it by itself: it stands under long maps.
+
+    Examples:
+        >>> from mhalib.plots import pooled_words
+        >>> pooled_words(16, 16)
+        'each pixel: the largest of 16 × 16 weights'
     """
     if rows <= 1 and columns <= 1:
         return ""
@@ -59,7 +74,19 @@ def pooled_words(rows: int | float, columns: int | float, signed: bool = False) 
 
 
 def round_numbers(first: int, past: int, most: int) -> list[int]:
-    """Return at most `most` round numbers from `first` up to `past`, evenly spaced, for an axis of numbered tokens."""
+    """Return at most `most` round numbers from `first` up to `past`, evenly spaced, for an axis of numbered tokens.
+
+    Args:
+        first, past: the first number, and the one behind the last.
+        most: how many at most.
+
+    No notebook uses it by itself: it numbers the axes of long maps.
+
+    Examples:
+        >>> from mhalib.plots import round_numbers
+        >>> round_numbers(0, 100, 5)
+        [0, 20, 40, 60, 80]
+    """
     least = max(1.0, (past - first) / max(1, most))
     ten = 10 ** math.floor(math.log10(least))
     step = next(ten * n for n in (1, 2, 5, 10) if ten * n >= least)

@@ -36,6 +36,12 @@ def plot_reshape(
         ValueError: a rank does not fit, there are no steps, or there are too many cells to read.
 
     Taught in notebook 03.
+
+    Examples:
+        >>> import torch
+        >>> from mhalib.plots import plot_reshape
+        >>> labels = 10 * torch.arange(3)[:, None] + torch.arange(4)
+        >>> figure = plot_reshape({"x": labels, "turned": labels.T}, group=lambda label: label % 10)
     """
     if not steps:
         raise ValueError("plot_reshape needs at least one step: {'title': tensor of labels}")
@@ -125,6 +131,10 @@ def plot_shapes(steps: Sequence[tuple[str, tuple[int, ...]]]) -> DescribedFigure
         ValueError: there is no step, or a shape has fewer than 2 axes or an empty one.
 
     Taught in notebook 01.
+
+    Examples:
+        >>> from mhalib.plots import plot_shapes
+        >>> figure = plot_shapes([("x", (1, 5, 8)), ("heads", (1, 2, 5, 4))])
     """
     if not steps:
         raise ValueError("plot_shapes needs at least one (name, shape)")

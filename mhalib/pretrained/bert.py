@@ -73,7 +73,7 @@ class SentenceModel(nn.Module):
     Raises:
         ValueError: a size is not a positive integer, or `d_model` cannot be cut into `num_heads`.
 
-    Devlin et al. (2019), Reimers and Gurevych (2019). Taught in notebooks 10 and 11.
+    Devlin et al. (2019), Reimers and Gurevych (2019). Taught in notebook 10.
     """
 
     def __init__(

@@ -25,6 +25,11 @@ def interleaved_rows(num_heads: int, head_dim: int) -> Int[Tensor, "rows"]:
         ValueError: a size is not a positive integer.
 
     Taught in notebook 01.
+
+    Examples:
+        >>> from mhalib.reference import interleaved_rows
+        >>> interleaved_rows(num_heads=2, head_dim=1)
+        tensor([0, 2, 4, 1, 3, 5])
     """
     check_size("num_heads", num_heads)
     check_size("head_dim", head_dim)
@@ -47,7 +52,7 @@ class InterleavedAttention(nn.Module):
     Raises:
         ValueError: a size is not a positive integer, or `d_model` cannot be cut into `num_heads`.
 
-    Taught in notebooks 01 and 06.
+    Taught in notebook 06.
     """
 
     def __init__(self, input_dim: int, d_model: int, num_heads: int, dropout: float = 0.0, bias: bool = False):
@@ -81,6 +86,12 @@ def to_interleaved(layer: MultiHeadAttention) -> InterleavedAttention:
         ValueError: q, k and v do not come from the same input, or heads are wide or shared.
 
     Taught in notebooks 01 and 06.
+
+    Examples:
+        >>> from mhalib import MultiHeadAttention
+        >>> from mhalib.reference import to_interleaved
+        >>> to_interleaved(MultiHeadAttention(d_model=8, num_heads=2)).num_heads
+        2
     """
     check_plain(layer, "the interleaved layout")
     parts = (layer.W_q, layer.W_k, layer.W_v)

@@ -160,7 +160,7 @@ def page_fragment(name: str, state: dict) -> str:
         "state": packed,
         "instead": f"{name} could not be shown.",
     }
-    script = f"(() => {{\nconst parts = {_as_script(parts)};\n{_read('static_host.js')}}})();"
+    script = f"(() => {{\nconst parts = {as_script(parts)};\n{_read('static_host.js')}}})();"
     return f'<div class="mhalib-view"></div>\n<script>\n{script}\n</script>\n'
 
 
@@ -187,12 +187,12 @@ def with_texts_once(page: str) -> str:
         if parts["kind"] in seen:
             del parts["source"], parts["style"]
         seen.add(parts["kind"])
-        return f"const parts = {_as_script(parts)};"
+        return f"const parts = {as_script(parts)};"
 
     return re.sub(r'^const parts = (\{"kind": .*\});$', lighter, page, flags=re.MULTILINE)
 
 
-def _as_script(value: dict) -> str:
+def as_script(value: dict) -> str:
     """Return JSON for a script in a page. "<" could end it; as \\u003c it is the same string and ends nothing."""
     return json.dumps(value).replace("<", "\\u003c")
 

@@ -1,6 +1,6 @@
 // A page without a kernel: a stand-in for the model that a notebook would give the view.
 // `parts` holds the kind of the view, its module text and style, the state, and a sentence for where it cannot be
-// shown. Text and style may be missing where an earlier view of its kind brought them along.
+// shown. Text and style may be missing: an earlier view of its kind, or a file beside the page, brought them along.
 const element = document.currentScript.previousElementSibling;
 const texts = ((window.mhalibTexts ||= {})[parts.kind] ||= parts);
 /** Bytes travel as deflated base64, also inside of objects; everything else as it is. */
@@ -33,9 +33,10 @@ const model = {
   isStatic: true,
 };
 const start = async () => {
-  if (parts.style) {
+  if (!texts.dressed) {
+    texts.dressed = true;
     const style = document.createElement("style");
-    style.textContent = parts.style; // never as HTML; its rules reach this kind of view only
+    style.textContent = texts.style; // never as HTML; its rules reach this kind of view only
     document.head.append(style);
   }
   const unpacked = Object.entries(parts.state).map(async ([name, value]) => (state[name] = await unpack(value)));

@@ -5,6 +5,7 @@
 nbconvert turns each executed lesson into HTML; how, is said in `export.py`, and what a page looks like, in
 `tools/site`. The stored notebooks hold pictures where the site has the widgets themselves, so a lesson is executed
 here, once for each state of itself and of the library. At the end every link and the size of the pages are checked.
+Where nothing changed since, neither here nor in the folder, nothing is built.
 """
 
 import argparse
@@ -27,18 +28,20 @@ from tools.notebooks.plain import for_download
 from tools.notebooks.run import EXERCISE, NOTEBOOKS, ROOT
 from tools.notebooks.store import NotebookError
 from tools.notebooks.terms import Term, glossary, with_links
-from tools.notebooks.which import chosen, short
+from tools.notebooks.which import chosen_by, short
 from tools.pictures import hero
-from tools.site import slides
+from tools.site import reference, slides
 from tools.site.answers import cover
 from tools.site.export import TEMPLATES, PageExporter, claims_in
-from tools.site.live import LIVE, executed
+from tools.site.live import KEPT, LIVE, all_executed
 from tools.site.places import lead_links
 from tools.site.questions import heading_above, questions, said
+from tools.site.unchanged import remember, unchanged
+from tools.site.views import share_views
 
 BESIDE = ("GLOSSARY",)  # pages for readers: in the list below the notebooks of the appendix, and found by the search
 FOR_TEACHERS = ("TEACHING", "HANDOUT")  # pages too, to which the first page leads
-MAX_BYTES = 20_000_000  # all together: eighteen notebooks, each as a page, as slides and to download
+MAX_BYTES = 15_000_000  # all pages together
 WHAT = (
     "A course that builds multi-head attention step by step, from the first reshape to what trained heads do. Every "
     "claim is an experiment of seconds, every number is checked by the cell beside it."
@@ -138,7 +141,7 @@ def make_room(out: Path) -> None:
 def build(paths: list[Path], out: Path) -> None:
     """Write the pages and slides of these lessons into the folder."""
     refuse_other_files(out)
-    notebooks = {path.stem: executed(path) for path in paths}
+    notebooks = all_executed(paths)
     make_room(out)  # only now: a lesson that fails leaves the older site
     about = [introduce(nb, name) for name, nb in notebooks.items()]
     lessons = [notebook for notebook in about if isinstance(notebook, Lesson)]
@@ -149,6 +152,7 @@ def build(paths: list[Path], out: Path) -> None:
     pages = {name: with_links(nb, name, terms, everywhere=True) for name, nb in notebooks.items()}
     asked = {name: cover(nb) for name, nb in pages.items()}
     shared = {"lessons": lessons, "others": others, "beside": {name.lower(): titles[name] for name in BESIDE}}
+    shared["beside"][reference.HOME] = reference.TITLE
     exporter = PageExporter()
 
     def write(nb: NotebookNode, name: str, title: str, **page) -> BeautifulSoup:
@@ -171,6 +175,8 @@ def build(paths: list[Path], out: Path) -> None:
         page = write(new_notebook(cells=[new_markdown_cell(source)]), name.lower(), titles[name])
         if name in BESIDE:
             contents += contents_of(name.lower(), titles[name], titles[name], page)
+    headings = {name: notebook.heading for name, notebook in zip(notebooks, about, strict=True)}
+    contents += reference.write(out, exporter.environment, notebooks, headings, shared)
     (out / "contents.js").write_text(f"const CONTENTS = {json.dumps(contents)};\n", encoding="utf-8")
     home = {"name": "index", "title": "But what does a head do?", "what": WHAT, "hero": hero.ALT, **shared}
     home |= {"lab": first_lab(notebooks.values()), "predictions": sum(map(len, asked.values()))}
@@ -181,6 +187,7 @@ def build(paths: list[Path], out: Path) -> None:
     for nb in notebooks.values():
         cover(nb)
     slides.write(notebooks, out / "slides", notes="../")
+    share_views(out)
     lead_links(out)
 
 
@@ -228,15 +235,18 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     out = options.out.resolve()
-    try:
-        paths = chosen(options.paths, NOTEBOOKS)
-    except ValueError as error:
-        parser.error(str(error))
-    try:
-        build(paths, out)
-    except NotebookError as error:
-        sys.exit(f"a lesson cannot be executed: {error}")
-    wrong = faults(out)
+    paths = chosen_by(parser, options.paths, NOTEBOOKS)
+    wrong = []
+    if unchanged(paths, out, KEPT):
+        print("nothing changed since it was built")
+    else:
+        try:
+            build(paths, out)
+        except NotebookError as error:
+            sys.exit(f"a lesson cannot be executed: {error}")
+        wrong = faults(out)
+        if not wrong:
+            remember(paths, out, KEPT)
     count, size = len(list(out.glob("*.html"))), bytes_of(out) / 1e6
     print("\n".join(wrong) or f"{count} pages, {size:.1f} MB, every link leads somewhere")
     print(f"open {(out / 'index.html').as_uri()}")

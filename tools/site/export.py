@@ -16,6 +16,8 @@ from nbconvert import HTMLExporter, SlidesExporter
 from nbconvert.filters import ansi2html
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
+import mhalib
+
 TEMPLATES = Path(__file__).resolve().parent
 PICTURES = "../images/"  # as the lessons say it
 HOLDS = "✓ "  # begins a line in which `mhalib.claims` says that a claim holds
@@ -72,7 +74,7 @@ class _Renderer(IPythonRenderer):
         return super().link(text, re.sub(r"^(\w+)\.ipynb", r"\1.html", url), title)
 
     def image(self, text, url, title=None):
-        return super().image(text, url.replace(PICTURES, "images/"), title)
+        return super().image(text, url.replace(PICTURES, f"{self.notes or ''}images/"), title)
 
 
 def text_html(markdown: str, notes: str | None = "") -> str:
@@ -122,6 +124,7 @@ class _OwnExporter:
         super().__init__(template_name=template, extra_template_basedirs=[str(TEMPLATES)])
         for made in (printed, inline_code):
             self.register_filter(made.__name__, made)
+        self.environment.globals["version"] = mhalib.__version__
 
     @pass_context
     def markdown2html(self, context, source):

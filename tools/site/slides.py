@@ -24,10 +24,10 @@ from mhalib.widgets.base import with_texts_once
 from tools.notebooks.lessons import introduce
 from tools.notebooks.run import NOTEBOOKS, ROOT
 from tools.notebooks.store import NotebookError
-from tools.notebooks.which import chosen
+from tools.notebooks.which import chosen_by
 from tools.site.answers import cover
 from tools.site.export import TEMPLATES, DeckExporter
-from tools.site.live import executed
+from tools.site.live import all_executed
 from tools.site.places import lead_links
 
 REVEAL = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "plugin/notes/notes.js", "LICENSE")
@@ -151,18 +151,19 @@ def write(lessons: dict[str, NotebookNode], out: Path, notes: str | None = None)
         page = {"name": name, "title": introduce(nb, name).heading, "notes": notes}
         html, _ = exporter.from_notebook_node(as_slides(nb), {"page": page})
         (out / f"{name}.html").write_text(with_texts_once(html), encoding="utf-8")
-    share(out)
+    share(out, pictures=notes is None)
 
 
-def share(out: Path) -> None:
-    """Put into the folder what all shows need: their style, reveal.js and the pictures."""
+def share(out: Path, pictures: bool) -> None:
+    """Put into the folder what all shows need: their style, reveal.js and, where no pages have them, the pictures."""
     for name in ("theme.js", "page.css", "deck.css", "deck.js", "results.js"):
         shutil.copy(TEMPLATES / name, out)
     package = Path(find_spec("sphinx_revealjs").origin).parent / "_static" / "revealjs"
     for name in REVEAL:
         (out / "reveal").mkdir(exist_ok=True)
         shutil.copy(package / name, out / "reveal" / Path(name).name)
-    shutil.copytree(ROOT / "images", out / "images", dirs_exist_ok=True)
+    if pictures:
+        shutil.copytree(ROOT / "images", out / "images", dirs_exist_ok=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -171,12 +172,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "slides", help="the folder for the slides")
     options = parser.parse_args(arguments)
     out = options.out.resolve()
+    paths = chosen_by(parser, options.paths, NOTEBOOKS)
     try:
-        paths = chosen(options.paths, NOTEBOOKS)
-    except ValueError as error:
-        parser.error(str(error))
-    try:
-        lessons = {path.stem: executed(path) for path in paths}
+        lessons = all_executed(paths)
     except NotebookError as error:
         sys.exit(f"a lesson cannot be executed: {error}")
     for nb in lessons.values():

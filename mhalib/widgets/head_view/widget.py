@@ -70,7 +70,7 @@ class HeadView(Reading):
         TypeError: the weights are not floating or no tensors, or the mask is not boolean.
         ValueError: a rank, a length or a value does not fit.
 
-    Taught in notebook 00.
+    Taught in notebook 10, met first in notebook 05.
     """
 
     _esm = module_text("head_view", *_SCRIPTS)

@@ -53,6 +53,7 @@ class SealedBox(View):
     _esm = module_text("sealed_box", "draw.js", "inside.js", "view.js")
     _css = style_text("sealed_box")
 
+    _made = False  # is the constructor through?
     t = traitlets.TraitType().tag(sync=True)
     opened = traitlets.TraitType(False).tag(sync=True)
     steps_seen = traitlets.TraitType().tag(sync=True)
@@ -97,11 +98,15 @@ class SealedBox(View):
             flips=self._turns(),
             remark=self._found.remark,
         )
+        self._made = True
 
     @property
     def open(self):
-        """Another name of `opened`; ipywidgets calls its own method of this name once, while a widget is made."""
-        return super().open if self.comm is None else self.opened
+        """Another name of `opened`; ipywidgets calls its own method of this name once, while a widget is made.
+
+        marimo has opened the comm by then, so that the comm alone does not tell.
+        """
+        return self.opened if self._made and self.comm is not None else super().open
 
     @open.setter
     def open(self, opened: bool) -> None:
