@@ -1,0 +1,38 @@
+"""What a stranger does with `mhalib` alone: run from any folder, with the Python in which it was installed.
+
+Says where `mhalib` came from and in which versions, and stops at the first thing that does not work.
+"""
+
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import mhalib
+from mhalib import MultiHeadAttention, padding_mask
+from mhalib.doctor import examine
+from mhalib.heads import capture
+from mhalib.plots import plot_attention
+from mhalib.widgets import HeadView
+
+torch.manual_seed(0)
+x = torch.randn(2, 5, 8)
+layer = MultiHeadAttention(8, 2).eval()
+layer(x, mask=padding_mask(torch.tensor([3, 5]), 5), need_weights=True)
+encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2).eval()
+for model, number in ((layer, 1), (encoder, 2)):
+    with capture(model) as maps:
+        model(x)
+    assert len(maps) == number, f"expected the maps of {number} layers, got {len(maps)}"
+page = HeadView(maps, [list("abcde")] * 2).to_html()
+assert "<script" in page and 'src="http' not in page, "a page carries its view itself"
+plot_attention(maps[0][0], list("abcde"))
+assert examine(layer, d_model=8, num_heads=2).findings == []
+
+home = Path(mhalib.__file__).parent
+assert metadata.version("mhalib") == mhalib.__version__
+assert Path(sys.prefix).resolve() in home.resolve().parents, f"{home} is not in the environment that is to be tried"
+versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("torch", "numpy", "matplotlib", "anywidget"))
+print(f"mhalib {mhalib.__version__} from {home} works with Python {sys.version.split()[0]}, {versions}")
