@@ -3,12 +3,13 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # under `make -j`, two commands at once would install into one .venv at once
-.PHONY: help lab my fresh weights test notebooks clean-notebooks images recording site slides harden holes bench lint types setup setup-dev
+.PHONY: help lab my fresh weights test notebooks clean-notebooks images recording site slides harden holes bench lint types release sbom setup setup-dev
 
 # Packages found by way of these would be taken for those of .venv.
 unexport PYTHONPATH PYTHONHOME
 
-python := .venv/bin/python
+# OS is set by Windows, whose shells with a make (Git Bash, MSYS) see the same folder.
+python := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)/python
 reading := $(filter-out 0,$(READ))
 notebook := $(if $(reading),notebooks,my)/00_start_here.ipynb
 
@@ -16,7 +17,7 @@ notebook := $(if $(reading),notebooks,my)/00_start_here.ipynb
 # do not start: version managers leave a stand-in for each version that they know.
 define set_up
 @found=""; \
-for python in "$(PYTHON)" .venv/bin/python python3.14 python3.13 python3.12 python3.11 python3 python; do \
+for python in "$(PYTHON)" $(python) python3.14 python3.13 python3.12 python3.11 python3 python; do \
     version=`"$$python" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null` || continue; \
     case "$$version" in \
         3.1[1-4].*) exec "$$python" tools/setup_env.py $(1) --torch-index="$(TORCH_INDEX)";; \
@@ -48,6 +49,8 @@ help:
 	@echo 'make bench ONLY=large   one part of it, printed: widgets large codes capture layer course'
 	@echo 'make lint             check style and format'
 	@echo 'make types            check the types of the JavaScript views; needs npm'
+	@echo 'make release          check that this state can be released, build it into dist/; uploads nothing'
+	@echo 'make sbom             a bill of materials of what is installed, in dist/; refuses unknown licences'
 	@echo
 	@echo 'PYTHON=python3.12     the Python that makes .venv (else the newest of 3.11 to 3.14)'
 	@echo 'TORCH_INDEX=URL       on the first start: take torch from this index, on Linux without a GPU the'
@@ -75,7 +78,7 @@ lab: setup
 	    $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0) $(if $(filter 0,$(BROWSER)),--no-browser)
 
 # Lint comes first, so that pytest has the last word. Whole files go to one of two workers, so that what a file starts
-# once (a browser, a server) is started once; the longest file comes first (tests/conftest.py).
+# once (a browser, a server) is started once; but of the lessons one run at a time, and these first (tests/conftest.py).
 test: setup-dev lint
 	@$(python) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -115,3 +118,10 @@ lint: setup-dev
 
 types: setup-dev
 	@$(python) -m tools.check_types
+
+# CHECK=1 builds nothing and says what is wrong.
+release: setup-dev
+	@$(python) -m tools.release $(if $(filter-out 0,$(CHECK)),--check)
+
+sbom: setup-dev
+	@$(python) -m tools.licences

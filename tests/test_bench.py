@@ -30,7 +30,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
     (tmp_path / "letters.txt").write_text("mine")
     with pytest.raises(SystemExit, match="would be lost"):
         peers.prepare(tmp_path)
-    assert (tmp_path / "letters.txt").read_text() == "mine"
+    assert (tmp_path / "letters.txt").read_text(encoding="utf-8") == "mine"
 
 
 def test_the_readme_says_what_was_measured():

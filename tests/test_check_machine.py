@@ -102,6 +102,11 @@ def test_the_library_of_the_course_is_missing(machine):
     assert code == 1 and "\nMissing: mhalib (the library of the course)\n" in said
 
 
+def test_the_library_says_its_version_itself(machine):
+    (machine.packages / "mhalib.py").write_text('__version__ = "0.3.1"\n')  # the note of its installation says 0.2.0
+    assert re.search(r"^mhalib +0\.3\.1 +ok$", machine.check()[1], re.MULTILINE)
+
+
 def test_the_library_of_another_copy_of_the_course(machine):
     (machine.course / "mhalib").mkdir()
     code, said = machine.check()
@@ -134,7 +139,7 @@ def test_another_python_is_all_that_is_said(machine, version, word):
 
 
 def test_an_old_python_can_read_the_file():
-    ast.parse(CHECK.read_text(), feature_version=(3, 6))
+    ast.parse(CHECK.read_text(encoding="utf-8"), feature_version=(3, 6))
     CHECK.read_text(encoding="ascii")
 
 

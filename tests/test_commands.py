@@ -26,6 +26,9 @@ from types import SimpleNamespace
 import pytest
 
 from small_course import with_tools
+from systems import posix
+
+pytestmark = posix
 
 ROOT = Path(__file__).resolve().parent.parent
 SETUP = ROOT / "tools" / "setup_env.py"

@@ -12,6 +12,7 @@ import nbformat
 import pytest
 
 from small_course import change, contents, today, with_tools, write_lesson
+from systems import posix
 from tools.classroom import answers
 from tools.notebooks import run
 from tools.notebooks.copies import ROOT
@@ -217,6 +218,7 @@ def test_answers_are_collected_from_copies(course, lay, capsys):
     assert (course / "my" / "01_two.ipynb").read_bytes() == mine
 
 
+@posix
 def test_binder_lays_them_when_it_builds(course):
     """repo2docker runs postBuild in the folder of the repository, with the environment's Python first on the PATH."""
     assert os.access(ROOT / "postBuild", os.X_OK)

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from small_course import change, contents, today
+from systems import posix
 from tools.notebooks.copies import ROOT
 from tools.notebooks.plain import own_copy, read
+
+pytestmark = posix
 
 
 def nothing(path: Path):

@@ -5,8 +5,11 @@ import shutil
 import nbformat
 import pytest
 
+from systems import posix
 from tools.notebooks import harden
 from tools.notebooks.harden import VARIANTS, main, order
+
+pytestmark = posix
 
 # For each variant a lesson that does not stand it.
 FALLS = {

@@ -20,7 +20,7 @@ TOP = ROOT / "mhalib"
 
 # A room is a file or a folder of `mhalib`; `tools` stands beside it. A room imports only from floors below its own.
 FLOORS = (
-    ("arguments", "claims"),
+    ("arguments", "claims", "stopping"),
     ("masks", "sealed"),
     ("plots", "attention", "doctor"),
     ("reference", "heads", "experiments"),

@@ -12,7 +12,7 @@ import pytest
 from tools.links import targets
 from tools.notebooks import copies, run
 from tools.notebooks.copies import ROOT
-from tools.notebooks.plain import edition, for_download, from_my, own_copy, read, source_hash, with_links
+from tools.notebooks.plain import COLAB, edition, for_download, from_my, own_copy, read, source_hash, with_links
 from tools.notebooks.store import source_hash as hash_of_a_stored_lesson
 from tools.notebooks.which import WITHOUT_NUMBER, notebook_files
 
@@ -25,10 +25,11 @@ def test_a_copy_is_its_lesson_without_outputs_and_remembers_it(path):
     text = own_copy(path)
     copy, lesson = nbformat.reads(text, 4), nbformat.read(path, 4)
     nbformat.validate(copy)
-    assert [(cell.id, cell.cell_type) for cell in copy.cells] == [(cell.id, cell.cell_type) for cell in lesson.cells]
+    kept = [cell for cell in lesson.cells if cell.id != COLAB]
+    assert [(cell.id, cell.cell_type) for cell in copy.cells] == [(cell.id, cell.cell_type) for cell in kept]
     code = [cell for cell in copy.cells if cell.cell_type == "code"]
     assert code and all(cell.outputs == [] and cell.execution_count is None for cell in code)
-    assert [cell.source for cell in code] == [cell.source for cell in lesson.cells if cell.cell_type == "code"]
+    assert [cell.source for cell in code] == [cell.source for cell in kept if cell.cell_type == "code"]
     assert copy.metadata.mhalib == {"lesson": path.stem, "lesson_sha256": hash_of_a_stored_lesson(lesson)}
     assert copy.metadata.kernelspec == lesson.metadata.kernelspec
     # As Jupyter writes it, so that its first save changes nothing else.

@@ -14,7 +14,7 @@ from tools.make_images import PICTURES
 from tools.notebooks.lessons import QUICK_WAY, lessons
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "CONTRIBUTING.md", "notebooks/TEACHING.md", "notebooks/HANDOUT.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "notebooks/TEACHING.md", "notebooks/HANDOUT.md", "notebooks/FRONT_ENDS.md")
 
 # Written in pieces, because this file is searched as well.
 FOREIGN = {
@@ -92,7 +92,7 @@ def test_the_readme_opens_with_the_moving_picture_and_with_a_still_one_for_who_w
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_that_a_page_names_exists(page):
-    makefile = (ROOT / "Makefile").read_text()
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE).group(1).split())
     named = set(re.findall(r"(?:`|^)make ([a-z-]+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE))
     assert named <= targets and (named or "HANDOUT" in page)  # the handout is for reading, not for running
@@ -108,7 +108,7 @@ def test_every_tool_that_a_page_calls_exists(page):
 
 
 def test_every_command_is_explained_by_make_help():
-    makefile = (ROOT / "Makefile").read_text()
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE).group(1).split()
     public = [target for target in targets if target not in ("help", "setup", "setup-dev")]
     assert [target for target in public if not re.search(rf"'make {target}\b", makefile)] == []

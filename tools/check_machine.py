@@ -11,6 +11,7 @@ Messages are plain ASCII for the same reason: they print in any terminal.
 """
 
 import builtins
+import os
 import re
 import sys
 from pathlib import Path
@@ -18,7 +19,14 @@ from pathlib import Path
 OLDEST, NEWEST = (3, 11), (3, 14)  # as in setup_env.py
 ROOT = Path(__file__).resolve().parent.parent
 PIN = re.compile(r"^([\w.-]+)\s*==\s*([\w.!]+)", re.MULTILINE)
+VERSION = re.compile(r"^__version__ = \"([\w.]+)\"", re.MULTILINE)
 HERE = "ok"
+# What to type, with any Python and with a chosen one: Windows has no make.
+SET_UP, CHOOSE = (
+    ("make lab", "make lab PYTHON=python3.12")
+    if os.name != "nt"
+    else ("python tools/setup_env.py requirements.txt", "py -3.12 tools/setup_env.py requirements.txt")
+)
 PLACES = {"cpu": "the processor", "mps": "the GPU of this Mac"}
 
 
@@ -40,7 +48,7 @@ def python_is_right():
     row("Python", version, "too old" if old else "too new")
     print(f"\nThe course needs Python 3.11, 3.12, 3.13 or 3.14; this one is {sys.executable}.")
     print("Install one of these beside it, then name it, in the course folder:")
-    print("    make lab PYTHON=python3.12")
+    print("    " + CHOOSE)
     print("or make the environment with it by hand, as the README says.")
     return False
 
@@ -82,7 +90,13 @@ def library_is_here():
         return False
     own = ROOT / "mhalib"
     elsewhere = own.is_dir() and spec.origin and own not in Path(spec.origin).resolve().parents
-    row("mhalib", installed("mhalib") or "", "from another folder than this one" if elsewhere else HERE)
+    # What an editable install noted down is the version of that day; the file says which one runs.
+    said = VERSION.search(Path(spec.origin).read_text(encoding="utf-8")) if spec.origin else None
+    row(
+        "mhalib",
+        said.group(1) if said else installed("mhalib") or "",
+        "from another folder than this one" if elsewhere else HERE,
+    )
     return True
 
 
@@ -113,7 +127,7 @@ def say_what_to_type(missing):
     python = f'"{sys.executable}"' if " " in sys.executable else sys.executable
     print("\nMissing: " + ", ".join(missing))
     print(f"In a terminal, in the course folder {ROOT}, type:")
-    print("    make lab")
+    print("    " + SET_UP)
     print("or by hand:")
     print(f"    {python} -m pip install -r requirements.txt")
     again = "choose Kernel > Restart Kernel and run this cell again" if in_a_notebook() else "run this once more"
@@ -142,7 +156,7 @@ def main():
         print("Everything is here." + (" Other versions than the course's may well do." if other else ""))
     else:
         print("Without torch no lesson runs. Its pages on installing say what your system lacks; or begin anew:")
-        print(f"delete the folder {ROOT / '.venv'}, then type: make lab")
+        print(f"delete the folder {ROOT / '.venv'}, then type: {SET_UP}")
     return 1 if missing or not starts else 0
 
 

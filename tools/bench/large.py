@@ -75,7 +75,7 @@ def free_bytes() -> int | None:
 
 
 def _from_proc(file: str, name: str) -> int | None:
-    text = Path(file).read_text() if Path(file).is_file() else ""
+    text = Path(file).read_text(encoding="ascii") if Path(file).is_file() else ""
     found = re.search(rf"^{name}:\s*(\d+) kB", text, re.MULTILINE)
     return 1024 * int(found[1]) if found else None
 
@@ -88,7 +88,7 @@ class Memory:
         with suppress(OSError, AttributeError):  # what was freed and is still held would hide as much growth
             ctypes.CDLL(None).malloc_trim(0)
         try:
-            Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
         except OSError:
             self.before = None
         else:

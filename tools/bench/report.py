@@ -33,7 +33,7 @@ def load() -> str:
 def about(chromium: str, before: str) -> str:
     """Return what the numbers depend on: the machine, busy or not, and the versions of what was there."""
     info = Path("/proc/cpuinfo")
-    model = re.search(r"model name\s*: (.+)", info.read_text()) if info.is_file() else None
+    model = re.search(r"model name\s*: (.+)", info.read_text(encoding="utf-8")) if info.is_file() else None
     cpu = model.group(1) if model else platform.processor() or platform.machine()
     versions = {"mhalib": mhalib.__version__, "Python": platform.python_version(), "Chromium": chromium}
     for name in ("torch", "matplotlib", "anywidget", "transformers", "bertviz", "circuitsvis"):
