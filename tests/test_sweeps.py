@@ -417,4 +417,6 @@ def test_on_a_cluster_a_lost_worker_costs_no_number(cluster, side_by_side, tmp_p
     with joblib.parallel_config(backend="dask"):
         rows = sweep(die_once_side_by_side, arms, range(3), together=2, progress=False)
     assert numbers(rows) == side_by_side
-    assert int(mark.read_text()) not in {row["process"] for row in rows}
+    # What the lost worker was at came from another one; what it had handed over before it died may be its own.
+    again = {row["process"] for row in rows if (row["arm"], row["seed"]) in {("two", 0), ("two", 1)}}
+    assert again and int(mark.read_text()) not in again
