@@ -10,6 +10,8 @@ import nbformat
 import pytest
 import torch
 
+from scheduling import pytest_xdist_make_scheduler, runs_a_lesson  # noqa: F401 — the hook is found here by its name
+
 # Before mhalib is first imported: every signature with named dimensions is checked when it is called.
 jaxtyping.install_import_hook("mhalib", "beartype.beartype")
 
@@ -28,38 +30,17 @@ LONG = """test_doctor.py test_checks.py browser/test_contract.py test_doctor_mar
 browser/test_head_view_modes.py browser/test_predictions.py test_checks_cases_six.py test_problems.py""".split()
 
 
-LESSON_RUNS = "::test_runs_offline_", "::test_what_trains_nothing_"  # of test_notebooks.py, each for any free worker
-
-
 def pytest_collection_modifyitems(items):
     """Begin with the runs of the lessons, then the long files."""
 
     def place(item) -> int:
-        if _runs_a_lesson(item.nodeid):
+        if runs_a_lesson(item.nodeid):
             return -1
         return next(
             (number for number, name in enumerate(LONG) if item.path.as_posix().endswith(f"/{name}")), len(LONG)
         )
 
     items.sort(key=place)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Let a worker take whole files, as `--dist loadfile` does, but of the runs of lessons one at a time."""
-    if config.getvalue("dist") != "loadfile":
-        return None
-    from xdist.scheduler import LoadFileScheduling
-
-    class ByFileAndLesson(LoadFileScheduling):
-        def _split_scope(self, nodeid):
-            return nodeid if _runs_a_lesson(nodeid) else super()._split_scope(nodeid)
-
-    return ByFileAndLesson(config, log)
-
-
-def _runs_a_lesson(nodeid: str) -> bool:
-    return any(name in nodeid for name in LESSON_RUNS)
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,42 @@
+"""Which worker takes which tests when several run: whole files, but of the runs of lessons one at a time."""
+
+import pytest
+
+LESSON_RUNS = "::test_runs_offline_", "::test_what_trains_nothing_"  # of test_notebooks.py, each for any free worker
+
+
+def runs_a_lesson(nodeid: str) -> bool:
+    return any(name in nodeid for name in LESSON_RUNS)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Let a worker take whole files, as `--dist loadfile` does, but of the runs of lessons one at a time."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFileAndLesson(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return nodeid if runs_a_lesson(nodeid) else super()._split_scope(nodeid)
+
+        def _reschedule(self, node):
+            # A worker begins a test when it knows the next one, or that there is none. With a single test at hand the
+            # one that takes the place of a crashed worker would wait for ever.
+            for _ in range(2):
+                super()._reschedule(node)
+
+        def remove_node(self, node):
+            """Take back what a worker leaves. The test that it died in has failed, and must not kill the next one."""
+            units = self.assigned_work.pop(node)
+            left = [(unit, test) for unit in units.values() for test, done in unit.items() if not done]
+            if not left:
+                return None
+            unit, crashed = left[0]
+            unit[crashed] = True
+            self.workqueue.update((scope, unit) for scope, unit in units.items() if not all(unit.values()))
+            for other in self.assigned_work:
+                self._reschedule(other)
+            return crashed
+
+    return ByFileAndLesson(config, log)
