@@ -99,6 +99,19 @@ def press(page, view, case: Case) -> None:
     page.keyboard.press(case.key[1])
 
 
+def key_and_button(page, case, said: str) -> None:
+    """Press a key in a view, see Python say what came of it; let a button of Python set the view, and see it follow."""
+    name = case.make.split("(")[0]
+    view = shown(page, list(CASES.values()).index(case))
+    before = at_rest(view)
+    press(page, view, case)
+    page.get_by_text(f"{name} {said}").wait_for()
+    until(lambda: at_rest(view) != before, "a key did not change the picture")
+    before = at_rest(view)
+    page.get_by_role("button", name=f"set {name}", exact=True).click()
+    until(lambda: at_rest(view) != before, "what Python sets does not reach the view")
+
+
 # ---------------------------------------------------------------- marimo
 
 NAMES = "torch, HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView, SealedBox, q, k, v, maps, words"
@@ -153,16 +166,8 @@ def marimo(browser, tmp_path_factory):
 
 @each_widget
 def test_marimo_hears_of_a_key_and_a_cell_sets_the_view(marimo, case):
-    name = case.make.split("(")[0]
-    view = shown(marimo, list(CASES.values()).index(case))
-    before = at_rest(view)
-    press(marimo, view, case)
     expected = case.by_key[1]
-    marimo.get_by_text(f"{name} is {expected!r} and {expected!r}").wait_for()
-    until(lambda: at_rest(view) != before, "a key did not change the picture")
-    before = at_rest(view)
-    marimo.get_by_role("button", name=f"set {name}", exact=True).click()
-    until(lambda: at_rest(view) != before, "what Python sets does not reach the view")
+    key_and_button(marimo, case, f"is {expected!r} and {expected!r}")
     assert marimo.problems == []
 
 
@@ -214,15 +219,7 @@ def voila_page(browser, voila):
 
 @each_widget
 def test_voila_hears_of_a_key_and_python_sets_the_view(voila_page, case):
-    name = case.make.split("(")[0]
-    view = shown(voila_page, list(CASES.values()).index(case))
-    before = at_rest(view)
-    press(voila_page, view, case)
-    voila_page.get_by_text(f"{name} is {case.by_key[1]!r}").wait_for()
-    until(lambda: at_rest(view) != before, "a key did not change the picture")
-    before = at_rest(view)
-    voila_page.get_by_role("button", name=f"set {name}", exact=True).click()
-    until(lambda: at_rest(view) != before, "what Python sets does not reach the view")
+    key_and_button(voila_page, case, f"is {case.by_key[1]!r}")
     assert but_for(VOILA_NOISE, voila_page.problems) == []
 
 
