@@ -12,7 +12,7 @@ import textwrap
 import tokenize
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from torch import nn
 
@@ -163,6 +163,16 @@ class Words:
         return found
 
 
+@lru_cache(maxsize=64)  # Python reads the whole file for each class in it, and of a model's parts many are of one class
+def source_of(kind: Callable) -> str:
+    """Return the source of a class or a function.
+
+    Raises:
+        OSError, TypeError: it is not at hand.
+    """
+    return inspect.getsource(kind)
+
+
 def words_of(target: Callable) -> Words:
     """Return the words of a layer or a function; empty where its source is not at hand."""
     function = target.forward if isinstance(target, nn.Module) else target
@@ -174,7 +184,7 @@ def words_of(target: Callable) -> Words:
     texts, code, source = [], "", ""
     for kind in kinds:
         try:
-            found = textwrap.dedent(inspect.getsource(kind))
+            found = textwrap.dedent(source_of(kind))
         except (OSError, TypeError):
             texts.append(inspect.getdoc(kind) or "")
             continue

@@ -1,12 +1,12 @@
 """Of several projections that may be a layer's, take those that give its outputs, and examine it with them."""
 
 import copy
-import inspect
 import re
 from collections.abc import Sequence
 
 from torch import nn
 
+from mhalib.doctor.calls.words import source_of
 from mhalib.doctor.inside.differences import examine_differences
 from mhalib.doctor.inside.find import Candidate
 from mhalib.doctor.inside.fit import Answers, Fit, fit, judge_way, why_not
@@ -139,7 +139,7 @@ def promises_scale(module: nn.Module | None) -> bool:
         if type(part).__module__.startswith("torch."):
             continue
         try:
-            text += inspect.getsource(type(part)) + "\n"
+            text += source_of(type(part)) + "\n"
         except (OSError, TypeError):
             text += (type(part).__doc__ or "") + "\n"
     text = text.lower()
