@@ -7,6 +7,8 @@ come from a hand.
 """
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from playwright.sync_api import Error, Keyboard, Locator, Mouse, Page, Touchscreen
 
@@ -48,6 +50,16 @@ def make_steady(page) -> None:
     page.acted_on = False
     for hand in (page.keyboard, page.mouse, page.touchscreen):
         hand.page = page
+
+
+@contextmanager
+def hasty(page) -> Iterator[None]:
+    """Act on a page without a wait in between, as a hand on a keyboard does; whoever looks afterwards sees it drawn."""
+    del page.acted_on
+    try:
+        yield
+    finally:
+        page.acted_on = True
 
 
 def patch(monkeypatch) -> None:

@@ -16,6 +16,7 @@ from tools.notebooks.run import execute, write
 from tools.notebooks.store import make_storable
 
 from .conftest import ROOT, settle, until
+from .steady import hasty
 
 PREPARE = """import torch
 from mhalib.widgets import HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView, SealedBox
@@ -451,9 +452,10 @@ def test_no_key_reaches_the_notebook(notebook, case):
         place = places.nth(number)
         if number >= places.count() or not place.is_visible() or not place.is_enabled():
             continue
-        for key in keys:
-            place.focus()
-            page.keyboard.press(key)
+        with hasty(page):
+            for key in keys:
+                place.focus()
+                page.keyboard.press(key)
         page.keyboard.press("Escape")  # closes the list of a choice
         assert page.locator(".jp-Dialog").count() == 0
         assert page.evaluate("() => window.jupyterapp.shell.currentWidget.content.activeCellIndex") == own
