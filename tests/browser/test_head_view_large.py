@@ -59,7 +59,8 @@ def test_several_heads_together_come_from_the_kernel(lab):
 
 
 def test_a_silent_kernel_is_said_and_what_is_here_stays(lab):
-    notebook = lab(CELL, "import time; time.sleep(8)", run=False)
+    busy = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.05)"
+    notebook = lab(CELL, busy, run=False)
     page = notebook.page
     page.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")  # not to its end
     page.wait_for_selector("canvas.focus")
@@ -69,7 +70,10 @@ def test_a_silent_kernel_is_said_and_what_is_here_stays(lab):
     page.locator("canvas.overview").focus()
     press(page, "ArrowRight")
     assert "layer 0 head 1" in page.locator("canvas.focus").get_attribute("aria-label")
+    go = notebook.path.parent / "go"
+    go.touch()
     notebook.wait_for_kernel()
+    go.unlink()
     until(lambda: "has not answered" not in page.locator(".limits").text_content(), "still called silent")
 
 
