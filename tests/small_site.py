@@ -99,6 +99,7 @@ def make_site(folder: Path) -> Path:
         "## token\n\nThe unit of a text: a *word* & what has `<b>` in it, or a piece of one. *Also called:* x."
     )
     (path.parent / "HANDOUT.md").write_text("# On one page\n\nSee [this](07_lesson.ipynb).")
+    (path.parent / "FRONT_ENDS.md").write_text("# Where it runs\n\nIn a [class](TEACHING.md), too.")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build_site, "questions", lambda: questions(QUESTIONS))
         patch.setattr(live_lessons, "KEPT", folder / "kept")

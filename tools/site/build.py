@@ -40,7 +40,7 @@ from tools.site.unchanged import remember, unchanged
 from tools.site.views import share_views
 
 BESIDE = ("GLOSSARY",)  # pages for readers: in the list below the notebooks of the appendix, and found by the search
-FOR_TEACHERS = ("TEACHING", "HANDOUT")  # pages too, to which the first page leads
+FOR_TEACHERS = ("TEACHING", "HANDOUT", "FRONT_ENDS")  # pages too, to which the first page leads
 MAX_BYTES = 15_000_000  # all pages together
 WHAT = (
     "A course that builds multi-head attention step by step, from the first reshape to what trained heads do. Every "

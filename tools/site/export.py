@@ -67,7 +67,7 @@ class _Renderer(IPythonRenderer):
     def link(self, text, url, title=None):
         if url.startswith("../"):  # the notes name files that lie in the repository only
             return text
-        if note := re.match(r"([A-Z]+)\.md", url):
+        if note := re.match(r"([A-Z_]+)\.md", url):
             if self.notes is None:
                 return text
             url = f"{self.notes}{note[1].lower()}.html{url[note.end() :]}"
