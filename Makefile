@@ -77,10 +77,11 @@ lab: setup
 	@exec $(python) -m jupyterlab --ip=127.0.0.1 --allow-root --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/$(notebook) \
 	    $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0) $(if $(filter 0,$(BROWSER)),--no-browser)
 
-# Lint comes first, so that pytest has the last word. Whole files go to one of two workers, so that what a file starts
-# once (a browser, a server) is started once; but of the lessons one run at a time, and these first (tests/conftest.py).
+# Lint comes first, so that pytest has the last word. One worker for each core, four at most, each with a browser and a
+# server of its own. Whole files go to one of them, so that what a file starts once is started once; but of the lessons
+# one run at a time, and these first (tests/scheduling.py).
 test: setup-dev lint
-	@$(python) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(python) -m pytest -n logical --maxprocesses=4 --dist loadfile --no-loadscope-reorder
 
 notebooks: setup-dev
 	@$(python) -m tools.notebooks.run

@@ -15,7 +15,7 @@ from scheduling import pytest_xdist_make_scheduler, runs_a_lesson  # noqa: F401 
 # Before mhalib is first imported: every signature with named dimensions is checked when it is called.
 jaxtyping.install_import_hook("mhalib", "beartype.beartype")
 
-# Two workers on two cores: a second thread for each would wait for the other's first.
+# As many workers as cores: a second thread for each would wait for the other's first.
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
 
@@ -25,9 +25,10 @@ hypothesis.settings.register_profile("house", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("house")
 
 
-# The files that take longest, the longest first: of two workers none should be left alone with one at the end.
-LONG = """test_doctor.py test_checks.py browser/test_contract.py test_doctor_markdown.py browser/test_site.py
-browser/test_head_view_modes.py browser/test_predictions.py test_checks_cases_six.py test_problems.py""".split()
+# The files that take longest, the longest first: no worker should be left alone with one at the end.
+LONG = """browser/test_contract.py browser/test_predictions.py test_doctor.py browser/test_switchboard.py
+browser/test_look.py browser/test_site.py browser/test_head_view_large.py test_harden.py browser/test_head_lab.py
+browser/test_reshape_view.py test_sweeps.py""".split()
 
 
 def pytest_collection_modifyitems(items):
