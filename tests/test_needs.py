@@ -20,6 +20,7 @@ from tools.notebooks.needs import names, untrained
         ("try:\n    a = b()\nexcept E as e:\n    print(e)\nfinally:\n    f", {"a", "e"}, {"b", "E", "print", "f"}),
         ("if a:\n    b = c", {"b"}, {"a", "c"}),
         ("a = [x * y for x in b]", {"a"}, {"b", "y"}),
+        ("a = {x: {z for z in y} for x in b}", {"a"}, {"b", "y"}),
         ("def f(x, y=a):\n    z = x + b\n    return f, z", {"f"}, {"a", "b"}),
         ("class A(B):\n    c = d\n    def e(self):\n        return self.c + g", {"A"}, {"B", "d", "g"}),
         ("a[b] = c", {"a"}, {"a", "b", "c"}),

@@ -45,7 +45,8 @@ def names(statements: Iterable[ast.stmt]) -> tuple[set[str], set[str]]:
     """Return the names that these statements make, and those that they need: from before them, or when called."""
     made, needed = set(), set()
     for statement in _in_order(statements):
-        here, there = _of_table(symtable.symtable(ast.unparse(ast.fix_missing_locations(statement)), "cell", "exec"))
+        source = ast.unparse(ast.fix_missing_locations(_WithGenerators().visit(copy.deepcopy(statement))))
+        here, there = _of_table(symtable.symtable(source, "cell", "exec"))
         here |= {_root(node) for node in ast.walk(statement) if _changes_a_part(node)}
         own = {statement.name} if isinstance(statement, (ast.FunctionDef, ast.ClassDef)) else set()
         needed |= there - made - own
@@ -77,6 +78,20 @@ def _in_order(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _in_order(handler.body)
         yield from _in_order(getattr(statement, "orelse", ()))
         yield from _in_order(getattr(statement, "finalbody", ()))
+
+
+class _WithGenerators(ast.NodeTransformer):
+    """Turns comprehensions into generators: from Python 3.12 on, only these have a table of names of their own."""
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.GeneratorExp:
+        self.generic_visit(node)
+        return ast.GeneratorExp(node.elt, node.generators)
+
+    visit_SetComp = visit_ListComp
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.GeneratorExp:
+        self.generic_visit(node)
+        return ast.GeneratorExp(ast.Tuple([node.key, node.value], ast.Load()), node.generators)
 
 
 def _of_table(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
