@@ -129,7 +129,7 @@ def clear_rank(sizes: Tensor) -> int | None:
 
 def readers(patient: Patient) -> Iterator[Reader]:
     """Yield the layer in float64, where it can be copied, and as it is, where it is no less than float32."""
-    double = _in_float64(patient)
+    double = doubled(patient)
     if double is not None:
         yield Reader(double, torch.float64)
     if patient.dtype in (torch.float32, torch.float64):
@@ -138,7 +138,8 @@ def readers(patient: Patient) -> Iterator[Reader]:
         yield Reader(plain, patient.dtype)
 
 
-def _in_float64(patient: Patient) -> Patient | None:
+def doubled(patient: Patient) -> Patient | None:
+    """Return the layer as a copy in float64; None where it is no module, or cannot be copied."""
     own = patient.attend.module
     if own is None or own is not patient.module:
         return None

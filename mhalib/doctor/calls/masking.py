@@ -120,20 +120,21 @@ def _try(form: Adapted, name: str, trials: Trials, T: int) -> Iterator[Tried]:
             replaces = True  # a mask of one's own takes the place of the one that it makes
         always = replaces or base is None
         base = with_open if always else base
-        leaks = blind = hidden = 0
-        for mask in _masks(masked, T, base):
-            moved = trials.seen(masked, T, mask)
-            if moved is None:
-                leaks = -1
-                break
-            known = _known(masked, mask, base)
-            allowed = mask & base
-            leaks += int((moved & ~_reach(allowed) & known).sum())
+        masks = _masks(masked, T, base)
+        seen = [trials.seen(masked, T, mask) for mask in masks]
+        if any(moved is None for moved in seen):
+            continue
+        # In sharp maps a token sees another one only where a mask takes away the one that outshines it.
+        able = base.clone()
+        for mask, moved in zip(masks, seen, strict=True):
+            able |= moved & mask
+        leaks = blind = hidden = shown = 0
+        for mask, moved in zip(masks, seen, strict=True):
+            known, allowed = _known(masked, mask, base), mask & base
+            leaks += int((moved & ~_reach(mask & able) & known).sum())
             blind += int((~moved & allowed & known).sum())
             hidden += int((base & ~mask & known).sum())
-        if leaks < 0:
-            continue
-        shown = sum(int((m & base).sum()) for m in _masks(masked, T, base))
+            shown += int(allowed.sum())
         fits = leaks == 0 and hidden > 0 and blind < MOST_BLIND * shown
         yield Tried(replace(masked, mask_always=always), leaks / max(hidden, 1), fits, blind)
 

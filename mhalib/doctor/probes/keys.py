@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from mhalib.doctor.counting import doubled
 from mhalib.doctor.influence import amount, pairs
 from mhalib.doctor.patient import Crash, Patient
 from mhalib.doctor.report import Report
@@ -25,8 +26,9 @@ def last_key_unseen(moved: Tensor, patient: Patient, setting: Setting) -> str:
         return ""
     longer = 2 * (patient.num_heads or 1) + 3
     try:
-        if not all(_last_alone_is_unseen(length, scale, patient) for length in (T, longer) for scale in SCALES):
-            return ""
+        for length in (T, longer):
+            if not (all(_unseen(length, scale, patient) for scale in SCALES) and _crowded(length, patient)):
+                return ""
     except Crash:
         return ""
     return (
@@ -35,16 +37,24 @@ def last_key_unseen(moved: Tensor, patient: Patient, setting: Setting) -> str:
     )
 
 
-def _last_alone_is_unseen(T: int, scale: float, patient: Patient) -> bool:
-    x = scale * patient.tokens(1, T, 0.5)
-    before = patient(x)[0]
-    moved = []
-    for t in (T - 1, T - 2):
-        changed = x.clone()
-        changed[0, t] += scale * patient.noise(1, 1, 50)[0, 0]
-        others = [i for i in range(T) if i != t]
-        moved.append(float((patient(changed)[0] - before)[others].abs().max()) > patient.rounding(before))
-    return moved == [False, True]
+def _unseen(T: int, scale: float, patient: Patient) -> bool:
+    """Whether the last token moves no other output, whichever it is, and the one before it does."""
+    turned = (_moved(T - 1, T, scale, patient, turn).any() for turn in range(3))
+    return bool(_moved(T - 2, T, scale, patient).any()) and not any(turned)
+
+
+def _crowded(T: int, patient: Patient) -> bool:
+    """Whether maps are flat enough to judge by: each token but the last moves all other outputs, at one scale."""
+    return any(all(bool(_moved(t, T, scale, patient).all()) for t in range(T - 1)) for scale in reversed(SCALES))
+
+
+def _moved(t: int, T: int, scale: float, patient: Patient, turn: int = 0) -> Tensor:
+    """Return which of the other outputs move with token `t`, `(T - 1,)`; all tokens stand so many places later."""
+    x = scale * patient.tokens(1, T, 0.5).roll(turn, 1)
+    before, changed = patient(x)[0], x.clone()
+    changed[0, t] += scale * patient.noise(1, 1, 50)[0, 0]
+    others = [i for i in range(T) if i != t]
+    return (patient(changed)[0] - before)[others].abs().amax(-1) > patient.rounding(before)
 
 
 def uses_every_key(patient: Patient, setting: Setting, report: Report) -> None:
@@ -64,8 +74,12 @@ def uses_every_key(patient: Patient, setting: Setting, report: Report) -> None:
             others = [_exchanged(i, j, T, scale, patient) for i, j in ((0, 1), (1, T - 3)) for scale in SCALES]
             if any(others):
                 return
+            if not _crowded(T, patient):
+                return
             off.append(max(filter(None, last), key=float))
     except Crash:
+        return
+    if _rounded(lengths[0], patient):
         return
     report.find(
         "key-unused",
@@ -74,6 +88,15 @@ def uses_every_key(patient: Patient, setting: Setting, report: Report) -> None:
         "its own.",
     )
     raise Stop
+
+
+def _rounded(T: int, patient: Patient) -> bool:
+    """Whether nothing is left of the difference in float64: large scores show by which path a key was computed."""
+    exact = doubled(patient)
+    try:
+        return exact is not None and not any(_exchanged(0, T - 1, T, scale, exact) for scale in SCALES)
+    except Crash:  # what insists on float32
+        return False
 
 
 def _exchanged(i: int, j: int, T: int, scale: float, patient: Patient) -> str:
