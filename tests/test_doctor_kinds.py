@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import layers_calls
+import layers_sick_places
 from layers_base import KeyMask, Layer, over_keys, over_lengths
 from layers_healthy import GPT, HEALTHY, Additive, Fused, PostNormBlock, Rotary, Sink
 from layers_remarkable import OneProjectionForAllHeads
@@ -125,10 +126,14 @@ def test_sharp_maps_are_no_mistake(factor):
         ("LargeBiasesWithoutMask", 16, 1, 20, 14),
         ("LargeBiasesWithoutMask", 16, 1, 6, 31),
         ("TwoLayers", 16, 1, 20, 14),
+        ("CausalAndMasked", 16, 1, 20, 35),
+        ("BiasForEachDistance", 32, 4, 20, 37),
+        ("BiasForEachDistance", 16, 1, 6, 40),
     ],
 )
 def test_chance_is_no_mistake(name, d_model, num_heads, factor, seed):
-    report = examine(made(layers_calls.HEALTHY[name], d_model, num_heads, factor, seed), d_model, num_heads)
+    healthy = {**layers_calls.HEALTHY, **layers_sick_places.HEALTHY}
+    report = examine(made(healthy[name], d_model, num_heads, factor, seed), d_model, num_heads)
     assert report.ok, report
 
 

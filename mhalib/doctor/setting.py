@@ -49,6 +49,11 @@ def usual_setting(patient: Patient) -> Setting:
     return Setting(batch=2 if h == 3 else 3, T=T)
 
 
+def second_length(patient: Patient) -> int:
+    """Return another number of tokens, at which patterns that look alike at the usual one do not."""
+    return 2 * max(patient.num_heads or 1, 2) + 3  # of one head 7, since 5 are the usual ones
+
+
 def mask_of(kind: str, patient: Patient, setting: Setting) -> Tensor:
     """Return a boolean `(T, T)` mask that leaves each query a key, in a form that this layer understands.
 

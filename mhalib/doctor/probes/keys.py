@@ -7,7 +7,7 @@ from mhalib.doctor.counting import doubled
 from mhalib.doctor.influence import amount, pairs
 from mhalib.doctor.patient import Crash, Patient
 from mhalib.doctor.report import Report
-from mhalib.doctor.setting import Setting, Stop
+from mhalib.doctor.setting import Setting, Stop, second_length
 
 SCALES = (1.0, 0.1, 0.01)  # of the tokens: small ones make sharp maps flat
 
@@ -24,7 +24,7 @@ def last_key_unseen(moved: Tensor, patient: Patient, setting: Setting) -> str:
     tried = pairs(T)
     if moved[:, -1][tried[:, -1]].any() or not (moved | ~tried)[:, :-1].all() or patient.attend.causal:
         return ""
-    longer = 2 * (patient.num_heads or 1) + 3
+    longer = second_length(patient)
     try:
         for length in (T, longer):
             if not (all(_unseen(length, scale, patient) for scale in SCALES) and _crowded(length, patient)):
@@ -64,7 +64,7 @@ def uses_every_key(patient: Patient, setting: Setting, report: Report) -> None:
     """
     if setting.sight != "full" or setting.T < 5:
         return
-    lengths = (setting.T, 2 * patient.num_heads + 3)
+    lengths = (setting.T, second_length(patient))
     off = []
     try:
         for T in lengths:

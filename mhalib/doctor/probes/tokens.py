@@ -3,8 +3,9 @@
 Where a layer takes no mask of pairs, a wrong reshape and a wrong softmax have to be found here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from mhalib.doctor.patient import Crash, Patient
 from mhalib.doctor.probes.crowd import wrong_softmax_in_a_crowd
 from mhalib.doctor.probes.keys import last_key_unseen
 from mhalib.doctor.report import Report
-from mhalib.doctor.setting import Setting, Stop
+from mhalib.doctor.setting import Setting, Stop, second_length
 from mhalib.masks import causal_mask
 
 SCALES = (1.0, 0.1, 0.01, 0.001)  # of the tokens
@@ -80,25 +81,25 @@ def _window(moved: Tensor, patient: Patient, setting: Setting) -> Tensor | None:
     def band(T: int, before: int, after: int) -> Tensor:
         return torch.ones(T, T, dtype=torch.bool).tril(after).triu(-before)
 
-    T, longer = len(moved), _second_length(patient)
+    T, longer = len(moved), second_length(patient)
     bands = [(before, after) for before in range(1, T - 1) for after in (0, before)]
     fitting = next((ends for ends in bands if agree(moved, band(T, *ends))), None)
     if fitting is None:
         return None
+    return band(T, *fitting) if _shows(band(longer, *fitting), patient, setting) else None
+
+
+def _shows(expected: Tensor, patient: Patient, setting: Setting) -> bool:
+    """Whether this `(T, T)` is what moves with that many tokens, at one size of them or at several together."""
+    moved = torch.zeros_like(expected)
     try:
-        again, _ = influence(patient, setting, T=longer)
-        for scale in SCALES[1:]:
-            if agree(again, band(longer, *fitting)):
-                break
-            again = again | influence(patient, setting, T=longer, scale=scale)[0]
+        for scale in SCALES:
+            moved = moved | influence(patient, setting, T=len(expected), scale=scale)[0]
+            if agree(moved, expected):
+                return True
     except Crash:
-        return None
-    return band(T, *fitting) if agree(again, band(longer, *fitting)) else None
-
-
-def _second_length(patient: Patient) -> int:
-    """Return a length at which patterns that look alike at the usual one do not."""
-    return 2 * patient.num_heads + 3
+        pass
+    return False
 
 
 # ------------------------------------------------------------------------------------------ neither usual nor a window
@@ -115,7 +116,7 @@ def _unusual_sight(
         if code := _known_mistake(moved, name, base, patient, setting):
             report.find(code, describe(moved, base, f"without a mask, {name} expected", patient))
             raise Stop
-    if how := _future_leak(moved, patient):
+    if how := _future_leak(moved, patient, setting):
         report.find("future-leak", describe(moved, causal_mask(setting.T), how, patient))
         raise Stop
     tried = pairs(setting.T)
@@ -134,8 +135,9 @@ def _unusual_sight(
 def _known_mistake(moved: Tensor, name: str, base: Tensor, patient: Patient, setting: Setting) -> str:
     """Return the code of the mistake that leaves what moved in a layer of this base, or ""."""
     fitting = [mistake for mistake, expected in _mistakes(base, patient, setting) if agree(moved, expected)]
-    # A pattern that only lacks something may come from sharp maps, and two mistakes may leave the same at one length.
-    sure = bool((moved & ~base).any())
+    # A pattern that only lacks something may come from sharp maps, also one that lacks little of everything, where
+    # nobody said that the layer is causal; and two mistakes may leave the same at one length.
+    sure = patient.attend.causal and bool((moved & ~base).any())
     if not (sure and len({_code(mistake) for mistake in fitting}) == 1):
         confirmed = [mistake for mistake in fitting if _seen_again(mistake, name, patient, setting)]
         fitting = confirmed or (fitting if sure else [])
@@ -162,7 +164,7 @@ def _mistakes(base: Tensor, patient: Patient, setting: Setting) -> Iterator[tupl
 
 def _seen_again(mistake: str, name: str, patient: Patient, setting: Setting) -> bool:
     """Whether the pattern that a mistake leaves is seen at a second length as well."""
-    T = _second_length(patient)
+    T = second_length(patient)
     full = torch.ones(T, T, dtype=torch.bool)
     found = patterns.suspicions(full, causal_mask(T) if name == "causal" else full, patient.num_heads)
     try:
@@ -171,32 +173,44 @@ def _seen_again(mistake: str, name: str, patient: Patient, setting: Setting) -> 
         return False
 
 
-def _future_leak(moved: Tensor, patient: Patient) -> str:
+def _future_leak(moved: Tensor, patient: Patient, setting: Setting) -> str:
     """Say what went wrong with a causal mask, as far as the pattern shows that one was meant; "" otherwise."""
     T = len(moved)
-    full = torch.ones(T, T, dtype=torch.bool)
-    tril, triu = causal_mask(T), full.triu()
-    last, first = torch.arange(T)[:, None] == T - 1, torch.arange(T)[:, None] == 0
+    tril = causal_mask(T)
     if patient.attend.causal:
         return "in a layer declared causal" if leaks(moved, tril) else ""
-    # A token without keys gets a mean over all of them where hidden scores are finite.
-    if agree(moved, triu) or agree(moved, triu | last):
-        return (
-            "without a mask; each token sees those after it and none before it: "
-            "the causal mask is upside down (triu for tril)"
-        )
-    if agree(moved, tril | first):
-        return (
-            "without a mask; token 0 sees all later ones, as where the diagonal is hidden too and no key is left: "
-            "tril(-1) for tril"
-        )
+    longer = second_length(patient)
+    for how, pattern in _spoilt(T).items():
+        if agree(moved, pattern(T)) and _shows(pattern(longer), patient, setting):
+            return f"without a mask; {how}"
     ahead = (moved & ~tril & pairs(T)).any(0)
     before = tril & pairs(T)
     if ahead[-1] and not ahead[:-1].any() and T > 4 and torch.equal(moved & before, before):
         return "without a mask; of the later tokens the very last one is seen, by all"
-    if any(agree(moved, full.tril(k)) for k in range(1, T - 1)):
-        return "without a mask; the pattern is a causal one moved by a place"
     return ""
+
+
+def _spoilt(T: int) -> dict[str, Callable[[int], Tensor]]:
+    """Return what is left of a causal mask that went wrong, in words -> for each number of tokens `(T, T)`."""
+
+    def full(n: int) -> Tensor:
+        return torch.ones(n, n, dtype=torch.bool)
+
+    def row(n: int, number: int) -> Tensor:
+        return (torch.arange(n) == number % n)[:, None]
+
+    upside_down = "each token sees those after it and none before it: the causal mask is upside down (triu for tril)"
+    # A token without keys gets a mean over all of them where hidden scores are finite.
+    return {
+        upside_down: lambda n: full(n).triu(),
+        f"{upside_down}, the last one all": lambda n: full(n).triu() | row(n, -1),
+        "token 0 sees all later ones, as where the diagonal is hidden too and no key is left: tril(-1) for tril": (
+            lambda n: full(n).tril() | row(n, 0)
+        ),
+    } | {
+        f"the pattern is a causal one moved by {k} place{'s' * (k > 1)}": partial(lambda k, n: full(n).tril(k), k)
+        for k in range(1, T - 1)
+    }
 
 
 # -------------------------------------------------------------------------------------------------------- equal tokens
