@@ -37,7 +37,8 @@ def all_executed(paths: list[Path]) -> dict[str, NotebookNode]:
     """
     places = {path: KEPT / f"{path.stem}.{_state_of(path)}.ipynb" for path in paths}
     missing = [path for path in paths if not places[path].exists()]
-    for path, text in _made(missing):
+    # From the end: the long ones come late in the course, and short ones fill the time beside the last of them.
+    for path, text in _made(missing[::-1]):
         KEPT.mkdir(exist_ok=True)
         for old in KEPT.glob(f"{path.stem}.*"):
             old.unlink()
