@@ -10,7 +10,9 @@ import nbformat
 import pytest
 import torch
 
-from scheduling import pytest_xdist_make_scheduler, runs_a_lesson  # noqa: F401 — the hook is found here by its name
+from tests.helpers.scheduling import pytest_xdist_make_scheduler, runs_a_lesson  # noqa: F401 — the hook is found here by its name
+
+pytest_plugins = ["tests.helpers.browser"]
 
 # Before mhalib is first imported: every signature with named dimensions is checked when it is called.
 jaxtyping.install_import_hook("mhalib", "beartype.beartype")
@@ -26,9 +28,9 @@ hypothesis.settings.load_profile("house")
 
 
 # The files that take longest, the longest first: no worker should be left alone with one at the end.
-LONG = """browser/test_contract.py browser/test_predictions.py test_doctor.py browser/test_switchboard.py
-browser/test_look.py browser/test_site.py browser/test_head_view_large.py test_harden.py browser/test_head_lab.py
-browser/test_reshape_view.py test_sweeps.py""".split()
+LONG = """headview/test_contract.py test_predictions_page.py test_doctor.py test_switchboard_page.py
+test_look.py test_site_page.py test_head_view_large_page.py test_harden.py test_head_lab_page.py
+test_reshape_view_page.py test_sweeps.py""".split()
 
 
 def pytest_collection_modifyitems(items):
@@ -89,7 +91,7 @@ def no_shapes_in_corpora(request):
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """The folder with the pages and slides of a small lesson, executed once."""
-    from small_site import make_site
+    from tests.helpers.small_site import make_site
 
     return make_site(tmp_path_factory.mktemp("site"))
 
@@ -97,7 +99,7 @@ def site(tmp_path_factory):
 @pytest.fixture
 def course(tmp_path, monkeypatch):
     """A course of three short lessons in a path with a space."""
-    from small_course import make_course
+    from tests.helpers.small_course import make_course
 
     monkeypatch.delenv("MAKELEVEL", raising=False)  # the tests may run under `make test`
     return make_course(tmp_path)

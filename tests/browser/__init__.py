@@ -1,1 +1,0 @@
-"""The widgets in a real browser."""

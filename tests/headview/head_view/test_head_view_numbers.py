@@ -1,0 +1,472 @@
+"""The numbers behind HeadView: codes, pyramids, what a spec shows, facts of heads."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from mhalib.widgets.head_view import codes, shown
+from mhalib.widgets.head_view.facts import Facts, facts_of, order_by_likeness
+from mhalib.widgets.head_view.pyramid import Pyramid, overview
+from mhalib.widgets.head_view.shown import compute, exact_row
+from tests.helpers.head_view_examples import TOKENS, causal, example, part_of, some
+
+NAN, INF = float("nan"), float("inf")
+
+
+def same(one, two, tolerance=1e-6):
+    np.testing.assert_allclose(one, two, rtol=tolerance, atol=tolerance)
+
+
+# ---------------------------------------------------------------- codes
+
+
+def with_sink(maps, tokens, spread, *, causal_too):
+    """Return weights of which the first key takes 0.9 to 0.999 of each row."""
+    w = some(maps, tokens, tokens, mask=causal(tokens)) if causal_too else (spread * torch.randn(maps, tokens, tokens))
+    w = w if causal_too else w.softmax(-1)
+    sink = torch.rand(maps, tokens, 1) * 0.099 + 0.9
+    w = w * (1 - sink)
+    w[..., :1] += sink
+    return w.numpy()
+
+
+@pytest.mark.parametrize("causal_too", [False, True])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("maps, tokens", [(144, 128), (12, 512), (1, 2048)])
+def test_maps_with_a_sink_keep_small_weights_and_row_sums_in_one_byte(maps, tokens, spread, causal_too):
+    w = with_sink(maps, tokens, spread, causal_too=causal_too)
+    read = codes.decode(*codes.encode(w, "uint8"), "uint8")
+    assert (read[w > 1e-4] > 0).all()
+    large = w > 1e-3
+    assert np.median(np.abs(read - w)[large] / w[large]) <= 0.03
+    assert np.abs(read.sum(-1, dtype=np.float64) - 1).max() <= 0.01
+
+
+@pytest.mark.parametrize("tokens", [7, 100, 700, 2048])
+def test_rows_of_like_weights_keep_their_sum_beside_a_weight_of_one(tokens):
+    w = causal(tokens)[None].float()
+    w = (w / w.sum(-1, keepdim=True)).numpy()
+    read = codes.decode(*codes.encode(w, "uint8"), "uint8")
+    assert np.abs(read.sum(-1, dtype=np.float64) - 1).max() <= 0.01
+    rounded = 253 * np.cbrt(w / w.max())
+    nearest = (np.rint(rounded) / 253) ** 3
+    if tokens >= 700:  # what rounding alone would do, so that this test can fail
+        assert np.abs(nearest.sum(-1) - 1).max() > 0.03
+
+
+def test_no_weight_of_a_hundred_thousandth_reads_zero_and_a_code_is_at_most_one_off():
+    w = np.geomspace(1e-5, 1, 4096, dtype=np.float32).reshape(1, 2, 2048)
+    coded, tops = codes.encode(w, "uint8")
+    assert (coded > 0).all() and tops == 1
+    assert np.abs(coded - 253 * np.cbrt(w)).max() < 1
+
+
+@pytest.mark.parametrize("storage", ["uint8", "uint16", "float32"])
+@pytest.mark.parametrize("signed", [False, True])
+def test_codes_come_back_with_masked_and_nan_where_they_were(storage, signed):
+    cells = torch.randn(2, 3, 5, 7).numpy() if signed else some(2, 3, 5, 7).numpy()
+    cells[0, 0, 0, :3], cells[1, 2, 4] = [-np.inf, np.nan, 0], -np.inf
+    cells[1, 1] = 0
+    coded, tops = codes.encode(cells, storage, signed=signed)
+    assert coded.dtype == np.dtype(storage) and coded.shape == cells.shape and tops.shape == (2, 3)
+    read = codes.decode(coded, tops, storage, signed=signed)
+    # half a step of the cube root
+    share = {"uint8": 0.013 * (1 + signed), "uint16": 5e-5 * (1 + signed), "float32": 0}[storage]
+    finite = np.isfinite(cells)
+    top = np.broadcast_to(tops[..., None, None], cells.shape)[finite]
+    assert (np.abs(read[finite] - cells[finite]) <= share * top + 1e-12).all()
+    assert np.isneginf(read[~finite]).sum() == 8 and np.isnan(read[~finite]).sum() == 1
+    same(tops, np.abs(np.where(finite, cells, 0)).max((-2, -1)))
+
+
+def test_little_and_no_numbers_are_coded():
+    assert (codes.decode(*codes.encode(np.zeros((1, 2, 2)), "uint8"), "uint8") == 0).all()
+    assert np.isneginf(codes.decode(*codes.encode(np.full((1, 2, 2), -np.inf), "uint8"), "uint8")).all()
+    assert codes.encode(np.zeros((0, 3)), "uint16")[0].shape == (0, 3)
+    # what is below 0 by rounding only, in a map of weights
+    assert codes.encode(np.array([[-1e-9, 1.0]]), "uint8")[0].tolist() == [[0, 253]]
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_tile_is_one_block_with_what_its_codes_stand_for(signed):
+    most = torch.randn(3, 5).numpy() if signed else torch.rand(3, 5).numpy()
+    most[0, :2] = -np.inf, np.nan
+    mean = most / 2
+    exact = codes.pack_tile(most, None, signed=signed)
+    assert len(exact) == 4 + 2 * 15
+    tops, coded = np.frombuffer(exact, "<f4", 1), np.frombuffer(exact, "<u2", offset=4).reshape(3, 5)
+    same(codes.decode(coded, tops[0], "uint16", signed=signed), most, 2e-4)
+    packed = codes.pack_tile(most, mean, signed=signed)
+    assert len(packed) == 8 + 2 * 15
+    tops, coded = np.frombuffer(packed, "<f4", 2), np.frombuffer(packed, "u1", offset=8).reshape(2, 3, 5)
+    same(codes.decode(coded, tops, "uint8", signed=signed), np.stack([most, mean]), 0.05)
+
+
+def test_storage_follows_the_number_of_weights():
+    sizes = [2_000_000, 2_000_001]
+    assert [codes.storage_for(n, False) for n in sizes] == ["uint16", "uint8"]
+    assert codes.storage_for(10**9, True) == "float32"
+
+
+# ---------------------------------------------------------------- pyramid
+
+
+def halved(most, mean, signed):
+    """The level above, block by block."""
+    rows, columns = (-(-n // 2) for n in most.shape)
+    out = np.empty((2, rows, columns), np.float32)
+    for i, j in itertools.product(range(rows), range(columns)):
+        block = np.s_[2 * i : 2 * i + 2, 2 * j : 2 * j + 2]
+        for k, cells in enumerate((most[block].ravel(), mean[block].ravel())):
+            there = cells[~np.isneginf(cells)]
+            if not len(there):
+                out[k, i, j] = -np.inf
+            elif np.isnan(there).any():
+                out[k, i, j] = np.nan
+            else:
+                out[k, i, j] = there.mean() if k else max(there, key=lambda x: (abs(x) if signed else x, x))
+    return out
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("shape", [(520, 300), (257, 513), (1, 700), (600, 3), (256, 256), (5, 7)])
+def test_each_level_pools_the_one_below(shape, signed):
+    cells = torch.randn(*shape).numpy() if signed else torch.rand(*shape).numpy()
+    cells[np.triu_indices_from(cells, 2)] = -np.inf
+    cells[shape[0] // 2, 0], cells[-1, -1] = np.nan, -0.5 if signed else 0.5
+    pyramid = Pyramid(cells, signed)
+    assert pyramid.levels == 1 + max(0, int(np.ceil(np.log2(max(shape) / 256))))
+    expected = (cells, cells)
+    for number in range(1, pyramid.levels):
+        expected = halved(*expected, signed)
+        same(pyramid.level(number)[0], expected[0], 0)
+        same(pyramid.level(number)[1], expected[1])
+        assert pyramid.level(number) is pyramid.level(number)  # kept
+    assert max(pyramid.level(pyramid.levels - 1)[0].shape) <= 256
+
+
+def test_tiles_cut_a_level_and_others_are_refused():
+    cells = torch.rand(600, 300).numpy()
+    pyramid = Pyramid(cells, False)
+    assert [pyramid.tile(0, i, j)[0].shape for i in (0, 2) for j in (0, 1)] == [
+        (256, 256),
+        (256, 44),
+        (88, 256),
+        (88, 44),
+    ]
+    same(pyramid.tile(0, 2, 1)[0], cells[512:, 256:], 0)
+    same(pyramid.tile(1, 1, 0)[1], pyramid.level(1)[1][256:, :256], 0)
+    for number, row, column in ((3, 0, 0), (-1, 0, 0), (0, 3, 0), (0, 0, -1)):
+        with pytest.raises(ValueError, match="got"):
+            pyramid.tile(number, row, column)
+    assert Pyramid(np.zeros((0, 4), np.float32), False).tile(0, 0, 0)[0].shape == (0, 4)
+
+
+def pooled(head, side, signed):
+    """An overview of one head `(Tq, Tk)`, block by block, masked cells -inf."""
+    starts = [[-(-i * n // min(n, side)) for i in range(min(n, side) + 1)] for n in head.shape]
+    out = np.empty([len(s) - 1 for s in starts], np.float32)
+    for i, j in np.ndindex(*out.shape):
+        block = head[starts[0][i] : starts[0][i + 1], starts[1][j] : starts[1][j + 1]].ravel()
+        there = block[~np.isneginf(block)]
+        empty, missing = not len(there), np.isnan(there).any()
+        out[i, j] = -INF if empty else NAN if missing else max(there, key=lambda x: (abs(x) if signed else x, x))
+    return out
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", ["plain", "NaN", "negative NaN", "below 0", "masked", "signed"])
+def test_an_overview_is_the_largest_of_each_block_in_every_precision(dtype, kind):
+    layer = torch.rand(3, 50, 37).to(dtype)
+    signed, allowed = kind == "signed", None
+    if kind == "NaN":
+        layer[1, 20:22], layer[2, 0, 0] = NAN, INF
+        layer[2, 0, 0] = 1
+    if kind == "negative NaN":
+        layer[1, 20:22] = torch.copysign(torch.tensor(NAN, dtype=dtype), torch.tensor(-1.0, dtype=dtype))
+        assert torch.signbit(layer[1, 20, 0])
+    if kind == "below 0":
+        layer[0, 7:13, 5:9], layer[1] = -1e-3, -0.0
+    if signed:
+        layer = torch.randn(3, 50, 37).to(dtype)
+    if kind == "masked":
+        allowed = torch.ones(50, 37, dtype=torch.bool).tril()
+        allowed[30:33] = False
+        layer = layer * allowed
+        layer[:, 30] = NAN  # of a row that sees nothing: softmax answers NaN, or an average over everything
+        layer[:, 31] = 1 / 37
+    expected = layer.float().clone()
+    if allowed is not None:
+        expected[:, ~allowed] = -INF
+    for side in (8, 64):
+        found = overview(layer, side, allowed=allowed, signed=signed)
+        assert found.dtype == np.float32
+        same(found, np.stack([pooled(head.numpy(), side, signed) for head in expected]), 0)
+
+
+def test_an_overview_takes_a_mask_of_each_head_and_any_strides():
+    layer = some(4, 12, 10).transpose(1, 2)
+    allowed = torch.rand(4, 10, 12) > 0.8
+    allowed[:, 0] = True
+    weights = layer * allowed
+    expected = [pooled(head.numpy(), 5, False) for head in weights.masked_fill(~allowed, -INF)]
+    same(overview(weights, 5, allowed=allowed), np.stack(expected), 0)
+
+
+# ---------------------------------------------------------------- what a spec shows
+
+
+def expected_cells(part, spec, other=None):
+    """What a spec shows, cell by cell, in the order that the interface gives."""
+    if spec.get("side", "a") != "a":
+        after = expected_cells(other, {**spec, "side": "a"})
+        if spec["side"] == "b":
+            return after
+        before = expected_cells(part, {**spec, "side": "a"})
+        both = np.isneginf(before) & np.isneginf(after)
+        zero = [np.where(np.isneginf(x), 0, x) for x in (before, after)]
+        return np.where(both, -INF, zero[1] - zero[0])
+    sample, signed = spec["sample"], part.kind == "signed"
+
+    def opened(i, j):
+        x = part.layers[i][sample, j].double().numpy().copy()
+        if part.allowed[i] is not None:
+            x[~part.allowed[i].expand(2, 3, 7, 7)[sample, j].numpy()] = -INF
+        return x
+
+    maps = [opened(i, j) for i, j in spec["heads"]]
+    if spec["values"] == "values":
+        norms = [part.values[i][sample, j].norm(dim=-1).numpy() for i, j in spec["heads"]]
+        maps = [
+            np.where(np.isneginf(m), m, np.where(np.isneginf(m), 0, m) * n) for m, n in zip(maps, norms, strict=True)
+        ]
+    out = np.empty_like(maps[0])
+    for at in np.ndindex(*out.shape):
+        cells = np.array([m[at] for m in maps])
+        there = cells[~np.isneginf(cells)]
+        if not len(there):
+            out[at] = -INF
+        elif np.isnan(there).any():
+            out[at] = NAN
+        elif spec["combine"] == "mean":
+            out[at] = there.mean()
+        else:
+            out[at] = max(there, key=lambda x: (abs(x) if signed else x, x))
+    words = part.words[sample] if spec["words"] else ([], [])
+    groups = [
+        [[i for i, w in enumerate(given) if w == n] for n in sorted(set(given))] or [[i] for i in range(size)]
+        for given, size in zip(words, out.shape, strict=True)
+    ]
+    labels = [part.tokens[sample], part.key_tokens[sample]]
+    kept = [
+        [g for g in axis if not all(names[i] in spec["hidden"] for i in g)]
+        for axis, names in zip(groups, labels, strict=True)
+    ]
+
+    def joined(cells, mean, count):
+        there = cells[~np.isneginf(cells)]
+        return -INF if not len(there) else there.sum() / ((len(there) if signed else count) if mean else 1)
+
+    keys = np.array([[joined(row[g], signed, len(g)) for g in kept[1]] for row in out])
+    done = np.array([[joined(keys[g, j], True, len(g)) for j in range(len(kept[1]))] for g in kept[0]])
+    if (
+        spec["renormalise"]
+        and part.kind == "weights"
+        and any(len(k) < len(g) for k, g in zip(kept, groups, strict=True))
+    ):
+        sums = np.where(np.isneginf(done), 0, done).sum(1, keepdims=True)
+        done = done / np.where(sums == 0, 1, sums)
+    return done
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("kind", ["weights", "signed", "positive"])
+def test_a_spec_shows_what_its_steps_say_one_after_the_other(kind, masked, missing):
+    part, other = example(kind, masked, missing), example(kind, masked, missing)
+    choices = itertools.product(
+        ("a", "b", "difference"),
+        ([[1, 2]], [[1, 2], [0, 0], [1, 1]]),
+        ("maximum", "mean"),
+        ("weights", "values"),
+        ([], ["[CLS]", "[SEP]", "a"]),
+        (False, True),
+        (False, True),
+    )
+    for side, heads, combine, values, hidden, renormalise, words in choices:
+        spec = dict(part=0, sample=1, side=side, heads=heads, combine=combine, values=values, hidden=hidden)
+        spec |= dict(renormalise=renormalise, words=words)
+        found = compute(part, spec, other)
+        expected = expected_cells(part, spec, other)
+        same(found.cells, expected, 2e-6)
+        assert found.cells.dtype == np.float32
+        assert found.signed == (kind == "signed" or side == "difference")
+        assert found.top == pytest.approx(np.abs(expected[np.isfinite(expected)]).max(), rel=1e-5)
+        for row in (0, len(found.rows) - 1):
+            same(exact_row(part, spec, row, other), found.cells[row])
+
+
+def test_rows_and_columns_name_their_tokens():
+    part = example("weights", False, False)
+    spec = {"heads": [[0, 0]], "sample": 0}
+    assert compute(part, spec).rows == [[i] for i in range(7)]
+    hidden = compute(part, spec | {"hidden": ["b", "[SEP]"]})
+    assert hidden.columns == [[0], [1], [3], [4], [5]]
+    words = compute(part, spec | {"hidden": ["b", "c"], "words": True})
+    assert words.rows == [[0, 1], [3, 4, 5], [6]]  # "b" is a word of its own, "c" only part of one
+    unnamed = part_of(some(1, 1, 1, 4, 4))
+    assert compute(unnamed, spec | {"hidden": ["2"]}).rows == [[0], [1], [3]]
+    nothing = compute(part, spec | {"hidden": TOKENS, "renormalise": True})
+    assert nothing.cells.shape == (0, 0) and nothing.top == 0
+
+
+def test_words_and_renormalised_rows_still_sum_to_one():
+    part = example("weights", True, False)
+    spec = {"heads": [[1, 0]], "words": True}
+    for more in ({}, {"hidden": ["[SEP]"], "renormalise": True}):
+        cells = compute(part, spec | more).cells
+        same(np.where(np.isneginf(cells), 0, cells).sum(1), np.ones(len(cells)))
+
+
+def test_a_rollout_multiplies_the_layers_below():
+    weights = some(3, 1, 2, 5, 5, mask=causal(5))
+    part = part_of(weights, mask=causal(5))
+    eye = torch.eye(5)
+    flowed = eye
+    for layer in weights[:, 0]:
+        flowed = (0.5 * layer.mean(0) + 0.5 * eye) @ flowed
+    spec = {"heads": [[2, 1]], "values": "rollout"}
+    same(compute(part, spec).cells, flowed.masked_fill(~causal(5), -INF).numpy())
+    same(exact_row(part, spec, 3), compute(part, spec).cells[3], 0)
+    first = compute(part, spec | {"heads": [[0, 0]]}).cells
+    same(first[0, :1], [1.0])
+    window = causal(5) & ~causal(5).tril(-2)
+    banded = part_of(some(3, 1, 2, 5, 5, mask=window), mask=window)
+    reached = compute(banded, spec).cells
+    assert reached[3, 1] > 0 and reached[4, 1] > 0 and np.isneginf(reached[4, 0]) and np.isneginf(reached[0, 4])
+
+
+def test_nan_in_a_rollout_stays_where_it_weighs_something():
+    weights = some(2, 1, 1, 4, 4, mask=causal(4))
+    weights[0, 0, 0, 2] = NAN
+    cells = compute(part_of(weights), {"heads": [[1, 0]], "values": "rollout"}).cells
+    assert np.isnan(cells).all(1).tolist() == [False, False, True, True] and np.isfinite(cells[:2]).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_any_precision_is_read_and_the_numbers_of_the_reader_stay(dtype):
+    weights = some(1, 1, 2, 6, 6).to(dtype)
+    kept = weights.clone()
+    part = part_of(weights.requires_grad_(), mask=causal(6))
+    cells = compute(part, {"heads": [[0, 1]]}).cells
+    same(cells, kept[0, 0, 1].float().masked_fill(~causal(6), -INF).numpy(), 0)
+    assert torch.equal(weights, kept)
+    plain = some(1, 1, 2, 6, 6)
+    before = plain.clone()
+    compute(part_of(plain, mask=causal(6)), {"heads": [[0, 1]]})
+    assert torch.equal(plain, before)
+
+
+def test_infinite_scores_below_are_masked_and_above_are_nan():
+    scores = torch.randn(1, 1, 1, 3, 3)
+    scores[..., 0, 1], scores[..., 2, 2] = -INF, INF
+    found = compute(part_of(scores, kind="signed"), {"heads": [[0, 0]]})
+    assert np.isneginf(found.cells[0, 1]) and np.isnan(found.cells[2, 2]) and np.isfinite(found.top)
+
+
+def test_specs_that_cannot_be_shown_are_refused_with_the_reason():
+    part, plain = example("weights", False, False), {"heads": [[0, 0]]}
+    without = part_of(some(1, 1, 1, 3, 4))
+    for given, spec, message in (
+        (part, {"heads": [[2, 0]]}, "heads are"),
+        (part, {"heads": []}, "heads are"),
+        (part, plain | {"combine": "sum"}, "combine must be one of 'maximum', 'mean', got 'sum'"),
+        (part, plain | {"side": "b"}, "needs a second set"),
+        (without, plain | {"values": "values"}, "no value vectors"),
+        (without, plain | {"values": "rollout"}, "3 queries by 4 keys"),
+    ):
+        with pytest.raises(ValueError, match=message.replace("[", r"\[")):
+            compute(given, spec)
+    with pytest.raises(ValueError, match="one shape"):
+        compute(part, plain | {"side": "difference"}, without)
+    with pytest.raises(ValueError, match="row must be from 0 to 6"):
+        exact_row(part, plain, 7)
+
+
+def test_a_whole_part_travels_with_its_masks():
+    part = example("weights", True, True)
+    coded, tops = shown.whole(part, 1, "uint16")
+    heads = np.frombuffer(coded, "<u2").reshape(2, 3, 7, 7)
+    read = codes.decode(heads, np.frombuffer(tops, "<f4").reshape(2, 3), "uint16")
+    for i, j in np.ndindex(2, 3):
+        same(read[i, j], compute(part, {"heads": [[i, j]], "sample": 1}).cells, 1e-4)
+
+
+@pytest.mark.parametrize("kind", ["weights", "signed"])
+def test_overviews_are_those_of_what_is_shown(kind):
+    part, other = example(kind, True, True), example(kind, True, True)
+    for to in (None, other):
+        found = shown.overviews(part, 1, 4, to)
+        assert found.shape == (2, 3, 4, 4)
+        for i, j in np.ndindex(2, 3):
+            spec = {"heads": [[i, j]], "sample": 1, "side": "difference" if to else "a"}
+            same(found[i, j], pooled(compute(part, spec, to).cells, 4, kind == "signed" or to is not None), 0)
+
+
+# ---------------------------------------------------------------- facts
+
+
+def test_facts_are_those_of_the_definition():
+    weights = torch.zeros(1, 1, 4, 4, 4)
+    weights[0, 0, 0] = torch.eye(4)
+    weights[0, 0, 1] = 1 / 4
+    weights[0, 0, 2] = causal(4) / causal(4).sum(-1, keepdim=True)
+    weights[0, 0, 3] = NAN
+    found = facts_of(part_of(weights), 0)
+    same(found.entropy[0, :2], [0, 1])
+    same(found.sparsity[0], [12 / 16, 0, 6 / 16, NAN])
+    same(found.largest[0], [1, 0.25, 1, NAN])
+    assert np.isnan(found.entropy[0, 3]) and found.rows == 4
+    masked = facts_of(part_of(weights, mask=causal(4)), 0, layer=0)
+    same(masked.entropy[0, 2], 1)  # all open keys alike
+    same(masked.sparsity[0, 2], 0)
+    assert isinstance(masked, Facts) and masked.entropy.shape == (1, 4)
+
+
+def test_facts_of_numbers_that_are_no_weights():
+    signed = torch.tensor([[-50.0, 0.1], [1.0, 20.0]])[None, None, None]
+    found = facts_of(part_of(signed, kind="signed"), 0)
+    assert np.isnan(found.entropy).all() and found.largest == 50 and found.sparsity == 0.25
+    positive = facts_of(part_of(10 * some(1, 1, 1, 6, 6), kind="positive"), 0)
+    assert 0 < positive.entropy < 1
+
+
+def test_large_parts_are_judged_by_64_rows():
+    weights = some(1, 1, 1, 2100, 2100)
+    found = facts_of(part_of(weights), 0)
+    assert found.rows == 64
+    rows = weights[0, 0, 0, torch.arange(64) * 2100 // 64]
+    same(found.largest, rows.max()[None, None])
+    same(found.entropy, (torch.special.entr(rows).sum(-1) / np.log(2100)).mean()[None, None], 1e-4)
+
+
+def test_heads_that_are_alike_stand_together():
+    kinds = torch.rand(4, 8, 8) ** 6
+    which = torch.randint(4, (60,))
+    heads = (kinds[which] + 0.02 * torch.rand(60, 8, 8)).numpy()
+    heads[:, 0, 7], heads[0, 1, 1] = -np.inf, np.nan
+    order, groups = order_by_likeness(heads)
+    assert sorted(order) == list(range(60))
+    assert (np.diff(groups[order]) >= 0).all() and groups.max() == 3
+    assert len(set(zip(groups.tolist(), which.tolist(), strict=True))) == 4
+
+
+def test_any_number_of_heads_is_ordered():
+    for count in (1, 2, 3, 40):
+        order, groups = order_by_likeness(np.ones((count, 3, 3), np.float32))
+        assert sorted(order) == list(range(count)) and groups.tolist() == [0] * count
+    order, groups = order_by_likeness(np.stack([np.eye(3), np.eye(3)[::-1]]))
+    assert len(set(groups)) == 2
+    assert len(set(order_by_likeness(np.zeros((5, 2, 2)))[0])) == 5

@@ -1,0 +1,275 @@
+"""The numbers of HeadView in the page: what `codes.js` and `shown.js` compute is what Python computes."""
+
+import base64
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import mhalib.widgets.head_view
+from mhalib.widgets.head_view import codes, shown
+from mhalib.widgets.head_view.pyramid import Pyramid, overview
+from mhalib.widgets.head_view.shown import compute
+from tests.helpers.browser import watch
+from tests.helpers.head_view_examples import causal, example, part_of, some
+
+FOLDER = Path(mhalib.widgets.head_view.__file__).parent
+READ = """
+const bytesFrom = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+const textOf = (array) => {
+  const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+  let text = "";
+  for (let i = 0; i < bytes.length; i += 4096) text += String.fromCharCode(...bytes.subarray(i, i + 4096));
+  return btoa(text);
+};
+function setFrom({ codes, tops, storage, norms, ...plain }) {
+  const read = (texts, kind) => Object.fromEntries(Object.entries(texts).map(
+    ([side, text]) => [side, new kind(bytesFrom(text).buffer)]));
+  const [coded, largest] = [read(codes, KINDS[storage]), read(tops, Float32Array)];
+  return { ...plain, levels: LEVELS[storage], norms: norms && new Float32Array(bytesFrom(norms).buffer),
+    codes: (side) => coded[side], tops: (side) => largest[side] };
+}"""
+
+
+@pytest.fixture(scope="module")
+def page(browser):
+    """A page that holds the two scripts, joined as a view joins them."""
+    opened = browser.new_page()
+    problems = watch(opened, ("about:", "data:"))
+    scripts = [(FOLDER / name).read_text(encoding="utf-8") for name in ("codes.js", "shown.js")]
+    opened.add_script_tag(content="\n".join([*scripts, READ]))
+    yield opened
+    opened.close()
+    assert problems == []
+
+
+def as_text(numbers) -> str:
+    return base64.b64encode(numbers if isinstance(numbers, bytes) else np.ascontiguousarray(numbers).tobytes()).decode()
+
+
+def as_cells(text: str, *shape: int) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text), "<f4").reshape(shape)
+
+
+def set_of(part, other=None, *, sample=0, storage="float32") -> dict:
+    """What the page is told of a part that is whole in it."""
+    coded = {side: shown.whole(one, sample, storage) for side, one in (("a", part), ("b", other or part))}
+    layers, heads, queries, keys = part.shape
+    return {
+        **dict(layers=layers, heads=heads, queries=queries, keys=keys, kind=part.kind, signed=part.kind == "signed"),
+        **dict(tokens=part.tokens[sample], keyTokens=part.key_tokens[sample], words=part.words[sample]),
+        **dict(codes={side: as_text(pair[0]) for side, pair in coded.items()}, storage=storage),
+        "tops": {side: as_text(pair[1]) for side, pair in coded.items()},
+        "norms": None if part.values is None else as_text(shown.norms(part, sample)),
+    }
+
+
+COMPUTE = """({ set, specs }) => {
+  const whole = setFrom(set);
+  return specs.map((spec) => {
+    const { cells, ...plain } = computeShown(whole, spec);
+    return { ...plain, cells: textOf(cells) };
+  });
+}"""
+
+
+def compare(page, part, other, specs, sample=0, tolerance=2e-6):
+    found = page.evaluate(COMPUTE, {"set": set_of(part, other, sample=sample), "specs": specs})
+    for spec, got in zip(specs, found, strict=True):
+        expected = compute(part, spec, other)
+        cells = as_cells(got["cells"], len(got["rows"]), len(got["columns"]))
+        np.testing.assert_allclose(cells, expected.cells, rtol=tolerance, atol=tolerance, err_msg=str(spec))
+        assert (got["rows"], got["columns"]) == (expected.rows, expected.columns), spec
+        assert got["signed"] == expected.signed and got["top"] == pytest.approx(expected.top, rel=1e-5), spec
+    return found
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("kind", ["weights", "signed", "positive"])
+def test_the_page_shows_what_python_shows(page, kind, masked, missing):
+    part, other = example(kind, masked, missing), example(kind, masked, missing)
+    choices = itertools.product(
+        ("a", "b", "difference"),
+        ([[1, 2]], [[1, 2], [0, 0], [1, 1]]),
+        ("maximum", "mean"),
+        ("weights", "values") if kind == "signed" else ("weights", "values", "rollout"),
+        ([], ["[CLS]", "[SEP]", "a"], ["[CLS]", "a", "b", "c", "d", "e", "[SEP]"]),
+        (False, True),
+        (False, True),
+    )
+    names = ("side", "heads", "combine", "values", "hidden", "renormalise", "words")
+    specs = [dict(zip(names, choice, strict=True)) | {"part": 0, "sample": 1} for choice in choices]
+    other.values = part.values  # the page knows one set of lengths
+    compare(page, part, other, specs, sample=1)
+
+
+@pytest.mark.parametrize("queries, keys", [(1, 9), (9, 1), (5, 13)])
+def test_other_shapes_and_missing_labels_are_shown_alike(page, queries, keys):
+    words = ([i // 2 for i in range(queries)], [])  # only the words of the queries are known
+    weights = some(2, 1, 2, queries, keys)
+    part = part_of(weights, words=words)
+    plain = {"heads": [[0, 1], [1, 0]]}
+    specs = [plain, plain | {"words": True}, plain | {"hidden": ["0", "3"], "renormalise": True}]
+    compare(page, part, None, specs)
+
+
+@pytest.mark.parametrize("storage", ["uint8", "uint16", "float32"])
+@pytest.mark.parametrize("kind", ["weights", "signed"])
+def test_the_page_reads_the_codes_that_python_writes(page, storage, kind):
+    part = example(kind, True, True)
+    part.layers[0][1, 1] = 0  # a head of zeros
+    found = page.evaluate(
+        """({ set }) => {
+          const whole = setFrom(set);
+          return Array.from({ length: 6 }, (_, i) => textOf(decodeHead(whole, "a", Math.floor(i / 3), i % 3)));
+        }""",
+        {"set": set_of(part, sample=1, storage=storage)},
+    )
+    coded, tops = shown.whole(part, 1, storage)
+    maps = np.frombuffer(coded, np.dtype(storage).newbyteorder("<")).reshape(6, 7, 7)
+    expected = codes.decode(maps, np.frombuffer(tops, "<f4"), storage, signed=kind == "signed")
+    np.testing.assert_allclose([as_cells(text, 7, 7) for text in found], expected, rtol=1e-6)
+    assert np.isneginf(expected).any() and np.isnan(expected).any()
+    assert page.evaluate("[LEVELS, POWER, MASKED]") == [codes.LEVELS, codes.POWER, codes.MASKED]
+
+
+@pytest.mark.parametrize("side", [3, 5, 64])
+@pytest.mark.parametrize("kind", ["weights", "signed"])
+def test_heads_are_pooled_alike(page, kind, side):
+    part, other = example(kind, True, True), example(kind, True, True)
+    pool = """({ set, side, which }) => {
+      const { cells, ...plain } = poolHeads(setFrom(set), side, which);
+      return { ...plain, cells: textOf(cells) };
+    }"""
+    given = set_of(part, other, sample=1)
+    found = page.evaluate(pool, {"set": given, "side": side, "which": "a"})
+    cells = as_cells(found["cells"], 2, 3, found["rows"], found["columns"])
+    layers = [shown.head_cells(part, 1, i) for i in range(2)]
+    expected = np.stack(
+        [overview(layer, side, allowed=layer != -torch.inf, signed=part.kind == "signed") for layer in layers]
+    )
+    np.testing.assert_array_equal(cells, expected)
+    assert any(found["missing"]) and found["missing"] == np.isnan(expected).any((-2, -1)).ravel().tolist()
+    found = page.evaluate(pool, {"set": given, "side": side, "which": "difference"})
+    cells = as_cells(found["cells"], 2, 3, found["rows"], found["columns"])
+    for i, j in np.ndindex(2, 3):
+        change = compute(part, {"heads": [[i, j]], "side": "difference", "sample": 1}, other).cells
+        expected = overview(
+            torch.from_numpy(change)[None], side, allowed=torch.from_numpy(change != -np.inf), signed=True
+        )
+        np.testing.assert_allclose(cells[i, j], expected[0], rtol=1e-6)
+
+
+def a_large_map(shape, signed):
+    torch.manual_seed(0)
+    cells = torch.randn(*shape).numpy() if signed else torch.rand(*shape).numpy()
+    cells[np.triu_indices_from(cells, 2)] = -np.inf
+    cells[shape[0] // 2, 0] = np.nan
+    return cells
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("shape", [(520, 300), (257, 513), (1, 700), (5, 7)])
+def test_the_pyramid_of_the_page_is_that_of_python(page, shape, signed):
+    pyramid = Pyramid(a_large_map(shape, signed), signed)
+    found = page.evaluate(
+        """({ cells, rows, columns, signed }) => {
+          const whole = new Float32Array(bytesFrom(cells).buffer);
+          const pyramid = new LocalPyramid(whole, rows, columns, signed);
+          const tiles = [];
+          for (let n = 0; n < pyramid.levels; n++) {
+            const level = pyramid.level(n);
+            for (let i = 0; i * TILE < level.rows; i++) {
+              for (let j = 0; j * TILE < level.columns; j++) {
+                const { most, mean, ...size } = pyramid.tile(n, i, j);
+                tiles.push({ at: [n, i, j], ...size, most: textOf(most), mean: textOf(mean) });
+              }
+            }
+          }
+          return { levels: pyramid.levels, tiles };
+        }""",
+        {"cells": as_text(pyramid.level(0)[0]), "rows": shape[0], "columns": shape[1], "signed": signed},
+    )
+    assert found["levels"] == pyramid.levels
+    for tile in found["tiles"]:
+        most, mean = pyramid.tile(*tile["at"])
+        size = tile["rows"], tile["columns"]
+        np.testing.assert_array_equal(as_cells(tile["most"], *size), most)
+        np.testing.assert_allclose(as_cells(tile["mean"], *size), mean, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("level", [0, 1])
+def test_the_page_reads_tiles(page, level, signed):
+    most, mean = Pyramid(a_large_map((520, 300), signed), signed).tile(level, 0, 0)
+    packed = codes.pack_tile(most, mean if level else None, signed=signed)
+    found = page.evaluate(
+        """({ bytes, level, signed }) => {
+          const odd = new Uint8Array([7, ...bytesFrom(bytes)]).subarray(1);  // as bytes may come from a kernel
+          const { most, mean, tops, levels } = readTile(odd, level, signed);
+          return [textOf(most), textOf(mean), tops, levels];
+        }""",
+        {"bytes": as_text(packed), "level": level, "signed": signed},
+    )
+    storage = "uint8" if level else "uint16"
+    assert found[3] == codes.LEVELS[storage]
+    cells = most[None] if level == 0 else np.stack([most, mean])
+    coded, tops = codes.encode(cells, storage, signed=signed)
+    expected = codes.decode(coded, tops, storage, signed=signed)
+    np.testing.assert_allclose(as_cells(found[0], *most.shape), expected[0], rtol=1e-6)
+    np.testing.assert_allclose(as_cells(found[1], *most.shape), expected[-1], rtol=1e-6)
+    np.testing.assert_allclose(found[2], tops[[0, -1]])
+
+
+def test_the_page_reads_overviews(page):
+    cells = overview(some(5, 40, 30), 8, allowed=causal(40)[:, :30])
+    coded, tops = codes.encode(cells, "uint8")
+    found = page.evaluate(
+        """({ bytes, tops }) => {
+          const largest = new Float32Array(bytesFrom(tops).buffer);
+          return textOf(readMaps(bytesFrom(bytes), "uint8", largest, 64, false));
+        }""",
+        {"bytes": as_text(coded), "tops": as_text(tops)},
+    )
+    np.testing.assert_allclose(as_cells(found, 5, 8, 8), codes.decode(coded, tops, "uint8"), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "value, error, said",
+    [
+        (0.12344, 0, "0.1234"),
+        (3.21e-5, 0, "3.2e-5"),
+        (-3.21e-5, 0, "-3.2e-5"),
+        (0, 0, "0"),
+        (-12.5, 0, "-12.5000"),
+        (2.5e6, 0, "2.5000e+6"),
+        (0.9342, 0.0056, "about 0.934 ± 0.006"),
+        (0.5, 2e-5, "0.5000"),
+        (0.0011, 1e-4, "about 0.0011 ± 0.0001"),
+        (3.21e-5, 2e-6, "about 3.2e-5 ± 2e-6"),
+        (150, 13, "about 150 ± 20"),
+        (-np.inf, 0, "masked"),
+        (np.nan, 0.1, "NaN, not a number"),
+    ],
+)
+def test_numbers_are_said_with_the_digits_that_hold(page, value, error, said):
+    assert page.evaluate("([value, error]) => formatWeight(value, error)", [value, error]) == said
+
+
+@pytest.mark.parametrize("storage", ["uint8", "uint16", "float32"])
+@pytest.mark.parametrize("signed", [False, True])
+def test_no_number_is_farther_off_than_the_page_says(page, storage, signed):
+    torch.manual_seed(0)
+    cells = (torch.randn(40, 60) if signed else some(40, 60)).numpy()
+    coded, tops = codes.encode(cells, storage, signed=signed)
+    read = codes.decode(coded, tops, storage, signed=signed)
+    errors = page.evaluate(
+        "([values, levels, top, signed]) => values.map((value) => errorOf(value, levels, top, signed))",
+        [read.ravel().tolist(), codes.LEVELS[storage], float(tops), signed],
+    )
+    off = np.abs(read - cells).ravel()
+    assert (off <= np.array(errors) * 1.01 + 1e-7).all()
+    assert storage == "float32" or np.mean(off) > 0.1 * np.mean(errors)  # and says no more than is needed

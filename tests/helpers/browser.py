@@ -1,0 +1,390 @@
+"""A real browser for the widgets: a page without a kernel, JupyterLab and Notebook 7, all cut off from the network.
+
+    static_page(widget, width=700, theme="dark") -> playwright Page     # to_html(), opened from a file
+    lab("code of a cell", "code of another")     -> OpenNotebook        # in JupyterLab, all cells executed
+    notebook7(...)                               -> OpenNotebook        # the same in Notebook 7
+
+Whoever asks for one of these also says that nothing goes wrong in it: an error on the page, a dialog, or a
+request that leaves this machine fails the test, at the latest when it ends. Without a browser the tests are
+skipped; where CI is set, they fail.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import nbformat
+import pytest
+from playwright.sync_api import sync_playwright
+
+from tests.helpers.steady import make_steady, patch, settle
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    # No name resolves: what wants to leave this machine fails there, and is seen by `watch`.
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+    "--enable-blink-features=ComputedAccessibilityInfo",  # element.computedName: what a screen reader would say
+]
+# Errors that Notebook 7.6 makes on its own, in an empty notebook as well: one of its settings has no schema.
+NOISE = ("Cannot read properties of undefined (reading 'schema')",)
+GUARD = 60  # seconds after which a hanging server or page is given up; no measure of speed
+
+
+def missing(reason: str) -> None:
+    """Skip a test that needs a browser, or fail it where CI is set."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{reason}; CI has to try the widgets in a real browser", pytrace=False)
+    pytest.skip(f"{reason}; the widgets were not tried in a real browser")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, from the environment variable CHROMIUM or from the PATH."""
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        missing(f"found no Chromium: none of {', '.join(NAMES)} is on the PATH and CHROMIUM is not set")
+    with sync_playwright() as playwright, pytest.MonkeyPatch.context() as monkeypatch:
+        patch(monkeypatch)
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def watch(page, allowed: tuple[str, ...], script: bool = True) -> list[str]:
+    """Return a list that fills with what goes wrong in `page`: errors, dialogs, requests to other than `allowed`.
+
+    From now on whoever looks at the page sees it drawn (`steady.py`), if `script`s may run in it.
+    """
+    problems = []
+    if script:
+        make_steady(page)
+
+    def request(address: str) -> None:
+        if not address.startswith(allowed):
+            problems.append(f"asked the network for {address[:200]}")
+
+    def console(message) -> None:
+        if message.type == "error":
+            problems.append(f"console error: {message.text} ({message.location.get('url', '')[-80:]})")
+
+    def page_error(error) -> None:
+        if error.message not in NOISE:
+            problems.append(f"page error: {error.stack or error.message}")
+
+    def dialog(opened) -> None:
+        problems.append(f"opened a dialog: {opened.message}")
+        opened.dismiss()
+
+    page.on("request", lambda made: request(made.url))
+    page.on("websocket", lambda made: request(made.url))
+    page.on("pageerror", page_error)
+    page.on("console", console)
+    page.on("dialog", dialog)
+    return problems
+
+
+# ---------------------------------------------------------------- a page without a kernel
+
+PAGE = """<!doctype html>
+<html lang="en" data-theme="{theme}">
+<head><meta charset="utf-8"><title>Widgets without a kernel</title>
+<style>html {{ color-scheme: {theme} }} body {{ margin: 0 }} h1 {{ font: 16px sans-serif; margin: 8px }}</style></head>
+<body><main><h1>Widgets without a kernel</h1>
+{fragments}</main></body></html>
+"""
+
+
+@pytest.fixture
+def static_page(browser, tmp_path):
+    """Return a function that opens what `to_html()` of one or more widgets gives, from a file, without a network.
+
+    `static_page(widget, *more, width=900, theme="light", reduced_motion=False)` returns the page once every view
+    is drawn. `page.problems` lists what went wrong so far; the test fails at its end if that is not empty.
+    """
+    contexts, pages = [], []
+
+    def open_page(*widgets, width: int = 900, theme: str = "light", reduced_motion: bool = False):
+        file = tmp_path / f"page_{len(pages)}.html"
+        fragments = "\n".join(widget.to_html() for widget in widgets)
+        file.write_text(PAGE.format(theme=theme, fragments=fragments), encoding="utf-8")
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=theme,
+            reduced_motion="reduce" if reduced_motion else "no-preference",
+        )
+        contexts.append(context)
+        context.set_default_timeout(GUARD * 1000 / 4)
+        context.set_offline(True)
+        page = context.new_page()
+        page.problems = watch(page, ("file:", "blob:", "data:"))
+        pages.append(page)
+        page.goto(file.as_uri())
+        page.wait_for_function(
+            """() => [...document.querySelectorAll(".mhalib-view")].every((view) => view.childNodes.length)"""
+        )
+        failed = page.locator(".mhalib-view:not(:has(.mha))")
+        assert failed.count() == 0, f"a view was not drawn: {page.problems}"
+        settle(page)
+        return page
+
+    open_page.pages = pages
+    yield open_page
+    problems = [problem for page in pages for problem in page.problems]
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+def with_script(widget, script: str):
+    """Return a widget whose module ends in `script`, which reaches what the module keeps to itself.
+
+    Tests read numbers this way that no reader is shown, so that nothing of it has to be shipped.
+    """
+    widget._esm = f"{widget._esm}\n{script}"
+    return widget
+
+
+def until(condition, what: str) -> None:
+    """Wait until `condition()` holds; fail with `what` if it never does.
+
+    A view and the kernel follow each other, but not at once: while the kernel works, a view keeps back all but its
+    newest state. So whoever expects one to have followed the other waits for it.
+    """
+    start = time.monotonic()
+    while not condition():
+        assert time.monotonic() - start < GUARD / 2, what
+        time.sleep(0.02)
+
+
+# ---------------------------------------------------------------- JupyterLab and Notebook 7
+
+EVALUATE = """async (code) => {
+  const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+  const future = kernel.requestExecute({ code, store_history: false });
+  let printed = "", failed = null;
+  future.onIOPub = ({ header, content }) => {
+    if (header.msg_type === "stream" && content.name === "stdout") printed += content.text;
+    if (header.msg_type === "error") failed = `${content.ename}: ${content.evalue}`;
+  };
+  await future.done;
+  if (failed) throw new Error(failed);
+  return printed;
+}"""
+
+
+class OpenNotebook:
+    """A notebook in a browser: `page` for playwright, and what it takes to run cells and to ask the kernel."""
+
+    def __init__(self, page, path: Path, problems: list[str]):
+        self.page, self.path, self.problems = page, path, problems
+
+    def command(self, name: str) -> None:
+        """Run a command of JupyterLab, such as `"notebook:run-all-cells"`, to its end."""
+        self.page.evaluate("(name) => window.jupyterapp.commands.execute(name)", name)
+
+    def wait_for_kernel(self) -> None:
+        self.page.wait_for_function(
+            """() => window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel?.status === "idle" """
+        )
+
+    def run_all(self) -> None:
+        """Execute all cells and wait until the kernel is idle again."""
+        self.command("notebook:run-all-cells")
+        self.wait_for_kernel()
+        settle(self.page)
+
+    def restart_and_run_all(self) -> None:
+        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+        self.wait_for_kernel()
+        self.run_all()
+
+    def python(self, code: str) -> str:
+        """Run `code` in the kernel, after all that the views have sent so far, and return what it prints.
+
+        Raises:
+            playwright Error: the code raises an exception; the message names it.
+        """
+        settle(self.page)  # a view may send at the next frame
+        printed = self.page.evaluate(EVALUATE, code).strip()
+        settle(self.page)
+        return printed
+
+    def prints(self, code: str, expected: str) -> None:
+        """Wait until the kernel prints `expected` for `code`; fail with what it prints instead."""
+        said = []
+        try:
+            until(lambda: said.append(self.python(code)) or said[-1] == expected, "")
+        except AssertionError:
+            raise AssertionError(f"{code} prints {said[-1]!r}, not {expected!r}") from None
+
+    def cells(self) -> list[tuple[str, str]]:
+        """Return type and source of every cell, as the notebook holds them at the moment."""
+        return [
+            tuple(cell)
+            for cell in self.page.evaluate(
+                """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
+                  .map((cell) => [cell.type, cell.sharedModel.source])"""
+            )
+        ]
+
+    def show_cell(self, number: int) -> None:
+        """Scroll to a cell; JupyterLab takes cells far away out of the page."""
+        self.page.evaluate(
+            "(number) => window.jupyterapp.shell.currentWidget.content.scrollToItem(number, 'start')", number
+        )
+        settle(self.page)
+
+    def close(self) -> None:
+        """Close it without saving and fail on what went wrong."""
+        problems = list(self.problems)  # not those of a kernel that is shut down while JupyterLab talks to it
+        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+        self.page.context.close()
+        assert problems == []
+
+
+class Jupyter:
+    """A server on this machine, with settings of its own and nobody else's, and its token kept."""
+
+    TOKEN = "a-token-of-the-tests"
+
+    def __init__(self, browser, folder: Path, kind: str):
+        self.browser, self.kind, self.root = browser, kind, folder / "root"
+        self.number = 0
+        self.root.mkdir()
+        settings = folder / "config" / "labconfig"
+        settings.mkdir(parents=True)
+        news = "@jupyterlab/apputils-extension:announcements"  # would ask the network, and open a popup
+        (settings / "page_config.json").write_text(json.dumps({"disabledExtensions": {news: True}}))
+        foreign = ("JUPYTER_PATH", "JUPYTER_CONFIG_PATH", "PYTHONSTARTUP", "IPYTHONDIR", "MPLBACKEND")
+        environment = {name: value for name, value in os.environ.items() if name not in foreign}
+        environment.update(
+            JUPYTER_CONFIG_DIR=str(folder / "config"),
+            JUPYTER_RUNTIME_DIR=str(folder / "runtime"),
+            JUPYTER_DATA_DIR=str(folder / "data"),
+            IPYTHONDIR=str(folder / "ipython"),
+            PYTHONPATH=str(ROOT),  # the kernels import this checkout
+        )
+        self.environment = environment
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.address = f"http://127.0.0.1:{port}"
+        self.log = folder / "log.txt"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", {"lab": "jupyterlab", "notebook7": "notebook"}[kind]),
+                    *("--no-browser", "--allow-root", "--expose-app-in-browser", "--ip=127.0.0.1", f"--port={port}"),
+                    *("--ServerApp.port_retries=0", f"--IdentityProvider.token={self.TOKEN}"),
+                    f"--ServerApp.root_dir={self.root}",
+                ],
+                env=environment,
+                cwd=self.root,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait(self) -> None:
+        """Wait until the server answers."""
+        start = time.monotonic()
+        while True:
+            try:
+                urllib.request.urlopen(f"{self.address}/api/status?token={self.TOKEN}", timeout=5).close()
+                return
+            except (urllib.error.URLError, OSError):
+                if self.process.poll() is not None or time.monotonic() - start > GUARD:
+                    raise RuntimeError(f"{self.kind} does not answer:\n{self.log.read_text()[-3000:]}") from None
+                time.sleep(0.1)
+
+    def stop(self) -> None:
+        self.process.terminate()  # it ends its kernels
+        try:
+            self.process.wait(GUARD)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def write(self, *cells: str) -> Path:
+        """Write a notebook with these code cells and return its path."""
+        self.number += 1
+        path = self.root / f"case_{self.number}.ipynb"
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+        notebook.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
+        nbformat.write(notebook, path)
+        return path
+
+    def trust(self, path: Path) -> None:
+        """Sign a notebook, as its reader does by trusting it."""
+        command = [sys.executable, "-m", "nbformat.sign", str(path)]
+        subprocess.run(command, env=self.environment, check=True, capture_output=True)
+
+    def open(self, path: Path, *, run: bool = True, width: int = 1280, height: int = 1000) -> OpenNotebook:
+        """Open a notebook below `root` in a fresh browser profile and, unless told not to, run all its cells."""
+        context = self.browser.new_context(viewport={"width": width, "height": height})
+        context.set_default_timeout(GUARD * 1000)
+        page = context.new_page()
+        own = (self.address + "/", self.address.replace("http", "ws") + "/", "blob:", "data:")
+        problems = watch(page, own)
+        where = "lab/tree" if self.kind == "lab" else "notebooks"
+        page.goto(
+            f"{self.address}/{where}/{path.relative_to(self.root).as_posix()}?token={self.TOKEN}"
+            + ("&reset" if self.kind == "lab" else "")
+        )
+        opened = OpenNotebook(page, path, problems)
+        opened.wait_for_kernel()
+        if run:
+            opened.run_all()
+        return opened
+
+
+def _server(kind: str):
+    @pytest.fixture(scope="session", name=f"{kind}_server")
+    def server(browser, tmp_path_factory):
+        """A `Jupyter` that lives as long as the tests do."""
+        server = Jupyter(browser, tmp_path_factory.mktemp(kind), kind)
+        try:
+            server.wait()
+            yield server
+        finally:
+            server.stop()
+
+    return server
+
+
+def _front(kind: str):
+    @pytest.fixture(name=kind)
+    def front(request):
+        """Return a function that opens a notebook with the code cells it is given, all executed."""
+        server = request.getfixturevalue(f"{kind}_server")
+        opened = []
+
+        def open_notebook(*cells: str, run: bool = True, **size: int) -> OpenNotebook:
+            if len(cells) == 1 and isinstance(cells[0], list | tuple):
+                cells = cells[0]
+            opened.append(server.open(server.write(*cells), run=run, **size))
+            return opened[-1]
+
+        yield open_notebook
+        for notebook in opened:
+            notebook.close()
+
+    return front
+
+
+lab_server, notebook7_server = _server("lab"), _server("notebook7")
+lab, notebook7 = _front("lab"), _front("notebook7")

@@ -1,0 +1,422 @@
+"""Healthy attention layers in the styles that people write them: the doctor must find nothing in any of them.
+
+Each entry of `HEALTHY` is `(d_model, num_heads) -> what examine takes`. All are right, although none looks like
+another.
+"""
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import nn
+
+from mhalib import MultiHeadAttention, reference
+from mhalib.doctor import adapt
+from tests.helpers.layers_base import KeyMask, Layer, over_keys, over_lengths
+
+
+class LoopsOverHeads(Layer):
+    def forward(self, x, mask=None):
+        outs = []
+        for i in range(self.h):
+            part = slice(i * self.hd, (i + 1) * self.hd)
+            q, k, v = self.W_q(x)[..., part], self.W_k(x)[..., part], self.W_v(x)[..., part]
+            scores = torch.bmm(q, k.mT) * self.hd**-0.5
+            if mask is not None:
+                scores = torch.where(mask, scores, torch.finfo(scores.dtype).min)
+            outs.append(scores.softmax(-1) @ v)
+        return self.W_o(torch.cat(outs, -1))
+
+
+class Einsum(Layer):
+    def forward(self, x, mask=None):
+        q, k, v = (W(x).unflatten(-1, (self.h, self.hd)) for W in (self.W_q, self.W_k, self.W_v))
+        scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / self.hd**0.5
+        out = torch.einsum("bhqk,bkhd->bqhd", self.hide(scores, mask).softmax(-1), v)
+        return self.W_o(out.flatten(2))
+
+
+class Einops(Layer):
+    def split(self, x):
+        return rearrange(x, "b t (h d) -> b h t d", h=self.h)
+
+    def merge(self, heads):
+        return rearrange(heads, "b h t d -> b t (h d)")
+
+
+class FusedQKV(Layer):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        del self.W_q, self.W_k, self.W_v
+        self.qkv = nn.Linear(d_model, 3 * d_model)
+
+    def forward(self, x, mask=None):
+        q, k, v = (self.split(part) for part in self.qkv(x).chunk(3, -1))
+        return self.W_o(self.merge(self.attend(q, k, v, mask)))
+
+
+class PermutedFeatures(Layer):
+    """The heads are the fast axis of the features, as in rearrange(x, "b t (d h) -> b h t d")."""
+
+    def split(self, x):
+        return rearrange(x, "b t (d h) -> b h t d", h=self.h)
+
+    def merge(self, heads):
+        return rearrange(heads, "b h t d -> b t (d h)")
+
+
+class Folded(Layer):
+    """Heads folded into the batch, the mask repeated a, a, ..., b, b, ...; takes (B, T, T) and (T, T)."""
+
+    def forward(self, x, mask=None):
+        q, k, v = (self.split(W(x)).flatten(0, 1) for W in (self.W_q, self.W_k, self.W_v))  # (B * h, T, hd)
+        scores = self.score(q, k)
+        if mask is not None:
+            mask = mask.expand(len(x), -1, -1).repeat_interleave(self.h, 0)
+            scores = scores.masked_fill(~mask, -1e9)
+        return self.W_o(self.merge((scores.softmax(-1) @ v).unflatten(0, (len(x), self.h))))
+
+
+class Fused(Layer):
+    def attend(self, q, k, v, mask):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=None if mask is None else self.axes(mask))
+
+
+class GPT(Layer):
+    """Always causal, with a buffer for 64 tokens; takes no mask."""
+
+    bias = True
+
+    def __init__(self, d_model, num_heads, longest=64):
+        super().__init__(d_model, num_heads)
+        self.register_buffer("tril", torch.tril(torch.ones(longest, longest)))
+
+    def forward(self, x):
+        T = x.shape[1]
+        q, k, v = self.split(self.W_q(x)), self.split(self.W_k(x)), self.split(self.W_v(x))
+        scores = self.score(q, k).masked_fill(self.tril[:T, :T] == 0, float("-inf"))
+        return self.W_o(self.merge(self.weigh(scores) @ v))
+
+
+class CausalAndMasked(Layer):
+    """Always causal, and takes a mask for padding on top."""
+
+    def hide(self, scores, mask):
+        tril = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        return super().hide(scores, tril if mask is None else mask & tril)
+
+
+class Rotary(Layer):
+    def score(self, q, k):
+        half = self.hd // 2 * 2
+        angle = torch.arange(q.shape[-2])[:, None] / 100 ** (torch.arange(0, half, 2) / self.hd)  # (T, hd / 2)
+
+        def turn(x):
+            a, b, rest = x[..., 0:half:2], x[..., 1:half:2], x[..., half:]
+            return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos(), rest], -1)
+
+        return super().score(turn(q), turn(k))
+
+
+class RelativeBias(Layer):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.table = nn.Parameter(0.1 * torch.randn(num_heads, 255))
+
+    def score(self, q, k):
+        place = torch.arange(q.shape[-2])
+        return super().score(q, k) + self.table[:, place[:, None] - place + 127]
+
+
+class Alibi(Layer):
+    def score(self, q, k):
+        place, slope = torch.arange(q.shape[-2]), 2.0 ** -torch.arange(1, self.h + 1)
+        return super().score(q, k) - slope[:, None, None] * (place[:, None] - place).abs()
+
+
+class AbsolutePositions(Layer):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.places = nn.Embedding(128, d_model)
+
+    def forward(self, x, mask=None):
+        return super().forward(x + self.places.weight[: x.shape[1]], mask)
+
+
+class PositionsWithoutMask(AbsolutePositions):
+    def forward(self, x):
+        return super().forward(x)
+
+
+class PostNormBlock(Layer):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.norm = nn.LayerNorm(d_model)
+
+    def forward(self, x, mask=None):
+        return self.norm(x + super().forward(x, mask))
+
+
+class PreNormBlock(PostNormBlock):
+    def forward(self, x, mask=None):
+        return x + Layer.forward(self, self.norm(x), mask)
+
+
+class Dropout(Layer):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.drop = nn.Dropout(0.5)
+
+    def weigh(self, scores):
+        return self.drop(scores.softmax(-1))
+
+
+class NoOutputProjection(Layer):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.W_o = nn.Identity()
+
+
+class Sink(Layer):
+    """A learned score per head that takes weight and gives nothing."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.sink = nn.Parameter(torch.randn(num_heads, 1, 1))
+
+    def weigh(self, scores):
+        sink = self.sink.expand(scores.shape[0], -1, scores.shape[2], 1)
+        return torch.cat([scores, sink], -1).softmax(-1)[..., :-1]
+
+
+class Float32Softmax(Layer):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.double()
+
+    def weigh(self, scores):
+        return scores.float().softmax(-1).to(scores.dtype)
+
+
+class QKNorm(Layer):
+    def score(self, q, k):
+        return 3 * F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
+
+
+class QKNormWithoutMask(QKNorm):
+    def forward(self, x):
+        return super().forward(x)
+
+
+class Prints(Layer):
+    def forward(self, x, mask=None):
+        print("values.size():", x.size())
+        return super().forward(x, mask)
+
+
+class ReturnsWeights(Layer):
+    def forward(self, x, mask=None):
+        q, k, v = self.split(self.W_q(x)), self.split(self.W_k(x)), self.split(self.W_v(x))
+        weights = self.weigh(self.hide(self.score(q, k), mask))
+        return self.W_o(self.merge(weights @ v)), weights
+
+
+class ReturnsDict(Layer):
+    def forward(self, x, mask=None):
+        return {"weights": None, "out": super().forward(x, mask)}
+
+
+class TimeFirst(Layer):
+    def forward(self, x, mask=None):
+        return super().forward(x.transpose(0, 1), mask).transpose(0, 1)
+
+
+class Additive(Layer):
+    def hide(self, scores, mask):
+        return scores if mask is None else scores + self.axes(mask)
+
+    def weigh(self, scores):
+        empty = (scores == -torch.inf).all(-1, keepdim=True)
+        return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
+
+
+class RankFour(Layer):
+    """Takes (B, 1, T, T), 1 = may attend, as the annotated transformers do; called with q, k, v."""
+
+    def axes(self, mask):
+        return mask
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.split(self.W_q(query)), self.split(self.W_k(key)), self.split(self.W_v(value))
+        scores = self.score(q, k)
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -1e9)
+        return self.W_o(self.merge(scores.softmax(-1) @ v))
+
+
+class Blocked(Layer):
+    def hide(self, scores, mask):
+        return scores if mask is None else scores.masked_fill(self.axes(mask), -1e9)
+
+
+class OneMaskForAll(Layer):
+    def hide(self, scores, mask):
+        if mask is not None and mask.ndim != 2:
+            raise ValueError("mask must be (T, T)")
+        return super().hide(scores, mask)
+
+
+class NeedsMask(Layer):
+    def forward(self, x, mask):
+        return super().forward(x, mask.bool())
+
+
+class Window(Layer):
+    def hide(self, scores, mask):
+        T = scores.shape[-1]
+        band = torch.ones(T, T, dtype=torch.bool).tril(1).triu(-1)
+        return super().hide(scores, band if mask is None else mask & band)
+
+
+class WithoutMask(Layer):
+    def forward(self, x):
+        return super().forward(x)
+
+
+class LargeBiasesWithoutMask(WithoutMask):
+    """Biases as large as some trained models have them keep the maps sharp, however small the tokens are."""
+
+    bias = True
+
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.W_q.bias.data = 20 * torch.randn(d_model)
+        self.W_k.bias.data = 20 * torch.randn(d_model)
+
+
+class CausalWindow(GPT):
+    """Each token sees itself and the two before it."""
+
+    def __init__(self, d_model, num_heads, longest=64):
+        super().__init__(d_model, num_heads, longest)
+        self.tril = self.tril.triu(-2)
+
+
+class CausalKeyMask(KeyMask):
+    """Always causal, and takes a mask over the keys on top."""
+
+    def hide(self, scores, mask):
+        tril = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        return super().hide(scores.masked_fill(~tril, -torch.inf), mask)
+
+
+class PaddedToZero(KeyMask):
+    """Zeros where padding asks; `value` may be NaN as well."""
+
+    value = 0.0
+
+    def forward(self, x, mask=None):
+        out = super().forward(x, mask)
+        return out if mask is None else out.masked_fill(~mask[..., None], self.value)
+
+
+class PaddedToNaN(PaddedToZero):
+    value = torch.nan
+
+
+class PaddedRowsSeeEverything(KeyMask):
+    """Pairs of two real tokens only: a row of padding has no key, and gets a mean over all."""
+
+    def hide(self, scores, mask):
+        return scores if mask is None else scores.masked_fill(~(mask[:, None, None] & mask[:, None, :, None]), -1e9)
+
+
+class PairsPaddedToNaN(Layer):
+    """Takes masks of pairs; what nobody may see is padding, and its own output is NaN."""
+
+    def forward(self, x, mask=None):
+        out = super().forward(x, mask)
+        return out if mask is None else out.masked_fill(~mask.any(-2)[..., None], torch.nan)
+
+
+class ReLUAtTheEnd(Layer):
+    def forward(self, x):
+        return super().forward(x).relu()
+
+
+class MinusInfinityOverKeys(KeyMask):
+    filled = -torch.inf
+
+
+class TwoLayers(nn.Module):
+    """One after another, each with a residual connection: tokens reach each other by way of a third."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.first, self.second = PreNormBlock(d_model, num_heads), PreNormBlock(d_model, num_heads)
+
+    def forward(self, x, mask=None):
+        return self.second(self.first(x, mask), mask)
+
+
+def _d2l(d_model, num_heads):
+    return adapt(reference.to_d2l(MultiHeadAttention(d_model, num_heads, dropout=0.5)), "d2l")
+
+
+def _grouped(d_model, num_heads):
+    return MultiHeadAttention(d_model, num_heads, num_kv_heads=1 if num_heads % 2 else num_heads // 2)
+
+
+def _torch_cross_free(batch_first):
+    def make(d_model, num_heads):
+        return adapt(nn.MultiheadAttention(d_model, num_heads, dropout=0.1, batch_first=batch_first), "torch")
+
+    return make
+
+
+def _zero_attention(d_model, num_heads):
+    return adapt(nn.MultiheadAttention(d_model, num_heads, add_zero_attn=True), "torch")
+
+
+def _interleaved(d_model, num_heads):
+    return reference.InterleavedAttention(d_model, d_model, num_heads)
+
+
+PLAIN = [
+    Layer, LoopsOverHeads, Einsum, Einops, FusedQKV, PermutedFeatures, Folded, Fused, GPT, CausalAndMasked, Rotary,
+    RelativeBias, Alibi, AbsolutePositions, PositionsWithoutMask, PostNormBlock, PreNormBlock, Dropout,
+    NoOutputProjection, Sink, Float32Softmax, QKNorm, QKNormWithoutMask, Prints, ReturnsWeights, OneMaskForAll,
+    NeedsMask, PairsPaddedToNaN, ReLUAtTheEnd, Window, WithoutMask, LargeBiasesWithoutMask, CausalWindow, TwoLayers,
+]  # fmt: skip
+
+HEALTHY = {kind.__name__: kind for kind in PLAIN} | {
+    "mhalib": MultiHeadAttention,
+    "grouped heads": _grouped,
+    "interleaved": _interleaved,
+    "d2l": _d2l,
+    "torch, time first": _torch_cross_free(False),
+    "torch, add_zero_attn": _zero_attention,
+    "dict": lambda d, h: adapt(ReturnsDict(d, h), output="out"),
+    "time first": lambda d, h: adapt(TimeFirst(d, h), batch_first=False),
+    "additive": lambda d, h: adapt(Additive(d, h), mask="additive"),
+    "(B, 1, T, T)": lambda d, h: adapt(RankFour(d, h), "qkv", mask="float01", mask_rank=4),
+    "blocked": lambda d, h: adapt(Blocked(d, h), mask="blocked"),
+    "declared causal": lambda d, h: adapt(GPT(d, h), causal=True),
+    "a window, declared causal": lambda d, h: adapt(CausalWindow(d, h), causal=True),
+    "over keys": lambda d, h: over_keys(KeyMask(d, h)),
+    "over keys, -inf": lambda d, h: over_keys(MinusInfinityOverKeys(d, h)),
+    "over keys, causal": lambda d, h: over_keys(CausalKeyMask(d, h)),
+    "over keys, padding gives zeros": lambda d, h: over_keys(PaddedToZero(d, h)),
+    "over keys, padding gives NaN": lambda d, h: over_keys(PaddedToNaN(d, h)),
+    "over keys, padding sees everything": lambda d, h: over_keys(PaddedRowsSeeEverything(d, h)),
+    "lengths": lambda d, h: over_lengths(KeyMask(d, h)),
+    "lengths, -inf": lambda d, h: over_lengths(MinusInfinityOverKeys(d, h)),
+    "lengths, causal": lambda d, h: over_lengths(CausalKeyMask(d, h)),
+    "lengths, padding gives zeros": lambda d, h: over_lengths(PaddedToZero(d, h)),
+    "lengths, padding gives NaN": lambda d, h: over_lengths(PaddedToNaN(d, h)),
+    "lengths, padding sees everything": lambda d, h: over_lengths(PaddedRowsSeeEverything(d, h)),
+    "a function": lambda d, h: _function(Layer(d, h)),
+}
+
+
+def _function(layer):
+    return lambda x, mask=None: layer(x, mask)

@@ -1,0 +1,422 @@
+"""Sweeps: every run once, none lost when a process is killed, the same numbers wherever they are computed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import joblib
+import pytest
+import torch
+
+from mhalib.experiments import Lookup, LookupModel, SweepError, fit, fit_together, sweep
+from tests.helpers.systems import posix
+
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has one way to end a process at once
+
+ROOT = Path(__file__).resolve().parents[2]
+ARMS = {"one": {"num_heads": 1}, "two": {"num_heads": 2}}
+
+
+def train(seed, num_heads):
+    model = LookupModel(6, 5, 2, 8, num_heads, seed=seed)
+    result = fit(model, Lookup.offsets(5, vocab=6), steps=5, lr=1e-2, seed=seed, batch_size=8)
+    return {**result.evaluation, "losses": result.losses, "threads": torch.get_num_threads()}
+
+
+def count(seed, num_heads, log):
+    """Leave a line per call, so that the tests see what was really run, and in which process."""
+    with open(log, "a") as file:
+        file.write(f"{num_heads} {seed} {os.getpid()}\n")
+    return {"value": num_heads + seed / 10}
+
+
+def calls(log):
+    return [tuple(map(int, line.split()[:2])) for line in Path(log).read_text().splitlines()]
+
+
+def logged(log):
+    return {name: {**settings, "log": str(log)} for name, settings in ARMS.items()}
+
+
+def alone(*args, **options):
+    """Sweep in this process: fast, for what has nothing to do with processes."""
+    return sweep(*args, **{"workers": 1, "progress": False} | options)
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return [{"arm": arm, "seed": seed, **ARMS[arm], **train(seed, **ARMS[arm])} for arm in ARMS for seed in (0, 1, 2)]
+
+
+def without_threads(rows):
+    return [{name: value for name, value in row.items() if name != "threads"} for row in rows]
+
+
+def test_processes_give_the_same_bits_as_a_loop_in_the_order_asked_for(expected, tmp_path):
+    before = torch.get_num_threads()
+    rows = sweep(train, ARMS, range(3), workers=2, progress=False, folder=tmp_path)
+    assert without_threads(rows) == without_threads(expected)
+    assert {row["threads"] for row in rows} == {1}  # one thread each, or they fight for the cores
+    assert torch.get_num_threads() == before
+    # from the files: the same rows, types included
+    assert repr(alone(train, ARMS, range(3), folder=tmp_path)) == repr(rows)
+
+
+def test_functions_that_only_a_notebook_knows_run_in_several_processes():
+    scale = 10
+
+    def run(seed, factor):
+        time.sleep(0.2)  # long enough that one process cannot do it all before the other is up
+        return {"value": scale * factor + seed, "process": os.getpid()}
+
+    rows = sweep(run, {"a": {"factor": 1}, "b": {"factor": 2}}, range(6), workers=2, progress=False)
+    assert [row["value"] for row in rows] == [10 * factor + seed for factor in (1, 2) for seed in range(6)]
+    processes = {row["process"] for row in rows}
+    assert os.getpid() not in processes and len(processes) == 2
+
+
+def test_finished_runs_are_never_repeated(tmp_path):
+    log, arms = tmp_path / "log", logged(tmp_path / "log")
+    first = alone(count, arms, [0, 1], folder=tmp_path / "runs")
+    more = alone(count, arms, [0, 1, 2], folder=tmp_path / "runs")
+    assert calls(log) == [(1, 0), (1, 1), (2, 0), (2, 1), (1, 2), (2, 2)]
+    assert [row for row in more if row["seed"] < 2] == first
+    assert not list((tmp_path / "runs").glob("*.tmp"))
+
+
+def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        alone(count, logged("log"), [0])
+    assert len(calls("log")) == 4 and os.listdir() == ["log"]
+
+
+def test_other_settings_another_function_or_another_source_are_other_runs(tmp_path):
+    def run(seed, size):
+        return {"value": size}
+
+    first = run
+
+    def run(seed, size):
+        return {"value": -size}
+
+    def other(seed, size):
+        return {"value": size + 100}
+
+    def values(run, size):
+        return [row["value"] for row in alone(run, {"a": {"size": size}}, [0], folder=tmp_path)]
+
+    assert values(first, 1) == [1] and values(run, 1) == [-1] and values(other, 1) == [101] and values(first, 2) == [2]
+    assert len(list(tmp_path.glob("*.json"))) == 4
+
+
+DAMAGE = {
+    "half of it": lambda text: text[: len(text) // 2],
+    "nothing": lambda text: "",
+    "another file": lambda text: '{"result": {"value": 7}}',
+    "a list": lambda text: "[1]",
+    "another seed": lambda text: text.replace('"seed": 0', '"seed": 1'),
+    "no result": lambda text: json.dumps(json.loads(text) | {"result": None}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_never_counts(damage, tmp_path):
+    log, arms = tmp_path / "log", {"one": {"num_heads": 1, "log": str(tmp_path / "log")}}
+    first = alone(count, arms, [0], folder=tmp_path / "runs")
+    (file,) = (tmp_path / "runs").glob("*.json")
+    file.write_text(DAMAGE[damage](file.read_text()))
+    assert alone(count, arms, [0], folder=tmp_path / "runs") == first
+    assert alone(count, arms, [0], folder=tmp_path / "runs") == first
+    assert len(calls(log)) == 2  # once before, once for the damage, and then it is whole again
+
+
+def test_a_file_gets_its_name_only_when_it_is_whole(tmp_path, monkeypatch):
+    def power_cut(*args):
+        raise OSError("power cut")
+
+    arms = logged(tmp_path / "log")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", power_cut)
+        with pytest.raises(OSError, match="power cut"):
+            alone(count, arms, [0], folder=tmp_path / "runs")
+    assert len(list((tmp_path / "runs").glob("*.tmp"))) == 1 and not list((tmp_path / "runs").glob("*.json"))
+    assert len(alone(count, arms, [0], folder=tmp_path / "runs")) == 2
+    assert calls(tmp_path / "log") == [(1, 0), (1, 0), (2, 0)]
+
+
+def fail_sometimes(seed, num_heads):
+    if (num_heads, seed) == (2, 1):
+        raise ZeroDivisionError("no such head")
+    return {"value": num_heads}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_in_a_run_names_it_and_spares_the_others(workers, tmp_path):
+    with pytest.raises(SweepError) as caught:
+        sweep(fail_sometimes, ARMS, range(3), folder=tmp_path, workers=workers, progress=False)
+    message = str(caught.value)
+    assert message.startswith("1 of 6 runs failed: two (seed 1); the others are done")
+    assert "Of arm 'two', seed 1:" in message and "ZeroDivisionError: no such head" in message
+    assert [(row["arm"], row["seed"]) for row in caught.value.rows] == [
+        ("one", 0), ("one", 1), ("one", 2), ("two", 0), ("two", 2)
+    ]  # fmt: skip
+    assert list(caught.value.failures) == [("two", 1)]
+    assert len(list(tmp_path.glob("*.json"))) == 5
+
+
+def die(seed, num_heads):
+    if num_heads == 2:
+        time.sleep(0.5)
+        os.kill(os.getpid(), KILL)
+    return {"value": num_heads}
+
+
+def test_a_worker_that_dies_is_reported_and_what_is_done_is_kept(tmp_path):
+    with pytest.raises(SweepError, match=r"a worker process died .*two \(seed 0\).*; what is done is kept") as caught:
+        sweep(die, ARMS, [0], folder=tmp_path, workers=2, progress=False)
+    assert [row["arm"] for row in caught.value.rows] == ["one"]
+    # and the next sweep has workers again
+    assert len(sweep(fail_sometimes, ARMS, [0], workers=2, progress=False)) == 2
+
+
+def interrupt(seed, num_heads):
+    def watch(losses, done):
+        if num_heads == 2 and not done:
+            raise KeyboardInterrupt
+
+    fit(LookupModel(6, 5, 2, 8, num_heads), Lookup.offsets(5, vocab=6), steps=2, lr=1e-2, watch=watch)
+    return {"value": num_heads}
+
+
+def test_an_interrupted_run_never_passes_for_a_finished_one(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        alone(interrupt, ARMS, [0], folder=tmp_path)
+    assert [json.loads(file.read_text())["arm"] for file in tmp_path.glob("*.json")] == ["one"]
+
+
+SCRIPT = """
+import os, sys, time
+from pathlib import Path
+from mhalib.experiments import sweep
+
+def run(seed, folder):
+    with open(Path(folder) / os.environ["LOG"], "a") as file:
+        file.write(f"{seed}\\n")
+    while seed >= 4 and not (Path(folder) / "go").exists():
+        time.sleep(0.02)
+    return {"square": seed * seed}
+
+if __name__ == "__main__":
+    folder = sys.argv[1]
+    print(sweep(run, {"a": {"folder": folder}}, range(8), folder=Path(folder) / "runs", workers=2, progress=False))
+"""
+
+
+@posix
+@pytest.mark.parametrize("how", [KILL, signal.SIGINT])
+def test_a_sweep_that_was_killed_goes_on_where_it_stood(how, tmp_path):
+    script, runs = tmp_path / "script.py", tmp_path / "runs"
+    script.write_text(SCRIPT)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(script), str(tmp_path)]
+    start = {"env": environment | {"LOG": "first"}, "stderr": subprocess.DEVNULL, "start_new_session": True}
+    # A shell starts what runs in its background with SIGINT ignored, and that is inherited down to here.
+    start["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, **start) as process:
+        deadline = time.monotonic() + 120
+        while len(list(runs.glob("*.json"))) < 4 and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(how)
+        try:
+            process.wait(timeout=60)
+        finally:
+            with suppress(ProcessLookupError):  # orphaned workers would wait for work for some minutes
+                os.killpg(process.pid, signal.SIGKILL)
+        assert process.returncode != 0
+    (tmp_path / "go").touch()
+    assert len(list(runs.glob("*.json"))) == 4
+    assert sorted(map(int, (tmp_path / "first").read_text().split()))[:4] == [0, 1, 2, 3]
+    if how == signal.SIGINT:
+        return  # what lies on the disk is the same as after a kill; going on is tried once
+    done = subprocess.run(command, env=environment | {"LOG": "second"}, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert [row["square"] for row in eval(done.stdout)] == [seed * seed for seed in range(8)]
+    assert sorted(map(int, (tmp_path / "second").read_text().split())) == [4, 5, 6, 7]
+
+
+def test_memory_does_not_grow_with_the_sweep():
+    """Runs are handed out as workers come free: when the first result is here, most are not yet made."""
+    made = []
+
+    class Watched(dict):
+        def items(self):
+            for item in super().items():
+                made.append(item)
+                yield item
+
+    from mhalib.experiments.sweeps import _results
+
+    jobs = Watched({("a", seed): {"settings": {"num_heads": 1}, "seed": seed} for seed in range(500)})
+    waiting = [500 - len(made) for _ in _results(fail_sometimes, jobs, 2, None)]
+    assert len(waiting) == 500 and waiting[0] > 400
+
+
+def test_one_bar_counts_finished_runs_too(tmp_path, capfd):
+    arms = logged(tmp_path / "log")
+    alone(count, arms, [0], folder=tmp_path / "runs")
+    alone(count, arms, [0, 1], folder=tmp_path / "runs", progress=True)
+    assert "2/4 [" in capfd.readouterr().err  # it starts where the first sweep ended
+    alone(train, ARMS, [0])
+    assert capfd.readouterr().err == ""
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address="127.0.0.1:0") as local,
+        distributed.Client(local),
+    ):
+        yield local
+
+
+def train_and_die_once(seed, num_heads, folder):
+    mark = Path(folder) / "died"
+    if (num_heads, seed) == (2, 1) and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), KILL)
+    return {**train(seed, num_heads), "process": os.getpid()}
+
+
+def test_a_dask_cluster_gives_the_same_bits_though_a_worker_dies(cluster, expected, tmp_path):
+    arms = {name: {**settings, "folder": str(tmp_path)} for name, settings in ARMS.items()}
+    with joblib.parallel_config(backend="dask"):
+        rows = sweep(train_and_die_once, arms, range(3), folder=tmp_path / "runs", progress=False)
+    assert (tmp_path / "died").exists()
+    assert os.getpid() not in {row["process"] for row in rows}
+    assert [{name: row[name] for name in ("arm", "seed", "loss", "accuracy", "losses")} for row in rows] == [
+        {name: row[name] for name in ("arm", "seed", "loss", "accuracy", "losses")} for row in expected
+    ]
+    # what the cluster computed, a sweep without it finds again
+    assert alone(train_and_die_once, arms, range(3), folder=tmp_path / "runs") == rows
+
+
+def test_on_a_cluster_a_run_that_kills_every_worker_ends_in_an_error(cluster, tmp_path):
+    with (
+        joblib.parallel_config(backend="dask"),
+        pytest.raises(SweepError, match=r"no run ended within 5 s .*two \(seed 0\)") as caught,
+    ):
+        sweep(die, ARMS, [0], folder=tmp_path, timeout=5.0, progress=False)
+    assert [row["arm"] for row in caught.value.rows] == ["one"]
+
+
+BAD = {
+    "run must be a function of seed and the arm's settings, got int": {"run": 3},
+    r"arms must map names to settings, such as \{'two heads'": {"arms": {"one": 1}},
+    r"seeds must be whole numbers, got \[0.5\]": {"seeds": [0.5]},
+    r"each seed once; got 2 arms, seeds \[1, 1\]": {"seeds": [1, 1]},
+    "at least one arm and one seed, each seed once; got 0 arms": {"arms": {}},
+    "at least one arm and one seed, each seed once; got 2 arms, seeds": {"seeds": []},
+    "arm 'one' sets 'arm', 'seed' or 'seeds'": {"arms": {"one": {"seed": 1}}},
+    "the settings of arm 'one' must be plain numbers, texts and lists, got x: Tensor": {
+        "arms": {"one": {"x": torch.zeros(1)}}
+    },
+    "workers must be a positive integer, got 0": {"workers": 0},
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_arguments_that_are_refused(message, as_shipped):
+    given = {"run": fail_sometimes, "arms": ARMS, "seeds": [0]} | BAD[message]
+    with pytest.raises((TypeError, ValueError), match=message):
+        sweep(**given, progress=False)
+
+
+BAD_RESULTS = {
+    "must return a mapping such as {'accuracy': 0.5}, got float": lambda seed: 0.5,
+    "what run returns must be plain numbers, texts and lists, got loss: Tensor": lambda seed: {"loss": torch.zeros(1)},
+    "run returns ['seed'], which are names of settings": lambda seed: {"seed": 1},
+}
+
+
+@pytest.mark.parametrize("message", BAD_RESULTS)
+def test_results_that_are_refused(message):
+    with pytest.raises(SweepError) as caught:
+        alone(BAD_RESULTS[message], {"a": {}}, [0])
+    assert message in str(caught.value)
+
+
+def train_many(seeds, num_heads):
+    models = [LookupModel(6, 5, 2, 8, num_heads, seed=seed) for seed in seeds]
+    fits = fit_together(models, Lookup.offsets(5, vocab=6), steps=5, lr=1e-2, seeds=seeds, batch_size=8)
+    return [{**run.evaluation, "losses": run.losses, "process": os.getpid()} for run in fits]
+
+
+def numbers(rows):
+    return [{name: row[name] for name in ("arm", "seed", "loss", "accuracy", "losses")} for row in rows]
+
+
+@pytest.fixture(scope="module")
+def side_by_side():
+    return numbers(alone(train_many, ARMS, range(3), together=2))
+
+
+def test_seeds_side_by_side_are_rows_of_their_own_and_stored_one_by_one(expected, side_by_side, tmp_path):
+    assert [row["losses"] for row in side_by_side] == [pytest.approx(row["losses"], abs=1e-5) for row in expected]
+    first = alone(train_many, ARMS, [0], together=2, folder=tmp_path)
+    assert len(list(tmp_path.glob("*.json"))) == 2
+    more = alone(train_many, ARMS, range(3), together=2, folder=tmp_path)
+    assert [row for row in more if row["seed"] == 0] == first  # the process that made them included
+    assert numbers(more) == side_by_side
+    assert len(list(tmp_path.glob("*.json"))) == 6
+
+
+def test_a_call_never_mixes_arms_and_takes_no_more_seeds_than_asked_for(tmp_path):
+    def log(seeds, num_heads):
+        with open(tmp_path / "log", "a") as file:
+            file.write(f"{num_heads}: {seeds}\n")
+        return [{"value": seed} for seed in seeds]
+
+    rows = alone(log, ARMS, range(5), together=2)
+    assert [row["value"] for row in rows] == [*range(5), *range(5)]
+    assert (tmp_path / "log").read_text().split("\n")[:-1] == [
+        f"{heads}: {seeds}" for heads in (1, 2) for seeds in ([0, 1], [2, 3], [4])
+    ]
+
+
+def test_what_fails_side_by_side_fails_for_its_call_alone():
+    def fail(seeds, num_heads):
+        if num_heads == 2 and 3 in seeds:
+            raise RuntimeError("no such thing")
+        return [{"value": seed} for seed in seeds]
+
+    with pytest.raises(SweepError, match=r"(?s)2 of 8 runs failed.*no such thing") as caught:
+        alone(fail, ARMS, range(4), together=2)
+    assert set(caught.value.failures) == {("two", 2), ("two", 3)} and len(caught.value.rows) == 6
+    with pytest.raises(SweepError, match="run must return a list of 2 mappings, one for each of its seeds, got 1"):
+        alone(lambda seeds, num_heads: [{"value": 1}], ARMS, range(2), together=2)
+
+
+def die_once_side_by_side(seeds, num_heads, mark):
+    results = train_many(seeds, num_heads)
+    if num_heads == 2 and 0 in seeds and not os.path.exists(mark):
+        Path(mark).write_text(str(os.getpid()))
+        os._exit(1)
+    return results
+
+
+def test_on_a_cluster_a_lost_worker_costs_no_number(cluster, side_by_side, tmp_path):
+    mark = tmp_path / "died"
+    arms = {name: {**settings, "mark": str(mark)} for name, settings in ARMS.items()}
+    with joblib.parallel_config(backend="dask"):
+        rows = sweep(die_once_side_by_side, arms, range(3), together=2, progress=False)
+    assert numbers(rows) == side_by_side
+    # What the lost worker was at came from another one; what it had handed over before it died may be its own.
+    again = {row["process"] for row in rows if (row["arm"], row["seed"]) in {("two", 0), ("two", 1)}}
+    assert again and int(mark.read_text()) not in again

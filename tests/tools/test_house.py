@@ -1,0 +1,187 @@
+"""The plan of the house: which room may import from which, what a package hands on, and what its parts do without."""
+
+import ast
+import importlib
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import mhalib
+from tools.notebooks.which import notebook_files
+
+ROOT = Path(__file__).resolve().parents[2]
+TOP = ROOT / "mhalib"
+
+# A room is a file or a folder of `mhalib`; `tools` stands beside it. A room imports only from floors below its own.
+FLOORS = (
+    ("arguments", "claims", "stopping"),
+    ("masks", "sealed"),
+    ("plots", "attention", "doctor"),
+    ("reference", "heads", "experiments"),
+    ("widgets",),
+    ("checks", "pretrained"),
+    ("tools",),
+)
+FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+MOST_LINES = 1400  # of the files of the top folder together, so that they can be read in one sitting
+PACKAGES = sorted(module.name for module in pkgutil.iter_modules(mhalib.__path__) if module.ispkg)
+PAGES = [*notebook_files(ROOT / "notebooks"), ROOT / "README.md", ROOT / "notebooks" / "TEACHING.md"]
+
+
+def room_of(path: Path) -> str:
+    """Return the room that a file belongs to; the package's own `__init__.py` is none."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return parts[1] if parts[0] == "mhalib" else parts[0]
+
+
+def imported(source: str, path: Path) -> Iterator[str]:
+    """Yield the full name of everything that a file imports, also inside its functions."""
+    for node in ast.walk(ast.parse(source, path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports with dots; write the full name"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def rooms_imported(source: str, path: Path) -> set[str]:
+    """Return the rooms that a file imports from; a name that `mhalib` hands on comes from the room that made it."""
+    found = set()
+    for name in imported(source, path):
+        first, *rest = name.split(".")
+        if first == "mhalib" and rest:
+            public = rest[0] in mhalib.__all__
+            found.add(getattr(mhalib, rest[0]).__module__.split(".")[1] if public else rest[0])
+        elif first == "tools":
+            found.add("tools")
+    return found - {"__version__"}
+
+
+def wrong_arrows(source: str, path: Path) -> list[str]:
+    """Return the arrows out of a file that do not lead to a floor below."""
+    own = room_of(path)
+    return [
+        f"{own} -> {room}"
+        for room in sorted(rooms_imported(source, path) - {own})
+        if own != "__init__" and FLOOR[room] >= FLOOR[own]
+    ]
+
+
+def test_every_room_has_its_floor():
+    rooms = {module.name for module in pkgutil.iter_modules(mhalib.__path__)} | {"tools"}
+    assert rooms == set(FLOOR), "put a new room on its floor, in FLOORS"
+
+
+def test_arrows_point_down():
+    files = [*TOP.rglob("*.py"), *(ROOT / "tools").rglob("*.py")]
+    assert len(files) > 50
+    wrong = {str(path): arrows for path in files if (arrows := wrong_arrows(path.read_text(encoding="utf-8"), path))}
+    assert wrong == {}
+
+
+def test_the_top_folder_is_read_in_one_sitting_and_imports_no_room_below_it():
+    files = list(TOP.glob("*.py"))
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) <= MOST_LINES
+    for path in files:
+        assert not rooms_imported(path.read_text(encoding="utf-8"), path) & set(PACKAGES), path
+
+
+@pytest.mark.parametrize(
+    ("place", "source"),
+    [
+        ("masks.py", "from mhalib import attention"),
+        ("attention.py", "def f():\n    from mhalib.heads import gated_heads"),
+        ("plots/figure.py", "from mhalib import split_heads"),
+        ("heads/gates.py", "import mhalib.experiments.models"),
+        ("experiments/tasks.py", "from tools.site import build"),
+    ],
+)
+def test_an_arrow_that_points_up_or_aside_is_seen(place, source):
+    assert len(wrong_arrows(source, TOP / place)) == 1
+    assert wrong_arrows("import torch\nfrom mhalib.arguments import check_size", TOP / place) == []
+
+
+def test_a_line_of_the_views_has_room_on_a_screen():
+    """In Python, ruff holds the same."""
+    files = [path for path in (*TOP.rglob("*.*"), *(ROOT / "tools").rglob("*.*")) if path.suffix in (".js", ".css")]
+    assert len(files) > 25
+    lines = {f"{path.name}: {line}" for path in files for line in path.read_text(encoding="utf-8").splitlines()}
+    assert [line for line in lines if len(line.split(": ", 1)[1]) > 120] == []
+
+
+# ------------------------------------------------------------------------------------------ what a package hands on
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_name_that_is_handed_on_when_asked_for_is_that_of_a_submodule(package):
+    """The submodule, once it is imported, would stand in the place of the name."""
+    room = importlib.import_module(f"mhalib.{package}")
+    if hasattr(room, "__getattr__"):
+        assert not set(room.__all__) & {module.name for module in pkgutil.iter_modules(room.__path__)}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_can_be_had(package):
+    room = importlib.import_module(f"mhalib.{package}")
+    for name in getattr(room, "__all__", ()):
+        assert getattr(room, name) is not None
+
+
+def deeper(source: str) -> list[str]:
+    """Return the imports of a text that reach into a package instead of taking what it hands on."""
+    return re.findall(rf"^\W*(?:from|import) (mhalib\.(?:{'|'.join(PACKAGES)})\.\S+)", source, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_readers_import_from_packages_and_nowhere_deeper(page):
+    source = page.read_text(encoding="utf-8")
+    if page.suffix == ".ipynb":
+        source = "\n".join("".join(cell["source"]) for cell in json.loads(source)["cells"])
+    assert deeper(source) == []
+
+
+def test_an_import_from_deeper_is_seen():
+    assert deeper(">>> from mhalib.heads.gates import gated_heads") == ["mhalib.heads.gates"]
+    assert deeper("    import mhalib.experiments.tasks as t") == ["mhalib.experiments.tasks"]
+    assert deeper("from mhalib.heads import gated_heads\nfrom mhalib.masks import to_additive") == []
+
+
+# ------------------------------------------------------------------------------------------ what is done without
+
+# torch itself loads a part of tqdm; what draws our bars is tqdm.auto.
+MODULES = "import sys; print(*(name for name in sys.modules))"
+
+
+def loaded(code: str) -> set[str]:
+    """Return which modules a fresh process has loaded after `code`."""
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{MODULES}"], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("code", "without"),
+    [
+        ("import mhalib", {"matplotlib", "scipy", "joblib", "tqdm.auto", "d2l", "PIL"}),
+        ("from mhalib.experiments import Lookup, CausalModel", {"joblib", "scipy", "matplotlib", "tqdm.auto"}),
+        ("from mhalib.experiments import interval, plot_runs", {"joblib", "tqdm.auto"}),
+        (
+            "from mhalib.heads import induction_score, prune_heads",
+            {"joblib", "scipy", "matplotlib", "mhalib.experiments"},
+        ),
+        ("from mhalib.pretrained import load_minilm", {"mhalib.experiments", "matplotlib", "scipy", "huggingface_hub"}),
+        ("from mhalib.reference import from_torch, from_d2l", {"d2l", "matplotlib"}),
+    ],
+)
+def test_what_a_room_does_without_is_not_loaded(code, without):
+    assert loaded(code) & without == set()
+
+
+def test_what_a_room_needs_is_seen():
+    assert {"matplotlib", "scipy", "mhalib.experiments"} <= loaded("from mhalib.experiments import plot_runs")
