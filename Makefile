@@ -3,7 +3,8 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # under `make -j`, two commands at once would install into one .venv at once
-.PHONY: help lab my fresh weights test notebooks clean-notebooks images recording site slides harden holes bench lint types release sbom setup setup-dev
+.PHONY: help lab my fresh weights test test-all notebooks clean-notebooks images \
+    recording site slides harden holes bench lint types release lock setup setup-dev
 
 # Packages found by way of these would be taken for those of .venv.
 unexport PYTHONPATH PYTHONHOME
@@ -36,25 +37,17 @@ help:
 	@echo 'make my               your own copies of the lessons, in my/; what is there is never overwritten'
 	@echo 'make fresh LESSON=05  a new copy of a lesson, or LESSON=torch; the old one is kept beside it, with its date'
 	@echo 'make weights          once, 83 MB: the weights of the real model of lessons 10 and 11, for use offline'
-	@echo 'make test             install what the tests need, then lint, unit tests and all notebooks'
+	@echo 'make test             install what the tests need, then lint, tests and all lessons: some eight minutes'
+	@echo 'make test-all         the same with what is slow and rarely speaks: what runs each night'
 	@echo 'make notebooks        execute the notebooks that changed and store their outputs'
-	@echo 'make clean-notebooks  remove the outputs, for a class that should find them itself'
-	@echo 'make images           draw the pictures in images/ again'
-	@echo 'make recording        record the two pictures that move again; needs Chromium'
 	@echo 'make site             the lessons as pages with live widgets, in site/; slides included'
-	@echo 'make slides LESSON=05 one lesson as slides, in slides/; without LESSON all of them'
-	@echo 'make harden LESSON=05 a lesson under hard conditions: other seeds, read-only, killed, …; takes minutes'
-	@echo 'make holes EXERCISE=attend   wrong answers that the cases of an exercise let pass; without EXERCISE of all'
 	@echo 'make bench            measure the widgets beside what you would use instead, write BENCHMARKS.md'
-	@echo 'make bench ONLY=large   one part of it, printed: widgets large codes capture layer course'
 	@echo 'make lint             check style and format'
-	@echo 'make types            check the types of the JavaScript views; needs npm'
-	@echo 'make release          check that this state can be released, build it into dist/; uploads nothing'
-	@echo 'make sbom             a bill of materials of what is installed, in dist/; refuses unknown licences'
 	@echo
 	@echo 'PYTHON=python3.12     the Python that makes .venv (else the newest of 3.11 to 3.14)'
 	@echo 'TORCH_INDEX=URL       on the first start: take torch from this index, on Linux without a GPU the'
 	@echo '                      CPU index that pytorch.org/get-started shows, which saves several GB'
+	@echo 'What maintainers need besides stands in CONTRIBUTING.md.'
 
 setup:
 	$(call set_up,requirements.txt)
@@ -79,9 +72,14 @@ lab: setup
 
 # Lint comes first, so that pytest has the last word. One worker for each core, four at most, each with a browser and a
 # server of its own. Whole files go to one of them, so that what a file starts once is started once; but of the lessons
-# one run at a time, and these first (tests/scheduling.py).
+# one run at a time, and these first (tests/helpers/scheduling.py).
+pytest := -m pytest -n logical --maxprocesses=4 --dist loadfile --no-loadscope-reorder
+
 test: setup-dev lint
-	@$(python) -m pytest -n logical --maxprocesses=4 --dist loadfile --no-loadscope-reorder
+	@$(python) $(pytest)
+
+test-all: setup-dev lint
+	@$(python) $(pytest) -m "slow or not slow"
 
 notebooks: setup-dev
 	@$(python) -m tools.notebooks.run
@@ -124,5 +122,6 @@ types: setup-dev
 release: setup-dev
 	@$(python) -m tools.release $(if $(filter-out 0,$(CHECK)),--check)
 
-sbom: setup-dev
-	@$(python) -m tools.licences
+# Pin the newest versions of all that the requirements bring along; they themselves are pinned by hand.
+lock: setup-dev
+	@$(python) -m uv pip compile --quiet --upgrade --output-file constraints.txt requirements-dev.txt

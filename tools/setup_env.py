@@ -69,12 +69,12 @@ def check_python(version):
 
 
 def with_nested(names):
-    """Return the paths of the requirement files, together with those that they take in by `-r`."""
+    """Return the paths of the requirement files, together with those that they take in by `-r` or `-c`."""
     paths = []
     for path in (ROOT / name for name in names):
         if not path.is_file():
             fail(f"expected the requirement file {path}, found none; is this copy of the repository complete?")
-        paths += [path] + with_nested(re.findall(r"^-r\s+(\S+)", path.read_text(encoding="utf-8"), re.M))
+        paths += [path] + with_nested(re.findall(r"^-[rc]\s+(\S+)", path.read_text(encoding="utf-8"), re.M))
     return paths
 
 
