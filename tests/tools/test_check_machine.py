@@ -3,9 +3,7 @@
 Each machine is a folder of a few made-up packages and a Python that sees no others.
 """
 
-import ast
 import re
-import runpy
 import shutil
 import subprocess
 import sys
@@ -61,7 +59,7 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path):
     machine = Machine(tmp_path)
-    machine.install("torch", "2.13.0", TORCH)
+    machine.install("torch", "2.13.0+cpu", TORCH)  # a build of the same version
     machine.install("anywidget", "0.11.0")
     machine.install("mhalib", "0.2.0")
     return machine
@@ -96,23 +94,6 @@ def test_a_missing_package_and_what_to_type(machine):
     assert said.endswith("Then run this once more.\n") and "Everything" not in said
 
 
-def test_the_library_of_the_course_is_missing(machine):
-    remove(machine, "mhalib")
-    code, said = machine.check()
-    assert code == 1 and "\nMissing: mhalib (the library of the course)\n" in said
-
-
-def test_the_library_says_its_version_itself(machine):
-    (machine.packages / "mhalib.py").write_text('__version__ = "0.3.1"\n')  # the note of its installation says 0.2.0
-    assert re.search(r"^mhalib +0\.3\.1 +ok$", machine.check()[1], re.MULTILINE)
-
-
-def test_the_library_of_another_copy_of_the_course(machine):
-    (machine.course / "mhalib").mkdir()
-    code, said = machine.check()
-    assert code == 0 and re.search(r"^mhalib +0\.2\.0 +from another folder than this one$", said, re.MULTILINE)
-
-
 def test_another_version_is_a_remark(machine):
     remove(machine, "anywidget")
     machine.install("anywidget", "0.9.1")
@@ -122,14 +103,7 @@ def test_another_version_is_a_remark(machine):
     assert said.endswith("Everything is here. Other versions than the course's may well do.\n")
 
 
-def test_a_build_of_the_same_version_is_the_same_version(machine):
-    remove(machine, "torch")
-    machine.install("torch", "2.13.0+cpu", TORCH)
-    code, said = machine.check()
-    assert code == 0 and re.search(r"^torch +2\.13\.0 +ok$", said, re.MULTILINE)
-
-
-@pytest.mark.parametrize(("version", "word"), [((3, 6, 9), "old"), ((3, 10, 14), "old"), ((3, 15, 0), "new")])
+@pytest.mark.parametrize(("version", "word"), [((3, 6, 9), "old"), ((3, 15, 0), "new")])
 def test_another_python_is_all_that_is_said(machine, version, word):
     code, said = machine.check(f"sys.version_info = {version}")
     assert code == 1
@@ -138,29 +112,12 @@ def test_another_python_is_all_that_is_said(machine, version, word):
     assert "torch" not in said
 
 
-def test_an_old_python_can_read_the_file():
-    ast.parse(CHECK.read_text(encoding="utf-8"), feature_version=(3, 6))
-    CHECK.read_text(encoding="ascii")
-
-
-def test_it_means_the_same_pythons_as_the_set_up():
-    set_up = runpy.run_path(str(ROOT / "tools" / "setup_env.py"))
-    check = runpy.run_path(str(CHECK))
-    assert (check["OLDEST"], check["NEWEST"]) == (set_up["OLDEST"], set_up["NEWEST"])
-
-
 def test_no_list_of_requirements(machine):
     (machine.course / "requirements.txt").unlink()
     code, said = machine.check()
     assert code == 1
     assert f"{machine.course / 'requirements.txt'} cannot be read: No such file" in said
     assert "git checkout -- requirements.txt" in said and "Everything" not in said
-
-
-def test_without_torch_nothing_is_said_of_where_it_computes(machine):
-    remove(machine, "torch")
-    code, said = machine.check()
-    assert code == 1 and "\nMissing: torch\n" in said and "compute" not in said
 
 
 def test_a_torch_that_does_not_start(machine):

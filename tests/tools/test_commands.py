@@ -66,12 +66,6 @@ def house_with_venv(tmp_path_factory):
     return house
 
 
-def test_jupyterlab_asks_for_no_news(house_with_venv):
-    settings = house_with_venv / ".venv" / "etc" / "jupyter" / "labconfig" / "page_config.json"
-    off = json.loads(settings.read_text())["disabledExtensions"]
-    assert off == {"@jupyterlab/apputils-extension:announcements": True}
-
-
 def load_setup(house: Path):
     """Return the copy's tools/setup_env.py as a module of its own."""
     spec = importlib.util.spec_from_file_location("setup_env_of_a_copy", house / "tools" / "setup_env.py")
@@ -120,8 +114,9 @@ def fake_python(folder: Path, name: str, script: str):
 # ------------------------------------------------------------------------------------ which Python
 
 
-@pytest.mark.parametrize(("version", "word"), [((3, 6, 15), "old"), ((3, 10, 14), "old"), ((3, 15, 0), "new")])
+@pytest.mark.parametrize(("version", "word"), [((3, 10, 14), "old"), ((3, 15, 0), "new")])
 def test_a_python_out_of_range_is_refused_before_anything_is_made(house, version, word):
+    ast.parse(SETUP.read_text(encoding="ascii"), feature_version=(3, 6))  # an old Python can read what refuses it
     code = f"import sys; sys.version_info = {version}; sys.argv = ['x', 'requirements.txt']; import runpy; "
     code += "runpy.run_path('tools/setup_env.py', run_name='__main__')"
     done = run([sys.executable, "-c", code], house)
@@ -132,11 +127,6 @@ def test_a_python_out_of_range_is_refused_before_anything_is_made(house, version
     assert not (house / ".venv").exists()
 
 
-def test_an_old_python_can_read_the_file_that_refuses_it():
-    ast.parse(SETUP.read_text(), feature_version=(3, 6))
-    SETUP.read_text(encoding="ascii")  # the messages print in any terminal
-
-
 def test_make_says_which_pythons_it_found_when_none_is_in_range(house, tmp_path):
     fake_python(tmp_path / "bin", "python3", "echo 3.9.18")
     fake_python(tmp_path / "bin", "python3.12", "echo 'no such version is installed' >&2; exit 127")
@@ -145,13 +135,6 @@ def test_make_says_which_pythons_it_found_when_none_is_in_range(house, tmp_path)
     assert "needs Python 3.11, 3.12, 3.13 or 3.14. Found: python3=3.9.18." in done.stdout
     assert "make setup PYTHON=/path/to/python3.12" in done.stdout
     assert not (house / ".venv").exists()
-
-
-def test_make_says_when_there_is_no_python_at_all(house, tmp_path):
-    (tmp_path / "bin").mkdir()
-    done = run([MAKE, "setup"], house, PATH=str(tmp_path / "bin"))
-    assert done.returncode != 0
-    assert "Found: no Python at all." in done.stdout
 
 
 def test_make_takes_the_first_python_that_starts_and_is_in_range(house, tmp_path):
@@ -166,22 +149,6 @@ def test_make_takes_the_first_python_that_starts_and_is_in_range(house, tmp_path
     fake_python(tmp_path / "a folder", "mine", chosen)
     done = run([MAKE, "setup", f"PYTHON={tmp_path}/a folder/mine"], house, PATH=str(tmp_path / "bin"))
     assert "a folder/mine tools/setup_env.py requirements.txt" in done.stdout
-
-
-def test_make_sets_up_once_at_a_time_even_when_it_may_run_jobs_in_parallel(house, tmp_path):
-    slow = 'case "$1" in -c) echo 3.14.1;; *) echo start; sleep 0.3; echo end;; esac'
-    fake_python(tmp_path / "bin", "python3.14", slow)
-    done = run([MAKE, "-j2", "setup", "setup-dev"], house, PATH=f"{tmp_path}/bin:{os.defpath}")
-    assert done.stdout.split() == ["start", "end", "start", "end"]
-
-
-def test_everybody_means_the_same_pythons(house):
-    setup = load_setup(house)
-    assert (setup.OLDEST, setup.NEWEST) == ((3, 11), (3, 14))
-    assert "3.1[1-4].*)" in (ROOT / "Makefile").read_text()
-    assert 'requires-python = ">=3.11"' in (ROOT / "pyproject.toml").read_text()
-    conda = re.search(r"python=(\d+)\.(\d+)", (ROOT / "environment.yml").read_text())
-    assert setup.OLDEST <= tuple(map(int, conda.groups())) <= setup.NEWEST
 
 
 # ------------------------------------------------------------------------------------ what is installed
@@ -214,7 +181,8 @@ def test_an_interrupted_install_is_completed_and_a_complete_one_left_alone(house
 def test_a_changed_requirement_is_installed_also_when_it_is_named_by_another_file(house_with_venv):
     house = house_with_venv
     (house / "inner.txt").write_text("# nothing\n")
-    (house / "outer.txt").write_text("-r inner.txt\n")
+    (house / "outer.txt").write_text("-r inner.txt\n-c held.txt\n")
+    (house / "held.txt").write_text("# nothing\n")
     assert "Installing outer.txt" in set_up(house, "outer.txt").stdout
     assert set_up(house, "outer.txt").stdout == ""
     assert set_up(house, "inner.txt").stdout == ""
@@ -252,28 +220,6 @@ def test_a_broken_venv_is_made_again(house):
     assert run([venv_python(house), "-m", "pip", "--version"], house).returncode == 0
 
 
-def test_no_network_is_told_in_one_sentence(house_with_venv):
-    house = house_with_venv
-    (house / "far.txt").write_text("tiny-and-far==1.0\n")
-    nobody = f"http://127.0.0.1:{free_port()}/simple"
-    done = set_up(house, "far.txt", PIP_NO_INDEX="0", PIP_INDEX_URL=nobody, PIP_RETRIES="1", NO_PROXY="*")
-    assert done.returncode == 1
-    assert "The network is gone, or a proxy or firewall blocks it" in done.stdout
-    assert "run the same command again" in done.stdout
-    assert "Traceback" not in done.stdout
-
-
-def test_a_torch_index_is_asked_for_the_pinned_torch_first(house_with_venv):
-    house = house_with_venv
-    (house / "torch.txt").write_text("torch==2.13.0  # the layer\n")
-    index = f"http://127.0.0.1:{free_port()}/cpu"
-    environ = {"PIP_NO_INDEX": "0", "PIP_RETRIES": "0", "NO_PROXY": "*"}
-    done = set_up(house, "torch.txt", "--torch-index", index, **environ)
-    assert done.returncode == 1
-    assert f"Looking in indexes: {index}" in done.stdout
-    assert "Could not find a version that satisfies the requirement torch==2.13.0" in done.stdout
-
-
 def test_too_little_disk_is_told_before_anything_is_made(house, monkeypatch):
     setup = load_setup(house)
     (house / "requirements.txt").write_text("torch==2.13.0\n")
@@ -283,33 +229,17 @@ def test_too_little_disk_is_told_before_anything_is_made(house, monkeypatch):
     assert not (house / ".venv").exists()
 
 
-def test_a_python_without_venv_is_told_which_package_to_install(house, monkeypatch):
-    setup = load_setup(house)
-    monkeypatch.setattr(setup, "find_spec", lambda name: None)
-    with pytest.raises(SystemExit, match=r"without the modules venv and ensurepip.\n.*package python3\.\d+-venv"):
-        setup.main(["requirements.txt"])
-
-
-@pytest.mark.parametrize(
-    ("output", "sentence"),
-    [
-        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "The disk is full"),
-        (
-            "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError(...)'",
-            "The network is gone",
-        ),
-        ("ERROR: No matching distribution found for torch==2.13.0", "There is no torch==2.13.0 for Python 3"),
-        ("error: something that nobody thought of", "The installation failed. The lines below say why."),
-    ],
-)
-def test_failures_of_pip_are_told_with_their_remedy(house, output, sentence):
-    told = load_setup(house).explain("Collecting x\n" + output)
-    assert told.startswith(sentence)
-    assert output in told
-
-
-def requirements(name: str) -> list[str]:
-    return [line for line in (ROOT / name).read_text().splitlines() if line and not line.startswith("#")]
+def test_failures_of_pip_are_told_with_their_remedy(house):
+    explain, said = load_setup(house).explain, {}
+    for sentence, output in {
+        "The disk is full": "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
+        "The network is gone": "WARNING: Retrying after connection broken by 'NewConnectionError(...)'",
+        "There is no torch==2.13.0 for Python 3": "ERROR: No matching distribution found for torch==2.13.0",
+        "The installation failed.": "error: something that nobody thought of",
+    }.items():
+        said[sentence] = explain("Collecting x\n" + output)
+        assert output in said[sentence]
+    assert [sentence for sentence, told in said.items() if not told.startswith(sentence)] == []
 
 
 def test_the_weights_are_for_the_tests_and_for_who_asks_for_them(house, tmp_path):
@@ -321,16 +251,6 @@ def test_the_weights_are_for_the_tests_and_for_who_asks_for_them(house, tmp_path
     }
     assert asked == {"setup": False, "setup-dev": True, "weights": True}
     assert "requirements-weights" not in (ROOT / "environment.yml").read_text()
-
-
-def test_every_requirement_is_pinned_and_says_why():
-    pin, other = re.compile(r"^[A-Za-z0-9-]+==[\d.]+ +# \w"), re.compile(r"^-e \. +# \w|^-r requirements\.txt$")
-    for name in ("requirements.txt", "requirements-dev.txt"):
-        lines = requirements(name)
-        assert lines and [line for line in lines if not pin.match(line) and not other.match(line)] == []
-    (weights,) = requirements("requirements-weights.txt")
-    assert re.match(r"[a-z0-9-]+==[\d.]+ --hash=sha256:[0-9a-f]{64} +# \w", weights)
-    assert re.search(r"^ +- -r requirements\.txt$", (ROOT / "environment.yml").read_text(), re.MULTILINE)
 
 
 # ------------------------------------------------------------------------------------ make lab
@@ -458,23 +378,3 @@ def test_make_my_and_make_fresh(dry_house):
     assert "Say of which lesson you want a fresh copy: make fresh" in run([MAKE, "fresh"], dry_house).stdout
     assert "What was there is kept as my/00_start_here." in run([MAKE, "fresh", "LESSON=0"], dry_house).stdout
     assert sorted(path.read_text() for path in (dry_house / "my").iterdir())[0] == "mine"
-
-
-# ------------------------------------------------------------------------------------ make test
-
-
-def test_make_test_lints_first_so_that_pytest_has_the_last_word(house):
-    lines = run([MAKE, "--dry-run", "test"], house).stdout.splitlines()
-    commands = [line for line in lines if re.search("-m (ruff|pytest)", line)]
-    assert [re.search(r"-m (\w+( check| format --check)?)", line).group(1) for line in commands] == [
-        "ruff check",
-        "ruff format --check",
-        "pytest",
-    ]
-    assert lines[-1] == commands[-1]
-
-
-def test_ci_runs_what_the_readme_says():
-    script = ROOT / ".ci" / "run"
-    assert os.access(script, os.X_OK)
-    assert script.read_text().splitlines()[-1] == "make test"
