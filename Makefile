@@ -100,7 +100,7 @@ site: setup-dev
 slides: setup-dev
 	@$(python) -m tools.site.slides $(LESSON)
 
-# ONLY=seeds tries one condition; without LESSON all of them are tried, which takes hours.
+# ONLY=seeds or ONLY=sizes; without LESSON all of them are tried, which takes hours.
 harden: setup-dev
 	@$(python) -m tools.notebooks.harden $(if $(ONLY),--only $(ONLY)) $(LESSON)
 

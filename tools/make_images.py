@@ -18,7 +18,6 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from tools.pictures import (
-    benchmarks,
     concat_and_output_projection,
     hero,
     masks_and_polarities,
@@ -41,7 +40,6 @@ PICTURES = {
         masks_and_polarities,
         concat_and_output_projection,
         narrow_and_wide,
-        benchmarks,
     )
 }
 

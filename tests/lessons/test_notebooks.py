@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from mhalib.checks import check
 from tools.links import broken, targets
-from tools.notebooks.changes import SEED, put_in_seed
+from tools.notebooks.run import SEED, put_in_seed
 from tools.notebooks.lessons import QUICK_WAY, Lesson, describe, introduce, stopwatch, words
 from tools.notebooks.needs import untrained
 from tools.notebooks.run import NOTEBOOKS, ROOT, clear, execute, play, put_in_solutions, read

@@ -10,7 +10,7 @@ import torch
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from mhalib.checks import check
-from tools.classroom.summary import LESSONS, Answer, groups, learner_of
+from tools.classroom.summary import LESSONS, learner_of
 
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "classroom" / "answers.py"
 main = runpy.run_path(str(SCRIPT))["main"]
@@ -48,18 +48,6 @@ def test_the_table_says_who_answered_what(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "anna: 2 of 2 right" in printed and "First difference:" in printed
     assert ben.read_bytes() == before
-
-
-def test_stored_answers_are_read_and_nothing_runs(tmp_path, capsys):
-    path = hand_in(tmp_path, "dora", "...", RIGHT)
-    nb = nbformat.read(path, as_version=4)
-    shown = new_output("execute_result", {"text/plain": "head_one: right.\nLesson 03"}, execution_count=3)
-    nb.cells[3].outputs = [shown]
-    nb.cells[1].source = f"open({str(tmp_path / 'it_ran')!r}, 'w')"
-    nbformat.write(nb, path)
-    main([str(path), "--stored"])
-    assert "head_one: right\n  split_heads: no answer" in capsys.readouterr().out
-    assert not (tmp_path / "it_ran").exists()
 
 
 @pytest.mark.parametrize("text", [None, "no notebook", "{}"])
@@ -171,12 +159,6 @@ def test_a_spreadsheet_gets_a_row_for_each_verdict(twelve, tmp_path, capsys):
     assert "ben_03: 0 of 2 right" in printed and "\nThe class\n" in printed
 
 
-def test_long_code_is_shortened(tmp_path, capsys):
-    main([stored(tmp_path, *TWELVE[-1]), "--stored", "--summary"])
-    printed = capsys.readouterr().out
-    assert "… and 35 more lines" in printed and max(map(len, printed.splitlines())) < 200
-
-
 def test_who_hands_in_twice_counts_once_and_with_what_is_right(tmp_path, capsys):
     (tmp_path / "again").mkdir()
     first, second = TWELVE[1], TWELVE[0]
@@ -207,30 +189,6 @@ def test_whose_notebook_it_is(path, learner):
     assert list(LESSONS.glob("03_*.ipynb")) and learner_of(Path(path)) == learner
 
 
-def test_the_last_of_several_wrong_answers_counts():
-    said = ["split_heads: not yet. One", "split_heads: not yet. Two", "split_heads: not yet."]
-    answers = [Answer("anna", "split_heads", f"x = {i}", text) for i, text in enumerate(said)]
-    assert [group.mistake for group in groups(answers[:2])] == ["Two"]
-    assert [group.verdict for group in groups(answers)] == ["no name"]
-
-
-def test_a_mistake_is_what_the_title_says_whoever_named_it():
-    titles = ["It adds the heads where they should stand side by side.", "the last axis is turned around"]
-    answers = [Answer(f"{i}", "merge_heads", "", f"merge_heads: not yet. {titles[i > 0]}\n  x") for i in range(3)]
-    assert [(group.learners, group.mistake) for group in groups(answers)] == [
-        (2, titles[1]),
-        (1, titles[0].rstrip(".")),
-    ]
-
-
-def test_a_name_that_is_a_word_of_the_course_is_left_in_the_code():
-    answers = [
-        Answer("max", "split_heads", "anna = x.max()", "split_heads: not yet.\n  Max"),
-        Answer("anna", "a", "", ""),
-    ]
-    assert [(group.code, group.said) for group in groups(answers)][0] == ("… = x.max()", "…")
-
-
 def test_a_text_that_begins_like_a_formula_is_no_formula(tmp_path):
     cell = "=HYPERLINK(1)\ncheck.split_heads(mine)"
     shown = new_output("error", ename="SyntaxError", evalue="invalid")
@@ -239,21 +197,3 @@ def test_a_text_that_begins_like_a_formula_is_no_formula(tmp_path):
     with open(tmp_path / "t_mistakes.csv", encoding="utf-8", newline="") as file:
         (row,) = csv.DictReader(file)
     assert (row["verdict"], row["mistake"], row["answer"]) == ("stopped", "stopped: SyntaxError", "'=HYPERLINK(1)")
-
-
-def test_notebooks_without_a_check_are_said_to_hold_none(tmp_path, capsys):
-    nbformat.write(new_notebook(cells=[new_code_cell("# check.split_heads(mine)")]), tmp_path / "empty.ipynb")
-    (tmp_path / "broken.ipynb").write_text("no notebook", encoding="utf-8")
-    assert main([str(tmp_path / "empty.ipynb"), "--stored", "--csv", str(tmp_path / "t.csv")]) == 0
-    assert "empty: 0 of 0 right" in (printed := capsys.readouterr().out) and "No exercise was found" in printed
-    assert main([str(tmp_path / "broken.ipynb"), "--stored"]) == 0
-    assert "No exercise was found" in capsys.readouterr().out
-
-
-def test_every_check_of_a_cell_is_read(tmp_path, capsys):
-    cell = "check.head_one([[2, 3], [12, 13], [22, 23]])\nprint(check.key_rows((1216, 1280)))\ncheck.spread(3)"
-    sources = ["from mhalib.checks import check", cell, "check.cache_size(1)\n1 / 0"]
-    nbformat.write(new_notebook(cells=[new_code_cell(source) for source in sources]), tmp_path / "anna.ipynb")
-    main([str(tmp_path / "anna.ipynb")])
-    printed = capsys.readouterr().out
-    assert "head_one: right\n  key_rows: right\n  spread: not yet" in printed and "cache_size: not yet" in printed

@@ -1,19 +1,15 @@
 """Laying the learner's own copies: each lesson gets one, none is ever overwritten, nobody else touches them."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import nbformat
 import pytest
 
-from tests.helpers.small_course import change, contents, today, with_tools, write_lesson
-from tests.helpers.systems import posix
-from tools.classroom import answers
+from tests.helpers.small_course import change, contents, today, write_lesson
 from tools.notebooks import run
 from tools.notebooks.copies import ROOT
 from tools.notebooks.plain import for_download, own_copy, read
@@ -53,13 +49,6 @@ def test_a_lesson_that_changed_says_so_with_the_command(course, lay, monkeypatch
     monkeypatch.setenv("MAKELEVEL", "1")
     assert "beside it: make fresh LESSON=01\n" in lay()[1]
     assert (course / "my" / "01_two.ipynb").read_bytes() == mine
-
-
-def test_outputs_alone_are_no_change_of_a_lesson(course, lay):
-    lay()
-    path = course / "notebooks" / "01_two.ipynb"
-    nbformat.write(run.clear(nbformat.read(path, 4)), path)  # takes the stored hash away, too
-    assert lay() == (0, "my/: each lesson has its copy, and none has changed since.\n")
 
 
 def test_a_copy_that_lost_its_memory_is_judged_by_its_text(course, lay):
@@ -119,12 +108,6 @@ def test_a_fresh_copy_where_nothing_was_changed_is_that_one(course, lay):
     assert contents(course / "my") == before
 
 
-def test_a_fresh_copy_where_there_was_none(course, lay):
-    code, said = lay("--fresh", "1", "02")
-    assert (code, said) == (0, "my/01_two.ipynb is new.\nmy/02_three.ipynb is new.\n")
-    assert sorted(contents(course / "my")) == ["01_two.ipynb", "02_three.ipynb"]
-
-
 def test_notebooks_without_a_number_are_copied_and_called_by_a_word(course, lay):
     for name in ("torch_in_ten_minutes", "ten_broken_layers", "my_notes"):
         write_lesson(course / "notebooks", name)
@@ -159,13 +142,6 @@ def test_a_fresh_copy_of_nothing(course, lay, asked, words):
 
 
 # ----------------------------------------------------------------------------------------- beside everything else
-def test_the_tool_needs_no_package_of_the_course(course):
-    """It runs first of all, also where nothing is installed."""
-    with_tools(course)
-    command = [sys.executable, "-I", "-S", "-c"]
-    code = "import sys, runpy; sys.path.insert(0, '.'); runpy.run_module('tools.notebooks.copies', run_name='__main__')"
-    done = subprocess.run([*command, code], cwd=course, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "") and len(contents(course / "my")) == 3
 
 
 def test_git_and_ruff_see_no_copy(course, lay):
@@ -199,35 +175,3 @@ def test_the_tools_for_lessons_leave_the_copies_alone(course, lay, monkeypatch):
     assert run.main([]) == 0
     assert nbformat.read(course / "notebooks" / "00_one.ipynb", 4).cells[1].outputs
     assert contents(course / "my") == before
-
-
-def test_no_command_but_three_touches_the_copies():
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    recipes = dict(re.findall(r"^([a-z-]+):[a-z -]*\n((?:\t.+\n?)+)", makefile, re.MULTILINE))
-    assert {"test", "notebooks", "clean-notebooks", "site", "harden", "lab"} <= set(recipes)
-    assert {name for name, recipe in recipes.items() if "notebooks.copies" in recipe} == {"my", "fresh", "lab"}
-    assert "my" not in re.findall(r"\w+", (ROOT / ".ci" / "run").read_text(encoding="utf-8"))
-
-
-def test_answers_are_collected_from_copies(course, lay, capsys):
-    lay()
-    mine = change(course / "my" / "01_two.ipynb")
-    answers.main([str(course / "my" / "01_two.ipynb"), str(course / "my" / "02_three.ipynb")])
-    said = capsys.readouterr().out
-    assert "01_two: 1 of 1 right" in said and "02_three: 0 of 1 right\n  split_heads: not yet written" in said
-    assert (course / "my" / "01_two.ipynb").read_bytes() == mine
-
-
-@posix
-def test_binder_lays_them_when_it_builds(course):
-    """repo2docker runs postBuild in the folder of the repository, with the environment's Python first on the PATH."""
-    assert os.access(ROOT / "postBuild", os.X_OK)
-    assert not (ROOT / "binder").exists() and not (ROOT / ".binder").exists(), "it would be looked for there"
-    shutil.copy(ROOT / "postBuild", course)
-    with_tools(course)
-    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    assert subprocess.run(["./postBuild"], cwd=course, env=environ, stdout=subprocess.DEVNULL).returncode == 0
-    assert len(contents(course / "my")) == 3
-    shutil.rmtree(course / "notebooks")
-    failed = subprocess.run(["./postBuild"], cwd=course, env=environ, stdout=subprocess.DEVNULL)
-    assert failed.returncode != 0, "a build without copies must not count as done"

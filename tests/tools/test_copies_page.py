@@ -75,20 +75,6 @@ def to_front(copy) -> None:
     settle(copy.page)
 
 
-def test_links_lead_to_the_own_copies_and_to_the_pages_beside_the_lessons(copy):
-    for text, leads in (
-        ("lesson three", "my/03_splitting_into_heads.ipynb"),
-        ("the road", "README.md"),
-        ("For teachers", "notebooks/TEACHING.md"),
-    ):
-        copy.page.get_by_role("link", name=text, exact=True).locator("visible=true").first.click()
-        until(lambda leads=leads: copy.page.evaluate(OPEN) == f"{COURSE}/{leads}", f"{text} does not lead to {leads}")
-        if text == "For teachers":
-            heading = copy.page.locator(".jp-MarkdownViewer h1", has_text=text)
-            until(lambda heading=heading: heading.count() == 1, "it is shown as text, not as a page")
-        to_front(copy)
-
-
 def test_a_copy_that_jupyterlab_saved_remembers_its_lesson(copy, course, capsys):
     copy.page.evaluate(
         """() => window.jupyterapp.shell.currentWidget.content.model.cells.get(1).sharedModel.setSource("mine = 1")"""

@@ -112,20 +112,6 @@ def test_a_lesson_that_cannot_be_read_stops_no_other(course, lay, spoil, words):
     assert code == 1 and said.startswith(f"notebooks/01_two.ipynb {words}") and "nothing in my/ was changed" in said
 
 
-def test_a_lesson_that_cannot_be_read_and_has_its_copy(course, lay):
-    lay()
-    before = contents(course / "my")
-    nothing(course / "notebooks" / "01_two.ipynb")
-    assert (lay()[0], lay("--fresh", "1")[0]) == (0, 1)
-    assert contents(course / "my") == before
-
-
-def test_no_lessons_at_all(course, lay):
-    shutil.rmtree(course / "notebooks")
-    code, said = lay()
-    assert code == 1 and "There are no lessons in" in said and "Is this copy of the course complete?" in said
-
-
 def test_something_else_is_called_my(course, lay):
     (course / "my").write_text("mine")
     assert lay() == (1, "my is no folder, and your copies need one of that name: give it another name.\n")
@@ -165,12 +151,6 @@ def call_alone(course: Path, before: str, *prefix: str) -> tuple[int, str]:
     done = subprocess.run([*prefix, sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.stderr == ""
     return done.returncode, done.stdout
-
-
-def test_a_file_that_may_not_be_written_to_its_end_is_not_there(course):
-    code, said = call_alone(course, LIMIT)
-    assert code == 1 and "A copy cannot be written to my/ (File too large). Mend that, then run the same" in said
-    assert list((course / "my").iterdir()) == []
 
 
 @pytest.mark.parametrize("made", ["nothing", "an empty folder", "all copies"])

@@ -2,13 +2,11 @@
 
 import errno
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.small_course import change, contents, today, with_tools
+from tests.helpers.small_course import change, contents, today
 from tools.notebooks import keep
 from tools.notebooks.plain import own_copy
 
@@ -45,24 +43,6 @@ def test_a_disk_without_hard_links(course, lay, monkeypatch, error):
     with pytest.raises(FileExistsError):
         keep.put(course / "my" / "00_one.ipynb", "other")
     assert len(contents(course / "my")) == 5
-
-
-def test_a_disk_without_hard_links_that_is_full_keeps_what_was_there(course, lay, monkeypatch):
-    lay()
-    mine = change(course / "my" / "01_two.ipynb")
-    failing(monkeypatch, "link", OSError(errno.EPERM, "no"))
-    real, files = os.fsync, []
-
-    def fsync(file):
-        files.append(file)
-        if len(files) == 2:  # the first is the new copy, the second the old one under its second name
-            raise OSError(errno.ENOSPC, "No space left on device")
-        real(file)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    code, said = lay("--fresh", "1")
-    assert code == 1 and said.startswith("The disk is full")
-    assert len(contents(course / "my")) == 3 and (course / "my" / "01_two.ipynb").read_bytes() == mine
 
 
 def test_a_copy_that_another_program_holds_stays_as_it_is(course, lay, monkeypatch):
@@ -130,13 +110,3 @@ def test_a_copy_that_another_run_lays_at_the_same_moment_stays(course, lay, monk
     (course / "my" / "01_two.ipynb").unlink()
     code, said = lay("--fresh", "1")
     assert (code, said) == (1, "Another run laid my/01_two.ipynb at this moment; it stays as it is.\n")
-
-
-def test_many_runs_at_once(course):
-    with_tools(course)
-    command = [sys.executable, "-m", "tools.notebooks.copies"]
-    runs = [subprocess.Popen(command, cwd=course, stdout=subprocess.DEVNULL) for _ in range(4)]
-    assert [one.wait() for one in runs] == [0] * 4
-    for name, text in contents(course / "my").items():
-        assert text == own_copy(course / "notebooks" / name).encode()
-    assert len(list((course / "my").iterdir())) == 3

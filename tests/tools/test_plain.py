@@ -10,9 +10,9 @@ import nbformat
 import pytest
 
 from tools.links import targets
-from tools.notebooks import copies, run
+from tools.notebooks import run
 from tools.notebooks.copies import ROOT
-from tools.notebooks.plain import COLAB, edition, for_download, from_my, own_copy, read, source_hash, with_links
+from tools.notebooks.plain import COLAB, for_download, from_my, own_copy, with_links
 from tools.notebooks.store import source_hash as hash_of_a_stored_lesson
 from tools.notebooks.which import WITHOUT_NUMBER, notebook_files
 
@@ -113,12 +113,6 @@ def test_which_parts_of_a_text_are_links(markdown, expected):
     assert with_links(markdown, lambda target: f"<{target}>") == expected
 
 
-def test_the_hash_of_a_lesson_is_the_one_that_is_stored_with_it():
-    for path in PATHS:
-        assert source_hash(read(path)) == hash_of_a_stored_lesson(nbformat.read(path, 4))
-    assert edition(read(PATHS[0])) == source_hash(read(PATHS[0]))  # what a copy made by hand remembers
-
-
 # ----------------------------------------------------------------------------------------- a lesson that came alone
 
 
@@ -147,8 +141,3 @@ def test_a_downloaded_lesson_works_wherever_it_lies(course, tmp_path):
     output = run.execute(alone).cells[1].outputs
     said = "".join(one.text for one in output)
     assert re.match(r"Python +3\.\d+\.\d+ +ok\ntorch ", said) and said.endswith("../tools/check_machine.py\n")
-
-
-def test_the_course_is_where_the_tool_lies():
-    assert copies.ROOT == ROOT and (ROOT / "notebooks").is_dir()
-    assert copies.MY == "my" and "/my\n" in (ROOT / ".gitignore").read_text(encoding="utf-8")

@@ -8,8 +8,8 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from tools.notebooks import run as run_notebooks
-from tools.notebooks.run import clear, execute, main, read
-from tools.notebooks.store import VIEW, NotebookError, make_storable, source_hash, stale
+from tools.notebooks.run import execute, main, read
+from tools.notebooks.store import NotebookError, make_storable, source_hash, stale
 
 FIGURE = "from mhalib.plots import new_figure\ndef draw(n=2):\n    return new_figure(f'n is {n}', (1, 1))\n"
 
@@ -65,23 +65,6 @@ def png(text: str | None = None) -> str:
         about.add_text("Software", text)
     image.save(packed, "png", optimize=True, pnginfo=about)
     return base64.b64encode(packed.getvalue()).decode()
-
-
-def test_pictures_do_not_name_the_version_of_matplotlib(make_notebook):
-    path = make_notebook(f"display({{'image/png': '{png('Matplotlib version3.11.2')}'}}, raw=True)")
-    (output,) = code_cells(stored(path))[0].outputs
-    picture = Image.open(io.BytesIO(base64.b64decode(output.data["image/png"])))
-    assert picture.text == {} and picture.mode == "RGBA"
-    assert list(picture.get_flattened_data()) == [(0, 0, 0, 0)] * 2 + [(200, 100, 50, 255), (20, 10, 5, 128)]
-    assert output.data["image/png"] == png()  # the same bytes on every run
-
-
-def test_only_what_is_stored_has_a_limit_and_loses_its_widgets(make_notebook):
-    path = make_notebook("import ipywidgets\nipywidgets.IntSlider()", "print('much too much\\n' * 30_000)")
-    nb = execute(path)  # what the site takes
-    assert VIEW in code_cells(nb)[0].outputs[0].data and nb.metadata.widgets
-    with pytest.raises(NotebookError, match="at most 300 KB"):
-        make_storable(nb)
 
 
 def test_names_of_this_machine_are_taken_out(make_notebook, tmp_path):
@@ -159,30 +142,6 @@ def test_what_other_tools_leave_in_a_cell_goes_and_its_slide_type_stays(make_not
     assert stored(path).cells[1].metadata == {"slideshow": {"slide_type": "skip"}}
 
 
-def test_what_jupyterlab_writes_into_a_cell_goes_without_executing_again(make_notebook, monkeypatch):
-    path = make_notebook("x = 1")
-    monkeypatch.setattr(run_notebooks, "NOTEBOOKS", path.parent)
-    assert main([]) == 0
-    before, nb = path.read_bytes(), read(path)
-    nb.cells[1].metadata = {"slideshow": {"slide_type": ""}, "deletable": True, "editable": True, "tags": []}
-    run_notebooks.write(nb, path)
-    monkeypatch.setattr(run_notebooks, "execute", None)
-    assert main([]) == 0
-    assert read(path).cells[1].metadata == {"slideshow": {"slide_type": "-"}}
-    tidied = path.read_bytes()
-    assert main([]) == 0 and path.read_bytes() == tidied != before
-
-
-def test_the_hash_sees_sources_and_kinds_of_cells_and_nothing_else(make_notebook):
-    nb = read(make_notebook("x = 1", "y = 2"))
-    before = source_hash(nb)
-    clear(nb)
-    nb.cells[1].metadata["tags"] = ["x"]
-    assert source_hash(nb) == before
-    nb.cells[1].source = "x = 2"
-    assert source_hash(nb) != before
-
-
 def test_cells_executed_out_of_order_are_noticed(make_notebook):
     path = make_notebook("x = 1", "y = 2")
     nb = stored(path)
@@ -199,11 +158,3 @@ def test_settings_of_the_user_do_not_reach_the_kernel(make_notebook, monkeypatch
     leaked, backend = (cell.outputs[0].data["text/plain"] for cell in code_cells(stored(path)))
     assert leaked == "False"
     assert backend == "'inline'" or "matplotlib_inline" in backend
-
-
-def test_cleaning_twice_is_cleaning_once(make_notebook):
-    nb = stored(make_notebook("import torch\nprint(torch.__file__)", FIGURE + "draw()"))
-    again = read(make_notebook())
-    again.cells = [type(cell)(cell) for cell in nb.cells]
-    make_storable(again)
-    assert again.cells == nb.cells

@@ -23,12 +23,12 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-from tools.notebooks.changes import put_in_seed
 from tools.notebooks.store import NotebookError, make_storable, stale, tidy
 from tools.notebooks.which import chosen_by
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
+SEED = re.compile(r"^SEED = 0\b", re.MULTILINE)
 EXERCISE = re.compile(r"check\.(\w+)\((\w+)\)")
 # By these a user sets what a kernel does.
 SETTINGS = ("MPLBACKEND", "JUPYTER_PATH", "JUPYTER_CONFIG_PATH", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONWARNINGS")
@@ -70,6 +70,18 @@ def put_in_solutions(nb: NotebookNode) -> list[str]:
             solved = f"assert not {last}.passed\n{answer} = check.{name}.answer\nassert {last}.passed\n"
             cell.source = f"{before}\n{solved}{last}"
     return names
+
+
+def put_in_seed(nb: NotebookNode, seed: int) -> None:
+    """Let the lesson begin with another seed than 0, in place.
+
+    Raises:
+        ValueError: the lesson has not exactly one line `SEED = 0`.
+    """
+    places = [cell for cell in nb.cells if cell.cell_type == "code" and SEED.search(cell.source)]
+    if len(places) != 1:
+        raise ValueError(f"a lesson sets its seed once, in a line `SEED = 0`; found {len(places)} such cells")
+    places[0].source = SEED.sub(f"SEED = {seed}", places[0].source)
 
 
 def execute(path: Path, env: dict[str, str] | None = None, *, solutions: bool = False, seed: int = 0) -> NotebookNode:
