@@ -2,7 +2,7 @@
 
 import pytest
 
-LESSON_RUNS = "::test_runs_offline_", "::test_what_trains_nothing_"  # of test_notebooks.py, each for any free worker
+LESSON_RUNS = "::test_runs_offline_", "::test_what_trains_nothing_"  # of tests/lessons, each for any free worker
 
 
 def runs_a_lesson(nodeid: str) -> bool:
