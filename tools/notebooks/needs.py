@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from nbformat import NotebookNode
 
 # A cell that uses one of these trains, or says how: functions of `mhalib.experiments`, an optimizer's step.
-TRAINS = {"fit", "sweep", "compare_arms", "step"}
+TRAINS = {"fit", "fit_together", "sweep", "compare_arms", "step"}
 MAGIC = re.compile(r"^\s*[%!].*$", re.MULTILINE)  # lines that only IPython reads
 
 
