@@ -1,9 +1,12 @@
-"""The measures of heads, on maps made by hand whose right answer can be read off."""
+"""Each measure of heads against a naive reference, on random maps that look forward as well as backward."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mhalib.heads import (
     alignment_agreement,
@@ -13,221 +16,247 @@ from mhalib.heads import (
     key_score,
     offset_score,
     previous_token_score,
+    rollout,
     same_token_score,
 )
+from tests.helpers.refusals import accepted
 
-# Four tokens: the first query has one key, the second two, and so on. Each map is one head.
-SPREAD = torch.tensor([[1.0, 0, 0, 0], [0.5, 0.5, 0, 0], [0.5, 0.25, 0.25, 0], [0.5, 0.25, 0.125, 0.125]])
-BEFORE = torch.tensor([[1.0, 0, 0, 0], [1.0, 0, 0, 0], [0, 1.0, 0, 0], [0, 0, 1.0, 0]])
-HEADS = torch.stack([SPREAD, BEFORE])  # (2, 4, 4)
-LATER = torch.tensor([False, False, True, True])
+HEADS = 3
 
-
-def padded(weights):
-    """Two samples: the weights as they are, and with nothing in their last two rows."""
-    short = weights.clone()
-    short[..., 2:, :] = torch.tensor([0.0, 0, 0, 0])
-    return torch.stack([weights, short]), torch.tensor([[True] * 4, [True, True, False, False]])
+# ------------------------------------------------------------------- what each measure says of one row of one head
 
 
-def test_entropy_in_bits():
-    expected = torch.tensor([[0, 1, 1.5, 1.75], [0, 0, 0, 0]])
-    torch.testing.assert_close(attention_entropy(HEADS), expected)
+def entropy(row, query):
+    return -sum(weight * math.log2(weight) for weight in row if weight > 0)
 
 
-def test_distance_in_tokens():
-    expected = torch.tensor([[0, 0.5, 1.25, 2.125], [0, 1, 1, 1]])
-    torch.testing.assert_close(attention_distance(HEADS), expected)
+def distance(row, query):
+    return sum(weight * abs(key - query) for key, weight in enumerate(row))
 
 
-@pytest.mark.parametrize(
-    ("offset", "expected"),
-    [(-1, [(0.5 + 0.25 + 0.125) / 3, 1]), (0, [(1 + 0.5 + 0.25 + 0.125) / 4, 0.25]), (1, [0, 0]), (-3, [0.5, 0])],
-)
-def test_offset(offset, expected):
-    torch.testing.assert_close(offset_score(HEADS, offset), torch.tensor(expected, dtype=torch.float32))
+def share_of(keys, row):
+    """Return the weight on these keys, or None where there are none: then the query does not count."""
+    return sum(row[key] for key in keys) if keys else None
 
 
-def test_previous_token_is_the_offset_minus_one():
-    torch.testing.assert_close(previous_token_score(HEADS), torch.tensor([0.875 / 3, 1]))
+def offset_of(row, query, offset):
+    return share_of([key for key in range(len(row)) if key == query + offset], row)
 
 
-def test_the_first_query_has_no_token_before_and_does_not_count():
-    other = BEFORE.clone()
-    other[0] = torch.tensor([0, 0, 0, 1.0])
-    assert previous_token_score(other) == previous_token_score(BEFORE) == 1
+def induction(row, query, tokens):
+    return share_of([earlier + 1 for earlier in range(query) if tokens[earlier] == tokens[query]], row)
 
 
-def test_induction_looks_at_what_came_after_the_last_time():
-    tokens = torch.tensor([7, 3, 7, 3])  # query 2 should look at key 1, query 3 at key 2
-    torch.testing.assert_close(induction_score(HEADS, tokens), torch.tensor([(0.25 + 0.125) / 2, 1]))
+def same_token(row, query, tokens):
+    return share_of([key for key in range(len(row)) if key != query and tokens[key] == tokens[query]], row)
 
 
-def test_induction_counts_every_earlier_occurrence_and_no_later_one():
-    tokens = torch.tensor([5, 5, 5, 9])  # query 1: key 1; query 2: keys 1 and 2; query 3 is new
-    torch.testing.assert_close(induction_score(SPREAD, tokens), torch.tensor((0.5 + 0.5) / 2))
-    last = torch.zeros(4, 4)
-    last[:, 3] = 1  # only a later occurrence stands before key 3
-    assert induction_score(last, torch.tensor([5, 9, 5, 8])) == 0
+def marked(row, query, keys):
+    return share_of([key for key in range(len(row)) if keys[key]], row)
 
 
-def test_same_token_leaves_the_query_itself_out():
-    tokens = torch.tensor([7, 3, 7, 8])  # query 0 with key 2, query 2 with key 0
-    torch.testing.assert_close(same_token_score(HEADS, tokens), torch.tensor([(0 + 0.5) / 2, 0]))
+def agreement(row, query, aligned):
+    if not any(aligned[query]):
+        return None
+    return float(aligned[query][row.index(max(row))])
 
 
-def test_keys():
-    torch.testing.assert_close(key_score(HEADS, ~LATER), torch.tensor([(1 + 1 + 0.75 + 0.75) / 4, 0.75]))
-    torch.testing.assert_close(key_score(HEADS, ~LATER, queries=LATER), torch.tensor([0.75, 0.5]))
+@st.composite
+def samples(draw):
+    """Return maps (B, HEADS, T, T), of which some rows are sharp, and tokens, queries, keys, alignment (B, …)."""
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
+    batch, length = draw(st.integers(1, 3)), draw(st.integers(2, 6))
+    sharpness = draw(st.sampled_from([0.0, 1.0, 3.0, 200.0]))
+    scores = sharpness * torch.randn(batch, HEADS, length, length, generator=generator, dtype=torch.float64)
+    tokens = torch.randint(3, (batch, length), generator=generator)
+    coins = torch.rand(batch, length, length + 2, generator=generator) < 0.6
+    return scores.softmax(-1), tokens, coins[..., 0], coins[..., 1], coins[..., 2:]
 
 
-def test_alignment_takes_the_strongest_key():
-    weights = torch.tensor([[0.6, 0.4, 0], [0.2, 0.3, 0.5]])  # two queries, three keys
-    aligned = torch.tensor([[True, False, False], [True, True, False]])
-    assert alignment_agreement(weights, aligned) == 0.5
-    both = torch.tensor([[False, False, False], [False, False, True]])  # the first query is aligned with nothing
-    assert alignment_agreement(weights, both) == 1
+def check_score(measure, naive, weights, own, queries):
+    """Hold a score of all samples together, and of the first alone, against the mean over the rows that count.
+
+    Samples are pooled where they have queries of their own, or tokens, keys, an alignment of their own.
+    """
+
+    def expected(chosen):
+        found = []
+        for head in range(HEADS):
+            rows = [(b, q) for b in chosen for q in range(queries.shape[-1]) if queries[b, q]]
+            said = [naive(weights[b, head, q].tolist(), q, *(x[b].tolist() for x in own)) for b, q in rows]
+            said = [value for value in said if value is not None]
+            found.append(sum(said) / len(said) if said else None)
+        return None if None in found else torch.tensor(found, dtype=torch.float64)
+
+    together, alone = expected(range(len(weights))), expected([0])
+    # What does not count may be anything.
+    spoiled = weights.masked_fill(~queries[:, None, :, None], math.nan)
+    for wanted, call in (
+        (together, lambda: measure(spoiled, *own, queries)),
+        (alone, lambda: measure(spoiled[0], *(x[0] for x in own), queries[0])),
+    ):
+        if wanted is None:
+            assert accepted({"no query that counts has": call}) == []
+        else:
+            torch.testing.assert_close(call(), wanted)
+    everything = torch.ones_like(queries[0])
+    try:  # leading axes stay: layers, and no batch
+        layers = torch.stack([weights[0], weights[0].flip(0)])
+        found = measure(layers, *(x[0] for x in own))
+    except ValueError:
+        return
+    torch.testing.assert_close(found[0], measure(weights[0], *(x[0] for x in own), everything))
+    assert torch.equal(found[1], found[0].flip(0))
+
+
+@given(samples(), st.integers(-3, 3))
+def test_scores_are_the_mean_over_the_queries_that_have_what_is_looked_for(drawn, offset):
+    weights, tokens, queries, keys, aligned = drawn
+    check_score(previous_token_score, lambda row, query: offset_of(row, query, -1), weights, [], queries)
+    check_score(
+        lambda maps, queries=None: offset_score(maps, offset, queries),
+        lambda row, query: offset_of(row, query, offset),
+        weights,
+        [],
+        queries,
+    )
+    check_score(induction_score, induction, weights, [tokens], queries)
+    check_score(same_token_score, same_token, weights, [tokens], queries)
+    check_score(key_score, marked, weights, [keys], queries)
+    check_score(alignment_agreement, agreement, weights, [aligned], queries)
+
+
+@given(samples())
+def test_entropy_and_distance_are_those_of_each_row_and_nan_where_nothing_counts(drawn):
+    weights, _, queries, _, _ = drawn
+    for measure, naive in ((attention_entropy, entropy), (attention_distance, distance)):
+        wanted = [
+            [[naive(row, query) for query, row in enumerate(head)] for head in sample] for sample in weights.tolist()
+        ]
+        wanted = torch.tensor(wanted, dtype=torch.float64)
+        torch.testing.assert_close(measure(weights), wanted)
+        spoiled = weights.masked_fill(~queries[:, None, :, None], 0.0)  # padding: a row without a key
+        wanted = wanted.masked_fill(~queries[:, None], math.nan)
+        torch.testing.assert_close(measure(spoiled, queries), wanted, equal_nan=True)
+
+
+@given(samples(), st.integers(1, 4))
+def test_keys_of_another_sequence_are_fine_where_places_are_not_compared(drawn, length):
+    weights, _, _, keys, aligned = drawn
+    cross = weights[0, :, :length]
+    naive = [[entropy(row, 0) for row in head] for head in cross.tolist()]
+    torch.testing.assert_close(attention_entropy(cross), torch.tensor(naive, dtype=torch.float64))
+    if keys[0].any():
+        torch.testing.assert_close(key_score(cross, keys[0]), cross[..., keys[0]].sum(-1).mean(-1))
+    if aligned[0, :length].any():
+        counted = aligned[0, :length].any(-1)
+        hits = [[aligned[0, q, row.argmax()] for q, row in enumerate(head) if counted[q]] for head in cross]
+        wanted = torch.tensor(hits, dtype=torch.float64).mean(-1)
+        torch.testing.assert_close(alignment_agreement(cross, aligned[0, :length]), wanted)
 
 
 TOKENS = torch.tensor([7, 3, 7, 3])
 MEASURES = {
-    "offset": lambda weights, queries=None: offset_score(weights, -1, queries),
-    "previous": previous_token_score,
-    "induction": lambda weights, queries=None: induction_score(weights, TOKENS, queries),
-    "same token": lambda weights, queries=None: same_token_score(weights, TOKENS, queries),
-    "keys": lambda weights, queries=None: key_score(weights, LATER, queries),
-    "alignment": lambda weights, queries=None: alignment_agreement(weights, torch.eye(4, dtype=torch.bool), queries),
+    attention_entropy: (),
+    attention_distance: (),
+    previous_token_score: (),
+    induction_score: (TOKENS,),
+    same_token_score: (TOKENS,),
+    key_score: (torch.tensor([False, False, True, True]),),
+    alignment_agreement: (torch.eye(4, dtype=torch.bool),),
 }
-PER_QUERY = {"entropy": attention_entropy, "distance": attention_distance}
-each_measure = pytest.mark.parametrize(
-    "measure", [*MEASURES.values(), *PER_QUERY.values()], ids=[*MEASURES, *PER_QUERY]
-)
-each_score = pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
 
 
-@each_measure
-def test_leading_axes_stay(measure):
-    layers = torch.stack([HEADS, HEADS.flip(0), HEADS])  # (3, 2, 4, 4)
-    assert torch.equal(measure(layers)[1], measure(HEADS).flip(0))
-    assert torch.equal(measure(layers)[2, 1], measure(BEFORE))
+def test_half_precision_is_measured_in_single_and_without_a_gradient():
+    for measure, more in MEASURES.items():
+        for dtype in (torch.float16, torch.bfloat16, torch.float64):
+            weights = torch.randn(3, 4, 4).softmax(-1).to(dtype).requires_grad_()
+            found = measure(weights, *more)
+            assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+            assert not found.requires_grad
+            exact = weights.detach().double() / weights.detach().double().sum(-1, keepdim=True)
+            torch.testing.assert_close(found, measure(exact, *more), atol=2e-2, rtol=0, check_dtype=False)
 
 
-@each_score
-def test_queries_that_do_not_count_change_nothing(measure):
-    last = torch.arange(4) == 3
-    other = HEADS.clone()
-    other[..., :3, :] = math.nan
-    assert torch.equal(measure(other, last), measure(HEADS, last))
-    assert not torch.equal(measure(HEADS, last), measure(HEADS))
-
-
-@each_score
-def test_samples_are_pooled_by_their_queries(measure):
-    shorter = torch.tensor([True, True, True, False])
-    queries = torch.stack([torch.ones_like(shorter), shorter])  # (B, T)
-    weights = torch.stack([HEADS, HEADS])
-    weights[1, :, 3] = 0  # padding: a row without a key
-    found = measure(weights, queries)
-    assert found.shape == (2,)
-    singles = []
-    for b, q in [(b, q) for b in range(2) for q in range(4) if queries[b, q]]:
-        alone = torch.zeros(4, dtype=torch.bool)
-        alone[q] = True
-        try:
-            singles.append(measure(weights[b], alone))
-        except ValueError:
-            pass  # this query has nothing to find and does not count
-    torch.testing.assert_close(found, torch.stack(singles).mean(0))
-
-
-@pytest.mark.parametrize("measure", PER_QUERY.values(), ids=PER_QUERY)
-def test_per_query_measures_give_nan_where_nothing_counts(measure):
-    weights, queries = padded(HEADS)
-    found = measure(weights, queries)  # (B, heads, T)
-    assert found.shape == (2, 2, 4)
-    assert torch.equal(found.isnan(), ~queries[:, None].expand(2, 2, 4))
-    assert torch.equal(found[0], measure(HEADS)) and torch.equal(found[1, :, :2], measure(HEADS)[:, :2])
-
-
-def test_each_sample_has_its_own_tokens_keys_and_alignment():
-    weights = torch.stack([HEADS, HEADS])  # (B, heads, T, T)
-    tokens = torch.tensor([[7, 3, 7, 3], [5, 5, 5, 9]])
-    # SPREAD: (.25 + .125 of the first + .5 + .5 of the second) / 4
-    torch.testing.assert_close(induction_score(weights, tokens)[0], torch.tensor(1.375 / 4))
-    keys = torch.tensor([[True, False, False, False], [False, False, False, False]])  # the second has none
-    torch.testing.assert_close(key_score(weights, keys), torch.tensor([(1 + 0.5 + 0.5 + 0.5) / 4, 0.5]))
-    first = torch.zeros(4, 4, dtype=torch.bool)
-    first[:, 0] = True
-    aligned = torch.stack([first, ~first])
-    assert torch.equal(alignment_agreement(weights, aligned), torch.tensor([0.5, 0.5]))
-    assert alignment_agreement(weights[:, 0], aligned) == 0.5  # without an axis of heads
-
-
-@each_measure
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-def test_other_precisions(measure, dtype):
-    thirds = torch.randn(3, 4, 4).softmax(-1).to(dtype)
-    found = measure(thirds)
-    assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-    torch.testing.assert_close(
-        found, measure(thirds.double() / thirds.double().sum(-1, keepdim=True)), atol=2e-2, rtol=0, check_dtype=False
+def test_weights_that_are_none_and_arguments_that_do_not_fit_are_refused(as_shipped):
+    weights, later = torch.full((2, 4, 4), 0.25), torch.tensor([False, False, True, True])
+    cross, failures = torch.full((2, 3, 4), 0.25), []
+    for measure, more in MEASURES.items():
+        calls = {
+            "leave rows with no key, such as padding, out with `queries`": (4 * weights, *more),
+            "sums to 4": (4 * weights, *more),
+            "sums to nan": (torch.full((4, 4), math.nan), *more),
+            "lies between -1 and 2": (torch.tensor([[-1.0, 2, 0, 0]]).expand(4, 4), *more),
+            "(..., Tq, Tk), none of them empty, got (4,)": (weights[0, 0], *more),
+            "TypeError: weights: attention weights are floating": (weights.long(), *more),
+            "TypeError: weights must be a tensor, got list": (weights.tolist(), *more),
+            "queries must be (4,), or that with the batch": (weights, *more, later[:3]),
+            "TypeError: queries must be boolean": (weights, *more, later.long()),
+        }
+        failures += accepted({words: partial(measure, *given) for words, given in calls.items()})
+    for measure in (attention_distance, previous_token_score, lambda maps: induction_score(maps, TOKENS)):
+        failures += accepted({"needs weights (..., T, T)": partial(measure, cross)})
+    failures += accepted(
+        {
+            "tokens must be (4,), or that with the batch": lambda: induction_score(weights, TOKENS[None]),
+            "TypeError: tokens must be integer ids, got torch.float32": lambda: same_token_score(weights, TOKENS / 1),
+            "TypeError: keys must be boolean, got torch.float32": lambda: key_score(cross, torch.ones(4)),
+            "alignment must be (3, 4)": lambda: alignment_agreement(cross, torch.ones(4, 3, dtype=torch.bool)),
+        }
     )
+    assert failures == []
 
 
-@each_measure
-def test_weights_that_are_none_are_refused(measure, as_shipped):
-    with pytest.raises(
-        ValueError,
-        match="each row sums to 1 over the keys; .* sums to 4; .* leave rows with no key.* out with `queries`",
-    ):
-        measure(HEADS * 4)
-    with pytest.raises(ValueError, match="sums to nan"):
-        measure(torch.full((4, 4), math.nan))
-    with pytest.raises(ValueError, match="lie between 0 and 1, .* lies between -1 and 2"):
-        measure(torch.tensor([[-1.0, 2, 0, 0]]).expand(4, 4))
-    with pytest.raises(ValueError, match=r"\(\.\.\., Tq, Tk\), none of them empty, got \(4,\)"):
-        measure(SPREAD[0])
-    with pytest.raises(TypeError, match="weights are floating, got torch.int64"):
-        measure(SPREAD.long())
-    with pytest.raises(TypeError, match="weights must be a tensor, got list"):
-        measure(SPREAD.tolist())
-    with pytest.raises(ValueError, match=r"queries must be \(4,\), or that with the batch"):
-        measure(HEADS, LATER[:3])
-    with pytest.raises(TypeError, match="queries must be boolean, got torch.int64; use .bool()"):
-        measure(HEADS, LATER.long())
+# ------------------------------------------------------------------------------------------ what layers mix together
 
 
-@each_score
-def test_nothing_that_counts_is_refused(measure):
-    with pytest.raises(ValueError, match="no query that counts has"):
-        measure(HEADS, torch.zeros(4, dtype=torch.bool))
+def mixed(layers):
+    """Return the rollout of layers (num_heads, T, T) as lists, one cell at a time; a row of zeros keeps what came."""
+    tokens = range(len(layers[0][0]))
+    found = [[float(i == j) for j in tokens] for i in tokens]
+    for heads in layers:
+        own = [[sum(head[i][j] for head in heads) / len(heads) / 2 + (i == j) / 2 for j in tokens] for i in tokens]
+        own = [[cell / sum(row) for cell in row] for row in own]
+        found = [[sum(own[i][k] * found[k][j] for k in tokens) for j in tokens] for i in tokens]
+    return torch.tensor(found, dtype=torch.float64)
 
 
-def test_what_cannot_be_found_is_refused():
-    with pytest.raises(ValueError, match="no query that counts has a key at offset 4"):
-        offset_score(HEADS, 4)
-    with pytest.raises(ValueError, match="a token that occurred before"):
-        induction_score(HEADS, torch.arange(4))
-    with pytest.raises(ValueError, match="a token that occurs twice"):
-        same_token_score(HEADS, torch.arange(4))
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=3), st.integers(1, 4), st.integers(0, 2**31))
+def test_rollout_multiplies_half_of_each_layer_and_half_of_what_came_in(heads, length, seed):
+    generator = torch.Generator().manual_seed(seed)
+    batch = [torch.rand(2, h, length, length, generator=generator).double().softmax(-1) for h in heads]
+    batch[0][0, :, 0] = 0  # a query without a key
+    wanted = torch.stack([mixed([layer[b].tolist() for layer in batch]) for b in range(2)])
+    before = [layer.clone() for layer in batch]
+    found = rollout(layer.requires_grad_() for layer in batch)
+    torch.testing.assert_close(found, wanted)
+    assert not found.requires_grad and all(torch.equal(a, b) for a, b in zip(batch, before, strict=True))
+    assert rollout([batch[0][0].half()]).dtype == torch.float32
 
 
-def test_arguments_that_do_not_fit_are_refused(as_shipped):
-    cross = torch.full((2, 3, 4), 0.25)
-    for measure in (attention_distance, previous_token_score, lambda weights: induction_score(weights, TOKENS)):
-        with pytest.raises(ValueError, match=r"compares places in one sequence and needs weights \(\.\.\., T, T\)"):
-            measure(cross)
-    with pytest.raises(ValueError, match=r"tokens must be \(4,\), or that with the batch .*, got \(1, 4\)"):
-        induction_score(HEADS, TOKENS[None])
-    with pytest.raises(TypeError, match="tokens must be integer ids, got torch.float32"):
-        same_token_score(HEADS, TOKENS.float())
-    with pytest.raises(TypeError, match="keys must be boolean, got torch.float32"):
-        key_score(cross, torch.ones(4))
-    with pytest.raises(ValueError, match=r"alignment must be \(3, 4\)"):
-        alignment_agreement(cross, torch.ones(4, 3, dtype=torch.bool))
-    assert key_score(cross, LATER).tolist() == [0.5, 0.5]  # keys of another sequence are fine here
+def test_nan_stays_where_it_weighs_something():
+    below = torch.tensor([[1.0, 0, 0], [math.nan, math.nan, math.nan], [0, 0, 1]])
+    above = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 1, 0]])
+    found = rollout([below[None], above[None]])
+    assert found.isnan().all(-1).tolist() == [False, True, True]
+    assert not found[0].isnan().any()
 
 
-def test_weights_with_a_gradient_are_measured_without_it():
-    weights = HEADS.clone().requires_grad_()
-    assert not previous_token_score(weights).requires_grad and weights.grad is None
+def test_what_no_rollout_can_be_made_of_is_refused(as_shipped):
+    eye = torch.eye(3)[None]
+    calls = {
+        "one layer or more, got none": lambda: rollout([]),
+        "TypeError: layer 0: attention weights are floating": lambda: rollout([eye.long()]),
+        "(..., num_heads, T, T) of tokens on themselves, got (3, 3) for layer 0": lambda: rollout([eye[0]]),
+        "got (1, 2, 3) for layer 0": lambda: rollout([eye[:, :2]]),
+        "layer 1 has negative numbers": lambda: rollout([eye, -eye]),
+        "got (3, 3) and (4, 4) without heads": lambda: rollout([eye, torch.eye(4)[None]]),
+    }
+    assert accepted(calls) == []
+
+
+def test_the_strongest_of_equal_keys_is_the_first():
+    flat = torch.full((2, 2), 0.5)
+    assert alignment_agreement(flat, torch.tensor([[True, False], [False, True]])) == 0.5
+    with pytest.raises(ValueError, match="no query that counts has a key at offset 2"):
+        offset_score(flat, 2)
