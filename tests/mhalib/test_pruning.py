@@ -1,14 +1,16 @@
-"""Importance and pruning: against layers whose weights are set to zero by hand, and by finite differences."""
+"""Gates, importance and pruning: against layers whose weights are set to zero by hand, and by finite differences."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
-import torch.nn.functional as F
+from torch import nn
 
 from mhalib.attention import MultiHeadAttention
-from mhalib.experiments import Lookup, LookupModel, count_parameters
+from mhalib.experiments import LookupModel, count_parameters
 from mhalib.heads import (
+    attention_layers,
     gated_heads,
     gradient_importance,
     greedy_pruning,
@@ -18,7 +20,115 @@ from mhalib.heads import (
     prune_in_order,
     zero_importance,
 )
-from tests.helpers.attention_pair import KEEP, Pair, inputs, keep_rows, squares, zeroed
+from tests.helpers.refusals import accepted
+
+
+class Pair(nn.Module):
+    """An encoder and a decoder with attention of every kind: other sizes, biases, wide heads, dropout."""
+
+    def __init__(self, bias=True, dropout=0.0):
+        super().__init__()
+        self.encoder = MultiHeadAttention(12, 4, bias=bias, dropout=dropout)
+        self.decoder = MultiHeadAttention(8, 2, head_dim=8, bias=bias, dropout=dropout)
+        self.cross = MultiHeadAttention(8, 4, key_dim=12, bias=bias, dropout=dropout)
+
+    def forward(self, x, y):
+        source = x + self.encoder(x)
+        y = y + self.decoder(y, mask=torch.ones(y.shape[1], y.shape[1], dtype=torch.bool).tril())
+        return y + self.cross(y, source)
+
+
+def inputs(dtype=torch.float64):
+    return torch.randn(3, 5, 12, dtype=dtype), torch.randn(3, 6, 8, dtype=dtype)
+
+
+def squares(x, y):
+    return lambda model: model(x, y).square().sum(-1).mean(-1)
+
+
+KEEP = [[True, False, True, False], [False, True], [False, True, True, True]]
+
+
+def keep_rows(rows=KEEP):
+    return [torch.tensor(row) for row in rows]
+
+
+def zeroed(model, rows):
+    """The same model, with the columns of W_o set to zero by hand where a head is off."""
+    model = copy.deepcopy(model)
+    for layer, row in zip((model.encoder, model.decoder, model.cross), rows, strict=True):
+        for head, on in enumerate(row):
+            if not on:
+                layer.W_o.weight.data[:, head * layer.head_dim : (head + 1) * layer.head_dim] = 0
+    return model
+
+
+# ------------------------------------------------------------------------------------------ gates
+
+
+def test_layers_come_in_the_order_of_the_modules():
+    assert list(attention_layers(Pair())) == ["encoder", "decoder", "cross"]
+    assert list(attention_layers(LookupModel(5, 4, 1, 8, 2, num_layers=2))) == ["layers.0", "layers.1"]
+    with pytest.raises(ValueError, match="Linear holds no mhalib.MultiHeadAttention.*reference.from_torch"):
+        attention_layers(nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_gate_of_zero_is_a_column_of_zeros_until_the_with_ends(bias):
+    model, (x, y) = Pair(bias).double(), inputs()
+    intact = model(x, y)
+    with pytest.raises(ZeroDivisionError), gated_heads(model, keep_rows()):
+        gated = model(x, y)
+        raise ZeroDivisionError
+    torch.testing.assert_close(gated, zeroed(model, KEEP)(x, y))
+    assert not torch.allclose(gated, intact) and torch.equal(model(x, y), intact)
+
+
+def test_gates_turn_heads_down_also_for_each_sample_with_and_without_weights():
+    layer, x = MultiHeadAttention(8, 2), torch.randn(3, 4, 8)
+    gates = torch.tensor([[0.0, 0.5], [0, 1], [1, 1]])
+    with gated_heads(layer, [gates]):
+        found = layer(x)
+        torch.testing.assert_close(layer(x, need_weights=True)[0], found)
+    for sample, gate in enumerate(gates):
+        by_hand = copy.deepcopy(layer)
+        by_hand.W_o.weight.data *= gate.repeat_interleave(4)
+        torch.testing.assert_close(found[sample], by_hand(x)[sample])
+    with gated_heads(layer, [gates]), pytest.raises(ValueError, match="gates for 3 samples met a batch of 2"):
+        layer(x[:2])
+
+
+def test_means_over_tokens_and_samples_stand_in_for_a_head():
+    layer, x = MultiHeadAttention(8, 2), torch.randn(3, 4, 8)
+    seen = []
+    handle = layer.W_o.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    (mean,) = head_means(layer, lambda layer: (layer(x[:2]), layer(x[2:])))
+    layer(x)
+    heads = seen[-1].unflatten(-1, (2, 4))  # (B, T, num_heads, head_dim)
+    torch.testing.assert_close(mean, heads.mean((0, 1)))
+    with gated_heads(layer, torch.tensor([[1, 0]]), [mean]):
+        found = layer(x)
+    handle.remove()
+    heads[:, :, 1] = mean[1]
+    torch.testing.assert_close(found, layer.W_o(heads.flatten(-2)))
+    with pytest.raises(ValueError, match="run did not use the layer 'cross'"):
+        head_means(Pair(), lambda model: (model.encoder(torch.randn(1, 2, 12)), model.decoder(torch.randn(1, 2, 8))))
+
+
+def test_gates_and_means_that_do_not_fit_are_refused(as_shipped):
+    def enter(gates, means=None):
+        with gated_heads(Pair(), gates, means):
+            pass
+
+    calls = {
+        "one row per layer, of [4, 2, 4] heads, got [(4,), (4,)]": partial(enter, torch.ones(2, 4)),
+        "got [(4,), (2,), (3,)]": partial(enter, [torch.ones(4), torch.ones(2), torch.ones(3)]),
+        "got [(), (), ()]": partial(enter, [torch.tensor(1.0)] * 3),
+        "TypeError: each row of gates must be a tensor, got list": partial(enter, KEEP),
+        "means must be [(4, 3), (2, 8), (4, 2)], one per layer": partial(enter, keep_rows(), [torch.zeros(4, 3)] * 3),
+    }
+    assert accepted(calls) == []
+
 
 # ------------------------------------------------------------------------------------------ importance
 
@@ -27,12 +137,9 @@ def test_zero_importance_is_the_loss_without_the_head():
     model, (x, y) = Pair().double(), inputs()
     losses = squares(x, y)
     found = zero_importance(model, losses)
-    assert found.shape == (3, 4)
+    assert found.shape == (3, 4) and found[1, 2:].isnan().all()
     for layer, row in enumerate(KEEP):
-        for head in range(4):
-            if head >= len(row):
-                assert found[layer, head].isnan()
-                continue
+        for head in range(len(row)):
             rows = [[True] * len(row) for row in KEEP]
             rows[layer][head] = False
             expected = losses(zeroed(model, rows)).mean() - losses(model).mean()
@@ -55,9 +162,10 @@ def test_mean_importance_leaves_what_a_head_always_says():
     assert mean_importance(layer, losses, means)[0, 0] > 0.01
 
 
-def test_gradient_importance_by_finite_differences():
+def test_gradient_importance_by_finite_differences_sample_by_sample():
     model, (x, y) = Pair().double(), inputs()
-    losses = squares(x, y)
+    signs = torch.tensor([1.0, -1.0, 1.0])  # gradients of samples must not cancel
+    losses = lambda model: signs * squares(x, y)(model)  # noqa: E731
     found = gradient_importance(model, losses)
     step = 1e-5
     for layer, row in enumerate(KEEP):
@@ -70,27 +178,16 @@ def test_gradient_importance_by_finite_differences():
                     ends.append(losses(model))
             expected = ((ends[0] - ends[1]) / (2 * step)).abs().mean()
             assert found[layer, head].item() == pytest.approx(expected.item(), rel=1e-6)
-
-
-def test_gradients_of_samples_do_not_cancel():
-    layer = MultiHeadAttention(4, 1)
-    x = torch.randn(1, 3, 4).expand(2, 3, 4)
-    signs = torch.tensor([1.0, -1.0])
-    losses = lambda layer: signs * layer(x).sum((1, 2))  # noqa: E731
-    alone = gradient_importance(layer, lambda layer: layer(x[:1]).sum((1, 2)))
-    torch.testing.assert_close(gradient_importance(layer, losses), alone)
-    assert alone > 1e-3
+    with torch.no_grad():  # a frozen model is measured as well
+        torch.testing.assert_close(gradient_importance(model.requires_grad_(False), losses), found, equal_nan=True)
 
 
 def test_measuring_leaves_the_model_as_it_was():
     model, (x, y) = Pair(dropout=0.5), inputs(torch.float32)
     model.cross.eval()
     weights, losses = copy.deepcopy(model.state_dict()), squares(x, y)
-    runs = [
-        [measure(model, losses) for _ in range(2)]
-        for measure in (zero_importance, mean_importance, gradient_importance)
-    ]
-    for first, again in runs:  # no dropout in between: the same numbers
+    for measure in (zero_importance, mean_importance, gradient_importance):
+        first, again = measure(model, losses), measure(model, losses)  # no dropout in between: the same numbers
         torch.testing.assert_close(first, again, equal_nan=True, rtol=0, atol=0)
     assert model.training and model.encoder.training and not model.cross.training
     assert all(parameter.grad is None and parameter.requires_grad for parameter in model.parameters())
@@ -98,31 +195,10 @@ def test_measuring_leaves_the_model_as_it_was():
     assert not any(module._forward_pre_hooks for module in model.modules())
 
 
-def test_frozen_models_and_no_grad_outside_are_fine():
-    model, (x, y) = Pair().requires_grad_(False), inputs(torch.float32)
-    with torch.no_grad():
-        assert (gradient_importance(model, squares(x, y))[0] > 0).all()
-
-
-@pytest.mark.parametrize("measure", [zero_importance, mean_importance, gradient_importance, greedy_pruning])
-def test_losses_that_are_none_are_refused(measure):
-    model, (x, y) = Pair(), inputs(torch.float32)
-    with pytest.raises(ValueError, match=r"must return one floating loss per sample, \(B,\), got torch.float32 \(\)"):
-        measure(model, lambda model: model(x, y).mean())
-    with pytest.raises(TypeError, match=r"what losses\(model\) returns must be a tensor, got float"):
-        measure(model, lambda model: model(x, y).mean().item())
-
-
-def test_a_loss_without_gradient_is_refused():
-    model, (x, y) = Pair(), inputs(torch.float32)
-    with pytest.raises(ValueError, match="the losses do not depend on the heads"):
-        gradient_importance(model, lambda model: model(x, y).detach().mean((1, 2)))
-
-
 # ------------------------------------------------------------------------------------------ in order, and greedily
 
 
-def one_lookup(seed=0):
+def one_lookup():
     """A model of one layer and four heads made by hand: each head hands a part of the answer to the readout."""
     layer = MultiHeadAttention(8, 4)
     x = torch.randn(16, 3, 8)
@@ -132,20 +208,15 @@ def one_lookup(seed=0):
     return layer, lambda layer: (layer(x) - target).square().sum(-1).mean(-1)
 
 
-def test_greedy_takes_the_cheapest_first_and_reports_each_loss():
+def test_greedy_takes_the_cheapest_first_and_an_importance_is_an_order_as_well():
     layer, losses = one_lookup()
     found = greedy_pruning(layer, losses)
     assert found.order == [(0, 1), (0, 3), (0, 2), (0, 0)]
     assert len(found.losses) == 5 and found.losses[0] == 0 and sorted(found.losses) == found.losses
-    again = prune_in_order(layer, losses, found.order)
-    assert again.order == found.order and again.losses == pytest.approx(found.losses)
     assert greedy_pruning(layer, losses, steps=2).order == found.order[:2]
-
-
-def test_an_importance_is_an_order_as_well():
-    layer, losses = one_lookup()
-    by_importance = prune_in_order(layer, losses, zero_importance(layer, losses))
-    assert by_importance.order == [(0, 1), (0, 3), (0, 2), (0, 0)]
+    for order in (found.order, zero_importance(layer, losses)):
+        again = prune_in_order(layer, losses, order)
+        assert again.order == found.order and again.losses == pytest.approx(found.losses)
     model, (x, y) = Pair(), inputs(torch.float32)
     order = prune_in_order(model, squares(x, y), zero_importance(model, squares(x, y))).order  # with NaN in it
     assert sorted(order) == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (2, 3)]
@@ -174,54 +245,32 @@ def test_with_means_a_head_costs_less():
     target = layer(x).detach()
     losses = lambda layer: (layer(x) - target).square().mean((1, 2))  # noqa: E731
     means = head_means(layer, losses)
-    assert greedy_pruning(layer, losses, means=means).losses[-1] < greedy_pruning(layer, losses).losses[-1] / 2
-    order = greedy_pruning(layer, losses, means=means)
-    assert prune_in_order(layer, losses, order.order, means=means).losses == pytest.approx(order.losses)
-
-
-def test_orders_that_are_none_are_refused():
-    layer, losses = one_lookup()
-    for order in ([(0, 4)], [(1, 0)], [(0, 1), (0, 1)]):
-        with pytest.raises(ValueError, match=r"order must name each head at most once as \(layer, head\)"):
-            prune_in_order(layer, losses, order)
-    with pytest.raises(ValueError, match="steps must be at most the number of heads, 4, got 5"):
-        greedy_pruning(layer, losses, steps=5)
-    with pytest.raises(ValueError, match="steps must be a positive integer, got 0"):
-        greedy_pruning(layer, losses, steps=0)
+    found = greedy_pruning(layer, losses, means=means)
+    assert found.losses[-1] < greedy_pruning(layer, losses).losses[-1] / 2
+    assert prune_in_order(layer, losses, found.order, means=means).losses == pytest.approx(found.losses)
 
 
 # ------------------------------------------------------------------------------------------ cutting
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
-def test_pruned_and_gated_agree(bias, dtype, tolerance):
-    model, (x, y) = Pair(bias).to(dtype).eval(), inputs(dtype)
+def test_pruned_and_gated_agree_and_the_heads_are_really_gone(bias):
+    model, (x, y) = Pair(bias).double().eval(), inputs()
     weights = copy.deepcopy(model.state_dict())
     small = prune_heads(model, keep_rows())
     with gated_heads(model, keep_rows()):
         gated = model(x, y)
-    assert (small(x, y) - gated).abs().max() <= tolerance
-    assert not torch.allclose(gated, model(x, y))
+    assert (small(x, y) - gated).abs().max() <= 1e-12
     assert all(torch.equal(weights[name], value) for name, value in model.state_dict().items())
-    assert not small.training and small(x, y).dtype == dtype
-
-
-def test_pruned_heads_are_gone_from_maps_parameters_and_text():
-    model, (x, _) = Pair(), inputs(torch.float32)
-    small = prune_heads(model, keep_rows())
+    assert not small.training
     _, maps = model.encoder(x, need_weights=True)
-    _, small_maps = small.encoder(x, need_weights=True)
-    torch.testing.assert_close(small_maps, maps[:, [0, 2]])
+    torch.testing.assert_close(small.encoder(x, need_weights=True)[1], maps[:, [0, 2]])
     # two heads of 3 in 12 features, one of 8 in 8, one of 2 in 8 and 12; each with its three biases
-    gone = 2 * (4 * 12 * 3 + 9) + (4 * 8 * 8 + 24) + (2 * (8 + 8 + 12 + 12) + 6)
+    gone = 2 * (4 * 12 * 3 + 9 * bias) + (4 * 8 * 8 + 24 * bias) + (2 * (8 + 8 + 12 + 12) + 6 * bias)
     assert count_parameters(model) - count_parameters(small) == gone
     assert "num_heads=2" in repr(small.encoder) and "in_features=6, out_features=12" in repr(small.encoder)
-
-
-def test_keeping_all_changes_nothing():
-    model, (x, y) = Pair(), inputs(torch.float32)
-    assert torch.equal(prune_heads(model, [torch.ones(n, dtype=torch.bool) for n in (4, 2, 4)])(x, y), model(x, y))
+    everything = [torch.ones(n, dtype=torch.bool) for n in (4, 2, 4)]
+    assert torch.equal(prune_heads(model, everything)(x, y), model(x, y))
 
 
 def test_a_pruned_model_can_be_trained_stored_measured_and_pruned_again():
@@ -233,26 +282,11 @@ def test_a_pruned_model_can_be_trained_stored_measured_and_pruned_again():
     twin = prune_heads(Pair().double(), keep_rows())
     twin.load_state_dict(small.state_dict())
     assert torch.equal(twin(x, y), small(x, y))
-    assert zero_importance(small, squares(x, y)).isnan().tolist() == [
-        [False, False, True],
-        [False, True, True],
-        [False] * 3,
-    ]
+    missing = zero_importance(small, squares(x, y)).isnan().sum(1)
+    assert missing.tolist() == [1, 2, 0]
     again = prune_heads(small, keep_rows([[True, False], [True], [True, True, False]]))
     first = keep_rows([[True, False, False, False], [False, True], [False, True, True, False]])
     torch.testing.assert_close(again(x, y), prune_heads(model, first)(x, y))
-
-
-def test_two_layers_and_a_tensor_of_what_to_keep():
-    model = LookupModel(16, 12, 2, 32, 4, num_layers=2)
-    tokens, _ = Lookup.offsets(12).batch(4, torch.Generator().manual_seed(0))
-    keep = torch.tensor([[True, False, True, True], [False, False, False, True]])
-    small = prune_heads(model, keep)
-    with gated_heads(model, keep):
-        torch.testing.assert_close(small(tokens), model(tokens), rtol=0, atol=1e-6)
-    assert count_parameters(model) - count_parameters(small) == 4 * (4 * 32 * 8)
-    scores, maps = small(tokens, need_weights=True)
-    assert [weights.shape[1] for weights in maps] == [3, 1] and scores.shape == (4, 2, 12, 16)
 
 
 @pytest.mark.parametrize("kept", [[1, 1, 0, 0, 1, 1], [1, 0, 0, 1, 0, 1], [0, 0, 1, 0, 0, 0]])
@@ -265,26 +299,34 @@ def test_grouped_heads_are_cut_in_whole_or_evenly(kept):
     assert small.num_kv_heads == keep.view(3, 2).any(1).sum() and small.W_k.weight.shape == (2 * small.num_kv_heads, 12)
 
 
-def test_what_cannot_be_cut_is_refused(as_shipped):
-    layer = MultiHeadAttention(12, 6, num_kv_heads=3)
-    with pytest.raises(ValueError, match=r"shares each head of keys and values among 2 heads and would keep \[1, 2\]"):
-        prune_heads(layer, torch.tensor([[1, 1, 0, 0, 1, 0]]).bool())
-    with pytest.raises(ValueError, match="layer 'decoder' would keep no head; let one stay"):
-        prune_heads(Pair(), keep_rows([[True] * 4, [False] * 2, [True] * 4]))
-    with pytest.raises(TypeError, match=r"keep must be boolean, True or False for each head, got torch.float32 \(6,\)"):
-        prune_heads(layer, torch.ones(1, 6))
-    with pytest.raises(ValueError, match=r"keep must have one row per layer, of \[6\] heads, got \[\(5,\)\]"):
-        prune_heads(layer, torch.ones(1, 5, dtype=torch.bool))
+# ------------------------------------------------------------------------------------------ what is refused
 
 
-def test_cross_entropy_of_a_task_by_all_measures():
-    """The way a lesson uses it: nothing here depends on what training finds."""
-    task, model = Lookup.offsets(6, (-1,), vocab=5), LookupModel(5, 6, 1, 16, 4)
-    tokens, answers = task.batch(32, torch.Generator().manual_seed(0))
-
-    def losses(model):
-        return F.cross_entropy(model(tokens).movedim(-1, 1), answers, reduction="none").mean((1, 2))
-
-    for measure in (zero_importance, mean_importance, gradient_importance):
-        assert measure(model, losses).shape == (1, 4)
-    assert greedy_pruning(model, losses).losses[0] == pytest.approx(losses(model).mean().item())
+def test_losses_orders_and_cuts_that_cannot_be_are_refused(as_shipped):
+    model, (x, y) = Pair(), inputs(torch.float32)
+    failures = []
+    for measure in (zero_importance, mean_importance, gradient_importance, greedy_pruning):
+        calls = {
+            "one floating loss per sample, (B,), got torch.float32 ()": lambda model: model(x, y).mean(),
+            "TypeError: what losses(model) returns must be a tensor": lambda model: model(x, y).mean().item(),
+        }
+        failures += accepted({words: partial(measure, model, losses) for words, losses in calls.items()})
+    layer, losses = one_lookup()
+    grouped = MultiHeadAttention(12, 6, num_kv_heads=3)
+    uneven, empty = torch.tensor([[1, 1, 0, 0, 1, 0]]).bool(), keep_rows([[True] * 4, [False] * 2, [True] * 4])
+    no_gradient = partial(gradient_importance, model, lambda model: model(x, y).detach().mean((1, 2)))
+    failures += accepted(
+        {
+            "the losses do not depend on the heads": no_gradient,
+            "got [(0, 4)]": partial(prune_in_order, layer, losses, [(0, 4)]),
+            "got [(1, 0)]": partial(prune_in_order, layer, losses, [(1, 0)]),
+            "each head at most once": partial(prune_in_order, layer, losses, [(0, 1), (0, 1)]),
+            "at most the number of heads, 4, got 5": partial(greedy_pruning, layer, losses, steps=5),
+            "steps must be a positive integer, got 0": partial(greedy_pruning, layer, losses, steps=0),
+            "among 2 heads and would keep [1, 2]": partial(prune_heads, grouped, uneven),
+            "layer 'decoder' would keep no head": partial(prune_heads, model, empty),
+            "TypeError: keep must be boolean": partial(prune_heads, grouped, torch.ones(1, 6)),
+            "keep must have one row per layer, of [6] heads, got [(5,)]": partial(prune_heads, grouped, uneven[:, :5]),
+        }
+    )
+    assert failures == []
