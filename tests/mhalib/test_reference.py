@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-import types
+from functools import partial
 
 import pytest
 import torch
@@ -23,6 +23,7 @@ from mhalib.reference import (
     to_torch,
     torch_mask,
 )
+from tests.helpers.refusals import accepted
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 
@@ -47,14 +48,8 @@ def layers(draw, self_attention=None, d_model_queries=False):
     query_dim = d_model if d_model_queries or draw(st.booleans()) else draw(st.integers(1, 9))
     key_dim, value_dim = (draw(st.integers(1, 9)), draw(st.integers(1, 9))) if cross else (query_dim, query_dim)
     dtype = draw(st.sampled_from([torch.float32, torch.float64]))
-    layer = MultiHeadAttention(
-        d_model,
-        num_heads,
-        query_dim=query_dim,
-        key_dim=key_dim,
-        value_dim=value_dim,
-        bias=draw(st.booleans()),
-    ).to(dtype)
+    sizes = {"query_dim": query_dim, "key_dim": key_dim, "value_dim": value_dim}
+    layer = MultiHeadAttention(d_model, num_heads, **sizes, bias=draw(st.booleans())).to(dtype)
     num_keys = num_keys if cross else num_queries
     inputs = [torch.randn(batch, num_queries, query_dim, dtype=dtype, requires_grad=True)]
     if cross:
@@ -70,7 +65,7 @@ def grads(output, *tensors):
     return torch.autograd.grad(output, tensors, direction, retain_graph=True)
 
 
-def in_proj_grads(ours, other, output):
+def in_proj_grads(other, output):
     """Return the gradients of torch's input projections, one per q, k, v, however it stores them."""
     if other.in_proj_weight is not None:
         return grads(output, other.in_proj_weight)[0].chunk(3)
@@ -90,14 +85,11 @@ def test_torch_layer_agrees_in_outputs_weights_and_gradients(drawn, causal):
     wanted, maps = other(*inputs, attn_mask=blocked, average_attn_weights=False)
     close(output, wanted)
     close(weights, maps)
-    for a, b in zip(grads(output, inputs[0]), grads(wanted, inputs[0]), strict=True):
+    ours = grads(output, inputs[0], layer.W_q.weight, layer.W_k.weight, layer.W_v.weight, layer.W_o.weight)
+    theirs = [*grads(wanted, inputs[0]), *in_proj_grads(other, wanted), *grads(wanted, other.out_proj.weight)]
+    for a, b in zip(ours, theirs, strict=True):
         close(a, b)
-    ours = grads(output, layer.W_q.weight, layer.W_k.weight, layer.W_v.weight)
-    for a, b in zip(ours, in_proj_grads(layer, other, wanted), strict=True):
-        close(a, b)
-    close(grads(output, layer.W_o.weight)[0], grads(wanted, other.out_proj.weight)[0])
-    again = from_torch(other)
-    assert_same(again, layer)
+    assert_same(from_torch(other), layer)
 
 
 @given(layers(), st.booleans())
@@ -113,8 +105,7 @@ def test_d2l_layer_agrees_in_outputs_weights_and_gradients(drawn, per_query):
     close(grads(output, inputs[0])[0], grads(wanted, inputs[0])[0])
     for name in ("W_q", "W_k", "W_v", "W_o"):
         close(grads(output, getattr(layer, name).weight)[0], grads(wanted, getattr(other, name).weight)[0])
-    again = from_d2l(other)
-    assert_same(again, layer)
+    assert_same(from_d2l(other), layer)
 
 
 @given(layers(self_attention=True))
@@ -129,19 +120,15 @@ def test_interleaved_layer_agrees_and_comes_back(drawn):
     rows = interleaved_rows(layer.num_heads, layer.head_dim)
     ours = torch.cat(grads(output, layer.W_q.weight, layer.W_k.weight, layer.W_v.weight))[rows]
     close(ours, grads(wanted, other.qkv.weight)[0])
-    again = from_interleaved(other)
-    assert_same(again, layer)
+    assert_same(from_interleaved(other), layer)
 
 
 def test_interleaved_rows_on_readable_numbers():
     # Two heads of two features: rows q0 q0 q1 q1 | k0 k0 k1 k1 | v0 v0 v1 v1.
     assert interleaved_rows(2, 2).tolist() == [0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11]
-
-
-def test_contiguous_weights_in_an_interleaved_layer_are_not_the_same_layer():
     layer = MultiHeadAttention(16, 4)
     other = to_interleaved(layer)
-    with torch.no_grad():
+    with torch.no_grad():  # contiguous weights in an interleaved layer are not the same layer
         other.qkv.weight.copy_(torch.cat([layer.W_q.weight, layer.W_k.weight, layer.W_v.weight]))
     x = torch.randn(2, 5, 16)
     assert (other(x) - layer(x)).abs().max() > 0.05
@@ -161,83 +148,55 @@ def test_real_sizes_agree():
         close(to_d2l(layer)(x, x, x, per_query), wanted)
 
 
-def test_copies_share_nothing_with_the_original():
-    layer = MultiHeadAttention(8, 2, bias=True)
-    before = [p.clone() for p in layer.parameters()]
-    for other in (to_torch(layer), to_d2l(layer), to_interleaved(layer)):
-        with torch.no_grad():
-            for p in other.parameters():
-                p.add_(1.0)
-    assert all(torch.equal(a, b) for a, b in zip(before, layer.parameters(), strict=True))
-
-
 @pytest.mark.parametrize("training", [True, False])
-def test_dropout_and_mode_travel_with_the_weights(training):
-    layer = MultiHeadAttention(8, 2, dropout=0.3).train(training)
+def test_copies_share_nothing_with_the_original_but_dropout_and_mode(training):
+    layer = MultiHeadAttention(8, 2, dropout=0.3, bias=True).train(training)
+    before = [p.clone() for p in layer.parameters()]
     there = to_torch(layer), to_d2l(layer), to_interleaved(layer)
     back = from_torch(there[0]), from_d2l(there[1]), from_interleaved(there[2])
     assert all(other.training == training for other in (*there, *back))
     assert there[0].dropout == there[1].attention.dropout.p == there[2].dropout == 0.3
     assert all(other.dropout == 0.3 for other in back)
+    with torch.no_grad():
+        for p in (p for other in (*there, *back) for p in other.parameters()):
+            p.add_(1.0)
+    assert all(torch.equal(a, b) for a, b in zip(before, layer.parameters(), strict=True))
 
 
-def test_torch_layer_is_read_whatever_its_batch_first():
+def test_torch_layer_is_read_whatever_its_batch_first_and_its_mask_serves_all_heads_of_a_sample():
     other = nn.MultiheadAttention(8, 2, batch_first=False)
     x = torch.randn(5, 3, 8)  # (T, B, d_model), as that layer takes it
     close(from_torch(other)(x.transpose(0, 1)), other(x, x, x)[0].transpose(0, 1))
-
-
-def test_torch_mask_repeats_each_sample_for_all_its_heads():
-    mask = padding_mask(torch.tensor([3, 2]), 3)
-    blocked = torch_mask(mask, 2, 2, 1, 3)
+    blocked = torch_mask(padding_mask(torch.tensor([3, 2]), 3), 2, 2, 1, 3)
     assert blocked.int().tolist() == [[[0, 0, 0]], [[0, 0, 0]], [[0, 0, 1]], [[0, 0, 1]]]
 
 
-@pytest.mark.parametrize("convert", [to_torch, to_d2l, to_interleaved])
-@pytest.mark.parametrize("options", [{"head_dim": 8}, {"num_kv_heads": 1}])
-def test_layers_without_a_counterpart_are_refused(convert, options, as_shipped):
-    with pytest.raises(ValueError, match="num_kv_heads == num_heads and num_heads \\* head_dim == d_model"):
-        convert(MultiHeadAttention(8, 2, **options))
-
-
-def test_other_forms_that_cannot_be_copied_are_refused(as_shipped):
-    with pytest.raises(ValueError, match="needs queries of d_model=8 features, this layer takes 6"):
-        to_torch(MultiHeadAttention(8, 2, query_dim=6))
-    with pytest.raises(ValueError, match="q, k and v must come from one input"):
-        to_interleaved(MultiHeadAttention(8, 2, key_dim=6))
-    for option in ("add_bias_kv", "add_zero_attn"):
-        with pytest.raises(ValueError, match="append a key of their own"):
-            from_torch(nn.MultiheadAttention(8, 2, **{option: True}))
-    with pytest.raises(TypeError, match="True = may attend"):
-        torch_mask(torch.zeros(3, 3), 1, 1, 3, 3)
-
-
-@pytest.mark.parametrize("convert", [to_torch, from_torch, to_d2l, from_d2l, to_interleaved, from_interleaved])
-@pytest.mark.parametrize("layer", [None, nn.Linear(8, 8)], ids=["None", "Linear"])
-def test_what_is_no_such_layer_is_told_what_was_expected(convert, layer, as_shipped):
-    with pytest.raises(TypeError, match="expected a .*Attention, got .*; .*from_interleaved reads its own kind"):
-        convert(layer)
-
-
-def test_layers_of_another_kind_are_told_apart_although_their_names_are_alike(as_shipped):
-    ours = MultiHeadAttention(8, 2)
-    with pytest.raises(TypeError, match="got mhalib.attention.MultiHeadAttention without attention"):
-        from_d2l(ours)
-    with pytest.raises(TypeError, match="got d2l.torch.MultiHeadAttention"):
-        to_torch(to_d2l(ours))
-
-
-def test_interleaved_layer_refuses_what_does_not_fit(as_shipped):
-    with pytest.raises(ValueError, match="d_model=8 is not divisible by num_heads=3"):
-        InterleavedAttention(6, 8, 3)
-    with pytest.raises(ValueError, match="input_dim must be a positive integer, got 0"):
-        InterleavedAttention(0, 8, 2)
-    with pytest.raises(ValueError, match=r"inputs must be \(B, T, 6\), got \(3, 6\)"):
-        InterleavedAttention(6, 8, 2)(torch.zeros(3, 6))
-    with pytest.raises(ValueError, match="num_heads must be a positive integer, got 0"):
-        interleaved_rows(0, 3)
-    with pytest.raises(ValueError, match="head_dim must be a positive integer, got 2.0"):
-        interleaved_rows(3, 2.0)
+def test_what_cannot_be_copied_is_refused(as_shipped):
+    ours, failures = MultiHeadAttention(8, 2), []
+    for convert in (to_torch, to_d2l, to_interleaved):
+        for options in ({"head_dim": 8}, {"num_kv_heads": 1}):
+            layer = MultiHeadAttention(8, 2, **options)
+            failures += accepted({"num_heads * head_dim == d_model": partial(convert, layer)})
+    for convert in (to_torch, from_torch, to_d2l, from_d2l, to_interleaved, from_interleaved):
+        for layer in (None, nn.Linear(8, 8)):
+            failures += accepted({"TypeError: expected a ": partial(convert, layer)})
+    bias_kv, zero = (nn.MultiheadAttention(8, 2, **{option: True}) for option in ("add_bias_kv", "add_zero_attn"))
+    failures += accepted(
+        {
+            "got mhalib.attention.MultiHeadAttention without attention": partial(from_d2l, ours),
+            "got d2l.torch.MultiHeadAttention": lambda: to_torch(to_d2l(ours)),
+            "needs queries of d_model=8 features": partial(to_torch, MultiHeadAttention(8, 2, query_dim=6)),
+            "q, k and v must come from one input": partial(to_interleaved, MultiHeadAttention(8, 2, key_dim=6)),
+            "append a key": partial(from_torch, bias_kv),
+            "a key of their own": partial(from_torch, zero),
+            "d_model=8 is not divisible by num_heads=3": partial(InterleavedAttention, 6, 8, 3),
+            "input_dim must be a positive integer": partial(InterleavedAttention, 0, 8, 2),
+            "inputs must be (B, T, 6), got (3, 6)": partial(InterleavedAttention(6, 8, 2), torch.zeros(3, 6)),
+            "num_heads must be a positive integer": partial(interleaved_rows, 0, 3),
+            "head_dim must be a positive integer": partial(interleaved_rows, 3, 2.0),
+        }
+    )
+    assert failures == []
 
 
 class LazyD2L(nn.Module):
@@ -268,72 +227,44 @@ def test_d2l_of_version_1_is_read_and_written(monkeypatch, as_shipped):
 
 
 def run_fresh(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
-def test_d2l_is_imported_without_torchvision_and_leaves_no_placeholder_behind():
-    code = """
+def test_d2l_says_when_it_is_missing_loads_without_torchvision_and_draws_under_todays_ipython():
+    run_fresh("""
 import sys
-sys.modules["torchvision"] = None  # as if it were not installed, also where it is
+import matplotlib; matplotlib.use("Agg")
+import torch
 from mhalib.reference import import_d2l
+
+def told(call):
+    try:
+        return call()
+    except ImportError as error:
+        return str(error)
+
+sys.modules["d2l"] = None
+assert "pip install d2l==0.17.0" in told(import_d2l)
+del sys.modules["d2l"]
+sys.modules["torchvision"] = None  # as if it were not installed, also where it is
 d2l = import_d2l()
-print(d2l.MultiHeadAttention.__name__, sys.modules["torchvision"], d2l is import_d2l())
-try:
-    d2l.torchvision.datasets
-except ImportError as error:
-    print("torchvision is not installed" in str(error))
-"""
-    assert run_fresh(code) == ["MultiHeadAttention", "None", "True", "True"]
+assert d2l is import_d2l() and sys.modules["torchvision"] is None, "no placeholder is left behind"
+assert "torchvision is not installed" in told(lambda: d2l.torchvision.datasets)
+d2l.show_heatmaps(torch.rand(1, 2, 3, 4), xlabel="keys", ylabel="queries")
+assert len(d2l.plt.gcf().axes) == 3  # two maps and a colour bar
+""")
 
 
+@pytest.mark.slow
 def test_d2l_uses_the_real_torchvision_where_there_is_one(tmp_path):
     package = tmp_path / "torchvision"
     package.mkdir()
     (package / "__init__.py").write_text("mark = 'real'")
     (package / "transforms.py").write_text("")
-    code = f"""
+    run_fresh(f"""
 import sys
 sys.path.insert(0, {str(tmp_path)!r})
 from mhalib.reference import import_d2l
-print(import_d2l().torchvision.mark)
-"""
-    assert run_fresh(code) == ["real"]
-
-
-def test_missing_d2l_says_how_to_get_it():
-    code = """
-import sys
-sys.modules["d2l"] = None
-from mhalib.reference import import_d2l
-try:
-    import_d2l()
-except ImportError as error:
-    print("pip install d2l==0.17.0" in str(error))
-"""
-    assert run_fresh(code) == ["True"]
-
-
-def test_d2l_heat_maps_draw_under_todays_ipython():
-    code = """
-import matplotlib; matplotlib.use("Agg")
-import torch
-from mhalib.reference import import_d2l
-d2l = import_d2l()
-d2l.show_heatmaps(torch.rand(1, 2, 3, 4), xlabel="keys", ylabel="queries")
-print(len(d2l.plt.gcf().axes))
-"""
-    assert run_fresh(code) == ["3"]  # two maps and a colour bar
-
-
-def test_placeholder_is_a_module_that_knows_its_name():
-    from mhalib.reference.d2l_layer import _Placeholder
-
-    module = _Placeholder("torchvision.ops")
-    assert isinstance(module, types.ModuleType)
-    with pytest.raises(ImportError, match="torchvision.ops.nms"):
-        _ = module.nms
-
-
-def test_interleaved_layer_is_a_plain_module_too():
-    layer = InterleavedAttention(6, 8, 2, bias=True)
-    assert layer(torch.randn(2, 3, 6), need_weights=True)[1].shape == (2, 2, 3, 3)
+assert import_d2l().torchvision.mark == "real"
+""")
