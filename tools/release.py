@@ -2,36 +2,27 @@
 
     python -m tools.release [--check]
 
-All that is wrong is said at once. Wheel and source are built from what git holds, by flit, twice, and must be the same
-to the bit. Nothing is uploaded and no tag is set: at the end stands what to type. The bill of materials beside them is
-the business of `licences.py`.
+All that is wrong is said at once. Wheel and source come from `build`, `twine check` looks at them as an index would,
+pip-licenses refuses a licence that pyproject.toml does not allow, CycloneDX lists what is installed. Nothing is
+uploaded and no tag is set: at the end stands what to type.
 """
 
 import argparse
 import datetime
 import hashlib
-import os
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
-import yaml
-
+import mhalib
 from tools.notebooks.colab import lacks_cell
 from tools.notebooks.run import read
-from tools.notebooks.store import stale
 from tools.notebooks.which import notebook_files
 
 ROOT = Path(__file__).resolve().parents[1]
-VERSION = re.compile(r'^__version__ = "(\d+\.\d+\.\d+)"$', re.MULTILINE)
 EDITION = re.compile(r"^## \[(?P<name>[^\]]+)\](?: - (?P<date>\S+))?$", re.MULTILINE)
-SHOWN = re.compile(r"mhalib +(\d+\.\d+\.\d+)")  # in the list of packages that lesson 00 prints
-BUILD = "import sys; from flit_core import buildapi as b; b.build_wheel(sys.argv[1]); b.build_sdist(sys.argv[1])"
 
 
 def git(root: Path, *arguments: str) -> str:
@@ -39,163 +30,61 @@ def git(root: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def version_of(root: Path) -> str:
-    """Return the version, from the one place where it stands.
-
-    Raises:
-        ValueError: it does not stand there as three numbers.
-    """
-    found = VERSION.search((root / "mhalib" / "__init__.py").read_text(encoding="utf-8"))
-    if not found:
-        raise ValueError('mhalib/__init__.py must say __version__ = "1.2.3", three numbers')
-    return found[1]
-
-
-# ------------------------------------------------------------------------------------------ what must be so
-
-
-def tree(root: Path) -> list[str]:
-    changed = git(root, "status", "--porcelain").splitlines()
-    return [f"{len(changed)} files differ from what git holds, {changed[0]!r} first; commit them"] if changed else []
-
-
-def tag(root: Path) -> list[str]:
-    version, numbers = version_of(root), lambda name: tuple(map(int, name.split(".")))
-    known = [name[1:] for name in git(root, "tag", "--list", "v*").split() if re.fullmatch(r"v\d+\.\d+\.\d+", name)]
-    if version in known:
-        return [f"the tag v{version} is there already; give mhalib/__init__.py the next version"]
-    newer = [name for name in known if numbers(name) > numbers(version)]
-    return [f"expected a version above {max(known, key=numbers)}, got {version}"] if newer else []
-
-
-def changes(root: Path) -> list[str]:
-    """Say what the changelog lacks: the version on top, with its date, and nothing left over it."""
-    text, version = (root / "CHANGELOG.md").read_text(encoding="utf-8"), version_of(root)
-    editions = list(EDITION.finditer(text))
-    if not editions or editions[0]["name"] != "Unreleased":
-        return ["CHANGELOG.md must open with the section ## [Unreleased]"]
-    if len(editions) < 2 or editions[1]["name"] != version:
-        return [f"CHANGELOG.md must say below Unreleased what is new, under ## [{version}] - YYYY-MM-DD"]
+def what_is_wrong(root: Path, version: str) -> list[str]:
+    """Return why this state is no release, a line each; what tests hold (stale lessons, versions that differ) aside."""
     found = []
-    if text[editions[0].end() : editions[1].start()].strip():
-        found.append(f"CHANGELOG.md still holds something under Unreleased; move it to [{version}]")
-    try:
-        date = datetime.date.fromisoformat(editions[1]["date"] or "")
-    except ValueError:
-        return [*found, f"CHANGELOG.md must give [{version}] its date, as 2026-11-23; it says {editions[1]['date']}"]
-    if date > datetime.datetime.now(datetime.UTC).date():
-        found.append(f"CHANGELOG.md dates [{version}] on {date}, which is still to come")
-    return found
-
-
-def citation(root: Path) -> list[str]:
-    cited = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
-    dated = {
-        each["name"]: each["date"] for each in EDITION.finditer((root / "CHANGELOG.md").read_text(encoding="utf-8"))
-    }
-    version = version_of(root)
-    wanted = {"version": version, "date-released": dated.get(version)}
-    return [
-        f"CITATION.cff says {name}: {cited.get(name)}, expected {value}"
-        for name, value in wanted.items()
-        if str(cited.get(name)) != value
-    ]
-
-
-def lessons(root: Path) -> list[str]:
-    """Say which notebooks do not belong to this state: stale, without Colab's cell, naming another version."""
-    found, version = [], version_of(root)
+    if changed := git(root, "status", "--porcelain").splitlines():
+        found.append(f"{len(changed)} files differ from what git holds, {changed[0]!r} first; commit them")
+    known = re.findall(r"^v(\d+)\.(\d+)\.(\d+)$", git(root, "tag", "--list", "v*"), re.MULTILINE)
+    newest = max((tuple(map(int, numbers)) for numbers in known), default=(0, 0, 0))
+    if tuple(map(int, version.split("."))) <= newest:
+        found.append(f"expected a version above {'.'.join(map(str, newest))}, got {version}; see mhalib/__init__.py")
+    text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    editions = [*EDITION.finditer(text)][:2]
+    if [edition["name"] for edition in editions] != ["Unreleased", version]:
+        found.append(f"CHANGELOG.md must open with ## [Unreleased], then ## [{version}] - YYYY-MM-DD")
+    else:
+        if text[editions[0].end() : editions[1].start()].strip():
+            found.append(f"CHANGELOG.md still holds something under Unreleased; move it to [{version}]")
+        try:
+            late = datetime.date.fromisoformat(editions[1]["date"] or "") > datetime.date.today()
+        except ValueError:
+            late = True
+        if late or f"date-released: {editions[1]['date']}" not in (root / "CITATION.cff").read_text(encoding="utf-8"):
+            found.append(f"CHANGELOG.md and CITATION.cff must give [{version}] one date, of today or before")
     for path in notebook_files(root / "notebooks"):
-        nb = read(path)
-        if reason := stale(nb):
-            found.append(f"{path.name}: {reason}; run `make notebooks`")
-        if reason := lacks_cell(nb, version):
+        if reason := lacks_cell(read(path), version):
             found.append(f"{path.name}: {reason}; run `python -m tools.notebooks.colab`")
-        printed = "".join(output.get("text", "") for cell in nb.cells for output in cell.get("outputs", []))
-        if named := set(SHOWN.findall(printed)) - {version}:
-            found.append(f"{path.name} shows mhalib {', '.join(named)}, expected {version}; execute it again")
     return found
 
 
-def readme(root: Path) -> list[str]:
-    named = set(re.findall(r"mhalib-(\d+\.\d+\.\d+)-py3", (root / "README.md").read_text(encoding="utf-8")))
-    version = version_of(root)
-    return [f"README.md names the wheel of {', '.join(named)}, expected {version}"] if named != {version} else []
-
-
-CHECKS: tuple[Callable[[Path], list[str]], ...] = (tree, tag, changes, citation, readme, lessons)
-
-
-# ------------------------------------------------------------------------------------------ what is built
-
-
-def build(root: Path, out: Path) -> list[Path]:
-    """Build wheel and source of what git holds into `out`, and return them.
-
-    They carry the time of the commit, so that the same commit gives the same files wherever it is built.
-    """
-    environ = {
-        **os.environ,
-        "SOURCE_DATE_EPOCH": git(root, "log", "-1", "--format=%ct"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    with tempfile.TemporaryDirectory(prefix="mhalib-") as folder:
-        source = Path(folder, "source")
-        archive = Path(folder, "source.tar")
-        git(root, "archive", "--format=tar", f"--output={archive}", "HEAD")
-        with tarfile.open(archive) as held:
-            held.extractall(source, filter="data")
-        out.mkdir(parents=True, exist_ok=True)
-        subprocess.run([sys.executable, "-c", BUILD, str(out.resolve())], cwd=source, env=environ, check=True)
-    return sorted(path for path in out.iterdir() if path.name.endswith((".whl", ".tar.gz")))
-
-
-def digests(files: list[Path]) -> str:
-    """Return a line for each file, in the form that `sha256sum --check` reads."""
-    return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
-
-
-def release(root: Path) -> list[Path]:
-    """Build everything into `dist/`, which holds nothing else afterwards.
-
-    Raises:
-        ValueError: a second build gives other files.
-        CalledProcessError: twine, or the check of licences, refuses; it has said why.
-    """
-    out = root / "dist"
+def build(root: Path, out: Path) -> None:
+    """Build wheel and source, look at them, and list what is installed; each tool says itself what is wrong."""
     shutil.rmtree(out, ignore_errors=True)
-    files = build(root, out)
-    with tempfile.TemporaryDirectory(prefix="mhalib-") as again:
-        if digests(files) != digests(build(root, Path(again))):
-            raise ValueError(
-                "expected two builds of one commit to be the same, they differ; see tools/release.py, build"
-            )
-    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *map(str, files)], check=True)
-    bill = out / f"mhalib-{version_of(root)}.cdx.json"
-    subprocess.run([sys.executable, "-m", "tools.licences", "--out", str(bill)], cwd=root, check=True)
-    files.append(bill)
-    (out / "SHA256SUMS").write_text(digests(files), encoding="utf-8", newline="\n")
-    return files
+    bill = str(out / f"mhalib-{mhalib.__version__}.cdx.json")
+    for module, *arguments in (
+        ("build", "--no-isolation", "--outdir", str(out)),
+        ("twine", "check", "--strict", f"{out}/*"),
+        ("piplicenses", "--python", sys.executable),
+        ("cyclonedx_py", "environment", "--output-reproducible", "--of", "JSON", "-o", bill),
+    ):
+        subprocess.run([sys.executable, "-m", module, *arguments], cwd=root, check=True)
+    files = sorted(out.iterdir())
+    sums = "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
+    (out / "SHA256SUMS").write_text(sums, encoding="utf-8", newline="\n")
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(description="Check whether this state can be released, and build it into dist/.")
     parser.add_argument("--check", action="store_true", help="build nothing, only say what is wrong")
     options = parser.parse_args(arguments)
-    wrong = [line for check in CHECKS for line in check(root)]
-    for line in wrong:
-        print(f"- {line}")
-    if wrong:
-        print(f"Not released: {len(wrong)} to mend. Nothing was built.")
-        return 1
-    name = f"v{version_of(root)}"
-    if options.check:
-        print(f"{name} can be released: python -m tools.release")
-        return 0
-    for path in release(root):
-        print(f"dist/{path.name}  {path.stat().st_size / 1000:.0f} KB")
-    print(f"\nBuilt; nothing was uploaded. Once `make test` has passed on this commit:\n  git tag -a {name} -m {name}")
-    print(f"  git push origin {name}\nthen hand out what lies in dist/, with SHA256SUMS.")
+    wrong, name = what_is_wrong(root, mhalib.__version__), f"v{mhalib.__version__}"
+    print(*(f"- {line}" for line in wrong), sep="\n")
+    if wrong or options.check:
+        print(f"Not released: {len(wrong)} to mend." if wrong else f"{name} can be released: python -m tools.release")
+        return bool(wrong)
+    build(root, root / "dist")
+    print(f"Built in dist/; nothing was uploaded. Once `make test-all` has passed on this commit:\n  git tag -a {name}")
     return 0
 
 
