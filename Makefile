@@ -92,7 +92,6 @@ images: setup-dev
 
 recording: setup-dev
 	@$(python) -m tools.record
-	@$(python) -m tools.record_zoom
 
 site: setup-dev
 	@$(python) -m tools.site.build

@@ -1,120 +1,61 @@
-"""Record the README's first moving picture: the real HeadLab in a real browser, while a hand moves its slider.
+"""Record the README's moving pictures: the real views in a real browser, while a hand moves over them.
 
-    python -m tools.record [FILE]
+    python -m tools.record [FOLDER]
 
-Without a name, into `images/head_lab.gif`. It needs Chromium or Chrome, or one named in the environment variable
-CHROMIUM. What the hand does stands in `play`; the pointer is drawn by this file, because a screenshot shows none, and
-what stands below the two lines of numbers is left out. All else is what `HeadLab(…).to_html()` shows to a reader. The
-second moving picture is recorded by `record_zoom.py`, with what this file has for both.
-
-The same machine writes the same bytes. Letters are those of the DejaVu Sans that matplotlib brings, on every machine;
-how a browser smooths their edges and draws a slider changes with its version. So the test holds the file against the
-view by where the pixels differ, not by bytes, and a new recording is worth its place only when the view has changed.
+Without a folder, into `images/`: HeadLab and its slider, HeadView and the wheel over 4,096 tokens. It needs Chromium or
+Chrome, or one named in the environment variable CHROMIUM. The pointer is drawn by this file, because a screenshot shows
+none. A new recording is worth its place only when a view has changed; `make test-all` tells.
 
 GIF, although WebP is smaller: on GitHub a GIF alone gets a button that stops it, and stands still for readers who have
-asked for that in their settings there. Readers whose system asks for less motion see `images/hero.png` in its place.
+asked for that in their settings there. Readers whose system asks for less motion see a still picture in its place.
 """
 
-import base64
 import io
 import os
+import random
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import torch
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import Browser, Page, sync_playwright
+from torch import Tensor
 
-from mhalib.widgets import HeadLab
+from mhalib.widgets import HeadLab, HeadView
 from mhalib.widgets.base import View
 from tools.make_images import IMAGES
 from tools.pictures.hand_built import SENTENCE, hand_built
 
-NAME = "head_lab.gif"
-# Also of the still picture that stands in for it: a page has one text for both.
-ALT = (
-    "Attention maps of one sentence as the number of heads grows, same features, same weights. One head blends "
-    "everything into one map; two separate spelling from position; with four, each map shows a pattern of its own."
-)
-HEADS = (1, 2, 4, 8, 16)
-SHOWN = 8, 1, 0  # of 16 heads, the one that is opened, and the query and key whose weight is read there
-WIDTH = 760  # a README on GitHub is some 830 pixels wide
-COLOURS = 144  # no pixel is off by more than 24 of 255, and the file stays below 400 KB
+LAB, ZOOM, ZOOM_STILL = "head_lab.gif", "head_view_zoom.gif", "head_view_zoom.png"
+LAB_WIDTH, ZOOM_WIDTH = 760, 600  # a README on GitHub is some 830 pixels wide
 FRAME = 60  # milliseconds that a step of the moving hand is seen
+COLOURS = 128
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND", "--force-color-profile=srgb"]
-
-HIDDEN = ".mha .readout + .note ~ :not(.tip) { display: none !important; }"  # what stands below the picture
-
-# The view says where it draws.
-PLACES = """
-const drawWithoutPlaces = drawCanvas;
-drawCanvas = (view) => {
-  view.canvas.plan = view.plan;
-  drawWithoutPlaces(view);
-};"""
-PAGE = """<!doctype html>
-<html lang="en" data-theme="light"><head><meta charset="utf-8"><style>
-@font-face {{ font-family: Recorded; src: url(data:font/ttf;base64,{regular}); }}
-@font-face {{ font-family: Recorded; font-weight: bold; src: url(data:font/ttf;base64,{bold}); }}
-html {{ color-scheme: light; background: white; }}
-body {{ margin: 0; }}
-{hidden}
+PAGE = """<!doctype html><html lang="en" data-theme="light"><head><meta charset="utf-8"><style>
+html {{ color-scheme: light; background: white; }} body {{ margin: 0; }} {hidden}
 #hand {{ position: fixed; left: 0; top: 0; z-index: 9; pointer-events: none; }}
-</style></head><body><svg id="hand" width="17" height="24" viewBox="0 0 17 24">
+</style></head><body>{view}<svg id="hand" width="17" height="24" viewBox="0 0 17 24">
 <path d="M1 1v18.5l4.6-4.3 3 7 3.2-1.4-3-6.8h6.4z" fill="#111" stroke="#fff" stroke-width="1.5"/></svg></body></html>"""
-PUT_IN = """async (html) => {
-  await Promise.all(["13px", "bold 13px"].map((font) => document.fonts.load(`${font} Recorded`)));
-  document.body.append(document.createRange().createContextualFragment(html));
-}"""
-
-
-def lab() -> HeadLab:
-    """Return the lab that is recorded: the sentence, features and weights of `images/hero.png`."""
-    layer, x, _ = hand_built(1)
-    with torch.no_grad():
-        made = HeadLab(layer.W_q(x), layer.W_k(x), tokens=SENTENCE, num_heads=HEADS[0])
-    made.cursor = list(SHOWN[1:])
-    made._esm += PLACES
-    return made
-
-
-def open_lab(browser: Browser) -> AbstractContextManager[Page]:
-    """Open the lab in a page without a kernel."""
-    return open_view(browser, lab(), HIDDEN)
 
 
 @contextmanager
-def open_view(browser: Browser, view: View, hidden: str, width: int = WIDTH) -> Iterator[Page]:
-    """Open a view in a page without a kernel, without a network, as wide as the picture.
-
-    Args:
-        browser: that of playwright.
-        view: what is shown; its letters become those that are the same everywhere.
-        hidden: CSS that leaves out what is no part of the picture.
-        width: of the page, in pixels.
-    """
-    view._esm, view._css = (text.replace("system-ui", "Recorded") for text in (view._esm, view._css))
-    fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-    letters = {
-        name: base64.b64encode((fonts / file).read_bytes()).decode()
-        for name, file in (("regular", "DejaVuSans.ttf"), ("bold", "DejaVuSans-Bold.ttf"))
-    }
+def opened(browser: Browser, view: View, hidden: str, width: int) -> Iterator[Page]:
+    """Open a view in a page without a kernel and without a network; `hidden` is what is no part of the picture."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="light", offline=True)
     try:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "page.html"
-            file.write_text(PAGE.format(hidden=hidden, **letters), encoding="utf-8")
+            style = f"{hidden} {{ display: none !important; }}"
+            file.write_text(PAGE.format(hidden=style, view=view.to_html()), encoding="utf-8")
             page = context.new_page()
             page.goto(file.as_uri())
-            page.evaluate(PUT_IN, view.to_html())
             page.locator(".mha canvas:visible").first.wait_for()
             yield page
     finally:
@@ -163,6 +104,38 @@ class Hand:
             self.rest(FRAME)
 
 
+# ------------------------------------------------------------------------------------------ HeadLab and its slider
+
+# Also of the still picture that stands in for it: a page has one text for both.
+LAB_ALT = (
+    "Attention maps of one sentence as the number of heads grows, same features, same weights. One head blends "
+    "everything into one map; two separate spelling from position; with four, each map shows a pattern of its own."
+)
+HEADS = (1, 2, 4, 8, 16)
+SHOWN = 8, 1, 0  # of 16 heads, the one that is opened, and the query and key whose weight is read there
+# The view says where it draws.
+LAB_PLACES = """
+const drawWithoutPlaces = drawCanvas;
+drawCanvas = (view) => {
+  view.canvas.plan = view.plan;
+  drawWithoutPlaces(view);
+};"""
+
+
+def lab() -> HeadLab:
+    """Return the lab that is recorded: the sentence, features and weights of `images/hero.png`."""
+    layer, x, _ = hand_built(1)
+    with torch.no_grad():
+        made = HeadLab(layer.W_q(x), layer.W_k(x), tokens=SENTENCE, num_heads=HEADS[0])
+    made.cursor = list(SHOWN[1:])
+    made._esm += LAB_PLACES
+    return made
+
+
+def open_lab(browser: Browser):
+    return opened(browser, lab(), ".mha .readout + .note ~ :not(.tip)", LAB_WIDTH)
+
+
 class LabHand(Hand):
     """A hand that knows the places of the lab."""
 
@@ -190,7 +163,7 @@ class LabHand(Hand):
         assert said.startswith(f"{heads} ×"), f"the slider was moved to {heads} heads, and stands at {said}"
 
 
-def play(page: Page) -> list[tuple[Image.Image, int]]:
+def play_lab(page: Page) -> list[tuple[Image.Image, int]]:
     """Do what the picture shows, and return its frames, each with the milliseconds for which it is seen."""
     hand = LabHand(page)
     x, y = hand.slider(1)
@@ -220,36 +193,158 @@ def play(page: Page) -> list[tuple[Image.Image, int]]:
     return hand.frames
 
 
-def palette(colours: np.ndarray, counts: np.ndarray, most: int) -> np.ndarray:
-    """Return `most` of the colours: half of them the most frequent, then whichever lies farthest from all chosen.
+# ------------------------------------------------------------------------------------------ HeadView and the wheel
 
-    Pillow's own choice takes what is frequent, and its own search for the nearest is rough: weak weights would look
-    like none, and white like grey.
-    """
-    chosen = list(colours[np.argsort(-counts, kind="stable")[: most // 2]])
-    distances = np.min([((colours - one) ** 2).sum(-1) for one in chosen], axis=0)
-    while len(chosen) < min(most, len(colours)):
-        chosen.append(colours[distances.argmax()])
-        distances = np.minimum(distances, ((colours - chosen[-1]) ** 2).sum(-1))
-    return np.array(chosen)
+ZOOM_ALT = (
+    "The attention map of one head for 4,096 tokens, from all of it down to single weights: a column that every query "
+    "looks at, a band along the diagonal, and a line where the second half repeats the first and looks up what follows."
+)
+TOKENS = 4096
+HALF = TOKENS // 2
+BAND = 48  # tokens to the left
+QUERY, KEY = HALF + 1020, 1021  # the weight that is looked for
+HOME = 540, 420  # where the hand begins
+STEPS = 20  # of the wheel, each a frame
+DOWN = -50.16  # pixels of the wheel in a step; cells then begin and end with the map
+WORDS = {
+    "who": "she he nobody everybody".split(),
+    "does": "sees hears finds draws paints follows".split(),
+    "which": "a the this that every one".split(),
+    "how": "small old green quiet bright round".split(),
+    "what": "cat house river garden letter lamp boat tree".split(),
+}
+
+ZOOM_PLACES = """
+const drawCellsWithoutPlaces = drawCells;
+drawCells = (sheet, scene) => {
+  scene.view.page.focus.place = { ...scene.layout.map.frames[0], win: scene.win };
+  return drawCellsWithoutPlaces(sheet, scene);
+};"""
 
 
-def in_few_colours(images: list[Image.Image], most: int = COLOURS) -> list[Image.Image]:
-    """Return the images with the same few colours, each pixel with the one nearest to its own."""
-    pixels = np.stack([np.asarray(image) for image in images])  # (frames, height, width, 3)
-    codes, which, counts = np.unique(pixels @ (1 << 16, 1 << 8, 1), return_inverse=True, return_counts=True)
-    colours = np.stack([codes >> 16, codes >> 8 & 255, codes & 255], -1)  # (colours, 3)
-    few = palette(colours, counts, most)
-    nearest = np.array([((few - one) ** 2).sum(-1).argmin() for one in colours], dtype=np.uint8)
-    drawn = [Image.fromarray(frame, "P") for frame in nearest[which].reshape(pixels.shape[:3])]
-    for image in drawn:
-        image.putpalette(few.flatten().tolist())
-    return drawn
+def text() -> list[str]:
+    """Return the tokens: sentences of five words and a full stop, and all of them again."""
+    draw = random.Random(0)
+    made = []
+    while len(made) < HALF:
+        made += [*(draw.choice(words) for words in WORDS.values()), "."]
+    return made[:HALF] * 2
 
 
-def write(frames: list[tuple[Image.Image, int]], file: Path, alt: str, most: int = COLOURS) -> None:
-    """Store the frames as one GIF that never ends, in so many colours, described by `alt`."""
-    first, *others = in_few_colours([image for image, _ in frames], most)
+def map_of_a_head() -> Tensor:
+    """Return the weights of one causal head, `(T, T)`: a sink, a band, and the look behind the twin."""
+    torch.manual_seed(0)
+    query, key = torch.arange(TOKENS)[:, None], torch.arange(TOKENS)
+    back = query - key
+    noise = torch.rand(TOKENS, TOKENS)
+    weights = torch.exp(-back.clamp(0) / 8) * noise**2 * (back < BAND)
+    weights[:, 0] += 1 + torch.rand(TOKENS)
+    weights += (back == HALF - 1) * (2 + 4 * noise) + torch.exp(-(back - HALF + 1).abs() / 2) * noise
+    weights *= back >= 0
+    return weights / weights.sum(-1, keepdim=True)
+
+
+def long_view() -> HeadView:
+    """Return the view that is recorded."""
+    made = HeadView(map_of_a_head()[None], text())
+    made.scale = "root"
+    made._esm += ZOOM_PLACES
+    return made
+
+
+def open_long(browser: Browser):
+    return opened(browser, long_view(), ".mha .panels ~ :not(.tip), .mha .bars", ZOOM_WIDTH)
+
+
+class MapHand(Hand):
+    """A hand that knows the places of a map."""
+
+    def __init__(self, page: Page):
+        super().__init__(page, ".mha .readout")
+        self.canvas = page.locator(".mha canvas.focus")
+
+    def cell(self, query: int, key: int) -> tuple[float, float]:
+        """Return the middle of a cell."""
+        x, y, width, height, (q0, q1, k0, k1) = self.canvas.evaluate(
+            "({ place: { x, y, width, height, win } }) => [x, y, width, height, win]"
+        )
+        box = self.canvas.bounding_box()
+        across, down = (key + 0.5 - k0) / (k1 - k0), (query + 0.5 - q0) / (q1 - q0)
+        return box["x"] + x + across * width, box["y"] + y + down * height
+
+    def zoom(self, pixels: float, steps: int) -> None:
+        """Turn the wheel above the cell that is looked for; each step is a frame."""
+        for _ in range(steps):
+            self.jump(*self.cell(QUERY, KEY))
+            self.page.mouse.wheel(0, pixels)
+            self.rest(FRAME)
+
+
+def begin(page: Page) -> MapHand:
+    """Return the hand beside the whole map, in which the weight is chosen, as it will be when all comes again."""
+    hand = MapHand(page)
+    look_closely(hand)
+    show_all(hand)
+    hand.jump(*HOME)
+    hand.frames.clear()
+    return hand
+
+
+def look_closely(hand: MapHand) -> None:
+    """Zoom down to single weights, and choose one."""
+    hand.go(*hand.cell(QUERY, KEY), 6)
+    hand.canvas.focus()  # where it has not, the wheel scrolls the page
+    hand.rest(400)
+    hand.zoom(DOWN, STEPS)
+    hand.go(*hand.cell(QUERY, KEY), 2)
+    hand.page.mouse.down()
+    hand.page.mouse.up()
+    told = hand.page.locator(".mha .tip").inner_text()
+    assert told.startswith(f"query {QUERY} ") and f"key {KEY} " in told, f"the pointer stands over {told!r}"
+
+
+def show_all(hand: MapHand) -> None:
+    """Press the button that shows the whole map."""
+    box = hand.page.get_by_label("Show all").bounding_box()
+    hand.go(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, 6)
+    hand.page.mouse.down()
+    hand.page.mouse.up()
+
+
+def play_zoom(page: Page) -> list[tuple[Image.Image, int]]:
+    """Do what the picture shows, and return its frames, each with the milliseconds for which it is seen."""
+    hand = begin(page)
+    hand.rest(1500)
+    look_closely(hand)
+    hand.rest(3000)
+    show_all(hand)
+    hand.rest(300)
+    hand.go(*HOME)
+    return hand.frames
+
+
+def still(frames: list[tuple[Image.Image, int]]) -> Image.Image:
+    """Return the whole map and the closest look beside each other."""
+    images = [frames[0][0], max(frames[1:], key=lambda frame: frame[1])[0]]
+    both = Image.new("RGB", (sum(image.width for image in images), images[0].height), "white")
+    for i, image in enumerate(images):
+        both.paste(image, (i * images[0].width, 0))
+    return both
+
+
+# ------------------------------------------------------------------------------------------ what is stored
+
+
+def in_few_colours(images: list[Image.Image]) -> list[Image.Image]:
+    """Return the images with the same few colours."""
+    strip = Image.fromarray(np.concatenate([np.asarray(image) for image in images[:: max(1, len(images) // 12)]]))
+    few = strip.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE)  # not what is frequent: weak weights are rare
+    return [image.quantize(palette=few, dither=Image.Dither.NONE) for image in images]
+
+
+def write(frames: list[tuple[Image.Image, int]], file: Path, alt: str) -> None:
+    """Store the frames as one GIF that never ends, described by `alt`."""
+    first, *others = in_few_colours([image for image, _ in frames])
     times = [milliseconds for _, milliseconds in frames]
     first.save(file, save_all=True, append_images=others, duration=times, loop=0, comment=alt.encode(), disposal=1)
     print(f"{file.name}: {len(frames)} frames, {sum(times) / 1000:.1f} s, {file.stat().st_size / 1000:.0f} KB")
@@ -263,26 +358,26 @@ def store(image: Image.Image, file: Path, alt: str) -> None:
     print(f"{file.name}: {file.stat().st_size / 1000:.0f} KB")
 
 
-def chromium() -> str:
+@contextmanager
+def real_browser() -> Iterator[Browser]:
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
         sys.exit("found no Chromium: install it, or name it in the environment variable CHROMIUM")
-    return path
-
-
-@contextmanager
-def real_browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()
 
 
-def main(file: Path) -> None:
-    with real_browser() as browser, open_lab(browser) as page:
-        frames = play(page)
-    write(frames, file, ALT)
+def main(folder: Path) -> None:
+    with real_browser() as browser:
+        with open_lab(browser) as page:
+            write(play_lab(page), folder / LAB, LAB_ALT)
+        with open_long(browser) as page:
+            frames = play_zoom(page)
+    write(frames, folder / ZOOM, ZOOM_ALT)
+    store(still(frames), folder / ZOOM_STILL, ZOOM_ALT)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else IMAGES / NAME)
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else IMAGES)
