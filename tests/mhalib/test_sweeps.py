@@ -7,17 +7,18 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import joblib
 import pytest
 import torch
 
-from mhalib.experiments import Lookup, LookupModel, SweepError, fit, fit_together, sweep
+from mhalib.experiments import Lookup, LookupModel, SweepError, fit, fit_together, night, sweep
+from tests.helpers.refusals import accepted
 from tests.helpers.systems import posix
 
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has one way to end a process at once
-
 ROOT = Path(__file__).resolve().parents[2]
 ARMS = {"one": {"num_heads": 1}, "two": {"num_heads": 2}}
 
@@ -25,18 +26,28 @@ ARMS = {"one": {"num_heads": 1}, "two": {"num_heads": 2}}
 def train(seed, num_heads):
     model = LookupModel(6, 5, 2, 8, num_heads, seed=seed)
     result = fit(model, Lookup.offsets(5, vocab=6), steps=5, lr=1e-2, seed=seed, batch_size=8)
-    return {**result.evaluation, "losses": result.losses, "threads": torch.get_num_threads()}
+    return {**result.evaluation, "losses": result.losses, "process": os.getpid(), "threads": torch.get_num_threads()}
+
+
+def train_many(seeds, num_heads):
+    models = [LookupModel(6, 5, 2, 8, num_heads, seed=seed) for seed in seeds]
+    fits = fit_together(models, Lookup.offsets(5, vocab=6), steps=5, lr=1e-2, seeds=seeds, batch_size=8)
+    return [{**run.evaluation, "losses": run.losses, "process": os.getpid()} for run in fits]
+
+
+def numbers(rows):
+    return [{name: row[name] for name in ("arm", "seed", "loss", "accuracy", "losses")} for row in rows]
 
 
 def count(seed, num_heads, log):
-    """Leave a line per call, so that the tests see what was really run, and in which process."""
+    """Leave a line per call, so that the tests see what was really run."""
     with open(log, "a") as file:
-        file.write(f"{num_heads} {seed} {os.getpid()}\n")
+        file.write(f"{num_heads} {seed}\n")
     return {"value": num_heads + seed / 10}
 
 
 def calls(log):
-    return [tuple(map(int, line.split()[:2])) for line in Path(log).read_text().splitlines()]
+    return [tuple(map(int, line.split())) for line in Path(log).read_text().splitlines()]
 
 
 def logged(log):
@@ -53,16 +64,12 @@ def expected():
     return [{"arm": arm, "seed": seed, **ARMS[arm], **train(seed, **ARMS[arm])} for arm in ARMS for seed in (0, 1, 2)]
 
 
-def without_threads(rows):
-    return [{name: value for name, value in row.items() if name != "threads"} for row in rows]
-
-
 def test_processes_give_the_same_bits_as_a_loop_in_the_order_asked_for(expected, tmp_path):
     before = torch.get_num_threads()
     rows = sweep(train, ARMS, range(3), workers=2, progress=False, folder=tmp_path)
-    assert without_threads(rows) == without_threads(expected)
+    assert numbers(rows) == numbers(expected)
     assert {row["threads"] for row in rows} == {1}  # one thread each, or they fight for the cores
-    assert torch.get_num_threads() == before
+    assert torch.get_num_threads() == before and os.getpid() not in {row["process"] for row in rows}
     # from the files: the same rows, types included
     assert repr(alone(train, ARMS, range(3), folder=tmp_path)) == repr(rows)
 
@@ -80,20 +87,18 @@ def test_functions_that_only_a_notebook_knows_run_in_several_processes():
     assert os.getpid() not in processes and len(processes) == 2
 
 
-def test_finished_runs_are_never_repeated(tmp_path):
-    log, arms = tmp_path / "log", logged(tmp_path / "log")
-    first = alone(count, arms, [0, 1], folder=tmp_path / "runs")
-    more = alone(count, arms, [0, 1, 2], folder=tmp_path / "runs")
-    assert calls(log) == [(1, 0), (1, 1), (2, 0), (2, 1), (1, 2), (2, 2)]
-    assert [row for row in more if row["seed"] < 2] == first
-    assert not list((tmp_path / "runs").glob("*.tmp"))
-
-
-def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
+def test_finished_runs_are_never_repeated_and_without_a_folder_nothing_is_kept(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
+    first = alone(count, logged("log"), [0, 1], folder="runs")
+    more = alone(count, logged("log"), [0, 1, 2], folder="runs", progress=True)
+    assert calls("log") == [(1, 0), (1, 1), (2, 0), (2, 1), (1, 2), (2, 2)]
+    assert [row for row in more if row["seed"] < 2] == first
+    assert not list(Path("runs").glob("*.tmp"))
+    assert "4/6 [" in capfd.readouterr().err, "the bar starts where the first sweep ended"
     for _ in range(2):
-        alone(count, logged("log"), [0])
-    assert len(calls("log")) == 4 and os.listdir() == ["log"]
+        alone(count, logged("other"), [0])
+    assert len(calls("other")) == 4 and sorted(os.listdir()) == ["log", "other", "runs"]
+    assert capfd.readouterr().err == ""
 
 
 def test_other_settings_another_function_or_another_source_are_other_runs(tmp_path):
@@ -125,15 +130,18 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_file_never_counts(damage, tmp_path):
-    log, arms = tmp_path / "log", {"one": {"num_heads": 1, "log": str(tmp_path / "log")}}
-    first = alone(count, arms, [0], folder=tmp_path / "runs")
-    (file,) = (tmp_path / "runs").glob("*.json")
-    file.write_text(DAMAGE[damage](file.read_text()))
-    assert alone(count, arms, [0], folder=tmp_path / "runs") == first
-    assert alone(count, arms, [0], folder=tmp_path / "runs") == first
-    assert len(calls(log)) == 2  # once before, once for the damage, and then it is whole again
+def test_a_damaged_file_never_counts(tmp_path):
+    failures = []
+    for name, damage in DAMAGE.items():
+        log, runs = tmp_path / f"{name}.log", tmp_path / name
+        arms = {"one": {"num_heads": 1, "log": str(log)}}
+        first = alone(count, arms, [0], folder=runs)
+        (file,) = runs.glob("*.json")
+        file.write_text(damage(file.read_text()))
+        again = [alone(count, arms, [0], folder=runs) for _ in range(2)]
+        if again != [first, first] or len(calls(log)) != 2:  # once before, once for the damage, then it is whole again
+            failures.append(name)
+    assert failures == []
 
 
 def test_a_file_gets_its_name_only_when_it_is_whole(tmp_path, monkeypatch):
@@ -156,16 +164,14 @@ def fail_sometimes(seed, num_heads):
     return {"value": num_heads}
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_an_error_in_a_run_names_it_and_spares_the_others(workers, tmp_path):
+def test_an_error_in_a_run_names_it_and_spares_the_others(tmp_path):
     with pytest.raises(SweepError) as caught:
-        sweep(fail_sometimes, ARMS, range(3), folder=tmp_path, workers=workers, progress=False)
+        alone(fail_sometimes, ARMS, range(3), folder=tmp_path)
     message = str(caught.value)
-    assert message.startswith("1 of 6 runs failed: two (seed 1); the others are done")
+    assert message.startswith("1 of 6 runs failed: two (seed 1)")
     assert "Of arm 'two', seed 1:" in message and "ZeroDivisionError: no such head" in message
-    assert [(row["arm"], row["seed"]) for row in caught.value.rows] == [
-        ("one", 0), ("one", 1), ("one", 2), ("two", 0), ("two", 2)
-    ]  # fmt: skip
+    done = [(row["arm"], row["seed"]) for row in caught.value.rows]
+    assert done == [("one", 0), ("one", 1), ("one", 2), ("two", 0), ("two", 2)]
     assert list(caught.value.failures) == [("two", 1)]
     assert len(list(tmp_path.glob("*.json"))) == 5
 
@@ -181,8 +187,8 @@ def test_a_worker_that_dies_is_reported_and_what_is_done_is_kept(tmp_path):
     with pytest.raises(SweepError, match=r"a worker process died .*two \(seed 0\).*; what is done is kept") as caught:
         sweep(die, ARMS, [0], folder=tmp_path, workers=2, progress=False)
     assert [row["arm"] for row in caught.value.rows] == ["one"]
-    # and the next sweep has workers again
-    assert len(sweep(fail_sometimes, ARMS, [0], workers=2, progress=False)) == 2
+    with pytest.raises(SweepError, match="1 of 4 runs failed"):  # and the next sweep has workers again
+        sweep(fail_sometimes, ARMS, [0, 1], workers=2, progress=False)
 
 
 def interrupt(seed, num_heads):
@@ -219,6 +225,7 @@ if __name__ == "__main__":
 
 
 @posix
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [KILL, signal.SIGINT])
 def test_a_sweep_that_was_killed_goes_on_where_it_stood(how, tmp_path):
     script, runs = tmp_path / "script.py", tmp_path / "runs"
@@ -250,30 +257,37 @@ def test_a_sweep_that_was_killed_goes_on_where_it_stood(how, tmp_path):
     assert sorted(map(int, (tmp_path / "second").read_text().split())) == [4, 5, 6, 7]
 
 
-def test_memory_does_not_grow_with_the_sweep():
-    """Runs are handed out as workers come free: when the first result is here, most are not yet made."""
+# ----------------------------------------------------------------------------------------------- seeds side by side
+
+
+def test_seeds_side_by_side_are_rows_of_their_own_and_stored_one_by_one(expected, tmp_path):
+    first = alone(train_many, ARMS, [0], together=2, folder=tmp_path)
+    assert len(list(tmp_path.glob("*.json"))) == 2
+    more = alone(train_many, ARMS, range(3), together=2, folder=tmp_path)
+    assert [row for row in more if row["seed"] == 0] == first  # the process that made them included
+    assert [row["losses"] for row in more] == [pytest.approx(row["losses"], abs=1e-5) for row in expected]
+    assert len(list(tmp_path.glob("*.json"))) == 6
+
+
+def test_a_call_never_mixes_arms_takes_no_more_seeds_than_asked_for_and_fails_alone():
     made = []
 
-    class Watched(dict):
-        def items(self):
-            for item in super().items():
-                made.append(item)
-                yield item
+    def run(seeds, num_heads):
+        made.append((num_heads, seeds))
+        if num_heads == 2 and 3 in seeds:
+            raise RuntimeError("no such thing")
+        return [{"value": seed} for seed in seeds]
 
-    from mhalib.experiments.sweeps import _results
+    with pytest.raises(SweepError, match=r"(?s)2 of 10 runs failed.*no such thing") as caught:
+        alone(run, ARMS, range(5), together=2)
+    assert made == [(heads, seeds) for heads in (1, 2) for seeds in ([0, 1], [2, 3], [4])]
+    assert set(caught.value.failures) == {("two", 2), ("two", 3)}
+    assert [row["value"] for row in caught.value.rows] == [*range(5), 0, 1, 4]
+    with pytest.raises(SweepError, match="a list of 2 mappings, one for each of its seeds, got 1"):
+        alone(lambda seeds, num_heads: [{"value": 1}], ARMS, range(2), together=2)
 
-    jobs = Watched({("a", seed): {"settings": {"num_heads": 1}, "seed": seed} for seed in range(500)})
-    waiting = [500 - len(made) for _ in _results(fail_sometimes, jobs, 2, None)]
-    assert len(waiting) == 500 and waiting[0] > 400
 
-
-def test_one_bar_counts_finished_runs_too(tmp_path, capfd):
-    arms = logged(tmp_path / "log")
-    alone(count, arms, [0], folder=tmp_path / "runs")
-    alone(count, arms, [0, 1], folder=tmp_path / "runs", progress=True)
-    assert "2/4 [" in capfd.readouterr().err  # it starts where the first sweep ended
-    alone(train, ARMS, [0])
-    assert capfd.readouterr().err == ""
+# ------------------------------------------------------------------------------------------------------- a cluster
 
 
 @pytest.fixture(scope="module")
@@ -291,22 +305,24 @@ def train_and_die_once(seed, num_heads, folder):
     if (num_heads, seed) == (2, 1) and not mark.exists():
         mark.touch()
         os.kill(os.getpid(), KILL)
-    return {**train(seed, num_heads), "process": os.getpid()}
+    return train(seed, num_heads)
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_gives_the_same_bits_though_a_worker_dies(cluster, expected, tmp_path):
     arms = {name: {**settings, "folder": str(tmp_path)} for name, settings in ARMS.items()}
     with joblib.parallel_config(backend="dask"):
         rows = sweep(train_and_die_once, arms, range(3), folder=tmp_path / "runs", progress=False)
+        side_by_side = sweep(train_many, ARMS, range(3), together=2, progress=False)
     assert (tmp_path / "died").exists()
-    assert os.getpid() not in {row["process"] for row in rows}
-    assert [{name: row[name] for name in ("arm", "seed", "loss", "accuracy", "losses")} for row in rows] == [
-        {name: row[name] for name in ("arm", "seed", "loss", "accuracy", "losses")} for row in expected
-    ]
+    assert os.getpid() not in {row["process"] for row in (*rows, *side_by_side)}
+    assert numbers(rows) == numbers(expected)
+    assert numbers(side_by_side) == numbers(alone(train_many, ARMS, range(3), together=2))
     # what the cluster computed, a sweep without it finds again
     assert alone(train_and_die_once, arms, range(3), folder=tmp_path / "runs") == rows
 
 
+@pytest.mark.slow
 def test_on_a_cluster_a_run_that_kills_every_worker_ends_in_an_error(cluster, tmp_path):
     with (
         joblib.parallel_config(backend="dask"),
@@ -316,107 +332,79 @@ def test_on_a_cluster_a_run_that_kills_every_worker_ends_in_an_error(cluster, tm
     assert [row["arm"] for row in caught.value.rows] == ["one"]
 
 
-BAD = {
-    "run must be a function of seed and the arm's settings, got int": {"run": 3},
-    r"arms must map names to settings, such as \{'two heads'": {"arms": {"one": 1}},
-    r"seeds must be whole numbers, got \[0.5\]": {"seeds": [0.5]},
-    r"each seed once; got 2 arms, seeds \[1, 1\]": {"seeds": [1, 1]},
-    "at least one arm and one seed, each seed once; got 0 arms": {"arms": {}},
-    "at least one arm and one seed, each seed once; got 2 arms, seeds": {"seeds": []},
-    "arm 'one' sets 'arm', 'seed' or 'seeds'": {"arms": {"one": {"seed": 1}}},
-    "the settings of arm 'one' must be plain numbers, texts and lists, got x: Tensor": {
-        "arms": {"one": {"x": torch.zeros(1)}}
-    },
-    "workers must be a positive integer, got 0": {"workers": 0},
-}
+# ------------------------------------------------------------------------------------------------ what is refused
 
 
-@pytest.mark.parametrize("message", BAD)
-def test_arguments_that_are_refused(message, as_shipped):
-    given = {"run": fail_sometimes, "arms": ARMS, "seeds": [0]} | BAD[message]
-    with pytest.raises((TypeError, ValueError), match=message):
-        sweep(**given, progress=False)
+def test_arguments_and_results_that_are_no_plain_values_are_refused(as_shipped):
+    wrong = {
+        "TypeError: run must be a function of seed": {"run": 3},
+        "TypeError: arms must map names to settings": {"arms": {"one": 1}},
+        "TypeError: seeds must be whole numbers, got [0.5]": {"seeds": [0.5]},
+        "each seed once; got 2 arms, seeds [1, 1]": {"seeds": [1, 1]},
+        "each seed once; got 0 arms": {"arms": {}},
+        "each seed once; got 2 arms, seeds []": {"seeds": []},
+        "arm 'one' sets 'arm', 'seed' or 'seeds'": {"arms": {"one": {"seed": 1}}},
+        "the settings of arm 'one' must be plain": {"arms": {"one": {"x": torch.zeros(1)}}},
+        "workers must be a positive integer": {"workers": 0},
+        "together must be a positive integer": {"together": 0},
+    }
+    usual = {"run": fail_sometimes, "arms": ARMS, "seeds": [0], "progress": False}
+    assert accepted({words: partial(sweep, **(usual | given)) for words, given in wrong.items()}) == []
+    results = {
+        "must return a mapping such as {'accuracy': 0.5}, got float": 0.5,
+        "must be plain numbers, texts and lists, got loss: Tensor": {"loss": torch.zeros(1)},
+        "run returns ['seed'], which are names of settings": {"seed": 1},
+    }
+    for words, result in results.items():
+        with pytest.raises(SweepError) as caught:
+            alone(lambda seed, result=result: result, {"a": {}}, [0])
+        assert words in str(caught.value)
 
 
-BAD_RESULTS = {
-    "must return a mapping such as {'accuracy': 0.5}, got float": lambda seed: 0.5,
-    "what run returns must be plain numbers, texts and lists, got loss: Tensor": lambda seed: {"loss": torch.zeros(1)},
-    "run returns ['seed'], which are names of settings": lambda seed: {"seed": 1},
-}
+# ------------------------------------------------------------------------------------------- the sweep of a night
 
 
-@pytest.mark.parametrize("message", BAD_RESULTS)
-def test_results_that_are_refused(message):
-    with pytest.raises(SweepError) as caught:
-        alone(BAD_RESULTS[message], {"a": {}}, [0])
-    assert message in str(caught.value)
+@pytest.fixture
+def small(monkeypatch):
+    """The sweep of a night, with everything about it made small."""
+    arms = {"1 head": {"num_heads": 1, "num_layers": 1}, "2 heads": {"num_heads": 2, "num_layers": 1}}
+    sizes = {"TOKENS": 8, "D_MODEL": 8, "STEPS": 2, "BATCH": 4, "TOGETHER": 2, "ARMS": arms}
+    plan = {"RATES": (1e-3, 1e-2), "SEEDS": range(3), "TUNING_SEEDS": range(100, 101)}
+    for name, value in {**sizes, **plan}.items():
+        monkeypatch.setattr(night, name, value)
 
 
-def train_many(seeds, num_heads):
-    models = [LookupModel(6, 5, 2, 8, num_heads, seed=seed) for seed in seeds]
-    fits = fit_together(models, Lookup.offsets(5, vocab=6), steps=5, lr=1e-2, seeds=seeds, batch_size=8)
-    return [{**run.evaluation, "losses": run.losses, "process": os.getpid()} for run in fits]
+def test_a_night_that_was_stopped_goes_on_and_what_is_done_is_not_done_again(small, tmp_path, monkeypatch, capsys):
+    asked, train = [], night.fit_together
 
+    def interrupted(models, *args, seeds, **options):
+        asked.append((models[0].layers[0].num_heads, *seeds))
+        if len(asked) == 6:
+            raise KeyboardInterrupt
+        return train(models, *args, seeds=seeds, **options)
 
-def numbers(rows):
-    return [{name: row[name] for name in ("arm", "seed", "loss", "accuracy", "losses")} for row in rows]
-
-
-@pytest.fixture(scope="module")
-def side_by_side():
-    return numbers(alone(train_many, ARMS, range(3), together=2))
-
-
-def test_seeds_side_by_side_are_rows_of_their_own_and_stored_one_by_one(expected, side_by_side, tmp_path):
-    assert [row["losses"] for row in side_by_side] == [pytest.approx(row["losses"], abs=1e-5) for row in expected]
-    first = alone(train_many, ARMS, [0], together=2, folder=tmp_path)
-    assert len(list(tmp_path.glob("*.json"))) == 2
-    more = alone(train_many, ARMS, range(3), together=2, folder=tmp_path)
-    assert [row for row in more if row["seed"] == 0] == first  # the process that made them included
-    assert numbers(more) == side_by_side
+    monkeypatch.setattr(night, "fit_together", interrupted)
+    command = [str(tmp_path), "--workers", "1"]
+    with pytest.raises(KeyboardInterrupt):
+        night.main(command)
+    assert asked == [(1, 100), (1, 100), (2, 100), (2, 100), (1, 0, 1), (1, 2)]  # two rates each, then the seeds
     assert len(list(tmp_path.glob("*.json"))) == 6
+    night.main(command)
+    assert asked[6:] == [(1, 2), (2, 0, 1), (2, 2)]
+    printed = capsys.readouterr().out
+    assert "1 head" in printed and "2 heads" in printed
+    night.main(command)
+    assert len(asked) == 9 and capsys.readouterr().out == printed
 
 
-def test_a_call_never_mixes_arms_and_takes_no_more_seeds_than_asked_for(tmp_path):
-    def log(seeds, num_heads):
-        with open(tmp_path / "log", "a") as file:
-            file.write(f"{num_heads}: {seeds}\n")
-        return [{"value": seed} for seed in seeds]
-
-    rows = alone(log, ARMS, range(5), together=2)
-    assert [row["value"] for row in rows] == [*range(5), *range(5)]
-    assert (tmp_path / "log").read_text().split("\n")[:-1] == [
-        f"{heads}: {seeds}" for heads in (1, 2) for seeds in ([0, 1], [2, 3], [4])
-    ]
-
-
-def test_what_fails_side_by_side_fails_for_its_call_alone():
-    def fail(seeds, num_heads):
-        if num_heads == 2 and 3 in seeds:
-            raise RuntimeError("no such thing")
-        return [{"value": seed} for seed in seeds]
-
-    with pytest.raises(SweepError, match=r"(?s)2 of 8 runs failed.*no such thing") as caught:
-        alone(fail, ARMS, range(4), together=2)
-    assert set(caught.value.failures) == {("two", 2), ("two", 3)} and len(caught.value.rows) == 6
-    with pytest.raises(SweepError, match="run must return a list of 2 mappings, one for each of its seeds, got 1"):
-        alone(lambda seeds, num_heads: [{"value": 1}], ARMS, range(2), together=2)
-
-
-def die_once_side_by_side(seeds, num_heads, mark):
-    results = train_many(seeds, num_heads)
-    if num_heads == 2 and 0 in seeds and not os.path.exists(mark):
-        Path(mark).write_text(str(os.getpid()))
-        os._exit(1)
-    return results
-
-
-def test_on_a_cluster_a_lost_worker_costs_no_number(cluster, side_by_side, tmp_path):
-    mark = tmp_path / "died"
-    arms = {name: {**settings, "mark": str(mark)} for name, settings in ARMS.items()}
-    with joblib.parallel_config(backend="dask"):
-        rows = sweep(die_once_side_by_side, arms, range(3), together=2, progress=False)
-    assert numbers(rows) == side_by_side
-    # What the lost worker was at came from another one; what it had handed over before it died may be its own.
-    again = {row["process"] for row in rows if (row["arm"], row["seed"]) in {("two", 0), ("two", 1)}}
-    assert again and int(mark.read_text()) not in again
+def test_the_estimate_of_a_night_counts_every_run_and_a_folder_must_be_named(small, monkeypatch, capsys):
+    clock = iter(range(100))
+    monkeypatch.setattr(night.time, "process_time", lambda: float(next(clock)))
+    monkeypatch.setattr(night, "run", lambda *args, **settings: [])
+    # A call takes 1 s by this clock, whatever its steps: so a step costs nothing, and a run 1 s / TOGETHER.
+    assert night.estimate() == pytest.approx(2 * (2 + 3) * 0.5 / 3600)
+    night.main(["--estimate"])
+    assert capsys.readouterr().out.startswith("10 runs: 0.0 hours of one core")
+    with pytest.raises(SystemExit):
+        night.main([])
+    assert "name a folder for the finished runs" in capsys.readouterr().err
