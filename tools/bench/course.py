@@ -1,6 +1,6 @@
 """Measure what a reader waits for before and between the lessons: imports, every lesson executed, a first `make lab`.
 
-Part of `make bench`; `report.py` puts the tables into BENCHMARKS.md.
+Part of `make bench`; `page.py` puts the tables into BENCHMARKS.md.
 """
 
 import os

@@ -2,7 +2,7 @@
 
     python -m tools.bench.large LAYERS HEADS TOKENS     # the first of these, as JSON: `make bench` runs it by itself
 
-Part of `make bench`; `report_large.py` puts the tables into BENCHMARKS.md. Weights that fill the memory are looked at
+Part of `make bench`; `page.py` puts the tables into BENCHMARKS.md. Weights that fill the memory are looked at
 in a process of their own. Where the machine has too little memory for them, fewer layers stand for all.
 """
 

@@ -1,6 +1,6 @@
-"""Measure the layer beside torch's and d2l's, what pruning saves, and what attention costs as texts grow longer.
+"""Measure the layer beside torch's and d2l's, what pruning saves, and what it costs to take the maps out of a model.
 
-Part of `make bench`; `report.py` puts the tables into BENCHMARKS.md. Contestants take turns, so that a busy
+Part of `make bench`; `page.py` puts the tables into BENCHMARKS.md. Contestants take turns, so that a busy
 machine is busy for all, and what is compared is the median over the turns. One thread of the processor: what several
 win depends on how many there are and on what else runs.
 """
@@ -11,9 +11,8 @@ from collections.abc import Callable
 
 import torch
 from torch import nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from mhalib import MultiHeadAttention, causal_mask
+from mhalib import MultiHeadAttention
 from mhalib.experiments import count_flops
 from mhalib.experiments.training import torch_threads
 from mhalib.heads import gated_heads, prune_heads
@@ -21,8 +20,8 @@ from mhalib.reference import import_d2l
 
 D_MODEL, HEADS, BATCH, TOKENS = 512, 8, 8, 128
 PRUNED_HEADS, KEPT = 16, (12, 8, 4)
-LENGTHS = (256, 512, 1024, 2048, 4096)
-LONG = (8192, 16384, 32768)  # where there is a GPU
+CAPTURED = (128, 512)  # tokens
+PLAIN, OURS, THEIRS = "without maps", "inside of `capture`", "`output_attentions=True`, eager"
 TURNS, SPELL = 7, 0.25  # turns for each contestant, seconds that one turn fills
 
 
@@ -114,61 +113,38 @@ def pruning() -> list[dict[str, float]]:
     ]
 
 
-# ---------------------------------------------------------------- longer texts
+# ---------------------------------------------------------------- the maps of any model
 
 
-def lengths() -> list[dict]:
-    """Return time and memory of causal attention for each number of tokens, taught and fused.
+def forwards(tokens: int, **config) -> dict[str, float]:
+    """Return the milliseconds of a forward pass of BERT with random weights: plain, captured, with its own maps.
 
-    Measured on a GPU, if there is one. Memory is the largest sum of all tensors there, and on a CPU, where torch
-    keeps no such account, what the maps of the taught way need by their sizes.
+    Args:
+        tokens: the length of the one text.
+        config: what is other than in BERT base, such as `num_hidden_layers`.
     """
-    gpu = torch.cuda.is_available()
-    device = "cuda" if gpu else "cpu"
-    layer = MultiHeadAttention(D_MODEL, HEADS).to(device).eval()
-    rows = []
-    for tokens in LENGTHS + (LONG if gpu else ()):  # the memory of a CPU is not tried so far
-        x = torch.randn(1, tokens, D_MODEL, device=device)
-        mask = causal_mask(tokens).to(device)
-        row = {"tokens": tokens, "maps": 4 * HEADS * tokens**2}
-        ways = {"taught": lambda x=x, mask=mask: layer(x, mask=mask, need_weights=True)}
-        ways["fused"] = lambda x=x: _fused(layer, x)
-        if gpu:
-            ways["flash, half precision"] = lambda x=x: _flash(layer, x)
-        for name, call in ways.items():
-            try:
-                row[name], row[f"{name}, bytes"] = _cost(call, gpu)
-            except torch.OutOfMemoryError:
-                row[name], row[f"{name}, bytes"] = None, None
-        rows.append(row)
-    return rows
+    calls = contestants(tokens, **config)
+    with torch.no_grad(), torch_threads(1):
+        return take_turns(calls)
 
 
-def _fused(layer, x):
-    q, k, v = (w(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for w in (layer.W_q, layer.W_k, layer.W_v))
-    heads = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-    return layer.W_o(heads.transpose(1, 2).flatten(2))  # (B, h, T, hd) -> (B, T, h * hd)
+def contestants(tokens: int, **config) -> dict[str, Callable[[], object]]:
+    """Return the three passes, by their names; both of the last ones return their maps."""
+    from transformers import BertConfig, BertModel
 
+    from mhalib.heads import capture
 
-def _flash(layer, x):
-    with torch.autocast("cuda", torch.float16), sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-        return _fused(layer, x)
+    fused, eager = (BertModel(BertConfig(attn_implementation=how, **config)).eval() for how in ("sdpa", "eager"))
+    eager.load_state_dict(fused.state_dict())
+    words = torch.randint(1000, fused.config.vocab_size, (1, tokens))
 
+    def captured():
+        with capture(fused, progress=False) as maps:
+            fused(words)
+        return maps
 
-@torch.no_grad()
-def _cost(call, gpu: bool) -> tuple[float, int | None]:
-    """Return the median milliseconds of three calls, and on a GPU the bytes that one of them needs on top."""
-    call()
-    spent, need = [], None
-    for _ in range(3):
-        if gpu:
-            torch.cuda.synchronize()
-            torch.cuda.reset_peak_memory_stats()
-            before = torch.cuda.memory_allocated()
-        start = time.perf_counter()
-        call()
-        if gpu:
-            torch.cuda.synchronize()
-            need = torch.cuda.max_memory_allocated() - before
-        spent.append(1000 * (time.perf_counter() - start))
-    return statistics.median(spent), need
+    return {
+        PLAIN: lambda: fused(words),
+        OURS: captured,
+        THEIRS: lambda: eager(words, output_attentions=True).attentions,
+    }

@@ -1,37 +1,33 @@
 """Measure widgets, layer and course beside what a reader would use instead, in one run on one machine.
 
-    python -m tools.bench.run [--runs 3] [--peers FOLDER] [--only large codes ...]
+    python -m tools.bench.run [--runs 1] [--peers FOLDER] [--only large capture ...]
 
-The widgets are measured in `widgets.py`, HeadView on large maps in `large.py`, what its codes keep in `codes.py`, the
-maps of any model in `captured.py`, the layer in `layer.py`, what a reader waits for in `course.py`; `report.py` and
-`report_large.py` make the page of it: BENCHMARKS.md, with the targets that are met and those that are not, and
-images/benchmarks.png. Of `--only` some parts, the page is printed and nothing is written. The others' packages
-(requirements-bench.txt) go into .bench, never into .venv. bertviz loads three JavaScript libraries from the network;
-here they come from the same folder, fetched once by npm, and its time to paint is left out where npm is missing. The
-runs take turns, so that a busy machine is busy for all.
+What is measured stands in `widgets.py`, `large.py`, `layer.py` and `course.py`; `page.py` makes BENCHMARKS.md of it,
+with the goals that are met and those that are not. Of `--only` some parts, the page is printed and nothing is written.
+The others' packages (requirements-bench.txt) go into .bench, never into .venv. bertviz loads three JavaScript libraries
+from the network; here they come from the same folder, fetched once by npm. The runs take turns, so that a busy machine
+is busy for all.
 """
 
 import argparse
 import os
 import shutil
 import sys
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import torch
 from playwright.sync_api import sync_playwright
 
-from tools import make_images
-from tools.bench import report
+from tools.bench import large, page
 from tools.bench.peers import ROOT, libraries, prepare
-from tools.bench.report import Part, load, readable
-from tools.bench.report_large import capture_part, codes_part, large_part
 from tools.bench.widgets import FLAGS, Pages, browser_steps, draw_image, draw_subplots, entries, python_steps, take_turn
-from tools.pictures import benchmarks
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-PARTS = ("widgets", "large", "codes", "capture", "layer", "course")  # in the order of the page
+PARTS = ("widgets", "large", "capture", "layer", "course")  # in the order of the page
 IN_A_BROWSER = {"widgets", "large"}  # beside the packages of others
+MARK = ROOT / "BENCHMARKS.md"
 
 
 def main() -> None:
@@ -41,66 +37,53 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="print these parts and write nothing")
     options = parser.parse_args()
     torch.manual_seed(0)
-    before = load()
-    if IN_A_BROWSER & set(options.only):
-        chromium = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-        if chromium is None:
-            sys.exit("found no Chromium: install it, or name it in the environment variable CHROMIUM")
-        prepare(options.peers)
-        sys.path.append(str(options.peers))  # last: what .venv has comes from there
-        with opened(chromium, libraries(options.peers)) as pages:
-            parts = measure(options, pages, chromium)
-            version = pages.browser.version
-    else:
-        parts, version = measure(options), ""
-    page = report.page(parts, report.about(version, before))
+    before, pages, chromium, version = page.load(), None, "", ""
+    with ExitStack() as stack:
+        if IN_A_BROWSER & set(options.only):
+            chromium = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+            if chromium is None:
+                sys.exit("found no Chromium: install it, or name it in the environment variable CHROMIUM")
+            prepare(options.peers)
+            sys.path.append(str(options.peers))  # last: what .venv has comes from there
+            browser = stack.enter_context(sync_playwright()).chromium.launch(executable_path=chromium, args=FLAGS)
+            stack.callback(browser.close)
+            pages, version = Pages(browser, libraries(options.peers)), browser.version
+        parts = list(measure(options, pages, chromium))
+    text = page.page(parts, page.about(version, before))
     if set(options.only) == set(PARTS):
-        benchmarks.PAGE.write_text(page, encoding="utf-8")
-        make_images.main(make_images.IMAGES, ["benchmarks.png"])
-    print(page)
+        MARK.write_text(text, encoding="utf-8")
+    print(text)
 
 
-@contextmanager
-def opened(chromium: str, texts: dict[str, str]):
-    """Open a browser that reaches nothing but the libraries in `texts`, by the ends of their addresses."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        try:
-            yield Pages(browser, texts)
-        finally:
-            browser.close()
-
-
-def measure(options: argparse.Namespace, pages: Pages | None = None, chromium: str = "") -> list[Part]:
+def measure(options: argparse.Namespace, pages: Pages | None, chromium: str) -> Iterator[page.Part]:
     """Measure the parts that were asked for, in the order of the page."""
-    how = {
-        "widgets": lambda: widgets(pages, options.runs),
-        "large": lambda: large_part(pages, chromium),
-        "codes": codes_part,
-        "capture": capture_part,
-        "layer": report.layer_part,
-        "course": report.course_part,
-    }
-    parts = []
-    for name in PARTS:
-        if name in options.only:
-            print(name, file=sys.stderr)
-            parts.append(how[name]())
-    return parts
+    for name in (name for name in PARTS if name in options.only):
+        print(name, file=sys.stderr)
+        if name == "widgets":
+            yield from widgets(pages, options.runs)
+        elif name == "large":
+            shape = large.shape_that_fits(large.free_bytes())
+            others = large.bytes_of_others(shape[0] * shape[1] * shape[2] ** 2)
+            yield page.huge_part(large.huge(shape, chromium), shape, others)
+            yield page.long_part(*large.long_head(pages), *large.imshow_steps())
+        elif name == "layer":
+            yield from (page.layer_part(), page.pruning_part())
+        else:
+            yield {"capture": page.capture_part, "course": page.course_part}[name]()
 
 
-def widgets(pages: Pages, runs: int) -> Part:
+def widgets(pages: Pages, runs: int) -> Iterator[page.Part]:
     """Measure all ways to look at attention, in turns, and the steps of a slider."""
     done = entries()
     for run in range(runs):
         for entry in done:
             take_turn(entry, pages)
-            paint = readable(entry.paints[-1]) if entry.paints else entry.problem
-            print(f"{run + 1}/{runs}  {entry.name}: {readable(entry.made[-1])}, {paint}", file=sys.stderr)
+            print(f"{run + 1}/{runs}  {entry.name}: {page.readable(entry.made[-1])}", file=sys.stderr)
+    yield page.widgets_part(done)
     steps = browser_steps(pages)
     steps["`interact` + subplots"] = python_steps(draw_subplots)
     steps["`interact` + one image"] = python_steps(draw_image)
-    return report.widgets_part(done, steps, runs)
+    yield page.steps_part(steps)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,245 @@
+"""Write BENCHMARKS.md: a table for each part, its goals, and a sentence on how it was measured."""
+
+import importlib.metadata
+import math
+import os
+import platform
+import re
+import statistics
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import mhalib
+from tools.bench import course, large, layer, widgets
+
+FRAME = 16  # milliseconds
+HEAD = """# Benchmarks
+
+Written by `make bench`; dated by the versions below, not by the clock. In brackets how many times ours. First paint:
+headless Chromium, from the start of the navigation to the frame after the picture is drawn.
+
+{basis}
+"""
+
+
+@dataclass
+class Part:
+    """A section of the page: its table, what it says of it, and the goals that it decides."""
+
+    title: str
+    rows: list[list[str]]  # the first names the columns
+    note: str
+    goals: list[tuple[str, str, bool]] = field(default_factory=list)  # the goal, what came, whether it is met
+
+    def goal(self, name: str, value: float, most: float, told: str) -> None:
+        self.goals.append((name, told, value <= most))
+
+
+def load() -> str:
+    return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
+
+
+def about(chromium: str, before: str) -> str:
+    """Return what the numbers depend on: the machine, busy or not, and the versions of what was there."""
+    info = Path("/proc/cpuinfo")
+    model = re.search(r"model name\s*: (.+)", info.read_text(encoding="utf-8")) if info.is_file() else None
+    cpu = model.group(1) if model else platform.processor() or platform.machine()
+    versions = {"mhalib": mhalib.__version__, "Python": platform.python_version(), "Chromium": chromium}
+    for name in ("torch", "matplotlib", "anywidget", "transformers", "bertviz", "circuitsvis"):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    told = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+    return (
+        f"Machine: {cpu}, {os.cpu_count()} cores, no GPU; load average {before} before, {load()} after.\n"
+        f"Versions: {told}."
+    )
+
+
+def median(values) -> float:
+    values = list(values)
+    return statistics.median(values) if values else 0.0
+
+
+def readable(ms: float) -> str:
+    return f"{ms / 1000:.2f} s" if ms >= 1000 else f"{ms:.0f} ms" if ms >= 20 else f"{ms:.1f} ms"
+
+
+def times(value: float, ours: float) -> str:
+    return f" ({value / ours:.3g} ×)" if value and ours else ""
+
+
+def table(rows: list[list[str]]) -> str:
+    line = ["---"] + ["---:"] * (len(rows[0]) - 1)
+    return "\n".join("| " + " | ".join(row) + " |" for row in [rows[0], line, *rows[1:]])
+
+
+def page(parts: list[Part], basis: str) -> str:
+    """Return the page: what the numbers depend on, the parts, and all their goals in one table."""
+    goals = [[name, told, "met" if met else "**not met**"] for part in parts for name, told, met in part.goals]
+    sections = [f"## {part.title}\n\n{table(part.rows)}\n\n{part.note}\n" for part in parts]
+    foot = [f"## Goals\n\n{table([['goal', 'here', ''], *goals])}\n"] if goals else []
+    return "\n".join([HEAD.format(basis=basis), *sections, *foot])
+
+
+# ---------------------------------------------------------------- the parts
+
+
+def widgets_part(done: list[widgets.Entry]) -> Part:
+    """Return all ways to look at attention beside each other; `done` has ours first."""
+    part = Part(
+        f"{widgets.LAYERS} layers × {widgets.HEADS} heads × {widgets.TOKENS} tokens",
+        [["", "time to make", "bytes", "first paint"]],
+        "The libraries of bertviz and CircuitsVis come from the disk, which favours them. HeadView, bertviz's model "
+        "view and CircuitsVis draw all heads; bertviz's head view and both `interact` draw one layer.",
+    )
+    numbers = {entry.name: (median(entry.made), entry.size, median(entry.paints)) for entry in done}
+    ours = numbers[done[0].name]
+    for entry in done:
+        made, size, drawn = numbers[entry.name]
+        shown = [readable(made), f"{size / 1e6:.2f} MB", readable(drawn) if drawn else entry.problem or "as above"]
+        pairs = zip(shown, numbers[entry.name], ours, strict=True)
+        part.rows.append([entry.name, *(text + times(value, mine) for text, value, mine in pairs)])
+    for name, goal in (("CircuitsVis", 20), ("bertviz model view", 20), ("bertviz head view", 10)):
+        for what, theirs, mine in zip(part.rows[0][1:], numbers[name], ours, strict=True):
+            if theirs and mine:
+                part.goal(f"{what} ≤ 1/{goal} of {name}", goal * mine, theirs, f"1/{theirs / mine:.3g}")
+    shown = numbers[widgets.LIVE][0]
+    part.goal(f"{widgets.LIVE}, displayed in ≤ 150 ms", shown, 150, readable(shown))
+    return part
+
+
+def steps_part(steps: dict[str, list[float]]) -> Part:
+    part = Part(
+        f"A step of a slider, {widgets.STEP_HEADS} heads, T = {widgets.STEP_TOKENS}",
+        [["", "median", "worst", "steps"]],
+        "Compute + draw: all that the page does for the event; until painted: to the end of the frame that shows it. "
+        "`interact`: compute, draw and encode in Python; the way to the browser and what it does come on top.",
+    )
+    work, shown = (median(steps[f"HeadLab, heads: {what}"]) for what in ("compute + draw", "until painted"))
+    for name, spent in steps.items():
+        ratio = "" if name.startswith("HeadLab") else times(median(spent), work)
+        part.rows.append([name, readable(median(spent)) + ratio, readable(max(spent)), str(len(spent))])
+    for what, spent in (("compute + draw", work), ("until painted", shown)):
+        part.goal(f"a step, {what}, within a frame of {FRAME} ms", spent, FRAME, readable(spent))
+    for name in ("`interact` + subplots", "`interact` + one image"):
+        factor = median(steps[name]) / work
+        part.goal(f"a step, compute + draw, ≤ 1/30 of {name}", 30, factor, f"1/{factor:.3g}")
+    return part
+
+
+def huge_part(found: dict, shape: tuple[int, int, int], others: dict[str, float]) -> Part:
+    """Return HeadView of billions of weights beside what the others would weigh, by what each weight more costs."""
+    name, grown = f"HeadView, {' × '.join(f'{size:,}' for size in shape)} in half precision", found["memory"]
+    part = Part(
+        f"{math.prod(shape) * shape[-1] / 1e9:.1f} billion weights",
+        [["", "Python", "first paint", "bytes", "memory beside the weights"]],
+        "Random, one key taking most of each row, in a process of its own. Python: constructor, display bundle with "
+        f"its picture, state. The others are not run: theirs is what they weigh for each weight more, measured on maps "
+        f"of {large.SMALL} tokens, times the number of weights.",
+    )
+    share = f"{100 * grown:.1f} %" if grown is not None else "not measured"
+    size = f"{found['size'] / 1e6:.2f} MB"
+    part.rows.append([name, readable(found["python"]), readable(found["paint"]), size, share])
+    part.rows += [[f"{who}, extrapolated", "–", "–", f"{size / 1e9:,.0f} GB", "–"] for who, size in others.items()]
+    total = found["python"] + found["paint"]
+    part.goal(f"{name}: first paint in ≤ 5 s", total, 5000, readable(total))
+    part.goal(f"{name}: ≤ 5 MB", found["size"], 5e6, size)
+    if grown is not None:
+        part.goal(f"{name}: memory ≤ 10 % of the weights", grown, 0.1, share)
+    return part
+
+
+def long_part(looks: list[float], fresh: list, there: list, first: float, plotted: list[float]) -> Part:
+    part = Part(
+        f"One head of {large.LONG:,} tokens",
+        [["", "median", "worst", "steps"]],
+        "A step of the wheel: zoom from all of the map to single weights and out again, and pan on the way. With tiles "
+        "from the kernel: the steps that ask for some, the kernel's work added; the way between the two is left out. "
+        "`imshow`: matplotlib's Agg, `set_xlim`, `set_ylim` and `draw`; encoding and the browser come on top.",
+    )
+    work = [step.work for step in there]
+    tiles = [step.work + step.kernel for step in fresh if step.asked]
+    for name, spent, ours in (
+        ("HeadView, first paint", looks, None),
+        ("HeadView, a step, work in the page", work, None),
+        ("HeadView, a step with tiles from the kernel", tiles, None),
+        ("HeadView, a step, until painted", [step.shown for step in there], None),
+        ("`imshow`, first picture", [first], looks),
+        ("`imshow`, a step", plotted, work),
+    ):
+        ratio = times(median(spent), median(ours)) if ours else ""
+        part.rows.append([name, readable(median(spent)) + ratio, readable(max(spent)), str(len(spent))])
+    for goal, spent, most in (
+        ("first paint in ≤ 1 s", looks, 1000),
+        (f"a step, work in the page ≤ {FRAME} ms", work, FRAME),
+        ("a step with tiles from the kernel ≤ 50 ms", tiles, 50),
+    ):
+        part.goal(f"one head of {large.LONG:,} tokens: {goal}", median(spent), most, readable(median(spent)))
+    return part
+
+
+def capture_part() -> Part:
+    part = Part(
+        "Maps of any model, BERT base with random weights",
+        [["", *(f"{tokens} tokens" for tokens in layer.CAPTURED)]],
+        "A forward pass by one thread. `capture` takes the maps from the fused kernel's inputs; `output_attentions` "
+        'needs the model loaded as "eager".',
+    )
+    spent = [layer.forwards(tokens) for tokens in layer.CAPTURED]
+    for name in spent[0]:
+        part.rows.append([name, *(readable(each[name]) + times(each[name], each[layer.PLAIN]) for each in spent)])
+    for tokens, each in zip(layer.CAPTURED, spent, strict=True):
+        factor = each[layer.OURS] / each[layer.PLAIN]
+        part.goal(f"`capture` ≤ 1.25 × a plain forward, {tokens} tokens", factor, 1.25, f"{factor:.2f} ×")
+    return part
+
+
+def layer_part() -> Part:
+    measured = layer.layers()
+    part = Part(
+        f"The layer, d_model {layer.D_MODEL}, {layer.HEADS} heads, {layer.BATCH} × {layer.TOKENS} tokens",
+        [["", *next(iter(measured.values()))]],
+        f"One thread, medians of {layer.TURNS} turns, float32, no mask, no bias. d2l's layer makes its weights in any "
+        "case. Forward: `eval()` and `no_grad()`. Factors within some 5 % of 1 change sides from run to run.",
+    )
+    for what, spent in measured.items():
+        part.rows.append([what, *(f"{ms:.1f} ms ({ms / spent['mhalib']:.2f} ×)" for ms in spent.values())])
+        for name, most in (("nn.MultiheadAttention", 1.1), ("d2l", 1.0)):
+            factor = spent["mhalib"] / spent[name]
+            part.goal(f"layer, {what}, ≤ {most} × {name}", factor, most, f"{factor:.2f} ×")
+    return part
+
+
+def pruning_part() -> Part:
+    part = Part(
+        f"Pruned heads, {layer.PRUNED_HEADS} heads at first",
+        [["heads left", "operations", "time", "time, masked only"]],
+        "`prune_heads` on the layer alone, forward; operations counted by torch. Masked: the same heads switched off "
+        "by a gate, which saves nothing.",
+    )
+    for row in layer.pruning():
+        part.rows.append([str(row["kept"]), *(f"{row[key]:.2f} ×" for key in ("operations", "time", "masked"))])
+        off = row["time"] / row["operations"]
+        what = f"{row['kept']} of {layer.PRUNED_HEADS} heads left: time within 20 % of the operations"
+        part.goal(what, max(off, 1 / off), 1.2, f"{off:.2f} ×")
+    return part
+
+
+def course_part() -> Part:
+    lessons, start = course.lesson_seconds(), course.first_start()
+    torch_alone, all_of_it = course.import_costs()
+    part = Part(
+        "The course",
+        [["lesson", "seconds"], *([name, f"{spent:.0f}"] for name, spent in lessons.items())],
+        f"`import torch` takes {torch_alone:.2f} s, `import mhalib` {all_of_it:.2f} s. "
+        + (f"`make lab` in a fresh clone answers after {start:.0f} s." if start else "`make lab`: not measured."),
+    )
+    total, slowest = sum(lessons.values()), max(lessons, key=lessons.get)
+    part.rows.append(["all", f"{total:.0f}"])
+    part.goal("the slowest lesson ≤ 30 s", lessons[slowest], 30, f"{slowest}: {lessons[slowest]:.0f} s")
+    extra = all_of_it - torch_alone
+    part.goal("`import mhalib` ≤ torch + 0.2 s", extra, 0.2, f"+ {extra:.2f} s")
+    if start:
+        part.goal("a first `make lab` in ≤ 2 minutes", start, 120, f"{start:.0f} s")
+    return part
