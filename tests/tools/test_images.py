@@ -1,4 +1,4 @@
-"""Pictures: the stored files are what the generator draws today and can be read; the moving ones show the views."""
+"""Pictures: the stored files are what the generator draws today and can be read."""
 
 from itertools import combinations
 from pathlib import Path
@@ -10,7 +10,7 @@ from matplotlib import ft2font
 from matplotlib.text import Text
 from PIL import Image
 
-from tools import make_images, record
+from tools import make_images
 from tools.notebooks.lessons import lessons
 from tools.notebooks.run import NOTEBOOKS, read
 from tools.notebooks.which import lesson_files
@@ -32,7 +32,7 @@ def pixels(path: Path) -> np.ndarray:
 def test_stored_pictures_are_what_the_generator_draws_whatever_a_readers_own_settings(tmp_path):
     with matplotlib.rc_context({"savefig.dpi": 50, "font.family": "serif", "text.color": "red"}):
         make_images.main(tmp_path)
-    moving = {record.LAB, record.ZOOM, record.ZOOM_STILL}
+    moving = {"head_lab.gif", "head_view_zoom.gif", "head_view_zoom.png"}  # tools/record.py
     assert {path.name for path in STORED.iterdir()} == {*make_images.PICTURES, *moving}
     # One changed letter is some 40 pixels. Another FreeType moves the edges of every letter.
     most = 2e-5 if ft2font.__freetype_version__ == DRAWN_WITH else 0.03
@@ -77,33 +77,3 @@ def test_the_whole_model_sends_the_reader_to_lessons_that_speak_of_each_part():
         if word not in told[number].lower()
     }
     assert silent == {}
-
-
-# ------------------------------------------------------------------------------------------ the moving ones
-
-
-def frames(name: str) -> list[np.ndarray]:
-    """Return the frames of a stored moving picture that are seen for a while."""
-    image, found = Image.open(STORED / name), []
-    for number in range(image.n_frames):
-        image.seek(number)
-        if image.info["duration"] >= 900:
-            found.append(np.asarray(image.convert("RGB")).astype(int))
-    return found
-
-
-@pytest.mark.slow
-def test_the_moving_pictures_show_the_views_as_they_are_today(browser):
-    with record.open_lab(browser) as page:
-        hand = record.LabHand(page)
-        hand.jump(*hand.slider(1))
-        lab = np.asarray(hand.frame()).astype(int)
-    with record.open_long(browser) as page:
-        hand = record.begin(page)
-        afar = np.asarray(hand.frame()).astype(int)
-        record.look_closely(hand)
-        close = np.asarray(hand.frame()).astype(int)
-    off = [differing(frames(record.LAB)[0], lab)]
-    off += [differing(frame, today) for frame, today in zip(frames(record.ZOOM)[:2], (afar, close), strict=True)]
-    assert max(off) < 0.04, f"a view looks different ({off}): look at it, then run `make recording`"
-    assert differing(frames(record.LAB)[3], lab) > 0.05  # so the bound tells frames apart
