@@ -1,13 +1,10 @@
 """HeadSwitchboard in a browser: the table in the page or the kernel answers every click, and what fails is said."""
 
-import itertools
-
 import pytest
 import torch
-from axe_playwright_python.sync_playwright import Axe
 
 from mhalib.widgets import HeadSwitchboard
-from tests.headview.test_contract import HOSTILE, no_overflow
+from tests.headview.test_contract import no_overflow
 from tests.headview.test_look import Listener, share, shot
 from tests.helpers.browser import until
 
@@ -52,20 +49,20 @@ def chart(page):
 
 def test_every_setting_shows_what_python_measured(static_page):
     board = HeadSwitchboard(measure, 2, 3)
-    page = static_page(board)
-    now = [1] * 6
+    page, now, failures = static_page(board), [1] * 6, []
     for step in range(1, 65):
         at = (step & -step).bit_length() - 1  # one switch a step, and all 64 settings once
         if at < 6:
             now[at] = 1 - now[at]
             switch(page, *divmod(at, 3)).click()
         board.gates = [now[:3], now[3:]]
-        assert fact(page, "accuracy") == f"{board.score:.3f}"
-        assert float(fact(page, "difference").replace("−", "-")) == pytest.approx(board.score - 1, abs=6e-4)
-        assert fact(page, "heads off") == f"{6 - sum(now)} of 6"
-        assert gates(page) == "".join(map(str, now))
-        assert answers(page) == [list(answer) for answer in board.answers]
-    assert len(board.measured[1]) == 64
+        change = float(fact(page, "difference").replace("−", "-"))
+        shown = fact(page, "accuracy"), fact(page, "heads off"), gates(page), answers(page)
+        setting = "".join(map(str, now))
+        expected = f"{board.score:.3f}", f"{6 - sum(now)} of 6", setting, [list(answer) for answer in board.answers]
+        if shown != expected or abs(change - board.score + 1) > 6e-4:
+            failures.append((setting, shown, change))
+    assert failures == [] and len(board.measured[1]) == 64
 
 
 def test_the_bars_show_what_each_switch_would_do(static_page):
@@ -74,17 +71,15 @@ def test_the_bars_show_what_each_switch_would_do(static_page):
     page = static_page(board)
     expected = {(0, 0): -0.1, (0, 1): -0.2, (0, 2): 0, (1, 0): 0.3, (1, 1): 0.05, (1, 2): -0.45}
     for place, change in expected.items():
-        bar, field = (
-            switch(page, *place).locator("i").bounding_box(),
-            switch(page, *place).locator(".effect").bounding_box(),
-        )
+        one = switch(page, *place)
+        bar, field = one.locator("i").bounding_box(), one.locator(".effect").bounding_box()
         middle = field["x"] + field["width"] / 2
         assert bar["width"] == pytest.approx(abs(change) / 0.45 * field["width"] / 2, abs=0.6)
         if change:
             assert (bar["x"] if change > 0 else bar["x"] + bar["width"]) == pytest.approx(middle, abs=0.6)
-        assert "known" in switch(page, *place).locator(".effect").get_attribute("class")
-        written = {0: "0.000"}.get(change, f"{'+' if change > 0 else '−'}{abs(change):.3f}")
-        assert switch(page, *place).locator(".by").inner_text() == written
+        assert "known" in one.locator(".effect").get_attribute("class")
+        written = "0.000" if not change else f"{'+' if change > 0 else '−'}{abs(change):.3f}"
+        assert one.locator(".by").inner_text() == written
     assert page.get_by_text("a full half is 0.450").count() == 1
     switch(page, 1, 0).hover()
     assert page.locator(".readout").inner_text() == "layer 1 head 0 is off. Switching it on: accuracy 1.000 (+0.300)"
@@ -92,32 +87,26 @@ def test_the_bars_show_what_each_switch_would_do(static_page):
 
 def test_the_keyboard_does_all_of_it(static_page):
     page = static_page(HeadSwitchboard(measure, 2, 3))
-    held = page.locator(".switch[tabindex='0']")
+    held, said = page.locator(".switch[tabindex='0']"), page.locator("[role=status]")
     held.focus()
-    here = lambda: page.evaluate("document.activeElement.getAttribute('aria-label')")  # noqa: E731
     for key, expected in [
         *(("ArrowLeft", "layer 0 head 0"), ("ArrowUp", "layer 0 head 0"), ("ArrowRight", "layer 0 head 1")),
         *(("ArrowDown", "layer 1 head 1"), ("ArrowDown", "layer 1 head 1"), ("End", "layer 1 head 2")),
         *(("ArrowRight", "layer 1 head 2"), ("Home", "layer 1 head 0"), ("ArrowUp", "layer 0 head 0")),
     ]:
         page.keyboard.press(key)
-        assert here() == expected
+        assert page.evaluate("document.activeElement.getAttribute('aria-label')") == expected
         assert held.count() == 1 and held.get_attribute("aria-label") == expected
         assert page.locator(".readout").inner_text().startswith(f"{expected} is on.")
-    page.keyboard.press("Space")
-    assert gates(page) == "011111" and here() == "layer 0 head 0"
-    page.keyboard.press("Enter")
-    assert gates(page) == "111111"
+    for key, expected in (("Space", "011111"), ("Enter", "111111")):
+        page.keyboard.press(key)
+        assert gates(page) == expected
     page.keyboard.press("End")
     page.keyboard.press("Space")
-    assert page.locator("[role=status]").text_content() == (
-        "accuracy 1.000, no change against all heads on; 1 head off"
-    )
+    assert said.text_content() == "accuracy 1.000, no change against all heads on; 1 head off"
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Space")
-    assert (
-        page.locator("[role=status]").text_content() == "accuracy 0.550, 0.450 lower against all heads on; 2 heads off"
-    )
+    assert said.text_content() == "accuracy 0.550, 0.450 lower against all heads on; 2 heads off"
     description = switch(page, 0, 1).evaluate("(one) => one.ariaDescription")
     assert description == "Switching it off: 0.200 lower"
 
@@ -130,11 +119,13 @@ def test_all_on_all_off_and_undo(static_page):
         return [button.get_attribute("aria-disabled") for button in (on, off, undo)]
 
     assert idle() == ["true", "false", "true"]
+    assert page.locator(".heading").inner_text().endswith("4 of 4 right")
     off.click()
-    assert gates(page) == "000000" and fact(page, "accuracy") == "0.000"
-    assert idle() == ["false", "true", "false"]
-    assert page.evaluate("document.activeElement.textContent") == "All off"  # where the next key goes
-    page.keyboard.press("Space")
+    assert gates(page) == "000000" and idle() == ["false", "true", "false"]
+    assert page.locator(".heading").inner_text().endswith("0 of 4 right")
+    said = page.locator(".answers li").all_text_contents()
+    assert [said[i] for i in (0, 2, 4)] == ["0 →0 ✗wrong", "2 →0 ✗wrongwas 12", "all0.0000was 1.0000"]
+    page.keyboard.press("Space")  # the button keeps the focus, and does nothing
     assert gates(page) == "000000"
     switch(page, 1, 2).click()
     on.click()
@@ -145,21 +136,10 @@ def test_all_on_all_off_and_undo(static_page):
     assert idle() == ["true", "false", "true"]
 
 
-def test_the_chart_shows_the_way_once(static_page):
-    page = static_page(HeadSwitchboard(measure, 2, 3))
-    fresh = chart(page)
-    switch(page, 0, 0).click()
-    there = chart(page)
-    for _ in range(4):
-        switch(page, 0, 0).click()
-    assert chart(page) == there != fresh
-    label = page.locator("canvas").get_attribute("aria-label")
-    assert label.startswith("accuracy against heads off, the way here: 1.000 with 0 off, 0.900 with 1 off")
-
-
-def test_the_chart_shows_the_range_of_what_is_measured(static_page):
+def test_the_chart_shows_the_range_and_the_way_once(static_page):
     worth = torch.tensor([[0.5, 0.3, 0.2]])
     page = static_page(HeadSwitchboard(lambda gates: (gates * worth).sum(), 1, 3))
+    fresh = chart(page)
     seen = shot(page.locator("canvas")).astype(int)
     grey = (abs(seen - (196, 196, 196)).max(-1) <= 4).sum(0)  # of each column of pixels
     columns = [58 + off / 3 * (seen.shape[1] - 72) for off in range(4)]
@@ -167,6 +147,14 @@ def test_the_chart_shows_the_range_of_what_is_measured(static_page):
     high = 134 * 0.3  # one head off: 0.5 to 0.8; two: 0.2 to 0.5; and the round ends of a line 7 pixels wide
     assert heights[1:3] == [pytest.approx(high + 7, abs=3)] * 2
     assert heights[3] <= 8 and grey.nonzero()[0].min() < columns[1]
+    first = page.get_by_role("button", name="head 0", exact=True)
+    first.click()
+    there = chart(page)
+    for _ in range(4):
+        first.click()
+    assert chart(page) == there != fresh
+    label = page.locator("canvas").get_attribute("aria-label")
+    assert label.startswith("accuracy against heads off, the way here: 1.000 with 0 off, 0.500 with 1 off")
 
 
 def test_what_is_not_measured_needs_a_kernel_and_says_so(static_page):
@@ -174,23 +162,14 @@ def test_what_is_not_measured_needs_a_kernel_and_says_so(static_page):
     board.gates = [[1] * 12] * 5 + [[0] * 12]
     assert board.score == pytest.approx(5 / 6)
     page = static_page(board)
-    assert fact(page, "accuracy") == "0.833"
-    assert page.locator(".effect.known").count() == 0 and page.locator(".effect i").first.bounding_box()["width"] == 0
+    assert fact(page, "accuracy") == "0.833" and page.locator(".effect.known").count() == 0
     switch(page, 5, 11).click()
     assert fact(page, "accuracy") == "not measured" and fact(page, "difference") == "–"
-    assert gates(page) == "1" * 60 + "0" * 11 + "1"
-    assert page.locator(".effect.known").count() == 0
     assert page.get_by_text("2 settings measured so far; others need a notebook with a kernel.").count() == 1
     assert "needs a notebook with a kernel" in page.locator("[role=status]").text_content()
     assert page.get_by_label("Measure every switch").is_hidden()
     page.get_by_role("button", name="All on").click()
     assert fact(page, "accuracy") == "1.000"
-    page.get_by_role("button", name="Undo").click()
-    page.get_by_role("button", name="Undo").click()
-    assert fact(page, "accuracy") == "0.833"
-
-
-def test_each_switch_alone_is_known_where_that_was_asked_for(static_page):
     page = static_page(HeadSwitchboard(lambda gates: gates.mean(), 6, 12, precompute="each"))
     assert page.locator(".effect.known").count() == 72
     switch(page, 3, 3).click()
@@ -198,76 +177,40 @@ def test_each_switch_alone_is_known_where_that_was_asked_for(static_page):
     assert page.locator(".effect.known").count() == 1  # back to all heads on
 
 
-@pytest.mark.parametrize("scores", [(0.0, 0.0), (-3.0, 2.5), (1e-4, 9e-4), (2e5, 3e5), (7.0, 7.0)])
-def test_scores_of_any_size_have_an_axis(static_page, scores):
-    low, high = scores
-    page = static_page(
-        Listener(), HeadSwitchboard(lambda gates: low + (high - low) * gates.mean(), 1, 4, score_name="loss")
-    )
-    page.get_by_role("button", name="All off").click()
-    assert fact(page, "loss") == (f"{low:.3f}" if abs(low) < 1000 else "200000")
-    marks = [text for text, *_ in page.evaluate("window.texts") if text.strip("-K").replace(".", "").isdigit()]
-    assert len(set(marks)) >= 7  # three on the score axis, and 0 to 4 heads off
+@pytest.mark.parametrize("low, high", [(-3.0, 2.5), (1e-4, 9e-4), (2e5, 3e5), (7.0, 7.0)])
+def test_scores_of_any_size_have_an_axis_and_all_texts_fit_a_narrow_page(static_page, low, high):
+    def measure(gates):
+        score = low + (high - low) * gates.mean()
+        return score, [("long" * 50, "word " * 40, False), ("a", "b", True)]
 
-
-@pytest.mark.parametrize("width", [360, 700, 1100])
-@pytest.mark.parametrize(("layers", "heads"), [(2, 5), (6, 12), (1, 40)])
-def test_nothing_is_cut_off_or_too_wide(static_page, layers, heads, width):
-    board = HeadSwitchboard(
-        lambda gates: (gates.mean() * 2e4, [("long" * 50, "word " * 40, False), ("a", "b", True)]),
-        *(layers, heads),
-        score_name="a rather long name of a score " * 3,
-        precompute="each",
-    )
-    board.gates = (torch.arange(layers * heads).view(layers, heads) != 2).long()
-    page = static_page(Listener(), board, width=width)
-    assert no_overflow(page) == []
+    board = HeadSwitchboard(measure, 1, 40, score_name="a rather long name of a score " * 3, precompute="each")
+    page = static_page(Listener(), board, width=360)
+    page.get_by_role("button", name="head 7", exact=True).click()
+    written = low + (high - low) * 39 / 40
+    shown = fact(page, "a rather long")
+    assert float(shown) == pytest.approx(written, abs=6e-4 if abs(low) < 1000 else 0.6) and len(shown) <= 6
     texts = page.evaluate("window.texts")
-    assert len(texts) > 10
-    assert [text for text in texts if text[2] < -1.5 or text[3] > text[4] + 1.5] == []
-    for one in page.locator(".switch").all()[:: layers * heads // 6]:
-        one.scroll_into_view_if_needed()
-        box, inner = one.bounding_box(), one.evaluate("(one) => [one.scrollWidth, one.clientWidth]")
-        assert box["width"] >= 22 and box["height"] >= 24 and inner[0] <= inner[1]
+    marks = {text for text, *_ in texts if text.strip("-K").replace(".", "").isdigit()}
+    assert len(marks) >= 6  # of the scores and of the heads that are off
+    assert [text for text in texts if text[2] < -1.5 or text[3] > text[4] + 1.5] == [] == no_overflow(page)
+    box = page.locator(".switch").last.bounding_box()
+    assert box["width"] >= 22 and box["height"] >= 24
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_it_can_be_read_in_both_themes(static_page, theme):
+def test_on_and_off_differ_and_the_chart_can_be_read_in_both_themes(static_page, theme):
     board = HeadSwitchboard(measure, 2, 3)
     board.gates = [[0, 1, 1], [0, 1, 1]]
     page = static_page(Listener(), board, theme=theme, width=700)
     texts = page.evaluate("window.texts")
     assert len(texts) > 10 and [text for text in texts if text[1] < 4.5] == []
-    found = Axe().run(page)
-    assert found.violations_count == 0, found.generate_report()
-    # On and off differ in more than a colour: the word, and a dashed frame.
-    assert switch(page, 0, 0).locator(".state").inner_text().startswith("off")
-    assert switch(page, 0, 0).evaluate("(one) => getComputedStyle(one).borderTopStyle") == "dashed"
-    assert switch(page, 0, 1).evaluate("(one) => getComputedStyle(one).borderTopStyle") == "solid"
+    off, on = switch(page, 0, 0), switch(page, 0, 1)
+    assert off.locator(".state").inner_text().startswith("off")
+    borders = [one.evaluate("(one) => getComputedStyle(one).borderTopStyle") for one in (off, on)]
+    assert borders == ["dashed", "solid"]
     accent = {"light": (0, 87, 168), "dark": (124, 192, 255)}[theme]
-    assert share(shot(switch(page, 0, 1)), accent) > 0.3 > share(shot(switch(page, 0, 0)), accent)
+    assert share(shot(on), accent) > 0.3 > share(shot(off), accent)
     assert tuple(shot(page.locator("canvas"))[-1, -1]) == {"light": (255,) * 3, "dark": (27,) * 3}[theme]
-
-
-def test_texts_are_text(static_page):
-    said = [(text, other, right) for text, other, right in zip(HOSTILE, HOSTILE[::-1], itertools.cycle((True, None)))]
-    page = static_page(HeadSwitchboard(lambda gates: (gates.mean(), said), 1, 3, score_name=HOSTILE[0]), width=700)
-    assert answers(page) == [[label, other, right] for label, other, right in said]
-    assert page.locator(".summary .now").inner_text().startswith(HOSTILE[0])
-    page.get_by_role("button", name="head 1", exact=True).click()
-    assert HOSTILE[0] in page.locator("[role=status]").text_content()
-    assert page.locator(".mha").locator("img, script, li li, b b").count() == 0
-    assert no_overflow(page) == []
-
-
-def test_marks_are_said_and_changes_shown(static_page):
-    page = static_page(HeadSwitchboard(measure, 2, 3))
-    assert page.locator(".heading").inner_text() == "One example, and what the model says now: 4 of 4 right"
-    page.get_by_role("button", name="All off").click()
-    assert page.locator(".heading").inner_text() == "One example, and what the model says now: 0 of 4 right"
-    assert page.locator(".answers li").nth(2).text_content() == "2 →0 ✗wrongwas 12"
-    assert page.locator(".answers li").nth(0).text_content() == "0 →0 ✗wrong"  # it says the same
-    assert page.locator(".answers li").nth(4).text_content() == "all0.0000was 1.0000"
 
 
 # ---------------------------------------------------------------- a notebook with a kernel
@@ -318,10 +261,13 @@ def test_the_kernel_measures_what_the_reader_asks_for(live):
         shows(view, "0.000")
     live.prints("print(len(asked), board.score)", "3 0.0")
     assert one.locator(".keys").first.inner_text().startswith("3 settings measured so far; the kernel measures others")
-
-
-def test_of_many_clicks_the_last_one_is_measured(live):
-    one, other = live.page.locator(".mha").all()
+    live.python("board.gates = torch.ones(6, 12)")
+    shows(one, "1.000")
+    one.get_by_label("Measure every switch").check()
+    until(lambda: one.locator(".effect.known").count() == 72, "not every switch was measured")
+    assert one.locator(".controls output").inner_text() == "72 of 72"
+    live.prints("print(len(asked), len(board.measured[1]))", "74 74")
+    one.get_by_label("Measure every switch").uncheck()
     live.python("pause = 0.4")
     one.evaluate(
         """async (view) => {
@@ -336,23 +282,10 @@ def test_of_many_clicks_the_last_one_is_measured(live):
     for view in (one, other):
         shows(view, f"{42 / 72:.3f}")
     count, last = live.python("print(len(asked), int(asked[-1].sum()))").split()
-    assert last == "42" and int(count) <= 6, count  # the first, the last, and few between
+    assert last == "42" and int(count) <= 74 + 5, count  # the last, and few between
 
 
-def test_every_switch_is_measured_where_the_reader_wants_it(live):
-    one, _ = live.page.locator(".mha").all()
-    one.get_by_label("Measure every switch").check()
-    until(lambda: one.locator(".effect.known").count() == 72, "not every switch was measured")
-    assert one.locator(".controls output").inner_text() == "72 of 72"
-    live.prints("print(len(asked), len(board.measured[1]))", "73 73")
-    one.get_by_label("Measure every switch").uncheck()
-    switch(one, 0, 0).click()
-    shows(one, f"{71 / 72:.3f}")
-    live.page.wait_for_timeout(400)
-    live.prints("print(len(asked))", "73")
-
-
-def test_an_error_is_shown_and_can_be_tried_again(live):
+def test_an_error_is_shown_and_a_kernel_that_does_not_answer_is_told(live):
     one, other = live.page.locator(".mha").all()
     live.python("broken = '<img src=x onerror=alert(1)>'")
     switch(one, 0, 0).click()
@@ -361,41 +294,25 @@ def test_an_error_is_shown_and_can_be_tried_again(live):
         until(lambda view=view: view.locator(".problem").is_visible(), "the error is not shown")
         assert said in view.locator(".problem").inner_text()
         shows(view, "not measured")
-    assert one.locator("img").count() == 0
-    live.page.wait_for_timeout(400)
-    count = live.python("print(len(asked))")
+    count = int(live.python("print(len(asked))"))
     one.get_by_role("button", name="Measure again").click()  # fails again
     assert live.page.evaluate("document.activeElement.getAttribute('aria-label')") == "layer 0 head 0"
-    until(lambda: live.python("print(len(asked))") == str(int(count) + 1), "it was not asked again")
+    live.prints("print(len(asked))", str(count + 1))
     until(lambda: one.locator(".problem").is_visible(), "the second error is not shown")
     live.python("broken = ''")
     one.get_by_role("button", name="Measure again").click()
     for view in (one, other):
         shows(view, f"{71 / 72:.3f}")
         assert view.locator(".problem").is_hidden()
-    switch(one, 0, 0).click()
-    shows(one, "1.000")
 
-
-def test_the_view_lives_on_while_the_kernel_measures(live):
-    one, _ = live.page.locator(".mha").all()
-    live.python("pause = 1.0")
-    switch(one, 1, 1).click()
-    live.page.wait_for_timeout(300)  # the kernel has begun
-    one.get_by_role("button", name="All on").click()
-    assert one.locator(".summary b").first.inner_text() == "1.000"  # known: no waiting for the kernel
-    one.get_by_role("button", name="Undo").click()
-    shows(one, f"{71 / 72:.3f}")
-    live.prints("print(len(asked))", "2")
-
-
-def test_a_kernel_that_does_not_answer_is_told(live):
-    one, _ = live.page.locator(".mha").all()
     live.python("pause = None")  # until it is told to go on
     live.page.clock.install()
     switch(one, 3, 4).click()
     until(lambda: one.locator(".summary b").first.inner_text() == "measuring…", "it does not measure")
     live.page.clock.run_for(500)  # the view asks a moment after the last click
+    one.get_by_role("button", name="Undo").click()
+    assert one.locator(".summary b").first.inner_text() == f"{71 / 72:.3f}"  # known: no waiting for the kernel
+    switch(one, 3, 4).click()
     live.page.clock.fast_forward(9_000)
     assert "the kernel measures others" in one.locator(".keys").first.inner_text()
     live.page.clock.fast_forward(2_000)
@@ -404,7 +321,7 @@ def test_a_kernel_that_does_not_answer_is_told(live):
     go = live.path.parent / "go"
     go.touch()
     try:
-        shows(one, f"{71 / 72:.3f}")  # it was only slow
+        shows(one, f"{70 / 72:.3f}")  # it was only slow
     finally:
         go.unlink()
     assert "no answer" not in one.locator(".keys").first.inner_text()
