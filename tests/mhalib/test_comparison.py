@@ -1,21 +1,40 @@
-"""Fair comparisons: the costs against formulas, the rules one by one."""
+"""Fair comparisons: costs against formulas, rules one by one, intervals against printed tables, and their pictures."""
 
 import math
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mhalib import MultiHeadAttention
-from mhalib.experiments import DivergedError, LookupModel, SweepError, compare_arms, count_flops, interval
+from mhalib.experiments import (
+    DivergedError,
+    LiveCurve,
+    LookupModel,
+    SweepError,
+    compare_arms,
+    count_flops,
+    interval,
+    plot_losses,
+    plot_runs,
+    spearman,
+)
+from tests.helpers.refusals import accepted
 
 
-@pytest.mark.parametrize("num_heads, head_dim", [(1, None), (8, None), (8, 32)])
-def test_flops_are_those_of_the_formula(num_heads, head_dim):
-    B, T, d = 2, 12, 32
-    wide = num_heads * (head_dim or d // num_heads)
-    layer = MultiHeadAttention(d, num_heads, head_dim=head_dim)
-    projections, maps = 4 * B * T * d * wide, 2 * B * T * T * wide  # products; each is a multiplication and an addition
-    assert count_flops(layer, torch.randn(B, T, d)) == 2 * (projections + maps)
+def test_flops_are_those_of_the_formula():
+    for num_heads, head_dim in ((1, None), (8, None), (8, 32)):
+        B, T, d = 2, 12, 32
+        wide = num_heads * (head_dim or d // num_heads)
+        layer = MultiHeadAttention(d, num_heads, head_dim=head_dim)
+        projections, maps = 4 * B * T * d * wide, 2 * B * T * T * wide  # products; each is times and plus
+        assert count_flops(layer, torch.randn(B, T, d)) == 2 * (projections + maps)
+
+
+# ------------------------------------------------------------------------------------------------------ the rules
 
 
 def build(num_heads=1, head_dim=None, **ignored):
@@ -41,8 +60,12 @@ OPTIONS = {
 }
 
 
+def compare(run=pretend, arms=ARMS, seeds=(0, 1), **changed):
+    return compare_arms(run, arms, seeds, **(OPTIONS | changed))
+
+
 def test_each_arm_gets_its_own_rate_on_seeds_that_do_not_count():
-    found = compare_arms(pretend, ARMS, [0, 1, 2], **OPTIONS)
+    found = compare(seeds=[0, 1, 2])
     assert [(row["arm"], row["lr"]) for row in found.arms] == [("one", 0.01), ("two", 0.1)]
     assert {(row["arm"], row["seed"], row["rate"]) for row in found.runs} == {
         (arm, seed, rate) for arm, rate in (("one", 0.01), ("two", 0.1)) for seed in (0, 1, 2)
@@ -53,115 +76,238 @@ def test_each_arm_gets_its_own_rate_on_seeds_that_do_not_count():
     assert (found.arms[1]["mean"], found.arms[1]["low"], found.arms[1]["high"]) == interval([2.0, 2.01, 2.02])
 
 
-def test_the_table_shows_costs_rates_and_every_run():
-    head, one, two = str(compare_arms(pretend, ARMS, [0, 1], **OPTIONS)).splitlines()
+def test_the_table_shows_costs_rates_and_every_run_or_of_many_the_lowest_and_the_highest():
+    head, one, two = str(compare()).splitlines()
     assert head.split()[:4] == ["arm", "parameters", "FLOPs", "lr"]
-    sizes = build().state_dict().values()
-    assert one.split()[:4] == [
-        "one",
-        f"{sum(p.numel() for p in sizes):,}",
-        f"{count_flops(build(), OPTIONS['inputs']):,}",
-        "0.01",
-    ]
+    parameters = sum(p.numel() for p in build().state_dict().values())
+    flops = count_flops(build(), OPTIONS["inputs"])
+    assert one.split()[:4] == ["one", f"{parameters:,}", f"{flops:,}", "0.01"]
     assert two.endswith("2.000 2.010)")
-
-
-def pretend_shares(seed, lr, num_heads=1, head_dim=None, best=0.01):
-    """The same with scores near 1, of which a t-interval knows no end."""
-    return {"loss": 1.0, "accuracy": (0.6, 0.98, 0.99)[seed % 3]}
+    assert str(compare(seeds=range(6))).splitlines()[2].endswith("; 6 runs, 2.000 to 2.050)")
 
 
 def test_no_interval_leaves_what_a_share_can_be():
+    def shares(seed, lr, **settings):
+        return {"loss": 1.0, "accuracy": (0.6, 0.98, 0.99)[seed % 3]}
+
     options = {name: value for name, value in OPTIONS.items() if name != "bounds"} | {"learning_rates": [0.01]}
-    found = compare_arms(pretend_shares, ARMS, [0, 1, 2], **options)
-    for row in found.arms:
-        assert row["scores"] == [0.6, 0.98, 0.99] and interval(row["scores"]).high > 1
+    for row in compare_arms(shares, ARMS, [0, 1, 2], **options).arms:
         assert (row["mean"], row["low"], row["high"]) == interval([0.6, 0.98, 0.99], bounds=(0, 1))
-        assert 0 < row["low"] < row["high"] < 1
-
-
-def test_scores_beyond_their_bounds_are_refused_before_the_runs_that_count():
+        assert 0 < row["low"] < row["high"] < 1 < interval(row["scores"]).high
     called = []
 
-    def run(seed, **settings):
+    def beyond(seed, **settings):
         called.append(seed)
         return pretend(seed, **settings)
 
     with pytest.raises(ValueError, match=r"accuracy must lie within bounds=\(0.0, 1.0\), got 1.1 for 'one, lr .*None"):
-        compare_arms(run, ARMS, [0, 1], **(OPTIONS | {"bounds": (0, 1)}))
-    assert set(called) == {10, 11}
+        compare(beyond, bounds=(0, 1))
+    assert set(called) == {10, 11}, "it is refused before the runs that count"
 
 
-def test_of_many_runs_the_table_shows_the_lowest_and_the_highest():
-    found = compare_arms(pretend, ARMS, range(6), **OPTIONS)
-    assert str(found).splitlines()[2].endswith("; 6 runs, 2.000 to 2.050)")
-    assert found.arms[1]["scores"] == pytest.approx([2 + seed / 100 for seed in range(6)])
-
-
-def test_arms_that_cost_more_are_noted_or_refused_before_training():
+def test_arms_that_cost_more_are_noted_or_refused_before_training(monkeypatch):
     arms = {"narrow": {"num_heads": 2}, "wide": {"num_heads": 2, "head_dim": 8}}
-    found = compare_arms(pretend, arms, [0, 1], **OPTIONS)
+    found = compare(arms=arms)
     narrow, wide = found.arms
     assert narrow["parameters"] == 4 * 64 + 10 * 8 + 9 * 12 and wide["parameters"] == narrow["parameters"] + 4 * 64
     assert f"wide has {wide['parameters'] / narrow['parameters']:.2f} times the parameters of narrow" in found.remarks
     assert f"wide has {wide['flops'] / narrow['flops']:.2f} times the FLOPs of narrow" in found.remarks
     assert "Note: wide has" in str(found)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("mhalib.experiments.comparison.EQUAL_WITHIN", 1.0)
-        assert compare_arms(pretend, arms, [0, 1], **OPTIONS).remarks == []
 
     def never(**settings):
         raise AssertionError("trained")
 
     with pytest.raises(ValueError, match="wide has .* times the parameters of narrow; .*change the arms"):
-        compare_arms(never, arms, [0, 1], **OPTIONS, strict=True)
+        compare(never, arms, strict=True)
+    monkeypatch.setattr("mhalib.experiments.comparison.EQUAL_WITHIN", 1.0)
+    assert compare(arms=arms).remarks == []
 
 
 def test_a_rate_at_the_end_of_the_grid_is_noted():
-    found = compare_arms(pretend, ARMS, [0, 1], **(OPTIONS | {"learning_rates": [0.01, 0.1]}))
-    assert found.remarks == [
+    assert compare(learning_rates=[0.01, 0.1]).remarks == [
         "one did best with lr=0.01, the smallest that was tried",
         "two did best with lr=0.1, the largest that was tried",
     ]
 
 
 def test_finished_runs_are_taken_from_the_folder(tmp_path):
-    first = compare_arms(pretend, ARMS, [0, 1], **OPTIONS, folder=tmp_path / "runs")
-    files = {file: file.stat().st_mtime_ns for file in (tmp_path / "runs").iterdir()}
-    again = compare_arms(pretend, ARMS, [0, 1], **OPTIONS, folder=tmp_path / "runs")
+    def files():
+        return {file: file.stat().st_mtime_ns for file in (tmp_path / "runs").iterdir()}
+
+    first = compare(folder=tmp_path / "runs")
+    before = files()
+    again = compare(folder=tmp_path / "runs")
     assert str(again) == str(first) and again.runs == first.runs
-    assert {file: file.stat().st_mtime_ns for file in (tmp_path / "runs").iterdir()} == files and len(files) == 20
+    assert files() == before and len(before) == 20
 
 
-def test_it_runs_in_several_processes_as_in_one():
-    several = compare_arms(pretend, ARMS, [0, 1], **(OPTIONS | {"workers": 2}))
-    assert several.runs == compare_arms(pretend, ARMS, [0, 1], **OPTIONS).runs
-
-
-def test_divergence_at_the_chosen_rate_is_an_error():
-    def run(seed, lr, **settings):
+def test_comparisons_that_cannot_be_fair_are_refused(as_shipped):
+    def fails_later(seed, lr, **settings):
         return pretend(seed, lr if seed >= 10 else 1.0, **settings)
 
     with pytest.raises(SweepError, match="4 of 4 runs failed"):
-        compare_arms(run, ARMS, [0, 1], **OPTIONS)
+        compare(fails_later)
+    wrong = {
+        "seeds [1] served to choose the learning rate": {"tuning_seeds": [1, 10]},
+        "two seeds at least, got 2 arms": {"seeds": [0]},
+        "learning_rates=[], ": {"learning_rates": []},
+        "tuning_seeds=[], ": {"tuning_seeds": []},
+        "got 0 arms": {"arms": {}},
+        "got (1, 0)": {"bounds": (1, 0)},
+        "the arms ['a'] set lr": {"arms": {"a": {"lr": 1.0}}},
+        "diverges with each of lr=[1.0]": {"learning_rates": [1.0]},
+        "run returns no 'f1' for 'one'": {"score": "f1"},
+        "run returns no 'loss'": {"run": lambda seed, lr, **settings: {"accuracy": 1.0}},
+    }
+    assert accepted({words: partial(compare, **given) for words, given in wrong.items()}) == []
 
 
-BAD = {
-    r"seeds \[1\] served to choose the learning rate": {"tuning_seeds": [1, 10]},
-    "a tuning seed and two seeds at least, got 2 arms, .*seeds=\\[0\\]": {"seeds": [0]},
-    "learning_rates=\\[\\], ": {"learning_rates": []},
-    "tuning_seeds=\\[\\], ": {"tuning_seeds": []},
-    "got 0 arms": {"arms": {}},
-    r"bounds must be \(lowest, highest\), .* got \(1, 0\)": {"bounds": (1, 0)},
-    r"the arms \['a'\] set lr": {"arms": {"a": {"lr": 1.0}}},
-    r"arm 'one' .* diverges with each of lr=\[1.0\]": {"learning_rates": [1.0]},
-    "run returns no 'f1' for 'one'": {"score": "f1"},
-    "run returns no 'loss'": {"run": lambda seed, lr, **settings: {"accuracy": 1.0}},
-}
+# -------------------------------------------------------------------------------------------------- the statistics
+
+# Two-sided quantiles of Student's t as every table prints them: (level, runs) -> t.
+TABLE = {
+    (0.95, 2): 12.706, (0.95, 3): 4.303, (0.95, 4): 3.182, (0.95, 5): 2.776, (0.95, 6): 2.571, (0.95, 11): 2.228,
+    (0.95, 31): 2.042, (0.95, 121): 1.980, (0.99, 2): 63.657, (0.99, 6): 4.032, (0.90, 11): 1.812,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("message", BAD)
-def test_arguments_that_are_refused(message):
-    given = {"run": pretend, "arms": ARMS, "seeds": [0, 1], **OPTIONS} | BAD[message]
-    with pytest.raises(ValueError, match=message):
-        compare_arms(**given)
+def test_the_interval_has_the_width_that_tables_print():
+    for (level, runs), quantile in TABLE.items():
+        values = torch.randn(runs, generator=torch.Generator().manual_seed(runs), dtype=torch.float64) + 3
+        found = interval(values.tolist(), level)
+        half = quantile * values.std().item() / math.sqrt(runs)
+        assert found.mean == pytest.approx(values.mean().item())
+        assert (found.high - found.low) / 2 == pytest.approx(half, rel=5e-4)
+        assert found.high + found.low == pytest.approx(2 * found.mean)
+
+
+def test_an_interval_on_the_log_odds_by_hand():
+    # Mean .8, s = .2 / √3, four runs: the log-odds are ln 4, their error s / 2 / .16; the table's t for 3 is 3.182.
+    values = [0.7, 0.7, 0.9, 0.9]
+    error = 0.2 / math.sqrt(3) / 2 / 0.16
+    low, high = (1 / (1 + math.exp(-(math.log(4) + way * 3.182 * error))) for way in (-1, 1))
+    assert interval(values, bounds=(0, 1)) == pytest.approx((0.8, low, high), abs=2e-4)
+    percent = interval([100 * value for value in values], bounds=(0, 100))
+    assert percent == pytest.approx((80, 100 * low, 100 * high), abs=2e-2)
+    middle = [0.55, 0.57, 0.56]  # away from the bounds both are nearly the same
+    assert interval(middle, bounds=(0, 1)) == pytest.approx(interval(middle), abs=1e-3)
+
+
+@given(runs=st.lists(st.floats(0, 1), min_size=2, max_size=8), level=st.sampled_from([0.5, 0.95, 0.999]))
+def test_an_interval_never_leaves_the_bounds_and_holds_the_mean(runs, level):
+    mean, low, high = interval(runs, level, bounds=(0, 1))
+    assert 0 <= low <= mean + 1e-12 and mean - 1e-12 <= high <= 1
+    assert mean == pytest.approx(sum(runs) / len(runs))
+    mirrored = interval([1 - value for value in runs], level, bounds=(0, 1))
+    assert (1 - mirrored.high, 1 - mirrored.low) == pytest.approx((low, high), abs=1e-6)
+    alike = runs[:1] * 3  # runs that agree give an interval without width
+    for bounds in (None, (0, 1)):
+        assert interval(alike, level, bounds=bounds) == pytest.approx(tuple(alike), abs=1e-12)
+
+
+@pytest.mark.slow
+def test_near_a_bound_more_intervals_on_the_log_odds_hold_the_truth():
+    torch.manual_seed(0)
+    runs = torch.distributions.Beta(26.6, 1.4).sample((2000, 5)).tolist()  # the mean is .95
+    plain = sum(low <= 0.95 <= high for _, low, high in map(interval, runs))
+    bounded = sum(low <= 0.95 <= high for _, low, high in (interval(row, bounds=(0, 1)) for row in runs))
+    assert plain < 1860 < bounded
+
+
+def test_spearman_on_ranks_counted_by_hand():
+    x = torch.tensor([1.0, 10.0, 100.0, 1000.0])
+    assert spearman(x, x.log()) == pytest.approx(1)
+    assert spearman(x, -x) == pytest.approx(-1)
+    # Ranks 0 1 2 3 and 1 0 3 2: 1 - 6 * (1 + 1 + 1 + 1) / (4 * 15).
+    assert spearman(x, torch.tensor([2.0, 1.0, 4.0, 3.0])) == pytest.approx(0.6)
+    # Ties share a rank: 0 1 2 3 and .5 .5 2.5 2.5, whose correlation is 4 / sqrt(5 * 4).
+    assert spearman(x, torch.tensor([0.0, 0.0, 7.0, 7.0])) == pytest.approx(4 / 20**0.5)
+
+
+def test_values_bounds_and_orders_that_are_none_are_refused(as_shipped):
+    x = torch.arange(4.0)
+    calls = {
+        "at least two finite values, got [1.0]": partial(interval, [1.0]),
+        "at least two finite values, got []": partial(interval, []),
+        "at least two finite values, got [1.0, nan]": partial(interval, [1.0, math.nan]),
+        "level must lie between 0 and 1, got 95.0": partial(interval, [1.0, 2.0], 95.0),
+        "bounds=(0, 1), got 0.5 to 1.5; say bounds=None": partial(interval, [0.5, 1.5], bounds=(0, 1)),
+        "bounds=(0, 1), got -0.5 to 0.5": partial(interval, [0.5, -0.5], bounds=(0, 1)),
+        "or None; got (1, 0)": partial(interval, [0.5, 0.6], bounds=(1, 0)),
+        "or None; got (0, inf)": partial(interval, [0.5, 0.6], bounds=(0, math.inf)),
+        "or None; got 1": partial(interval, [0.5, 0.6], bounds=1),
+        "TypeError: y must be a tensor": partial(spearman, x, [1.0, 2.0, 3.0, 4.0]),
+    }
+    failures = accepted(calls)
+    for bad in (torch.ones(4), torch.arange(3.0), torch.ones(2, 2), torch.tensor([1.0, 2.0, 3.0, math.nan])):
+        failures += accepted({"without an order": partial(spearman, x, bad)})
+    assert failures == []
+
+
+# ---------------------------------------------------------------------------------------------------- the pictures
+
+
+def test_losses_are_drawn_step_by_step():
+    figure = plot_losses({"one head": [2.0, 1.5, 1.0], "two heads": [2.0, 0.5]})
+    (axes,) = figure.axes
+    drawn = {line.get_label(): list(zip(*line.get_data(), strict=True)) for line in axes.lines}
+    assert drawn == {"one head": [(1, 2.0), (2, 1.5), (3, 1.0)], "two heads": [(1, 2.0), (2, 0.5)]}
+    assert axes.get_ylim()[0] == 0
+    assert "one head from 2.00 to 1.00; two heads from 2.00 to 0.50" in figure.alt
+
+
+def test_every_run_is_a_dot_beside_its_interval_within_what_a_score_can_be():
+    scores = {"1": [0.678, 0.592, 0.971], "2": [1.0, 1.0, 1.0]}
+    figure = plot_runs(scores, "heads", chance=1 / 16)
+    (axes,) = figure.axes
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
+    assert [list(line.get_ydata()) for line in dots] == list(scores.values())
+    for i, line in enumerate(dots):  # over their own label, and not on top of each other
+        assert len(set(line.get_xdata())) == 3 and all(abs(x - i) < 0.3 for x in line.get_xdata())
+    mean, low, high = interval(scores["1"], bounds=(0, 1))
+    (bar,) = axes.containers[0].lines[2]
+    assert bar.get_segments()[0][:, 1] == pytest.approx([low, high])
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2"]
+    assert axes.get_ylim()[0] == 0
+    assert f"1 {mean:.2f} ({low:.2f} to {high:.2f}); 2 1.00 (1.00 to 1.00)" in figure.alt
+    assert any(list(line.get_ydata()) == [1 / 16, 1 / 16] for line in axes.lines)
+    (free,) = plot_runs(scores, "heads", bounds=None).axes
+    assert free.containers[0].lines[2][0].get_segments()[0][1, 1] > 1 > high
+
+
+def test_the_live_curve_draws_now_and_then_in_the_place_of_the_picture_before(monkeypatch, capsys):
+    live = LiveCurve()
+    live([], True)
+    live([1.0, 0.5], True)
+    assert live.show.handle is None and capsys.readouterr().out == "", "nothing is shown outside of a notebook"
+
+    calls, now = [], [0.0]
+    handle = SimpleNamespace(update=lambda bundle, **options: calls.append(("update", bundle["text/plain"])))
+
+    def display(bundle, **options):
+        assert options["raw"] and options["display_id"] and options["metadata"]["image/png"]["alt"]
+        calls.append(("display", bundle["text/plain"]))
+        return handle
+
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(kernel=object()))
+    monkeypatch.setattr("IPython.display.display", display)
+    monkeypatch.setattr("mhalib.experiments.curves.time.monotonic", lambda: now[0])
+    live, losses = LiveCurve(), []
+    for moment in (0.0, 0.2, 0.45, 0.55, 0.95):  # at most one picture in half a second
+        now[0] = moment
+        losses.append(5.0 - len(losses))
+        live(losses, False)
+    live(losses, True)
+    assert [kind for kind, _ in calls] == ["display", "update", "update"]
+    assert [said.rpartition(" to ")[2] for _, said in calls] == ["5.00.", "2.00.", "1.00."]
+
+
+def test_pictures_of_nothing_are_refused():
+    calls = {
+        "at least one loss for each name": partial(plot_losses, {}),
+        "plot_losses needs at least one loss": partial(plot_losses, {"a": []}),
+        "plot_runs needs at least one arm": partial(plot_runs, {}, "heads"),
+        "at least two finite values, got [0.5]": partial(plot_runs, {"a": [0.5]}, "heads"),
+        "got 0.5 to 2; say bounds=None": partial(plot_runs, {"a": [0.5, 2.0]}, "heads"),
+    }
+    assert accepted(calls) == []
