@@ -1,6 +1,6 @@
 """The grammar says right French, alignments match words that belong together, the model keeps to what it may see."""
 
-import re
+from functools import partial
 
 import pytest
 import torch
@@ -18,36 +18,29 @@ from mhalib.experiments import (
     sentences_right,
 )
 from mhalib.experiments.grammar import ENGLISH, FRENCH, LONGEST, NOUNS, PAD, START, STOP
+from tests.helpers.refusals import accepted
 
 # Written by hand; each shows something that the ones before it do not.
-PAIRS = {
-    "the cat sees the dog": "le chat voit le chien",
-    "the cow follows the mouse": "la vache suit la souris",
-    "the cats see the mice": "les chats voient les souris",
-    "my horse watches my horses": "mon cheval regarde mes chevaux",
-    "my hen knows my hens": "ma poule connaît mes poules",
-    "this goat pushes this rabbit": "cette chèvre pousse ce lapin",
-    "these goats push these rabbits": "ces chèvres poussent ces lapins",
-    "the small cow sees the small dogs": "la petite vache voit les petits chiens",
-    "the black cow sees the black dog": "la vache noire voit le chien noir",
-    "the big white goats follow the grey mouse": "les grandes chèvres blanches suivent la souris grise",
-    "my old grey cat knows the old hen": "mon vieux chat gris connaît la vieille poule",
-    "these old horses watch this white rabbit": "ces vieux chevaux regardent ce lapin blanc",
-    "the cat does not see the dog": "le chat ne voit pas le chien",
-    "my small hens do not follow the grey cats": "mes petites poules ne suivent pas les chats gris",
-    "this big black mouse does not know my old white horses": "cette grande souris noire ne connaît pas "
-    "mes vieux chevaux blancs",
-    "the grey cows do not push these old black goats": "les vaches grises ne poussent pas ces vieilles chèvres noires",
-}
+PAIRS = """
+the cat sees the dog = le chat voit le chien
+the cow follows the mouse = la vache suit la souris
+the cats see the mice = les chats voient les souris
+my horse watches my horses = mon cheval regarde mes chevaux
+my hen knows my hens = ma poule connaît mes poules
+this goat pushes this rabbit = cette chèvre pousse ce lapin
+these goats push these rabbits = ces chèvres poussent ces lapins
+the small cow sees the small dogs = la petite vache voit les petits chiens
+the black cow sees the black dog = la vache noire voit le chien noir
+the big white goats follow the grey mouse = les grandes chèvres blanches suivent la souris grise
+my old grey cat knows the old hen = mon vieux chat gris connaît la vieille poule
+these old horses watch this white rabbit = ces vieux chevaux regardent ce lapin blanc
+the cat does not see the dog = le chat ne voit pas le chien
+my small hens do not follow the grey cats = mes petites poules ne suivent pas les chats gris
+this big black mouse knows my old white horses = cette grande souris noire connaît mes vieux chevaux blancs
+the grey cows do not push these old black goats = les vaches grises ne poussent pas ces vieilles chèvres noires
+"""
 
-
-@pytest.fixture(autouse=True)
-def quick(as_shipped):
-    """Thousands of words go through the grammar: checking every signature would take minutes."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("as_shipped", "one_thread")  # checking each signature would take minutes
 
 
 def generator(seed=0):
@@ -58,20 +51,17 @@ def drawn(size=300, held_out=False, seed=0):
     return Translation(held_out).sentences(size, generator(seed))
 
 
-@pytest.mark.parametrize("english, french", PAIRS.items())
-def test_french_by_hand(english, french):
-    sentence = parse(english)
-    assert sentence.english == [*english.split(), STOP]
-    assert sentence.french == [*french.split(), STOP]
-
-
-def test_alignment_by_hand():
+def test_french_and_its_alignment_by_hand():
+    for english, french in (line.split(" = ") for line in PAIRS.strip().splitlines()):
+        sentence = parse(english)
+        assert sentence.english == [*english.split(), STOP]
+        assert sentence.french == [*french.split(), STOP]
+    assert parse("The CAT sees my dog.") == parse("the cat sees my dog")
     sentence = parse("the big white goat does not know my hens.")
     assert sentence.french == ["la", "grande", "chèvre", "blanche", "ne", "connaît", "pas", "mes", "poules", STOP]
     partners = [row.nonzero().flatten().tolist() for row in sentence.alignment]
     # English: the 0, big 1, white 2, goat 3, does 4, not 5, know 6, my 7, hens 8, full stop 9.
     assert partners == [[0], [1], [3], [2], [4, 5], [6], [5], [7], [8], [9]]
-    assert parse("my cat sees the cow").alignment.equal(torch.eye(6, dtype=torch.bool))
 
 
 @given(st.integers(0, 2**20), st.booleans())
@@ -93,9 +83,7 @@ def test_words_stand_for_the_same_words_wherever_they_are():
     assert set(partners) == set(FRENCH) - {PAD, START}
     assert set().union(*partners.values()) == set(ENGLISH) - {PAD}
     assert partners["noires"] == {"black"} and partners["voient"] == {"see"} and partners["ce"] == {"this"}
-    assert (
-        partners["voit"] == {"sees", "see"} and partners["souris"] == {"mouse", "mice"} and partners["pas"] == {"not"}
-    )
+    assert partners["voit"] == {"sees", "see"} and partners["pas"] == {"not"}
 
 
 def test_held_out_animals_never_meet_in_training_in_either_order():
@@ -105,8 +93,7 @@ def test_held_out_animals_never_meet_in_training_in_either_order():
     trained, held_out = meetings(False), meetings(True)
     assert not trained & held_out and len(trained) == 48 and len(held_out) == 16
     assert held_out == {(b, a) for a, b in held_out}
-    assert {noun for pair in held_out for noun in pair} == set(NOUNS)  # every word is met in training and asked for
-    assert {noun for pair in trained for noun in pair} == set(NOUNS)
+    assert all({noun for pair in pairs for noun in pair} == set(NOUNS) for pairs in (held_out, trained))
 
 
 def test_sentences_come_from_the_generator_alone_and_are_fresh():
@@ -115,8 +102,7 @@ def test_sentences_come_from_the_generator_alone_and_are_fresh():
     first, second = (Translation().sentences(20, source) for _ in range(2))
     assert first != second and first == drawn(20, seed=3)
     assert torch.equal(before, torch.get_rng_state())
-    negated = sum(sentence.negated for sentence in drawn(1000)) / 1000
-    assert 0.4 < negated < 0.6
+    assert 0.4 < sum(sentence.negated for sentence in drawn(1000)) / 1000 < 0.6
 
 
 def test_a_packed_sentence_by_hand():
@@ -133,34 +119,6 @@ def test_a_packed_sentence_by_hand():
     assert torch.equal(tables[1, :10, :10], sentences[1].alignment) and tables[1].sum() == sentences[1].alignment.sum()
     batch = Translation().batch(5, generator(1))
     assert all(torch.equal(a, b) for a, b in zip(batch, pack(drawn(5, seed=1)), strict=True))
-
-
-REFUSED = {
-    "the cat sees the elephant": "'elephant'; choose from big, black, cat",
-    "the cat <pad> the dog": "'<pad>'",
-    "  .": "no word at all",
-    "the cat sees": "expected a noun phrase, a verb and a noun phrase, got 'the cat sees'",
-    "cat sees dog": "give one such as",
-    "the black small cat sees the dog": "expected a noun phrase",
-    "the cat not sees the dog": "expected a noun phrase",
-    "the cat sees the dog my": "expected a noun phrase",
-    "the cats sees the dog": "did you mean 'the cats see the dog'",
-    "the cat do not see the dog": "did you mean 'the cat does not see the dog'",
-    "this cat sees these dog": "did you mean 'this cat sees this dog'",
-    "the " * 12 + "cat": "at most 11 words, got 13",
-}
-
-
-@pytest.mark.parametrize("text, words", REFUSED.items(), ids=range(len(REFUSED)))
-def test_what_is_no_sentence_is_refused_and_says_why(text, words):
-    with pytest.raises(ValueError, match=re.escape(words)):
-        parse(text)
-    with pytest.raises(TypeError, match="expected a sentence as text, got list"):
-        parse(text.split())
-
-
-def test_capitals_and_the_full_stop_do_not_matter():
-    assert parse("The CAT sees my dog.") == parse("the cat sees my dog")
 
 
 # ---------------------------------------------------------------------------------------------- the model
@@ -210,23 +168,20 @@ def test_a_translation_comes_with_the_maps_of_its_own_words(model):
     for weights, shape in zip(translated.maps, ((2, 6, 6), (2, Tt, Tt), (2, Tt, 6)), strict=True):
         assert [layer.shape for layer in weights] == [shape, shape]
         assert all(torch.allclose(layer.sum(-1), torch.ones(shape[:2])) for layer in weights)
-    with pytest.raises(ValueError, match="'elephant'; choose from"):
-        model.translate("my elephant sees the cow")
     assert model.translate("cow cow").english == ["cow", "cow", STOP]  # no sentence, but words that it knows
 
 
 def test_training_learns_to_write_and_to_stop():
     # Far too few steps for a good model; enough to see that source, target and loss fit together.
-    model = TranslationModel(16, 2, seed=1)
+    before, (model, again, other) = torch.get_rng_state(), (TranslationModel(16, 2, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(before, torch.get_rng_state()), "the seed alone makes the weights"
+    assert torch.equal(model.readout.weight, again.readout.weight)
+    assert not torch.equal(model.readout.weight, other.readout.weight)
     untrained = cross_entropy(model(pack(drawn(64, seed=9))[0]), pack(drawn(64, seed=9))[1]).item()
     found = fit(model, Translation(), steps=80, lr=0.02, batch_size=16, progress=False)
     assert found.evaluation["loss"] < 0.5 * untrained
-    sentences = drawn(40, held_out=True)
-    inputs, targets = pack(sentences)
-    written = model.write(inputs[:, :LONGEST])
-    right = (written == targets.clamp(min=0)).all(1)
-    assert torch.equal(sentences_right(model, sentences), right)
-    for row in written.tolist():
+    inputs, _ = pack(drawn(40, held_out=True))
+    for row in model.write(inputs[:, :LONGEST]).tolist():
         words = [FRENCH[i] for i in row]
         if STOP in words:
             assert set(words[words.index(STOP) + 1 :]) <= {PAD}
@@ -243,26 +198,33 @@ def test_right_sentences_are_told_from_wrong_ones(monkeypatch):
     assert sentences_right(model, sentences).tolist() == [True, False, True]
 
 
-def test_the_seed_alone_makes_the_weights():
-    def first(seed):
-        return torch.cat([p.flatten() for p in TranslationModel(16, 2, seed=seed).parameters()])
-
-    state = torch.get_rng_state()
-    assert torch.equal(first(1), first(1)) and not torch.equal(first(1), first(2))
-    assert torch.equal(state, torch.get_rng_state())
-
-
-BAD = {
-    "no ids": (lambda: TranslationModel(16, 2)(torch.zeros(1, 15)), TypeError, "pack"),
-    "too short": (lambda: TranslationModel(16, 2)(torch.zeros(1, 12, dtype=torch.int64)), ValueError, "12 + Tt"),
-    "too long": (lambda: TranslationModel(16, 2)(torch.zeros(1, 25, dtype=torch.int64)), ValueError, "(1, 25)"),
-    "no layers": (lambda: TranslationModel(16, 2, num_layers=0), ValueError, "num_layers"),
-    "no size": (lambda: Translation().sentences(0, generator()), ValueError, "size"),
-    "heads": (lambda: TranslationModel(16, 3), ValueError, "not divisible"),
-}
-
-
-@pytest.mark.parametrize("make, error, words", BAD.values(), ids=BAD.keys())
-def test_bad_arguments_are_refused(make, error, words):
-    with pytest.raises(error, match=re.escape(words)):
-        make()
+def test_what_is_no_sentence_and_what_no_model_reads_is_refused_and_says_why(model):
+    sentences = {
+        "'elephant'; choose from big, black, cat": "the cat sees the elephant",
+        "'<pad>'": "the cat <pad> the dog",
+        "no word at all": "  .",
+        "got 'the cat sees'": "the cat sees",
+        "got 'cat sees dog'": "cat sees dog",
+        "got 'the black small cat": "the black small cat sees the dog",
+        "got 'the cat not sees": "the cat not sees the dog",
+        "got 'the cat sees the dog my'": "the cat sees the dog my",
+        "did you mean 'the cats see the dog'": "the cats sees the dog",
+        "did you mean 'the cat does not see the dog'": "the cat do not see the dog",
+        "did you mean 'this cat sees this dog'": "this cat sees these dog",
+        "at most 11 words, got 13": "the " * 12 + "cat",
+        "TypeError: expected a sentence as text, got list": ["the", "cat"],
+    }
+    failures = accepted({words: partial(parse, text) for words, text in sentences.items()})
+    ids = torch.zeros(1, 25, dtype=torch.int64)
+    failures += accepted(
+        {
+            "'elephant'; choose from": partial(model.translate, "my elephant sees the cow"),
+            "TypeError: packed must be ids": partial(model, ids / 1),
+            "got (1, 12)": partial(model, ids[:, :12]),
+            "got (1, 25)": partial(model, ids),
+            "num_layers": partial(TranslationModel, 16, 2, num_layers=0),
+            "not divisible": partial(TranslationModel, 16, 3),
+            "size": partial(Translation().sentences, 0, generator()),
+        }
+    )
+    assert failures == []
