@@ -70,72 +70,51 @@ def test_inputs_of_any_form_are_the_same_and_missing_ones_are_filled_in(qkv):
     assert HeadLab(qkv[0][:2], *qkv[1:], tokens=["a", "b"]).key_tokens == []
 
 
-def test_what_does_not_fit_is_refused(as_shipped):
+def test_what_does_not_fit_is_refused_and_the_old_value_stays(qkv, as_shipped):
     x = torch.ones(2, 4)
-    there = HeadLab(x, num_heads=2)
-
-    def lab(q=x, *more, **options):
-        return lambda: HeadLab(q, *more, **options)
+    lab, there = HeadLab(*qkv, num_heads=2), sum(isinstance(widget, HeadLab) for widget in _instances.values())
 
     def put(name, value):
-        return lambda: setattr(there, name, value)
+        return lambda: setattr(lab, name, value)
 
     calls = {
-        "TypeError: q must be a floating tensor": lab(torch.ones(2, 4, dtype=torch.int64)),
-        "got (4,)": lab(torch.ones(4)),
-        "q[0]": lab(torch.ones(3, 2, 4)),
-        "got (0, 4)": lab(torch.ones(0, 4)),
-        "129 tokens": lab(torch.ones(129, 4)),
-        "1025 features": lab(torch.ones(1, 1025)),
-        "q holds NaN": lab(torch.full((2, 4), math.nan)),
-        "k holds NaN or infinity": lab(x, torch.full((2, 4), math.inf)),
-        "same d_model, got 4 and 6": lab(x, torch.ones(2, 6)),
-        "v must be (2, 4) like k, got (3, 4)": lab(x, None, torch.ones(3, 4)),
-        "tokens has 1 labels": lab(tokens=["a"]),
-        "key_tokens has 3 labels": lab(key_tokens=["a", "b", "c"]),
-        "choose num_heads from 1, 2, 4": lab(num_heads=3),
-        "got 'sqrt'": lab(scale="sqrt"),
-        "got 0; the scores": lab(temperature=0),
-        "got 'future'": lab(mask="future"),
-        "TypeError: a mask must be boolean": lab(mask=x),
-        "got (2, 3)": lab(mask=torch.ones(2, 3, dtype=torch.bool)),
-        "from 0 to 2, got 3": lab(valid_len=3),
-        "got True": lab(mask="padding", valid_len=True),
-        "got 3 queries and 2 keys": lab(torch.ones(3, 4), x, mask="causal"),
-        "num_heads=True": put("num_heads", True),
-        "got inf": put("temperature", math.inf),
-        "from 0 to 1, got 2": put("head", 2),
-        "one byte, 0 or 1, a cell": put("own_bytes", b"\2" * 4),
-        "got [2, 0]": put("cursor", [2, 0]),
-        "d_model stays": put("d_model", 8),
+        "TypeError: q must be a floating tensor": lambda: HeadLab(torch.ones(2, 4, dtype=torch.int64)),
+        "q[0]": lambda: HeadLab(torch.ones(3, 2, 4)),
+        "129 tokens": lambda: HeadLab(torch.ones(129, 4)),
+        "k holds NaN or infinity": lambda: HeadLab(x, torch.full((2, 4), math.inf)),
+        "same d_model, got 4 and 6": lambda: HeadLab(x, torch.ones(2, 6)),
+        "v must be (2, 4) like k, got (3, 4)": lambda: HeadLab(x, None, torch.ones(3, 4)),
+        "tokens has 1 labels": lambda: HeadLab(x, tokens=["a"]),
+        "choose num_heads from 1, 2, 4": lambda: HeadLab(x, num_heads=3),
+        "got (2, 3)": lambda: HeadLab(x, mask=torch.ones(2, 3, dtype=torch.bool)),
+        "got 3 queries and 2 keys": lambda: HeadLab(torch.ones(3, 4), x, mask="causal"),
         "no W_q, W_k, W_v": lambda: HeadLab.of(torch.nn.Linear(2, 2), torch.ones(2, 2)),
         "x has 6 features, layer.W_q takes 8": lambda: HeadLab.of(MultiHeadAttention(8, 2), torch.ones(3, 6)),
+        "num_heads=True": put("num_heads", True),
+        "got 0.0; the scores": put("temperature", 0.0),
+        "from 0 to 6, got 7": put("valid_len", 7),
+        "from 0 to 1, got 2": put("head", 2),
+        "one byte, 0 or 1, a cell": put("own_bytes", b"\2" * 36),
+        "TypeError: a mask must be boolean": put("own_mask", torch.ones(6, 6)),
+        "got [0, 10]": put("cursor", [0, 10]),
+        "d_model stays": put("d_model", 4),
     }
-    labs = sum(isinstance(widget, HeadLab) for widget in _instances.values())
     assert accepted(calls) == []
-    assert sum(isinstance(widget, HeadLab) for widget in _instances.values()) == labs  # no page keeps one of them
-    assert (there.num_heads, there.temperature, there.head, there.cursor, there.d_model) == (2, 1.0, 0, [0, 0], 4)
+    assert (lab.num_heads, lab.temperature, lab.valid_len, lab.head, lab.cursor) == (2, 1.0, 6, 0, [0, 0])
+    assert lab.own_mask.all() and lab.d_model == 8
+    assert sum(isinstance(widget, HeadLab) for widget in _instances.values()) == there  # no page keeps one
 
 
-def test_the_own_mask_is_a_tensor_that_is_set_as_a_whole(qkv):
-    lab, cells = HeadLab(*qkv), torch.rand(6, 6) > 0.5
-    assert lab.own_mask.all()
+def test_own_mask_and_focus_can_be_set(qkv):
+    lab, cells = HeadLab(*qkv, num_heads=8), torch.rand(6, 6) > 0.5
     lab.own_mask = cells.numpy()
     assert lab.own_mask.equal(cells) and lab.mask == "none"
-    for wrong, says in ((cells.float(), "boolean"), (cells[:2], "one for all heads")):
-        with pytest.raises((TypeError, ValueError), match=says):
-            lab.own_mask = wrong
-    assert lab.own_mask.equal(cells)
     assert HeadLab(*qkv, mask=cells).mask == "own"
-
-
-def test_the_focus_stays_on_a_head_and_a_feature_that_exist(qkv):
-    lab = HeadLab(*qkv, num_heads=8)
     lab.head, lab.cursor = 7, [5, 6]
     lab.num_heads = 2
     lab.cursor = [5, 9]  # the last feature of the output of this head
     lab.num_heads = 4
-    assert (lab.head, lab.cursor) == (1, [5, 7])
+    assert (lab.head, lab.cursor) == (1, [5, 7])  # a head and a feature that exist
 
 
 def test_the_lab_of_a_layer_has_the_weights_of_the_layer():

@@ -13,9 +13,10 @@ from mhalib.widgets import ReshapeView
 from mhalib.widgets.reshape_view.paths import PATHS
 from tests.helpers.refusals import accepted
 
-SIZES = [(4, 2, 3, 1), (4, 2, 3, 2), (3, 1, 4, 1), (1, 2, 2, 2), (8, 4, 4, 2), (1, 1, 1, 1)]
 RIGHT = {"wrong split": "split", "wrong merge": "merge"}
-each_size = pytest.mark.parametrize("size", SIZES, ids=str)
+each_size = pytest.mark.parametrize(
+    "size", [(4, 2, 3, 1), (4, 2, 3, 2), (3, 1, 4, 1), (1, 2, 2, 2), (8, 4, 4, 2)], ids=str
+)
 
 
 def make(tokens, num_heads, head_dim, batch, **more):
@@ -31,12 +32,14 @@ def stations(view, path):
 
 
 @each_size
-def test_the_code_shown_makes_what_is_told(size):
+def test_the_code_shown_makes_what_is_told_and_what_travels(size):
     tokens, num_heads, head_dim, batch = size
     sizes = {"B": batch, "T": tokens, "num_heads": num_heads, "head_dim": head_dim, "d_model": num_heads * head_dim}
     sizes["B * num_heads"] = batch * num_heads
     view = make(*size)
     x = view.tensor
+    numbers = np.frombuffer(view.numbers, dtype="<i2").reshape(-1, 3, x.numel())
+    assert len(numbers) == sum(len(view.stations[path]) for path in PATHS)
     for path in PATHS:
         names, before = {"torch": torch, "x": x, **sizes}, None
         for facts, tensor in stations(view, path):
@@ -46,12 +49,16 @@ def test_the_code_shown_makes_what_is_told(size):
             assert (facts["shape"], facts["strides"]) == (list(made.shape), list(made.stride()))
             assert facts["contiguous"] == made.is_contiguous()
             assert facts["shape"] == [sizes[axis] for axis in facts["axes"]]
-            if before is None:
-                assert facts["memory"] == "start"
-            else:
-                same = made.untyped_storage().data_ptr() == before.untyped_storage().data_ptr()
-                assert facts["memory"] == ("view" if same else "copy")
+            same = before is not None and made.untyped_storage().data_ptr() == before.untyped_storage().data_ptr()
+            assert facts["memory"] == ("start" if before is None else "view" if same else "copy")
+            cells, should, line = numbers[facts["at"]]
+            assert cells.tolist() == tensor.flatten().tolist()
+            places = sum(np.indices(tensor.shape)[axis] * stride for axis, stride in enumerate(facts["strides"]))
+            assert line[places].tolist() == tensor.tolist()  # what stands at offset = index times strides
+            assert path in RIGHT and before is not None or should.tolist() == cells.tolist()
             before = made
+        if path in RIGHT:
+            assert should.tolist() == list(stations(view, RIGHT[path]))[-1][1].flatten().tolist()
 
 
 @each_size
@@ -72,23 +79,6 @@ def test_the_paths_lead_where_the_library_leads(size):
             assert "the mistake hides" in facts["mistake"] and 1 in (size[0], size[1])
 
 
-@each_size
-def test_the_numbers_travel_as_bytes(size):
-    view = make(*size)
-    numbers = np.frombuffer(view.numbers, dtype="<i2").reshape(-1, 3, view.tensor.numel())
-    assert len(numbers) == sum(len(view.stations[path]) for path in PATHS)
-    for path in PATHS:
-        for facts, tensor in stations(view, path):
-            cells, should, line = numbers[facts["at"]]
-            assert cells.tolist() == tensor.flatten().tolist()
-            places = sum(np.indices(tensor.shape)[axis] * stride for axis, stride in enumerate(facts["strides"]))
-            assert line[places].tolist() == tensor.tolist()  # what stands at offset = index times strides
-            if path not in RIGHT or facts["memory"] == "start":
-                assert should.tolist() == cells.tolist()
-        if path in RIGHT:
-            assert should.tolist() == list(stations(view, RIGHT[path]))[-1][1].flatten().tolist()
-
-
 def test_known_examples():
     view = ReshapeView()
     assert (view.path, view.step, view.chosen, view.colour_by) == ("split", 0, 23, "token")
@@ -97,6 +87,13 @@ def test_known_examples():
     assert not any(facts["mistake"] for path in PATHS[:3] for facts in view.stations[path])
     assert [facts["memory"] for facts in view.stations["merge"]] == ["start", "view", "copy", "view"]
     assert [ReshapeView(batch=batch).stations["fold"][3]["memory"] for batch in (1, 2)] == ["view", "copy"]
+    view.path = "merge"
+    view.step = 3
+    view.path = "wrong split"
+    assert view.step == 0  # a new path starts at its start
+    view.set_state({"path": "merge", "step": 0})  # both at once, as the browser sends them
+    view.set_state({"step": 3})
+    assert (view.path, view.step) == ("merge", 3)
 
 
 def test_labels_are_unique():
@@ -105,16 +102,6 @@ def test_labels_are_unique():
         assert view.tensor.unique().numel() == view.tensor.numel() and view.chosen in view.tensor
     assert ReshapeView(2, 2, 4, batch=2).tensor[1, 1, 7] == 117  # 100 * sample + 10 * token + feature
     assert ReshapeView(2, 4, 4, batch=2).tensor[1, 1, 15] == 1115  # 16 features need more room
-
-
-def test_a_new_path_starts_at_its_start():
-    view = ReshapeView(path="wrong merge")
-    view.step = 1
-    view.path = "wrong split"
-    assert view.step == 0
-    view.set_state({"path": "merge", "step": 0})  # both at once, as the browser sends them
-    view.set_state({"step": 3})
-    assert (view.path, view.step) == ("merge", 3)
 
 
 def test_what_cannot_be_shown_is_refused(as_shipped):
@@ -156,10 +143,7 @@ def test_the_picture_shows_the_present_step_and_the_chosen_number():
     assert "122 = sample 1, token 2, feature 2 stands at (3, 2, 0)." in view.figure().alt
     texts = [text.get_text() for text in view.figure().axes[-1].texts]
     assert [text for text in texts if text.startswith("block")] == [f"block {i}" for i in range(4)]
-
-
-def test_the_picture_of_the_largest_tensor_fits_a_page():
-    view = ReshapeView(8, 4, 4, batch=2)
-    for view.path, view.step in (("split", 1), ("fold", 3)):
-        width, height = view.figure().get_size_inches()
-        assert height < 10 and width < 20  # inches, at 100 dots
+    largest = ReshapeView(8, 4, 4, batch=2, path="fold")
+    largest.step = 3
+    width, height = largest.figure().get_size_inches()
+    assert height < 10 and width < 20  # inches, at 100 dots
