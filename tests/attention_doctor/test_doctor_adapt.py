@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from mhalib import MultiHeadAttention
 from mhalib.doctor import adapt, examine
 from tests.helpers.layers_base import Layer
 from tests.helpers.layers_healthy import Blocked, ReturnsDict, TimeFirst
@@ -72,38 +71,7 @@ def test_bad_arguments_are_refused_before_anything_runs(call, error, words, as_s
     assert words in str(caught.value)
 
 
-def test_a_padding_mask_is_made_of_lengths_as_the_refusal_says():
-    layer = MultiHeadAttention(32, 4)
-
-    def padded(x, hidden):  # (B, T), True = hidden
-        return layer(x, mask=~hidden[:, None])
-
-    def from_lengths(x, lens):
-        return padded(x, torch.arange(x.shape[1]) >= lens[:, None])
-
-    assert examine(adapt(from_lengths, mask="lengths", mask_rank=1), 32, 4).ok
-
-
 def test_a_whole_model_is_told_from_a_layer():
     model = nn.Sequential(nn.Embedding(9, 32), nn.Linear(32, 32))
     (finding,) = examine(adapt(model, mask=None), 32, 4).findings
     assert finding.code == "crash" and "token ids; hand over an attention layer of the model" in finding.evidence
-
-
-@pytest.mark.parametrize(
-    ("layer", "told"),
-    [
-        (lambda x, key_padding_mask=None: x, True),
-        (lambda x, padding_mask=None: x, True),
-        (lambda x, attn_mask=None: x, False),
-    ],
-)
-def test_only_a_mask_of_padding_is_told_how_it_is_made_of_lengths(layer, told):
-    with pytest.raises(TypeError, match="whether True means may attend or blocked") as caught:
-        adapt(layer)
-    assert ("made of lengths" in str(caught.value)) == told
-
-
-def test_a_layer_without_places_for_a_mask_is_told_how_to_say_so():
-    with pytest.raises(TypeError, match="cannot see which argument"):
-        adapt(lambda **options: options["x"])

@@ -7,15 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from mhalib import MultiHeadAttention
 from mhalib.doctor import adapt, examine
-from mhalib.doctor.calls import find_out
 from mhalib.doctor.calls.words import Words
 from tests.helpers.layers_base import Layer
-from tests.helpers.layers_healthy import Blocked, OneMaskForAll, RankFour, ReturnsDict, TimeFirst
+from tests.helpers.layers_healthy import Blocked, RankFour, TimeFirst
 
 
 class Core(nn.Module):
@@ -158,43 +156,7 @@ def test_a_class_of_which_nothing_is_known_is_refused():
         examine(Strange)
 
 
-def test_sizes_that_nobody_gives_are_looked_up_in_the_layer():
-    report = examine(MultiHeadAttention(48, 6))
-    assert report.ok and report.heads.stated == report.heads.counted == 6
-    with pytest.raises(ValueError, match="give d_model"):
-        examine(lambda x: x)
-
-
 # ------------------------------------------------------------------------------------------------------ time first
-
-
-class Wrapped(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.mha = nn.MultiheadAttention(32, 4)
-
-    def forward(self, x):
-        return self.mha(x, x, x)[0]
-
-
-class WrappedForBatches(Wrapped):
-    def forward(self, x):
-        b, n, d = x.shape  # tokens of a picture
-        return self.mha(x, x, x)[0]
-
-
-class WrappedForTime(Wrapped):
-    def forward(self, x):
-        tgt_len, bsz, embed_dim = x.size()
-        return self.mha(x, x, x)[0]
-
-
-def test_words_tell_time_first_from_a_forgotten_batch_first():
-    assert examine(WrappedForBatches(), 32, 4).codes == ["mixes-samples"]
-    told = examine(WrappedForTime(), 32, 4)
-    assert told.ok and told.called_as == "adapt(layer, mask=None, batch_first=False)"
-    untold = examine(Wrapped(), 32, 4)
-    assert untold.ok and "say axes='B T d', and it mixes samples" in untold.called_as
 
 
 def test_what_is_declared_wins():
@@ -258,23 +220,6 @@ def test_what_words_say_of_a_mask(text, said):
     assert Words(text, "", "x").polarity("mask", True) == said
 
 
-@pytest.mark.parametrize(
-    ("text", "code", "said"),
-    [
-        ("x: (B, T, C)", "", "B T d"),
-        ("Input shape: Time x Batch x Channel", "", "T B d"),
-        ("", "    tgt_len, bsz, embed_dim = x.size()", "T B d"),
-        ("", "    B, N, C = x.shape", "B T d"),
-        ("", "    nbatches = x.size(0)", "B T d"),
-        ("", "    q = rearrange(x, 'b n (h d) -> b h n d', h=h)", "B T d"),
-        ("x: (batch, time, d)", "    T, B, C = x.shape", None),
-        ("", "", None),
-    ],
-)
-def test_what_words_say_of_the_axes(text, code, said):
-    assert Words(text, code, "x").axes == said
-
-
 class TwoMasks(Core):
     leaks = False
 
@@ -293,33 +238,7 @@ def test_each_of_two_masks_is_examined():
     assert finding.code == "mask-leaks" and finding.evidence.startswith("key_padding_mask: ")
 
 
-@pytest.mark.parametrize("layer", [OneMaskForAll(32, 4), RankFour(32, 4), ReturnsDict(32, 4), FromSizes(4, 32)])
-def test_forms_that_had_to_be_declared_need_it_no_more(layer):
-    assert examine(layer, 32, 4).ok
-
-
 # -------------------------------------------------------------------------------------------------------- refusals
-
-
-def test_an_unknown_argument_is_asked_for():
-    with pytest.raises(TypeError, match=r"nothing is known of weather; say adapt\(layer, also=\{'weather': ...\}\)"):
-        examine(lambda x, weather: x, 32, 4)
-    layer = Layer(32, 4)
-    assert examine(adapt(lambda x, weather: layer(x), mask=None, also={"weather": "fine"}), 32, 4).ok
-
-
-def test_a_layer_for_something_else_is_refused_not_wronged():
-    class Pictures(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.qkv = nn.Linear(32, 96)
-
-        def forward(self, x):
-            b, h, w, c, frames = x.shape
-            return x
-
-    with pytest.raises(TypeError, match=r"no way of calling Pictures\(x\) was found"):
-        examine(Pictures(), 32, 4)
 
 
 class Hangs(Layer):
@@ -357,27 +276,3 @@ class Bound:
 def test_a_bound_method_of_a_plain_object():
     owner = Bound()
     assert examine(owner.step, 32, 4).ok and owner.drop.training
-
-
-def test_a_layer_that_takes_one_number_of_tokens_is_no_crash():
-    class Windowed(Core):
-        def __init__(self):
-            super().__init__()
-            self.bias = nn.Parameter(torch.randn(4, 9, 9))
-
-        def forward(self, x):
-            return self.attend(x, self.bias)
-
-    report = examine(Windowed(), 32, 4)
-    assert report.ok, report
-    assert find_out(Windowed(), 32, 4).attend.lengths == (9,)
-
-
-def test_a_function_of_the_kernel():
-    def self_attention(x, allowed=None):
-        heads = x.unflatten(-1, (4, 8)).transpose(1, 2)
-        mask = None if allowed is None else allowed[:, None]
-        return F.scaled_dot_product_attention(heads, heads, heads, attn_mask=mask).transpose(1, 2).flatten(2)
-
-    report = examine(self_attention, 32, 4)
-    assert report.ok and "mask_name='allowed'" in report.called_as

@@ -55,27 +55,6 @@ def test_the_command_line(factories, capsys, factory, options, code, words):
     assert words in (printed.err if code == 2 else printed.out)
 
 
-def test_the_command_line_without_a_colon(capsys):
-    assert main(["some_layers", *SIZES]) == 2
-    assert "expected package.module:factory" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["mylayer.py:make", "nosuchmodule:make", "nosuch.module:make"])
-def test_the_command_line_says_where_it_looked_for_a_module(tmp_path, monkeypatch, capsys, name):
-    monkeypatch.chdir(tmp_path)
-    assert main([name, *SIZES]) == 2
-    said = capsys.readouterr().err
-    assert f"no module {name.split('.')[0].split(':')[0]} in {tmp_path}" in said and "leave .py out" in said
-
-
-def test_the_command_line_names_a_module_that_a_module_misses(tmp_path, monkeypatch, capsys):
-    (tmp_path / "needy.py").write_text("import nosuchmodule\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    assert main(["needy:make", *SIZES]) == 2
-    assert "No module named 'nosuchmodule'" in capsys.readouterr().err
-
-
 def test_as_a_command(tmp_path):
     (tmp_path / "some_layers.py").write_text(FACTORIES)
     command = [sys.executable, "-m", "mhalib.doctor", "some_layers:inverted", *SIZES]

@@ -58,13 +58,6 @@ def test_the_layer_comes_back_as_it_was(how, as_shipped):  # the checking of sha
     assert torch.equal(states[0], after[0]) and states[1:] == after[1:]
 
 
-def test_it_comes_back_even_when_it_raises():
-    layer = Stateful(32, 4, copyable=False)
-    layer.score = None  # not callable
-    assert examine(layer, 32, 4).codes == ["crash"]
-    assert layer.training and layer.score is None
-
-
 def test_what_a_layer_prints_is_swallowed(capsys):
     layer = Layer(32, 4)
 
@@ -74,26 +67,6 @@ def test_what_a_layer_prints_is_swallowed(capsys):
 
     assert examine(adapt(attend, mask_name="mask"), 32, 4).ok
     assert capsys.readouterr().out == ""
-
-
-def test_a_compiled_layer_is_not_compiled_anew_for_every_shape():
-    compiled = []
-
-    def backend(graph, inputs):
-        compiled.append(graph)
-        return graph.forward
-
-    layer = torch.compile(Layer(32, 4), backend=backend)
-    assert examine(layer, 32, 4).ok and compiled == []
-    layer(torch.randn(2, 3, 32))
-    assert compiled != []  # afterwards it is compiled again
-
-
-def test_dropout_of_a_layer_inside_a_function_needs_module():
-    layer = Dropout(32, 4)
-    attend = lambda x, mask=None: layer(x, mask)  # noqa: E731 - what people write
-    assert examine(attend, 32, 4).codes == ["not-deterministic"]
-    assert examine(attend, 32, 4, module=layer).ok and layer.training
 
 
 def test_a_layer_in_half_precision():

@@ -4,14 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from mhalib.doctor import adapt, examine, find_weights
-from mhalib.doctor.inside import silent_blocks
-from mhalib.doctor.patient import Patient
+from mhalib.doctor import examine
 from tests.helpers.layers_base import Layer, projections
-from tests.helpers.layers_healthy import Alibi, QKNorm, RelativeBias, Rotary, Sink
-from tests.helpers.layers_weights import GROUPED, LAYOUTS, FusedBlocks, ThreeLinears
+from tests.helpers.layers_healthy import QKNorm, Rotary
+from tests.helpers.layers_weights import GROUPED, LAYOUTS, FusedBlocks
 
-FACTORS = (1, 6, 20)
+FACTORS = (1, 6)
 
 
 class WithBiases(Layer):
@@ -73,7 +71,7 @@ def matrices(layer):
 
 
 @pytest.mark.parametrize("factor", FACTORS)
-@pytest.mark.parametrize("kind", [WithBiases, RelativeBias, Alibi, Rotary, QKNorm, Sink])
+@pytest.mark.parametrize("kind", [WithBiases, Rotary, QKNorm])
 def test_matrices_without_biases_make_no_healthy_layer_ill(kind, factor):
     report = examine(times(kind(32, 4), factor), 32, 4, weights=matrices(kind(32, 4)))
     assert report.ok  # of another layer
@@ -99,12 +97,6 @@ def test_without_the_biases_the_scale_and_the_heads_are_told(kind, code, words, 
     assert finding.code == code and words in finding.evidence
 
 
-@pytest.mark.parametrize("kind", [ByAnotherNumber, AfterTheSoftmax])
-def test_with_the_biases_too(kind):
-    layer = kind()
-    assert examine(layer, 32, 4, weights=projections(layer)).codes == ["wrong-scale"]
-
-
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
@@ -118,13 +110,6 @@ def test_the_matrix_of_another_layer_is_named_and_is_no_finding(wrong, words):
     layer, other = WithBiases(), WithBiases()
     report = examine(layer, 32, 4, weights={**matrices(layer), wrong: matrices(other)[wrong]})
     assert report.ok and words in " ".join(report.not_examined)
-
-
-def test_exchanged_matrices_are_named():
-    layer = WithBiases()
-    given = matrices(layer)
-    report = examine(layer, 32, 4, weights={**given, "q": given["k"], "k": given["q"]})
-    assert report.ok and "q and k do when they are exchanged" in " ".join(report.not_examined)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -146,42 +131,9 @@ def test_projections_of_shared_heads_are_found(kind, num_kv_heads):
     assert {"weights-found", "grouped-heads"} <= {r.code for r in examine(layer, 32, 4, weights=layer).remarks}
 
 
-@pytest.mark.parametrize("kind", LAYOUTS)
-def test_with_found_projections_a_wrong_scale_is_named(kind):
-    layer = kind(scale=32**-0.5).eval()
-    assert examine(layer, 32, 4, weights=adapt(layer)).codes == ["wrong-scale"]
-    assert examine(layer, 32, 4).codes == ["wrong-scale"]  # nobody does this on purpose
-
-
-def test_found_projections_have_their_names():
-    names = find_weights(ThreeLinears(), 32, 4)[0].names
-    assert names == {"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "out_proj"}
-    assert "rows 32–63 of in_proj" in find_weights(nn.MultiheadAttention(32, 4), 32, 4)[0].names["k"]
-
-
 def test_a_layer_without_projections_is_refused_with_what_it_has():
     with pytest.raises(ValueError, match=r"found none; its parameters: weight \(5, 32\).*weights="):
         examine(Layer(32, 4), 32, 4, weights=nn.Linear(32, 5))
-
-
-class TwoThatFit(ThreeLinears):
-    """Two projections of keys, of which a constant stands on both: the keys' own biases never count."""
-
-    def make(self):
-        super().make()
-        self.key = nn.Linear(32, 32)
-        self.key.weight.data.copy_(self.k_proj.weight)
-        self.key.weight.data[0, 0] += 1e-6
-
-    def qkv(self, x):
-        return self.q_proj(x), 0.5 * (self.k_proj(x) + self.key(x)), self.v_proj(x)
-
-
-def test_where_two_projections_fit_both_are_named():
-    layer = TwoThatFit()
-    report = examine(layer, 32, 4, weights=layer)
-    text = " ".join(report.not_examined)
-    assert report.ok and "several projections give its outputs" in text and "k_proj" in text and "k = key" in text
 
 
 def test_a_scale_that_may_be_meant_is_a_remark():
@@ -190,11 +142,6 @@ def test_a_scale_that_may_be_meant_is_a_remark():
         report = examine(layer, 32, 4)
         assert report.ok and "unusual-scale" in [remark.code for remark in report.remarks]
         assert examine(layer, 32, 4, weights=layer).codes == ["wrong-scale"]
-
-
-def test_one_over_head_dim_may_be_meant_where_it_is_one_over_the_root_of_d_model():
-    report = examine(ByHeadDim(64, 8), 64, 8)
-    assert report.ok and "unusual-scale" in [remark.code for remark in report.remarks]
 
 
 def test_a_scale_against_the_layers_own_words_is_a_finding():
@@ -238,19 +185,6 @@ def test_parameters_with_another_use_are_not_dead():
     for layer, words in ((ForAContextToo(), "are they for context?"), (ForTrainingToo(), "outside of training")):
         report = examine(layer, 32, 4)
         assert report.ok and words in " ".join(report.not_examined)
-
-
-class OneHeadCutOff(ThreeLinears):
-    def mix(self, q, k, v, mask):
-        heads = list(super().mix(q, k, v, mask).split(8, -1))
-        return torch.cat([*heads[:2], heads[0], heads[3]], -1)
-
-
-def test_a_head_that_is_cut_off_shows_as_a_silent_block():
-    layer = OneHeadCutOff()
-    blocks = silent_blocks(Patient(adapt(layer), layer, 32, 4, 8))
-    assert "rows 16–23 of v_proj.weight: head 2" in blocks
-    assert silent_blocks(Patient(adapt(healthy := ThreeLinears()), healthy, 32, 4, 8)) == []
 
 
 class WrongSlice(FusedBlocks):

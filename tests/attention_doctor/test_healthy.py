@@ -1,0 +1,79 @@
+"""The doctor over healthy layers, also remarkable, sharp, wide, coarse ones: a false alarm is worse than a miss."""
+
+import pytest
+import torch
+from torch import nn
+
+from mhalib import MultiHeadAttention
+from mhalib.doctor import examine
+from tests.helpers.examined import CASES, HEALTHY, USUAL, false_alarms, made, of_healthy
+from tests.helpers.layers_healthy import LargeBiasesWithoutMask
+
+
+def test_nothing_is_found_in_every_other_healthy_layer():
+    """The rest, in all sizes, is for `make test-all`."""
+    assert false_alarms([*HEALTHY][::2], [USUAL]) == []
+
+
+def test_nothing_is_found_where_sizes_coincide_or_maps_are_sharp():
+    assert false_alarms([*HEALTHY][1::10], [(15, 3, 5), (16, 4, 20)]) == []
+    assert false_alarms(["Layer", "CausalAndMasked"], [(16, 1, 6), (16, 16, 6)]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_nothing_is_found_in_a_healthy_layer_of_any_size_and_sharpness(part):
+    assert false_alarms([*HEALTHY][part::8], [*CASES, (24, 8, 6), (16, 1, 20)], seeds=(0, 1)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "case", "seed"),
+    [  # each was accused once, by chance: where a mask takes the key away that outshone all others, one of little use
+        ("AbsolutePositions", (24, 3, 20), 15),
+        ("PreNormBlock", (16, 1, 20), 26),
+        ("LargeBiasesWithoutMask", (16, 1, 20), 14),
+        ("TwoLayers", (16, 1, 20), 14),
+        ("CausalAndMasked", (16, 1, 20), 35),
+        ("BiasForEachDistance", (32, 4, 20), 37),
+        ("BiasForEachDistance", (16, 1, 6), 40),
+    ],
+)
+def test_chance_is_no_mistake(name, case, seed):
+    assert of_healthy(name, case, seed).ok
+
+
+def test_large_biases_are_no_wrong_softmax():
+    for seed in (4, 5):  # seeds at which six equal tokens were too few to judge by
+        torch.manual_seed(seed)
+        layer = LargeBiasesWithoutMask(64, 4)
+        for parameter in layer.parameters():
+            parameter.data *= 5
+        for linear in (layer.W_q, layer.W_k):
+            linear.bias.data *= 3 / 5
+        assert examine(layer, 64, 4).ok
+
+
+def test_wide_heads_and_half_precision_are_no_mistake():
+    report = examine(MultiHeadAttention(16, 4, head_dim=24), 16, 4, head_dim=24)
+    assert report.ok and report.heads.counted == 4
+    wrong = []
+    for dtype in (torch.float64, torch.float16, torch.bfloat16):
+        for name in ("mhalib", "GPT", "over keys, -inf"):
+            attend = made(HEALTHY[name], 32, 4, 1)
+            (attend if isinstance(attend, nn.Module) else attend.module).to(dtype)
+            if not (report := examine(attend, 32, 4)).ok:
+                wrong.append(f"{name}, {dtype}: {report.codes}")
+    assert wrong == []
+
+
+def test_torchs_own_layer():
+    """Its fast path (eval, no gradients, batch first) gives NaN for a query with no key; all else is right."""
+    layer = nn.MultiheadAttention(32, 4, batch_first=True)
+    report = examine(layer, 32, 4)
+    x, mask = torch.randn(2, 5, 32), torch.zeros(2, 5, 5, dtype=torch.bool)
+    mask[0] = True  # True = blocked
+    with torch.no_grad():
+        out, _ = layer.eval()(x, x, x, attn_mask=mask.repeat_interleave(4, 0), need_weights=False)
+    assert report.ok
+    assert ("empty-row-nan" in [remark.code for remark in report.remarks]) == (not out.isfinite().all())
