@@ -1,0 +1,142 @@
+"""`claim` tells a reader and stops the tools; and what the lessons claim agrees with what their text says."""
+
+import io
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from mhalib import claim
+from mhalib.claims import ClaimError
+from tests.helpers.claimed import bounds, claims, contradictions, values
+from tests.helpers.refusals import accepted
+from tools.notebooks.run import NOTEBOOKS, read
+from tools.notebooks.which import is_lesson, notebook_files
+
+
+@pytest.fixture(autouse=True)
+def as_for_a_reader(monkeypatch):
+    monkeypatch.delenv("MHALIB_CLAIMS", raising=False)
+    monkeypatch.setattr("mhalib.claims._SPOKEN_OF", {"SEED": 0})
+
+
+# ------------------------------------------------------------------------------------------ what a reader sees
+
+SHOWN = [
+    (0.91234, "0.912"),
+    (12, "12"),
+    (1234567, "1234567"),
+    (1.2e-8, "1.2e-08"),
+    ((0.5, 0.75), "0.5 to 0.75"),
+    ([1, 2, 3], "1, 2, 3"),
+    (torch.tensor(0.25), "0.25"),
+    (torch.tensor([1.0, 0.5]), "1, 0.5"),
+    (np.arange(3), "0, 1, 2"),
+    (torch.zeros(3, 4), "of shape (3, 4)"),
+    (list(range(9)), "9 values, 0, 1, 2, …"),
+    ({"one": 0.5, "two": 1}, "one: 0.5, two: 1"),
+    (True, "True"),
+    (None, "None"),
+    ("93 %", "93 %"),
+    ((2, 3, 4), "2, 3, 4"),
+]
+
+
+def test_what_holds_is_one_quiet_line_with_what_was_measured_behind_it(capsys):
+    for holds in (True, np.True_, torch.tensor(True), torch.tensor([[True]]), np.array([True])):
+        assert claim(holds, "over 85 % goes home") is None
+        assert capsys.readouterr().out == "✓ over 85 % goes home\n"
+    for value, _ in SHOWN:
+        claim(True, "so it is", its_share=value)
+    wanted = [f"✓ so it is · its share {shown}" for _, shown in SHOWN]
+    assert capsys.readouterr().out.splitlines() == wanted
+
+
+def test_what_does_not_hold_is_told_and_stops_nothing_but_the_tools(monkeypatch, capsys):
+    claim(torch.tensor(False), "over 85 % goes home", share=0.5, seeds=(0, 9))
+    said, came, why = capsys.readouterr().out.splitlines()
+    assert said == "✗ not here: over 85 % goes home"
+    assert came == "  came: share 0.5, seeds 0 to 9"
+    assert "as it came" in why
+    monkeypatch.setenv("MHALIB_CLAIMS", "raise")
+    with pytest.raises(ClaimError, match="it holds; came: share 0.5"):
+        claim(False, "it holds", share=0.5)
+    monkeypatch.delenv("MHALIB_CLAIMS")
+    written = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")  # an output without these signs
+    monkeypatch.setattr(sys, "stdout", written)
+    claim(True, "√d")
+    claim(False, "√d")
+    written.flush()
+    assert written.buffer.getvalue().decode("latin-1").startswith("? ?d\n? not here: ?d\n")
+
+
+def test_what_the_reader_changed_is_named(capsys):
+    for code, told in (
+        ("SEED = 3\nclaim(False, 'it holds')", "another run, with SEED = 0; here is SEED = 3."),
+        ("SEED, T = 0, 16\nclaim.speaks_of(T=32, lr=1e-3)\nclaim(False, 'it holds')", "with T = 32; here is T = 16."),
+        ("SEED, T = 1, 32\ndef f():\n    claim(False, 'it holds')\nf()", "with SEED = 0; here is SEED = 1."),
+        ("SEED, T = 0, 32\nclaim(False, 'it holds')", "as it came"),
+    ):
+        exec(code, {"claim": claim})
+        assert told in capsys.readouterr().out
+
+
+def test_what_is_no_truth_value_or_has_no_words_is_refused(as_shipped):
+    failures = []
+    for holds in (0.9, 1, "yes", None, torch.tensor(0.9), [True]):
+        failures += accepted({"TypeError: a claim needs True or False": partial(claim, holds, "it holds")})
+    for holds in (torch.tensor([True, False]), np.array([True, True]), torch.ones(0, dtype=torch.bool)):
+        failures += accepted({".all() or (…).any()": partial(claim, holds, "it holds")})
+    for text in ("", "  ", None, 3):
+        failures += accepted({"text must say what is claimed": partial(claim, True, text)})
+    assert failures == []
+
+
+# ------------------------------------------------------------------------------------------ what the lessons claim
+
+
+def test_claims_of_the_lessons_agree_with_their_text_and_are_seen_as_they_are_stored():
+    failures = []
+    for path in notebook_files(NOTEBOOKS):
+        nb = read(path)
+        failures += [f"{path.stem}: {found}" for found in contradictions(nb)]
+        said = "".join(output.get("text", "") for cell in nb.cells for output in cell.get("outputs", []))
+        lines = [line for line in said.splitlines() if line.startswith("✓ ")]
+        if len(claims(nb)) < (8 if is_lesson(path.name) else 1):
+            failures.append(f"{path.stem}: {len(claims(nb))} claims are too few")
+        if len(lines) < len(claims(nb)) or "✗" in said:
+            failures.append(f"{path.stem}: not every claim holds in the stored lesson")
+        if len(set(lines)) < len(lines):
+            failures.append(f"{path.stem}: the same claim twice: collect over the loop, then claim once")
+    assert failures == []
+
+
+def test_another_number_in_the_text_is_seen_and_agreement_is_none():
+    home = "'the spelling head sends over 85 % to the same word'"
+    pairs = "Of all pairs of tokens, 72 future pairs leak."
+    wrong = [
+        ("The spelling head sends over 90 % to the same word.", f"claim(s > 0.85, {home})"),
+        ("Nothing.", "claim(s > 0.8, 'the spelling head sends over 85 % home')"),
+        ("Nothing.", "claim(a < 1e-5, 'the two outputs agree within 1e-6')"),
+        ("The loss of a correct layer stays above .80.", "claim(s > 0.7, 'the loss of a correct layer is above .70')"),
+        ("Nothing.", "low = 0.2\nclaim(a, 'every share lies between .2 and .4')"),
+        (pairs, "claim(n == 28, 'of all pairs of tokens, 28 future pairs leak')"),
+    ]
+    right = [
+        ("In each of ten seeds the spelling head sends over 85 % to the same word.", f"claim(s > 0.85, {home})"),
+        ("Another thing: 12 heads.", f"claim(s > 0.85, {home})"),
+        ("Nothing.", "BOUND = 4096\nclaim(n <= BOUND, f'{n} numbers, at most 4,096')"),
+        ("Nothing.", "claim(s < .15, 'over 85 % are kept')"),
+        (pairs, "claim(n == 72, 'of all pairs of tokens, 72 future pairs leak, 1 is kept')"),
+    ]
+    found = [
+        len(contradictions(new_notebook(cells=[new_markdown_cell(text), new_code_cell(code)])))
+        for text, code in wrong + right
+    ]
+    assert found == [1] * len(wrong) + [0] * len(right)
+    assert values("85 %, .85 and 0.85, 4,096 of W_2, head_1, lesson 07; 1e-6, x[0]") == {0.85, 4096, 7, 1e-6, 0}
+    assert values("costs 5 points") == bounds("by more than 5 points") == {0.05}
+    assert bounds("over 85 %, between .2 and 0.4, at most 1e-6 of 12 heads") == {0.85, 0.2, 0.4, 1e-6}
