@@ -5,7 +5,7 @@ import torch
 
 from mhalib.widgets import HeadSwitchboard
 from tests.headview.test_contract import no_overflow
-from tests.headview.test_look import Listener, share, shot
+from tests.headview.test_look import Listener, shot
 from tests.helpers.browser import until
 
 WEIGHTS = torch.tensor([[0.1, 0.2, 0.0], [0.3, -0.05, 0.45]])
@@ -80,6 +80,9 @@ def test_the_bars_show_what_each_switch_would_do(static_page):
         assert "known" in one.locator(".effect").get_attribute("class")
         written = "0.000" if not change else f"{'+' if change > 0 else '−'}{abs(change):.3f}"
         assert one.locator(".by").inner_text() == written
+    for head, word, border in ((0, "off", "dashed"), (1, "on", "solid")):  # they differ in more than a colour
+        assert switch(page, 1, head).locator(".state").inner_text().startswith(word)
+        assert switch(page, 1, head).evaluate("(one) => getComputedStyle(one).borderTopStyle") == border
     assert page.get_by_text("a full half is 0.450").count() == 1
     switch(page, 1, 0).hover()
     assert page.locator(".readout").inner_text() == "layer 1 head 0 is off. Switching it on: accuracy 1.000 (+0.300)"
@@ -177,40 +180,23 @@ def test_what_is_not_measured_needs_a_kernel_and_says_so(static_page):
     assert page.locator(".effect.known").count() == 1  # back to all heads on
 
 
-@pytest.mark.parametrize("low, high", [(-3.0, 2.5), (1e-4, 9e-4), (2e5, 3e5), (7.0, 7.0)])
-def test_scores_of_any_size_have_an_axis_and_all_texts_fit_a_narrow_page(static_page, low, high):
-    def measure(gates):
-        score = low + (high - low) * gates.mean()
-        return score, [("long" * 50, "word " * 40, False), ("a", "b", True)]
+def test_scores_of_any_size_have_an_axis_that_can_be_read_on_a_narrow_page(static_page):
+    for low, high, theme in ((-3.0, 2.5, "dark"), (1e-4, 9e-4, "light"), (2e5, 3e5, "dark"), (7.0, 7.0, "light")):
 
-    board = HeadSwitchboard(measure, 1, 40, score_name="a rather long name of a score " * 3, precompute="each")
-    page = static_page(Listener(), board, width=360)
-    page.get_by_role("button", name="head 7", exact=True).click()
-    written = low + (high - low) * 39 / 40
-    shown = fact(page, "a rather long")
-    assert float(shown) == pytest.approx(written, abs=6e-4 if abs(low) < 1000 else 0.6) and len(shown) <= 6
-    texts = page.evaluate("window.texts")
-    marks = {text for text, *_ in texts if text.strip("-K").replace(".", "").isdigit()}
-    assert len(marks) >= 6  # of the scores and of the heads that are off
-    assert [text for text in texts if text[2] < -1.5 or text[3] > text[4] + 1.5] == [] == no_overflow(page)
-    box = page.locator(".switch").last.bounding_box()
-    assert box["width"] >= 22 and box["height"] >= 24
+        def measure(gates, low=low, high=high):
+            score = low + (high - low) * gates.mean()
+            return score, [("long" * 50, "word " * 40, False), ("a", "b", True)]
 
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_on_and_off_differ_and_the_chart_can_be_read_in_both_themes(static_page, theme):
-    board = HeadSwitchboard(measure, 2, 3)
-    board.gates = [[0, 1, 1], [0, 1, 1]]
-    page = static_page(Listener(), board, theme=theme, width=700)
-    texts = page.evaluate("window.texts")
-    assert len(texts) > 10 and [text for text in texts if text[1] < 4.5] == []
-    off, on = switch(page, 0, 0), switch(page, 0, 1)
-    assert off.locator(".state").inner_text().startswith("off")
-    borders = [one.evaluate("(one) => getComputedStyle(one).borderTopStyle") for one in (off, on)]
-    assert borders == ["dashed", "solid"]
-    accent = {"light": (0, 87, 168), "dark": (124, 192, 255)}[theme]
-    assert share(shot(on), accent) > 0.3 > share(shot(off), accent)
-    assert tuple(shot(page.locator("canvas"))[-1, -1]) == {"light": (255,) * 3, "dark": (27,) * 3}[theme]
+        board = HeadSwitchboard(measure, 1, 40, score_name="a rather long name of a score " * 3, precompute="each")
+        page = static_page(Listener(), board, width=360, theme=theme)
+        shown = fact(page, "a rather long")
+        assert float(shown) == pytest.approx(high, abs=6e-4) and len(shown) <= 6
+        texts = page.evaluate("window.texts")
+        marks = {text for text, *_ in texts if text.strip("-K").replace(".", "").isdigit()}
+        assert len(marks) >= 6  # of the scores and of the heads that are off
+        assert [text for text in texts if text[1] < 4.5 or text[2] < -1.5 or text[3] > text[4] + 1.5] == []
+        assert no_overflow(page) == []
+        assert tuple(shot(page.locator("canvas"))[-1, -1]) == {"light": (255,) * 3, "dark": (27,) * 3}[theme]
 
 
 # ---------------------------------------------------------------- a notebook with a kernel
@@ -232,19 +218,13 @@ board = HeadSwitchboard(measure, 6, 12)
 board"""
 
 
-@pytest.fixture
-def live(lab):
-    """A board of 72 heads that the kernel measures, shown twice."""
-    notebook = lab(LIVE, "board")
-    until(lambda: notebook.page.locator(".mha").count() == 2, "the board was not displayed twice")
-    return notebook
-
-
 def shows(view, score):
     until(lambda: view.locator(".summary b").first.inner_text() == score, f"the score does not become {score}")
 
 
-def test_the_kernel_measures_what_the_reader_asks_for(live):
+def test_the_kernel_measures_what_the_reader_asks_for(lab):
+    live = lab(LIVE, "board")
+    until(lambda: live.page.locator(".mha").count() == 2, "the board was not displayed twice")
     one, other = live.page.locator(".mha").all()
     shows(one, "1.000")
     switch(one, 2, 5).click()
@@ -253,21 +233,15 @@ def test_the_kernel_measures_what_the_reader_asks_for(live):
         assert view.locator(".answers b").inner_text() == "1"
     live.prints("print(len(asked), round(board.score, 6), board.gates[2][5])", f"2 {71 / 72:.6f} 0")
     switch(other, 2, 5).click()
-    switch(other, 2, 5).click()
-    shows(one, f"{71 / 72:.3f}")
-    live.prints("print(len(asked))", "2")  # remembered
-    live.python("board.gates = torch.zeros(6, 12)")  # a cell acts, the view asks
-    for view in (one, other):
-        shows(view, "0.000")
-    live.prints("print(len(asked), board.score)", "3 0.0")
-    assert one.locator(".keys").first.inner_text().startswith("3 settings measured so far; the kernel measures others")
-    live.python("board.gates = torch.ones(6, 12)")
-    shows(one, "1.000")
     one.get_by_label("Measure every switch").check()
     until(lambda: one.locator(".effect.known").count() == 72, "not every switch was measured")
     assert one.locator(".controls output").inner_text() == "72 of 72"
-    live.prints("print(len(asked), len(board.measured[1]))", "74 74")
+    live.prints("print(len(asked), len(board.measured[1]))", "73 73")  # what was known is not measured again
     one.get_by_label("Measure every switch").uncheck()
+    live.python("board.gates = torch.zeros(6, 12)")  # a cell acts, the view asks
+    for view in (one, other):
+        shows(view, "0.000")
+    live.prints("print(len(asked), board.score)", "74 0.0")
     live.python("pause = 0.4")
     one.evaluate(
         """async (view) => {
@@ -280,48 +254,43 @@ def test_the_kernel_measures_what_the_reader_asks_for(live):
     assert one.locator(".summary b").first.inner_text() == "measuring…"
     assert one.locator(".answers b").inner_text() == "…"
     for view in (one, other):
-        shows(view, f"{42 / 72:.3f}")
+        shows(view, f"{30 / 72:.3f}")
     count, last = live.python("print(len(asked), int(asked[-1].sum()))").split()
-    assert last == "42" and int(count) <= 74 + 5, count  # the last, and few between
+    assert last == "30" and int(count) <= 74 + 5, count  # the last, and few between
 
-
-def test_an_error_is_shown_and_a_kernel_that_does_not_answer_is_told(live):
-    one, other = live.page.locator(".mha").all()
-    live.python("broken = '<img src=x onerror=alert(1)>'")
-    switch(one, 0, 0).click()
+    live.python("pause, broken = 0, '<img src=x onerror=alert(1)>'")
+    switch(one, 5, 0).click()
     said = "This setting could not be measured. ValueError: <img src=x onerror=alert(1)> (in measure, line "
     for view in (one, other):
-        until(lambda view=view: view.locator(".problem").is_visible(), "the error is not shown")
-        assert said in view.locator(".problem").inner_text()
+        until(lambda view=view: said in view.inner_text(), "the error is not shown")
         shows(view, "not measured")
     count = int(live.python("print(len(asked))"))
     one.get_by_role("button", name="Measure again").click()  # fails again
-    assert live.page.evaluate("document.activeElement.getAttribute('aria-label')") == "layer 0 head 0"
     live.prints("print(len(asked))", str(count + 1))
     until(lambda: one.locator(".problem").is_visible(), "the second error is not shown")
     live.python("broken = ''")
     one.get_by_role("button", name="Measure again").click()
     for view in (one, other):
-        shows(view, f"{71 / 72:.3f}")
+        shows(view, f"{31 / 72:.3f}")
         assert view.locator(".problem").is_hidden()
 
     live.python("pause = None")  # until it is told to go on
     live.page.clock.install()
-    switch(one, 3, 4).click()
+    switch(one, 4, 4).click()
     until(lambda: one.locator(".summary b").first.inner_text() == "measuring…", "it does not measure")
     live.page.clock.run_for(500)  # the view asks a moment after the last click
+    one.get_by_role("button", name="All on").click()
+    assert one.locator(".summary b").first.inner_text() == "1.000"  # known: no waiting for the kernel
     one.get_by_role("button", name="Undo").click()
-    assert one.locator(".summary b").first.inner_text() == f"{71 / 72:.3f}"  # known: no waiting for the kernel
-    switch(one, 3, 4).click()
-    live.page.clock.fast_forward(9_000)
+    live.page.clock.fast_forward(3_000)
     assert "the kernel measures others" in one.locator(".keys").first.inner_text()
-    live.page.clock.fast_forward(2_000)
+    live.page.clock.fast_forward(8_000)
     shows(one, "no answer yet")
     assert "if it was restarted, run this cell again" in one.locator(".keys").first.inner_text()
     go = live.path.parent / "go"
     go.touch()
     try:
-        shows(one, f"{70 / 72:.3f}")  # it was only slow
+        shows(one, f"{32 / 72:.3f}")  # it was only slow
     finally:
         go.unlink()
     assert "no answer" not in one.locator(".keys").first.inner_text()
