@@ -4,6 +4,7 @@ import copy
 import math
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import torch
@@ -187,7 +188,7 @@ def test_a_query_with_no_key_gets_zeros_and_all_gradients_stay_finite(need_weigh
     assert x.grad[1].abs().sum() > 0
 
 
-def test_half_precision_works_in_both_ways_and_overflows_nowhere():
+def test_half_precision_works_in_both_ways_and_overflows_nowhere(as_shipped):
     for dtype in (torch.float16, torch.bfloat16):
         layer = MultiHeadAttention(32, 4).to(dtype)
         x = torch.randn(2, 6, 32, dtype=dtype)
@@ -201,17 +202,11 @@ def test_half_precision_works_in_both_ways_and_overflows_nowhere():
     lowest = torch.full((2, 2), torch.finfo(torch.float16).min, dtype=torch.float16)
     output, weights = scaled_dot_product_attention(-q, q, q, lowest)  # the sum is -inf, for every key
     assert output.isfinite().all() and weights.isfinite().all()
-
-
-def test_autocast_is_left_to_torch_and_hides_no_numbers_that_it_leaves_alone(as_shipped):
     layer = MultiHeadAttention(32, 4)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast("cpu", torch.bfloat16):  # what torch joins itself is left to it, and nothing else
         assert layer(torch.randn(1, 3, 32, dtype=torch.bfloat16)).dtype == torch.bfloat16
-        refused = {
-            "TypeError: queries are torch.int64": lambda: layer(torch.ones(1, 3, 32, dtype=torch.long)),
-            "ValueError: queries are torch.float64": lambda: layer(torch.ones(1, 3, 32, dtype=torch.float64)),
-        }
-        assert accepted(refused) == []
+        for other in (torch.int64, torch.float64):
+            assert accepted({f"queries are {other}": partial(layer, torch.ones(1, 3, 32, dtype=other))}) == []
 
 
 def test_dropout_acts_in_training_only_and_the_returned_weights_are_the_ones_used():
@@ -229,12 +224,11 @@ def test_dropout_acts_in_training_only_and_the_returned_weights_are_the_ones_use
 
 
 def test_default_sizes_follow_the_queries_then_the_keys():
-    layer = MultiHeadAttention(8, 2, query_dim=6)
-    assert [m.in_features for m in (layer.W_q, layer.W_k, layer.W_v, layer.W_o)] == [6, 6, 6, 8]
-    layer = MultiHeadAttention(8, 2, key_dim=5)
-    assert [m.in_features for m in (layer.W_q, layer.W_k, layer.W_v)] == [8, 5, 5]
-    memory = torch.randn(1, 4, 5)
-    assert torch.equal(layer(torch.ones(1, 2, 8), memory), layer(torch.ones(1, 2, 8), memory, memory))
+    sizes = [MultiHeadAttention(8, 2, **{name: 6}) for name in ("query_dim", "key_dim", "value_dim")]
+    found = [[m.in_features for m in (layer.W_q, layer.W_k, layer.W_v, layer.W_o)] for layer in sizes]
+    assert found == [[6, 6, 6, 8], [8, 6, 6, 8], [8, 8, 6, 8]]
+    queries, memory = torch.ones(1, 2, 8), torch.randn(1, 4, 6)
+    assert torch.equal(sizes[1](queries, memory), sizes[1](queries, memory, memory))
 
 
 def test_layer_can_be_copied_saved_exported_with_every_mask_and_printed():
@@ -282,90 +276,65 @@ def test_a_mask_per_sample_never_meets_the_axis_of_heads():
 
 
 def test_sizes_that_do_not_fit_are_refused(as_shipped):
-    wrong = {
-        "d_model=100 is not divisible by num_heads=3; choose num_heads from 1, 2, 4, 5, 10, …": {"d_model": 100},
-        "num_heads must be a positive integer, got 0": {"num_heads": 0},
-        "num_heads must be a positive integer, got True": {"num_heads": True},
-        "num_heads must be a positive integer, got 2.0": {"num_heads": 2.0},
-        "num_heads=3 is not divisible by num_kv_heads=2; choose num_kv_heads from 1, 3": {"num_kv_heads": 2},
-        "key_dim must be": {"key_dim": 0},
-        "value_dim must be": {"value_dim": 0},
-        "head_dim must be": {"head_dim": -1},
-        "from 0 to below 1, got '0'": {"dropout": "0"},
-        "from 0 to below 1, got 1.0": {"dropout": 1.0},
+    make = partial(MultiHeadAttention, d_model=12)
+    calls = {
+        "d_model=100 is not divisible by num_heads=3; choose num_heads from 1, 2, 4, 5, 10, …": (100, 3),
+        "num_heads must be a positive integer, got 0": (12, 0),
+        "num_heads must be a positive integer, got True": (12, True),
+        "num_heads must be a positive integer, got 2.0": (12, 2.0),
     }
-    calls = {words: lambda given=given: MultiHeadAttention(**{"d_model": 12, "num_heads": 3} | given)
-             for words, given in wrong.items()}  # fmt: skip
+    calls = {words: partial(MultiHeadAttention, *sizes) for words, sizes in calls.items()} | {
+        "num_heads=3 is not divisible by num_kv_heads=2": partial(make, num_heads=3, num_kv_heads=2),
+        "value_dim must be": partial(make, num_heads=3, value_dim=0),
+        "head_dim must be": partial(make, num_heads=3, head_dim=-1),
+        "from 0 to below 1, got 1.0": partial(make, num_heads=3, dropout=1.0),
+    }
     assert accepted(calls) == []
-
-
-def x(*shape, **options):
-    return torch.zeros(*shape, **options)
-
-
-BAD_CALLS = {
-    "queries must be (B, T, 8), got (3, 8); add a batch axis with x[None]": ((x(3, 8),), {}),
-    "queries must be (B, T, 8), got (1, 3, 7)": ((x(1, 3, 7),), {}),
-    "keys must be (B, T, 8), got (1, 3, 7)": ((x(1, 3, 8), x(1, 3, 7)), {}),
-    "must agree, got queries (2, 3, 8), keys (1, 3, 8)": ((x(2, 3, 8), x(1, 3, 8)), {}),
-    "equally long": ((x(1, 3, 8), x(1, 4, 8), x(1, 5, 8)), {}),
-    "at least one query and one key, got queries (1, 0, 8)": ((x(1, 0, 8),), {}),
-    "keys (1, 0, 8)": ((x(1, 2, 8), x(1, 0, 8)), {}),
-    "ValueError: queries are torch.float64": ((x(1, 3, 8, dtype=torch.float64),), {}),
-    "ValueError: queries are torch.float16": ((x(1, 3, 8, dtype=torch.float16),), {}),
-    "TypeError: queries are torch.int64": ((x(1, 3, 8, dtype=torch.long),), {}),
-    "values came without keys": ((x(1, 3, 8),), {"values": x(1, 3, 8)}),
-    "queries are on meta, the layer on cpu": ((x(1, 3, 8, device="meta"),), {}),
-    "mask (4, 4) does not broadcast to the scores (1, 2, 3, 3)": ((x(1, 3, 8),), {"mask": torch.ones(4, 4).bool()}),
-    "becomes mask[:, None, :]": ((x(1, 3, 8),), {"mask": torch.ones(3).bool()}),
-    "mask is on meta": ((x(1, 3, 8),), {"mask": x(3, 3, device="meta", dtype=torch.bool)}),
-    "NaN or +inf": ((x(1, 3, 8),), {"mask": torch.ones(3, 3).triu(1) * -math.inf}),
-    "it would hide nothing": ((x(1, 3, 8),), {"mask": torch.ones(3, 3).tril()}),
-    "TypeError: mask must be boolean (True = may attend) or floating": (
-        (x(1, 3, 8),),
-        {"mask": torch.ones(3, 3, dtype=torch.long).tril()},
-    ),
-}
 
 
 def test_bad_input_is_told_what_was_expected_what_came_and_what_to_do(as_shipped):
-    layer, failures = MultiHeadAttention(8, 2), []
-    for words, (arguments, options) in BAD_CALLS.items():
-        for need in (True, False):
-            call = {words: lambda given=arguments, more=options, need=need: layer(*given, **more, need_weights=need)}
-            failures += accepted(call)
-    assert failures == []
-    with torch.device("meta"):  # where there is no autocast
-        call = lambda: MultiHeadAttention(8, 2)(torch.zeros(1, 3, 8, dtype=torch.float16))  # noqa: E731
-        assert accepted({"queries are torch.float16": call}) == []
-
-
-def test_attention_and_the_split_refuse_what_does_not_fit(as_shipped):
-    def attend(*shapes, **options):
-        return lambda: scaled_dot_product_attention(*map(torch.zeros, shapes), **options)
-
-    integers = [torch.ones(2, 3, dtype=torch.long)] * 3
-    others = x(2, 3), x(2, 3, dtype=torch.float64), x(2, 3)
-    elsewhere = x(2, 3), x(2, 3, device="meta"), x(2, 3)
+    x, layer, failures = torch.zeros(2, 3, 8), MultiHeadAttention(8, 2), []
     calls = {
-        "must all be (T, head_dim), (B, T, head_dim) or (B, num_heads, T, head_dim), got (3,)": attend(3, 3, 3),
-        "got (2, 3), (1, 2, 3)": attend((2, 3), (1, 2, 3), (1, 2, 3)),
-        "same head_dim, got 3 and 4": attend((2, 3), (2, 4), (2, 4)),
-        "equal lengths of at least 1": attend((2, 0), (2, 0), (2, 3)),
-        "k and v must be equally long": attend((2, 3), (2, 3), (4, 3)),
-        "the leading axes (batch, heads) of q, k, v must agree": attend((1, 2, 2, 3), (1, 3, 2, 3), (1, 3, 2, 3)),
-        "one query and one key, got q (2, 3), k (0, 3)": attend((2, 3), (0, 3), (0, 3)),
-        "one query and one key, got q (0, 3)": attend((0, 3), (2, 3), (2, 3)),
-        "does not broadcast": attend((2, 3, 4), (2, 3, 4), (2, 3, 4), mask=torch.ones(1, 2, 3, 3).bool()),
-        "dropout": attend((2, 3), (2, 3), (2, 3), dropout=1.0),
-        "TypeError: q, k and v must be floating, got torch.int64": lambda: scaled_dot_product_attention(*integers),
-        "one dtype, got torch.float32, torch.float64": lambda: scaled_dot_product_attention(*others),
-        "one device, got cpu, meta": lambda: scaled_dot_product_attention(*elsewhere),
-        "(B, T, d_model), got (3, 8)": lambda: split_heads(x(3, 8), 2),
-        "the number of features=8 is not divisible by num_heads=3": lambda: split_heads(x(1, 3, 8), 3),
-        "(B, num_heads, T, head_dim), got (3, 8, 2)": lambda: merge_heads(x(3, 8, 2)),
+        "queries must be (B, T, 8), got (3, 8); add a batch axis with x[None]": (x[0],),
+        "keys must be (B, T, 8), got (2, 3, 7)": (x, x[..., :7]),
+        "must agree, got queries (2, 3, 8), keys (1, 3, 8)": (x, x[:1]),
+        "equally long": (x, x, x[:, :2]),
+        "at least one query and one key, got queries (2, 0, 8)": (x[:, :0],),
+        "ValueError: queries are torch.float64": (x.double(),),
+        "TypeError: queries are torch.int64": (x.long(),),
+        "values came without keys": (x, None, x),
+        "queries are on meta, the layer on cpu": (x.to("meta"),),
+        "mask (4, 4) does not broadcast to the scores (2, 2, 3, 3)": (x, x, x, torch.ones(4, 4).bool()),
+        "becomes mask[:, None, :]": (x, x, x, torch.ones(3).bool()),
+        "mask is on meta": (x, x, x, torch.ones(3, 3, device="meta").bool()),
+        "NaN or +inf": (x, x, x, torch.ones(3, 3).triu(1) * -math.inf),
+        "it would hide nothing": (x, x, x, torch.ones(3, 3).tril()),
+        "TypeError: mask must be boolean (True = may attend) or floating": (x, x, x, torch.ones(3, 3).long()),
     }
-    assert accepted(calls) == []
+    for need_weights in (True, False):
+        failures += accepted({words: partial(layer, *g, need_weights=need_weights) for words, g in calls.items()})
+    q, four = x[0, :, :3], torch.ones(1, 2, 3, 3).bool()
+    calls = {
+        "must all be (T, head_dim), (B, T, head_dim) or (B, num_heads, T, head_dim), got (8,)": (x[0, 0],) * 3,
+        "same head_dim, got 3 and 8": (q, x[0], x[0]),
+        "equal lengths of at least 1": (x[0, :, :0], x[0, :, :0], q),
+        "k and v must be equally long": (q, q, q[:2]),
+        "the leading axes (batch, heads) of q, k, v must agree": (x, x[:1], x[:1]),
+        "one query and one key, got q (3, 3), k (0, 3)": (q, q[:0], q[:0]),
+        "does not broadcast": (x, x, x, four),
+        "TypeError: q, k and v must be floating, got torch.int64": (q.long(),) * 3,
+        "one dtype, got torch.float32, torch.float64": (q, q.double(), q),
+        "one device, got cpu, meta": (q, q.to("meta"), q),
+    }
+    failures += accepted({words: partial(scaled_dot_product_attention, *given) for words, given in calls.items()})
+    failures += accepted(
+        {
+            "(B, T, d_model), got (3, 8)": partial(split_heads, x[0], 2),
+            "the number of features=8 is not divisible by num_heads=3": partial(split_heads, x, 3),
+            "(B, num_heads, T, head_dim), got (2, 3, 8)": partial(merge_heads, x),
+        }
+    )
+    assert failures == []
 
 
 def test_importing_the_package_loads_no_plotting_library_and_no_d2l():

@@ -1,11 +1,9 @@
 """The model of sentences: against a small BERT of transformers, and the real one, with its weights or without them.
 
 Without the weights its tests are skipped with a reason; where CI is set, that is a failure. The network is used by
-none of them: the hub is played by a server of this machine.
+none of them: the hub is played by a function.
 """
 
-import functools
-import hashlib
 import json
 import os
 import re
@@ -13,10 +11,8 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import huggingface_hub
@@ -140,7 +136,7 @@ def no_weights(monkeypatch, tmp_path):
     without = replace(MINILM, package="no_such_package")
     monkeypatch.setattr(minilm, "MINILM", without)
     monkeypatch.setattr(__main__, "MODELS", (without,))
-    empty = functools.partial(hf_hub_download, cache_dir=tmp_path / "hub", token=False)
+    empty = partial(hf_hub_download, cache_dir=tmp_path / "hub", token=False)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", empty)
 
 
@@ -176,9 +172,7 @@ def test_without_the_extra_one_sentence_says_what_to_install():
 
 
 @pytest.mark.parametrize("name", MINILM.sha256)
-def test_a_file_that_is_not_the_pinned_one_is_refused_before_anything_of_it_is_loaded(
-    folder, tmp_path, monkeypatch, name
-):
+def test_a_file_that_is_not_the_pinned_one_is_refused_unread(folder, tmp_path, monkeypatch, name):
     for each in MINILM.sha256:
         shutil.copy(folder / each, tmp_path)
     content = bytearray((folder / name).read_bytes())
@@ -194,74 +188,29 @@ def test_a_file_that_is_not_the_pinned_one_is_refused_before_anything_of_it_is_l
         load_minilm(tmp_path)
 
 
-class Hub(BaseHTTPRequestHandler):
-    """A hub of Hugging Face that has two files, and breaks off in the middle as often as `breaks` says."""
+def test_only_a_download_asks_the_hub_and_what_it_brings_is_verified(folder, no_weights, monkeypatch, capsys, tmp_path):
+    asked = []
 
-    protocol_version = "HTTP/1.1"
+    def hub(repository, name, *, revision, local_files_only):
+        if local_files_only and not (tmp_path / name).exists():
+            raise FileNotFoundError("not in the cache")
+        if not local_files_only:
+            asked.append((repository, revision, name))
+            shutil.copy(folder / name, tmp_path)
+        return str(tmp_path / name)
 
-    def do_HEAD(self):
-        self.answer(body=False)
-
-    def do_GET(self):
-        self.answer(body=True)
-
-    def answer(self, body: bool):
-        repository, _, rest = self.path.lstrip("/").partition("/resolve/")
-        revision, _, name = rest.partition("/")
-        if (repository, revision) != (MINILM.repository, MINILM.revision) or name not in self.server.files:
-            self.send_error(404)
-            return
-        content = self.server.files[name]
-        start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").split("-")[0])
-        self.send_response(206 if "Range" in self.headers else 200)
-        self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
-        self.send_header("X-Repo-Commit", revision)
-        self.send_header("Content-Length", str(len(content) - start))
-        if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-        self.end_headers()
-        end = len(content) if body else 0
-        if body and name == "model.safetensors":
-            self.server.starts.append(start)
-            if self.server.breaks:
-                self.server.breaks -= 1
-                end = start + (len(content) - start) // 2
-                self.close_connection = True
-        self.wfile.write(content[start:end])
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def hub(no_weights, monkeypatch):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    server.files, server.breaks, server.starts = {}, 0, []
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    ours = functools.partial(huggingface_hub.hf_hub_download, endpoint=f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", ours)
-    monkeypatch.setenv("NO_PROXY", "*")
-    yield server
-    server.shutdown()
-    server.server_close()
-
-
-def test_a_lost_connection_is_taken_up_where_it_broke_and_the_files_are_then_used_offline(folder, hub, request, capsys):
-    hub.files = {name: (folder / name).read_bytes() for name in MINILM.sha256}
-    hub.breaks = 1
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", hub)
     with pytest.raises(WeightsMissing):
         load_minilm()
-    assert hub.starts == [], "without download=True nobody is asked"
-    assert main(["--download"]) == 0
-    assert "verified" in capsys.readouterr().out
-    assert hub.starts[0] == 0 and 0 < hub.starts[1] < len(hub.files["model.safetensors"])
-    request.getfixturevalue("no_network")
-    assert load_minilm().encode(["From the cache."]).shape == (1, 384)
-    assert main(["--download"]) == 0, "what is there is not fetched again"
+    assert asked == []
+    assert main(["--download"]) == 0 and "verified" in capsys.readouterr().out
+    assert asked == [(MINILM.repository, MINILM.revision, name) for name in MINILM.sha256]
+    assert load_minilm().encode(["From the cache."]).shape == (1, 384) and len(asked) == len(MINILM.sha256)
 
-
-def test_a_hub_out_of_reach_or_with_a_wrong_file_is_told_in_one_sentence(hub, monkeypatch, capsys):
-    hub.files = {"model.safetensors": b"something else", "tokenizer.json": b"{}"}
+    folder = tmp_path / "wrong"
+    folder.mkdir()
+    for name in MINILM.sha256:
+        (folder / name).write_bytes(b"{}")
     assert main(["--download"]) == 1
     told = capsys.readouterr().err
     assert "is not the pinned file" in told and "Delete it" in told
