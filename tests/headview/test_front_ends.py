@@ -24,6 +24,8 @@ from tests.helpers.browser import GUARD, ROOT, settle, until, watch
 # What Voila 0.5.13 does on its own: its template asks for icons, a progress bar that is through leaves its place
 # behind, and JupyterLab's extension of nbdime misses JupyterLab. anywidget speaks of a view that is not ready after two
 # seconds, as on a busy machine, and shows it later. All else that goes wrong is ours.
+pytestmark = pytest.mark.slow  # other front ends than JupyterLab
+
 VOILA_NOISE = (
     "cdn.jsdelivr.net/npm/@fortawesome/",
     "Error: widget model not found",

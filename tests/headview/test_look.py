@@ -12,7 +12,6 @@ from mhalib import MultiHeadAttention, causal_mask
 from mhalib.reference import import_d2l
 from mhalib.widgets import HeadLab, HeadView, ReshapeView
 from tests.headview.head_lab.test_head_lab_page import numbers, seen
-from tests.headview.test_contract import UNFOLD, no_overflow
 from tests.helpers.browser import until
 
 PAPER = {"light": (255, 255, 255), "dark": (27, 27, 27)}
@@ -183,20 +182,6 @@ def test_no_text_on_a_canvas_is_cut_off_or_squeezed(static_page, kind, width):
 # ---------------------------------------------------------------- what is said
 
 
-@pytest.mark.parametrize("mode", ["map", "lines"])
-def test_marks_are_explained_where_they_are(static_page, mode):
-    weights, mask = causal(2, 5)
-    view = HeadView(weights, mask=mask)
-    view.mode = mode
-    page = static_page(view)
-    assert page.locator(".limits").text_content().split(". ")[:2] == [
-        "× or grey hatching: masked",
-        "? or orange hatching: NaN, not a number",
-    ]
-    page.locator("canvas.overview").press("ArrowRight")
-    assert page.locator(".limits").text_content() == "× or grey hatching: masked. "  # head 1 has no NaN
-
-
 def test_the_lines_that_are_not_drawn_are_counted(static_page):
     view = HeadView(torch.rand(1, 90, 90).softmax(-1))
     view.mode, view.scale = "lines", "maximum"
@@ -220,25 +205,6 @@ def test_one_byte_shows_no_more_digits_than_it_stores(static_page, monkeypatch, 
     page = static_page(HeadView(weights, exact=True))
     assert page.locator(".readout").text_content() == f"query 0, key 0: {most:.4f}"
     assert page.locator(".limits").is_hidden()
-
-
-def test_small_maps_of_the_lab_are_named_where_there_is_room(static_page):
-    def written(*shape):
-        page = static_page(
-            Listener(), HeadLab(torch.randn(*shape), tokens=[f"t{i}" for i in range(shape[0])], num_heads=2)
-        )
-        return [text for text, *_ in page.evaluate("window.texts")].count("t0")
-
-    assert written(4, 8) == 2 * (2 + 1)  # rows and columns of two small maps and of the large one
-    assert written(40, 8) == 2
-
-
-def test_the_table_of_the_lab_scrolls_in_a_narrow_page(static_page):
-    page = static_page(HeadLab(*torch.randn(3, 5, 64), num_heads=16), width=320)
-    page.locator(".mha").evaluate(UNFOLD)
-    page.locator("td").nth(19).wait_for()
-    assert no_overflow(page) == []
-    assert page.locator("table").evaluate("(table) => table.parentElement.tabIndex") == 0
 
 
 # ---------------------------------------------------------------- the code
@@ -300,9 +266,3 @@ def test_the_code_reproduces_what_is_seen(static_page, form):
         exec(page.locator("pre").text_content(), space)
         for name in ("weights", "entropy") + (("output",) if lab.v_bytes else ()):
             torch.testing.assert_close(space[name].flatten().detach(), numbers(view, name), atol=2e-5, rtol=2e-5)
-
-
-def test_names_that_the_reader_did_not_give_are_told(static_page):
-    page = static_page(HeadLab.of(MultiHeadAttention(8, 4), torch.randn(2, 6, 8)[1]))
-    page.get_by_text("Show the code").click()
-    assert "# as HeadLab.of was given them: x (6, 8)\n" in page.locator("pre").text_content()

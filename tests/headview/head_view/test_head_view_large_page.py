@@ -49,14 +49,6 @@ def told(weight):
     return f"{weight:.4f}" if weight >= 1e-3 else f"{weight:.1e}".replace("e-0", "e-")
 
 
-def test_several_heads_together_come_from_the_kernel(lab):
-    notebook = lab(CELL)
-    page = notebook.page
-    notebook.python("view.overlay = [[0, 1], [1, 2]]")
-    expected = float(notebook.python("print(float(maps[[0, 0, 1], [0, 1, 2], 0, 0].max()))"))
-    until(lambda: readout(page).startswith(f"query 0, key 0: {told(expected)} (maximum of"), "no combined map")
-
-
 def test_a_silent_kernel_is_said_and_what_is_here_stays(lab):
     busy = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.05)"
     notebook = lab(CELL, busy, run=False)
@@ -110,29 +102,6 @@ def test_a_single_weight_is_seen_at_any_zoom(static_page, scale):
     settle(page)
 
 
-@pytest.mark.parametrize("options", [{"exact": True}, {}])
-def test_what_could_travel_whole_is_drawn_where_it_did_not_fit(static_page, options):
-    view = HeadView(long_maps(900, 2), **options)
-    assert view.parts[0]["whole"]
-    narrow = view.to_html
-    view.to_html = lambda: narrow(budget=300_000)
-    page = static_page(view)
-    assert len(np.unique(pixels(page.locator("canvas.focus")).reshape(-1, 4), axis=0)) > 50
-    assert len(np.unique(pixels(page.locator("canvas.overview")).reshape(-1, 4), axis=0)) > 50
-
-
-def test_the_tooltip_stands_beside_the_pointer(lab):
-    page = lab(CELL.replace("1500", "40")).page
-    focus = page.locator("canvas.focus")
-    box = focus.bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    page.mouse.move(x, y)
-    tip = page.locator(".tip:visible")
-    until(lambda: tip.count() == 1, "no tooltip")
-    place = tip.bounding_box()
-    assert abs(place["x"] - x) < 20 and abs(place["y"] - y) < 20
-
-
 def test_another_part_has_its_own_sample_and_window(static_page):
     torch.manual_seed(0)
     maps = {name: torch.randn(samples, 2, 80, 80).softmax(-1) for name, samples in (("one", 2), ("two", 1))}
@@ -172,29 +141,3 @@ def test_a_tile_that_the_kernel_could_not_make_breaks_nothing(static_page):
     page = static_page(with_script(HeadView(torch.eye(4)), ASKED))
     said = page.evaluate("asked({ error: 'RuntimeError: out of memory' })")
     assert said["has"] is False and said["row"] is None and said["asked"] == 2
-
-
-CLOSED = """globalThis.openAndClose = async (state) => {
-  const el = document.createElement("div"), changes = [], timers = [], later = globalThis.setTimeout;
-  document.querySelector("main").append(el);
-  const model = {
-    get: (name) => state[name], set: (name) => changes.push(name), save_changes: () => {},
-    on: () => {}, off: () => {}, send: () => {},
-  };
-  const close = render({ model, el });
-  el.querySelector("[aria-label='Zoom in']").click(); // before anything has come
-  [...el.querySelectorAll("button")].find(({ textContent }) => textContent === "SVG").click();
-  close();
-  globalThis.setTimeout = (...given) => timers.push(given[1]) && later(...given);
-  await new Promise((done) => later(done, 300));
-  globalThis.setTimeout = later;
-  el.remove();
-  return { changes, timers };
-};"""
-
-
-def test_a_view_that_is_closed_waits_for_nothing(static_page):
-    view = HeadView(torch.eye(80))
-    page = static_page(with_script(HeadView(torch.eye(4)), CLOSED))
-    state = {name: value for name, value in view.get_state().items() if not name.startswith("_") and name != "layout"}
-    assert page.evaluate("(state) => openAndClose(state)", {**state, "blocks": {}}) == {"changes": [], "timers": []}

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from axe_playwright_python.sync_playwright import Axe
 
 from mhalib.widgets.head_view import widget as module
 from mhalib.widgets.head_view.serve import Blocks
 from mhalib.widgets.head_view.widget import HeadView
-from tests.helpers.browser import until, with_script
+from tests.helpers.browser import with_script
 
 OVERVIEW, FOCUS = "canvas.overview", "canvas.focus"
 
@@ -93,33 +92,6 @@ def test_thumbnails_are_as_large_as_the_room_beside_the_map_allows(static_page, 
     assert (overview["x"] + overview["width"] <= focus["x"]) is beside
     assert beside or overview["y"] + overview["height"] <= focus["y"]
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-@pytest.mark.parametrize("width", [390, 1000])
-@pytest.mark.parametrize("shape", [(128, 128, 16, 16), (128, 4, 8, 8), (2, 128, 8, 8)])
-def test_any_number_of_heads_stays_inside_of_the_figure(static_page, width, shape):
-    page = opened(static_page, HeadView(some(*shape)), width=width)
-    box = page.locator(OVERVIEW).bounding_box()
-    assert box["x"] >= 0 and box["x"] + box["width"] <= width
-    assert box["height"] <= 1000
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    last = [shape[0] - 1, shape[1] - 1]
-    x, y = page.evaluate("([i, j]) => globalThis.places.grid.at(i, j)", last)
-    page.locator(OVERVIEW).click(position={"x": x + 0.5, "y": y + 0.5})
-    assert chosen(page) == f"layer {last[0]} head {last[1]}"
-
-
-def test_a_chosen_head_moves_a_frame_and_paints_nothing_anew(static_page):
-    page = opened(static_page, HeadView(some(4, 4, 8, 8)))
-    shot = "document.querySelector('canvas.overview').toDataURL()"
-    page.locator(OVERVIEW).focus()
-    before, painted = page.evaluate(shot), page.evaluate("globalThis.painted")
-    press(page, "ArrowRight", "Space", "ArrowDown", "l")
-    moved = page.evaluate(shot)
-    press(page, "l", "ArrowUp", "Space", "ArrowLeft")
-    assert page.evaluate("globalThis.painted") == painted > 0
-    assert moved != before
-    assert page.evaluate(shot) == before  # nothing is left of the frames in between
 
 
 # ---------------------------------------------------------------- names, shared keys, windows
@@ -226,26 +198,6 @@ def test_heads_are_sorted_by_what_is_said_of_them(static_page, by):
     assert f"sorted by {by}" in page.locator(OVERVIEW).get_attribute("aria-label")
 
 
-def test_the_keys_walk_through_the_drawn_order(static_page):
-    view = HeadView(some(3, 4, 12, 12).flip(0, 1))  # so that the sorted order is another one
-    view.order = "entropy"
-    page = opened(static_page, view)
-    order = drawn_order(page)
-    assert order != list(range(12))
-    page.locator(OVERVIEW).focus()
-    press(page, "Home")
-    seen = [chosen(page)]
-    for _ in range(12):  # once more than there are heads
-        press(page, "ArrowRight")
-        seen.append(chosen(page))
-    assert seen[:-1] == [f"layer {i // 4} head {i % 4}" for i in order] and seen[-1] == seen[-2]
-    place = "(i) => globalThis.places.grid.at(Math.floor(i / 4), i % 4)"
-    press(page, "Home", "ArrowDown")
-    layer, head = map(int, chosen(page).replace("layer ", "").split(" head "))
-    (x0, y0), (x1, y1) = page.evaluate(place, order[0]), page.evaluate(place, layer * 4 + head)
-    assert x0 == x1 and y1 > y0
-
-
 def test_groups_of_likeness_stand_apart_and_are_named(static_page):
     diagonal, first, flat = torch.eye(12), torch.zeros(12, 12), torch.full((12, 12), 1 / 12)
     first[:, 0] = 1
@@ -268,41 +220,6 @@ def test_groups_of_likeness_stand_apart_and_are_named(static_page):
     for i in (1, 3):  # from the last of a group to the first of the next there is more than a step
         (x0, y0), (x1, y1) = places[i], places[i + 1]
         assert x1 - x0 > step or y1 - y0 > step
-
-
-def test_a_page_without_the_facts_says_that_the_order_is_the_models(static_page):
-    view = HeadView(some(20, 20, 6, 6))
-    page = opened(static_page, view)  # more than 256 heads: not carried, unless they are sorted
-    page.get_by_role("button", name="More").click()
-    page.get_by_label("Order heads").select_option("by entropy")
-    assert drawn_order(page) == list(range(400))
-    assert (
-        "Heads stand in the model's order: what sorts them by entropy is not in this page."
-        in page.locator(".limits").text_content()
-    )
-    view = HeadView(some(20, 20, 6, 6).flip(0, 1))
-    view.order = "entropy"
-    assert drawn_order(opened(static_page, view)) != list(range(400))
-
-
-def test_too_many_heads_for_likeness_stay_in_the_models_order(static_page):
-    view = HeadView(some(46, 46, 4, 4))
-    assert facts_of(view)["likeness"] == [] and len(facts_of(view)["entropy"]) == 46 * 46
-    view.order = "likeness"
-    page = opened(static_page, view)
-    assert drawn_order(page) == list(range(46 * 46))
-    assert "So many heads are not sorted by likeness" in page.locator(".limits").text_content()
-
-
-def test_what_is_said_of_nothing_is_not_told_as_zero(static_page):
-    weights = some(2, 2, 6, 6)
-    weights[1, 0] = torch.nan
-    view = HeadView(weights)
-    assert facts_of(view)["entropy"][2] is None
-    view.order = "entropy"
-    page = opened(static_page, view)
-    assert drawn_order(page)[-1] == 2
-    assert "entropy" not in tip_over(page, 1, 0)
 
 
 # ---------------------------------------------------------------- all heads at once
@@ -332,53 +249,4 @@ def test_all_heads_are_shown_as_their_mean_in_one_step(static_page, which, count
     assert readout(page) == f"query 0, key 0: {weights[3, 0, 0, 0]:.4f}"
 
 
-def test_python_shows_all_heads_as_their_mean():
-    weights = some(2, 3, 5, 5)
-    view = HeadView(weights)
-    view.heads = "layer"
-    assert view.combine == "mean" and view.spec()["heads"] == [[0, 0], [0, 1], [0, 2]]
-    torch.testing.assert_close(torch.from_numpy(view._blocks.shown(view.spec()).cells), weights[0].mean(0))
-    view.combine = "maximum"
-    view.heads = "all"
-    assert view.combine == "maximum"  # it was asked for
-    assert len(view.spec()["heads"]) == 6
-    with pytest.raises(Exception, match="heads must be one of"):
-        view.heads = "every"
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_sorted_overview_is_clean_and_reached(static_page, described, theme):
-    view = described(some(2, 4, 6, 6), kv_heads=[2, 2], windows=[4, None])
-    view.order, view.heads = "likeness", "layer"
-    page = static_page(view, theme=theme)
-    page.get_by_role("button", name="More").click()
-    result = Axe().run(page)
-    assert result.violations_count == 0, result.generate_report()
-    for name in ("Order heads", "Heads"):
-        control = page.get_by_label(name, exact=True)
-        assert control.is_visible() and control.get_attribute("data-lm-suppress-shortcuts") == "true"
-
-
 # ---------------------------------------------------------------- with a kernel
-
-CELLS = [
-    "import torch\nfrom mhalib.widgets import HeadView\ntorch.manual_seed(0)\n"
-    "w = (torch.linspace(4, .3, 6).view(2, 3, 1, 1) * torch.randn(2, 3, 900, 900)).softmax(-1)\n"
-    "view = HeadView(w)\nview",
-]
-
-
-def test_facts_and_means_are_asked_of_the_kernel(lab):
-    notebook = lab(*CELLS)
-    page = notebook.page
-    overview = page.locator(OVERVIEW)
-    overview.wait_for()
-    page.get_by_role("button", name="More").click()
-    page.get_by_label("Order heads").select_option("by entropy")
-    until(lambda: "sorted by entropy" in overview.get_attribute("aria-label"), "the heads are not sorted")
-    overview.focus()
-    press(page, "Home", "a")
-    expected = notebook.python("print(view.order, view.heads, view.combine, f'{w.mean((0, 1))[0, 0]:.4f}')")
-    order, heads, combine, mean = expected.split()
-    assert (order, heads, combine) == ("entropy", "all", "mean")
-    until(lambda: readout(page) == f"query 0, key 0: {mean} (mean of all 6 heads)", "the mean does not come")

@@ -9,7 +9,6 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
-from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 
 from mhalib.plots import COLOUR_MAP
@@ -164,15 +163,6 @@ def test_a_strong_patch_has_the_colour_of_the_map_and_a_weak_one_stays_as_it_is(
     assert np.abs(seen[int(at[1, 0]["y"]), int(at[1, 0]["x"]), :3] - last).max() > 40
 
 
-def test_colours_follow_the_scale_of_the_map_when_asked(static_page, view_of):
-    part = vit()
-    page = static_page(view_of(part, exact=True, query=3))
-    page.get_by_label("Colours up to the strongest patch").uncheck()
-    assert page.evaluate("over.top") == 1
-    page.get_by_label("Scale", exact=True).select_option("maximum")
-    assert page.evaluate("over.top") == pytest.approx(part.layers[0][0, 0].max().item(), rel=1e-5)
-
-
 def test_a_click_chooses_the_query_and_with_shift_the_key(static_page, view_of):
     page = static_page(view_of(vit()))
     image = page.locator("canvas.image")
@@ -251,18 +241,6 @@ def test_rollout_lies_over_the_picture(static_page, view_of):
     np.testing.assert_allclose(numbers(page, "over.values"), (mixed[1] @ mixed[0])[3, 1:10].numpy(), atol=1e-5)
 
 
-def test_patches_are_the_labels_of_cells_with_room(static_page, view_of):
-    page = static_page(view_of(part_of(4, 8, labels=WORDS[:4], picture=picture(2, 4, 0, "keys"))))
-    seen = pixels(page.locator("canvas.focus"))
-    shown = {tuple(x) for x in seen[..., :3].reshape(-1, 3)}
-    blue = [c for c in shown if c[2] < 60 and c[0] > 60 and 60 <= c[1] <= 210]
-    assert len(blue) > 200  # colours of the photo, which no colour of viridis and no ink has
-    small = static_page(view_of(part_of(4, 400, labels=WORDS[:4], picture=picture(20, 20, 0, "keys"))))
-    assert "patch" not in small.locator("canvas.focus").get_attribute("aria-label")
-    names = small.locator("canvas.bars").get_attribute("aria-label")
-    assert re.search(r"Weights of query 0 “the”: \d+ ", names)
-
-
 # ---------------------------------------------------------------- queries and keys by feature
 
 
@@ -320,49 +298,12 @@ def test_masked_keys_are_crossed_and_get_nothing(static_page, view_of):
     assert ", masked. " in page.locator(".wide .note").text_content()
 
 
-def test_what_else_was_added_to_the_scores_is_told(static_page, view_of):
-    away = -0.3 * (torch.arange(9)[:, None] - torch.arange(9)).abs()
-    part = part_of(9, labels=WORDS[:9], bias=away)
-    page = static_page(view_of(part, exact=True, query=2, neurons=True))
-    told = numbers(page, "added")
-    np.testing.assert_allclose(told - told[2], away[2].numpy(), atol=1e-3)
-    assert "Something else was added" in page.locator(".wide .note").text_content()
-    constant = static_page(view_of(part_of(9, labels=WORDS[:9], bias=5.0), exact=True, neurons=True))
-    assert "Nothing was added" in constant.locator(".wide .note").text_content()
-
-
 def test_a_sink_takes_the_rest_and_is_no_bias(static_page, view_of):
     part = part_of(9, labels=WORDS[:9])
     part.layers[0], part.kind = part.layers[0] * 0.6, "part"
     page = static_page(view_of(part, exact=True, neurons=True))
     said = page.locator(".wide .note").text_content()
     assert "sum to 0.6000" in said and "Nothing was added" in said
-
-
-def test_nan_in_a_key_reaches_the_softmax_and_breaks_nothing(static_page, view_of):
-    part = part_of(5, labels=WORDS[:5])
-    part.keys[0][0, 0, 2, 3] = torch.nan
-    page = static_page(view_of(part, exact=True, neurons=True))
-    assert np.isnan(numbers(page, "neurons.softmax")).all()
-    assert np.isnan(numbers(page, "neurons.sums")).tolist() == [i == 2 for i in range(5)]
-    assert "NaN" in page.locator("canvas.neurons").get_attribute("aria-label")
-
-
-def test_a_page_shows_the_head_that_it_carries_and_says_so_of_others(static_page, view_of):
-    page = static_page(view_of(part_of(6, labels=WORDS[:6]), neurons=True))
-    page.locator("canvas.overview").focus()
-    press(page, "ArrowRight")
-    assert page.locator("canvas.neurons").is_hidden()
-    assert "does not carry the queries and keys of this head" in page.locator(".wide .note").text_content()
-    press(page, "ArrowLeft")
-    assert page.locator("canvas.neurons").is_visible()
-
-
-def test_float16_is_close_and_does_not_pass_for_a_bias(static_page, view_of):
-    part = part_of(700, heads=1, features=80)
-    page = static_page(view_of(part, query=300, neurons=True))
-    np.testing.assert_allclose(numbers(page, "neurons.softmax"), part.layers[0][0, 0, 300].numpy(), atol=2e-3)
-    assert "Nothing was added" in page.locator(".wide .note").text_content()
 
 
 def test_weights_times_values_are_shown_in_a_page(static_page, view_of):
@@ -416,44 +357,4 @@ def test_of_8192_keys_only_those_looked_at_are_asked_for(kernel_page, view_of):
     assert f"key {best[0]}" in readout(page) or f"key {best[1]}" in readout(page)
 
 
-def test_weights_times_values_of_a_long_text_come_from_the_kernel(kernel_page, view_of):
-    part = part_of(1500, heads=2, features=4)
-    expected = (part.layers[0][0, 1] * part.values[0][0, 1].norm(dim=-1))[7]
-    page = kernel_page(view_of(part, head=1, query=7, values="values"))
-    best = int(expected.argmax())
-    said = f"Weights of query 7: {best} {expected[best]:.4f};"
-    until(lambda: said in page.locator("canvas.bars").get_attribute("aria-label"), said)
-
-
-def test_a_kernel_that_refuses_is_quoted(kernel_page, view_of):
-    part = part_of(6, labels=WORDS[:6])
-    view = view_of(part, neurons=True)
-    part.queries = [None]
-    page = kernel_page(view)
-    until(lambda: "without queries" in page.locator(".wide .note").text_content(), "nothing was said")
-
-
 # ---------------------------------------------------------------- for everybody
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_panels_pass_axe_and_fit_a_telephone(static_page, view_of, theme):
-    part = part_of(26, features=128, labels=patch_labels(5, 5), picture=picture(5, 5, 1, "both"), bias=torch.eye(26))
-    page = static_page(view_of(part, neurons=True, query=9), theme=theme, width=390)
-    assert page.locator("canvas.image").is_visible() and page.locator("canvas.neurons").is_visible()
-    result = Axe().run(page)
-    assert result.violations_count == 0, result.generate_report()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    for name in ("image", "neurons"):
-        drawn, shown = page.locator(f"canvas.{name}").evaluate("(c) => [parseFloat(c.style.width), c.clientWidth]")
-        assert shown == pytest.approx(drawn, abs=1), name
-    keyless = page.locator(".under :is(canvas, input, select, button):not([data-lm-suppress-shortcuts])")
-    assert keyless.count() == 0
-
-
-def test_panels_leave_the_map_its_size(static_page, view_of):
-    part = part_of(26, features=64, labels=patch_labels(5, 5), picture=picture(5, 5, 1, "both"))
-    page = static_page(view_of(part, neurons=True), width=1200)
-    for name in ("overview", "focus", "bars", "image", "neurons"):
-        drawn, shown = page.locator(f"canvas.{name}").evaluate("(c) => [parseFloat(c.style.width), c.clientWidth]")
-        assert shown == pytest.approx(drawn, abs=1), name

@@ -51,17 +51,6 @@ def test_linked_views_follow_each_other_and_others_do_not(static_page):
     assert said[0].startswith("query 2") and said[1].startswith("query 2") and said[2].startswith("query 0")
 
 
-def test_a_file_is_saved_from_the_page(lab):
-    code = "import torch\nfrom mhalib.widgets import HeadView\nview = HeadView(torch.eye(5), list('abcde'))\nview"
-    page = lab(code).page
-    page.get_by_role("button", name="More").click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="SVG").click()
-    assert download.value.suggested_filename == "attention.svg"
-    with open(download.value.path(), encoding="utf-8") as file:
-        assert "head 0" in file.read()
-
-
 PLACES = {  # what says that a page is dark, and that it is light
     "VS Code": ("document.body.className = 'vscode-dark'", "document.body.className = 'vscode-light'"),
     "VS Code, contrast": (
