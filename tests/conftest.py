@@ -75,8 +75,7 @@ def as_shipped():
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-# Rooms that try hundreds of layers or answers. The same functions are called with checked shapes by all other tests; here
-# it would cost a third of the time.
+# Rooms that try hundreds of layers or answers: to check the shapes of all that they call would cost a third of the time.
 CORPORA = ("attention_doctor", "mhacourse")
 
 

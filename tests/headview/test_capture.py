@@ -3,7 +3,6 @@
 import gc
 import math
 import re
-import threading
 
 import pytest
 import torch
@@ -154,18 +153,6 @@ def test_grouped_keys(enable_gqa):
     assert torch.equal(maps.values[0], v.repeat_interleave(2, 1))
 
 
-@pytest.mark.parametrize("shape", [(T, 5), (B, T, 5), (B, 3, H, T, 5)])
-def test_other_ranks_of_the_fused_kernel(shape):
-    class Bare(nn.Module):
-        def forward(self, x):
-            return F.scaled_dot_product_attention(x, x, x)
-
-    x = torch.randn(shape)
-    whole = (x @ x.transpose(-2, -1) / 5**0.5).softmax(-1)
-    wanted = {2: whole[None, None], 3: whole[:, None], 5: whole.flatten(1, 2) if len(shape) == 5 else None}[len(shape)]
-    close(taken(Bare(), x)[0], wanted)
-
-
 def test_flex_attention():
     flex = pytest.importorskip("torch.nn.attention.flex_attention")
     bias = torch.randn(H)
@@ -214,25 +201,6 @@ def test_multihead_attention_of_torch(batch_first, need_weights, extra):
         assert len(maps) == 1 and maps.kinds == ["cross"] and maps[0].shape[:3] == (B, H, T)
 
 
-def test_multihead_attention_without_a_batch_and_as_a_function():
-    layer = nn.MultiheadAttention(D, H)
-    close(taken(layer, X[0], X[0], X[0])[0], layer(X[0], X[0], X[0], average_attn_weights=False)[1][None])
-
-    class Function(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = layer
-
-        def forward(self, x):
-            p = self.inner
-            given = (D, H, p.in_proj_weight, p.in_proj_bias, None, None, False, 0.0, p.out_proj.weight, p.out_proj.bias)
-            return F.multi_head_attention_forward(x, x, x, *given)[0]
-
-    maps = taken(Function(), X)
-    close(maps[0], layer(X, X, X, average_attn_weights=False)[1])
-    assert maps.names == ["Function"] and maps.kinds == ["self"]
-
-
 @pytest.mark.parametrize("grad", [torch.no_grad, torch.inference_mode, torch.enable_grad])
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_transformer_encoder_of_torch_off_its_fast_path(grad, norm_first):
@@ -268,21 +236,6 @@ def test_the_six_maps_of_a_transformer_of_torch():
     close(cross[0], maps[3])
 
 
-def test_what_comes_after_multihead_attention_of_torch_is_seen_and_no_hook_stays():
-    class Then(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.num_heads, self.first = H, nn.MultiheadAttention(D, H, batch_first=True)
-
-        def forward(self, x):
-            heads = self.first(x, x, x)[0].unflatten(-1, (H, -1)).transpose(1, 2)
-            return F.scaled_dot_product_attention(heads, heads, heads)
-
-    hooks = hook_counts()
-    assert taken(Then(), X).names == ["first", "Then"]
-    assert hook_counts() == hooks
-
-
 # ------------------------------------------------------------------------------------------ other people's layers
 
 
@@ -299,19 +252,6 @@ def test_the_layer_of_the_course(need_weights, num_kv_heads):
     assert torch.equal(maps.allowed[0][0, 0], mask)
 
 
-def test_the_layer_of_d2l():
-    from mhalib.reference import to_d2l
-
-    ours = MultiHeadAttention(D, H).eval()
-    pytest.importorskip("d2l")
-    layer = to_d2l(ours)
-    lengths = torch.tensor([4, 6])
-    maps = taken(layer, X, X, X, lengths)
-    allowed = (torch.arange(T) < lengths[:, None])[:, None, None]
-    close(maps[0], ours(X, mask=allowed, need_weights=True)[1].detach())
-    assert maps.names == ["attention"] and torch.equal(maps.allowed[0].expand(B, 1, T, T), allowed.expand(B, 1, T, T))
-
-
 class Head(nn.Module):
     """One head, as in many a first lesson: (B, T, T) and no axis of heads."""
 
@@ -323,22 +263,6 @@ class Head(nn.Module):
         q, k, v = self.query(x), self.key(x), self.value(x)
         scores = q @ k.transpose(-2, -1) * k.shape[-1] ** -0.5
         return F.softmax(scores.masked_fill(~causal_mask(x.shape[1]), float("-inf")), dim=-1) @ v
-
-
-class Beside(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.heads = nn.ModuleList(Head() for _ in range(4))
-
-    def forward(self, x):
-        return torch.cat([head(x) for head in self.heads], -1)
-
-
-def test_heads_that_stand_beside_each_other():
-    model = Stack(Beside)
-    maps = taken(model, torch.randn(8, T, D))
-    assert len(maps) == 12 and maps.names[1] == "blocks.0.heads.1"
-    assert all(x.shape == (8, 1, T, T) for x in maps) and torch.equal(maps.allowed[0][0, 0], causal_mask(T))
 
 
 @pytest.mark.parametrize(
@@ -444,79 +368,6 @@ def test_attention_as_in_timm(fused, training):
         close(x, block.seen)
 
 
-def test_the_block_of_torchvision():
-    class EncoderBlock(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.ln_1, self.ln_2 = nn.LayerNorm(D, eps=1e-6), nn.LayerNorm(D, eps=1e-6)
-            self.self_attention = nn.MultiheadAttention(D, H, dropout=0.1, batch_first=True)
-            self.dropout, self.mlp = nn.Dropout(0.1), nn.Sequential(nn.Linear(D, 32), nn.GELU(), nn.Linear(32, D))
-
-        def forward(self, input):
-            x = self.ln_1(input)
-            x, _ = self.self_attention(x, x, x, need_weights=False)
-            x = self.dropout(x) + input
-            return x + self.mlp(self.ln_2(x))
-
-    model = nn.Sequential(EncoderBlock(), EncoderBlock()).eval()
-    with torch.inference_mode(), capture(model) as maps:
-        model(X)
-    x = X
-    for i, block in enumerate(model):
-        y = block.ln_1(x)
-        close(maps[i], block.self_attention(y, y, y, average_attn_weights=False)[1].detach())
-        x = block(x)
-    assert maps.names == ["0.self_attention", "1.self_attention"]
-
-
-def test_additive_attention():
-    class Additive(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.W_q, self.W_k, self.w_v = nn.Linear(D, 8), nn.Linear(D, 8), nn.Linear(8, 1, bias=False)
-
-        def forward(self, q, k, v):
-            scores = self.w_v(torch.tanh(self.W_q(q)[:, :, None] + self.W_k(k)[:, None])).squeeze(-1)
-            self.weights = scores.softmax(-1)
-            return torch.bmm(self.weights, v)
-
-    layer, k = Additive(), torch.randn(B, 7, D)
-    maps = taken(layer, X, k, k)
-    assert torch.equal(maps[0], layer.weights.detach()[:, None]) and maps.kinds == ["cross"] and maps.scales == [None]
-
-
-@pytest.mark.parametrize("by_hand", [True, False])
-def test_a_map_that_is_used_twice_is_one_map(by_hand):
-    class Twice(Fused):
-        def forward(self, x):
-            q, k, v = (heads(y) for y in self.qkv(x).chunk(3, -1))
-            if by_hand:
-                att = (q @ k.mT / 2).softmax(-1)
-                y = att @ v + torch.einsum("bhqk,bhkd->bhqd", att, v.square()) + att.clone() @ v
-            else:
-                y = F.scaled_dot_product_attention(q, k, v) + F.scaled_dot_product_attention(q, k, v.square())
-            return self.proj(y.transpose(1, 2).flatten(2)), att if by_hand else None
-
-    layer = Twice()
-    maps = taken(layer, X)
-    assert len(maps) == 1
-    close(maps[0], layer.weights(X))
-
-
-def test_weights_that_only_a_module_returns():
-    class OwnAttention(Fused):
-        def forward(self, x):
-            q, k, v = (heads(y) for y in self.qkv(x).chunk(3, -1))
-            scores = (q @ k.mT / 2).exp()
-            att = scores / scores.sum(-1, keepdim=True)
-            return self.proj((att @ v).transpose(1, 2).flatten(2)), att
-
-    layer = OwnAttention()
-    maps = taken(layer, X)
-    assert len(maps) == 1
-    close(maps[0], layer.weights(X))
-
-
 # ------------------------------------------------------------------------------------------ what is no attention
 
 
@@ -609,56 +460,7 @@ def test_in_training_the_weights_are_those_without_dropout(how):
     close(maps[0], wanted)
 
 
-@pytest.mark.parametrize("reentrant", [True, False])
-@pytest.mark.parametrize("hands_out", [True, False])
-def test_checkpointed_layers_are_seen_once(reentrant, hands_out):
-    from torch.utils.checkpoint import checkpoint
-
-    class OwnAttention(Fused):
-        """Attention of its own, from which only the weights that it returns are known."""
-
-        def forward(self, x):
-            scores = (x @ x.mT).exp()
-            att = scores / scores.sum(-1, keepdim=True)
-            return att @ x, att[:, None]
-
-    class Saved(Stack):
-        def forward(self, x):
-            for block in self.blocks:
-                out = checkpoint(block, x, use_reentrant=reentrant)
-                x = out[0] if hands_out else out
-            return x
-
-    model = Saved(OwnAttention if hands_out else Fused)
-    with capture(model) as maps:
-        model(X.clone().requires_grad_()).sum().backward()
-    assert maps.names == ["blocks.0", "blocks.1", "blocks.2"]
-
-
 # ------------------------------------------------------------------------------------------ numbers
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-@pytest.mark.parametrize("by_hand", [True, False])
-def test_models_of_other_dtypes(dtype, by_hand):
-    layer = Fused(by_hand=by_hand).to(dtype)
-    x = X.to(dtype)
-    maps = taken(layer, x)
-    wanted = {torch.float64: torch.float64}.get(dtype, torch.float32)
-    assert maps[0].dtype == (dtype if by_hand else wanted) and maps.sums == ["weights"]
-    q, k, _ = (heads(y).to(wanted) for y in layer.qkv(x).chunk(3, -1))
-    close(maps[0].to(wanted), (q @ k.mT / 2).softmax(-1).detach(), atol=torch.finfo(dtype).eps if by_hand else 1e-6)
-
-
-def test_autocast():
-    layer = Fused()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        before = layer(X)
-        with capture(layer) as maps:
-            assert torch.equal(layer(X), before)
-    assert maps[0].dtype == torch.float32
-    close(maps[0].sum(-1), torch.ones(B, H, T))
-    close(maps[0], layer.weights(X), atol=0.02)
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
@@ -724,47 +526,6 @@ def test_no_more_than_one_layer_is_held_at_full_precision():
 # ------------------------------------------------------------------------------------------ which model
 
 
-def test_names_of_a_module_that_is_called_again():
-    layer = Fused()
-    maps = taken(nn.Sequential(layer, layer, Fused()), X)
-    assert maps.names == ["0", "0 call 2", "2"]
-
-
-def test_what_other_models_do_is_not_captured():
-    model, other = Fused(), Fused()
-    with capture(model) as maps:
-        other(X)
-        model(X)
-        F.scaled_dot_product_attention(X, X, X)
-        other(X)
-    assert len(maps) == 1
-    close(maps[0], model.weights(X))
-
-
-def test_a_part_that_is_called_on_its_own_is_captured():
-    model = Stack()
-    with capture(model) as maps:
-        model.blocks[1](X)
-    assert maps.names == ["blocks.1"]
-
-
-def test_captures_nest():
-    model, layer = Stack(), nn.MultiheadAttention(D, H, batch_first=True)
-    with capture(model) as outer, capture(layer) as mha:
-        with capture(model.blocks[2]) as part, capture(model, layers=0) as first:
-            before = model(X)
-        again = model(X)
-        layer(X, X, X)
-    assert torch.equal(before, again)
-    assert len(outer) == 6 and len(part) == len(first) == len(mha) == 1
-    assert torch.equal(part[0], outer[2]) and torch.equal(first[0], outer[0])
-    with capture(layer) as a, capture(layer) as b:
-        layer(X, X, X, need_weights=True)
-        layer(X, X, X, need_weights=False)
-    assert len(a) == len(b) == 2 and torch.equal(a[0], b[0])
-    close(a[0], a[1])
-
-
 def hook_counts() -> tuple[int, int]:
     from torch.nn.modules import module
 
@@ -789,50 +550,7 @@ def test_nothing_is_left_behind():
     assert len(taken(model, X)) == 3
 
 
-def test_an_exception_that_is_caught_inside_leaves_the_names_right():
-    class Tries(Stack):
-        def forward(self, x):
-            try:
-                self.blocks[0](x[..., :3])
-            except RuntimeError:
-                pass
-            return self.blocks[1](x)
-
-    assert taken(Tries(), X).names == ["blocks.1"]
-
-
-def test_another_thread_is_not_captured():
-    model = Stack()
-    with capture(model, layers=slice(None)) as maps:
-        thread = threading.Thread(target=lambda: model(X))
-        thread.start()
-        thread.join()
-        model(X)
-    assert len(maps) == 3
-
-
 # ------------------------------------------------------------------------------------------ compiled models
-
-
-def test_a_compiled_model_is_captured_uncompiled():
-    model = Stack().eval()
-    compiled = torch.compile(model, backend="eager")
-    with torch.no_grad():
-        before = compiled(X)
-        for given in (compiled, model):
-            with capture(given) as maps:
-                close(compiled(X), before)
-            assert maps.names == ["blocks.0", "blocks.1", "blocks.2"]
-    close(maps[0], model.blocks[0].weights(X))
-
-
-def test_a_scripted_model_is_refused():
-    with pytest.raises(ValueError, match="before torch.jit.script or torch.jit.trace"):
-        with capture(torch.jit.trace(nn.Linear(D, D), X)):
-            pass
-    model = nn.Sequential(torch.jit.trace(Fused(), X, check_trace=False))
-    with pytest.raises(RuntimeError, match="'0' in Sequential is compiled by torch.jit"):
-        taken(model, X)
 
 
 # ------------------------------------------------------------------------------------------ refusals
@@ -868,13 +586,6 @@ def test_bad_arguments_are_refused_before_anything_runs(settings, error, match):
             pytest.fail("the with was entered")
 
 
-@pytest.mark.usefixtures("as_shipped")
-def test_what_is_no_module_is_refused():
-    with pytest.raises(TypeError, match="capture needs a model, an nn.Module, got function"):
-        with capture(lambda x: x):
-            pass
-
-
 def test_numbers_that_no_call_had_are_refused():
     with pytest.raises(ValueError, match="layers=3 is none of the 3 maps .* 0 to 2"):
         taken(Stack(), X, layers=[0, 3])
@@ -885,17 +596,6 @@ def test_numbers_that_no_call_had_are_refused():
 
 
 # ------------------------------------------------------------------------------------------ a bar
-
-
-def test_a_bar_shows_when_it_takes_long(monkeypatch, capsys):
-    pytest.importorskip("tqdm")
-    taken(Stack(), X)
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr("mhalib.heads.capture_maps.PATIENCE", -1.0)
-    taken(Stack(), X)
-    assert "capture" in capsys.readouterr().err
-    taken(Stack(), X, progress=False)
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("kind", ["t5", "bart"])

@@ -1,25 +1,17 @@
-"""What people ask of viewers of attention heads, row by row (`viewer_requests.py`), as far as Python shows it."""
-
-import ast
-from functools import cache
-from pathlib import Path
+"""What people ask of viewers of attention heads, row by row, as far as Python shows it."""
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
-transformers = pytest.importorskip("transformers")
-
-from mhalib.heads import capture  # noqa: E402
-from mhalib.masks import causal_mask  # noqa: E402
-from mhalib.widgets import HeadView  # noqa: E402
-from tests.headview.test_architectures import SPECIAL, inputs, pair, small  # noqa: E402
-from tests.helpers.viewer_requests import REQUESTS  # noqa: E402
+from mhalib.heads import capture
+from mhalib.masks import causal_mask
+from mhalib.widgets import HeadView
+from tests.headview.test_architectures import SPECIAL, inputs, pair, small
+from tests.helpers.later import transformers
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-ROOT = Path(__file__).resolve().parents[2]
 PAIR = "[CLS] it rains [SEP] take the umb ##rel ##la [SEP]".split()
 
 
@@ -49,26 +41,6 @@ def writer(family="gpt2", **changes):
     return kind.from_config(config, attn_implementation="eager").eval()
 
 
-# ---------------------------------------------------------------- the table
-
-
-@cache
-def names_in(file):
-    tree = ast.parse((ROOT / file).read_text("utf-8"))
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
-
-
-def test_every_request_has_its_tests():
-    assert len(REQUESTS) == 63
-    assert [sum(each.before == kind for each in REQUESTS) for kind in ("solved", "partly", "not")] == [26, 17, 20]
-    assert len({each.asked for each in REQUESTS}) == 63
-    for each in REQUESTS:
-        assert each.numbers and each.tests, each.asked
-        for test in each.tests:
-            file, _, name = test.partition("::")
-            assert name in names_in(file), f"{each.asked}: there is no {test}"
-
-
 # ---------------------------------------------------------------- architectures, from the model to the view
 
 TRANSLATORS = ("t5", "bart", "marian", "whisper")
@@ -89,7 +61,12 @@ def expected_parts(family, given):
     return {"encoder": (2, 2, heads, heard, heard), "decoder": (2, 2, 4, 5, 5), "cross": (2, 2, 4, 5, heard)}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+QUICK = ("bert", "gpt2", "llama", "mistral", "gpt_oss", "vit", "t5", "big_bird", "deepseek_v3")
+
+
+@pytest.mark.parametrize(
+    "family", [pytest.param(each, marks=[] if each in QUICK else [pytest.mark.slow]) for each in FAMILIES]
+)
 def test_a_model_is_shown_as_it_weighs(family):
     fused, eager = pair(family, SPECIAL.get(family, {}))
     given = inputs(fused)
@@ -171,20 +148,6 @@ def test_blocks_of_a_sparse_model_are_shown_as_the_parts_they_are():
     np.testing.assert_allclose(HeadView(padded, kind="part").weights_of(0, 1), padded[1].numpy(), atol=1e-7)
 
 
-def test_an_average_of_each_sample_is_no_set_of_heads():
-    layer, x = nn.MultiheadAttention(8, 4, batch_first=True).eval(), torch.randn(3, 5, 8)
-    averaged = layer(x, x, x)[1].detach()  # (3, 5, 5)
-    view = HeadView(averaged, [list("abcde"), list("fghij"), list("klmno")])
-    assert shapes(view) == {"": (3, 1, 1, 5, 5)} and view.parts[0]["head_names"] == ["mean of heads"]
-    view.sample = 2
-    assert view.tokens == list("klmno")
-    np.testing.assert_allclose(view.weights_of(0, 0), averaged[2].numpy(), atol=1e-7)
-    with pytest.raises(ValueError, match="the mean over its heads; .*average_attn_weights=False"):
-        HeadView(layer(x, x, x))
-    with pytest.raises(ValueError, match="3 maps, expected num_heads=4.*the mean over its heads"):
-        HeadView(averaged, num_heads=4)
-
-
 # ---------------------------------------------------------------- solved before
 
 
@@ -195,15 +158,6 @@ def test_a_default_model_hands_out_nothing_and_capture_shows_it():
         HeadView(called(fused, given).attentions)
     expected = called(eager, given, output_attentions=True).attentions
     np.testing.assert_allclose(HeadView(captured(fused, given)).weights_of(1, 3), expected[1][0, 3].numpy(), atol=1e-6)
-
-
-def test_a_model_that_answers_questions():
-    config = small(transformers.AutoConfig.for_model("bert"), {})
-    model = transformers.AutoModelForQuestionAnswering.from_config(config, attn_implementation="eager").eval()
-    output = called(model, {"input_ids": torch.arange(3, 13)[None]}, output_attentions=True)
-    view = HeadView(output, PAIR)
-    assert view.shape == [2, 4, 10, 10] and view.tokens[6:9] == ["umb", "rel", "la"]
-    assert output.start_logits.shape == (1, 10)  # what lies beside the maps disturbs nothing
 
 
 def test_padding_is_marked_where_the_model_masks_it():
@@ -221,31 +175,7 @@ def test_padding_is_marked_where_the_model_masks_it():
     assert view.selection.weights.shape == (6, 6)
 
 
-def test_no_mask_is_made_up():
-    weights = some(2, 3, 6, 6)
-    view = HeadView(weights)
-    assert all((view.weights_of(i, j) >= 0).all() for i in range(2) for j in range(3))
-    assert np.array_equal(view.weights_of(1, 2), weights[1, 2].numpy())
-
-
-def test_an_extra_axis_of_samples():
-    view = HeadView(some(6, 1, 4, 17, 17))
-    assert shapes(view) == {"": (1, 6, 4, 17, 17)}
-    assert shapes(HeadView(some(1, 6, 4, 17, 17))) == shapes(view)
-
-
 # ---------------------------------------------------------------- solved partly before
-
-
-def test_paragraphs_and_layers_keep_their_names():
-    weights = some(12, 2, 6, 6)
-    view = HeadView(weights[8:9], layer_names=8)
-    assert view.parts[0]["layer_names"] == ["layer 8"] and "layer 8 head 0" in view.figure().alt
-    both = HeadView({"first paragraph": list(weights[8:10]), "second": list(some(2, 2, 4, 4))}, layer_names=8)
-    assert shapes(both) == {"first paragraph": (1, 2, 2, 6, 6), "second": (1, 2, 2, 4, 4)}
-    assert [part["layer_names"] for part in both.parts] == [["layer 8", "layer 9"]] * 2
-    both.part = 1
-    assert "second" in both.figure().alt
 
 
 def test_bert_large_at_its_own_length():
@@ -256,16 +186,6 @@ def test_bert_large_at_its_own_length():
     page = view.to_html()
     assert len(page) < 6_000_000
     assert view.left_out == "" and "shrunk to what the overview shows" in page  # said there, not here
-
-
-def test_a_view_is_displayed_without_a_drawing_by_matplotlib(monkeypatch):
-    """That was what made it slow; how long it takes is measured by `make bench`."""
-
-    def refused(*args, **options):
-        raise AssertionError("matplotlib draws")
-
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", refused)
-    assert HeadView(some(12, 12, 128, 128))._repr_mimebundle_()[0]["image/png"].startswith(b"\x89PNG")
 
 
 def test_generated_text_is_one_causal_map():
@@ -321,29 +241,6 @@ def test_from_sentence_a_to_sentence_b():
     with pytest.raises(ValueError, match='say kind="part" where .* a block of a map'):
         HeadView(block, PAIR[:end], PAIR[end:])
     np.testing.assert_array_equal(HeadView(block, kind="part").weights_of(1, 2), view.weights_of(1, 2))
-
-
-def test_a_part_of_the_input():
-    weights = some(2, 3, 10, 10)
-    view = HeadView(weights, PAIR, keys=[1, 2, 5])
-    assert view.shape == [2, 3, 10, 3] and view.key_tokens == ["it", "rains", "the"]
-    np.testing.assert_array_equal(view.weights_of(0, 1), weights[0, 1][:, [1, 2, 5]].numpy())
-    view = HeadView(weights, PAIR, queries=range(4, 9))
-    assert view.tokens == ["take", "the", "umb", "rel", "la"] and view.parts[0]["kind"] == "weights"
-
-
-def test_scores_and_words_are_read_out():
-    weights = some(2, 3, 10, 10)
-    view = HeadView(weights, PAIR)
-    view.words, view.hidden, view.renormalise = True, ["[CLS]", "[SEP]"], False
-    read = view.selection
-    assert read.tokens == read.key_tokens == ["it", "rains", "take", "the", "umbrella"]
-    umbrella = weights[0, 0, 6:9].mean(0)  # queries of a word: their mean
-    expected = [*umbrella[[1, 2, 4, 5]], umbrella[6:9].sum()]  # keys of a word: their sum
-    np.testing.assert_allclose(read.weights[-1], expected, rtol=1e-5)
-    best = view.strongest(1, everywhere=True)[0]
-    assert best.weight == weights.max().item()
-    assert best.token == view.tokens[best.query] and best.key_token == view.tokens[best.key]
 
 
 def test_all_heads_in_one():
@@ -471,67 +368,3 @@ def test_gradients_differences_and_scores_keep_their_sign():
     compared = HeadView(before, compare=after, names=("before", "after"))
     compared.side = "difference"
     np.testing.assert_allclose(compared.selection.weights, (after - before)[0, 0].numpy(), atol=1e-7)
-
-
-def test_weights_times_values_of_any_sample():
-    fused, _ = pair("gpt2", {})
-    maps = captured(fused, inputs(fused), qkv=True)
-    view = HeadView(maps)
-    view.values, view.sample, view.layer, view.head = "values", 1, 1, 2
-    norms = maps.values[1][1, 2].norm(dim=-1)
-    open_ = causal_mask(9).numpy()
-    np.testing.assert_allclose(view.selection.weights[open_], (maps[1][1, 2] * norms).numpy()[open_], rtol=1e-5)
-
-
-def test_a_sink_takes_the_rest():
-    fused, eager = pair("gpt_oss", {})
-    given = inputs(fused)
-    maps = captured(fused, given)
-    assert HeadView(maps).parts[0]["kind"] == "part" and (maps[0].sum(-1) < 1).all()
-    output = called(eager, given, output_attentions=True)
-    with pytest.raises(ValueError, match='say kind="part" where .*a sink that takes the rest') as refused:
-        HeadView(output)
-    assert "softmax" not in str(refused.value)
-    np.testing.assert_allclose(HeadView(output, kind="part").weights_of(0, 1), HeadView(maps).weights_of(0, 1).clip(0))
-
-
-def test_five_axes():
-    weights = some(2, 4, 3, 5, 6)  # layers, samples, heads
-    view = HeadView(weights)
-    assert shapes(view) == {"": (4, 2, 3, 5, 6)}
-    view.sample = 3
-    np.testing.assert_array_equal(view.weights_of(1, 2), weights[1, 3, 2].numpy())
-    with pytest.raises(ValueError, match=r"got \(2, 4, 3, 5, 6, 1\)"):
-        HeadView(weights[..., None])
-
-
-def test_layers_and_samples_that_are_not_asked_for_take_no_memory():
-    model = writer("llama")
-    given = {"input_ids": torch.randint(3, 98, (2, 9))}
-    maps = captured(model, given, layers=["*.1.self_attn"], dtype=torch.float16, samples=1)
-    assert [(tuple(x.shape), x.dtype) for x in maps] == [((1, 4, 9, 9), torch.float16)]
-    view = HeadView(maps)
-    assert view.parts[0]["layer_names"] == ["layer 1"]
-    np.testing.assert_allclose(view.weights_of(0, 2).clip(0), captured(model, given)[1][1, 2].numpy(), atol=1e-3)
-
-
-def test_a_long_sound_is_taken_in_full():
-    frames = some(1, 2, 1500, 1500)
-    view = HeadView({"encoder": [frames], "cross": [frames[:, :, :4]]})
-    assert shapes(view) == {"encoder": (1, 1, 2, 1500, 1500), "cross": (1, 1, 2, 4, 1500)}
-    assert np.array_equal(view.weights_of(0, 1), frames[0, 1].numpy())
-    view.window = [700.0, 720.0, 700.0, 720.0]
-    np.testing.assert_array_equal(view.selection.weights, frames[0, 0, 700:720, 700:720].numpy())
-
-
-def test_what_is_left_by_a_sink_is_seen_on_a_logarithmic_scale():
-    weights = torch.full((2, 40, 40), 1e-3)
-    weights[..., 0] = 1 - 39e-3
-    view = HeadView(weights)
-    pictures = {}
-    for scale in ("fixed", "maximum", "log"):
-        view.scale = scale
-        pictures[scale] = view.figure()._repr_mimebundle_()[0]["image/png"]
-    assert "on a scale from 0 to 1, logarithmic" in view.figure().alt
-    assert pictures["log"] != pictures["fixed"]
-    assert view.weights_of(0, 1)[3, 7] == np.float32(1e-3)

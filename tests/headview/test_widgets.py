@@ -3,10 +3,8 @@
 import base64
 import json
 import re
-import shutil
 import subprocess
 import sys
-import zipfile
 import zlib
 from pathlib import Path
 
@@ -73,32 +71,6 @@ def test_the_page_without_a_kernel_is_one_script_that_needs_no_network(number):
         assert not re.search(r"\bsrc\s*=|@import|\burl\(", text)
 
 
-@each_widget
-def test_no_view_reads_html(number):
-    source = str(widgets()[number]._esm)
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|\beval\(", source)
-    assert not re.search(r"^\s*import\b", source, re.MULTILINE)  # relative imports do not resolve in a notebook
-
-
-@each_widget
-def test_the_style_of_a_view_reaches_that_view_only(number):
-    widget = widgets()[number]
-    (kind,) = re.findall(r'setUp\(el, "([a-z-]+)"', widget._esm)
-    shared = (ROOT / "mhalib/widgets/core.css").read_text(encoding="utf-8")
-    assert widget._css.startswith(shared)
-    assert f'"style": {json.dumps(widget._css)}'.replace("<", "\\u003c") in widget.to_html()
-    for text, root in ((shared, ".mha"), (widget._css.removeprefix(shared), f".mha.{kind}")):
-        rules = re.sub(r"/\*.*?\*/|\{[^}]*\}", "|", text, flags=re.DOTALL)
-        selectors = [selector.strip() for selector in re.split(r"[|,]", rules) if selector.strip()]
-        assert selectors and all(re.match(re.escape(root) + r"[ .]|" + re.escape(root) + "$", s) for s in selectors)
-
-
-@each_widget
-def test_no_view_carries_a_style_of_its_own(number):
-    source = str(widgets()[number]._esm)
-    assert not re.search(r"cssText|<style|createElement\(.style|node\(.style", source)
-
-
 def test_the_views_have_the_colours_of_the_pictures():
     constants = dict(re.findall(r"^const ([A-Z_]+) = (.*);$", HeadView._esm, re.MULTILINE))
     shades = (255 * matplotlib.colormaps[plots.COLOUR_MAP](range(256))[:, :3]).round()
@@ -108,33 +80,6 @@ def test_the_views_have_the_colours_of_the_pictures():
         assert "#" + bytes(rgb).hex().upper() == getattr(plots, name)
     assert json.loads(constants["GROUP_COLOURS"]) == list(plots.COLOURS)
     assert float(constants["DARK_INK_FROM"]) == plots.DARK_INK_FROM
-
-
-def test_a_changed_file_reaches_an_open_view_where_one_works_on_it(tmp_path):
-    copy = shutil.copytree(ROOT / "mhalib", tmp_path / "mhalib")
-    code = f"""
-import os, sys, time
-os.environ["ANYWIDGET_HMR"] = "1"
-sys.path.insert(0, {str(tmp_path)!r})
-import torch
-from pathlib import Path
-from mhalib.widgets import HeadView
-view = HeadView(torch.eye(2))
-folder = Path({str(copy)!r}, "widgets")
-for name, trait in (("core.js", "_esm"), ("head_view/view.js", "_esm"), ("head_view/style.css", "_css")):
-    changed = (folder / name).read_text(encoding="utf-8") + "/* changed */"
-    (folder / name).write_text(changed, encoding="utf-8")
-    waited = time.monotonic()
-    while changed not in getattr(view, trait) and time.monotonic() - waited < 30:
-        time.sleep(0.05)
-    print(name, changed in getattr(view, trait))
-"""
-    done = run(code)
-    assert done.stdout.splitlines() == [
-        "core.js True",
-        "head_view/view.js True",
-        "head_view/style.css True",
-    ], done.stderr
 
 
 @pytest.mark.parametrize(
@@ -177,22 +122,10 @@ def test_every_widget_refuses_alike_and_keeps_the_old_value(number, name, values
         assert getattr(widget, name) == before
 
 
-def test_lists_of_one_widget_are_its_own():
-    one, other = HeadView(torch.eye(2)), HeadView(torch.eye(2))
-    one.overlay.append([0, 0])
-    assert other.overlay == []
-
-
-def only_a_gpu(x):
-    if not torch.cuda.is_available():
-        pytest.skip("this machine has no GPU; `.to('cpu')` is what is tried there")
-    return x.cuda()
-
-
 @pytest.mark.parametrize(
     "change",
-    [torch.Tensor.half, torch.Tensor.bfloat16, torch.Tensor.double, torch.nn.Parameter, torch.Tensor.numpy, only_a_gpu],
-    ids=["half", "bfloat16", "double", "gradient", "numpy", "gpu"],
+    [torch.Tensor.half, torch.Tensor.bfloat16, torch.Tensor.double, torch.nn.Parameter, torch.Tensor.numpy],
+    ids=["half", "bfloat16", "double", "gradient", "numpy"],
 )
 def test_numbers_are_taken_from_anywhere(change):
     weights, rows = torch.eye(3).roll(1, 0), torch.randn(3, 4).bfloat16().float()  # what every precision can hold
@@ -250,12 +183,3 @@ def test_without_anywidget_the_error_says_what_to_install():
 def test_the_layer_comes_without_the_widgets():
     done = run("import sys, mhalib; print([name for name in ('anywidget', 'matplotlib') if name in sys.modules])")
     assert done.stdout == "[]\n", done.stderr
-
-
-def test_the_wheel_holds_every_file_of_the_package(tmp_path):
-    done = run(f"from flit_core.buildapi import build_wheel; print(build_wheel({str(tmp_path)!r}))")
-    assert done.returncode == 0, done.stderr
-    held = set(zipfile.ZipFile(tmp_path / done.stdout.strip()).namelist())
-    files = [path for path in (ROOT / "mhalib").rglob("*.*") if "__pycache__" not in path.parts]
-    assert {path.relative_to(ROOT).as_posix() for path in files} <= held
-    assert {"mhalib/widgets/core.js", "mhalib/widgets/head_view/style.css"} <= held

@@ -20,7 +20,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
 
 
 def test_the_readme_repeats_what_was_measured():
-    """Its table holds, for each way to look at attention, how many times ours: of the first section of BENCHMARKS.md."""
+    """Its table holds how many times ours each other way takes, of the first section of BENCHMARKS.md."""
     measured = (ROOT / "BENCHMARKS.md").read_text(encoding="utf-8").split("\n## ")[1]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (bertviz model view|bertviz head view|CircuitsVis) \| (.+) \|$", measured, re.MULTILINE)

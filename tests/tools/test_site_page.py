@@ -4,14 +4,10 @@ Both themes, a phone, the search, live widgets, covered answers, slides.
 """
 
 import re
-import shutil
 
 import pytest
-from nbformat.v4 import new_markdown_cell, new_notebook
 
 from tests.helpers.browser import settle, until, watch
-from tools.notebooks.run import NOTEBOOKS
-from tools.site.export import PageExporter
 
 
 @pytest.fixture
@@ -77,17 +73,6 @@ def test_the_theme_can_be_changed_and_is_remembered(open_page):
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
-def test_the_handout_prints_on_one_page_in_light_colours(open_page, site):
-    """The real one, whose links lead to lessons that this small site does not have."""
-    page = open_page("handout.html", theme="dark")
-    handout = new_notebook(cells=[new_markdown_cell((NOTEBOOKS / "HANDOUT.md").read_text(encoding="utf-8"))])
-    html, _ = PageExporter().from_notebook_node(handout, {"page": {"name": "handout", "title": "", "lessons": []}})
-    page.evaluate("(html) => document.querySelector('main').innerHTML = html", html.partition('<main id="lesson">')[2])
-    assert len(re.findall(rb"/Type /Page\b", page.pdf(prefer_css_page_size=True))) == 1
-    page.emulate_media(media="print")
-    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(28, 28, 28)"
-
-
 # ---------------------------------------------------------------- words of the glossary
 
 
@@ -132,30 +117,6 @@ def test_a_word_is_reached_by_the_keyboard_and_described_to_a_screen_reader(open
     page.wait_for_url("**/glossary.html#token")
 
 
-def test_a_finger_sees_the_meaning_first_and_gets_to_the_entry_by_a_second_tap(open_page):
-    page = open_page("torch_in_ten_minutes.html", width=390, touch=True)
-    link, tip = tip_of(page)
-    link.tap()
-    until(tip.is_visible, "there is no tip")
-    box = tip.bounding_box()
-    assert box["x"] >= 0 and box["x"] + box["width"] <= 390
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.touchscreen.tap(200, 700)
-    until(tip.is_hidden, "the tip stays")
-    link.tap()
-    until(tip.is_visible, "there is no tip")
-    link.tap()
-    page.wait_for_url("**/glossary.html#token")
-
-
-def test_without_javascript_a_word_is_a_link(open_page):
-    page = open_page("torch_in_ten_minutes.html", script=False)
-    link, tip = tip_of(page)
-    assert tip.is_hidden()
-    link.click()
-    page.wait_for_url("**/glossary.html#token")
-
-
 # ---------------------------------------------------------------- what are you looking for?
 
 
@@ -185,11 +146,6 @@ def test_a_question_is_found_while_one_types_and_leads_to_its_cell(open_page, wi
     assert page.get_by_text("row <1> of head 0 holds").is_visible()  # what was covered is open
 
 
-def test_without_javascript_the_questions_are_a_list(open_page):
-    page = open_page("index.html", script=False)
-    assert page.locator("#ask").is_hidden() and page.locator("#asked a").first.is_visible()
-
-
 # ---------------------------------------------------------------- search
 
 
@@ -202,21 +158,6 @@ def test_the_search_leads_to_a_section(open_page):
     assert page.get_by_text("Nothing found").is_visible()
     page.get_by_role("searchbox", name="Search the lessons").fill("")
     assert page.get_by_role("navigation", name="Lessons").is_visible()
-
-
-def test_code_can_be_copied(open_page):
-    page = open_page("07_lesson.html")
-    button = page.locator(".code button").first
-    button.focus()
-    button.press("Enter")
-    page.wait_for_function("/Copied|Selected/.test(document.querySelector('.code button').textContent)")
-
-
-def test_a_phone_starts_with_the_list_folded(open_page):
-    page = open_page("07_lesson.html", width=360)
-    assert not page.get_by_role("searchbox", name="Search the lessons").is_visible()
-    page.get_by_text("Lessons", exact=True).click()
-    assert page.get_by_role("searchbox", name="Search the lessons").is_visible()
 
 
 # ---------------------------------------------------------------- what answers a prediction
@@ -274,16 +215,6 @@ def test_covered_answers_are_out_of_reach_of_screen_reader_and_keyboard(open_pag
     assert "Nothing gets lost" in told() and "claim holds" in told() and reached()
 
 
-def test_nothing_covered_is_painted_before_the_scripts_at_the_end(open_page, site, tmp_path):
-    copy = tmp_path / "site"
-    shutil.copytree(site, copy)
-    page = (copy / "07_lesson.html").read_text(encoding="utf-8")
-    page, found = re.subn(r"<script[^>]*answers\.js[^>]*></script>", "", page)
-    assert found == 1
-    (copy / "07_lesson.html").write_text(page, encoding="utf-8")
-    assert seen(open_page((copy / "07_lesson.html").as_uri())) == COVERED
-
-
 def test_without_javascript_everything_shows_and_nothing_is_offered_that_needs_it(open_page):
     page = open_page("07_lesson.html", script=False)
     for text in (
@@ -320,98 +251,6 @@ def test_the_switch_shows_all_is_remembered_and_keeps_the_place(open_page):
     assert seen(page) == COVERED
 
 
-def test_a_page_without_storage_can_still_show_all(open_page):
-    broken = "Object.defineProperty(window, 'localStorage', { get() { throw new Error('refused'); } });"
-    page = open_page("07_lesson.html", first=broken)
-    assert seen(page) == COVERED
-    page.get_by_role("button", name="show all").click()
-    assert seen(page) == SHOWN
-
-
-def test_a_link_into_covered_text_uncovers_it(open_page):
-    page = open_page("07_lesson.html#answer-3-2")
-    assert seen(page) == [False, False, False, False, True, True]
-    assert page.get_by_text("Nothing gets lost in it.").bounding_box()["y"] < 800
-    page.evaluate("location.hash = 'answer-1-1'")
-    page.wait_for_function("!document.getElementById('answer-1-1').hidden")
-    buttons(page).first.click()
-    assert seen(page) == [False, False, False, False, True, True]
-    page.evaluate("""() => {  // a link to where the address is already
-      document.querySelector("main").insertAdjacentHTML("beforeend", "<a href='#answer-1-1'>there</a>");
-    }""")
-    page.get_by_role("link", name="there", exact=True).last.click()
-    page.wait_for_function("!document.getElementById('answer-1-1').hidden")
-    for address in ("07_lesson.html#why-d", "07_lesson.html#lesson", "07_lesson.html#%"):
-        assert seen(open_page(address)) == COVERED  # these hold no answer, or all
-
-
-def test_a_hit_of_the_search_in_covered_text_uncovers_it(open_page):
-    page = open_page("07_lesson.html")
-    page.get_by_role("searchbox", name="Search the lessons").fill("the teacher")
-    page.get_by_role("link", name="07 · Why √d?").click()
-    page.wait_for_function("!document.getElementById('answer-1-2').hidden")
-    assert page.get_by_text("for the teacher").is_visible()
-
-
-def test_the_search_of_the_browser_finds_covered_text(open_page):
-    """By a link to a text, which the browser looks for in the way in which its search does."""
-    page = open_page("07_lesson.html#:~:text=Nothing%20gets%20lost")
-    page.wait_for_function("!document.getElementById('answer-3-2').hidden")
-    assert seen(page) == [False, False, False, False, True, True]
-    assert buttons(page).nth(2).get_attribute("aria-expanded") == "true"
-
-
-def test_on_paper_everything_shows(open_page):
-    page = open_page("07_lesson.html")
-    page.emulate_media(media="print")
-    assert seen(page) == SHOWN
-    assert not any(button.is_visible() for button in page.locator(".uncover, header button").all())
-
-
-def test_a_widget_that_was_covered_is_drawn_when_it_is_uncovered(open_page):
-    page = open_page("07_lesson.html", width=600)
-    drawn(page)
-    page.set_viewport_size({"width": 900, "height": 800})  # while it is covered
-    buttons(page).nth(2).click()
-    canvas = page.locator(".head-lab canvas")
-    inside = page.locator(".head-lab").bounding_box()
-    assert 400 < canvas.bounding_box()["width"] <= inside["width"]
-    assert canvas.evaluate(COLOURS) > 20
-
-
-PICK = """(cell) => cell.querySelector(".output").dispatchEvent(new CustomEvent("mhalib-predicted", {
-  bubbles: true,
-  detail: { name: "which_split", about: "which", right: false, said: "the <first>", answer: "the second" },
-}))"""
-
-
-def test_a_guess_uncovers_its_answer_and_the_focus_stays(open_page):
-    page = open_page("07_lesson.html")
-    drawn(page)  # a view that is still being made would take the focus along
-    asking = page.locator("[data-asks]")
-    inside = asking.get_by_role("button")
-    inside.focus()
-    asking.evaluate(PICK)
-    until(lambda: seen(page) == [False, False, True, True, False, False], "the answer was not uncovered")
-    assert inside.evaluate("(button) => button === document.activeElement")
-
-
-def test_where_two_widgets_ask_both_are_waited_for(open_page):
-    page = open_page(
-        "07_lesson.html",
-        first="""addEventListener("DOMContentLoaded", () => {
-      const asking = document.querySelector("[data-asks]");
-      if (asking) asking.after(asking.cloneNode(true));
-    }, { capture: true })""",
-    )
-    # The scripts at the end of the page run before that event, so the page is told again.
-    page.evaluate("questions[1].widgets.push(document.querySelectorAll('[data-asks]')[1])")
-    page.locator("[data-asks]").nth(1).evaluate(PICK)
-    assert seen(page) == COVERED
-    page.locator("[data-asks]").nth(0).evaluate(PICK)
-    until(lambda: seen(page) == [False, False, True, True, False, False], "the answer was not uncovered")
-
-
 def test_a_guess_is_judged_uncovers_its_answer_and_is_summed_up(open_page):
     page = open_page("07_lesson.html")
     results = page.locator(".mhalib-results")
@@ -430,23 +269,6 @@ def test_a_guess_is_judged_uncovers_its_answer_and_is_summed_up(open_page):
     page.locator("[data-asks]").evaluate(guess, told)
     page.locator("main .text").first.evaluate(guess, told | {"name": "b", "about": "which", "said": "<i>this</i>"})
     assert results.inner_text().splitlines()[1] == "Foreseen: which; <b>how</b> many"  # in the order of the page
-
-
-@pytest.mark.parametrize("name", ["07_lesson.html", "07_lesson.html#of-sqrt-d-heads", "index.html"])
-@pytest.mark.parametrize("width", [360, 1100])
-def test_nothing_moves_while_a_page_loads(open_page, name, width):
-    watch_shifts = """window.moved = [];
-    const inSight = ({ node }) => node && !(node.closest ? node : node.parentElement)?.closest(".answer");
-    new PerformanceObserver((list) => {
-      for (const { value, sources } of list.getEntries()) {
-        const named = sources.filter(inSight).map(({ node }) => `${node.nodeName} ${node.className}`);
-        if (value > 0.002 && named.length) moved.push(`${value}: ${named}`);
-      }
-    }).observe({ type: "layout-shift", buffered: true });"""
-    page = open_page(name, width=width, first=watch_shifts)
-    drawn(page)
-    settle(page)
-    assert page.evaluate("moved") == []
 
 
 # ---------------------------------------------------------------- the first page
@@ -507,37 +329,3 @@ def test_slides_show_an_answer_at_the_next_key(open_page):
     page.set_viewport_size({"width": 1100, "height": 300})
     page.keyboard.press("Space")
     assert next_one.is_visible() and 0 <= next_one.bounding_box()["y"] < 300  # it is scrolled to
-
-
-def test_a_widget_that_answers_on_a_slide_is_drawn_when_it_comes(open_page):
-    page = open_page("slides/07_lesson.html")
-    page.wait_for_function("window.Reveal?.isReady()")
-    drawn(page)
-    page.evaluate("""() => {
-      const { h, v } = Reveal.getIndices(document.querySelector(".head-lab").closest("section"));
-      Reveal.slide(h, v, -1);
-    }""")
-    page.keyboard.press("Space")
-    assert page.locator(".head-lab canvas").bounding_box()["width"] > 400
-    assert page.locator(".head-lab canvas").evaluate(COLOURS) > 20
-
-
-def test_a_guess_on_a_slide_keeps_its_keys_and_then_gives_them_back(open_page):
-    page = open_page("slides/07_lesson.html")
-    page.wait_for_function("window.Reveal?.isReady()")
-    drawn(page)
-    page.evaluate("""() => {
-      const { h, v } = Reveal.getIndices(document.querySelector("[data-asks]").closest("section"));
-      Reveal.slide(h, v, -1);
-    }""")
-    slide = page.locator("section.present section.present")
-    assert not slide.get_by_text("predict.which_split()").is_visible()
-    before = page.evaluate("JSON.stringify(Reveal.getIndices())")
-    slide.get_by_role("radio").first.focus()
-    for key in ("ArrowDown", "ArrowRight", "Space"):
-        page.keyboard.press(key)
-        assert page.evaluate("JSON.stringify(Reveal.getIndices())") == before
-    assert slide.get_by_text("You predicted: both.").last.is_visible()
-    page.keyboard.press("Space")
-    assert page.evaluate("JSON.stringify(Reveal.getIndices())") != before
-    assert "Predicted: 1 of" in page.locator(".mhalib-results").text_content()

@@ -9,7 +9,6 @@ from torch import nn
 
 from mhalib.masks import causal_mask
 from mhalib.reference import import_d2l
-from mhalib.widgets.head_view import rows
 from mhalib.widgets.head_view.given import as_parts
 
 
@@ -73,47 +72,11 @@ def test_every_shape_that_libraries_return(give, samples, shape):
     assert part.layer_names == [f"layer {i}" for i in range(shape[0])]
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_weights_stay_where_and_as_they_are(dtype):
-    weights = torch.randn(2, 4, 3, 5, 5, requires_grad=True).softmax(-1).to(dtype)
-    part = the(as_parts(weights))
-    for i, layer in enumerate(part.layers):
-        assert layer.dtype == dtype and not layer.requires_grad
-        assert layer.data_ptr() == weights[i].data_ptr()
-    array = some(2, 3, 5, 5).numpy()
-    array.flags.writeable = False
-    assert the(as_parts(array)).layers[1].data_ptr() == array[1].ctypes.data
-
-
 @pytest.mark.parametrize("kind", [">f4", "f2", "f8", "longdouble"])
 def test_numpy_in_any_byte_order_read_only_or_reversed(kind):
     given = some(2, 4, 4).numpy().astype(kind)[::-1]
     given.flags.writeable = False
     np.testing.assert_allclose(the(as_parts(given)).layers[0][0, 0].float().numpy(), given[0].astype("f4"), atol=1e-3)
-
-
-def test_labels_of_samples_tell_samples_from_layers_and_heads():
-    labels = [list("abcde"), list("fghij"), list("klmno")]
-    averaged = the(as_parts(some(3, 5, 5), labels))
-    assert (averaged.samples, averaged.shape) == (3, (1, 1, 5, 5))
-    assert averaged.tokens == labels and averaged.head_names == ["mean of heads"]
-    assert the(as_parts([some(3, 5, 5)] * 2, labels)).shape == (2, 1, 5, 5)
-    assert the(as_parts(some(3, 2, 5, 5), labels)).samples == 3
-    assert the(as_parts(some(3, 4, 2, 5, 5), labels)).shape == (4, 2, 5, 5)  # (B, layers, …)
-    assert the(as_parts(some(1, 3, 2, 5, 5), labels)).samples == 3
-    assert the(as_parts(some(3, 5, 5), labels[0])).shape == (1, 3, 5, 5)
-
-
-def test_layers_without_attention_leave_their_numbers_to_the_others():
-    given = [None, some(1, 2, 4, 4), None, None, some(1, 2, 4, 4)]
-    assert the(as_parts(given)).layer_names == ["layer 1", "layer 4"]
-    assert the(as_parts(given, layer_names=["a", "b"])).layer_names == ["a", "b"]
-    assert the(as_parts(given, layer_names=list("abcde"))).layer_names == ["b", "e"]
-    assert the(as_parts(given, layer_names=8)).layer_names == ["layer 9", "layer 12"]
-    assert the(as_parts(given, layer_names=[3, 7])).layer_names == ["layer 3", "layer 7"]
-    with pytest.raises(ValueError, match="3 names, there are 2 layers, or 5, those without attention counted"):
-        as_parts(given, layer_names=list("abc"))
-    assert the(as_parts(some(12, 2, 4, 4)[8:9], layer_names=8)).layer_names == ["layer 8"]
 
 
 def test_layers_of_other_shapes_make_parts_of_their_own():
@@ -219,51 +182,6 @@ def test_whole_outputs_by_their_parts():
     assert the(as_parts(plain)).layer_names == ["layer 1", "layer 2"]
 
 
-def test_text_and_image_of_one_output():
-    halves = SimpleNamespace(
-        text_model_output=SimpleNamespace(attentions=(causal(3, 2, 6, 6),)),
-        vision_model_output=SimpleNamespace(attentions=(some(1, 2, 17, 17),) * 2),
-    )
-    labels = [list("abcdef")] * 3
-    text, vision = as_parts(halves, labels, image=torch.rand(3, 32, 32))
-    assert (text.name, text.tokens, text.picture) == ("text", labels, None)
-    assert (vision.name, vision.picture.rows, vision.picture.first) == ("vision", 4, 1)
-    assert vision.tokens[0][16] == "patch 3,3"
-
-
-def test_a_model_that_writes_below_an_image():
-    output = SimpleNamespace(
-        encoder_attentions=(some(1, 2, 17, 17),),
-        decoder_attentions=(causal(1, 2, 4, 4),),
-        cross_attentions=(some(1, 2, 4, 17),),
-    )
-    parts = {part.name: part for part in as_parts(output, list("abcd"), image=torch.rand(3, 32, 32))}
-    assert {name: part.picture and part.picture.on for name, part in parts.items()} == {
-        **{"encoder": "both", "decoder": None, "cross": "keys"}
-    }
-    assert parts["cross"].tokens == [list("abcd")] and parts["cross"].key_tokens[0][1] == "patch 0,0"
-    nested = as_parts({"before": output, "after": output}, list("abcd"))
-    assert [part.name for part in nested][:2] == ["before encoder", "before decoder"]
-    assert [part.tokens[0] for part in nested] == [[], list("abcd"), list("abcd")] * 2
-
-
-def test_an_output_or_a_model_without_weights_says_how_to_get_them():
-    for empty in (SimpleNamespace(attentions=None), SimpleNamespace(attentions=()), nn.Linear(2, 2)):
-        with pytest.raises(TypeError, match=r'attn_implementation="eager".*(?s:.*)with capture\(model\) as maps:\n'):
-            as_parts(empty)
-    with pytest.raises(ValueError, match=r"empty tuple; ask for the weights(?s:.*)with capture\(model\)"):
-        as_parts(())
-
-
-@pytest.mark.parametrize(
-    ("name", "why"), [("Longformer", "a sliding window"), ("Swin", "windows of the image"), ("LED", "a sliding window")]
-)
-def test_outputs_whose_last_axis_is_not_the_keys(name, why):
-    output = type(f"{name}BaseModelOutput", (), {"attentions": (some(1, 2, 16, 5),)})()
-    with pytest.raises(ValueError, match=f"{name}BaseModelOutput, which is no map from queries to keys: .*{why}"):
-        as_parts(output)
-
-
 @pytest.mark.parametrize("globals_", [0, 2])
 def test_window_offsets_are_told_by_where_they_are_zero(globals_):
     places = torch.arange(12)[:, None] + torch.arange(-3, 4)
@@ -316,14 +234,6 @@ def test_steps_after_a_prompt_that_was_cached():
     assert part.layers[0].equal(whole) and part.allowed[0].equal(causal_mask(4, 7))
 
 
-def test_a_cache_that_slides_forgets_the_first_keys():
-    band = torch.stack([(torch.arange(8) <= i) & (torch.arange(8) > i - 3) for i in range(8)])
-    whole = torch.randn(1, 2, 8, 8).masked_fill(~band, -torch.inf).softmax(-1)
-    steps = ((whole[:, :, :5, :5],), *((whole[:, :, i : i + 1, i - 2 : i + 1],) for i in range(5, 8)))
-    part = the(as_parts(steps))
-    assert part.layers[0].equal(whole) and part.windows == [3]
-
-
 def test_a_beam_search_follows_the_beams_that_were_kept():
     steps = tuple((some(4, 2, 1, end),) for end in range(1, 4))  # two samples, two beams each
     beams = torch.tensor([[0, 1, 0], [3, 2, -1]])
@@ -353,35 +263,7 @@ def test_a_translation_by_generate():
     assert the(as_parts(output.cross_attentions)).layers[0].equal(cross)  # told by the keys, which stay the same
 
 
-def test_a_translation_without_a_cache_repeats_what_was_before():
-    cross = some(1, 2, 4, 6)
-    steps = tuple((cross[:, :, : i + 1],) for i in range(4))
-    assert the(as_parts(SimpleNamespace(cross_attentions=steps))).layers[0].equal(cross)
-
-
-def test_steps_that_do_not_follow_are_refused():
-    with pytest.raises(ValueError, match="weight on keys that are not there yet"):
-        as_parts(((causal(1, 2, 3, 3),), (some(1, 2, 1, 7),)))
-    with pytest.raises(ValueError, match="differ in samples or heads"):
-        as_parts(((causal(1, 2, 3, 3),), (some(2, 2, 1, 4),)))
-    with pytest.raises(ValueError, match=r"look at \[3, 4\] keys"):
-        as_parts(SimpleNamespace(cross_attentions=((some(1, 2, 1, 3),), (some(1, 2, 1, 4),))))
-
-
 # ---------------------------------------------------------------- kinds and masks
-
-
-def test_kinds_say_what_a_row_is():
-    halves, signed = some(2, 4, 4) / 2, torch.randn(2, 4, 4)
-    assert the(as_parts(halves, kind="part")).kind == "part"
-    assert the(as_parts(3 * halves, kind="positive")).kind == "positive"
-    assert the(as_parts(signed, kind="signed")).kind == "signed"
-    with pytest.raises(ValueError, match="no row sums to more than 1; row .* sums to 1.5; say kind"):
-        as_parts(3 * halves, kind="part")
-    with pytest.raises(ValueError, match='kind="positive" are finite and not below 0'):
-        as_parts(signed, kind="positive")
-    with pytest.raises(ValueError, match="kind must be one of 'weights', .*got 'scores'"):
-        as_parts(halves, kind="scores")
 
 
 def test_scores_may_stand_where_a_mask_blocks():
@@ -389,16 +271,6 @@ def test_scores_may_stand_where_a_mask_blocks():
     assert the(as_parts(scores, kind="signed", mask=causal_mask(4))).allowed[0].squeeze().equal(causal_mask(4))
     assert the(as_parts(scores.masked_fill(~causal_mask(4), -torch.inf), kind="signed")).kind == "signed"
     as_parts(scores.exp(), kind="positive", mask=causal_mask(4))
-
-
-def test_rows_below_1_are_told_of_parts_and_not_of_softmax():
-    with pytest.raises(ValueError, match=r"row \[0, 0\] of layer 0 .* sums to 0\.5; say kind=\"part\"") as refused:
-        as_parts(some(2, 4, 4) / 2)
-    assert "softmax" not in str(refused.value)
-    with pytest.raises(ValueError, match=r'apply softmax\(-1\).*kind="signed".*hidden states'):
-        as_parts(torch.randn(2, 4, 4))
-    with pytest.raises(ValueError, match="over axis -2 they do sum to 1"):
-        as_parts(torch.randn(2, 3, 9).softmax(-2))
 
 
 def test_nan_and_empty_rows_may_stand():
@@ -416,19 +288,6 @@ def test_masks_broadcast_over_layers_and_heads(shape):
     for given in (mask, mask.numpy()):
         for allowed in the(as_parts(weights, mask=given)).allowed:
             assert allowed.expand(1, 3, 5, 5)[..., -1].logical_not().all() and allowed[..., 0].all()
-
-
-def test_masks_of_samples():
-    mask = torch.ones(4, 1, 1, 5, dtype=torch.bool)
-    mask[2, ..., 3:] = False
-    layers = [torch.randn(4, 3, 5, 5).masked_fill(~mask, -torch.inf).softmax(-1) for _ in range(2)]
-    for given in (mask, mask[None]):
-        allowed = the(as_parts(layers, mask=given)).allowed[1].expand(4, 3, 5, 5)
-        assert allowed[:, :1, :1].equal(mask)
-    with pytest.raises(ValueError, match=r"may be one for each layer or for each sample; say which: mask\[:, None\]"):
-        as_parts(layers * 2, mask=mask)
-    with pytest.raises(ValueError, match=r"mask \(4, 5, 5\) does not fit weights \(2, 4, 3, 5, 5\).*\(layers, B, h"):
-        as_parts(layers, mask=mask[:, 0].expand(4, 5, 5))
 
 
 def test_masks_add_to_what_is_known_and_name_their_part():
@@ -488,42 +347,7 @@ def test_a_cut_takes_everything_beside_the_weights_along():
     assert cut.queries[0].equal(inside[0][:, :, 1:2]) and cut.values[0].equal(inside[0][:, :, :2])
 
 
-@pytest.mark.parametrize(
-    ("error", "message", "options"),
-    [
-        (ValueError, "queries has 6, there are 6 queries; give integers from 0 to 5", {"queries": [0, 6]}),
-        (ValueError, "keys keeps nothing", {"keys": slice(3, 3)}),
-        (TypeError, "slice, a range or a list of integers, got 3", {"keys": 3}),
-        (TypeError, "got .True", {"keys": [True]}),
-    ],
-)
-def test_cuts_that_cannot_be_made_are_refused(error, message, options):
-    with pytest.raises(error, match=message):
-        as_parts(some(2, 6, 6), **options)
-
-
-def test_a_cut_is_of_one_part():
-    with pytest.raises(ValueError, match="queries are those of one part, there are 'a', 'b'"):
-        as_parts({"a": [some(2, 3, 3)], "b": [some(2, 3, 3)]}, queries=[0])
-
-
 # ---------------------------------------------------------------- names and labels
-
-
-def test_names_of_heads_and_axes():
-    part = the(as_parts(some(2, 3, 3), head_names=["near", "far"], axes=("to", "from")))
-    assert part.head_names == ["near", "far"] and part.axes == ("to", "from")
-    parts = as_parts({"a": [some(2, 3, 3)], "b": [some(4, 3, 3)]}, head_names=["near", "far"])
-    assert [part.head_names for part in parts] == [["near", "far"], []]
-
-
-def test_labels_of_a_padded_batch():
-    labels = [list("abc"), ["d", "[PAD]", "[PAD]"]]
-    part = the(as_parts([some(2, 4, 3, 3)], labels))
-    assert part.tokens == part.key_tokens == labels
-    crossed = the(as_parts([some(2, 4, 3, 2)], labels, [list("uv"), list("wx")]))
-    assert crossed.key_tokens == [list("uv"), list("wx")]
-    assert the(as_parts([some(2, 4, 3, 2)], labels)).key_tokens == [[], []]
 
 
 # ---------------------------------------------------------------- what is refused
@@ -605,27 +429,3 @@ def test_what_cannot_be_shown_is_refused_with_what_to_do(error, message, make, a
 
 
 # ---------------------------------------------------------------- size
-
-
-def test_large_parts_are_looked_at_in_some_rows_and_say_so(monkeypatch):
-    monkeypatch.setattr(rows, "ALL_ROWS_UP_TO", 1000)
-    weights = some(2, 3, 200, 50)
-    assert the(as_parts(weights)).shape == (2, 3, 200, 50)
-    for row in (0, 199):
-        wrong = weights.clone()
-        wrong[1, 2, row] = 1
-        with pytest.raises(ValueError, match=rf"row \[2, {row}\] of layer 1 .* \(32 of 200 rows of each head"):
-            as_parts(wrong)
-    mask = torch.ones(200, 50, dtype=torch.bool)
-    mask[-1, 3] = False
-    with pytest.raises(ValueError, match="mask blocks a cell of layer 0"):
-        as_parts(weights, mask=mask)
-
-
-def test_billions_of_weights_are_taken_as_they_lie_and_only_some_rows_are_read(monkeypatch):
-    looked, wrong = [], rows._wrong
-    monkeypatch.setattr(rows, "_wrong", lambda numbers, *rest: looked.append(numbers.size) or wrong(numbers, *rest))
-    layer = some(1, 1, 2048, 2048).half().repeat(1, 32, 1, 1)
-    part = the(as_parts([layer] * 32))
-    assert part.layers[5].data_ptr() == layer.data_ptr() and part.layers[5].dtype == torch.float16
-    assert 0 < sum(looked) <= layer.numel() * 32 / 50

@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from mhalib.widgets.head_view.given import as_parts
-from mhalib.widgets.head_view.labels import cleaned, numbered, word_labels, words_of
+from mhalib.widgets.head_view.labels import cleaned, word_labels, words_of
 from mhalib.widgets.head_view.patches import picture_for, pixels_of
 
 
@@ -38,17 +38,6 @@ def test_marks_of_tokenizers_are_taken_off_and_tell_the_words(given, shown, word
     assert words_of(given) == [int(number) for number in words]
 
 
-@pytest.mark.parametrize(
-    "plain",
-    [
-        *(["a", "cat"], [], ["#", "##"], ["Ġorġ", "Ħal"], ["<img src=x>", "x"], ["</w>"], ["Ã©"]),
-        ["Ġorġ", "hu", "tifel"],
-    ],
-)
-def test_labels_without_marks_stay_as_they_are(plain):
-    assert cleaned(plain) == plain and words_of(plain) == []
-
-
 def test_every_byte_of_the_alphabet_comes_back():
     # The alphabet as GPT-2's encoder.py writes it, made here a second time.
     own = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b <= 255]
@@ -67,15 +56,6 @@ def test_words_join_their_pieces_and_their_bytes():
     assert word_labels([], []) == []
     with pytest.raises(ValueError, match="2 tokens and 1 numbers"):
         word_labels(["a", "b"], [0])
-
-
-def test_given_words_are_numbered_anew():
-    assert numbered([None, 0, 0, 1, None, 0, 1, None], 8, "words") == [0, 1, 1, 2, 3, 4, 5, 6]
-    assert numbered([None, None, 7], 3, "words") == [0, 1, 2]
-    with pytest.raises(ValueError, match="2 numbers for 3 tokens"):
-        numbered([0, 1], 3, "words")
-    with pytest.raises(TypeError, match="word_ids"):
-        numbered(["a"], 1, "words")
 
 
 def test_parts_hold_shown_labels_and_words():
@@ -136,51 +116,6 @@ def test_patches_are_found(shape, given, found):
     options = {"patches": None, "first": None, "on": None} | given
     picture = picture_for(torch.rand(3, 9, 9), shape, **options)
     assert (picture.rows, picture.columns, picture.first, picture.on) == found
-
-
-@pytest.mark.parametrize(
-    ("error", "message", "options"),
-    [
-        (TypeError, "PIL image, an array or a tensor, got str", {"image": "cat.png"}),
-        (ValueError, r"\(3, H, W\), got \(2, 2\, 2\)", {"image": torch.rand(2, 2, 2)}),
-        (ValueError, "holds NaN", {"image": torch.full((3, 4, 4), torch.nan)}),
-        (ValueError, "7 tokens from first=3 on make no square", {"first": 3}),
-        (ValueError, r"patches must be \(rows, columns\).*got 3", {"patches": 3}),
-        (ValueError, "need 12 tokens, the axis has 10", {"patches": (3, 4)}),
-        (ValueError, "image_on must be one of", {"image_on": "top"}),
-        (ValueError, "first must be the index of a token, from 0 to 9, got 10", {"first": 10}),
-        (ValueError, "none is given; give image=", {"image": None, "first": 1}),
-    ],
-)
-def test_images_that_cannot_lie_there_are_refused(error, message, options, as_shipped):
-    with pytest.raises(error, match=message):
-        as_parts(some(10, 10), **{"image": torch.rand(3, 6, 6)} | options)
-
-
-def test_patches_without_labels_say_where_they_are():
-    image = torch.rand(3, 6, 6)
-    part = as_parts(some(5, 5), image=image)[0]
-    assert part.key_tokens == [["0", "patch 0,0", "patch 0,1", "patch 1,0", "patch 1,1"]]
-    around = ["<s>", *["<image>"] * 4, "▁a", "cat"]
-    part = as_parts(some(7, 7), around, image=image, first=1, patches=(2, 2))[0]
-    assert part.tokens[0] == ["<s>", "patch 0,0", "patch 0,1", "patch 1,0", "patch 1,1", "a", "cat"]
-    assert part.words[0][0] == [0, 1, 2, 3, 4, 5, 5]
-    told = as_parts(some(7, 7), around, image=image)[0]
-    assert told.picture.first == 1 and told.tokens == part.tokens
-    wide = ["<s>", *["<|image_pad|>"] * 6, "a", "cat", "b"]
-    assert as_parts(some(10, 10), wide, image=image, patches=(3, 2))[0].picture.first == 1
-    assert as_parts(some(2, 7), ["a", "b"], around, image=image)[0].picture.first == 1
-    short = as_parts(some(7, 7), ["<s>", "▁a", "cat"], image=image, first=1, patches=(2, 2))[0]
-    assert short.tokens == part.tokens and short.words == part.words
-    own = as_parts(some(5, 5), ["c", "w", "x", "", "z"], image=image)[0]
-    assert own.tokens == [["c", "w", "x", "patch 1,0", "z"]]
-    crossed = as_parts(some(2, 5), ["a", "b"], image=image)[0]
-    assert crossed.tokens == [["a", "b"]] and crossed.key_tokens[0][1] == "patch 0,0"
-
-
-def test_an_image_is_of_one_sample():
-    with pytest.raises(ValueError, match=r"hold 2; give those of one, such as \[layer\[:1\]"):
-        as_parts([some(2, 3, 5, 5)], image=torch.rand(3, 6, 6))
 
 
 def test_a_cut_keeps_the_image_where_its_patches_stay_together():

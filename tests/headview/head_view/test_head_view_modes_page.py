@@ -13,6 +13,7 @@ from PIL import Image
 from mhalib.masks import causal_mask
 from mhalib.plots import COLOUR_MAP
 from mhalib.widgets.head_view.widget import HeadView
+from tests.headview.test_contract import HOSTILE
 
 WORDS = "[CLS] the cat sat on the mat [SEP]".split()
 MODES = ["map", "lines", "across", "text"]

@@ -44,18 +44,6 @@ def test_maps_with_a_sink_keep_small_weights_and_row_sums_in_one_byte(maps, toke
     assert np.abs(read.sum(-1, dtype=np.float64) - 1).max() <= 0.01
 
 
-@pytest.mark.parametrize("tokens", [7, 100, 700, 2048])
-def test_rows_of_like_weights_keep_their_sum_beside_a_weight_of_one(tokens):
-    w = causal(tokens)[None].float()
-    w = (w / w.sum(-1, keepdim=True)).numpy()
-    read = codes.decode(*codes.encode(w, "uint8"), "uint8")
-    assert np.abs(read.sum(-1, dtype=np.float64) - 1).max() <= 0.01
-    rounded = 253 * np.cbrt(w / w.max())
-    nearest = (np.rint(rounded) / 253) ** 3
-    if tokens >= 700:  # what rounding alone would do, so that this test can fail
-        assert np.abs(nearest.sum(-1) - 1).max() > 0.03
-
-
 def test_no_weight_of_a_hundred_thousandth_reads_zero_and_a_code_is_at_most_one_off():
     w = np.geomspace(1e-5, 1, 4096, dtype=np.float32).reshape(1, 2, 2048)
     coded, tops = codes.encode(w, "uint8")
@@ -79,14 +67,6 @@ def test_codes_come_back_with_masked_and_nan_where_they_were(storage, signed):
     assert (np.abs(read[finite] - cells[finite]) <= share * top + 1e-12).all()
     assert np.isneginf(read[~finite]).sum() == 8 and np.isnan(read[~finite]).sum() == 1
     same(tops, np.abs(np.where(finite, cells, 0)).max((-2, -1)))
-
-
-def test_little_and_no_numbers_are_coded():
-    assert (codes.decode(*codes.encode(np.zeros((1, 2, 2)), "uint8"), "uint8") == 0).all()
-    assert np.isneginf(codes.decode(*codes.encode(np.full((1, 2, 2), -np.inf), "uint8"), "uint8")).all()
-    assert codes.encode(np.zeros((0, 3)), "uint16")[0].shape == (0, 3)
-    # what is below 0 by rounding only, in a map of weights
-    assert codes.encode(np.array([[-1e-9, 1.0]]), "uint8")[0].tolist() == [[0, 253]]
 
 
 @pytest.mark.parametrize("signed", [False, True])
@@ -204,15 +184,6 @@ def test_an_overview_is_the_largest_of_each_block_in_every_precision(dtype, kind
         found = overview(layer, side, allowed=allowed, signed=signed)
         assert found.dtype == np.float32
         same(found, np.stack([pooled(head.numpy(), side, signed) for head in expected]), 0)
-
-
-def test_an_overview_takes_a_mask_of_each_head_and_any_strides():
-    layer = some(4, 12, 10).transpose(1, 2)
-    allowed = torch.rand(4, 10, 12) > 0.8
-    allowed[:, 0] = True
-    weights = layer * allowed
-    expected = [pooled(head.numpy(), 5, False) for head in weights.masked_fill(~allowed, -INF)]
-    same(overview(weights, 5, allowed=allowed), np.stack(expected), 0)
 
 
 # ---------------------------------------------------------------- what a spec shows
@@ -348,13 +319,6 @@ def test_a_rollout_multiplies_the_layers_below():
     assert reached[3, 1] > 0 and reached[4, 1] > 0 and np.isneginf(reached[4, 0]) and np.isneginf(reached[0, 4])
 
 
-def test_nan_in_a_rollout_stays_where_it_weighs_something():
-    weights = some(2, 1, 1, 4, 4, mask=causal(4))
-    weights[0, 0, 0, 2] = NAN
-    cells = compute(part_of(weights), {"heads": [[1, 0]], "values": "rollout"}).cells
-    assert np.isnan(cells).all(1).tolist() == [False, False, True, True] and np.isfinite(cells[:2]).all()
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_any_precision_is_read_and_the_numbers_of_the_reader_stay(dtype):
     weights = some(1, 1, 2, 6, 6).to(dtype)
@@ -367,41 +331,6 @@ def test_any_precision_is_read_and_the_numbers_of_the_reader_stay(dtype):
     before = plain.clone()
     compute(part_of(plain, mask=causal(6)), {"heads": [[0, 1]]})
     assert torch.equal(plain, before)
-
-
-def test_infinite_scores_below_are_masked_and_above_are_nan():
-    scores = torch.randn(1, 1, 1, 3, 3)
-    scores[..., 0, 1], scores[..., 2, 2] = -INF, INF
-    found = compute(part_of(scores, kind="signed"), {"heads": [[0, 0]]})
-    assert np.isneginf(found.cells[0, 1]) and np.isnan(found.cells[2, 2]) and np.isfinite(found.top)
-
-
-def test_specs_that_cannot_be_shown_are_refused_with_the_reason():
-    part, plain = example("weights", False, False), {"heads": [[0, 0]]}
-    without = part_of(some(1, 1, 1, 3, 4))
-    for given, spec, message in (
-        (part, {"heads": [[2, 0]]}, "heads are"),
-        (part, {"heads": []}, "heads are"),
-        (part, plain | {"combine": "sum"}, "combine must be one of 'maximum', 'mean', got 'sum'"),
-        (part, plain | {"side": "b"}, "needs a second set"),
-        (without, plain | {"values": "values"}, "no value vectors"),
-        (without, plain | {"values": "rollout"}, "3 queries by 4 keys"),
-    ):
-        with pytest.raises(ValueError, match=message.replace("[", r"\[")):
-            compute(given, spec)
-    with pytest.raises(ValueError, match="one shape"):
-        compute(part, plain | {"side": "difference"}, without)
-    with pytest.raises(ValueError, match="row must be from 0 to 6"):
-        exact_row(part, plain, 7)
-
-
-def test_a_whole_part_travels_with_its_masks():
-    part = example("weights", True, True)
-    coded, tops = shown.whole(part, 1, "uint16")
-    heads = np.frombuffer(coded, "<u2").reshape(2, 3, 7, 7)
-    read = codes.decode(heads, np.frombuffer(tops, "<f4").reshape(2, 3), "uint16")
-    for i, j in np.ndindex(2, 3):
-        same(read[i, j], compute(part, {"heads": [[i, j]], "sample": 1}).cells, 1e-4)
 
 
 @pytest.mark.parametrize("kind", ["weights", "signed"])
@@ -435,23 +364,6 @@ def test_facts_are_those_of_the_definition():
     assert isinstance(masked, Facts) and masked.entropy.shape == (1, 4)
 
 
-def test_facts_of_numbers_that_are_no_weights():
-    signed = torch.tensor([[-50.0, 0.1], [1.0, 20.0]])[None, None, None]
-    found = facts_of(part_of(signed, kind="signed"), 0)
-    assert np.isnan(found.entropy).all() and found.largest == 50 and found.sparsity == 0.25
-    positive = facts_of(part_of(10 * some(1, 1, 1, 6, 6), kind="positive"), 0)
-    assert 0 < positive.entropy < 1
-
-
-def test_large_parts_are_judged_by_64_rows():
-    weights = some(1, 1, 1, 2100, 2100)
-    found = facts_of(part_of(weights), 0)
-    assert found.rows == 64
-    rows = weights[0, 0, 0, torch.arange(64) * 2100 // 64]
-    same(found.largest, rows.max()[None, None])
-    same(found.entropy, (torch.special.entr(rows).sum(-1) / np.log(2100)).mean()[None, None], 1e-4)
-
-
 def test_heads_that_are_alike_stand_together():
     kinds = torch.rand(4, 8, 8) ** 6
     which = torch.randint(4, (60,))
@@ -461,12 +373,3 @@ def test_heads_that_are_alike_stand_together():
     assert sorted(order) == list(range(60))
     assert (np.diff(groups[order]) >= 0).all() and groups.max() == 3
     assert len(set(zip(groups.tolist(), which.tolist(), strict=True))) == 4
-
-
-def test_any_number_of_heads_is_ordered():
-    for count in (1, 2, 3, 40):
-        order, groups = order_by_likeness(np.ones((count, 3, 3), np.float32))
-        assert sorted(order) == list(range(count)) and groups.tolist() == [0] * count
-    order, groups = order_by_likeness(np.stack([np.eye(3), np.eye(3)[::-1]]))
-    assert len(set(groups)) == 2
-    assert len(set(order_by_likeness(np.zeros((5, 2, 2)))[0])) == 5

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from PIL import Image
 from torch import nn
 
 from mhalib.heads import capture
@@ -79,13 +78,6 @@ def test_masked_keys_have_no_score_and_are_never_among_the_strongest():
     np.testing.assert_allclose((q * k).sum(1) * about["scale"], scores[about["keys"]], atol=1e-5)
 
 
-def test_a_row_that_may_attend_to_nothing_still_has_a_key_to_show():
-    part = captured(allowed=torch.zeros(6, 9, dtype=torch.bool))
-    part.layers[0] = torch.zeros_like(part.layers[0])
-    about, data = neuron(part, 0, 0, 0, 0, None)
-    assert len(about["keys"]) == 1 and np.isneginf(unpacked(about, data, 9)[2]).all()
-
-
 def test_of_many_keys_only_a_window_travels():
     part = captured(2, 8192, 1, 64)
     about, data = neuron(part, 0, 0, 0, 1, 8190)
@@ -105,24 +97,6 @@ def test_keys_that_heads_share_and_half_precision_are_read_as_they_are():
     np.testing.assert_array_equal(unpacked(about, data, 9)[1], part.keys[0][1, 0].float().numpy())
 
 
-def test_nan_stays_nan_and_counts_as_strong():
-    part = captured()
-    part.keys[0][0, 0, 7, 3] = torch.nan
-    about, data = neuron(part, 0, 0, 0, 0, None)
-    assert about["keys"][0] == 7 and np.isnan(unpacked(about, data, 9)[2]).tolist() == [i == 7 for i in range(9)]
-
-
-def test_a_scale_that_nobody_gave_is_that_of_the_paper():
-    assert neuron(captured(scales=None), 0, 0, 0, 0, 0)[0]["scale"] == pytest.approx(8**-0.5)
-
-
-def test_what_is_not_there_is_refused_with_advice():
-    with pytest.raises(ValueError, match=r"without queries and keys; .*qkv=True"):
-        neuron(bare(), 0, 0, 0, 0, 0)
-    with pytest.raises(ValueError, match="query must be from 0 to 5, got 6"):
-        neuron(captured(), 0, 0, 0, 6, 0)
-
-
 # ---------------------------------------------------------------- a head for a page
 
 
@@ -139,12 +113,6 @@ def test_a_page_gets_all_queries_and_keys_of_a_head(keys, exact, storage, close)
     np.testing.assert_allclose(numbers[1], part.keys[0][1, 0].numpy(), atol=close)
 
 
-def test_what_float16_cannot_hold_travels_as_float32():
-    part = captured(900, 900, 1, 64)
-    part.keys[0][0, 0, 5, 5] = 1e6
-    assert head_neurons(part, 0, 0, 0)[0]["storage"] == "float32"
-
-
 # ---------------------------------------------------------------- blocks and state
 
 
@@ -157,14 +125,6 @@ def test_a_view_says_where_patches_are_and_hands_out_the_pixels(monkeypatch):
     assert view.parts[0]["has_neurons"] is True
     about, data = view._blocks.answer("neuron 0 1 a 0 2 5 strongest")
     assert data == neuron(part, 1, 0, 2, 5, None)[1]
-
-
-def test_a_view_without_picture_and_queries_says_so(monkeypatch):
-    view = view_of(bare(), monkeypatch)
-    assert view.parts[0]["picture"] is None and view.parts[0]["has_neurons"] is False
-    with pytest.raises(ValueError, match="no picture"):
-        view._blocks.answer("image 0")
-    assert not any(key.startswith(("image", "neurons")) for key in carried_by(view))
 
 
 def carried_by(view, budget=4e6) -> list[str]:
@@ -224,11 +184,3 @@ def test_what_capture_saw_is_explained_by_its_queries_and_keys(precision, close)
         assert np.isneginf(scores[query + 1 :]).all()
         np.testing.assert_allclose(((q * k).sum(1) * about["scale"])[open_], scores[open_], atol=1e-5)
         np.testing.assert_allclose(torch.tensor(scores).softmax(-1)[open_].numpy(), weights[open_], atol=close)
-
-
-def test_a_reader_gives_an_image_and_gets_its_patches():
-    image = Image.fromarray(np.arange(64 * 96 * 3, dtype=np.uint8).reshape(64, 96, 3))
-    view = HeadView(torch.rand(2, 7, 7).softmax(-1), image=image, patches=(2, 3))
-    placed = {"rows": 2, "columns": 3, "first": 1, "on": "both", "width": 96, "height": 64}
-    assert view.parts[0]["picture"] == placed and view.tokens[1:4] == ["patch 0,0", "patch 0,1", "patch 0,2"]
-    assert view._blocks.answer("image 0")[1] == image.tobytes()

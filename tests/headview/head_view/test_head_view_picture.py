@@ -1,22 +1,18 @@
 """The picture beside a HeadView and its files: what the pixels say, whatever is drawn, and how fast."""
 
-import io
-import math
-import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from matplotlib import colormaps
 from matplotlib.colors import to_rgb
-from PIL import Image
 
 from mhalib.plots import DIVERGING, LINE_COLOURS, MASKED_COLOUR, NAN_COLOUR, pooled, share
 from mhalib.widgets.head_view.drawn import Drawn, Panel, described
 from mhalib.widgets.head_view.overview import Overview
 from mhalib.widgets.head_view.picture import draw, quick_picture
 from mhalib.widgets.head_view.saved import figure_of, save
-from mhalib.widgets.head_view.sheet import LEVELS, cut, one_line, palette
+from mhalib.widgets.head_view.sheet import LEVELS
 from mhalib.widgets.head_view.strokes import MOST_LINES, chosen_lines, lines_image
 
 WORDS = "[CLS] the cat sat on the mat because it was tired of the rain . [SEP]".split()
@@ -85,14 +81,6 @@ def test_every_cell_has_the_colour_of_its_number(scale):
     np.testing.assert_array_equal(centres(map_of(drawn), 7, 9), wanted)
 
 
-def test_cells_are_crisp_and_of_one_size():
-    pixels = map_of(Drawn("x", [Panel("x", np.eye(20, dtype=np.float32))]))
-    assert pixels.shape == (340, 340, 3)
-    for i in (0, 7, 19):
-        assert (pixels[17 * i : 17 * (i + 1), 17 * i : 17 * (i + 1)] == steps(1.0)).all()
-    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) == 2
-
-
 def test_signed_numbers_have_their_middle_at_zero():
     cells = np.array([[-2, 0, 1], [2, -1, 0], [0.5, 0, 0]], np.float32)
     pixels = map_of(Drawn("x", [Panel("x", cells, top=2, signed=True)]))
@@ -152,25 +140,6 @@ def test_the_overview_shows_every_head_and_frames_the_chosen_one():
         assert (pixels[y - 1, x : x + overview.side] == 0).all() == ((layer, head) == (1, 2))
 
 
-def test_thumbnails_can_have_scales_of_their_own():
-    weights = np.stack([np.full((4, 4), 0.1), np.full((4, 4), 0.2)]).astype(np.float32)[None]
-    drawn = Drawn("x", [Panel("x", weights[0, 0])], thumbnails=weights, thumbnail_tops=np.array([[0.1, 0.4]]))
-    assert "each up to its largest" in Overview(drawn).title and "up to its own largest" in described(drawn)
-    assert Overview(replace(drawn, thumbnail_tops=None)).title == "2 heads"
-    first, second = Overview(drawn).pixels(1)[0]
-    assert (first == LEVELS - 1).all() and (second == round((LEVELS - 1) / 2 + 0.01)).all()
-
-
-@pytest.mark.parametrize("shape", [(1, 8, 6, 6), (1, 1, 6, 6), (32, 32, 24, 24), (80, 128, 4, 4), (2, 3, 1, 50)])
-def test_overviews_of_any_shape_are_drawn(shape):
-    drawn = Drawn("x", [Panel("x", some(6, 6))], thumbnails=some(*shape), chosen=[(shape[0] - 1, shape[1] - 1)])
-    data, _ = quick_picture(drawn)
-    assert Image.open(io.BytesIO(data)).size >= (400, 380)
-    names = [f"model.layers.{i}.self_attn" for i in range(shape[0])]
-    quick_picture(replace(drawn, layer_names=names, head_names=[f"head number {i}" for i in range(shape[1])]))
-    figure_of(drawn).draw_without_rendering()
-
-
 # ---------------------------------------------------------------- text
 
 
@@ -184,12 +153,6 @@ def test_labels_of_any_script_are_text_and_never_break_a_picture(mode, tmp_path)
     figure_of(drawn)._repr_mimebundle_()
 
 
-def test_labels_are_one_line_and_cut_to_their_room():
-    assert one_line("a\nb\x00\ud800") == "a↵b·?" and one_line("注 意") == "注 意"
-    assert cut("short", 11, 100) == "short"
-    assert cut("w" * 5000, 11, 50).endswith("w…") and cut("word", 11, 1) == "…"
-
-
 def test_labels_are_drawn_where_their_cells_are():
     blank, written = (
         rgb(draw(Drawn("", [Panel("x", some(4, 4))], row_labels=[label] * 4, column_labels=[""] * 4)))
@@ -200,12 +163,6 @@ def test_labels_are_drawn_where_their_cells_are():
     middles = [36 + 85 * (i + 0.5) for i in range(4)]
     for middle in middles:
         assert np.abs(ink - middle).min() < 6
-
-
-def test_many_labels_are_thinned():
-    drawn = Drawn("x", [Panel("x", some(200, 200))], row_labels=[f"w{i}" for i in range(200)])
-    assert 15 < len(drawn.marks(0, 340, 13, 26)) <= 27
-    assert len(drawn.marks(1, 340, 13, 42)) <= 9
 
 
 # ---------------------------------------------------------------- lines
@@ -234,16 +191,6 @@ def test_the_strongest_lines_are_drawn_last_and_what_is_left_out_is_said():
     assert "dashed: negative" in figure_of(drawn).axes[0].get_xlabel()
 
 
-def test_lines_leave_the_overview_its_colours():
-    drawn = bert(mode="lines", panels=[Panel(f"head {i}", some(16, 16)) for i in range(3)])
-    overview = Overview(drawn)
-    y, x = 36, 10 + overview.left
-    wide = overview.columns * (overview.side + overview.gap) - overview.gap
-    np.testing.assert_array_equal(
-        rgb(draw(drawn))[y : y + 20, x : x + wide], rgb(draw(bert()))[y : y + 20, x : x + wide]
-    )
-
-
 # ---------------------------------------------------------------- the whole, and files
 
 
@@ -257,73 +204,6 @@ def test_the_picture_is_small():
     drawn = Drawn("x", [Panel("x", weights[3, 5])], row_labels=labels, column_labels=labels, thumbnails=small)
     data, alt = quick_picture(drawn)
     assert len(data) < 60_000 and "128 × 128" in alt
-
-
-def test_pictures_are_the_same_bytes_every_time_with_their_text_inside():
-    data, alt = quick_picture(bert())
-    assert quick_picture(bert())[0] == data
-    image = Image.open(io.BytesIO(data))
-    assert image.mode == "P" and image.info["Description"] == alt
-    assert "colours from 0 to 1" in alt and "12 layers of 12" in alt
-    assert quick_picture(bert(alt="in my words"))[1] == "in my words"
-    assert len(np.unique(palette("magma"), axis=0)) > 200
-
-
-@pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
-@pytest.mark.parametrize("mode", ["map", "lines"])
-def test_files_hold_the_picture_and_are_the_same_bytes_every_time(mode, ending, tmp_path):
-    drawn = bert(mode=mode)
-    path = save(drawn, str(tmp_path / f"heads{ending}"))
-    first = path.read_bytes()
-    assert save(drawn, path).read_bytes() == first
-    if ending == ".png":
-        assert Image.open(path).size == tuple(2 * size for size in draw(drawn).size)
-    elif ending == ".svg":
-        said = [node.text for node in ElementTree.fromstring(first).iter() if node.tag.endswith("}text")]
-        assert {"because", "query", "key", "layer 3 head 5"} <= set(said)
-        assert (first.count(b"<image") == 1 + (mode == "map") + (mode == "map")) and b"dc:date" not in first
-        assert first.count(b"<path") > (100 if mode == "lines" else 10)
-    else:
-        assert first.startswith(b"%PDF") and b"CreationDate" not in first and b"/FontFile2" in first  # text is text
-
-
-def test_the_page_is_written_by_whoever_has_one(tmp_path):
-    assert save(bert(), tmp_path / "a.html", html=lambda: "<p>é").read_text(encoding="utf-8") == "<p>é"
-    with pytest.raises(ValueError, match="save the view itself"):
-        save(bert(), tmp_path / "b.html")
-    assert not (tmp_path / "b.html").exists()
-
-
-def test_what_cannot_be_saved_is_refused(tmp_path, as_shipped):
-    (tmp_path / "folder.png").mkdir()
-    for path, message in (
-        (tmp_path / "a.jpg", r"save writes .png, .svg, .pdf, .html, got '.jpg'; try 'a.png'"),
-        (tmp_path / "a", "got no ending; try 'a.png'"),
-        (tmp_path / "folder.png", "is a folder; give the name of a file in it"),
-        (tmp_path / "none" / "a.png", "there is no folder"),
-        (io.BytesIO(), "needs the name of a file, such as 'heads.png', got BytesIO"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            save(bert(), path)
-    assert [path.name for path in tmp_path.iterdir()] == ["folder.png"]
-
-
-@pytest.mark.parametrize(
-    ("message", "changes"),
-    [
-        ("mode must be one of 'map', 'lines', got 'text'", {"mode": "text"}),
-        ("colour_map must be one of", {"colour_map": "jet"}),
-        ("scale must be one of", {"scale": "linear"}),
-        ("panels of one shape", {"panels": [Panel("a", some(3, 3)), Panel("b", some(4, 3))]}),
-        ("panels of one shape", {"panels": []}),
-        ("row_labels must be one for each of 16 cells or 16 tokens, got 3", {"row_labels": list("abc")}),
-        ("a scale ends at a positive number, got 0", {"panels": [Panel("a", some(16, 16), top=0)]}),
-        ("a scale ends at a positive number, got nan", {"panels": [Panel("a", some(16, 16), top=math.nan)]}),
-    ],
-)
-def test_what_is_no_picture_is_refused(message, changes):
-    with pytest.raises(ValueError, match=message):
-        bert(**changes)
 
 
 def test_compared_maps_stand_side_by_side_each_with_its_scale():

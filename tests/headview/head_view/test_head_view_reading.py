@@ -1,8 +1,5 @@
 """What is read out of a HeadView in Python: the selection, the strongest weights, files, pages, and views together."""
 
-import json
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -31,12 +28,6 @@ def test_the_selection_is_what_is_in_sight():
     assert np.array_equal(view.weights_of(1, 2), weights[1, 2].numpy())
     view.overlay, view.combine, view.window = [[0, 0]], "mean", []
     assert np.allclose(view.selection.weights, weights[[0, 1], [0, 2]].mean(0).numpy(), atol=1e-7)
-
-
-def test_half_a_cell_in_sight_belongs_to_the_selection():
-    view = HeadView(some(6, 6))
-    view.window = [0.5, 2.5, 1, 3]
-    assert view.selection.queries == [[0], [1], [2]]
 
 
 def test_words_and_hidden_tokens_change_the_selection():
@@ -96,12 +87,6 @@ def test_what_is_on_screen_is_saved(tmp_path, ending, mode):
         assert "prefers-color-scheme: dark" in data.decode() and data.isascii()
 
 
-def test_an_ending_that_is_none_is_refused_and_nothing_is_written(tmp_path):
-    with pytest.raises(ValueError, match=r"\.png, \.svg, \.pdf or \.html|\.png.*\.svg.*\.pdf.*\.html"):
-        HeadView(some(3, 3)).save(tmp_path / "heads.jpg")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_long_map_is_saved_pooled_and_in_its_window(tmp_path):
     weights = torch.zeros(1, 3000, 3000)
     weights[..., 0] = 1
@@ -125,25 +110,7 @@ def test_a_page_carries_what_fits_and_says_what_it_left_out():
     assert "This page carries 0 MB" in tiny
 
 
-def test_other_samples_are_carried_as_far_as_they_fit():
-    view = HeadView([some(4, 2, 90, 90)])
-    whole = re.findall(r"whole 0 \d a", view.to_html())
-    assert whole == [f"whole 0 {i} a" for i in range(4)]
-    some_of_it = view.to_html(budget=110_000)
-    assert 1 <= len(re.findall(r'"whole 0 \d a"', some_of_it)) < 4 and "did not fit" in some_of_it
-
-
 # ---------------------------------------------------------------- two views
-
-
-def test_what_is_compared_must_fit(as_shipped):
-    view = HeadView(some(2, 3, 6, 6), WORDS, compare=some(2, 3, 6, 6), names=("before", "after"))
-    assert view.sides == ["before", "after"] and view.shown_sides() == ["a", "b", "difference"]
-    assert "before beside after beside difference" in view.figure().alt
-    with pytest.raises(ValueError, match=r"one shape .*\(2, 3, 6, 6, 1\).*\(1, 3, 6, 6, 1\).*same layers of both"):
-        HeadView(some(2, 3, 6, 6), compare=some(1, 3, 6, 6))
-    with pytest.raises(TypeError, match="names are two texts"):
-        HeadView(some(3, 3), compare=some(3, 3), names=("a",))
 
 
 def test_the_difference_is_after_minus_before():
@@ -166,21 +133,6 @@ def test_linked_views_share_a_group():
 # ---------------------------------------------------------------- state and blocks
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *(("window", [0, 1]), ("window", [3, 1, 0, 2]), ("window", "all"), ("hidden", "[CLS]"), ("hidden", [0])),
-        *(("side", "c"), ("values", "scores"), ("order", "size"), ("colours", "jet"), ("part", 1), ("sample", 1)),
-    ],
-)
-def test_state_that_cannot_be_is_refused_and_leaves_the_old(name, value):
-    view = HeadView(some(2, 3, 5, 5))
-    before = getattr(view, name)
-    with pytest.raises(traitlets.TraitError):
-        setattr(view, name, value)
-    assert getattr(view, name) == before
-
-
 def test_numbers_that_a_part_cannot_show_are_refused_with_the_reason_and_go_with_their_part():
     square, wide = HeadView(some(2, 3, 5, 5)), HeadView(some(1, 2, 4, 6))
     with pytest.raises(traitlets.TraitError, match=r"value vectors.*capture\(model, qkv=True\)"):
@@ -194,27 +146,3 @@ def test_numbers_that_a_part_cannot_show_are_refused_with_the_reason_and_go_with
     both.values = "rollout"
     both.part = 1
     assert both.values == "weights"
-
-
-def test_a_question_for_what_is_not_there_is_answered_with_the_reason():
-    view = HeadView(some(2, 3, 5, 5))
-    sent = []
-    view.send = lambda content, buffers=None: sent.append((content, buffers))
-    for key in (
-        "nothing",
-        "tile 9 0 0 " + json.dumps(view.spec()),
-        "whole 0 0 b",
-        "row 99 " + json.dumps(view.spec()),
-    ):
-        view._answer(view, {"ask": key}, [])
-        assert sent[-1][0]["answer"] == key and "Error" in sent[-1][0]["block"]["error"]
-    view._answer(view, {"ask": 3}, [])
-    view._answer(view, "ask", [])
-    assert len(sent) == 4
-
-
-def test_another_part_keeps_the_cursor_inside():
-    view = HeadView({"long": some(4, 9, 9), "short": some(2, 3, 3)})
-    view.head, view.query, view.overlay = 3, 8, [[0, 2]]
-    view.part = 1
-    assert (view.head, view.query, view.overlay, view.shape) == (0, 0, [], [1, 2, 3, 3])

@@ -140,7 +140,7 @@ def test_all_on_all_off_and_undo(static_page):
 
 
 def test_the_chart_shows_the_range_and_the_way_once(static_page):
-    worth = torch.tensor([[0.5, 0.3, 0.2]])
+    worth = torch.tensor([[0.3, 0.5, 0.2]])
     page = static_page(HeadSwitchboard(lambda gates: (gates * worth).sum(), 1, 3))
     fresh = chart(page)
     seen = shot(page.locator("canvas")).astype(int)
@@ -157,7 +157,7 @@ def test_the_chart_shows_the_range_and_the_way_once(static_page):
         first.click()
     assert chart(page) == there != fresh
     label = page.locator("canvas").get_attribute("aria-label")
-    assert label.startswith("accuracy against heads off, the way here: 1.000 with 0 off, 0.500 with 1 off")
+    assert label.startswith("accuracy against heads off, the way here: 1.000 with 0 off, 0.700 with 1 off")
 
 
 def test_what_is_not_measured_needs_a_kernel_and_says_so(static_page):
