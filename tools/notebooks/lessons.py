@@ -2,7 +2,7 @@
 
 Road map, README, teachers' notes and site take them from here. Which lessons are the quick way through says this file,
 and each lesson repeats it for its reader. What else a lesson must hold is tested in
-`tests/test_notebooks.py`. Which notebook is a lesson, says `which.py`.
+`tests/lessons/test_notebooks.py`. Which notebook is a lesson, says `which.py`.
 """
 
 import re

@@ -5,7 +5,7 @@
 Without names, the notebooks in `notebooks/` whose source changed since they were executed. Each runs in a
 fresh kernel of this Python that sees no settings of the user. A notebook that fails, or that must not be stored,
 stays as it was. What happens to the outputs is said in `store.py`, what a lesson must look like in
-`tests/test_notebooks.py`, not here.
+`tests/lessons/test_notebooks.py`, not here.
 """
 
 import argparse
