@@ -99,13 +99,13 @@ def test_every_command_and_tool_that_a_page_names_exists():
     makefile, wrong = text("Makefile"), []
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     for page in (*(page for page in PAGES if page != "CHANGELOG.md"), "postBuild", "Makefile"):
-        named = re.findall(r"(?:`|^)make ([a-z-]+)", text(page), re.MULTILINE)
+        named = re.findall(r"(?:`|^)make ([a-z][a-z-]*)", text(page), re.MULTILINE)
         modules = re.findall(r"-m ((?:tools|mhalib)(?:\.\w+)*)", text(page))
         scripts = [name.replace("\\", "/") for name in re.findall(r"(?<![\w/])tools[/\\]\w+\.py", text(page))]
         paths = re.findall(r"`((?:tests|tools|mhalib|\.ci)/[\w./-]*\w)/?`", text(page))
         wrong += [f"{page}: make {name}" for name in named if name not in targets]
         wrong += [f"{page}: {name}" for name in modules if importlib.util.find_spec(name) is None]
-        wrong += [f"{page}: {name}" for name in {*scripts, *paths} if not (ROOT / name).exists()]
+        wrong += [f"{page}: {name}" for name in {*scripts, *paths} if "NN" not in name and not (ROOT / name).exists()]
     assert wrong == []
 
 
