@@ -1,4 +1,8 @@
-"""What people ask of viewers of attention heads, row by row, as far as Python shows it."""
+"""What people ask of viewers of attention heads in the trackers of bertviz, CircuitsVis and others, shown in Python.
+
+Sixty-three requests were counted. What a page alone shows of them stands in the page tests, families of models in
+`test_architectures.py`, structures, masks, steps and labels in the files beside the view.
+"""
 
 import numpy as np
 import pytest
@@ -7,8 +11,7 @@ import torch
 from mhalib.heads import capture
 from mhalib.masks import causal_mask
 from mhalib.widgets import HeadView
-from tests.headview.test_architectures import SPECIAL, inputs, pair, small
-from tests.helpers.later import transformers
+from tests.helpers.small_models import called, captured, inputs, model_of, pair
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -23,150 +26,32 @@ def shapes(view):
     return {part["name"]: (part["samples"], *part["shape"]) for part in view.parts}
 
 
-def called(model, given, **options):
-    with torch.no_grad():
-        return model(**given, **options)
+def close(found, wanted, atol=1e-6):
+    np.testing.assert_allclose(found, torch.as_tensor(wanted).detach().numpy(), atol=atol)
 
 
-def captured(model, given, **options):
-    with torch.no_grad(), capture(model, **options) as maps:
-        model(**given)
-    return maps
+# ---------------------------------------------------------------- models
 
 
-def writer(family="gpt2", **changes):
-    """Return a small model that writes text, eager."""
-    config = small(transformers.AutoConfig.for_model(family), changes)
-    kind = transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModelForCausalLM
-    return kind.from_config(config, attn_implementation="eager").eval()
-
-
-# ---------------------------------------------------------------- architectures, from the model to the view
-
-TRANSLATORS = ("t5", "bart", "marian", "whisper")
-SHARED = "falcon llama mistral mixtral qwen2 qwen3 gemma2 gemma3_text phi3 jamba qwen3_next gpt_oss".split()
-FAMILIES = """
-bert roberta distilbert albert electra deberta-v2 modernbert xlnet gpt2 gpt_neox opt bloom falcon llama mistral mixtral
-qwen2 qwen3 gemma2 gemma3_text phi3 deepseek_v3 vit jamba qwen3_next gpt_oss big_bird t5 bart marian whisper
-""".split()
-
-
-def expected_parts(family, given):
-    """The samples, layers, heads, queries and keys of each part."""
-    if family == "vit":
-        return {"": (2, 2, 4, 17, 17)}
-    if family not in TRANSLATORS:
-        return {"": (2, 1 if family in ("jamba", "qwen3_next") else 2, 4, 9, 9)}
-    heard, heads = (32, 2) if family == "whisper" else (9, 4)  # of 64 frames every other, two heads in the encoder
-    return {"encoder": (2, 2, heads, heard, heard), "decoder": (2, 2, 4, 5, 5), "cross": (2, 2, 4, 5, heard)}
-
-
-QUICK = ("bert", "gpt2", "llama", "mistral", "gpt_oss", "vit", "t5", "big_bird", "deepseek_v3")
-
-
-@pytest.mark.parametrize(
-    "family", [pytest.param(each, marks=[] if each in QUICK else [pytest.mark.slow]) for each in FAMILIES]
-)
-def test_a_model_is_shown_as_it_weighs(family):
-    fused, eager = pair(family, SPECIAL.get(family, {}))
-    given = inputs(fused)
-    output = called(eager, given, output_attentions=True)
-    parts = expected_parts(family, given)
-    sink = {"kind": "part"} if family == "gpt_oss" else {}
-    for shown in (HeadView(captured(fused, given)), HeadView(output, **sink)):
-        assert shapes(shown) == parts
-        for number, part in enumerate(shown.parts):
-            name = f"{part['name']}_attentions".replace("_", "", not part["name"])
-            wanted = [each for each in getattr(output, name) if each is not None]
-            shown.part = number
-            for sample in range(2):
-                shown.sample = sample
-                for i, j in np.ndindex(*shown.shape[:2]):
-                    read = shown.weights_of(i, j)  # -1 where masked
-                    expected = wanted[i][sample, j].float().numpy()
-                    np.testing.assert_allclose(read.clip(0), expected, atol=1e-6)
-                    assert not expected[read == -1].any()
-    view = HeadView(captured(fused, given))
-    names = {"albert": ["call 1", "call 2"], "jamba": ["layer 1"], "qwen3_next": ["layer 1"]}
-    assert view.parts[0]["layer_names"] == names.get(family, ["layer 0", "layer 1"])
-    heads = view.parts[0]["kv_heads"]
-    assert (heads is not None and heads[0] < 4) == (family in SHARED)
-    assert view.parts[0]["windows"][0] == (4 if family == "gemma3_text" else None)
-    assert view.parts[0]["kind"] == ("part" if family == "gpt_oss" else "weights")
-
-
-def test_a_model_that_is_called_twice_has_its_calls_told_apart():
-    fused, _ = pair("gpt2", {})
-    given = inputs(fused)
-    with torch.no_grad(), capture(fused) as maps:
-        fused(**given)
-        fused(**given)
-    names = HeadView(maps).parts[0]["layer_names"]
-    assert names == ["layer 0", "layer 1", "layer 0 call 2", "layer 1 call 2"]
-
-
-def test_both_halves_of_clip_with_text_and_picture():
-    fused, eager = pair("clip", {})
-    given = {"input_ids": torch.randint(3, 98, (1, 9)), "pixel_values": torch.randn(1, 3, 32, 32)}
-    output, words = called(eager, given, output_attentions=True), [f"w{i}" for i in range(9)]
-    for weights in (output, captured(fused, given)):
-        view = HeadView(weights, words, image=given["pixel_values"][0])
-        assert shapes(view) == {"text": (1, 2, 4, 9, 9), "vision": (1, 2, 4, 17, 17)}
-        parts = {part["name"]: i for i, part in enumerate(view.parts)}
-        view.part = parts["text"]
-        assert view.tokens == words and view.parts[view.part]["picture"] is None
-        view.part = parts["vision"]
-        assert view.tokens[16] == "patch 3,3" and view.parts[view.part]["picture"]["rows"] == 4
-        expected = output.vision_model_output.attentions[1][0, 2].numpy()
-        np.testing.assert_allclose(view.weights_of(1, 2), expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("family", ["longformer", "swin"])
-def test_what_only_looks_like_attention_is_refused(family):
-    changes = {"attention_window": [4, 4]} if family == "longformer" else SPECIAL["swin"]
-    config = small(transformers.AutoConfig.for_model(family), changes)
-    eager = transformers.AutoModel.from_config(config, attn_implementation="eager").eval()
-    given = inputs(eager) if family == "swin" else {"input_ids": torch.randint(3, 98, (2, 16))}
-    output = called(eager, given, output_attentions=True)
-    with pytest.raises(ValueError, match="which is no map from queries to keys: .*window"):
-        HeadView(output)
-    if family == "longformer":
-        with pytest.raises(ValueError, match="look like those of Longformer"):
-            HeadView(output.attentions)
-
-
-def test_blocks_of_a_sparse_model_are_shown_as_the_parts_they_are():
-    changes = {"block_size": 4, "num_random_blocks": 1}
-    config = small(transformers.AutoConfig.for_model("big_bird"), changes)
-    config.max_position_embeddings = 128
-    output = called(transformers.AutoModel.from_config(config).eval(), {"input_ids": torch.randint(3, 98, (1, 64))})
-    assert output.last_hidden_state.shape[1] == 64
-    padded = some(2, 6, 6) * torch.tensor([1, 1, 1, 1, 0.4, 0.7])[:, None]  # as BigBird hands out its padding
-    with pytest.raises(ValueError, match=r'sums to 0.4; say kind="part" where .*sparse layers') as refused:
-        HeadView(padded)
-    assert "softmax" not in str(refused.value)
-    np.testing.assert_allclose(HeadView(padded, kind="part").weights_of(0, 1), padded[1].numpy(), atol=1e-7)
-
-
-# ---------------------------------------------------------------- solved before
-
-
-def test_a_default_model_hands_out_nothing_and_capture_shows_it():
-    fused, eager = pair("bert", {})
-    given = inputs(fused)
+def test_a_model_that_answers_questions_hands_out_nothing_by_default_and_capture_shows_it():
+    fused = model_of("bert", "AutoModelForQuestionAnswering")
+    eager = model_of("bert", "AutoModelForQuestionAnswering", "eager")
+    eager.load_state_dict(fused.state_dict())
+    given = {"input_ids": torch.arange(3, 13)[None]}
     with pytest.raises((TypeError, ValueError), match=r'attn_implementation="eager"(?s:.*)with capture\(model\)'):
         HeadView(called(fused, given).attentions)
-    expected = called(eager, given, output_attentions=True).attentions
-    np.testing.assert_allclose(HeadView(captured(fused, given)).weights_of(1, 3), expected[1][0, 3].numpy(), atol=1e-6)
+    output = called(eager, given, output_attentions=True)
+    for view in (HeadView(output, PAIR), HeadView(captured(fused, given), PAIR)):
+        assert view.tokens[6:9] == ["umb", "rel", "la"]
+        close(view.weights_of(1, 3), output.attentions[1][0, 3])
 
 
 def test_padding_is_marked_where_the_model_masks_it():
-    fused, _ = pair("bert", {})
+    model = model_of("bert")
     mask = torch.ones(2, 9, dtype=torch.long)
     mask[1, 6:] = 0
-    maps = captured(fused, {**inputs(fused), "attention_mask": mask})
     labels = [[f"a{i}" for i in range(9)], [f"b{i}" for i in range(6)] + ["[PAD]"] * 3]
-    view = HeadView(maps, labels)
+    view = HeadView(captured(model, {**inputs(model), "attention_mask": mask}), labels)
     assert (view.weights_of(0, 0) >= 0).all() and view.tokens == labels[0]
     view.sample = 1
     assert (view.weights_of(0, 0)[:, 6:] == -1).all() and (view.weights_of(0, 0)[:, :6] > 0).all()
@@ -175,10 +60,135 @@ def test_padding_is_marked_where_the_model_masks_it():
     assert view.selection.weights.shape == (6, 6)
 
 
-# ---------------------------------------------------------------- solved partly before
+def test_a_model_that_is_called_twice_and_one_layer_of_one_sample_have_their_names():
+    model = model_of("gpt2")
+    given = inputs(model)
+    with torch.no_grad(), capture(model) as maps:
+        model(**given)
+        model(**given)
+    assert HeadView(maps).parts[0]["layer_names"] == ["layer 0", "layer 1", "layer 0 call 2", "layer 1 call 2"]
+    maps = captured(model, given, layers=["*.1.attn"], dtype=torch.float16, samples=1)
+    assert [(tuple(x.shape), x.dtype) for x in maps] == [((1, 4, 9, 9), torch.float16)]
+    view = HeadView(maps)
+    assert view.parts[0]["layer_names"] == ["layer 1"]
+    close(view.weights_of(0, 2).clip(0), captured(model, given)[1][1, 2], atol=1e-3)
 
 
-def test_bert_large_at_its_own_length():
+def test_both_halves_of_clip_with_text_and_picture():
+    fused, eager = pair("clip")
+    given = {"input_ids": torch.randint(3, 98, (1, 9)), "pixel_values": torch.randn(1, 3, 32, 32)}
+    output, words = called(eager, given, output_attentions=True), [f"w{i}" for i in range(9)]
+    for weights in (output, captured(fused, given)):
+        view = HeadView(weights, words, image=given["pixel_values"][0])
+        assert shapes(view) == {"text": (1, 2, 4, 9, 9), "vision": (1, 2, 4, 17, 17)}
+        parts = {part["name"]: i for i, part in enumerate(view.parts)}
+        view.part = parts["text"]
+        assert view.tokens == words and view.parts[view.part]["picture"] is None
+        close(view.weights_of(0, 3).clip(0), output.text_model_output.attentions[0][0, 3])
+        view.part = parts["vision"]
+        assert view.tokens[16] == "patch 3,3" and view.parts[view.part]["picture"]["rows"] == 4
+        close(view.weights_of(1, 2), output.vision_model_output.attentions[1][0, 2])
+
+
+def test_text_to_image_and_output_to_image():
+    """The places of the image among the tokens are found by their labels."""
+    fused, eager = pair("llava", image_token_index=99, image_token_id=99, vision_feature_layer=-1)
+    tokens = torch.randint(3, 98, (1, 24))
+    tokens[:, 2:18] = 99  # 4 x 4 patches
+    given = {"input_ids": tokens, "pixel_values": torch.randn(1, 3, 32, 32)}
+    labels = ["<s>", "USER:", *["<image>"] * 16, *"what is in it ?".split(), "."]
+    output = called(eager, given, output_attentions=True)
+    view = HeadView(output, labels, image=torch.rand(3, 32, 32))
+    assert view.tokens[2] == "patch 0,0" and view.tokens[17] == "patch 3,3" and view.tokens[18] == "what"
+    assert view.shape == [2, 4, 24, 24] and view.parts[0]["picture"]["first"] == 2
+    close(view.weights_of(1, 3)[22, 2:18], output.attentions[1][0, 3, 22, 2:18])
+    maps = captured(fused, given)
+    for tokens, under_text in ((labels, 2), (None, None)):  # the model's own eyes as well, where capture saw them
+        both = HeadView(maps, tokens, image=torch.rand(3, 32, 32))
+        firsts = {part["name"]: part["picture"] and part["picture"]["first"] for part in both.parts}
+        assert firsts == {"vision": 1, "text": under_text}
+    with pytest.raises(ValueError, match=r"fit no part: .*after generate\(\) give tokens\[:-1\]"):
+        HeadView(maps, [*labels, "made"])
+
+
+SETTINGS = {"do_sample": False, "eos_token_id": None, "output_attentions": True, "return_dict_in_generate": True}
+
+
+def test_generated_text_is_one_causal_map():
+    model, prompt = model_of("gpt2", "AutoModelForCausalLM", "eager"), torch.randint(3, 98, (1, 5))
+    made = model.generate(prompt, max_new_tokens=4, **SETTINGS)
+    tokens = [f"t{i}" for i in made.sequences[0].tolist()]
+    whole = called(model, {"input_ids": made.sequences[:, :-1]}, output_attentions=True).attentions
+    for given, labels in ((made, tokens), (made, tokens[:-1]), (made.attentions, tokens)):
+        view = HeadView(given, labels)
+        assert view.shape == [2, 4, 8, 8] and view.tokens == tokens[:-1]  # the last one made is no query yet
+        close(view.weights_of(1, 2).clip(0), whole[1][0, 2], atol=1e-5)
+        assert np.array_equal(view.weights_of(1, 2) == -1, ~causal_mask(8).numpy())
+
+
+def test_a_translation_by_generate_has_its_three_parts():
+    model, source = model_of("marian", "AutoModelForSeq2SeqLM", "eager"), torch.randint(3, 98, (1, 7))
+    made = model.generate(source, max_new_tokens=5, num_beams=1, forced_eos_token_id=None, **SETTINGS)
+    target = [f"t{i}" for i in made.sequences[0].tolist()]
+    view = HeadView(made, target[:-1], [f"s{i}" for i in range(7)])
+    assert shapes(view) == {"encoder": (1, 2, 4, 7, 7), "decoder": (1, 2, 4, 5, 5), "cross": (1, 2, 4, 5, 7)}
+    view.part = 2
+    assert view.tokens == target[:-1] and view.key_tokens[6] == "s6"
+    given = {"input_ids": source, "decoder_input_ids": made.sequences[:, :-1]}
+    close(view.weights_of(1, 3), called(model, given, output_attentions=True).cross_attentions[1][0, 3], atol=1e-5)
+
+
+def test_a_wrong_object_is_told_what_it_is(as_shipped):
+    eager = model_of("bert", how="eager")
+    output = called(eager, inputs(eager), output_attentions=True, output_hidden_states=True)
+    for given, advice in (
+        (eager, "the model itself, BertModel; call it"),
+        ({"input_ids": torch.ones(1, 4).long()}, "give it to the model"),
+        (output.last_hidden_state, "hidden states .* are no weights, capture"),
+        (output.hidden_states, "hidden states .* are no weights, capture"),
+        (output.to_tuple(), r"is a tuple of 2 maps, .*give it alone, weights\["),
+        ([output], "the whole output of a model, .*; give it alone"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=advice):
+            HeadView(given)
+
+
+def test_gradients_differences_and_scores_keep_their_sign():
+    eager = model_of("bert", how="eager")
+    output = eager(**inputs(eager), output_attentions=True)
+    for layer in output.attentions:
+        layer.retain_grad()
+    output.last_hidden_state[:, 0, 0].sum().mul(1e-4).backward()  # so small that its rows sum to about 0
+    gradients = [layer.grad for layer in output.attentions]
+    with pytest.raises(ValueError, match='kind="signed"'):
+        HeadView(gradients)
+    view = HeadView(gradients, kind="signed")
+    assert np.array_equal(view.weights_of(0, 3), gradients[0][0, 3].numpy())
+    assert view.weights_of(0, 3).min() < 0 and "from -" in view.figure().alt.replace("−", "-")
+    scores = torch.randn(2, 6, 6).masked_fill(~causal_mask(6), -torch.inf)
+    assert np.array_equal(HeadView(scores, kind="signed", mask=causal_mask(6)).weights_of(0, 1), scores[1].numpy())
+
+
+# ---------------------------------------------------------------- what is looked at
+
+
+def test_no_mask_is_made_up():
+    view = HeadView(weights := some(2, 3, 6, 6))
+    assert all((view.weights_of(i, j) >= 0).all() for i in range(2) for j in range(3))
+    assert np.array_equal(view.weights_of(1, 2), weights[1, 2].numpy())
+
+
+def test_paragraphs_and_layers_keep_their_names():
+    weights = some(12, 2, 6, 6)
+    assert "layer 8 head 0" in HeadView(weights[8:9], layer_names=8).figure().alt
+    both = HeadView({"first paragraph": list(weights[8:10]), "second": list(some(2, 2, 4, 4))}, layer_names=8)
+    assert shapes(both) == {"first paragraph": (1, 2, 2, 6, 6), "second": (1, 2, 2, 4, 4)}
+    assert [part["layer_names"] for part in both.parts] == [["layer 8", "layer 9"]] * 2
+    both.part = 1
+    assert "second" in both.figure().alt
+
+
+def test_bert_large_at_its_own_512_tokens():
     layer = some(1, 16, 512, 512).half()
     view = HeadView([layer] * 24, [f"t{i}" for i in range(512)])
     assert view.shape == [24, 16, 512, 512]
@@ -188,68 +198,45 @@ def test_bert_large_at_its_own_length():
     assert view.left_out == "" and "shrunk to what the overview shows" in page  # said there, not here
 
 
-def test_generated_text_is_one_causal_map():
-    model, prompt = writer(), torch.randint(3, 98, (1, 5))
-    settings = {"max_new_tokens": 4, "do_sample": False, "eos_token_id": None}
-    made = model.generate(prompt, output_attentions=True, return_dict_in_generate=True, **settings)
-    tokens = [f"t{i}" for i in made.sequences[0].tolist()]
-    whole = called(model, {"input_ids": made.sequences[:, :-1]}, output_attentions=True).attentions
-    for given, labels in ((made, tokens), (made, tokens[:-1]), (made.attentions, tokens)):
-        view = HeadView(given, labels)
-        assert view.shape == [2, 4, 8, 8] and view.tokens == tokens[:-1]  # the last one made is no query yet
-        np.testing.assert_allclose(view.weights_of(1, 2).clip(0), whole[1][0, 2].numpy(), atol=1e-5)
-        assert np.array_equal(view.weights_of(1, 2) == -1, ~causal_mask(8).numpy())
+def test_1500_frames_of_sound_are_taken_in_full():
+    frames = some(1, 2, 1500, 1500)
+    view = HeadView({"encoder": [frames], "cross": [frames[:, :, :4]]})
+    assert shapes(view) == {"encoder": (1, 1, 2, 1500, 1500), "cross": (1, 1, 2, 4, 1500)}
+    view.window = [700.0, 720.0, 700.0, 720.0]
+    assert np.array_equal(view.selection.weights, frames[0, 0, 700:720, 700:720].numpy())
 
 
-def test_a_translation_by_generate_has_its_three_parts():
-    model, source = writer("marian"), torch.randint(3, 98, (1, 7))
-    settings = {"max_new_tokens": 5, "do_sample": False, "num_beams": 1, "eos_token_id": None}
-    settings["forced_eos_token_id"] = None
-    made = model.generate(source, output_attentions=True, return_dict_in_generate=True, **settings)
-    target = [f"t{i}" for i in made.sequences[0].tolist()]
-    view = HeadView(made, target[:-1], [f"s{i}" for i in range(7)])
-    assert shapes(view) == {"encoder": (1, 2, 4, 7, 7), "decoder": (1, 2, 4, 5, 5), "cross": (1, 2, 4, 5, 7)}
-    view.part = 2
-    assert view.tokens == target[:-1] and view.key_tokens[6] == "s6"
-    given = {"input_ids": source, "decoder_input_ids": made.sequences[:, :-1]}
-    whole = called(model, given, output_attentions=True).cross_attentions
-    np.testing.assert_allclose(view.weights_of(1, 3), whole[1][0, 3].numpy(), atol=1e-5)
-
-
-def test_single_steps_are_put_together_however_the_prompt_sees_itself():
-    """A prompt that begins with an image is often seen from both sides."""
-    open_ = torch.ones(8, 8, dtype=torch.bool).tril()
-    open_[:5, :3] = True
-    whole = [torch.randn(1, 4, 8, 8).masked_fill(~open_, -torch.inf).softmax(-1) for _ in range(2)]
-    steps = [[layer[..., :5, :5] for layer in whole]]
-    steps += [[layer[..., end - 1 : end, :end] for layer in whole] for end in range(6, 9)]
-    view = HeadView(steps)
-    assert view.shape == [2, 4, 8, 8]
-    assert np.array_equal(view.weights_of(1, 2) == -1, ~open_.numpy())
-    np.testing.assert_array_equal(view.weights_of(1, 2).clip(0), whole[1][0, 2].numpy())
-    alone = HeadView(steps[3])  # one step: the last query
-    assert alone.shape == [2, 4, 1, 8]
-    np.testing.assert_array_equal(alone.weights_of(0, 1), whole[0][0, 1, 7:].numpy())
-
-
-def test_from_sentence_a_to_sentence_b():
+def test_from_sentence_a_to_sentence_b_and_other_parts_of_the_input():
     weights, end = some(2, 3, 10, 10), PAIR.index("[SEP]") + 1
     view = HeadView(weights, PAIR, queries=slice(0, end), keys=slice(end, None))
     assert view.tokens == PAIR[:end] and view.key_tokens == ["take", "the", "umb", "rel", "la", "[SEP]"]
-    np.testing.assert_array_equal(view.weights_of(1, 2), weights[1, 2, :end, end:].numpy())
+    assert np.array_equal(view.weights_of(1, 2), weights[1, 2, :end, end:].numpy())
     block = weights[..., :end, end:]  # cut out by the reader: their rows sum to less than 1
-    with pytest.raises(ValueError, match='say kind="part" where .* a block of a map'):
+    with pytest.raises(ValueError, match='kind="part" where .* a block of a map'):
         HeadView(block, PAIR[:end], PAIR[end:])
-    np.testing.assert_array_equal(HeadView(block, kind="part").weights_of(1, 2), view.weights_of(1, 2))
+    assert np.array_equal(HeadView(block, kind="part").weights_of(1, 2), view.weights_of(1, 2))
+    view = HeadView(weights, PAIR, keys=[1, 2, 5])
+    assert view.shape == [2, 3, 10, 3] and view.key_tokens == ["it", "rains", "the"]
+    assert np.array_equal(view.weights_of(0, 1), weights[0, 1][:, [1, 2, 5]].numpy())
 
 
-def test_all_heads_in_one():
-    weights = some(3, 4, 6, 6)
-    view = HeadView(weights)
+def test_scores_and_words_are_read_out():
+    weights = some(2, 3, 10, 10)
+    view = HeadView(weights, PAIR)
+    view.words, view.hidden, view.renormalise = True, ["[CLS]", "[SEP]"], False
+    read = view.selection
+    assert read.tokens == read.key_tokens == ["it", "rains", "take", "the", "umbrella"]
+    umbrella = weights[0, 0, 6:9].mean(0)  # queries of a word: their mean
+    close(read.weights[-1], [*umbrella[[1, 2, 4, 5]], umbrella[6:9].sum()])  # keys of a word: their sum
+    view.renormalise = True
+    close(view.selection.weights.sum(-1), torch.ones(5))
+
+
+def test_all_heads_of_all_layers_or_of_one_in_one_map():
+    view = HeadView(weights := some(3, 4, 6, 6))
     for which, expected in (("all", weights.mean((0, 1))), ("layer", weights[2].mean(0))):
         view.layer, view.heads = 2, which
-        np.testing.assert_allclose(view.selection.weights, expected.numpy(), atol=1e-6)
-    np.testing.assert_allclose(HeadView(weights.mean((0, 1))).weights_of(0, 0), weights.mean((0, 1)), atol=1e-6)
+        close(view.selection.weights, expected)
 
 
 def test_the_mean_over_inputs():
@@ -261,110 +248,42 @@ def test_the_mean_over_inputs():
     view = HeadView(layers, labels, mask=mask, samples="mean")
     assert shapes(view) == {"mean of 3 samples": (1, 2, 2, 5, 5)}
     assert view.tokens == ["<s>", "1", "2", "3", "4"]
-    np.testing.assert_allclose(view.weights_of(0, 1), layers[0][:, 1].mean(0).numpy(), atol=1e-6)
-    np.testing.assert_allclose(view.weights_of(1, 1)[3], layers[1][1:, 1, 3].mean(0).numpy(), atol=1e-6)
-    np.testing.assert_allclose(view.weights_of(1, 1).sum(-1), 1, atol=1e-5)
-    with pytest.raises(ValueError, match="samples must be .*got 'all'; .*view.sample = 1"):
+    close(view.weights_of(0, 1), layers[0][:, 1].mean(0))
+    close(view.weights_of(1, 1)[3], layers[1][1:, 1, 3].mean(0))
+    close(view.weights_of(1, 1).sum(-1), torch.ones(5), atol=1e-5)
+    with pytest.raises(ValueError, match="samples must be .*got 'all'"):
         HeadView(layers, samples="all")
-
-
-class Words:
-    """As much of a tokenizer as tells that it is one."""
-
-    def convert_ids_to_tokens(self, ids):
-        return [str(i) for i in ids]
-
-
-@pytest.mark.parametrize(
-    ("give", "advice"),
-    [
-        (lambda model, output: model, "weights is the model itself, BertModel; call it"),
-        (lambda model, output: Words(), "weights is a tokenizer, Words; its labels are the tokens"),
-        (lambda model, output: {"input_ids": torch.ones(1, 4).long()}, "give it to the model"),
-        (lambda model, output: output.last_hidden_state, "hidden states .* are no weights, capture"),
-        (lambda model, output: output.hidden_states, "hidden states .* are no weights, capture"),
-        (lambda model, output: output.to_tuple(), r"weights\[\d\] is a tuple of 2 maps, .*give it alone, weights\["),
-        (lambda model, output: [output], "the whole output of a model, .*; give it alone"),
-    ],
-)
-def test_a_wrong_object_is_told_what_it_is(give, advice, as_shipped):
-    _, eager = pair("bert", {})
-    output = called(eager, inputs(eager), output_attentions=True, output_hidden_states=True)
-    with pytest.raises((TypeError, ValueError), match=advice):
-        HeadView(give(eager, output))
-
-
-def rolled_out(weights):
-    """Abnar and Zuidema (2020), as its authors compute it."""
-    result = torch.eye(weights.shape[-1])
-    for layer in weights:
-        mixed = layer.mean(0) + torch.eye(weights.shape[-1])
-        result = mixed / mixed.sum(-1, keepdim=True) @ result
-    return result
 
 
 def test_rollout_over_an_image():
     weights, image = some(3, 4, 17, 17), torch.rand(3, 32, 32)
+    rolled = torch.eye(17)  # Abnar and Zuidema (2020), as its authors compute it
+    for layer in weights:
+        mixed = layer.mean(0) + torch.eye(17)
+        rolled = mixed / mixed.sum(-1, keepdim=True) @ rolled
     view = HeadView(weights, image=image)
     view.values, view.layer = "rollout", 2
-    np.testing.assert_allclose(view.selection.weights, rolled_out(weights).numpy(), atol=1e-6)
-    assert view.parts[0]["picture"]["first"] == 1 and view.tokens[1] == "patch 0,0"
-    own = HeadView(rolled_out(weights), image=image)  # computed by the reader
+    close(view.selection.weights, rolled)
+    own = HeadView(rolled, image=image)  # computed by the reader
     assert own.shape == [1, 1, 17, 17] and own.parts[0]["picture"]["rows"] == 4
 
 
-# ---------------------------------------------------------------- not solved before
+def test_what_is_left_by_a_sink_is_seen_on_a_logarithmic_scale():
+    weights = torch.full((2, 40, 40), 1e-3)
+    weights[..., 0] = 1 - 39e-3
+    view, pictures = HeadView(weights), set()
+    for scale in ("fixed", "log"):
+        view.scale = scale
+        pictures.add(view.figure()._repr_mimebundle_()[0]["image/png"])
+    assert "on a scale from 0 to 1, logarithmic" in view.figure().alt and len(pictures) == 2
+    assert view.weights_of(0, 1)[3, 7] == np.float32(1e-3)
 
 
-def test_a_page_of_patches_carries_the_picture():
-    """Text to image as well: the places of the image among the tokens are found by their labels."""
-    fused, eager = pair("llava", {"image_token_index": 99, "image_token_id": 99, "vision_feature_layer": -1})
-    tokens = torch.randint(3, 98, (1, 24))
-    tokens[:, 2:18] = 99  # 4 x 4 patches
-    given = {"input_ids": tokens, "pixel_values": torch.randn(1, 3, 32, 32)}
-    labels = ["<s>", "USER:", *["<image>"] * 16, *"what is in it ?".split(), "."]
-    output = called(eager, given, output_attentions=True)
-    view = HeadView(output, labels, image=torch.rand(3, 32, 32))
-    assert view.shape == [2, 4, 24, 24]
-    assert view.tokens[2] == "patch 0,0" and view.tokens[17] == "patch 3,3" and view.tokens[18] == "what"
-    assert view.parts[0]["picture"]["first"] == 2
-    np.testing.assert_allclose(view.weights_of(1, 3)[22, 2:18], output.attentions[1][0, 3, 22, 2:18], atol=1e-6)
-    maps = captured(fused, given)
-    for tokens, under_text in ((labels, 2), (None, None)):  # the model's own eyes as well, where capture saw them
-        both = HeadView(maps, tokens, image=torch.rand(3, 32, 32))
-        firsts = {part["name"]: part["picture"] and part["picture"]["first"] for part in both.parts}
-        assert firsts == {"vision": 1, "text": under_text}
-    with pytest.raises(ValueError, match=r"which fit no part: .*after generate\(\) give tokens\[:-1\]"):
-        HeadView(maps, [*labels, "made"])
+def test_a_view_is_displayed_without_a_drawing_by_matplotlib(monkeypatch):
+    """That was what made it slow; how long it takes is measured by `make bench`."""
 
+    def refused(*args, **options):
+        raise AssertionError("matplotlib draws")
 
-@pytest.mark.parametrize("family", ["bert", "llama", "gpt_neox"])
-def test_the_neuron_view_has_what_it_needs_of_any_model(family):
-    fused, _ = pair(family, {})
-    maps = captured(fused, inputs(fused), qkv=True)
-    view = HeadView(maps)
-    assert view.parts[0]["has_neurons"] and view.parts[0]["has_values"]
-    scores = maps.queries[1][0, 2] @ maps.keys[1][0, 2].T * maps.scales[1]
-    if maps.allowed[1] is not None:
-        scores = scores.masked_fill(~maps.allowed[1].expand(2, 4, 9, 9)[0, 2], -torch.inf)
-    np.testing.assert_allclose(view.weights_of(1, 2).clip(0), scores.softmax(-1).numpy(), atol=1e-6)
-
-
-def test_gradients_differences_and_scores_keep_their_sign():
-    _, eager = pair("bert", {})
-    output = eager(**inputs(eager), output_attentions=True)
-    for layer in output.attentions:
-        layer.retain_grad()
-    output.last_hidden_state[:, 0, 0].sum().mul(1e-4).backward()  # so small that its rows sum to about 0
-    gradients = [layer.grad for layer in output.attentions]
-    with pytest.raises(ValueError, match='kind="signed" to see scores, gradients or differences'):
-        HeadView(gradients)
-    view = HeadView(gradients, kind="signed")
-    np.testing.assert_array_equal(view.weights_of(0, 3), gradients[0][0, 3].numpy())
-    assert view.weights_of(0, 3).min() < 0 and "from -" in view.figure().alt.replace("−", "-")
-    scores = torch.randn(2, 6, 6).masked_fill(~causal_mask(6), -torch.inf)
-    assert np.array_equal(HeadView(scores, kind="signed", mask=causal_mask(6)).weights_of(0, 1), scores[1].numpy())
-    before, after = some(2, 3, 5, 5), some(2, 3, 5, 5)
-    compared = HeadView(before, compare=after, names=("before", "after"))
-    compared.side = "difference"
-    np.testing.assert_allclose(compared.selection.weights, (after - before)[0, 0].numpy(), atol=1e-7)
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", refused)
+    assert HeadView(some(12, 12, 128, 128))._repr_mimebundle_()[0]["image/png"].startswith(b"\x89PNG")
