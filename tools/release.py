@@ -52,6 +52,9 @@ def what_is_wrong(root: Path, version: str) -> list[str]:
             late = True
         if late or f"date-released: {editions[1]['date']}" not in (root / "CITATION.cff").read_text(encoding="utf-8"):
             found.append(f"CHANGELOG.md and CITATION.cff must give [{version}] one date, of today or before")
+    bench = root / "BENCHMARKS.md"
+    if not bench.is_file() or f"Versions: mhalib {version}," not in bench.read_text(encoding="utf-8"):
+        found.append(f"BENCHMARKS.md was not measured with {version}; run `make bench` on a quiet machine")
     for path in notebook_files(root / "notebooks"):
         if reason := lacks_cell(read(path), version):
             found.append(f"{path.name}: {reason}; run `python -m tools.notebooks.colab`")

@@ -22,6 +22,7 @@ def house(tmp_path):
     """A repository in order, without notebooks."""
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "CHANGELOG.md").write_text(CHANGES)
+    (tmp_path / "BENCHMARKS.md").write_text(f"Versions: mhalib {VERSION}, torch\n")
     (tmp_path / "CITATION.cff").write_text(f"version: {VERSION}\ndate-released: 2026-01-02\n")
     own = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
     for command in (["init", "-q"], ["add", "."], [*own, "commit", "-qm", "first"]):
@@ -41,6 +42,7 @@ def test_a_house_in_order_can_be_released(house, capsys):
         ("CHANGELOG.md", CHANGES.replace("2026-01-02", "2999-01-02"), "one date"),
         ("CITATION.cff", "date-released: 2026-01-03\n", "one date"),
         ("CHANGELOG.md", "# Changes\n", "must open with"),
+        ("BENCHMARKS.md", "Versions: mhalib 0.0.1, torch\n", "was not measured"),
     ],
 )
 def test_it_refuses(house, capsys, file, text, word):
