@@ -1,5 +1,7 @@
 """Wrong answers that nobody thought of: a right answer, and one thing about its result changed."""
 
+import copy
+
 import torch
 from torch import Tensor
 
@@ -9,12 +11,14 @@ def mutants(exercise):
     if exercise.cases is None:
         yield from _values(exercise.answer)
         return
-    right = [outcome.value for outcome in exercise.outcomes(exercise.answer)[0]]
-    for what, change in [*_tensor_changes(right), *_changes_of_parts(right), *_other_changes()]:
-        for only in [None, len(right) - 1]:  # everywhere; on the last input only
-            results = [change(value) if only in (None, i) else value for i, value in enumerate(right)]
-            if any(_differs(a, b) for a, b in zip(right, results, strict=True)):
-                yield f"{what}{'' if only is None else ', last input'}", _replay(results)
+    right = [exercise.answer(*copy.deepcopy(inputs)) for inputs in exercise.inputs]
+    changes = _tensor_changes(right) | _changes_of_parts(right) | OTHER_CHANGES
+    for number, (what, change) in enumerate(changes.items()):
+        place = -(number % 2)  # on the first input only, or on the last only
+        results = list(right)
+        results[place] = change(results[place])
+        if _differs(right[place], results[place]):
+            yield f"{what}, {'last' if place else 'first'} input", _replay(results)
 
 
 def _replay(results):
@@ -49,10 +53,7 @@ def _tensor_changes(right):
         "dtype": lambda x: x.float() if not x.is_floating_point() else x.long(),
         "as booleans": lambda x: x.bool() if x.dtype != torch.bool else x.int(),
         "zeros": torch.zeros_like,
-        "ones": torch.ones_like,
-        "shuffled": lambda x: x.flatten()[torch.randperm(x.numel(), generator=torch.Generator().manual_seed(1))].view(
-            x.shape
-        ),
+        "shuffled": lambda x: x.flatten()[torch.randperm(x.numel(), generator=torch.manual_seed(1))].view(x.shape),
         "an axis more": lambda x: x[None],
         "flat": lambda x: x.flatten(),
         "NaN": lambda x: x * torch.nan if x.is_floating_point() else x,
@@ -64,41 +65,40 @@ def _tensor_changes(right):
             f"rolled {a}": lambda x, a=a: x.roll(1, a) if a < x.ndim else x,
             f"flipped {a}": lambda x, a=a: x.flip(a) if a < x.ndim else x,
             f"cut {a}": lambda x, a=a: x.narrow(a, 0, x.shape[a] - 1) if a < x.ndim else x,
-            f"sorted {a}": lambda x, a=a: x.sort(a).values if a < x.ndim else x,
         }
         for b in range(a + 1, rank):
             changes[f"transposed {a} {b}"] = lambda x, a=a, b=b: x.transpose(a, b) if b < x.ndim else x
             changes[f"reshaped {a} {b}"] = lambda x, a=a, b=b: (
                 x.transpose(a, b).contiguous().view(x.shape) if b < x.ndim else x
             )
-    return [(what, _on_tensors(change)) for what, change in changes.items()]
+    return {what: _on_tensors(change) for what, change in changes.items()}
 
 
 def _changes_of_parts(right):
-    if not isinstance(right[0], tuple):
-        return []
-    return [
-        ("parts exchanged", lambda value: value[::-1]),
-        ("first part only", lambda value: value[0]),
-        ("a part more", lambda value: (*value, value[0])),
-        ("first part twice", lambda value: (value[0],) * len(value)),
-    ]
+    return (
+        {}
+        if not isinstance(right[0], tuple)
+        else {
+            "parts exchanged": lambda value: value[::-1],
+            "first part only": lambda value: value[0],
+            "a part more": lambda value: (*value, value[0]),
+            "first part twice": lambda value: (value[0],) * len(value),
+        }
+    )
 
 
-def _other_changes():
-    def number(change):
-        return lambda value: change(value) if isinstance(value, (int, float)) else value
+def _number(change):
+    return lambda value: change(value) if isinstance(value, (int, float)) else value
 
-    return [
-        ("one more", number(lambda value: value + 1 if not isinstance(value, bool) else not value)),
-        ("one less", number(lambda value: value - 1)),
-        ("doubled", number(lambda value: 2 * value + 1)),
-        ("text", str),
-        ("a set", lambda value: {1, 2}),
-        ("nothing", lambda value: None if not isinstance(value, Tensor) else value[:0]),
-        ("an object", lambda value: object()),
-        ("wrapped", lambda value: (value,)),
-    ]
+
+OTHER_CHANGES = {
+    "one more": _number(lambda value: value + 1 if not isinstance(value, bool) else not value),
+    "doubled": _number(lambda value: 2 * value + 1),
+    "text": str,
+    "a set": lambda value: {1, 2},
+    "nothing": lambda value: None if not isinstance(value, Tensor) else value[:0],
+    "wrapped": lambda value: (value,),
+}
 
 
 def _one_element(x):
@@ -109,36 +109,16 @@ def _one_element(x):
 
 def _values(answer):
     if isinstance(answer, str):  # a choice
-        letters = "ABCDE"
-        yield from ((f"letters {wrong}", wrong) for wrong in [*letters, letters, "", "AD", "XY", 3] if wrong != answer)
+        wrong = [*"ABCDE", "ABCDE", "", "AD", "XY", 3]
     elif isinstance(answer, float):
-        changed = {
-            "scaled": answer * 1.01,
-            "more": answer + 1,
-            "less": answer - 0.1,
-            "negative": -answer,
-            "text": str(answer),
-            "list": [answer],
-            "NaN": float("nan"),
-            "True": True,
-        }
-        yield from changed.items()
+        wrong = [answer * 1.01, answer + 1, answer - 0.1, -answer, str(answer), [answer], float("nan"), True]
     else:
-        table = torch.tensor(answer) if _is_table(answer) else None
-        yield from {
-            "reversed": answer[::-1],
-            "shorter": answer[:-1],
-            "longer": (*answer, answer[0]),
-            "text": str(answer),
-            "number": 5,
-        }.items()
-        yield "inner reversed", [part[::-1] if isinstance(part, (list, tuple)) else part + 1 for part in answer]
-        if table is not None:
-            yield from {"one more": table + 1, "one element": _one_element(table), "shifted": table.roll(1, 0)}.items()
-
-
-def _is_table(answer):
-    return not isinstance(answer[0], (list, tuple)) or len({len(part) for part in answer}) == 1
+        wrong = [answer[::-1], answer[:-1], (*answer, answer[0]), str(answer), 5]
+        wrong.append([part[::-1] if isinstance(part, (list, tuple)) else part + 1 for part in answer])
+        if not isinstance(answer[0], (list, tuple)) or len({len(part) for part in answer}) == 1:
+            table = torch.tensor(answer)
+            wrong += [table + 1, _one_element(table), table.roll(1, 0)]
+    yield from ((repr(value), value) for value in wrong if not isinstance(value, str) or value != answer)
 
 
 def _differs(a, b):

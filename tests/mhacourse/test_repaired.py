@@ -1,0 +1,151 @@
+"""The layer to repair in lesson 06: of each line a learner hears whether it is right, untouched or changed wrongly."""
+
+from itertools import combinations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+
+import mhalib
+from mhalib.checks import check
+from tests.helpers.exercises import without_error_model
+
+pytestmark = pytest.mark.usefixtures("one_thread", "as_shipped")
+
+RIGHT, UNTOUCHED, UNSEEN = "right", "untouched, or it does the same as before", "not to be seen in these results"
+LINES = check.repaired.lines
+BROKEN = [name for name, line in LINES.items() if line.given is not None]
+SUBSETS = [set(some) for count in range(len(BROKEN) + 1) for some in combinations(BROKEN, count)]
+# Where the code stops or leaves hardly a number, what comes before cannot be seen.
+HIDING = {"view cannot join what a transpose has moved, reshape can", "it runs over the heads"}
+
+
+def rows(note):
+    """Return what a note says of each line that it names."""
+    names = {f"{name[0].upper()}{name[1:]}:": name for name in LINES}
+    return {names[label]: text.removesuffix(".") for label, text in note.parts if label in names}
+
+
+def said(name, state):
+    if state in (RIGHT, UNTOUCHED):
+        return state
+    return f"{'changed, but not right' if name in BROKEN else 'was right, and is not any more'}: {state}"
+
+
+def expected(states):
+    """Return what should be said: of each broken line, and of the others where they are wrong."""
+    return {name: said(name, states[name]) for name in LINES if name in BROKEN or states[name] != RIGHT}
+
+
+def after(mended):
+    return {name: UNTOUCHED if name in BROKEN and name not in mended else RIGHT for name in LINES}
+
+
+def test_every_set_of_mended_lines_is_told():
+    assert len(BROKEN) == 4
+    assert check.repaired(check.repaired.built(after({}))).mood == "open"
+    assert check.repaired(check.repaired.built(after(BROKEN))).passed
+    failures = []
+    for mended in SUBSETS[1:-1]:
+        note = check.repaired(check.repaired.built(after(mended)))
+        left = ", ".join(name for name in BROKEN if name not in mended)
+        if rows(note) != expected(after(mended)) or note.title != f"repaired: not yet. Still to repair: {left}":
+            failures.append((mended, note))
+    assert failures == []
+
+
+def test_a_line_that_is_changed_wrongly_is_told_beside_the_others():
+    failures = []
+    for mended in (SUBSETS[0], SUBSETS[6], SUBSETS[-1]):  # none, two, and all of them
+        for changed in LINES:
+            for form in LINES[changed].changed:
+                states = after(mended) | {changed: form}
+                note = check.repaired(check.repaired.built(states))
+                told = rows(note)
+                true = all(text in (said(name, states[name]), UNSEEN) for name, text in told.items())
+                if note.mood != "wrong" or not true or (form not in HIDING and told != expected(states)):
+                    failures.append((mended, form, note))
+    assert failures == []
+
+
+def tensors(layer, x):
+    return [mhalib.split_heads(W(x), layer.num_heads) for W in (layer.W_q, layer.W_k, layer.W_v)]
+
+
+def one_head_at_a_time(scale, hidden):
+    """Return the layer in another style, with other names, split and merge right."""
+
+    def run(block, sentence, seen):
+        queries, keys, values = block.W_q(sentence), block.W_k(sentence), block.W_v(sentence)
+        size = queries.size(-1) // block.num_heads
+        pieces = []
+        for start in range(0, queries.size(-1), size):
+            own = slice(start, start + size)
+            match = torch.einsum("bqd,bkd->bqk", queries[..., own], keys[..., own]) / scale(sentence, size)
+            pieces.append(torch.where(hidden(seen), -torch.inf, match).softmax(-1) @ values[..., own])
+        return block.W_o(torch.cat(pieces, -1))
+
+    return run
+
+
+def dealt_out(layer, x, mask):
+    q, k, v = (rearrange(W(x), "b t (d h) -> b h t d", h=layer.num_heads) for W in (layer.W_q, layer.W_k, layer.W_v))
+    return layer.W_o(F.scaled_dot_product_attention(q, k, v, attn_mask=mask).reshape(x.shape))
+
+
+STYLES = [
+    (one_head_at_a_time(lambda x, size: x.shape[-1] ** 0.5, lambda m: ~m), {"the scale": UNTOUCHED}),
+    (
+        one_head_at_a_time(lambda x, size: size, lambda m: m),
+        {"the scale": "you divide by head_dim itself, without the root", "the mask": UNTOUCHED},
+    ),
+    (dealt_out, {"the split": "features are dealt out to the heads in turn", "the merge": UNTOUCHED}),
+]
+
+
+def test_the_lines_are_told_in_another_style():
+    notes = [(check.repaired(answer), dict.fromkeys(LINES, RIGHT) | wrong) for answer, wrong in STYLES]
+    assert [note for note, states in notes if rows(note) != expected(states)] == []
+
+
+def test_a_layer_that_does_not_read_its_mask_is_not_right():
+    def own_causal(layer, x, mask):
+        return layer.W_o(mhalib.merge_heads(F.scaled_dot_product_attention(*tensors(layer, x), is_causal=True)))
+
+    note = check.repaired(own_causal)
+    assert note.title.endswith("Still to repair: the mask") and "whatever mask comes" in repr(note)
+
+
+def test_an_unknown_change_is_not_explained():
+    for answer in (
+        lambda layer, x, m: layer(x, mask=m) * 1.01,
+        lambda layer, x, m: 1.01 * layer.W_o(x),
+        lambda layer, x, m: layer(x, mask=m)[:, :0],
+        lambda layer, x, m: layer(x, mask=not m),  # stops always
+    ):
+        with without_error_model():
+            note = check.repaired(answer)
+        assert note.mood == "wrong" and not rows(note)
+        assert "With one head your layer is right." not in repr(note)
+
+
+def test_an_unknown_change_that_needs_several_heads_is_said_to():
+    def louder(layer, x, mask):
+        heads = F.scaled_dot_product_attention(*tensors(layer, x), attn_mask=mask)
+        return layer.W_o(mhalib.merge_heads(heads * torch.arange(1, layer.num_heads + 1)[:, None, None]))
+
+    with without_error_model():
+        assert "With one head your layer is right." in repr(check.repaired(louder))
+
+
+def test_an_error_in_one_line_leaves_the_others_unseen():
+    def answer(layer, x, m):
+        heads = F.scaled_dot_product_attention(*tensors(layer, x), attn_mask=m)
+        return layer.W_o(heads.contiguous().transpose(1, 2).view(x.shape))
+
+    note = check.repaired(answer)
+    lines = rows(note)
+    assert lines["the merge"].startswith("changed, but not right: view") and lines["the mask"] == RIGHT
+    assert lines["the split"] == UNSEEN and "cannot be seen yet" in repr(note)
+    assert "It stopped:" in repr(note) and "Often:" in repr(note)
