@@ -3,29 +3,21 @@
 What was seen in which front end, and what could not be tried, stands in notebooks/FRONT_ENDS.md.
 """
 
-import os
-import socket
-import subprocess
-import sys
 import textwrap
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from tests.headview.test_contract import CASES, PREPARE, Case, at_rest, each_widget
-from tests.helpers.browser import GUARD, ROOT, settle, until, watch
+from tests.headview.test_contract import CASES, PREPARE, at_rest, each_widget, press_key, until_changed
+from tests.helpers.browser import GUARD, serving, settle, until, watch
+
+pytestmark = pytest.mark.slow  # other front ends than JupyterLab
 
 # What Voila 0.5.13 does on its own: its template asks for icons, a progress bar that is through leaves its place
 # behind, and JupyterLab's extension of nbdime misses JupyterLab. anywidget speaks of a view that is not ready after two
 # seconds, as on a busy machine, and shows it later. All else that goes wrong is ours.
-pytestmark = pytest.mark.slow  # other front ends than JupyterLab
-
 VOILA_NOISE = (
     "cdn.jsdelivr.net/npm/@fortawesome/",
     "Error: widget model not found",
@@ -36,40 +28,10 @@ VOILA_NOISE = (
 SLOW = 3 * GUARD  # a first start reads a whole front end from the disk; no measure of speed
 
 
-@contextmanager
-def served(folder: Path, command: Callable[[int], list[str]], health: str) -> Iterator[str]:
-    """Yield the address of a server on this machine that `command(port)` starts, with settings of nobody."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    foreign = ("JUPYTER_PATH", "JUPYTER_CONFIG_PATH", "PYTHONSTARTUP", "MPLBACKEND")
-    environment = {name: value for name, value in os.environ.items() if name not in foreign}
-    own = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
-    environment.update({name: str(folder / "own" / name.lower()) for name in (*own, "IPYTHONDIR")})
-    environment["PYTHONPATH"] = str(ROOT)  # the kernels import this checkout
-    address, log = f"http://127.0.0.1:{port}", folder / "log.txt"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", *command(port)], cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT
-        )
-    start = time.monotonic()
-    try:
-        while True:
-            try:
-                urllib.request.urlopen(f"{address}{health}", timeout=5).close()
-                break
-            except (urllib.error.URLError, OSError):
-                if process.poll() is not None or time.monotonic() - start > SLOW:
-                    raise RuntimeError(f"no answer from {command(port)[0]}:\n{log.read_text()[-3000:]}") from None
-                time.sleep(0.1)
-        yield address
-    finally:
-        process.terminate()
-        try:
-            process.wait(GUARD)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+def nobodys(folder: Path) -> dict[str, str]:
+    """Return environment variables for a server that starts as if nobody had used this machine before."""
+    own = "HOME XDG_CONFIG_HOME XDG_STATE_HOME JUPYTER_CONFIG_DIR JUPYTER_DATA_DIR JUPYTER_RUNTIME_DIR IPYTHONDIR"
+    return {name: str(folder / "own" / name.lower()) for name in own.split()}
 
 
 @contextmanager
@@ -96,22 +58,17 @@ def shown(page, number: int):
     return page.locator(".mha").nth(number)
 
 
-def press(page, view, case: Case) -> None:
-    view.locator(case.key[0]).first.focus()
-    page.keyboard.press(case.key[1])
-
-
 def key_and_button(page, case, said: str) -> None:
     """Press a key in a view, see Python say what came of it; let a button of Python set the view, and see it follow."""
     name = case.make.split("(")[0]
     view = shown(page, list(CASES.values()).index(case))
     before = at_rest(view)
-    press(page, view, case)
+    press_key(view, case)
     page.get_by_text(f"{name} {said}").wait_for()
-    until(lambda: at_rest(view) != before, "a key did not change the picture")
+    until_changed(view, before, "a key did not change the picture")
     before = at_rest(view)
     page.get_by_role("button", name=f"set {name}", exact=True).click()
-    until(lambda: at_rest(view) != before, "what Python sets does not reach the view")
+    until_changed(view, before, "what Python sets does not reach the view")
 
 
 # ---------------------------------------------------------------- marimo
@@ -154,7 +111,10 @@ def marimo(browser, tmp_path_factory):
     def command(port: int) -> list[str]:
         return ["marimo", "run", "app.py", "--headless", "--no-token", "--host=127.0.0.1", f"--port={port}"]
 
-    with served(folder, command, "/health") as address, opened(browser, address) as page:
+    with (
+        serving(command, "/health", folder, SLOW, **nobodys(folder)) as address,
+        opened(browser, address) as page,
+    ):
         page.wait_for_function(
             """(count) => {
               const views = (root) => [...root.querySelectorAll("*")].reduce(
@@ -207,7 +167,7 @@ def voila(browser, tmp_path_factory):
         )
     ]
     nbformat.write(nb, folder / "slider.ipynb")
-    with served(folder, voila_command, "/voila/tree") as address:
+    with serving(voila_command, "/voila/tree", folder, SLOW, **nobodys(folder)) as address:
         yield address
 
 

@@ -18,6 +18,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
@@ -257,67 +259,50 @@ class OpenNotebook:
         assert problems == []
 
 
+@contextmanager
+def serving(command: Callable[[int], list[str]], health: str, folder: Path, patience: float = GUARD, **own: str):
+    """Yield the address of a server on this machine, which `python -m *command(port)` starts in `folder`.
+
+    It has the environment variables `own`, and no settings of anybody's; it answers at `health` once it is there.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    foreign = ("JUPYTER_PATH", "JUPYTER_CONFIG_PATH", "PYTHONSTARTUP", "MPLBACKEND")
+    environment = {name: value for name, value in os.environ.items() if name not in foreign} | own
+    environment["PYTHONPATH"] = str(ROOT)  # the kernels import this checkout
+    address, log = f"http://127.0.0.1:{port}", folder.parent / f"log_{folder.name}.txt"
+    with log.open("w") as output:
+        started = [sys.executable, "-m", *command(port)]
+        process = subprocess.Popen(started, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
+    start = time.monotonic()
+    try:
+        while True:
+            try:
+                urllib.request.urlopen(f"{address}{health}", timeout=5).close()
+                break
+            except (urllib.error.URLError, OSError):
+                if process.poll() is not None or time.monotonic() - start > patience:
+                    raise RuntimeError(f"no answer from {started}:\n{log.read_text()[-3000:]}") from None
+                time.sleep(0.1)
+        yield address
+    finally:
+        process.terminate()  # it ends its kernels
+        try:
+            process.wait(GUARD)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
 class Jupyter:
-    """A server on this machine, with settings of its own and nobody else's, and its token kept."""
+    """A JupyterLab or Notebook 7 at an address of this machine, whose notebooks are in the folder `root`."""
 
     TOKEN = "a-token-of-the-tests"
 
-    def __init__(self, browser, folder: Path, kind: str):
-        self.browser, self.kind, self.root = browser, kind, folder / "root"
+    def __init__(self, browser, kind: str, address: str, root: Path):
+        self.browser, self.kind, self.address, self.root = browser, kind, address, root
         self.number = 0
-        self.root.mkdir()
-        settings = folder / "config" / "labconfig"
-        settings.mkdir(parents=True)
-        news = "@jupyterlab/apputils-extension:announcements"  # would ask the network, and open a popup
-        (settings / "page_config.json").write_text(json.dumps({"disabledExtensions": {news: True}}))
-        foreign = ("JUPYTER_PATH", "JUPYTER_CONFIG_PATH", "PYTHONSTARTUP", "IPYTHONDIR", "MPLBACKEND")
-        environment = {name: value for name, value in os.environ.items() if name not in foreign}
-        environment.update(
-            JUPYTER_CONFIG_DIR=str(folder / "config"),
-            JUPYTER_RUNTIME_DIR=str(folder / "runtime"),
-            JUPYTER_DATA_DIR=str(folder / "data"),
-            IPYTHONDIR=str(folder / "ipython"),
-            PYTHONPATH=str(ROOT),  # the kernels import this checkout
-        )
-        self.environment = environment
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.address = f"http://127.0.0.1:{port}"
-        self.log = folder / "log.txt"
-        with self.log.open("w") as log:
-            self.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", {"lab": "jupyterlab", "notebook7": "notebook"}[kind]),
-                    *("--no-browser", "--allow-root", "--expose-app-in-browser", "--ip=127.0.0.1", f"--port={port}"),
-                    *("--ServerApp.port_retries=0", f"--IdentityProvider.token={self.TOKEN}"),
-                    f"--ServerApp.root_dir={self.root}",
-                ],
-                env=environment,
-                cwd=self.root,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-
-    def wait(self) -> None:
-        """Wait until the server answers."""
-        start = time.monotonic()
-        while True:
-            try:
-                urllib.request.urlopen(f"{self.address}/api/status?token={self.TOKEN}", timeout=5).close()
-                return
-            except (urllib.error.URLError, OSError):
-                if self.process.poll() is not None or time.monotonic() - start > GUARD:
-                    raise RuntimeError(f"{self.kind} does not answer:\n{self.log.read_text()[-3000:]}") from None
-                time.sleep(0.1)
-
-    def stop(self) -> None:
-        self.process.terminate()  # it ends its kernels
-        try:
-            self.process.wait(GUARD)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
     def write(self, *cells: str) -> Path:
         """Write a notebook with these code cells and return its path."""
@@ -327,11 +312,6 @@ class Jupyter:
         notebook.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
         nbformat.write(notebook, path)
         return path
-
-    def trust(self, path: Path) -> None:
-        """Sign a notebook, as its reader does by trusting it."""
-        command = [sys.executable, "-m", "nbformat.sign", str(path)]
-        subprocess.run(command, env=self.environment, check=True, capture_output=True)
 
     def open(self, path: Path, *, run: bool = True, width: int = 1280, height: int = 1000) -> OpenNotebook:
         """Open a notebook below `root` in a fresh browser profile and, unless told not to, run all its cells."""
@@ -356,12 +336,24 @@ def _server(kind: str):
     @pytest.fixture(scope="session", name=f"{kind}_server")
     def server(browser, tmp_path_factory):
         """A `Jupyter` that lives as long as the tests do."""
-        server = Jupyter(browser, tmp_path_factory.mktemp(kind), kind)
-        try:
-            server.wait()
-            yield server
-        finally:
-            server.stop()
+        folder = tmp_path_factory.mktemp(kind)
+        root, settings = folder / "root", folder / "config" / "labconfig"
+        root.mkdir()
+        settings.mkdir(parents=True)
+        news = "@jupyterlab/apputils-extension:announcements"  # would ask the network, and open a popup
+        (settings / "page_config.json").write_text(json.dumps({"disabledExtensions": {news: True}}))
+        own = {f"JUPYTER_{name}_DIR": str(folder / name.lower()) for name in ("CONFIG", "RUNTIME", "DATA")}
+        own["IPYTHONDIR"] = str(folder / "ipython")
+
+        def command(port: int) -> list[str]:
+            return [
+                *({"lab": "jupyterlab", "notebook7": "notebook"}[kind], "--no-browser", "--allow-root"),
+                *("--expose-app-in-browser", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"),
+                *(f"--IdentityProvider.token={Jupyter.TOKEN}", f"--ServerApp.root_dir={root}"),
+            ]
+
+        with serving(command, f"/api/status?token={Jupyter.TOKEN}", root, **own) as address:
+            yield Jupyter(browser, kind, address, root)
 
     return server
 
@@ -374,8 +366,6 @@ def _front(kind: str):
         opened = []
 
         def open_notebook(*cells: str, run: bool = True, **size: int) -> OpenNotebook:
-            if len(cells) == 1 and isinstance(cells[0], list | tuple):
-                cells = cells[0]
             opened.append(server.open(server.write(*cells), run=run, **size))
             return opened[-1]
 

@@ -1,49 +1,26 @@
-"""HeadView in a real browser: what the reader sees, hears, clicks and keys, with and without a kernel."""
-
-import base64
-import io
-from pathlib import Path
+"""HeadView in a real browser: what the reader sees, hears, clicks and keys; heads together, sides, links, long maps."""
 
 import matplotlib
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 
 from mhalib.masks import causal_mask
 from mhalib.plots import COLOUR_MAP
 from mhalib.widgets.head_view.widget import HeadView
-from tests.helpers.browser import settle
+from tests.helpers.browser import until, with_script
+from tests.helpers.page import limits, near, pixels, press, readout, some, with_traits
 
 WORDS = "the cat sat on the mat because it was warm".split()
-HOSTILE = ["<img src=x onerror=alert(1)>", "😀👩‍👩‍👧", "שלום עולם", "é̂̃̄", "", "x" * 200, "</script>", "\n\t"]
 
 
-def some(*shape):
-    torch.manual_seed(0)
-    return (2 * torch.randn(*shape)).softmax(-1)
+def title(view):
+    return view.locator("canvas.focus").get_attribute("aria-label")
 
 
-def causal(layers, heads, tokens):
-    torch.manual_seed(0)
-    mask = causal_mask(tokens)
-    return HeadView(
-        (2 * torch.randn(layers, heads, tokens, tokens)).masked_fill(~mask, -torch.inf).softmax(-1), mask=mask
-    )
-
-
-def press(page, *keys):
-    for key in keys:
-        page.keyboard.press(key)
-
-
-def readout(page):
-    return page.locator(".note").first.text_content()
-
-
-def pixels(locator):
-    """What a canvas holds, as (height, width, 4) bytes on the screen's own grid."""
-    data = locator.evaluate("(canvas) => canvas.toDataURL().split(',')[1]")
-    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA"))
+def views_of(page):
+    return page.locator(".mha").all()
 
 
 # ---------------------------------------------------------------- reading
@@ -69,16 +46,18 @@ def test_every_weight_is_told_to_four_digits_under_keyboard_and_pointer(static_p
     assert labels == {f"query 0 “the”, key {k} “{WORDS[k]}”: {weights[0, 0, 0, k]:.4f}" for k in range(7)}
 
 
-def test_cells_have_the_colour_of_their_weight(static_page):
+def test_cells_have_the_colour_of_their_weight_on_the_scale_that_is_chosen(static_page):
     weights = some(1, 1, 4, 4)
     page = static_page(HeadView(weights, exact=True))
-    shown = pixels(page.locator("canvas.focus"))
-    for weight in weights.flatten().tolist():
-        colour = (np.array(matplotlib.colormaps[COLOUR_MAP](weight)[:3]) * 255).round()
-        assert (np.abs(shown[..., :3] - colour).max(-1) <= 3).sum() > 300, weight  # in many pixels: it is a cell
+    for scale, top in (("fixed", 1), ("maximum", weights.max())):
+        page.get_by_label("Scale").select_option(scale)
+        shown = pixels(page.locator("canvas.focus"))
+        for weight in (weights / top).flatten().tolist():
+            colour = (np.array(matplotlib.colormaps[COLOUR_MAP](weight)[:3]) * 255).round()
+            assert near(shown, colour, within=3).sum() > 300, (scale, weight)  # in many pixels: it is a cell
 
 
-def test_masked_and_nan_are_said_and_marked(static_page):
+def test_masked_and_nan_are_said_and_explained(static_page):
     weights = some(2, 6, 6).masked_fill(~causal_mask(6), 0)
     weights = weights / weights.sum(-1, keepdim=True)
     weights[0, 3] = torch.nan
@@ -89,18 +68,71 @@ def test_masked_and_nan_are_said_and_marked(static_page):
     press(page, "ArrowDown", "ArrowDown", "ArrowDown")
     assert readout(page) == "query 3, key 1: NaN, not a number"
     assert "2 masked, 4 NaN" in page.locator("canvas.bars").get_attribute("aria-label")
+    assert "hatching: masked. ? or orange hatching: NaN" in limits(page)
+    page.locator("canvas.overview").press("ArrowRight")
+    assert "hatching: masked" in limits(page) and "NaN" not in limits(page)  # head 1 has none
 
 
-def test_the_overview_chooses_heads_by_click_and_by_key(static_page):
-    page = static_page(causal(3, 4, 8))
-    overview, focus = page.locator("canvas.overview"), page.locator("canvas.focus")
+def test_lines_are_read_from_both_ends_and_what_is_not_drawn_is_counted(static_page):
+    weights = some(1, 1, 4, 6)
+    many = with_traits(HeadView(torch.rand(1, 90, 90).softmax(-1)), mode="lines", scale="maximum")
+    page = static_page(with_traits(HeadView(weights, WORDS[:4], WORDS[:6]), mode="lines"), many)
+    view, other = views_of(page)
+    focus = view.locator("canvas.focus")
+    height = 26 * 6  # a line of text for each key
+    focus.click(position={"x": 80, "y": 24 + height * 2.5 / 4})
+    focus.click(position={"x": focus.bounding_box()["width"] - 40, "y": 24 + height * 4.5 / 6})
+    assert readout(view) == f"query 2 “sat”, key 4 “the”: {weights[0, 0, 2, 4]:.4f}"
+    drawn, _, every = limits(other).removeprefix("The ").partition(" strongest of ")
+    assert every.startswith("8,100 lines are drawn, and all lines of the chosen query")
+    assert 2000 < int(drawn.replace(",", "")) <= 3000
+    other.get_by_label("Show as").select_option("map")
+    assert other.locator(".limits").is_hidden()
+
+
+def test_one_byte_shows_no_more_digits_than_it_stores(static_page, monkeypatch):
+    monkeypatch.setattr("mhalib.widgets.head_view.codes.TWO_BYTES_UP_TO", 10)
+    most, said = (0.9, 0.05), ("about 0.90 ± 0.02", "about 0.0500 ± 0.0006")
+    weights = [torch.cat([torch.full((1, 30, 1), x), torch.full((1, 30, 29), (1 - x) / 29)], -1) for x in most]
+    views = views_of(static_page(*map(HeadView, weights), *(HeadView(each, exact=True) for each in weights)))
+    assert [readout(view) for view in views] == [f"query 0, key 0: {x}" for x in (*said, "0.9000", "0.0500")]
+    assert all("one byte each and shown rounded" in limits(view) for view in views[:2])
+    assert all(view.locator(".limits").is_hidden() for view in views[2:])
+
+
+def test_the_picture_that_is_seen_can_be_saved(static_page):
+    tokens = "[CLS] the cat sat on the mat [SEP]".split()
+    page = static_page(HeadView(some(2, 3, 6, 6)), with_traits(HeadView(torch.eye(8)[None, None], tokens), mode="text"))
+    saved = []
+    for view in views_of(page):
+        with page.expect_download() as download:
+            view.get_by_role("button", name="Save PNG").click()
+        assert download.value.suggested_filename == "attention.png"
+        saved.append(Image.open(download.value.path()).convert("RGB"))
+    assert saved[0].height >= page.locator(".panels").first.bounding_box()["height"]
+    assert len(saved[0].getcolors(1 << 20)) > 20
+    for weight, least in ((1.0, 300), (0.0, 2000)):  # the chosen token's own colour, and that of the others
+        colour = (np.array(matplotlib.colormaps[COLOUR_MAP](weight)[:3]) * 255).round()
+        assert near(np.asarray(saved[1]), colour).sum() > least
+
+
+# ---------------------------------------------------------------- heads, sides, links
+
+
+def test_heads_are_chosen_by_click_and_by_key(static_page):
+    page = static_page(HeadView(some(3, 4, 8, 8)), HeadView(some(9, 4, 4)))
+    view, fold = views_of(page)
+    overview = view.locator("canvas.overview")
     overview.focus()
     press(page, "ArrowRight", "ArrowRight", "ArrowDown")
-    assert focus.get_attribute("aria-label").startswith("Heat map of layer 1 head 2")
+    assert title(view).startswith("Heat map of layer 1 head 2")
     press(page, "ArrowDown", "ArrowDown", "End", "ArrowRight")  # does not leave the grid
-    assert "layer 2 head 3" in focus.get_attribute("aria-label")
+    assert "layer 2 head 3" in title(view)
     overview.click(position={"x": 60, "y": 60})
-    assert "layer 0 head 0" in focus.get_attribute("aria-label")
+    assert "layer 0 head 0" in title(view)
+    fold.locator("canvas.overview").focus()  # heads of one layer, in several rows
+    press(page, "ArrowDown", "ArrowRight")
+    assert "of head 4:" in title(fold)
 
 
 def test_heads_are_overlaid_as_maximum_mean_and_lines(static_page):
@@ -114,7 +146,7 @@ def test_heads_are_overlaid_as_maximum_mean_and_lines(static_page):
     page.get_by_label("Heads together as").select_option("mean")
     assert readout(page) == f"query 0, key 0: {three.mean():.4f} (mean of head 0, head 1, head 3)"
     page.get_by_label("Show as").select_option("lines")
-    assert page.locator("canvas.focus").get_attribute("aria-label").startswith("Lines of")
+    assert title(page).startswith("Lines of")
     page.get_by_role("button", name="Clear").click()
     page.locator("canvas.overview").focus()
     press(page, "ArrowRight", "Space")
@@ -122,78 +154,202 @@ def test_heads_are_overlaid_as_maximum_mean_and_lines(static_page):
     assert readout(page) == f"query 0, key 0: {weights[0, 1, 0, 0]:.4f}"  # ticked and chosen: still one head
 
 
-def test_lines_are_read_from_both_sides(static_page):
-    weights = some(1, 1, 4, 6)
-    view = HeadView(weights, WORDS[:4], WORDS[:6])
-    view.mode = "lines"
-    page = static_page(view)
-    focus = page.locator("canvas.focus")
-    size = focus.bounding_box()
-    height = 26 * 6  # a line of text for each key
-    focus.click(position={"x": 80, "y": 24 + height * 2.5 / 4})
-    focus.click(position={"x": size["width"] - 40, "y": 24 + height * 4.5 / 6})
-    assert readout(page) == f"query 2 “sat”, key 4 “the”: {weights[0, 0, 2, 4]:.4f}"
-
-
-def test_the_scale_of_a_flat_head_is_a_labelled_choice(static_page):
-    flat = torch.full((1, 1, 8, 8), 1 / 8)
-    page = static_page(HeadView(flat))
-    focus = page.locator("canvas.focus")
-    fixed = pixels(focus)
-    page.get_by_label("Scale").select_option("maximum")
-    brightest = (np.array(matplotlib.colormaps[COLOUR_MAP](1.0)[:3]) * 255).round()
-
-    def area(image):
-        return (np.abs(image[..., :3].astype(int) - brightest).max(-1) < 4).sum()
-
-    assert area(pixels(focus)) > 20 * max(1, area(fixed))
-
-
-def test_the_picture_that_is_seen_can_be_saved(static_page):
-    page = static_page(causal(2, 3, 6))
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Save PNG").click()
-    assert download.value.suggested_filename == "attention.png"
-    image = Image.open(Path(download.value.path()))
-    panels = page.locator(".panels").bounding_box()
-    assert image.format == "PNG" and image.height >= panels["height"]
-    assert len(image.convert("RGB").getcolors(1 << 20)) > 20
-
-
-# ---------------------------------------------------------------- hostile, many, narrow
-
-
-def apart(page, width):
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    parts = page.locator(".panels canvas, .controls, fieldset, .note, .keys").all()
-    boxes = [part.bounding_box() for part in parts if part.is_visible()]
-    assert len(boxes) >= 4
-    for i, one in enumerate(boxes):
-        assert one["x"] >= 0 and one["x"] + one["width"] <= width
-        for other in boxes[i + 1 :]:
-            beside = one["x"] + one["width"] <= other["x"] + 0.5 or other["x"] + other["width"] <= one["x"] + 0.5
-            below = one["y"] + one["height"] <= other["y"] + 0.5 or other["y"] + other["height"] <= one["y"] + 0.5
-            assert beside or below, (one, other)
-
-
-def test_512_tokens_get_a_pixel_each_and_follow_the_keys(static_page):
-    page = static_page(HeadView(some(2, 2, 512, 512)), width=700)
-    assert page.locator("canvas.focus").bounding_box()["width"] > 512
+def test_two_sides_have_one_cursor_and_their_difference(static_page):
+    before, after = some(2, 3, 6, 6), some(2, 3, 6, 6, seed=1)
+    page = static_page(HeadView(before, WORDS[:6], compare=after, names=("before", "after")), width=1200)
     page.locator("canvas.focus").focus()
+    press(page, "ArrowDown", "ArrowRight", "ArrowRight")
+    one, two = before[0, 0, 1, 2].item(), after[0, 0, 1, 2].item()
+    place = "query 1 “cat”, key 2 “sat”"
+    assert readout(page) == f"{place}: before {one:.4f}, after {two:.4f}, difference {two - one:.4f}"
+    wide = page.locator("canvas.focus").bounding_box()["width"]
+    page.get_by_label("Compare").select_option("difference")
+    assert readout(page) == f"{place}: difference {two - one:.4f}"
+    assert page.locator("canvas.focus").bounding_box()["width"] < wide
+    page.get_by_label("Compare").select_option("b")
+    page.get_by_label("Show as").select_option("lines")
+    assert readout(page) == f"{place}: after {two:.4f}"
+
+
+def test_linked_views_follow_each_other_and_others_do_not(static_page):
+    one, two, alone = (HeadView(some(2, 3, 6, 6, seed=i)) for i in range(3))
+    one.link(two)
+    page = static_page(one, two, alone)
+    views = views_of(page)
+    views[0].locator("canvas.overview").focus()
+    press(page, "ArrowRight", "ArrowDown")
+    views[1].locator("canvas.focus").focus()
+    press(page, "ArrowDown", "ArrowDown")
+    heads = [title(view).partition(" of ")[2][:14] for view in views]
+    assert heads == ["layer 1 head 1", "layer 1 head 1", "layer 0 head 0"]
+    assert [readout(view)[:7] for view in views] == ["query 2", "query 2", "query 0"]
+
+
+# ---------------------------------------------------------------- long maps in a page
+
+
+def test_512_tokens_get_a_pixel_each_and_a_part_its_own_sample_and_window(static_page):
+    weights = some(2, 2, 512, 512)
+    parts = {"one": [some(2, 2, 80, 80)], "two": [some(1, 2, 80, 80)]}
+    page = static_page(HeadView(weights), HeadView(parts), width=700)
+    view, parts = views_of(page)
+    assert view.locator("canvas.focus").bounding_box()["width"] > 512
+    view.locator("canvas.focus").focus()
     press(page, *["ArrowDown"] * 5, "End")
-    assert readout(page).startswith("query 5, key 511: ")
+    assert readout(view).startswith("query 5, key 511: ")
+    parts.get_by_label("Sample").select_option("1")
+    parts.locator("canvas.focus").focus()
+    press(page, "+", "+")
+    assert "of 80" in title(parts)
+    parts.get_by_label("Part").select_option("1")
+    assert "of 80" not in title(parts)
+    assert parts.get_by_label("Sample").input_value() == "0"  # the only one there is
+    parts.locator("canvas.focus").focus()
+    press(page, "+", "+")
+    assert "of 80" in title(parts)
 
 
-# ---------------------------------------------------------------- everybody
+def colours_in(canvas) -> int:
+    return len(np.unique(pixels(canvas).reshape(-1, 4), axis=0))
 
 
-def test_the_picture_follows_the_theme(static_page):
-    page = static_page(causal(2, 3, 6))
-    light = pixels(page.locator("canvas.focus"))
-    page.evaluate("document.documentElement.dataset.theme = 'dark'")
-    settle(page)
-    settle(page)
-    assert not np.array_equal(light, pixels(page.locator("canvas.focus")))
+def test_a_page_carries_what_its_budget_holds_and_says_what_it_left_out(static_page):
+    view, narrow = HeadView((3 * torch.randn(1, 3, 1500, 1500)).softmax(-1)), HeadView(some(1, 2, 900, 900))
+    small, large = view.to_html(budget=400_000), view.to_html(budget=40_000_000)
+    assert len(small) < 700_000 < len(large)
+    assert narrow.parts[0]["whole"]  # could travel whole, if there was room
+    whole = narrow.to_html
+    narrow.to_html = lambda: whole(budget=300_000)
+    page = static_page(view, narrow)
+    view, narrow = views_of(page)
+    assert colours_in(narrow.locator("canvas.focus")) > 50 < colours_in(narrow.locator("canvas.overview"))
+    view.locator("canvas.focus").focus()
+    press(page, *["+"] * 14)
+    assert "needs a notebook with a kernel" in limits(view)
+    view.locator("canvas.overview").focus()
+    press(page, "ArrowRight")  # this head is there as small as in the overview
+    assert colours_in(view.locator("canvas.focus")) > 50
 
 
-# ---------------------------------------------------------------- with a kernel
+def test_a_single_weight_of_a_long_map_is_seen(static_page):
+    maps = torch.zeros(1, 2, 1000, 1000)
+    maps[..., 0] = 1
+    maps[0, 0, 500] = 0
+    maps[0, 0, 500, 700] = 1
+    inside = pixels(static_page(HeadView(maps)).locator("canvas.focus"))[24:-70, 100:500]  # beside key 0, as bright
+    assert near(inside, (253, 231, 37), within=3).sum() >= 1
+
+
+ASKED = """globalThis.asked = (answer) => {
+  const calls = [];
+  let hear;
+  const model = {
+    get: () => ({}), on: (_, call) => (hear = call), off: () => (hear = null), send: ({ ask }) => calls.push(ask),
+  };
+  const blocks = makeBlocks(model, () => {});
+  const set = { queries: 300, keys: 300, tokens: [], keyTokens: [], thumbnail: () => null };
+  const spec = { part: 0, sample: 0, side: "a", heads: [[0, 0]], values: "weights", hidden: [], words: false };
+  const source = remoteSource({ blocks }, spec, set);
+  for (const j of [0, 1]) source.tile(0, 0, j);
+  blocks.ask();
+  calls.forEach((key) => hear({ answer: key, block: answer }, []));
+  return { has: source.has(0, 0, 0), row: source.row(0), asked: calls.length };
+};"""
+
+
+def test_a_tile_that_the_kernel_could_not_make_breaks_nothing(static_page):
+    page = static_page(with_script(HeadView(torch.eye(4)), ASKED))
+    said = page.evaluate("asked({ error: 'RuntimeError: out of memory' })")
+    assert said["has"] is False and said["row"] is None and said["asked"] == 2
+
+
+# ---------------------------------------------------------------- long maps with a kernel
+
+CELL = """import torch
+from mhalib.widgets import HeadView
+torch.manual_seed(0)
+maps = (torch.linspace(4, 2, 6).view(2, 3, 1, 1) * torch.randn(2, 3, 1500, 1500)).softmax(-1).half()
+view = HeadView(maps)
+view"""
+
+
+def told(weight: float) -> str:
+    return f"{weight:.4f}" if weight >= 1e-3 else f"{weight:.1e}".replace("e-0", "e-")
+
+
+def wait_for(page, words):
+    until(lambda: words in page.locator(".mha").first.text_content(), f"nothing says {words!r}")
+
+
+@pytest.fixture(scope="module")
+def long(lab_server):
+    notebook = lab_server.open(lab_server.write(CELL))
+    yield notebook
+    notebook.close()
+
+
+def test_a_long_map_is_looked_at_down_to_single_weights(long):
+    page = long.page
+    focus = page.locator("canvas.focus")
+    wait_for(page, "Each dot is the largest of 4 × 4 weights")
+    box = focus.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    tip = page.locator(".tip:visible")
+    until(lambda: tip.count() == 1, "no tooltip")
+    assert abs(tip.bounding_box()["x"] - x) < 20 and abs(tip.bounding_box()["y"] - y) < 20
+    focus.focus()
+    press(page, "ArrowDown", "ArrowDown", "End")
+    expected = told(float(long.python("print(float(maps[0, 0, 2, 1499]))")))
+    until(lambda: readout(page) == f"query 2, key 1499: {expected}", "the exact value does not come")
+    for _ in range(12):
+        press(page, "+")
+    assert "–1499 of 1,500" in title(page)
+    until(lambda: "Each dot" not in limits(page), "single weights are not reached")
+    until(lambda: long.python("print(view.window)") != "[]", "Python does not hear of the window")
+    window = eval(long.python("print(view.window)"))
+    assert window[0] <= 2 < window[1] < 42 and window[3] == 1500
+    press(page, "0")
+    long.prints("print(view.window)", "[]")
+
+
+def test_several_heads_their_order_and_files_come_from_the_kernel(long):
+    page, overview = long.page, long.page.locator("canvas.overview")
+    page.locator("canvas.focus").focus()
+    press(page, "PageUp", "Home")
+    long.python("view.overlay = [[0, 1], [1, 2]]")
+    most = told(float(long.python("print(float(maps[[0, 0, 1], [0, 1, 2], 0, 0].max()))")))
+    until(lambda: readout(page).startswith(f"query 0, key 0: {most} (maximum of"), "no combined map")
+    long.python("view.overlay = []")
+    page.get_by_role("button", name="More").click()
+    page.get_by_label("Order heads").select_option("by entropy")
+    until(lambda: "sorted by entropy" in overview.get_attribute("aria-label"), "the heads are not sorted")
+    overview.focus()
+    press(page, "a")
+    long.prints("print(view.order, view.heads, view.combine)", "entropy all mean")
+    mean = told(float(long.python("print(float(maps.float().mean((0, 1))[0, 0]))")))
+    until(lambda: readout(page) == f"query 0, key 0: {mean} (mean of all 6 heads)", "the mean does not come")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="SVG").click()
+    assert download.value.suggested_filename == "attention.svg"
+    with open(download.value.path(), encoding="utf-8") as file:
+        assert "mean of all 6 heads" in file.read()
+
+
+def test_a_silent_kernel_is_said_and_what_is_here_stays(lab):
+    busy = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.05)"
+    notebook = lab(CELL, busy, run=False)
+    page = notebook.page
+    page.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")  # not to its end
+    page.wait_for_selector("canvas.focus")
+    page.locator("canvas.focus").focus()
+    press(page, "+", "+", "+", "+", "+")
+    wait_for(page, "The kernel has not answered for a while")
+    page.locator("canvas.overview").focus()
+    press(page, "ArrowRight")
+    assert "layer 0 head 1" in title(page)
+    go = notebook.path.parent / "go"
+    go.touch()
+    notebook.wait_for_kernel()
+    go.unlink()
+    until(lambda: "has not answered" not in limits(page), "still called silent")
