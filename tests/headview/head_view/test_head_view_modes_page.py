@@ -1,93 +1,59 @@
 """HeadView as text and as lines across, with tokens found and hidden: what is seen, said, clicked and keyed."""
 
-import base64
-import io
 import re
 
 import matplotlib
 import numpy as np
-import pytest
 import torch
-from PIL import Image
 
 from mhalib.masks import causal_mask
 from mhalib.plots import COLOUR_MAP
 from mhalib.widgets.head_view.widget import HeadView
-from tests.headview.test_contract import HOSTILE
+from tests.helpers.page import HOSTILE, limits, near, pixels, press, readout, some, with_traits
 
 WORDS = "[CLS] the cat sat on the mat [SEP]".split()
 MODES = ["map", "lines", "across", "text"]
-LINE = np.array([0x00, 0x72, 0xB2])  # the first colour of lines on white
-
-
-def some(*shape):
-    torch.manual_seed(0)
-    return (2 * torch.randn(*shape)).softmax(-1)
+LINE = (0x00, 0x72, 0xB2)  # the first colour of lines on white
 
 
 def view_of(weights, *labels, mode="text", traits=(), **options):
-    view = HeadView(weights, *labels, **options)
-    view.mode = mode
-    for name, value in dict(traits).items():
-        setattr(view, name, value)
-    return view
+    return with_traits(HeadView(weights, *labels, **options), mode=mode, **dict(traits))
 
 
-def press(page, *keys):
-    for key in keys:
-        page.keyboard.press(key)
+def views_of(page):
+    return page.locator(".mha").all()
 
 
-def readout(page):
-    return page.locator(".readout").text_content()
-
-
-def limits(page):
-    return page.locator(".limits").text_content()
-
-
-def colours_of(page, run=0):
+def colours_of(view, run=0):
     """The background of each token of a run, as (tokens, 3)."""
     texts = (
-        page.locator(".run")
+        view.locator(".run")
         .nth(run)
         .evaluate("(run) => [...run.children].map((e) => getComputedStyle(e).backgroundColor)")
     )
     return np.array([[int(part) for part in re.findall(r"\d+", text)[:3]] for text in texts])
 
 
-def expected(weights):
-    return (np.array(matplotlib.colormaps[COLOUR_MAP](weights.numpy())[:, :3]) * 255).round()
-
-
-def shows(page, weights, run=0):
-    return np.abs(colours_of(page, run) - expected(weights)).max() <= 4
-
-
-def pixels(page):
-    data = page.locator("canvas.focus").evaluate("(canvas) => canvas.toDataURL().split(',')[1]")
-    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA")).astype(int)
-
-
-def inked(image):
-    """Where lines are drawn, strong or faint: by their hue, whatever stands behind."""
-    return (image[..., 3] > 8) & (np.abs(image[..., :3] - LINE).max(-1) < 40)
-
-
-def number(page):
-    return float(readout(page).rpartition(": ")[2])
+def shows(view, weights, run=0):
+    expected = (np.array(matplotlib.colormaps[COLOUR_MAP](weights.numpy())[:, :3]) * 255).round()
+    return np.abs(colours_of(view, run) - expected).max() <= 4
 
 
 # ---------------------------------------------------------------- text
 
 
-def test_text_has_the_colours_of_the_chosen_query_by_click_and_key(static_page):
+def test_text_has_the_colours_of_the_query_by_click_key_and_pointer(static_page):
     weights = some(1, 1, 8, 8)
     page = static_page(view_of(weights, WORDS))
     tokens = page.locator(".run span")
     assert tokens.all_text_contents() == WORDS
     assert page.locator("canvas.focus").is_hidden()
     assert shows(page, weights[0, 0, 0])
+    tokens.nth(5).hover()
+    assert shows(page, weights[0, 0, 5])
+    assert page.locator(".tip:visible").text_content() == f"query 0 “[CLS]”, key 5 “the”: {weights[0, 0, 0, 5]:.4f}"
+    page.mouse.move(0, 0)
+    assert shows(page, weights[0, 0, 0]) and page.locator(".tip:visible").count() == 0
     tokens.nth(3).click()
     page.mouse.move(0, 0)
     assert shows(page, weights[0, 0, 3]) and readout(page).startswith("query 3 “sat”")
@@ -101,26 +67,30 @@ def test_text_has_the_colours_of_the_chosen_query_by_click_and_key(static_page):
     assert page.locator(".chosen").all_text_contents() == ["[SEP]"]
     press(page, "PageUp")
     assert page.locator(".chosen").all_text_contents() == ["[CLS]"]
-
-
-def test_a_token_under_the_pointer_shows_its_weights_for_as_long(static_page):
-    weights = some(1, 1, 8, 8)
-    page = static_page(view_of(weights, WORDS))
-    page.locator(".run span").nth(5).hover()
-    assert shows(page, weights[0, 0, 5])
-    assert page.locator(".tip:visible").text_content() == f"query 0 “[CLS]”, key 5 “the”: {weights[0, 0, 0, 5]:.4f}"
-    page.mouse.move(0, 0)
-    assert shows(page, weights[0, 0, 0]) and page.locator(".tip:visible").count() == 0
-
-
-def test_text_shows_who_looks_at_a_key(static_page):
-    weights = some(1, 1, 8, 8)
-    page = static_page(view_of(weights, WORDS))
     page.get_by_label("Weights", exact=True).select_option("to the key")
-    assert shows(page, weights[0, 0, :, 0])
-    page.locator(".run span").nth(6).click()
+    tokens.nth(6).click()
     page.mouse.move(0, 0)
     assert shows(page, weights[0, 0, :, 6]) and "key 6 “mat”" in readout(page)
+
+
+def test_two_texts_stand_above_each_other_and_a_comparison_is_three(static_page):
+    weights, other = some(1, 1, 3, 5), some(1, 1, 8, 8, seed=1)
+    compared = view_of(some(1, 1, 8, 8), WORDS, compare=other, names=("before", "after"))
+    page = static_page(view_of(weights, ["ein", "kleines", "Haus"], ["a", "small", "house", ",", "see"]), compared)
+    view, three = views_of(page)
+    above, below = view.locator(".run").all()
+    assert above.text_content() == "ein kleines Haus" and below.text_content() == "a small house, see"
+    assert above.bounding_box()["y"] < below.bounding_box()["y"]
+    above.locator("span").nth(2).click()
+    page.mouse.move(0, 0)
+    assert shows(view, weights[0, 0, 2], run=1)
+    below.locator("span").nth(1).hover()
+    assert shows(view, weights[0, 0, :, 1], run=0)
+    below.focus()
+    press(page, "ArrowRight", "ArrowRight")
+    assert readout(view) == f"query 2 “Haus”, key 2 “house”: {weights[0, 0, 2, 2]:.4f}"
+    assert three.locator(".caption").all_text_contents() == ["before", "after", "difference"]
+    assert shows(three, other[0, 0, 0], run=1)
 
 
 def test_masked_and_missing_tokens_are_marked_and_every_ink_can_be_read(static_page):
@@ -147,27 +117,34 @@ def test_masked_and_missing_tokens_are_marked_and_every_ink_can_be_read(static_p
         assert (bright + 0.05) / (dark + 0.05) >= 4.5
 
 
-def test_text_from_the_right_runs_to_the_left(static_page):
-    tokens = ["[CLS]", "שלום", "עולם", "[SEP]"]
-    page = static_page(view_of(some(1, 1, 4, 4), tokens))
-    spans = [span.bounding_box()["x"] for span in page.locator(".run span").all()]
-    assert spans == sorted(spans, reverse=True)
-    page.locator(".run").focus()
+def test_text_runs_as_it_is_written(static_page):
+    numbered = [f"token{i}" for i in range(40)]
+    page = static_page(
+        view_of(some(1, 1, 4, 4), ["[CLS]", "שלום", "עולם", "[SEP]"]),
+        view_of(some(1, 1, 7, 7), ["un", "##believ", "##able", ",", "you", "see", "!"]),
+        view_of(some(1, 1, 40, 40), numbered),
+        width=500,
+    )
+    hebrew, pieces, lines = views_of(page)
+    places = [span.bounding_box()["x"] for span in hebrew.locator(".run span").all()]
+    assert places == sorted(places, reverse=True)
+    hebrew.locator(".run").focus()
     press(page, "ArrowLeft")
-    assert readout(page).startswith("query 1 “שלום”")
-
-
-def test_pieces_of_words_stand_together(static_page):
-    tokens = ["un", "##believ", "##able", ",", "you", "see", "!"]
-    page = static_page(view_of(some(1, 1, 7, 7), tokens))
-    assert page.locator(".run").text_content() == "unbelievable, you see!"
+    assert readout(hebrew).startswith("query 1 “שלום”")
+    assert pieces.locator(".run").text_content() == "unbelievable, you see!"
+    lines.locator(".run span").nth(1).click()
+    lines.locator(".run").focus()
+    press(page, "ArrowDown")  # to the next line, below
+    chosen, first = (lines.locator(part).first.bounding_box() for part in (".chosen", ".run span >> nth=1"))
+    assert 25 < chosen["y"] - first["y"] < 32 and abs(chosen["x"] - first["x"]) < 60
+    press(page, "ArrowUp")
+    assert lines.locator(".chosen").text_content() == "token1"
 
 
 def test_a_long_text_shows_what_is_around_the_query_and_says_so(static_page):
-    tokens = [f"t{i}" for i in range(2600)]
     weights = torch.zeros(1, 1, 2600, 2600, dtype=torch.float16)
     weights[..., 7] = 1
-    page = static_page(view_of(weights, tokens, traits={"query": 2000}))
+    page = static_page(view_of(weights, [f"t{i}" for i in range(2600)], traits={"query": 2000}))
     assert page.locator(".run span").count() == 2000
     assert page.locator(".chosen").text_content() == "t2000"
     assert "The text shows query 600–2599 of 2,600." in limits(page)
@@ -180,43 +157,49 @@ def test_a_long_text_shows_what_is_around_the_query_and_says_so(static_page):
 # ---------------------------------------------------------------- lines
 
 
-@pytest.mark.parametrize("mode", ["lines", "across"])
-@pytest.mark.parametrize("end", ["query", "key"])
-def test_a_token_under_the_pointer_has_its_lines_alone(static_page, mode, end):
-    page = static_page(view_of(torch.eye(6)[None, None], mode=mode))
-    before = pixels(page)
-    box = page.locator("canvas.focus").bounding_box()
-    near_query, near_key = (0.22, 0.8) if mode == "lines" else (0.3, 0.85)
-    share = near_query if end == "query" else near_key
-    x, y = (share, 0.85) if mode == "lines" else (0.93, share)
-    page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
-    alone = pixels(page)
+def test_a_token_under_the_pointer_has_its_lines_alone(static_page):
+    page = static_page(*(view_of(torch.eye(6)[None, None], mode=mode) for mode in ("lines", "across")))
+    near_ends = {"lines": ((0.22, 0.85), (0.8, 0.85)), "across": ((0.93, 0.3), (0.93, 0.85))}
+    for view, (mode, ends) in zip(views_of(page), near_ends.items(), strict=True):
+        canvas = view.locator("canvas.focus")
+        canvas.scroll_into_view_if_needed()
 
-    def across_lines(image):
-        seen = inked(image)
-        return np.flatnonzero(seen[:, seen.shape[1] // 2] if mode == "lines" else seen[seen.shape[0] // 2])
+        def in_the_middle(image, mode=mode):
+            inked = (image[..., 3] > 8) & near(image, LINE, within=39)  # strong or faint, by their hue
+            return np.flatnonzero(inked[:, inked.shape[1] // 2] if mode == "lines" else inked[inked.shape[0] // 2])
 
-    assert np.ptp(across_lines(before)) > 5 * 20  # lines of all six tokens
-    assert 1 <= np.ptp(across_lines(alone)) < 8  # and one that stands where the last one stood
-    assert across_lines(alone).min() >= across_lines(before).max() - 8
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    assert (pixels(page) == before).all()  # between the tokens there is none to isolate
+        before, box = pixels(canvas), canvas.bounding_box()
+        assert np.ptp(in_the_middle(before)) > 5 * 20  # lines of all six tokens
+        for x, y in ends:
+            page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
+            alone = in_the_middle(pixels(canvas))
+            assert 1 <= np.ptp(alone) < 8, mode  # and one that stands where the last one stood
+            assert alone.min() >= in_the_middle(before).max() - 8, mode
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        assert (pixels(canvas) == before).all()  # between the tokens there is none to isolate
 
 
-def test_lines_across_are_read_from_both_rows(static_page):
+def test_lines_across_are_read_from_both_rows_and_cut_to_what_fits(static_page):
     weights = some(1, 1, 4, 6)
-    page = static_page(view_of(weights, WORDS[:4], WORDS[2:], mode="across"))
-    focus = page.locator("canvas.focus")
+    many = view_of(some(1, 1, 300, 300), mode="across", traits={"query": 150})
+    page = static_page(view_of(weights, WORDS[:4], WORDS[2:], mode="across"), many, width=390)
+    view, cut = views_of(page)
+    focus = view.locator("canvas.focus")
     assert focus.get_attribute("aria-label").startswith("Lines across of head 0: 4 queries by 6 keys")
     box = focus.bounding_box()
     focus.click(position={"x": box["width"] - 40, "y": 50})
     focus.click(position={"x": box["width"] - 30, "y": box["height"] - 30})
-    assert readout(page).startswith("query 3 “sat”, key 5 “[SEP]”: ")
-    assert number(page) == pytest.approx(weights[0, 0, 3, 5].item(), rel=0.1)
     focus.focus()
-    press(page, "ArrowUp", "ArrowLeft")
-    assert readout(page).startswith("query 2 “cat”, key 4 “mat”: ")
-    assert number(page) == pytest.approx(weights[0, 0, 2, 4].item(), rel=0.1)
+    for query, key, place in ((3, 5, "query 3 “sat”, key 5 “[SEP]”"), (2, 4, "query 2 “cat”, key 4 “mat”")):
+        said, _, number = readout(view).rpartition(": ")
+        assert said == place and abs(float(number) / weights[0, 0, query, key].item() - 1) < 0.1
+        press(page, "ArrowUp", "ArrowLeft")
+    count = int(re.search(r"Of the tokens in sight, (\d+) fit side by side", limits(cut))[1])
+    focus = cut.locator("canvas.focus")
+    box = focus.bounding_box()
+    assert 15 <= count <= 27 and box["width"] <= 390 - 16
+    focus.click(position={"x": box["width"] - 15, "y": 50})
+    assert 150 < int(re.match(r"query (\d+)", readout(cut))[1]) <= 150 + count
 
 
 # ---------------------------------------------------------------- any map
@@ -230,28 +213,37 @@ def carried_by_tiles(view, monkeypatch):
     return view
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_every_map_is_shown(static_page, mode, monkeypatch):
-    nan = some(1, 1, 8, 8)
+def test_every_map_is_shown_in_every_mode(static_page, monkeypatch):
+    nan, signed = some(1, 1, 8, 8), torch.randn(1, 1, 8, 8)
     nan[0, 0, 1] = torch.nan
-    signed = torch.randn(1, 1, 8, 8)
-    cases = [
-        view_of(some(1, 1, len(HOSTILE), len(HOSTILE)), HOSTILE, mode=mode),
-        view_of(torch.ones(1, 1, 1, 1), ["alone"], mode=mode),
-        view_of(some(1, 1, 1, 300), mode=mode),
-        view_of(nan, WORDS, mode=mode, traits={"query": 1}),
-        view_of(signed, WORDS, mode=mode, kind="signed", exact=True),
-        carried_by_tiles(view_of(some(1, 1, 8, 8), WORDS, mode=mode, traits={"query": 3}), monkeypatch),
-    ]
-    page = static_page(*cases, width=390)
+    views = []
+    for mode in MODES:
+        views += [
+            view_of(some(1, 1, len(HOSTILE), len(HOSTILE)), HOSTILE, mode=mode),
+            view_of(torch.ones(1, 1, 1, 1), ["alone"], mode=mode),
+            view_of(some(1, 1, 1, 300), mode=mode),
+            view_of(nan, WORDS, mode=mode, traits={"query": 1}),
+            view_of(signed, WORDS, mode=mode, kind="signed", exact=True),
+            carried_by_tiles(view_of(some(1, 2, 8, 8), WORDS, mode=mode, traits={"query": 3}), monkeypatch),
+        ]
+    page = static_page(*views, width=390)
     said = page.locator(".readout").all_text_contents()
-    assert said[0].startswith(f"query 0 “{HOSTILE[0]}”") and page.locator("img").count() == 0
-    assert said[1] == "query 0 “alone”, key 0 “alone”: 1.0000"
-    assert said[3].endswith("NaN, not a number")
-    assert said[4].endswith(f": {signed[0, 0, 0, 0]:.4f}")
-    assert said[5].startswith("query 3 “sat”, key 0 “[CLS]”: ") and "0." in said[5]
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    assert wide <= 390
+    for number, mode in enumerate(MODES):
+        hostile, alone, _, missing, plain, tiles = said[6 * number : 6 * number + 6]
+        assert hostile.startswith(f"query 0 “{HOSTILE[0]}”"), mode
+        assert alone == "query 0 “alone”, key 0 “alone”: 1.0000", mode
+        assert missing.endswith("NaN, not a number"), mode
+        assert plain.endswith(f": {signed[0, 0, 0, 0]:.4f}"), mode
+        assert tiles.startswith("query 3 “sat”, key 0 “[CLS]”: ") and "0." in tiles, mode
+        view = page.locator(".mha").nth(6 * number + 5)
+        view.locator("canvas.overview").focus()
+        press(page, "ArrowRight")  # this head is not in the page
+        assert readout(view).endswith("not here yet") and "kernel" in limits(view), mode
+        view.locator(".run" if mode == "text" else "canvas.focus").focus()
+        press(page, "ArrowRight", "ArrowDown", "h", "H")
+        assert readout(view).endswith("not here yet"), mode
+    assert page.locator("img").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 # ---------------------------------------------------------------- finding
@@ -283,33 +275,76 @@ def test_a_token_is_found_from_one_match_to_the_next(static_page):
     assert count.text_content() == "not found"
 
 
-def test_a_word_is_found_that_none_of_its_pieces_has(static_page):
-    page = static_page(view_of(some(1, 1, 4, 4), ["un", "##believ", "##able", "story"], mode="text"))
-    page.locator(".run").focus()
-    press(page, "/")
-    page.keyboard.type("unbelievable")
-    assert page.locator(".run .found").all_text_contents() == ["un", "believ", "able"]
+def test_matches_out_of_sight_of_another_text_and_in_pieces_are_found(static_page):
+    page = static_page(
+        view_of(some(1, 1, 90, 90), [f"t{i}" for i in range(90)], mode="map", traits={"window": [0, 20, 0, 20]}),
+        view_of(some(1, 1, 2, 3), ["ein", "Haus"], ["a", "small", "house"]),
+        view_of(some(1, 1, 4, 4), ["un", "##believ", "##able", "story"]),
+    )
+    window, cross, pieces = views_of(page)
+    for view, part, asked in (
+        (window, "canvas.focus", "t77"),
+        (cross, ".run", "hous"),
+        (pieces, ".run", "unbelievable"),
+    ):
+        view.locator(part).first.focus()
+        press(page, "/")
+        page.keyboard.type(asked)
+        press(page, "Enter")
+    assert readout(window).startswith("query 77 “t77”")
+    assert "query 58–77 of 90" in window.locator("canvas.focus").get_attribute("aria-label")
+    assert "key 2 “house”" in readout(cross)
+    assert pieces.locator(".run .found").all_text_contents() == ["un", "believ", "able"]
 
 
 # ---------------------------------------------------------------- hiding
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_tokens_are_hidden_by_key_and_shown_again(static_page, mode):
+def test_tokens_are_hidden_by_key_and_shown_again_in_every_mode(static_page):
     weights = some(1, 1, 8, 8)
-    page = static_page(view_of(weights, WORDS, mode=mode, traits={"query": 5}, exact=True))
-    picture = page.locator(".run" if mode == "text" else "canvas.focus")
-    picture.focus()
-    press(page, "h")
-    assert "Hidden: “[CLS]” (1 of 8 × 1 of 8 tokens)." in limits(page)
-    assert readout(page).startswith("query 5 “the”, key 1 “the”: ")
-    shown = weights[0, 0, 5, 1] / weights[0, 0, 5, 1:].sum()
-    assert readout(page).split(": ")[1][:6] == f"{shown:.4f}"
-    picture.focus()
-    press(page, "h")  # the key of the cursor is "the", and so is its query: both go
-    assert "Hidden: “[CLS]”, “the” (3 of 8 × 3 of 8 tokens)." in limits(page)
-    assert readout(page).startswith("query 4 “on”, key 2 “cat”: ")
-    picture.focus()
-    press(page, "H")
-    assert "Hidden" not in limits(page)
-    assert readout(page).startswith("query 5 “the”")
+    page = static_page(*(view_of(weights, WORDS, mode=mode, traits={"query": 5}, exact=True) for mode in MODES))
+    for view, mode in zip(views_of(page), MODES, strict=True):
+        picture = view.locator(".run" if mode == "text" else "canvas.focus")
+        picture.focus()
+        press(page, "h")
+        assert "Hidden: “[CLS]” (1 of 8 × 1 of 8 tokens)." in limits(view), mode
+        shown = weights[0, 0, 5, 1] / weights[0, 0, 5, 1:].sum()
+        assert readout(view).startswith(f"query 5 “the”, key 1 “the”: {shown:.4f}"), mode
+        picture.focus()
+        press(page, "h")  # the key of the cursor is "the", and so is its query: both go
+        assert "Hidden: “[CLS]”, “the” (3 of 8 × 3 of 8 tokens)." in limits(view), mode
+        assert readout(view).startswith("query 4 “on”, key 2 “cat”: "), mode
+        picture.focus()
+        press(page, "H")
+        assert "Hidden" not in limits(view) and readout(view).startswith("query 5 “the”"), mode
+
+
+def test_hidden_tokens_are_chosen_in_the_fold_and_one_is_always_left(static_page, monkeypatch):
+    weights, all_hidden = some(1, 1, 8, 8), {"hidden": WORDS}
+    tiles = carried_by_tiles(view_of(weights, WORDS, traits=all_hidden), monkeypatch)
+    page = static_page(view_of(weights, WORDS, exact=True), view_of(weights, WORDS, traits=all_hidden), tiles)
+    view, *others = views_of(page)
+    view.get_by_role("button", name="More").click()
+    texts, again = view.locator(".run span"), view.get_by_label("rows sum to 1 again")
+    assert again.is_hidden()
+    view.get_by_label("Hide special tokens").check()
+    assert texts.all_text_contents() == WORDS[1:-1]
+    assert readout(view) == f"query 1 “the”, key 1 “the”: {weights[0, 0, 1, 1] / weights[0, 0, 1, 1:-1].sum():.4f}"
+    again.uncheck()
+    assert readout(view) == f"query 1 “the”, key 1 “the”: {weights[0, 0, 1, 1]:.4f}"
+    field = view.get_by_label("Hide tokens, by their labels")
+    field.fill("sat on zebra")
+    press(page, "Enter")
+    assert texts.all_text_contents() == ["the", "cat", "the", "mat"]
+    assert "No token is called zebra." in limits(view)
+    field.fill("the cat sat on mat [CLS] [SEP]")
+    press(page, "Enter")
+    assert "A token must be left" in view.locator("[role=status]").text_content() and texts.count() == 4
+    view.get_by_role("button", name="Show all tokens").click()
+    assert texts.all_text_contents() == WORDS and again.is_hidden()
+    view.get_by_label("Hide the first token").check()
+    assert texts.all_text_contents() == WORDS[1:]
+    for other in others:  # one that is whole in the page, one by tiles
+        assert other.locator(".run span").all_text_contents() == WORDS
+        assert "All tokens would be hidden, so all are shown." in limits(other)
+        assert readout(other).startswith("query 0 “[CLS]”, key 0 “[CLS]”: ") and "not here" not in readout(other)
