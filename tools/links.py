@@ -2,14 +2,12 @@
 
 What stands behind the # of a link names a heading, and who shows the page makes that name: GitHub writes all small
 and leaves out what is no letter, digit, _ or -; JupyterLab keeps the text and puts hyphens for spaces. A page of
-Markdown is held to GitHub's names, a notebook to JupyterLab's, since in notebooks no other names lead anywhere. A
-heading such as "layer norm" has the same name in both, and on our site.
+Markdown is held to GitHub's names, a notebook to JupyterLab's, since in notebooks no other names lead anywhere.
 """
 
 import os
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -18,11 +16,8 @@ import nbformat
 from bs4 import BeautifulSoup
 from nbconvert.filters import markdown2html
 
-# The attribute in which a tag names its target.
-HOLDS = {"a": "href", "img": "src", "source": "srcset", "script": "src", "link": "href"}
-# What a browser writes as %… when a link is followed, and JupyterLab does not turn back inside a notebook.
-ENCODED = re.compile(r"[^!-~]|[\"<>`]")
-HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
+HOLDS = {"a": "href", "img": "src", "source": "srcset", "script": "src", "link": "href"}  # what names a tag's target
+ENCODED = re.compile(r"[^!-~]|[\"<>`]")  # a browser makes %… of it, which JupyterLab does not turn back in a notebook
 
 
 def html(text: str) -> BeautifulSoup:
@@ -33,93 +28,60 @@ def links(page: BeautifulSoup) -> Iterator[tuple[str, str]]:
     """Go through the links of a page, what it shows and what it loads included: the tag and its target."""
     for node in page.find_all(list(HOLDS)):
         target = node.get(HOLDS[node.name])
-        if target and node.name == "source":  # "one.png 1x, two.png 2x"
-            yield from ((node.name, one.split()[0]) for one in target.split(", "))
-        elif target:
-            yield node.name, target
+        if target and "anchor-link" not in node.get("class", ()):  # of a heading, to itself
+            targets = target.split(", ") if node.name == "source" else [target]  # "one.png 1x, two.png 2x"
+            yield from ((node.name, one.split(" ")[0]) for one in targets)
 
 
 def leads_away(target: str) -> bool:
-    """Return whether a target lies outside the folder in which the page lies, on another host."""
-    parts = urlsplit(target)
-    return bool(parts.scheme or parts.netloc)
+    """Return whether a target lies on another host."""
+    return bool(urlsplit(target).scheme or urlsplit(target).netloc)
 
 
-def fault(
-    target: str, path: Path, root: Path, has_place: Callable[[Path, str], bool] = lambda file, place: True
-) -> str | None:
-    """Return what is wrong with a link that stands in the file at `path`, or None.
+def fault(target: str, path: Path, root: Path, places: Callable[[Path], Collection[str] | None]) -> str | None:
+    """Return what is wrong with a link in the file at `path`, which may not leave `root`, or None.
 
-    Args:
-        target: as the link has it.
-        path: of the file that holds the link.
-        root: the folder that no link may leave.
-        has_place: whether a file has a place of that name, what stands behind the # of a link.
+    `places` returns the names in a file to which a link may lead, or None where they are not known.
     """
+    parts = urlsplit(target)
     if leads_away(target):
         return None
-    parts = urlsplit(target)
     file = Path(os.path.normpath(path.parent / unquote(parts.path))) if parts.path else path
     if not (file.is_file() and file.is_relative_to(root)):
         return "leads to no file"
-    if parts.fragment and not has_place(file, unquote(parts.fragment)):
-        return "leads to no place in its page"
-    return None
-
-
-def rendered(markdown: str) -> BeautifulSoup:
-    """Return the Markdown as a page, without the links to themselves that nbconvert puts behind headings."""
-    page = html(markdown2html(markdown))
-    for link in page.find_all("a", class_="anchor-link"):
-        link.decompose()
-    return page
+    known = places(file) if parts.fragment else None
+    return None if known is None or unquote(parts.fragment) in known else "leads to no place in its page"
 
 
 def headings(markdown: str) -> list[str]:
     """Return the text of each heading, without its marks."""
-    return [heading.get_text() for heading in rendered(markdown).find_all(HEADINGS)]
-
-
-def github_places(markdown: str) -> list[str]:
-    """Return what GitHub calls the headings of a page of Markdown; a second one of the same name gets a number."""
-    met, places = Counter(), []
-    for text in headings(markdown):
-        place = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
-        places.append(f"{place}-{met[place]}" if met[place] else place)
-        met[place] += 1
-    return places
-
-
-def lab_places(markdown: str) -> list[str]:
-    """Return what JupyterLab calls the headings of a text, without those whose formulas it typesets first."""
-    return [text.replace(" ", "-") for text in headings(markdown) if "$" not in text]
-
-
-def has_place(file: Path, place: str) -> bool:
-    """Return whether a page of Markdown, or a notebook, has a heading of that name."""
-    return place in _places(file, file.stat().st_mtime_ns)
+    found = html(markdown2html(markdown)).find_all(re.compile("^h[1-6]$"))
+    return [heading.get_text().removesuffix("¶") for heading in found]
 
 
 @lru_cache
-def _places(file: Path, _changed: int) -> frozenset[str]:
-    if file.suffix == ".md":
-        return frozenset(github_places(file.read_text(encoding="utf-8")))
+def _places(file: Path, _changed: int) -> list[str]:
+    """Return what the headings of a page are called: by GitHub, or of a notebook by JupyterLab."""
     if file.suffix == ".ipynb":
-        cells = nbformat.read(file, as_version=4).cells
-        return frozenset(lab_places("\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")))
-    return frozenset()
+        cells = [cell for cell in nbformat.read(file, as_version=4).cells if cell.cell_type == "markdown"]
+        texts = headings("\n\n".join(cell.source for cell in cells))
+        return [text.replace(" ", "-") for text in texts if "$" not in text]  # typeset before it is named
+    texts = headings(file.read_text(encoding="utf-8")) if file.suffix == ".md" else []
+    names = [re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-") for text in texts]
+    again = [names[:at].count(name) for at, name in enumerate(names)]
+    return [f"{name}-{number}" if number else name for name, number in zip(names, again, strict=True)]
 
 
 def targets(markdown: str) -> list[str]:
     """Return where the links and pictures of a Markdown text lead, without those that lead away."""
-    return [target for _, target in links(rendered(markdown)) if not leads_away(target)]
+    return [target for _, target in links(html(markdown2html(markdown))) if not leads_away(target)]
 
 
 def broken(markdown: str, path: Path, root: Path) -> list[str]:
     """Return the links of the Markdown at `path`, a file below `root`, that lead to no file or to no heading of it."""
 
-    def leads(file: Path, place: str) -> bool:
-        within = file == path and file.suffix == ".ipynb"
-        return has_place(file, place) and not (within and ENCODED.search(place))
+    def places(file: Path) -> list[str]:
+        known = _places(file, file.stat().st_mtime_ns)
+        return [name for name in known if not ENCODED.search(name)] if file == path and file.suffix != ".md" else known
 
-    return [target for target in targets(markdown) if fault(target, path, root, leads)]
+    return [target for target in targets(markdown) if fault(target, path, root, places)]

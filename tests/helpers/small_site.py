@@ -9,7 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from tools.site import build as build_site
 from tools.site import live as live_lessons
-from tools.site.questions import questions
+from tools.site import questions
 
 LESSON = [
     (
@@ -100,8 +100,9 @@ def make_site(folder: Path) -> Path:
     )
     (path.parent / "HANDOUT.md").write_text("# On one page\n\nSee [this](07_lesson.ipynb).")
     (path.parent / "FRONT_ENDS.md").write_text("# Where it runs\n\nIn a [class](TEACHING.md), too.")
+    (folder / "questions.txt").write_text(QUESTIONS, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build_site, "questions", lambda: questions(QUESTIONS))
+        patch.setattr(questions, "SOURCE", folder / "questions.txt")
         patch.setattr(live_lessons, "KEPT", folder / "kept")
         patch.setattr(build_site, "NOTEBOOKS", path.parent)
         build_site.build([path, other], folder / "site")

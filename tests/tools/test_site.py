@@ -1,9 +1,11 @@
 """The site and the slides: what a lesson becomes, and what must hold of every page.
 
-In a browser: `browser/test_site.py`.
+In a browser: `test_site_page.py`. The reference: `test_site_reference.py`.
 """
 
 import json
+from functools import cache
+from urllib.parse import urlsplit
 
 import nbformat
 import pytest
@@ -11,66 +13,76 @@ from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tools.site import build as build_site
+from tools.site import live, slides
 from tools.site.answers import cover
-from tools.site.export import inline_code
+from tools.site.export import as_mathml, inline_code, printed
+
+
+@cache
+def read(path):
+    return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
 
 
 def soup(site, name):
-    return BeautifulSoup((site / name).read_text(encoding="utf-8"), "html.parser")
+    return read(site / name)
 
 
-def test_a_page_holds_maths_widgets_links_and_the_notebook(site):
+def contents(site):
+    text = (site / "contents.js").read_text(encoding="utf-8")
+    return json.loads(text.removeprefix("const CONTENTS = ").rstrip(";\n"))
+
+
+def test_a_page_holds_maths_widgets_links_and_the_notebook_without_outputs(site):
     page = soup(site, "07_lesson.html")
     assert len(page.find_all("math")) == 3 and page.find("mfrac") and "$" not in page.main.get_text()
     assert len(page.select(".mhalib-view")) == 3 and "model_id" not in str(page)
-    assert page.find(id="why-d")
-    assert page.find("a", href="07_lesson.html", string="the next")
-    assert page.find("h2", id="of-sqrt-d-heads") and page.find("a", href="#of-sqrt-d-heads", string="below")
-    assert page.find("a", href="07_lesson.html#in-the-open-x", string="there")
-    assert page.find("img", src="images/hero.png")["alt"] == "a map"
-    assert page.select(".wide table")
-
-
-def test_a_notebook_is_offered_without_outputs_and_says_where_it_belongs(site):
-    page = soup(site, "07_lesson.html")
+    links = {link.text: link["href"] for link in page.main.find_all("a")}
+    assert links["the next"] == "07_lesson.html" and links["there"] == "07_lesson.html#in-the-open-x"
+    assert links["below"] == "#of-sqrt-d-heads" and page.find("h2", id="of-sqrt-d-heads") and page.find(id="why-d")
+    assert page.find("img", src="images/hero.png")["alt"] == "a map" and page.select(".wide table")
     assert page.find("a", href="07_lesson.ipynb", download=True)
-    assert "without outputs" in page.select_one(".tools").text and "my/" in page.select_one(".tools").text
     nb = nbformat.read(site / "07_lesson.ipynb", as_version=4)
-    nbformat.validate(nb)
-    assert not any(cell.get("outputs") for cell in nb.cells)
-    assert "my/" in nb.cells[0].source and "../notebooks/GLOSSARY.md" in nb.cells[0].source
-    assert any(cell.get("outputs") for cell in nbformat.read(site.parent / "notebooks/07_lesson.ipynb", 4).cells)
+    assert not any(cell.get("outputs") for cell in nb.cells) and "../notebooks/GLOSSARY.md" in nb.cells[0].source
 
 
-def test_a_notebook_without_a_number_is_a_page_of_the_appendix(site):
+def test_a_formula_that_cannot_be_set_is_refused():
+    assert "<math" in as_mathml(r"\frac{a}{b} \cdot \begin{pmatrix} a & b \\ c & d \end{pmatrix}")
+    with pytest.raises(ValueError, match="formula"):
+        as_mathml(r"\begin{aligned} a &= b \\ c &= d \end{aligned}")
+
+
+def test_pages_beside_the_lessons_are_listed_and_found_and_those_for_teachers_are_not(site):
+    for name in ("07_lesson.html", "index.html", "glossary.html"):
+        beside = soup(site, name).select("#lessons .beside a")
+        assert [link["href"] for link in beside] == ["torch_in_ten_minutes.html", "glossary.html", "reference.html"]
+    assert soup(site, "07_lesson.html").main.find("a", href="glossary.html#head-dim")
+    assert soup(site, "slides/07_lesson.html").find("a", href="../glossary.html#head-dim")
+    found = contents(site)
+    assert ("Glossary", "Head dim", "glossary.html#head-dim") in [(x["short"], x["section"], x["href"]) for x in found]
+    assert "gated_heads" in [entry["section"] for entry in found] and "teachers" not in str(found)
+    teaching = soup(site, "teaching.html").main
+    assert teaching.find("a", href="handout.html") and not teaching.find("a", href="../README.md")
+    assert soup(site, "index.html").find("a", href="teaching.html")
+
+
+def test_a_notebook_without_a_number_stands_in_the_appendix(site):
     page = soup(site, "torch_in_ten_minutes.html")
     assert page.title.text == "Torch & tensors" and "numbers" in page.select_one(".output").text
     assert page.select("main .tools") and not page.select("nav.around")  # nothing before it, nothing after it
-    assert soup(site, "slides/torch_in_ten_minutes.html").title.text == "Torch & tensors"
-    assert (site / "torch_in_ten_minutes.ipynb").is_file()
-    assert not soup(site, "07_lesson.html").select("nav.around a")  # it is the only lesson
     home = soup(site, "index.html")
-    lessons, others = home.select("ol.road li"), home.select("ul.road li")
-    assert [row.a["href"] for row in lessons] == ["07_lesson.html"]
-    assert [row.a["href"] for row in others] == ["torch_in_ten_minutes.html"]
-    assert "What a < b is for." in others[0].text
-    assert home.find(id="appendix").text == "Appendix"
-    found = [entry for entry in contents(site) if entry["page"] == "Torch & tensors"]
-    assert found[0]["short"] == "Torch & tensors" and "holds numbers" in found[0]["text"]
+    assert [row.a["href"] for row in home.select("ol.road li")] == ["07_lesson.html"]
+    assert [row.a["href"] for row in home.select("ul.road li")] == ["torch_in_ten_minutes.html"]
 
 
 def test_a_word_of_the_glossary_is_a_link_with_a_tip(site):
     page = soup(site, "torch_in_ten_minutes.html")
-    (link,) = page.select("a.term")  # the second use is none, and what leads to no entry of that name has no tip
+    by_author, link = page.select("a.term")  # a second use is none
+    assert (by_author.text, by_author["href"]) == ("it", "glossary.html#head-dim")
     assert (link.text, link["href"], link.parent.name) == ("token", "glossary.html#token", "strong")
     tip = page.find(id=link["aria-describedby"])
-    assert tip["role"] == "tooltip" and tip.has_attr("hidden") and not tip.find_parent("main")
+    assert tip["role"] == "tooltip" and tip.has_attr("popover") and not tip.find_parent("main")
     assert tip.text == "token: The unit of a text: a word & what has <b> in it, or a piece of one."
-    assert page.find("script", src="terms.js") and (site / "terms.js").is_file()
-    assert [link.text for link in soup(site, "07_lesson.html").select("a.term")] == ["glossary"]  # its author's own
-    assert not soup(site, "glossary.html").select(".term, .tip")
     assert not soup(site, "slides/torch_in_ten_minutes.html").select(".term, .tip")
-    assert not [entry for entry in contents(site) if entry["page"] == "Torch & tensors" and "The unit" in entry["text"]]
 
 
 def test_what_a_lesson_brings_is_text(site):
@@ -87,26 +99,27 @@ def test_what_a_lesson_brings_is_text(site):
     assert inline_code("a `x<y` & <b>") == "a <code>x&lt;y</code> &amp; &lt;b&gt;"
 
 
-def test_files_that_are_no_site_are_not_replaced(tmp_path):
-    (tmp_path / "letters.txt").write_text("mine")
-    with pytest.raises(SystemExit, match="would be lost, so name an empty or a new folder"):
-        build_site.build([], tmp_path)
-    assert (tmp_path / "letters.txt").read_text(encoding="utf-8") == "mine"
+def test_lines_that_claim_stand_as_claims_among_the_others():
+    text = "  first\n✓ a holds · x 1, y 2\n✓ b · c holds · d · x .5\n\x1b[31mred\x1b[0m <i>\n\n✓ last\n"
+    html = BeautifulSoup(printed(text), "html.parser")
+    assert [tag.name for tag in html.find_all(recursive=False)] == ["pre", "ul", "pre", "ul"]
+    said = [[part.get_text() for part in line.find_all("span", recursive=False)] for line in html.find_all("li")]
+    assert said == [["✓", "a holds · x 1, y 2"], ["✓", "b · c holds · d · x .5"], ["✓", "last"]]
+    assert [part.get_text() for part in html.select(".came")] == ["· x 1, y 2", "· x .5"]
+    assert html.pre.get_text() == "  first" and "red <i>" in html.find_all("pre")[1].get_text() and not html.find("i")
 
 
-def test_a_lesson_is_executed_once_for_each_state(site):
-    assert (
-        len(list((site.parent / "kept").iterdir())) == 2
-    )  # of the lesson and of the other notebook, for the page and for the slides
-
-
-def test_the_built_pages_have_no_faults(site):
-    assert build_site.faults(site) == []
-
-
-def contents(site):
-    text = (site / "contents.js").read_text(encoding="utf-8")
-    return json.loads(text.removeprefix("const CONTENTS = ").rstrip(";\n"))
+def test_the_first_page_has_a_live_lab_counts_and_the_questions_that_its_pages_answer(site):
+    page = soup(site, "index.html")
+    assert len(page.select(".alive .mhalib-view")) == 1
+    assert page.select_one("main noscript img")["alt"].startswith("Attention maps")
+    counts = page.select_one(".counts").get_text()
+    assert counts == "2 claims, each tried while these pages were made, 3 predictions, 1 exercise."
+    rows = page.select("#asked li")
+    assert [row.a.text for row in rows] == ["Why <b> the root?", "What of a row of tokens?", "Is it open?"]
+    assert [row.small.text for row in rows] == ["07 · Why √d?", "07 · Why √d?", "07 · In the open: x"]
+    assert all(soup(site, "07_lesson.html").find(id=urlsplit(row.a["href"]).fragment) for row in rows)
+    assert "holds · nearly" in rows[1]["data-words"] and "everybody reads" in rows[2]["data-words"]
 
 
 def test_the_search_knows_sections_their_text_and_what_is_covered(site):
@@ -116,50 +129,129 @@ def test_the_search_knows_sections_their_text_and_what_is_covered(site):
     assert "Some words before" in known[1]["text"] and "for the teacher" not in known[1]["text"]
     ((place, text),) = known[1]["answers"]
     assert place == "07_lesson.html#answer-1-2" and "for the teacher" in text
-    for entry in contents(site):
-        for href in (entry["href"], *(place for place, _ in entry["answers"])):
-            name, _, place = href.partition("#")
-            assert not place or soup(site, name).find(id=place)
+    places = [href for entry in contents(site) for href in (entry["href"], *(place for place, _ in entry["answers"]))]
+    parts = [place.partition("#") for place in places]
+    assert [place for name, _, place in parts if place and not soup(site, name).find(id=place)] == []
 
 
-def test_slides_show_a_prediction_alone_and_the_answer_next(site):
-    deck = soup(site, "slides/07_lesson.html")
+def test_modules_of_views_lie_in_one_file_that_each_page_with_a_view_loads_first(site):
+    wrong = []
+    for path in sorted(site.rglob("*.html")):
+        page = read(path)
+        views = [str(script) for script in page.find_all("script") if "const parts = " in str(script)]
+        first = page.head.script["src"] if page.head.script else ""
+        if any('"source"' in view for view in views) or first.endswith("views.js") != bool(views):
+            wrong.append(path.name)
+    assert wrong == [] and "head-lab" in (site / "views.js").read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------- building
+
+
+def test_files_that_are_no_site_are_not_replaced(tmp_path):
+    (tmp_path / "letters.txt").write_text("mine")
+    with pytest.raises(SystemExit, match="would be lost"):
+        build_site.build([], tmp_path)
+    assert (tmp_path / "letters.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_lesson_is_executed_once_and_a_changed_slide_type_counts_at_once(site, tmp_path, monkeypatch):
+    path = tmp_path / "07_lesson.ipynb"
+    nb = nbformat.read(site.parent / "notebooks" / "07_lesson.ipynb", as_version=4)
+    nb.cells[0].metadata.slideshow.slide_type = "skip"
+    nbformat.write(nb, path)
+    assert len(list((site.parent / "kept").iterdir())) == 2  # of the lesson and of the other notebook
+    monkeypatch.setattr(live, "KEPT", site.parent / "kept")
+    monkeypatch.setattr(live, "ProcessPoolExecutor", None)
+    ran = live.executed([path])["07_lesson"]
+    assert ran.cells[0].metadata.slideshow.slide_type == "skip" and "claim" in str(ran.cells)
+    nb.cells[1].source += "\n1"
+    nbformat.write(nb, path)
+    with pytest.raises(TypeError):  # there is nothing to execute it with
+        live.executed([path])
+
+
+def test_faults_of_pages_are_named(site, tmp_path, monkeypatch):
+    assert build_site.faults(site) == []
+    cases = {
+        '<a href="nowhere.html">x</a>': "leads to no file",
+        '<a href="page.html#nowhere">x</a>': "leads to no place",
+        '<a href="#nowhere">x</a>': "leads to no place",
+        '<img src="https://example.org/x.png" alt="x">': "https://example.org/x.png is fetched from elsewhere",
+        '<script src="//example.org/x.js"></script>': "//example.org/x.js is fetched",
+        '<link rel="stylesheet" href="https://example.org/x.css">': "is fetched",
+        '<img src="page.html">': "without a description",
+        '<a href="https://example.org">x</a><a href="page.html#here">x</a>': None,
+    }
+    (tmp_path / "page.html").write_text('<p id="here">')
+    wrong = []
+    for broken, says in cases.items():
+        (tmp_path / "broken.html").write_text(broken, encoding="utf-8")
+        found = build_site.faults(tmp_path)
+        if [says in fault for fault in found] != [True] * bool(says) if says else found:
+            wrong.append((broken, found))
+    assert wrong == []
+    monkeypatch.setattr(build_site, "MAX_BYTES", 10)
+    assert "MB" in build_site.faults(tmp_path)[-1]
+
+
+# ---------------------------------------------------------------- slides
+
+
+def test_slides_keep_answers_for_the_next_key_and_the_rest_of_a_paragraph_for_the_speaker(site):
+    text = (site / "slides" / "07_lesson.html").read_text(encoding="utf-8")
+    deck = BeautifulSoup(text, "html.parser")
+    notes = " ".join(part.extract().get_text() for part in deck.select("aside.notes"))
+    assert "The second one is for the teacher" in notes and "for the teacher" not in deck.get_text()
     parts = deck.select(".slides > section > section")
     predict = next(i for i, part in enumerate(parts) if part.select(".predict"))
     assert "Which of the two?" in parts[predict].get_text() and not parts[predict].select(".cell")
     assert parts[predict + 1].select(".mhalib-view")
-
-
-def test_slides_keep_the_first_sentence_and_give_the_rest_to_the_speaker(site):
-    deck = soup(site, "slides/07_lesson.html")
-    (notes,) = [part for part in deck.select("aside.notes") if "for the teacher" in part.get_text()]
-    slide = notes.find_parent("section")
-    notes.extract()
-    assert "enough for a slide" in slide.get_text() and "for the teacher" not in slide.get_text()
-
-
-def test_slides_keep_answers_for_the_next_key(site):
-    deck = soup(site, "slides/07_lesson.html")
-    for part in deck.select("aside.notes"):
-        part.extract()
     waiting = " ".join(part.get_text() for part in deck.select(".fragment"))
-    assert len(deck.select(".fragment .mhalib-view")) == 2 and "both" in waiting and "The answer" in waiting
-    assert "The first sentence says" in waiting and "how much is lost" in waiting  # on the slide of what comes first
-    for shown in ("in sight", "Everybody reads", "Your guess", "candidate ="):
+    assert len(deck.select(".fragment .mhalib-view")) == 2 and not deck.select(".fragment .code")
+    for answer in ("both", "The answer", "The first sentence says", "enough for a slide", "how much is lost"):
+        assert answer in waiting
+    for shown in ("in sight", "Everybody reads", "candidate =", "Do it"):
         assert shown in deck.get_text() and shown not in waiting
-    assert not deck.select(".fragment .code")
+    assert "first_shapes" not in deck.get_text()  # exercises are listed without their cells
 
 
-def slide_cell(source, kind, new=new_markdown_cell):
-    return new(source, metadata={"slideshow": {"slide_type": kind}})
+def test_slides_obey_slide_types_headings_and_predictions():
+    def kinds(*cells):
+        parts = []
+        for kind, source in cells:
+            new = new_code_cell if source.startswith("a = ") else new_markdown_cell
+            parts.append(new(source, metadata={"slideshow": {"slide_type": kind}}))
+        shown = slides.as_slides(new_notebook(cells=parts)).cells
+        return [(part.metadata.slideshow.slide_type, part.source) for part in shown]
+
+    given = [("slide", "# A"), ("subslide", "a = 1"), ("skip", "a = 2"), ("skip", "only read"), ("notes", "said aloud")]
+    assert kinds(*given, ("fragment", "later"), ("", "at once")) == [  # JupyterLab 4 writes "" for "-"
+        *(("slide", "# A"), ("subslide", "a = 1"), ("notes", "said aloud"), ("fragment", "later"), ("-", "at once"))
+    ]
+    asked = "**Predict.** Which?"
+    source = f"What came out.\n\n{asked}\n\n## Next\n\nWhy.\n\n### In detail\n\n{asked}\n\nAnd so on."
+    expected = ["-", "subslide", "slide", "-", "subslide", "-", "-"]  # below a heading a prediction stays with it
+    assert [kind for kind, _ in kinds(("-", source))] == expected
+    assert kinds(("-", "## Next")) == [("-", "## Next")]  # the first block begins as its cell does
+    assert [text for _, text in kinds(("-", "a\nb\n\n```\nx\n\ny\n```\n\n\nc"))] == ["a\nb", "```\nx\n\ny\n```", "c"]
+
+
+def test_of_a_long_paragraph_the_first_sentence_is_shown():
+    cases = {
+        "Short. And whole.": "",
+        "A sentence that ends with a point, as they do.": " Another." * 30,
+        "The code `a. B` is no end, and $x. Y$ is none either.": " More." * 40,
+        "It is 0.5 or e.g. this one that goes on and on.": " More of it." * 20,
+    }
+    assert [first for first, rest in cases.items() if slides.first_sentence(first + rest) != first] == []
 
 
 # ---------------------------------------------------------------- predictions and what answers them
 
 
 def code(source, *printed):
-    outputs = [new_output("stream", name="stdout", text=text) for text in printed]
-    return new_code_cell(source, outputs=outputs)
+    return new_code_cell(source, outputs=[new_output("stream", name="stdout", text=text) for text in printed])
 
 
 def answers_of(*cells):
@@ -169,108 +261,55 @@ def answers_of(*cells):
     texts, buttons = {}, {}
     for number, cell in enumerate(nb.cells):
         mark = cell.metadata.site
-        if "part" in mark:
-            texts[mark.part] = cell.source
-        if "code" in mark:
-            texts[mark.code] = f"code: {cell.source}"
+        texts |= {
+            mark[kind]: before + cell.source for kind, before in (("part", ""), ("code", "code: ")) if kind in mark
+        }
         for part in BeautifulSoup(mark.get("html", ""), "html.parser").select(".answer"):
-            assert part.parent.name == "[document]"
             texts[part["id"]] = part.get_text(" ", strip=True)
         if "button" in mark:
-            buttons[mark.button.parts] = number
+            buttons[mark.button["parts"]] = number
     assert sorted(texts) == sorted(part for question in questions for part in question.parts)
     return [([texts[part] for part in question.parts], buttons.get(" ".join(question.parts))) for question in questions]
 
 
-ASK, GUESS = "**Predict.** Which?", code("predict.which_split()\n", "○ the first")
+def test_what_answers_a_prediction():
+    ask, guess = "**Predict.** Which?", code("predict.which_split()\n", "○ the first")
+    a, b, told = code("a", "1"), code("b", "2"), code("x = 1\nclaim(x, 'it is')", "✓")
+    cases = [
+        ([ask, a, "So.", b], [(["a", "So.", "b"], 0)]),
+        (["Before.\n\n" + ask + "\n\n- this\n- that", a], [(["a"], 0)]),  # the rest of its cell asks
+        ([ask, a, "So.\n\n# Next\n\nText.", b], [(["a", "So."], 0)]),
+        ([ask, a, "### Next", "Text.", b], [(["a"], 0)]),
+        ([ask, a, "So.\n\n" + ask, b], [(["a", "So."], 0), (["b"], 2)]),
+        ([ask, a, "It is 3. **Predict:** and then?", b], [(["a"], 0), (["b"], 2)]),
+        ([ask, guess, a], [(["a"], 1)]),
+        ([ask, code("def f(): ..."), guess, a], [(["a"], 2)]),  # what puts nothing out answers nothing
+        ([ask, a, guess, b], [(["a"], 0), (["b"], 2)]),  # asked without a paragraph
+        ([guess, a], [(["a"], 0)]),
+        ([ask, told], [([f"code: {told.source}", told.source], 0)]),
+        ([ask + "\n\n" + ask, a], [([], None), (["a"], 0)]),
+        ([ask + "\n\n## Next", a], [([], None)]),
+        ([a, "- **Predict, run, see.** Before it you read **Predict.**", b], []),
+        (["| **Predict** | b |\n|---|---|\n| 1 | 2 |\n\n> **Predict.** Said by others.", b], []),
+    ]
+    assert [(cells, found) for cells, expected in cases if (found := answers_of(*cells)) != expected] == []
 
 
-@pytest.mark.parametrize(
-    ("cells", "expected"),
-    [
-        ([ASK, code("a", "1"), "So.", code("b", "2")], [(["a", "So.", "b"], 0)]),
-        (["Before.\n\n" + ASK + "\n\n- this\n- that", code("a", "1")], [(["a"], 0)]),  # the rest of its cell asks
-        ([ASK, code("a", "1"), "So.\n\n# Next\n\nText.", code("b", "2")], [(["a", "So."], 0)]),
-        ([ASK, code("a", "1"), "### Next", "Text.", code("b", "2")], [(["a"], 0)]),
-        ([ASK, code("a", "1"), "So.\n\n" + ASK, code("b", "2")], [(["a", "So."], 0), (["b"], 2)]),
-        ([ASK, code("a", "1"), "It is 3. **Predict:** and then?", code("b", "2")], [(["a"], 0), (["b"], 2)]),
-        ([ASK, GUESS, code("a", "1")], [(["a"], 1)]),
-        ([ASK, code("def f(): ..."), GUESS, code("a", "1")], [(["a"], 2)]),  # what puts nothing out answers nothing
-        ([ASK, code("a", "1"), GUESS, code("b", "2")], [(["a"], 0), (["b"], 2)]),  # asked without a paragraph
-        ([GUESS, code("a", "1")], [(["a"], 0)]),
-        (
-            [ASK, code("x = 1\nclaim(x, 'it is')", "✓")],
-            [(["code: x = 1\nclaim(x, 'it is')", "x = 1\nclaim(x, 'it is')"], 0)],
-        ),
-        (
-            [ASK, code("a", "1\n"), code("predict.which_split.reveal()", "it is")],
-            [(["a", "predict.which_split.reveal()"], 0)],
-        ),
-        ([ASK + "\n\n" + ASK, code("a", "1")], [([], None), (["a"], 0)]),
-        ([ASK + "\n\n## Next", code("a", "1")], [([], None)]),
-        ([code("a", "1"), "- **Predict, run, see.** Before it you read **Predict.**", code("b", "2")], []),
-        (["| **Predict** | b |\n|---|---|\n| 1 | 2 |\n\n> **Predict.** Said by others.", code("b", "2")], []),
-    ],
-)
-def test_what_answers_a_prediction(cells, expected):
-    assert answers_of(*cells) == expected
-
-
-def test_a_page_wraps_what_answers_and_nothing_else(site):
+def test_a_page_covers_what_answers_and_nothing_else_each_part_by_one_button(site):
     page = soup(site, "07_lesson.html")
     wrapped = " ".join(part.get_text() for part in page.select(".answer"))
     for answer in ("The first sentence", "nearly", "The answer: the second", "Nothing gets lost"):
         assert answer in wrapped
-    for shown in (
-        "Some words before",
-        "how much is lost",
-        "Guess.",
-        "○ both",
-        "Everybody reads this",
-        "in sight",
-        "not yet written",
-    ):
+    for shown in ("Some words before", "how much is lost", "Guess.", "○ both", "Everybody reads this", "in sight"):
         assert shown in page.main.get_text() and shown not in wrapped
     assert len(page.select(".answer .mhalib-view")) == 2 and not page.select(".answer :is(h1, h2, h3, .answer)")
-    (said,) = page.select(".answer .code")  # code that claims says what comes out
-    assert "claim" in said.get_text()
-
-
-def test_every_covered_part_has_one_button(site):
-    page = soup(site, "07_lesson.html")
+    assert ["claim" in said.get_text() for said in page.select(".answer .code")] == [True]  # it says what comes out
     named = [part for button in page.select("button.uncover") for part in button["aria-controls"].split()]
-    parts = [part["id"] for part in page.select(".answer")]
-    assert sorted(named) == sorted(set(named)) == sorted(parts) and len(parts) == 6
+    assert named == sorted(set(named)) == [part["id"] for part in page.select(".answer")] and len(named) == 6
     ids = [tag["id"] for tag in page.find_all(id=True)]
     assert len(ids) == len(set(ids))
     for button in page.select("button.uncover"):
         assert "Predict" in page.find(id=button["aria-describedby"]).get_text()
         assert button.sourceline < page.find(id=button["aria-controls"].split()[0]).sourceline
     (asking,) = page.select("[data-asks]")
-    assert (
-        "○ both" in asking.get_text()
-        and asking.find_next("button", class_="uncover")["aria-controls"] == "answer-2-1 answer-2-2"
-    )
-    assert not soup(site, "teaching.html").select(".answer, .uncover")
-
-
-# ---------------------------------------------------------------- claims
-
-
-# ---------------------------------------------------------------- the first page
-
-
-def test_the_first_page_offers_the_questions_that_its_pages_answer(site):
-    page = soup(site, "index.html")
-    rows = page.select("#asked li")
-    assert [row.a.text for row in rows] == ["Why <b> the root?", "What of a row of tokens?", "Is it open?"]
-    assert [row.small.text for row in rows] == ["07 · Why √d?", "07 · Why √d?", "07 · In the open: x"]
-    for row in rows:
-        lesson, _, place = row.a["href"].partition("#")
-        assert soup(site, lesson).find(id=place)
-    assert "holds · nearly" in rows[1]["data-words"] and "everybody reads" in rows[2]["data-words"]
-    assert page.select("script[src='questions.js']") and (site / "questions.js").is_file()
-    assert not soup(site, "07_lesson.html").select("#asked, script[src='questions.js']")
-
-
-# ---------------------------------------------------------------- places
+    assert asking.find_next("button", class_="uncover")["aria-controls"] == "answer-2-1 answer-2-2"

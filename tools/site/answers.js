@@ -26,18 +26,14 @@ for (const question of questions) {
   show(question, !question.parts.every((part) => part.hidden)); // the browser may have found something already
   question.button.addEventListener("click", () => show(question, !question.open));
 }
-
 document.addEventListener("beforematch", ({ target }) => {
   const question = questionOf(target.closest(".answer"));
   if (question) show(question, true);
 });
-
 // A covered part can be clicked as well; the button is for the keyboard and for screen readers.
 document.addEventListener("click", ({ target }) => {
-  const question = target.matches(".answer") && questionOf(target);
-  if (question && !question.open) show(question, true);
+  if (target.matches(".answer[hidden]")) show(questionOf(target), true);
 });
-
 // A guess in a widget uncovers, once there is one in each widget of the question.
 document.addEventListener("mhalib-predicted", ({ target }) => {
   const asking = target.closest("[data-asks]");
@@ -46,59 +42,19 @@ document.addEventListener("mhalib-predicted", ({ target }) => {
   if (question?.widgets.every((widget) => "guessed" in widget.dataset)) show(question, true);
 });
 
-// ---------------------------------------------------------------- the place on the screen
-
-const topOf = (part) => part.getBoundingClientRect().top;
-
-/** Keep an element at a place on the screen while what was uncovered above it is drawn; widgets take some frames. */
-function hold(part, place) {
-  const settle = () => scrollBy(0, topOf(part) - place);
-  settle();
-  const watch = new ResizeObserver(settle);
-  watch.observe(document.querySelector("main"));
-  const stop = () => watch.disconnect();
-  setTimeout(stop, 1000);
-  for (const own of ["wheel", "touchmove", "keydown"]) addEventListener(own, stop, { once: true, passive: true });
-}
-
-/** Change what is covered, and leave what the reader looks at where it is. */
-function inPlace(change) {
-  const below = document.querySelector("header").getBoundingClientRect().bottom;
-  const stays = [...document.querySelectorAll("main .text > :not(.answer), main .cell > .code")];
-  const seen = stays.find((part) => topOf(part) >= below);
-  const before = seen && topOf(seen);
-  change();
-  if (seen) hold(seen, before);
-}
-
-// ---------------------------------------------------------------- links into what is covered
-
-/** Return the place that an address names; a broken one names none. */
-function named(hash) {
-  try {
-    return decodeURIComponent(hash.slice(1));
-  } catch {
-    return "";
-  }
-}
-
 /** Uncover the place that the address names, and go there. */
 function uncoverPlace() {
-  const place = document.getElementById(named(location.hash));
-  if (!place?.closest(".cell, .text")) return;
-  const parts = [place.closest(".answer"), ...place.querySelectorAll(".answer")];
-  const covered = questions.filter((question) => !question.open && question.parts.some((part) => parts.includes(part)));
+  const place = [...document.querySelectorAll("main [id]")].find(({ id }) => location.hash === `#${encodeURI(id)}`);
+  const covered = questions.filter(({ parts }) => parts.some((part) => part.hidden && isIn(part, place)));
   covered.forEach((question) => show(question, true));
-  if (!covered.length) return;
-  place.scrollIntoView();
-  hold(place, topOf(place));
+  if (covered.length) place.scrollIntoView();
 }
+/** Does a link to this place mean this part? One to a cell or a text means what it holds. */
+const isIn = (part, place) => part.contains(place) || (place?.matches(".cell, .text") && place.contains(part));
 uncoverPlace();
 addEventListener("hashchange", uncoverPlace);
 // A link to the place at which the address is already changes nothing in the address.
 document.addEventListener("click", ({ target }) => target.closest('a[href*="#"]') && setTimeout(uncoverPlace));
-
-// ---------------------------------------------------------------- all of them
 
 const answers = document.getElementById("answers");
 
@@ -109,15 +65,8 @@ function nameSwitch() {
 }
 nameSwitch();
 answers.addEventListener("click", () => {
-  const chosen = html.dataset.answers === "covered" ? "shown" : "covered";
-  inPlace(() => {
-    html.dataset.answers = chosen;
-    questions.forEach((question) => show(question, false));
-  });
-  try {
-    localStorage.setItem("answers", chosen);
-  } catch {
-    // it lasts for this page
-  }
+  html.dataset.answers = html.dataset.answers === "covered" ? "shown" : "covered";
+  questions.forEach((question) => show(question, false));
+  keep("answers", html.dataset.answers);
   nameSwitch();
 });

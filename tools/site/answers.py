@@ -2,9 +2,9 @@
 
 From a paragraph with **Predict** to the next one, or to the next heading, the outputs of code and the cells of text
 answer, and so does code that claims, for a claim says in words what comes out. Other code stays in sight, and so does a
-cell that asks, `predict.name()`. What answers is covered by an attribute in
-the page itself, so that it is never painted before; `page.css` takes no notice of that where JavaScript is missing or
-the reader wants to see all, and `answers.js` uncovers.
+cell that asks, `predict.name()`. What answers is covered by an attribute in the page itself, so that it is never
+painted before; `page.css` takes no notice of that where JavaScript is missing or the reader wants to see all, and
+`answers.js` uncovers.
 """
 
 import re
@@ -17,8 +17,6 @@ from tools.site.export import text_html
 
 ASKS = re.compile(r"predict\.\w+\(\)")  # a cell that shows choices, or a field for a number
 CLAIMS = re.compile(r"^\s*claim\(", re.MULTILINE)
-CUTS = re.compile(r"<h[1-6]|<strong>Predict\b")  # a text without them is one piece
-HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
 @dataclass
@@ -42,67 +40,51 @@ def cover(nb: NotebookNode) -> list[Question]:
     id of outputs that answer, `code` that of code that does, `asks` the number of the prediction whose choices a cell
     shows; `button`, on the last cell that asks, says what a button below it uncovers.
     """
-    reader = _Reader()
+    questions: list[Question] = []
+    current: Question | None = None  # which is being answered
     for cell in nb.cells:
-        cell.metadata["site"] = NotebookNode()
+        mark = cell.metadata["site"] = NotebookNode()
         if cell.cell_type == "markdown":
-            cell.metadata.site.late = reader.open is not None
-            cell.metadata.site.html = reader.text(cell)
-        elif cell.cell_type == "code":
-            reader.code(cell)
-    for question in reader.questions:
-        if question.parts:
-            button = {"asked": question.said_in, "parts": " ".join(question.parts)}
-            question.cell.metadata.site.button = NotebookNode(button)
-    return reader.questions
-
-
-class _Reader:
-    """Goes through the cells of a lesson and remembers what they answer."""
-
-    def __init__(self):
-        self.questions: list[Question] = []
-        self.open: Question | None = None
-
-    def ask(self, said_in: str, cell: NotebookNode) -> Question:
-        self.open = Question(len(self.questions) + 1, said_in, cell)
-        self.questions.append(self.open)
-        return self.open
-
-    def code(self, cell: NotebookNode) -> None:
-        if ASKS.fullmatch(cell.source.strip()):
-            if self.open is None or self.open.parts:
-                self.ask(cell.id, cell)  # it has no paragraph of its own
-            self.open.cell, cell.metadata.site.asks = cell, self.open.number
-        elif self.open and cell.get("outputs"):
+            mark.late = current is not None
+            mark.html, current = _text(cell, questions, current)
+        elif cell.cell_type == "code" and ASKS.fullmatch(cell.source.strip()):
+            if current is None or current.parts:  # it has no paragraph of its own
+                current = Question(len(questions) + 1, cell.id, cell)
+                questions.append(current)
+            current.cell, mark.asks = cell, current.number
+        elif current and cell.get("outputs"):
             if CLAIMS.search(cell.source):
-                cell.metadata.site.code = self.open.new_part()
-            cell.metadata.site.part = self.open.new_part()
+                mark.code = current.new_part()
+            mark.part = current.new_part()
+    for question in questions:
+        if question.parts:
+            question.cell.metadata.site.button = {"asked": question.said_in, "parts": " ".join(question.parts)}
+    return questions
 
-    def text(self, cell: NotebookNode) -> str:
-        whole = text_html(cell.source)
-        if not CUTS.search(whole):
-            return self.wrapped(whole)
-        html, covered = "", ""
-        asked_here = None  # the rest of the cell that asks belongs to the question
-        for block in BeautifulSoup(whole, "html.parser").contents:
-            asks = _is_question(block)
-            if asks or block.name in HEADINGS:
-                html, covered, self.open = html + self.wrapped(covered), "", None
-            if asks:
-                block["id"] = f"predict-{len(self.questions) + 1}"
-                asked_here = self.ask(block["id"], cell)
-            if self.open and self.open is not asked_here:
-                covered += str(block)
-            else:
-                html += str(block)
-        return html + self.wrapped(covered)
 
-    def wrapped(self, html: str) -> str:
-        """Return a text as it stands on the page: within a part that answers, where a question is open."""
-        if self.open is None or not html.strip():
-            return html
-        return f'<div class="answer" id="{self.open.new_part()}" hidden="until-found">{html}</div>'
+def _text(cell: NotebookNode, questions: list[Question], current: Question | None) -> tuple[str, Question | None]:
+    """Return a cell of text as it stands on the page, and the question that is being answered below it."""
+    html, covered = "", ""
+    asked_here = None  # the rest of the cell that asks belongs to the question
+    for block in BeautifulSoup(text_html(cell.source), "html.parser").contents:
+        asks = _is_question(block)
+        if asks or re.fullmatch("h[1-6]", block.name or ""):
+            html, covered, current = html + _wrapped(covered, current), "", None
+        if asks:
+            current = asked_here = Question(len(questions) + 1, f"predict-{len(questions) + 1}", cell)
+            block["id"] = current.said_in
+            questions.append(current)
+        if current and current is not asked_here:
+            covered += str(block)
+        else:
+            html += str(block)
+    return html + _wrapped(covered, current), current
+
+
+def _wrapped(html: str, current: Question | None) -> str:
+    if not html.strip() or current is None:
+        return html
+    return f'<div class="answer" id="{current.new_part()}" hidden="until-found">{html}</div>'
 
 
 def _is_question(block) -> bool:

@@ -1,4 +1,4 @@
-"""How a lesson becomes a page or a set of slides: nbconvert's exporters, with links, maths and templates of our own.
+"""How a lesson becomes a page or a set of slides: nbconvert with links, maths and templates of our own.
 
 Maths becomes MathML here, which every browser of today draws without a script. What a page looks like is said in
 `tools/site`; which pages there are, in `build.py`; which parts of it answer a prediction, in `answers.py`.
@@ -8,22 +8,21 @@ import re
 from html import escape
 from itertools import groupby
 from pathlib import Path
+from urllib.parse import unquote
 
 from bs4 import BeautifulSoup
 from jinja2 import pass_context
 from latex2mathml.converter import convert as to_mathml
-from nbconvert import HTMLExporter, SlidesExporter
-from nbconvert.filters import ansi2html
+from nbconvert import TemplateExporter
+from nbconvert.filters import Highlight2HTML, ansi2html
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from traitlets.config import Config
 
 import mhalib
 
 TEMPLATES = Path(__file__).resolve().parent
-PICTURES = "../images/"  # as the lessons say it
 HOLDS = "✓ "  # begins a line in which `mhalib.claims` says that a claim holds
-
-
-# ---------------------------------------------------------------- texts
+SHOWN = ["text/html", "text/markdown", "image/png", "text/plain"]  # of an output, the first of these that it has
 
 
 def as_mathml(latex: str, **options) -> str:
@@ -34,14 +33,19 @@ def as_mathml(latex: str, **options) -> str:
     return mathml.replace("<math ", f'<math alttext="{escape(latex)}" ', 1)
 
 
+def place_of(words: str) -> str:
+    """Return what the pages call a heading, by its text or by the address that JupyterLab or GitHub gives it."""
+    return "-".join(re.findall(r"\w+", unquote(words).lower()))
+
+
 class _Renderer(IPythonRenderer):
     """Markdown to HTML, with maths as MathML and links that hold on the site.
 
     Args:
-        notes: where the pages beside the lessons lie (`GLOSSARY.md` and its like), "" or "../"; None: nowhere.
+        notes: where the pages beside the lessons lie (`GLOSSARY.md` and its like), "" or "../".
     """
 
-    def __init__(self, notes: str | None):
+    def __init__(self, notes: str):
         super().__init__(escape=False)
         self.notes = notes
 
@@ -55,29 +59,30 @@ class _Renderer(IPythonRenderer):
         return as_mathml(rf"\begin{{{name}}}{body}\end{{{name}}}", display="block")
 
     def heading(self, text, level, **attributes):
-        # With an id that every address can hold, and a way to copy it. Of a formula the id has the LaTeX, as the
-        # address has it that JupyterLab gives.
+        # With a way to copy its address. Of a formula this has the LaTeX, as in JupyterLab.
         words = BeautifulSoup(text, "html.parser")
         for formula in words.find_all("math"):
             formula.replace_with(formula["alttext"])
-        place = "-".join(re.findall(r"\w+", words.get_text().lower()))
+        place = place_of(words.get_text())
         link = f'<a class="anchor-link" href="#{place}" aria-label="Link to this section">#</a>'
         return f'<h{level} id="{place}">{text}{link}</h{level}>\n'
 
     def link(self, text, url, title=None):
         if url.startswith("../"):  # the notes name files that lie in the repository only
             return text
-        if note := re.match(r"([A-Z_]+)\.md", url):
-            if self.notes is None:
-                return text
-            url = f"{self.notes}{note[1].lower()}.html{url[note.end() :]}"
-        return super().link(text, re.sub(r"^(\w+)\.ipynb", r"\1.html", url), title)
+        led = re.fullmatch(r"(?:(\w+)\.(md|ipynb))?(?:#(.*))?", url)
+        if not led:
+            return super().link(text, url, title)
+        name, kind, place = led[1] or "", led[2], place_of(led[3] or "")
+        page = f"{self.notes}{name.lower()}.html" if kind == "md" else f"{name}.html" if kind else ""
+        tip = f'class="term" aria-describedby="tip-{place}" ' if page == "glossary.html" and place else ""
+        return super().link(text, page + (f"#{place}" if place else ""), title).replace("<a ", f"<a {tip}", 1)
 
     def image(self, text, url, title=None):
-        return super().image(text, url.replace(PICTURES, f"{self.notes or ''}images/"), title)
+        return super().image(text, url.replace("../images/", f"{self.notes}images/"), title)
 
 
-def text_html(markdown: str, notes: str | None = "") -> str:
+def text_html(markdown: str, notes: str = "") -> str:
     """Return a text of a lesson as HTML; what `notes` is, `_Renderer` says."""
     html = MarkdownWithMath(renderer=_Renderer(notes)).render(markdown)
     # A wide table scrolls by itself instead of widening the page of a phone.
@@ -87,9 +92,6 @@ def text_html(markdown: str, notes: str | None = "") -> str:
 def inline_code(text: str) -> str:
     """Return a line of plain text as HTML; what stands between backticks is code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
-
-
-# ---------------------------------------------------------------- what a cell printed
 
 
 def printed(text: str) -> str:
@@ -109,37 +111,23 @@ def _claim(line: str) -> str:
     return f'<li><span class="tick" role="img" aria-label="claim holds">✓</span><span>{said}</span></li>'
 
 
-def claims_in(text: str) -> int:
-    """Count the lines that say that a claim holds."""
-    return sum(line.startswith(HOLDS) for line in text.split("\n"))
-
-
-# ---------------------------------------------------------------- exporters
-
-
-class _OwnExporter:
-    """What both exporters share."""
+class Exporter(TemplateExporter):
+    """Turns notebooks into HTML by the template "page" or "deck"."""
 
     def __init__(self, template: str):
-        super().__init__(template_name=template, extra_template_basedirs=[str(TEMPLATES)])
-        for made in (printed, inline_code):
-            self.register_filter(made.__name__, made)
+        config = Config(NbConvertBase={"display_data_priority": SHOWN})
+        super().__init__(
+            config=config, file_extension=".html", template_name=template, extra_template_basedirs=[str(TEMPLATES)]
+        )
+        filters = {"printed": printed, "inline_code": inline_code, "highlight_code": Highlight2HTML("ipython3")}
+        for name, made in (filters | {"markdown2html": self.markdown2html}).items():
+            self.register_filter(name, made)
         self.environment.globals["version"] = mhalib.__version__
 
     @pass_context
     def markdown2html(self, context, source):
-        return text_html(source, context["resources"].get("page", {}).get("notes", ""))
+        return text_html(source, context["resources"]["page"].get("notes", ""))
 
-
-class PageExporter(_OwnExporter, HTMLExporter):
-    """A lesson as a page to read."""
-
-    def __init__(self):
-        super().__init__("page")
-
-
-class DeckExporter(_OwnExporter, SlidesExporter):
-    """A lesson as slides."""
-
-    def __init__(self):
-        super().__init__("deck")
+    def render(self, nb, **page) -> str:
+        """Return the page of a notebook of which the template is told this."""
+        return self.from_notebook_node(nb, {"page": page})[0]

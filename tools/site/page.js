@@ -1,6 +1,6 @@
 // What a page does besides being read: theme, copy buttons, the search over lessons and sections.
 // The lessons' sections come from contents.js, as a script, because a page opened as a file may not fetch.
-/* global CONTENTS */
+/* global CONTENTS, keep */
 const root = document.documentElement;
 
 const theme = document.getElementById("theme");
@@ -11,12 +11,7 @@ const nameTheme = () => {
 nameTheme();
 theme.addEventListener("click", () => {
   root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
-  try {
-    localStorage.setItem("theme", root.dataset.theme);
-  } catch {
-    // it lasts for this page
-  }
-  nameTheme();
+  keep("theme", root.dataset.theme);
 });
 new MutationObserver(nameTheme).observe(root, { attributes: true, attributeFilter: ["data-theme"] });
 
@@ -37,19 +32,11 @@ for (const button of document.querySelectorAll("button.copy")) {
 
 const search = document.getElementById("search");
 const found = document.getElementById("found");
-const lessons = document.getElementById("lessons");
-const item = (text, href) => {
-  const link = document.createElement("a");
-  link.textContent = text;
-  link.href = href;
-  const row = document.createElement("li");
-  row.append(link);
-  return row;
-};
 const MOST = 30;
+const element = (tag, text, more = {}) => Object.assign(document.createElement(tag), { textContent: text }, more);
 search.addEventListener("input", () => {
   const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-  lessons.hidden = words.length > 0;
+  document.getElementById("lessons").hidden = words.length > 0;
   found.replaceChildren();
   if (!words.length) return;
   const heading = (entry) => `${entry.page} ${entry.section}`.toLowerCase();
@@ -64,11 +51,10 @@ search.addEventListener("input", () => {
     const covered = words.find((word) => !inSight(entry).includes(word));
     return covered ? entry.answers.find(([, text]) => text.toLowerCase().includes(covered))[0] : entry.href;
   };
-  const rows = document.createElement("ol");
+  const rows = element("ol", "");
   for (const entry of hits.slice(0, MOST)) {
-    rows.append(item(`${entry.short} · ${entry.section}`, target(entry)));
+    const row = rows.appendChild(element("li", ""));
+    row.append(element("a", `${entry.short} · ${entry.section}`, { href: target(entry) }));
   }
-  const count = document.createElement("p");
-  count.textContent = hits.length ? `${hits.length} section${hits.length > 1 ? "s" : ""}` : "Nothing found";
-  found.append(count, rows);
+  found.append(element("p", hits.length ? `${hits.length} section${hits.length > 1 ? "s" : ""}` : "Nothing found"), rows);
 });

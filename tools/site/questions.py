@@ -3,14 +3,12 @@
     python -m tools.site.questions
 
 They stand in `questions.txt`, a line each, and nowhere else. The first page of the site offers them in a box that
-filters while one types; the README lists them, folded, and this command writes them there. That each leads to a cell
-that still says the words, is tested in `tests/test_questions.py`.
+filters while one types; the README lists them, folded, and this command writes them there.
 """
 
 import re
-import sys
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from nbformat import NotebookNode
@@ -21,101 +19,62 @@ from tools.notebooks.which import short
 
 SOURCE = Path(__file__).with_name("questions.txt")
 README = ROOT / "README.md"
-HEADING = "## What are you looking for?"
+SECTION = re.compile(r"(?<=^## What are you looking for\?\n\n).+?(?=^## )", re.MULTILINE | re.DOTALL)
 STRING = re.compile(r"""(["'])((?:(?!\1)[^\n]){12,})\1""")  # long enough to be a sentence
-SECTION = re.compile(rf"^{re.escape(HEADING)}\n.+?(?=^## )", re.MULTILINE | re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Question:
-    """A line of the source."""
+class Question(NamedTuple):
+    """A line of the source: what is asked, the file that answers, the id of its cell, and words of that cell."""
 
     asked: str
-    notebook: str  # its file
-    cell: str  # its id
-    words: str  # of that cell
-
-    @property
-    def path(self) -> Path:
-        return NOTEBOOKS / self.notebook
-
-    @property
-    def href(self) -> str:
-        """Where it leads on the site."""
-        return f"{self.path.stem}.html#{self.cell}"
+    notebook: str
+    cell: str
+    words: str
 
 
-def questions(text: str | None = None) -> list[Question]:
-    """Return the questions, or those of a text that is written as the source is.
-
-    Raises:
-        ValueError: a line has not four parts.
-    """
-    found = []
-    for line in (text or SOURCE.read_text(encoding="utf-8")).splitlines():
-        if not line.strip() or line.startswith("#"):
-            continue
-        parts = [part.strip() for part in line.split(" | ")]
-        if len(parts) != 4 or not all(parts):
-            raise ValueError(f"expected `question | notebook | id of the cell | words of it`, got {line!r}")
-        found.append(Question(*parts))
-    return found
-
-
-def cell_of(question: Question, nb: NotebookNode) -> NotebookNode | None:
-    """Return the cell that answers, or None where the notebook has no such cell."""
-    return next((cell for cell in nb.cells if cell.id == question.cell), None)
+def questions() -> list[Question]:
+    lines = SOURCE.read_text(encoding="utf-8").splitlines()
+    return [Question(*line.split(" | ")) for line in lines if line and not line.startswith("#")]
 
 
 def heading_above(nb: NotebookNode, question: Question) -> str:
     """Return the last heading that stands above the words that answer; JupyterLab names none that holds a formula."""
-    above = ""
-    for cell in nb.cells:
-        here = cell.id == question.cell
-        if cell.cell_type == "markdown":
-            before, words, after = cell.source.partition(question.words)
-            source = before + words + after.partition("\n")[0] if here else cell.source
-            above = ([text for text in headings(source) if "$" not in text] or [above])[-1]
-        if here:
-            return above
-    raise ValueError(f"{question.notebook} has no cell {question.cell}")
+    at = [cell.id for cell in nb.cells].index(question.cell)
+    here = nb.cells[at].source.partition(question.words)
+    above = [cell.source for cell in nb.cells[:at] if cell.cell_type == "markdown"]
+    above.append("".join(here[:2]) + here[2].partition("\n")[0] if nb.cells[at].cell_type == "markdown" else "")
+    return [text for text in headings("\n\n".join(above)) if "$" not in text][-1]
 
 
-def said(question: Question, nb: NotebookNode) -> str:
-    """Return what the box finds a question by besides its own words: what the answering cell says."""
-    cell = cell_of(question, nb)
-    texts = [cell.source] if cell.cell_type == "markdown" else [found[2] for found in STRING.finditer(cell.source)]
-    return " ".join(re.sub(r"\]\([^)]*\)|[\[\]`*$#{}]", "", " ".join(texts)).split())
+def box(notebooks: dict[str, NotebookNode]) -> list[dict]:
+    """Return the questions that these notebooks answer, as the box of the first page has them.
 
-
-def section(asked: list[Question]) -> str:
-    """Return what the README says of them."""
-    stored = {name: read(NOTEBOOKS / name) for name in dict.fromkeys(question.notebook for question in asked)}
+    A question is found by its own words, and by what the answering cell says: its text, or the sentences of its code.
+    """
     rows = []
-    for question in asked:
-        place = heading_above(stored[question.notebook], question).replace(" ", "-")
-        place = quote(place, safe="-,?!:'./=·éü√")
-        text = re.sub(r"([\[\]*_<>])", r"\\\1", question.asked)
-        rows.append(f"- [{text}](notebooks/{question.notebook}#{place}) · {short(question.path)}")
-    intro = f"<details>\n<summary>{len(asked)} questions, each with the place that answers it by a run</summary>\n\n"
-    return f"{HEADING}\n\n{intro}" + "\n".join(rows) + "\n\n</details>\n\n"
+    for one in questions():
+        name = Path(one.notebook).stem
+        if nb := notebooks.get(name):
+            (cell,) = (cell for cell in nb.cells if cell.id == one.cell)
+            said = cell.source if cell.cell_type == "markdown" else " ".join(x[2] for x in STRING.finditer(cell.source))
+            said = re.sub(r"\]\([^)]*\)|[\[\]`*$#{}]", "", said)
+            where = f"{short(Path(name))} · {heading_above(nb, one)}"
+            words = " ".join(f"{one.asked} {where} {said}".lower().split())
+            rows.append({"asked": one.asked, "href": f"{name}.html#{one.cell}", "where": where, "words": words})
+    return rows
 
 
-def in_readme(text: str, asked: list[Question]) -> str:
+def in_readme(text: str) -> str:
     """Return the README with these questions in the place of those that it has."""
-    if not SECTION.search(text):
-        raise ValueError(f"expected a section {HEADING!r} in README.md, found none")
-    return SECTION.sub(lambda _: section(asked), text, count=1)
-
-
-def main() -> int:
-    before = README.read_text(encoding="utf-8")
-    after = in_readme(before, questions())
-    if after != before:
-        README.write_text(after, encoding="utf-8", newline="\n")
-        print("README.md: written")
-    return 0
+    rows = []
+    for one in questions():
+        heading = heading_above(read(NOTEBOOKS / one.notebook), one)
+        place = quote(heading.replace(" ", "-"), safe="-,?!:'./=·éü√")
+        asked = re.sub(r"([\[\]*_<>])", r"\\\1", one.asked)
+        rows.append(f"- [{asked}](notebooks/{one.notebook}#{place}) · {short(Path(one.notebook))}\n")
+    summary = f"<summary>{len(rows)} questions, each with the place that answers it by a run</summary>"
+    return SECTION.sub(lambda _: f"<details>\n{summary}\n\n{''.join(rows)}\n</details>\n\n", text)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    README.write_text(in_readme(README.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")

@@ -1,214 +1,222 @@
 """The reference of `mhalib` on the site: a page for each package, made of docstrings, signatures and sources.
 
-Nothing is said here that `help()` does not say, except what can be counted: which lessons use a name, and where. The
-names come from `reference_names.py`, their uses from `reference_uses.py`, the looks from `page/reference*.j2`.
+griffe reads them. Nothing is said here that `help()` does not say, except which lessons use a name, and where. Public
+is what a package hands on, and what a file of the top folder defines without an underscore. The looks are in
+`page/reference*.j2`.
 """
 
-import json
+import ast
+import importlib
+import pkgutil
 import re
-import zlib
-from base64 import b64encode
-from collections.abc import Callable, Mapping
-from functools import partial
-from html import escape, unescape
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from html import escape
 from itertools import groupby
 from pathlib import Path
 
 import griffe
 import mistune
+from IPython.core.inputtransformer2 import TransformerManager
 from jinja2 import Environment
 from nbformat import NotebookNode
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers import PythonConsoleLexer, PythonLexer
 
-from tools.site.reference_names import (
-    PACKAGE,
-    Entry,
-    Room,
-    methods,
-    page_of,
-    returned,
-    rooms,
-    sections,
-    signature,
-    source,
-)
-from tools.site.reference_uses import Uses, mentions, uses
+import mhalib
+from tools.notebooks.run import ROOT
 
-HOME = "reference"  # the page that leads to the others
-TITLE = "Reference"
-LOOKED_UP = ("check", "predict", "problem")  # what lessons look up in these has no entry of its own
-LONGEST = 40  # lines of a source that the site carries
-SOURCES = "reference_sources.js"
-PLAIN = re.compile(r'<span class="(?![skc])\w*">(.*?)</span>')  # of code, strings, keywords and comments have colours
-NUMBERS = re.compile(r"([Nn]otebooks? )((?:\d\d(?:, | and | to )?)+)")
-CODE = re.compile(r"<code>([\w.]+)((?:\(\))?)</code>")
+HOME, TITLE = "reference", "Reference"  # the page that leads to the others
+WITHIN = ("arguments", "stopping")  # what rooms of the house share among themselves
+NO_SPLIT = {"returns_multiple_items": False, "returns_named_value": False}  # ours say in a sentence what comes back
+# What public names take, return or build on, and nobody imports.
+ALSO = {
+    "mhalib.checks": ("Exercise", "Results", "Prediction", "Problem"),
+    "mhalib.doctor": ("Example", "Case", "Adapted", "Candidate"),
+    "mhalib.experiments": ("TokenModel", "Maps", "Translated"),
+    "mhalib.sealed": ("Step", "Box"),
+    "mhalib.widgets": ("View", "Reading"),
+}
+LINE = 84  # a longer signature is broken
+NUMBERS = re.compile(r"(?<=otebook )\d\d|(?<=otebooks )\d\d|(?<=\d\d, )\d\d|(?<=\d\d and )\d\d|(?<=\d\d to )\d\d")
+CODE = re.compile(r"<code>([\w.]+)(?:\(\))?</code>")
+MARKDOWN = mistune.create_markdown(escape=True)  # every text of a docstring is text, and no HTML
 
 
-class _Writer:
-    """Turns what is known of names into HTML; every text of a docstring is text, and no HTML.
+@dataclass(frozen=True)
+class Entry:
+    """A name, the package or top file from which it is imported, and what griffe knows of it."""
 
-    Args:
-        found: all rooms.
-        notebooks: the lessons of the site by the names of their files.
-        headings: of these lessons.
+    name: str
+    room: str
+    what: griffe.Object
+    handed_on: bool = True  # False for a class that is only met by way of others
+
+    @property
+    def path(self) -> str:
+        return f"{self.room}.{self.name}"
+
+    @property
+    def page(self) -> str:
+        """The name of its page's file, without the ending: top files share one, each package has its own."""
+        room = self.room.rpartition(".")[2]
+        return f"reference_{room}" if (ROOT / "mhalib" / room).is_dir() else "reference_mhalib"
+
+    @property
+    def place(self) -> str:
+        return f"{self.page}.html#{self.name}"
+
+    @property
+    def file(self) -> str:
+        """The file of the repository in which it is defined."""
+        return self.what.filepath.relative_to(ROOT).as_posix()
+
+    @property
+    def methods(self) -> list[griffe.Object]:
+        """The public methods and properties that a class defines itself, in the order of its source."""
+        own = self.what.members.values() if self.what.is_class else ()
+        return [one for one in own if one.docstring and one.name[0] != "_" and not one.is_alias and not one.is_class]
+
+
+def signature(what: griffe.Object) -> str:
+    """Return the signature of a function or class as Python has it, an argument a line where it is long."""
+    if what.is_attribute:
+        return f"{what.name}: {what.annotation}" if what.annotation else what.name
+    line = what.signature(name=what.name) or what.name
+    if len(line) > LINE:
+        taken = ast.parse(f"def {line}: ...").body[0].args
+        for one in reversed([*taken.posonlyargs, *taken.args, *taken.kwonlyargs]):
+            at = one.col_offset - len("def ")
+            line = f"{line[:at].rstrip(' ')}\n    {line[at:]}"
+    return line
+
+
+# ---------------------------------------------------------------- which names
+
+
+@cache
+def entries() -> tuple[Entry, ...]:
+    """Return all names: those of the package itself first, then of its files, then of the packages in it."""
+    top = griffe.load("mhalib", search_paths=[ROOT], allow_inspection=False)
+    files = sorted(pkgutil.iter_modules(mhalib.__path__), key=lambda one: (one.ispkg, one.name))
+    rooms = {"mhalib": top} | {f"mhalib.{one.name}": top[one.name] for one in files if one.name not in WITHIN}
+    found: dict[str, Entry] = {}
+    for room, module in rooms.items():
+        names = getattr(importlib.import_module(room), "__all__", None) or _defined(module)
+        for name in [*names, *ALSO.get(room, ())]:
+            what = next(defined[name] for one in _within(module) if name in (defined := _defined(one)))
+            found.setdefault(what.path, Entry(name, room, what, name in names))
+    return tuple(found.values())
+
+
+def _defined(module: griffe.Module) -> dict[str, griffe.Object]:
+    """Return what a file defines itself, by its names without an underscore."""
+    own = {name: one for name, one in module.members.items() if name[0] != "_" and not one.is_alias}
+    return {name: one for name, one in own.items() if not one.is_module}
+
+
+def _within(module: griffe.Module) -> Iterator[griffe.Module]:
+    """Yield a package and all files in it."""
+    yield module
+    for inner in module.members.values():
+        if not inner.is_alias and inner.is_module:
+            yield from _within(inner)
+
+
+# ---------------------------------------------------------------- which lessons use them
+
+
+def uses(notebooks: Mapping[str, NotebookNode], known: set[str]) -> dict[str, dict[str, str]]:
+    """Return the first cell of each lesson that loads a name, by the name's full path and the lesson.
+
+    What is looked up in `check`, `predict` and `problem` stands there as well, as "mhalib.checks.check.split_heads".
     """
-
-    def __init__(self, found: list[Room], notebooks: Mapping[str, NotebookNode], headings: Mapping[str, str]):
-        entries = [entry for room in found for entry in room.entries]
-        self.notebooks, self.headings = notebooks, headings
-        self.numbered = {name[:2]: name for name in notebooks if name[:2].isdigit()}
-        self.uses: Uses = uses(notebooks, [entry.path for entry in entries])
-        self.places = {entry.path: f"{entry.page}.html#{entry.name}" for entry in entries}
-        # A name alone leads to what is handed on under it, if only one thing is.
-        for name, same in groupby(sorted(entries, key=lambda one: one.name), lambda one: one.name):
-            if len(only := list(same)) == 1:
-                self.places.setdefault(name, self.places[only[0].path])
-        self.markdown = mistune.create_markdown(escape=True)
-
-    def text(self, words: str, entry: Entry | None = None, short: bool = False) -> str:
-        """Return a text of a docstring as HTML, in which names lead to their entries, and numbers to lessons.
-
-        A short one, of one paragraph, comes without its `<p>`.
-        """
-        html = CODE.sub(partial(self._to_name, entry), self.markdown(words)).strip()
-        if html.count("<p>") == 1 and html.startswith("<p>") and html.endswith("</p>") and short:
-            html = html.removeprefix("<p>").removesuffix("</p>")
-        return NUMBERS.sub(partial(self._to_lessons, entry), html)
-
-    def _to_name(self, entry: Entry | None, code: re.Match) -> str:
-        place = self.places.get(f"{entry.room}.{code[1]}") if entry else None
-        place = place or self.places.get(code[1])
-        if place is None or entry and code[1] == entry.name:
-            return code.group()
-        return f'<a href="{place.removeprefix(f"{entry.page}.html") if entry else place}">{code.group()}</a>'
-
-    def _to_lessons(self, entry: Entry | None, said: re.Match) -> str:
-        def link(number: re.Match) -> str:
-            lesson = self.numbered.get(number.group())
-            return number.group() if lesson is None else self.to_lesson(lesson, entry, number.group())
-
-        return said[1] + re.sub(r"\d\d", link, said[2])
-
-    def to_lesson(self, lesson: str, entry: Entry | None, text: str) -> str:
-        """Return a link to the cell of a lesson in which a name is met first; to the lesson where none shows it."""
-        cell = mentions(self.notebooks[lesson], entry.name) if entry else None
-        return self.link(lesson, cell, text)
-
-    def link(self, lesson: str, cell: str | None, text: str) -> str:
-        place = f"#{cell}" if cell else ""
-        return f'<a href="{lesson}.html{place}">{escape(text)}</a>'
-
-    def used(self, entry: Entry) -> list[str]:
-        """Return a link for each lesson that uses a name, to the first cell that does."""
-        found = self.uses.get(entry.path, {})
-        return [self.link(lesson, cell, self._short(lesson)) for lesson, cell in found.items()]
-
-    def looked_up(self, entry: Entry) -> list[tuple[str, list[str]]]:
-        """Return what lessons look up in `check` and its like: for each lesson links to the cells."""
-        before = f"{entry.path}."
-        if entry.name not in LOOKED_UP:
-            return []
-        rows: dict[str, list[str]] = {}
-        for path, cells in self.uses.items():
-            if path.startswith(before):
-                for lesson, cell in cells.items():
-                    rows.setdefault(lesson, []).append(self.link(lesson, cell, path.removeprefix(before)))
-        return [(self.headings[lesson], links) for lesson, links in rows.items()]
-
-    def _short(self, lesson: str) -> str:
-        return lesson[:2] if lesson[:2] in self.numbered else self.headings[lesson]
-
-    # ------------------------------------------------------------ one name
-
-    def described(self, entry: Entry) -> dict:
-        """Return what the template shows of a name."""
-        what = entry.what
-        return {
-            "name": entry.name,
-            "place": entry.name,
-            "signature": coloured(signature(what, entry.name)),
-            "handed_on": entry.handed_on,
-            "is_shown": is_shown(entry),
-            "bases": [self.text(f"`{base}`", entry, short=True) for base in bases(what)],
-            "parts": self.parts(what, entry),
-            "methods": [
-                {
-                    "name": method.name,
-                    "place": f"{entry.name}.{method.name}",
-                    "signature": coloured(signature(method, method.name)),
-                    "parts": self.parts(method, entry),
-                }
-                for method in methods(what)
-                if method.docstring is not None
-            ],
-            "used": self.used(entry),
-            "looked_up": self.looked_up(entry),
-            "file": entry.file,
-            "lines": (what.lineno, what.endlineno),
-            "key": entry.path.removeprefix(f"{PACKAGE}."),
-        }
-
-    def parts(self, what: griffe.Object, entry: Entry) -> list[dict]:
-        """Return the parts of a docstring in their order, each as a heading, a text, a list of terms or examples."""
-        return [part for section in sections(what) for part in self._part(what, entry, section)]
-
-    def _part(self, what: griffe.Object, entry: Entry, section: griffe.DocstringSection) -> list[dict]:
-        text: Callable[[str], str] = partial(self.text, entry=entry)
-        short: Callable[[str], str] = partial(self.text, entry=entry, short=True)
-        kind = section.kind.value
-        if kind == "text":
-            return [{"html": text(section.value)}]
-        if kind == "examples":
-            return [
-                {"html": text(said)} if part.value == "text" else {"title": "Example", "code": coloured(said, CONSOLE)}
-                for part, said in section.value
-            ]
-        if kind == "returns":
-            return [{"title": "Returns", "html": short(returned(what, section))}]
-        if kind == "yields":
-            return [{"title": "Yields", "html": short(section.value[0].description)}]
-        if kind == "raises":
-            return [
-                {"title": "Raises", "terms": [(str(one.annotation), short(one.description)) for one in section.value]}
-            ]
-        if kind in ("parameters", "attributes"):
-            title = "Arguments" if kind == "parameters" else "Attributes"
-            return [{"title": title, "terms": [(one.name, short(one.description)) for one in section.value]}]
-        raise ValueError(f"{what.path}: a docstring has a part of kind {kind!r}, for which the reference has no form")
-
-
-CONSOLE, PYTHON, FORMAT = PythonConsoleLexer(), PythonLexer(stripnl=False), HtmlFormatter(nowrap=True)
-
-
-def coloured(code: str, lexer=PYTHON) -> str:
-    """Return code as HTML with the classes that the pages colour, and no others."""
-    return PLAIN.sub(r"\1", highlight(code, lexer, FORMAT)).rstrip("\n")
-
-
-def bases(what: griffe.Object) -> list[str]:
-    """Return on which classes of `mhalib` a class builds."""
-    found = [base for base in what.bases if isinstance(base, griffe.Expr)] if what.is_class else []
-    return [str(base) for base in found if base.canonical_path.startswith(f"{PACKAGE}.")]
-
-
-def summary(what: griffe.Object) -> str:
-    """Return the first sentence of a docstring, as Markdown."""
-    first = what.docstring.value.partition("\n\n")[0] if what.docstring else ""
-    return " ".join(re.split(r"(?<=[^.]\.)\s", " ".join(first.split()))[:1])
+    found = {}
+    for lesson, nb in notebooks.items():
+        bound = {}  # what a name of the lesson stands for
+        for cell in (cell for cell in nb.cells if cell.cell_type == "code"):
+            nodes = list(ast.walk(ast.parse(TransformerManager().transform_cell(cell.source))))
+            for node in nodes:
+                if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("mhalib."):
+                    bound |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+            for node in nodes:
+                if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+                    first, _, rest = ast.unparse(node).partition(".")
+                    path = f"{bound.get(first)}.{rest}".rstrip(".")
+                    if path in known or path.rpartition(".")[0] in known:
+                        found.setdefault(path, {}).setdefault(lesson, cell.id)
+    return found
 
 
 # ---------------------------------------------------------------- pages
 
 
-def write(
-    out: Path,
-    environment: Environment,
-    notebooks: Mapping[str, NotebookNode],
-    headings: Mapping[str, str],
-    shared: Mapping[str, object],
-) -> list[dict]:
+class _Writer:
+    """Turns what is known of names into HTML, for the lessons, and their headings, that the site has."""
+
+    def __init__(self, notebooks: Mapping[str, NotebookNode], headings: Mapping[str, str]):
+        self.notebooks, self.headings = notebooks, headings
+        self.uses = uses(notebooks, {entry.path for entry in entries()})
+        self.places = {entry.path: entry.place for entry in entries()}
+        names = Counter(entry.name for entry in entries())
+        # A name alone leads to its entry, if only one thing has it.
+        self.places |= {entry.name: entry.place for entry in entries() if names[entry.name] == 1}
+
+    def text(self, words: str, entry: Entry | None = None) -> str:
+        """Return a text of a docstring as HTML, in which names lead to their entries, and numbers to lessons."""
+
+        def to_name(code: re.Match) -> str:
+            place = self.places.get(f"{entry.room}.{code[1]}" if entry else "") or self.places.get(code[1])
+            return f'<a href="{place}">{code[0]}</a>' if place and place != (entry and entry.place) else code[0]
+
+        def to_lesson(number: re.Match) -> str:
+            lesson = next((name for name in self.notebooks if name.startswith(f"{number[0]}_")), None)
+            return (
+                self._link(lesson, entry and self._first_cell(lesson, entry.name), number[0]) if lesson else number[0]
+            )
+
+        return NUMBERS.sub(to_lesson, CODE.sub(to_name, MARKDOWN(words).strip()))
+
+    def _first_cell(self, lesson: str, name: str) -> str | None:
+        """Return the id of the first cell whose code holds the name, also where it is defined by hand."""
+        cells = (cell for cell in self.notebooks[lesson].cells if cell.cell_type == "code")
+        return next((cell.id for cell in cells if re.search(rf"\b{name}\b", cell.source)), None)
+
+    def _link(self, lesson: str, cell: str | None, text: str) -> str:
+        return f'<a href="{lesson}.html{f"#{cell}" if cell else ""}">{escape(text)}</a>'
+
+    def used(self, entry: Entry) -> list[str]:
+        """Return a link for each lesson that uses a name, to the first cell that does."""
+        found = self.uses.get(entry.path, {})
+        return [self._link(name, cell, self.headings[name].partition(" · ")[0]) for name, cell in found.items()]
+
+    def looked_up(self, entry: Entry) -> dict[str, list[str]]:
+        """Return what lessons look up in `check` and its like: links to the cells, by the headings of the lessons."""
+        rows = {}
+        for path, cells in self.uses.items():
+            inner = path.removeprefix(f"{entry.path}.")
+            for lesson, cell in cells.items() if inner != path and entry.what.is_attribute else ():
+                rows.setdefault(self.headings[lesson], []).append(self._link(lesson, cell, inner))
+        return rows
+
+
+def sections(what: griffe.Object) -> list[griffe.DocstringSection]:
+    """Return the parts of a docstring: texts, arguments, what is returned and raised, examples."""
+    return what.docstring.parse("google", warnings=False, **NO_SPLIT) if what.docstring else []
+
+
+def told(one: griffe.DocstringElement) -> str:
+    """Return what is said of what comes back; griffe takes what stands before a colon in it for a type."""
+    return f"{one.annotation}: {one.description}" if isinstance(one.annotation, str) else one.description
+
+
+def summary(entry: Entry) -> str:
+    """Return the first sentence of a docstring as plain text."""
+    first = " ".join(entry.what.docstring.value.partition("\n\n")[0].split()) if entry.what.docstring else ""
+    return re.split(r"(?<=[^.]\.)\s", first.replace("`", ""))[0]
+
+
+def write(out: Path, environment: Environment, notebooks: Mapping, headings: Mapping, shared: Mapping) -> list[dict]:
     """Write the pages of the reference into the folder, and return what the search knows of them.
 
     Args:
@@ -218,45 +226,17 @@ def write(
         headings: of these lessons.
         shared: what every page is given.
     """
-    found = rooms()
-    writer = _Writer(found, notebooks, headings)
-    template = environment.get_template("reference.html.j2")
-    contents, home = [], []
-    for name, group in groupby(found, lambda room: page_of(room.path)):
-        inside = list(group)
-        told = []
-        for room in inside:
-            about = writer.text(room.module.docstring.value) if room.module.docstring else ""
-            told.append({"path": room.path, "about": about, "names": [writer.described(one) for one in room.entries]})
-            rows = [(one.name, f"{name}.html#{one.name}", _plain(writer, one)) for one in room.entries]
-            home.append({"path": room.path, "href": f"{name}.html", "rows": rows})
-            contents += [_found(room.path, *row) for row, one in zip(rows, room.entries, strict=True) if one.handed_on]
-        level = 2 if len(inside) == 1 else 3  # of a name's heading: below that of its room, where there are several
-        page = {"name": name, "level": level, "title": f"{TITLE}: {inside[0].path}", "rooms": told, **shared}
-        (out / f"{name}.html").write_text(template.render(page=page), encoding="utf-8")
-    (out / SOURCES).write_text(f'const SOURCES = "{packed(found)}";\n', encoding="utf-8")
-    page = {"name": HOME, "title": TITLE, "rooms": home, **shared}
+    environment.globals |= {"sections": sections, "told": told, "signature": signature, "summary": summary}
+    writer, all_rooms = _Writer(notebooks, headings), []
+    for name, inside in groupby(entries(), lambda entry: entry.page):
+        rooms = [(room, list(inner)) for room, inner in groupby(inside, lambda entry: entry.room)]
+        all_rooms += rooms
+        about = {room: importlib.import_module(room).__doc__ for room, _ in rooms}
+        page = {"name": name, "title": f"{TITLE}: {rooms[0][0]}", "rooms": rooms, "about": about, **shared}
+        text = environment.get_template("reference.html.j2").render(page=page, writer=writer)
+        (out / f"{name}.html").write_text(text, encoding="utf-8")
+    page = {"name": HOME, "title": TITLE, "rooms": all_rooms, **shared}
     text = environment.get_template("reference_home.html.j2").render(page=page)
     (out / f"{HOME}.html").write_text(text, encoding="utf-8")
-    return contents
-
-
-def is_shown(entry: Entry) -> bool:
-    """Return whether the site carries the source of a name; what is long is read in its file."""
-    return entry.handed_on and entry.what.endlineno - entry.what.lineno < LONGEST
-
-
-def packed(found: list[Room]) -> str:
-    """Return the sources of the names as `reference.js` unpacks them: four times smaller than as they are."""
-    entries = [entry for room in found for entry in room.entries if is_shown(entry)]
-    texts = {entry.path.removeprefix(f"{PACKAGE}."): source(entry.what) for entry in entries}
-    return b64encode(zlib.compress(json.dumps(texts).encode(), 9)).decode()
-
-
-def _plain(writer: _Writer, entry: Entry) -> str:
-    return unescape(re.sub(r"<[^>]+>", "", writer.markdown(summary(entry.what)))).strip()
-
-
-def _found(room: str, name: str, href: str, text: str) -> dict:
-    """Return an entry of the search."""
-    return {"page": TITLE, "short": room, "section": name, "href": href, "text": text, "answers": []}
+    known = [(entry, {"page": TITLE, "short": entry.room, "section": entry.name}) for entry in entries()]
+    return [row | {"href": one.place, "text": summary(one), "answers": []} for one, row in known if one.handed_on]

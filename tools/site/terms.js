@@ -1,65 +1,44 @@
 // Words of the glossary: a link each, which shows the beginning of its entry while one hovers over it, has reached it
-// by the keyboard, or has tapped on it once. A second tap, a click or Enter leads to the entry; Escape closes.
+// by the keyboard, or has tapped on it once. A second tap, a click or Enter leads to the entry; Escape, and a click
+// elsewhere, close it, as those of every popover.
 (() => {
-  let open = null; // the link whose tip is in sight
   let waiting = 0; // a tip that is being left stays for a moment, so that the pointer can get onto it
-  let tapped = null; // what was in sight before a finger came down; null for other pointers
+  let isFirstTap = false;
 
-  const tipOf = (link) => document.getElementById(link.getAttribute("aria-describedby"));
-
-  function show(link) {
+  function show(link, tip) {
     clearTimeout(waiting);
-    if (open === link) return;
-    hide();
-    open = link;
-    const tip = tipOf(link);
-    tip.hidden = false;
+    if (tip.matches(":popover-open")) return;
+    tip.showPopover();
     const room = document.documentElement.clientWidth - 16;
+    tip.style.maxWidth = `${Math.min(room, 360)}px`;
     const lines = link.getClientRects(); // a link may go on in the next line
     const word = lines[0];
-    tip.style.maxWidth = `${Math.min(room, 360)}px`;
     const { width, height } = tip.getBoundingClientRect();
-    const left = Math.max(8, Math.min(word.left, room + 8 - width));
-    const bar = document.querySelector("header")?.getBoundingClientRect().bottom ?? 0;
-    const fits = word.top - height - 6 > bar;
-    const top = fits ? word.top - height - 6 : lines[lines.length - 1].bottom + 6;
-    tip.style.left = `${left + scrollX}px`;
-    tip.style.top = `${top + scrollY}px`;
+    const bar = document.querySelector("header").getBoundingClientRect().bottom;
+    const above = word.top - height - 6;
+    tip.style.left = `${scrollX + Math.max(8, Math.min(word.left, room + 8 - width))}px`;
+    tip.style.top = `${scrollY + (above > bar ? above : lines[lines.length - 1].bottom + 6)}px`;
   }
-
-  function hide() {
-    clearTimeout(waiting);
-    if (open) tipOf(open).hidden = true;
-    open = null;
-  }
-
-  const leave = () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(hide, 250);
-  };
 
   for (const link of document.querySelectorAll("a.term")) {
-    link.addEventListener("pointerenter", ({ pointerType }) => pointerType === "mouse" && show(link));
-    link.addEventListener("pointerleave", ({ pointerType }) => pointerType === "mouse" && leave());
+    const tip = document.getElementById(link.getAttribute("aria-describedby"));
+    const leave = () => {
+      clearTimeout(waiting);
+      waiting = setTimeout(() => tip.hidePopover(), 250);
+    };
+    const byMouse = (act) => ({ pointerType }) => pointerType === "mouse" && act();
+    link.addEventListener("pointerenter", byMouse(() => show(link, tip)));
     link.addEventListener("pointerdown", ({ pointerType }) => {
-      tapped = pointerType === "mouse" ? null : { was: open };
+      isFirstTap = pointerType !== "mouse" && !tip.matches(":popover-open");
     });
-    link.addEventListener("focus", () => link.matches(":focus-visible") && show(link));
+    link.addEventListener("focus", () => link.matches(":focus-visible") && show(link, tip));
     link.addEventListener("blur", leave);
     link.addEventListener("click", (event) => {
-      const first = tapped && tapped.was !== link;
-      tapped = null;
-      if (!first) return;
+      if (!isFirstTap) return;
       event.preventDefault();
-      show(link);
+      show(link, tip);
     });
-  }
-  for (const tip of document.querySelectorAll(".tip")) {
-    document.body.append(tip); // its place is counted from the page, whatever the columns do
     tip.addEventListener("pointerenter", () => clearTimeout(waiting));
-    tip.addEventListener("pointerleave", ({ pointerType }) => pointerType === "mouse" && leave());
+    for (const part of [link, tip]) part.addEventListener("pointerleave", byMouse(leave));
   }
-  document.addEventListener("keydown", ({ key }) => key === "Escape" && hide());
-  document.addEventListener("pointerdown", ({ target }) => target.closest?.("a.term, .tip") || hide());
-  addEventListener("resize", hide);
 })();
