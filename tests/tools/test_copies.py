@@ -1,177 +1,303 @@
-"""Laying the learner's own copies: each lesson gets one, none is ever overwritten, nobody else touches them."""
+"""The learner's own copies: each lesson gets one, none is ever overwritten or lost, and its links hold in `my/`."""
 
+import errno
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import nbformat
 import pytest
 
 from tests.helpers.small_course import change, contents, today, write_lesson
+from tests.helpers.systems import posix
+from tools.links import targets
 from tools.notebooks import run
 from tools.notebooks.copies import ROOT
-from tools.notebooks.plain import for_download, own_copy, read
+from tools.notebooks.plain import COLAB, for_download, own_copy, read, with_links
+from tools.notebooks.store import source_hash
+from tools.notebooks.which import WITHOUT_NUMBER, notebook_files
+
+NOTHING_TO_DO = (0, "my/: each lesson has its copy, and none has changed since.\n")
+OURS = re.compile(rf"^notebooks/((?:\d\d_\w+|{'|'.join(WITHOUT_NUMBER)})\.ipynb#)")
+TARGETS = {
+    "00_one.ipynb#the-end": "00_one.ipynb#the-end",
+    "../notebooks/./00_one.ipynb": "00_one.ipynb",
+    "03_a%20name.ipynb": "03_a name.ipynb",
+    "GLOSSARY.md#head-dim": "../notebooks/GLOSSARY.md#head-dim",
+    "data/a%20b.csv?raw=1#x": "../notebooks/data/a%20b.csv?raw=1#x",
+    **dict.fromkeys(["../images/hero.png", "#a-heading", "https://example.org/00_one.ipynb", "//example.org/x"]),
+    **dict.fromkeys(["attachment:map.png", "data:image/png;base64,AAAA", "/lab/tree/x"]),
+}
+LINKS = {  # each target in a text that is led elsewhere
+    "[a](X) and [b](X)": "[a](<X>) and [b](<X>)",
+    '![a map](X "its title")': '![a map](<X> "its title")',
+    "[`code`](X), [![picture](Y)](X_(y))": "[`code`](<X>), [![picture](<Y>)](<X_(y)>)",
+    "a [link][1]\n\n[1]: X 'title'\n\n[^1]: A note.": "a [link][1]\n\n[1]: <X> 'title'\n\n[^1]: A note.",
+    "<img alt='a > b' src=\"X\"><a\n  HREF = X>": "<img alt='a > b' src=\"<X>\"><a\n  HREF = <X>>",
+    "`x[0](X)` and ``a ` [b](X)``": None,
+    "```python\nf[0](X)\n```\n[a](X)": "```python\nf[0](X)\n```\n[a](<X>)",
+    "$W[i](X)$ and $$W[i](X)$$ [a](X)": "$W[i](X)$ and $$W[i](X)$$ [a](<X>)",
+    r"a \` tick [a](X) \` and \$5 [b](X) \$6": r"a \` tick [a](<X>) \` and \$5 [b](<X>) \$6",
+    "one ` tick\n\n[a](X) and ` another": "one ` tick\n\n[a](<X>) and ` another",
+    'weights[0] (see above), <b title="src=X">': None,
+}
 
 
-def test_each_lesson_gets_a_copy_and_a_second_run_changes_nothing(course, lay):
-    code, said = lay()
-    assert (code, said) == (0, "my/: new copies of all lessons, without outputs, for you to work in.\n")
-    assert sorted(contents(course / "my")) == ["00_one.ipynb", "01_two.ipynb", "02_three.ipynb"]
-    assert "../notebooks/GLOSSARY.md#head-dim" in (course / "my" / "00_one.ipynb").read_text(encoding="utf-8")
-    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in (course / "my").iterdir()}
-    code, said = lay()
-    assert (code, said) == (0, "my/: each lesson has its copy, and none has changed since.\n")
-    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in (course / "my").iterdir()} == before
+def places(path: Path) -> list[str]:
+    """Return where the links of a notebook lead, from the course's folder on."""
+    prose = "\n\n".join(cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "markdown")
+    files = [urlsplit(target) for target in targets(prose) if not target.startswith("#")]
+    return [os.path.normpath(f"{path.parent.name}/{unquote(file.path)}") + f"#{file.fragment}" for file in files]
 
 
-def test_only_what_is_missing_is_laid_and_the_lessons_are_left_alone(course, lay):
+# ----------------------------------------------------------------------------------------- what a copy holds
+
+
+def test_a_copy_is_its_lesson_without_outputs_remembers_it_and_leads_to_the_other_copies(tmp_path):
+    wrong = []
+    (tmp_path / "my").mkdir()
+    for path in notebook_files(ROOT / "notebooks"):
+        text = own_copy(path)
+        copy, lesson = nbformat.reads(text, 4), nbformat.read(path, 4)
+        kept = [cell for cell in lesson.cells if cell.id != COLAB]
+        code = [cell for cell in copy.cells if cell.cell_type == "code"]
+        same = [(cell.id, cell.cell_type) for cell in copy.cells] == [(cell.id, cell.cell_type) for cell in kept]
+        same &= [cell.source for cell in code] == [cell.source for cell in kept if cell.cell_type == "code"]
+        remembers = copy.metadata.mhalib == {"lesson": path.stem, "lesson_sha256": source_hash(lesson)}
+        empty = all(cell.outputs == [] and cell.execution_count is None for cell in code)
+        as_jupyter_writes_it = text == nbformat.writes(copy) + "\n"
+        (tmp_path / "my" / path.name).write_text(text, encoding="utf-8")
+        led = places(tmp_path / "my" / path.name) == [OURS.sub(r"my/\1", place) for place in places(path)]
+        if not (same and remembers and empty and as_jupyter_writes_it and led):
+            wrong.append((path.name, same, remembers, empty, as_jupyter_writes_it, led))
+    assert wrong == []
+
+
+def test_which_parts_of_a_text_are_links_and_where_they_lead_from_my(course):
+    found = {text: with_links(text, lambda target: f"<{target}>") for text in LINKS}
+    assert found == {text: expected or text for text, expected in LINKS.items()}
+    write_lesson(course / "notebooks", "00_one", " ".join(f"[x]({target})" for target in TARGETS))
+    write_lesson(course / "notebooks", "03_a name")
+    led = re.findall(
+        r"\[x\]\((.+?)\)", json.loads(own_copy(course / "notebooks" / "00_one.ipynb"))["cells"][0]["source"][2]
+    )
+    assert led == [expected or target for target, expected in TARGETS.items()]
+
+
+def test_a_downloaded_lesson_works_wherever_it_lies(course, tmp_path):
+    path = course / "notebooks" / "01_two.ipynb"
+    (course / "images").mkdir()
+    shutil.copy(ROOT / "images" / "hero.png", course / "images")
+    nb = nbformat.read(path, 4)
+    nb.cells[0].source += "\n\n![a](../images/hero.png) <img src='../images/hero.png'> ![x](../images/gone.png)"
+    nb.cells[1].source = "%run ../tools/check_machine.py\nprint('../tools/check_machine.py')"
+    nbformat.write(nb, path)
+    alone = tmp_path / "any place" / path.name
+    alone.parent.mkdir()
+    alone.write_text(for_download(path), encoding="utf-8")
+    first, code, *_ = run.execute(alone).cells
+    assert "**You downloaded this lesson alone.**" in first.source and "(../images/gone.png)" in first.source
+    assert first.source.count("(attachment:hero.png)") == first.source.count("'attachment:hero.png'") == 1
+    assert list(first.attachments) == ["hero.png"] and "image/png" in first.attachments["hero.png"]
+    said = "".join(one.text for one in code.outputs)
+    assert re.match(r"Python +3\.\d+\.\d+ +ok\ntorch ", said) and said.endswith("../tools/check_machine.py\n")
+
+
+# ----------------------------------------------------------------------------------------- laying them
+
+
+def test_each_lesson_gets_a_copy_and_what_is_there_is_left_alone(course, lay):
     lessons = contents(course / "notebooks")
-    lay()
+    assert lay() == (0, "my/: new copies of all lessons, without outputs, for you to work in.\n")
+    assert sorted(contents(course / "my")) == ["00_one.ipynb", "01_two.ipynb", "02_three.ipynb"]
     mine = change(course / "my" / "01_two.ipynb")
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in (course / "my").iterdir()}
+    assert lay() == NOTHING_TO_DO
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in (course / "my").iterdir()} == before
     (course / "my" / "02_three.ipynb").unlink()
-    code, said = lay()
-    assert (code, said) == (0, "my/: new copies of 02, without outputs, for you to work in.\n")
-    assert (course / "my" / "01_two.ipynb").read_bytes() == mine
-    assert contents(course / "notebooks") == lessons
+    assert lay() == (0, "my/: new copies of 02, without outputs, for you to work in.\n")
+    assert (course / "my" / "01_two.ipynb").read_bytes() == mine and contents(course / "notebooks") == lessons
 
 
 def test_a_lesson_that_changed_says_so_with_the_command(course, lay, monkeypatch):
-    lay()
+    (course / "my").mkdir()
+    shutil.copy(course / "notebooks" / "00_one.ipynb", course / "my")  # by hand, outputs and all
+    (course / "my" / "02_three.ipynb").write_text(for_download(course / "notebooks" / "02_three.ipynb"))
+    assert lay()[1].startswith("my/: new copies of 01") and lay() == NOTHING_TO_DO
     mine = change(course / "my" / "01_two.ipynb")
-    write_lesson(course / "notebooks", "01_two", "More. ")
-    write_lesson(course / "notebooks", "02_three", "More. ")
+    for name in ("00_one", "01_two", "02_three"):
+        write_lesson(course / "notebooks", name, "More. ")
     code, said = lay()
-    assert code == 0
-    assert "have changed since you got your copies: 01, 02. Your copies stay as they are.\n" in said
-    assert re.search(r"beside it: \S*python\S* -m tools\.notebooks\.copies --fresh 01\n", said)
+    assert code == 0 and "since you got your copies: 00, 01, 02. Your copies stay as they are.\n" in said
+    assert re.search(r"beside it: \S*python\S* -m tools\.notebooks\.copies --fresh 00\n", said)
     monkeypatch.setenv("MAKELEVEL", "1")
-    assert "beside it: make fresh LESSON=01\n" in lay()[1]
+    assert "beside it: make fresh LESSON=00\n" in lay()[1]
     assert (course / "my" / "01_two.ipynb").read_bytes() == mine
 
 
 def test_a_copy_that_lost_its_memory_is_judged_by_its_text(course, lay):
     lay()
-    for name in ("00_one", "02_three"):
+    for name, cells in (("00_one", "my"), ("02_three", "notebooks")):
         path = course / "my" / f"{name}.ipynb"
-        nb = read(path)
-        nb["metadata"] = {} if name == "00_one" else {"mhalib": "?"}
-        if name == "02_three":  # as it is in notebooks/, links and all
-            nb["cells"] = read(course / "notebooks" / f"{name}.ipynb")["cells"]
-        path.write_text(json.dumps(nb), encoding="utf-8")
-    code, said = lay()
-    assert code == 0
-    assert said == "my/00_one.ipynb does not say from which edition of its lesson it came; it stays as it is.\n"
-
-
-def test_a_stored_lesson_put_there_by_hand_is_a_copy(course, lay):
-    (course / "my").mkdir()
-    shutil.copy(course / "notebooks" / "01_two.ipynb", course / "my")
-    (course / "my" / "02_three.ipynb").write_text(for_download(course / "notebooks" / "02_three.ipynb"))
-    assert lay() == (0, "my/: new copies of 00, without outputs, for you to work in.\n")
-    assert lay() == (0, "my/: each lesson has its copy, and none has changed since.\n")
-    write_lesson(course / "notebooks", "01_two", "More. ")
-    write_lesson(course / "notebooks", "02_three", "More. ")
-    assert "have changed since you got your copies: 01, 02." in lay()[1]
-
-
-# ----------------------------------------------------------------------------------------- fresh copies
+        about = {"metadata": {}, "cells": read(course / cells / path.name)["cells"]}
+        path.write_text(json.dumps(read(path) | about), encoding="utf-8")
+    assert lay() == (
+        0,
+        "my/00_one.ipynb does not say from which edition of its lesson it came; it stays as it is.\n",
+    )
 
 
 def test_a_fresh_copy_takes_the_plain_name_and_the_old_one_is_kept_with_its_date(course, lay):
     lay()
-    mine = change(course / "my" / "01_two.ipynb")
+    place = course / "my" / "01_two.ipynb"
+    assert lay("--fresh", "1") == (0, "my/01_two.ipynb is fresh: nothing was changed in it, nor in its lesson.\n")
+    first = change(place)
     write_lesson(course / "notebooks", "01_two", "More. ")
     code, said = lay("--fresh", "01")
     assert code == 0 and f"my/01_two.ipynb is new. What was there is kept as my/01_two.{today()}.ipynb\n" in said
-    assert (course / "my" / f"01_two.{today()}.ipynb").read_bytes() == mine
-    assert (course / "my" / "01_two.ipynb").read_text(encoding="utf-8") == own_copy(
-        course / "notebooks" / "01_two.ipynb"
-    )
-    assert lay() == (0, "my/: each lesson has its copy, and none has changed since.\n")
-
-    again = change(course / "my" / "01_two.ipynb")
-    third = lay("--fresh", "1")[1], change(course / "my" / "01_two.ipynb")
-    assert f"kept as my/01_two.{today()}-2.ipynb\n" in third[0] and again != mine
-    lay("--fresh", "01_two")
+    assert place.read_text(encoding="utf-8") == own_copy(course / "notebooks" / "01_two.ipynb")
+    assert lay() == NOTHING_TO_DO
+    second = change(place)
+    assert f"kept as my/01_two.{today()}-2.ipynb\n" in lay("--fresh", "01_two")[1]
     kept = contents(course / "my")
-    assert [kept[f"01_two.{today()}{n}.ipynb"] for n in ("", "-2", "-3")] == [mine, again, third[1]]
-    assert len(kept) == 6
+    assert (kept[f"01_two.{today()}.ipynb"], kept[f"01_two.{today()}-2.ipynb"]) == (first, second) and len(kept) == 5
 
 
-def test_a_fresh_copy_where_nothing_was_changed_is_that_one(course, lay):
-    lay()
-    before = contents(course / "my")
-    code, said = lay("--fresh", "01")
-    assert (code, said) == (0, "my/01_two.ipynb is fresh: nothing was changed in it, nor in its lesson.\n")
-    assert contents(course / "my") == before
-
-
-def test_notebooks_without_a_number_are_copied_and_called_by_a_word(course, lay):
+def test_notebooks_without_a_number_are_called_by_a_word_and_what_nobody_knows_is_said(course, lay):
     for name in ("torch_in_ten_minutes", "ten_broken_layers", "my_notes"):
         write_lesson(course / "notebooks", name)
-    assert lay() == (0, "my/: new copies of all lessons, without outputs, for you to work in.\n")
-    assert "my_notes.ipynb" not in contents(course / "my") and len(contents(course / "my")) == 5
-    write_lesson(course / "notebooks", "torch_in_ten_minutes", "More. ")
-    code, said = lay()
-    assert code == 0 and "since you got your copies: torch_in_ten_minutes." in said
-    assert "--fresh torch_in_ten_minutes\n" in said
+    for asked, words in {
+        (): "Say of which lesson you want a fresh copy: ",
+        ("00", "x"): "There is no lesson x, only 00 to 02, torch_in_ten_minutes, ten_broken_layers. Type it so: ",
+        ("ten",): "ten may be each of torch_in_ten_minutes, ten_broken_layers. Type it so: ",
+    }.items():
+        code, said = lay("--fresh", *asked)
+        assert code == 1 and said.startswith(words) and not (course / "my").exists()
+    lay()
+    assert len(contents(course / "my")) == 5 and "my_notes.ipynb" not in contents(course / "my")
     mine = change(course / "my" / "torch_in_ten_minutes.ipynb")
-    code, said = lay("--fresh", "torch")
-    assert code == 0 and "my/torch_in_ten_minutes.ipynb is new. What was there is kept as" in said
+    assert lay("--fresh", "torch")[0] == 0
     assert contents(course / "my")[f"torch_in_ten_minutes.{today()}.ipynb"] == mine
-    code, said = lay("--fresh", "ten")
-    assert code == 1 and said.startswith("ten may be each of torch_in_ten_minutes, ten_broken_layers. Type it so: ")
-    code, said = lay("--fresh", "13")
-    assert said.startswith("There is no lesson 13, only 00 to 02, torch_in_ten_minutes, ten_broken_layers.")
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ([], "Say of which lesson you want a fresh copy: "),
-        (["7"], "There is no lesson 7, only 00 to 02. Type it so: "),
-        (["00", "x"], "There is no lesson x, only 00 to 02."),
-    ],
-)
-def test_a_fresh_copy_of_nothing(course, lay, asked, words):
-    code, said = lay("--fresh", *asked)
-    assert code == 1 and said.startswith(words) and "--fresh 05" in said
-    assert not (course / "my").exists()
+# ----------------------------------------------------------------------------------------- where something is wrong
+
+BROKEN = (b"\n", b"<<<<<<< HEAD\n{}", b'{"cells": [{"source": 3}]}', b"[]", b"\xff\xfe\x00")
+
+
+def test_a_broken_copy_is_named_and_left_alone_and_kept_beside_a_fresh_one(course, lay):
+    lay()
+    for number, spoilt in enumerate(BROKEN, 1):
+        (course / "my" / "01_two.ipynb").write_bytes(spoilt)
+        code, said = lay()
+        assert code == 0 and said.startswith("my/01_two.ipynb cannot be read as a notebook (") and said.count("\n") == 1
+        assert "it stays as it is. For a new one in its place, with this one kept: " in said
+        assert lay("--fresh", "01")[0] == 0 and lay() == NOTHING_TO_DO
+        kept = f"01_two.{today()}{f'-{number}' if number > 1 else ''}.ipynb"
+        assert contents(course / "my")[kept] == spoilt
+
+
+@posix
+def test_a_link_or_a_folder_in_the_place_of_a_copy_is_moved_as_it_is(course, lay, tmp_path):
+    lay()
+    place, elsewhere = course / "my" / "01_two.ipynb", tmp_path / "elsewhere.ipynb"
+    place.rename(elsewhere)
+    place.symlink_to(elsewhere)
+    mine = change(elsewhere)
+    assert lay() == NOTHING_TO_DO and lay("--fresh", "01")[0] == 0
+    assert not place.is_symlink() and elsewhere.read_bytes() == mine
+    place.unlink()
+    place.symlink_to("nowhere")
+    assert "my/01_two.ipynb cannot be read" in lay()[1] and lay("--fresh", "01")[0] == 0
+    place.unlink()
+    (place / "inside").mkdir(parents=True)
+    assert "my/01_two.ipynb cannot be read" in lay()[1] and lay("--fresh", "01")[0] == 0
+    assert (course / "my" / f"01_two.{today()}-3.ipynb" / "inside").is_dir() and place.is_file()
+
+
+def test_a_lesson_that_cannot_be_read_stops_no_other(course, lay):
+    (course / "notebooks" / "01_two.ipynb").write_bytes(BROKEN[1])
+    code, said = lay()
+    assert code == 1 and "git checkout -- notebooks/01_two.ipynb\n" in said
+    assert sorted(contents(course / "my")) == ["00_one.ipynb", "02_three.ipynb"]
+    code, said = lay("--fresh", "01")
+    assert code == 1 and said.startswith("notebooks/01_two.ipynb cannot") and "nothing in my/ was changed" in said
+
+
+def test_something_else_is_called_my(course, lay):
+    (course / "my").write_text("mine")
+    for asked in ((), ("--fresh", "1")):
+        assert lay(*asked) == (1, "my is no folder, and your copies need one of that name: give it another name.\n")
+    assert (course / "my").read_text() == "mine"
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_a_full_disk_or_an_interruption_leaves_whole_copies_only_and_loses_nothing(course, lay, monkeypatch, error):
+    lay("--fresh", "00")
+    mine, opened = change(course / "my" / "00_one.ipynb"), Path.open
+
+    def broken(path, mode="r", *arguments, **options):
+        file = opened(path, mode, *arguments, **options)
+        if mode == "x":
+
+            def write(text, written=file.write):
+                written(text[:100])
+                raise error
+
+            file.write = write
+        return file
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", broken)
+        for asked in ((), ("--fresh", "0")):
+            code, said = lay(*asked)
+            assert said.startswith("The disk is full" if code == 1 else "Interrupted.") and code in (1, 130)
+            assert contents(course / "my") == {"00_one.ipynb": mine}
+    assert lay()[0] == 0 and len(contents(course / "my")) == 3
+
+
+@posix
+def test_a_folder_for_reading_only_is_told_with_another_way(course, lay):
+    lay()
+    # Root may write anywhere; without these rights it may not.
+    prefix = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    if prefix and not shutil.which(prefix[0]):
+        pytest.skip("root may write anywhere here")
+    code = f"import pathlib; from tools.notebooks import copies; exit(copies.main([], pathlib.Path({str(course)!r})))"
+    said = []
+    for missing in (None, "00_one.ipynb"):
+        if missing:
+            (course / "my" / missing).unlink()
+        (course / "my").chmod(0o555)
+        done = subprocess.run([*prefix, sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+        (course / "my").chmod(0o755)
+        said.append((done.returncode, done.stdout))
+    assert said[0] == NOTHING_TO_DO
+    assert said[1][0] == 1 and said[1][1].startswith("my/ cannot be written (Permission denied). Put the course into")
+    assert said[1][1].endswith("make lab READ=1\n")
 
 
 # ----------------------------------------------------------------------------------------- beside everything else
 
 
-def test_git_and_ruff_see_no_copy(course, lay):
+def test_git_ruff_and_the_tools_for_lessons_leave_the_copies_alone(course, lay, monkeypatch):
     for name in (".gitignore", "pyproject.toml"):
         shutil.copy(ROOT / name, course)
-    ruff = [sys.executable, "-m", "ruff"]
 
     def output(*command: str) -> str:
         return subprocess.run(command, cwd=course, capture_output=True, text=True).stdout
 
     lay()
-    for path in (course / "my").iterdir():
-        nb = read(path)
-        nb["cells"][1]["source"] = ["import os, sys\n", "x=undefined   "]
-        path.write_text(json.dumps(nb), encoding="utf-8")
-    (course / "my" / "notes.py").write_text("import os,sys")
-    files = output(*ruff, "check", "--show-files", "--no-cache", ".")  # a folder that is in no git
+    before = {name: change(course / "my" / name) for name in contents(course / "my")}
+    files = output(sys.executable, "-m", "ruff", "check", "--show-files", "--no-cache", ".")
     assert "00_one.ipynb" in files and "/my/" not in files
     output("git", "init", "--quiet")
     assert "notebooks/" in output("git", "status", "--porcelain") and "my" not in output("git", "status", "--porcelain")
-    assert "my/" in output("git", "status", "--porcelain", "--ignored")
-
-
-def test_the_tools_for_lessons_leave_the_copies_alone(course, lay, monkeypatch):
-    lay()
-    before = {name: change(course / "my" / name) for name in contents(course / "my")}
     monkeypatch.setattr(run, "NOTEBOOKS", course / "notebooks")
-    assert run.main(["--check"]) == 1  # they were never executed
-    assert run.main(["--clear"]) == 0
-    (course / "notebooks" / "02_three.ipynb").unlink(), (course / "notebooks" / "01_two.ipynb").unlink()
-    assert run.main([]) == 0
-    assert nbformat.read(course / "notebooks" / "00_one.ipynb", 4).cells[1].outputs
+    assert run.main(["--check"]) == 1 and run.main(["--clear"]) == 0
     assert contents(course / "my") == before

@@ -5,17 +5,18 @@
     python -m tools.notebooks.copies --fresh torch   the same for a notebook without a number, by a word of its name
 
 The new copy has the plain name, since the links of the other lessons lead there. What a copy holds is said in
-`plain.py`, how it is written, in `keep.py`. The exit code is 1 if a copy that was asked for is not there. Only the
-standard library; messages are plain ASCII, so that they print in any terminal.
+`plain.py`. The exit code is 1 if a copy that was asked for is not there. Only the standard library; messages are plain
+ASCII, so that they print in any terminal.
 """
 
 import argparse
 import errno
+import itertools
 import os
 import sys
+from datetime import date
 from pathlib import Path
 
-from tools.notebooks.keep import put, put_beside, sweep
 from tools.notebooks.plain import Unreadable, edition, own_copy, read, source_hash
 from tools.notebooks.which import is_lesson, meant, notebook_files, short
 
@@ -55,6 +56,42 @@ def command(number: str) -> str:
     return f"{own} -m tools.notebooks.copies --fresh {number}"
 
 
+def put(path: Path, text: str) -> None:
+    """Write a file where there is none, whole or not at all.
+
+    Raises:
+        FileExistsError: something is there; it stays as it is.
+        OSError: it cannot be written, and is not there.
+    """
+    file = path.open("x", encoding="utf-8", newline="\n")
+    try:
+        with file:
+            file.write(text)
+    except BaseException:
+        path.unlink()
+        raise
+
+
+def put_beside(path: Path, text: str) -> Path:
+    """Write a file in the place of the one that is there; return where that one is, with the date in its name.
+
+    Raises:
+        OSError: it cannot be written; what was there has its plain name.
+    """
+    for number in itertools.count(1):
+        again = f"-{number}" if number > 1 else ""
+        kept = path.with_name(f"{path.stem}.{date.today().isoformat()}{again}{path.suffix}")
+        if not os.path.lexists(kept):
+            break
+    path.rename(kept)
+    try:
+        put(path, text)
+    except BaseException:
+        kept.rename(path)
+        raise
+    return kept
+
+
 def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(exist_ok=True)
@@ -62,7 +99,6 @@ def make_folder(folder: Path) -> None:
         raise Failed(f"{MY} is no folder, and your copies need one of that name: give it another name.") from None
     except OSError as error:
         raise Failed(why(error)) from None
-    sweep(folder)
 
 
 def unreadable(lesson: Path, error: Unreadable) -> str:
@@ -109,8 +145,6 @@ def look_at(lessons: list[Path], folder: Path) -> bool:
             copy = read(folder / lesson.name)
         except Unreadable as error:
             aside = f"For a new one in its place, with this one kept: {command(number)}"
-            if (folder / lesson.name).is_dir():
-                aside = "Give it another name, then run the same command again."
             remarks.append(f"{place} {error}; it stays as it is. {aside}")
             continue
         # Where another tool has forgotten it, or somebody put the file there, the text itself must tell.
@@ -126,13 +160,6 @@ def look_at(lessons: list[Path], folder: Path) -> bool:
     return bool(older or remarks)
 
 
-def is_as_laid(place: Path, text: str) -> bool:
-    try:
-        return place.is_file() and place.read_bytes() == text.encode()
-    except OSError:
-        return False
-
-
 def lay_fresh(lesson: Path, folder: Path) -> None:
     """Lay a new copy of a lesson; what is in its place is kept under another name.
 
@@ -140,14 +167,12 @@ def lay_fresh(lesson: Path, folder: Path) -> None:
         Failed: there is no new copy; what is there stays as it is.
     """
     place = folder / lesson.name
-    if place.is_dir():
-        raise Failed(f"{MY}/{lesson.name} is a folder; give it another name, then run the same command again.")
     try:
         text = own_copy(lesson)
         if not os.path.lexists(place):
             put(place, text)
             say(f"{MY}/{lesson.name} is new.")
-        elif is_as_laid(place, text):
+        elif place.is_file() and place.read_bytes() == text.encode():
             say(f"{MY}/{lesson.name} is fresh: nothing was changed in it, nor in its lesson.")
         else:
             kept = put_beside(place, text)
@@ -155,8 +180,6 @@ def lay_fresh(lesson: Path, folder: Path) -> None:
             say("Where JupyterLab has it open, it asks when it saves: Revert takes the new one, Overwrite the old one.")
     except Unreadable as error:
         raise Failed(f"{unreadable(lesson, error)}; nothing in {MY}/ was changed.") from None
-    except FileExistsError:
-        raise Failed(f"Another run laid {MY}/{lesson.name} at this moment; it stays as it is.") from None
     except OSError as error:
         raise Failed(why(error)) from None
 

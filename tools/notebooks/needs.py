@@ -1,7 +1,7 @@
 """Which cells of a lesson need which: told by the names that they make and use, without executing them.
 
-For `tests/lessons/test_notebooks.py`, which tries another seed, and a machine without the weights of the real model, with the
-cells that train nothing. All of a lesson with other seeds: `make harden ONLY=seeds`.
+For `tests/lessons/test_notebooks.py`, which tries another seed, and a machine without the weights of the real model,
+with the cells that train nothing. All of a lesson with other seeds: `make harden ONLY=seeds`.
 """
 
 import ast
