@@ -1,0 +1,392 @@
+"""How a layer is called is found out and said in a line; what is declared wins; and the layer comes back as it was."""
+
+import math
+import random
+import time
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from mhalib import MultiHeadAttention
+from mhalib.doctor import adapt, examine
+from mhalib.doctor.calls.words import Words
+from tests.helpers import layers_calls
+from tests.helpers.layers_base import Layer
+from tests.helpers.layers_healthy import Blocked, Dropout, RankFour, ReturnsDict, TimeFirst
+
+
+class Core(nn.Module):
+    """Attention with an additive mask, to be called in many ways."""
+
+    def __init__(self, d_model=32, num_heads=4):
+        super().__init__()
+        self.num_heads, self.qkv, self.out = num_heads, nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def attend(self, x, added=0.0):
+        q, k, v = (part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        scores = q @ k.mT / math.sqrt(q.shape[-1]) + added
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+def hidden(mask):
+    return 0.0 if mask is None else torch.zeros(mask.shape).masked_fill(mask, -1e9)
+
+
+class Padding(Core):
+    def forward(self, hidden_states, attention_mask=None, output_attentions=False):
+        added = 0.0 if attention_mask is None else hidden(attention_mask == 0)[:, None, None]
+        return (self.attend(hidden_states, added),)
+
+
+class PaddingHidden(Core):
+    def forward(self, x, key_padding_mask=None):
+        return self.attend(x, 0.0 if key_padding_mask is None else hidden(key_padding_mask)[:, None, None])
+
+
+class ChannelsFirst(Core):
+    def forward(self, x, x_mask=None):
+        """x: (batch, channels, time), x_mask: (batch, 1, time)."""
+        b, c, t = x.shape
+        return self.attend(x.transpose(1, 2), 0.0 if x_mask is None else hidden(x_mask == 0)[:, None]).transpose(1, 2)
+
+
+class NoBatch(Core):
+    def forward(self, x):
+        T, C = x.shape
+        return self.attend(x[None])[0]
+
+
+class Lengths(Core):
+    def forward(self, x, x_lens):
+        return self.attend(x, hidden(torch.arange(x.shape[1]) >= x_lens[:, None])[:, None, None])
+
+
+class InATuple(Core):
+    def forward(self, x):
+        return torch.zeros(len(x), 4, x.shape[1], x.shape[1]), self.attend(x)
+
+
+class AsAnObject(Core):
+    def forward(self, x):
+        return SimpleNamespace(attentions=None, last_hidden_state=self.attend(x))
+
+
+class CausalUnlessTold(Core):
+    def forward(self, x, mask=None):
+        T = x.shape[1]
+        return self.attend(x, hidden(~(torch.ones(T, T, dtype=torch.bool).tril() if mask is None else mask)))
+
+
+class WantsPlaces(Core):
+    def forward(self, x, start_pos, position_ids, mask=None):
+        assert start_pos == 0 and position_ids.shape[-1] == x.shape[1]
+        return self.attend(x, 0.0 if mask is None else mask)
+
+
+class AsTransformers(Core):
+    def forward(self, hidden_states, attention_mask=None, output_attentions=False):
+        """attention_mask is added to the scores."""
+        return self.attend(hidden_states, 0.0 if attention_mask is None else attention_mask)
+
+
+@pytest.mark.parametrize(
+    ("layer", "said"),
+    [
+        (Layer(32, 4), "adapt(layer, mask_name='mask')"),
+        (Padding(), "adapt(layer, mask_rank=2, mask_name='attention_mask', mask_over='keys')"),
+        (PaddingHidden(), "adapt(layer, mask='blocked', mask_rank=2, mask_name='key_padding_mask', mask_over='keys')"),
+        (AsTransformers(), "adapt(layer, mask='additive', mask_rank=4, mask_name='attention_mask')"),
+        (ChannelsFirst(), "adapt(layer, mask_name='x_mask', axes='B d T')"),
+        (NoBatch(), "adapt(layer, mask=None, axes='T d')"),
+        (Lengths(), "adapt(layer, mask='lengths', mask_rank=1, mask_name='x_lens')"),
+        (InATuple(), "adapt(layer, mask=None, output=1)"),
+        (AsAnObject(), "adapt(layer, mask=None, output='last_hidden_state')"),
+        (CausalUnlessTold(), "adapt(layer, mask_rank=4, mask_name='mask', mask_always=True)"),
+        (WantsPlaces(), "adapt(layer, mask='additive', mask_rank=4, mask_name='mask', also={'start_pos': 0"),
+        (RankFour(32, 4), "adapt(layer, 'qkv', mask_rank=4, mask_name='mask')"),
+        (nn.MultiheadAttention(32, 4), "adapt(layer, 'torch')"),
+    ],
+)
+def test_how_it_is_called_is_said_in_a_line_that_can_be_pasted(layer, said):
+    report = examine(layer, 32, 4)
+    assert report.ok and report.called_as.startswith(said), report
+    line = report.called_as.splitlines()[0]
+    assert examine(eval(line, {"adapt": adapt, "layer": layer, "torch": torch}), 32, 4).ok
+
+
+def test_a_method_is_called_by_its_own_arguments_and_alike_every_time():
+    forward = nn.MultiheadAttention(32, 4, batch_first=True).forward
+    report = examine(forward, 32, 4)
+    assert report.ok and report.called_as.startswith("adapt(layer, 'qkv', mask='blocked', mask_rank=2")
+    assert str(examine(forward, 32, 4)) == str(report)
+
+
+@dataclass
+class SomeConfig:
+    n_embd: int
+    n_head: int
+    block_size: int
+    dropout: float = 0.1
+
+
+class FromAConfig(Core):
+    def __init__(self, config: SomeConfig):
+        super().__init__(config.n_embd, config.n_head)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        return self.attend(x)
+
+
+class FromSizes(Core):
+    def __init__(self, n_heads, embed_dims, dim_head=None, max_len=None, drop=0.2):
+        super().__init__(embed_dims, n_heads)
+
+    def forward(self, x):
+        return self.attend(x)
+
+
+class Strange(nn.Module):
+    def __init__(self, weather):
+        raise ValueError("it rains")
+
+
+@pytest.mark.parametrize("kind", [FromAConfig, FromSizes, MultiHeadAttention, nn.MultiheadAttention])
+def test_a_class_is_made_by_the_names_of_its_sizes(kind):
+    for sizes in ((), (24, 3)):
+        report = examine(kind, *sizes)
+        assert report.ok and report.called_as.startswith(f"{kind.__name__}("), report
+        assert str(sizes[0] if sizes else 32) in report.called_as
+
+
+class Bound:
+    """A plain object that holds modules."""
+
+    def __init__(self):
+        self.core, self.unused, self.drop = Core(), nn.Linear(7, 7), nn.Dropout(0.5)
+
+    def step(self, x):
+        return self.drop(self.core.attend(x))
+
+
+def test_what_is_declared_wins():
+    layer, owner = Layer(32, 4), Bound()
+
+    def by_lengths(x, valid_lens=None):
+        mask = None if valid_lens is None else (torch.arange(x.shape[1]) < valid_lens[:, None])[:, None]
+        return layer(x, mask)
+
+    for attend in (
+        adapt(Blocked(32, 4), mask="blocked"),
+        adapt(TimeFirst(32, 4), batch_first=False),
+        adapt(ReturnsDict(32, 4), output="out"),
+        adapt(lambda x, mask=None: (None, layer(x, mask)), mask_name="mask", output=1),
+        adapt(by_lengths, mask="lengths", mask_rank=1),
+        owner.step,
+    ):
+        assert (report := examine(attend, 32, 4)).ok, report
+    assert owner.drop.training
+    assert examine(adapt(Blocked(32, 4), mask="allowed"), 32, 4).codes == ["mask-inverted"]
+    assert examine(adapt(lambda x: "no tensor"), 32, 4).codes == ["crash"]
+    assert not examine(adapt(TimeFirst(32, 4)), 32, 4).ok
+    assert "taken for (T, B, d_model)" in examine(TimeFirst(32, 4), 32, 4).called_as  # nobody says it
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: examine(Layer(32, 4), 0, 4), ValueError, "d_model must be a positive integer"),
+        (lambda: examine(Layer(32, 4), 32, 5), ValueError, "choose num_heads from 1, 2, 4"),
+        (lambda: examine(torch.ones(3), 32, 4), TypeError, "expected a module or a function"),
+        (lambda: examine(Strange), TypeError, "could not be made by d_model=32 and num_heads=4"),
+        (lambda: adapt(Layer), TypeError, "got the class Layer"),
+        (lambda: examine(Layer(32, 4).to("meta"), 32, 4), ValueError, "meta device"),
+        (lambda: examine(adapt(nn.LazyLinear(32), mask=None), 32, 4), ValueError, "lazy layer once"),
+        (lambda: examine(Layer(32, 4), 32, 4, module="layer"), TypeError, "module must be an nn.Module"),
+        (lambda: adapt(lambda q, k, v: q), TypeError, "adapt"),
+        (lambda: adapt(AsTransformers()), TypeError, "'additive' (in transformers with mask_rank=4)"),
+        (lambda: adapt(lambda x, attn_mask=None: x), TypeError, "mask_name='attn_mask'"),
+        (lambda: adapt(lambda x, colour, mask=None: x), TypeError, "lambda x, mask=None: layer(x, ..., mask)"),
+        (lambda: examine(lambda x, colour, mask=None: x, 32, 4), TypeError, "nothing is known of colour"),
+        (lambda: adapt(lambda x, key_padding_mask=None: x), TypeError, "mask='lengths', mask_rank=1"),
+        (lambda: adapt(Layer(32, 4), axes="d B T"), ValueError, "axes must be one of 'B T d'"),
+        (lambda: adapt(Layer(32, 4), "keras"), ValueError, "'plain', 'qkv', 'torch', 'd2l'"),
+        (lambda: adapt(Layer(32, 4), mask="True"), ValueError, "'allowed', 'blocked'"),
+        (lambda: adapt(Layer(32, 4), mask_rank=5), ValueError, "mask_rank must be one of"),
+        (lambda: examine(Layer(32, 4), 32, 4, weights={"q": 1}), ValueError, '"q"'),
+        (lambda: examine(Layer(32, 4), 32, 4, weights=nn.Linear(32, 5)), ValueError, "parameters: weight (5, 32)"),
+        (lambda: examine(Layer(32, 4), 32, 4, weights=dict.fromkeys("qkv", torch.ones(32, 31))), ValueError, ".T"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_runs(call, error, words):
+    with pytest.raises(error) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+# --------------------------------------------------------------------------------------------------------------- masks
+
+
+def test_a_polarity_that_nobody_states_is_never_wrong_and_a_stated_one_is_a_promise():
+    class Silent(Core):
+        inverted = False
+
+        def forward(self, x, attn_mask=None):
+            return self.attend(x, 0.0 if attn_mask is None else hidden(attn_mask == self.inverted)[:, None])
+
+    class Promised(Silent):
+        inverted = True
+
+        def forward(self, x, attn_mask=None):
+            """attn_mask: (B, T, T), True = may attend."""
+            return super().forward(x, attn_mask)
+
+    layer = Silent()
+    for layer.inverted in (False, True):
+        report = examine(layer, 32, 4)
+        assert report.ok and ("mask='blocked'" in report.called_as) == layer.inverted
+        assert "read the wrong way round could not be told" in report.called_as
+    assert examine(Promised(), 32, 4).codes == ["mask-inverted"]
+
+
+def test_what_words_say_of_a_mask():
+    said = {
+        "mask: 1 for tokens to attend to, 0 for padding": "allowed",
+        "mask (B, T), True where a query may look": "allowed",
+        "mask: True = keep": "allowed",
+        "mask: nonzero means use": "allowed",
+        "mask: 0 for positions that are ignored": "allowed",
+        "mask: 1 for tokens that are not masked, 0 for masked ones": "allowed",
+        "mask: True = blocked": "blocked",
+        "mask: positions with 1 are masked out": "blocked",
+        "mask: bool, True at padding": "blocked",
+        "mask: added to the scores, 0 or -inf": "additive",
+        "mask: which keys are seen": None,
+        "mask: True = keep; in the cache True = blocked": None,
+    }
+    assert {text: Words(text, "", "x").polarity("mask", True) for text in said} == said
+
+
+def test_each_of_two_masks_is_examined():
+    class TwoMasks(Core):
+        leaks = False
+
+        def forward(self, query, key, value, key_padding_mask=None, attn_mask=None):
+            added = hidden(attn_mask)
+            if key_padding_mask is not None:
+                added = added + hidden(key_padding_mask)[:, None, None] * (1e-12 if self.leaks else 1)
+            return self.attend(query, added)
+
+    layer = TwoMasks()
+    assert examine(layer, 32, 4).ok
+    layer.leaks = True
+    (finding,) = examine(layer, 32, 4).findings
+    assert finding.code == "mask-leaks" and finding.evidence.startswith("key_padding_mask: ")
+
+
+# -------------------------------------------------------------------------------------------------------------- caches
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("CausalCorner", "the new token sees only 0, in the full pass all"),
+        ("PlacesStartAgain", "the keys hold the new token as if it stood at place 0"),
+        ("NewValuesFirst", "the values hold the new token before the older ones"),
+        ("ReadsTheFirstKeysOnly", "with the cache in the module"),
+    ],
+)
+def test_what_went_wrong_with_a_cache_is_said(name, why):
+    torch.manual_seed(0)
+    (finding,) = examine(layers_calls.SICK[name].make(32, 4), 32, 4).findings
+    assert why in finding.evidence
+
+
+def test_a_cache_that_no_call_fills_is_said_to_be_not_examined():
+    class NeverReturned(layers_calls.Turned):
+        def forward(self, x, cache=None):
+            return self.calculated(x, cache)[0]
+
+    report = examine(NeverReturned(32, 4), 32, 4)
+    assert report.ok and any(line.startswith("cache: no way") for line in report.not_examined)
+
+
+# ------------------------------------------------------------------------------------------- the layer on the table
+
+
+class Stateful(Dropout):
+    """Counts, lists and prints its calls, keeps its last weights, and cannot be copied if told so."""
+
+    def __init__(self, d_model, num_heads, copyable):
+        super().__init__(d_model, num_heads)
+        self.copyable, self.last, self.log = copyable, None, []
+        self.register_buffer("calls", torch.zeros(()))
+
+    def __deepcopy__(self, memo):
+        if not self.copyable:
+            raise TypeError("cannot be copied")
+        twin = Stateful(self.d_model, self.h, True)
+        twin.load_state_dict(self.state_dict())
+        return twin
+
+    def weigh(self, scores):
+        self.calls += 1
+        self.log.append("call")
+        print("shape", scores.shape)
+        self.last = super().weigh(scores)
+        return self.last
+
+
+def states():
+    return [
+        torch.get_rng_state().tolist(),
+        random.getstate(),
+        np.random.get_state()[1].tolist(),
+        torch.get_num_threads(),
+    ]
+
+
+@pytest.mark.parametrize("how", ["copied", "in place", "a function with module="])
+def test_the_layer_comes_back_as_it_was_and_what_it_prints_is_swallowed(how, capsys):
+    layer = Stateful(32, 4, copyable=how == "copied")
+    layer.W_q.eval()  # a mode per submodule
+    layer.W_k.weight.requires_grad_(False)
+    layer.W_v.weight.grad = grad = torch.ones_like(layer.W_v.weight)
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    drawn = states()
+
+    if how == "a function with module=":
+        report = examine(lambda x, mask=None: layer(x, mask), 32, 4, module=layer)
+    else:
+        report = examine(layer, 32, 4)
+
+    assert report.ok and capsys.readouterr().out == ""
+    assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
+    assert layer.training and layer.drop.training and not layer.W_q.training
+    assert not layer.W_k.weight.requires_grad and layer.W_v.weight.requires_grad
+    assert layer.W_v.weight.grad is grad and torch.equal(grad, torch.ones_like(grad)) and layer.W_q.weight.grad is None
+    assert layer.last is None and layer.calls == 0 and layer.log == [] and states() == drawn
+
+
+def test_caches_in_the_module_are_emptied_again():
+    layer = layers_calls.InTheModule(32, 4)
+    examine(layer, 32, 4)
+    assert not layer.cache_k.any() and not layer.cache_v.any()
+
+
+def test_a_layer_that_hangs_ends_with_what_was_found_till_then():
+    class Hangs(Layer):
+        calls = 0
+
+        def forward(self, x, mask=None):
+            self.calls += 1
+            while self.calls > 200:
+                time.sleep(0.001)
+            return super().forward(x, mask)
+
+    report = examine(Hangs(32, 4), 32, 4, seconds=1.0)
+    assert any("stopped after 1 seconds" in line for line in report.not_examined) and report.called_as

@@ -1,0 +1,247 @@
+"""The report: in words, as a table, as an error, as a page for a pull request, and on the command line."""
+
+import builtins
+import copy
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from mhalib import MultiHeadAttention, reference
+from mhalib.doctor import CATALOGUE, adapt, examine
+from mhalib.doctor.__main__ import main
+from mhalib.doctor.markdown import LESSONS
+from tests.helpers.examined import of_sick
+from tests.helpers.layers_base import Layer, projections
+from tests.helpers.layers_healthy import GPT, CausalWindow, TwoLayers
+from tests.helpers.layers_sick_masks import SICK, MaskInverted
+from tools.notebooks.lessons import introduce
+from tools.notebooks.run import NOTEBOOKS, read
+from tools.notebooks.which import lesson_files
+
+HOSTILE = "```\n# no *heading* | <script>alert(1)</script> [a](b) @everyone #1 `` ` \\ & ~~x~~"
+
+
+def test_a_finding_says_what_was_seen_and_what_to_know_in_every_form():
+    report = examine(MaskInverted(32, 4), 32, 4)
+    (finding,) = report.findings
+    page, table = report.to_markdown(), report._repr_html_()
+    assert (finding.code, report.ok) == ("mask-inverted", False)
+    assert any(c.isdigit() for c in finding.evidence) and "Notebook 04" in finding.lesson
+    for part in (finding.code, finding.title, finding.evidence, finding.lesson, "called as: adapt(layer"):
+        assert part in str(report)
+    for part in (finding.code, finding.title, "called as"):
+        assert part in table and part in page
+    assert page.startswith("## `MaskInverted`: 1 finding\n") and "04 *Masking*" in page
+    assert torch.__version__ in page and "seed 0" in page and "layers_sick_masks import MaskInverted" in page
+    with pytest.raises(AssertionError, match="mask-inverted"):
+        report.raise_for_findings()
+    healthy = examine(Layer(32, 4), 32, 4)
+    healthy.raise_for_findings()
+    for text in (str(healthy), healthy._repr_html_(), healthy.to_markdown()):
+        assert "4 heads stated, 4 counted" in text
+
+
+def test_infinity_is_told_from_nan():
+    for number, word in ((torch.inf, "up to infinity"), (torch.nan, "up to NaN")):
+        layer, calls = Layer(32, 4), []
+
+        def attend(x, mask=None, layer=layer, calls=calls, number=number):
+            calls.append(1)
+            return layer(x, mask) + (number if len(calls) == 3 else 0)
+
+        (finding,) = examine(adapt(attend, mask_name="mask"), 32, 4).findings
+        assert finding.code == "not-deterministic" and word in finding.evidence
+
+
+def test_what_could_not_be_examined_is_said():
+    def said(attend, **options):
+        return " ".join(examine(attend, 32, 4, **options).not_examined)
+
+    layer = Layer(32, 4)
+    without_module = said(lambda x, mask=None: layer(x, mask))
+    assert "weights=" in without_module and "dead parameters" in without_module  # nobody can look for them
+    assert "weights=" not in said(layer) and "weights=" not in said(layer, weights=projections(layer))
+    assert "dead parameters" not in said(lambda x, mask=None: layer(x, mask), module=layer)
+    assert "masks: the layer takes none" in said(GPT(32, 4))
+    assert "masks other than lengths" in said(adapt(reference.to_d2l(MultiHeadAttention(32, 4)), "d2l"))
+    assert "from sample to sample" in said(adapt(layer, mask_rank=2))
+    assert "a longest T?" in said(GPT(32, 4, longest=5)) and "sequences of 5 tokens" in said(GPT(32, 4, longest=4))
+
+
+def test_matters_of_taste_are_remarks():
+    def remarks(attend):
+        return {remark.code for remark in examine(attend, 32, 4).remarks}
+
+    assert "empty-row-mean" in remarks(Layer(32, 4)) and "causal" in remarks(GPT(32, 4))
+    assert "output-width" in remarks(nn.Sequential(MultiHeadAttention(32, 4), nn.Linear(32, 8)))
+    assert "several-layers" in remarks(TwoLayers(32, 4)) and "window" in remarks(CausalWindow(32, 4))
+    assert "window" in remarks(adapt(CausalWindow(32, 4), causal=True)) and not remarks(MultiHeadAttention(32, 4))
+
+
+def test_a_remedy_fits_what_was_seen():
+    layer = Layer(32, 4)
+
+    def weights_first(x, mask=None):
+        return torch.ones(len(x), x.shape[1], x.shape[1]), layer(x, mask)
+
+    model = nn.Sequential(nn.Embedding(9, 32), nn.Linear(32, 32))
+    for attend, code, words in (
+        (adapt(weights_first, mask_name="mask"), "shape", "adapt(..., output=1)"),
+        (lambda x: layer(x + torch.zeros(6, 32)), "crash", "it runs with 6 tokens"),
+        (adapt(model, mask=None), "crash", "token ids; hand over an attention layer of the model"),
+    ):
+        (finding,) = examine(attend, 32, 4).findings
+        assert finding.code == code and words in finding.evidence
+    for code, option in {
+        "mixes-samples": "batch_first=False",
+        "mask-inverted": "mask='blocked'",
+        "mask-leaks": "mask='additive'",
+        "shape": "output=1",
+    }.items():
+        assert f"adapt(layer, {option})" in CATALOGUE[code].lesson
+
+
+def test_the_lessons_that_a_page_names_have_their_titles():
+    titles = {
+        lesson.number: lesson.title for lesson in (introduce(read(path), path.stem) for path in lesson_files(NOTEBOOKS))
+    }
+    assert titles.items() >= LESSONS.items() and LESSONS.keys() >= {f"{n:02}" for n in range(16)}
+
+
+# ------------------------------------------------------------------------------------------- the examples of the page
+
+
+def blocks(page: str) -> list[str]:
+    """Return the code on a page."""
+    return re.findall(r"^```+python\n(.*?)^```+$", page, re.DOTALL | re.MULTILINE)
+
+
+def run(example: str, layer) -> None:
+    """Execute an example with this layer in place of the lines that make it, where mhalib cannot be imported."""
+    lines = [line for line in example.splitlines() if not re.match(r"layer = |from (?!torch)", line)]
+    assert len(lines) < len(example.splitlines())
+
+    def imports(name, *args, **kwargs):
+        if name.partition(".")[0] == "mhalib":
+            raise ImportError("no mhalib here")
+        return builtins.__import__(name, *args, **kwargs)
+
+    namespace = {"layer": layer, "__builtins__": {**vars(builtins), "__import__": imports}}
+    with torch.enable_grad():
+        try:
+            exec("\n".join(lines), namespace)
+        finally:
+            torch.set_grad_enabled(True)
+
+
+def test_the_example_of_a_disease_fails_without_mhalib_and_passes_on_a_healthy_layer():
+    # In another way called than a healthy layer here, or wrong because of how it is called.
+    otherwise = {"WrongPolarityDeclared", "ZeroOneMaskToAnAdditiveLayer", "TimeFirstTakenForBatchFirst"}
+    wrong = []
+    for name in [*SICK][::3]:
+        report = of_sick(name)
+        target = report.case.attend.target
+        layer = copy.deepcopy(target).eval() if isinstance(target, nn.Module) else target
+        for finding, example in zip(report.findings, blocks(report.to_markdown()), strict=True):
+            try:
+                run(example, layer)
+                wrong.append(f"{name}: the example of {finding.code} passes on the sick layer")
+            except AssertionError:
+                pass
+            if name in otherwise or report.case.attend.masks not in ("any", "none"):
+                continue
+            healthy = MultiHeadAttention if finding.code == "nan-on-empty-row" else Layer
+            run(example, (GPT if isinstance(target, GPT) else healthy)(32, 4).eval())
+    assert wrong == []
+
+
+def test_a_page_runs_in_a_process_of_its_own(tmp_path, monkeypatch):
+    """Copied from the page into a file, with the one line filled in, where mhalib cannot be imported at all."""
+    (tmp_path / "theirs.py").write_text(
+        "import torch\nfrom torch import nn\n\n\nclass Attention(nn.Module):\n"
+        "    def __init__(self, d):\n        super().__init__()\n        self.qkv = nn.Linear(d, 3 * d)\n\n"
+        "    def forward(self, x, mask=None):\n        q, k, v = self.qkv(x).chunk(3, -1)\n"
+        "        return (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    report = examine(__import__("theirs").Attention(32), 32, 1)
+    sys.modules.pop("theirs", None)
+    assert report.codes == ["mask-ignored"]
+    (example,) = blocks(report.to_markdown())
+    filled = example.replace("Attention(...)", "Attention(32)")
+    (tmp_path / "example.py").write_text(f"import sys\nsys.modules['mhalib'] = None\n{filled}")
+    done = subprocess.run([sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and "AssertionError: output" in done.stderr and "hides" in done.stderr, done.stderr
+
+
+def test_hostile_names_and_messages_break_neither_page_nor_table():
+    markdown_it = pytest.importorskip("markdown_it")
+
+    class Theirs(Layer):
+        def forward(self, x, mask=None):
+            raise RuntimeError(HOSTILE)
+
+    Theirs.__name__ = Theirs.__qualname__ = HOSTILE
+    report = examine(Theirs(32, 4), 32, 4)
+    report.called_as = report.heads = HOSTILE
+    report.remark("window", HOSTILE)
+    report.skip("masks", HOSTILE)
+    page = report.to_markdown()
+    html = markdown_it.MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(page)
+    assert "<script" not in html + report._repr_html_()
+    assert "<a " not in html and "<s>" not in html and "<em>heading" not in html
+    assert len(re.findall("<h[1-6]>", html)) == 5 and html.count("<pre>") == 2
+    assert "@everyone" not in re.sub("<code.*?</code>", "", html, flags=re.DOTALL)  # on GitHub it would call people
+    (example,) = blocks(page)
+    with pytest.raises(AssertionError):
+        run(example, report.case.attend.target)
+
+
+# --------------------------------------------------------------------------------------------------- the command line
+
+FACTORIES = """
+from torch import nn
+from mhalib import MultiHeadAttention
+
+def healthy(): return MultiHeadAttention(32, 4)
+def torch_layer(): return nn.MultiheadAttention(32, 4)
+def inverted():
+    layer = MultiHeadAttention(32, 4)
+    return lambda x, mask=None: layer(x, mask=None if mask is None else ~mask)
+def broken(): raise RuntimeError("no weights here")
+value = 3
+"""
+SIZES = ["--d-model", "32", "--num-heads", "4"]
+
+
+def test_what_the_command_prints_and_its_exit_code(tmp_path, monkeypatch, capsys):
+    (tmp_path / "some_layers.py").write_text(FACTORIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    wrong = []
+    for factory, options, code, words in (
+        ("healthy", [], 0, "no finding"),
+        ("torch_layer", ["--convention", "torch", "--mask", "none"], 0, "masks: the layer takes none"),
+        ("inverted", [], 1, "mask-inverted"),
+        ("broken", [], 2, "no weights here"),
+        ("value", [], 2, "no function that makes a layer"),
+        ("missing", [], 2, "has no missing; what can be called in it: "),
+        ("MultiHeadAttention", [], 0, "called as: MultiHeadAttention(d_model=32, num_heads=4): adapt(layer"),
+        ("healthy", ["--mask-rank", "1"], 2, "mask_rank must be one of"),
+    ):
+        came = main([f"some_layers:{factory}", *SIZES, *options])
+        printed = capsys.readouterr()
+        if came != code or words not in (printed.err if code == 2 else printed.out):
+            wrong.append((factory, options, came, printed))
+    sys.modules.pop("some_layers", None)
+    assert wrong == []
+
+
+def test_as_a_command(tmp_path):
+    (tmp_path / "some_layers.py").write_text(FACTORIES)
+    command = [sys.executable, "-m", "mhalib.doctor", "some_layers:inverted", *SIZES]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1 and "mask-inverted" in done.stdout, done.stderr
