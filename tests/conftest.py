@@ -28,8 +28,8 @@ hypothesis.settings.load_profile("house")
 
 
 # The files that take longest, the longest first: no worker should be left alone with one at the end.
-LONG = """headview/test_contract.py test_predictions_page.py test_doctor.py test_switchboard_page.py
-test_look.py test_site_page.py test_head_view_large_page.py test_harden.py test_head_lab_page.py
+LONG = """headview/test_contract.py test_predictions_page.py test_sick.py test_switchboard_page.py
+test_look.py test_site_page.py test_head_view_numbers_page.py test_head_lab_page.py
 test_reshape_view_page.py test_sweeps.py""".split()
 
 
@@ -75,7 +75,7 @@ def as_shipped():
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-# Rooms that try hundreds of layers or answers: to check the shapes of all that they call would cost a third of the time.
+# Rooms that try hundreds of layers or answers: checking the shapes of all calls would cost a third of their time.
 CORPORA = ("attention_doctor", "mhacourse")
 
 
