@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-CHECK = ROOT / "tools" / "check_machine.py"
 BASE_PYTHON = getattr(sys, "_base_executable", sys.executable)
 PINS = "torch==2.13.0  # the layer\nanywidget==0.11.0\n\n-e .\n"
 # As much of torch as the check asks for.
@@ -37,7 +36,7 @@ class Machine:
         self.course, self.packages = folder / "my course", folder / "packages"
         for place in (self.course / "tools", self.course / "my", self.packages):
             place.mkdir(parents=True)
-        shutil.copy(CHECK, self.course / "tools")
+        shutil.copy(ROOT / "tools" / "check_machine.py", self.course / "tools")
         (self.course / "requirements.txt").write_text(PINS)
 
     def install(self, name: str, version: str, code: str = "") -> None:
@@ -45,6 +44,10 @@ class Machine:
         about.mkdir()
         (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         (self.packages / f"{name}.py").write_text(code)
+
+    def remove(self, name: str) -> None:
+        (self.packages / f"{name}.py").unlink()
+        shutil.rmtree(next(self.packages.glob(f"{name}-*.dist-info")))
 
     def check(self, before: str = "", cwd: Path | None = None) -> tuple[int, str]:
         """Return the exit code and what is printed, of a Python that runs the code `before` first."""
@@ -65,82 +68,53 @@ def machine(tmp_path):
     return machine
 
 
-def remove(machine: Machine, name: str) -> None:
-    (machine.packages / f"{name}.py").unlink()
-    (about,) = machine.packages.glob(f"{name}-*.dist-info")
-    shutil.rmtree(about)
-
-
-def test_a_machine_that_has_all(machine, tmp_path):
+def test_a_machine_that_has_all_wherever_it_is_asked_and_whatever_torch_computes_on(machine, tmp_path):
     for place in (tmp_path, machine.course, machine.course / "my"):
         code, said = machine.check(cwd=place)
-        assert code == 0
-        assert re.findall(r"^(\w+) +(\S+) +ok$", said, re.MULTILINE)[1:] == [
-            ("torch", "2.13.0"),
-            ("anywidget", "0.11.0"),
-            ("mhalib", "0.2.0"),
-        ]
-        assert "torch can compute on the processor (cpu)." in said
-        assert said.endswith("Everything is here.\n")
+        rows = re.findall(r"^(\w+) +(\S+) +ok$", said, re.MULTILINE)[1:]
+        assert rows == [("torch", "2.13.0"), ("anywidget", "0.11.0"), ("mhalib", "0.2.0")]
+        assert code == 0 and said.endswith("Everything is here.\n")
+    for device, where in {
+        "None": "the processor (cpu)",
+        "'cuda'": "a GPU (cuda)",
+        "'mps'": "the GPU of this Mac (mps)",
+        "'broken'": "the processor (cpu)",  # a GPU for which this torch has no code
+        "None\ndel accelerator": "the processor (cpu)",  # a torch from before there was such a question
+    }.items():
+        (machine.packages / "torch.py").write_text(f"{TORCH}\nDEVICE = {device}\n")
+        code, said = machine.check()
+        assert code == 0 and f"torch can compute on {where}." in said
 
 
-def test_a_missing_package_and_what_to_type(machine):
-    remove(machine, "anywidget")
+def test_what_is_missing_and_what_to_type_and_another_version_is_a_remark(machine):
+    machine.remove("anywidget")
     code, said = machine.check()
-    assert code == 1
-    assert re.search(r"^anywidget +missing$", said, re.MULTILINE)
+    assert code == 1 and re.search(r"^anywidget +missing$", said, re.MULTILINE)
     assert "\nMissing: anywidget\n" in said and f"in the course folder {machine.course}, type:\n    make lab\n" in said
     assert re.search(r"^    \S.* -m pip install -r requirements\.txt$", said, re.MULTILINE)
     assert said.endswith("Then run this once more.\n") and "Everything" not in said
-
-
-def test_another_version_is_a_remark(machine):
-    remove(machine, "anywidget")
     machine.install("anywidget", "0.9.1")
     code, said = machine.check()
-    assert code == 0
-    assert re.search(r"^anywidget +0\.9\.1 +the course was run with 0\.11\.0$", said, re.MULTILINE)
+    assert code == 0 and re.search(r"^anywidget +0\.9\.1 +the course was run with 0\.11\.0$", said, re.MULTILINE)
     assert said.endswith("Everything is here. Other versions than the course's may well do.\n")
-
-
-@pytest.mark.parametrize(("version", "word"), [((3, 6, 9), "old"), ((3, 15, 0), "new")])
-def test_another_python_is_all_that_is_said(machine, version, word):
-    code, said = machine.check(f"sys.version_info = {version}")
-    assert code == 1
-    assert re.match(rf"Python +{'.'.join(map(str, version))} +too {word}\n\n", said)
-    assert "needs Python 3.11, 3.12, 3.13 or 3.14" in said and "    make lab PYTHON=python3.12\n" in said
-    assert "torch" not in said
-
-
-def test_no_list_of_requirements(machine):
     (machine.course / "requirements.txt").unlink()
     code, said = machine.check()
-    assert code == 1
-    assert f"{machine.course / 'requirements.txt'} cannot be read: No such file" in said
-    assert "git checkout -- requirements.txt" in said and "Everything" not in said
+    assert code == 1 and "git checkout -- requirements.txt" in said and "Everything" not in said
+
+
+def test_another_python_is_all_that_is_said(machine):
+    for version, word in (((3, 6, 9), "old"), ((3, 15, 0), "new")):
+        code, said = machine.check(f"sys.version_info = {version}")
+        assert code == 1 and re.match(rf"Python +{'.'.join(map(str, version))} +too {word}\n\n", said)
+        assert "needs Python 3.11, 3.12, 3.13 or 3.14" in said and "    make lab PYTHON=python3.12\n" in said
+        assert "torch" not in said
 
 
 def test_a_torch_that_does_not_start(machine):
     (machine.packages / "torch.py").write_text("raise OSError('libgomp.so.1: cannot open shared object file\\nmore')")
     code, said = machine.check()
-    assert code == 1
-    assert "torch is installed and does not start: libgomp.so.1: cannot open shared object file\n" in said
+    assert code == 1 and "torch is installed and does not start: libgomp.so.1: cannot open shared object file\n" in said
     assert "Everything" not in said and ".venv, then type: make lab" in said
-
-
-@pytest.mark.parametrize(
-    ("device", "where"),
-    [
-        ("'cuda'", "a GPU (cuda)"),
-        ("'mps'", "the GPU of this Mac (mps)"),
-        ("'broken'", "the processor (cpu)"),  # a GPU for which this torch has no code
-        ("None\ndel accelerator", "the processor (cpu)"),  # a torch from before there was such a question
-    ],
-)
-def test_where_torch_computes(machine, device, where):
-    (machine.packages / "torch.py").write_text(f"{TORCH}\nDEVICE = {device}\n")
-    code, said = machine.check()
-    assert code == 0 and f"torch can compute on {where}." in said
 
 
 RUN = """
