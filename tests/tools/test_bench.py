@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mhalib.widgets import HeadView
-from tools.bench import large, layer, live, page, peers, widgets
+from tools.bench import layer, live, page, peers, widgets
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,12 +37,6 @@ def test_a_goal_that_is_missed_is_told():
     said = page.page([part], "Machine.")
     assert "| fast | 2 s | **not met** |" in said and "| small | 1 MB | met |" in said
     assert "## A part" in said and "| ours | 1 s |" in said
-
-
-def test_maps_with_a_sink_are_weights_and_differ_from_layer_to_layer():
-    first, second = large.sink_maps(2, 2, 16)
-    assert first.shape == (1, 2, 16, 16) and not torch.equal(first, second)
-    assert (first.float().sum(-1) - 1).abs().max() < 0.01 and (first[..., 0] > 0.4).all()
 
 
 @pytest.mark.slow
