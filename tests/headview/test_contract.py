@@ -5,10 +5,8 @@ What one widget alone does is tested beside it, in the file of its name.
 
 import itertools
 import json
-import shutil
 from dataclasses import dataclass
 
-import nbformat
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
@@ -220,11 +218,7 @@ def until_same(view, other, why: str = "the second view differs") -> None:
 
 
 def test_a_thousand_events_without_a_kernel(static_page):
-    shown = []
-    for case in CASES.values():
-        there = make(case)
-        setattr(there, *case.at_last)
-        shown += [make(case), there]
+    shown = [with_traits(make(case), **state) for case in CASES.values() for state in ({}, dict([case.at_last]))]
     views = static_page(*shown).locator(".mha")
     for number, case in enumerate(CASES.values()):
         one, there = views.nth(2 * number), views.nth(2 * number + 1)
@@ -250,29 +244,23 @@ def test_a_key_and_a_click_change_the_view_they_are_for_and_no_other(static_page
 
 
 def test_tokens_are_text(static_page):
-    size = len(HOSTILE)
-    kinds = {
-        "canvas.focus": widgets.HeadView(torch.randn(3, size, size).softmax(-1), tokens=HOSTILE),
-        "canvas": widgets.HeadLab(torch.randn(size, 8), tokens=HOSTILE),
-    }
-    page, failures = static_page(*kinds.values(), width=700), []
-    for number, canvas in enumerate(kinds):
+    weights, rows = some(3, len(HOSTILE), len(HOSTILE)), torch.randn(len(HOSTILE), 8)
+    views = {"canvas.focus": widgets.HeadView(weights, HOSTILE), "canvas": widgets.HeadLab(rows, tokens=HOSTILE)}
+    page, failures = static_page(*views.values(), width=700), []
+    for number, canvas in enumerate(views):
         view = page.locator(".mha").nth(number)
         place = view.locator(canvas).first
         place.focus()
         for token in HOSTILE:
-            heard = view.evaluate(
-                "(view) => view.textContent + [...view.querySelectorAll('[aria-label]')].map((e) => e.ariaLabel).join()"
-            )
-            if token not in heard:
+            labels = "[...view.querySelectorAll('[aria-label]')].map((e) => e.ariaLabel).join()"
+            if token not in view.evaluate(f"(view) => view.textContent + {labels}"):
                 failures.append((canvas, token))
             page.keyboard.press("ArrowDown")
         box = place.bounding_box()
         for part in range(1, 20):
             page.mouse.move(box["x"] + box["width"] * part / 20, box["y"] + box["height"] * part / 20)
-    assert failures == []
+    assert failures == no_overflow(page) == []
     assert page.locator(".mhalib-view").locator("img, b, script").count() == 0
-    assert no_overflow(page) == []
 
 
 def in_many_states() -> list:
@@ -291,17 +279,21 @@ def in_many_states() -> list:
     ]
 
 
+def unfold(page) -> None:
+    page.locator(".mha").evaluate_all(f"(views) => views.forEach({UNFOLD})")
+    settle(page)
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_audit_of_accessibility_is_clean_folded_and_unfolded(static_page, theme):
     page = static_page(*in_many_states(), theme=theme, width=700)
     for _ in range(2):
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
-        page.locator(".mha").evaluate_all(f"(views) => views.forEach({UNFOLD})")
-        settle(page)
+        unfold(page)
 
 
-NAMES = """(focusable) => [...document.querySelectorAll(`.mha :is(${focusable})`)]
+CONTROLS = """(focusable) => [...document.querySelectorAll(`.mha :is(${focusable})`)]
 .filter((e) => e.checkVisibility()).map((element) => ({
   element: element.outerHTML.slice(0, 150), name: element.computedName, held: element.dataset.lmSuppressShortcuts,
   byTab: element.tabIndex >= 0 && !element.disabled }))"""
@@ -313,17 +305,16 @@ REACHED = """() => {
 
 def test_every_control_has_a_name_keeps_its_keys_and_is_reached_by_tab(static_page):
     page = static_page(*in_many_states())
-    page.locator(".mha").evaluate_all(f"(views) => views.forEach({UNFOLD})")
-    settle(page)
-    found = page.evaluate(NAMES, FOCUSABLE)
+    unfold(page)
+    found, reached = page.evaluate(CONTROLS, FOCUSABLE), {}
     assert len(found) >= 5 * len(CASES)
     assert [control for control in found if not control["name"] or control["held"] != "true"] == []
-    reached = {}
-    for _ in range(sum(control["byTab"] for control in found)):
+    count = sum(control["byTab"] for control in found)
+    for _ in range(count):
         page.keyboard.press("Tab")
         place, seen = page.evaluate(REACHED)
         reached[place] = seen
-    assert len(reached) == sum(control["byTab"] for control in found) and all(reached.values())
+    assert len(reached) == count and all(reached.values())
 
 
 TOUCHING = """(focusable) => {
@@ -337,13 +328,10 @@ TOUCHING = """(focusable) => {
 
 
 def test_nothing_overflows_or_overlaps(static_page):
-    large = [
-        widgets.HeadView(some(*shape)) for shape in ((4, 8, 13, 13), (1, 16, 32, 32), (2, 2, 1, 300), (2, 2, 90, 2))
-    ]
-    large.append(widgets.HeadLab(*torch.randn(3, 5, 64), num_heads=16))
-    page = static_page(*in_many_states(), *large, width=1100)
-    page.locator(".mha").evaluate_all(f"(views) => views.forEach({UNFOLD})")
-    failures = {}
+    shapes = (4, 8, 13, 13), (1, 16, 32, 32), (2, 2, 1, 300), (2, 2, 90, 2)
+    large = [*(widgets.HeadView(some(*shape)) for shape in shapes), widgets.HeadLab(torch.randn(5, 64), num_heads=16)]
+    page, failures = static_page(*in_many_states(), *large, width=1100), {}
+    unfold(page)
     for width in (1100, 700, 360):
         page.set_viewport_size({"width": width, "height": 900})
         settle(page)
@@ -379,10 +367,6 @@ def views(notebook, case: Case) -> list:
     return [found.nth(0), found.nth(1)]
 
 
-def value(notebook, case: Case, trait: str):
-    return eval(notebook.python(f"print(repr({case.variable}.{trait}))"))
-
-
 def becomes(notebook, case: Case, trait: str, expected) -> None:
     """Wait until Python has this value."""
     notebook.prints(f"print(repr({case.variable}.{trait}))", repr(expected))
@@ -390,6 +374,9 @@ def becomes(notebook, case: Case, trait: str, expected) -> None:
 
 @each_live_widget
 def test_a_key_a_click_and_a_cell_change_the_trait_and_both_views(notebook, case):
+    def value(trait: str) -> str:
+        return notebook.python(f"print(repr({case.variable}.{trait}))")
+
     one, other = views(notebook, case)
     before = at_rest(one)
     assert at_rest(other) == before
@@ -398,15 +385,15 @@ def test_a_key_a_click_and_a_cell_change_the_trait_and_both_views(notebook, case
     until_changed(one, before, "a key did not change the picture")
     until_same(other, one)
 
-    before = value(notebook, case, case.by_click)
+    before = value(case.by_click)
     click(one, case)
-    until(lambda: value(notebook, case, case.by_click) != before, "a click did not reach Python")
+    until(lambda: value(case.by_click) != before, "a click did not reach Python")
     click(other, case)  # the cursor belongs to each view
     until_same(other, one)
 
     trait, wanted = case.cell
     before = at_rest(one)
-    assert value(notebook, case, trait) != wanted
+    assert value(trait) != repr(wanted)
     notebook.python(f"{case.variable}.{trait} = {wanted!r}")
     until_changed(one, before, "a cell did not change the picture")
     until_same(other, one)
@@ -418,13 +405,12 @@ def test_a_thousand_events_end_in_the_last_state_and_stay_when_scrolled_away(not
     one.evaluate(case.thousand)
     becomes(notebook, case, *case.at_last)
     until_same(other, one)
-    trait, expected = case.at_last
-    assert value(notebook, case, trait) == expected  # and stays: nothing that is long past comes back
+    becomes(notebook, case, *case.at_last)  # and stays: nothing that is long past comes back
     before = at_rest(one)
     notebook.page.set_viewport_size({"width": 1280, "height": 300})
-    notebook.show_cell(0 if case != list(CASES.values())[0] else len(CASES) + 1)
+    notebook.show_cell(0 if case != CASES["HeadView"] else len(CASES) + 1)
     notebook.page.set_viewport_size({"width": 1280, "height": 1800})
-    one, other = views(notebook, case)
+    one, _ = views(notebook, case)
     until(lambda: at_rest(one) == before, "the picture is not what it was")
 
 
@@ -472,40 +458,19 @@ def test_restart_and_run_again(notebook):
         until_changed(one, fresh, "the picture did not change")
 
 
-# ---------------------------------------------------------------- a notebook that was stored
-
-
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory):
-    """A notebook with every widget, executed and stored as `make notebooks` does."""
-    path = tmp_path_factory.mktemp("stored") / "stored.ipynb"
-    cells = [nbformat.v4.new_code_cell(source) for source in (PREPARE, *(case.make for case in CASES.values()))]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+def test_a_stored_notebook_shows_pictures_when_it_is_opened(lab_server):
+    """Executed and stored as `make notebooks` does, it holds no widget."""
+    path = lab_server.write(PREPARE, *(case.make for case in CASES.values()))
     write(make_storable(execute(path, env={"PYTHONPATH": str(ROOT)})), path)
-    return path
-
-
-def test_a_stored_notebook_holds_pictures_and_no_widget(stored):
-    text = stored.read_text(encoding="utf-8")
+    text, questions = path.read_text(encoding="utf-8"), 0
     assert "widget-view" not in text and "widget-state" not in text and "_esm" not in text
-    cells = json.loads(text)["cells"][1:]
-    for case, cell in zip(CASES.values(), cells, strict=True):
+    for case, cell in zip(CASES.values(), json.loads(text)["cells"][1:], strict=True):
         (output,) = cell["outputs"]
         assert set(output["data"]) == {case.beside, "text/plain"}
-        text = "".join(output["data"]["text/plain"])
-        if case.beside == "image/png":
-            assert output["metadata"]["image/png"]["alt"] == make(case).figure().alt == text
-        else:
-            assert ("".join(output["data"]["text/html"]), text) == (f"<b>{text}</b>", repr(make(case)))
-
-
-@pytest.mark.parametrize("front", ["lab", pytest.param("notebook7", marks=pytest.mark.slow)])
-def test_a_stored_notebook_shows_pictures_when_it_is_opened(stored, request, front):
-    server = request.getfixturevalue(f"{front}_server")
-    notebook = server.open(shutil.copy(stored, server.root / "stored.ipynb"), run=False, height=2400)
+        questions += case.beside == "text/html"
+    notebook = lab_server.open(path, run=False, height=2400)
     pictures = notebook.page.locator(".jp-OutputArea-output img")
-    count = len([case for case in CASES.values() if case.beside == "image/png"])
-    until(lambda: pictures.count() == count, "not every picture is there")
+    until(lambda: pictures.count() == len(CASES) - questions, "not every picture is there")
     for picture in pictures.all():
         assert picture.evaluate("(image) => image.decode().then(() => image.naturalWidth)") > 100
     shown = "".join(notebook.page.locator(".jp-OutputArea-output").all_inner_texts()).strip()
