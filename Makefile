@@ -106,7 +106,7 @@ harden: setup-dev
 holes: setup-dev
 	@$(python) -m tools.checks.holes $(EXERCISE)
 
-# What is measured beside us goes into .bench; .venv stays as it is. ONLY="large codes" prints these parts.
+# What is measured beside us goes into .bench; .venv stays as it is. ONLY="large capture" prints these parts.
 bench: setup-dev
 	@$(python) -m tools.bench.run $(if $(ONLY),--only $(ONLY))
 

@@ -37,7 +37,7 @@ class Part:
 
 
 def load() -> str:
-    return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
+    return f"{os.getloadavg()[0]:.1f}"
 
 
 def about(chromium: str, before: str) -> str:
@@ -138,15 +138,13 @@ def huge_part(found: dict, shape: tuple[int, int, int], others: dict[str, float]
         f"its picture, state. The others are not run: theirs is what they weigh for each weight more, measured on maps "
         f"of {large.SMALL} tokens, times the number of weights.",
     )
-    share = f"{100 * grown:.1f} %" if grown is not None else "not measured"
-    size = f"{found['size'] / 1e6:.2f} MB"
+    share, size = f"{100 * grown:.1f} %", f"{found['size'] / 1e6:.2f} MB"
     part.rows.append([name, readable(found["python"]), readable(found["paint"]), size, share])
     part.rows += [[f"{who}, extrapolated", "–", "–", f"{size / 1e9:,.0f} GB", "–"] for who, size in others.items()]
     total = found["python"] + found["paint"]
     part.goal(f"{name}: first paint in ≤ 5 s", total, 5000, readable(total))
     part.goal(f"{name}: ≤ 5 MB", found["size"], 5e6, size)
-    if grown is not None:
-        part.goal(f"{name}: memory ≤ 10 % of the weights", grown, 0.1, share)
+    part.goal(f"{name}: memory ≤ 10 % of the weights", grown, 0.1, share)
     return part
 
 

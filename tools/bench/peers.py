@@ -7,16 +7,14 @@ import platform
 import shutil
 import subprocess
 import sys
-import tarfile
-import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # What bertviz asks for: the end of the address, the npm package, the file in it. npm has no jQuery 2.0.0.
 LIBRARIES = {
-    "/require.min.js": ("requirejs@2.3.6", "package/require.js"),
-    "/d3.min.js": ("d3@5.7.0", "package/dist/d3.min.js"),
-    "/jquery.min.js": ("jquery@2.1.0", "package/dist/jquery.min.js"),
+    "/require.min.js": ("requirejs@2.3.6", "require.js"),
+    "/d3.min.js": ("d3@5.7.0", "dist/d3.min.js"),
+    "/jquery.min.js": ("jquery@2.1.0", "dist/jquery.min.js"),
 }
 
 
@@ -41,17 +39,14 @@ def prepare(folder: Path) -> None:
 
 def libraries(folder: Path) -> dict[str, str]:
     """Return the JavaScript that bertviz asks for, by the end of its address; empty where npm cannot bring it."""
-    texts = {}
-    for ending, (package, member) in LIBRARIES.items():
-        kept = folder / (package.replace("@", "-") + ".js")
-        if not kept.is_file():
-            with tempfile.TemporaryDirectory() as place:
-                try:
-                    command = [shutil.which("npm") or "npm", "pack", "--silent", package]
-                    subprocess.run(command, cwd=place, check=True, capture_output=True)
-                    with tarfile.open(next(Path(place).glob("*.tgz"))) as archive:
-                        kept.write_bytes(archive.extractfile(member).read())
-                except (OSError, subprocess.CalledProcessError):
-                    return {}
-        texts[ending] = kept.read_text(encoding="utf-8")
-    return texts
+    packages = [package for package, _ in LIBRARIES.values()]
+    if not (folder / "node_modules").is_dir():
+        command = [shutil.which("npm") or "npm", "install", "--no-save", "--ignore-scripts", "--prefix", str(folder)]
+        try:
+            subprocess.run([*command, *packages], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            return {}
+    return {
+        ending: (folder / "node_modules" / package.partition("@")[0] / file).read_text(encoding="utf-8")
+        for ending, (package, file) in LIBRARIES.items()
+    }

@@ -62,7 +62,7 @@ def measure(options: argparse.Namespace, pages: Pages | None, chromium: str) -> 
         if name == "widgets":
             yield from widgets(pages, options.runs)
         elif name == "large":
-            shape = large.shape_that_fits(large.free_bytes())
+            shape = large.shape_that_fits()
             others = large.bytes_of_others(shape[0] * shape[1] * shape[2] ** 2)
             yield page.huge_part(large.huge(shape, chromium), shape, others)
             yield page.long_part(*large.long_head(pages), *large.imshow_steps())
