@@ -2,20 +2,25 @@
 
 import os
 import random
+import sys
 from pathlib import Path
 
 import hypothesis
 import jaxtyping
-import nbformat
 import pytest
 import torch
 
 from tests.helpers.scheduling import pytest_xdist_make_scheduler, runs_a_lesson  # noqa: F401 — the hook is found here by its name
 
+# Below nbformat jsonschema compiles a grammar of addresses, for two seconds, which no notebook needs.
+sys.modules["rfc3987_syntax"] = None
+
 pytest_plugins = ["tests.helpers.browser"]
 
-# Before mhalib is first imported: every signature with named dimensions is checked when it is called.
-jaxtyping.install_import_hook("mhalib", "beartype.beartype")
+# Before mhalib is first imported: what the lessons teach from checks named dimensions when it is called. To prepare
+# the others as well would cost each worker seconds.
+TAUGHT = "attention masks arguments plots reference heads experiments pretrained sealed".split()
+jaxtyping.install_import_hook([f"mhalib.{room}" for room in TAUGHT], "beartype.beartype")
 
 # As many workers as cores: a second thread for each would wait for the other's first.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -117,6 +122,8 @@ def lay(course, capsys):
 @pytest.fixture
 def make_notebook(tmp_path):
     """Return a function that writes a notebook with a title and these code cells, and returns its path."""
+
+    import nbformat
 
     def make(*sources: str) -> Path:
         cells = [nbformat.v4.new_markdown_cell("# 00 · A notebook")]
