@@ -105,11 +105,6 @@ def stopwatch(nb: NotebookNode) -> float:
     return seconds / 60
 
 
-def words(nb: NotebookNode) -> int:
-    """Return how many words the text of a lesson has; those of a link's target count as well."""
-    return sum(len(re.findall(r"\w[\w'-]*", cell.source)) for cell in nb.cells if cell.cell_type == "markdown")
-
-
 def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:
     """Return the lessons of a folder in their order."""
     return [describe(read(path), path.stem) for path in lesson_files(folder)]

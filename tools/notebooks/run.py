@@ -84,26 +84,15 @@ def put_in_seed(nb: NotebookNode, seed: int) -> None:
     places[0].source = SEED.sub(f"SEED = {seed}", places[0].source)
 
 
-def execute(path: Path, env: dict[str, str] | None = None, *, solutions: bool = False, seed: int = 0) -> NotebookNode:
+def execute(path: Path, env: dict[str, str] | None = None) -> NotebookNode:
     """Return the notebook at `path` as it ran in its folder in a fresh kernel, its widgets still there.
 
-    To store it, `make_storable` of `store.py` comes next.
-
-    Args:
-        path: the notebook; the file itself is left alone.
-        env: environment variables for the kernel, on top of ours.
-        solutions: check the solutions after the exercises' stubs; for the tests, never to be stored.
-        seed: another seed than the lesson's own; then a claim that does not hold is told, as to a reader.
+    To store it, `make_storable` of `store.py` comes next. The file itself is left alone.
 
     Raises:
         NotebookError: a cell fails.
     """
     nb = clear(read(path))
-    if solutions:
-        put_in_solutions(nb)
-    if seed:
-        put_in_seed(nb, seed)
-        env = {"MHALIB_CLAIMS": "tell", **(env or {})}
     play(nb, path.parent, env, to_the_end=False)
     return nb
 

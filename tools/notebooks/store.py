@@ -84,27 +84,6 @@ def make_storable(nb: NotebookNode) -> NotebookNode:
     return nb
 
 
-def keep_outputs(nb: NotebookNode, before: NotebookNode) -> NotebookNode:
-    """Put the hash of its source into a notebook of which only the text was changed, and return it.
-
-    Text changes no output, so what `before` put out is what this one would put out.
-
-    Args:
-        nb: the notebook with its new text; changed in place.
-        before: the same, as it was stored.
-
-    Raises:
-        NotebookError: its outputs were not those of its source before, or more than text has changed.
-    """
-    if reason := stale(before):
-        raise NotebookError(f"{reason}; run `make notebooks` first")
-    was, now = ([cell for cell in one.cells if cell.cell_type != "markdown"] for one in (before, nb))
-    if was != now:
-        raise NotebookError("its code or its outputs changed, not only its text; run `make notebooks`")
-    nb.metadata.mhalib.source_sha256 = source_hash(nb)
-    return nb
-
-
 def clean(nb: NotebookNode) -> None:
     """Take out in place what differs from run to run or from machine to machine, and all widgets.
 
