@@ -1,15 +1,12 @@
-"""What the reader sees of a widget: marks, contrast, what is written in it, and the code it shows."""
+"""What the reader sees of a widget: marks, contrast, and what is written in it."""
 
 import itertools
 
-import numpy as np
 import pytest
 import torch
 
-from mhalib import MultiHeadAttention, causal_mask
-from mhalib.reference import import_d2l
+from mhalib import causal_mask
 from mhalib.widgets import HeadLab, HeadView, ReshapeView
-from tests.headview.head_lab.test_head_lab_page import numbers, seen
 from tests.helpers.page import Listener, near, press, share, shot, with_traits
 
 WORDS = "the cat sat on the mat".split()
@@ -67,46 +64,3 @@ def test_text_on_a_canvas_can_be_read_and_is_not_cut_off(static_page, width, the
     few = [name for number, name in enumerate(views) if sum(text[6] == number for text in texts) < 8]
     pale = [text for text in texts if text[1] < 4.5]
     assert (few, pale, cut) == ([], [], [])
-
-
-# ---------------------------------------------------------------- the code
-
-
-def test_the_code_reproduces_what_is_seen(static_page):
-    layer = MultiHeadAttention(8, 4, num_kv_heads=2, bias=True)
-    d2l = import_d2l().MultiHeadAttention(8, 8, 8, 8, 2, 0.0).eval()
-    x, memory, batch = torch.randn(6, 8), torch.randn(2, 9, 8), torch.randn(2, 6, 8)
-    q, k, v = torch.randn(6, 8).numpy(), torch.randn(1, 9, 8).double(), torch.randn(9, 8).bfloat16()
-    of = {
-        "a slice": HeadLab.of(layer, batch[1], names=("batch[1]",)),
-        "a batch of one": HeadLab.of(layer, x[None].double()),
-        "numpy": HeadLab.of(layer, x.numpy()),
-        "memory": HeadLab.of(layer, x, memory[0], names=("x", "memory[0]")),
-        "d2l": HeadLab.of(d2l, x),
-        "kinds of tensors": HeadLab(q, k, v, num_heads=4),
-        "no values": HeadLab(x.requires_grad_(), num_heads=4),
-    }
-    spaces = [{"layer": layer, "x": x, "memory": memory, "batch": batch}] * 4
-    spaces += [{"layer": d2l, "x": x}, {"q": q, "k": k, "v": v}, {"q": x}]
-    spaces[1], spaces[2] = spaces[1] | {"x": x[None].double()}, spaces[2] | {"x": x.detach().numpy()}
-    page, failures = static_page(*map(seen, of.values())), []
-    for number, ((form, lab), names) in enumerate(zip(of.items(), spaces, strict=True)):
-        view = page.locator(".mha").nth(number)
-        view.get_by_text("Show the code").click()
-        for mask, scale in (("none", "d_model"), ("causal", "none"), ("padding", "head_dim"), ("own", "head_dim")):
-            view.get_by_label("Mask", exact=True).select_option(mask)
-            view.get_by_label("Scale").select_option(scale)
-            if mask == "padding":
-                view.get_by_label("Valid keys").press("ArrowLeft")
-            if mask == "own":
-                view.locator("canvas").press("Space")
-                view.locator("canvas").press("ArrowDown")
-            view.get_by_label("Temperature").press("ArrowLeft")
-            space = dict(names)
-            exec(view.locator("pre").text_content(), space)
-            for name in ("weights", "entropy") + (("output",) if lab.v_bytes else ()):
-                made = space[name].flatten().detach().numpy()
-                if not np.allclose(made, numbers(view, name), atol=2e-5, rtol=2e-5):
-                    failures.append((form, mask, scale, name))
-    assert failures == []
-    assert "# as HeadLab.of was given them: x (6, 8)\n" in page.locator("pre").nth(4).text_content()

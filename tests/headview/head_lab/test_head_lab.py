@@ -4,7 +4,6 @@ import itertools
 import math
 import re
 
-import numpy as np
 import pytest
 import torch
 from ipywidgets.widgets.widget import _instances
@@ -28,8 +27,8 @@ def naive(q, k, v, heads, allowed, factor):
         scores = (own_q @ own_k.T * factor).masked_fill(~allowed, -torch.inf)
         weights.append(scores.softmax(-1).nan_to_num(0.0))
         output.append(weights[-1] @ own_v)
-    weights, output = torch.stack(weights)[None], torch.stack(output)[None]
-    return weights, output, torch.special.entr(weights).sum(-1) / math.log(2)
+    weights = torch.stack(weights)[None]
+    return {"weights": weights, "output": torch.stack(output)[None], "entropy": torch.special.entr(weights).sum(-1)}
 
 
 def test_weights_output_and_entropy_are_those_of_a_plain_attention():
@@ -49,7 +48,8 @@ def test_weights_output_and_entropy_are_those_of_a_plain_attention():
         lab.num_heads, lab.mask, lab.scale = heads, mask, scale
         factor = {"head_dim": (8 / heads) ** -0.5, "none": 1.0, "d_model": 8**-0.5}[scale] / 0.7
         expected = naive(q, k, v, heads, allowed[mask], factor)
-        for name, numbers in zip(("weights", "output", "entropy"), expected, strict=True):
+        expected["entropy"] /= math.log(2)
+        for name, numbers in expected.items():
             found = getattr(lab, name)
             if found.shape != numbers.shape or not torch.allclose(found, numbers, atol=1e-5, rtol=1e-5):
                 failures.append((heads, mask, scale, name))
@@ -61,9 +61,7 @@ def test_weights_output_and_entropy_are_those_of_a_plain_attention():
 def test_inputs_of_any_form_are_the_same_and_missing_ones_are_filled_in(qkv):
     expected = HeadLab(*qkv, num_heads=2)
     for change in (lambda x: x[None], torch.Tensor.numpy, torch.Tensor.double, lambda x: x.clone().requires_grad_()):
-        lab = HeadLab(*map(change, qkv), num_heads=2)
-        assert lab.q_bytes == expected.q_bytes and torch.equal(lab.output, expected.output)
-    assert np.frombuffer(expected.k_bytes, np.float32).reshape(6, 8).tolist() == qkv[1].tolist()
+        assert torch.equal(HeadLab(*map(change, qkv), num_heads=2).output, expected.output)
     alone = HeadLab(qkv[0], tokens=TOKENS)
     assert torch.equal(alone.weights, HeadLab(qkv[0], qkv[0]).weights)
     assert (alone.output, alone.v_bytes, alone.key_tokens) == (None, b"", TOKENS)
@@ -78,30 +76,22 @@ def test_what_does_not_fit_is_refused_and_the_old_value_stays(qkv, as_shipped):
         return lambda: setattr(lab, name, value)
 
     calls = {
-        "TypeError: q must be a floating tensor": lambda: HeadLab(torch.ones(2, 4, dtype=torch.int64)),
         "q[0]": lambda: HeadLab(torch.ones(3, 2, 4)),
         "129 tokens": lambda: HeadLab(torch.ones(129, 4)),
         "k holds NaN or infinity": lambda: HeadLab(x, torch.full((2, 4), math.inf)),
         "same d_model, got 4 and 6": lambda: HeadLab(x, torch.ones(2, 6)),
         "v must be (2, 4) like k, got (3, 4)": lambda: HeadLab(x, None, torch.ones(3, 4)),
-        "tokens has 1 labels": lambda: HeadLab(x, tokens=["a"]),
         "choose num_heads from 1, 2, 4": lambda: HeadLab(x, num_heads=3),
-        "got (2, 3)": lambda: HeadLab(x, mask=torch.ones(2, 3, dtype=torch.bool)),
         "got 3 queries and 2 keys": lambda: HeadLab(torch.ones(3, 4), x, mask="causal"),
         "no W_q, W_k, W_v": lambda: HeadLab.of(torch.nn.Linear(2, 2), torch.ones(2, 2)),
         "x has 6 features, layer.W_q takes 8": lambda: HeadLab.of(MultiHeadAttention(8, 2), torch.ones(3, 6)),
-        "num_heads=True": put("num_heads", True),
-        "got 0.0; the scores": put("temperature", 0.0),
-        "from 0 to 6, got 7": put("valid_len", 7),
         "from 0 to 1, got 2": put("head", 2),
         "one byte, 0 or 1, a cell": put("own_bytes", b"\2" * 36),
         "TypeError: a mask must be boolean": put("own_mask", torch.ones(6, 6)),
-        "got [0, 10]": put("cursor", [0, 10]),
         "d_model stays": put("d_model", 4),
     }
     assert accepted(calls) == []
-    assert (lab.num_heads, lab.temperature, lab.valid_len, lab.head, lab.cursor) == (2, 1.0, 6, 0, [0, 0])
-    assert lab.own_mask.all() and lab.d_model == 8
+    assert (lab.num_heads, lab.head, lab.own_mask.all(), lab.d_model) == (2, 0, True, 8)
     assert sum(isinstance(widget, HeadLab) for widget in _instances.values()) == there  # no page keeps one
 
 

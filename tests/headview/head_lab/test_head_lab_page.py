@@ -1,12 +1,12 @@
 """HeadLab in a real browser: what it computes, what its controls do, and that Python and page agree."""
 
 import base64
-import itertools
 
 import numpy as np
 import torch
 
 from mhalib import MultiHeadAttention
+from mhalib.reference import import_d2l
 from mhalib.widgets import HeadLab
 from tests.helpers.browser import until, with_script
 
@@ -36,19 +36,17 @@ def numbers(view, name="weights"):
     return torch.from_numpy(np.frombuffer(base64.b64decode(view.evaluate(NUMBERS, name)), np.float32).copy())
 
 
-def assert_same(view, lab):
+def assert_same(view, lab, space=None, **message):
+    """Compare what the view computes with what Python, or the code that is shown, computes."""
     for name in ("weights", "entropy") + (("output",) if lab.v_bytes else ()):
-        expected = getattr(lab, name).flatten()
-        torch.testing.assert_close(
-            numbers(view, name), expected, atol=1e-5, rtol=1e-5, msg=lambda m, n=name: f"{n} {m}"
-        )
+        expected = (space[name] if space else getattr(lab, name)).flatten().detach().float()
+        torch.testing.assert_close(numbers(view, name), expected, atol=2e-5, rtol=2e-5, **message)
 
 
 def table_of(lab) -> list[list[str]]:
     """Return what the table of all heads must say: entropy, the most possible, empty rows, length of the output."""
     count = lab.allowed.sum(-1)
-    most = count.clamp(min=1).log2().mean()
-    empty = int((count == 0).sum())
+    most, empty = count.clamp(min=1).log2().mean(), int((count == 0).sum())
     rows = zip(lab.entropy[0].mean(-1).tolist(), lab.output[0].norm(dim=-1).mean(-1).tolist(), strict=True)
     return [[f"{bits:.3f}", f"{most:.3f}", str(empty), f"{length:.3g}"] for bits, length in rows]
 
@@ -173,31 +171,32 @@ def test_cursor_and_pointer_tell_the_value(static_page):
 
 
 def test_the_code_that_is_shown_reproduces_what_is_shown(static_page):
-    q, k, v = (torch.randn(6, 8) for _ in range(3))
-    layer, x, memory = MultiHeadAttention(8, 4, num_kv_heads=2).double(), torch.randn(6, 8), torch.randn(1, 9, 8)
-    tensors = [
-        {"q": q, "k": k, "v": v},
-        {"q": q[None], "k": k[None], "v": v[None]},
-        {"q": q.numpy(), "k": k.double(), "v": v[None].bfloat16()},
-        {"q": q, "k": k},
-        {"q": q},
+    layer, x, memory = MultiHeadAttention(8, 4, num_kv_heads=2, bias=True), torch.randn(6, 8), torch.randn(2, 9, 8)
+    d2l = import_d2l().MultiHeadAttention(8, 8, 8, 8, 2, 0.0).eval()
+    q, k, v = torch.randn(6, 8).numpy(), torch.randn(1, 9, 8).double(), torch.randn(9, 8).bfloat16()
+    forms = [  # what the reader's names are, and the lab
+        ({"layer": layer, "batch": x[None]}, HeadLab.of(layer, x, names=("batch[0]",))),
+        ({"layer": layer, "x": x[None].double()}, HeadLab.of(layer, x[None].double())),
+        ({"layer": layer, "x": x.numpy()}, HeadLab.of(layer, x.numpy())),
+        ({"layer": layer, "x": x, "memory": memory}, HeadLab.of(layer, x, memory[0], names=("x", "memory[0]"))),
+        ({"layer": d2l, "x": x}, HeadLab.of(d2l, x)),
+        ({"q": q, "k": k, "v": v}, HeadLab(q, k, v, num_heads=4)),
+        ({"q": x}, HeadLab(x, num_heads=4)),
     ]
-    layers = [{"layer": layer, "x": x}, {"layer": layer, "x": x.numpy(), "memory": memory.double()}]
-    masks = [("none", 1), ("causal", 1), ("padding", 1), ("own", 0.9), ("own", 0.1)]  # shares that are allowed
-    labs = []
-    for names, (mask, share) in [*zip(tensors, masks, strict=True), *itertools.product(layers, masks[1:4])]:
-        make = HeadLab.of if "layer" in names else HeadLab
-        lab = make(**names, num_heads=4, scale="d_model", temperature=0.63, mask=mask, valid_len=4)
-        lab.own_mask = torch.rand(lab.own_mask.shape) < share
-        labs.append((names, seen(lab)))
-    page = static_page(*(lab for _, lab in labs))
-    for i, (names, lab) in enumerate(labs):
-        view, space = page.locator(".mha").nth(i), dict(names)
+    masks = ("none", "d_model"), ("causal", "none"), ("padding", "head_dim"), ("own", "head_dim")
+    for _, lab in forms:
+        lab.valid_len, lab.temperature, lab.own_mask = 4, 0.63, torch.rand(lab.own_mask.shape) < 0.6
+    page = static_page(*(seen(lab) for _, lab in forms))
+    for number, (names, lab) in enumerate(forms):
+        view = page.locator(".mha").nth(number)
         view.get_by_text("Show the code").click()
-        exec(view.locator("pre").text_content(), space)
-        for name in ("weights", "entropy") + (("output",) if lab.v_bytes else ()):
-            found = space[name].flatten().detach().float()
-            torch.testing.assert_close(found, numbers(view, name), atol=2e-5, rtol=2e-5, msg=lambda m, i=i: f"{i} {m}")
+        for mask, scale in masks:
+            view.get_by_label("Mask", exact=True).select_option(mask)
+            view.get_by_label("Scale").select_option(scale)
+            space = dict(names)
+            exec(view.locator("pre").text_content(), space)
+            assert_same(view, lab, space, msg=lambda told, at=(number, mask): f"{at} {told}")
+    assert "# as HeadLab.of was given them: x (6, 8)\n" in page.locator("pre").nth(4).text_content()
 
 
 CELL = """import torch
