@@ -92,18 +92,6 @@ def spoiled(draw, **usual):
     return {name: draw(odd if name in odd_ones else good(value)) for name, value in usual.items()}
 
 
-def poke(view, data, **usual):
-    """Set traits of a live widget: it takes the value, or refuses it and keeps the old one; then it can be drawn."""
-    for name, value in data.draw(spoiled(**usual)).items():
-        before = getattr(view, name)
-        _, error = refused(setattr, view, name, value)
-        if error is not None:
-            assert repr(getattr(view, name)) == repr(before)
-    if data.draw(st.integers(0, 9)) == 0:  # the slow part
-        view.figure()
-    view.close()
-
-
 # ----------------------------------------------------------------------------------------- widgets
 
 size, place = st.integers(1, 4), st.integers(0, 2)
@@ -111,6 +99,10 @@ allowed = shapes.map(lambda shape: torch.ones(shape, dtype=torch.bool))
 token = torch.linspace(-1, 1, 4)
 ONE_CELL, SIX_CELLS = torch.ones(1, 1, dtype=torch.bool), torch.ones(2, 3, dtype=torch.bool)
 BOXES = [lambda x: (9 * x).sigmoid().cumsum(1).flip(1), lambda x: x[:, 0], lambda x: (x, x)]
+
+
+def any_of(*values):
+    return st.sampled_from(values)
 
 
 def rows(tokens):
@@ -121,107 +113,59 @@ def labels(number):
     return st.none() | st.lists(st.text(max_size=8), min_size=number, max_size=number)
 
 
-@few
-@given(
-    spoiled(
-        weights=weights(),
-        tokens=None,
-        key_tokens=None,
-        mask=st.sampled_from([None, ONE_CELL]),
-        num_heads=st.none() | size,
-        exact=st.booleans(),
+LAYERS = [mhalib.MultiHeadAttention(4, 2), mhalib.MultiHeadAttention(4, 4, num_kv_heads=2)]
+WIDGETS = {  # what each is made of, and what may be set when it lives
+    HeadView: (
+        {"weights": weights(), "tokens": None, "mask": any_of(None, ONE_CELL), "num_heads": st.none() | size},
+        {"layer": place, "head": place, "query": place, "overlay": st.lists(st.tuples(place, place), max_size=3)}
+        | {"scale": "maximum", "mode": "lines", "combine": "mean"},
     ),
-    st.data(),
-)
-def test_head_view(arguments, data):
-    view, _ = refused(HeadView, **arguments)
-    if view is not None:
-        pairs = st.lists(st.tuples(place, place), max_size=3)
-        chosen = {"layer": place, "head": place, "query": place, "overlay": pairs}
-        poke(view, data, **chosen, scale="maximum", mode="lines", combine="mean")
-
-
-@few
-@given(spoiled(tokens=size, num_heads=size, head_dim=size, batch=st.integers(1, 2), path="merge"), st.data())
-def test_reshape_view(arguments, data):
-    view, _ = refused(ReshapeView, **arguments)
-    if view is not None:
-        poke(view, data, path="fold", step=place, chosen=st.sampled_from([0, 10, 11]), colour_by="head")
-
-
-@few
-@given(
-    spoiled(
-        q=rows(2),
-        k=rows(3),
-        v=st.sampled_from([None, rows(3)]),
-        tokens=labels(2),
-        key_tokens=labels(3),
-        num_heads=st.sampled_from([1, 2, 4]),
-        scale="none",
-        temperature=2,
-        mask=st.sampled_from(["padding", "causal", SIX_CELLS]),
-        valid_len=place,
-        code_inputs=st.sampled_from([None, ["a", "b", "c"]]),
+    ReshapeView: (
+        {"tokens": size, "num_heads": size, "head_dim": size, "batch": any_of(1, 2), "path": "merge"},
+        {"path": "fold", "step": place, "chosen": any_of(0, 10, 11), "colour_by": "head"},
     ),
-    spoiled(
-        layer=st.sampled_from([mhalib.MultiHeadAttention(4, 2), mhalib.MultiHeadAttention(4, 4, num_kv_heads=2)]),
-        x=rows(2),
-        memory=st.sampled_from([None, rows(3)]),
-        num_heads=None,
+    HeadLab: (
+        {"q": rows(2), "k": rows(3), "v": any_of(None, rows(3)), "tokens": labels(2), "key_tokens": labels(3)}
+        | {"num_heads": any_of(1, 2, 4), "scale": "none", "temperature": 2, "valid_len": place}
+        | {"mask": any_of("padding", "causal", SIX_CELLS), "code_inputs": any_of(None, ["a", "b", "c"])},
+        {"num_heads": any_of(1, 2, 4), "valid_len": place, "cursor": st.tuples(place, place), "scale": "d_model"}
+        | {"temperature": 0.5, "mask": "own", "own_mask": SIX_CELLS.numpy(), "head": 0},
     ),
-    st.data(),
-)
-def test_head_lab(arguments, of_a_layer, data):
-    lab, _ = refused(HeadLab, **arguments)
-    if lab is not None:
-        assert lab.weights.shape == (1, lab.num_heads, lab.num_queries, lab.num_keys)
-        chosen = {"num_heads": st.sampled_from([1, 2, 4]), "valid_len": place, "cursor": st.tuples(place, place)}
-        poke(lab, data, **chosen, scale="d_model", temperature=0.5, mask="own", own_mask=SIX_CELLS.numpy(), head=0)
-    lab, _ = refused(HeadLab.of, **of_a_layer)
-    if lab is not None:
-        lab.close()
+    HeadLab.of: (
+        {"layer": any_of(*LAYERS), "x": rows(2), "memory": any_of(None, rows(3)), "num_heads": None},
+        {"head": 0, "cursor": st.tuples(place, place)},
+    ),
+    HeadSwitchboard: (
+        {"measure": any_of(*(lambda gates, it=it: it for it in (0.5, (0.5, [("a", "b", True)]), (0.5, "a"), None)))}
+        | {"num_layers": any_of(1, 2), "num_heads": any_of(1, 2, 3), "score_name": "loss"}
+        | {"precompute": any_of(None, "all", "each", "none")},
+        {"gates": any_of([[0]], [[0, 0]], [[0, 0], [1, 1]]), "visited": any_of(["1"], ["11"])},
+    ),
+    SealedBox: (
+        {"f": any_of(*BOXES), "d_model": 4, "start": token, "direction": token, "probe": token, "reach": 2}
+        | {"points": st.integers(2, 60), "heads": any_of(None, lambda c: c[:, :2].sigmoid())},
+        {"t": st.floats(-1, 1), "opened": st.booleans(), "open": st.booleans(), "steps_seen": []},
+    ),
+}
 
 
+@pytest.mark.parametrize("make", WIDGETS, ids=lambda make: make.__qualname__)
 @few
-@given(
-    spoiled(
-        score=0.5,
-        answers=[("a", "b", True)],
-        num_layers=st.integers(1, 2),
-        num_heads=st.integers(1, 3),
-        score_name="loss",
-        precompute=st.sampled_from([None, "all", "each", "none"]),
-    ),
-    st.data(),
-)
-def test_switchboard(arguments, data):
-    given_back = arguments.pop("score"), arguments.pop("answers")
-    given_back = given_back[0] if data.draw(st.booleans()) else given_back
-    board, _ = refused(HeadSwitchboard, lambda gates: given_back, **arguments)
-    if board is not None:
-        layers, heads = board.sizes
-        poke(board, data, gates=[[0] * heads] * layers, visited=["1" * layers * heads])
-
-
-@few
-@given(
-    spoiled(
-        f=st.sampled_from(BOXES),
-        d_model=4,
-        start=token,
-        direction=token,
-        probe=token,
-        reach=2,
-        points=st.integers(2, 60),
-        heads=st.sampled_from([None, lambda c: c[:, :2].sigmoid()]),
-    ),
-    st.data(),
-)
-def test_sealed_box(arguments, data):
-    box, _ = refused(SealedBox, **arguments)
-    if box is not None:
-        poke(box, data, t=st.floats(-1, 1), opened=st.booleans(), open=st.booleans(), steps_seen=[])
+@given(st.data())
+def test_a_widget_is_made_and_set_or_keeps_what_it_had(make, data):
+    """A live widget takes a value, or refuses it and keeps the old one; then it can be drawn."""
+    usual, live = WIDGETS[make]
+    view, _ = refused(make, **data.draw(spoiled(**usual)))
+    if view is None:
+        return
+    for name, value in data.draw(spoiled(**live)).items():
+        before = getattr(view, name)
+        _, error = refused(setattr, view, name, value)
+        if error is not None:
+            assert repr(getattr(view, name)) == repr(before)
+    if data.draw(st.integers(0, 9)) == 0:  # the slow part
+        view.figure()
+    view.close()
 
 
 # ----------------------------------------------------------------------------------------- masks
@@ -269,18 +213,14 @@ made = [nn.Linear(4, 4), nn.Linear, nn.LazyLinear(4), nn.Identity(), nn.Multihea
 modules = st.sampled_from(made)
 
 
+ADAPTED = {"module": modules, "convention": any_of("plain", "qkv", "torch", "d2l")}
+ADAPTED |= {"mask": any_of("allowed", "additive", "lengths", None), "mask_rank": any_of(None, 1, 2, 3)}
+ADAPTED |= {"mask_name": any_of(None, "mask"), "batch_first": any_of(None, True, False)}
+ADAPTED |= {"output": any_of(None, 0, 1, "out")}
+
+
 @few
-@given(
-    spoiled(
-        module=modules,
-        convention=st.sampled_from(["plain", "qkv", "torch", "d2l"]),
-        mask=st.sampled_from(["allowed", "additive", "lengths", None]),
-        mask_rank=st.sampled_from([None, 1, 2, 3]),
-        mask_name=st.sampled_from([None, "mask"]),
-        batch_first=st.sampled_from([None, True, False]),
-        output=st.sampled_from([None, 0, 1, "out"]),
-    )
-)
+@given(spoiled(**ADAPTED))
 def test_adapt_and_call(arguments):
     attend, _ = refused(adapt, **arguments)
     if attend is not None:  # what an odd module does to the doctor is a finding, or a refusal
