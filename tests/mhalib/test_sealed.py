@@ -116,33 +116,24 @@ def test_a_connection_around_the_layer_does_no_harm():
     torch.testing.assert_close(heads.rebuilt(x), x + f(x))
 
 
-def test_heads_with_the_same_scores_are_one_head():
-    layer = layer_of(4, bias=True)
-    for numbers in (layer.W_q.weight, layer.W_q.bias, layer.W_k.weight):
+def test_heads_that_look_or_write_alike_are_counted_once_and_read_or_refused():
+    same_scores = layer_of(4, bias=True)
+    for numbers in (same_scores.W_q.weight, same_scores.W_q.bias, same_scores.W_k.weight):
         numbers[:8] = numbers[8:16]
-    heads = read_heads(layer, WIDTH)
-    _, _, v, o, _ = blocks(layer)
-    assert int(count_heads(layer, WIDTH)) == heads.num_heads == 3
+    heads, (_, _, v, o, _) = read_heads(same_scores, WIDTH), blocks(same_scores)
+    assert int(count_heads(same_scores, WIDTH)) == heads.num_heads == 3
     assert (heads.writes - (o @ v)[:2].sum(0) @ heads.d).norm(dim=1).min() < 1e-12
-
-
-def test_heads_that_write_along_one_line_are_one_direction_and_two_steps():
-    layer = layer_of(4)
-    layer.W_v.weight[:8] = layer.W_v.weight[8:16]
-    layer.W_o.weight[:, :8] = -2 * layer.W_o.weight[:, 8:16]
-    assert int(count_heads(layer, WIDTH)) == 3
-    with pytest.raises(ValueError, match="4 different steps, but they span 3 directions only.*along one line"):
-        read_heads(layer, WIDTH)
-
-
-@pytest.mark.parametrize(("num_heads", "sign"), [(2, 1), (4, -1), (16, 1)])
-def test_heads_that_write_the_same_are_refused_for_they_switch_too_often(num_heads, sign):
-    layer, size = layer_of(num_heads, bias=True), WIDTH // num_heads
-    layer.W_v.weight[:size] = layer.W_v.weight[size : 2 * size]
-    layer.W_o.weight[:, :size] = sign * layer.W_o.weight[:, size : 2 * size]
-    assert int(count_heads(layer, WIDTH)) == num_heads - 1
-    with pytest.raises(ValueError, match=r"comes back \d\d times.*write the same, up to a sign"):
-        read_heads(layer, WIDTH)
+    for factor, words in (
+        (-2, "4 different steps, but they span 3 directions only.*along one line"),
+        (-1, r"comes back \d\d times.*write the same, up to a sign"),
+    ):
+        layer = layer_of(4, bias=True)
+        layer.W_v.weight[:8] = layer.W_v.weight[8:16]
+        layer.W_v.bias[:8] = layer.W_v.bias[8:16]
+        layer.W_o.weight[:, :8] = factor * layer.W_o.weight[:, 8:16]
+        assert int(count_heads(layer, WIDTH)) == 3
+        with pytest.raises(ValueError, match=words):
+            read_heads(layer, WIDTH)
 
 
 def test_a_quiet_head_is_counted_and_read_and_one_that_is_cut_off_is_not():
@@ -155,13 +146,12 @@ def test_a_quiet_head_is_counted_and_read_and_one_that_is_cut_off_is_not():
     assert int(count_heads(layer, WIDTH)) == 3
 
 
-@pytest.mark.parametrize(("num_heads", "near"), [(1, 1e-4), (8, 1e-3)])
-def test_float32_goes_some_way(num_heads, near):
-    layer = MultiHeadAttention(64, num_heads, bias=True).requires_grad_(False)
-    heads = read_heads(layer, 64, dtype=torch.float32)
-    x = torch.randn(3, 6, 64)
-    assert int(count_heads(layer, 64, dtype=torch.float32)) == heads.num_heads == num_heads
-    assert furthest(heads.maps(x), layer(x, need_weights=True)[1].double()) <= near
+def test_float32_goes_some_way():
+    for num_heads, near in ((1, 1e-4), (8, 1e-3)):
+        layer = MultiHeadAttention(64, num_heads, bias=True).requires_grad_(False)
+        heads, x = read_heads(layer, 64, dtype=torch.float32), torch.randn(3, 6, 64)
+        assert int(count_heads(layer, 64, dtype=torch.float32)) == heads.num_heads == num_heads
+        assert furthest(heads.maps(x), layer(x, need_weights=True)[1].double()) <= near
 
 
 class Hazy(Box):
@@ -241,39 +231,32 @@ def test_a_box_that_cannot_be_read_is_refused_with_what_to_do():
     assert failures == []
 
 
-def test_heads_that_never_switch_are_counted_and_not_read():
-    f = with_scores(lambda scores: scores.tanh().softmax(-1))
-    assert int(count_heads(f, WIDTH)) == 4
-    with pytest.raises(ValueError, match="none switches.*cap of the scores"):
-        read_heads(f, WIDTH)
-
-
-def test_what_only_three_tokens_show_is_found_when_the_scores_are_read():
-    f = with_scores(top_two)
-    heads = read_heads(f, WIDTH)
-    for _ in range(2):  # said again when it is asked again
-        with pytest.raises(ValueError, match="more than heads that look and write"):
-            heads.maps(torch.randn(1, 4, WIDTH, dtype=torch.float64))
-
-
 def top_two(scores):
     """Return weights on the two best keys: on two tokens an ordinary softmax."""
     kept = scores >= scores.topk(min(2, scores.shape[-1])).values[..., -1:]
     return scores.masked_fill(~kept, -torch.inf).softmax(-1)
 
 
-# ------------------------------------------------------------------------------------------------------- a walk
+def test_what_shows_only_where_scores_grow_or_three_tokens_meet_is_found_then():
+    f = with_scores(lambda scores: scores.tanh().softmax(-1))
+    assert int(count_heads(f, WIDTH)) == 4
+    with pytest.raises(ValueError, match="none switches.*cap of the scores"):
+        read_heads(f, WIDTH)
+    heads = read_heads(with_scores(top_two), WIDTH)
+    for _ in range(2):  # said again when it is asked again
+        with pytest.raises(ValueError, match="more than heads that look and write"):
+            heads.maps(torch.randn(1, 4, WIDTH, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("num_heads", [1, 4, 8])
 def test_on_a_walk_each_head_switches_once_and_well_apart(num_heads):
     layer = layer_of(num_heads, bias=True)
-    walk = walk_of(layer, WIDTH, seed=1)
+    walk, again, other = (walk_of(layer, WIDTH, seed=seed) for seed in (1, 1, 2))
+    assert walk.start.equal(again.start) and not walk.start.equal(other.start)
     t = torch.linspace(-walk.reach, walk.reach, 801)
     c = walk.at(t)
     looks = layer(torch.stack([c, c + walk.probe], 1), need_weights=True)[1][:, :, 0, 1]  # (points, num_heads)
-    on = looks > 0.5
-    switched = on[1:] != on[:-1]
+    switched = (looks > 0.5)[1:] != (looks > 0.5)[:-1]
     assert switched.sum(0).tolist() == [1] * num_heads
     places = t[1:][switched.any(1)]
     assert len(places) == num_heads and places.abs().max() < 0.95 * walk.reach
@@ -281,10 +264,3 @@ def test_on_a_walk_each_head_switches_once_and_well_apart(num_heads):
     for place in [-walk.reach, *((places[1:] + places[:-1]) / 2), walk.reach]:
         near = looks[(t - place).abs().argmin()]
         assert torch.minimum(near, 1 - near).max() < 1e-3
-
-
-def test_the_same_seed_gives_the_same_walk():
-    layer = layer_of(2)
-    one, again, other = (walk_of(layer, WIDTH, seed=seed) for seed in (3, 3, 4))
-    assert one.start.equal(again.start) and one.direction.equal(again.direction) and one.probe.equal(again.probe)
-    assert not one.start.equal(other.start)

@@ -75,34 +75,24 @@ def test_what_is_drawn_can_be_read_again_and_is_aligned_word_by_word(seed, held_
     assert table.sum(1).tolist() == [2 if word == "ne" else 1 for word in sentence.french]
 
 
-def test_words_stand_for_the_same_words_wherever_they_are():
+def test_what_is_drawn_uses_all_words_alike_and_keeps_pairs_of_animals_for_the_test():
+    trained, kept = drawn(1500), drawn(1500, held_out=True)
     partners = {}
-    for sentence in drawn(1500):
+    for sentence in trained:
         for word, row in zip(sentence.french, sentence.alignment, strict=True):
             partners.setdefault(word, set()).update(sentence.english[i] for i in row.nonzero().flatten())
-    assert set(partners) == set(FRENCH) - {PAD, START}
-    assert set().union(*partners.values()) == set(ENGLISH) - {PAD}
-    assert partners["noires"] == {"black"} and partners["voient"] == {"see"} and partners["ce"] == {"this"}
-    assert partners["voit"] == {"sees", "see"} and partners["pas"] == {"not"}
-
-
-def test_held_out_animals_never_meet_in_training_in_either_order():
-    def meetings(held_out):
-        return {(s.subject.noun, s.object.noun) for s in drawn(1500, held_out)}
-
-    trained, held_out = meetings(False), meetings(True)
-    assert not trained & held_out and len(trained) == 48 and len(held_out) == 16
-    assert held_out == {(b, a) for a, b in held_out}
-    assert all({noun for pair in pairs for noun in pair} == set(NOUNS) for pairs in (held_out, trained))
+    assert set(partners) == set(FRENCH) - {PAD, START} and set().union(*partners.values()) == set(ENGLISH) - {PAD}
+    assert partners["noires"] == {"black"} and partners["voit"] == {"sees", "see"} and partners["pas"] == {"not"}
+    assert 0.4 < sum(sentence.negated for sentence in trained) / 1500 < 0.6
+    met, unmet = ({(s.subject.noun, s.object.noun) for s in sentences} for sentences in (trained, kept))
+    assert not met & unmet and len(met) == 48 and unmet == {(b, a) for a, b in unmet} and len(unmet) == 16
+    assert all({noun for pair in pairs for noun in pair} == set(NOUNS) for pairs in (met, unmet))
 
 
 def test_sentences_come_from_the_generator_alone_and_are_fresh():
-    before = torch.get_rng_state()
-    source = generator(3)
+    before, source = torch.get_rng_state(), generator(3)
     first, second = (Translation().sentences(20, source) for _ in range(2))
-    assert first != second and first == drawn(20, seed=3)
-    assert torch.equal(before, torch.get_rng_state())
-    assert 0.4 < sum(sentence.negated for sentence in drawn(1000)) / 1000 < 0.6
+    assert first != second and first == drawn(20, seed=3) and torch.equal(before, torch.get_rng_state())
 
 
 def test_a_packed_sentence_by_hand():
@@ -183,16 +173,13 @@ def test_training_learns_to_write_and_to_stop():
     inputs, _ = pack(drawn(40, held_out=True))
     for row in model.write(inputs[:, :LONGEST]).tolist():
         words = [FRENCH[i] for i in row]
-        if STOP in words:
-            assert set(words[words.index(STOP) + 1 :]) <= {PAD}
-        assert PAD not in words[: words.index(STOP) if STOP in words else LONGEST]
+        end = words.index(STOP) if STOP in words else LONGEST
+        assert PAD not in words[:end] and set(words[end + 1 :]) <= {PAD}
 
 
 def test_right_sentences_are_told_from_wrong_ones(monkeypatch):
-    sentences = drawn(3)
-    _, targets = pack(sentences)
-    model = TranslationModel(16, 2)
-    written = targets.clamp(min=0)
+    sentences, model = drawn(3), TranslationModel(16, 2)
+    written = pack(sentences)[1].clamp(min=0)
     written[1, 2] += 1
     monkeypatch.setattr(model, "write", lambda source: written)
     assert sentences_right(model, sentences).tolist() == [True, False, True]
@@ -204,13 +191,9 @@ def test_what_is_no_sentence_and_what_no_model_reads_is_refused_and_says_why(mod
         "'<pad>'": "the cat <pad> the dog",
         "no word at all": "  .",
         "got 'the cat sees'": "the cat sees",
-        "got 'cat sees dog'": "cat sees dog",
         "got 'the black small cat": "the black small cat sees the dog",
-        "got 'the cat not sees": "the cat not sees the dog",
-        "got 'the cat sees the dog my'": "the cat sees the dog my",
         "did you mean 'the cats see the dog'": "the cats sees the dog",
         "did you mean 'the cat does not see the dog'": "the cat do not see the dog",
-        "did you mean 'this cat sees this dog'": "this cat sees these dog",
         "at most 11 words, got 13": "the " * 12 + "cat",
         "TypeError: expected a sentence as text, got list": ["the", "cat"],
     }
@@ -220,11 +203,7 @@ def test_what_is_no_sentence_and_what_no_model_reads_is_refused_and_says_why(mod
         {
             "'elephant'; choose from": partial(model.translate, "my elephant sees the cow"),
             "TypeError: packed must be ids": partial(model, ids / 1),
-            "got (1, 12)": partial(model, ids[:, :12]),
             "got (1, 25)": partial(model, ids),
-            "num_layers": partial(TranslationModel, 16, 2, num_layers=0),
-            "not divisible": partial(TranslationModel, 16, 3),
-            "size": partial(Translation().sentences, 0, generator()),
         }
     )
     assert failures == []
