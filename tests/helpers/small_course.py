@@ -28,7 +28,8 @@ def write_lesson(folder: Path, name: str, text: str = "") -> Path:
     stored.outputs = [new_output("execute_result", {"text/plain": "2"}, execution_count=1)]
     first = f"# {name[:2]} · A lesson\n\n{text}[words](GLOSSARY.md#head-dim), [next](01_two.ipynb)"
     cells = [new_markdown_cell(first), stored, new_code_cell("from mhalib.checks import check"), new_code_cell(STUB)]
-    nb = new_notebook(cells=cells, metadata={"mhalib": {"source_sha256": "x"}})
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    nb = new_notebook(cells=cells, metadata={"kernelspec": kernel, "mhalib": {}})
     for number, cell in enumerate(nb.cells):
         cell.id = f"cell-{number}"
     nb.metadata.mhalib.source_sha256 = source_hash(nb)

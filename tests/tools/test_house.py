@@ -1,20 +1,17 @@
-"""The plan of the house: which room may import from which, what a package hands on, and what its parts do without."""
+"""The plan of the house: which room may import from which, and what its parts do without."""
 
 import ast
-import json
 import pkgutil
-import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import mhalib
+from tools.notebooks.run import read
 from tools.notebooks.which import notebook_files
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = ROOT / "mhalib"
-
 # A room is a file or a folder of `mhalib`; `tools` stands beside it. A room imports only from floors below its own.
 FLOORS = (
     ("arguments", "claims", "stopping"),
@@ -26,81 +23,58 @@ FLOORS = (
     ("tools",),
 )
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
-MOST_LINES = 1400  # of the files of the top folder together, so that they can be read in one sitting
-PACKAGES = sorted(module.name for module in pkgutil.iter_modules(mhalib.__path__) if module.ispkg)
+PACKAGES = {module.name for module in pkgutil.iter_modules(mhalib.__path__) if module.ispkg}
 
 
-def room_of(path: Path) -> str:
-    """Return the room that a file belongs to; the package's own `__init__.py` is none."""
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return parts[1] if parts[0] == "mhalib" else parts[0]
-
-
-def imported(source: str, path: Path) -> Iterator[str]:
-    """Yield the full name of everything that a file imports, also inside its functions."""
-    for node in ast.walk(ast.parse(source, path)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path} imports with dots; write the full name"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def rooms_imported(source: str, path: Path) -> set[str]:
-    """Return the rooms that a file imports from; a name that `mhalib` hands on comes from the room that made it."""
+def imported(source: str) -> set[str]:
+    """Return the full name of everything of ours that a file imports, also inside its functions."""
     found = set()
-    for name in imported(source, path):
-        first, *rest = name.split(".")
-        if first == "mhalib" and rest:
-            public = rest[0] in mhalib.__all__
-            found.add(getattr(mhalib, rest[0]).__module__.split(".")[1] if public else rest[0])
-        elif first == "tools":
-            found.add("tools")
-    return found - {"__version__"}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}  # "None.…" where it is written with dots
+    return {name for name in found if name.startswith(("mhalib.", "tools.", "None."))}
+
+
+def room(name: str) -> str:
+    """Return the room of a full name; a name that `mhalib` hands on comes from the room that made it."""
+    first, second, *_ = name.split(".")
+    if first != "mhalib":
+        return first
+    return getattr(mhalib, second).__module__.split(".")[1] if second in mhalib.__all__ else second
 
 
 def wrong_arrows(source: str, path: Path) -> list[str]:
-    """Return the arrows out of a file that do not lead to a floor below."""
-    own = room_of(path)
-    if own == "__init__":
-        return []
-    return [f"{path}: {room}" for room in rooms_imported(source, path) - {own} if FLOOR[room] >= FLOOR[own]]
+    """Return what a file imports from a room that is not on a floor below."""
+    own = path.relative_to(TOP).with_suffix("").parts[0] if path.is_relative_to(TOP) else "tools"
+    rooms = {name: room(name) for name in imported(source) if name != "mhalib.__version__"}
+    return [f"{path}: {name}" for name, of in rooms.items() if of != own and FLOOR.get(of, 99) >= FLOOR[own]]
 
 
 def test_every_room_has_its_floor_and_arrows_point_down():
     rooms = {module.name for module in pkgutil.iter_modules(mhalib.__path__)} | {"tools"}
     assert rooms == set(FLOOR), "put a new room on its floor, in FLOORS"
-    files = [*TOP.rglob("*.py"), *(ROOT / "tools").rglob("*.py")]
-    assert [arrow for path in files for arrow in wrong_arrows(path.read_text(encoding="utf-8"), path)] == []
+    wrong = []
+    for path in [*TOP.rglob("*.py"), *(ROOT / "tools").rglob("*.py")]:
+        source = path.read_text(encoding="utf-8")
+        if path != TOP / "__init__.py":
+            wrong += wrong_arrows(source, path)
+        if path.parent == TOP:  # it is read in one sitting, and without any package
+            wrong += [f"{path}: {name}" for name in imported(source) if room(name) in PACKAGES]
+    assert wrong == []
     assert wrong_arrows("def f():\n    from mhalib.heads import gated_heads", TOP / "attention.py")
 
 
-def test_the_top_folder_is_read_in_one_sitting_and_imports_no_room_below_it():
-    sources = {path: path.read_text(encoding="utf-8") for path in TOP.glob("*.py")}
-    assert sum(len(source.splitlines()) for source in sources.values()) <= MOST_LINES
-    assert [path for path, source in sources.items() if rooms_imported(source, path) & set(PACKAGES)] == []
-
-
-# ------------------------------------------------------------------------------------------ what a package hands on
-
-
-def deeper(source: str) -> list[str]:
-    """Return the imports of a text that reach into a package instead of taking what it hands on."""
-    return re.findall(rf"^\W*(?:from|import) (mhalib\.(?:{'|'.join(PACKAGES)})\.\S+)", source, re.MULTILINE)
-
-
 def test_readers_import_from_packages_and_nowhere_deeper():
-    wrong = {}
-    for page in (*notebook_files(ROOT / "notebooks"), ROOT / "README.md", ROOT / "notebooks" / "TEACHING.md"):
-        source = page.read_text(encoding="utf-8")
-        if page.suffix == ".ipynb":
-            source = "\n".join("".join(cell["source"]) for cell in json.loads(source)["cells"])
-        wrong[page.name] = deeper(source)
-    assert {page: found for page, found in wrong.items() if found} == {}
-    assert deeper(">>> from mhalib.heads.gates import gated_heads") == ["mhalib.heads.gates"]
-
-
-# ------------------------------------------------------------------------------------------ what is done without
+    wrong = []
+    for path in notebook_files(ROOT / "notebooks"):
+        for cell in (cell for cell in read(path).cells if cell.cell_type == "code"):
+            lines = [line for line in cell.source.splitlines() if not line.lstrip().startswith(("%", "!"))]
+            for node in (node for node in ast.walk(ast.parse("\n".join(lines))) if isinstance(node, ast.ImportFrom)):
+                if node.module.startswith("mhalib.") and node.module.count(".") > 1:
+                    wrong.append(f"{path.name}: {node.module}")
+    assert wrong == []
 
 
 def test_what_a_room_does_without_is_not_loaded():
