@@ -18,35 +18,25 @@ from tests.helpers.exercises import typed
 from tools.notebooks.run import NOTEBOOKS, clear, play, read
 
 PATH = NOTEBOOKS / "ten_broken_layers.ipynb"
-NAMES = [each.name for each in problem]
-SICK = [name for name in NAMES if name != "atlas"]
 
-# The cases in which the broken layer does what the healthy one does.
-UNSEEN = {
-    "triage": ["two calls differ in training"],
-    "tickets": ["without a mask"],
-    "letters": ["without a mask", "one mask for all"],
-    "captions": ["self-attention", "self-attention, padded", "cross-attention"],
-    "drafts": ["without a mask", "one mask for all", "padding, a mask for each sample"],
-    "dictation": ["all at once"],
-}
-DOCTOR = {
-    "reviews": ["mixes-tokens"],
-    "triage": ["not-deterministic"],
-    "sensors": ["mixes-samples"],
-    "verses": ["mixes-tokens-on-merge"],
-    "tickets": ["mask-leaks"],
-    "letters": ["mask-order"],
-    "atlas": [],
-    "captions": ["mask-inverted"],
-    "drafts": ["mutates-input"],
-    "archive": [],
-    "dictation": ["cache-differs"],
+# What the doctor finds in each, and the cases in which the broken layer does what the healthy one does.
+LAYERS = {
+    "reviews": (["mixes-tokens"], []),
+    "triage": (["not-deterministic"], ["two calls differ in training"]),
+    "sensors": (["mixes-samples"], []),
+    "verses": (["mixes-tokens-on-merge"], []),
+    "tickets": (["mask-leaks"], ["without a mask"]),
+    "letters": (["mask-order"], ["without a mask", "one mask for all"]),
+    "atlas": ([], None),
+    "captions": (["mask-inverted"], ["self-attention", "self-attention, padded", "cross-attention"]),
+    "drafts": (["mutates-input"], ["without a mask", "one mask for all", "padding, a mask for each sample"]),
+    "archive": ([], []),
+    "dictation": (["cache-differs"], ["all at once"]),
 }
 
 
 @pytest.fixture(autouse=True)
-def afresh(one_thread, as_shipped, monkeypatch):
+def afresh(one_thread, monkeypatch):
     monkeypatch.setattr("mhalib.checks.trial.SECONDS", 300.0)  # on however busy a machine
     monkeypatch.setattr("mhalib.checks.run.SECONDS", 300.0)
     for each in problem:
@@ -82,21 +72,20 @@ def agree(a, b):
 # ------------------------------------------------------------------------------------------- broken here, not there
 
 
-def test_each_broken_layer_differs_in_the_cases_that_show_it_and_in_no_others():
+def test_each_layer_differs_in_the_cases_that_show_it_and_in_no_others_and_the_doctor_says_so():
     failures = []
-    for name in NAMES:
+    for name, (codes, hidden) in LAYERS.items():
         each, size = of(name), len(of(name).sizes) - 1
         pairs = zip(each.right_outcomes, each.given_outcomes, strict=True)
         same = [difference(right.value, given.value) is None for right, given in pairs]
-        unseen = [case in UNSEEN.get(name, []) or name == "atlas" for case in each.cases]
-        if same != [hidden for hidden in unseen for _ in range(size)]:
-            failures.append((name, same))
-        broken, healthy = pair(name, each.sizes[1])
-        x = torch.randn(3, 7, broken.d_model)
-        outs = [out[0] if isinstance(out, tuple) else out for out in (broken(x), healthy(x))]
-        if any(out.shape != x.shape or not out.isfinite().all() for out in outs):
-            failures.append((name, "a shape"))
-    assert failures == []
+        unseen = [hidden is None or case in hidden for case in each.cases]
+        failures += [] if same == [one for one in unseen for _ in range(size)] else [(name, same)]
+        said = each.report().codes, each.report(each.healthy).ok, "No finding." in repr(each.doctor())
+        failures += [] if said == (codes, True, not codes) else [(name, said)]
+    assert failures == [] and dir(problem) == sorted(LAYERS)
+    captions = pair("captions", (16, 4))[0]
+    assert examine(adapt(lambda x, mask=None: captions(x, None, mask)), 16, 4, module=captions).ok
+    assert "cycled" in {remark.code: remark.text for remark in of("archive").report().remarks}["grouped-heads"]
 
 
 def test_one_head_one_token_or_one_sample_hide_it():
@@ -109,8 +98,6 @@ def test_one_head_one_token_or_one_sample_hide_it():
     broken, healthy = pair("letters")
     mask = (torch.arange(5) < 3).expand(1, 5, 5)
     assert agree(broken(x[:1], mask), healthy(x[:1], mask))
-    broken, healthy = pair("tickets")
-    assert agree(broken(x, torch.ones(5, 5, dtype=torch.bool)), broken(x)) and agree(broken(x), healthy(x))
     for shared in (1, 6):
         broken, healthy = pair("archive", (12, 6), num_kv_heads=shared)
         assert agree(broken(x), healthy(x))
@@ -125,7 +112,6 @@ def test_what_is_said_against_the_wrong_letters_is_so():
         return layer
 
     reviews, tickets, letters, drafts = (pair(name)[0] for name in ("reviews", "tickets", "letters", "drafts"))
-    assert agree(reviews.W_o(x[:, order]), reviews.W_o(x)[:, order])
     assert not agree(reviews(x[:, order]), reviews(x)[:, order])
     still, _ = pair("triage", dropout=0.0)
     assert torch.equal(still(x), still(x))
@@ -133,46 +119,29 @@ def test_what_is_said_against_the_wrong_letters_is_so():
     assert agree(drafts(x), like(biased, drafts)(x, mask=causal_mask(5)))
     archive, _ = pair("archive", num_kv_heads=3)
     assert agree(archive(x), like(plain, archive)(x))
-    wide, _ = pair("archive", (12, 6))
-    assert agree(wide(x[:, order]), wide(x)[:, order])
-    dictation, _ = pair("dictation")
-    _, cache = dictation(x)
-    assert dictation(x[:, :1], cache)[1][0].shape[2] == 6
-    norm = pair("sensors")[0].norm
-    assert agree(norm(x)[0], norm(torch.cat([x[:1], 9 * x[1:]]))[0])
-
-
-def test_the_doctor_says_what_the_problem_says_of_it():
-    reports = {name: of(name).report().codes for name in NAMES}
-    assert reports == DOCTOR
-    assert [name for name in NAMES if not of(name).report(of(name).healthy).ok] == []
-    assert [name for name in NAMES if ("No finding." in repr(of(name).doctor())) != (DOCTOR[name] == [])] == []
-    captions = pair("captions", (16, 4))[0]
-    assert examine(adapt(lambda x, mask=None: captions(x, None, mask)), 16, 4, module=captions).ok
-    assert "cycled" in {remark.code: remark.text for remark in of("archive").report().remarks}["grouped-heads"]
+    _, cache = pair("dictation")[0](x)
+    assert pair("dictation")[0](x[:, :1], cache)[1][0].shape[2] == 6
 
 
 # ------------------------------------------------------------------------------------------- what is wrong?
 
 
-def test_the_right_letter_is_accepted_and_each_wrong_one_is_answered():
-    assert {of(name).right for name in NAMES} == set("ABCDE"), "no letter is always wrong"
+def test_the_right_letter_is_accepted_however_it_is_spelled_and_each_wrong_one_is_answered():
+    assert {each.right for each in problem} == set("ABCDE"), "no letter is always wrong"
     failures = []
     for each in problem:
         for letter in "ABCDE":
             said = each.cause(letter)
             if said.passed != (letter == each.right) or each.options[letter] not in repr(said):
                 failures.append(said)
+    right = problem.reviews.options["B"]
+    spelled = {letter: right for letter in ("b", " B ", "B)", "(b)", "B: the split", "b - the split", "'B'")}
+    spelled |= {letter: "One letter, please" for letter in ("AB", "A and B", "A, B", "a b c")}
+    spelled |= {letter: "expected one letter out of A, B, C, D, E" for letter in ("F", "", "the split", 2, True, len)}
+    failures += [
+        (letter, words) for letter, words in spelled.items() if words not in repr(problem.reviews.cause(letter))
+    ]
     assert failures == []
-
-
-def test_a_letter_may_be_spelled_but_not_be_several():
-    for letter in ("b", " B ", "B)", "(b)", "B: the split", "b - the split", ["B"], "'B'"):
-        assert problem.reviews.cause(letter).passed, letter
-    for letter in ("AB", "A and B", "A, B", ["A", "B"], "a b c"):
-        assert "One letter, please" in repr(problem.reviews.cause(letter)), letter
-    for letter in ("F", "", "the split", 2, True, len, {"A": 1}, torch.ones(2), b"B"):
-        assert "expected one letter out of A, B, C, D, E" in repr(problem.reviews.cause(letter)), letter
 
 
 def test_untouched_stubs_are_left_open():
@@ -204,7 +173,9 @@ SAME = "torch.allclose(layer(x[:, o]), layer(x)[:, o], atol=1e-4)"
 ENDED = f"{X}y = x.clone(); y[:, -1] += 1\n    "
 HIDDEN = f"{ENDED}m = torch.ones(4, 4).bool(); m[:, -1] = False\n    "
 OPEN = "m = torch.ones(2, 4, 4).bool()"
-PAIR = "This layer returns a pair: out, cache = layer(x)."
+SEEN_IN_ONE = f"far = torch.rand(()) < 0.3\n    {TURNED}o = o if far else range(6)\n    return {SAME}"
+ALIKE = f"{X}{OPEN}; m[..., -1] = False\n    return torch.allclose(layer(x, m)[:, :3], layer(x[:, :3]), atol=1e-4)"
+TRIANGLE = f"{X}{OPEN}.tril(); kept = m.clone(); layer(x, m)\n    return m.equal(kept)"
 
 # The problem, the body of a learner's test that does not do, and words that are said.
 REFUSED = [
@@ -220,10 +191,9 @@ REFUSED = [
     ("reviews", f"{TURNED}return not {SAME}", "True means: the layer is fine"),
     ("reviews", f"{TURNED}print({SAME})", "You printed"),
     ("reviews", f"{TURNED}return torch.isclose(layer(x[:, o]), layer(x)[:, o], atol=1e-4)", ".all() makes one answer"),
-    ("reviews", f"{TURNED}return (layer(x[:, o]) - layer(x)[:, o]).abs().max()", "compare it"),
     ("reviews", f"{TURNED}return 'fine' if {SAME} else 'broken'", "without quotes"),
-    ("reviews", f"{TURNED}return {SAME}, x", "return one True or False"),
     ("reviews", "return torch.allclose(layer(torch.randn(2, 4, 12)), torch.ones(1))", "take them from the layer"),
+    ("reviews", SEEN_IN_ONE, "It depends on the draw: of 9 draws your test sees it in 1."),
     ("sensors", "return layer.W_q is not None", "it raises on the broken layer"),
     ("triage", f"{X}return torch.equal(layer(x), layer(x))", "call layer.eval() first"),
     ("triage", f"layer.eval()\n    {X}return layer(x).isfinite().all()", "calls the layer once"),
@@ -233,51 +203,16 @@ REFUSED = [
     ("tickets", f"{X}return torch.allclose(layer(x), layer(x, torch.ones(4, 4).bool()))", "The masks hide nothing"),
     ("tickets", f"{HIDDEN}return torch.allclose(layer(x, m), layer(y, m), atol=1e-4)", "A hidden token still asks"),
     ("tickets", f"{X}return torch.allclose(layer(x), layer(x, torch.ones(4, 4)), atol=1e-4)", "dtype=torch.bool"),
-    (
-        "letters",
-        f"{X}{OPEN}; m[..., -1] = False\n    return torch.allclose(layer(x, m)[:, :3], layer(x[:, :3]), atol=1e-4)",
-        "All samples have the same mask",
-    ),
+    ("letters", ALIKE, "All samples have the same mask"),
     ("atlas", f"{X}return layer(x).shape == x.shape", "not yet: your test says the same of every layer."),
-    (
-        "atlas",
-        f"{HIDDEN}return torch.allclose(layer(x, m), layer(y, m), atol=1e-4)",
-        "look at problem.atlas.cause first.",
-    ),
-    (
-        "reviews",
-        f"far = torch.rand(()) < 0.3\n    {TURNED}o = o if far else range(6)\n    return {SAME}",
-        "It depends on the draw: of 9 draws your test sees it in 1.",
-    ),
     ("captions", f"{HIDDEN}return torch.allclose(layer(x, mask=m)[:, :3], layer(y, mask=m)[:, :3])", "has a memory"),
     ("captions", f"{X}return layer(x, torch.randn(2, 6, layer.d_model)).shape == x.shape", "memory has a mask"),
-    ("drafts", f"{X}{OPEN}\n    return layer(x, m).equal(layer(x, m))", "is the mask the same afterwards?"),
     ("drafts", f"{X}{OPEN}; kept = m; layer(x, m)\n    return m.equal(kept)", "is the mask the same afterwards?"),
-    (
-        "drafts",
-        f"{X}{OPEN}.tril(); kept = m.clone(); layer(x, m)\n    return m.equal(kept)",
-        "hide the future already",
-    ),
+    ("drafts", TRIANGLE, "hide the future already"),
     ("archive", f"{TURNED}return {SAME}", "Compare it with a known layer"),
-    (
-        "dictation",
-        f"{ENDED}return torch.allclose(layer(x)[0][:, :-1], layer(y)[0][:, :-1], atol=1e-4)",
-        "No call has a cache",
-    ),
-    ("dictation", f"{X}return layer(x).shape == x.shape", PAIR),
-    ("dictation", f"{X}return bool(layer(x)[:, :1].sum())", PAIR),
+    ("dictation", f"{ENDED}return torch.allclose(layer(x)[0][:, 0], layer(y)[0][:, 0])", "No call has a cache"),
+    ("dictation", f"{X}return layer(x).shape == x.shape", "This layer returns a pair: out, cache = layer(x)."),
 ]
-
-
-def test_a_naive_test_is_refused_in_fitting_words():
-    failures = []
-    for name, body, words in REFUSED:
-        said = of(name).test(my_test(body))
-        if said.mood != "wrong" or words not in repr(said) or "test" in of(name).done:
-            failures.append((body, said))
-    assert failures == []
-
-
 BY_HAND = (
     f"{X}torch.nn.init.eye_(layer.W_o.weight); a = layer(x)\n    d = layer.d_model // layer.num_heads\n    "
     "layer.W_v.weight.data[:d] += 1; moved = (layer(x) - a).abs().amax((0, 1)) > 1e-4\n    "
@@ -287,48 +222,38 @@ IN_PIECES = (
     f"{X}a, cache = layer(x[:, :2]); b, _ = layer(x[:, 2:], cache)\n    "
     "return torch.allclose(torch.cat([a, b], 1), layer(x)[0], atol=1e-4)"
 )
-BY_NUMPY = f"{TURNED}a, b = layer(x[:, o]), layer(x)[:, o]\n    return abs((a - b).detach().numpy()).max() < 1e-4"
-DRAWN_MASK = "m = (torch.arange(5) < l[:, None])[:, None].expand(3, 5, 5); x = torch.randn(3, 5, layer.d_model)\n    "
+EACH_SAMPLE = (
+    "l = torch.randint(1, 6, (3,)); m = (torch.arange(5) < l[:, None])[:, None].expand(3, 5, 5)\n    "
+    "x = torch.randn(3, 5, layer.d_model); each = [layer(x[i : i + 1], m[i : i + 1]) for i in range(3)]\n    "
+    "return torch.allclose(layer(x, m), torch.cat(each), atol=1e-4)"
+)
 ACCEPTED = [
     ("reviews", f"{TURNED}assert {SAME}"),
-    ("reviews", f"{TURNED}assert {SAME}, 'broken'\n    return True"),
     ("reviews", f"{TURNED}torch.testing.assert_close(layer(x[:, o]), layer(x)[:, o], atol=1e-4, rtol=1e-4)"),
     ("reviews", f"{TURNED}return torch.isclose(layer(x[:, o]), layer(x)[:, o], atol=1e-4).all()"),
     ("reviews", f"{TURNED}if not {SAME}:\n        return False"),
-    ("reviews", f"{TURNED}if {SAME}:\n        return True"),
     ("reviews", f"{TURNED}print(x.shape)\n    return int({SAME})"),
-    ("reviews", BY_NUMPY),
+    ("reviews", f"{TURNED}return abs((layer(x[:, o]) - layer(x)[:, o]).detach().numpy()).max() < 1e-4"),
+    ("reviews", f"x = torch.randn(2, 5, layer.d_model); o = torch.randperm(5)\n    return {SAME}"),
+    ("reviews", f"o = torch.randperm(8); x = torch.randn(3, 8, layer.d_model)\n    return {SAME}"),
     ("archive", BY_HAND),
     ("dictation", IN_PIECES),
     ("drafts", f"{X}{OPEN}; layer(x, m)\n    return bool(m.all())"),
-    (
-        "letters",
-        f"l = torch.randint(1, 6, (3,)); {DRAWN_MASK}return torch.allclose(layer(x, m), "
-        "torch.cat([layer(x[i : i + 1], m[i : i + 1]) for i in range(3)]), atol=1e-4)",
-    ),
-    (
-        "tickets",
-        f"l = torch.randint(1, 5, (3,)); {DRAWN_MASK}return all(torch.allclose(layer(x, m)[i : i + 1, :n], "
-        "layer(x[i : i + 1, :n]), atol=1e-4) for i, n in enumerate(l))",
-    ),
+    ("letters", EACH_SAMPLE),
 ]
 
 
-def test_a_good_test_is_accepted_however_it_is_written():
-    said = [(body, of(name).test(my_test(body))) for name, body in ACCEPTED]
-    assert [(body, note) for body, note in said if not note.passed] == []
-
-
-def test_an_order_that_is_drawn_is_as_good_as_one_that_is_written_down(monkeypatch):
-    """Whatever is drawn first; where it is the old order, it is drawn again."""
-    for T, B in ((5, 1), (6, 2), (8, 3)):
-        x, p = f"x = torch.randn({B}, {T}, layer.d_model)", f"o = torch.randperm({T})"
-        for lines in (f"{x}; {p}", f"{p}; {x}"):
-            assert problem.reviews.test(my_test(f"{lines}\n    return {SAME}")).passed, lines
-    test = my_test(f"x = torch.randn(2, 5, layer.d_model); o = torch.randperm(5)\n    return {SAME}")
-    for seed in (0, 100, 101, 102):  # with 0 it is the old order for some layers
-        monkeypatch.setattr("mhalib.checks.trial.SEED", seed)
-        assert problem.reviews.test(test).passed, seed
+def test_a_naive_test_is_refused_in_fitting_words_and_a_good_one_accepted_however_it_is_written(monkeypatch):
+    failures = []
+    for name, body, words in REFUSED:
+        said = of(name).test(my_test(body))
+        if said.mood != "wrong" or words not in repr(said) or "test" in of(name).done:
+            failures.append((body, said))
+    failures += [said for name, body in ACCEPTED if not (said := of(name).test(my_test(body))).passed]
+    assert failures == []
+    drawn = my_test(f"x = torch.randn(2, 5, layer.d_model); o = torch.randperm(5)\n    return {SAME}")
+    monkeypatch.setattr("mhalib.checks.trial.SEED", 0)  # with which it is the old order for some layers
+    assert problem.reviews.test(drawn).passed
 
 
 def test_a_healthy_layer_is_given_away_only_to_who_has_found_it():
@@ -348,15 +273,10 @@ def test_a_healthy_layer_is_given_away_only_to_who_has_found_it():
         assert after in repr(problem.atlas.test(my_test(body)))
 
 
-def test_what_is_no_test_is_refused_in_words(monkeypatch):
+def test_what_is_no_test_is_refused_and_a_good_one_tells_what_else_it_finds(monkeypatch):
     no_tests = {True: "the answer of your test", nn.Linear: "the class Linear", lambda: True: "with one argument"}
     for answer, words in no_tests.items():
         assert words in repr(problem.reviews.test(answer)) and not problem.reviews.done
-    monkeypatch.setattr("mhalib.checks.trial.SECONDS", 0.3)
-    assert "it does not end on the broken layer" in problem.reviews.test(my_test("while True: pass")).title
-
-
-def test_a_good_test_tells_what_else_it_finds_and_where_it_cannot_be_used():
     both = my_test(f"{HIDDEN}return torch.allclose(layer(x, m)[:, :3], layer(y, m)[:, :3], atol=1e-4)")
     assert "It finds none of the other 9" in repr(problem.tickets.test(both))
     assert "1 of the other 10 as well: tickets" in repr(problem.atlas.test(both))
@@ -364,53 +284,21 @@ def test_a_good_test_tells_what_else_it_finds_and_where_it_cannot_be_used():
     assert said.passed and "in another style" in repr(said) and "Note:" in repr(said)
     problem.reviews.test(my_test("layer.W_q.weight.data.zero_()\n    return True"))
     assert problem.reviews.test(my_test(f"{TURNED}return {SAME}")).passed, "each test gets the layers as they were made"
+    monkeypatch.setattr("mhalib.checks.trial.SECONDS", 0.3)
+    assert "it does not end on the broken layer" in problem.reviews.test(my_test("while True: pass")).title
 
 
 # ------------------------------------------------------------------------------------------- mend it
 
-
-def test_the_mended_layer_is_right_and_the_given_one_is_as_given():
-    failures = []
-    for name in SICK:
-        each = of(name)
-        given = [each.mend(each.given), each.mend(my_class(f"class Mine:\n    pass\n{each.source}", name))]
-        failures += [note for note in given if note.mood != "open" or "mend" in each.done]
-        mended = each.mend(my_class(each.healed, name))
-        failures += [] if mended.passed and "mend" in each.done else [mended]
-    assert failures == []
-
-
 HALF = [
-    (
-        "reviews",
-        ("view(B, self.num_heads, T, -1)", "view(B, T, self.num_heads, -1).transpose(1, 2)"),
-        "the merge of the heads mixes the tokens",
-    ),
-    (
-        "reviews",
-        ("heads.reshape(x.shape)", "heads.transpose(1, 2).reshape(x.shape)"),
-        "the split into heads mixes the tokens",
-    ),
-    ("triage", ("self.dropout\n", "0.0\n"), "Two calls differ in training: wrong"),
-    ("verses", ("weights @ v", "(weights @ v).transpose(2, 3)"), "wrong"),
-    ("tickets", ("weights * mask.unsqueeze(-3)", "weights * ~mask.unsqueeze(-3)"), "Without a mask: right"),
-    (
-        "letters",
-        ("mask.expand(B, T, T).repeat(self.num_heads, 1, 1)", "mask.expand(B, T, T)[:1]"),
-        "a mask for each sample: wrong",
-    ),
-    ("captions", ("mask == 0 if memory is None else mask == 1", "mask == 1"), "Self-attention, padded: wrong"),
-    ("drafts", ("allowed &= torch.ones", "allowed = torch.ones"), "the mask changes nothing"),
-    ("archive", ("repeat(1, share, 1, 1)", "repeat_interleave(share, dim=2)"), "stopped"),
-    ("dictation", ("self.tril[:T, :S]", "self.tril[S - 1 : S, :S]"), "wrong"),
-]
-CUT = "unflatten(-1, (-1, self.num_heads))"
-OTHER_FEATURES, ANOTHER = "gives each head other features", "makes another function of it"
-NEEDLESS = [
-    ([(CUT, "unflatten(-1, (self.num_heads, -1))")], OTHER_FEATURES),
-    ([(CUT, "unflatten(-1, (self.num_heads, -1)).mT"), (".flatten(2)", ".mT.flatten(2)")], OTHER_FEATURES),
-    ([("softmax(1)", "softmax(2)")], ANOTHER),
-    ([("0.25", "0.5")], ANOTHER),
+    ("reviews", "view(B, self.num_heads, T, -1)", "view(B, T, self.num_heads, -1).transpose(1, 2)", "the merge of the"),
+    ("reviews", "heads.reshape(x.shape)", "heads.transpose(1, 2).reshape(x.shape)", "the split into heads mixes"),
+    ("triage", "self.dropout\n", "0.0\n", "Two calls differ in training: wrong"),
+    ("tickets", "weights * mask.unsqueeze(-3)", "weights * ~mask.unsqueeze(-3)", "Without a mask: right"),
+    ("captions", "mask == 0 if memory is None else mask == 1", "mask == 1", "Self-attention, padded: wrong"),
+    ("drafts", "allowed &= torch.ones", "allowed = torch.ones", "the mask changes nothing"),
+    ("archive", "repeat(1, share, 1, 1)", "repeat_interleave(share, dim=2)", "stopped"),
+    ("dictation", "self.tril[:T, :S]", "self.tril[S - 1 : S, :S]", "wrong"),
 ]
 
 
@@ -418,9 +306,16 @@ def changed(name, *changes):
     return my_class(rewritten(of(name).source, [Change(*change) for change in changes]), name)
 
 
-def test_a_half_mended_layer_hears_what_is_still_wrong():
-    said = [(words, of(name).mend(changed(name, change))) for name, change, words in HALF]
-    assert [(words, note) for words, note in said if note.mood != "wrong" or words not in repr(note)] == []
+def test_the_mended_layer_is_right_and_a_half_mended_one_hears_what_is_still_wrong():
+    failures = []
+    for each in [each for each in problem if each.name != "atlas"]:
+        given = [each.mend(each.given), each.mend(my_class(f"class Mine:\n    pass\n{each.source}", each.name))]
+        failures += [note for note in given if note.mood != "open" or "mend" in each.done]
+        mended = each.mend(my_class(each.healed, each.name))
+        failures += [] if mended.passed and "mend" in each.done else [mended]
+    said = [(words, of(name).mend(changed(name, change))) for name, *change, words in HALF]
+    failures += [(words, note) for words, note in said if note.mood != "wrong" or words not in repr(note)]
+    assert failures == []
     # Erased weights that are made to sum to 1 again are those of a softmax over the keys in sight.
     again = ("weights * mask.unsqueeze(-3)", "F.normalize(weights * mask.unsqueeze(-3), p=1, dim=-1)")
     assert problem.tickets.mend(changed("tickets", again)).passed
@@ -432,15 +327,19 @@ def test_what_is_no_mended_class_is_refused_in_words():
         (layers.ReviewAttention(8, 2), "a layer that is already made"),
         (len, "expected the class ReviewAttention itself"),
         (nn.Linear, "keep the parameters as they were given: W_q.weight (12, 12)"),
-        (my_class(healed.replace("W_q", "queries"), "reviews"), "keep the parameters"),
         (my_class(healed.replace("return self.W_o", "self.W_o"), "reviews"), "Is a return missing?"),
-        (
-            my_class(healed.replace("weights @ v", "weights @ nothing"), "reviews"),
-            "name 'nothing' is not defined (line",
-        ),
+        (my_class(healed.replace("weights @ v", "weights @ a"), "reviews"), "name 'a' is not defined (line"),
     ]
     said = [(words, problem.reviews.mend(answer)) for answer, words in answers]
     assert [(words, note) for words, note in said if note.mood != "wrong" or words not in repr(note)] == []
+
+
+CUT, OTHER_FEATURES = "unflatten(-1, (-1, self.num_heads))", "gives each head other features"
+NEEDLESS = [
+    ([(CUT, "unflatten(-1, (self.num_heads, -1))")], OTHER_FEATURES),
+    ([(CUT, "unflatten(-1, (self.num_heads, -1)).mT"), (".flatten(2)", ".mT.flatten(2)")], OTHER_FEATURES),
+    ([("softmax(1)", "softmax(2)")], "makes another function of it"),
+]
 
 
 def test_the_healthy_layer_needs_no_mending_and_says_so_only_to_who_knows_it():
@@ -454,13 +353,12 @@ def test_the_healthy_layer_needs_no_mending_and_says_so_only_to_who_knows_it():
     assert atlas.done == {"cause", "mend"} and atlas.mend(layers.AtlasAttention).passed
     atlas.test(atlas.shown_by)
     assert atlas.is_solved
-    assert "As it was given" not in repr(problem.reviews.mend(my_class(problem.verses.healed, "verses")))
 
 
 # ------------------------------------------------------------------------------------------- hints and the notebook
 
 
-def test_hints_come_one_at_a_time_and_the_solution_holds_all_three_answers():
+def test_hints_come_one_at_a_time_the_solution_holds_all_three_answers_and_progress_is_counted():
     for each in problem:
         shown = [repr(each.hint()) for _ in each.hints]
         assert each.hints[0] in shown[0] and each.hints[1] not in shown[0]
@@ -470,10 +368,6 @@ def test_hints_come_one_at_a_time_and_the_solution_holds_all_three_answers():
         before, after = set(each.source.splitlines()), set(each.healed.splitlines())
         assert all(f"- {line}" in said for line in before - after)
         assert all(f"+ {line}" in said for line in after - before)
-
-
-def test_names_and_progress():
-    assert dir(problem) == sorted(NAMES)
     with pytest.raises(TypeError, match=r"write problem\.reviews\.cause"):
         problem.reviews("B")
     with pytest.raises(AttributeError, match=r"did you mean problem\.letters\?"):
