@@ -19,8 +19,6 @@ from pathlib import Path
 OLDEST, NEWEST = (3, 11), (3, 14)  # as in setup_env.py
 ROOT = Path(__file__).resolve().parent.parent
 PIN = re.compile(r"^([\w.-]+)\s*==\s*([\w.!]+)", re.MULTILINE)
-VERSION = re.compile(r"^__version__ = \"([\w.]+)\"", re.MULTILINE)
-HERE = "ok"
 # What to type, with any Python and with a chosen one: Windows has no make.
 SET_UP, CHOOSE = (
     ("make lab", "make lab PYTHON=python3.12")
@@ -40,15 +38,13 @@ def row(name, version, verdict):
 
 def python_is_right():
     """Print the row of this Python; say what to do where it is not one that the course runs on."""
-    version = ".".join(map(str, sys.version_info[:3]))
-    if OLDEST <= tuple(sys.version_info[:2]) <= NEWEST:
-        row("Python", version, HERE)
+    version, this = ".".join(map(str, sys.version_info[:3])), tuple(sys.version_info[:2])
+    verdict = "too old" if this < OLDEST else "too new" if this > NEWEST else "ok"
+    row("Python", version, verdict)
+    if verdict == "ok":
         return True
-    old = tuple(sys.version_info[:2]) < OLDEST
-    row("Python", version, "too old" if old else "too new")
     print(f"\nThe course needs Python 3.11, 3.12, 3.13 or 3.14; this one is {sys.executable}.")
-    print("Install one of these beside it, then name it, in the course folder:")
-    print("    " + CHOOSE)
+    print(f"Install one of these beside it, then name it, in the course folder:\n    {CHOOSE}")
     print("or make the environment with it by hand, as the README says.")
     return False
 
@@ -66,6 +62,8 @@ def installed(package):
 
 def check_packages(wanted):
     """Print a row for each package; return the names of those that are missing, and of those of another version."""
+    from importlib.util import find_spec
+
     missing, other = [], []
     for package, version in wanted:
         found = installed(package)
@@ -76,28 +74,15 @@ def check_packages(wanted):
             other.append(package)
             row(package, found, "the course was run with " + version)
         else:
-            row(package, found, HERE)
-    return missing, other
-
-
-def library_is_here():
-    """Print the row of the course's own library; return whether there is one."""
-    from importlib.util import find_spec
-
-    spec = find_spec("mhalib")
+            row(package, found, "ok")
+    own, spec = ROOT / "mhalib", find_spec("mhalib")
     if spec is None:
+        missing.append("mhalib (the library of the course)")
         row("mhalib", "missing", "")
-        return False
-    own = ROOT / "mhalib"
-    elsewhere = own.is_dir() and spec.origin and own not in Path(spec.origin).resolve().parents
-    # What an editable install noted down is the version of that day; the file says which one runs.
-    said = VERSION.search(Path(spec.origin).read_text(encoding="utf-8")) if spec.origin else None
-    row(
-        "mhalib",
-        said.group(1) if said else installed("mhalib") or "",
-        "from another folder than this one" if elsewhere else HERE,
-    )
-    return True
+    else:
+        elsewhere = own.is_dir() and own not in Path(spec.origin).resolve().parents
+        row("mhalib", installed("mhalib") or "", "from another folder than this one" if elsewhere else "ok")
+    return missing, other
 
 
 def torch_computes():
@@ -107,7 +92,8 @@ def torch_computes():
 
         assert torch.ones(2, 3).sum() == 6
     except Exception as error:  # a library of the system that is missing, a build for another machine, ...
-        print("\ntorch is installed and does not start: " + first_line(error))
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        print("\ntorch is installed and does not start: " + first)
         return False
     try:
         device = torch.accelerator.current_accelerator(check_available=True)
@@ -119,21 +105,6 @@ def torch_computes():
     return True
 
 
-def first_line(error):
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def say_what_to_type(missing):
-    python = f'"{sys.executable}"' if " " in sys.executable else sys.executable
-    print("\nMissing: " + ", ".join(missing))
-    print(f"In a terminal, in the course folder {ROOT}, type:")
-    print("    " + SET_UP)
-    print("or by hand:")
-    print(f"    {python} -m pip install -r requirements.txt")
-    again = "choose Kernel > Restart Kernel and run this cell again" if in_a_notebook() else "run this once more"
-    print(f"Then {again}.")
-
-
 def main():
     """Print what is here and what is not; return 0 if the lessons can run, else 1."""
     if not python_is_right():
@@ -143,15 +114,16 @@ def main():
         wanted = PIN.findall(requirements.read_text(encoding="utf-8"))
     except OSError as error:
         print(f"\n{requirements} cannot be read: {error.strerror}. Is this copy of the course complete?")
-        print("Download it again, or type in its folder:")
-        print("    git checkout -- requirements.txt")
+        print("Download it again, or type in its folder:\n    git checkout -- requirements.txt")
         return 1
     missing, other = check_packages(wanted)
-    if not library_is_here():
-        missing.append("mhalib (the library of the course)")
     starts = "torch" in missing or torch_computes()
     if missing:
-        say_what_to_type(missing)
+        python = f'"{sys.executable}"' if " " in sys.executable else sys.executable
+        print(f"\nMissing: {', '.join(missing)}\nIn a terminal, in the course folder {ROOT}, type:\n    {SET_UP}")
+        print(f"or by hand:\n    {python} -m pip install -r requirements.txt")
+        again = "choose Kernel > Restart Kernel and run this cell again" if in_a_notebook() else "run this once more"
+        print(f"Then {again}.")
     elif starts:
         print("Everything is here." + (" Other versions than the course's may well do." if other else ""))
     else:
