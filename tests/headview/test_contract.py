@@ -151,7 +151,6 @@ CASES = {
         cell=("opened", True),
     ),
 }
-each_widget = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 # What a kernel and a page say to each other is the same code for all: two are tried each time, all of them at night.
 AT_NIGHT = {name: [pytest.mark.slow] for name in CASES if name not in ("HeadView", "HeadLab")}
 each_live_widget = pytest.mark.parametrize(
@@ -445,17 +444,6 @@ def test_canvases_stand_on_the_paper_of_the_theme(notebook):
                 lambda canvases=canvases, paper=paper: all(tuple(shot(c)[-3, -3]) == paper for c in canvases),
                 f"the last corner of a canvas of {kind} is not {paper} in {name}",
             )
-
-
-@pytest.mark.slow
-def test_restart_and_run_again(notebook):
-    notebook.restart_and_run_all()
-    for case in CASES.values():
-        one, other = views(notebook, case)
-        fresh = at_rest(one)
-        press_key(other, case)
-        becomes(notebook, case, *case.by_key)
-        until_changed(one, fresh, "the picture did not change")
 
 
 def test_a_stored_notebook_shows_pictures_when_it_is_opened(lab_server):

@@ -4,9 +4,8 @@
     lab("code of a cell", "code of another")     -> OpenNotebook        # in JupyterLab, all cells executed
     notebook7(...)                               -> OpenNotebook        # the same in Notebook 7
 
-Whoever asks for one of these also says that nothing goes wrong in it: an error on the page, a dialog, or a
-request that leaves this machine fails the test, at the latest when it ends. Without a browser the tests are
-skipped; where CI is set, they fail.
+An error on the page, a dialog, or a request that leaves this machine fails the test, at the latest when it ends.
+Without a browser the tests are skipped; where CI is set, they fail.
 """
 
 import json
@@ -31,13 +30,8 @@ from tests.helpers.steady import make_steady, patch, settle
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
     # No name resolves: what wants to leave this machine fails there, and is seen by `watch`.
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
     "--enable-blink-features=ComputedAccessibilityInfo",  # element.computedName: what a screen reader would say
@@ -47,19 +41,15 @@ NOISE = ("Cannot read properties of undefined (reading 'schema')",)
 GUARD = 60  # seconds after which a hanging server or page is given up; no measure of speed
 
 
-def missing(reason: str) -> None:
-    """Skip a test that needs a browser, or fail it where CI is set."""
-    if os.environ.get("CI"):
-        pytest.fail(f"{reason}; CI has to try the widgets in a real browser", pytrace=False)
-    pytest.skip(f"{reason}; the widgets were not tried in a real browser")
-
-
 @pytest.fixture(scope="session")
 def browser():
     """Chromium, from the environment variable CHROMIUM or from the PATH."""
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
-        missing(f"found no Chromium: none of {', '.join(NAMES)} is on the PATH and CHROMIUM is not set")
+        reason = f"found no Chromium: none of {', '.join(NAMES)} is on the PATH and CHROMIUM is not set"
+        if os.environ.get("CI"):
+            pytest.fail(f"{reason}; CI has to try the widgets in a real browser", pytrace=False)
+        pytest.skip(f"{reason}; the widgets were not tried in a real browser")
     with sync_playwright() as playwright, pytest.MonkeyPatch.context() as monkeypatch:
         patch(monkeypatch)
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
@@ -76,9 +66,9 @@ def watch(page, allowed: tuple[str, ...], script: bool = True) -> list[str]:
     if script:
         make_steady(page)
 
-    def request(address: str) -> None:
-        if not address.startswith(allowed):
-            problems.append(f"asked the network for {address[:200]}")
+    def request(made) -> None:
+        if not made.url.startswith(allowed):
+            problems.append(f"asked the network for {made.url[:200]}")
 
     def console(message) -> None:
         if message.type == "error":
@@ -92,11 +82,9 @@ def watch(page, allowed: tuple[str, ...], script: bool = True) -> list[str]:
         problems.append(f"opened a dialog: {opened.message}")
         opened.dismiss()
 
-    page.on("request", lambda made: request(made.url))
-    page.on("websocket", lambda made: request(made.url))
-    page.on("pageerror", page_error)
-    page.on("console", console)
-    page.on("dialog", dialog)
+    heard = {"request": request, "websocket": request, "pageerror": page_error, "console": console, "dialog": dialog}
+    for name, hear in heard.items():
+        page.on(name, hear)
     return problems
 
 
@@ -115,21 +103,17 @@ PAGE = """<!doctype html>
 def static_page(browser, tmp_path):
     """Return a function that opens what `to_html()` of one or more widgets gives, from a file, without a network.
 
-    `static_page(widget, *more, width=900, theme="light", reduced_motion=False)` returns the page once every view
-    is drawn. `page.problems` lists what went wrong so far; the test fails at its end if that is not empty.
+    It returns the page once every view is drawn; `page.problems` lists what went wrong so far.
     """
-    contexts, pages = [], []
+    pages = []
 
     def open_page(*widgets, width: int = 900, theme: str = "light", reduced_motion: bool = False):
         file = tmp_path / f"page_{len(pages)}.html"
         fragments = "\n".join(widget.to_html() for widget in widgets)
         file.write_text(PAGE.format(theme=theme, fragments=fragments), encoding="utf-8")
-        context = browser.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=theme,
-            reduced_motion="reduce" if reduced_motion else "no-preference",
-        )
-        contexts.append(context)
+        motion = "reduce" if reduced_motion else "no-preference"
+        size = {"width": width, "height": 900}
+        context = browser.new_context(viewport=size, color_scheme=theme, reduced_motion=motion)
         context.set_default_timeout(GUARD * 1000 / 4)
         context.set_offline(True)
         page = context.new_page()
@@ -139,34 +123,26 @@ def static_page(browser, tmp_path):
         page.wait_for_function(
             """() => [...document.querySelectorAll(".mhalib-view")].every((view) => view.childNodes.length)"""
         )
-        failed = page.locator(".mhalib-view:not(:has(.mha))")
-        assert failed.count() == 0, f"a view was not drawn: {page.problems}"
+        undrawn = page.locator(".mhalib-view:not(:has(.mha))")
+        assert undrawn.count() == 0, f"a view was not drawn: {page.problems}"
         settle(page)
         return page
 
-    open_page.pages = pages
     yield open_page
     problems = [problem for page in pages for problem in page.problems]
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.context.close()
     assert problems == []
 
 
 def with_script(widget, script: str):
-    """Return a widget whose module ends in `script`, which reaches what the module keeps to itself.
-
-    Tests read numbers this way that no reader is shown, so that nothing of it has to be shipped.
-    """
+    """Return a widget whose module ends in `script`, which reads what no reader is shown and nobody has to ship."""
     widget._esm = f"{widget._esm}\n{script}"
     return widget
 
 
 def until(condition, what: str) -> None:
-    """Wait until `condition()` holds; fail with `what` if it never does.
-
-    A view and the kernel follow each other, but not at once: while the kernel works, a view keeps back all but its
-    newest state. So whoever expects one to have followed the other waits for it.
-    """
+    """Wait until `condition()` holds; fail with `what` if it never does. View and kernel follow each other late."""
     start = time.monotonic()
     while not condition():
         assert time.monotonic() - start < GUARD / 2, what
@@ -205,22 +181,12 @@ class OpenNotebook:
         )
 
     def run_all(self) -> None:
-        """Execute all cells and wait until the kernel is idle again."""
         self.command("notebook:run-all-cells")
         self.wait_for_kernel()
         settle(self.page)
 
-    def restart_and_run_all(self) -> None:
-        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
-        self.wait_for_kernel()
-        self.run_all()
-
     def python(self, code: str) -> str:
-        """Run `code` in the kernel, after all that the views have sent so far, and return what it prints.
-
-        Raises:
-            playwright Error: the code raises an exception; the message names it.
-        """
+        """Run `code` in the kernel, after all that the views have sent so far, and return what it prints."""
         settle(self.page)  # a view may send at the next frame
         printed = self.page.evaluate(EVALUATE, code).strip()
         settle(self.page)
@@ -236,13 +202,11 @@ class OpenNotebook:
 
     def cells(self) -> list[tuple[str, str]]:
         """Return type and source of every cell, as the notebook holds them at the moment."""
-        return [
-            tuple(cell)
-            for cell in self.page.evaluate(
-                """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
-                  .map((cell) => [cell.type, cell.sharedModel.source])"""
-            )
-        ]
+        found = self.page.evaluate(
+            """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
+              .map((cell) => [cell.type, cell.sharedModel.source])"""
+        )
+        return [tuple(cell) for cell in found]
 
     def show_cell(self, number: int) -> None:
         """Scroll to a cell; JupyterLab takes cells far away out of the page."""
@@ -320,11 +284,9 @@ class Jupyter:
         page = context.new_page()
         own = (self.address + "/", self.address.replace("http", "ws") + "/", "blob:", "data:")
         problems = watch(page, own)
-        where = "lab/tree" if self.kind == "lab" else "notebooks"
-        page.goto(
-            f"{self.address}/{where}/{path.relative_to(self.root).as_posix()}?token={self.TOKEN}"
-            + ("&reset" if self.kind == "lab" else "")
-        )
+        where, reset = ("lab/tree", "&reset") if self.kind == "lab" else ("notebooks", "")
+        file = path.relative_to(self.root).as_posix()
+        page.goto(f"{self.address}/{where}/{file}?token={self.TOKEN}{reset}")
         opened = OpenNotebook(page, path, problems)
         opened.wait_for_kernel()
         if run:

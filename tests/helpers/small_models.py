@@ -110,7 +110,6 @@ def inputs(model) -> dict:
 
 
 def called(model, given: dict, **options):
-    """Return what a model answers, without gradients."""
     with torch.no_grad():
         return model(**given, **options)
 

@@ -82,38 +82,31 @@ def test_every_control_by_keyboard(static_page):
     page = static_page(lab)
     view = page.locator(".mha")
 
-    def press(label, *keys):
-        page.get_by_label(label, exact=True).focus()
-        for key in keys:
-            page.keyboard.press(key)
-
     def becomes(**traits):
         for name, value in traits.items():
             setattr(lab, name, value)
         assert_same(view, lab)
 
-    press("Heads", "ArrowRight")
-    becomes(num_heads=4)
+    def press(label, *keys, **traits):
+        for key in keys:
+            page.get_by_label(label, exact=True).press(key)
+        becomes(**traits)
+
+    press("Heads", "ArrowRight", num_heads=4)
     page.get_by_label("Scale").select_option("none")
-    press("Temperature", "Home")
-    becomes(scale="none", temperature=0.1)
-    press("Temperature", "End")
-    becomes(temperature=10.0)
-    assert page.get_by_label("Temperature").get_attribute("aria-valuetext") == "10"
+    press("Temperature", "Home", scale="none", temperature=0.1)
+    press("Temperature", "End", temperature=10.0)
     for mask in ("causal", "padding"):
         page.get_by_label("Mask", exact=True).select_option(mask)
         becomes(mask=mask)
-    press("Valid keys", "ArrowLeft", "ArrowLeft")
-    becomes(valid_len=4)
+    press("Valid keys", "ArrowLeft", "ArrowLeft", valid_len=4)
     page.get_by_text("Numbers of every head").click()
     cells = page.locator("tr:has(td)")
     read = cells.evaluate_all("(rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent))")
     assert [[row[1], row[2], row[4], row[5]] for row in read] == table_of(lab)
     assert [row[0] for row in read] == list("0123") and all(float(row[3]) < 1e-6 for row in read)
-    press("Valid keys", "Home")
-    becomes(valid_len=0)
+    press("Valid keys", "Home", valid_len=0)
     assert not numbers(view).any() and "6 with nothing to attend to: zeros" in view.inner_text()
-    assert cells.first.locator("td").nth(3).inner_text() == "6"
     press("Head in focus", "ArrowRight")
     assert "Head 1:" in view.inner_text()
 

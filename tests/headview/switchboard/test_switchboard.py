@@ -173,13 +173,11 @@ def test_the_picture_says_what_is_seen():
         "of 2 x 3 layers and heads. The model says: 3 → 4 ✗, all 0.50."
     )
     switches, history = figure.axes
-    on = [patch.get_facecolor()[:3] != (1, 1, 1) for patch in switches.patches]
-    assert on == [True, False, True, True, True, False]
+    assert [patch.get_facecolor()[:3] != (1, 1, 1) for patch in switches.patches] == [1, 0, 1, 1, 1, 0]
     assert [text.get_text() for text in switches.texts][:3] == ["on\n−0.100", "off\n+0.200", "on\n−0.050"]
     (way,) = [line for line in history.lines if line.get_linestyle() == "-"]
     assert way.get_xydata().tolist() == [[0, pytest.approx(1)], [2, pytest.approx(0.5)]]
-    (ranges,) = history.collections
-    low = {segment[0][0]: segment[0][1] for segment in ranges.get_segments()}
+    low = {segment[0][0]: segment[0][1] for segment in history.collections[0].get_segments()}
     assert low[1] == pytest.approx(0.7) and low[6] == 0
     large = HeadSwitchboard(Measure(torch.rand(32, 32), answers=False), 32, 32)
     width, height = large.figure().get_size_inches()
