@@ -97,7 +97,7 @@ def widgets_part(done: list[widgets.Entry]) -> Part:
     ours = numbers[done[0].name]
     for entry in done:
         made, size, drawn = numbers[entry.name]
-        shown = [readable(made), f"{size / 1e6:.2f} MB", readable(drawn) if drawn else entry.problem or "as above"]
+        shown = [readable(made), f"{size / 1e6:.2f} MB", readable(drawn) if drawn else "as above"]
         pairs = zip(shown, numbers[entry.name], ours, strict=True)
         part.rows.append([entry.name, *(text + times(value, mine) for text, value, mine in pairs)])
     for name, goal in (("CircuitsVis", 20), ("bertviz model view", 20), ("bertviz head view", 10)):

@@ -38,14 +38,10 @@ def prepare(folder: Path) -> None:
 
 
 def libraries(folder: Path) -> dict[str, str]:
-    """Return the JavaScript that bertviz asks for, by the end of its address; empty where npm cannot bring it."""
-    packages = [package for package, _ in LIBRARIES.values()]
+    """Return the JavaScript that bertviz asks for, by the end of its address."""
     if not (folder / "node_modules").is_dir():
         command = [shutil.which("npm") or "npm", "install", "--no-save", "--ignore-scripts", "--prefix", str(folder)]
-        try:
-            subprocess.run([*command, *packages], check=True, capture_output=True)
-        except (OSError, subprocess.CalledProcessError):
-            return {}
+        subprocess.run([*command, *(package for package, _ in LIBRARIES.values())], check=True, capture_output=True)
     return {
         ending: (folder / "node_modules" / package.partition("@")[0] / file).read_text(encoding="utf-8")
         for ending, (package, file) in LIBRARIES.items()

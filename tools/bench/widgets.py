@@ -18,7 +18,6 @@ from pathlib import Path
 import torch
 from IPython.core.pylabtools import print_figure
 from matplotlib.figure import Figure
-from playwright.sync_api import Error as PlaywrightError
 from torch import Tensor
 
 import mhalib
@@ -45,7 +44,6 @@ class Entry:
     made: list[float] = field(default_factory=list)
     paints: list[float] = field(default_factory=list)
     size: int = 0
-    problem: str = ""
 
 
 # ---------------------------------------------------------------- the ways to look at attention
@@ -175,29 +173,16 @@ class Pages:
             return page.wait_for_function("window.paintedAt").json_value()
 
 
-def measure(entry: Entry, pages: Pages) -> None:
-    """Make and paint once, and say so."""
-    gc.collect()
-    start = time.perf_counter()
-    body, entry.size = entry.make()
-    entry.made.append(1000 * (time.perf_counter() - start))
-    if body is None or entry.problem:
-        return
-    if "/require.min.js" in body and not pages.texts:
-        entry.problem = "not painted: needs the network"
-        return
-    try:
-        entry.paints.append(pages.paint(body, entry.painted))
-    except PlaywrightError as error:  # too late, or the tab crashed
-        entry.problem, entry.paints = f"not painted: {str(error).splitlines()[0]}", []
-
-
 def take_turn(entry: Entry, pages: Pages) -> None:
-    """Measure at least once, and what is short as often as fits into `SHORT` seconds."""
-    start = time.monotonic()
-    measure(entry, pages)
-    while time.monotonic() - start < SHORT:
-        measure(entry, pages)
+    """Make and paint at least once, and what is short as often as fits into `SHORT` seconds."""
+    begin = time.monotonic()
+    while not entry.made or time.monotonic() - begin < SHORT:
+        gc.collect()
+        start = time.perf_counter()
+        body, entry.size = entry.make()
+        entry.made.append(1000 * (time.perf_counter() - start))
+        if body is not None:
+            entry.paints.append(pages.paint(body, entry.painted))
 
 
 def browser_steps(pages: Pages) -> dict[str, list[float]]:
