@@ -3,26 +3,11 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from einops import rearrange
 
 import mhalib
 from mhalib.checks import check
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-def in_place(scores, mask):
-    scores += torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)[:, None]
-    return scores.softmax(-1).nan_to_num()
-
-
-def called(mha, x, mask, **options):
-    return mha(x, x, x, **({"average_attn_weights": False} | options))
-
-
-def cached(q, k, v, past_k, past_v, **options):
-    k, v = torch.cat([past_k, k], 2), torch.cat([past_v, v], 2)
-    return F.scaled_dot_product_attention(q, k, v, enable_gqa=True, **options)
 
 
 def permutes(order, part=slice(None), samples=2):
@@ -31,11 +16,6 @@ def permutes(order, part=slice(None), samples=2):
         return torch.equal(merge(heads[:, :, order])[..., part], merge(heads)[:, order][..., part])
 
     return test
-
-
-def mirrors_one_head(merge):
-    heads = torch.randn(2, 1, 5, 3)
-    return torch.equal(merge(heads.flip(2)), merge(heads).flip(1))
 
 
 def looked_up(maps, tokens, last=0, behind=lambda key, query: True):
@@ -47,26 +27,6 @@ def looked_up(maps, tokens, last=0, behind=lambda key, query: True):
             weights = [maps[:, query, key + 1] for key in found if behind(key + 1, query)]
             rows.append(sum(weights, torch.zeros(len(maps))))
     return torch.stack(rows).mean(0)
-
-
-def slices_from_below_zero(T, width):
-    places = torch.arange(T)
-    return torch.stack([torch.isin(places, places[t - width + 1 : t + 1]) for t in range(T)])
-
-
-def first_output_only(f, T, d_model):
-    slopes = torch.autograd.functional.jacobian(f, torch.randn(1, T, d_model)).abs().amax((0, 2, 3, 5))
-    return int((slopes > 0)[0, 1:].sum())
-
-
-def another_seed(f, w):
-    q, k = mhalib.split_heads(f(w, 1), 2), mhalib.split_heads(f(w), 2)
-    return mhalib.scaled_dot_product_attention(q, k, k)[1][0]
-
-
-def sum_without_its_axis(q, k, v):
-    powers = (q @ k.mT / q.shape[-1] ** 0.5).exp()
-    return powers / powers.sum(-1) @ v
 
 
 def at_the_first_token(f, n):
@@ -83,35 +43,19 @@ def another_d_for_every_c(f, n):
 # The mistakes of the catalogue, written in other ways than there; some were once taken for other mistakes.
 NAMED = [
     ("first_shapes", "Heads behind the tokens", ((2, 12, 4, 16), (2, 4, 12, 12))),  # the other shape is right
-    ("looking_back", "The seed, not the place", another_seed),
     ("fused_kv", "k and v exchanged", lambda m, k, v: (F.linear(m, v), F.linear(m, k))),
-    ("fused_kv", "The joined weight does not fit", lambda m, k, v: (m @ torch.cat([k, v])).chunk(2, -1)),
     ("attend", "No scale", lambda q, k, v: F.scaled_dot_product_attention(q.double(), k.double(), v.double(), scale=1)),
-    ("attend", "The sum has lost its axis", sum_without_its_axis),
     ("stable_softmax", "Changed in place", lambda s: s.sub_(s.max(-1, True).values).double().softmax(-1)),
-    ("split_heads", "Features dealt out in turn", lambda x, h: rearrange(x, "b t (d h) -> b h t d", h=h)),
-    ("split_heads", "Two heads, whatever is asked", lambda x, h: x.unflatten(-1, (2, -1)).transpose(1, 2)),
     ("merge_heads", "The error that view raises", lambda x: x.permute(0, 2, 1, 3).view(x.size(0), x.size(2), -1)),
-    ("window_mask", "A slice that begins below 0", slices_from_below_zero),
-    ("mask_for_heads", "Another sample's mask", lambda m, h: torch.cat([~m] * h)),
-    ("masked_softmax", "The caller's scores changed", in_place),
     ("masked_softmax", "0 for never", lambda s, m: s.masked_fill(~m[:, None], 0.0).softmax(-1)),
     ("leaky_loss", "As training leaves it", 1.397),
     ("keeps_tokens_apart", "Blind to a shift", permutes([2, 3, 4, 0, 1])),
     ("keeps_tokens_apart", "Blind to a mirror", permutes([3, 2, 1, 0], samples=1)),
-    ("keeps_tokens_apart", "Blind with one head", mirrors_one_head),
-    ("future_pairs", "The first output only", first_output_only),
-    ("call_torch", "As padding", lambda a, x, m: called(a, x, m, key_padding_mask=m.logical_not())),
-    ("call_torch", "is_causal alone", lambda a, x, m: called(a, x, m, is_causal=True)),
-    ("call_torch", "One mask for all", lambda a, x, m: called(a, x, m, attn_mask=~m[0])),
     ("count_heads", "Read at the first token", at_the_first_token),
     ("count_heads", "Another d for every c", another_d_for_every_c),
     ("count_heads", "Too few c", lambda f, n: min(check.count_heads.answer(f, n), 20)),
     ("induction", "Not the query itself", lambda maps, tokens: looked_up(maps, tokens, last=1)),
     ("cache_size", "Rounded", [201.3e6, 50.3e6]),
-    ("cache_size", "Another unit", (201.3, 50.3)),
-    ("cached_step", "Aligned at the top left", lambda *given: cached(*given, is_causal=True)),
-    ("cached_step", "No mask", cached),
     ("quiet_softmax", "Overflow", lambda s: s.exp() / s.exp().sum(-1, keepdim=True).add(1)),
 ]
 
@@ -195,32 +139,17 @@ NOT_RIGHT = [
 ]
 
 
-def split(x, h):
-    return rearrange(x, "b t (h d) -> b h t d", h=h)
-
-
-def one_head_short(x, h):
-    size = x.shape[-1] // h
-    return torch.stack([x[..., i * size : (i + 1) * size] for i in range(h - 1)], 1)
-
-
 # One small mistake that no catalogue holds, in another style than the solution's, and words of what is said of it.
 SAID = [
-    ("split_heads", lambda x, h: split(x, h)[:, :1], "or the first head alone"),
-    ("split_heads", one_head_short, "he last round left out of the loop"),
+    ("split_heads", lambda x, h: mhalib.split_heads(x, h)[:, :1], "or the first head alone"),
     ("merge_heads", lambda x: torch.einsum("bhtd->btd", x), "Added, not joined"),
     ("attend", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=1 / q.size(-1)), "ithout the root"),
-    ("attend", lambda q, k, v: F.scaled_dot_product_attention(q, k, v.flip(2)), "from the last to the first"),
-    ("stable_softmax", lambda s: F.softmin(s, dim=-1), "he sign of scores turned"),
     ("masked_softmax", lambda s, m: s.where(m[:, None], -torch.inf).softmax(2).nan_to_num(), "over the queries"),
     ("fused_kv", lambda m, k, v: (F.linear(m, k),) * 2, "_k in the place of W_v as well"),
-    ("gate_slopes", lambda h, g: torch.einsum("bhtd,bhtd->bh", h, g).abs().sum(0), "The sum of the samples"),
 ]
 # Wrong in a way that is no small edit of anything: other algorithms, several mistakes at once.
 UNNAMED = [
-    ("split_heads", lambda x, h: torch.fft.fft(split(x, h), dim=-1).real),
-    ("stable_softmax", lambda s: torch.erf(s - s.amax(-1, keepdim=True)) + 1),
-    ("gate_slopes", lambda h, g: (h * g.sin()).std((0, 2, 3))),
+    ("split_heads", lambda x, h: torch.fft.fft(mhalib.split_heads(x, h), dim=-1).real),
     ("fused_kv", lambda m, k, v: (torch.sin(m @ k.T) + m, torch.cos(m @ v.T) * 3)),
 ]
 

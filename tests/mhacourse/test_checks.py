@@ -27,12 +27,8 @@ def afresh():
 
 STUBS = [
     "def mine(x, h):\n    # (B, T, d) -> (B, h, T, d / h)\n    ...",
-    "def mine(x, h):\n    pass  # later",
-    'def mine(x, h):\n    """Split.\n\nInto heads.\n    """\n    ...',
-    "def mine(x: torch.Tensor, h: int = sum([1, 2])) -> torch.Tensor:\n    ...",
-    "def mine(x, h):\n    heads: torch.Tensor\n    ...",
-    "def mine(x, h):\n    return None",
-    "def mine(*arguments, **options):\n    ...",
+    'def mine(x, h):\n    """Split.\n\nInto heads.\n    """\n    pass',
+    "def mine(x: torch.Tensor, h: int = sum([1, 2])) -> torch.Tensor:\n    heads: torch.Tensor\n    return None",
     "mine, other = [\n    lambda x, h: None,\n    lambda: 1]",
 ]
 SHOUT = """
@@ -52,11 +48,9 @@ def mine(x, h):
 LOOKED_THROUGH = ["@torch.no_grad()\ndef mine(x, h):\n    ...", SHOUT]
 NO_STUBS = [
     "def mine(x, h):\n    x @ x.mT",
-    "def mine(x, h):\n    x",
     "def mine(x, h):\n    y: int = 1",
     "def mine(x, h):\n    x.heads: print(h)",
     'def mine(x, h):\n    """Split."""\n    print(x)',
-    "def mine(x, h):\n    for _ in x: ...",
     "mine = lambda x, h: print(x)",
     SHOUT.replace("@functools.wraps(f)", "").replace("return f(*arguments)", ""),
 ]
@@ -88,13 +82,10 @@ def test_methods_and_things_without_python_code_are_judged_as_what_they_are():
         def stub(self, x, num_heads):
             """Not yet."""
 
-        def works(self, x, num_heads):
-            return self.stub(x, num_heads)
-
         def __call__(self, x, num_heads): ...
 
     assert check.split_heads(Layer().stub).mood == "open"
-    for answer in (Layer().works, Layer(), print, partial(lambda h, x, n: None, 1)):
+    for answer in (Layer(), print, partial(lambda h, x, n: None, 1)):
         assert "return missing" in repr(check.split_heads(answer)), answer
 
 
@@ -114,11 +105,6 @@ def sometimes(x, num_heads):
         return mhalib.split_heads(x, num_heads)
 
 
-class Thing:
-    def __init__(self, x, num_heads):
-        pass
-
-
 def of_the_right(change):
     return lambda x, n: change(mhalib.split_heads(x, n))
 
@@ -133,7 +119,6 @@ OTHER_KINDS = [
     (yielding, "a generator"),
     (later, "a coroutine"),
     (sometimes, "expected a tensor, got None"),
-    (Thing, "got a Thing"),
     (lambda x: x, "2 arguments, (x, num_heads); yours takes (x)"),
     (mhalib.split_heads(torch.zeros(1, 2, 4), 2), "give the function itself, without calling it"),
     ("split_heads", "expected a function, got text"),
@@ -141,7 +126,6 @@ OTHER_KINDS = [
     (of_the_right(lambda y: y.int()), "expected a floating tensor, got torch.int32"),
     (of_the_right(lambda y: y.numpy()), "a NumPy array; torch.as_tensor"),
     (of_the_right(lambda y: (1, y)), "in a tuple; part [1] of it is what is asked for"),
-    (lambda x, n: tuple(x), "several things in a tuple; return one, or join them"),
     (of_the_right(lambda y: y[..., :1, :1]), "expected the shape (1, 2, 2, 2), got (1, 2, 1, 1)"),
     (of_the_right(lambda y: y.transpose(0, 2)), "Its axes in the order (token, head, sample, feature)"),
     (of_the_right(lambda y: y.to("meta")), "cannot be read"),
@@ -158,26 +142,17 @@ def test_what_came_instead_is_said_in_words_with_its_place_and_an_example():
     assert "    expected: ([[[1, 3],\n                 [2, 4]]],\n               [[[5, 7],\n" in text
 
 
-def holds_itself(*inputs):
-    deep = []
-    deep.append(deep)
-    return deep
-
-
+DEEP = []
+DEEP.append(DEEP)
 ODD = [
     lambda *x: torch.zeros(2, 3, device="meta"),
-    lambda x, *n: x.to_sparse(),
     lambda *x: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
-    lambda *x: torch.quantize_per_tensor(torch.ones(2, 3), 0.1, 0, torch.qint8),
     lambda x, *n: x * 1j,
-    lambda *x: {1, 2},
-    lambda *x: (i for i in range(3)),
     lambda x, *n: (None, x),
     lambda *x: [10**5000, float("nan"), float("inf")],
     lambda *x: torch.zeros(10**4) + torch.nan,
     lambda *x: "x" * 10**6,
-    lambda *x: torch.Tensor,
-    holds_itself,
+    lambda *x: DEEP,
 ]
 
 
@@ -185,13 +160,12 @@ ODD = [
 def test_whatever_a_function_returns_a_short_note_comes_of_it():
     failures = []
     for exercise in (check.merge_heads, check.fused_kv, check.torch_padding):
-        names = ", ".join(exercise.parameters)
         for number, odd in enumerate(ODD):
-            note = exercise(eval(f"lambda {names}: odd({names})", {"odd": odd}))
+            note = exercise(odd)
             if note.mood != "wrong" or len(repr(note)) > 3000 or not note._repr_html_():
                 failures.append((number, note))
     for exercise in (check.cut_heads, check.own_matrices, check.cached_step):
-        note = exercise(eval(f"lambda {', '.join(exercise.parameters)}: 0.5"))
+        note = exercise(lambda *x: 0.5)
         (example,) = [text for label, text in note.parts if label == "code"]
         failures += [] if len(example.splitlines()) <= 14 else [note]
     assert failures == []

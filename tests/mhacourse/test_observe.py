@@ -34,20 +34,12 @@ def put(*index, plus=5.0):
     return change
 
 
-def keep(x):
-    return x
+def along(where):
+    return lambda x: torch.where(where, x + 5 + TILTED**1.5, x)
 
 
 def quarter(x):
     return torch.full_like(x, 0.25)
-
-
-def flip(x):
-    return x.flip(-1)
-
-
-def along(where):
-    return lambda x: torch.where(where, x + 5 + TILTED**1.5, x)
 
 
 def times(factor):
@@ -58,18 +50,19 @@ def plus(number):
     return lambda x: x + number
 
 
+keep, flip = times(1), torch.fliplr
+
+
 FIRST, EYE = slice(0, 1), torch.eye(4, dtype=torch.bool)
 ABOVE = torch.ones(4, 4, dtype=torch.bool).triu(1)
-ALL, REST, MOST = slice(None), slice(1, None), slice(None, -1)
+ALL, REST = slice(None), slice(1, None)
 
 TRUE = [
     (put(0, 0, 0, plus=float("nan")), "Some of it is NaN"),
     (quarter, "In each result all entries are the same, such as 0.25."),
     (flip, "They are the right numbers, in other places."),
     (put(ALL, REST), "Only the first query is right."),
-    (put(ALL, MOST), "Only the last query is right."),
     (put(ALL, ALL, FIRST), "All is right but the first key."),
-    (put(ALL, ALL, slice(-1, None)), "All is right but the last key."),
     (put(REST), "Only the first sample is right."),
     (along(EYE), "Only the diagonal is wrong."),
     (along(ABOVE), "Only what lies above the diagonal is wrong (key behind query)."),
@@ -77,7 +70,6 @@ TRUE = [
     (times(-1), "Every number is -1 times the right one."),
     ([times(2), times(3), times(4)], "2 times the right one here; for other inputs it is 3, 4"),
     (plus(0.5), "Every number is 0.5 too large."),
-    (plus(-0.5), "Every number is 0.5 too small."),
     ([keep, keep, put(0, 0, 0)], "It is right for 2 of 3 inputs of this check"),
     (put(ALL), "Rows should sum to 1; yours do not.", WEIGHTS),
     (lambda x: (x.log() * 2).softmax(-2), "Rows should sum to 1; here the columns do.", WEIGHTS),
@@ -90,7 +82,6 @@ UNTRUE = [
     ([flip, flip, put(0, 0, 0)], "in other places"),
     ([put(ALL, REST), put(ALL, REST), put(ALL)], "Only the first"),
     (put(ALL), "right"),
-    ([put(ALL, MOST), put(ALL, MOST), put(ALL)], "Only the last"),
     ([put(ALL, ALL, FIRST), put(ALL, ALL, FIRST), put(ALL, ALL, slice(0, 2))], "but the first"),
     ([along(EYE), along(EYE), put(0, 0)], "diagonal"),
     ([along(ABOVE), along(ABOVE.T), along(ABOVE)], "diagonal"),

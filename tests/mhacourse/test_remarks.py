@@ -14,7 +14,7 @@ from mhalib.checks import calls, check, probes, remarks
 from mhalib.checks.exercise import Exercise
 from mhalib.checks.remarks import Asked, uses
 from mhalib.heads import alignment_agreement, induction_score, previous_token_score
-from tests.helpers.right_answers import count_pairs, head_by_head, loop_attend, masked_keys, split_and_merge
+from tests.helpers.right_answers import count_pairs, head_by_head, loop_attend, masked_keys
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -50,9 +50,7 @@ def branches(x, num_heads):
 
 
 QUIET = [
-    ("fused_kv", lambda m, k, v: torch.einsum("btd,pod->pbto", m, torch.stack([k, v])).unbind(0)),
     ("attend", only_a_comment),
-    ("split_heads", lambda x, h: torch.stack(x.chunk(h, -1), 1)),
     ("split_heads", branches),
     ("masked_softmax", lambda s, m: s.masked_fill(~m[:, None], torch.finfo(s.dtype).min).softmax(-1) * m[:, None]),
     ("by_heads", lambda x, w: sum(x[:, i] @ w.chunk(x.shape[1], 1)[i].T for i in range(x.shape[1]))),
@@ -77,8 +75,7 @@ def helper(q, k, v):
 
 
 class Hidden(nn.Module):
-    def forward(self, q, k, v):
-        return helper(q, k, v)
+    forward = staticmethod(helper)
 
 
 def by_functional(mha, x, mask):
@@ -93,16 +90,13 @@ def by_functional(mha, x, mask):
 
 
 OTHER_WAYS = [
-    ("attend", helper, "yours calls scaled_dot_product_attention"),
     ("attend", Hidden(), "yours calls scaled_dot_product_attention"),
     ("attend", lambda q, k, v: mhalib.scaled_dot_product_attention(q, k, v)[0], "calls scaled_dot_product_attention"),
-    ("stable_softmax", lambda s: (s - s.logsumexp(-1, keepdim=True)).exp(), "exp and sum only; yours calls logsumexp"),
     ("stable_softmax", nn.Softmax(-1), "yours calls softmax"),
     ("fused_kv", lambda m, k, v: [F.linear(m, W) for W in (k, v)], "yours makes 2 products"),
     ("by_heads", lambda x, w: F.linear(mhalib.merge_heads(x), w), "yours multiplies all 12 features at once"),
     ("call_torch", by_functional, "yours never calls it"),
     ("repaired", lambda layer, x, mask: layer(x, mask=mask), "the layer's own forward"),
-    ("masked_heads", split_and_merge, "yours takes unflatten"),
     ("masked_heads", head_by_head, "yours takes chunk"),
     ("masked_heads", masked_keys, "yours takes slices of the features"),
     ("previous_token", lambda maps: previous_token_score(maps), "previous_token_score of the library"),
@@ -120,8 +114,6 @@ def test_another_way_than_asked_is_said_and_counts():
         if not (first.startswith("The task asks") and words in first and "It counts as solved" in first):
             failures.append((name, words, said))
         assert getattr(check, name).solved
-        if name == "aligned":
-            assert len(said) == 1, "an input that is refused in words is no stumble"
     assert failures == []
     asked = {exercise.name for exercise in check if any(isinstance(remark, Asked) for remark in exercise.remarks)}
     assert {name for name, *_ in OTHER_WAYS} == asked, "every way that a task asks for is tried"
@@ -196,7 +188,7 @@ def test_what_other_inputs_do_is_said_in_few_remarks():
 
 
 def exercise_with(*some):
-    return Exercise(task="Add.", answer=lambda x: x + 1, hints=("+",), cases=lambda: [(torch.ones(2),)], remarks=some)
+    return Exercise("Add.", lambda x: x + 1, ("+",), cases=lambda: [(torch.ones(2),)], remarks=some)
 
 
 def test_watching_neither_stops_a_check_nor_prints_nor_changes_what_comes_next(capsys):
