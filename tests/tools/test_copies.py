@@ -173,8 +173,8 @@ def test_notebooks_without_a_number_are_called_by_a_word_and_what_nobody_knows_i
         write_lesson(course / "notebooks", name)
     for asked, words in {
         (): "Say of which lesson you want a fresh copy: ",
-        ("00", "x"): "There is no lesson x, only 00 to 02, torch_in_ten_minutes, ten_broken_layers. Type it so: ",
-        ("ten",): "ten may be each of torch_in_ten_minutes, ten_broken_layers. Type it so: ",
+        ("00", "x"): "x is none of 00, 01, 02, torch_in_ten_minutes, ten_broken_layers; name one of them",
+        ("ten",): "ten may be each of torch_in_ten_minutes, ten_broken_layers; name one of them",
     }.items():
         code, said = lay("--fresh", *asked)
         assert code == 1 and said.startswith(words) and not (course / "my").exists()
@@ -256,7 +256,7 @@ def test_a_full_disk_or_an_interruption_leaves_whole_copies_only_and_loses_nothi
         patch.setattr(Path, "open", broken)
         for asked in ((), ("--fresh", "0")):
             code, said = lay(*asked)
-            assert said.startswith("The disk is full" if code == 1 else "Interrupted.") and code in (1, 130)
+            assert ("No space left on device" if code == 1 else "Interrupted.") in said and code in (1, 130)
             assert contents(course / "my") == {"00_one.ipynb": mine}
     assert lay()[0] == 0 and len(contents(course / "my")) == 3
 
@@ -278,7 +278,7 @@ def test_a_folder_for_reading_only_is_told_with_another_way(course, lay):
         (course / "my").chmod(0o755)
         said.append((done.returncode, done.stdout))
     assert said[0] == NOTHING_TO_DO
-    assert said[1][0] == 1 and said[1][1].startswith("my/ cannot be written (Permission denied). Put the course into")
+    assert said[1][0] == 1 and "cannot be written to my/ (Permission denied)." in said[1][1]
     assert said[1][1].endswith("make lab READ=1\n")
 
 

@@ -10,7 +10,6 @@ ASCII, so that they print in any terminal.
 """
 
 import argparse
-import errno
 import itertools
 import os
 import sys
@@ -18,33 +17,22 @@ from datetime import date
 from pathlib import Path
 
 from tools.notebooks.plain import Unreadable, edition, own_copy, read, source_hash
-from tools.notebooks.which import is_lesson, meant, notebook_files, short
+from tools.notebooks.which import chosen, notebook_files, short
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS, MY = "notebooks", "my"
-FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
-REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class Failed(Exception):
     """A copy that was asked for is not there, and why."""
 
 
-def say(*lines: str) -> None:
-    for line in lines:
-        print(line, flush=True)
-
-
 def why(error: OSError) -> str:
     """Return in a sentence why nothing can be written, and what to do."""
-    if error.errno in FULL:
-        return f"The disk is full: a copy cannot be written to {MY}/. Free some space, then run the same command again."
-    if error.errno in REFUSED:
-        return (
-            f"{MY}/ cannot be written ({error.strerror}). Put the course into a folder of yours, then run the same "
-            "command there. To read the lessons without copies: make lab READ=1"
-        )
-    return f"A copy cannot be written to {MY}/ ({error.strerror or error}). Mend that, then run the same command again."
+    return (
+        f"A copy cannot be written to {MY}/ ({error.strerror or error}). Free some space, or put the course into a "
+        "folder of yours, then run the same command there. To read the lessons without copies: make lab READ=1"
+    )
 
 
 def command(number: str) -> str:
@@ -92,109 +80,81 @@ def put_beside(path: Path, text: str) -> Path:
     return kept
 
 
-def make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(exist_ok=True)
-    except FileExistsError:
-        raise Failed(f"{MY} is no folder, and your copies need one of that name: give it another name.") from None
-    except OSError as error:
-        raise Failed(why(error)) from None
-
-
 def unreadable(lesson: Path, error: Unreadable) -> str:
     return f"{LESSONS}/{lesson.name} {error}. Git brings back the one it has: git checkout -- {LESSONS}/{lesson.name}"
 
 
 def lay_all(lessons: list[Path], folder: Path) -> bool:
     """Lay a copy of each lesson that has none, say what is to be said, and return whether each lesson has one now."""
-    there = [lesson for lesson in lessons if os.path.lexists(folder / lesson.name)]
-    laid, failures = [], []
+    laid, older, remarks, complete = [], [], [], True
     for lesson in lessons:
-        if lesson in there:
-            continue
         try:
-            put(folder / lesson.name, own_copy(lesson))
-            laid.append(short(lesson))
+            if os.path.lexists(folder / lesson.name):
+                older += look_at(lesson, folder / lesson.name, remarks)
+            else:
+                put(folder / lesson.name, own_copy(lesson))
+                laid.append(short(lesson))
         except Unreadable as error:
-            failures.append(unreadable(lesson, error))
-        except FileExistsError:
-            pass  # another run was faster
+            remarks.append(unreadable(lesson, error))
+            complete &= os.path.lexists(folder / lesson.name)
         except OSError as error:
-            failures.append(why(error))
+            remarks.append(why(error))
+            complete = False
             break  # so it would be with the others
     if laid:
         which = "of all lessons" if len(laid) == len(lessons) else f"of {', '.join(laid)}"
-        say(f"{MY}/: new copies {which}, without outputs, for you to work in.")
-    say(*failures)
-    if not (look_at(there, folder) or laid or failures):
-        say(f"{MY}/: each lesson has its copy, and none has changed since.")
-    return not failures
-
-
-def look_at(lessons: list[Path], folder: Path) -> bool:
-    """Say which of the copies that are there cannot be read, or are of an older edition; return whether any is."""
-    older, remarks = [], []
-    for lesson in lessons:
-        place, number = f"{MY}/{lesson.name}", short(lesson)
-        try:
-            current = source_hash(read(lesson))
-        except Unreadable as error:
-            remarks.append(unreadable(lesson, error))
-            continue
-        try:
-            copy = read(folder / lesson.name)
-        except Unreadable as error:
-            aside = f"For a new one in its place, with this one kept: {command(number)}"
-            remarks.append(f"{place} {error}; it stays as it is. {aside}")
-            continue
-        # Where another tool has forgotten it, or somebody put the file there, the text itself must tell.
-        laid_from = edition(copy) or source_hash(copy)
-        if edition(copy) is None and laid_from != current:
-            remarks.append(f"{place} does not say from which edition of its lesson it came; it stays as it is.")
-        elif laid_from != current:
-            older.append(number)
-    say(*remarks)
+        remarks.insert(0, f"{MY}/: new copies {which}, without outputs, for you to work in.")
     if older:
-        say(f"Lessons that have changed since you got your copies: {', '.join(older)}. Your copies stay as they are.")
-        say(f"For a new one, with yours kept beside it: {command(older[0])}")
-    return bool(older or remarks)
+        remarks.append(
+            f"Lessons that have changed since you got your copies: {', '.join(older)}. Your copies stay as they are.\n"
+            f"For a new one, with yours kept beside it: {command(older[0])}"
+        )
+    print(*(remarks or [f"{MY}/: each lesson has its copy, and none has changed since."]), sep="\n")
+    return complete
+
+
+def look_at(lesson: Path, place: Path, remarks: list[str]) -> list[str]:
+    """Return the lesson's number if its copy is of an older edition; remark on one that cannot be read, or told.
+
+    Raises:
+        Unreadable: there is no lesson.
+    """
+    current, name = source_hash(read(lesson)), f"{MY}/{lesson.name}"
+    try:
+        copy = read(place)
+    except Unreadable as error:
+        aside = f"For a new one in its place, with this one kept: {command(short(lesson))}"
+        remarks.append(f"{name} {error}; it stays as it is. {aside}")
+        return []
+    # Where another tool has forgotten it, or somebody put the file there, the text itself must tell.
+    if (edition(copy) or source_hash(copy)) == current:
+        return []
+    if edition(copy):
+        return [short(lesson)]
+    remarks.append(f"{name} does not say from which edition of its lesson it came; it stays as it is.")
+    return []
 
 
 def lay_fresh(lesson: Path, folder: Path) -> None:
     """Lay a new copy of a lesson; what is in its place is kept under another name.
 
     Raises:
-        Failed: there is no new copy; what is there stays as it is.
+        Failed: there is no lesson to copy.
+        OSError: there is no new copy; what is there stays as it is.
     """
     place = folder / lesson.name
     try:
         text = own_copy(lesson)
         if not os.path.lexists(place):
             put(place, text)
-            say(f"{MY}/{lesson.name} is new.")
+            print(f"{MY}/{lesson.name} is new.")
         elif place.is_file() and place.read_bytes() == text.encode():
-            say(f"{MY}/{lesson.name} is fresh: nothing was changed in it, nor in its lesson.")
+            print(f"{MY}/{lesson.name} is fresh: nothing was changed in it, nor in its lesson.")
         else:
-            kept = put_beside(place, text)
-            say(f"{MY}/{lesson.name} is new. What was there is kept as {MY}/{kept.name}")
-            say("Where JupyterLab has it open, it asks when it saves: Revert takes the new one, Overwrite the old one.")
+            print(f"{MY}/{lesson.name} is new. What was there is kept as {MY}/{put_beside(place, text).name}")
+            print("Where JupyterLab has it open, it asks when it saves: Revert takes the new one, Overwrite yours.")
     except Unreadable as error:
         raise Failed(f"{unreadable(lesson, error)}; nothing in {MY}/ was changed.") from None
-    except OSError as error:
-        raise Failed(why(error)) from None
-
-
-def find(asked: str, lessons: list[Path]) -> Path:
-    """Return the lesson that somebody calls 5, 05, torch, or by the name of its file."""
-    fits = meant(asked, lessons)
-    if len(fits) == 1:
-        return fits[0]
-    if fits:
-        raise Failed(f"{asked} may be each of {', '.join(map(short, fits))}. Type it so: {command(short(fits[0]))}")
-    numbers = [short(lesson) for lesson in lessons if is_lesson(lesson.name)]
-    others = [short(lesson) for lesson in lessons if not is_lesson(lesson.name)]
-    known = ", ".join([f"{numbers[0]} to {numbers[-1]}", *others] if numbers else others)
-    raise Failed(f"There is no lesson {asked}, only {known}. Type it so: {command('05')}")
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
@@ -209,17 +169,21 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
             raise Failed(f"There are no lessons in {root / LESSONS}. Is this copy of the course complete?")
         if options.fresh == []:
             raise Failed(f"Say of which lesson you want a fresh copy: {command('05')}")
-        wanted = [find(asked, lessons) for asked in options.fresh or []]
-        make_folder(folder)
+        wanted = chosen(options.fresh, root / LESSONS) if options.fresh else []
+        if folder.exists() and not folder.is_dir():
+            raise Failed(f"{MY} is no folder, and your copies need one of that name: give it another name.")
+        folder.mkdir(exist_ok=True)
         for lesson in wanted:
             lay_fresh(lesson, folder)
         return 0 if wanted or lay_all(lessons, folder) else 1
-    except Failed as failure:
-        say(str(failure))
-        return 1
+    except (Failed, ValueError) as failure:
+        print(failure)
+    except OSError as error:
+        print(why(error))
     except KeyboardInterrupt:
-        say("Interrupted. What is laid is whole; the same command goes on where it stopped.")
+        print("Interrupted. What is laid is whole; the same command goes on where it stopped.")
         return 130
+    return 1
 
 
 if __name__ == "__main__":
