@@ -16,8 +16,6 @@ from tests.helpers.small_models import called, captured, inputs, model_of, pair
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-PAIR = "[CLS] it rains [SEP] take the umb ##rel ##la [SEP]".split()
-
 
 def shapes(view):
     return {part["name"]: (part["samples"], *part["shape"]) for part in view.parts}
@@ -159,11 +157,11 @@ def test_long_texts_and_sounds_are_taken_in_full():
     assert np.array_equal(view.selection.weights, frames[0, 0, 700:720, 700:720].numpy())
 
 
-def test_from_sentence_a_to_sentence_b():
-    weights, end = some(2, 3, 10, 10), PAIR.index("[SEP]") + 1
-    view = HeadView(weights, PAIR, queries=slice(0, end), keys=slice(end, None))
-    assert view.tokens == PAIR[:end] and view.key_tokens == ["take", "the", "umb", "rel", "la", "[SEP]"]
-    assert np.array_equal(view.weights_of(1, 2), weights[1, 2, :end, end:].numpy())
+def test_all_heads_of_all_layers_or_of_one_in_one_map():
+    view = HeadView(weights := some(3, 4, 6, 6))
+    for which, expected in (("all", weights.mean((0, 1))), ("layer", weights[2].mean(0))):
+        view.layer, view.heads = 2, which
+        close(view.selection.weights, expected)
 
 
 def test_the_mean_over_inputs():

@@ -147,6 +147,12 @@ def test_numbers_are_taken_from_anywhere_and_others_are_refused(as_shipped):
         assert accepted({words: lambda make=make, given=given: make(given) for words, given in others.items()}) == []
 
 
+def test_lists_of_one_widget_are_its_own():
+    one, other = HeadView(torch.eye(2)), HeadView(torch.eye(2))
+    one.overlay.append([0, 0])
+    assert other.overlay == []
+
+
 def test_a_page_carries_the_module_of_each_kind_once():
     made = widgets()
     pages = [made[name].to_html() for name in ("PredictionView", "HeadView", "PredictionView", "HeadView")]

@@ -81,6 +81,8 @@ def test_what_does_not_fit_is_refused_and_the_old_value_stays(qkv, as_shipped):
         "k holds NaN or infinity": lambda: HeadLab(x, torch.full((2, 4), math.inf)),
         "same d_model, got 4 and 6": lambda: HeadLab(x, torch.ones(2, 6)),
         "v must be (2, 4) like k, got (3, 4)": lambda: HeadLab(x, None, torch.ones(3, 4)),
+        "tokens has 1 labels": lambda: HeadLab(x, tokens=["a"]),
+        "got (2, 3)": lambda: HeadLab(x, mask=torch.ones(2, 3, dtype=torch.bool)),
         "choose num_heads from 1, 2, 4": lambda: HeadLab(x, num_heads=3),
         "got 3 queries and 2 keys": lambda: HeadLab(torch.ones(3, 4), x, mask="causal"),
         "no W_q, W_k, W_v": lambda: HeadLab.of(torch.nn.Linear(2, 2), torch.ones(2, 2)),

@@ -121,6 +121,8 @@ def test_what_is_no_box_is_refused_before_it_is_asked(as_shipped):
         "got (801, 16); for": box(lambda x: x[:, 0]),
         "NaN or infinity on this line": box(lambda x: x * torch.nan),
         "one token of shape (8,), got (16,)": box(d_model=8),
+        "start holds NaN": box(start=row * torch.nan),
+        "torch.sparse_coo": box(probe=row.to_sparse()),
         "float64 loses a probe of length 1": box(start=1e20 * row),
         "direction is 0 in every feature": box(direction=0 * row),
         "reach must be a finite number above 0, got 0": box(reach=0),
