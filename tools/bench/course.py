@@ -4,22 +4,19 @@ Part of `make bench`; `page.py` puts the tables into BENCHMARKS.md.
 """
 
 import os
-import re
-import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
-from pathlib import Path
+from contextlib import suppress
 
 from tools.notebooks.run import NOTEBOOKS, ROOT, execute
 from tools.notebooks.which import lesson_files
 
-IMPORTS = 5
+IMPORTS, PORT = 5, 18999
 GUARD = 1800  # seconds after which a first start is given up
 
 
@@ -49,21 +46,16 @@ def first_start() -> float | None:
 
     Packages come from pip's cache as far as it has them; what is left is unpacking and installing.
     """
-    with tempfile.TemporaryDirectory() as place:
-        clone = Path(place, "clone")
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-        log = Path(place, "log")
-        environ = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    environ = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    with tempfile.TemporaryDirectory() as clone:
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), clone], check=True)
         start = time.perf_counter()
-        with open(log, "w", encoding="utf-8") as out:
-            command = [shutil.which("make") or "make", "lab", "PORT=18999", "BROWSER=0"]
-            server = subprocess.Popen(
-                command, cwd=clone, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=environ
-            )
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        command = ["make", "lab", f"PORT={PORT}", "BROWSER=0"]
+        server = subprocess.Popen(command, cwd=clone, env=environ, start_new_session=True, **quiet)
         try:
             while server.poll() is None and time.perf_counter() - start < GUARD:
-                address = re.search(r"http://127\.0\.0\.1:\d+/lab\S*", log.read_text(encoding="utf-8"))
-                if address and _answers(address.group()):
+                with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{PORT}/api", timeout=5):
                     return time.perf_counter() - start
                 time.sleep(0.2)
             return None
@@ -71,11 +63,3 @@ def first_start() -> float | None:
             if server.poll() is None:
                 os.killpg(server.pid, signal.SIGTERM)
                 server.wait()
-
-
-def _answers(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(address, timeout=5) as answer:
-            return answer.status == 200
-    except (urllib.error.URLError, OSError):
-        return False
