@@ -7,13 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from mhalib import MultiHeadAttention, causal_mask
 from mhalib.checks import problem
 from mhalib.checks.broken import rewritten
 from mhalib.checks.compare import difference
 from mhalib.checks.exercise import Change
 from mhalib.checks.lessons.problems import layers
-from mhalib.doctor import adapt, examine
+from mhalib.doctor import examine
 from tests.helpers.exercises import typed
 from tools.notebooks.run import NOTEBOOKS, clear, play, read
 
@@ -83,12 +82,10 @@ def test_each_layer_differs_in_the_cases_that_show_it_and_in_no_others_and_the_d
         said = each.report().codes, each.report(each.healthy).ok, "No finding." in repr(each.doctor())
         failures += [] if said == (codes, True, not codes) else [(name, said)]
     assert failures == [] and dir(problem) == sorted(LAYERS)
-    captions = pair("captions", (16, 4))[0]
-    assert examine(adapt(lambda x, mask=None: captions(x, None, mask)), 16, 4, module=captions).ok
     assert "cycled" in {remark.code: remark.text for remark in of("archive").report().remarks}["grouped-heads"]
 
 
-def test_one_head_one_token_or_one_sample_hide_it():
+def test_what_is_said_of_where_it_hides_is_so():
     x = torch.randn(3, 5, 12)
     for name in ("reviews", "verses"):
         broken, healthy = pair(name, (12, 1))
@@ -98,29 +95,11 @@ def test_one_head_one_token_or_one_sample_hide_it():
     broken, healthy = pair("letters")
     mask = (torch.arange(5) < 3).expand(1, 5, 5)
     assert agree(broken(x[:1], mask), healthy(x[:1], mask))
-    for shared in (1, 6):
-        broken, healthy = pair("archive", (12, 6), num_kv_heads=shared)
+    for size, shared in ((3, 3), (6, 1), (6, 6)):
+        broken, healthy = pair("archive", (12, size), num_kv_heads=shared)
         assert agree(broken(x), healthy(x))
-
-
-def test_what_is_said_against_the_wrong_letters_is_so():
-    x, order = torch.randn(2, 5, 12), torch.tensor([3, 0, 4, 1, 2])
-    biased, plain = MultiHeadAttention(12, 3, bias=True), MultiHeadAttention(12, 3)
-
-    def like(layer, broken):
-        layer.load_state_dict(broken.state_dict())
-        return layer
-
-    reviews, tickets, letters, drafts = (pair(name)[0] for name in ("reviews", "tickets", "letters", "drafts"))
-    assert not agree(reviews(x[:, order]), reviews(x)[:, order])
     still, _ = pair("triage", dropout=0.0)
     assert torch.equal(still(x), still(x))
-    assert agree(letters(x), like(biased, letters)(x)) and agree(tickets(x), like(plain, tickets)(x))
-    assert agree(drafts(x), like(biased, drafts)(x, mask=causal_mask(5)))
-    archive, _ = pair("archive", num_kv_heads=3)
-    assert agree(archive(x), like(plain, archive)(x))
-    _, cache = pair("dictation")[0](x)
-    assert pair("dictation")[0](x[:, :1], cache)[1][0].shape[2] == 6
 
 
 # ------------------------------------------------------------------------------------------- what is wrong?
@@ -175,22 +154,17 @@ HIDDEN = f"{ENDED}m = torch.ones(4, 4).bool(); m[:, -1] = False\n    "
 OPEN = "m = torch.ones(2, 4, 4).bool()"
 SEEN_IN_ONE = f"far = torch.rand(()) < 0.3\n    {TURNED}o = o if far else range(6)\n    return {SAME}"
 ALIKE = f"{X}{OPEN}; m[..., -1] = False\n    return torch.allclose(layer(x, m)[:, :3], layer(x[:, :3]), atol=1e-4)"
-TRIANGLE = f"{X}{OPEN}.tril(); kept = m.clone(); layer(x, m)\n    return m.equal(kept)"
 
 # The problem, the body of a learner's test that does not do, and words that are said.
 REFUSED = [
-    ("reviews", "x = torch.ones(2, 4, layer.d_model); print(layer(x).shape)", "return hands it"),
     ("reviews", "x = torch.ones(2, 4, layer.d_model); return layer(x).shape == x.shape", "alike"),
-    ("reviews", f"{X}return layer(x).shape == x.shape", "other than its shape"),
     ("reviews", "x = torch.randn(4, 1, layer.d_model); return torch.allclose(layer(x), layer(x))", "T = 1 hides it"),
-    ("reviews", f"{X}o = [1, 0, 3, 2]\n    return {SAME}", "It does see it in the broken layer, d_model=12"),
     ("reviews", f"{X}o = [2, 0, 3, 1]\n    return {SAME}", "Where T = num_heads"),
     ("reviews", f"{TURNED}return torch.allclose(layer(x[:, o]), layer(x), atol=1e-4)", "reorder one side"),
     ("reviews", f"{TURNED}return torch.equal(layer(x[:, o]), layer(x)[:, o])", "is rounding"),
     ("reviews", f"{TURNED}return torch.allclose(layer(x[:, o]), layer(x)[:, o], atol=10)", "tolerance is too large"),
     ("reviews", f"{TURNED}return not {SAME}", "True means: the layer is fine"),
     ("reviews", f"{TURNED}print({SAME})", "You printed"),
-    ("reviews", f"{TURNED}return torch.isclose(layer(x[:, o]), layer(x)[:, o], atol=1e-4)", ".all() makes one answer"),
     ("reviews", f"{TURNED}return 'fine' if {SAME} else 'broken'", "without quotes"),
     ("reviews", "return torch.allclose(layer(torch.randn(2, 4, 12)), torch.ones(1))", "take them from the layer"),
     ("reviews", SEEN_IN_ONE, "It depends on the draw: of 9 draws your test sees it in 1."),
@@ -202,16 +176,12 @@ REFUSED = [
     ("tickets", f"{X}return torch.allclose(layer(x), layer(x))", "No call has a mask"),
     ("tickets", f"{X}return torch.allclose(layer(x), layer(x, torch.ones(4, 4).bool()))", "The masks hide nothing"),
     ("tickets", f"{HIDDEN}return torch.allclose(layer(x, m), layer(y, m), atol=1e-4)", "A hidden token still asks"),
-    ("tickets", f"{X}return torch.allclose(layer(x), layer(x, torch.ones(4, 4)), atol=1e-4)", "dtype=torch.bool"),
     ("letters", ALIKE, "All samples have the same mask"),
     ("atlas", f"{X}return layer(x).shape == x.shape", "not yet: your test says the same of every layer."),
     ("captions", f"{HIDDEN}return torch.allclose(layer(x, mask=m)[:, :3], layer(y, mask=m)[:, :3])", "has a memory"),
-    ("captions", f"{X}return layer(x, torch.randn(2, 6, layer.d_model)).shape == x.shape", "memory has a mask"),
     ("drafts", f"{X}{OPEN}; kept = m; layer(x, m)\n    return m.equal(kept)", "is the mask the same afterwards?"),
-    ("drafts", TRIANGLE, "hide the future already"),
     ("archive", f"{TURNED}return {SAME}", "Compare it with a known layer"),
     ("dictation", f"{ENDED}return torch.allclose(layer(x)[0][:, 0], layer(y)[0][:, 0])", "No call has a cache"),
-    ("dictation", f"{X}return layer(x).shape == x.shape", "This layer returns a pair: out, cache = layer(x)."),
 ]
 BY_HAND = (
     f"{X}torch.nn.init.eye_(layer.W_o.weight); a = layer(x)\n    d = layer.d_model // layer.num_heads\n    "
@@ -228,14 +198,12 @@ EACH_SAMPLE = (
     "return torch.allclose(layer(x, m), torch.cat(each), atol=1e-4)"
 )
 ACCEPTED = [
-    ("reviews", f"{TURNED}assert {SAME}"),
     ("reviews", f"{TURNED}torch.testing.assert_close(layer(x[:, o]), layer(x)[:, o], atol=1e-4, rtol=1e-4)"),
     ("reviews", f"{TURNED}return torch.isclose(layer(x[:, o]), layer(x)[:, o], atol=1e-4).all()"),
     ("reviews", f"{TURNED}if not {SAME}:\n        return False"),
     ("reviews", f"{TURNED}print(x.shape)\n    return int({SAME})"),
     ("reviews", f"{TURNED}return abs((layer(x[:, o]) - layer(x)[:, o]).detach().numpy()).max() < 1e-4"),
     ("reviews", f"x = torch.randn(2, 5, layer.d_model); o = torch.randperm(5)\n    return {SAME}"),
-    ("reviews", f"o = torch.randperm(8); x = torch.randn(3, 8, layer.d_model)\n    return {SAME}"),
     ("archive", BY_HAND),
     ("dictation", IN_PIECES),
     ("drafts", f"{X}{OPEN}; layer(x, m)\n    return bool(m.all())"),
@@ -259,9 +227,7 @@ def test_a_naive_test_is_refused_in_fitting_words_and_a_good_one_accepted_howeve
 def test_a_healthy_layer_is_given_away_only_to_who_has_found_it():
     bodies = {
         "return True": ("says the same of every layer.", "passes every layer"),
-        "return False": ("says the same of every layer.", "which does what it should"),
         "return layer.nothing": ("it raises on a layer, d_model=8, num_heads=2", "it raises on the layer with the"),
-        "return 'fine'": ("For a layer, d_model=8, num_heads=2 your test", "For the layer with the softmax over"),
     }
     for body, (before, after) in bodies.items():
         problem.atlas.done.clear()
@@ -297,7 +263,6 @@ HALF = [
     ("tickets", "weights * mask.unsqueeze(-3)", "weights * ~mask.unsqueeze(-3)", "Without a mask: right"),
     ("captions", "mask == 0 if memory is None else mask == 1", "mask == 1", "Self-attention, padded: wrong"),
     ("drafts", "allowed &= torch.ones", "allowed = torch.ones", "the mask changes nothing"),
-    ("archive", "repeat(1, share, 1, 1)", "repeat_interleave(share, dim=2)", "stopped"),
     ("dictation", "self.tril[:T, :S]", "self.tril[S - 1 : S, :S]", "wrong"),
 ]
 
@@ -316,16 +281,12 @@ def test_the_mended_layer_is_right_and_a_half_mended_one_hears_what_is_still_wro
     said = [(words, of(name).mend(changed(name, change))) for name, *change, words in HALF]
     failures += [(words, note) for words, note in said if note.mood != "wrong" or words not in repr(note)]
     assert failures == []
-    # Erased weights that are made to sum to 1 again are those of a softmax over the keys in sight.
-    again = ("weights * mask.unsqueeze(-3)", "F.normalize(weights * mask.unsqueeze(-3), p=1, dim=-1)")
-    assert problem.tickets.mend(changed("tickets", again)).passed
 
 
 def test_what_is_no_mended_class_is_refused_in_words():
     healed = problem.reviews.healed
     answers = [
         (layers.ReviewAttention(8, 2), "a layer that is already made"),
-        (len, "expected the class ReviewAttention itself"),
         (nn.Linear, "keep the parameters as they were given: W_q.weight (12, 12)"),
         (my_class(healed.replace("return self.W_o", "self.W_o"), "reviews"), "Is a return missing?"),
         (my_class(healed.replace("weights @ v", "weights @ a"), "reviews"), "name 'a' is not defined (line"),
@@ -364,10 +325,8 @@ def test_hints_come_one_at_a_time_the_solution_holds_all_three_answers_and_progr
         assert each.hints[0] in shown[0] and each.hints[1] not in shown[0]
         assert f"problem.{each.name}.solution()" in shown[-1]
         said = repr(each.solution())
-        assert each.options[each.right] in said and "def my_test(layer):" in said
-        before, after = set(each.source.splitlines()), set(each.healed.splitlines())
-        assert all(f"- {line}" in said for line in before - after)
-        assert all(f"+ {line}" in said for line in after - before)
+        added = set(each.healed.splitlines()) - set(each.source.splitlines())
+        assert all(words in said for words in (each.options[each.right], "def my_test(layer):", *added))
     with pytest.raises(TypeError, match=r"write problem\.reviews\.cause"):
         problem.reviews("B")
     with pytest.raises(AttributeError, match=r"did you mean problem\.letters\?"):
