@@ -8,34 +8,22 @@ from PIL import Image
 from mhalib.widgets.head_view.given import as_parts
 from mhalib.widgets.head_view.labels import cleaned, word_labels, words_of
 from mhalib.widgets.head_view.patches import picture_for, pixels_of
-
-
-def some(*shape):
-    return torch.randn(*shape).softmax(-1)
-
+from tests.helpers.head_view_examples import some
 
 # ---------------------------------------------------------------- marks
 
 
-@pytest.mark.parametrize(
-    ("given", "shown", "words"),
-    [
-        (
-            ["[CLS]", "un", "##believ", "##able", "!", "[SEP]"],
-            ["[CLS]", "un", "believ", "able", "!", "[SEP]"],
-            "011123",
-        ),
-        (["The", "Ġcat", "s", "Ċ", "Ġ", "Ġsat"], ["The", "cat", "s", "↵", "␣", "sat"], "011234"),
-        (["<s>", "▁The", "▁cat", "s", "<0x0A>", "▁"], ["<s>", "The", "cat", "s", "↵", "␣"], "012234"),
-        (["<|startoftext|>", "a</w>", "pho", "to</w>", "<|endoftext|>"], None, "01223"),
-        (["Ġcaf", "Ã©", "Ġâ", "Ģ", "Ļ"], ["caf", "é", "<E2>", "<80>", "<99>"], "00111"),
-        (["▁", "<0xE2>", "<0x82>", "<0xAC>"], ["␣", "<E2>", "<82>", "<AC>"], "0000"),
-    ],
-)
-def test_marks_of_tokenizers_are_taken_off_and_tell_the_words(given, shown, words):
-    shown = shown or ["<|startoftext|>", "a", "pho", "to", "<|endoftext|>"]
-    assert cleaned(given) == shown
-    assert words_of(given) == [int(number) for number in words]
+def test_marks_of_tokenizers_are_taken_off_and_tell_the_words():
+    for given, shown, words in (
+        ("[CLS] un ##believ ##able ! [SEP]", "[CLS] un believ able ! [SEP]", "011123"),
+        ("The Ġcat s Ċ Ġ Ġsat", "The cat s ↵ ␣ sat", "011234"),
+        ("<s> ▁The ▁cat s <0x0A> ▁", "<s> The cat s ↵ ␣", "012234"),
+        ("<|startoftext|> a</w> pho to</w> <|endoftext|>", "<|startoftext|> a pho to <|endoftext|>", "01223"),
+        ("Ġcaf Ã© Ġâ Ģ Ļ", "caf é <E2> <80> <99>", "00111"),
+        ("▁ <0xE2> <0x82> <0xAC>", "␣ <E2> <82> <AC>", "0000"),
+    ):
+        assert cleaned(given.split(" ")) == shown.split(" ")
+        assert words_of(given.split(" ")) == [int(number) for number in words]
 
 
 def test_every_byte_of_the_alphabet_comes_back():
@@ -74,9 +62,8 @@ def test_parts_hold_shown_labels_and_words():
 # ---------------------------------------------------------------- images
 
 
-@pytest.mark.parametrize(
-    "image",
-    [
+def test_images_of_every_kind_have_the_same_pixels():
+    for image in (
         Image.new("RGB", (8, 4), (255, 0, 51)),
         Image.new("RGBA", (8, 4), (255, 0, 51, 255)),
         np.array([255, 0, 51], np.uint8) * np.ones((4, 8, 1), np.uint8),
@@ -86,22 +73,16 @@ def test_parts_hold_shown_labels_and_words():
         torch.tensor([1, 0, 0.2])[:, None, None] * torch.ones(3, 4, 8),
         torch.tensor([1, 0, 0.2], dtype=torch.bfloat16)[:, None, None].expand(1, 3, 4, 8),
         torch.tensor([2, -2, -1.2])[:, None, None].expand(3, 4, 8),
-    ],
-)
-def test_images_of_every_kind_have_the_same_pixels(image):
-    pixels = pixels_of(image)
-    assert pixels.dtype == np.uint8 and pixels.shape == (4, 8, 3)
-    assert np.abs(pixels.astype(int) - [255, 0, 51]).max() <= 1
-
-
-def test_large_images_are_made_small_and_grey_ones_have_three_colours():
-    assert pixels_of(Image.new("RGB", (896, 100))).shape == (50, 448, 3)
+    ):
+        pixels = pixels_of(image)
+        assert pixels.dtype == np.uint8 and pixels.shape == (4, 8, 3)
+        assert np.abs(pixels.astype(int) - [255, 0, 51]).max() <= 1
+    assert pixels_of(Image.new("RGB", (896, 100))).shape == (50, 448, 3)  # large ones are made small
     assert pixels_of(torch.rand(5, 6)).shape == (5, 6, 3)
 
 
-@pytest.mark.parametrize(
-    ("shape", "given", "found"),
-    [
+def test_patches_are_found():
+    for shape, given, expected in (
         ((197, 197), {}, (14, 14, 1, "both")),
         ((196, 196), {}, (14, 14, 0, "both")),
         ((261, 261), {}, (16, 16, 5, "both")),
@@ -110,12 +91,10 @@ def test_large_images_are_made_small_and_grey_ones_have_three_colours():
         ((30, 30), {"patches": (2, 5), "first": 3}, (2, 5, 3, "both")),
         ((11, 11), {"patches": (2, 5)}, (2, 5, 1, "both")),
         ((12, 12), {"first": 3, "on": "keys"}, (3, 3, 3, "keys")),
-    ],
-)
-def test_patches_are_found(shape, given, found):
-    options = {"patches": None, "first": None, "on": None} | given
-    picture = picture_for(torch.rand(3, 9, 9), shape, **options)
-    assert (picture.rows, picture.columns, picture.first, picture.on) == found
+    ):
+        options = {"patches": None, "first": None, "on": None} | given
+        picture = picture_for(torch.rand(3, 9, 9), shape, **options)
+        assert (picture.rows, picture.columns, picture.first, picture.on) == expected
 
 
 def test_a_cut_keeps_the_image_where_its_patches_stay_together():
