@@ -41,24 +41,6 @@ def count_pairs(f, T, d_model):
     return pairs
 
 
-def safe_softmax(scores, mask):
-    allowed = scores.double().masked_fill(~mask[:, None], -torch.inf)
-    powers = (allowed - allowed.amax(-1, keepdim=True).clamp(min=-1e30)).exp()
-    return powers / powers.sum(-1, keepdim=True).clamp(min=1e-30)
-
-
-def torch_one_sample_at_a_time(mha, x, mask):
-    pairs = [mha(y, y, y, attn_mask=~m, average_attn_weights=False) for y, m in zip(x, mask, strict=True)]
-    outputs, weights = zip(*pairs, strict=True)
-    return torch.stack(outputs), torch.stack(weights)
-
-
-def masked_after_and_shared_anew(layer, x, mask):
-    q, k, v = (mhalib.split_heads(W(x), layer.num_heads) for W in (layer.W_q, layer.W_k, layer.W_v))
-    weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) * mask
-    return layer.W_o(mhalib.merge_heads(weights / weights.sum(-1, keepdim=True) @ v))
-
-
 def count_by_singular_values(f, d_model):
     c, d = torch.randn(2, 80, 1, d_model).double()
     moved = f(torch.cat([c, c + d[:1]], 1))[:, 1:] - f(c + d[:1])
@@ -71,10 +53,6 @@ def count_from_behind(f, d_model):
     pairs = torch.from_numpy(np.concatenate([c - d[:1], c], axis=1))
     moved = f(pairs)[:, 1].numpy() - f(pairs[:, 1:]).numpy()[:, 0]
     return int(np.linalg.matrix_rank(moved, tol=1e-8 * np.linalg.norm(moved)))
-
-
-def split_and_merge(q, k, v, h):
-    return mhalib.merge_heads(F.scaled_dot_product_attention(*(mhalib.split_heads(x, h) for x in (q, k, v))))
 
 
 def head_by_head(q, k, v, h):
@@ -92,31 +70,6 @@ def masked_keys(q, k, v, num_heads):
     return out
 
 
-def key_gradient_by_autograd(x, dS, W_q):
-    W_k = torch.zeros_like(W_q, requires_grad=True)
-    q, k = (mhalib.split_heads(x @ W, dS.shape[1]) for W in (W_q, W_k))
-    (q @ k.mT / q.shape[-1] ** 0.5 * dS).sum().backward()
-    return W_k.grad
-
-
-def one_query_at_a_time(q, k, v, past_k, past_v):
-    group, rows = q.shape[1] // k.shape[1], []
-    for i in range(q.shape[2]):  # the cache grows by one token, and no mask is needed
-        past_k, past_v = torch.cat([past_k, k[:, :, i : i + 1]], 2), torch.cat([past_v, v[:, :, i : i + 1]], 2)
-        weights = ((q[:, :, i].unflatten(1, (-1, group)) @ past_k.mT) / q.shape[-1] ** 0.5).softmax(-1)
-        rows.append((weights @ past_v).flatten(1, 2))
-    return torch.stack(rows, 2)
-
-
-def loop_induction(maps, tokens):
-    tokens, scores = tokens.tolist(), []
-    for m in maps:
-        found = [[k + 1 for k in range(q) if tokens[k] == token] for q, token in enumerate(tokens)]
-        rows = [sum(m[q, k].item() for k in behind) for q, behind in enumerate(found) if behind]
-        scores.append(sum(rows) / len(rows))
-    return torch.tensor(scores)
-
-
 def value_path_row_by_row(f, n):
     nothing = f(torch.zeros(1, 1, n))[0, 0]
     return [torch.stack([f(e[None, None])[0, 0] - nothing for e in torch.eye(n)], 1), nothing]
@@ -125,10 +78,7 @@ def value_path_row_by_row(f, n):
 RIGHT = {
     "first_shapes": [[[2, 4, 12, 16], [2, 4, 12, 12]], (torch.Size([2, 4, 12, 16]), torch.zeros(2, 4, 12, 12).shape)],
     "attention_maps": ["DB", ["B", "D"], {"b", "d"}, "B, D", "B and D", "(B; D)", "B/D", "b & d"],
-    "most_looked_at": [
-        lambda w: torch.where(torch.eye(w.shape[-1]) == 1, -torch.inf, w).max(-1).indices.int(),
-    ],
-    "bert_shapes": [[(4, 128, 2304), [4, 128, 768], torch.Size([4, 12, 128, 64])]],
+    "most_looked_at": [lambda w: torch.where(torch.eye(w.shape[-1]) == 1, -torch.inf, w).max(-1).indices.int()],
     "key_rows": [[1216, 1280], torch.tensor([1216, 1280]), (torch.tensor(1216), 1280)],
     "fused_kv": [lambda m, k, v: torch.stack([F.linear(m, k), F.linear(m, v)]).unbind(0)],
     "spread": [16, math.sqrt(256), torch.tensor(16.0), torch.tensor(256).sqrt().numpy()],
@@ -137,16 +87,12 @@ RIGHT = {
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v).mT.contiguous().mT,  # not contiguous
         lambda q, k, v: F.scaled_dot_product_attention(nn.Parameter(q), k, v),
     ],
-    "stable_softmax": [lambda s: torch.softmax(s.double(), -1)],
     "head_one": [torch.tensor([[2, 3], [12, 13], [22, 23]]), [[2.0, 3], [12, 13], [22, 23]]],
     "split_heads": [
         lambda x, h: torch.from_numpy(x.numpy().reshape(*x.shape[:2], h, -1).swapaxes(1, 2)),
         lambda x, num_heads=1: mhalib.split_heads(x.double(), num_heads),
     ],
     "causal_maps": ["ca", ("A", "C")],
-    "window_mask": [lambda T, width: torch.tensor([[0 <= i - j < width for j in range(T)] for i in range(T)])],
-    "torch_padding": [lambda lens, n: torch.tensor([[key >= length for key in range(n)] for length in lens.tolist()])],
-    "masked_softmax": [safe_softmax],
     "leaky_loss": [1.3863, 1.386, 1.39, 1.38, torch.tensor(16.0).log() / 2],
     "keeps_tokens_apart": [
         change_one_token,
@@ -154,19 +100,8 @@ RIGHT = {
         lambda merge: torch.tensor(change_one_token(merge)),
     ],
     "future_pairs": [count_pairs, lambda f, T, d: torch.tensor(count_pairs(f, T, d))],
-    "call_torch": [torch_one_sample_at_a_time],
     "count_heads": [count_by_singular_values, count_from_behind],
-    "repaired": [masked_after_and_shared_anew, lambda layer, x, mask: layer.double()(x.double(), mask=mask)],
-    "layer_bill": [[1769472, 2304, 589824, 768], torch.tensor([3 * 768**2, 3 * 768, 768**2, 768])],
-    "masked_heads": [split_and_merge, head_by_head, masked_keys],
-    "key_gradient": [key_gradient_by_autograd],
-    "induction": [loop_induction],
-    "cache_size": [[192 * 2**20, 48 * 2**20], torch.tensor([201_326_592, 50_331_648])],
-    "cached_step": [one_query_at_a_time],
-    "mean_share": [
-        lambda w, m: torch.einsum("bhqk->hk", w) / torch.einsum("bqk->k", m.float()).clamp(min=1),
-        lambda w, m: (w.flatten(2).sum(0).view(w.shape[1:]).sum(1) / m.flatten(0, 1).sum(0)).nan_to_num(),
-    ],
+    "repaired": [lambda layer, x, mask: layer.double()(x.double(), mask=mask)],
+    "masked_heads": [head_by_head, masked_keys],
     "value_path": [value_path_row_by_row],
-    "twin_keys": [lambda k, mix: torch.linalg.solve(mix.mT, k.reshape(*mix.shape[:2], -1)).flatten(0, 1)],
 }

@@ -17,8 +17,7 @@ from mhalib.checks.prediction import Choose
 from mhalib.widgets import PredictionView
 from tests.helpers.refusals import accepted
 from tests.helpers.small_predictions import OPTIONS, choose, lesson, number
-from tools.notebooks.run import NOTEBOOKS, ROOT, execute, read
-from tools.notebooks.store import make_storable
+from tools.notebooks.run import NOTEBOOKS, ROOT, read
 from tools.notebooks.which import lesson_files
 
 
@@ -176,16 +175,6 @@ def test_words_are_text_and_never_html():
     asked = ours.which()._repr_mimebundle_()[0]["text/html"]
     for text in (ours.results("03")._repr_html_(), ours.which.reveal()._repr_html_(), asked):
         assert "<script>" not in text and "&lt;script&gt;" in text
-
-
-def test_a_late_guess_changes_what_was_said_and_a_stored_question_is_text(make_notebook):
-    late = "predict.which().set_state({'picked': 'a'})"
-    played = execute(make_notebook(OURS, "predict.which()", "predict.which.reveal()", 'predict.results("03")', late))
-    revealed, summed = ([output for output in cell.outputs if "data" in output] for cell in played.cells[3:5])
-    assert [output.data["text/plain"].splitlines()[0] for output in revealed] == ["You predicted: a. It is: b."]
-    assert [output.data["text/plain"].splitlines()[0] for output in summed] == ["Predicted: 1 of 1, 0 rightly"]
-    (output,) = make_storable(played).cells[2].outputs
-    assert set(output.data) == {"text/plain", "text/html"} and "○ a" in output.data["text/html"]
 
 
 def test_what_cannot_be_asked_is_refused():

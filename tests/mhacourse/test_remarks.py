@@ -139,20 +139,10 @@ def flat(q, k, v):
     return ((heads[0] @ heads[1].mT / q.shape[-1] ** 0.5).softmax(-1) @ heads[2]).view(q.shape)
 
 
-def strided(x, num_heads):
-    B, T, d = x.shape
-    return x.as_strided((B, num_heads, T, d // num_heads), (T * d, d // num_heads, d, 1))
-
-
 def divides(maps, alignment):
     counted = int(alignment.any(-1).sum())
     hits = alignment[torch.arange(len(alignment)), maps.argmax(-1)]
     return torch.stack([hit.sum() for hit in hits]).float() * (1 / counted)
-
-
-def by_numpy(scores):
-    powers = torch.from_numpy(scores.numpy())
-    return (powers - powers.logsumexp(-1, keepdim=True)).exp()
 
 
 def poor(scores):
@@ -169,9 +159,7 @@ OTHER_INPUTS = [
         "no longer finite",
     ),
     ("split_heads", lambda x, h: mhalib.split_heads(x.detach(), h), "none flows back through your result"),
-    ("stable_softmax", by_numpy, "gradient is wanted, your function stops: RuntimeErr"),
     ("attend", flat, "as a transpose leaves it, your function stops: RuntimeError: view size"),
-    ("split_heads", strided, "as a transpose leaves it, your result is another one"),
     ("repaired", lambda layer, x, m: attended(layer, x, m, -1e9), "returns ordinary numbers for it"),
     ("aligned", divides, "Where no query counts, your function stops: ZeroDivisionError"),
 ]
