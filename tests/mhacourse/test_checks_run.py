@@ -71,8 +71,6 @@ def test_an_answer_that_eats_memory_is_stopped(monkeypatch):
     assert torch.zeros(10**8).numel() == 10**8
 
 
-# -------------------------------------------------------------------------------------------- exceptions
-
 HELPER = """
 def helper(x, n):
     return x.reshape(n, -1, 7)  # seven?
@@ -139,9 +137,6 @@ def test_nothing_that_is_raised_reaches_the_kernel_but_an_interrupt():
         assert note.mood == "wrong" and type(error).__name__ in repr(note)
     with pytest.raises(KeyboardInterrupt):
         check.split_heads(raises(KeyboardInterrupt()))
-
-
-# ------------------------------------------------------------------------------------- output and state
 
 
 def test_what_is_printed_is_shown_within_bounds_behind_the_advice(capsys, short):

@@ -31,8 +31,6 @@ def ask() -> Predictions:
     return fresh()
 
 
-# ------------------------------------------------------------------------------------------ a guess and its answer
-
 NUMBERS = {
     20: "Three of four.",
     22.0: "Three of four.",
@@ -76,10 +74,9 @@ def test_one_view_shares_the_guess_learns_of_the_answer_and_is_made_again_when_c
 
 def test_a_guess_may_change_until_the_answer_and_one_on_its_way_counts(ask):
     """A view takes one until it knows of the answer; the kernel may have been busy with the answering cell."""
-    ask.which("both")
-    ask.which("the first")
+    for guess in ("both", "the first"):
+        ask.which(guess)
     ask.which.reveal()
-    ask.which("the first")  # running the cell again
     with pytest.raises(ValueError, match="your guess stays the first"):
         ask.which("the second")
     ask.which().set_state({"picked": "the second"})
@@ -99,9 +96,6 @@ def test_what_is_no_guess_is_refused(ask):
         assert prediction.picked is None
 
 
-# ------------------------------------------------------------------------------------------ how it is asked
-
-
 def test_the_question_holds_the_choices_and_nothing_of_the_answer_and_names_say_what_to_write(ask):
     data, _ = ask.which()._repr_mimebundle_()
     for text in (data["text/plain"], data["text/html"]):
@@ -117,24 +111,18 @@ def test_the_question_holds_the_choices_and_nothing_of_the_answer_and_names_say_
         ask.wich  # noqa: B018
 
 
-OURS = """
+WITHOUT_ANYWIDGET = """
+import sys
 from types import ModuleType
 from mhalib.checks import Predictions
 from mhalib.checks.prediction import Choose
+print("anywidget" in sys.modules)
+sys.modules["anywidget"] = None
 module = ModuleType("predictions_03")
 module.which = Choose(about="which <b>", right="b", options={"a": "No.", "b": "Yes."})
 predict = Predictions(module)
-"""
-WITHOUT_ANYWIDGET = f"""
-import sys
-import mhalib.checks
-print("anywidget" in sys.modules)
-sys.modules["anywidget"] = None
-{OURS}
-print(predict.which())
-print(predict.which("b"))
-print(predict.which.reveal())
-print(predict.results("03"))
+for said in (predict.which(), predict.which("b"), predict.which.reveal(), predict.results("03")):
+    print(said)
 """
 
 
@@ -146,9 +134,6 @@ def test_without_anywidget_the_question_is_text_and_the_guess_is_handed_over():
     asked = ["Your guess: which <b>?", "  ○ a", "  ○ b", '  To answer here, say predict.which("…")']
     assert lines[:4] == lines[4:8] == asked
     assert lines[8:] == ["You predicted: b. Right.", "  Yes.", "Predicted: 1 of 1, 1 rightly", "  Foreseen: which <b>"]
-
-
-# ------------------------------------------------------------------------------------------ what it came to
 
 
 def test_the_results_tell_foreseen_surprises_and_what_is_missing(ask):
@@ -190,9 +175,6 @@ def test_what_cannot_be_asked_is_refused():
         "which is taken": lambda: Predictions(lesson(which=choose()), lesson("predictions_04", which=choose())),
     }
     assert accepted(calls) == []
-
-
-# ------------------------------------------------------------------------------------------ the lessons' predictions
 
 
 def test_every_guess_of_a_lesson_gets_a_sentence_of_its_own_and_nothing_gives_the_right_one_away():

@@ -68,9 +68,6 @@ def agree(a, b):
     return torch.allclose(a, b, atol=1e-5)
 
 
-# ------------------------------------------------------------------------------------------- broken here, not there
-
-
 def test_each_layer_differs_in_the_cases_that_show_it_and_in_no_others_and_the_doctor_says_so():
     failures = []
     for name, (codes, hidden) in LAYERS.items():
@@ -102,9 +99,6 @@ def test_what_is_said_of_where_it_hides_is_so():
     assert torch.equal(still(x), still(x))
 
 
-# ------------------------------------------------------------------------------------------- what is wrong?
-
-
 def test_the_right_letter_is_accepted_however_it_is_spelled_and_each_wrong_one_is_answered():
     assert {each.right for each in problem} == set("ABCDE"), "no letter is always wrong"
     failures = []
@@ -129,9 +123,6 @@ def test_untouched_stubs_are_left_open():
         for note in (each.cause(...), each.cause(), each.test(), each.test(None), each.mend(), each.test(stub)):
             assert note.mood == "open" and f"problem.{each.name}.hint()" in repr(note)
         assert not each.done
-
-
-# ------------------------------------------------------------------------------------------- show it
 
 
 def test_the_test_of_the_solution_is_right_and_what_never_looks_is_refused():
@@ -254,8 +245,6 @@ def test_what_is_no_test_is_refused_and_a_good_one_tells_what_else_it_finds(monk
     assert "it does not end on the broken layer" in problem.reviews.test(my_test("while True: pass")).title
 
 
-# ------------------------------------------------------------------------------------------- mend it
-
 HALF = [
     ("reviews", "view(B, self.num_heads, T, -1)", "view(B, T, self.num_heads, -1).transpose(1, 2)", "the merge of the"),
     ("reviews", "heads.reshape(x.shape)", "heads.transpose(1, 2).reshape(x.shape)", "the split into heads mixes"),
@@ -314,9 +303,6 @@ def test_the_healthy_layer_needs_no_mending_and_says_so_only_to_who_knows_it():
     assert atlas.done == {"cause", "mend"} and atlas.mend(layers.AtlasAttention).passed
     atlas.test(atlas.shown_by)
     assert atlas.is_solved
-
-
-# ------------------------------------------------------------------------------------------- hints and the notebook
 
 
 def test_hints_come_one_at_a_time_the_solution_holds_all_three_answers_and_progress_is_counted():

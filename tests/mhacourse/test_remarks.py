@@ -67,9 +67,6 @@ def test_nothing_is_remarked_where_there_is_nothing_to_say_or_the_answer_is_wron
     assert not note.passed and "Remark:" not in repr(note)
 
 
-# ------------------------------------------------------------------------------------- another way than asked
-
-
 def helper(q, k, v):
     return F.scaled_dot_product_attention(q, k, v)
 
@@ -131,9 +128,6 @@ def test_a_loop_is_named_by_what_grows_and_the_solution_stands_below():
     assert "grow with heads, samples and tokens, " in "".join(said_of("attend", loop_attend))
 
 
-# ----------------------------------------------------------------------------------------------- other inputs
-
-
 def flat(q, k, v):
     heads = [x.view(-1, *x.shape[2:]) for x in (q, k, v)]
     return ((heads[0] @ heads[1].mT / q.shape[-1] ** 0.5).softmax(-1) @ heads[2]).view(q.shape)
@@ -170,9 +164,6 @@ def test_what_other_inputs_do_is_said_in_few_remarks():
     assert [(words, texts) for words, texts in said if not any(words in text for text in texts)] == []
     first, second = said_of("stable_softmax", poor)  # of which more could be said
     assert "yours calls softmax" in first and "loops" in second
-
-
-# --------------------------------------------------------------------------------- cheap, and never in the way
 
 
 def exercise_with(*some):

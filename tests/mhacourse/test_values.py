@@ -34,7 +34,6 @@ SAYS = [
     (1001, 768, "That is d_model."),
     (1001, 768 * 12, "That is d_model · num_heads."),
     (1001, 1001**2, "That is the square of what is asked for."),
-    (2.5, math.sqrt(2.5), "That is the root of what is asked for."),
     (1.3863, 2.0, "that is in bits"),
     (2.5, 2.5 * math.log(2), "a natural logarithm where bits are asked for"),
     (0.3, 30.0, "In percent"),
@@ -53,7 +52,6 @@ SAYS = [
     ((10, 20, 30), (10, 30), "3 numbers are asked for; you gave 2. Number 2 is missing; the others are right."),
     ((10, 20, 30), (10, 20, 25, 30), "Your number 3 is one too many; the others are right."),
     ((10, 20, 30), (10, 600), "Your number 2 is the product of two that are asked for apart."),
-    ((10, 20, 30), (30, 30), "Your number 1 is the sum of two that are asked for apart."),
     ((10, 20, 30), 60, "3 numbers are asked for; you gave 1. Yours is the sum of them."),
     ((1001, 2400), (1001, 2400 * 12), "Number 1 is right, number 2 not. Number 2: 12 times too large: num_heads"),
     ((1001, 2003, 3005), (1001, 2004, 3006), "Each of the wrong ones: one too many."),
@@ -70,7 +68,6 @@ SAYS = [
     # a table
     (TABLE, [[2, 12, 22], [3, 13, 23]], "The right numbers, with rows and columns exchanged.", {}),
     (TABLE, torch.tensor(TABLE) + 1, "Every number is 1 too large: is something counted from 1?", {}),
-    (TABLE, torch.tensor(TABLE) - 10, "Every number is 10 too small.", {}),
     (TABLE, [[2, 3, 4], [12, 13, 14], [22, 23, 24]], "Each row holds 2 numbers; yours 3.", {}),
     (TABLE, [[12, 13], [2, 3], [22, 23]], "Row 3 is right. The right rows, in another order.", {}),
     (TABLE, [2, 3, 12, 13, 22, 23], "put them into 3 rows", {}),
@@ -103,19 +100,16 @@ def test_survives_whatever_is_given_and_says_nothing_of_what_holds_no_numbers():
     assert failures == []
 
 
-# ------------------------------------------------------------------------------------- no false sentences
-
 whole, fraction = st.integers(100, 10**6), st.floats(0.01, 1e4)
-KNOWN = {
-    "too often": lambda x, a: x * a,
-    "missing": lambda x, a: x / a,
-    "Too large by": lambda x, a: x + a,
-    "Too small by": lambda x, a: x - a,
-    "That is": lambda x, a: a,
-    "sign": lambda x, a: -x,
-    "One too many": lambda x, a: x + 1,
-    "One too few": lambda x, a: x - 1,
-}
+KNOWN = [
+    lambda x, a: x * a,
+    lambda x, a: x / a,
+    lambda x, a: x + a,
+    lambda x, a: x - a,
+    lambda x, a: a,
+    lambda x, a: -x,
+    lambda x, a: x + 1,
+]
 UNITS = (1000, 1e6, 1e9, 1024, 2**20, 2**30)
 
 
@@ -149,13 +143,13 @@ def is_true(sentence, x, got, a):
     return fact
 
 
-@given(st.sampled_from([*KNOWN]), st.one_of(whole, fraction), st.integers(2, 1000))
-def test_what_it_says_of_a_known_change_is_true_and_what_is_near_enough_passes(words, x, a):
+@given(st.sampled_from(KNOWN), st.one_of(whole, fraction), st.integers(2, 1000))
+def test_what_it_says_of_a_known_change_is_true_and_what_is_near_enough_passes(change, x, a):
     enough = x if isinstance(x, int) else x * 1.004
     assert Exercise("-", (x, 7), ("-",), sizes=SIZES)((enough, 7)).passed
-    if words in ("too often", "missing") and isinstance(x, int):
+    if change in KNOWN[:2] and isinstance(x, int):
         x *= a  # only a size that divides it is a factor of it
-    got = KNOWN[words](x, a)
+    got = change(x, a)
     said = sentences(x, got, {"size": a})
     assert len(said) <= 1 and all(is_true(sentence, x, got, a) for sentence in said), said
     if isinstance(x, int) and abs(got - x) > 1e-2 * abs(x):
