@@ -72,12 +72,9 @@ class Case:
     """A widget, and one way of each kind to change it. Controls are CSS selectors."""
 
     make: str
-    key: tuple[str, str]  # a control, and a key that changes ...
-    by_key: tuple[str, object]  # ... this trait to this value
-    click: tuple[str, float, float]  # a canvas and a place, as shares of its size, where a click changes ...
-    by_click: str  # ... this trait
-    thousand: str  # a script that makes a thousand events, after which ...
-    at_last: tuple[str, object]  # ... this trait has this value
+    key: tuple  # a control, a key, the trait that it changes, and to what
+    click: tuple  # a canvas and a place, as shares of its size, and the trait that a click there changes
+    thousand: tuple  # a script that makes a thousand events, a trait, and its value after them
     cell: tuple[str, object]  # a trait, and a value that a cell sets
     beside: str = "image/png"  # what stands beside it, for readers where nothing runs
     once: bool = False  # without a kernel, the first change is the last
@@ -87,67 +84,51 @@ class Case:
         return "a_" + self.make.split("(")[0]
 
 
+TEMPERATURE = float(f"{10 ** (1000 * 7 % 101 * 0.02 - 1):.3g}")
 CASES = {
     "HeadView": Case(
         make="HeadView(maps, tokens=words)",
-        key=("canvas.overview", "ArrowDown"),
-        by_key=("layer", 1),
-        click=("canvas.overview", 0.6, 0.25),
-        by_click="head",
-        thousand=WALK,
-        at_last=("query", 3),
+        key=("canvas.overview", "ArrowDown", "layer", 1),
+        click=("canvas.overview", 0.6, 0.25, "head"),
+        thousand=(WALK, "query", 3),
         cell=("scale", "maximum"),
     ),
     "HeadLab": Case(
         make="HeadLab(q, k, v, tokens=words, num_heads=2)",
-        key=('[aria-label="Heads"]', "ArrowRight"),
-        by_key=("num_heads", 4),
-        click=("canvas", 0.3, 0.3),
-        by_click="head",
-        thousand=SLIDE.replace("LABEL", "Temperature"),
-        at_last=("temperature", float(f"{10 ** (1000 * 7 % 101 * 0.02 - 1):.3g}")),
+        key=('[aria-label="Heads"]', "ArrowRight", "num_heads", 4),
+        click=("canvas", 0.3, 0.3, "head"),
+        thousand=(SLIDE.replace("LABEL", "Temperature"), "temperature", TEMPERATURE),
         cell=("mask", "causal"),
     ),
     "ReshapeView": Case(
         make="ReshapeView(tokens=4, num_heads=2, head_dim=3)",
-        key=('[aria-label="Step"]', "ArrowRight"),
-        by_key=("step", 1),
-        click=("canvas", 0.1, 0.15),
-        by_click="chosen",
-        thousand=SLIDE.replace("LABEL", "Step"),
-        at_last=("step", 1000 * 7 % 3),
+        key=('[aria-label="Step"]', "ArrowRight", "step", 1),
+        click=("canvas", 0.1, 0.15, "chosen"),
+        thousand=(SLIDE.replace("LABEL", "Step"), "step", 1000 * 7 % 3),
         cell=("colour_by", "head"),
     ),
     "HeadSwitchboard": Case(
         make="HeadSwitchboard(measure, 2, 3, score_name=words[0])",
-        key=('[aria-label="layer 0 head 1"]', "Space"),
-        by_key=("gates", [[1, 0, 1], [1, 1, 1]]),
-        click=('[aria-label="layer 1 head 2"]', 0.5, 0.5),
-        by_click="gates",
-        thousand=SWITCH,
-        at_last=("gates", [[0, 1, 1], [1, 1, 1]]),
+        key=('[aria-label="layer 0 head 1"]', "Space", "gates", [[1, 0, 1], [1, 1, 1]]),
+        click=('[aria-label="layer 1 head 2"]', 0.5, 0.5, "gates"),
+        thousand=(SWITCH, "gates", [[0, 1, 1], [1, 1, 1]]),
         cell=("gates", [[1, 1, 1], [0, 0, 1]]),
     ),
     "PredictionView": Case(
         make='PredictionView("which word", "cat", options=choices, words=asked)',
-        key=("label:nth-child(2) input", "Space"),
-        by_key=("picked", "cat"),
-        click=("label:nth-child(3)", 0.5, 0.5),
-        by_click="picked",
-        thousand=GUESS,
-        at_last=("picked", "<img src=x onerror=alert(1)>"),
+        key=("label:nth-child(2) input", "Space", "picked", "cat"),
+        click=("label:nth-child(3)", 0.5, 0.5, "picked"),
+        thousand=(GUESS, "picked", "<img src=x onerror=alert(1)>"),
         cell=("picked", "mat"),
         beside="text/html",
         once=True,
     ),
     "SealedBox": Case(
         make="SealedBox(box, 4, **line, heads=turned)",
-        key=('[aria-label="t"]', "ArrowRight"),
-        by_key=("t", -4 + 1 * (8 / 777)),
-        click=("canvas.lines", 0.5, 0.5),
-        by_click="t",
-        thousand=SLIDE.replace("LABEL", "t"),
-        at_last=("t", -4 + 1000 * 7 % 778 * (8 / 777)),  # behind the last step, so that all of them are crossed
+        key=('[aria-label="t"]', "ArrowRight", "t", -4 + 1 * (8 / 777)),
+        click=("canvas.lines", 0.5, 0.5, "t"),
+        # The last event is behind the last step, so that all of them are crossed.
+        thousand=(SLIDE.replace("LABEL", "t"), "t", -4 + 1000 * 7 % 778 * (8 / 777)),
         cell=("opened", True),
     ),
 }
@@ -165,13 +146,13 @@ def make(case: Case):
 
 
 def press_key(view, case: Case) -> None:
-    control, key = case.key
+    control, key, *_ = case.key
     view.locator(control).first.focus()
     view.page.keyboard.press(key)
 
 
 def click(view, case: Case) -> None:
-    selector, x, y = case.click
+    selector, x, y, _ = case.click
     canvas = view.locator(selector).first
     box = canvas.bounding_box()
     canvas.click(position={"x": x * box["width"], "y": y * box["height"]})
@@ -217,11 +198,11 @@ def until_same(view, other, why: str = "the second view differs") -> None:
 
 
 def test_a_thousand_events_without_a_kernel(static_page):
-    shown = [with_traits(make(case), **state) for case in CASES.values() for state in ({}, dict([case.at_last]))]
+    shown = [with_traits(make(case), **state) for case in CASES.values() for state in ({}, dict([case.thousand[1:]]))]
     views = static_page(*shown).locator(".mha")
     for number, case in enumerate(CASES.values()):
         one, there = views.nth(2 * number), views.nth(2 * number + 1)
-        one.evaluate(case.thousand)
+        one.evaluate(case.thousand[0])
         until_same(one, there, f"{case.make}: a thousand events end elsewhere")
 
 
@@ -380,13 +361,13 @@ def test_a_key_a_click_and_a_cell_change_the_trait_and_both_views(notebook, case
     before = at_rest(one)
     assert at_rest(other) == before
     press_key(one, case)
-    becomes(notebook, case, *case.by_key)
+    becomes(notebook, case, *case.key[2:])
     until_changed(one, before, "a key did not change the picture")
     until_same(other, one)
 
-    before = value(case.by_click)
+    before = value(case.click[-1])
     click(one, case)
-    until(lambda: value(case.by_click) != before, "a click did not reach Python")
+    until(lambda: value(case.click[-1]) != before, "a click did not reach Python")
     click(other, case)  # the cursor belongs to each view
     until_same(other, one)
 
@@ -401,10 +382,10 @@ def test_a_key_a_click_and_a_cell_change_the_trait_and_both_views(notebook, case
 @each_live_widget
 def test_a_thousand_events_end_in_the_last_state_and_stay_when_scrolled_away(notebook, case):
     one, other = views(notebook, case)
-    one.evaluate(case.thousand)
-    becomes(notebook, case, *case.at_last)
+    one.evaluate(case.thousand[0])
+    becomes(notebook, case, *case.thousand[1:])
     until_same(other, one)
-    becomes(notebook, case, *case.at_last)  # and stays: nothing that is long past comes back
+    becomes(notebook, case, *case.thousand[1:])  # and stays: nothing that is long past comes back
     before = at_rest(one)
     notebook.page.set_viewport_size({"width": 1280, "height": 300})
     notebook.show_cell(0 if case != CASES["HeadView"] else len(CASES) + 1)

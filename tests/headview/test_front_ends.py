@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from tests.headview.test_contract import CASES, PREPARE, at_rest, press_key, until_changed
-from tests.helpers.browser import GUARD, serving, settle, until, watch
+from tests.helpers.browser import GUARD, serving, settle, watch
 
 pytestmark = pytest.mark.slow  # other front ends than JupyterLab
 
@@ -50,12 +50,12 @@ def served(browser, command, health: str, folder: Path):
 def follow_each_other(page) -> None:
     """Press a key in each view, see Python say what came of it; let a button of Python set it, and see it follow."""
     views = page.locator(".mha")  # playwright looks into shadow roots by itself
-    until(lambda: views.count() == len(CASES), "not all widgets were drawn")
+    views.nth(len(CASES) - 1).wait_for()  # as long as a first start takes
     settle(page)
     for number, (name, case) in enumerate(CASES.items()):
         before = at_rest(views.nth(number))
         press_key(views.nth(number), case)
-        page.get_by_text(f"{name} is {case.by_key[1]!r}").wait_for()
+        page.get_by_text(f"{name} is {case.key[-1]!r}").wait_for()
         until_changed(views.nth(number), before, f"a key did not change the picture of {name}")
         before = at_rest(views.nth(number))
         page.get_by_role("button", name=f"set {name}", exact=True).click()
@@ -78,7 +78,7 @@ def marimo_app() -> str:
     text = "import marimo\n\napp = marimo.App()\n\n\n"
     text += marimo_cell(f"import marimo as mo\n{PREPARE}", "", f"mo, {NAMES}")
     for name, case in CASES.items():
-        one, key, (trait, value) = case.variable, case.by_key[0], case.cell
+        one, key, (trait, value) = case.variable, case.key[2], case.cell
         text += marimo_cell(f"{one} = mo.ui.anywidget({case.make})\n{one}", f"mo, {NAMES}", one)
         said = f"mo.plain_text('{name} is ' + repr({one}.value[{key!r}]) + ' and ' + repr({one}.{key}))"
         text += marimo_cell(f"assert {one}.value[{key!r}] == {one}.{key}\n{said}", f"mo, {one}")
@@ -100,7 +100,7 @@ def test_marimo_hears_of_a_key_and_a_cell_sets_the_view(browser, tmp_path):
 def test_voila_hears_of_a_key_and_python_sets_the_view(browser, tmp_path):
     cells = [PREPARE]
     for name, case in CASES.items():
-        key, (trait, value) = case.by_key[0], case.cell
+        key, (trait, value) = case.key[2], case.cell
         cells += [
             f"{case.variable} = {case.make}\n{case.variable}",
             f"from ipywidgets import Button, Label\nsaid_{name} = Label()\n"
