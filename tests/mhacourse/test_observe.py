@@ -105,22 +105,6 @@ def test_what_is_true_of_all_inputs_is_said_and_nothing_else():
     assert [seen(change, WHOLE) for change in (torch.Tensor.double, torch.Tensor.half, lambda x: x + 0j)] == [""] * 3
 
 
-@pytest.mark.filterwarnings("ignore")  # torch's own, of nested and quantized tensors
-def test_says_nothing_of_what_cannot_be_measured():
-    odd = {
-        "meta": lambda x: x.to("meta"),
-        "sparse": lambda x: x.to_sparse(),
-        "nested": lambda x: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
-        "quantized": lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8),
-        "complex": lambda x: x * 1j,
-        "a list": lambda x: x.tolist(),
-        "empty": lambda x: x[:0],
-    }
-    assert [(kind, seen(change)) for kind, change in odd.items() if seen(change)] == []
-    mixed = {kind: seen([keep, keep, change]) for kind, change in odd.items()}
-    assert [kind for kind, words in mixed.items() if not words.startswith("It is right for 2 of 3")] == []
-
-
 SHAPES = [
     ((2, 3, 5), (3, 2, 5), "the axes stand in the order (query, sample, key)"),
     ((2, 3, 5), (2, 1, 3, 5), "there is an axis of size 1 too many"),

@@ -155,16 +155,13 @@ REFUSED = [
     ("reviews", f"{TURNED}return torch.equal(layer(x[:, o]), layer(x)[:, o])", "is rounding"),
     ("reviews", f"{TURNED}return torch.allclose(layer(x[:, o]), layer(x)[:, o], atol=10)", "tolerance is too large"),
     ("reviews", f"{TURNED}return not {SAME}", "True means: the layer is fine"),
-    ("reviews", f"{TURNED}print({SAME})", "You printed"),
     ("reviews", f"{TURNED}return 'fine' if {SAME} else 'broken'", "without quotes"),
     ("reviews", "return torch.allclose(layer(torch.randn(2, 4, 12)), torch.ones(1))", "take them from the layer"),
     ("reviews", SEEN_IN_ONE, "It depends on the draw: of 9 draws your test sees it in 1."),
     ("sensors", "return layer.W_q is not None", "it raises on the broken layer"),
     ("triage", f"{X}return torch.equal(layer(x), layer(x))", "call layer.eval() first"),
-    ("triage", f"layer.eval()\n    {X}return layer(x).isfinite().all()", "calls the layer once"),
     ("sensors", "x = torch.randn(1, 4, layer.d_model)\n    return layer(x).equal(layer(x))", "B = 1 has no neighbours"),
     ("verses", f"{ENDED}return torch.allclose(layer(x), layer(y), atol=1e-4)", "Compare earlier"),
-    ("tickets", f"{X}return torch.allclose(layer(x), layer(x))", "No call has a mask"),
     ("tickets", f"{X}return torch.allclose(layer(x), layer(x, torch.ones(4, 4).bool()))", "The masks hide nothing"),
     ("tickets", f"{HIDDEN}return torch.allclose(layer(x, m), layer(y, m), atol=1e-4)", "A hidden token still asks"),
     ("letters", ALIKE, "All samples have the same mask"),
@@ -191,7 +188,6 @@ EACH_SAMPLE = (
 ACCEPTED = [
     ("reviews", f"{TURNED}torch.testing.assert_close(layer(x[:, o]), layer(x)[:, o], atol=1e-4, rtol=1e-4)"),
     ("reviews", f"{TURNED}return torch.isclose(layer(x[:, o]), layer(x)[:, o], atol=1e-4).all()"),
-    ("reviews", f"{TURNED}if not {SAME}:\n        return False"),
     ("reviews", f"{TURNED}print(x.shape)\n    return int({SAME})"),
     ("reviews", f"{TURNED}return abs((layer(x[:, o]) - layer(x)[:, o]).detach().numpy()).max() < 1e-4"),
     ("reviews", f"x = torch.randn(2, 5, layer.d_model); o = torch.randperm(5)\n    return {SAME}"),
@@ -248,7 +244,6 @@ def test_what_is_no_test_is_refused_and_a_good_one_tells_what_else_it_finds(monk
 HALF = [
     ("reviews", "view(B, self.num_heads, T, -1)", "view(B, T, self.num_heads, -1).transpose(1, 2)", "the merge of the"),
     ("reviews", "heads.reshape(x.shape)", "heads.transpose(1, 2).reshape(x.shape)", "the split into heads mixes"),
-    ("triage", "self.dropout\n", "0.0\n", "Two calls differ in training: wrong"),
     ("tickets", "weights * mask.unsqueeze(-3)", "weights * ~mask.unsqueeze(-3)", "Without a mask: right"),
     ("captions", "mask == 0 if memory is None else mask == 1", "mask == 1", "Self-attention, padded: wrong"),
     ("drafts", "allowed &= torch.ones", "allowed = torch.ones", "the mask changes nothing"),
@@ -286,7 +281,6 @@ def test_what_is_no_mended_class_is_refused_in_words():
 
 CUT, OTHER_FEATURES = "unflatten(-1, (-1, self.num_heads))", "gives each head other features"
 NEEDLESS = [
-    ([(CUT, "unflatten(-1, (self.num_heads, -1))")], OTHER_FEATURES),
     ([(CUT, "unflatten(-1, (self.num_heads, -1)).mT"), (".flatten(2)", ".mT.flatten(2)")], OTHER_FEATURES),
     ([("softmax(1)", "softmax(2)")], "makes another function of it"),
 ]
@@ -323,8 +317,7 @@ def test_hints_come_one_at_a_time_the_solution_holds_all_three_answers_and_progr
 
 
 def cell(nb, name):
-    (found,) = [cell for cell in nb.cells if cell.id == name]
-    return found
+    return next(cell for cell in nb.cells if cell.id == name)
 
 
 def test_the_notebook_shows_each_layer_as_the_check_knows_it_with_open_answers():
