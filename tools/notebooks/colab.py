@@ -11,7 +11,6 @@ Colab the cell puts out nothing, so all outputs stay, counted on by one.
 import argparse
 import sys
 import tomllib
-from pathlib import Path
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
@@ -39,12 +38,6 @@ if "google.colab" in sys.modules and "tools.colab" not in sys.modules:
     from tools import colab
 
     colab.set_up()"""
-
-
-def address(root: Path = ROOT) -> str:
-    """Return where the repository says that it lies, or "" where it does not say so."""
-    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return project.get("urls", {}).get("Repository", "")
 
 
 def cell_source(version: str, course: str) -> str:
@@ -83,12 +76,10 @@ def put(nb: NotebookNode, source: str) -> bool:
 
 def lacks_cell(nb: NotebookNode, version: str) -> str | None:
     """Return what is wrong with the cell in a notebook of this edition, or None."""
-    found = [cell.source for cell in nb.cells[1:2] if cell.id == COLAB]
-    if not found:
+    if len(nb.cells) < 2 or nb.cells[1].id != COLAB:
         return "its second cell is not the one for Colab"
-    return (
-        None if f'EDITION, folder = "v{version}"' in found[0] else f"its cell for Colab fetches another than v{version}"
-    )
+    ours = f'EDITION, folder = "v{version}"' in nb.cells[1].source
+    return None if ours else f"its cell for Colab fetches another than v{version}"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -96,21 +87,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("paths", nargs="*", help="these notebooks only: files, or 05, or torch")
     parser.add_argument("--check", action="store_true", help="change nothing; name those that lack it")
     options = parser.parse_args(arguments)
-    source, failures = cell_source(mhalib.__version__, address()), 0
-    paths = chosen_by(parser, options.paths, NOTEBOOKS)
-    for path in paths:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    source, failures = cell_source(mhalib.__version__, project.get("urls", {}).get("Repository", "")), 0
+    for path in chosen_by(parser, options.paths, NOTEBOOKS):
         nb = read(path)
         try:
-            if not put(nb, source):
-                continue
+            changed = put(nb, source)
         except NotebookError as error:
             print(f"{path.name}: {error}")
             failures += 1
             continue
-        if options.check:
+        if changed and options.check:
             print(f"{path.name} lacks the cell for Colab, or has another; run `python -m tools.notebooks.colab`")
             failures += 1
-        else:
+        elif changed:
             write(nb, path)
             print(f"{path.name}: the cell for Colab is in")
     return 1 if failures else 0
