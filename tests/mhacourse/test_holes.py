@@ -17,6 +17,7 @@ FIXED = {"keeps_tokens_apart", "future_pairs", "count_heads", "value_path"}  # i
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_small_mistake_passes(name):
     found = search(FUNCTIONS[name])
