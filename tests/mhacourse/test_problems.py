@@ -148,6 +148,17 @@ ALIKE = f"{X}{OPEN}; m[..., -1] = False\n    return torch.allclose(layer(x, m)[:
 
 # The problem, the body of a learner's test that does not do, and words that are said.
 REFUSED = [
+    ("reviews", "x = torch.ones(2, 4, layer.d_model); print(layer(x).shape)", "return hands it"),
+    ("reviews", f"{X}return layer(x).shape == x.shape", "other than its shape"),
+    ("reviews", f"{X}o = [1, 0, 3, 2]\n    return {SAME}", "It does see it in the broken layer, d_model=12"),
+    ("reviews", f"{TURNED}return torch.isclose(layer(x[:, o]), layer(x)[:, o], atol=1e-4)", ".all() makes one answer"),
+    ("reviews", f"{TURNED}print({SAME})", "You printed"),
+    ("tickets", f"{X}return torch.allclose(layer(x), layer(x))", "No call has a mask"),
+    ("tickets", f"{X}return torch.allclose(layer(x), layer(x, torch.ones(4, 4)), atol=1e-4)", "dtype=torch.bool"),
+    ("triage", f"layer.eval()\n    {X}return layer(x).isfinite().all()", "calls the layer once"),
+    ("captions", f"{X}return layer(x, torch.randn(2, 6, layer.d_model)).shape == x.shape", "memory has a mask"),
+    ("drafts", f"{X}{OPEN}.tril(); k = m.clone(); layer(x, m)\n    return m.equal(k)", "hide the future already"),
+    ("dictation", f"{X}return layer(x).shape == x.shape", "This layer returns a pair: out, cache = layer(x)."),
     ("reviews", "x = torch.ones(2, 4, layer.d_model); return layer(x).shape == x.shape", "alike"),
     ("reviews", "x = torch.randn(4, 1, layer.d_model); return torch.allclose(layer(x), layer(x))", "T = 1 hides it"),
     ("reviews", f"{X}o = [2, 0, 3, 1]\n    return {SAME}", "Where T = num_heads"),
@@ -242,6 +253,8 @@ def test_what_is_no_test_is_refused_and_a_good_one_tells_what_else_it_finds(monk
 
 
 HALF = [
+    ("triage", "self.dropout\n", "0.0\n", "Two calls differ in training: wrong"),
+    ("archive", "repeat(1, share, 1, 1)", "repeat_interleave(share, dim=2)", "stopped"),
     ("reviews", "view(B, self.num_heads, T, -1)", "view(B, T, self.num_heads, -1).transpose(1, 2)", "the merge of the"),
     ("reviews", "heads.reshape(x.shape)", "heads.transpose(1, 2).reshape(x.shape)", "the split into heads mixes"),
     ("tickets", "weights * mask.unsqueeze(-3)", "weights * ~mask.unsqueeze(-3)", "Without a mask: right"),
@@ -271,6 +284,7 @@ def test_what_is_no_mended_class_is_refused_in_words():
     healed = problem.reviews.healed
     answers = [
         (layers.ReviewAttention(8, 2), "a layer that is already made"),
+        (len, "expected the class ReviewAttention itself"),
         (nn.Linear, "keep the parameters as they were given: W_q.weight (12, 12)"),
         (my_class(healed.replace("return self.W_o", "self.W_o"), "reviews"), "Is a return missing?"),
         (my_class(healed.replace("weights @ v", "weights @ a"), "reviews"), "name 'a' is not defined (line"),

@@ -133,6 +133,20 @@ def flat(q, k, v):
     return ((heads[0] @ heads[1].mT / q.shape[-1] ** 0.5).softmax(-1) @ heads[2]).view(q.shape)
 
 
+def strided(x, num_heads):
+    B, T, d = x.shape
+    return x.as_strided((B, num_heads, T, d // num_heads), (T * d, d // num_heads, d, 1))
+
+
+def by_numpy(scores):
+    powers = torch.from_numpy(scores.numpy())
+    return (powers - powers.logsumexp(-1, keepdim=True)).exp()
+
+
+def never(s, m):
+    return (s + torch.tensor(-1e9).to(s) * ~m[:, None]).softmax(-1) * m[:, None]
+
+
 def divides(maps, alignment):
     counted = int(alignment.any(-1).sum())
     hits = alignment[torch.arange(len(alignment)), maps.argmax(-1)]
@@ -147,6 +161,9 @@ def poor(scores):
 OTHER_INPUTS = [
     ("masked_softmax", lambda s, m: s.masked_fill(~m[:, None], -1e9).softmax(-1) * m[:, None], "float16, your fun"),
     ("masked_softmax", lambda s, m: s.double().masked_fill(~m[:, None], -1e9).softmax(-1) * m[:, None], "is float64"),
+    ("masked_softmax", never, "no longer finite"),
+    ("stable_softmax", by_numpy, "gradient is wanted, your function stops: RuntimeErr"),
+    ("split_heads", strided, "as a transpose leaves it, your result is another one"),
     ("split_heads", lambda x, h: mhalib.split_heads(x.detach(), h), "none flows back through your result"),
     ("attend", flat, "as a transpose leaves it, your function stops: RuntimeError: view size"),
     ("repaired", lambda layer, x, m: attended(layer, x, m, -1e9), "returns ordinary numbers for it"),

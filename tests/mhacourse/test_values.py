@@ -33,6 +33,7 @@ SAYS = [
     (1001, 1001 - 768, "Too small by d_model (768)."),
     (1001, 768, "That is d_model."),
     (1001, 768 * 12, "That is d_model · num_heads."),
+    (2.5, math.sqrt(2.5), "That is the root of what is asked for."),
     (1001, 1001**2, "That is the square of what is asked for."),
     (1.3863, 2.0, "that is in bits"),
     (2.5, 2.5 * math.log(2), "a natural logarithm where bits are asked for"),
@@ -52,6 +53,7 @@ SAYS = [
     ((10, 20, 30), (10, 30), "3 numbers are asked for; you gave 2. Number 2 is missing; the others are right."),
     ((10, 20, 30), (10, 20, 25, 30), "Your number 3 is one too many; the others are right."),
     ((10, 20, 30), (10, 600), "Your number 2 is the product of two that are asked for apart."),
+    ((10, 20, 30), (30, 30), "Your number 1 is the sum of two that are asked for apart."),
     ((10, 20, 30), 60, "3 numbers are asked for; you gave 1. Yours is the sum of them."),
     ((1001, 2400), (1001, 2400 * 12), "Number 1 is right, number 2 not. Number 2: 12 times too large: num_heads"),
     ((1001, 2003, 3005), (1001, 2004, 3006), "Each of the wrong ones: one too many."),
@@ -68,6 +70,7 @@ SAYS = [
     # a table
     (TABLE, [[2, 12, 22], [3, 13, 23]], "The right numbers, with rows and columns exchanged.", {}),
     (TABLE, torch.tensor(TABLE) + 1, "Every number is 1 too large: is something counted from 1?", {}),
+    (TABLE, torch.tensor(TABLE) - 10, "Every number is 10 too small.", {}),
     (TABLE, [[2, 3, 4], [12, 13, 14], [22, 23, 24]], "Each row holds 2 numbers; yours 3.", {}),
     (TABLE, [[12, 13], [2, 3], [22, 23]], "Row 3 is right. The right rows, in another order.", {}),
     (TABLE, [2, 3, 12, 13, 22, 23], "put them into 3 rows", {}),
