@@ -41,7 +41,7 @@ class Chosen(View):
     words = traitlets.Bool(False).tag(sync=True)
     hidden = traitlets.TraitType().tag(sync=True)
     renormalise = traitlets.Bool(True).tag(sync=True)
-    colours = traitlets.TraitType("viridis").tag(sync=True)
+    colours = traitlets.TraitType(COLOUR_MAPS[0]).tag(sync=True)
     order = traitlets.TraitType("model").tag(sync=True)
     neurons = traitlets.Bool(False).tag(sync=True)
     strength = traitlets.TraitType(0.75).tag(sync=True)

@@ -7,7 +7,7 @@ import pytest
 from matplotlib import colormaps
 from matplotlib.colors import to_rgb
 
-from mhalib.plots import DIVERGING, LINE_COLOURS, MASKED_COLOUR, NAN_COLOUR, pooled, share
+from mhalib.plots import COLOUR_MAP, DIVERGING, LINE_COLOURS, MASKED_COLOUR, NAN_COLOUR, pooled, share
 from mhalib.widgets.head_view.drawn import Drawn, Panel, described
 from mhalib.widgets.head_view.overview import Overview
 from mhalib.widgets.head_view.picture import draw, quick_picture
@@ -41,7 +41,7 @@ def rgb(image):
     return np.asarray(image.convert("RGB")).astype(int)
 
 
-def steps(numbers, name="viridis"):
+def steps(numbers, name=COLOUR_MAP):
     """The colours of places from 0 to 1, in as many steps as a picture has."""
     rounded = np.floor(np.asarray(numbers) * (LEVELS - 1) + 0.5) / (LEVELS - 1)
     return np.rint(255 * np.array(colormaps[name](rounded))[..., :3]).astype(int)
