@@ -33,7 +33,7 @@ function pooledFor({ w, side }, pixels) {
 function poolThumbs(pooled, most, count, signed) {
   const { rows: from, columns: across, cells } = pooled, rows = Math.min(from, most), columns = Math.min(across, most);
   if (rows === from && columns === across) return pooled;
-  const size = rows * columns, made = new Float32Array(count * size).fill(MASKED), beats = signed ? Math.abs : (x) => x;
+  const size = rows * columns, made = new Float32Array(count * size).fill(MASKED);
   const rowOf = Int32Array.from({ length: from }, (_, q) => Math.floor((q * rows) / from));
   const columnOf = Int32Array.from({ length: across }, (_, k) => Math.floor((k * columns) / across));
   for (let head = 0, i = 0; head < count; head++) {
@@ -41,7 +41,7 @@ function poolThumbs(pooled, most, count, signed) {
       const start = head * size + rowOf[q] * columns;
       for (let k = 0; k < across; k++, i++) {
         const at = start + columnOf[k], [x, now] = [cells[i], made[at]];
-        if (x !== x || (x !== MASKED && now === now && (now === MASKED || beats(x) > beats(now)))) made[at] = x;
+        if (x !== x || (x !== MASKED && now === now && (now === MASKED || isLarger(x, now, signed)))) made[at] = x;
       }
     }
   }
