@@ -202,16 +202,16 @@ def test_grouped_keys(enable_gqa):
 
 def test_flex_attention():
     flex = pytest.importorskip("torch.nn.attention.flex_attention")
-    bias = torch.randn(H)
+    bias = torch.randn(len(X), H)
 
     def way(layer, q, k, v):
         block = flex.create_block_mask(lambda b, h, i, j: i >= j, None, None, T, T, device="cpu")
-        return flex.flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + bias[h] * (i - j), block_mask=block)
+        return flex.flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + bias[b, h] * (i - j), block_mask=block)
 
     layer = Fused(way)
     with torch.no_grad(), capture(layer) as maps:
         during = layer(X)
-    away = (torch.arange(T)[:, None] - torch.arange(T)) * bias[:, None, None]
+    away = (torch.arange(T)[:, None] - torch.arange(T)) * bias[:, :, None, None]
     close(maps[0], layer.weights(X, away.masked_fill(~causal_mask(T), -torch.inf)))
     assert torch.equal(maps.allowed[0][0, 0], causal_mask(T))
     with torch.no_grad():
