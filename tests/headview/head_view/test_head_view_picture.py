@@ -79,6 +79,8 @@ def test_every_cell_has_the_colour_of_its_number(scale):
     drawn = Drawn("x", [Panel("x", cells, top=0.7 if scale == "maximum" else 1.0)], scale=scale)
     wanted = steps(share(cells, scale, drawn.panels[0].top))
     np.testing.assert_array_equal(centres(map_of(drawn), 7, 9), wanted)
+    _, upper, right, lower = box_of(image := draw(drawn), 1)  # the bar stands beside it, the largest on top
+    assert rgb(image)[[upper, lower - 1], right + 17].tolist() == steps([1, 0]).tolist()
 
 
 def test_signed_numbers_have_their_middle_at_zero():
