@@ -127,6 +127,15 @@ def test_a_view_says_where_patches_are_and_hands_out_the_pixels(monkeypatch):
     assert data == neuron(part, 1, 0, 2, 5, None)[1]
 
 
+def test_the_overview_of_each_sample_is_its_own():
+    weights = torch.rand(2, 2, 3, 8, 8).softmax(-1)  # (layers, B, h, T, T)
+    view = HeadView(weights)
+    for sample in (0, 1, 0):
+        _, data = view._blocks.answer(f"overview 0 {sample} a")
+        tops = np.frombuffer(data, "<f4", 6).reshape(2, 3)
+        np.testing.assert_allclose(tops, weights[:, sample].amax((-2, -1)).numpy(), rtol=1e-6)
+
+
 def carried_by(view, budget=4e6) -> list[str]:
     """The keys of the blocks in a page, and what it says it left out."""
     packed, said = carried(view._blocks, view.spec(), [2], budget, chosen=(view.layer, view.head))
