@@ -42,6 +42,7 @@ def example(kind, masked, missing):
     if masked:
         values[0][:, :, 3] = 0  # -inf times 0
         mask = mask.expand(2, 3, 7, 7).clone()
-        mask[:, 1, :, 5:] = False  # a head that sees less
+        mask[:, 1, :, 5:] = False  # a head that sees less,
+        mask[:, 2, 3, 3:] = False  # and one that in a row sees nothing of a word that the next rows see
         weights = weights if kind == "signed" else weights * mask
     return part_of(weights, mask=mask, kind=kind, tokens=TOKENS, words=(WORDS, WORDS), values=values)
