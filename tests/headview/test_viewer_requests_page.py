@@ -61,6 +61,7 @@ def test_the_theme_is_that_of_colab_and_of_vs_code(static_page):
         ("document.body.className = 'vscode-body vscode-dark'", "dark"),
         ("document.body.className = 'vscode-body vscode-light'", "light"),
         ("document.body.dataset.vscodeThemeKind = 'vscode-high-contrast'", "dark"),
+        ("document.body.dataset.vscodeThemeKind = 'vscode-high-contrast-light'", "light"),
         ("delete document.body.dataset.vscodeThemeKind; document.body.className = ''", "light"),
         ("document.documentElement.setAttribute('theme', 'dark')", "dark"),  # Colab
     ):

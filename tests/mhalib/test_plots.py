@@ -211,6 +211,8 @@ def test_long_labels_are_cut_and_many_are_thinned_and_leave_room_for_the_maps():
     assert 40 < len(words) < 200 and "word0" in words
     assert "0.50" in texts(plot_attention(torch.full((2, 2), 0.5))), "values are written where there is room"
     assert "0.50" not in texts(plot_attention(torch.full((20, 20), 0.5)))
+    axes = plot_attention(torch.rand(5, 2, 2), ["a", "b"], columns=3).axes[0]  # the last line is not full
+    assert len(axes.get_xticks()) == 2 * 2 and [t.get_text() for t in axes.texts].count("a") == 1
     said = texts(plot_attention(torch.rand(400, 3, 3)))
     assert "head 0" not in said and "0" in said
 

@@ -5,7 +5,7 @@ import re
 
 from mhalib.widgets import ReshapeView
 from mhalib.widgets.reshape_view.paths import PATHS
-from tests.helpers.page import no_overflow
+from tests.helpers.page import Listener, no_overflow
 
 WAY = "23 = token 2, feature 3: (0, 2, 3) → (0, 2, 1, 0) → (0, 1, 2, 0)"
 
@@ -135,6 +135,14 @@ def test_cells_walk_unless_the_reader_wants_rest_and_never_block(static_page):
         arrived = pixels(page)
         page.wait_for_timeout(800)
         assert pixels(page) == arrived and len({start, midway, arrived}) == 3
+
+
+def test_folded_blocks_name_their_sample_and_their_head(static_page):
+    view = ReshapeView(2, 2, 2, batch=2, path="fold")
+    view.step = 3
+    page = static_page(Listener(), view, reduced_motion=True)
+    wanted = {f"{2 * sample + head}: sample {sample}, head {head}" for sample in range(2) for head in range(2)}
+    assert wanted <= set(page.evaluate("window.texts.map(([text]) => text)"))
 
 
 LAYOUT = """async ([source, traits, numbers, widths]) => {
