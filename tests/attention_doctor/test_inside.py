@@ -15,6 +15,12 @@ from tests.helpers.layers_weights import GROUPED, LAYOUTS, FusedBlocks
 # --------------------------------------------------------------------------------------------------------------- heads
 
 
+class SilentInAStack(FusedBlocks):
+    def mix(self, q, k, v, mask):
+        merged = super().mix(q, k, v, mask)
+        return torch.cat([merged[..., :16], 0 * merged[..., 16:24], merged[..., 24:]], -1)
+
+
 @pytest.mark.parametrize("kind", [Layer, Rotary, GPT, MultiHeadAttention])
 def test_heads_are_counted(kind):
     for num_heads in (1, 2, 8):
@@ -41,6 +47,8 @@ def test_another_number_of_heads_is_found_and_a_silent_one_is_named():
         assert finding.code == "heads-unused" and "4 heads stated, 8 counted" in finding.evidence
     (finding,) = examine(SICK["HeadSilenced"].make(32, 4), 32, 4).findings
     assert "head 2 (rows 16–23 of W_q, rows 16–23 of W_k, rows 16–23 of W_v, columns 16–23 of W_o)" in finding.evidence
+    (finding,) = examine(SilentInAStack(), 32, 4).findings
+    assert "head 2 (rows 16–23 of fused.qkv, rows 48–55 of fused.qkv, rows 80–87 of fused.qkv" in finding.evidence
     layer = Layer(32, 4)  # two heads that write the same: each has its gradient
     for W in (layer.W_q, layer.W_k):
         W.weight.data[8:16] = W.weight.data[:8]

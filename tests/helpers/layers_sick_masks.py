@@ -5,7 +5,7 @@ import torch
 from mhalib.doctor import adapt
 from mhalib.masks import to_additive
 from tests.helpers.layers_base import KeyMask, Layer, over_keys, over_lengths
-from tests.helpers.layers_healthy import GPT, Additive, Folded, RankFour
+from tests.helpers.layers_healthy import GPT, Additive, CausalAndMasked, Folded, RankFour
 from tests.helpers.layers_sick import SICK, sick
 
 __all__ = ["SICK"]
@@ -86,6 +86,12 @@ class MaskInvertedToMinusInfinity(Layer):
 
 @sick("mask-transposed")
 class MaskTransposed(Layer):
+    def hide(self, scores, mask):
+        return super().hide(scores, None if mask is None else mask.mT)
+
+
+@sick("mask-transposed")
+class MaskTransposedInACausalLayer(CausalAndMasked):
     def hide(self, scores, mask):
         return super().hide(scores, None if mask is None else mask.mT)
 
