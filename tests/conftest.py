@@ -10,7 +10,11 @@ import jaxtyping
 import pytest
 import torch
 
-from tests.helpers.scheduling import pytest_xdist_make_scheduler, runs_a_lesson  # noqa: F401 — the hook is found here by its name
+from tests.helpers.scheduling import (  # noqa: F401 — the hooks are found here by their names
+    pytest_xdist_auto_num_workers,
+    pytest_xdist_make_scheduler,
+    runs_a_lesson,
+)
 
 # Below nbformat jsonschema compiles a grammar of addresses, for two seconds, which no notebook needs.
 sys.modules["rfc3987_syntax"] = None

@@ -1,6 +1,13 @@
 """Which worker takes which tests when several run: whole files, but of the runs of lessons one at a time."""
 
+import os
+
 import pytest
+
+
+def pytest_xdist_auto_num_workers(config):
+    """Return one worker more than cores, four at most: one of them waits, for a page, a kernel or a process."""
+    return min(4, 1 + len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else None
 
 
 def runs_a_lesson(nodeid: str) -> bool:

@@ -47,12 +47,12 @@ def local_only(host, *arguments, **options):
 socket.getaddrinfo = local_only
 """
 
-# Let a lesson take ten steps where it trains; what it makes of them must stop no reader.
+# Let a lesson take two steps where it trains; what it makes of them must stop no reader.
 BRIEFLY = """
 import mhalib.experiments
 
 def _briefly(train):
-    return lambda *given, steps, **options: train(*given, steps=min(steps, 10), **options)
+    return lambda *given, steps, **options: train(*given, steps=min(steps, 2), **options)
 
 for _name in ("fit", "fit_together"):
     setattr(mhalib.experiments, _name, _briefly(getattr(mhalib.experiments, _name)))
