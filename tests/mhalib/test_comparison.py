@@ -34,9 +34,6 @@ def test_flops_are_those_of_the_formula():
         assert count_flops(layer, torch.randn(B, T, d)) == 2 * (projections + maps)
 
 
-# ------------------------------------------------------------------------------------------------------ the rules
-
-
 def build(num_heads=1, head_dim=None, **ignored):
     return LookupModel(6, 4, 2, 8, num_heads, head_dim=head_dim)
 
@@ -45,26 +42,19 @@ def pretend(seed, lr, num_heads=1, head_dim=None, best=0.01):
     """Stand in for training: the loss is lowest at lr=best, 1.0 diverges, and the score tells who was called."""
     if lr == 1.0:
         raise DivergedError("the loss is nan")
-    return {"loss": abs(math.log(lr / best)) + seed * 1e-6, "accuracy": num_heads + seed / 100, "rate": lr}
+    return {"loss": abs(math.log(lr / best)) + seed * 1e-6, "accuracy": (10 * num_heads + seed) / 100, "rate": lr}
 
 
 ARMS = {"one": {"num_heads": 1, "best": 0.01}, "two": {"num_heads": 2, "best": 0.1}}
-OPTIONS = {
-    "build": build,
-    "inputs": torch.zeros(3, 4, dtype=torch.int64),
-    "learning_rates": [1e-3, 1e-2, 1e-1, 1.0],
-    "tuning_seeds": [10, 11],
-    "workers": 1,
-    "progress": False,
-    "bounds": None,  # the pretended scores are no shares
-}
 
 
 def compare(run=pretend, arms=ARMS, seeds=(0, 1), **changed):
-    return compare_arms(run, arms, seeds, **(OPTIONS | changed))
+    usual = {"learning_rates": [1e-3, 1e-2, 1e-1, 1.0], "tuning_seeds": [10, 11], "workers": 1, "progress": False}
+    usual |= {"build": build, "inputs": torch.zeros(3, 4, dtype=torch.int64)}
+    return compare_arms(run, arms, seeds, **(usual | changed))
 
 
-def test_each_arm_gets_its_own_rate_on_seeds_that_do_not_count():
+def test_each_arm_gets_its_own_rate_on_seeds_that_do_not_count_and_the_table_says_what_it_cost():
     found = compare(seeds=[0, 1, 2])
     assert [(row["arm"], row["lr"]) for row in found.arms] == [("one", 0.01), ("two", 0.1)]
     assert {(row["arm"], row["seed"], row["rate"]) for row in found.runs} == {
@@ -72,37 +62,34 @@ def test_each_arm_gets_its_own_rate_on_seeds_that_do_not_count():
     }
     assert {row["seed"] for row in found.tuning} == {10, 11} and len(found.tuning) == 2 * 4 * 2
     assert found.remarks == []
-    assert found.arms[1]["scores"] == [2.0, 2.01, 2.02]
-    assert (found.arms[1]["mean"], found.arms[1]["low"], found.arms[1]["high"]) == interval([2.0, 2.01, 2.02])
-
-
-def test_the_table_shows_costs_rates_and_every_run_or_of_many_the_lowest_and_the_highest():
-    head, one, two = str(compare()).splitlines()
+    assert found.arms[1]["scores"] == [0.2, 0.21, 0.22]
+    head, one, two = str(found).splitlines()
     assert head.split()[:4] == ["arm", "parameters", "FLOPs", "lr"]
-    parameters = sum(p.numel() for p in build().state_dict().values())
-    flops = count_flops(build(), OPTIONS["inputs"])
-    assert one.split()[:4] == ["one", f"{parameters:,}", f"{flops:,}", "0.01"]
-    assert two.endswith("2.000 2.010)")
-    assert str(compare(seeds=range(6))).splitlines()[2].endswith("; 6 runs, 2.000 to 2.050)")
+    flops = count_flops(build(), torch.zeros(3, 4, dtype=torch.int64))
+    assert one.split()[:4] == ["one", f"{4 * 64 + 10 * 8 + 9 * 12:,}", f"{flops:,}", "0.01"]
+    assert two.endswith("0.200 0.210 0.220)")
+    assert str(compare(seeds=range(6))).splitlines()[2].endswith("; 6 runs, 0.200 to 0.250)")
+    assert compare(learning_rates=[0.01, 0.1]).remarks == [
+        "one did best with lr=0.01, the smallest that was tried",
+        "two did best with lr=0.1, the largest that was tried",
+    ]
 
 
-def test_no_interval_leaves_what_a_share_can_be():
-    def shares(seed, lr, **settings):
-        return {"loss": 1.0, "accuracy": (0.6, 0.98, 0.99)[seed % 3]}
+def test_no_interval_leaves_what_a_share_can_be_unless_it_is_said_that_it_may():
+    scores, asked = [0.6, 0.98, 0.99], []
 
-    options = {name: value for name, value in OPTIONS.items() if name != "bounds"} | {"learning_rates": [0.01]}
-    for row in compare_arms(shares, ARMS, [0, 1, 2], **options).arms:
-        assert (row["mean"], row["low"], row["high"]) == interval([0.6, 0.98, 0.99], bounds=(0, 1))
-        assert 0 < row["low"] < row["high"] < 1 < interval(row["scores"]).high
-    called = []
+    def shares(seed, shift=0.0, **settings):
+        asked.append(seed)
+        return {"loss": 1.0, "accuracy": shift + scores[seed % 3]}
 
-    def beyond(seed, **settings):
-        called.append(seed)
-        return pretend(seed, **settings)
-
-    with pytest.raises(ValueError, match=r"accuracy must lie within bounds=\(0.0, 1.0\), got 1.1 for 'one, lr .*None"):
-        compare(beyond, bounds=(0, 1))
-    assert set(called) == {10, 11}, "it is refused before the runs that count"
+    for bounds, wanted in (({}, (0, 1)), ({"bounds": None}, None)):
+        (row,) = compare(shares, {"one": {}}, seeds=[0, 1, 2], **bounds).arms
+        assert (row["mean"], row["low"], row["high"]) == interval(scores, bounds=wanted)
+        assert row["low"] < row["high"] and (row["high"] < 1) == (wanted is not None)
+    asked.clear()
+    with pytest.raises(ValueError, match=r"accuracy must lie within bounds=\(0.0, 1.0\), got 1.98 for 'one, lr .*None"):
+        compare(shares, {"one": {"shift": 1.0}})
+    assert set(asked) == {10, 11}, "it is refused before the runs that count"
 
 
 def test_arms_that_cost_more_are_noted_or_refused_before_training(monkeypatch):
@@ -113,45 +100,11 @@ def test_arms_that_cost_more_are_noted_or_refused_before_training(monkeypatch):
     assert f"wide has {wide['parameters'] / narrow['parameters']:.2f} times the parameters of narrow" in found.remarks
     assert f"wide has {wide['flops'] / narrow['flops']:.2f} times the FLOPs of narrow" in found.remarks
     assert "Note: wide has" in str(found)
-
-    def never(**settings):
-        raise AssertionError("trained")
-
     with pytest.raises(ValueError, match="wide has .* times the parameters of narrow; .*change the arms"):
-        compare(never, arms, strict=True)
+        compare(lambda **settings: pytest.fail("trained"), arms, strict=True)
     monkeypatch.setattr("mhalib.experiments.comparison.EQUAL_WITHIN", 1.0)
     assert compare(arms=arms).remarks == []
 
-
-def test_a_rate_at_the_end_of_the_grid_is_noted():
-    assert compare(learning_rates=[0.01, 0.1]).remarks == [
-        "one did best with lr=0.01, the smallest that was tried",
-        "two did best with lr=0.1, the largest that was tried",
-    ]
-
-
-def test_comparisons_that_cannot_be_fair_are_refused(as_shipped):
-    def fails_later(seed, lr, **settings):
-        return pretend(seed, lr if seed >= 10 else 1.0, **settings)
-
-    with pytest.raises(SweepError, match="4 of 4 runs failed"):
-        compare(fails_later)
-    wrong = {
-        "seeds [1] served to choose the learning rate": {"tuning_seeds": [1, 10]},
-        "two seeds at least, got 2 arms": {"seeds": [0]},
-        "learning_rates=[], ": {"learning_rates": []},
-        "tuning_seeds=[], ": {"tuning_seeds": []},
-        "got 0 arms": {"arms": {}},
-        "got (1, 0)": {"bounds": (1, 0)},
-        "the arms ['a'] set lr": {"arms": {"a": {"lr": 1.0}}},
-        "diverges with each of lr=[1.0]": {"learning_rates": [1.0]},
-        "run returns no 'f1' for 'one'": {"score": "f1"},
-        "run returns no 'loss'": {"run": lambda seed, lr, **settings: {"accuracy": 1.0}},
-    }
-    assert accepted({words: partial(compare, **given) for words, given in wrong.items()}) == []
-
-
-# -------------------------------------------------------------------------------------------------- the statistics
 
 # Two-sided quantiles of Student's t as every table prints them: (level, runs) -> t.
 TABLE = {
@@ -195,16 +148,29 @@ def test_an_interval_never_leaves_the_bounds_and_holds_the_mean(runs, level):
 
 
 def test_spearman_on_ranks_counted_by_hand():
-    x = torch.tensor([1.0, 10.0, 100.0, 1000.0])
-    assert spearman(x, x.log()) == pytest.approx(1)
-    assert spearman(x, -x) == pytest.approx(-1)
-    # Ranks 0 1 2 3 and 1 0 3 2: 1 - 6 * (1 + 1 + 1 + 1) / (4 * 15).
-    assert spearman(x, torch.tensor([2.0, 1.0, 4.0, 3.0])) == pytest.approx(0.6)
+    x, ties = torch.tensor([1.0, 10.0, 100.0, 1000.0]), torch.tensor([0.0, 0.0, 7.0, 7.0])
     # Ties share a rank: 0 1 2 3 and .5 .5 2.5 2.5, whose correlation is 4 / sqrt(5 * 4).
-    assert spearman(x, torch.tensor([0.0, 0.0, 7.0, 7.0])) == pytest.approx(4 / 20**0.5)
+    assert spearman(x, ties) == pytest.approx(4 / 20**0.5) == -spearman(x, -ties)
 
 
-def test_values_bounds_and_orders_that_are_none_are_refused(as_shipped):
+def test_what_cannot_be_fair_and_what_has_no_interval_or_order_is_refused(as_shipped):
+    def fails_later(seed, lr, **settings):
+        return pretend(seed, lr if seed >= 10 else 1.0, **settings)
+
+    with pytest.raises(SweepError, match="4 of 4 runs failed"):
+        compare(fails_later)
+    wrong = {
+        "seeds [1] served to choose the learning rate": {"tuning_seeds": [1, 10]},
+        "two seeds at least, got 2 arms": {"seeds": [0]},
+        "learning_rates=[], ": {"learning_rates": []},
+        "tuning_seeds=[], ": {"tuning_seeds": []},
+        "got 0 arms": {"arms": {}},
+        "got (1, 0)": {"bounds": (1, 0)},
+        "the arms ['a'] set lr": {"arms": {"a": {"lr": 1.0}}},
+        "diverges with each of lr=[1.0]": {"learning_rates": [1.0]},
+        "run returns no 'f1' for 'one'": {"score": "f1"},
+        "run returns no 'loss'": {"run": lambda seed, lr, **settings: {"accuracy": 1.0}},
+    }
     x = torch.arange(4.0)
     calls = {
         "at least two finite values, got [1.0]": partial(interval, [1.0]),
@@ -218,22 +184,10 @@ def test_values_bounds_and_orders_that_are_none_are_refused(as_shipped):
         "or None; got 1": partial(interval, [0.5, 0.6], bounds=1),
         "TypeError: y must be a tensor": partial(spearman, x, [1.0, 2.0, 3.0, 4.0]),
     }
-    failures = accepted(calls)
+    failures = accepted(calls | {words: partial(compare, **given) for words, given in wrong.items()})
     for bad in (torch.ones(4), torch.arange(3.0), torch.ones(2, 2), torch.tensor([1.0, 2.0, 3.0, math.nan])):
         failures += accepted({"without an order": partial(spearman, x, bad)})
     assert failures == []
-
-
-# ---------------------------------------------------------------------------------------------------- the pictures
-
-
-def test_losses_are_drawn_step_by_step():
-    figure = plot_losses({"one head": [2.0, 1.5, 1.0], "two heads": [2.0, 0.5]})
-    (axes,) = figure.axes
-    drawn = {line.get_label(): list(zip(*line.get_data(), strict=True)) for line in axes.lines}
-    assert drawn == {"one head": [(1, 2.0), (2, 1.5), (3, 1.0)], "two heads": [(1, 2.0), (2, 0.5)]}
-    assert axes.get_ylim()[0] == 0
-    assert "one head from 2.00 to 1.00; two heads from 2.00 to 0.50" in figure.alt
 
 
 def test_every_run_is_a_dot_beside_its_interval_within_what_a_score_can_be():
@@ -262,12 +216,11 @@ def test_the_live_curve_draws_now_and_then_in_the_place_of_the_picture_before(mo
     assert live.show.handle is None and capsys.readouterr().out == "", "nothing is shown outside of a notebook"
 
     calls, now = [], [0.0]
-    handle = SimpleNamespace(update=lambda bundle, **options: calls.append(("update", bundle["text/plain"])))
 
-    def display(bundle, **options):
-        assert options["raw"] and options["display_id"] and options["metadata"]["image/png"]["alt"]
-        calls.append(("display", bundle["text/plain"]))
-        return handle
+    def display(bundle, *, metadata, raw, display_id=False):
+        assert raw and metadata["image/png"]["alt"]
+        calls.append((display_id, bundle["text/plain"].rpartition(" to ")[2]))
+        return SimpleNamespace(update=display)
 
     monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(kernel=object()))
     monkeypatch.setattr("IPython.display.display", display)
@@ -278,5 +231,11 @@ def test_the_live_curve_draws_now_and_then_in_the_place_of_the_picture_before(mo
         losses.append(5.0 - len(losses))
         live(losses, False)
     live(losses, True)
-    assert [kind for kind, _ in calls] == ["display", "update", "update"]
-    assert [said.rpartition(" to ")[2] for _, said in calls] == ["5.00.", "2.00.", "1.00."]
+    assert calls == [(True, "5.00."), (False, "2.00."), (False, "1.00.")], "one place, drawn again"
+
+    figure = plot_losses({"one head": [2.0, 1.5, 1.0], "two heads": [2.0, 0.5]})
+    (axes,) = figure.axes
+    drawn = {line.get_label(): list(zip(*line.get_data(), strict=True)) for line in axes.lines}
+    assert drawn == {"one head": [(1, 2.0), (2, 1.5), (3, 1.0)], "two heads": [(1, 2.0), (2, 0.5)]}
+    assert axes.get_ylim()[0] == 0
+    assert "one head from 2.00 to 1.00; two heads from 2.00 to 0.50" in figure.alt

@@ -16,37 +16,22 @@ from tests.helpers.refusals import accepted
 
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has one way to end a process at once
 ARMS = {"one": {"num_heads": 1}, "two": {"num_heads": 2}}
+TRAINING = {"steps": 5, "lr": 1e-2, "batch_size": 8}
 
 
 def train(seed, num_heads):
-    model = LookupModel(6, 5, 2, 8, num_heads, seed=seed)
-    result = fit(model, Lookup.offsets(5, vocab=6), steps=5, lr=1e-2, seed=seed, batch_size=8)
+    result = fit(LookupModel(6, 5, 2, 8, num_heads, seed=seed), Lookup.offsets(5, vocab=6), seed=seed, **TRAINING)
     return {**result.evaluation, "losses": result.losses, "process": os.getpid(), "threads": torch.get_num_threads()}
 
 
 def train_many(seeds, num_heads):
     models = [LookupModel(6, 5, 2, 8, num_heads, seed=seed) for seed in seeds]
-    fits = fit_together(models, Lookup.offsets(5, vocab=6), steps=5, lr=1e-2, seeds=seeds, batch_size=8)
+    fits = fit_together(models, Lookup.offsets(5, vocab=6), seeds=seeds, **TRAINING)
     return [{**run.evaluation, "losses": run.losses, "process": os.getpid()} for run in fits]
 
 
 def numbers(rows):
     return [{name: row[name] for name in ("arm", "seed", "loss", "accuracy", "losses")} for row in rows]
-
-
-def count(seed, num_heads, log):
-    """Leave a line per call, so that the tests see what was really run."""
-    with open(log, "a") as file:
-        file.write(f"{num_heads} {seed}\n")
-    return {"value": num_heads + seed / 10}
-
-
-def calls(log):
-    return [tuple(map(int, line.split())) for line in Path(log).read_text().splitlines()]
-
-
-def logged(log):
-    return {name: {**settings, "log": str(log)} for name, settings in ARMS.items()}
 
 
 def alone(*args, **options):
@@ -60,63 +45,65 @@ def expected():
 
 
 def test_processes_give_the_same_bits_as_a_loop_in_the_order_asked_for(expected, tmp_path):
+    nap = 0.2  # long enough that one process cannot do it all before the other is up
+
+    def run(seed, num_heads):  # as in a notebook: no worker could import it
+        time.sleep(nap)
+        return train(seed, num_heads)
+
     before = torch.get_num_threads()
-    rows = sweep(train, ARMS, range(3), workers=2, progress=False, folder=tmp_path)
+    rows = sweep(run, ARMS, range(3), workers=2, progress=False, folder=tmp_path)
     assert numbers(rows) == numbers(expected)
     assert {row["threads"] for row in rows} == {1}  # one thread each, or they fight for the cores
-    assert torch.get_num_threads() == before and os.getpid() not in {row["process"] for row in rows}
-    # from the files: the same rows, types included
-    assert repr(alone(train, ARMS, range(3), folder=tmp_path)) == repr(rows)
-
-
-def test_functions_that_only_a_notebook_knows_run_in_several_processes():
-    scale = 10
-
-    def run(seed, factor):
-        time.sleep(0.2)  # long enough that one process cannot do it all before the other is up
-        return {"value": scale * factor + seed, "process": os.getpid()}
-
-    rows = sweep(run, {"a": {"factor": 1}, "b": {"factor": 2}}, range(6), workers=2, progress=False)
-    assert [row["value"] for row in rows] == [10 * factor + seed for factor in (1, 2) for seed in range(6)]
+    assert torch.get_num_threads() == before
     processes = {row["process"] for row in rows}
     assert os.getpid() not in processes and len(processes) == 2
+    # from the files: the same rows, types included
+    assert repr(alone(run, ARMS, range(3), folder=tmp_path)) == repr(rows)
 
 
-def test_finished_runs_are_never_repeated_and_without_a_folder_nothing_is_kept(tmp_path, monkeypatch, capfd):
+LOGGED = {name: {**settings, "log": "log"} for name, settings in ARMS.items()}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    first = alone(count, logged("log"), [0, 1], folder="runs")
-    more = alone(count, logged("log"), [0, 1, 2], folder="runs", progress=True)
-    assert calls("log") == [(1, 0), (1, 1), (2, 0), (2, 1), (1, 2), (2, 2)]
+
+
+def count(seed, num_heads, log):
+    """Leave a line per call, so that the tests see what was really run."""
+    with open(log, "a") as file:
+        file.write(f"{num_heads} {seed}\n")
+    return {"value": num_heads + seed / 10}
+
+
+def calls():
+    return [tuple(map(int, line.split())) for line in Path("log").read_text().splitlines()]
+
+
+def test_finished_runs_are_never_repeated_and_without_a_folder_nothing_is_kept(here, capfd):
+    first = alone(count, LOGGED, [0, 1], folder="runs")
+    more = alone(count, LOGGED, [0, 1, 2], folder="runs", progress=True)
+    assert calls() == [(1, 0), (1, 1), (2, 0), (2, 1), (1, 2), (2, 2)]
     assert [row for row in more if row["seed"] < 2] == first
     assert not list(Path("runs").glob("*.tmp"))
     assert "4/6 [" in capfd.readouterr().err, "the bar starts where the first sweep ended"
     for _ in range(2):
-        alone(count, logged("other"), [0])
-    assert len(calls("other")) == 4 and sorted(os.listdir()) == ["log", "other", "runs"]
+        alone(count, LOGGED, [0])
+    assert len(calls()) == 6 + 4 and sorted(os.listdir()) == ["log", "runs"]
     assert capfd.readouterr().err == ""
 
 
-def test_other_settings_another_function_or_another_source_are_other_runs(tmp_path):
-    def run(seed, size):
-        return {"value": size}
-
-    first = run
-
-    def run(seed, size):
-        return {"value": -size}
-
-    def other(seed, size):
-        return {"value": size + 100}
-
-    def values(run, size):
-        return [row["value"] for row in alone(run, {"a": {"size": size}}, [0], folder=tmp_path)]
-
-    assert values(first, 1) == [1] and values(run, 1) == [-1] and values(other, 1) == [101] and values(first, 2) == [2]
-    assert len(list(tmp_path.glob("*.json"))) == 4
+def test_other_settings_or_another_source_are_other_runs(tmp_path):
+    one = lambda seed, size: {"value": size}  # noqa: E731
+    other = lambda seed, size: {"value": -size}  # noqa: E731
+    for _ in range(2):
+        for run, size, wanted in ((one, 1, 1), (other, 1, -1), (one, 2, 2)):
+            (row,) = alone(run, {"a": {"size": size}}, [0], folder=tmp_path)
+            assert row["value"] == wanted
 
 
-def test_a_damaged_file_never_counts(tmp_path):
-    failures = []
+def test_a_damaged_file_never_counts(here):
     damages = {
         "half of it": lambda text: text[: len(text) // 2],
         "another file": lambda text: '{"result": {"value": 7}}',
@@ -124,30 +111,13 @@ def test_a_damaged_file_never_counts(tmp_path):
         "another seed": lambda text: text.replace('"seed": 0', '"seed": 1'),
         "no result": lambda text: json.dumps(json.loads(text) | {"result": None}),
     }
+    first = alone(count, LOGGED, [0], folder="runs")
     for name, damage in damages.items():
-        log, runs = tmp_path / f"{name}.log", tmp_path / name
-        arms = {"one": {"num_heads": 1, "log": str(log)}}
-        first = alone(count, arms, [0], folder=runs)
-        (file,) = runs.glob("*.json")
-        file.write_text(damage(file.read_text()))
-        again = [alone(count, arms, [0], folder=runs) for _ in range(2)]
-        if again != [first, first] or len(calls(log)) != 2:  # once before, once for the damage, then it is whole again
-            failures.append(name)
-    assert failures == []
-
-
-def test_a_file_gets_its_name_only_when_it_is_whole(tmp_path, monkeypatch):
-    def power_cut(*args):
-        raise OSError("power cut")
-
-    arms = logged(tmp_path / "log")
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "replace", power_cut)
-        with pytest.raises(OSError, match="power cut"):
-            alone(count, arms, [0], folder=tmp_path / "runs")
-    assert len(list((tmp_path / "runs").glob("*.tmp"))) == 1 and not list((tmp_path / "runs").glob("*.json"))
-    assert len(alone(count, arms, [0], folder=tmp_path / "runs")) == 2
-    assert calls(tmp_path / "log") == [(1, 0), (1, 0), (2, 0)]
+        for file in Path("runs").glob("*.json"):
+            file.write_text(damage(file.read_text()))
+        Path("log").unlink()
+        again = [alone(count, LOGGED, [0], folder="runs") for _ in range(2)]
+        assert again == [first, first] and calls() == [(1, 0), (2, 0)], name  # once, then it is whole again
 
 
 def fail_sometimes(seed, num_heads):
@@ -185,87 +155,17 @@ def test_a_worker_that_dies_is_reported_and_what_is_done_is_kept(tmp_path):
 
 def interrupt(seed, num_heads):
     def watch(losses, done):
-        if num_heads == 2 and not done:
+        if not done:
             raise KeyboardInterrupt
 
-    fit(LookupModel(6, 5, 2, 8, num_heads), Lookup.offsets(5, vocab=6), steps=2, lr=1e-2, watch=watch)
+    fit(LookupModel(6, 5, 2, 8, num_heads), Lookup.offsets(5, vocab=6), watch=watch, **TRAINING)
     return {"value": num_heads}
 
 
 def test_an_interrupted_run_never_passes_for_a_finished_one(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         alone(interrupt, ARMS, [0], folder=tmp_path)
-    assert [json.loads(file.read_text())["arm"] for file in tmp_path.glob("*.json")] == ["one"]
-
-
-# ----------------------------------------------------------------------------------------------- seeds side by side
-
-
-def test_seeds_side_by_side_are_rows_of_their_own_and_stored_one_by_one(expected, tmp_path):
-    first = alone(train_many, ARMS, [0], together=2, folder=tmp_path)
-    assert len(list(tmp_path.glob("*.json"))) == 2
-    more = alone(train_many, ARMS, range(3), together=2, folder=tmp_path)
-    assert [row for row in more if row["seed"] == 0] == first  # the process that made them included
-    assert [row["losses"] for row in more] == [pytest.approx(row["losses"], abs=1e-5) for row in expected]
-    assert len(list(tmp_path.glob("*.json"))) == 6
-
-
-def test_a_call_never_mixes_arms_takes_no_more_seeds_than_asked_for_and_fails_alone():
-    made = []
-
-    def run(seeds, num_heads):
-        made.append((num_heads, seeds))
-        if num_heads == 2 and 3 in seeds:
-            raise RuntimeError("no such thing")
-        return [{"value": seed} for seed in seeds]
-
-    with pytest.raises(SweepError, match=r"(?s)2 of 10 runs failed.*no such thing") as caught:
-        alone(run, ARMS, range(5), together=2)
-    assert made == [(heads, seeds) for heads in (1, 2) for seeds in ([0, 1], [2, 3], [4])]
-    assert set(caught.value.failures) == {("two", 2), ("two", 3)}
-    assert [row["value"] for row in caught.value.rows] == [*range(5), 0, 1, 4]
-    with pytest.raises(SweepError, match="a list of 2 mappings, one for each of its seeds, got 1"):
-        alone(lambda seeds, num_heads: [{"value": 1}], ARMS, range(2), together=2)
-
-
-# ------------------------------------------------------------------------------------------------------- a cluster
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address="127.0.0.1:0") as local,
-        distributed.Client(local),
-    ):
-        yield local
-
-
-def train_and_die_once(seed, num_heads, folder):
-    mark = Path(folder) / "died"
-    if (num_heads, seed) == (2, 1) and not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), KILL)
-    return train(seed, num_heads)
-
-
-@pytest.mark.slow
-def test_a_dask_cluster_gives_the_same_bits_though_a_worker_dies(cluster, expected, tmp_path):
-    arms = {name: {**settings, "folder": str(tmp_path)} for name, settings in ARMS.items()}
-    with joblib.parallel_config(backend="dask"):
-        rows = sweep(train_and_die_once, arms, range(3), folder=tmp_path / "runs", progress=False)
-        side_by_side = sweep(train_many, ARMS, range(3), together=2, progress=False)
-    assert (tmp_path / "died").exists()
-    assert os.getpid() not in {row["process"] for row in (*rows, *side_by_side)}
-    assert numbers(rows) == numbers(expected)
-    assert numbers(side_by_side) == numbers(alone(train_many, ARMS, range(3), together=2))
-    # what the cluster computed, a sweep without it finds again
-    assert alone(train_and_die_once, arms, range(3), folder=tmp_path / "runs") == rows
-    with joblib.parallel_config(backend="dask"), pytest.raises(SweepError, match="no run ended within 5 s .*two"):
-        sweep(die, ARMS, [0], timeout=5.0, progress=False)  # it kills every worker that it gets
-
-
-# ------------------------------------------------------------------------------------------------ what is refused
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_arguments_and_results_that_are_no_plain_values_are_refused(as_shipped):
@@ -294,43 +194,80 @@ def test_arguments_and_results_that_are_no_plain_values_are_refused(as_shipped):
         assert words in str(caught.value)
 
 
-# ------------------------------------------------------------------------------------------- the sweep of a night
+def test_seeds_side_by_side_are_rows_of_their_own_and_each_call_is_one_arm_that_fails_alone(tmp_path):
+    made, lost = [], {3}
+
+    def run(seeds, num_heads):
+        made.append((num_heads, seeds))
+        if num_heads == 2 and lost & set(seeds):
+            raise RuntimeError("no such thing")
+        return [{"value": seed} for seed in seeds]
+
+    with pytest.raises(SweepError, match=r"(?s)2 of 10 runs failed.*no such thing") as caught:
+        alone(run, ARMS, range(5), together=2, folder=tmp_path)
+    assert made == [(heads, seeds) for heads in (1, 2) for seeds in ([0, 1], [2, 3], [4])]
+    assert set(caught.value.failures) == {("two", 2), ("two", 3)}
+    assert [row["value"] for row in caught.value.rows] == [*range(5), 0, 1, 4]
+    lost.clear()
+    rows = alone(run, ARMS, range(5), together=2, folder=tmp_path)
+    assert made[6:] == [(2, [2, 3])] and [row["value"] for row in rows] == [row["seed"] for row in rows]
+    with pytest.raises(SweepError, match="a list of 2 mappings, one for each of its seeds, got 1"):
+        alone(lambda seeds, num_heads: [{"value": 1}], ARMS, range(2), together=2)
 
 
-@pytest.fixture
-def small(monkeypatch):
-    """The sweep of a night, with everything about it made small."""
+def train_and_die_once(seed, num_heads, folder):
+    mark = Path(folder) / "died"
+    if (num_heads, seed) == (2, 1) and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), KILL)
+    return train(seed, num_heads)
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_gives_the_same_bits_though_a_worker_dies(expected, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    arms = {name: {**settings, "folder": str(tmp_path)} for name, settings in ARMS.items()}
+    sizes = {"n_workers": 3, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    with (
+        distributed.LocalCluster(**sizes) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        rows = sweep(train_and_die_once, arms, range(3), folder=tmp_path / "runs", progress=False)
+        side_by_side = sweep(train_many, ARMS, range(3), together=2, progress=False)
+        with pytest.raises(SweepError, match="no run ended within 5 s .*two"):
+            sweep(die, ARMS, [0], timeout=5.0, progress=False)  # it kills every worker that it gets
+    assert (tmp_path / "died").exists()
+    assert os.getpid() not in {row["process"] for row in (*rows, *side_by_side)}
+    assert numbers(rows) == numbers(expected)
+    assert numbers(side_by_side) == numbers(alone(train_many, ARMS, range(3), together=2))
+    # what the cluster computed, a sweep without it finds again
+    assert alone(train_and_die_once, arms, range(3), folder=tmp_path / "runs") == rows
+
+
+def test_a_night_trains_and_estimates_every_run_and_what_is_done_is_not_done_again(tmp_path, monkeypatch, capsys):
     arms = {"1 head": {"num_heads": 1, "num_layers": 1}, "2 heads": {"num_heads": 2, "num_layers": 1}}
     sizes = {"TOKENS": 8, "D_MODEL": 8, "STEPS": 2, "BATCH": 4, "TOGETHER": 2, "ARMS": arms}
     plan = {"RATES": (1e-3, 1e-2), "SEEDS": range(3), "TUNING_SEEDS": range(100, 101)}
     for name, value in {**sizes, **plan}.items():
         monkeypatch.setattr(night, name, value)
-
-
-def test_a_night_that_was_stopped_goes_on_and_what_is_done_is_not_done_again(small, tmp_path, monkeypatch, capsys):
     asked, train = [], night.fit_together
 
-    def interrupted(models, *args, seeds, **options):
+    def watched(models, *args, seeds, **options):
         asked.append((models[0].layers[0].num_heads, *seeds))
-        if len(asked) == 6:
-            raise KeyboardInterrupt
         return train(models, *args, seeds=seeds, **options)
 
-    monkeypatch.setattr(night, "fit_together", interrupted)
-    command = [str(tmp_path), "--workers", "1"]
-    with pytest.raises(KeyboardInterrupt):
-        night.main(command)
-    assert asked == [(1, 100), (1, 100), (2, 100), (2, 100), (1, 0, 1), (1, 2)]  # two rates each, then the seeds
-    assert len(list(tmp_path.glob("*.json"))) == 6
-    night.main(command)
-    assert asked[6:] == [(1, 2), (2, 0, 1), (2, 2)]
+    monkeypatch.setattr(night, "fit_together", watched)
+    for _ in range(2):
+        night.main([str(tmp_path), "--workers", "1"])
+    chosen = [(1, 100), (1, 100), (2, 100), (2, 100)]  # two rates each, then the seeds
+    assert asked == [*chosen, (1, 0, 1), (1, 2), (2, 0, 1), (2, 2)]
     printed = capsys.readouterr().out
-    assert "1 head" in printed and "2 heads" in printed
-    night.main(command)
-    assert len(asked) == 9 and capsys.readouterr().out == printed
-
-
-def test_the_estimate_of_a_night_counts_every_run_and_a_folder_must_be_named(small, monkeypatch, capsys):
+    table = printed[: len(printed) // 2]
+    assert printed == table * 2 and "1 head" in table and "2 heads" in table
+    with pytest.raises(SystemExit):
+        night.main([])
+    assert "name a folder for the finished runs" in capsys.readouterr().err
     clock = iter(range(100))
     monkeypatch.setattr(night.time, "process_time", lambda: float(next(clock)))
     monkeypatch.setattr(night, "run", lambda *args, **settings: [])
@@ -338,6 +275,3 @@ def test_the_estimate_of_a_night_counts_every_run_and_a_folder_must_be_named(sma
     assert night.estimate() == pytest.approx(2 * (2 + 3) * 0.5 / 3600)
     night.main(["--estimate"])
     assert capsys.readouterr().out.startswith("10 runs: 0.0 hours of one core")
-    with pytest.raises(SystemExit):
-        night.main([])
-    assert "name a folder for the finished runs" in capsys.readouterr().err
