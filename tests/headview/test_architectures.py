@@ -1,10 +1,9 @@
 """Families of transformers: captured maps are the weights that eager attention hands out, and views show them."""
 
-from collections.abc import Callable, Iterator
-
 import numpy as np
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves
 
 from mhalib.heads import capture
 from mhalib.widgets import HeadView
@@ -38,30 +37,10 @@ SHARED = "falcon llama mistral mixtral qwen2 qwen3 gemma2 gemma3_text phi3 jamba
 LAYER_NAMES = {"albert": ["call 1", "call 2"], "jamba": ["layer 1"], "qwen3_next": ["layer 1"]}
 
 
-def failures_of(cases, check: Callable) -> list[str]:
-    """Return for each case whose check fails its name and the reason."""
-    failures = []
-    for case in cases:
-        torch.manual_seed(0)
-        try:
-            check(*(case if isinstance(case, tuple) else (case,)))
-        except Exception as error:
-            failures.append(f"{case}: {type(error).__name__}: {error}")
-    return failures
-
-
-def leaves(x) -> Iterator[torch.Tensor]:
-    if isinstance(x, torch.Tensor):
-        yield x
-    elif isinstance(x, (tuple, list)):
-        for y in x:
-            yield from leaves(y)
-
-
 def assert_same(maps, outputs, more: int = 0) -> None:
     """Compare maps in the order of calls with weights in the order of parts; `more` maps are not handed out."""
     left = list(maps)
-    handed_out = [x for name, part in outputs.items() if "attentions" in name for x in leaves(part)]
+    handed_out = tree_leaves([part for name, part in outputs.items() if "attentions" in name])
     assert handed_out
     for wanted in handed_out:
         same = [i for i, x in enumerate(left) if x.shape == wanted.shape and torch.allclose(x, wanted, 0, 1e-6)]
@@ -85,8 +64,8 @@ def assert_captured(family: str) -> tuple:
     return maps, output
 
 
-def assert_shown(family: str) -> None:
-    """Views of the maps and of the output show the weights of each part, layer, sample and head."""
+@pytest.mark.parametrize("family", [*QUICK, *(pytest.param(family, marks=pytest.mark.slow) for family in SHOWN)])
+def test_views_show_the_weights_of_each_part_layer_sample_and_head(family):
     maps, output = assert_captured(family)
     if family == "swin":
         return  # whose maps are of windows: see what is refused
@@ -109,51 +88,43 @@ def assert_shown(family: str) -> None:
     assert first["kind"] == kind
 
 
-def test_captured_maps_are_the_eager_weights_and_views_show_them():
-    assert failures_of(QUICK, assert_shown) == []
-
-
 @pytest.mark.slow
-def test_captured_maps_of_all_families_are_the_eager_weights():
-    left = [family for family in SPECIAL if family not in (*QUICK, *SHOWN)]
-    assert failures_of(SHOWN, assert_shown) + failures_of([*left, *OTHERS], assert_captured) == []
+@pytest.mark.parametrize("family", [*(family for family in SPECIAL if family not in (*QUICK, *SHOWN)), *OTHERS])
+def test_captured_maps_are_the_eager_weights(family):
+    assert_captured(family)
 
 
-def test_cross_attention_is_told_from_self_attention_where_lengths_do_not_tell():
-    def check(family):
-        model = model_of(family)
-        given = inputs(model)
-        if family != "whisper":
-            given["decoder_input_ids"] = torch.randint(3, 98, (2, 9))  # as long as the source
-        assert captured(model, given).kinds == ["self"] * 2 + ["self", "cross"] * 2
-
-    assert failures_of(["t5", "marian", "whisper", "fsmt"], check) == []
+@pytest.mark.parametrize("family", ["t5", "marian", "whisper", "fsmt"])
+def test_cross_attention_is_told_from_self_attention_where_lengths_do_not_tell(family):
+    model = model_of(family)
+    given = inputs(model)
+    if family != "whisper":
+        given["decoder_input_ids"] = torch.randint(3, 98, (2, 9))  # as long as the source
+    assert captured(model, given).kinds == ["self"] * 2 + ["self", "cross"] * 2
 
 
-def test_queries_and_keys_make_the_map_and_the_neuron_view_of_any_model():
-    def check(family, how):
-        model = model_of(family, how=how)
-        given = inputs(model)
-        if not model.config.is_encoder_decoder:
-            given["attention_mask"] = torch.ones(2, 9, dtype=torch.long)
-            given["attention_mask"][1, 7:] = 0
-        maps = captured(model, given, qkv=True)
-        part = HeadView(maps).parts[0]
-        assert part["has_neurons"] and part["has_values"]
-        for i, (q, k, v) in enumerate(zip(maps.queries, maps.keys, maps.values, strict=True)):
-            assert v.shape == k.shape
-            scores = q @ k.mT * maps.scales[i]
-            if maps.allowed[i] is not None:
-                scores = scores.masked_fill(~maps.allowed[i], -torch.inf)
-            if family not in ("t5", "bloom"):  # these add a bias of positions
-                torch.testing.assert_close(scores.softmax(-1), maps[i], atol=1e-6, rtol=0)
-
-    families = ("bert", "gpt2", "llama", "t5", "gpt_neox", "bloom")
-    assert failures_of([(family, how) for family in families for how in (None, "eager")], check) == []
+@pytest.mark.parametrize("how", [None, "eager"])
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "t5", "gpt_neox", "bloom"])
+def test_queries_and_keys_make_the_map_and_the_neuron_view_of_any_model(family, how):
+    model = model_of(family, how=how)
+    given = inputs(model)
+    if not model.config.is_encoder_decoder:
+        given["attention_mask"] = torch.tensor([[1] * 9, [1] * 7 + [0] * 2])
+    maps = captured(model, given, qkv=True)
+    part = HeadView(maps).parts[0]
+    assert part["has_neurons"] and part["has_values"]
+    for i, (q, k, v) in enumerate(zip(maps.queries, maps.keys, maps.values, strict=True)):
+        assert v.shape == k.shape
+        allowed = torch.tensor(True) if maps.allowed[i] is None else maps.allowed[i]
+        scores = (q @ k.mT * maps.scales[i]).masked_fill(~allowed, -torch.inf)
+        if family not in ("t5", "bloom"):  # these add a bias of positions
+            torch.testing.assert_close(scores.softmax(-1), maps[i], atol=1e-6, rtol=0)
 
 
 # ------------------------------------------------------------------------------------------ generation
 
+PLAIN = [(family, how, None) for family in ("llama", "gpt2", "mistral") for how in ("sdpa", "eager")]
+STATIC = [("llama", "sdpa", "static"), ("llama", "eager", "static"), ("gemma2", "eager", "static")]
 FIXED = {"do_sample": False, "eos_token_id": None}
 
 
@@ -161,29 +132,23 @@ def writer(family: str, how: str | None = None, **changes):
     return model_of(family, "AutoModelForCausalLM", how, **changes)
 
 
-def test_the_steps_of_generation_become_one_map():
-    def check(family, cache, how):
-        model = writer(family, how, **({"sliding_window": 5} if family == "mistral" else {}))
-        tokens = torch.randint(3, 98, (2, 7))
-        mask = torch.ones_like(tokens)
-        mask[1, :2] = 0
-        settings = {"max_new_tokens": 6, "cache_implementation": cache, **FIXED}
-        with capture(model, qkv=True) as steps:
-            out = model.generate(tokens, attention_mask=mask, **settings)
-        mask = torch.cat([mask, mask.new_ones(2, 5)], 1)
-        places = (mask.cumsum(1) - 1).clamp(0)
-        whole = {"input_ids": out[:, :-1], "attention_mask": mask, "position_ids": places}
-        maps = captured(model, whole, qkv=True)
-        assert steps.names == maps.names and len(steps) == 2
-        real = mask[:, None, :, None].bool()
-        for i in range(2):
-            torch.testing.assert_close(steps[i] * real, maps[i] * real, atol=1e-5, rtol=0)
-            assert not (steps.allowed[i].expand(2, 4, 12, 12) & ~maps.allowed[i] & real).any()
-            torch.testing.assert_close(steps.keys[i] * real, maps.keys[i] * real, atol=1e-5, rtol=0)
-
-    plain = [(family, None, how) for family in ("llama", "gpt2", "mistral") for how in ("sdpa", "eager")]
-    static = [("llama", "static", "sdpa"), ("llama", "static", "eager"), ("gemma2", "static", "eager")]
-    assert failures_of(plain + static, check) == []
+@pytest.mark.parametrize(("family", "how", "cache"), [*PLAIN, *STATIC])
+def test_the_steps_of_generation_become_one_map(family, how, cache):
+    model = writer(family, how, **({"sliding_window": 5} if family == "mistral" else {}))
+    tokens, mask = torch.randint(3, 98, (2, 7)), torch.ones(2, 12, dtype=torch.long)
+    mask[1, :2] = 0
+    settings = {"max_new_tokens": 6, "cache_implementation": cache, **FIXED}
+    with capture(model, qkv=True) as steps:
+        out = model.generate(tokens, attention_mask=mask[:, :7], **settings)
+    places = (mask.cumsum(1) - 1).clamp(0)
+    whole = {"input_ids": out[:, :-1], "attention_mask": mask, "position_ids": places}
+    maps = captured(model, whole, qkv=True)
+    assert steps.names == maps.names and len(steps) == 2
+    real = mask[:, None, :, None].bool()
+    for i in range(2):
+        torch.testing.assert_close(steps[i] * real, maps[i] * real, atol=1e-5, rtol=0)
+        assert not (steps.allowed[i].expand(2, 4, 12, 12) & ~maps.allowed[i] & real).any()
+        torch.testing.assert_close(steps.keys[i] * real, maps.keys[i] * real, atol=1e-5, rtol=0)
 
 
 def test_generations_beams_passes_without_a_cache_and_a_cache_that_was_cut_have_maps_of_their_own():
@@ -202,12 +167,11 @@ def test_generations_beams_passes_without_a_cache_and_a_cache_that_was_cut_have_
         model(tokens)
         model(tokens)
     assert HeadView(twice).parts[0]["layer_names"] == ["layer 0", "layer 1", "layer 0 call 2", "layer 1 call 2"]
-    with capture(model) as beams:
+    with capture(model) as maps:
         model.generate(tokens, num_beams=2, max_new_tokens=4, **FIXED)
-    assert [tuple(x.shape) for x in beams] == [(2, 4, 10, 10)] * 2
-    with capture(model) as passes:
         model.generate(tokens, use_cache=False, max_new_tokens=4, **FIXED)
-    assert [x.shape[-1] for x in passes] == [7, 7, 8, 8, 9, 9, 10, 10]
+    sizes = [(2, 10), (2, 10), *((1, size) for size in (7, 7, 8, 8, 9, 9, 10, 10))]
+    assert [tuple(x.shape) for x in maps] == [(samples, 4, size, size) for samples, size in sizes]
     cache = transformers.DynamicCache(config=model.config)
     with torch.no_grad(), capture(model, layers=slice(None, None, 2)) as maps:
         for piece in (tokens, tokens[:, :1], tokens[:, :1]):
@@ -217,32 +181,30 @@ def test_generations_beams_passes_without_a_cache_and_a_cache_that_was_cut_have_
     assert [x.shape[2:] for x in maps] == [(9, 9), (2, 6)]
 
 
-def test_a_translation_that_is_generated_has_one_map_a_layer():
+@pytest.mark.parametrize("family", ["t5", "bart"])
+def test_a_translation_that_is_generated_has_one_map_a_layer(family):
     """A second text is not taken for the next step of the first, though its keys are as many."""
-
-    def check(family):
-        model, ids = model_of(family, "AutoModelForSeq2SeqLM"), torch.randint(3, 98, (1, 7))
-        settings = {**FIXED, "num_beams": 1, "forced_eos_token_id": None, "decoder_start_token_id": 1}
-        with capture(model, qkv=True) as maps:
-            written = model.generate(ids, max_new_tokens=4, min_new_tokens=4, **settings)
-            model.generate(ids.flip(1), max_new_tokens=3, min_new_tokens=3, **settings)
-        whole = captured(model, {"input_ids": ids, "decoder_input_ids": written[:, :-1]})
-        steps = [(m, q) for m, kind, q in zip(maps, maps.kinds, maps.queries, strict=True) if kind == "cross"]
-        expected = [m for m, kind in zip(whole, whole.kinds, strict=True) if kind == "cross"]
-        assert [m.shape[2:] for m, _ in steps] == [(4, 7)] * 2 + [(3, 7)] * 2
-        for (found, queries), wanted in zip(steps[:2], expected, strict=True):
-            torch.testing.assert_close(found, wanted, atol=1e-6, rtol=0)
-            assert queries.shape[2] == 4
-        decoder = [x for x, name in zip(maps, maps.names, strict=True) if "decoder" in name]
-        assert [tuple(x.shape) for x in decoder if x.shape[2] == x.shape[3]] == [(1, 4, 4, 4)] * 2 + [(1, 4, 3, 3)] * 2
-
-    assert failures_of(["t5", "bart"], check) == []
+    model, ids = model_of(family, "AutoModelForSeq2SeqLM"), torch.randint(3, 98, (1, 7))
+    settings = {**FIXED, "num_beams": 1, "forced_eos_token_id": None, "decoder_start_token_id": 1}
+    with capture(model, qkv=True) as maps:
+        written = model.generate(ids, max_new_tokens=4, min_new_tokens=4, **settings)
+        model.generate(ids.flip(1), max_new_tokens=3, min_new_tokens=3, **settings)
+    whole = captured(model, {"input_ids": ids, "decoder_input_ids": written[:, :-1]})
+    for kind, sizes in (("cross", [(4, 7), (3, 7)]), ("self", [(4, 4), (3, 3)])):
+        found = [i for i, name in enumerate(maps.names) if "decoder" in name and maps.kinds[i] == kind]
+        assert [maps[i].shape[2:] for i in found] == [sizes[0]] * 2 + [sizes[1]] * 2
+        for i in found[:2]:
+            torch.testing.assert_close(maps[i], whole[whole.names.index(maps.names[i])], atol=1e-6, rtol=0)
+            assert maps.queries[i].shape[2] == 4
 
 
 # ------------------------------------------------------------------------------------------ what is no map
 
 
 def test_what_is_no_map_from_queries_to_keys_is_refused_with_the_reason():
+    def tokens(length):
+        return {"input_ids": torch.randint(3, 98, (2, length))}
+
     bands, blocks = {"attention_window": [4, 4]}, {"attention_type": "block_sparse", "block_size": 4}
     cases = [
         ("longformer", 8, bands, "encoder.layer.0.attention.self: .* a band of"),
@@ -251,13 +213,12 @@ def test_what_is_no_map_from_queries_to_keys_is_refused_with_the_reason():
     ]
     for family, length, changes, why in cases:
         with pytest.raises(RuntimeError, match=why):
-            captured(model_of(family, **changes), {"input_ids": torch.randint(3, 98, (2, length))})
-    maps = captured(model_of("led", **bands), {"input_ids": torch.randint(3, 98, (2, 8))})
+            captured(model_of(family, **changes), tokens(length))
+    maps = captured(model_of("led", **bands), tokens(8))
     assert {name.split(".")[0] for name in maps.names} == {"decoder"}
     assert all("a band of neighbours" in why for why in maps.missed.values()) and len(maps.missed) == 2
     for family, changes in (("longformer", bands), ("swin", {})):
         eager = model_of(family, how="eager", **changes)
-        given = inputs(eager) if family == "swin" else {"input_ids": torch.randint(3, 98, (2, 16))}
-        output = called(eager, given, output_attentions=True)
+        output = called(eager, inputs(eager) if family == "swin" else tokens(16), output_attentions=True)
         with pytest.raises(ValueError, match="no map from queries to keys: .*window"):
             HeadView(output)

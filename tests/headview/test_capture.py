@@ -1,9 +1,11 @@
 """`capture` on layers and models of torch, of the course and as people write them, against softmax by hand."""
 
 import gc
+import itertools
 import re
 from collections import OrderedDict
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -26,10 +28,10 @@ def heads(x: torch.Tensor) -> torch.Tensor:
 class Fused(nn.Module):
     """Attention as people write it: one projection, then the fused kernel, or another way to say what the heads say."""
 
-    def __init__(self, way=None, dropout=nn.Identity, **settings):
+    def __init__(self, way=None, dropout=None, **settings):
         super().__init__()
         self.num_heads, self.way, self.settings = H, way, settings
-        self.qkv, self.proj, self.dropout = nn.Linear(D, 3 * D), nn.Linear(D, D), dropout()
+        self.qkv, self.proj, self.dropout = nn.Linear(D, 3 * D), nn.Linear(D, D), dropout or nn.Identity()
 
     def forward(self, x, mask=None):
         q, k, v = map(heads, self.qkv(x).chunk(3, -1))
@@ -60,19 +62,25 @@ def by_hand(layer, q, k, v):
 
 def heads_last(layer, q, k, v):
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    att = torch.softmax(torch.einsum("bqhd,bkhd->bhqk", q, k) / 2, dim=3)
+    att = torch.softmax(torch.einsum("bqhd,bkhd->bhqk", q, k).mul(0.5), dim=3)
     return torch.einsum("bhqk,bkhd->bqhd", att, v).transpose(1, 2)
 
 
+def mixed_axes(layer, q, k, v):
+    att = (torch.einsum("bhqd,bhkd->bqhk", q, k) / 2).softmax(-1)
+    return torch.einsum("bqhk,bhkd->bqhd", att, v).transpose(1, 2)
+
+
 def folded(layer, q, k, v):
-    q, k, v = (x.reshape(B * H if len(x) == B else H, T, -1) for x in (q, k, v))
+    q, k, v = (x.reshape(B * H, T, -1) for x in (q, k, v))
     att = torch.baddbmm(torch.zeros(1), q, k.transpose(1, 2), beta=0, alpha=0.5).softmax(2)
-    return torch.bmm(att, v).unflatten(0, (-1, H))
+    return torch.bmm(att, v).unflatten(0, (B, H))
 
 
 def heads_first(layer, q, k, v):
-    q, k, v = (x.transpose(0, 1).reshape(H * B, T, -1) for x in (q, k, v))
-    return (torch.softmax(torch.bmm(q, k.mT) / 2, -1) @ v).view(H, B, T, -1).transpose(0, 1)
+    q, k, v = (x.transpose(0, 1).reshape(H * B, T, -1) for x in (q / 2, k, v))
+    att = torch.softmax(torch.bmm(q, k.mT), -1).contiguous()
+    return torch.Tensor.matmul(att, v).view(H, B, T, -1).transpose(0, 1)
 
 
 def chunks_first(layer, q, k, v):
@@ -86,30 +94,31 @@ def in_place(layer, q, k, v):
     return F.dropout(att.softmax(-1), 0.0, layer.training, True) @ v
 
 
-WAYS = {
-    "nanoGPT": by_hand,
-    "einsum heads last": heads_last,
-    "bmm": folded,
-    "heads first": heads_first,
-    "chunks first": chunks_first,
-    "in place": in_place,
-    "einsum": lambda layer, q, k, v: torch.einsum(
-        "bhqk,bhkd->bhqd", torch.einsum("bhqd,bhkd->bhqk", q, k).mul(0.5).softmax(-1), v
-    ),
-    "module": lambda layer, q, k, v: nn.Softmax(dim=-1)(q @ k.mT / torch.tensor(2.0)).float().matmul(v),
-    "method": lambda layer, q, k, v: torch.Tensor.matmul(
-        (q / 2).matmul(k.transpose(2, 3)).softmax(dim=-1).contiguous(), v
-    ),
-    "turned": lambda layer, q, k, v: (v.mT @ (q @ k.mT / 2).softmax(-1).mT).mT,
-    "mixed axes": lambda layer, q, k, v: torch.einsum(
-        "bqhk,bhkd->bqhd", torch.softmax(torch.einsum("bhqd,bhkd->bqhk", q, k) / 2, dim=-1), v
-    ).transpose(1, 2),
+def as_module(layer, q, k, v):
+    return nn.Softmax(dim=-1)(q @ k.mT / torch.tensor(2.0)).float().matmul(v)
+
+
+def turned(layer, q, k, v):
+    return (v.mT @ (q @ k.mT / 2).softmax(-1).mT).mT
+
+
+WAYS = heads_last, mixed_axes, folded, heads_first, chunks_first, in_place, as_module, turned
+LAYERS = {
+    "fused": {},
+    "fused causal": {"is_causal": True},
+    "fused scaled": {"scale": 0.3},
+    "fused dropped": {"dropout_p": 0.5},
+    "nanoGPT": {"way": by_hand},
+    "nanoGPT causal": {"way": by_hand, "is_causal": True},
+    "nanoGPT dropped": {"way": by_hand, "dropout": nn.Dropout(0.5)},
+    "nanoGPT dropped in_place": {"way": by_hand, "dropout": nn.Dropout(0.5, inplace=True)},
+    **{way.__name__: {"way": way} for way in WAYS},
 }
 
 
-def stack(make=Fused):
+def stack(**settings):
     """Return three layers, one after the other."""
-    return nn.Sequential(OrderedDict(blocks=nn.Sequential(make(), make(), make())))
+    return nn.Sequential(OrderedDict(blocks=nn.Sequential(*(Fused(**settings) for _ in range(3)))))
 
 
 def taken(model, *inputs, **settings) -> Maps:
@@ -125,33 +134,39 @@ def close(x, y, atol=1e-6):
 # ------------------------------------------------------------------------------------------ one call
 
 
-@pytest.mark.parametrize("settings", [{}, {"is_causal": True}, {"scale": 0.3}, {"way": by_hand, "is_causal": True}])
-def test_a_map_is_the_softmax(settings):
-    layer = Fused(**settings)
-    before = layer(X)
+@pytest.mark.parametrize("how", LAYERS)
+def test_a_map_is_the_softmax_and_the_layer_answers_and_learns_as_before(how):
+    """In training too, where the weights are those without dropout."""
+    settings = LAYERS[how]
+    layer = Fused(**settings).requires_grad_("in_place" not in how)  # torch has no gradient through these
+
+    def step():
+        torch.manual_seed(3)
+        layer.zero_grad()
+        answer = layer(X)
+        if answer.requires_grad:
+            answer.square().sum().backward()
+        return [answer, *(p.grad.clone() for p in layer.parameters() if p.requires_grad)]
+
+    before = step()
     with capture(layer) as maps:
-        assert torch.equal(layer(X), before)
+        during = step()
+    assert all(torch.equal(x, y) for x, y in zip(before, during, strict=True))
     close(maps[0], layer.weights(X))
+    assert maps[0].dtype == torch.float32 and not maps[0].requires_grad
     assert maps.names == ["Fused"] and maps.kinds == ["self"] and maps.sums == ["weights"] and maps.kv_heads == [H]
-    assert maps.scales == [pytest.approx(settings.get("scale", 0.5))] and maps.queries is None and maps.missed == {}
+    assert maps.queries is None and maps.missed == {}
     if settings.get("is_causal"):
         assert torch.equal(maps.allowed[0][0, 0], causal_mask(T))
     else:
         assert maps.allowed == [None]
-    assert maps[0].dtype == torch.float32 and not maps[0].requires_grad
-
-
-@pytest.mark.parametrize("how", WAYS)
-def test_ways_to_multiply_by_hand(how):
-    layer = Fused(WAYS[how])
-    maps = taken(layer, X)
-    assert len(maps) == 1 and maps.sums == ["weights"]
-    close(maps[0], layer.weights(X))
-    if how not in ("turned", "mixed axes"):
-        known = taken(layer, X, qkv=True)
-        q, k, _ = map(heads, layer.qkv(X).chunk(3, -1))
-        close(known.queries[0] @ known.keys[0].mT * known.scales[0], (q @ k.mT / 2).detach())
     close(taken(layer, X, samples=[1])[0], layer.weights(X)[1:])
+    if how not in ("turned", "mixed_axes"):
+        known, (q, k, _) = taken(layer, X, qkv=True), map(heads, layer.qkv(X).chunk(3, -1))
+        scale = settings.get("scale", 0.5)
+        close(known.queries[0] @ known.keys[0].mT * known.scales[0], (q @ k.mT * scale).detach())
+        if how.startswith(("fused", "nanoGPT")):
+            assert maps.scales == [pytest.approx(scale)]
 
 
 def test_masks_of_all_kinds():
@@ -221,27 +236,48 @@ def test_flex_attention():
 # ------------------------------------------------------------------------------------------ layers of torch, and ours
 
 
-@pytest.mark.parametrize("need_weights", [True, False])
+def assert_as_before(layer, wanted, *inputs, **call) -> Maps:
+    """The layer answers under capture as without, dropout included, and its one map is `wanted`."""
+    for training in (True, False):
+        layer.train(training)
+        torch.manual_seed(3)
+        before = layer(*inputs, **call)
+        torch.manual_seed(3)
+        with capture(layer) as maps:
+            during = layer(*inputs, **call)
+        for x, y in zip(before, during, strict=True):
+            assert x is y is None or torch.equal(x, y)
+        close(maps[0], wanted)
+    assert len(maps) == 1
+    return maps
+
+
 @pytest.mark.parametrize("extra", [{}, {"add_bias_kv": True}, {"add_zero_attn": True}, {"kdim": 8, "vdim": 12}])
-def test_multihead_attention_of_torch(need_weights, extra):
+def test_multihead_attention_of_torch(extra):
     batch_first = extra != {}
-    layer = nn.MultiheadAttention(D, H, batch_first=batch_first, **extra).eval()
+    layer = nn.MultiheadAttention(D, H, batch_first=batch_first, dropout=0.5, **extra).eval()
     key, value = torch.randn(B, 7, extra.get("kdim", D)), torch.randn(B, 7, extra.get("vdim", D))
     if not extra.get("kdim"):
         value = key
-    query, key, value = (x if batch_first else x.transpose(0, 1) for x in (X, key, value))
+    given = [x if batch_first else x.transpose(0, 1) for x in (X, key, value)]
     padding = torch.arange(7) >= torch.tensor([[5], [7]])
     settings = {"key_padding_mask": padding, "attn_mask": torch.randn(T, 7)}
-    wanted = layer(query, key, value, **settings, average_attn_weights=False)[1]
-    for average in (True, False):
-        call = {**settings, "need_weights": need_weights, "average_attn_weights": average}
-        before = layer(query, key, value, **call)
-        with capture(layer) as maps:
-            during = layer(query, key, value, **call)
-        assert torch.equal(before[0], during[0])
-        assert before[1] is None and during[1] is None if not need_weights else torch.equal(before[1], during[1])
-        close(maps[0], wanted)
-        assert len(maps) == 1 and maps.kinds == ["cross"] and maps[0].shape[:3] == (B, H, T)
+    wanted = layer(*given, **settings, average_attn_weights=False)[1].detach()
+    for need, average in itertools.product((True, False), repeat=2):
+        call = {**settings, "need_weights": need, "average_attn_weights": average}
+        maps = assert_as_before(layer, wanted, *given, **call)
+        assert maps.kinds == ["cross"] and maps[0].shape[:3] == (B, H, T)
+
+
+@pytest.mark.parametrize("num_kv_heads", [None, 2])
+def test_the_layer_of_the_course(num_kv_heads):
+    layer = MultiHeadAttention(D, H, num_kv_heads=num_kv_heads, dropout=0.5).eval()
+    mask = causal_mask(T) & torch.tensor([True, True, True, False, True, True])
+    wanted = layer(X, mask=mask, need_weights=True)[1].detach()
+    for need in (True, False):
+        maps = assert_as_before(layer, wanted, X, mask=mask, need_weights=need)
+        assert maps.kv_heads == [num_kv_heads or H] and maps.kinds == ["self"]
+        assert torch.equal(maps.allowed[0][0, 0], mask)
 
 
 @pytest.mark.parametrize(
@@ -276,120 +312,57 @@ def test_the_six_maps_of_a_transformer_of_torch():
     assert torch.equal(maps.allowed[2][0, 0], causal_mask(T)) and maps.allowed[3] is None
 
 
-@pytest.mark.parametrize("need_weights", [True, False])
-@pytest.mark.parametrize("num_kv_heads", [None, 2])
-def test_the_layer_of_the_course(need_weights, num_kv_heads):
-    layer = MultiHeadAttention(D, H, num_kv_heads=num_kv_heads, dropout=0.5).eval()
-    mask = causal_mask(T) & torch.tensor([True, True, True, False, True, True])
-    with capture(layer) as maps:
-        layer(X, mask=mask, need_weights=need_weights)
-    close(maps[0], layer(X, mask=mask, need_weights=True)[1].detach())
-    assert len(maps) == 1 and maps.kv_heads == [num_kv_heads or H] and maps.kinds == ["self"]
-    assert torch.equal(maps.allowed[0][0, 0], mask)
-
-
 # ------------------------------------------------------------------------------------------ what is no attention
 
 
 class Other(nn.Module):
-    """A softmax that is no attention."""
+    """Softmaxes that are no attention: over a vocabulary, and of tokens over soft and hard experts."""
 
-    def __init__(self, way):
+    def __init__(self):
         super().__init__()
-        self.way, self.linear, self.table = way, nn.Linear(D, 11), nn.Embedding(11, D)
+        self.linear, self.table = nn.Linear(D, 11), nn.Embedding(11, D)
         self.experts, self.slots = nn.Parameter(torch.randn(11, D, D)), nn.Parameter(torch.randn(1, D, 11))
 
     def forward(self, x):
-        return self.way(self, x)
-
-
-def vocabulary(model, x):
-    return model.linear(x).softmax(-1) @ model.table.weight
-
-
-def tied(model, x):
-    return torch.matmul(x, model.table.weight.t()).softmax(-1)
-
-
-def router(model, x):
-    """Soft and hard experts: weights of tokens over experts, multiplied with what the experts say."""
-    said = torch.einsum("btd,edf->btef", x, model.experts)  # (B, T, 11, D)
-    soft = (model.linear(x).softmax(-1)[:, :, None] @ said).squeeze(2)
-    return soft + torch.bmm((x @ model.slots).softmax(-1), said.mean(1))
+        words = self.linear(x).softmax(-1) @ self.table.weight
+        said = torch.einsum("btd,edf->btef", x, self.experts)  # (B, T, 11, D)
+        soft = (self.linear(x).softmax(-1)[:, :, None] @ said).squeeze(2)
+        hard = torch.bmm((x @ self.slots).softmax(-1), said.mean(1))
+        tied = torch.matmul(x, self.table.weight.t()).softmax(-1)
+        return words + soft + hard + tied.mean()
 
 
 def test_a_softmax_elsewhere_in_a_model_is_not_taken():
-    model = nn.Sequential(Fused(), Other(vocabulary), Other(router), Fused(by_hand), Other(tied))
-    assert taken(model, X).names == ["0", "3"]
-    for other in (*model[1:3], model[4], nn.Linear(D, D)):
+    assert taken(nn.Sequential(Fused(), Other(), Fused(by_hand)), X).names == ["0", "2"]
+    for other in (Other(), nn.Linear(D, D)):
         with pytest.raises(RuntimeError, match="no attention was seen in"):
             taken(other, X)
 
 
-# ------------------------------------------------------------------------------------------ training
-
-
-@pytest.mark.parametrize("way", [by_hand, None])
-def test_a_training_step_is_the_same(way):
-    model = stack(lambda: Fused(way))
-    model(X).square().sum().backward()
-    before = [p.grad.clone() for p in model.parameters()]
-    model.zero_grad()
-    with capture(model) as maps:
-        model(X).square().sum().backward()
-    assert all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), before, strict=True))
-    assert len(maps) == 3 and not any(x.requires_grad for x in maps)
-
-
-TRAINED = {
-    "fused": lambda: Fused(dropout_p=0.5),
-    "by hand": lambda: Fused(by_hand, lambda: nn.Dropout(0.5)),
-    "in place": lambda: Fused(by_hand, lambda: nn.Dropout(0.5, inplace=True)),
-    "ours": lambda: MultiHeadAttention(D, H, dropout=0.5),
-    **dict.fromkeys(("torch", "torch weights"), lambda: nn.MultiheadAttention(D, H, dropout=0.5, batch_first=True)),
-}
-
-
-@pytest.mark.parametrize("how", TRAINED)
-def test_in_training_the_weights_are_those_without_dropout(how):
-    layer = TRAINED[how]()
-    given = (X, X, X) if how.startswith("torch") else (X,)
-    extra = {"need_weights": how == "torch weights"} if how.startswith("torch") else {}
-
-    def run():
-        torch.manual_seed(3)
-        out = layer(*given, **extra)
-        return out[0] if isinstance(out, tuple) else out
-
-    before = run()
-    with capture(layer) as maps:
-        assert torch.equal(run(), before)
-    layer.eval()
-    close(maps[0], layer.weights(X) if isinstance(layer, Fused) else taken(layer, *given)[0])
-
-
 # ------------------------------------------------------------------------------------------ what is kept
 
-SAMPLES = [(1, [1]), (-1, [1]), ([1, 0], [1, 0]), (slice(1), [0]), (range(2), [0, 1])]
-LAYERS = [
-    *((1, [1]), (-1, [2]), ([0, -1], [0, 2]), ([-2, 0], [0, 1]), (range(1, 3), [1, 2])),
-    *((slice(1, None), [1, 2]), (slice(-2, None), [1, 2]), (slice(-2), [0]), (slice(None, None, 2), [0, 2])),
-    *((slice(-3, -1), [0, 1]), (slice(0, -1), [0, 1]), (re.compile("[12]$"), [1, 2]), ("blocks", [0, 1, 2])),
-    *(("blocks.1", [1]), ("blocks.*", [0, 1, 2]), (["blocks.0", "blocks.2"], [0, 2])),
-]
+SAMPLES = 1, -1, [1, 0], slice(1), range(2)
+NUMBERS = 1, -1, [0, -1], [-2, 0], range(1, 3), slice(1, None), slice(-2, None), slice(-2), slice(None, None, 2)
+NAMES = {"blocks": "012", "blocks.1": "1", "blocks.*": "012", ("blocks.0", "blocks.2"): "02", re.compile("[12]$"): "12"}
+
+
+def places(count: int, given) -> list[int]:
+    return np.atleast_1d(np.arange(count)[given]).tolist()
 
 
 @pytest.mark.parametrize("way", [by_hand, None])
 def test_dtype_and_samples_and_layers_bound_what_is_kept(way):
-    model = stack(lambda: Fused(way, is_causal=True))
+    model = stack(way=way, is_causal=True)
     whole = taken(model, X)
     half = taken(model, X, dtype=torch.float16, qkv=True)
     assert [x.dtype for x in half] == [torch.float16] * 3 and half.keys[0].dtype == torch.float16
     close(half[2].float(), whole[2], atol=1e-3)
-    for samples, index in SAMPLES:
-        maps = taken(model, X, samples=samples, qkv=True)
+    for samples in SAMPLES:
+        maps, index = taken(model, X, samples=samples, qkv=True), places(B, samples)
         assert torch.equal(maps[1], whole[1][index]) and maps.queries[1].shape[0] == len(index)
-    for layers, index in LAYERS:
+    chosen = [(given, sorted(places(3, given))) for given in (*NUMBERS, slice(-3, -1), slice(0, -1))]
+    chosen += [(list(name) if isinstance(name, tuple) else name, [*map(int, NAMES[name])]) for name in NAMES]
+    for layers, index in chosen:
         maps = taken(model, X, layers=layers)
         assert maps.names == [f"blocks.{i}" for i in index], layers
         assert all(torch.equal(x, whole[i]) for x, i in zip(maps, index, strict=True))
@@ -397,24 +370,16 @@ def test_dtype_and_samples_and_layers_bound_what_is_kept(way):
 
 
 def test_no_more_than_one_layer_is_held_at_full_precision():
-    """What torch allocates while a long model runs stays below the maps of all its layers."""
-    size, number, held = 512, 8, []
+    size, number, held = 509, 8, []  # no map of another test has this size
     model = nn.Sequential(*[Fused(is_causal=True)] * number)
 
-    def maps_there():
-        every = [x for x in gc.get_objects() if type(x) is torch.Tensor and x.shape[-2:] == (size, size)]
-        return [x for x in every if x.is_floating_point()]
-
-    left = maps_there()  # of other tests; held on to, so that their places are not given away
-    others = {id(x) for x in left}
-
     def note(*_):
-        held.append(sum(x.numel() * x.element_size() for x in maps_there() if id(x) not in others))
+        there = (x for x in gc.get_objects() if type(x) is torch.Tensor and x.shape[-2:] == (size, size))
+        held.append(sum(x.numel() * x.element_size() for x in there if x.is_floating_point()))
 
-    handle = model[0].register_forward_hook(note)
+    model[0].register_forward_hook(note)
     with torch.no_grad(), capture(model, layers=[-1], dtype=torch.float16) as maps:
         model(torch.randn(1, size, D))
-    handle.remove()
     assert len(maps) == 1 and held == [H * size * size * 2] * number
 
 
@@ -456,12 +421,10 @@ def test_what_cannot_be_captured_is_refused(as_shipped):
         "layers is empty": entering(layers=[]),
         "TypeError: layers must be numbers, a slice or names of modules, got 1.5": entering(layers=1.5),
         "got [0, 'blocks']": entering(layers=[0, "blocks"]),
-        "got [True]": entering(layers=True),
         "TypeError: samples must be a number, numbers or a slice, got '0'": entering(samples="0"),
         "samples is empty": entering(samples=[]),
         "TypeError: dtype must be a floating dtype of torch, got torch.int8": entering(dtype=torch.int8),
         "TypeError: qkv must be True or False, got 1": entering(qkv=1),
-        "TypeError: progress must be True or False": entering(progress="yes"),
         "layers=3 is none of the 3 maps": running(layers=[0, 3]),
         "samples=2 is none of the 2 samples that 'blocks.0' was given": running(samples=2),
         "no map is left": running(layers=slice(5, 9)),

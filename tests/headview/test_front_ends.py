@@ -65,26 +65,21 @@ def follow_each_other(page) -> None:
 
 # ---------------------------------------------------------------- marimo
 
-NAMES = "torch, HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView, SealedBox, q, k, v, maps, words"
-NAMES += ", measure, choices, asked, turned, box, line"
-
-
-def marimo_cell(source: str, takes: str, gives: str = "") -> str:
-    return f"@app.cell\ndef _({takes}):\n{textwrap.indent(source, '    ')}\n    return {gives}\n\n\n"
-
 
 def marimo_app() -> str:
     """Return an app with every widget, behind each what marimo's value and Python say, and a button that sets it."""
-    text = "import marimo\n\napp = marimo.App()\n\n\n"
-    text += marimo_cell(f"import marimo as mo\n{PREPARE}", "", f"mo, {NAMES}")
+    cells = [f"import marimo as mo\n{PREPARE}"]
     for name, case in CASES.items():
         one, key, (trait, value) = case.variable, case.key[2], case.cell
-        text += marimo_cell(f"{one} = mo.ui.anywidget({case.make})\n{one}", f"mo, {NAMES}", one)
         said = f"mo.plain_text('{name} is ' + repr({one}.value[{key!r}]) + ' and ' + repr({one}.{key}))"
-        text += marimo_cell(f"assert {one}.value[{key!r}] == {one}.{key}\n{said}", f"mo, {one}")
         sets = f"on_click=lambda _: setattr({one}.widget, {trait!r}, {value!r})"
-        text += marimo_cell(f"mo.ui.button(label='set {name}', {sets})", f"mo, {one}")
-    return text + "if __name__ == '__main__':\n    app.run()\n"
+        cells += [
+            f"{one} = mo.ui.anywidget({case.make})\n{one}",
+            f"assert {one}.value[{key!r}] == {one}.{key}\n{said}",
+            f"mo.ui.button(label='set {name}', {sets})",
+        ]
+    texts = ["@app.cell\ndef _():\n" + textwrap.indent(cell, "    ") for cell in cells]
+    return "\n\n".join(["import marimo\n\napp = marimo.App()", *texts, "if __name__ == '__main__':\n    app.run()\n"])
 
 
 def test_marimo_hears_of_a_key_and_a_cell_sets_the_view(browser, tmp_path):
@@ -98,22 +93,20 @@ def test_marimo_hears_of_a_key_and_a_cell_sets_the_view(browser, tmp_path):
 
 
 def test_voila_hears_of_a_key_and_python_sets_the_view(browser, tmp_path):
-    cells = [PREPARE]
+    cells = [f"from ipywidgets import Button, Label, interact\n{PREPARE}"]
     for name, case in CASES.items():
-        key, (trait, value) = case.key[2], case.cell
+        one, key, (trait, value) = case.variable, case.key[2], case.cell
         cells += [
-            f"{case.variable} = {case.make}\n{case.variable}",
-            f"from ipywidgets import Button, Label\nsaid_{name} = Label()\n"
-            f"def tell_{name}(_=None):\n    said_{name}.value = f'{name} is {{{case.variable}.{key}!r}}'\n"
-            f"{case.variable}.observe(tell_{name}, {key!r})\n"
-            f"set_{name} = Button(description='set {name}')\n"
-            f"set_{name}.on_click(lambda _: setattr({case.variable}, {trait!r}, {value!r}))\n"
+            f"{one} = {case.make}\n{one}",
+            f"said_{name}, set_{name} = Label(), Button(description='set {name}')\n"
+            f"tell_{name} = lambda _: setattr(said_{name}, 'value', f'{name} is {{{one}.{key}!r}}')\n"
+            f"{one}.observe(tell_{name}, {key!r})\n"
+            f"set_{name}.on_click(lambda _: setattr({one}, {trait!r}, {value!r}))\n"
             f"display(said_{name}, set_{name})",
         ]
     # As lesson 01 asks: a choice of numbers, and what the function prints and draws below it.
     cells.append(
-        "from ipywidgets import interact\n\n@interact(num_heads=[1, 2, 4])\n"
-        "def shapes(num_heads=1):\n    print(num_heads, 'heads of', 64 // num_heads)"
+        "@interact(num_heads=[1, 2, 4])\ndef shapes(num_heads=1):\n    print(num_heads, 'heads of', 64 // num_heads)"
     )
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     nb.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}

@@ -14,13 +14,6 @@ from mhalib.widgets.reshape_view.paths import PATHS
 from tests.helpers.refusals import accepted
 
 RIGHT = {"wrong split": "split", "wrong merge": "merge"}
-each_size = pytest.mark.parametrize(
-    "size", [(4, 2, 3, 1), (4, 2, 3, 2), (3, 1, 4, 1), (1, 2, 2, 2), (8, 4, 4, 2)], ids=str
-)
-
-
-def make(tokens, num_heads, head_dim, batch):
-    return ReshapeView(tokens, num_heads, head_dim, batch=batch)
 
 
 def stations(view, path):
@@ -31,13 +24,13 @@ def stations(view, path):
         yield view.stations[path][step], view.tensor
 
 
-@each_size
-def test_the_code_shown_makes_what_is_told_and_what_travels(size):
+@pytest.mark.parametrize("size", [(4, 2, 3, 1), (4, 2, 3, 2), (3, 1, 4, 1), (1, 2, 2, 2), (8, 4, 4, 2)], ids=str)
+def test_the_code_shown_makes_what_is_told_and_leads_where_the_library_leads(size):
     tokens, num_heads, head_dim, batch = size
     sizes = {"B": batch, "T": tokens, "num_heads": num_heads, "head_dim": head_dim, "d_model": num_heads * head_dim}
     sizes["B * num_heads"] = batch * num_heads
-    view = make(*size)
-    x = view.tensor
+    view = ReshapeView(tokens, num_heads, head_dim, batch=batch)
+    x, ends = view.tensor, {}
     assert x.unique().numel() == x.numel() and view.chosen in x
     numbers = np.frombuffer(view.numbers, dtype="<i2").reshape(-1, 3, x.numel())
     assert len(numbers) == sum(len(view.stations[path]) for path in PATHS)
@@ -58,26 +51,17 @@ def test_the_code_shown_makes_what_is_told_and_what_travels(size):
             assert line[places].tolist() == tensor.tolist()  # what stands at offset = index times strides
             assert path in RIGHT and before is not None or should.tolist() == cells.tolist()
             before = made
-        if path in RIGHT:
-            assert should.tolist() == list(stations(view, RIGHT[path]))[-1][1].flatten().tolist()
-
-
-@each_size
-def test_the_paths_lead_where_the_library_leads(size):
-    view = make(*size)
-    x, num_heads = view.tensor, size[1]
-    ends = {path: list(stations(view, path))[-1] for path in PATHS}
+        ends[path] = facts, tensor, should
     assert torch.equal(ends["split"][1], split_heads(x, num_heads))
     assert torch.equal(ends["merge"][1], merge_heads(split_heads(x, num_heads))) and torch.equal(ends["merge"][1], x)
     assert torch.equal(ends["fold"][1], import_d2l().transpose_qkv(x, num_heads))
     for wrong, right in RIGHT.items():
-        facts, tensor = ends[wrong]
-        assert tensor.shape == ends[right][1].shape
-        count = int((tensor != ends[right][1]).sum())
-        if count:
+        (facts, tensor, should), wanted = ends[wrong], ends[right][1]
+        assert tensor.shape == wanted.shape and should.tolist() == wanted.flatten().tolist()
+        if count := int((tensor != wanted).sum()):
             assert facts["mistake"].startswith(f"{count} of {tensor.numel()} numbers")
         else:
-            assert "the mistake hides" in facts["mistake"] and 1 in (size[0], size[1])
+            assert "the mistake hides" in facts["mistake"] and 1 in (tokens, num_heads)
 
 
 def test_known_examples():

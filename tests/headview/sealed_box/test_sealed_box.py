@@ -40,7 +40,7 @@ def test_it_asks_once_and_moves_as_the_layer_does():
     assert asked == [(61, 2, 16), (61, 1, 16)]
 
 
-@pytest.mark.parametrize("points", [101, 801, 5000])
+@pytest.mark.parametrize("points", [101, 5000])
 def test_each_step_is_what_one_hidden_head_writes_where_that_head_turns(points):
     layer, line = attention()
     box = sealed(points)
@@ -122,12 +122,10 @@ def test_what_is_no_box_is_refused_before_it_is_asked(as_shipped):
         "NaN or infinity on this line": box(lambda x: x * torch.nan),
         "one token of shape (8,), got (16,)": box(d_model=8),
         "start holds NaN": box(start=row * torch.nan),
-        "torch.sparse_coo": box(probe=row.to_sparse()),
         "float64 loses a probe of length 1": box(start=1e20 * row),
         "direction is 0 in every feature": box(direction=0 * row),
         "reach must be a finite number above 0, got 0": box(reach=0),
         "from 2 to 20000, got 1;": box(points=1),
-        "take at most 10000 points": box(points=20_000, d_model=400),
         "got (16, 801)": box(layer, heads=lambda c: c.T),
         "weights from 0 to 1": box(layer, heads=lambda c: c * torch.nan),
         "nobody knows what is in this box": lambda: setattr(shut, "opened", True),
