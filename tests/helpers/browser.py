@@ -100,26 +100,41 @@ PAGE = """<!doctype html>
 
 
 @pytest.fixture
-def static_page(browser, tmp_path):
-    """Return a function that opens what `to_html()` of one or more widgets gives, from a file, without a network.
+def open_file(browser):
+    """Return a function that opens an address of this machine in a fresh profile, without a network.
 
-    It returns the page once every view is drawn; `page.problems` lists what went wrong so far.
+    `page.problems` lists what went wrong so far.
     """
     pages = []
 
-    def open_page(*widgets, width: int = 900, theme: str = "light", reduced_motion: bool = False):
-        file = tmp_path / f"page_{len(pages)}.html"
-        fragments = "\n".join(widget.to_html() for widget in widgets)
-        file.write_text(PAGE.format(theme=theme, fragments=fragments), encoding="utf-8")
-        motion = "reduce" if reduced_motion else "no-preference"
-        size = {"width": width, "height": 900}
-        context = browser.new_context(viewport=size, color_scheme=theme, reduced_motion=motion)
+    def open_file(address: str, width: int = 900, theme: str = "light", script: bool = True, motion: bool = True):
+        size, motion = {"width": width, "height": 900}, "no-preference" if motion else "reduce"
+        kind = {"viewport": size, "color_scheme": theme, "reduced_motion": motion, "java_script_enabled": script}
+        context = browser.new_context(**kind)
         context.set_default_timeout(GUARD * 1000 / 4)
         context.set_offline(True)
         page = context.new_page()
-        page.problems = watch(page, ("file:", "blob:", "data:"))
+        page.problems = watch(page, ("file:", "blob:", "data:"), script)
         pages.append(page)
-        page.goto(file.as_uri())
+        page.goto(address)
+        return page
+
+    yield open_file
+    problems = [problem for page in pages for problem in page.problems]
+    for page in pages:
+        page.context.close()
+    assert problems == []
+
+
+@pytest.fixture
+def static_page(open_file, tmp_path):
+    """Return a function that opens what `to_html()` of one or more widgets gives; its page is there when all is drawn."""
+
+    def open_page(*widgets, width: int = 900, theme: str = "light", reduced_motion: bool = False):
+        file = tmp_path / f"page_{len(list(tmp_path.glob('page_*')))}.html"
+        fragments = "\n".join(widget.to_html() for widget in widgets)
+        file.write_text(PAGE.format(theme=theme, fragments=fragments), encoding="utf-8")
+        page = open_file(file.as_uri(), width, theme, motion=not reduced_motion)
         page.wait_for_function(
             """() => [...document.querySelectorAll(".mhalib-view")].every((view) => view.childNodes.length)"""
         )
@@ -128,11 +143,7 @@ def static_page(browser, tmp_path):
         settle(page)
         return page
 
-    yield open_page
-    problems = [problem for page in pages for problem in page.problems]
-    for page in pages:
-        page.context.close()
-    assert problems == []
+    return open_page
 
 
 def with_script(widget, script: str):

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -48,13 +47,6 @@ def count_by_singular_values(f, d_model):
     return len(sizes[sizes > sizes[0] * 1e-8])
 
 
-def count_from_behind(f, d_model):
-    c, d = np.random.default_rng(1).normal(size=(2, 120, 1, d_model))
-    pairs = torch.from_numpy(np.concatenate([c - d[:1], c], axis=1))
-    moved = f(pairs)[:, 1].numpy() - f(pairs[:, 1:]).numpy()[:, 0]
-    return int(np.linalg.matrix_rank(moved, tol=1e-8 * np.linalg.norm(moved)))
-
-
 def head_by_head(q, k, v, h):
     pieces = zip(*(x.chunk(h, -1) for x in (q, k, v)), strict=True)
     return torch.cat([F.scaled_dot_product_attention(*piece) for piece in pieces], -1)
@@ -94,13 +86,9 @@ RIGHT = {
     ],
     "causal_maps": ["ca", ("A", "C")],
     "leaky_loss": [1.3863, 1.386, 1.39, 1.38, torch.tensor(16.0).log() / 2],
-    "keeps_tokens_apart": [
-        change_one_token,
-        permute_one_sample,  # one sample is enough: the task speaks of tokens
-        lambda merge: torch.tensor(change_one_token(merge)),
-    ],
+    "keeps_tokens_apart": [permute_one_sample, lambda merge: torch.tensor(change_one_token(merge))],
     "future_pairs": [count_pairs, lambda f, T, d: torch.tensor(count_pairs(f, T, d))],
-    "count_heads": [count_by_singular_values, count_from_behind],
+    "count_heads": [count_by_singular_values],
     "repaired": [lambda layer, x, mask: layer.double()(x.double(), mask=mask)],
     "masked_heads": [head_by_head, masked_keys],
     "value_path": [value_path_row_by_row],

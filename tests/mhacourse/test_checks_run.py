@@ -40,13 +40,11 @@ def test_an_answer_that_hangs_is_stopped_in_any_thread(short):
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no alarms here")
 def test_an_answer_that_sleeps_is_woken_and_the_alarms_of_others_are_kept(short):
-    def ring(*_): ...
-
-    before = signal.signal(signal.SIGALRM, ring)
+    before = signal.signal(signal.SIGALRM, print)
     signal.setitimer(signal.ITIMER_REAL, 60)
     try:
         assert "no result after" in repr(check.split_heads(lambda x, n: time.sleep(3600)))
-        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 60 and signal.getsignal(signal.SIGALRM) is ring
+        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 60 and signal.getsignal(signal.SIGALRM) is print
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -56,15 +54,9 @@ def test_an_answer_that_sleeps_is_woken_and_the_alarms_of_others_are_kept(short)
 def test_an_answer_that_eats_memory_is_stopped(monkeypatch):
     import resource
 
-    def hoard(x, num_heads):
-        lists = []
-        while True:
-            lists.append([0] * 10**7)
-
-    monkeypatch.setattr(run, "SECONDS", 120.0)
     monkeypatch.setattr(run, "HEAD_ROOM", 1 << 28)
     before = resource.getrlimit(resource.RLIMIT_AS)
-    for answer in (hoard, lambda x, n: torch.zeros(10**14)):
+    for answer in (lambda x, n: [[0] * 10**7 for _ in range(10**7)], lambda x, n: torch.zeros(10**14)):
         note = check.split_heads(answer)
         assert not note.passed and "more memory" in repr(note) and "line " in repr(note)
     assert resource.getrlimit(resource.RLIMIT_AS) == before
@@ -86,13 +78,12 @@ def mine(x, num_heads):
 RAISED = [
     (typed(HELPER), "line 2:  return x.reshape(n, -1, 7)  # seven?"),
     (
-        typed("def mine(x, n):\n    y = x + 0\n    return F.normalize(y, dim=9)"),
-        "line 3:  return F.normalize(y, dim=9)",
+        typed("def mine(x, n):\n    x = x + 0\n    return F.normalize(x, dim=9)"),
+        "line 3:  return F.normalize(x, dim=9)",
     ),
     (typed("def mine(x, n):\n    return 1 / 0\n", keep_source=False), "line 2 of what you typed"),
     (typed(LATER), "AssertionError: only two tokens"),
     (typed(LATER), "[20, 21, 22, 23, 24, 25, 26, 27]"),  # the input that did it
-    (typed("def mine(x, n):\n    return mine(x, n)"), "RecursionError"),
 ]
 ADVICE = {
     "x.view(x.shape[0], x.shape[1], n, x.shape[2] / n)": "Use //",
@@ -116,27 +107,20 @@ def test_an_exception_shows_the_line_of_the_learner_and_none_of_ours_with_advice
     assert "The error that view raises" in note.title and "line 3:  return y.view" in repr(note)
 
 
-class Shout(BaseException):
-    pass
-
-
-class Unreadable(Exception):
+class Unreadable(BaseException):
     def __str__(self):
         raise ValueError("no")
 
 
 def test_nothing_that_is_raised_reaches_the_kernel_but_an_interrupt():
-    def raises(error):
-        def mine(x, num_heads):
-            raise error
+    def judged(error):
+        return check.split_heads(lambda x, num_heads: (_ for _ in ()).throw(error))
 
-        return mine
-
-    for error in (SystemExit(1), GeneratorExit(), Shout("!"), RecursionError("deep"), StopIteration(3), Unreadable()):
-        note = check.split_heads(raises(error))
+    for error in (SystemExit(1), GeneratorExit(), RecursionError("deep"), Unreadable()):
+        note = judged(error)
         assert note.mood == "wrong" and type(error).__name__ in repr(note)
     with pytest.raises(KeyboardInterrupt):
-        check.split_heads(raises(KeyboardInterrupt()))
+        judged(KeyboardInterrupt())
 
 
 def test_what_is_printed_is_shown_within_bounds_behind_the_advice(capsys, short):

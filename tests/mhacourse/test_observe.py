@@ -5,7 +5,7 @@ import torch
 
 from mhalib.checks.exercise import Exercise
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("no_edits")
 
 RIGHT = [torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(seed)) + 3 for seed in range(3)]
 WEIGHTS = [right.softmax(-1) for right in RIGHT]
@@ -20,26 +20,17 @@ def seen(change, right=RIGHT, given=2):
     ours, theirs = iter(right), iter([f(result.clone()) for f, result in zip(changes, right, strict=True)])
     cases = [(given,)] * len(right)
     exercise = Exercise("-", lambda x: next(ours), ("-",), cases=lambda: cases, axes=("sample", "query", "key"))
-    vars(exercise)["edits"] = []
     return " ".join(text for label, text in exercise(lambda x: next(theirs)).parts if label == "")
 
 
-def put(*index, plus=5.0):
+def at(*index):
     """Return a change of what stands at an index, by numbers of which none is like the other."""
 
     def change(x):
-        x[index] += plus + torch.arange(x[index].numel()).reshape(x[index].shape) ** 1.5
+        x[index] += 5 + TILTED[: len(x)][index] ** 1.5
         return x
 
     return change
-
-
-def along(where):
-    return lambda x: torch.where(where, x + 5 + TILTED**1.5, x)
-
-
-def quarter(x):
-    return torch.full_like(x, 0.25)
 
 
 def times(factor):
@@ -50,58 +41,52 @@ def plus(number):
     return lambda x: x + number
 
 
-keep, flip = times(1), torch.fliplr
+EYE, ABOVE = torch.eye(4, dtype=torch.bool), torch.ones(4, 4, dtype=torch.bool).triu(1)
+ALL, REST, BUT_LAST = slice(None), slice(1, None), slice(-1)
 
-
-FIRST, EYE = slice(0, 1), torch.eye(4, dtype=torch.bool)
-ABOVE = torch.ones(4, 4, dtype=torch.bool).triu(1)
-ALL, REST = slice(None), slice(1, None)
-
-TRUE = [
-    (put(0, 0, 0, plus=float("nan")), "Some of it is NaN"),
-    (quarter, "In each result all entries are the same, such as 0.25."),
-    (flip, "They are the right numbers, in other places."),
-    (put(ALL, REST), "Only the first query is right."),
-    (put(ALL, ALL, FIRST), "All is right but the first key."),
-    (put(ALL, slice(None, -1)), "Only the last query is right."),
-    (put(ALL, ALL, slice(-1, None)), "All is right but the last key."),
-    (plus(-0.5), "Every number is 0.5 too small."),
-    (put(REST), "Only the first sample is right."),
-    (along(EYE), "Only the diagonal is wrong."),
-    (along(ABOVE), "Only what lies above the diagonal is wrong (key behind query)."),
-    (along(ABOVE.T), "Only what lies below the diagonal is wrong (key before query)."),
+# What is said where it is true of all results, and no longer where the last of them is wrong otherwise.
+OF_ALL = [
+    (lambda x: torch.full_like(x, 0.25), "In each result all entries are the same, such as 0.25."),
+    (torch.fliplr, "They are the right numbers, in other places."),
+    (at(ALL, REST), "Only the first query is right."),
+    (at(ALL, ALL, 0), "All is right but the first key."),
+    (at(ALL, BUT_LAST), "Only the last query is right."),
+    (at(ALL, ALL, -1), "All is right but the last key."),
+    (at(REST), "Only the first sample is right."),
+    (at(ALL, EYE), "Only the diagonal is wrong."),
+    (at(ALL, ABOVE), "Only what lies above the diagonal is wrong (key behind query)."),
+    (at(ALL, ABOVE.T), "Only what lies below the diagonal is wrong (key before query)."),
     (times(-1), "Every number is -1 times the right one."),
-    ([times(2), times(3), times(4)], "2 times the right one here; for other inputs it is 3, 4"),
     (plus(0.5), "Every number is 0.5 too large."),
-    ([keep, keep, put(0, 0, 0)], "It is right for 2 of 3 inputs of this check"),
-    (put(ALL), "Rows should sum to 1; yours do not.", WEIGHTS),
+    (plus(-0.5), "Every number is 0.5 too small."),
+]
+OTHERS = [
+    (lambda x: x * torch.where(TILTED == 0, torch.nan, 1), "Some of it is NaN"),
+    ([times(2), times(3), times(4)], "2 times the right one here; for other inputs it is 3, 4"),
+    ([times(1), times(1), at(0, 0, 0)], "It is right for 2 of 3 inputs of this check"),
+    (at(ALL), "Rows should sum to 1; yours do not.", WEIGHTS),
     (lambda x: (x.log() * 2).softmax(-2), "Rows should sum to 1; here the columns do.", WEIGHTS),
     (torch.ones_like, "such as True.", MASKS),
     (lambda x: torch.cat([~x[:, :1], x[:, 1:]], 1), "All is right but the first query.", MASKS),
 ]
 UNTRUE = [
-    ([put(0, 0, 0)] * 3, "NaN"),
-    ([quarter, quarter, put(0, 0, 0)], "are the same"),
-    ([flip, flip, put(0, 0, 0)], "in other places"),
-    ([put(ALL, REST), put(ALL, REST), put(ALL)], "Only the first"),
-    (put(ALL), "right"),
-    ([put(ALL, ALL, FIRST), put(ALL, ALL, FIRST), put(ALL, ALL, slice(0, 2))], "but the first"),
-    ([along(EYE), along(EYE), put(0, 0)], "diagonal"),
-    ([along(ABOVE), along(ABOVE.T), along(ABOVE)], "diagonal"),
-    ([times(2), times(2), put(ALL)], "times"),
+    *[([change, change, at(ALL)], words) for change, words in OF_ALL],
+    ([at(0, 0, 0)] * 3, "NaN"),
+    (at(ALL), "right"),
+    (at(ALL), "Rows should"),
+    ([at(ALL, ALL, 0), at(ALL, ALL, 0), at(ALL, ALL, slice(0, 2))], "but the first"),
+    ([at(ALL, ABOVE), at(ALL, ABOVE.T), at(ALL, ABOVE)], "diagonal"),
     (times(0), "times"),
     ([plus(0.5), plus(0.5), plus(0.75)], "too large"),
-    ([put(ALL)] * 3, "It is right for"),
-    (put(ALL), "Rows should"),
     (lambda x: (x.log() * 2 + TILTED).softmax(-1), "Rows should", WEIGHTS),
     (lambda x: ~x, "times", MASKS),
     # Where a sentence has one sample, "only the first sample is right" is not true of it.
-    ([put(REST), put(ALL)], "Only the first sample", [RIGHT[0], RIGHT[1][:1]]),
+    ([at(REST), at(ALL)], "Only the first sample", [RIGHT[0], RIGHT[1][:1]]),
 ]
 
 
 def test_what_is_true_of_all_inputs_is_said_and_nothing_else():
-    said = [(words, seen(change, *right)) for change, words, *right in TRUE]
+    said = [(words, seen(change, *right)) for change, words, *right in OF_ALL + OTHERS]
     assert [(words, text) for words, text in said if words not in text] == []
     said = [(words, seen(change, *right)) for change, words, *right in UNTRUE]
     assert [(words, text) for words, text in said if words in text] == []
@@ -122,9 +107,7 @@ NOT_SURE = [
     ((2, 3, 3), (2, 3)),  # which of two alike is missing?
     ((1, 3, 5), (3, 5)),  # a size of 1 is like any other of size 1
     ((1, 3, 5), (1, 1, 3, 5)),
-    ((1, 1, 5), (1, 5)),
     ((2, 3, 5), (2, 2)),  # both axes are called alike
-    ((2, 3, 5), (15, 2, 2)),
     ((2, 3, 5), (4, 5, 2)),
     ((2, 3, 5), (7, 8)),
     # With one token, (B, 1, d) may have an axis of tokens too many as well as one of size 1.

@@ -3,20 +3,16 @@
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from mhalib.checks import Predictions
 from tests.headview.test_contract import FOCUSABLE, no_overflow
 from tests.helpers.browser import until
-from tests.helpers.small_predictions import OPTIONS, choose, lesson, number
+from tests.helpers.small_predictions import OPTIONS, ask, choose, number
 
+NAMES = list(OPTIONS)
 NOTED = "Noted. Go on: what follows answers it."
 RECORD = """() => {
   window.told = [];
   document.addEventListener("mhalib-predicted", ({ detail }) => told.push(detail));
 }"""
-
-
-def ask(**predictions) -> Predictions:
-    return Predictions(lesson(**predictions))
 
 
 def told(page) -> list[dict]:
@@ -34,8 +30,7 @@ def open_page(static_page, predictions, **options):
 
 
 def test_a_guess_is_judged_at_once_and_the_page_is_told_and_nothing_shows_before(static_page):
-    names = dict(zip(("one", "two", "three"), OPTIONS, strict=True))
-    ours = ask(**{name: choose() for name in names}, many=number())
+    ours = ask(one=choose(), two=choose(), three=choose(), many=number())
     for prediction in ours:
         prediction.reveal()  # as it is in every page: the lesson ran to its end
     page = open_page(static_page, ours)
@@ -43,52 +38,44 @@ def test_a_guess_is_judged_at_once_and_the_page_is_told_and_nothing_shows_before
     assert "the second" in shown and "of 28 pairs" in shown
     secrets = [*OPTIONS.values(), "about 21", "Three of four", "Most of them", "Right", "✓", "Noted"]
     assert [secret for secret in secrets if secret in shown] == []
-    for at, (name, guess) in enumerate(names.items()):
-        view = page.locator(".mha").nth(at)
+    for at, (guess, name) in enumerate(zip(NAMES, ("one", "two", "three"), strict=True)):
+        view, prediction = page.locator(".mha").nth(at), getattr(ours, name)
         view.get_by_role("radio", name=guess).check()
-        prediction = getattr(ours, name)
         prediction.picked = guess
         expected = prediction.reveal()
         said = view.locator(".verdict").inner_text()
         assert said == view.get_by_role("status").inner_text() == f"{expected.title} {expected.parts[0][1]}"
-        marks = dict(zip(OPTIONS, view.locator(".mark").all_inner_texts(), strict=True))
-        assert marks == {choice: "" for choice in OPTIONS} | {guess: "✗ not this"} | {"the second": "✓ right"}
-    common = {"about": "which candidate fits", "answer": "the second"}
-    assert told(page) == [
-        {"name": name, "right": guess == "the second", "said": guess, **common} for name, guess in names.items()
-    ]
+        marks = dict(zip(NAMES, view.locator(".mark").all_inner_texts(), strict=True))
+        assert marks == dict.fromkeys(NAMES, "") | {guess: "✗ not this"} | {"the second": "✓ right"}
+        about = {"name": name, "about": "which candidate fits", "answer": "the second"}
+        assert told(page)[at:] == [about | {"right": guess == "the second", "said": guess}]
 
 
 def test_the_keyboard_goes_through_the_choices_only_space_or_enter_chooses_and_what_was_judged_stays(static_page):
-    ours = ask(which=choose(), other=choose())
-    page = open_page(static_page, ours)
-    names = list(OPTIONS)
-    page.keyboard.press("Tab")
-    in_focus = lambda: page.evaluate("() => document.activeElement.computedName")  # noqa: E731
-    walked = [in_focus()]
-    for key in ("ArrowDown", "ArrowRight", "ArrowDown", "ArrowUp", "ArrowLeft"):
+    page = open_page(static_page, ask(which=choose(), other=choose()))
+
+    def after(key):
         page.keyboard.press(key)
-        walked.append(in_focus())
-    assert walked == [names[0], names[1], names[2], names[0], names[2], names[1]]
+        return page.evaluate("() => document.activeElement.computedName")
+
+    walked = [NAMES.index(after(key)) for key in "Tab ArrowDown ArrowRight ArrowDown ArrowUp ArrowLeft".split()]
+    assert walked == [0, 1, 2, 0, 2, 1]
     assert told(page) == [] and page.locator("input:checked").count() == 0
-    page.keyboard.press("Shift+Tab")
-    page.keyboard.press("Tab")
-    assert in_focus() == names[1], "Tab comes back to where one was"
-    page.keyboard.press("Space")
-    assert [guess["said"] for guess in told(page)] == [names[1]] and in_focus() == f"{names[1]} ✓ right"
-    page.keyboard.press("Tab")  # one stop for each question
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
+    after("Shift+Tab")
+    assert after("Tab") == NAMES[1], "Tab comes back to where one was"
+    assert after("Space") == f"{NAMES[1]} ✓ right"
+    for key in "Tab ArrowDown ArrowDown Enter".split():  # one stop for each question
+        after(key)
     page.locator("label", has_text="the first").nth(1).click(force=True)
-    for key in ("ArrowDown", "Space", "Enter"):
-        page.keyboard.press(key)
-    assert [(guess["name"], guess["said"]) for guess in told(page)] == [("which", names[1]), ("other", names[2])]
+    for key in "ArrowDown Space Enter".split():
+        after(key)
+    assert [(guess["name"], guess["said"]) for guess in told(page)] == [("which", NAMES[1]), ("other", NAMES[2])]
     assert page.get_by_role("radio", name="both").nth(1).is_checked()
 
 
 TYPED = {"28": 28, "28,0": 28, " 21.5 ": 21.5, ".5": 0.5, "−3": -3, "+4.": 4, "2e1": 20, "1.5e-7": 1.5e-7, "1e21": 1e21}
 TYPED |= {"123456789.125": 123456789.125, "0.000012": 0.000012, "-0": 0, "21 of 28 pairs": 21}
+DESCRIBED = "(e) => e.matches(':focus[aria-invalid=true]') && e.ariaDescribedByElements[0].textContent"
 
 
 def test_a_number_is_read_and_judged_as_python_does_and_what_is_none_gets_a_sentence(static_page):
@@ -99,12 +86,8 @@ def test_a_number_is_read_and_judged_as_python_does_and_what_is_none_gets_a_sent
         field.fill(typed)
         page.get_by_role("button", name="Guess").first.click()
         said = problem.inner_text()
-        assert said == page.get_by_role("status").first.inner_text()
+        assert said == page.get_by_role("status").first.inner_text() == field.evaluate(DESCRIBED)
         assert said == "Type a number first." if not typed.strip() else "is no number. Type one such as" in said, typed
-        assert (
-            field.evaluate("(e) => e.matches(':focus[aria-invalid=true]') && e.ariaDescribedByElements[0].textContent")
-            == said
-        )
     assert told(page) == []
     field.fill("21")
     assert not problem.is_visible()
@@ -114,11 +97,9 @@ def test_a_number_is_read_and_judged_as_python_does_and_what_is_none_gets_a_sent
         page.keyboard.press("Enter")
         prediction(guess)
         expected = prediction.reveal()
-        shown, told_last = view.locator(".verdict").inner_text(), told(page)[-1]
-        if shown != f"{expected.title} {expected.parts[0][1]}":
-            failures.append((typed, shown, expected.title))
-        if [told_last[key] for key in ("said", "right", "answer")] != [expected.code, expected.passed, "about 21"]:
-            failures.append((typed, told_last))
+        shown = [view.locator(".verdict").inner_text(), *(told(page)[-1][key] for key in ("said", "right", "answer"))]
+        wanted = [f"{expected.title} {expected.parts[0][1]}", expected.code, expected.passed, "about 21"]
+        failures += [] if shown == wanted else [(typed, shown)]
     assert failures == []
     before = page.locator(".verdict").all_inner_texts()
     field.focus()
@@ -153,25 +134,20 @@ def test_it_can_be_read_and_touched_on_a_telephone_before_and_after(static_page,
     assert which.get_by_role("radio").evaluate_all("(all) => all.map((one) => one.ariaDisabled)") == ["true"] * 3
 
 
-OURS = """
-from types import ModuleType
-from mhalib.checks import Predictions
-from mhalib.checks.prediction import Choose, Number
-module = ModuleType("predictions_03")
-module.which = Choose(
-    about="which candidate fits", right="the second",
-    options={"the first": "It has the shape.", "the second": "It keeps each token whole.", "both": "Row 1 differs."},
-)
-module.many = Number(
-    about="how many agree", right=(20, 22), right_text="about 21", why="Three of four.", other="No.", unit="pairs"
-)
-predict = Predictions(module)"""
+# ---------------------------------------------------------------- JupyterLab and Notebook 7
+
+OURS = "from tests.helpers.small_predictions import ask\npredict = ask()"
 ANSWERS = "print('it answers')\npredict.which.reveal()"
 RESULTS = 'predict.results("03")'
 LESSON = [OURS, "predict.which()", ANSWERS, "predict.many()", "predict.many.reveal()", RESULTS]
-
-
-# ---------------------------------------------------------------- JupyterLab and Notebook 7
+SLOW = """import pathlib, time
+while not pathlib.Path("go").exists():
+    time.sleep(0.05)
+predict.which.reveal()"""
+RUN_ONE = """(number) => {
+  window.jupyterapp.shell.currentWidget.content.activeCellIndex = number;
+  window.jupyterapp.commands.execute("notebook:run-cell");
+}"""
 
 
 @pytest.fixture(params=["lab", pytest.param("notebook7", marks=pytest.mark.slow)])
@@ -179,18 +155,14 @@ def front(request):
     return request.getfixturevalue(request.param)
 
 
-def output(notebook, number: int):
-    return notebook.page.locator(f'[data-windowed-list-index="{number}"] .jp-OutputArea')
+def output(notebook, place: int):
+    return notebook.page.locator(f'[data-windowed-list-index="{place}"] .jp-OutputArea')
 
 
-def run_cell(notebook, number: int) -> None:
-    """Execute one cell, as with Shift+Enter, without waiting for it."""
-    notebook.page.evaluate(
-        """(number) => { const notebook = window.jupyterapp.shell.currentWidget.content;
-        notebook.activeCellIndex = number;
-        window.jupyterapp.commands.execute("notebook:run-cell"); }""",
-        number,
-    )
+def run_cells(notebook, *places: int) -> None:
+    """Execute these cells, as with Shift+Enter, without waiting for them."""
+    for place in places:
+        notebook.page.evaluate(RUN_ONE, place)
 
 
 def says(place, text: str) -> None:
@@ -198,17 +170,10 @@ def says(place, text: str) -> None:
     until(lambda: seen.append(place.inner_text()) or text in seen[-1], f"{text!r} does not show up")
 
 
-SLOW = """import pathlib, time
-while not pathlib.Path("go").exists():
-    time.sleep(0.05)
-predict.which.reveal()"""
-
-
 def test_a_guess_is_noted_and_judged_when_the_answer_is_revealed(front):
     notebook = front(OURS, "display(predict.which(), predict.which())", SLOW, RESULTS, run=False, height=1600)
     page, go = notebook.page, notebook.path.parent / "go"
-    for place in (0, 1):
-        run_cell(notebook, place)
+    run_cells(notebook, 0, 1)
     views = page.locator(".mha")
     until(lambda: views.count() == 2, "the question is not there twice")
     one, other = views.nth(0), views.nth(1)
@@ -216,8 +181,7 @@ def test_a_guess_is_noted_and_judged_when_the_answer_is_revealed(front):
     says(one, NOTED)
     says(other, NOTED)
     notebook.prints("print(predict.which.picked)", "both")
-    for place in (2, 3):
-        run_cell(notebook, place)
+    run_cells(notebook, 2, 3)
     other.get_by_role("radio", name="the first").check()  # it may be changed, also while the answering cell runs
     until(lambda: one.get_by_role("radio", name="the first").is_checked(), "the other view does not follow")
     assert "shape" not in one.inner_text() and page.locator(".verdict:visible").count() == 0
@@ -230,7 +194,7 @@ def test_a_guess_is_noted_and_judged_when_the_answer_is_revealed(front):
         one.locator("label", has_text="both").click(force=True)
         assert notebook.python("print(predict.which.picked)") == "the first"
         assert one.get_by_role("radio", name="the first").is_checked()
-        run_cell(notebook, 1)  # again: nothing is lost, and nothing is asked anew
+        run_cells(notebook, 1)  # again: nothing is lost, and nothing is asked anew
         until(lambda: page.locator(".mha .verdict:visible").count() == 2, "the verdict is gone")
     finally:
         go.unlink()
@@ -238,24 +202,23 @@ def test_a_guess_is_noted_and_judged_when_the_answer_is_revealed(front):
 
 def test_whoever_runs_all_first_may_still_guess(front):
     notebook = front(*LESSON, height=1600)
-    page = notebook.page
+    page, which, many = notebook.page, notebook.page.locator(".mha").nth(0), notebook.page.locator(".mha").nth(1)
     says(output(notebook, 2), "The answer: the second")
     says(output(notebook, 5), "Nothing predicted yet. This lesson asks 2 times.")
     assert page.locator(".mha .verdict:visible, .mha .note:visible").count() == 0
     page.get_by_role("radio", name="the second").check()
-    for place in (page.locator(".mha").nth(0), output(notebook, 2)):
+    for place in (which, output(notebook, 2)):
         says(place, "You predicted: the second. Right.")
     says(output(notebook, 5), "Predicted: 1 of 2, 1 rightly")
     cells = notebook.cells()
-    field = page.locator(".mha").get_by_role("textbox")
-    field.focus()
+    many.get_by_role("textbox").focus()
     page.keyboard.type("ddab28,5")
     page.keyboard.press("Enter")
-    says(page.locator(".mha").nth(1), "“ddab28,5” is no number.")
-    field.fill("28,5")
+    says(many, "“ddab28,5” is no number.")
+    many.get_by_role("textbox").fill("28,5")
     page.keyboard.press("Shift+Enter")
-    says(output(notebook, 4), "You predicted: 28.5 pairs. It is: about 21.")
-    says(output(notebook, 5), "Surprised by: how many agree: about 21, not 28.5 pairs")
+    says(output(notebook, 4), "You predicted: 28.5 of 28 pairs. It is: about 21.")
+    says(output(notebook, 5), "Surprised by: how many of the 28 pairs agree: about 21, not 28.5 of 28 pairs")
     assert notebook.cells() == cells  # no key reached the notebook
     assert page.evaluate("() => window.jupyterapp.shell.currentWidget.content.activeCellIndex") == 3
 

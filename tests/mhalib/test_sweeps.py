@@ -95,12 +95,17 @@ def test_finished_runs_are_never_repeated_and_without_a_folder_nothing_is_kept(h
 
 
 def test_other_settings_or_another_source_are_other_runs(tmp_path):
-    one = lambda seed, size: {"value": size}  # noqa: E731
-    other = lambda seed, size: {"value": -size}  # noqa: E731
-    for _ in range(2):
-        for run, size, wanted in ((one, 1, 1), (other, 1, -1), (one, 2, 2)):
-            (row,) = alone(run, {"a": {"size": size}}, [0], folder=tmp_path)
-            assert row["value"] == wanted
+    def run(seed, size):
+        return {"value": size}
+
+    one = run
+
+    def run(seed, size):
+        return {"value": -size}
+
+    for one_of_them, size, wanted in 2 * ((one, 1, 1), (run, 1, -1), (one, 2, 2)):
+        (row,) = alone(one_of_them, {"a": {"size": size}}, [0], folder=tmp_path)
+        assert row["value"] == wanted
 
 
 def test_a_damaged_file_never_counts(here):
