@@ -28,7 +28,8 @@ def test_wrong_distances_get_their_own_code():
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_each_disease_gets_its_own_code_in_all_sizes_and_sharpness(part):
-    assert misnamed([*SICK][part::8], CASES, seeds=(0, 1)) == []
+    names = [*SICK][part::8]
+    assert [line for seed, case in enumerate(CASES[:5]) for line in misnamed(names, [case], seeds=(seed,))] == []
     assert misnamed([*PLACES][part::8], [(32, 4, 1), (16, 4, 1), (48, 6, 1)], seeds=(0, 1, 2)) == []
 
 
