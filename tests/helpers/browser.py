@@ -46,10 +46,8 @@ def browser():
     """Chromium, from the environment variable CHROMIUM or from the PATH."""
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
-        reason = f"found no Chromium: none of {', '.join(NAMES)} is on the PATH and CHROMIUM is not set"
-        if os.environ.get("CI"):
-            pytest.fail(f"{reason}; CI has to try the widgets in a real browser", pytrace=False)
-        pytest.skip(f"{reason}; the widgets were not tried in a real browser")
+        without = pytest.fail if os.environ.get("CI") else pytest.skip
+        without(f"found no Chromium: none of {', '.join(NAMES)} is on the PATH and CHROMIUM is not set")
     with sync_playwright() as playwright, pytest.MonkeyPatch.context() as monkeypatch:
         patch(monkeypatch)
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
@@ -128,7 +126,7 @@ def open_file(browser):
 
 @pytest.fixture
 def static_page(open_file, tmp_path):
-    """Return a function that opens what `to_html()` of one or more widgets gives; its page is there when all is drawn."""
+    """Return a function that opens what `to_html()` of widgets gives, and returns the page once every view is drawn."""
 
     def open_page(*widgets, width: int = 900, theme: str = "light", reduced_motion: bool = False):
         file = tmp_path / f"page_{len(list(tmp_path.glob('page_*')))}.html"
@@ -205,11 +203,9 @@ class OpenNotebook:
 
     def prints(self, code: str, expected: str) -> None:
         """Wait until the kernel prints `expected` for `code`; fail with what it prints instead."""
-        said = []
-        try:
-            until(lambda: said.append(self.python(code)) or said[-1] == expected, "")
-        except AssertionError:
-            raise AssertionError(f"{code} prints {said[-1]!r}, not {expected!r}") from None
+        start = time.monotonic()
+        while (said := self.python(code)) != expected:
+            assert time.monotonic() - start < GUARD / 2, f"{code} prints {said!r}, not {expected!r}"
 
     def cells(self) -> list[tuple[str, str]]:
         """Return type and source of every cell, as the notebook holds them at the moment."""
@@ -221,9 +217,7 @@ class OpenNotebook:
 
     def show_cell(self, number: int) -> None:
         """Scroll to a cell; JupyterLab takes cells far away out of the page."""
-        self.page.evaluate(
-            "(number) => window.jupyterapp.shell.currentWidget.content.scrollToItem(number, 'start')", number
-        )
+        self.page.evaluate("(at) => window.jupyterapp.shell.currentWidget.content.scrollToItem(at, 'start')", number)
         settle(self.page)
 
     def close(self) -> None:
@@ -277,12 +271,10 @@ class Jupyter:
 
     def __init__(self, browser, kind: str, address: str, root: Path):
         self.browser, self.kind, self.address, self.root = browser, kind, address, root
-        self.number = 0
 
     def write(self, *cells: str) -> Path:
         """Write a notebook with these code cells and return its path."""
-        self.number += 1
-        path = self.root / f"case_{self.number}.ipynb"
+        path = self.root / f"case_{len(list(self.root.iterdir()))}.ipynb"
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
         notebook.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
         nbformat.write(notebook, path)
@@ -305,7 +297,7 @@ class Jupyter:
         return opened
 
 
-def _server(kind: str):
+def _server(kind: str, module: str):
     @pytest.fixture(scope="session", name=f"{kind}_server")
     def server(browser, tmp_path_factory):
         """A `Jupyter` that lives as long as the tests do."""
@@ -317,21 +309,13 @@ def _server(kind: str):
         (settings / "page_config.json").write_text(json.dumps({"disabledExtensions": {news: True}}))
         own = {f"JUPYTER_{name}_DIR": str(folder / name.lower()) for name in ("CONFIG", "RUNTIME", "DATA")}
         own["IPYTHONDIR"] = str(folder / "ipython")
-
-        def command(port: int) -> list[str]:
-            return [
-                *({"lab": "jupyterlab", "notebook7": "notebook"}[kind], "--no-browser", "--allow-root"),
-                *("--expose-app-in-browser", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"),
-                *(f"--IdentityProvider.token={Jupyter.TOKEN}", f"--ServerApp.root_dir={root}"),
-            ]
-
-        with serving(command, f"/api/status?token={Jupyter.TOKEN}", root, **own) as address:
+        command = [module, "--no-browser", "--allow-root", "--expose-app-in-browser", "--ip=127.0.0.1"]
+        command += ["--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}"]
+        command += [f"--IdentityProvider.token={Jupyter.TOKEN}"]
+        health = f"/api/status?token={Jupyter.TOKEN}"
+        with serving(lambda port: [*command, f"--port={port}"], health, root, **own) as address:
             yield Jupyter(browser, kind, address, root)
 
-    return server
-
-
-def _front(kind: str):
     @pytest.fixture(name=kind)
     def front(request):
         """Return a function that opens a notebook with the code cells it is given, all executed."""
@@ -346,8 +330,8 @@ def _front(kind: str):
         for notebook in opened:
             notebook.close()
 
-    return front
+    return server, front
 
 
-lab_server, notebook7_server = _server("lab"), _server("notebook7")
-lab, notebook7 = _front("lab"), _front("notebook7")
+lab_server, lab = _server("lab", "jupyterlab")
+notebook7_server, notebook7 = _server("notebook7", "notebook")

@@ -13,21 +13,12 @@ from contextlib import contextmanager
 from playwright.sync_api import Error, Keyboard, Locator, Mouse, Page, Touchscreen
 
 TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
-TO_A_PART = """blur check clear click dblclick dispatch_event drag_to fill focus hover press press_sequentially
-scroll_into_view_if_needed select_option select_text set_checked tap type uncheck""".split()
-ACTIONS = {
-    Locator: TO_A_PART,
-    Page: [*TO_A_PART, "drag_and_drop", "emulate_media", "set_viewport_size"],
-    Keyboard: ["down", "insert_text", "press", "type", "up"],
-    Mouse: ["click", "dblclick", "down", "move", "up", "wheel"],
-    Touchscreen: ["tap"],
-}
-LOOKS = {
-    Locator: """all all_inner_texts all_text_contents aria_snapshot bounding_box count evaluate evaluate_all
-        get_attribute inner_html inner_text input_value is_checked is_disabled is_editable is_enabled is_hidden
-        is_visible screenshot text_content""".split(),
-    Page: "content evaluate inner_text is_visible screenshot text_content".split(),
-}
+LOOKS = """all all_inner_texts all_text_contents aria_snapshot bounding_box content count evaluate evaluate_all
+get_attribute inner_html inner_text input_value is_checked is_disabled is_editable is_enabled is_hidden is_visible
+screenshot text_content""".split()
+ACTIONS = """blur check clear click dblclick dispatch_event down drag_and_drop drag_to emulate_media fill focus hover
+insert_text move press press_sequentially scroll_into_view_if_needed select_option select_text set_checked
+set_viewport_size tap type uncheck up wheel""".split()
 FROM_A_HAND = (Keyboard, Mouse, Touchscreen)
 _evaluate = Page.evaluate  # as it is without us
 
@@ -64,11 +55,10 @@ def hasty(page) -> Iterator[None]:
 
 def patch(monkeypatch) -> None:
     """Let playwright's methods wait, on pages that were made steady; other pages are left alone."""
-    for kinds, waits, acts in ((LOOKS, True, False), (ACTIONS, True, True)):
-        for kind, methods in kinds.items():
-            for name in filter(functools.partial(hasattr, kind), methods):
-                original = getattr(kind, name)
-                monkeypatch.setattr(kind, name, _steady(original, waits and kind not in FROM_A_HAND, acts))
+    for kind in (Locator, Page, *FROM_A_HAND):
+        for name in filter(functools.partial(hasattr, kind), (*LOOKS, *ACTIONS)):
+            call = _steady(getattr(kind, name), kind not in FROM_A_HAND, name in ACTIONS)
+            monkeypatch.setattr(kind, name, call)
 
 
 def _steady(original, waits: bool, acts: bool):

@@ -1,13 +1,10 @@
-"""The plan of the house: which room may import from which, and what its parts do without."""
+"""The plan of the house: which room may import from which. What an import loads: `test_repository.py`."""
 
 import ast
 import pkgutil
-import subprocess
-import sys
 from pathlib import Path
 
 import mhalib
-from tests.helpers.systems import posix
 from tools.notebooks.run import read
 from tools.notebooks.which import notebook_files
 
@@ -76,31 +73,3 @@ def test_readers_import_from_packages_and_nowhere_deeper():
                 if node.module.startswith("mhalib.") and node.module.count(".") > 1:
                     wrong.append(f"{path.name}: {node.module}")
     assert wrong == []
-
-
-NOT_LOADED = """
-import os, sys, torch
-
-cases = %r
-for number, (code, without) in enumerate(cases.items()):
-    if os.fork() == 0:  # a fresh interpreter that has torch already
-        exec(code)
-        print(number, *sorted(set(without.split()) & set(sys.modules)), flush=True)
-        os._exit(0)
-    os.wait()
-"""
-
-
-@posix
-def test_what_a_room_does_without_is_not_loaded():
-    """A learner's first import must not wait for what only a later lesson needs."""
-    cases = {
-        "import mhalib": "matplotlib scipy joblib tqdm.auto d2l PIL",
-        "from mhalib.experiments import Lookup, CausalModel": "joblib scipy matplotlib tqdm.auto",
-        "from mhalib.heads import induction_score, prune_heads": "joblib scipy matplotlib mhalib.experiments",
-        "from mhalib.pretrained import load_minilm": "mhalib.experiments matplotlib scipy huggingface_hub",
-        "from mhalib.reference import from_torch, from_d2l": "d2l matplotlib",
-    }
-    command = [sys.executable, "-c", NOT_LOADED % cases]
-    loaded = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True).stdout.splitlines()
-    assert loaded == [str(number) for number in range(len(cases))]

@@ -1,9 +1,11 @@
 """The site and the slides: what a lesson becomes, and what must hold of every page.
 
-In a browser: `test_site_page.py`. The reference: `test_site_reference.py`.
+In a browser: `test_site_page.py`.
 """
 
+import importlib
 import json
+import pkgutil
 from functools import cache
 from urllib.parse import urlsplit
 
@@ -12,8 +14,10 @@ import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+import mhalib
+from tools.bench import peers
 from tools.site import build as build_site
-from tools.site import live, slides
+from tools.site import live, reference, slides
 from tools.site.answers import cover
 from tools.site.export import as_mathml, inline_code, printed
 
@@ -45,12 +49,6 @@ def test_a_page_holds_maths_widgets_links_and_the_notebook_without_outputs(site)
     assert not any(cell.get("outputs") for cell in nb.cells) and "../notebooks/GLOSSARY.md" in nb.cells[0].source
 
 
-def test_a_formula_that_cannot_be_set_is_refused():
-    assert "<math" in as_mathml(r"\frac{a}{b} \cdot \begin{pmatrix} a & b \\ c & d \end{pmatrix}")
-    with pytest.raises(ValueError, match="formula"):
-        as_mathml(r"\begin{aligned} a &= b \\ c &= d \end{aligned}")
-
-
 def test_pages_beside_the_lessons_are_listed_and_found_and_those_for_teachers_are_not(site):
     for name in ("07_lesson.html", "index.html", "glossary.html"):
         beside = soup(site, name).select("#lessons .beside a")
@@ -62,20 +60,12 @@ def test_pages_beside_the_lessons_are_listed_and_found_and_those_for_teachers_ar
     assert "gated_heads" in [entry["section"] for entry in found] and "teachers" not in str(found)
     teaching = soup(site, "teaching.html").main
     assert teaching.find("a", href="handout.html") and not teaching.find("a", href="../README.md")
-    assert soup(site, "index.html").find("a", href="teaching.html")
 
 
-def test_a_notebook_without_a_number_stands_in_the_appendix(site):
+def test_a_notebook_without_a_number_and_a_word_of_the_glossary_in_it(site):
     page = soup(site, "torch_in_ten_minutes.html")
     assert page.title.text == "Torch & tensors" and "numbers" in page.select_one(".output").text
     assert page.select("main .tools") and not page.select("nav.around")  # nothing before it, nothing after it
-    home = soup(site, "index.html")
-    assert [row.a["href"] for row in home.select("ol.road li")] == ["07_lesson.html"]
-    assert [row.a["href"] for row in home.select("ul.road li")] == ["torch_in_ten_minutes.html"]
-
-
-def test_a_word_of_the_glossary_is_a_link_with_a_tip(site):
-    page = soup(site, "torch_in_ten_minutes.html")
     by_author, link = page.select("a.term")  # a second use is none
     assert (by_author.text, by_author["href"]) == ("it", "glossary.html#head-dim")
     assert (link.text, link["href"], link.parent.name) == ("token", "glossary.html#token", "strong")
@@ -90,28 +80,23 @@ def test_what_a_lesson_brings_is_text(site):
     for name in ("07_lesson.html", "slides/07_lesson.html"):
         page = soup(site, name)
         assert page.title.text == "07 · Heads & tokens < all"
-        said = [line.get_text() for line in page.select(".claims li")]
+        said = [line.get_text() for line in page.select("ul.claims li")]
         assert said == ["✓row <1> of head 0 holds · nearly · share 0.912", "✓and <b>both</b>"]
         assert "candidate [10, 11] <i>" in page.get_text() and not page.select("i, .claims b")
     page = soup(site, "index.html")
     assert page.select_one(".road a").text == "07 · Heads & tokens < all"
     assert "Does a < b work?" in page.main.get_text() and page.select_one(".road code").text == "a < b"
+    html = BeautifulSoup(printed("  first\n✓ b · c holds · d · x .5\n\x1b[31mred\x1b[0m <i>"), "html.parser")
+    assert [tag.name for tag in html.find_all(recursive=False)] == ["pre", "ul", "pre"]
+    assert [tag.get_text() for tag in html.select("pre, .came")] == ["  first", "· x .5", "red <i>"]
     assert inline_code("a `x<y` & <b>") == "a <code>x&lt;y</code> &amp; &lt;b&gt;"
 
 
-def test_lines_that_claim_stand_as_claims_among_the_others():
-    text = "  first\n✓ a holds · x 1, y 2\n✓ b · c holds · d · x .5\n\x1b[31mred\x1b[0m <i>\n\n✓ last\n"
-    html = BeautifulSoup(printed(text), "html.parser")
-    assert [tag.name for tag in html.find_all(recursive=False)] == ["pre", "ul", "pre", "ul"]
-    said = [[part.get_text() for part in line.find_all("span", recursive=False)] for line in html.find_all("li")]
-    assert said == [["✓", "a holds · x 1, y 2"], ["✓", "b · c holds · d · x .5"], ["✓", "last"]]
-    assert [part.get_text() for part in html.select(".came")] == ["· x 1, y 2", "· x .5"]
-    assert html.pre.get_text() == "  first" and "red <i>" in html.find_all("pre")[1].get_text() and not html.find("i")
-
-
-def test_the_first_page_has_a_live_lab_counts_and_the_questions_that_its_pages_answer(site):
+def test_the_first_page_lists_all_notebooks_and_has_a_live_lab_counts_and_questions_with_answers(site):
     page = soup(site, "index.html")
-    assert len(page.select(".alive .mhalib-view")) == 1
+    assert [row.a["href"] for row in page.select("ol.road li")] == ["07_lesson.html"]
+    assert [row.a["href"] for row in page.select("ul.road li")] == ["torch_in_ten_minutes.html"]  # it has no number
+    assert page.find("a", href="teaching.html") and len(page.select(".alive .mhalib-view")) == 1
     assert page.select_one("main noscript img")["alt"].startswith("Attention maps")
     counts = page.select_one(".counts").get_text()
     assert counts == "2 claims, each tried while these pages were made, 3 predictions, 1 exercise."
@@ -134,25 +119,18 @@ def test_the_search_knows_sections_their_text_and_what_is_covered(site):
     assert [place for name, _, place in parts if place and not soup(site, name).find(id=place)] == []
 
 
-def test_modules_of_views_lie_in_one_file_that_each_page_with_a_view_loads_first(site):
-    wrong = []
-    for path in sorted(site.rglob("*.html")):
-        page = read(path)
-        views = [str(script) for script in page.find_all("script") if "const parts = " in str(script)]
-        first = page.head.script["src"] if page.head.script else ""
-        if any('"source"' in view for view in views) or first.endswith("views.js") != bool(views):
-            wrong.append(path.name)
-    assert wrong == [] and "head-lab" in (site / "views.js").read_text(encoding="utf-8")
-
-
 # ---------------------------------------------------------------- building
 
 
-def test_files_that_are_no_site_are_not_replaced(tmp_path):
+def test_other_files_are_not_replaced_and_a_formula_that_cannot_be_set_is_refused(tmp_path):
     (tmp_path / "letters.txt").write_text("mine")
-    with pytest.raises(SystemExit, match="would be lost"):
-        build_site.build([], tmp_path)
-    assert (tmp_path / "letters.txt").read_text(encoding="utf-8") == "mine"
+    for fill in (lambda folder: build_site.build([], folder), peers.prepare):
+        with pytest.raises(SystemExit, match="would be lost"):
+            fill(tmp_path)
+        assert (tmp_path / "letters.txt").read_text(encoding="utf-8") == "mine"
+    assert "<math" in as_mathml(r"\frac{a}{b} \cdot \begin{pmatrix} a & b \\ c & d \end{pmatrix}")
+    with pytest.raises(ValueError, match="formula"):
+        as_mathml(r"\begin{aligned} a &= b \\ c &= d \end{aligned}")
 
 
 def test_a_lesson_is_executed_once_and_a_changed_slide_type_counts_at_once(site, tmp_path, monkeypatch):
@@ -160,7 +138,6 @@ def test_a_lesson_is_executed_once_and_a_changed_slide_type_counts_at_once(site,
     nb = nbformat.read(site.parent / "notebooks" / "07_lesson.ipynb", as_version=4)
     nb.cells[0].metadata.slideshow.slide_type = "skip"
     nbformat.write(nb, path)
-    assert len(list((site.parent / "kept").iterdir())) == 2  # of the lesson and of the other notebook
     monkeypatch.setattr(live, "KEPT", site.parent / "kept")
     monkeypatch.setattr(live, "ProcessPoolExecutor", None)
     ran = live.executed([path])["07_lesson"]
@@ -173,24 +150,24 @@ def test_a_lesson_is_executed_once_and_a_changed_slide_type_counts_at_once(site,
 
 def test_faults_of_pages_are_named(site, tmp_path, monkeypatch):
     assert build_site.faults(site) == []
-    cases = {
-        '<a href="nowhere.html">x</a>': "leads to no file",
-        '<a href="page.html#nowhere">x</a>': "leads to no place",
-        '<a href="#nowhere">x</a>': "leads to no place",
-        '<img src="https://example.org/x.png" alt="x">': "https://example.org/x.png is fetched from elsewhere",
-        '<script src="//example.org/x.js"></script>': "//example.org/x.js is fetched",
-        '<link rel="stylesheet" href="https://example.org/x.css">': "is fetched",
-        '<img src="page.html">': "without a description",
-        '<a href="https://example.org">x</a><a href="page.html#here">x</a>': None,
-    }
-    (tmp_path / "page.html").write_text('<p id="here">')
-    wrong = []
-    for broken, says in cases.items():
-        (tmp_path / "broken.html").write_text(broken, encoding="utf-8")
-        found = build_site.faults(tmp_path)
-        if [says in fault for fault in found] != [True] * bool(says) if says else found:
-            wrong.append((broken, found))
-    assert wrong == []
+    (tmp_path / "page.html").write_text(
+        '<p id="here"><a href="https://example.org">x</a><a href="page.html#here">x</a>'
+    )
+    (tmp_path / "broken.html").write_text(
+        '<a href="nowhere.html">x</a><a href="page.html#nowhere">x</a><a href="#nowhere">x</a>'
+        '<img src="https://example.org/x.png" alt="x"><script src="//example.org/x.js"></script>'
+        '<link rel="stylesheet" href="https://example.org/x.css"><img src="page.html">'
+    )
+    found = build_site.faults(tmp_path)
+    assert [fault.removeprefix("broken.html: ") for fault in found] == [
+        "nowhere.html leads to no file",
+        "page.html#nowhere leads to no place in its page",
+        "#nowhere leads to no place in its page",
+        "https://example.org/x.png is fetched from elsewhere",
+        "//example.org/x.js is fetched from elsewhere",
+        "https://example.org/x.css is fetched from elsewhere",
+        "a picture without a description",
+    ]
     monkeypatch.setattr(build_site, "MAX_BYTES", 10)
     assert "MB" in build_site.faults(tmp_path)[-1]
 
@@ -225,20 +202,16 @@ def test_slides_obey_slide_types_headings_and_predictions():
         shown = slides.as_slides(new_notebook(cells=parts)).cells
         return [(part.metadata.slideshow.slide_type, part.source) for part in shown]
 
-    given = [("slide", "# A"), ("subslide", "a = 1"), ("skip", "a = 2"), ("skip", "only read"), ("notes", "said aloud")]
-    assert kinds(*given, ("fragment", "later"), ("", "at once")) == [  # JupyterLab 4 writes "" for "-"
-        *(("slide", "# A"), ("subslide", "a = 1"), ("notes", "said aloud"), ("fragment", "later"), ("-", "at once"))
-    ]
+    given = [("slide", "# A"), ("subslide", "a = 1"), ("notes", "said aloud"), ("fragment", "later"), ("-", "at once")]
+    assert kinds(*given, ("skip", "a = 2"), ("skip", "only read")) == given
+    assert kinds(("", "at once")) == [("-", "at once")]  # as JupyterLab 4 writes it
     asked = "**Predict.** Which?"
     source = f"What came out.\n\n{asked}\n\n## Next\n\nWhy.\n\n### In detail\n\n{asked}\n\nAnd so on."
     expected = ["-", "subslide", "slide", "-", "subslide", "-", "-"]  # below a heading a prediction stays with it
     assert [kind for kind, _ in kinds(("-", source))] == expected
     assert kinds(("-", "## Next")) == [("-", "## Next")]  # the first block begins as its cell does
     assert [text for _, text in kinds(("-", "a\nb\n\n```\nx\n\ny\n```\n\n\nc"))] == ["a\nb", "```\nx\n\ny\n```", "c"]
-
-
-def test_of_a_long_paragraph_the_first_sentence_is_shown():
-    cases = {
+    cases = {  # of a long paragraph the first sentence is shown
         "Short. And whole.": "",
         "A sentence that ends with a point, as they do.": " Another." * 30,
         "The code `a. B` is no end, and $x. Y$ is none either.": " More." * 40,
@@ -247,52 +220,7 @@ def test_of_a_long_paragraph_the_first_sentence_is_shown():
     assert [first for first, rest in cases.items() if slides.first_sentence(first + rest) != first] == []
 
 
-# ---------------------------------------------------------------- predictions and what answers them
-
-
-def code(source, *printed):
-    return new_code_cell(source, outputs=[new_output("stream", name="stdout", text=text) for text in printed])
-
-
-def answers_of(*cells):
-    """Return for each prediction what answers it, and below which cell its button stands."""
-    nb = new_notebook(cells=[new_markdown_cell(cell) if isinstance(cell, str) else cell for cell in cells])
-    questions = cover(nb)
-    texts, buttons = {}, {}
-    for number, cell in enumerate(nb.cells):
-        mark = cell.metadata.site
-        texts |= {
-            mark[kind]: before + cell.source for kind, before in (("part", ""), ("code", "code: ")) if kind in mark
-        }
-        for part in BeautifulSoup(mark.get("html", ""), "html.parser").select(".answer"):
-            texts[part["id"]] = part.get_text(" ", strip=True)
-        if "button" in mark:
-            buttons[mark.button["parts"]] = number
-    assert sorted(texts) == sorted(part for question in questions for part in question.parts)
-    return [([texts[part] for part in question.parts], buttons.get(" ".join(question.parts))) for question in questions]
-
-
-def test_what_answers_a_prediction():
-    ask, guess = "**Predict.** Which?", code("predict.which_split()\n", "○ the first")
-    a, b, told = code("a", "1"), code("b", "2"), code("x = 1\nclaim(x, 'it is')", "✓")
-    cases = [
-        ([ask, a, "So.", b], [(["a", "So.", "b"], 0)]),
-        (["Before.\n\n" + ask + "\n\n- this\n- that", a], [(["a"], 0)]),  # the rest of its cell asks
-        ([ask, a, "So.\n\n# Next\n\nText.", b], [(["a", "So."], 0)]),
-        ([ask, a, "### Next", "Text.", b], [(["a"], 0)]),
-        ([ask, a, "So.\n\n" + ask, b], [(["a", "So."], 0), (["b"], 2)]),
-        ([ask, a, "It is 3. **Predict:** and then?", b], [(["a"], 0), (["b"], 2)]),
-        ([ask, guess, a], [(["a"], 1)]),
-        ([ask, code("def f(): ..."), guess, a], [(["a"], 2)]),  # what puts nothing out answers nothing
-        ([ask, a, guess, b], [(["a"], 0), (["b"], 2)]),  # asked without a paragraph
-        ([guess, a], [(["a"], 0)]),
-        ([ask, told], [([f"code: {told.source}", told.source], 0)]),
-        ([ask + "\n\n" + ask, a], [([], None), (["a"], 0)]),
-        ([ask + "\n\n## Next", a], [([], None)]),
-        ([a, "- **Predict, run, see.** Before it you read **Predict.**", b], []),
-        (["| **Predict** | b |\n|---|---|\n| 1 | 2 |\n\n> **Predict.** Said by others.", b], []),
-    ]
-    assert [(cells, found) for cells, expected in cases if (found := answers_of(*cells)) != expected] == []
+# ---------------------------------------------------------------- what answers a prediction, and the reference
 
 
 def test_a_page_covers_what_answers_and_nothing_else_each_part_by_one_button(site):
@@ -313,3 +241,48 @@ def test_a_page_covers_what_answers_and_nothing_else_each_part_by_one_button(sit
         assert button.sourceline < page.find(id=button["aria-controls"].split()[0]).sourceline
     (asking,) = page.select("[data-asks]")
     assert asking.find_next("button", class_="uncover")["aria-controls"] == "answer-2-1 answer-2-2"
+
+
+def test_of_unusual_predictions_what_answers():
+    def asked(*cells):
+        """Return how many parts answer each prediction."""
+        return [len(question.parts) for question in cover(new_notebook(cells=cells))]
+
+    text, ask, shown = new_markdown_cell, new_markdown_cell("**Predict.** Which?"), new_output("stream", text="1")
+    a, b, guess = (new_code_cell(code, outputs=[shown]) for code in ("a", "b", "predict.which_split()"))
+    assert asked(ask, new_code_cell("def f(): ..."), guess, a) == [1]  # what puts nothing out answers nothing
+    assert asked(ask, a, guess, b) == [1, 1] and asked(guess, a) == [1]  # asked without a paragraph
+    assert asked(text(f"{ask.source}\n\n{ask.source}"), a) == [0, 1]
+    assert asked(text(f"{ask.source}\n\n## Next"), a) == [0]
+    assert asked(text("| **Predict** | b |\n|---|---|\n| 1 | 2 |\n\n> **Predict.** Said by others."), a) == []
+
+
+def handed_on() -> set[str]:
+    """Return the full names that Python itself knows as public, one for each thing."""
+    names = {f"mhalib.{name}" for name in mhalib.__all__}
+    for module in pkgutil.iter_modules(mhalib.__path__):
+        room = importlib.import_module(f"mhalib.{module.name}")
+        if module.ispkg:
+            names |= {f"{room.__name__}.{name}" for name in room.__all__}
+        elif module.name not in reference.WITHIN:
+            own = {name for name, value in vars(room).items() if getattr(value, "__module__", "") == room.__name__}
+            names |= {f"{room.__name__}.{name}" for name in own if name[0] != "_" and name not in mhalib.__all__}
+    return names
+
+
+def test_every_public_name_is_in_the_reference_with_what_it_is_its_source_and_the_cells_that_use_it(site):
+    entries = reference.entries()
+    assert {entry.path for entry in entries if entry.handed_on} == handed_on()
+    listed = soup(site, "reference.html").select("dl a")
+    assert {link["href"] for link in listed} == {entry.place for entry in entries}
+    sections = {entry.path: soup(site, f"{entry.page}.html").find(id=entry.name) for entry in entries}
+    assert [path for path, section in sections.items() if section is None] == []
+    named = [entry for entry in entries if entry.handed_on and not entry.what.is_attribute]
+    assert [entry.path for entry in named if entry.what.docstring is None] == []
+    used = {}
+    for path in ("mhalib.claim", "mhalib.checks.check", "mhalib.checks.predict", "mhalib.widgets.HeadLab"):
+        links = sections[path].find_parent("section").select(".used a")
+        used[path.rpartition(".")[2]] = {link["href"].removeprefix("07_lesson.html#") for link in links}
+    assert used == {"claim": {"cell-9"}, "check": {"cell-15"}, "predict": {"cell-7", "cell-17"}, "HeadLab": {"cell-11"}}
+    source = sections["mhalib.split_heads"].find_parent("section").details.get_text()
+    assert "return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)" in source

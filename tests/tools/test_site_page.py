@@ -7,61 +7,53 @@ import re
 
 import pytest
 
-from tests.helpers.browser import settle, until, watch
+from tests.helpers.browser import settle, until
+
+ALIVE = """document.querySelector(".mhalib-view") && [...document.querySelectorAll(".mhalib-view")]
+  .every((view) => view.querySelector(".mha canvas, .mha fieldset"))"""
 
 
 @pytest.fixture
-def open_page(browser, site):
-    contexts, pages = [], []
-
-    def go(name, *, width=1100, theme="light", script=True, first=None, touch=False):
-        size = {"width": width, "height": 800}
-        context = browser.new_context(viewport=size, color_scheme=theme, java_script_enabled=script, has_touch=touch)
-        context.set_default_timeout(15_000)
-        context.set_offline(True)
-        contexts.append(context)
-        page = context.new_page()
-        page.problems = watch(page, ("file:", "blob:", "data:"), script)
-        pages.append(page)
-        if first:
-            page.add_init_script(first)
-        page.goto(name if name.startswith("file:") else f"{site.as_uri()}/{name}")
-        if script:
+def open_page(open_file, site):
+    def go(name, width=1100, **options):
+        page = open_file(f"{site.as_uri()}/{name}", width, **options)
+        if options.get("script", True):
             settle(page)
         return page
 
-    yield go
-    problems = [problem for page in pages for problem in page.problems]
-    for context in contexts:
-        context.close()
-    assert problems == []
+    return go
 
 
 def drawn(page):
     """Wait until every widget of the page has drawn, covered or not."""
-    views = "[...document.querySelectorAll('.mhalib-view')]"
-    drawn = "view.querySelector('.mha canvas, .mha fieldset')"
-    page.wait_for_function(f"{views}.length && {views}.every((view) => {drawn})")
+    page.wait_for_function(ALIVE)
     settle(page)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1100])
-def test_a_lesson_fits_and_its_widget_is_alive(open_page, theme, width):
-    page = open_page("07_lesson.html", width=width, theme=theme)
+@pytest.mark.parametrize("width", [320, 768, 1100])
+def test_pages_fit_and_their_widgets_are_alive(open_page, theme, width):
+    page = open_page("07_lesson.html", width, theme=theme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.get_by_role("button", name="Show what comes out").first.click()
-    page.wait_for_selector(".mhalib-view canvas")
+    drawn(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 22, 22)"}[theme]
-    drawn(page)
     assert page.locator(".mha.dark").count() == page.locator(".mha").count() * (theme == "dark")
     view = page.locator(".mhalib-view").first
     before = view.screenshot()
     view.locator("canvas").first.focus()
     page.keyboard.press("ArrowRight")
     assert view.screenshot() != before
+
+    home = open_page("index.html", width, theme=theme)
+    drawn(home)
+    assert home.evaluate("document.documentElement.scrollWidth") <= width
+    assert not home.get_by_role("img", name=re.compile("Attention maps")).count()
+    before = home.locator(".head-lab canvas").screenshot()
+    home.get_by_role("slider", name="Heads", exact=True).press("ArrowLeft")
+    assert home.locator(".head-lab canvas").screenshot() != before
 
 
 def test_the_theme_can_be_changed_and_is_remembered(open_page):
@@ -73,18 +65,10 @@ def test_the_theme_can_be_changed_and_is_remembered(open_page):
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
-# ---------------------------------------------------------------- words of the glossary
-
-
-def tip_of(page):
-    """Return a link to the glossary, and its tip."""
-    return page.locator("a.term[href$='#token']"), page.locator("#tip-token")
-
-
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_word_shows_what_it_means_while_the_pointer_is_on_it_or_on_the_tip(open_page, theme):
+def test_a_word_of_the_glossary_shows_what_it_means_to_pointer_keyboard_and_screen_reader(open_page, theme):
     page = open_page("torch_in_ten_minutes.html", theme=theme)
-    link, tip = tip_of(page)
+    link, tip = page.locator("a.term[href$='#token']"), page.locator("#tip-token")
     assert tip.is_hidden()
     link.hover()
     assert tip.is_visible() and "a word & what has <b> in it" in tip.text_content()
@@ -100,31 +84,21 @@ def test_a_word_shows_what_it_means_while_the_pointer_is_on_it_or_on_the_tip(ope
     light, dark = ("rgb(28, 28, 28)", "rgb(255, 255, 255)"), ("rgb(232, 232, 230)", "rgb(22, 22, 22)")
     assert (ink, paper) == (dark if theme == "dark" else light)
 
-
-def test_a_word_is_reached_by_the_keyboard_and_described_to_a_screen_reader(open_page):
-    page = open_page("torch_in_ten_minutes.html")
-    link, tip = tip_of(page)
     page.get_by_role("button", name="Copy").focus()
     page.keyboard.press("Tab")
     while page.evaluate("document.activeElement.textContent") != "token":
         page.keyboard.press("Tab")
     assert tip.is_visible() and page.evaluate("document.activeElement.computedName") == "token"
-    assert page.evaluate("document.getElementById(document.activeElement.getAttribute('aria-describedby')).textContent")
+    assert link.get_attribute("aria-describedby") == "tip-token"
     page.keyboard.press("Escape")
     assert tip.is_hidden() and link.evaluate("(link) => link === document.activeElement")
     page.keyboard.press("Enter")
     page.wait_for_url("**/glossary.html#token")
 
 
-# ---------------------------------------------------------------- what are you looking for?
-
-
-@pytest.mark.parametrize("width", [390, 1100])
-def test_a_question_is_found_while_one_types_and_leads_to_its_cell(open_page, width):
-    page = open_page("index.html", width=width, theme="dark")
+def test_a_question_is_found_while_one_types_and_leads_to_its_cell(open_page):
+    page = open_page("index.html", width=390, theme="dark")
     field, rows = page.get_by_role("searchbox", name="What are you looking for?"), page.locator("#asked li")
-    assert rows.count() == 3 and all(row.is_visible() for row in rows.all())
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
     def left(typed):
         field.fill(typed)
@@ -135,7 +109,7 @@ def test_a_question_is_found_while_one_types_and_leads_to_its_cell(open_page, wi
     assert left("is everybody asleep") == ["Is it open?"]  # by a word of the answer
     assert left("row of tokens <b>") == ["What of a row of tokens?"]
     assert left("zebra") == [] and "None of these" in page.locator("#ask-count").text_content()
-    assert len(left("")) == 3 and page.locator("#ask-count").text_content() == ""
+    assert len(left("")) == rows.count() == 3 and page.locator("#ask-count").text_content() == ""
     left("nearly")
     field.press("Tab")
     page.keyboard.press("Tab")
@@ -145,54 +119,32 @@ def test_a_question_is_found_while_one_types_and_leads_to_its_cell(open_page, wi
     assert page.get_by_text("row <1> of head 0 holds").is_visible()  # what was covered is open
 
 
-# ---------------------------------------------------------------- search
-
-
 def test_the_search_leads_to_a_section(open_page):
     page = open_page("index.html")
-    page.get_by_role("searchbox", name="Search the lessons").fill("words before")
+    field = page.get_by_role("searchbox", name="Search the lessons")
+    field.fill("words before")
     page.get_by_role("link", name="07 · Why √d?").click()
     page.wait_for_url("**/07_lesson.html#why-d")
-    page.get_by_role("searchbox", name="Search the lessons").fill("nosuchword")
+    field.fill("nosuchword")
     assert page.get_by_text("Nothing found").is_visible()
-    page.get_by_role("searchbox", name="Search the lessons").fill("")
+    field.fill("")
     assert page.get_by_role("navigation", name="Lessons").is_visible()
 
 
 # ---------------------------------------------------------------- what answers a prediction
 
-ANSWERS = ".answer"
 # Whether the reader sees some of an element; what is covered keeps a strip of its own, and nothing in it.
 SEEN = """(parts) => parts.map((part) => [...part.querySelectorAll("*")].some((inner) => inner.checkVisibility(
   { contentVisibilityAuto: true, visibilityProperty: true, opacityProperty: true })))"""
-COLOURS = """(canvas) => {
-  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-  return new Set(new Uint32Array(data.buffer)).size;
-}"""
-COVERED, SHOWN = [False] * 6, [True] * 6  # the parts of the small lesson: each of its three questions has two
+# The parts of the small lesson: each of its three questions has two.
+COVERED, SECOND, SHOWN = [False] * 6, [False, False, True, True, False, False], [True] * 6
 
 
 def seen(page):
-    return page.locator(ANSWERS).evaluate_all(SEEN)
+    return page.locator(".answer").evaluate_all(SEEN)
 
 
-def buttons(page):
-    return page.locator("button.uncover")
-
-
-def test_answers_are_covered_and_a_button_uncovers_one_and_covers_it_again(open_page):
-    page = open_page("07_lesson.html")
-    assert seen(page) == COVERED
-    button = buttons(page).nth(1)
-    button.press("Enter")
-    assert seen(page) == [False, False, True, True, False, False]
-    assert button.get_attribute("aria-expanded") == "true" and button.evaluate("(b) => b === document.activeElement")
-    assert page.get_by_role("list").get_by_text("row <1> of head 0 holds").is_visible()
-    button.press("Enter")
-    assert seen(page) == COVERED and button.get_attribute("aria-expanded") == "false"
-
-
-def test_covered_answers_are_out_of_reach_of_screen_reader_and_keyboard(open_page):
+def test_answers_are_covered_for_everybody_and_a_button_uncovers_one_and_covers_it_again(open_page):
     page = open_page("07_lesson.html")
     drawn(page)
 
@@ -209,23 +161,25 @@ def test_covered_answers_are_out_of_reach_of_screen_reader_and_keyboard(open_pag
             stops.append(page.evaluate("document.activeElement.closest('.answer') !== null"))
         return any(stops)
 
-    assert "Nothing gets lost" not in told() and "claim holds" not in told() and not reached()
+    assert seen(page) == COVERED and not reached()
+    assert "Nothing gets lost" not in told() and "claim holds" not in told()
+    button = page.locator("button.uncover").nth(1)
+    button.press("Enter")
+    assert seen(page) == SECOND
+    assert button.get_attribute("aria-expanded") == "true" and button.evaluate("(b) => b === document.activeElement")
+    assert page.get_by_role("list").get_by_text("row <1> of head 0 holds").is_visible()
+    button.press("Enter")
+    assert seen(page) == COVERED and button.get_attribute("aria-expanded") == "false"
     page.get_by_role("button", name=re.compile("show all")).click()
     assert "Nothing gets lost" in told() and "claim holds" in told() and reached()
 
 
 def test_without_javascript_everything_shows_and_nothing_is_offered_that_needs_it(open_page):
     page = open_page("07_lesson.html", script=False)
-    for text in (
-        "The first sentence says",
-        "○ the second",
-        "and <b>both</b>",
-        "The answer: the second",
-        "Nothing gets lost in it.",
-    ):
+    said = ["The first sentence says", "○ the second", "and <b>both</b>", "The answer: the second", "Nothing gets lost"]
+    for text in said:
         assert page.locator("main :is(p, .claims li, .output div)").filter(has_text=text).last.is_visible()
-    for offered in ("button", "input"):
-        assert not any(control.is_visible() for control in page.locator(offered).all())
+    assert not any(control.is_visible() for control in page.locator("button, input").all())
     home = open_page("index.html", script=False)
     assert home.get_by_role("img", name=re.compile("Attention maps")).is_visible()
     assert not home.get_by_text("down to 1 and up again").is_visible()
@@ -233,30 +187,30 @@ def test_without_javascript_everything_shows_and_nothing_is_offered_that_needs_i
 
 def test_the_switch_shows_all_is_remembered_and_keeps_the_place(open_page):
     page = open_page("07_lesson.html")
-    heading = page.get_by_role("heading", name="In the open: x")
+    heading, button = page.get_by_role("heading", name="In the open: x"), page.locator("button.uncover").first
+    page.set_viewport_size({"width": 1100, "height": 800})  # the page goes on far enough below the heading
     heading.evaluate("(place) => place.scrollIntoView()")
     page.mouse.wheel(0, -60)
     before = heading.bounding_box()["y"]
-    switch = page.get_by_role("button", name="Answers: covered; show all")
-    switch.press("Enter")
-    assert seen(page) == SHOWN and not buttons(page).first.is_visible()
+    page.get_by_role("button", name="Answers: covered; show all").press("Enter")
+    assert seen(page) == SHOWN and not button.is_visible()
     assert abs(heading.bounding_box()["y"] - before) < 40  # by the browser's own anchoring
     page.reload()
     settle(page)
     assert seen(page) == SHOWN
     page.get_by_role("button", name="Answers: shown; cover all").click()
-    assert seen(page) == COVERED and buttons(page).first.is_visible()
+    assert seen(page) == COVERED and button.is_visible()
     page.reload()
     assert seen(page) == COVERED
 
 
 def test_a_guess_is_judged_uncovers_its_answer_and_is_summed_up(open_page):
     page = open_page("07_lesson.html")
-    results = page.locator(".mhalib-results")
+    results, first = page.locator(".mhalib-results"), page.get_by_role("radio", name="the first")
     assert "Nothing predicted yet" in results.inner_text()
-    page.get_by_role("radio", name="the first").press("Space")
-    until(lambda: seen(page) == [False, False, True, True, False, False], "the answer was not uncovered")
-    assert page.get_by_role("radio", name="the first").evaluate("(choice) => choice === document.activeElement")
+    first.press("Space")
+    until(lambda: seen(page) == SECOND, "the answer was not uncovered")
+    assert first.evaluate("(choice) => choice === document.activeElement")
     count = int(results.get_attribute("data-count"))
     assert results.inner_text().splitlines() == [
         f"Predicted: 1 of {count}, 0 rightly",
@@ -270,61 +224,49 @@ def test_a_guess_is_judged_uncovers_its_answer_and_is_summed_up(open_page):
     assert results.inner_text().splitlines()[1] == "Foreseen: which; <b>how</b> many"  # in the order of the page
 
 
-# ---------------------------------------------------------------- the first page
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 768, 1100])
-def test_the_lab_of_the_first_page_is_alive(open_page, theme, width):
-    page = open_page("index.html", width=width, theme=theme)
-    page.wait_for_selector(".head-lab canvas")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert not page.get_by_role("img", name=re.compile("Attention maps")).count()
-    heads = page.get_by_role("slider", name="Heads", exact=True)
-    before = page.locator(".head-lab canvas").screenshot()
-    heads.press("ArrowLeft")
-    assert page.locator(".head-lab canvas").screenshot() != before
-
-
 # ---------------------------------------------------------------- slides
 
 
-def test_slides_turn_and_leave_a_widget_its_keys(open_page):
+@pytest.fixture
+def slides(open_page):
     page = open_page("slides/07_lesson.html")
     page.wait_for_function("window.Reveal?.isReady()")
+    return page
+
+
+def test_slides_turn_and_leave_a_widget_its_keys(slides):
     state = "JSON.stringify(Reveal.getIndices())"
-    seen = []
-    while not seen or page.evaluate(state) != seen[-1]:
-        seen.append(page.evaluate(state))
-        canvas = page.locator("section.present section.present canvas")
+    passed = []
+    while not passed or slides.evaluate(state) != passed[-1]:
+        passed.append(slides.evaluate(state))
+        canvas = slides.locator("section.present section.present canvas")
         if canvas.count() and canvas.first.is_visible():
             canvas.first.focus()
-            page.keyboard.press("ArrowRight")
-            assert page.evaluate(state) == seen[-1]  # the widget took the key
+            slides.keyboard.press("ArrowRight")
+            assert slides.evaluate(state) == passed[-1]  # the widget took the key
             # reveal.js has a class of the same name for its arrows, which float
-            assert page.evaluate("getComputedStyle(document.querySelector('.mha .controls')).position") == "static"
-            page.evaluate("document.activeElement.blur()")
-        page.keyboard.press("Space")
-    assert len(set(seen)) == len(seen)
-    assert len({re.sub(r',"f":-?\d+', "", place) for place in seen}) == page.evaluate("Reveal.getTotalSlides()")
-    assert len(seen) - page.evaluate("Reveal.getTotalSlides()") == page.locator(".fragment").count()
+            assert slides.evaluate("getComputedStyle(document.querySelector('.mha .controls')).position") == "static"
+            slides.evaluate("document.activeElement.blur()")
+        slides.keyboard.press("Space")
+    assert len(set(passed)) == len(passed)
+    total = slides.evaluate("Reveal.getTotalSlides()")
+    assert len({re.sub(r',"f":-?\d+', "", place) for place in passed}) == total
+    assert len(passed) - total == slides.locator(".fragment").count()
 
 
-def test_slides_show_an_answer_at_the_next_key(open_page):
-    page = open_page("slides/07_lesson.html")
-    page.wait_for_function("window.Reveal?.isReady()")
-    page.evaluate("""() => {
+def test_slides_show_an_answer_at_the_next_key(slides):
+    slides.evaluate("""() => {
       const { h, v } = Reveal.getIndices(document.querySelector(".claims").closest("section"));
       Reveal.slide(h, v, -1);
     }""")
-    settle(page)
-    slide = page.locator("section.present section.present")
-    told = page.locator(".aria-status")  # what reveal.js lets a screen reader say
+    settle(slides)
+    slide = slides.locator("section.present section.present")
+    told = slides.locator(".aria-status")  # what reveal.js lets a screen reader say
     code, answer, next_one = (slide.get_by_text(text) for text in ("claim(True", "The answer: the second", "how much"))
     assert code.first.is_visible() and not answer.is_visible() and "The answer" not in told.inner_text()
-    page.keyboard.press("Space")
+    slides.keyboard.press("Space")
     assert code.first.is_visible() and answer.is_visible() and not next_one.is_visible()
     assert "The answer" in told.inner_text()
-    page.set_viewport_size({"width": 1100, "height": 300})
-    page.keyboard.press("Space")
+    slides.set_viewport_size({"width": 1100, "height": 300})
+    slides.keyboard.press("Space")
     assert next_one.is_visible() and 0 <= next_one.bounding_box()["y"] < 300  # it is scrolled to
