@@ -22,11 +22,8 @@ def as_for_a_reader(monkeypatch):
     monkeypatch.setattr("mhalib.claims._SPOKEN_OF", {"SEED": 0})
 
 
-# ------------------------------------------------------------------------------------------ what a reader sees
-
 SHOWN = [
     (0.91234, "0.912"),
-    (12, "12"),
     (1234567, "1234567"),
     (1.2e-8, "1.2e-08"),
     ((0.5, 0.75), "0.5 to 0.75"),
@@ -37,10 +34,7 @@ SHOWN = [
     (torch.zeros(3, 4), "of shape (3, 4)"),
     (list(range(9)), "9 values, 0, 1, 2, …"),
     ({"one": 0.5, "two": 1}, "one: 0.5, two: 1"),
-    (True, "True"),
     (None, "None"),
-    ("93 %", "93 %"),
-    ((2, 3, 4), "2, 3, 4"),
 ]
 
 
@@ -92,9 +86,6 @@ def test_what_is_no_truth_value_or_has_no_words_is_refused(as_shipped):
     for text in ("", "  ", None, 3):
         failures += accepted({"text must say what is claimed": partial(claim, True, text)})
     assert failures == []
-
-
-# ------------------------------------------------------------------------------------------ what the lessons claim
 
 
 def test_every_claim_of_a_lesson_is_seen_to_hold_as_it_is_stored_once():

@@ -6,64 +6,80 @@ import torch
 
 from mhalib import MultiHeadAttention, causal_mask, combine_masks, merge_heads, padding_mask, split_heads
 from mhalib import scaled_dot_product_attention as attend
+from mhalib.doctor import adapt, examine
 from mhalib.heads import attention_entropy
-from mhalib.masks import to_additive, to_boolean, with_head_axis
+from mhalib.masks import to_additive, to_boolean
 from mhalib.plots import plot_attention, plot_reshape
 from mhalib.reference import InterleavedAttention, torch_mask
-from mhalib.widgets import HeadLab, HeadView
+from mhalib.widgets import HeadLab, HeadSwitchboard, HeadView, SealedBox
 from tests.helpers.refusals import accepted
 
 X, Q, MASK = torch.zeros(1, 3, 8), torch.zeros(3, 4), causal_mask(3)
 LAYER = MultiHeadAttention(8, 2)
-PLACES = [  # what it is called in the message, and who takes it
+BOOLEAN = [  # what it is called in the message, and who takes it: boolean masks only
+    ("mask", to_additive),
+    ("a mask", lambda it: combine_masks(MASK, it)),
+    ("mask", lambda it: torch_mask(it, 1, 1, 3, 3)),
+    ("mask", lambda it: plot_attention(torch.zeros(3, 3), mask=it)),
+]
+VIEWS = [
+    ("mask", lambda it: HeadView(torch.eye(3), mask=it)),
+    ("a mask", lambda it: HeadLab(Q, Q, Q, num_heads=2, mask=it)),
+]
+TENSORS = [  # any tensor
     ("queries", LAYER),
     ("keys", lambda it: LAYER(X, it, X)),
     ("values", lambda it: LAYER(X, X, it)),
     ("mask", lambda it: LAYER(X, mask=it)),
-    ("mask", lambda it: LAYER(X, mask=it, need_weights=True)),
     ("q", lambda it: attend(it, Q, Q)),
     ("k", lambda it: attend(Q, it, Q)),
     ("v", lambda it: attend(Q, Q, it)),
     ("x", lambda it: split_heads(it, 2)),
     ("x", merge_heads),
     ("valid_lens", lambda it: padding_mask(it, 3)),
-    ("a mask", lambda it: combine_masks(MASK, it)),
-    ("mask", to_additive),
     ("mask", to_boolean),
-    ("mask", with_head_axis),
-    ("mask", lambda it: torch_mask(it, 1, 1, 3, 3)),
-    ("mask", lambda it: plot_attention(torch.zeros(3, 3), mask=it)),
     ("weights", plot_attention),
     ("x: labels", lambda it: plot_reshape({"x": it}, lambda n: 0)),
     ("inputs", InterleavedAttention(8, 8, 2)),
 ]
-BOOLEAN = [  # who takes boolean masks only
-    ("mask", to_additive),
-    ("a mask", lambda it: combine_masks(MASK, it)),
-    ("mask", lambda it: torch_mask(it, 1, 1, 3, 3)),
-    ("mask", lambda it: plot_attention(torch.zeros(3, 3), mask=it)),
-    ("mask", lambda it: HeadView(torch.eye(3), mask=it)),
-    ("a mask", lambda it: HeadLab(Q, Q, Q, num_heads=2, mask=it)),
-]
-WEIGHTS = [plot_attention, attention_entropy, HeadView]
 
 
 def test_what_is_no_tensor_and_what_is_no_boolean_mask_is_refused_by_its_name(as_shipped):
     failures = []
-    for name, take in PLACES:
+    for name, take in TENSORS + BOOLEAN:
         for other in ([[1.0]], np.ones((3, 3), dtype=bool), True):
             failures += accepted({f"TypeError: {name} must be a tensor, got ": lambda it=other, take=take: take(it)})
-    for name, take in BOOLEAN:
+    for name, take in BOOLEAN + VIEWS:
         for other in (MASK.int(), to_additive(MASK)):
             words = f"TypeError: {name} must be boolean (True = may attend), got {other.dtype}"
             failures += accepted({words: lambda it=other, take=take: take(it)})
     assert failures == []
 
 
+def test_what_no_view_can_show_and_no_doctor_examine_is_refused(as_shipped):
+    stacked = torch.zeros(1, 2, 3, 4)
+    box = {"d_model": 2, "reach": 1.0, **dict.fromkeys(("start", "direction", "probe"), torch.ones(2))}
+    numbers = dict.fromkeys("qkv", 1)
+    calls = {
+        "TypeError: weights is None; ": lambda: HeadView(None),
+        "TypeError: every map of the dict is None; ": lambda: HeadView({"first": None}),
+        "q must be (T, d_model) or (1, T, d_model) before": lambda: HeadLab(stacked, num_heads=2),
+        "code_inputs must be 2 strings": lambda: HeadLab(Q, Q, num_heads=2, code_inputs=["a"]),
+        "score_name must say what is measured": lambda: HeadSwitchboard(len, 1, 2, score_name=""),
+        "TypeError: f must return one tensor": lambda: SealedBox(lambda x: (x, x), **box),
+        "TypeError: expected a module or a function, got int; give layer": lambda: adapt(1),
+        "'torch' is for nn.MultiheadAttention, got len; try 'qkv'": lambda: adapt(len, "torch"),
+        "TypeError: mask_rank must be a number of axes, such as 3, got str": lambda: adapt(LAYER, mask_rank="3"),
+        "TypeError: weights['q'] must be an nn.Linear or a matrix": lambda: examine(LAYER, 8, 2, weights=numbers),
+        "no way of calling": lambda: examine(len, 8, 2),
+    }
+    assert accepted(calls) == []
+
+
 def test_all_draw_the_line_of_what_attention_weights_are_at_the_same_place():
     failures = []
     wrong = torch.tensor([[[1.0, 0.0], [-0.002, 1.002]], [[1.0, 0.0], [1.01, -0.01]]])
-    for take in WEIGHTS:
+    for take in (plot_attention, attention_entropy, HeadView):
         for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
             take((3 * torch.randn(4, 50, 50)).softmax(-1).to(dtype))
         take(torch.tensor([[-0.0009, 1.0009], [1.0, 0.0]]))

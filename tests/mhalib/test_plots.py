@@ -12,22 +12,11 @@ from hypothesis import strategies as st
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.pylabtools import select_figure_formats
 from IPython.utils.capture import capture_output
-from matplotlib import colormaps
+from matplotlib import colormaps, pyplot
 from matplotlib.image import imread
 
-from mhalib import causal_mask, split_heads
-from mhalib.plots import (
-    COLOUR_MAP,
-    DARK_INK_FROM,
-    DIVERGING,
-    new_figure,
-    plot_attention,
-    plot_reshape,
-    plot_shapes,
-    pooled,
-    share,
-    ticks,
-)
+from mhalib import causal_mask, plots, split_heads
+from mhalib.plots import COLOUR_MAP, plot_attention, plot_reshape, plot_shapes
 from tests.helpers.refusals import accepted
 
 LABELS = 10 * torch.arange(4)[:, None] + torch.arange(6)
@@ -51,21 +40,16 @@ def image_of(figure):
 # ---------------------------------------------------------------------------------------------- colours and scales
 
 
-@pytest.mark.parametrize("heads", [1, 8, 64])
-def test_all_heads_are_one_image_on_one_scale(heads):
-    figure = plot_attention(torch.rand(heads, 5, 7))
-    images = [image for axes in figure.axes for image in axes.images]
-    assert len(images) == 1 and len(figure.axes) == 2  # one picture, one colour bar
-    assert figure.axes[1].get_ylim() == (0.0, 1.0)
-    assert [t for t in texts(figure) if t.startswith("head ")] == [f"head {i}" for i in range(heads)]
-
-
-def test_every_cell_has_the_colour_of_its_weight():
+def test_all_heads_are_one_image_in_which_every_cell_has_the_colour_of_its_weight():
+    for heads in (1, 8, 64):
+        figure = plot_attention(torch.rand(heads, 5, 7))
+        assert [len(axes.images) for axes in figure.axes] == [1, 0]  # one picture, one colour bar
+        assert figure.axes[1].get_ylim() == (0.0, 1.0)
+        assert [t for t in texts(figure) if t.startswith("head ")] == [f"head {i}" for i in range(heads)]
     weights = torch.tensor([[[0.0, 1.0], [0.25, 0.75]], [[0.5, 0.5], [1.0, 0.0]]])
     image = image_of(plot_attention(weights))
-    drawn = np.concatenate([image[:, :2], image[:, -2:]], axis=1)
-    wanted = colormaps[COLOUR_MAP](torch.cat([weights[0], weights[1]], dim=1).numpy())
-    np.testing.assert_allclose(drawn, wanted)
+    for drawn, head in ((image[:, :2], weights[0]), (image[:, -2:], weights[1])):
+        np.testing.assert_allclose(drawn, colormaps[COLOUR_MAP](head.numpy()))
 
 
 def test_ink_turns_dark_where_black_has_more_contrast_than_white():
@@ -75,35 +59,34 @@ def test_ink_turns_dark_where_black_has_more_contrast_than_white():
     linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
     bright = linear @ (0.2126, 0.7152, 0.0722)
     dark_ink = (bright + 0.05) / 0.05 > 1.05 / (bright + 0.05)
-    assert weights[dark_ink.argmax()] == pytest.approx(DARK_INK_FROM) and dark_ink[dark_ink.argmax() :].all()
+    assert weights[dark_ink.argmax()] == pytest.approx(plots.DARK_INK_FROM) and dark_ink[dark_ink.argmax() :].all()
 
 
-@pytest.mark.parametrize(
-    ("scale", "top", "wanted"),
-    [
-        ("fixed", 1.0, [0, 0.01, 0.25, 1]),
-        ("maximum", 0.5, [0, 0.02, 0.5, 1]),
-        ("log", 1.0, [0, 0.5, 0.849485, 1]),
-        ("root", 1.0, [0, 0.1, 0.5, 1]),
-    ],
-)
-def test_scales_are_as_they_are_written_down(scale, top, wanted):
-    weights = np.array([0, 0.01, 0.25, 1], np.float32)
-    np.testing.assert_allclose(share(weights, scale, top), wanted, atol=1e-6)
-    np.testing.assert_allclose(share(-weights, scale, top, True), 0.5 - np.array(wanted) / 2, atol=1e-6)
-    assert np.isnan(share(np.array([np.nan]), scale, top)).all() and share(np.array([-np.inf]), scale, top) == 0
+SCALES = {  # where it ends, and where 0, 0.01, 0.25 and 1 stand on it
+    "fixed": (1.0, [0, 0.01, 0.25, 1]),
+    "maximum": (0.5, [0, 0.02, 0.5, 1]),
+    "log": (1.0, [0, 0.5, 0.849485, 1]),
+    "root": (1.0, [0, 0.1, 0.5, 1]),
+}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_scales_are_as_they_are_written_down(scale):
+    weights, (top, wanted) = np.array([0, 0.01, 0.25, 1], np.float32), SCALES[scale]
+    np.testing.assert_allclose(plots.share(weights, scale, top), wanted, atol=1e-6)
+    np.testing.assert_allclose(plots.share(-weights, scale, top, True), 0.5 - np.array(wanted) / 2, atol=1e-6)
+    np.testing.assert_equal(plots.share(np.array([np.nan, -np.inf]), scale, top), np.float32([np.nan, 0]))
     for signed in (False, True):
-        at, said = zip(*ticks(scale, top, signed), strict=True)
+        at, said = zip(*plots.ticks(scale, top, signed), strict=True)
         assert list(at) == sorted(set(at)) and at[0] == 0 and at[-1] == 1 and len(set(said)) == len(said)
-        for place, text in zip(at, said, strict=True):
-            number = float(text.replace("−", "-").removeprefix("≤ "))
-            assert share(np.array([number]), scale, top, signed) == pytest.approx([place], abs=2e-3)
+        numbers = np.array([float(text.replace("−", "-").removeprefix("≤ ")) for text in said])
+        np.testing.assert_allclose(plots.share(numbers, scale, top, signed), at, rtol=1e-6, atol=2e-3)
     for odd in (3e-7, 5e-4, 0.013, 7.3, 4e6):
-        at = [place for place, _ in ticks(scale, odd)]
+        at = [place for place, _ in plots.ticks(scale, odd)]
         assert at == sorted(at) and at[-1] == 1 and 2 <= len(at) <= 16
 
 
-def test_every_head_of_a_picture_has_the_scale_that_is_written_on_it():
+def test_a_picture_has_the_scale_that_is_written_on_it():
     weights = torch.stack([torch.eye(3) * 0.5, torch.full((3, 3), 0.1)])
     figure = plot_attention(weights, scale="maximum")
     np.testing.assert_allclose(image_of(figure)[0, 0], colormaps[COLOUR_MAP](1.0))
@@ -113,11 +96,8 @@ def test_every_head_of_a_picture_has_the_scale_that_is_written_on_it():
     np.testing.assert_allclose(image_of(figure)[0, 1], colormaps[COLOUR_MAP](0.5))
     assert "≤ 0.0001" in texts(figure) and "below 0.0001 the lowest colour" in figure.alt
     assert "colours from 0 to 1 on a scale of square roots" in plot_attention(torch.eye(3) * 0.5, scale="root").alt
-
-
-def test_signed_values_have_their_middle_at_zero():
-    figure = plot_attention(torch.tensor([[-2.0, 0.0, 1.0]]), kind="signed")
-    np.testing.assert_allclose(image_of(figure)[0], colormaps[DIVERGING]([0, 0.5, 0.75]))
+    figure = plot_attention(torch.tensor([[-2.0, 0.0, 1.0]]), kind="signed")  # 0 has the colour in the middle
+    np.testing.assert_allclose(image_of(figure)[0], colormaps[plots.DIVERGING]([0, 0.5, 0.75]))
     assert {"−2", "0", "2", "-2.00", "1.00"} <= set(texts(figure)) and "from −2 to 2" in figure.alt
     plot_attention(torch.zeros(3, 3), kind="signed")
 
@@ -136,28 +116,25 @@ def test_masked_and_missing_cells_are_marked_by_sign_as_well_as_by_colour():
     assert "yellow: masked" in axes.get_xlabel() and not axes.lines
 
 
-# ------------------------------------------------------------------------------------------------------- long maps
-
-cell = st.one_of(st.sampled_from([math.nan, -math.inf, -2.0, 2.0]), st.integers(-3, 3).map(float))
-
-
-@given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), st.booleans(), st.data())
+@given(st.tuples(*[st.integers(1, 5)] * 2), st.integers(1, 3), st.integers(1, 3), st.booleans(), st.data())
 def test_maps_are_pooled_by_their_largest_and_of_two_as_large_by_size_the_positive_stays(
-    tall, wide, rows, columns, signed, data
+    shape, rows, columns, signed, data
 ):
-    cells = np.array(data.draw(st.lists(cell, min_size=tall * wide, max_size=tall * wide)), np.float32)
-    cells = (cells if signed else np.where(cells == -np.inf, cells, np.abs(cells))).reshape(tall, wide)
+    cell = st.sampled_from([math.nan, -math.inf, *map(float, range(-3 if signed else 0, 4))])
+    size = math.prod(shape)
+    cells = np.array(data.draw(st.lists(cell, min_size=size, max_size=size)), np.float32).reshape(shape)
 
     def largest(block):
         if np.isnan(block).any():
             return math.nan
-        seen = block[block > -math.inf]
-        return max(seen, key=lambda x: (abs(x), x) if signed else x) if len(seen) else -math.inf
+        return max(block[block > -math.inf], key=lambda x: (abs(x), x), default=-math.inf)
 
+    found = plots.pooled(cells[None], rows, columns, signed)[0]
     wanted = [
-        [largest(cells[i : i + rows, j : j + columns]) for j in range(0, wide, columns)] for i in range(0, tall, rows)
+        [largest(cells[i : i + rows, j : j + columns]) for j in range(0, shape[1], columns)]
+        for i in range(0, shape[0], rows)
     ]
-    np.testing.assert_array_equal(pooled(cells[None], rows, columns, signed)[0], np.array(wanted, np.float32))
+    np.testing.assert_array_equal(found, np.array(wanted, np.float32))
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(2000, 2000), (3000, 40), (700, 900)])
@@ -176,17 +153,6 @@ def test_one_weight_of_a_long_map_is_never_lost(queries, keys):
     assert any(text.isdigit() and int(text) >= 500 for text in texts(figure))
 
 
-def test_a_crowd_of_heads_and_half_precision_are_drawn_head_by_head(monkeypatch):
-    weights = torch.softmax(torch.randn(5, 40, 40), -1)
-    whole = image_of(plot_attention(weights))
-    monkeypatch.setattr("mhalib.plots.attention._AT_ONCE", 3000)
-    np.testing.assert_array_equal(image_of(plot_attention(weights)), whole)
-    weights[3, 1, 1] = 7
-    with pytest.raises(ValueError, match=r"of weights\[3:4\] lies"):
-        plot_attention(weights)
-    plot_attention(torch.full((1, 2, 3, 3), 1 / 3, dtype=torch.bfloat16, requires_grad=True))
-
-
 # ---------------------------------------------------------------------------------------------------------- labels
 
 
@@ -196,7 +162,8 @@ def test_tokens_and_names_are_plain_text_in_every_picture():
     assert all(texts(figure).count(token) >= 2 for token in tokens if token)
     for drawn in (figure, plot_shapes([(tokens[1], (2, 3))]), plot_reshape({tokens[1]: LABELS}, lambda n: 0, tokens)):
         pixels(drawn)
-    figure = plot_attention(torch.rand(1, 2, 2, 3), ["je", "suis"], ["I", "am", "here"], titles=["first", "second"])
+    weights = torch.full((1, 2, 2, 3), 1 / 3, dtype=torch.bfloat16, requires_grad=True)
+    figure = plot_attention(weights, ["je", "suis"], ["I", "am", "here"], titles=["first", "second"])
     assert {"je", "suis", "I", "am", "here", "first", "second"} <= set(texts(figure))
     assert figure.alt.endswith("first; second.")
 
@@ -222,46 +189,37 @@ def test_labels_do_not_run_into_each_other(heads, tokens):
     figure = plot_attention(torch.rand(heads, tokens, tokens), [f"token{i}" for i in range(tokens)])
     figure.canvas.draw()
     axes = figure.axes[0]
-    boxes = [t.get_window_extent() for t in axes.texts if t.get_text().startswith("token")]
-    boxes += [t.get_window_extent() for t in (*axes.get_xticklabels(), *axes.get_yticklabels(), axes.xaxis.label)]
-    assert not [
-        (a, b) for i, a in enumerate(boxes) for b in boxes[:i] if a.shrunk(0.8, 0.8).overlaps(b.shrunk(0.8, 0.8))
-    ]
+    labels = [t for t in axes.texts if t.get_text().startswith("token")]
+    labels += [*axes.get_xticklabels(), *axes.get_yticklabels(), axes.xaxis.label]
+    boxes = [label.get_window_extent().shrunk(0.8, 0.8) for label in labels]
+    assert not [(a, b) for i, a in enumerate(boxes) for b in boxes[:i] if a.overlaps(b)]
 
 
-# ------------------------------------------------------------------------------------------- figures in a notebook
-
-
-def test_figures_describe_themselves_and_are_neither_shown_nor_kept_by_pyplot():
-    from matplotlib import pyplot
-
-    before = pyplot.get_fignums()
-    data, metadata = plot_attention(torch.eye(3))._repr_mimebundle_()
-    plot_shapes([("x", (1, 2))]), new_figure("a line")
+def test_figures_are_described_pictures_that_pyplot_neither_keeps_nor_changes():
+    before, shell = pyplot.get_fignums(), InteractiveShell.instance()
+    figure = plot_attention(torch.eye(3))
+    plot_shapes([("x", (1, 2))]), plots.new_figure("a line")
     assert pyplot.get_fignums() == before
-    assert data["image/png"].startswith(b"\x89PNG") and b"Software" not in data["image/png"]
-    assert "1 head, 3 queries by 3 keys, colours from 0 to 1." in metadata["image/png"]["alt"]
-
-
-def test_pictures_keep_their_form_where_pyplot_has_registered_another():
-    shell = InteractiveShell.instance()
     try:
         select_figure_formats(shell, {"svg"})  # as d2l.show_heatmaps does
         with capture_output() as captured:
-            shell.display_formatter.format(plot_attention(torch.eye(3)))
-        (shown,) = captured.outputs
-        assert set(shown.data) == {"image/png", "text/plain"}
-        assert "3 queries by 3 keys" in shown.metadata["image/png"]["alt"]
+            shell.display_formatter.format(figure)
     finally:
         InteractiveShell.clear_instance()
+    (shown,) = captured.outputs
+    assert set(shown.data) == {"image/png", "text/plain"}
+    assert "1 head, 3 queries by 3 keys, colours from 0 to 1." in shown.metadata["image/png"]["alt"]
+    png = figure._repr_mimebundle_()[0]["image/png"]
+    assert png.startswith(b"\x89PNG") and b"Software" not in png
 
 
 def test_reshape_writes_every_number_in_its_place_and_shapes_are_stacked():
     heads = split_heads(LABELS[None], 2)
     figure = plot_reshape({"x": LABELS[None], "split": heads}, lambda n: n % 10 // 3, ["head 0", "head 1"])
-    before, after = ([t.get_text() for t in axes.texts if t.get_text().isdigit()] for axes in figure.axes)
-    assert before == [str(n) for n in LABELS.flatten().tolist()]
-    assert after == [str(n) for n in heads.flatten().tolist()]
+    for axes, numbers in zip(figure.axes, (LABELS, heads), strict=True):
+        assert [t.get_text() for t in axes.texts if t.get_text().isdigit()] == [
+            str(n) for n in numbers.flatten().tolist()
+        ]
     colours = {tuple(patch.get_facecolor()) for patch in figure.axes[1].patches[:12]}
     assert len(colours) == 1  # all cells of head 0 come from one group
     assert [t.get_text() for t in figure.legends[0].get_texts()] == ["head 0", "head 1"]
@@ -271,7 +229,7 @@ def test_reshape_writes_every_number_in_its_place_and_shapes_are_stacked():
     assert "q (1, 8, 4, 64)" in figure.alt
 
 
-def test_what_cannot_be_drawn_is_refused_before_anything_is_drawn(as_shipped):
+def test_what_cannot_be_drawn_is_refused(as_shipped):
     weights, ints = torch.rand(3, 3), torch.ones(30, 30, dtype=torch.int64)
     attention = partial(plot_attention, weights)
     calls = {

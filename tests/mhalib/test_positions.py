@@ -25,40 +25,22 @@ def drawn(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def code_to_paste() -> dict:
-    """Run the cell of the lesson that a reader may take along, and nothing else of it."""
-    cells = json.loads(LESSON.read_text(encoding="utf-8"))["cells"]
-    (source,) = ("".join(cell["source"]) for cell in cells if cell["id"] == "l13rotary")
-    names = {"torch": torch}
-    exec(source, names)
-    return names
-
-
-# ------------------------------------------------------------------------------------------------------- rotation
-
-
-def turned(vector, position, layout, base=10000.0):
-    """Turn one vector, pair by pair, as points of the complex plane."""
-    half, found = len(vector) // 2, vector.clone()
+def turned(x, positions, layout, base):
+    """Turn each token of (B, h, T, head_dim), pair by pair, as points of the complex plane; positions are (B, T)."""
+    half, found = x.shape[-1] // 2, x.clone()
     for i in range(half):
         one, other = LAYOUTS[layout](i, half)
-        point = complex(vector[one], vector[other]) * complex(math.cos(a := position / base ** (i / half)), math.sin(a))
-        found[one], found[other] = point.real, point.imag
+        angles = positions[:, None].double() / base ** (i / half)
+        points = torch.complex(x[..., one], x[..., other]) * torch.polar(torch.ones_like(angles), angles)
+        found[..., one], found[..., other] = points.real, points.imag
     return found
 
 
-@given(st.integers(1, 4), st.sampled_from(list(LAYOUTS)), st.sampled_from([10000.0, 100.0]), st.data())
-def test_each_pair_is_turned_by_its_angle_in_both_layouts(half, layout, base, data):
-    x = drawn(2, 2, 3, 2 * half, seed=data.draw(st.integers(0, 99)))
-    place = st.lists(st.integers(0, 500), min_size=3, max_size=3)
-    positions = torch.tensor(data.draw(st.lists(place, min_size=2, max_size=2)))  # each sample has its own
-    wanted = torch.stack(
-        [
-            torch.stack([turned(x[b, h, t], positions[b, t].item(), layout, base) for t in range(3)])
-            for b in range(2)
-            for h in range(2)
-        ]
-    ).view_as(x)
+@given(st.integers(1, 4), st.sampled_from(list(LAYOUTS)), st.sampled_from([10000.0, 100.0]), st.integers(0, 99))
+def test_each_pair_is_turned_by_its_angle_in_both_layouts(half, layout, base, seed):
+    x = drawn(2, 2, 3, 2 * half, seed=seed)
+    positions = (drawn(2, 3, seed=seed).abs() * 200).long()  # each sample has its own
+    wanted = turned(x, positions, layout, base)
     torch.testing.assert_close(rotate(x, positions, layout, base), wanted)
     torch.testing.assert_close(rotate(x[1:], positions[1], layout, base), wanted[1:])
     order = rotary_permutation(2 * half)
@@ -67,44 +49,16 @@ def test_each_pair_is_turned_by_its_angle_in_both_layouts(half, layout, base, da
         torch.testing.assert_close(rotate(x[..., order], positions, "halves", base), wanted[..., order])
 
 
-@given(st.integers(1, 6), st.integers(0, 500), st.sampled_from(list(LAYOUTS)))
-def test_a_score_depends_on_the_distance_only(half, start, layout):
-    q, k = drawn(1, 2, 6, 2 * half), drawn(1, 2, 6, 2 * half, seed=1)
-    scores = [rotate(q, p, layout) @ rotate(k, p, layout).mT for p in (torch.arange(6), torch.arange(start, start + 6))]
-    torch.testing.assert_close(*scores, atol=1e-9, rtol=0)
-
-
 def test_the_code_to_paste_of_the_lesson_turns_alike_and_half_precision_loses_no_position():
+    cells = json.loads(LESSON.read_text(encoding="utf-8"))["cells"]
+    pasted = {"torch": torch}
+    exec(*("".join(cell["source"]) for cell in cells if cell["id"] == "l13rotary"), pasted)
     x, positions = drawn(2, 3, 7, 10).float(), torch.tensor([0, 1, 2, 5, 11, 40, 90])
     for layout in LAYOUTS:
         ours = rotate(x, positions, layout)
-        torch.testing.assert_close(code_to_paste()[f"rotate_{layout}"](x, positions), ours, atol=1e-4, rtol=0)
+        torch.testing.assert_close(pasted[f"rotate_{layout}"](x, positions), ours, atol=1e-4, rtol=0)
         far = rotate(x.half(), positions + 5000, layout)
         torch.testing.assert_close(far.float(), rotate(x, positions + 5000, layout), atol=2e-2, rtol=0)
-
-
-@pytest.mark.slow
-def test_both_layouts_and_the_slopes_are_those_of_transformers():
-    """Its Llama turns halves, its GPT-J neighbours; its Bloom has slopes."""
-    bloom = pytest.importorskip("transformers.models.bloom.modeling_bloom")
-    from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb as of_gptj
-    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as of_llama
-
-    x, positions = drawn(2, 3, 7, 10).float(), torch.tensor([0, 1, 2, 5, 11, 40, 90])
-    angle = positions[:, None].float() / 10000 ** (torch.arange(0, 10, 2) / 10)  # (T, head_dim / 2)
-    both = torch.cat([angle, angle], dim=-1)[None]
-    theirs = {
-        "halves": of_llama(x, x, both.cos(), both.sin())[0],
-        "neighbours": of_gptj(x.transpose(1, 2), angle.sin()[None], angle.cos()[None]).transpose(1, 2),
-    }
-    for layout, expected in theirs.items():
-        torch.testing.assert_close(rotate(x, positions, layout), expected, atol=1e-4, rtol=0)
-    for num_heads in (1, 2, 4, 6, 8, 12, 16, 20):
-        added = bloom.build_alibi_tensor(torch.ones(1, 4, dtype=torch.long), num_heads, torch.float32)
-        torch.testing.assert_close(slopes(num_heads), added[:, 0, 1])
-
-
-# --------------------------------------------------------------------------------------------- slopes and positions
 
 
 def slopes_of_the_paper(num_heads):
@@ -142,9 +96,6 @@ def test_what_has_no_place_is_refused(as_shipped):
         "learned positions 0 to 23": partial(model("learned"), tokens(1, 12), positions=torch.arange(20, 32)),
     }
     assert accepted(calls) == []
-
-
-# ------------------------------------------------------------------------------------------------------- the model
 
 
 def model(way, **options):

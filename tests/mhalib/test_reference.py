@@ -26,108 +26,62 @@ from mhalib.reference import (
 from tests.helpers.drawn_layers import close, layers
 from tests.helpers.refusals import accepted
 
-
-def assert_same(one, other):
-    for a, b in zip(one.parameters(), other.parameters(), strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=0)  # compares the dtypes as well
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@st.composite
-def plain_layers(draw, **options):
-    """Return a layer that others have as well, queries, keys and values, and lengths of which none is 0."""
-    layer, inputs = draw(layers(plain=True, **options))
+def call_torch(other, inputs, mask):
+    blocked = torch_mask(mask, len(mask), other.num_heads, inputs[0].shape[1], inputs[1].shape[1])
+    return other(*inputs, attn_mask=blocked, average_attn_weights=False)
+
+
+def call_d2l(other, inputs, mask):
+    output = other(*inputs, mask.expand(-1, inputs[0].shape[1], -1).sum(-1))  # said as one length per query
+    return output, other.attention.attention_weights.unflatten(0, (-1, other.num_heads))
+
+
+def call_interleaved(other, inputs, mask):
+    return other(inputs[0], mask, need_weights=True)
+
+
+LIBRARIES = {  # there, back, a call that gives output and maps, and how its layers differ from ours
+    "torch": (to_torch, from_torch, call_torch, {"d_model_queries": True}),
+    "d2l": (to_d2l, from_d2l, call_d2l, {}),
+    "interleaved": (to_interleaved, from_interleaved, call_interleaved, {"cross": False}),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@given(st.data())
+def test_a_layer_of_a_library_agrees_in_outputs_weights_and_gradients(library, data):
+    """After one step down the gradient the two are the same layer again, so all gradients agree."""
+    there, back, call, options = LIBRARIES[library]
+    layer, inputs = data.draw(layers(plain=True, **options))
     inputs = inputs if len(inputs) == 3 else inputs * 3
-    batch, num_keys = inputs[1].shape[:2]
-    lens = draw(st.lists(st.integers(1, num_keys), min_size=batch, max_size=batch))
-    return layer, inputs, torch.tensor(lens)
-
-
-def grads(output, *tensors):
-    direction = torch.linspace(0.5, 1.5, output.numel(), dtype=output.dtype).view_as(output)
-    return torch.autograd.grad(output, tensors, direction, retain_graph=True)
-
-
-def in_proj_grads(other, output):
-    """Return the gradients of torch's input projections, one per q, k, v, however it stores them."""
-    if other.in_proj_weight is not None:
-        return grads(output, other.in_proj_weight)[0].chunk(3)
-    return grads(output, other.q_proj_weight, other.k_proj_weight, other.v_proj_weight)
-
-
-@given(plain_layers(d_model_queries=True), st.booleans())
-def test_torch_layer_agrees_in_outputs_weights_and_gradients(drawn, causal):
-    layer, inputs, lens = drawn
-    num_queries, num_keys = inputs[0].shape[1], inputs[1].shape[1]
-    mask = padding_mask(lens, num_keys)
-    if causal and num_queries == num_keys:
+    batch, num_queries, num_keys = len(inputs[0]), inputs[0].shape[1], inputs[1].shape[1]
+    lens = data.draw(st.lists(st.integers(1, num_keys), min_size=batch, max_size=batch))
+    mask = padding_mask(torch.tensor(lens), num_keys)
+    if num_queries == num_keys and data.draw(st.booleans()):
         mask = combine_masks(mask, causal_mask(num_queries))
-    other = to_torch(layer)
-    blocked = torch_mask(mask, len(lens), layer.num_heads, num_queries, num_keys)
-    output, weights = layer(*inputs, mask=mask, need_weights=True)
-    wanted, maps = other(*inputs, attn_mask=blocked, average_attn_weights=False)
+    other = there(layer)
+    for a, b in zip(back(other).parameters(), layer.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)  # compares the dtypes as well
+    (output, weights), (wanted, maps) = layer(*inputs, mask=mask, need_weights=True), call(other, inputs, mask)
     close(output, wanted)
     close(weights, maps)
-    ours = grads(output, inputs[0], layer.W_q.weight, layer.W_k.weight, layer.W_v.weight, layer.W_o.weight)
-    theirs = [*grads(wanted, inputs[0]), *in_proj_grads(other, wanted), *grads(wanted, other.out_proj.weight)]
-    for a, b in zip(ours, theirs, strict=True):
+    direction = torch.linspace(0.5, 1.5, output.numel(), dtype=output.dtype).view_as(output)
+    ours, theirs = (torch.autograd.grad(x, inputs[0], direction, retain_graph=True)[0] for x in (output, wanted))
+    close(ours, theirs)
+    for one, result in ((layer, output), (other, wanted)):
+        result.backward(direction)
+        for parameter in one.parameters():
+            parameter.data -= parameter.grad
+    for a, b in zip(back(other).parameters(), layer.parameters(), strict=True):
         close(a, b)
-    assert_same(from_torch(other), layer)
-
-
-@given(plain_layers(), st.booleans())
-def test_d2l_layer_agrees_in_outputs_weights_and_gradients(drawn, per_query):
-    layer, inputs, lens = drawn
-    other = to_d2l(layer)
-    if per_query:
-        lens = lens[:, None].repeat(1, inputs[0].shape[1])
-    output, weights = layer(*inputs, mask=padding_mask(lens, inputs[1].shape[1]), need_weights=True)
-    wanted = other(*inputs, lens)
-    close(output, wanted)
-    close(weights, other.attention.attention_weights.unflatten(0, (-1, layer.num_heads)))
-    close(grads(output, inputs[0])[0], grads(wanted, inputs[0])[0])
-    for name in ("W_q", "W_k", "W_v", "W_o"):
-        close(grads(output, getattr(layer, name).weight)[0], grads(wanted, getattr(other, name).weight)[0])
-    assert_same(from_d2l(other), layer)
-
-
-@given(plain_layers(cross=False))
-def test_interleaved_layer_agrees_and_comes_back(drawn):
-    layer, inputs, lens = drawn
-    other = to_interleaved(layer)
-    mask = padding_mask(lens, inputs[0].shape[1])
-    output, weights = layer(inputs[0], mask=mask, need_weights=True)
-    wanted, maps = other(inputs[0], mask, need_weights=True)
-    close(output, wanted)
-    close(weights, maps)
-    rows = interleaved_rows(layer.num_heads, layer.head_dim)
-    ours = torch.cat(grads(output, layer.W_q.weight, layer.W_k.weight, layer.W_v.weight))[rows]
-    close(ours, grads(wanted, other.qkv.weight)[0])
-    assert_same(from_interleaved(other), layer)
 
 
 def test_interleaved_rows_on_readable_numbers():
     # Two heads of two features: rows q0 q0 q1 q1 | k0 k0 k1 k1 | v0 v0 v1 v1.
     assert interleaved_rows(2, 2).tolist() == [0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11]
-    layer = MultiHeadAttention(16, 4)
-    other = to_interleaved(layer)
-    with torch.no_grad():  # contiguous weights in an interleaved layer are not the same layer
-        other.qkv.weight.copy_(torch.cat([layer.W_q.weight, layer.W_k.weight, layer.W_v.weight]))
-    x = torch.randn(2, 5, 16)
-    assert (other(x) - layer(x)).abs().max() > 0.05
-
-
-def test_real_sizes_agree():
-    torch.manual_seed(0)
-    layer = MultiHeadAttention(512, 8, bias=True).eval()
-    x, lens = torch.randn(4, 32, 512), torch.tensor([32, 20, 7, 1])
-    mask = combine_masks(padding_mask(lens, 32), causal_mask(32))
-    with torch.no_grad():
-        wanted = layer(x, mask=mask)
-        blocked = torch_mask(mask, 4, 8, 32, 32)
-        close(to_torch(layer)(x, x, x, attn_mask=blocked, need_weights=False)[0], wanted)
-        close(to_interleaved(layer)(x, mask), wanted)
-        per_query = mask.sum(-1)  # causal and padding together, said as one length per query
-        close(to_d2l(layer)(x, x, x, per_query), wanted)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -177,31 +131,27 @@ def test_what_cannot_be_copied_is_refused(as_shipped):
     assert failures == []
 
 
-class LazyD2L(nn.Module):
-    """The signature of d2l 1.x, whose input sizes are known only after the first call."""
-
-    def __init__(self, num_hiddens, num_heads, dropout, bias=False, **kwargs):
-        super().__init__()
-        self.num_heads = num_heads
-        self.attention = import_d2l().DotProductAttention(dropout)
-        for name in ("W_q", "W_k", "W_v", "W_o"):
-            setattr(self, name, nn.LazyLinear(num_hiddens, bias=bias))
-
-    forward = None
-
-
 def test_d2l_of_version_1_is_read_and_written(monkeypatch, as_shipped):
+    """Its input sizes are known only after the first call."""
     d2l = import_d2l()
-    LazyD2L.forward = d2l.MultiHeadAttention.forward
-    monkeypatch.setattr(d2l, "MultiHeadAttention", LazyD2L)
+
+    class Lazy(nn.Module):
+        forward = d2l.MultiHeadAttention.forward
+
+        def __init__(self, num_hiddens, num_heads, dropout, bias=False, **kwargs):
+            super().__init__()
+            self.num_heads, self.attention = num_heads, d2l.DotProductAttention(dropout)
+            self.W_q, self.W_k, self.W_v, self.W_o = (nn.LazyLinear(num_hiddens, bias=bias) for _ in range(4))
+
+    monkeypatch.setattr(d2l, "MultiHeadAttention", Lazy)
     layer = MultiHeadAttention(8, 2, query_dim=5, key_dim=6, value_dim=7)
     q, k, v, lens = torch.randn(2, 3, 5), torch.randn(2, 4, 6), torch.randn(2, 4, 7), torch.tensor([4, 2])
     other = to_d2l(layer)
-    assert isinstance(other, LazyD2L)
+    assert isinstance(other, Lazy)
     close(other(q, k, v, lens), layer(q, k, v, padding_mask(lens, 4)))
     close(from_d2l(other)(q, k, v), layer(q, k, v))
     with pytest.raises(ValueError, match="call it once on real input"):
-        from_d2l(LazyD2L(8, 2, 0.0))
+        from_d2l(Lazy(8, 2, 0.0))
 
 
 def test_d2l_says_when_it_is_missing_loads_without_torchvision_and_draws_under_todays_ipython():

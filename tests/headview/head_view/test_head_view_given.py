@@ -31,12 +31,11 @@ def the(parts):
 class Maps(list):
     """What `capture` gathers, made by hand."""
 
-    def __init__(self, maps, names, kinds, **known):
+    def __init__(self, maps, names, **known):
         super().__init__(maps)
-        nothing = [None] * len(maps)
-        self.names, self.kinds, self.sums = names, kinds, ["weights"] * len(maps)
-        self.allowed, self.kv_heads, self.scales = nothing, [part.shape[1] for part in maps], [0.5] * len(maps)
-        self.queries = self.keys = self.values = None
+        self.names, self.kinds, self.sums = names, ["self"] * len(maps), ["weights"] * len(maps)
+        self.allowed, self.kv_heads = [None] * len(maps), [part.shape[1] for part in maps]
+        self.scales, self.queries, self.keys, self.values = [0.5] * len(maps), None, None, None
         self.__dict__.update(known)
 
 
@@ -84,18 +83,27 @@ def test_layers_of_other_shapes_make_parts_of_their_own():
     assert shapes(batches) == {"4 x 5 x 5": (1, 1, 4, 5, 5), "2 x 4 x 5 x 5": (2, 1, 4, 5, 5)}
 
 
-def test_what_torch_returns_is_taken_as_it_is():
-    layer, x = nn.MultiheadAttention(8, 2, batch_first=True).eval(), torch.randn(3, 5, 8)
-    pair = layer(x, x, x, average_attn_weights=False)
-    part = the(as_parts(pair))
-    assert part.samples == 3 and part.layers[0].equal(pair[1].detach())
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_what_torch_returns_is_taken_as_it_is_and_its_mean_over_heads_refused(batch_first):
+    layer = nn.MultiheadAttention(8, 2, batch_first=batch_first).eval()
+    for samples in (None, 1, 3, 5):  # 5: as many as tokens
+        shape = (5, samples, 8) if samples else (5, 8)
+        x = torch.randn(*shape).transpose(0, 1) if samples and batch_first else torch.randn(*shape)
+        with torch.no_grad():
+            pair, averaged = (layer(x, x, x, average_attn_weights=mean) for mean in (False, True))
+        for given in (pair, tuple(part.numpy() for part in pair)):
+            part = the(as_parts(given))
+            assert (part.samples, part.shape) == (samples or 1, (1, 2, 5, 5))
+            assert part.layers[0].equal(pair[1].view(part.layers[0].shape))
+        for given in (averaged, tuple(part.numpy() for part in averaged)):
+            with pytest.raises(ValueError, match="the mean over its heads; .*average_attn_weights=False"):
+                as_parts(given)
     assert the(as_parts([pair, pair])).shape == (2, 2, 5, 5)
     assert the(as_parts({"a": pair, "b": pair})).layer_names == ["a", "b"]
-    for averaged in (layer(x, x, x), layer(x[0], x[0], x[0])):
-        with pytest.raises(ValueError, match="the mean over its heads; .*average_attn_weights=False"):
-            as_parts(averaged)
-    with pytest.raises(ValueError, match="3 maps, expected num_heads=2.*the mean over its heads"):
-        as_parts(layer(x, x, x)[1], num_heads=2)
+    with pytest.raises(ValueError, match="5 maps, expected num_heads=2.*the mean over its heads"):
+        as_parts(averaged[1], num_heads=2)
+    folded = torch.randn(1, 6, 8), some(6, 6, 6)  # heads in the place of samples, beside an output
+    assert the(as_parts(folded)).shape == (1, 6, 6, 6)
 
 
 def test_d2l_folds_the_heads_into_the_batch():
@@ -123,39 +131,34 @@ def test_a_dict_keeps_its_names():
 
 
 def test_captured_maps_bring_what_is_known():
-    allowed = [causal_mask(5), causal_mask(5)]
-    inside = [torch.randn(1, 4, 5, 8) for _ in range(2)]
-    maps = Maps(
-        [causal(1, 4, 5, 5), causal(1, 4, 5, 5) / 2],
-        *(["h.0.attn", "h.1.attn"], ["self", "self"]),
-        **{"allowed": allowed, "kv_heads": [2, 2], "sums": ["weights", "part"]},
-        **{"queries": inside, "keys": inside, "values": inside},
-    )
-    part = the(as_parts(maps, list("abcde")))
-    assert part.layer_names == maps.names and part.kind == "part" and part.kv_heads == [2, 2]
+    allowed, inside = [causal_mask(5), causal_mask(5)], [torch.randn(1, 4, 5, 8) for _ in range(2)]
+    known = {"allowed": allowed, "kv_heads": [2, 2], "queries": inside, "keys": inside, "values": inside}
+    layers = [causal(1, 4, 5, 5), causal(1, 4, 5, 5) / 2]
+    part = the(as_parts(Maps(layers, ["h.0", "h.1"], sums=["weights", "part"], **known), list("abcde")))
+    assert part.layer_names == ["h.0", "h.1"] and part.kind == "part" and part.kv_heads == [2, 2]
     assert part.allowed == allowed and part.scales == [0.5, 0.5] and part.values[1] is inside[1]
     assert part.tokens == part.key_tokens == [list("abcde")]
-    plain = the(as_parts(Maps([some(1, 4, 5, 5)], ["a"], ["self"])))
+    plain = the(as_parts(Maps([some(1, 4, 5, 5)], ["a"])))
     assert plain.kv_heads is None and plain.queries is None and plain.kind == "weights"
-    with pytest.raises(
-        ValueError, match=r"capture gathered no maps; .*\n    h.0: its own kernel\nor ask for the weights"
-    ):
-        as_parts(Maps([], [], [], missed={"h.0": "its own kernel"}))
-    mixed = Maps([signed := torch.randn(1, 2, 5, 5), some(1, 2, 5, 5)], ["a", "b"], ["self"] * 2, values=[signed, None])
-    mixed.sums, mixed.queries = ["signed", "weights"], inside
+    mixed = [torch.randn(1, 4, 5, 5), some(1, 4, 5, 5)]
+    mixed = Maps(mixed, ["a", "b"], sums=["signed", "weights"], queries=inside, values=[inside[0], None])
     part = the(as_parts(mixed))
     assert part.kind == "signed" and part.queries == inside and part.values is None
     with pytest.raises(ValueError, match=r"6 labels, .* 5 queries; .*after generate\(\) tokens\[:-1\]"):
         as_parts(mixed, list("abcdef"))
+    missed = r"capture gathered no maps; .*\n    h.0: its own kernel\nor ask for the weights"
+    with pytest.raises(ValueError, match=missed):
+        as_parts(Maps([], [], missed={"h.0": "its own kernel"}))
 
 
 def test_captured_translators_fall_into_their_parts():
     names = ["encoder.0.attn", "encoder.1.attn", "decoder.0.self_attn", "decoder.0.source_attn"]
-    maps = Maps([some(1, 2, 5, 5)] * 2 + [causal(1, 2, 5, 5), some(1, 2, 5, 5)], names, ["self"] * 3 + ["cross"])
+    maps = [*[some(1, 2, 5, 5)] * 2, causal(1, 2, 5, 5), some(1, 2, 5, 5)]
+    maps = Maps(maps, names, kinds=[*["self"] * 3, "cross"])
     parts = as_parts(maps, list("abcde"), list("vwxyz"))
     assert [part.name for part in parts] == ["encoder", "decoder", "cross"]
     assert [part.tokens[0][0] + part.key_tokens[0][0] for part in parts] == ["vv", "aa", "av"]
-    alone = Maps([some(1, 2, 5, 5)], ["bert.encoder.layer.0"], ["self"])  # an encoder by itself is no part
+    alone = Maps([some(1, 2, 5, 5)], ["bert.encoder.layer.0"])  # an encoder by itself is no part
     assert the(as_parts(alone, list("abcde"))).tokens == [list("abcde")]
 
 
@@ -280,7 +283,7 @@ def test_masks_add_to_what_is_known_and_name_their_part():
     known = torch.ones(1, 1, 4, 4, dtype=torch.bool).tril()
     own = torch.ones(4, 4, dtype=torch.bool).triu(-1)
     weights = torch.randn(1, 2, 4, 4).masked_fill(~(known & own), -torch.inf).softmax(-1)
-    part = the(as_parts(Maps([weights], ["a"], ["self"], allowed=[known]), mask=own))
+    part = the(as_parts(Maps([weights], ["a"], allowed=[known]), mask=own))
     assert part.allowed[0].squeeze().equal(known[0, 0] & own)
     two = {"a": [some(2, 4, 4)], "b": [causal(2, 5, 5)]}
     assert [part.allowed[0] is None for part in as_parts(two, mask={"b": causal_mask(5)})] == [True, False]
@@ -319,7 +322,7 @@ def test_a_cut_takes_everything_beside_the_weights_along():
     assert rows_only.tokens == [["0", "2", "4"]]  # their own numbers
     assert the(as_parts(weights, queries=[-1])).layers[0].equal(weights[:1, :, -1:])
     inside = [torch.randn(1, 3, 6, 4)]
-    maps = Maps([weights[:1]], ["a"], ["self"], queries=inside, keys=inside, values=inside)
+    maps = Maps([weights[:1]], ["a"], queries=inside, keys=inside, values=inside)
     cut = the(as_parts(maps, queries=[1], keys=slice(2)))
     assert cut.queries[0].equal(inside[0][:, :, 1:2]) and cut.values[0].equal(inside[0][:, :, :2])
 

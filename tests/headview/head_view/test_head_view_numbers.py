@@ -1,4 +1,4 @@
-"""The numbers behind HeadView: codes, pyramids, what a spec shows, facts of heads."""
+"""The numbers behind HeadView: codes, pyramids, what a spec shows, facts of heads; against references cell by cell."""
 
 import itertools
 
@@ -7,36 +7,61 @@ import pytest
 import torch
 
 from mhalib.widgets.head_view import codes, shown
-from mhalib.widgets.head_view.facts import Facts, facts_of, order_by_likeness
+from mhalib.widgets.head_view.facts import facts_of, order_by_likeness
 from mhalib.widgets.head_view.pyramid import Pyramid, overview
 from mhalib.widgets.head_view.shown import compute, exact_row
-from tests.helpers.head_view_examples import TOKENS, causal, example, part_of, some
+from tests.helpers.head_view_examples import NAN, TOKENS, causal, example, part_of, some
 
-NAN, INF = float("nan"), float("inf")
+INF = float("inf")
 
 
 def same(one, two, tolerance=1e-6):
     np.testing.assert_allclose(one, two, rtol=tolerance, atol=tolerance)
 
 
+def opened(cells):
+    """Return the cells that are not masked."""
+    return cells[~np.isneginf(cells)]
+
+
+def largest(cells, signed):
+    """Return the largest cell; NaN if there is one, -inf where all are masked."""
+    there = opened(cells)
+    if not len(there) or np.isnan(there).any():
+        return NAN if len(there) else -INF
+    return max(there, key=lambda x: (abs(x) if signed else x, x))
+
+
+def mean(cells):
+    there = opened(cells)
+    return there.mean() if len(there) else -INF
+
+
+def by_block(cells, pool, starts):
+    """Pool each block of cells; `starts` are the first rows and the first columns of the blocks."""
+    bands = np.split(cells, starts[0][1:])
+    return np.array([[pool(block.ravel()) for block in np.split(band, starts[1][1:], 1)] for band in bands], "f4")
+
+
+def small(head, side, signed):
+    """An overview of one head `(Tq, Tk)`, masked cells -inf."""
+    starts = [[-(-i * n // min(n, side)) for i in range(min(n, side))] for n in head.shape]
+    return by_block(head, lambda cells: largest(cells, signed), starts)
+
+
 # ---------------------------------------------------------------- codes
 
 
-def with_sink(maps, tokens, spread, *, causal_too):
-    """Return weights of which the first key takes 0.9 to 0.999 of each row."""
-    w = some(maps, tokens, tokens, mask=causal(tokens)) if causal_too else (spread * torch.randn(maps, tokens, tokens))
-    w = w if causal_too else w.softmax(-1)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("maps, tokens", [(144, 128), (12, 512), (1, 2048)])
+def test_maps_with_a_sink_keep_small_weights_and_row_sums_in_one_byte(maps, tokens, spread, masked):
+    scores = spread * torch.randn(maps, tokens, tokens)
+    w = (scores.masked_fill(~causal(tokens), -INF) if masked else scores).softmax(-1)
     sink = torch.rand(maps, tokens, 1) * 0.099 + 0.9
     w = w * (1 - sink)
     w[..., :1] += sink
-    return w.numpy()
-
-
-@pytest.mark.parametrize("causal_too", [False, True])
-@pytest.mark.parametrize("spread", [0.0, 1.0, 3.0])
-@pytest.mark.parametrize("maps, tokens", [(144, 128), (12, 512), (1, 2048)])
-def test_maps_with_a_sink_keep_small_weights_and_row_sums_in_one_byte(maps, tokens, spread, causal_too):
-    w = with_sink(maps, tokens, spread, causal_too=causal_too)
+    w = w.numpy()
     read = codes.decode(*codes.encode(w, "uint8"), "uint8")
     assert (read[w > 1e-4] > 0).all()
     large = w > 1e-3
@@ -69,45 +94,12 @@ def test_codes_come_back_with_masked_and_nan_where_they_were(storage, signed):
     same(tops, np.abs(np.where(finite, cells, 0)).max((-2, -1)))
 
 
-@pytest.mark.parametrize("signed", [False, True])
-def test_a_tile_is_one_block_with_what_its_codes_stand_for(signed):
-    most = torch.randn(3, 5).numpy() if signed else torch.rand(3, 5).numpy()
-    most[0, :2] = -np.inf, np.nan
-    mean = most / 2
-    exact = codes.pack_tile(most, None, signed=signed)
-    assert len(exact) == 4 + 2 * 15
-    tops, coded = np.frombuffer(exact, "<f4", 1), np.frombuffer(exact, "<u2", offset=4).reshape(3, 5)
-    same(codes.decode(coded, tops[0], "uint16", signed=signed), most, 2e-4)
-    packed = codes.pack_tile(most, mean, signed=signed)
-    assert len(packed) == 8 + 2 * 15
-    tops, coded = np.frombuffer(packed, "<f4", 2), np.frombuffer(packed, "u1", offset=8).reshape(2, 3, 5)
-    same(codes.decode(coded, tops, "uint8", signed=signed), np.stack([most, mean]), 0.05)
-
-
 def test_storage_follows_the_number_of_weights():
-    sizes = [2_000_000, 2_000_001]
-    assert [codes.storage_for(n, False) for n in sizes] == ["uint16", "uint8"]
+    assert [codes.storage_for(n, False) for n in (2_000_000, 2_000_001)] == ["uint16", "uint8"]
     assert codes.storage_for(10**9, True) == "float32"
 
 
-# ---------------------------------------------------------------- pyramid
-
-
-def halved(most, mean, signed):
-    """The level above, block by block."""
-    rows, columns = (-(-n // 2) for n in most.shape)
-    out = np.empty((2, rows, columns), np.float32)
-    for i, j in itertools.product(range(rows), range(columns)):
-        block = np.s_[2 * i : 2 * i + 2, 2 * j : 2 * j + 2]
-        for k, cells in enumerate((most[block].ravel(), mean[block].ravel())):
-            there = cells[~np.isneginf(cells)]
-            if not len(there):
-                out[k, i, j] = -np.inf
-            elif np.isnan(there).any():
-                out[k, i, j] = np.nan
-            else:
-                out[k, i, j] = there.mean() if k else max(there, key=lambda x: (abs(x) if signed else x, x))
-    return out
+# ---------------------------------------------------------------- pyramids and overviews
 
 
 @pytest.mark.parametrize("signed", [False, True])
@@ -118,135 +110,85 @@ def test_each_level_pools_the_one_below(shape, signed):
     cells[shape[0] // 2, 0], cells[-1, -1] = np.nan, -0.5 if signed else 0.5
     pyramid = Pyramid(cells, signed)
     assert pyramid.levels == 1 + max(0, int(np.ceil(np.log2(max(shape) / 256))))
-    expected = (cells, cells)
+    expected = cells, cells
     for number in range(1, pyramid.levels):
-        expected = halved(*expected, signed)
+        pairs = [range(0, n, 2) for n in expected[0].shape]
+        expected = by_block(expected[0], lambda x: largest(x, signed), pairs), by_block(expected[1], mean, pairs)
         same(pyramid.level(number)[0], expected[0], 0)
         same(pyramid.level(number)[1], expected[1])
-        assert pyramid.level(number) is pyramid.level(number)  # kept
     assert max(pyramid.level(pyramid.levels - 1)[0].shape) <= 256
-
-
-def test_tiles_cut_a_level_and_others_are_refused():
-    cells = torch.rand(600, 300).numpy()
-    pyramid = Pyramid(cells, False)
-    assert [pyramid.tile(0, i, j)[0].shape for i in (0, 2) for j in (0, 1)] == [
-        (256, 256),
-        (256, 44),
-        (88, 256),
-        (88, 44),
-    ]
-    same(pyramid.tile(0, 2, 1)[0], cells[512:, 256:], 0)
-    same(pyramid.tile(1, 1, 0)[1], pyramid.level(1)[1][256:, :256], 0)
-    for number, row, column in ((3, 0, 0), (-1, 0, 0), (0, 3, 0), (0, 0, -1)):
-        with pytest.raises(ValueError, match="got"):
-            pyramid.tile(number, row, column)
-    assert Pyramid(np.zeros((0, 4), np.float32), False).tile(0, 0, 0)[0].shape == (0, 4)
-
-
-def pooled(head, side, signed):
-    """An overview of one head `(Tq, Tk)`, block by block, masked cells -inf."""
-    starts = [[-(-i * n // min(n, side)) for i in range(min(n, side) + 1)] for n in head.shape]
-    out = np.empty([len(s) - 1 for s in starts], np.float32)
-    for i, j in np.ndindex(*out.shape):
-        block = head[starts[0][i] : starts[0][i + 1], starts[1][j] : starts[1][j + 1]].ravel()
-        there = block[~np.isneginf(block)]
-        empty, missing = not len(there), np.isnan(there).any()
-        out[i, j] = -INF if empty else NAN if missing else max(there, key=lambda x: (abs(x) if signed else x, x))
-    return out
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("kind", ["plain", "NaN", "negative NaN", "below 0", "masked", "signed"])
 def test_an_overview_is_the_largest_of_each_block_in_every_precision(dtype, kind):
-    layer = torch.rand(3, 50, 37).to(dtype)
     signed, allowed = kind == "signed", None
-    if kind == "NaN":
-        layer[1, 20:22], layer[2, 0, 0] = NAN, INF
-        layer[2, 0, 0] = 1
-    if kind == "negative NaN":
-        layer[1, 20:22] = torch.copysign(torch.tensor(NAN, dtype=dtype), torch.tensor(-1.0, dtype=dtype))
-        assert torch.signbit(layer[1, 20, 0])
+    layer = (torch.randn(3, 50, 37) if signed else torch.rand(3, 50, 37)).to(dtype)
+    if "NaN" in kind:
+        sign = torch.tensor(-1.0 if "negative" in kind else 1.0, dtype=dtype)
+        layer[1, 20:22] = torch.copysign(torch.tensor(NAN, dtype=dtype), sign)
     if kind == "below 0":
         layer[0, 7:13, 5:9], layer[1] = -1e-3, -0.0
-    if signed:
-        layer = torch.randn(3, 50, 37).to(dtype)
     if kind == "masked":
         allowed = torch.ones(50, 37, dtype=torch.bool).tril()
         allowed[30:33] = False
         layer = layer * allowed
         layer[:, 30] = NAN  # of a row that sees nothing: softmax answers NaN, or an average over everything
         layer[:, 31] = 1 / 37
-    expected = layer.float().clone()
-    if allowed is not None:
-        expected[:, ~allowed] = -INF
+    expected = layer.float() if allowed is None else layer.float().masked_fill(~allowed, -INF)
     for side in (8, 64):
         found = overview(layer, side, allowed=allowed, signed=signed)
         assert found.dtype == np.float32
-        same(found, np.stack([pooled(head.numpy(), side, signed) for head in expected]), 0)
+        same(found, np.stack([small(head.numpy(), side, signed) for head in expected]), 0)
+
+
+@pytest.mark.parametrize("kind", ["weights", "signed"])
+def test_overviews_are_those_of_what_is_shown(kind):
+    part, other = example(kind, True, True), example(kind, True, True)
+    for to in (None, other):
+        found = shown.overviews(part, 1, 4, to)
+        assert found.shape == (2, 3, 4, 4)
+        for i, j in np.ndindex(2, 3):
+            spec = {"heads": [[i, j]], "sample": 1, "side": "difference" if to else "a"}
+            same(found[i, j], small(compute(part, spec, to).cells, 4, kind == "signed" or to is not None), 0)
 
 
 # ---------------------------------------------------------------- what a spec shows
 
 
-def expected_cells(part, spec, other=None):
+def expected_cells(part, spec, other):
     """What a spec shows, cell by cell, in the order that the interface gives."""
-    if spec.get("side", "a") != "a":
-        after = expected_cells(other, {**spec, "side": "a"})
-        if spec["side"] == "b":
-            return after
-        before = expected_cells(part, {**spec, "side": "a"})
+    if spec["side"] != "a":
+        before, after = (expected_cells(one, {**spec, "side": "a"}, None) for one in (part, other))
         both = np.isneginf(before) & np.isneginf(after)
         zero = [np.where(np.isneginf(x), 0, x) for x in (before, after)]
-        return np.where(both, -INF, zero[1] - zero[0])
-    sample, signed = spec["sample"], part.kind == "signed"
-
-    def opened(i, j):
-        x = part.layers[i][sample, j].double().numpy().copy()
+        return after if spec["side"] == "b" else np.where(both, -INF, zero[1] - zero[0])
+    sample, signed, maps = spec["sample"], part.kind == "signed", []
+    for i, j in spec["heads"]:
+        cells = part.layers[i][sample, j].double().clone()
+        if spec["values"] == "values":
+            cells *= part.values[i][sample, j].norm(dim=-1)
         if part.allowed[i] is not None:
-            x[~part.allowed[i].expand(2, 3, 7, 7)[sample, j].numpy()] = -INF
-        return x
-
-    maps = [opened(i, j) for i, j in spec["heads"]]
-    if spec["values"] == "values":
-        norms = [part.values[i][sample, j].norm(dim=-1).numpy() for i, j in spec["heads"]]
-        maps = [
-            np.where(np.isneginf(m), m, np.where(np.isneginf(m), 0, m) * n) for m, n in zip(maps, norms, strict=True)
-        ]
-    out = np.empty_like(maps[0])
-    for at in np.ndindex(*out.shape):
-        cells = np.array([m[at] for m in maps])
-        there = cells[~np.isneginf(cells)]
-        if not len(there):
-            out[at] = -INF
-        elif np.isnan(there).any():
-            out[at] = NAN
-        elif spec["combine"] == "mean":
-            out[at] = there.mean()
-        else:
-            out[at] = max(there, key=lambda x: (abs(x) if signed else x, x))
-    words = part.words[sample] if spec["words"] else ([], [])
-    groups = [
-        [[i for i, w in enumerate(given) if w == n] for n in sorted(set(given))] or [[i] for i in range(size)]
-        for given, size in zip(words, out.shape, strict=True)
-    ]
-    labels = [part.tokens[sample], part.key_tokens[sample]]
+            cells[~part.allowed[i].expand(2, 3, 7, 7)[sample, j]] = -INF
+        maps.append(cells.numpy())
+    pool = mean if spec["combine"] == "mean" else lambda cells: largest(cells, signed)
+    out = np.apply_along_axis(pool, 0, np.stack(maps))
+    # The tokens of each row and each column: words, without those of which all tokens are hidden.
+    words = part.words[sample] if spec["words"] else (range(7), range(7))
+    groups = [[[i for i in range(7) if given[i] == n] for n in sorted(set(given))] for given in words]
+    labels = part.tokens[sample], part.key_tokens[sample]
     kept = [
-        [g for g in axis if not all(names[i] in spec["hidden"] for i in g)]
+        [group for group in axis if not all(names[i] in spec["hidden"] for i in group)]
         for axis, names in zip(groups, labels, strict=True)
     ]
 
-    def joined(cells, mean, count):
-        there = cells[~np.isneginf(cells)]
-        return -INF if not len(there) else there.sum() / ((len(there) if signed else count) if mean else 1)
+    def joined(cells, parts):
+        there = opened(cells)
+        return -INF if not len(there) else there.sum() / (len(there) if signed else parts)
 
-    keys = np.array([[joined(row[g], signed, len(g)) for g in kept[1]] for row in out])
-    done = np.array([[joined(keys[g, j], True, len(g)) for j in range(len(kept[1]))] for g in kept[0]])
-    if (
-        spec["renormalise"]
-        and part.kind == "weights"
-        and any(len(k) < len(g) for k, g in zip(kept, groups, strict=True))
-    ):
+    keys = np.array([[joined(row[group], 1) for group in kept[1]] for row in out])
+    done = np.array([[joined(keys[group, j], len(group)) for j in range(len(kept[1]))] for group in kept[0]])
+    if spec["renormalise"] and part.kind == "weights" and kept != groups:
         sums = np.where(np.isneginf(done), 0, done).sum(1, keepdims=True)
         done = done / np.where(sums == 0, 1, sums)
     return done
@@ -257,23 +199,21 @@ def expected_cells(part, spec, other=None):
 @pytest.mark.parametrize("kind", ["weights", "signed", "positive"])
 def test_a_spec_shows_what_its_steps_say_one_after_the_other(kind, masked, missing):
     part, other = example(kind, masked, missing), example(kind, masked, missing)
-    choices = itertools.product(
-        ("a", "b", "difference"),
-        ([[1, 2]], [[1, 2], [0, 0], [1, 1]]),
-        ("maximum", "mean"),
-        ("weights", "values"),
-        ([], ["[CLS]", "[SEP]", "a"]),
-        (False, True),
-        (False, True),
-    )
-    for side, heads, combine, values, hidden, renormalise, words in choices:
-        spec = dict(part=0, sample=1, side=side, heads=heads, combine=combine, values=values, hidden=hidden)
-        spec |= dict(renormalise=renormalise, words=words)
-        found = compute(part, spec, other)
-        expected = expected_cells(part, spec, other)
+    choices = {
+        "side": ("a", "b", "difference"),
+        "heads": ([[1, 2]], [[1, 2], [0, 0], [1, 1]]),
+        "combine": ("maximum", "mean"),
+        "values": ("weights", "values"),
+        "hidden": ([], ["[CLS]", "[SEP]", "a"]),
+        "renormalise": (False, True),
+        "words": (False, True),
+    }
+    for chosen in itertools.product(*choices.values()):
+        spec = dict(zip(choices, chosen, strict=True)) | {"part": 0, "sample": 1}
+        found, expected = compute(part, spec, other), expected_cells(part, spec, other)
         same(found.cells, expected, 2e-6)
         assert found.cells.dtype == np.float32
-        assert found.signed == (kind == "signed" or side == "difference")
+        assert found.signed == (kind == "signed" or spec["side"] == "difference")
         assert found.top == pytest.approx(np.abs(expected[np.isfinite(expected)]).max(), rel=1e-5)
         for row in (0, len(found.rows) - 1):
             same(exact_row(part, spec, row, other), found.cells[row])
@@ -293,55 +233,28 @@ def test_rows_and_columns_name_their_tokens():
     assert nothing.cells.shape == (0, 0) and nothing.top == 0
 
 
-def test_words_and_renormalised_rows_still_sum_to_one():
-    part = example("weights", True, False)
-    spec = {"heads": [[1, 0]], "words": True}
-    for more in ({}, {"hidden": ["[SEP]"], "renormalise": True}):
-        cells = compute(part, spec | more).cells
-        same(np.where(np.isneginf(cells), 0, cells).sum(1), np.ones(len(cells)))
-
-
 def test_a_rollout_multiplies_the_layers_below():
-    weights = some(3, 1, 2, 5, 5, mask=causal(5))
-    part = part_of(weights, mask=causal(5))
-    eye = torch.eye(5)
-    flowed = eye
+    weights, eye = some(3, 1, 2, 5, 5, mask=causal(5)), torch.eye(5)
+    part, flowed = part_of(weights, mask=causal(5)), eye
     for layer in weights[:, 0]:
         flowed = (0.5 * layer.mean(0) + 0.5 * eye) @ flowed
     spec = {"heads": [[2, 1]], "values": "rollout"}
     same(compute(part, spec).cells, flowed.masked_fill(~causal(5), -INF).numpy())
     same(exact_row(part, spec, 3), compute(part, spec).cells[3], 0)
-    first = compute(part, spec | {"heads": [[0, 0]]}).cells
-    same(first[0, :1], [1.0])
     window = causal(5) & ~causal(5).tril(-2)
     banded = part_of(some(3, 1, 2, 5, 5, mask=window), mask=window)
     reached = compute(banded, spec).cells
     assert reached[3, 1] > 0 and reached[4, 1] > 0 and np.isneginf(reached[4, 0]) and np.isneginf(reached[0, 4])
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_any_precision_is_read_and_the_numbers_of_the_reader_stay(dtype):
     weights = some(1, 1, 2, 6, 6).to(dtype)
     kept = weights.clone()
-    part = part_of(weights.requires_grad_(), mask=causal(6))
+    part = part_of(weights.requires_grad_(dtype != torch.float32), mask=causal(6))
     cells = compute(part, {"heads": [[0, 1]]}).cells
     same(cells, kept[0, 0, 1].float().masked_fill(~causal(6), -INF).numpy(), 0)
     assert torch.equal(weights, kept)
-    plain = some(1, 1, 2, 6, 6)
-    before = plain.clone()
-    compute(part_of(plain, mask=causal(6)), {"heads": [[0, 1]]})
-    assert torch.equal(plain, before)
-
-
-@pytest.mark.parametrize("kind", ["weights", "signed"])
-def test_overviews_are_those_of_what_is_shown(kind):
-    part, other = example(kind, True, True), example(kind, True, True)
-    for to in (None, other):
-        found = shown.overviews(part, 1, 4, to)
-        assert found.shape == (2, 3, 4, 4)
-        for i, j in np.ndindex(2, 3):
-            spec = {"heads": [[i, j]], "sample": 1, "side": "difference" if to else "a"}
-            same(found[i, j], pooled(compute(part, spec, to).cells, 4, kind == "signed" or to is not None), 0)
 
 
 # ---------------------------------------------------------------- facts
@@ -354,14 +267,14 @@ def test_facts_are_those_of_the_definition():
     weights[0, 0, 2] = causal(4) / causal(4).sum(-1, keepdim=True)
     weights[0, 0, 3] = NAN
     found = facts_of(part_of(weights), 0)
-    same(found.entropy[0, :2], [0, 1])
+    same(found.entropy[0, [0, 1, 3]], [0, 1, NAN])
     same(found.sparsity[0], [12 / 16, 0, 6 / 16, NAN])
     same(found.largest[0], [1, 0.25, 1, NAN])
-    assert np.isnan(found.entropy[0, 3]) and found.rows == 4
+    assert found.rows == 4
     masked = facts_of(part_of(weights, mask=causal(4)), 0, layer=0)
     same(masked.entropy[0, 2], 1)  # all open keys alike
     same(masked.sparsity[0, 2], 0)
-    assert isinstance(masked, Facts) and masked.entropy.shape == (1, 4)
+    assert masked.entropy.shape == (1, 4)
 
 
 def test_heads_that_are_alike_stand_together():

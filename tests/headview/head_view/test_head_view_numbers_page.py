@@ -10,10 +10,10 @@ import torch
 
 import mhalib.widgets.head_view
 from mhalib.widgets.head_view import codes, shown
-from mhalib.widgets.head_view.pyramid import Pyramid, overview
+from mhalib.widgets.head_view.pyramid import Pyramid
 from mhalib.widgets.head_view.shown import compute
 from tests.helpers.browser import watch
-from tests.helpers.head_view_examples import example, some
+from tests.helpers.head_view_examples import TOKENS, example, some
 
 FOLDER = Path(mhalib.widgets.head_view.__file__).parent
 READ = """
@@ -53,37 +53,17 @@ def as_cells(text: str, *shape: int) -> np.ndarray:
     return np.frombuffer(base64.b64decode(text), "<f4").reshape(shape)
 
 
-def set_of(part, other=None, *, sample=0, storage="float32") -> dict:
-    """What the page is told of a part that is whole in it."""
-    coded = {side: shown.whole(one, sample, storage) for side, one in (("a", part), ("b", other or part))}
+def set_of(part, other=None, *, storage="float32") -> dict:
+    """What the page is told of the second sample of a part that is whole in it."""
+    coded = {side: shown.whole(one, 1, storage) for side, one in (("a", part), ("b", other or part))}
     layers, heads, queries, keys = part.shape
     return {
         **dict(layers=layers, heads=heads, queries=queries, keys=keys, kind=part.kind, signed=part.kind == "signed"),
-        **dict(tokens=part.tokens[sample], keyTokens=part.key_tokens[sample], words=part.words[sample]),
+        **dict(tokens=part.tokens[1], keyTokens=part.key_tokens[1], words=part.words[1]),
         **dict(codes={side: as_text(pair[0]) for side, pair in coded.items()}, storage=storage),
         "tops": {side: as_text(pair[1]) for side, pair in coded.items()},
-        "norms": None if part.values is None else as_text(shown.norms(part, sample)),
+        "norms": None if part.values is None else as_text(shown.norms(part, 1)),
     }
-
-
-COMPUTE = """({ set, specs }) => {
-  const whole = setFrom(set);
-  return specs.map((spec) => {
-    const { cells, ...plain } = computeShown(whole, spec);
-    return { ...plain, cells: textOf(cells) };
-  });
-}"""
-
-
-def compare(page, part, other, specs, sample=0, tolerance=2e-6):
-    found = page.evaluate(COMPUTE, {"set": set_of(part, other, sample=sample), "specs": specs})
-    for spec, got in zip(specs, found, strict=True):
-        expected = compute(part, spec, other)
-        cells = as_cells(got["cells"], len(got["rows"]), len(got["columns"]))
-        np.testing.assert_allclose(cells, expected.cells, rtol=tolerance, atol=tolerance, err_msg=str(spec))
-        assert (got["rows"], got["columns"]) == (expected.rows, expected.columns), spec
-        assert got["signed"] == expected.signed and got["top"] == pytest.approx(expected.top, rel=1e-5), spec
-    return found
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -91,19 +71,34 @@ def compare(page, part, other, specs, sample=0, tolerance=2e-6):
 @pytest.mark.parametrize("kind", ["weights", "signed", "positive"])
 def test_the_page_shows_what_python_shows(page, kind, masked, missing):
     part, other = example(kind, masked, missing), example(kind, masked, missing)
-    choices = itertools.product(
-        ("a", "b", "difference"),
-        ([[1, 2]], [[1, 2], [0, 0], [1, 1]]),
-        ("maximum", "mean"),
-        ("weights", "values") if kind == "signed" else ("weights", "values", "rollout"),
-        ([], ["[CLS]", "[SEP]", "a"], ["[CLS]", "a", "b", "c", "d", "e", "[SEP]"]),
-        (False, True),
-        (False, True),
-    )
-    names = ("side", "heads", "combine", "values", "hidden", "renormalise", "words")
-    specs = [dict(zip(names, choice, strict=True)) | {"part": 0, "sample": 1} for choice in choices]
     other.values = part.values  # the page knows one set of lengths
-    compare(page, part, other, specs, sample=1)
+    choices = {
+        "side": ("a", "b", "difference"),
+        "heads": ([[1, 2]], [[1, 2], [0, 0], [1, 1]]),
+        "combine": ("maximum", "mean"),
+        "values": ("weights", "values") if kind == "signed" else ("weights", "values", "rollout"),
+        "hidden": ([], ["[CLS]", "[SEP]", "a"], TOKENS),
+        "renormalise": (False, True),
+        "words": (False, True),
+        "sample": (1,),
+    }
+    specs = [dict(zip(choices, chosen, strict=True)) for chosen in itertools.product(*choices.values())]
+    found = page.evaluate(
+        """({ set, specs }) => {
+          const whole = setFrom(set);
+          return specs.map((spec) => {
+            const { cells, ...plain } = computeShown(whole, { part: 0, ...spec });
+            return { ...plain, cells: textOf(cells) };
+          });
+        }""",
+        {"set": set_of(part, other), "specs": specs},
+    )
+    for spec, got in zip(specs, found, strict=True):
+        expected = compute(part, spec, other)
+        cells = as_cells(got["cells"], len(got["rows"]), len(got["columns"]))
+        np.testing.assert_allclose(cells, expected.cells, rtol=2e-6, atol=2e-6, err_msg=str(spec))
+        assert (got["rows"], got["columns"]) == (expected.rows, expected.columns), spec
+        assert got["signed"] == expected.signed and got["top"] == pytest.approx(expected.top, rel=1e-5), spec
 
 
 @pytest.mark.parametrize("storage", ["uint8", "uint16", "float32"])
@@ -116,7 +111,7 @@ def test_the_page_reads_the_codes_that_python_writes(page, storage, kind):
           const whole = setFrom(set);
           return Array.from({ length: 6 }, (_, i) => textOf(decodeHead(whole, "a", Math.floor(i / 3), i % 3)));
         }""",
-        {"set": set_of(part, sample=1, storage=storage)},
+        {"set": set_of(part, storage=storage)},
     )
     coded, tops = shown.whole(part, 1, storage)
     maps = np.frombuffer(coded, np.dtype(storage).newbyteorder("<")).reshape(6, 7, 7)
@@ -130,31 +125,21 @@ def test_the_page_reads_the_codes_that_python_writes(page, storage, kind):
 @pytest.mark.parametrize("kind", ["weights", "signed"])
 def test_heads_are_pooled_alike(page, kind, side):
     part, other = example(kind, True, True), example(kind, True, True)
-    pool = """({ set, side, which }) => {
-      const { cells, ...plain } = poolHeads(setFrom(set), side, which);
-      return { ...plain, cells: textOf(cells) };
-    }"""
-    given = set_of(part, other, sample=1)
-    found = page.evaluate(pool, {"set": given, "side": side, "which": "a"})
-    cells = as_cells(found["cells"], 2, 3, found["rows"], found["columns"])
-    layers = [shown.head_cells(part, 1, i) for i in range(2)]
-    expected = np.stack(
-        [overview(layer, side, allowed=layer != -torch.inf, signed=part.kind == "signed") for layer in layers]
-    )
-    np.testing.assert_array_equal(cells, expected)
-    assert any(found["missing"]) and found["missing"] == np.isnan(expected).any((-2, -1)).ravel().tolist()
-    found = page.evaluate(pool, {"set": given, "side": side, "which": "difference"})
-    cells = as_cells(found["cells"], 2, 3, found["rows"], found["columns"])
-    for i, j in np.ndindex(2, 3):
-        change = compute(part, {"heads": [[i, j]], "side": "difference", "sample": 1}, other).cells
-        expected = overview(
-            torch.from_numpy(change)[None], side, allowed=torch.from_numpy(change != -np.inf), signed=True
+    for which, to, tolerance in (("a", None, 0), ("difference", other, 1e-6)):
+        found = page.evaluate(
+            """({ set, side, which }) => {
+              const { cells, ...plain } = poolHeads(setFrom(set), side, which);
+              return { ...plain, cells: textOf(cells) };
+            }""",
+            {"set": set_of(part, other), "side": side, "which": which},
         )
-        np.testing.assert_allclose(cells[i, j], expected[0], rtol=1e-6)
+        cells = as_cells(found["cells"], 2, 3, found["rows"], found["columns"])
+        expected = shown.overviews(part, 1, side, to)
+        np.testing.assert_allclose(cells, expected, rtol=tolerance)
+        assert any(found["missing"]) and found["missing"] == np.isnan(expected).any((-2, -1)).ravel().tolist()
 
 
 def a_large_map(shape, signed):
-    torch.manual_seed(0)
     cells = torch.randn(*shape).numpy() if signed else torch.rand(*shape).numpy()
     cells[np.triu_indices_from(cells, 2)] = -np.inf
     cells[shape[0] // 2, 0] = np.nan
@@ -214,57 +199,51 @@ def test_the_page_reads_tiles(page, level, signed):
     np.testing.assert_allclose(found[2], tops[[0, -1]])
 
 
-@pytest.mark.parametrize(
-    "value, error, said",
-    [
-        (0.12344, 0, "0.1234"),
-        (3.21e-5, 0, "3.2e-5"),
-        (-3.21e-5, 0, "-3.2e-5"),
-        (0, 0, "0"),
-        (-12.5, 0, "-12.5000"),
-        (2.5e6, 0, "2.5000e+6"),
-        (0.9342, 0.0056, "about 0.934 ± 0.006"),
-        (0.5, 2e-5, "0.5000"),
-        (0.0011, 1e-4, "about 0.0011 ± 0.0001"),
-        (3.21e-5, 2e-6, "about 3.2e-5 ± 2e-6"),
-        (150, 13, "about 150 ± 20"),
-        (-np.inf, 0, "masked"),
-        (np.nan, 0.1, "NaN, not a number"),
-    ],
-)
-def test_numbers_are_said_with_the_digits_that_hold(page, value, error, said):
-    assert page.evaluate("([value, error]) => formatWeight(value, error)", [value, error]) == said
+def test_numbers_are_said_with_the_digits_that_hold(page):
+    said = {
+        "0.1234": (0.12344, 0),
+        "3.2e-5": (3.21e-5, 0),
+        "-3.2e-5": (-3.21e-5, 0),
+        "0": (0, 0),
+        "-12.5000": (-12.5, 0),
+        "2.5000e+6": (2.5e6, 0),
+        "about 0.934 ± 0.006": (0.9342, 0.0056),
+        "0.5000": (0.5, 2e-5),
+        "about 0.0011 ± 0.0001": (0.0011, 1e-4),
+        "about 3.2e-5 ± 2e-6": (3.21e-5, 2e-6),
+        "about 150 ± 20": (150, 13),
+        "masked": (-np.inf, 0),
+        "NaN, not a number": (np.nan, 0.1),
+    }
+    found = page.evaluate("(all) => all.map(([value, error]) => formatWeight(value, error))", list(said.values()))
+    assert found == list(said)
+
+
+def errors(page, cells, storage, signed=False):
+    """How far off the cells are once they were stored, and how far off the page says that they may be."""
+    coded, tops = codes.encode(cells, storage, signed=signed)
+    read = codes.decode(coded, tops, storage, signed=signed)
+    said = page.evaluate(
+        "([values, levels, top, signed]) => values.map((value) => errorOf(value, levels, top, signed))",
+        [read.ravel().tolist(), codes.LEVELS[storage], float(tops), signed],
+    )
+    off = np.abs(read - cells).ravel()
+    assert (off <= np.array(said) * 1.01 + 1e-7).all()
+    return off, np.array(said)
 
 
 @pytest.mark.parametrize("storage", ["uint8", "uint16", "float32"])
 @pytest.mark.parametrize("signed", [False, True])
 def test_no_number_is_farther_off_than_the_page_says(page, storage, signed):
-    torch.manual_seed(0)
-    cells = (torch.randn(40, 60) if signed else some(40, 60)).numpy()
-    coded, tops = codes.encode(cells, storage, signed=signed)
-    read = codes.decode(coded, tops, storage, signed=signed)
-    errors = page.evaluate(
-        "([values, levels, top, signed]) => values.map((value) => errorOf(value, levels, top, signed))",
-        [read.ravel().tolist(), codes.LEVELS[storage], float(tops), signed],
-    )
-    off = np.abs(read - cells).ravel()
-    assert (off <= np.array(errors) * 1.01 + 1e-7).all()
-    assert storage == "float32" or np.mean(off) > 0.1 * np.mean(errors)  # and says no more than is needed
+    off, said = errors(page, (torch.randn(40, 60) if signed else some(40, 60)).numpy(), storage, signed)
+    assert storage == "float32" or np.mean(off) > 0.1 * np.mean(said)  # and says no more than is needed
 
 
 def test_one_byte_may_be_off_by_a_whole_step_and_the_page_says_so(page):
     """Where rounding would bias the sum of a row, its least certain codes go the other way."""
-    torch.manual_seed(0)
     cells = torch.rand(40, 60) * 0.02 + torch.linspace(0.2, 1, 40)[:, None]
     cells *= 0.3 / cells.sum(-1, keepdim=True)
     cells[:, 0] = 0.7
     cells /= cells.sum(-1, keepdim=True)
-    coded, tops = codes.encode(cells.numpy(), "uint8")
-    read = codes.decode(coded, tops, "uint8")
-    errors = page.evaluate(
-        "([values, levels, top]) => values.map((value) => errorOf(value, levels, top, false))",
-        [read.ravel().tolist(), codes.LEVELS["uint8"], float(tops)],
-    )
-    off = np.abs(read - cells.numpy()).ravel()
-    assert (off <= np.array(errors) * 1.01 + 1e-7).all()
-    assert (off > 0.55 * np.array(errors)).any(), "half of what is said would be too little"
+    off, said = errors(page, cells.numpy(), "uint8")
+    assert (off > 0.55 * said).any(), "half of what is said would be too little"
