@@ -91,7 +91,10 @@ def no_overflow(page) -> list[str]:
 
 # Every text written on a canvas from now on is compared with what lies below it: the commonest colour in its box.
 LISTEN = """<script>
-window.texts = [];
+const written = [];
+// Whose a text is, is asked when it is read: while the page loads, a view may still come in before another one.
+const whose = (canvas) => [...document.querySelectorAll(".mha")].indexOf(canvas.closest(".mha"));
+Object.defineProperty(window, "texts", { get: () => written.map(([seen, canvas]) => [...seen, whose(canvas)]) });
 const plain = (style) => {
   const one = new OffscreenCanvas(1, 1).getContext("2d");
   one.fillStyle = style;
@@ -124,13 +127,12 @@ CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
     counts.set(key, (counts.get(key) || 0) + 1);
   }
   const common = [...counts].sort((a, b) => b[1] - a[1])[0][0].split(",").map(Number);
-  const views = [...document.querySelectorAll(".mha")];
-  const paper = plain(getComputedStyle(views[0]).getPropertyValue("--paper").trim());
+  const paper = plain(getComputedStyle(document.querySelector(".mha")).getPropertyValue("--paper").trim());
   const below = outlined?.[0] === text ? plain(outlined[1]) : over(common, paper);
   const ink = over(plain(this.fillStyle).map((c, i) => (i < 3 ? c : c * this.globalAlpha)), below);
   const [dark, bright] = [light(ink), light(below)].sort((a, b) => a - b);
   const seen = [String(text), (bright + 0.05) / (dark + 0.05), left, right, this.canvas.width, squeezed];
-  if (String(text).trim()) window.texts.push([...seen, views.indexOf(this.canvas.closest(".mha"))]);
+  if (String(text).trim()) written.push([seen, this.canvas]);
   outlined = null;
   write.call(this, text, x, y, ...rest);
 };
