@@ -18,7 +18,7 @@ from tools.notebooks.which import lesson_files, notebook_files, other_files
 from tools.site.slides import SLIDE_TYPES
 
 PATHS, LESSONS, OTHERS = notebook_files(NOTEBOOKS), lesson_files(NOTEBOOKS), other_files(NOTEBOOKS)
-LONG_TRAININGS = ("07", "09", "10", "11")  # these are run whole by `make test-all` only
+LONG_TRAININGS = ("07", "09", "10", "11", "12", "13")  # these are run whole by `make test-all` only
 ANOTHER_SEED = 1000  # `make harden ONLY=seeds` tries ten, on all cells
 MACHINE_PATH = re.compile(r"(?<![\w.~>-])/(?:home|Users|root|tmp|private|work|opt|usr)/|\b[A-Z]:\\\\|ipykernel_\d")
 
@@ -234,7 +234,7 @@ def test_runs_offline_with_all_solutions_and_leaves_no_trace(path, tmp_path):
 
 @pytest.mark.parametrize("path", [path for path in LESSONS if path.stem[:2] in LONG_TRAININGS], ids=lambda p: p.stem)
 def test_runs_offline_with_brief_trainings_and_another_seed(path, tmp_path):
-    """The four lessons that train for long, to their end as a reader has it, whom a claim that fails is told.
+    """The lessons that train for long, to their end as a reader has it, whom a claim that fails is told.
 
     One of the two that look at the real model does so where it is not installed.
     """
