@@ -12,7 +12,7 @@ from torch import nn
 
 import mhalib
 from mhalib import MultiHeadAttention, padding_mask
-from mhalib.doctor import examine
+from attention_doctor import examine
 from mhalib.heads import capture
 from mhalib.plots import plot_attention
 from mhalib.widgets import HeadView

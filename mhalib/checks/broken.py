@@ -22,7 +22,7 @@ from mhalib.checks.run import Outcome
 from mhalib.checks.show import Note, bar
 from mhalib.checks.shown import judged
 from mhalib.checks.trial import LARGER, Subject, made, tried
-from mhalib.doctor import Report, adapt, examine
+from attention_doctor import Report, adapt, examine
 
 SIZES = ((8, 2), (12, 3), (32, 4))  # d_model, num_heads: the layers that a test is tried on, the smallest first
 AT_THE_DOCTOR = (16, 4)

@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mhalib.stopping import OutOfTime, time_limit
+from attention_doctor.stopping import OutOfTime, time_limit
 
 SECONDS = 10.0  # for all inputs of one check
 HEAD_ROOM = 2 << 30  # bytes on top of what the process holds

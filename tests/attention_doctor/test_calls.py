@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from mhalib import MultiHeadAttention
-from mhalib.doctor import adapt, examine
-from mhalib.doctor.calls.words import Words
+from attention_doctor import adapt, examine
+from attention_doctor.calls.words import Words
 from tests.helpers import layers_calls
 from tests.helpers.layers_base import Layer
 from tests.helpers.layers_healthy import Blocked, Dropout, RankFour, ReturnsDict, TimeFirst

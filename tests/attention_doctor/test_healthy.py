@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from mhalib import MultiHeadAttention
-from mhalib.doctor import examine
+from attention_doctor import examine
 from tests.helpers.examined import CASES, HEALTHY, USUAL, false_alarms, made, of_healthy
 from tests.helpers.layers_healthy import LargeBiasesWithoutMask
 

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from mhalib import MultiHeadAttention, reference
-from mhalib.doctor import CATALOGUE, adapt, examine
-from mhalib.doctor.__main__ import main
-from mhalib.doctor.markdown import LESSONS
+from attention_doctor import CATALOGUE, adapt, examine
+from attention_doctor.__main__ import main
+from attention_doctor.markdown import LESSONS
 from tests.helpers.examined import of_sick
 from tests.helpers.layers_base import Layer, projections
 from tests.helpers.layers_healthy import GPT, CausalWindow, TwoLayers
@@ -240,6 +240,6 @@ def test_what_the_command_prints_and_its_exit_code(tmp_path, monkeypatch, capsys
 
 def test_as_a_command(tmp_path):
     (tmp_path / "some_layers.py").write_text(FACTORIES)
-    command = [sys.executable, "-m", "mhalib.doctor", "some_layers:inverted", *SIZES]
+    command = [sys.executable, "-m", "attention_doctor", "some_layers:inverted", *SIZES]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1 and "mask-inverted" in done.stdout, done.stderr

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from mhalib.doctor import CATALOGUE, examine
+from attention_doctor import CATALOGUE, examine
 from tests.helpers.examined import CASES, PLACES, SICK, USUAL, misnamed, of_sick
 from tests.helpers.layers_base import Layer
 from tests.helpers.layers_remarkable import REMARKABLE

@@ -5,7 +5,7 @@ import functools
 import torch
 from torch import nn
 
-from mhalib.doctor import Report, examine
+from attention_doctor import Report, examine
 from tests.helpers import layers_calls, layers_sick_places
 from tests.helpers.layers_base import projections
 from tests.helpers.layers_sick import Disease

@@ -5,8 +5,8 @@ import math
 import torch
 from torch import nn
 
-from mhalib.doctor import adapt
-from mhalib.doctor.adapt import Adapted
+from attention_doctor import adapt
+from attention_doctor.adapt import Adapted
 
 
 class Layer(nn.Module):

@@ -6,7 +6,7 @@
 import torch
 from torch import nn
 
-from mhalib.doctor import adapt
+from attention_doctor import adapt
 from tests.helpers import layers_healthy, layers_sick_masks
 from tests.helpers.layers_base import Layer
 from tests.helpers.layers_sick import Disease

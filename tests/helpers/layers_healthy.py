@@ -10,7 +10,7 @@ from einops import rearrange
 from torch import nn
 
 from mhalib import MultiHeadAttention, reference
-from mhalib.doctor import adapt
+from attention_doctor import adapt
 from tests.helpers.layers_base import KeyMask, Layer, over_keys, over_lengths
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from mhalib import MultiHeadAttention, reference
-from mhalib.doctor import adapt
+from attention_doctor import adapt
 from tests.helpers.layers_base import Layer, projections
 from tests.helpers.layers_healthy import (
     GPT,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from mhalib.doctor import adapt
+from attention_doctor import adapt
 from tests.helpers.layers_base import Layer
 from tests.helpers.layers_healthy import GPT, PostNormBlock, Rotary, Window, WithoutMask
 

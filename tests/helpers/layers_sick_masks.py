@@ -2,7 +2,7 @@
 
 import torch
 
-from mhalib.doctor import adapt
+from attention_doctor import adapt
 from mhalib.masks import to_additive
 from tests.helpers.layers_base import KeyMask, Layer, over_keys, over_lengths
 from tests.helpers.layers_healthy import GPT, Additive, CausalAndMasked, Folded, RankFour

@@ -11,7 +11,7 @@ from mhalib.checks.broken import rewritten
 from mhalib.checks.compare import difference
 from mhalib.checks.exercise import Change
 from mhalib.checks.lessons.problems import layers
-from mhalib.doctor import examine
+from attention_doctor import examine
 from tests.helpers.exercises import typed
 from tools.notebooks.run import NOTEBOOKS, clear, play, read
 

@@ -6,7 +6,7 @@ import torch
 
 from mhalib import MultiHeadAttention, causal_mask, combine_masks, merge_heads, padding_mask, split_heads
 from mhalib import scaled_dot_product_attention as attend
-from mhalib.doctor import adapt, examine
+from attention_doctor import adapt, examine
 from mhalib.heads import attention_entropy
 from mhalib.masks import to_additive, to_boolean
 from mhalib.plots import plot_attention, plot_reshape

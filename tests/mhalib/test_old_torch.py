@@ -36,7 +36,7 @@ from mhalib import MultiHeadAttention, masks, padding_mask
 assert masks._is_compiling is torch._utils.is_compiling
 torch.compiler.is_compiling = asked  # today's nn.Module needs it
 
-from mhalib.doctor import examine
+from attention_doctor import examine
 from mhalib.heads import capture
 from mhalib.widgets import HeadView
 

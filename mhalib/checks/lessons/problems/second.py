@@ -5,7 +5,7 @@ import torch
 from mhalib.checks.broken import Problem
 from mhalib.checks.exercise import Change
 from mhalib.checks.lessons.problems import cases, layers
-from mhalib.doctor import adapt
+from attention_doctor import adapt
 
 _HIDE = """\
         if mask is not None:
