@@ -27,7 +27,7 @@ def write_lesson(folder: Path, name: str, text: str = "") -> Path:
     stored = new_code_cell("1 + 1", execution_count=1)
     stored.outputs = [new_output("execute_result", {"text/plain": "2"}, execution_count=1)]
     first = f"# {name[:2]} · A lesson\n\n{text}[words](GLOSSARY.md#head-dim), [next](01_two.ipynb)"
-    cells = [new_markdown_cell(first), stored, new_code_cell("from mhalib.checks import check"), new_code_cell(STUB)]
+    cells = [new_markdown_cell(first), stored, new_code_cell("from mhacourse import check"), new_code_cell(STUB)]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     nb = new_notebook(cells=cells, metadata={"kernelspec": kernel, "mhalib": {}})
     for number, cell in enumerate(nb.cells):

@@ -2,8 +2,8 @@
 
 from types import ModuleType
 
-from mhalib.checks import Predictions
-from mhalib.checks.prediction import Choose, Number
+from mhacourse import Predictions
+from mhacourse.prediction import Choose, Number
 
 OPTIONS = {"the first": "It has the shape.", "the second": "It keeps each token whole.", "both": "Row 1 differs."}
 

@@ -19,7 +19,7 @@ LESSON = [
     ),
     (
         "subslide",
-        "%%code\nimport torch\nfrom mhalib import claim\nfrom mhalib.checks import check, predict\n"
+        "%%code\nimport torch\nfrom mhalib import claim\nfrom mhacourse import check, predict\n"
         "from mhalib.widgets import HeadLab, HeadView\ntorch.manual_seed(0)",
     ),
     (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from nbformat.v4 import new_code_cell
 
-from mhalib.checks import check
+from mhacourse import check
 from tools.links import broken, targets
 from tools.notebooks.lessons import QUICK_WAY, Lesson, describe, introduce
 from tools.notebooks.run import NOTEBOOKS, ROOT, SEED, clear, play, put_in_seed, put_in_solutions, read
@@ -260,7 +260,7 @@ def test_runs_offline_with_another_seed_and_without_the_real_model(path, tmp_pat
 
 
 def test_a_solution_that_does_not_pass_and_a_cell_that_asks_the_network_stop_a_lesson(make_notebook, tmp_path):
-    wrong = "from mhalib.checks import check\ncheck.spread.answer = None\nmine = ...\ncheck.spread(mine)"
+    wrong = "from mhacourse import check\ncheck.spread.answer = None\nmine = ...\ncheck.spread(mine)"
     nb = read(make_notebook(wrong))
     put_in_solutions(nb)
     with pytest.raises(NotebookError, match="AssertionError"):

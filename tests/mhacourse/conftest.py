@@ -2,14 +2,14 @@
 
 import pytest
 
-from mhalib.checks import check, problem
-from mhalib.checks.exercise import Exercise
+from mhacourse import check, problem
+from mhacourse.exercise import Exercise
 
 
 @pytest.fixture(autouse=True)
 def afresh(one_thread, monkeypatch):
     for module in ("calls", "probes", "remarks", "run", "trial"):
-        monkeypatch.setattr(f"mhalib.checks.{module}.SECONDS", 300.0)  # on however busy a machine
+        monkeypatch.setattr(f"mhacourse.{module}.SECONDS", 300.0)  # on however busy a machine
     for exercise in check:
         exercise.solved = False
     for each in problem:

@@ -6,8 +6,8 @@ import json
 import re
 import sys
 
-from mhalib.checks import check
-from mhalib.checks.exercise import Choice
+from mhacourse import check
+from mhacourse.exercise import Choice
 from tests.helpers.mutants import mutants
 from tests.helpers.right_answers import RIGHT
 from tools.notebooks.run import NOTEBOOKS
@@ -46,8 +46,8 @@ def test_the_solution_that_is_shown_passes_when_it_is_pasted():
     for exercise in check:
         shown = next(text for label, text in exercise.solution().parts if label == "code")
         name = getattr(exercise.answer, "__name__", "answer")
-        module = getattr(exercise.answer, "__module__", "mhalib.checks")
-        own = module.startswith("mhalib.checks")
+        module = getattr(exercise.answer, "__module__", "mhacourse")
+        own = module.startswith("mhacourse")
         names = dict(imported(exercise.lesson) if own else vars(sys.modules[module]))
         exec(shown, names)
         note = exercise(names[name])

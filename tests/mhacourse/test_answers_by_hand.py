@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from mhalib.checks import check
+from mhacourse import check
 
 
 def permutes(order, part=slice(None), samples=2):

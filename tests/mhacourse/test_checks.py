@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 
 import mhalib
-from mhalib.checks import check
-from mhalib.checks.exercise import Choice
-from mhalib.checks.show import Note
+from mhacourse import check
+from mhacourse.exercise import Choice
+from mhacourse.show import Note
 from tests.helpers.exercises import typed
 
 STUBS = [

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import mhalib
-from mhalib.checks import check, run
+from mhacourse import check, run
 from tests.helpers.exercises import typed
 
 
@@ -99,7 +99,7 @@ ADVICE = {
 def test_an_exception_shows_the_line_of_the_learner_and_none_of_ours_with_advice_on_common_ones():
     raised = RAISED + [(typed(f"def mine(x, n):\n    return {line}"), words) for line, words in ADVICE.items()]
     notes = [(words, repr(check.split_heads(mine))) for mine, words in raised]
-    ours = ("Traceback", "run.py", "mhalib/checks")
+    ours = ("Traceback", "run.py", "mhacourse")
     assert [(words, text) for words, text in notes if words not in text or any(word in text for word in ours)] == []
     assert [text for _, text in notes if len(text) > 1200] == []
     mine = typed("def mine(x):\n    y = x.transpose(1, 2)\n    return y.view(x.shape[0], x.shape[2], -1)")

@@ -2,8 +2,8 @@
 
 import torch
 
-from mhalib.checks import search
-from mhalib.checks.exercise import Exercise
+from mhacourse import search
+from mhacourse.exercise import Exercise
 
 X = torch.tensor([[1.0, 2.0, 4.0], [0.0, 5.0, 3.0]])
 

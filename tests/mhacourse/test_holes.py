@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from mhalib.checks import check
-from mhalib.checks.exercise import Exercise
-from mhalib.checks.inputs import draw
+from mhacourse import check
+from mhacourse.exercise import Exercise
+from mhacourse.inputs import draw
 from tools.checks import holes
 from tools.checks.holes import main, search, unreviewed
 from tools.checks.reviewed import REVIEWED

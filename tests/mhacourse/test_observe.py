@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mhalib.checks.exercise import Exercise
+from mhacourse.exercise import Exercise
 
 pytestmark = pytest.mark.usefixtures("no_edits")
 

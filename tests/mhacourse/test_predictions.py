@@ -11,8 +11,8 @@ import sys
 import ipywidgets
 import pytest
 
-from mhalib.checks import check, predict
-from mhalib.checks.prediction import Choose
+from mhacourse import check, predict
+from mhacourse.prediction import Choose
 from tests.helpers.small_predictions import OPTIONS, ask, choose
 from tools.notebooks.run import NOTEBOOKS, ROOT, read
 from tools.notebooks.which import lesson_files

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import mhalib
-from mhalib.checks import calls, check, probes
+from mhacourse import calls, check, probes
 from mhalib.heads import alignment_agreement, induction_score, previous_token_score
 from tests.helpers.right_answers import count_pairs, head_by_head, loop_attend, masked_keys
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 import mhalib
-from mhalib.checks import check
+from mhacourse import check
 
 RIGHT, UNTOUCHED, UNSEEN = "right", "untouched, or it does the same as before", "not to be seen in these results"
 LINES = check.repaired.lines

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import torch
 
-from mhalib.checks import check
-from mhalib.checks.exercise import Exercise
+from mhacourse import check
+from mhacourse.exercise import Exercise
 
 SIZES = {"B": 4, "T": 128, "d_model": 768, "num_heads": 12}
 SHAPES = ((4, 128, 2304), (4, 128, 768), (4, 12, 128, 64))

@@ -7,7 +7,7 @@ import nbformat
 import torch
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from mhalib.checks import check
+from mhacourse import check
 from tools.classroom.answers import learner_of, main
 from tools.notebooks.run import NOTEBOOKS
 
@@ -56,7 +56,7 @@ def test_notebooks_are_run_and_the_table_says_who_answered_what(tmp_path, capsys
     handed_in = ("anna", RIGHT, function + SPLIT), ("ben", SLICE, function + VIEW), ("cem", "...", "def mine(:")
     for who, answer, split in handed_in:
         sources = [
-            "from mhalib.checks import check",
+            "from mhacourse import check",
             "raise ZeroDivisionError  # an error elsewhere must not stop the rest",
             f"head_1 = {answer}\ncheck.head_one(head_1)\nprint('done')",
             f"{split}\n\n\ncheck.split_heads(mine)",

@@ -2,7 +2,7 @@
 
     python -m tools.checks.holes [--tries N] [EXERCISE …]
 
-All single edits of the right answers are tried, see `mhalib.checks.edits`. Of each exercise it says:
+All single edits of the right answers are tried, see `mhacourse.edits`. Of each exercise it says:
 
 - holes: edits that do as the right answer on every case, and something else on a variation of them, see `variations`.
   What the task allows all the same stands with its reason in `reviewed`.
@@ -15,12 +15,12 @@ import argparse
 import sys
 from dataclasses import dataclass
 
-from mhalib.checks import check
-from mhalib.checks.attempt import recognise, same_result
-from mhalib.checks.compare import show
-from mhalib.checks.edits import Edit
-from mhalib.checks.exercise import OUR_SECONDS, Exercise
-from mhalib.checks.run import Outcome, limits
+from mhacourse import check
+from mhacourse.attempt import recognise, same_result
+from mhacourse.compare import show
+from mhacourse.edits import Edit
+from mhacourse.exercise import OUR_SECONDS, Exercise
+from mhacourse.run import Outcome, limits
 from tools.checks.reviewed import REVIEWED
 from tools.checks.variations import TRIES, Variation, variations
 

@@ -19,10 +19,10 @@ from types import FunctionType
 import torch
 from torch import Tensor, nn
 
-from mhalib.checks.attempt import same_result
-from mhalib.checks.exercise import Exercise
-from mhalib.checks.remarks import Grows
-from mhalib.checks.run import Outcome, call
+from mhacourse.attempt import same_result
+from mhacourse.exercise import Exercise
+from mhacourse.remarks import Grows
+from mhacourse.run import Outcome, call
 
 TRIES = 40  # variations of an exercise, illegal ones included
 

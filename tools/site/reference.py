@@ -31,7 +31,7 @@ WITHIN = ("arguments", "stopping")  # what rooms of the house share among themse
 NO_SPLIT = {"returns_multiple_items": False, "returns_named_value": False}  # ours say in a sentence what comes back
 # What public names take, return or build on, and nobody imports.
 ALSO = {
-    "mhalib.checks": ("Exercise", "Results", "Prediction", "Problem"),
+    "mhacourse": ("Exercise", "Results", "Prediction", "Problem"),
     "attention_doctor": ("Example", "Case", "Adapted", "Candidate"),
     "mhalib.experiments": ("TokenModel", "Maps", "Translated"),
     "mhalib.sealed": ("Step", "Box"),
@@ -129,7 +129,7 @@ def _within(module: griffe.Module) -> Iterator[griffe.Module]:
 def uses(notebooks: Mapping[str, NotebookNode], known: set[str]) -> dict[str, dict[str, str]]:
     """Return the first cell of each lesson that loads a name, by the name's full path and the lesson.
 
-    What is looked up in `check`, `predict` and `problem` stands there as well, as "mhalib.checks.check.split_heads".
+    What is looked up in `check`, `predict` and `problem` stands there as well, as "mhacourse.check.split_heads".
     """
     found = {}
     for lesson, nb in notebooks.items():

@@ -1,7 +1,7 @@
 """PredictionView: what a reader guesses before the cell that answers, as choices or as a field for a number.
 
 The view takes the guess and, once the answer was revealed, says what is to be said of it. The questions, their answers
-and what becomes of a guess in a lesson are the business of `mhalib.checks`. A page without a kernel judges the guess
+and what becomes of a guess in a lesson are the business of `mhacourse`. A page without a kernel judges the guess
 by itself, so all that may be said goes with the view; nothing of the answer is shown before the guess.
 """
 
@@ -35,7 +35,7 @@ class PredictionView(View):
     Raises:
         ValueError: a guess that cannot be one, or another value of `revealed` than True and False.
 
-    Every lesson asks by it: `predict.first_split()` of `mhalib.checks`.
+    Every lesson asks by it: `predict.first_split()` of `mhacourse`.
     """
 
     _esm = module_text("prediction", "view.js", draws=False)

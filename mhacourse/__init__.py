@@ -1,0 +1,132 @@
+"""The exercises: `check.split_heads(my_split_heads)`, `check.split_heads.hint()`, `check.split_heads.solution()`.
+
+And the predictions: `predict.first_split()`, `predict.first_split.reveal()`, `predict.results("03")`.
+
+And the problem set: `problem.reviews.cause("A")`, `problem.reviews.test(my_test)`, `problem.reviews.mend(MyLayer)`.
+
+The modules of `lessons` hold the exercises and the predictions, for each lesson one module of both kinds; how an answer
+is run, compared and judged lies in the modules beside this one. What was solved or predicted is remembered until the
+kernel stops, and nowhere else.
+"""
+
+import difflib
+import importlib
+import pkgutil
+from types import ModuleType
+
+from mhacourse import lessons
+from mhacourse.asking import Prediction
+from mhacourse.broken import Problems
+from mhacourse.exercise import Exercise
+from mhacourse.lessons.problems import PROBLEMS
+from mhacourse.results import Results, sum_up
+from mhacourse.show import bar
+
+__all__ = ["Checks", "Predictions", "Problems", "check", "predict", "problem"]
+
+
+class Checks:
+    """All exercises by name; the names complete with Tab.
+
+    Args:
+        modules: one for each lesson, called `lesson_NN`. An exercise bears the name of the variable that holds it.
+    """
+
+    def __init__(self, *modules: ModuleType):
+        self._exercises: dict[str, Exercise] = {}
+        for module in modules:
+            found = {name: value for name, value in vars(module).items() if isinstance(value, Exercise)}
+            for name, exercise in found.items():
+                exercise.name, exercise.siblings = name, list(found.values())
+                exercise.lesson = module.__name__.rpartition("_")[2]
+            self._exercises |= found
+
+    def __getattr__(self, name: str) -> Exercise:
+        if not name.startswith("_") and name in self._exercises:
+            return self._exercises[name]
+        close = difflib.get_close_matches(name, dir(self), 1)
+        meant = f"did you mean check.{close[0]}?" if close else f"choose from {', '.join(dir(self))}"
+        raise AttributeError(f"there is no exercise {name!r}; {meant}")
+
+    def __dir__(self) -> list[str]:
+        return list(self._exercises)
+
+    def __iter__(self):
+        return iter(self._exercises.values())
+
+    def __repr__(self) -> str:
+        lines = []
+        for lesson in sorted({exercise.lesson for exercise in self}):
+            exercises = [exercise for exercise in self if exercise.lesson == lesson]
+            done = bar(sum(exercise.solved for exercise in exercises), len(exercises))
+            lines.append(f"{lesson}  {done}  {', '.join(exercise.name for exercise in exercises)}")
+        return "\n".join(lines)
+
+
+class Predictions:
+    """All predictions by name; the names complete with Tab.
+
+    Args:
+        modules: one for each lesson, called `predictions_NN`. A prediction bears the name of its variable there.
+
+    Raises:
+        ValueError: two predictions bear one name, or one bears that of something else here.
+    """
+
+    def __init__(self, *modules: ModuleType):
+        self._predictions: dict[str, Prediction] = {}
+        for module in modules:
+            for name, value in vars(module).items():
+                if not isinstance(value, Prediction):
+                    continue
+                if name in self._predictions or name in vars(Predictions):
+                    raise ValueError(f"{module.__name__}: the name {name} is taken; give the prediction another one")
+                value.name, value.lesson = name, module.__name__.rpartition("_")[2]
+                self._predictions[name] = value
+
+    def results(self, lesson: str = "") -> Results:
+        """Return what was predicted rightly in a lesson, such as "05", and what came as a surprise.
+
+        Every guess counts, one that was made after the answer was shown as well: who looks first knows it. Where a
+        notebook shows this, it follows the guesses.
+
+        Raises:
+            ValueError: the lesson has no predictions, or is none.
+        """
+        ours = [prediction for prediction in self if prediction.lesson == lesson]
+        if not ours:
+            known = ", ".join(repr(number) for number in sorted({prediction.lesson for prediction in self}))
+            raise ValueError(f"there are no predictions in lesson {lesson!r}; choose from {known}")
+        return sum_up(lesson, ours)
+
+    def __call__(self, *given: object) -> object:
+        first = next(iter(self._predictions), "…")
+        raise TypeError(f"each prediction has its name: write predict.{first}(); predict alone lists them")
+
+    def __getattr__(self, name: str) -> Prediction:
+        if not name.startswith("_") and name in self._predictions:
+            return self._predictions[name]
+        close = difflib.get_close_matches(name, dir(self), 1)
+        meant = f"did you mean predict.{close[0]}?" if close else f"choose from {', '.join(dir(self))}"
+        raise AttributeError(f"there is no prediction {name!r}; {meant}")
+
+    def __dir__(self) -> list[str]:
+        return [*self._predictions, "results"]
+
+    def __iter__(self):
+        return iter(self._predictions.values())
+
+    def __repr__(self) -> str:
+        lines = []
+        for lesson in sorted({prediction.lesson for prediction in self}):
+            ours = [prediction for prediction in self if prediction.lesson == lesson]
+            done = bar(sum(prediction.picked is not None for prediction in ours), len(ours))
+            lines.append(f"{lesson}  {done}  {', '.join(prediction.name for prediction in ours)}")
+        return "\n".join(lines)
+
+
+# One module of each kind for each lesson, found by its name.
+_MODULES = sorted(found.name for found in pkgutil.iter_modules(lessons.__path__, f"{lessons.__name__}."))
+check = Checks(*(importlib.import_module(name) for name in _MODULES if ".lesson_" in name))
+predict = Predictions(*(importlib.import_module(name) for name in _MODULES if ".predictions_" in name))
+problem = Problems(PROBLEMS)

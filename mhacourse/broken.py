@@ -1,0 +1,302 @@
+"""A problem: a broken layer, of which one says what is wrong, shows it by a test, and mends it.
+
+The healthy layer is code; the broken one is the same code with some pieces changed, so that the two never drift apart.
+How a test is tried is said in `trial`, what is said of it in `shown`, of a mended layer in
+`mended`; the problems themselves stand in `lessons.problems`.
+"""
+
+import difflib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from torch import nn
+
+from mhacourse.compare import kind_of, show
+from mhacourse.exercise import OUR_SECONDS, Change
+from mhacourse.mended import judged_mending, outcomes_of
+from mhacourse.run import Outcome
+from mhacourse.show import Note, bar
+from mhacourse.shown import judged
+from mhacourse.trial import LARGER, Subject, made, tried
+from attention_doctor import Report, adapt, examine
+
+SIZES = ((8, 2), (12, 3), (32, 4))  # d_model, num_heads: the layers that a test is tried on, the smallest first
+AT_THE_DOCTOR = (16, 4)
+PARTS = ("cause", "test", "mend")
+SEVERAL = re.compile(r"\W*[A-Ea-e](\W+|\s*(and|or)\s+)?[A-Ea-e]([\W]*(and |or )?[A-Ea-e])*\W*")  # "AC", "A and C"
+
+
+def rewritten(source: str, changes: Sequence[Change]) -> str:
+    """Return a source with some pieces changed.
+
+    Raises:
+        ValueError: it does not hold a piece.
+    """
+    for change in changes:
+        if change.before not in source:
+            raise ValueError(f"the source does not hold {change.before!r}; take a piece of it as it stands")
+        source = source.replace(change.before, change.after)
+    return source
+
+
+@dataclass(repr=False, eq=False)
+class Problem:
+    """One layer of the set.
+
+    Args:
+        saw: what its owner saw, in a phrase.
+        healthy: the layer as it should be, a class made by `healthy(d_model, num_heads)`.
+        changes: what breaks it; none where the layer is healthy.
+        right: the letter of the cause.
+        options: for each letter why it is the cause or is not, by evidence.
+        hints: from the first to the last.
+        shown_by: a test that shows it, True for a healthy layer.
+        cases: by name, a function of a layer and its d_model whose results must be those of the healthy layer.
+        blind: why a test sees nothing that never looked at this, see `trial.BLIND`; the first that fits is said.
+        alarm: the same for a test that accuses a healthy layer.
+        fellows: healthy layers in other styles that are called in the same way, each by a phrase.
+        near: for a healthy layer, changes that would break it, each by a phrase: a test must see one of them.
+        needless: for a healthy layer, what some changes make of it, in words; said of a layer that was mended so.
+        returns: said to who takes what the layer returns for a tensor, where it is a tuple.
+        sizes: the `(d_model, num_heads)` at which a test is tried.
+        adapted: how the doctor is told to call it, and the code that says so.
+        weights: whether the doctor gets the weights of the four projections as well.
+        word: what the doctor's word means here, or why he has none.
+
+    Its name comes from the variable that holds it, see `Problems`.
+    """
+
+    saw: str
+    healthy: type[nn.Module]
+    right: str
+    options: Mapping[str, str]
+    hints: Sequence[str]
+    shown_by: Callable
+    cases: Mapping[str, Callable]
+    changes: Sequence[Change] = ()
+    blind: Mapping[str, str] = field(default_factory=dict)
+    alarm: Mapping[str, str] = field(default_factory=dict)
+    fellows: Mapping[str, Callable] = field(default_factory=dict)
+    near: Mapping[str, Change] = field(default_factory=dict)
+    needless: Mapping[str, Sequence[Sequence[Change]]] = field(default_factory=dict)
+    returns: str = ""
+    sizes: Sequence[tuple[int, int]] = SIZES
+    adapted: tuple[Callable, str] = (adapt, "adapt(layer)")
+    weights: bool = False
+    word: str = ""
+
+    name: str = field(default="", init=False)
+    siblings: list = field(default_factory=list, init=False, repr=False)
+    done: set = field(default_factory=set, init=False)
+    hints_shown: int = field(default=0, init=False)
+
+    # ------------------------------------------------------------------------------------------- what a reader calls
+
+    def cause(self, letter: object = ...) -> Note:
+        """Say whether this is the cause; the letter of one of the choices."""
+        return self._told("cause", self._cause(letter))
+
+    def test(self, my_test: object = ...) -> Note:
+        """Try a test `my_test(layer)`, which returns True where the layer is fine, on broken and on healthy layers."""
+        return self._told("test", judged(self, my_test))
+
+    def mend(self, layer: object = ...) -> Note:
+        """Compare a mended class with the healthy one, at the same weights."""
+        return self._told("mend", judged_mending(self, layer))
+
+    def __call__(self, *given: object) -> Note:
+        name = f"problem.{self.name}"
+        asked = f'{name}.cause("A"), {name}.test(my_test), {name}.mend({self.healthy.__name__})'
+        raise TypeError(f"each problem asks three questions: write {asked}")
+
+    def hint(self) -> Note:
+        """Return the hints so far and one more."""
+        self.hints_shown = min(self.hints_shown + 1, len(self.hints))
+        shown = [(f"{number}.", text) for number, text in enumerate(self.hints[: self.hints_shown], 1)]
+        if self.hints_shown == len(self.hints):
+            shown.append(("", f"That was the last hint. The solution: problem.{self.name}.solution()"))
+        return Note(f"problem.{self.name} · hint {self.hints_shown} of {len(self.hints)}", shown)
+
+    def solution(self) -> Note:
+        """Return the cause, a test that shows it, and the lines that mend it."""
+        lines = [line for line in difflib.ndiff(self.source.splitlines(), self.healed.splitlines()) if line[0] in "+-"]
+        mended = (
+            [("Mend it:", ""), ("code", "\n".join(lines))] if lines else [("Mend it:", "there is nothing to mend.")]
+        )
+        parts = [(f"{self.right}.", self.options[self.right]), ("Show it:", ""), ("code", self._test_text()), *mended]
+        return Note(f"problem.{self.name} · one solution", parts)
+
+    def code(self) -> Note:
+        """Return the layer as it was given."""
+        return Note(f"problem.{self.name} · the layer as it was given", [("code", self.source.rstrip())])
+
+    def doctor(self) -> Note:
+        """Return what the doctor says of the layer."""
+        report = self.report()
+        d_model, num_heads = AT_THE_DOCTOR
+        asked = f"examine({self.adapted[1]}, d_model={d_model}, num_heads={num_heads}{', weights=…' * self.weights})"
+        parts = [("You ask:", ""), ("code", asked)]
+        for finding in report.findings:
+            parts += [("Finding:", f"{finding.title} ({finding.code})"), ("Seen:", finding.evidence)]
+        parts += [("Remark:", remark.text) for remark in report.remarks if not report.findings]
+        parts += [("", "No finding.")] if report.ok else []
+        return Note(f"problem.{self.name} · the doctor", [*parts, ("So:", self.word)])
+
+    def __repr__(self) -> str:
+        return f"problem.{self.name} · {bar(len(self.done), len(PARTS))}\n{self.saw}"
+
+    def _told(self, part: str, note: Note) -> Note:
+        if note.passed:
+            self.done |= {part} if self.changes or part == "test" else {"cause", "mend"}  # healthy: it is left as it is
+        solved = sum(problem.is_solved for problem in self.siblings)
+        footer = f"{self.name} {bar(len(self.done), len(PARTS))} · all {bar(solved, len(self.siblings))}"
+        return replace(note, title=f"{self.name}, {part}: {note.title}", footer=footer)
+
+    # ------------------------------------------------------------------------------------------- what it is made of
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether all of it was done."""
+        return self.done >= set(PARTS)
+
+    @cached_property
+    def healed(self) -> str:
+        """The source of the healthy layer."""
+        return inspect.getsource(self.healthy)
+
+    @cached_property
+    def source(self) -> str:
+        """The source of the layer that is given."""
+        return rewritten(self.healed, self.changes)
+
+    @cached_property
+    def given(self) -> type[nn.Module]:
+        """The layer that is given."""
+        return self._changed(self.changes)
+
+    def _changed(self, changes: Sequence[Change]) -> type[nn.Module]:
+        names = dict(vars(sys.modules[self.healthy.__module__]))
+        exec(rewritten(self.healed, changes), names)
+        return names[self.healthy.__name__]
+
+    @cached_property
+    def ill(self) -> list[Subject]:
+        """The layers that a test must accuse; of a healthy layer, its near variants, of which one is enough."""
+        if self.near:
+            near = {name: self._changed([change]) for name, change in self.near.items()}
+            return [
+                Subject(made(kind, self.sizes[0], 0), f"the layer with {name}", self.sizes[0])
+                for name, kind in near.items()
+            ]
+        return [Subject(made(self.given, size, seed), "the broken layer", size) for seed, size in enumerate(self.sizes)]
+
+    @cached_property
+    def well(self) -> list[Subject]:
+        """The same layers mended, with other weights and with larger ones."""
+        name = "the layer as it is" if self.near else "the mended layer"
+        seeds = [(seed, size, 1.0) for seed, size in enumerate((*self.sizes, *self.sizes))]
+        seeds += [(10 + seed, size, LARGER) for seed, size in enumerate(self.sizes[:2])]
+        return [
+            Subject(
+                made(self.healthy, size, seed, factor), name + " with weights six times as large" * (factor > 1), size
+            )
+            for seed, size, factor in seeds
+        ]
+
+    @cached_property
+    def others(self) -> list[Subject]:
+        """Healthy layers in other styles."""
+        size = self.sizes[1]
+        return [
+            Subject(made(kind, size, 20 + seed), f"a healthy layer in another style ({name})", size)
+            for seed, (name, kind) in enumerate(self.fellows.items())
+        ]
+
+    @cached_property
+    def right_outcomes(self) -> list[Outcome]:
+        """What the healthy layer does in each case."""
+        return outcomes_of(self, self.healthy, OUR_SECONDS)[0]
+
+    @cached_property
+    def given_outcomes(self) -> list[Outcome]:
+        """What the given layer does in each case."""
+        return outcomes_of(self, self.given, OUR_SECONDS)[0]
+
+    @cached_property
+    def needless_outcomes(self) -> list[tuple[str, list[Outcome]]]:
+        """What a healthy layer does in each case after changes that it did not need, each with the words for it."""
+        kinds = [(words, self._changed(changes)) for words, some in self.needless.items() for changes in some]
+        return [(words, outcomes_of(self, kind, OUR_SECONDS)[0]) for words, kind in kinds]
+
+    def also_found_by(self, test: Callable) -> tuple[list[str], int]:
+        """Return the names of the other problems that a test shows, and how many others there are."""
+        others = [problem for problem in self.siblings if problem is not self and problem.changes]
+        subjects = [subject for problem in others for subject in (problem.ill[0], problem.well[0])]
+        said = tried(test, subjects).said
+        pairs = zip(others, said[::2], said[1::2], strict=False)
+        return [problem.name for problem, ill, well in pairs if ill is False and well is True], len(others)
+
+    def _test_text(self) -> str:
+        return inspect.getsource(self.shown_by).replace(f"def {self.shown_by.__name__}", "def my_test")
+
+    def report(self, kind: type[nn.Module] | None = None) -> Report:
+        """Return what the doctor finds in the layer, or in a mended one."""
+        layer = made(kind or self.given, AT_THE_DOCTOR, 0)
+        weights = {letter: getattr(layer, f"W_{letter}") for letter in "qkvo"} if self.weights else None
+        return examine(self.adapted[0](layer), *AT_THE_DOCTOR, module=layer, weights=weights)
+
+    # ------------------------------------------------------------------------------------------- what is wrong?
+
+    def _cause(self, letter: object) -> Note:
+        if letter is ... or letter is None:
+            return Note("not yet chosen.", [("", f"When stuck: problem.{self.name}.hint()")], code="stub")
+        known, text = ", ".join(self.options), letter
+        if isinstance(letter, (list, tuple, set)):
+            text = " ".join(map(str, letter))
+        found = re.match(r"\W*([A-Za-z])(?![A-Za-z])", text) if isinstance(text, str) else None
+        if isinstance(text, str) and SEVERAL.fullmatch(text):
+            words = f"One letter, please: which of them explains all that was seen? You gave {show(letter)}."
+            return Note("not yet.", [("", words)], mood="wrong", code="type")
+        chosen = found[1].upper() if found else None
+        if chosen not in self.options:
+            got = show(letter) if isinstance(letter, str) else kind_of(letter)
+            words = f'expected one letter out of {known}, such as "A", got {got}'
+            return Note("not yet.", [("", words)], mood="wrong", code="type")
+        right = chosen == self.right
+        title = f"right, {chosen}." if right else f"not {chosen}."
+        code, mood = ("right", "right") if right else (f"not {chosen}", "wrong")
+        return Note(title, [("", self.options[chosen])], mood=mood, code=code)
+
+
+class Problems:
+    """All problems by name, in the order of the notebook; the names complete with Tab.
+
+    Args:
+        problems: by name.
+    """
+
+    def __init__(self, problems: Mapping[str, Problem]):
+        self._problems = dict(problems)
+        for name, problem in self._problems.items():
+            problem.name, problem.siblings = name, list(self._problems.values())
+
+    def __getattr__(self, name: str) -> Problem:
+        if not name.startswith("_") and name in self._problems:
+            return self._problems[name]
+        close = difflib.get_close_matches(name, dir(self), 1)
+        meant = f"did you mean problem.{close[0]}?" if close else f"choose from {', '.join(dir(self))}"
+        raise AttributeError(f"there is no problem {name!r}; {meant}")
+
+    def __dir__(self) -> list[str]:
+        return list(self._problems)
+
+    def __iter__(self) -> Iterator[Problem]:
+        return iter(self._problems.values())
+
+    def __repr__(self) -> str:
+        width = max(map(len, self._problems))
+        return "\n".join(f"{p.name:{width}}  {bar(len(p.done), len(PARTS)):10}  {p.saw}" for p in self)

@@ -1,0 +1,236 @@
+"""An answer judged: a list of steps, of which the first that has something to say is heard.
+
+A step takes an `Attempt` and returns what is to be said, or None. Another way to name a mistake is one more step
+behind `known_mistake`. What an answer does is found out in `attempt`; the exercise itself adds its name, where to
+read on, and the progress.
+"""
+
+import contextlib
+import inspect
+import re
+from collections.abc import Callable
+
+from mhacourse.advice import advice_for
+from mhacourse.attempt import Attempt, changes, recognise, same_results
+from mhacourse.compare import difference, kind_of, show
+from mhacourse.observe import observe
+from mhacourse.remarks import remarks_on
+from mhacourse.search import find
+from mhacourse.show import Note
+from mhacourse.stub import is_stub
+from mhacourse.values import explain
+
+Step = Callable[[Attempt], Note | None]
+
+
+def _still_open(attempt: Attempt, state: str = "not yet written.") -> Note:
+    return Note(state, [("", f"When stuck: check.{attempt.exercise.name}.hint()")], mood="open", code="stub")
+
+
+def _mistake(attempt: Attempt, name: str) -> Note:
+    wrong = attempt.exercise.wrong[name]
+    parts = [("What:", wrong.what), ("Why:", wrong.why), *attempt.example, *attempt.printed]
+    return Note(f"not yet. {name}", parts, mood="wrong", code=f"wrong: {name}")
+
+
+def _not_yet(code: str, *parts: tuple[str, str]) -> Note:
+    return Note("not yet.", list(parts), mood="wrong", code=code)
+
+
+def untouched(attempt: Attempt) -> Note | None:
+    """Leave the dots of the stub, and the None of a cell that was not run, as not yet written."""
+    return _still_open(attempt) if attempt.answer is None or attempt.answer is ... else None
+
+
+def no_function(attempt: Attempt) -> Note | None:
+    """Ask for a function where something else came."""
+    if callable(attempt.answer):
+        return None
+    words = f"expected a function, got {kind_of(attempt.answer)}; give the function itself, without calling it"
+    return _not_yet("type", ("", words))
+
+
+def wrong_arity(attempt: Attempt) -> Note | None:
+    """Refuse a function that cannot be called with the arguments of this exercise."""
+    names = attempt.exercise.parameters
+    try:
+        signature = inspect.signature(attempt.answer)
+    except (TypeError, ValueError):  # some built-in functions have none
+        return None
+    try:
+        signature.bind(*names)
+    except TypeError:
+        words = f"the check calls it with {len(names)} arguments, ({', '.join(names)}); yours takes {signature}"
+        return _not_yet("arity", ("", words))
+    return None
+
+
+def returns_nothing(attempt: Attempt) -> Note | None:
+    """Tell a stub from a function whose return is missing."""
+    if any(outcome.failure or outcome.value is not None for outcome in attempt.outcomes):
+        return None
+    if is_stub(attempt.answer):
+        return _still_open(attempt)
+    return _not_yet("none", ("", "Your function returns None. Is a return missing?"), *attempt.printed)
+
+
+def as_given(attempt: Attempt) -> Note | None:
+    """Leave the code that a learner starts from as it is, whatever it was copied into."""
+    given = attempt.exercise.given_outcomes
+    if given is None or not same_results(given, attempt.outcomes) or changes(given) != changes(attempt.outcomes):
+        return None
+    return _still_open(attempt, "still the code that was given.")
+
+
+def right(attempt: Attempt) -> Note | None:
+    """Accept what gives the right result on every input, and leaves the inputs alone."""
+    return accept(attempt) if all(case.is_right for case in attempt.cases) else None
+
+
+def accept(attempt: Attempt) -> Note:
+    """Accept the answer, and say what was printed, what there is to explain and what to remark."""
+    explanation = attempt.exercise.explanation
+    parts = [*attempt.printed, *([("", explanation)] if explanation else [])]
+    parts += remarks_on(attempt.exercise, attempt.answer)
+    return Note("right.", parts, mood="right", code="right")
+
+
+def known_mistake(attempt: Attempt) -> Note | None:
+    """Name the catalogued wrong answer that does the same."""
+    name = recognise(attempt.exercise.catalogue, attempt.outcomes)
+    return _mistake(attempt, name) if name else None
+
+
+def known_in_one_part(attempt: Attempt) -> Note | None:
+    """Name the mistake that is in some of several shapes, where the other shapes are right."""
+    ours, theirs = attempt.exercise.answer, attempt.answer
+    if not (isinstance(ours, tuple) and isinstance(ours[0], tuple)):
+        return None
+    if not isinstance(theirs, (tuple, list)) or len(theirs) != len(ours):
+        return None
+    for name, (known,) in attempt.exercise.catalogue:
+        if not isinstance(known.value, (tuple, list)) or len(known.value) != len(ours):
+            continue
+        parts = zip(ours, known.value, theirs, strict=True)
+        if all(difference(right, got) is None or difference(wrong, got) is None for right, wrong, got in parts):
+            return _mistake(attempt, name)
+    return None
+
+
+def small_edit(attempt: Attempt) -> Note | None:
+    """Say which small edit of a right answer does the same."""
+    exercise = attempt.exercise
+    edit = None
+    with contextlib.suppress(Exception):  # whatever a learner returns, what is known without the model is still said
+        edit = find(exercise.edits, exercise.inputs, exercise.right, attempt.outcomes)
+    if edit is None:
+        return None
+    title = re.sub(r"^(but )?with (?!out)|^and then ", "", edit.says).partition(":")[0]
+    parts = [("What:", f"your function does what a right one would do {edit.says}.")]
+    parts += [("Why:", edit.rule.why)] if edit.rule.why else []
+    parts += [*attempt.example, *attempt.printed]
+    return Note(f"not yet. {title[0].upper()}{title[1:]}", parts, mood="wrong", code=f"wrong: {edit.says}")
+
+
+def stopped(attempt: Attempt) -> Note | None:
+    """Show the error, the time-out or the want of memory, with what it often means."""
+    failure = attempt.worst.theirs.failure
+    if failure is None:
+        return None
+    advice = advice_for(failure.message)
+    often = [("Often:", advice)] if advice else []
+    return _not_yet(failure.kind, *attempt.example, *often, *attempt.printed)
+
+
+def changes_its_input(attempt: Attempt) -> Note | None:
+    """Tell a function that is right, except for what it does to the tensors of its caller."""
+    if not attempt.worst.result_is_right:
+        return None
+    names = " and ".join(attempt.exercise.parameters[i] for i in attempt.worst.theirs.changed)
+    words = (
+        f"The result is right, but your function changes {names} of its caller. "
+        "Make a new tensor: no +=, no method that ends in an underscore."
+    )
+    return _not_yet("changes its input", ("", words), *attempt.printed)
+
+
+def first_difference(attempt: Attempt) -> Note:
+    """Show the first input on which the result is wrong, and the first place where it is."""
+    seen = [("", words) for words in observe(attempt.cases)]
+    return _not_yet(attempt.worst.difference.kind, *seen, *attempt.example, *attempt.printed)
+
+
+def in_numbers(attempt: Attempt) -> Note | None:
+    """Say what the given numbers are, where that can be known: exchanged, too large by a size, in another unit."""
+    exercise = attempt.exercise
+    where, cause = explain(exercise.answer, attempt.answer, exercise.sizes)
+    if not where and not cause:
+        return None
+    parts = [*attempt.example, *[("", words) for words in where + cause]]
+    return Note("not yet.", parts, mood="wrong", code=f"wrong: {cause[0]}" if cause else "value")
+
+
+def first_difference_untold(attempt: Attempt) -> Note:
+    """Say where a value differs, but not from what: a value is its own solution."""
+    found = attempt.worst.difference
+    return _not_yet(found.kind, ("", found.sentence(tell_expected=found.kind != "value")))
+
+
+def no_option(attempt: Attempt) -> Note | None:
+    """Ask for letters out of the options where something else came."""
+    options, chosen = attempt.exercise.options, None if isinstance(attempt.answer, dict) else _letters(attempt.answer)
+    if chosen is None:
+        return _not_yet("type", ("", f'expected letters such as "AB", got {kind_of(attempt.answer)}'))
+    if not chosen <= set(options):
+        return _not_yet("type", ("", f"expected letters out of {', '.join(options)}, got {show(attempt.answer)}"))
+    return None
+
+
+def wrong_option(attempt: Attempt) -> Note | None:
+    """Name the first letter that does not belong to the answer, then the first that is missing."""
+    chosen, wanted = _letters(attempt.answer), attempt.exercise.answer
+    if chosen == set(attempt.exercise.options) - set(wanted) and len(chosen) > 1:
+        words = (
+            "Exactly the letters that do not belong to the answer. Read the question once more: what does it ask for?"
+        )
+        return _not_yet("wrong: the opposite", ("", words))
+    more = len(chosen ^ set(wanted)) - 1
+    also = [("", f"{'One more letter is' if more == 1 else f'{more} more letters are'} not right yet.")] if more else []
+    for letter, reason in attempt.exercise.options.items():
+        if letter in chosen and letter not in wanted:
+            return _not_yet(f"wrong: not {letter}", ("", f"{letter} does not belong to it: {reason}"), *also)
+    for letter, reason in attempt.exercise.options.items():
+        if letter not in chosen and letter in wanted:
+            return _not_yet(f"wrong: {letter} as well", ("", f"{letter} belongs to it as well: {reason}"), *also)
+    return None
+
+
+def _letters(answer: object) -> set[str] | None:
+    """Return the letters of "BD", "B and D", ["B", "D"]; None for what holds no letters."""
+    try:
+        text = answer if isinstance(answer, str) else " ".join(map(str, answer))
+    except TypeError:
+        return None
+    return set("".join(word for word in re.findall(r"\w+", text.upper()) if word != "AND"))
+
+
+FUNCTION: tuple[Step, ...] = (
+    untouched,
+    no_function,
+    wrong_arity,
+    returns_nothing,
+    as_given,
+    right,
+    known_mistake,
+    small_edit,
+    stopped,
+    changes_its_input,
+    first_difference,
+)
+VALUE: tuple[Step, ...] = (untouched, right, known_mistake, known_in_one_part, in_numbers, first_difference_untold)
+CHOICE: tuple[Step, ...] = (untouched, no_option, wrong_option, accept)
+
+
+def judge(steps: tuple[Step, ...], attempt: Attempt) -> Note:
+    """Return what the first step has to say that says anything; the last one always does."""
+    return next(note for step in steps if (note := step(attempt)) is not None)

@@ -1,0 +1,317 @@
+"""The exercises of lesson 01: shapes of a fused layer, its rows, fusing two layers, a third layout."""
+
+import torch
+
+from mhacourse.exercise import Change, Exercise, Wrong
+from mhacourse.inputs import draw
+from mhacourse.remarks import Asked, Grows, several_products
+
+bert_shapes = Exercise(
+    task=(
+        "BERT-base: d_model 768, 12 heads. For B = 4, T = 128 and a fused contiguous layer, give three shapes: "
+        "its output, q after the cut, q after the split."
+    ),
+    answer=((4, 128, 2304), (4, 128, 768), (4, 12, 128, 64)),
+    sizes={"B": 4, "T": 128, "d_model": 768, "num_heads": 12, "head_dim": 64},
+    hints=(
+        "The fused layer has three times as many outputs as d_model; chunk(3, dim=-1) cuts them apart.",
+        "Then split_heads: (B, T, d_model) -> (B, num_heads, T, head_dim).",
+        "head_dim is d_model divided by num_heads: 768 / 12.",
+    ),
+    wrong={
+        "Heads behind the tokens": Wrong(
+            ((4, 128, 2304), (4, 128, 768), (4, 128, 12, 64)),
+            "the features are cut, but the heads were not brought forward.",
+            "After the cut comes transpose(1, 2): (B, num_heads, T, head_dim).",
+        ),
+        "Three layers in place of one": Wrong(
+            ((4, 128, 768), (4, 128, 768), (4, 12, 128, 64)),
+            "the output of one of three separate layers.",
+            "The fused layer makes q, k and v at once: 3 · 768 features.",
+        ),
+        "Split without a cut": Wrong(
+            ((4, 128, 2304), (4, 128, 768), (4, 12, 128, 192)),
+            "192 = 3 · 64 is what a head has before q, k and v are cut apart.",
+            "That is the interleaved order of steps. Here the cut comes first, and q has 768 features.",
+        ),
+        "Never cut": Wrong(
+            ((4, 128, 2304), (4, 128, 2304), (4, 12, 128, 192)),
+            "2304 features are q, k and v together.",
+            "chunk(3, dim=-1) cuts them apart: q has 768, and a head of it 64.",
+        ),
+        "Every head with the full width": Wrong(
+            ((4, 128, 2304), (4, 128, 768), (4, 12, 128, 768)),
+            "your heads have 768 features each.",
+            "The split shares the features out: 768 / 12 = 64.",
+        ),
+        "One head cut out": Wrong(
+            ((4, 128, 2304), (4, 128, 64), (4, 12, 128, 64)),
+            "your q has the 64 features of one head.",
+            "The cut makes three pieces, q, k and v, with all heads in each: 2304 / 3 = 768.",
+        ),
+        "The sizes of the lesson": Wrong(
+            ((4, 128, 1536), (4, 128, 512), (4, 8, 128, 64)),
+            "these are the shapes for d_model 512 and 8 heads.",
+            "BERT-base has d_model 768 and 12 heads.",
+        ),
+        "The heads of the lesson": Wrong(
+            ((4, 128, 2304), (4, 128, 768), (4, 8, 128, 96)),
+            "you cut q into 8 heads.",
+            "BERT-base has 12 heads, of 768 / 12 = 64 features each.",
+        ),
+        "An axis for q, k and v": Wrong(
+            ((4, 128, 3, 768), (4, 128, 768), (4, 12, 128, 64)),
+            "q, k and v stand on an axis of their own.",
+            "That is how you may look at them later. A linear layer puts all its outputs on one axis: 3 · 768.",
+        ),
+        "Shapes of weights": Wrong(
+            ((2304, 768), (768, 768), (12, 64, 768)),
+            "these are the shapes of the layer's weights.",
+            "Asked are its output and what is cut out of it: each has samples and tokens, (4, 128, …).",
+        ),
+        "The sentence cut": Wrong(
+            ((4, 128, 2304), (4, 128, 768), (4, 12, 64, 128)),
+            "tokens and features of a head are exchanged.",
+            "Each head keeps all 128 tokens; its 64 features come last.",
+        ),
+    },
+    see="Three layers or one",
+)
+
+key_rows = Exercise(
+    task=(
+        "An interleaved fused weight is (1536, 512), with 8 heads of 64. Which rows are the key matrix of head 6? "
+        "The first row, and the first that no longer belongs to it."
+    ),
+    answer=(1216, 1280),
+    sizes={"d_model": 512, "num_heads": 8, "head_dim": 64, "the rows of a head": 192},
+    hints=(
+        "Interleaved: the rows of each head stand together, its q, then its k, then its v.",
+        "How many rows does each head have? How many come before head 6, and how many of its own before its k?",
+        "Each head has 3 · 64 rows, so head 6 begins at row 6 · 192.",
+    ),
+    wrong={
+        "The contiguous layout": Wrong(
+            (896, 960),
+            "512 + 6 · 64 is where it stands in a contiguous weight.",
+            "Interleaved, each head keeps its 192 rows together.",
+        ),
+        "The query of head 6": Wrong(
+            (1152, 1216), "these 64 rows make its query.", "q comes first, then k: 64 rows further down."
+        ),
+        "The value of head 6": Wrong((1280, 1344), "these 64 rows make its value.", "The order is q, k, v."),
+        "All of head 6": Wrong(
+            (1152, 1344), "these 192 rows make its query, its key and its value.", "The key is the middle third."
+        ),
+        "Heads of 64 rows": Wrong(
+            (384, 448),
+            "6 · 64 is where head 6 begins in a weight that makes only q, or only k.",
+            "Here each head has 192 rows: 64 for q, then 64 for k, then 64 for v.",
+            also=((448, 512),),
+        ),
+        "How many, not where it ends": Wrong(
+            (1216, 64),
+            "the first row is right, and 64 is how many follow.",
+            "Asked is the first row that no longer belongs to it: W[1216:1280].",
+        ),
+        "Counted from 1": Wrong(
+            (1024, 1088), "that is the key of head 5.", "Heads are counted from 0: head 6 is the seventh."
+        ),
+        "The last row included": Wrong(
+            (1216, 1279),
+            "right, but the second number is the last row.",
+            "Asked is the end as in a slice: W[1216:1280].",
+        ),
+    },
+    see="Two layouts of a fused layer",
+)
+
+
+def fused_kv_solution(memory, W_k, W_v):
+    W_kv = torch.cat([W_k, W_v])  # 2 x (d, d) -> (2 * d, d): out before in, as nn.Linear stores it
+    return (memory @ W_kv.T).chunk(2, dim=-1)  # (B, T, 2 * d) -> 2 x (B, T, d)
+
+
+_READABLE = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[5.0, 6.0], [7.0, 8.0]])
+
+
+def _two_products(memory, W_k, W_v):
+    k = memory @ W_k.transpose(0, 1)  # (B, T, d) @ (in, out) -> (B, T, d)
+    v = memory @ W_v.transpose(0, 1)  # (B, T, d) @ (in, out) -> (B, T, d)
+    return k, v
+
+
+def _fused_by_steps(memory, W_k, W_v):
+    B, T, d = memory.shape
+    W_kv = torch.cat([W_k, W_v], dim=0)  # -> (2 * d, d)
+    kv = memory @ W_kv.transpose(0, 1)  # -> (B, T, 2 * d)
+    k = kv[:, :, :d]  # (B, T, d)
+    v = kv[:, :, d:]  # (B, T, d)
+    return k, v
+
+
+def _fresh_layer(memory, W_k, W_v):
+    layer = torch.nn.Linear(len(W_k), 2 * len(W_k), bias=False)
+    return layer(memory).chunk(2, dim=-1)
+
+
+fused_kv = Exercise(
+    task=(
+        "A decoder takes k and v from another sequence. Write fused_kv(memory, W_k, W_v): k and v from one product. "
+        "The weights are (d, d), stored as nn.Linear stores them."
+    ),
+    answer=fused_kv_solution,
+    cases=lambda: [
+        (torch.tensor([[[1.0, 10.0]]]), *_READABLE),
+        (torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]), *_READABLE),
+        (draw(0, 2, 6, 8), draw(1, 8, 8), draw(2, 8, 8)),
+        (draw(3, 3, 5, 7), draw(4, 7, 7), draw(5, 7, 7)),
+    ],
+    plain=(fused_kv_solution, _fused_by_steps, _two_products),
+    axes={name: ("sample", "token", "feature") for name in "kv"},
+    hints=(
+        "Stored weights are (out, in): more outputs means more rows.",
+        "torch.cat([W_k, W_v]) is (2d, d); the product is memory @ W.T.",
+        "chunk(2, dim=-1) cuts the features of the result into two.",
+    ),
+    wrong={
+        "Not turned": Wrong(
+            lambda m, k, v: (m @ torch.cat([k, v], 1)).chunk(2, -1),
+            "you compute memory @ W.",
+            "nn.Linear stores out before in and computes memory @ W.T. With a square weight no error tells you.",
+        ),
+        "k and v exchanged": Wrong(
+            Change("[W_k, W_v]", "[W_v, W_k]"),
+            "v comes first.",
+            "The first half of the rows makes the first half of the features.",
+        ),
+        "Tokens cut instead of features": Wrong(
+            Change("(memory @ W_kv.T).chunk(2, dim=-1)", "(memory @ W_kv.T).chunk(2, dim=-2)"),
+            "the result was cut along the tokens.",
+            "k and v differ in their features: chunk(2, dim=-1).",
+        ),
+        "Rows dealt out in turn": Wrong(
+            lambda m, k, v: (m @ torch.stack([k, v], 1).flatten(0, 1).T).chunk(2, -1),
+            "rows of W_k and W_v alternate.",
+            "Then a cut in the middle gives half of each. torch.cat keeps them apart.",
+        ),
+        "Not cut": Wrong(
+            Change("(memory @ W_kv.T).chunk(2, dim=-1)", "memory @ W_kv.T"),
+            "k and v are still in one tensor.",
+            "Cut it: chunk(2, dim=-1).",
+        ),
+        "The joined weight does not fit": Wrong(
+            Change("torch.cat([W_k, W_v])", "torch.cat([W_k, W_v], -1)"),
+            "the d features of a token meet the 2d of the joined weight.",
+            "More outputs means more rows, torch.cat([W_k, W_v]) along dim 0; and the product turns it: memory @ W.T.",
+        ),
+        "Added": Wrong(
+            lambda m, k, v: (m @ (k + v).T, m @ (k + v).T),
+            "the weights were added.",
+            "Keep both: one below the other.",
+            also=(lambda m, k, v: (m @ (k + v).T).chunk(2, -1),),
+        ),
+        "Pieces of two features": Wrong(
+            lambda m, k, v: (m @ torch.cat([k, v]).T).split(2, dim=-1),
+            "split(2) makes pieces of two features each, however many that gives.",
+            "chunk(2, dim=-1) makes two pieces; so does split(d, dim=-1).",
+        ),
+        "Features taken apart": Wrong(
+            lambda m, k, v: (m @ torch.cat([k, v]).T).unflatten(-1, (2, -1)).unbind(-1),
+            "the cut into (2, d) is right, but then the last axis is taken apart, which holds the d features.",
+            "The axis of two stands before it: unbind(-2).",
+        ),
+        "Features before tokens": Wrong(
+            lambda m, k, v: (torch.cat([k, v]) @ m.mT).chunk(2, 1),
+            "k and v are (B, d, T).",
+            "Tokens stand on the left of the product and stay rows: memory @ torch.cat([W_k, W_v]).T.",
+        ),
+        "Every other feature": Wrong(
+            lambda m, k, v: (m @ torch.cat([k, v]).T).unflatten(-1, (-1, 2)).unbind(-1),
+            "k gets the features 0, 2, 4, … of the result, v the others.",
+            "The features of k come first, then those of v: cut in the middle, chunk(2, dim=-1).",
+        ),
+        "A fresh layer": Wrong(
+            _fresh_layer,
+            "you make a new nn.Linear, which begins with random weights. W_k and W_v are not used.",
+            "Multiply by the weights that were given: memory @ torch.cat([W_k, W_v]).T.",
+            also=(lambda m, k, v: torch.nn.Linear(len(k), 2 * len(k))(m).chunk(2, dim=-1),),
+        ),
+    },
+    see="Three layers or one",
+    remarks=(
+        Asked("The task asks for k and v from one product; yours makes {found}.", several_products),
+        Grows(lambda samples=2, tokens=4: (draw(0, samples, tokens, 8), draw(1, 8, 8), draw(2, 8, 8))),
+    ),
+)
+
+
+def third_rows_solution(num_heads, head_dim):
+    rows = torch.arange(3 * num_heads * head_dim).reshape(3, num_heads, head_dim)  # q|k|v, head, feature
+    return rows.permute(1, 2, 0).flatten()  # -> head, feature, q|k|v
+
+
+def _row_by_row(num_heads, head_dim):
+    rows = []
+    for head in range(num_heads):
+        for feature in range(head_dim):
+            for part in range(3):  # q, k, v
+                rows.append(part * num_heads * head_dim + head * head_dim + feature)
+    return torch.tensor(rows)  # (3 * num_heads * head_dim,)
+
+
+def _rows(num_heads, head_dim, *order):
+    return torch.arange(3 * num_heads * head_dim).reshape(3, num_heads, head_dim).permute(order).flatten()
+
+
+third_rows = Exercise(
+    task=(
+        "Someone cuts with qkv.unflatten(-1, (num_heads, head_dim, 3)).unbind(-1). "
+        "Write third_rows(num_heads, head_dim): the order of rows for which W_third = W[rows], where W is contiguous, "
+        "q | k | v."
+    ),
+    answer=third_rows_solution,
+    cases=lambda: [
+        (2, 4),
+        (4, 2),
+        (5, 4),
+    ],  # neither as many heads as features, nor three of them: q, k and v are three
+    plain=(third_rows_solution, _row_by_row),
+    axes=("place",),
+    hints=(
+        "Number the rows of W and give them three axes: part (q, k or v), head, feature.",
+        "The cut names the axes that it wants: head, feature, part.",
+        "torch.arange(...).reshape(3, num_heads, head_dim), then permute and flatten.",
+    ),
+    wrong={
+        "The order turned around": Wrong(
+            lambda h, d: _rows(h, d, 1, 2, 0).argsort(),
+            "this leads from the third layout back to the contiguous one.",
+            (
+                "W[rows] takes row rows[i] to place i. You have the inverse; drop the argsort, or the reshape to "
+                "(num_heads, head_dim, 3)."
+            ),
+        ),
+        "The interleaved layout": Wrong(
+            Change("rows.permute(1, 2, 0)", "rows.permute(1, 0, 2)"),
+            "head, part, feature: that is the interleaved layout of the lesson.",
+            "Here q, k and v of one single feature stand side by side: the part is the last axis.",
+        ),
+        "Nothing moved": Wrong(
+            Change("rows.permute(1, 2, 0)", "rows.reshape(rows.permute(1, 2, 0).shape)"),
+            "that is the contiguous order.",
+            "Bring the axis of q, k and v to the end.",
+        ),
+        "Feature before head": Wrong(
+            Change("rows.permute(1, 2, 0)", "rows.permute(2, 1, 0)"),
+            "feature, head, part: the axes are turned around completely.",
+            "Heads come first: permute(1, 2, 0).",
+        ),
+        "A list of axes": Wrong(
+            Change("rows.permute(1, 2, 0).flatten()", "rows.permute(1, 2, 0)"),
+            "the rows still have three axes.",
+            "One row number for each place: flatten().",
+        ),
+    },
+    see="Two layouts of a fused layer",
+)

@@ -1,0 +1,518 @@
+"""The exercises of lesson 02: the scale, attention by hand, a softmax that does not overflow, cosines."""
+
+import math
+
+import torch
+
+import mhalib
+from mhacourse.exercise import Change, Exercise, Wrong
+from mhacourse.inputs import draw
+from mhacourse.probes import in_float16, on_a_turned_input, with_a_gradient
+from mhacourse.remarks import SOFTMAX, Asked, Grows, uses
+
+spread = Exercise(
+    task=(
+        "Queries and keys have 256 independent features of mean 0 and variance 1. "
+        "What is the standard deviation of q·k, before any scale?"
+    ),
+    answer=16.0,
+    sizes={"the number of features": 256},
+    hints=(
+        "q·k is a sum. How many products are added, and what is the variance of one of them?",
+        "Each product has variance 1, and variances of independent numbers add up.",
+        "The standard deviation is the root of the variance.",
+    ),
+    wrong={
+        "The variance": Wrong(
+            256.0, "256 is the variance.", "The typical score is its root; by that root the scores are divided."
+        ),
+        "After the scale": Wrong(
+            1.0, "1 is what the scale makes of it.", "Asked is the spread before anything is divided."
+        ),
+        "Half instead of the root": Wrong(
+            128.0,
+            "128 is half of 256. In Python, ** comes before /, so 256**1/2 is 256 / 2.",
+            "The root is 256 ** 0.5, or math.sqrt(256).",
+        ),
+        "The root twice": Wrong(
+            4.0, "4 is the root of the root of 256.", "256 is the variance. Its root is the standard deviation."
+        ),
+        "Variances of q and k added": Wrong(
+            math.sqrt(512),
+            "you gave each product the variance 2.",
+            "In a product the two variances are multiplied, 1 · 1 = 1. Then 256 products are added.",
+        ),
+        "64 features": Wrong(
+            8.0, "8 is right for the 64 features of the lesson.", "Here queries and keys have 256 features."
+        ),
+        "The scale itself": Wrong(
+            1 / 16, "1/16 is the factor that attention puts on the scores.", "Asked is what it has to make up for."
+        ),
+    },
+    see="Why divide by the root of head_dim?",
+)
+
+
+def attend_solution(q, k, v):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (B, h, Tq, hd) @ (B, h, hd, Tk) -> (B, h, Tq, Tk)
+    return scores.softmax(-1) @ v  # (B, h, Tq, Tk) @ (B, h, Tk, hd) -> (B, h, Tq, hd)
+
+
+def _attend_by_steps(q, k, v):
+    B, num_heads, Tq, head_dim = q.shape
+    scores = q @ k.transpose(-2, -1)  # -> (B, num_heads, Tq, Tk)
+    scores = scores / math.sqrt(head_dim)  # (B, num_heads, Tq, Tk)
+    weights = scores.softmax(-1)  # (B, num_heads, Tq, Tk)
+    output = weights @ v  # -> (B, num_heads, Tq, head_dim)
+    return output
+
+
+def _attend_by_einsum(q, k, v):
+    scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / q.shape[-1] ** 0.5  # (B, num_heads, Tq, Tk)
+    powers = torch.exp(scores)  # (B, num_heads, Tq, Tk)
+    weights = powers / powers.sum(-1, keepdim=True)  # (B, num_heads, Tq, Tk)
+    return torch.einsum("bhqk,bhkd->bhqd", weights, v)
+
+
+def _attend_looking_back(q, k, v):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    return scores.masked_fill(future, -math.inf).softmax(-1) @ v
+
+
+def _attend_with_one_head(q, k, v):
+    B, num_heads, Tq, head_dim = q.shape
+    q, k, v = (x.transpose(1, 2).flatten(2) for x in (q, k, v))  # (B, num_heads, T, hd) -> (B, T, num_heads * hd)
+    mixed = (q @ k.mT / math.sqrt(head_dim)).softmax(-1) @ v
+    return mixed.unflatten(-1, (num_heads, head_dim)).transpose(1, 2)
+
+
+def _attend(q, k, v, scale=None, axis=-1):
+    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    return scores.softmax(axis) @ v
+
+
+def _cases():
+    q = torch.tensor([[[[2.0, 0.0, 1.0, 0.0], [0.0, 2.0, 0.0, 1.0]]]])
+    k = torch.tensor([[[[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 0.0], [2.0, 0.0, 0.0, 1.0]]]])
+    v = torch.tensor([[[[10.0, 11.0, 12.0, 13.0], [20.0, 21.0, 22.0, 23.0], [30.0, 31.0, 32.0, 33.0]]]])
+    # All of one size, and k and the scores not symmetric: what stops elsewhere gives numbers here, and wrong ones.
+    square = torch.tensor([[[[2.0, 0.0], [0.0, 1.0]]]]), torch.tensor([[[[1.0, 0.0], [2.0, 1.0]]]])
+    values = torch.tensor([[[[10.0, 11.0], [20.0, 21.0]]]])
+    return [
+        (q, k, v),
+        (*square, values),
+        (draw(0, 2, 3, 4, 8), draw(1, 2, 3, 5, 8), draw(2, 2, 3, 5, 8)),
+        (draw(6, 3, 2, 1, 5), draw(7, 3, 2, 4, 5), draw(8, 3, 2, 4, 5)),  # one query keeps its axis
+        (draw(3, 4, 2, 7, 5), draw(4, 4, 2, 3, 5), draw(5, 4, 2, 3, 5)),
+    ]
+
+
+attend = Exercise(
+    task=(
+        "Write attend(q, k, v), the output of scaled dot-product attention, for tensors (B, num_heads, T, head_dim). "
+        "Do not call the library's."
+    ),
+    answer=attend_solution,
+    cases=_cases,
+    plain=(_attend_by_steps, _attend_by_einsum),
+    axes=("sample", "head", "query", "feature"),
+    hints=(
+        "Three steps: scores, shares, a weighted mean.",
+        "scores = q @ k.transpose(-2, -1), divided by the root of the number of features of one query.",
+        "The softmax runs over the keys, the last axis of the scores; the shares then multiply v.",
+    ),
+    wrong={
+        "No scale": Wrong(
+            Change("scores / math.sqrt(head_dim)", "scores"),
+            "the scores are not divided by anything.",
+            (
+                "Their spread grows with head_dim and the softmax saturates. Divide by sqrt(head_dim), that is "
+                "sqrt(q.shape[-1])."
+            ),
+        ),
+        "Divided by sqrt(d_model)": Wrong(
+            lambda q, k, v: _attend(q, k, v, scale=(q.shape[1] * q.shape[-1]) ** -0.5),
+            "the scores are divided by the root of num_heads * head_dim.",
+            (
+                "Each head adds up head_dim products, so its root is enough: sqrt(q.shape[-1]). "
+                "With d_model all maps start out flat."
+            ),
+        ),
+        "Half instead of the root": Wrong(
+            lambda q, k, v: _attend(q, k, v, scale=0.5 / q.shape[-1]),
+            "the scores are divided by head_dim and by 2: in Python, ** comes before /, so n**1/2 is n / 2.",
+            "Write n ** 0.5, or math.sqrt(n).",
+        ),
+        "A fixed 8": Wrong(
+            lambda q, k, v: _attend(q, k, v, scale=1 / 8),
+            "the scores are divided by 8 whatever the size of a head is. 8 is right for 64 features only.",
+            "Ask the query for its size: math.sqrt(q.shape[-1]).",
+        ),
+        "Divided without the root": Wrong(
+            Change("math.sqrt(head_dim)", "head_dim"),
+            "the scores are divided by head_dim.",
+            "head_dim is their variance; divide by its square root.",
+        ),
+        "Multiplied by the root": Wrong(
+            Change("scores / math.sqrt(head_dim)", "scores * math.sqrt(head_dim)"),
+            "the scores are multiplied by sqrt(head_dim).",
+            "The scale makes scores smaller: divide.",
+        ),
+        "The root of a number of tokens": Wrong(
+            lambda q, k, v: _attend(q, k, v, scale=k.shape[-2] ** -0.5),
+            "the scores are divided by the root of Tq or Tk.",
+            "What is added up in a dot product are features, not tokens: q.shape[-1].",
+            also=(lambda q, k, v: _attend(q, k, v, scale=q.shape[-2] ** -0.5),),
+        ),
+        "The root of the number of heads": Wrong(
+            lambda q, k, v: _attend(q, k, v, scale=q.shape[1] ** -0.5),
+            "the scores are divided by the root of q.shape[1], which counts heads.",
+            "Features stand on the last axis: q.shape[-1].",
+        ),
+        "Softmax over the queries": Wrong(
+            Change("scores.softmax(-1)", "scores.softmax(-2)"),
+            "columns sum to one, rows do not: the queries compete for a key.",
+            "Each query shares out its attention over the keys: softmax(-1).",
+        ),
+        "Softmax over the heads or the samples": Wrong(
+            Change("scores.softmax(-1)", "scores.softmax(1)"),
+            "heads (dim=1) or samples (dim=0) compete with each other; where there is one, every weight is 1.",
+            also=(lambda q, k, v: _attend(q, k, v, axis=0),),
+            why=(
+                "dim=1 is the last axis of a single map (Tq, Tk), but not of (B, num_heads, Tq, Tk). "
+                "Count from the end: softmax(-1). (F.softmax without dim takes dim=1 here.)"
+            ),
+        ),
+        "One sum for the whole map": Wrong(
+            Change("scores.softmax(-1)", "scores.flatten().softmax(0).view(scores.shape)"),
+            "all shares of all queries together sum to 1.",
+            "Each query shares out exactly 1: softmax(-1), or sum(-1, keepdim=True).",
+        ),
+        "The sum has lost its axis": Wrong(
+            lambda q, k, v: (lambda e: e / e.sum(-1) @ v)((q @ k.mT / math.sqrt(q.shape[-1])).exp()),
+            "without keepdim=True the sums of the rows lie along the last axis, and divide columns.",
+            "sum(-1, keepdim=True) keeps them beside their rows; or call softmax(-1).",
+        ),
+        "Divided by the sum of scores": Wrong(
+            lambda q, k, v: (lambda s: s / s.sum(-1, keepdim=True) @ v)(q @ k.mT / math.sqrt(q.shape[-1])),
+            "the scores are divided by their sum, without a power of e.",
+            "Scores can be negative or sum to 0. The softmax makes shares of them.",
+        ),
+        "Scaled after the softmax": Wrong(
+            lambda q, k, v: (q @ k.mT).softmax(-1) / math.sqrt(q.shape[-1]) @ v,
+            "the weights are divided, so rows sum to 1/sqrt(head_dim).",
+            "Divide the scores, before the softmax.",
+        ),
+        "No softmax": Wrong(
+            Change("scores.softmax(-1)", "scores"),
+            "the scores themselves multiply the values.",
+            "Scores can be negative and sum to anything; the softmax makes shares of them.",
+        ),
+        "The map turned": Wrong(
+            Change("weights @ v", "weights.mT @ v"),
+            "rows and columns of the map are exchanged before it meets the values.",
+            "One row for each query, so the map multiplies as it is: weights @ v.",
+        ),
+        "The weights, not the output": Wrong(
+            Change("weights @ v", "weights"),
+            "you return the map.",
+            "Asked is the mixture of values: weights @ v.",
+        ),
+        "No key after the query": Wrong(
+            _attend_looking_back,
+            "the scores of later keys are masked, as in a model that writes.",
+            "No mask was asked for: every query sees every key. Masks come in lesson 04.",
+        ),
+        "All heads as one": Wrong(
+            _attend_with_one_head,
+            "the heads were merged before the product, so all heads have one map.",
+            "Each head has its own: q @ k.transpose(-2, -1) takes the last two axes and leaves the others alone.",
+        ),
+        "Queries and keys exchanged": Wrong(
+            Change("q @ k.transpose(-2, -1)", "k @ q.transpose(-2, -1)"),
+            "each key asks, and the queries answer.",
+            "One row for each query: q @ k.mT, in this order.",
+        ),
+        "Keys mixed instead of values": Wrong(
+            lambda q, k, v: _attend(q, k, k),
+            "the output is a mixture of keys.",
+            "Keys say how to be found, values what to hand over.",
+        ),
+        "Keys not turned": Wrong(
+            Change("k.transpose(-2, -1)", "k"),
+            "q @ k joins features with tokens. It works where both are equally many, and stops elsewhere.",
+            "A score is a dot product over features: q @ k.transpose(-2, -1).",
+        ),
+    },
+    see="All queries at once",
+    explanation="mhalib.scaled_dot_product_attention is this, with a mask and checks of its inputs.",
+    remarks=(
+        Asked(
+            "The task asks to do without the library's attention; yours calls {found}.",
+            uses("scaled_dot_product_attention", mhalib.scaled_dot_product_attention, "multi_head_attention_forward"),
+        ),
+        Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, heads, tokens, 2),) * 3),
+        on_a_turned_input,
+        with_a_gradient,
+        in_float16,
+    ),
+)
+
+
+def stable_softmax_solution(scores):
+    shifted = scores - scores.amax(-1, keepdim=True)  # only differences of scores matter
+    powers = shifted.exp()
+    return powers / powers.sum(-1, keepdim=True)
+
+
+def _exp_and_sum(scores):
+    return scores.exp() / scores.exp().sum(-1, keepdim=True)
+
+
+def _softmax_with_sums(scores):
+    largest = scores.max(dim=-1, keepdim=True).values  # (..., 1)
+    powers = torch.exp(scores - largest)
+    total = torch.sum(powers, dim=-1, keepdim=True)  # (..., 1)
+    return powers / total
+
+
+def _in_place(scores):
+    scores -= scores.amax(-1, keepdim=True)
+    return scores.softmax(-1)
+
+
+stable_softmax = Exercise(
+    task=(
+        "Write stable_softmax(scores), over the last axis, with exp and sum only. "
+        "It must survive scores of 1000, and rows of very different size."
+    ),
+    answer=stable_softmax_solution,
+    cases=lambda: [
+        (torch.tensor([[0.0, 2.0], [1.0, 1.0]]),),
+        (torch.tensor([[1000.0, 1001.0, 999.0], [0.0, 1.0, 2.0]]),),
+        (torch.tensor([[-1000.0, -1001.0, -1000.0]]),),
+        (torch.tensor([[0.0, 100.0]]),),
+        (torch.tensor([[0.0, 1000.0]]),),
+        (torch.tensor([[2.0], [-1.0]]),),  # one score keeps its axis
+        (draw(0, 2, 3, 4),),
+    ],
+    plain=(stable_softmax_solution, _softmax_with_sums),
+    axes=("query", "key"),
+    hints=(
+        "Adding the same number to all scores of a row changes nothing.",
+        "Subtract the largest score of each row; then no power is above 1.",
+        "amax(-1, keepdim=True) keeps an axis to subtract along.",
+    ),
+    wrong={
+        "The recipe as it stands": Wrong(
+            Change("scores - scores.amax(-1, keepdim=True)", "scores"),
+            "right for small scores; exp(1000) is infinite, and infinite by infinite is NaN.",
+            "Subtract the largest score of each row first. The shares stay the same.",
+            also=(lambda s: _exp_and_sum(s.double()),),
+        ),
+        "One largest score for all rows": Wrong(
+            Change("scores.amax(-1, keepdim=True)", "scores.amax()"),
+            "you subtract the largest score of the whole tensor. A row far below it gets 0/0.",
+            "Each row needs its own: amax(-1, keepdim=True).",
+        ),
+        "Not the largest score subtracted": Wrong(
+            Change("scores.amax(-1, keepdim=True)", "scores.amin(-1, keepdim=True)"),
+            "you subtract the smallest score of each row, or their mean, so a score far above it still overflows.",
+            "Subtract the largest; then no power is above 1.",
+            also=(lambda s: _exp_and_sum(s - s.mean(-1, keepdim=True)),),
+        ),
+        "NaN swept away": Wrong(
+            lambda s: _exp_and_sum(s).nan_to_num(0.0),
+            "exp(1000) still overflows, and nan_to_num puts one number wherever the shares are lost.",
+            "Subtract the largest score of each row first, then nothing overflows.",
+            also=(lambda s: _exp_and_sum(s).nan_to_num(1.0),),
+        ),
+        "Scores cut off": Wrong(
+            lambda s: _exp_and_sum(s.clamp(max=80)),
+            "scores above a limit are made equal, so large ones share alike; and rows far below 0 still get 0/0.",
+            "Nothing has to be cut off: subtract the largest score of each row, and only differences are left.",
+        ),
+        "A fixed number subtracted": Wrong(
+            lambda s: _exp_and_sum(s - 1000),
+            "you subtract the same number from every row. Rows far below it get 0/0.",
+            "Each row needs its own largest score: amax(-1, keepdim=True).",
+            also=(lambda s: _exp_and_sum(s - 100),),
+        ),
+        "The largest without its sign": Wrong(
+            Change("scores.amax(-1, keepdim=True)", "scores.abs().amax(-1, keepdim=True)"),
+            "you subtract the largest absolute score. In a row of -1000 that is 1000, and all powers become 0.",
+            "Take the largest score as it is, with its sign: amax(-1, keepdim=True).",
+        ),
+        "The logarithm": Wrong(
+            lambda s: s.log_softmax(-1),
+            "you return the logarithms of the shares.",
+            "Shares lie between 0 and 1: take exp of it, or leave the log away.",
+        ),
+        "An axis lost": Wrong(
+            Change("powers.sum(-1, keepdim=True)", "powers.sum(-1)"),
+            (
+                "without keepdim=True the sums (or the largest scores) of the rows lie along the last axis, and meet "
+                "columns."
+            ),
+            "sum(-1, keepdim=True) and amax(-1, keepdim=True) keep them beside their rows.",
+            also=(lambda s: s.exp() / s.exp().sum(-1), lambda s: _exp_and_sum(s - s.amax(-1))),
+        ),
+        "The sum over everything": Wrong(
+            lambda s: (s - s.max()).exp() / (s - s.max()).exp().sum(),
+            "all rows together sum to 1.",
+            "Each row is a distribution of its own: sum(-1, keepdim=True).",
+            also=(lambda s: s.exp() / s.exp().sum(), lambda s: s.flatten().softmax(0).view(s.shape)),
+        ),
+        "Over the wrong axis": Wrong(
+            lambda s: s.softmax(-2),
+            "columns sum to one.",
+            "Shares run over the last axis, in the largest score and in the sum.",
+        ),
+        "Shifted above the line only": Wrong(
+            lambda s: (s - s.amax(-1, keepdim=True)).exp() / s.exp().sum(-1, keepdim=True),
+            "the sum was not shifted as the powers were.",
+            "Shift once, then use the shifted scores twice.",
+        ),
+        "Changed in place": Wrong(
+            _in_place,
+            "the result is right, but the scores of the caller are changed.",
+            (
+                "scores = scores - ... makes a new tensor; scores -= ... writes into the old one. "
+                "Lesson 04 comes back to this."
+            ),
+        ),
+        "No sum": Wrong(
+            Change("powers / powers.sum(-1, keepdim=True)", "powers"),
+            "the largest share is always 1; rows do not sum to 1.",
+            "Divide by the sum of the row.",
+        ),
+    },
+    see="Why a softmax?",
+    remarks=(
+        Asked("The task asks for exp and sum only; yours calls {found}.", uses(*SOFTMAX)),
+        Grows(lambda rows=3, scores=4: (draw(0, rows, scores),)),
+        with_a_gradient,
+        in_float16,
+    ),
+)
+
+
+def cosine_attention_solution(q, k, v, scale):
+    q = q / q.norm(dim=-1, keepdim=True)  # every query has length 1
+    k = k / k.norm(dim=-1, keepdim=True)
+    return (scale * q @ k.mT).softmax(-1) @ v  # (T, hd) @ (hd, T) -> (T, T), then @ (T, hd)
+
+
+def _cosine_by_steps(q, k, v, scale):
+    q_length = (q * q).sum(-1, keepdim=True).sqrt()  # (Tq, 1)
+    k_length = (k * k).sum(-1, keepdim=True).sqrt()  # (Tk, 1)
+    q = q / q_length  # (Tq, hd)
+    k = k / k_length  # (Tk, hd)
+    cosines = q @ k.transpose(0, 1)  # -> (Tq, Tk)
+    weights = (scale * cosines).softmax(-1)  # (Tq, Tk)
+    return weights @ v
+
+
+def _unit(x, dim=-1):
+    return torch.nn.functional.normalize(x, dim=dim)
+
+
+cosine_attention = Exercise(
+    task=(
+        "Only the angle: write cosine_attention(q, k, v, scale) for q (Tq, head_dim), k and v (Tk, head_dim). "
+        "Queries and keys get length 1, and scale multiplies their dot products."
+    ),
+    answer=cosine_attention_solution,
+    cases=lambda: [
+        # Lengths of 5 and 10, cosines of 1, .6 and 0.
+        (
+            torch.tensor([[3.0, 4.0]]),
+            torch.tensor([[3.0, 4.0], [5.0, 0.0], [-8.0, 6.0]]),
+            torch.tensor([[10.0, 11.0], [20.0, 21.0], [30.0, 31.0]]),
+            2.0,
+        ),
+        (3 * draw(0, 5, 8), draw(1, 4, 8), draw(2, 4, 8), 4.0),
+        (2 * draw(3, 3, 5), 3 * draw(4, 7, 5), draw(5, 7, 5), 6.0),
+    ],
+    plain=(cosine_attention_solution, _cosine_by_steps),
+    axes=("query", "feature"),
+    hints=(
+        "The length of a vector is the root of the sum of its squares, over its features.",
+        "torch.nn.functional.normalize(q, dim=-1) divides each query by its length.",
+        "A cosine is at most 1, so there is no root to divide by; only scale.",
+    ),
+    wrong={
+        "Still divided by the root": Wrong(
+            lambda q, k, v, s: (s * _unit(q) @ _unit(k).mT / q.shape[-1] ** 0.5).softmax(-1) @ v,
+            "the cosines are divided by sqrt(head_dim) as well.",
+            "The root made up for the lengths; vectors of length 1 need none.",
+        ),
+        "Only the queries": Wrong(
+            Change("k / k.norm(dim=-1, keepdim=True)", "k"),
+            "keys keep their length, so a long key is still loud.",
+            "Divide the keys by their lengths, too.",
+        ),
+        "Only the keys": Wrong(
+            Change("q / q.norm(dim=-1, keepdim=True)", "q"),
+            "queries keep their length, so a long query is still sharper.",
+            "Divide the queries by their lengths, too.",
+        ),
+        "Lengths over the tokens": Wrong(
+            lambda q, k, v, s: (s * _unit(q, -2) @ _unit(k, -2).mT).softmax(-1) @ v,
+            "each feature has length 1 over the sentence; tokens now know of each other.",
+            "A token is a vector of features: dim=-1.",
+        ),
+        "Divided by scale": Wrong(
+            lambda q, k, v, s: (_unit(q) @ _unit(k).mT / s).softmax(-1) @ v,
+            "the cosines are divided by scale.",
+            "Cosines are small already. Here scale multiplies.",
+        ),
+        "One length for all": Wrong(
+            lambda q, k, v, s: (s * (q / q.norm()) @ (k / k.norm()).mT).softmax(-1) @ v,
+            "norm() without an axis is one length for the whole tensor.",
+            "Each token has a length of its own: norm(dim=-1, keepdim=True).",
+        ),
+        "The scale forgotten": Wrong(
+            Change("scale * q", "q"),
+            "no key can have more than e² times the weight of another, whatever scale says.",
+            "Multiply the cosines by scale before the softmax.",
+        ),
+        "The scale after the softmax": Wrong(
+            lambda q, k, v, s: s * (_unit(q) @ _unit(k).mT).softmax(-1) @ v,
+            "the weights are multiplied by scale, so rows sum to scale.",
+            "Multiply the cosines, before the softmax: (scale * cosines).softmax(-1).",
+        ),
+        "A fixed scale": Wrong(
+            lambda q, k, v, s: (8 * _unit(q) @ _unit(k).mT).softmax(-1) @ v,
+            "the cosines are multiplied by 8, whatever scale says.",
+            "8 is right for the 64 features of the lesson. Use the scale that was given.",
+        ),
+        "Sums instead of lengths": Wrong(
+            lambda q, k, v, s: (
+                (s * (q / q.abs().sum(-1, keepdim=True)) @ (k / k.abs().sum(-1, keepdim=True)).mT).softmax(-1) @ v
+            ),
+            "each vector is divided by the sum of its features without their signs.",
+            "The length is the root of the sum of the squares: norm(dim=-1, keepdim=True).",
+            also=(
+                lambda q, k, v, s: (
+                    (s * (q / q.sum(-1, keepdim=True)) @ (k / k.sum(-1, keepdim=True)).mT).softmax(-1) @ v
+                ),
+            ),
+        ),
+        "No length at all": Wrong(
+            lambda q, k, v, s: mhalib.scaled_dot_product_attention(q, k, v, scale=s)[0],
+            "this is ordinary attention with another scale.",
+            "Divide queries and keys by their lengths first.",
+        ),
+    },
+    see="Why a dot product?",
+    explanation=(
+        "For vectors of length sqrt(head_dim), scale = sqrt(head_dim) gives the usual attention again. "
+        "So 8 brings the entropy back for 64 features."
+    ),
+    remarks=(
+        Grows(lambda tokens=4: (*(draw(i, tokens, 4) for i in range(3)), 5.0)),
+        with_a_gradient,
+    ),
+)

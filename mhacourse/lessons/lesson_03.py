@@ -1,0 +1,367 @@
+"""The exercises of lesson 03: into heads, back, and folded into the batch."""
+
+import torch
+
+import mhalib
+from mhacourse.exercise import Change, Exercise, Wrong
+from mhacourse.inputs import draw, head_labels, labels
+from mhacourse.probes import on_a_turned_input, with_a_gradient
+from mhacourse.remarks import Grows
+
+_SEES = "Cut features, not the sentence: view(B, T, num_heads, head_dim) first, then transpose(1, 2)."
+
+head_one = Exercise(
+    task=(
+        "Three tokens, d_model 6, three heads, labels 10·token + feature. Write down head 1 after the split, a list of "
+        "rows."
+    ),
+    answer=[[2, 3], [12, 13], [22, 23]],
+    sizes={"T": 3, "d_model": 6, "num_heads": 3, "head_dim": 2},
+    hints=(
+        "head_dim is 6 / 3 = 2, so each head holds two features of each of the three tokens.",
+        "Head 0 holds features 0 and 1, head 1 the next two.",
+    ),
+    wrong={
+        "A slice of the sentence": Wrong(
+            [[10, 11], [12, 13], [14, 15]],
+            "all your numbers belong to token 1. That is what view(1, 3, 3, 2) makes.",
+            _SEES,
+        ),
+        "Head 0 instead of head 1": Wrong(
+            [[0, 1], [10, 11], [20, 21]],
+            "this is the first head.",
+            "Heads are counted from 0, as tokens and features are.",
+        ),
+        "Every third feature": Wrong(
+            [[1, 4], [11, 14], [21, 24]],
+            "you dealt the features out to the heads in turn, like cards.",
+            "That is legal, in another layout. Here a head holds neighbouring features.",
+        ),
+        "The last head": Wrong(
+            [[4, 5], [14, 15], [24, 25]],
+            "this is head 2.",
+            "Heads are counted from 0: of three heads, head 1 is the one in the middle.",
+        ),
+        "Two heads of three features": Wrong(
+            [[3, 4, 5], [13, 14, 15], [23, 24, 25]],
+            "you cut six features into two heads.",
+            "There are three heads, so each has two features.",
+        ),
+        "Tokens counted from 1": Wrong(
+            [[12, 13], [22, 23], [32, 33]],
+            "your rows are those of tokens 1, 2 and 3.",
+            "Three tokens are the tokens 0, 1 and 2.",
+        ),
+        "A token too many": Wrong(
+            [[2, 3], [12, 13], [22, 23], [32, 33]], "there is a fourth row.", "Three tokens are 0, 1 and 2."
+        ),
+        "Features 1 and 2": Wrong(
+            [[1, 2], [11, 12], [21, 22]],
+            "you begin at feature 1.",
+            "Head 1 begins where head 0 ends: features 0 and 1 are gone, 2 and 3 are next.",
+        ),
+        "A token, not a head": Wrong(
+            [[10, 11, 12, 13, 14, 15]],
+            "this is token 1 with all its features.",
+            "A head holds every token, each with two features.",
+            also=([10, 11, 12, 13, 14, 15],),
+        ),
+        "All heads": Wrong(
+            [[[0, 1], [10, 11], [20, 21]], [[2, 3], [12, 13], [22, 23]], [[4, 5], [14, 15], [24, 25]]],
+            "these are all three heads.",
+            "Asked is head 1 alone: the second of your three tables.",
+        ),
+        "No rows": Wrong(
+            [2, 3, 12, 13, 22, 23],
+            "the right numbers, in one line.",
+            "A head is (T, head_dim): a list of rows, one for each token.",
+        ),
+        "Rows and columns exchanged": Wrong(
+            [[2, 12, 22], [3, 13, 23]],
+            "the right numbers, with features as rows.",
+            "A head is (T, head_dim): one row for each token.",
+        ),
+    },
+    see="What a split must do",
+)
+
+
+def _split(x, num_heads):
+    return mhalib.split_heads(x, num_heads)
+
+
+def _split_by_steps(x, num_heads):
+    B, T, d_model = x.shape
+    head_dim = d_model // num_heads
+    heads = x.reshape(B, T, num_heads, head_dim)  # (B, T, d_model) -> (B, T, num_heads, head_dim)
+    heads = heads.transpose(1, 2)  # -> (B, num_heads, T, head_dim)
+    return heads
+
+
+def _split_by_slices(x, num_heads):
+    B, T, d_model = x.shape
+    head_dim = d_model // num_heads
+    heads = []
+    for head in range(num_heads):
+        heads.append(x[:, :, head * head_dim : (head + 1) * head_dim])
+    return torch.stack(heads, dim=1)  # num_heads x (B, T, head_dim) -> (B, num_heads, T, head_dim)
+
+
+split_heads = Exercise(
+    task="Write split_heads(x, num_heads): (B, T, d_model) -> (B, num_heads, T, head_dim).",
+    answer=mhalib.split_heads,
+    cases=lambda: [
+        (labels(2, 4), 2),
+        (labels(3, 8), 4),
+        (labels(5, 12, B=2), 3),
+        (draw(0, 3, 1, 8), 4),  # labels are whole and not negative, these are; and one token keeps its axis
+        (draw(1, 2, 3, 4), 1),  # so does one head
+        (labels(2, 15, B=4), 3),
+    ],
+    plain=(_split_by_steps, _split_by_slices),
+    axes=("sample", "head", "token", "feature"),
+    hints=(
+        "Two steps. Which axis has to be cut into two, and which two axes change places?",
+        "First (B, T, d_model) -> (B, T, num_heads, head_dim): the last axis is cut, nothing moves.",
+        "Then exchange axes 1 and 2 with transpose.",
+    ),
+    wrong={
+        "A view without a transpose": Wrong(
+            Change("heads.transpose(1, 2)", "heads.reshape(heads.transpose(1, 2).shape)"),
+            "head 0 holds the first tokens with all their features, not all tokens with their first features.",
+            _SEES + " The shape is right either way, so no error stops you.",
+        ),
+        "The transpose is missing": Wrong(
+            Change("heads.transpose(1, 2)", "heads"),
+            "the result is (B, T, num_heads, head_dim).",
+            (
+                "Only the two last axes enter the product q @ k.mT. As it stands, heads would attend to heads; "
+                "transpose(1, 2) puts tokens there."
+            ),
+        ),
+        "Two heads, whatever is asked": Wrong(
+            lambda x, h: x.view(*x.shape[:2], 2, x.shape[-1] // 2).transpose(1, 2),
+            "there are always two heads, as in the lesson.",
+            "How many is told by num_heads: view(B, T, num_heads, d_model // num_heads).",
+        ),
+        "Heads that overlap": Wrong(
+            lambda x, h: x.unfold(-1, x.shape[-1] // h, 1)[:, :, :h].transpose(1, 2),
+            "head 1 begins one feature behind head 0, so neighbouring heads share features.",
+            "Head i begins at i * head_dim: x[:, :, i * head_dim : (i + 1) * head_dim].",
+        ),
+        "Folded into the batch": Wrong(
+            Change("return heads", "return heads.flatten(0, 1)"),
+            "samples and heads share one axis, (B * num_heads, T, head_dim), as in d2l.",
+            "That is a legal layout, but not the one that was asked for: leave out the last reshape.",
+        ),
+        "Heads before samples": Wrong(
+            Change("return heads", "return heads.transpose(0, 1)"),
+            "the result is (num_heads, B, T, head_dim), as torch.stack(x.chunk(num_heads, -1)) makes it.",
+            "Heads sit at axis 1: torch.stack(..., dim=1).",
+        ),
+        "Features dealt out in turn": Wrong(
+            Change("x.reshape(B, T, num_heads, head_dim)", "x.reshape(B, T, head_dim, num_heads).mT"),
+            "head 0 holds features 0, h, 2h, …",
+            (
+                "No token is mixed with another, but weights trained in the usual layout no longer fit. "
+                "Cut as (num_heads, head_dim), in this order."
+            ),
+        ),
+        "Tokens and features exchanged": Wrong(
+            Change("return heads", "return heads.transpose(2, 3)"),
+            "the result is (B, num_heads, head_dim, T).",
+            "Exchange axes 1 and 2 after the cut, not the last two. The keys are turned later, inside q @ k.mT.",
+        ),
+        "Exchanged before the cut": Wrong(
+            lambda x, h: x.transpose(1, 2).reshape(x.shape[0], h, x.shape[1], -1),
+            "tokens and features changed places first, and were then cut together.",
+            "First cut the last axis, then exchange two axes.",
+        ),
+        "Axes 1 and 3 exchanged": Wrong(
+            Change("heads.transpose(1, 2)", "heads.transpose(1, 3)"),
+            "the result is (B, head_dim, num_heads, T).",
+            "After the cut the axes are (B, T, num_heads, head_dim): exchange 1 and 2.",
+        ),
+        "Heads and features in the wrong order": Wrong(
+            Change("x.reshape(B, T, num_heads, head_dim)", "x.reshape(B, T, head_dim, num_heads)"),
+            "the result is (B, head_dim, T, num_heads).",
+            "After the cut the axes are (B, T, num_heads, head_dim); num_heads comes before head_dim.",
+        ),
+    },
+    see="Why: a tensor is one long line",
+    explanation="The library's own does it in its last line; the lines above that refuse what cannot be split.",
+    remarks=(
+        Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, tokens, 2 * heads), heads)),
+        on_a_turned_input,
+        with_a_gradient,
+    ),
+)
+
+
+def _merge_by_steps(x):
+    B, num_heads, T, head_dim = x.shape
+    tokens = x.transpose(1, 2)  # (B, num_heads, T, head_dim) -> (B, T, num_heads, head_dim)
+    merged = tokens.reshape(B, T, num_heads * head_dim)  # -> (B, T, d_model)
+    return merged
+
+
+def _merge_by_joining(x):
+    B, num_heads, T, head_dim = x.shape
+    heads = []
+    for head in range(num_heads):
+        heads.append(x[:, head])
+    return torch.cat(heads, dim=-1)  # num_heads x (B, T, head_dim) -> (B, T, d_model)
+
+
+merge_heads = Exercise(
+    task="Write merge_heads(x): (B, num_heads, T, head_dim) -> (B, T, d_model), the way back.",
+    answer=mhalib.merge_heads,
+    cases=lambda: [
+        (head_labels(2, 3, 2),),
+        (head_labels(4, 3, 5, B=2),),
+        (draw(0, 3, 4, 1, 2),),  # not whole, some negative; and one token keeps its axis
+        (head_labels(3, 4, 2, B=5),),
+    ],
+    plain=(_merge_by_steps, _merge_by_joining),
+    axes=("sample", "token", "feature"),
+    hints=(
+        "Undo the two steps of the split in the opposite order.",
+        "transpose(1, 2) comes first; the tensor is then no longer contiguous.",
+        "view refuses a tensor like that; reshape and flatten do not.",
+    ),
+    wrong={
+        "No transpose": Wrong(
+            Change("x.transpose(1, 2)", "x.reshape(x.transpose(1, 2).shape)"),
+            "row 0 holds head 0 of several tokens. The shape is right, the tokens are mixed.",
+            (
+                "transpose(1, 2) first: it brings together what belongs to one token. "
+                "Lesson 05 shows what a model does with this bug."
+            ),
+        ),
+        "The error that view raises": Wrong(
+            lambda x: x.transpose(1, 2).view(x.shape[0], x.shape[2], -1),
+            "the transpose is right, but view cannot join axes that are no longer neighbours in memory.",
+            "Keep the transpose. Write reshape for view, or contiguous() before it.",
+        ),
+        "Tokens joined with features": Wrong(
+            lambda x: x.flatten(2),
+            "the result is (B, num_heads, T * head_dim): each head kept apart, its tokens in one line.",
+            "Bring heads and features together first, transpose(1, 2); then join these two, flatten(2).",
+        ),
+        "Features before heads": Wrong(
+            lambda x: x.permute(0, 2, 3, 1).flatten(2),
+            "in each row, feature 0 of all heads comes first, then feature 1.",
+            (
+                "No token is mixed, but the order is not the one that split_heads undoes: "
+                "the heads come first, (B, T, num_heads, head_dim)."
+            ),
+        ),
+        "Heads and tokens not exchanged back": Wrong(
+            Change("x.transpose(1, 2)", "x.transpose(2, 3)"),
+            "the last two axes changed places, heads and tokens did not.",
+            "The split exchanged axes 1 and 2; so does the way back.",
+        ),
+        "Added, not joined": Wrong(
+            lambda x: x.sum(1),
+            "the heads were added, or averaged: (B, T, head_dim).",
+            "Merging puts the heads side by side; every number survives.",
+            also=(lambda x: x.mean(1),),
+        ),
+        "Samples joined": Wrong(
+            lambda x: torch.cat(list(x), dim=-1),
+            "list(x) takes the samples apart, so they were joined, and each kept its heads.",
+            "Take the heads apart: x.unbind(1).",
+        ),
+        "Still four axes": Wrong(
+            Change("tokens.reshape(B, T, num_heads * head_dim)", "tokens"),
+            "the result is (B, T, num_heads, head_dim).",
+            "Join the last two axes: flatten(2).",
+        ),
+    },
+    see="The error you will meet",
+    explanation="The library's own does it in its last line; the lines above that refuse what cannot be merged.",
+    remarks=(
+        Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, heads, tokens, 2),)),
+        on_a_turned_input,
+        with_a_gradient,
+    ),
+)
+
+
+def fold_heads_solution(x, num_heads):
+    B, T, d_model = x.shape
+    heads = x.reshape(B, T, num_heads, -1).transpose(1, 2)  # (B, T, d_model) -> (B, num_heads, T, head_dim)
+    return heads.flatten(0, 1)  # -> (B * num_heads, T, head_dim)
+
+
+def _fold_by_steps(x, num_heads):
+    B, T, d_model = x.shape
+    head_dim = d_model // num_heads
+    heads = x.reshape(B, T, num_heads, head_dim)  # (B, T, d_model) -> (B, T, num_heads, head_dim)
+    heads = heads.transpose(1, 2)  # -> (B, num_heads, T, head_dim)
+    folded = heads.reshape(B * num_heads, T, head_dim)  # -> (B * num_heads, T, head_dim)
+    return folded
+
+
+def _fold_row_by_row(x, num_heads):
+    B, T, d_model = x.shape
+    head_dim = d_model // num_heads
+    rows = []
+    for sample in range(B):
+        for head in range(num_heads):
+            rows.append(x[sample, :, head * head_dim : (head + 1) * head_dim])
+    return torch.stack(rows)  # B * num_heads x (T, head_dim) -> (B * num_heads, T, head_dim)
+
+
+fold_heads = Exercise(
+    task=(
+        "Write fold_heads(x, num_heads) in d2l's layout: (B, T, d_model) -> (B * num_heads, T, head_dim), sample 0 "
+        "with all its heads first."
+    ),
+    answer=fold_heads_solution,
+    # The first shows tokens apart, the second samples apart: both at once would fill a page.
+    cases=lambda: [
+        (labels(2, 6), 2),
+        (labels(1, 6, B=2), 2),
+        (labels(5, 8, B=3), 4),
+        (draw(0, 1, 3, 4), 1),  # not whole, some negative; and one row keeps its axis
+        (labels(2, 15, B=4), 3),
+    ],
+    plain=(_fold_by_steps, _fold_row_by_row),
+    axes=("row", "token", "feature"),
+    hints=(
+        "Split as before. Where do samples and heads stand then?",
+        "Two axes that stand side by side become one: reshape, or flatten(0, 1).",
+        "In (B, num_heads, T, head_dim) the first two axes are samples and heads, in just the order that is asked for.",
+    ),
+    wrong={
+        "One view": Wrong(
+            Change("heads.transpose(1, 2)", "heads.reshape(heads.transpose(1, 2).shape)"),
+            "each row of the batch holds a slice of the sentence. FuxiCTR had this bug (issue 30).",
+            "A view never moves a number. Split with a transpose, then fold.",
+        ),
+        "Heads first": Wrong(
+            lambda x, h: _split(x, h).transpose(0, 1).flatten(0, 1),
+            "head 0 of all samples comes first, as torch.cat(x.chunk(num_heads, -1)) makes it.",
+            (
+                "Legal on its own, but masks repeated for d2l's order then reach another sample (lesson 04). "
+                "Fold (B, num_heads), not (num_heads, B)."
+            ),
+        ),
+        "Not folded": Wrong(
+            Change("heads.reshape(B * num_heads, T, head_dim)", "heads"),
+            "the result still has four axes.",
+            "flatten(0, 1) makes one axis of samples and heads.",
+        ),
+        "The transpose left out, tokens folded": Wrong(
+            lambda x, h: x.reshape(x.shape[0], x.shape[1], h, -1).flatten(0, 1),
+            "samples and tokens share the first axis: (B * T, num_heads, head_dim).",
+            "Without the transpose the axis beside the samples is the tokens.",
+        ),
+    },
+    see="Two legal conventions",
+    remarks=(
+        Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, tokens, 2 * heads), heads)),
+        on_a_turned_input,
+    ),
+)

@@ -1,0 +1,554 @@
+"""The exercises of lesson 04: masks of your own, for torch's module, and a softmax that survives them."""
+
+import math
+
+import torch
+
+import mhalib
+from mhalib import causal_mask
+from mhacourse.exercise import Change, Choice, Exercise, Wrong
+from mhacourse.inputs import draw
+from mhacourse.probes import in_float16, with_a_gradient
+from mhacourse.remarks import Grows
+
+_BLOCKED = "In nn.MultiheadAttention True means blocked, unlike in SDPA and mhalib."
+
+causal_maps = Choice(
+    task="Which of the four maps can come from a layer with a causal mask? All that can, as letters.",
+    answer="AC",
+    options={
+        "A": "every row shares 1 out over itself and what comes before it.",
+        "B": "row 0 gives .4 to key 1, which comes after it. The last row may see everything; the first may not.",
+        "C": "all tokens look at the first one. Nobody looks ahead, so the mask has no objection.",
+        "D": "this is the triangle of the wrong side: row 0 sees everything, the last row only itself.",
+    },
+    hints=(
+        "Rows are queries, columns are keys. Which keys lie in the future of the first row? Of the second?",
+        "In row t, everything to the right of column t must be 0. How the rest is shared out is free.",
+        "So the first row can only be 1 0 0, and the last number of the second row must be 0.",
+    ),
+    see="Causal: nothing from the future",
+)
+
+
+def window_mask_solution(T, width):
+    not_too_old = torch.ones(T, T, dtype=torch.bool).triu(1 - width)
+    return causal_mask(T) & not_too_old  # (T, T), True = may attend
+
+
+def _window_by_triangles(T, width):
+    not_ahead = torch.ones(T, T, dtype=torch.bool).tril()  # (Tq, Tk)
+    not_too_old = torch.ones(T, T, dtype=torch.bool).triu(1 - width)  # (Tq, Tk)
+    return not_ahead & not_too_old
+
+
+def _window_by_distance(T, width):
+    query = torch.arange(T)[:, None]  # (Tq, 1)
+    key = torch.arange(T)  # (Tk,)
+    return (key <= query) & (query - key < width)
+
+
+def _window_row_by_row(T, width):
+    mask = torch.zeros(T, T, dtype=torch.bool)  # (Tq, Tk)
+    for query in range(T):
+        for key in range(max(0, query - width + 1), query + 1):
+            mask[query, key] = True
+    return mask
+
+
+def _window_from_below_0(T, width):
+    mask = torch.zeros(T, T, dtype=torch.bool)
+    for query in range(T):
+        mask[query, query - width + 1 : query + 1] = True
+    return mask
+
+
+def _blocks(T, width):
+    query, key = torch.arange(T)[:, None], torch.arange(T)
+    return (key <= query) & (query // width == key // width)
+
+
+def _ones(T):
+    return torch.ones(T, T, dtype=torch.bool)
+
+
+window_mask = Exercise(
+    task=(
+        "A sliding window: write window_mask(T, width), boolean (T, T), True = may attend. "
+        "Each token sees itself and the width - 1 tokens before it."
+    ),
+    answer=window_mask_solution,
+    cases=lambda: [(4, 2), (3, 1), (5, 3), (7, 4), (4, 9), (6, 2)],
+    plain=(_window_by_triangles, _window_by_distance, _window_row_by_row),
+    axes=("query", "key"),
+    hints=(
+        "Two conditions: nothing from the future, and nothing too old.",
+        "causal_mask(T) is the first. A triangle from triu with a negative number is the second.",
+        "With width = 1 only the diagonal is left: triu(0) & tril(0).",
+    ),
+    wrong={
+        "One token too many": Wrong(
+            Change(
+                "not_too_old = torch.ones(T, T, dtype=torch.bool).triu(1 - width)",
+                "not_too_old = torch.ones(T, T, dtype=torch.bool).triu(-width)",
+            ),
+            "each token sees width tokens before itself.",
+            "The token itself counts: triu(1 - width).",
+        ),
+        "One token too few": Wrong(
+            lambda T, w: _ones(T).tril(-1) & _ones(T).triu(1 - w),
+            "no token sees itself.",
+            "The first row would be empty, and empty rows are trouble: tril().",
+        ),
+        "The window too short": Wrong(
+            Change(
+                "not_too_old = torch.ones(T, T, dtype=torch.bool).triu(1 - width)",
+                "not_too_old = torch.ones(T, T, dtype=torch.bool).triu(2 - width)",
+            ),
+            "each token sees width - 1 tokens, itself included.",
+            "The token itself counts as one of width: triu(1 - width).",
+        ),
+        "The wrong side of the diagonal": Wrong(
+            Change("1 - width", "width - 1"),
+            "triu with a positive number lies above the diagonal, in the future.",
+            "What is too old lies below the diagonal, and there the numbers are negative: triu(1 - width).",
+        ),
+        "A slice that begins below 0": Wrong(
+            _window_from_below_0,
+            "the first rows are empty: Python counts a negative start from the end of the row.",
+            "Begin at max(0, query - width + 1).",
+        ),
+        "Blocks, not a window": Wrong(
+            _blocks,
+            "the tokens are cut into groups of width, and each sees only its own group.",
+            "The window moves with the token: each sees itself and the width - 1 before it, whatever its number.",
+        ),
+        "No end to the past": Wrong(
+            Change("torch.ones(T, T, dtype=torch.bool).triu(1 - width)", "torch.ones(T, T, dtype=torch.bool)"),
+            "this is the causal mask.",
+            "Join it by & with a triangle that cuts off what is too old.",
+        ),
+        "Both sides": Wrong(
+            lambda T, w: _ones(T).tril(w - 1) & _ones(T).triu(1 - w),
+            "the window reaches into the future as far as into the past.",
+            "Join the band with causal_mask(T).",
+        ),
+        "Only the future": Wrong(
+            Change("return not_ahead & not_too_old", "return (not_ahead & not_too_old).T"),
+            "each token sees itself and later tokens.",
+            "Row t must end at column t: rows are queries. This is the right mask, transposed.",
+        ),
+        "True = blocked": Wrong(
+            lambda T, w: ~window_mask_solution(T, w),
+            "everything is the wrong way round.",
+            "In mhalib and SDPA True means may attend.",
+        ),
+        "Numbers, not booleans": Wrong(
+            lambda T, w: window_mask_solution(T, w).float(),
+            "0 and 1 as floats are added to the scores, and hide nothing.",
+            "Make it boolean: dtype=torch.bool, or == 1.",
+        ),
+        "Or instead of and": Wrong(
+            Change("not_ahead & not_too_old", "not_ahead | not_too_old"),
+            "one condition is enough, so everything is allowed.",
+            "Where True means may attend, both conditions must hold: &.",
+        ),
+    },
+    see="Causal: nothing from the future",
+    remarks=(Grows(lambda tokens=4: (tokens, 3)),),
+)
+
+
+def torch_padding_solution(valid_lens, num_keys):
+    return torch.arange(num_keys) >= valid_lens[:, None]  # (Tk,) and (B, 1) -> (B, Tk), True = blocked
+
+
+def _padding_by_steps(valid_lens, num_keys):
+    key = torch.arange(num_keys)  # (Tk,)
+    length = valid_lens[:, None]  # (B, 1)
+    return key >= length
+
+
+def _padding_row_by_row(valid_lens, num_keys):
+    blocked = torch.zeros(len(valid_lens), num_keys, dtype=torch.bool)  # (B, Tk)
+    for sample in range(len(valid_lens)):
+        blocked[sample, valid_lens[sample] :] = True
+    return blocked
+
+
+def _padded(lens, n):
+    return torch.arange(n) < lens[:, None]
+
+
+torch_padding = Exercise(
+    task="Write torch_padding(valid_lens, num_keys), the key_padding_mask of nn.MultiheadAttention: boolean, (B, Tk).",
+    answer=torch_padding_solution,
+    cases=lambda: [
+        (torch.tensor([2, 3]), 3),
+        (torch.tensor([1, 4, 2]), 5),
+        (torch.tensor([1]), 3),  # one sample keeps its axis
+        (torch.tensor([0, 1, 1]), 1),  # so does one key
+        (torch.tensor([3, 0, 5, 5]), 5),
+    ],
+    plain=(_padding_by_steps, _padding_row_by_row),
+    axes=("sample", "key"),
+    hints=(
+        "Which keys are padding? Those whose number is not below the length of their sample.",
+        "Compare torch.arange(num_keys) with valid_lens[:, None]; shapes (Tk,) and (B, 1).",
+        "Then look up in the table of the lesson what True means to nn.MultiheadAttention.",
+    ),
+    wrong={
+        "True = may attend": Wrong(
+            Change("key >= length", "key < length"),
+            "the words are blocked and the padding is seen.",
+            _BLOCKED + " Turn it around with ~.",
+        ),
+        "One key too few": Wrong(
+            Change("key >= length", "key > length"),
+            "the first padding key is still seen.",
+            "With length 2 the keys 0 and 1 count; key 2 is padding already: >=.",
+        ),
+        "The last word blocked": Wrong(
+            lambda lens, n: torch.arange(n) >= lens[:, None] - 1,
+            "the last word is taken for padding.",
+            "Keys are counted from 0, lengths from 1.",
+        ),
+        "An axis for the queries": Wrong(
+            Change("return key >= length", "return (key >= length).unsqueeze(1)"),
+            "the shape is (B, 1, Tk), as mhalib wants it.",
+            "key_padding_mask has no axis for queries: (B, Tk).",
+        ),
+        "Four axes": Wrong(
+            lambda lens, n: ~_padded(lens, n)[:, None, None],
+            "the shape is (B, 1, 1, Tk), as SDPA wants it.",
+            "key_padding_mask is (B, Tk).",
+        ),
+        "Floats 0 and 1": Wrong(
+            lambda lens, n: (~_padded(lens, n)).float(),
+            "floats are added to the scores: padding would get a higher score.",
+            "Leave it boolean.",
+        ),
+        "Padding at the front": Wrong(
+            Change("return key >= length", "return (key >= length).flip(1)"),
+            "you block the first keys, as if the padding stood on the left.",
+            "valid_lens counts from the left.",
+        ),
+        "As many as there are words": Wrong(
+            lambda lens, n: torch.arange(n) >= (n - lens)[:, None],
+            "you block as many keys as there are words, at the end of each sample.",
+            "The words stand first, so the padding begins at key valid_lens: compare with the length itself.",
+        ),
+        "As wide as the longest sample": Wrong(
+            lambda lens, n: torch.arange(int(lens.max())) >= lens[:, None],
+            "there are as many columns as the longest sample has words.",
+            "One column for each key, padding included: num_keys may be more than the longest sample.",
+        ),
+        "Keys as rows": Wrong(
+            Change("return key >= length", "return (key >= length).T"),
+            "the shape is (Tk, B).",
+            "One row for each sample: (B, Tk).",
+        ),
+    },
+    see="How each library wants to be told",
+    remarks=(Grows(lambda samples=3, keys=4: (torch.arange(samples), keys)),),
+)
+
+
+def mask_for_heads_solution(mask, num_heads):
+    return ~mask.repeat_interleave(num_heads, dim=0)  # (B, Tq, Tk) -> (B * num_heads, Tq, Tk), True = blocked
+
+
+def _for_heads_by_steps(mask, num_heads):
+    blocked = ~mask  # (B, Tq, Tk)
+    blocked = blocked.repeat_interleave(num_heads, dim=0)  # -> (B * num_heads, Tq, Tk)
+    return blocked
+
+
+def _for_heads_with_an_axis(mask, num_heads):
+    B, Tq, Tk = mask.shape
+    heads = mask[:, None].expand(B, num_heads, Tq, Tk)  # (B, Tq, Tk) -> (B, num_heads, Tq, Tk)
+    rows = heads.reshape(B * num_heads, Tq, Tk)  # -> (B * num_heads, Tq, Tk)
+    return ~rows
+
+
+def _for_heads_row_by_row(mask, num_heads):
+    rows = []
+    for sample in range(len(mask)):
+        for _ in range(num_heads):
+            rows.append(~mask[sample])
+    return torch.stack(rows)  # B * num_heads x (Tq, Tk) -> (B * num_heads, Tq, Tk)
+
+
+def _two_masks(*lens, T):
+    return mhalib.padding_mask(torch.tensor(lens), T).expand(len(lens), T, T) & mhalib.causal_mask(T)
+
+
+mask_for_heads = Exercise(
+    task=(
+        "Write mask_for_heads(mask, num_heads): our (B, Tq, Tk), True = may attend, becomes the attn_mask of "
+        "nn.MultiheadAttention, (B * num_heads, Tq, Tk), boolean as well."
+    ),
+    answer=mask_for_heads_solution,
+    cases=lambda: [
+        (torch.tensor([[[True, True, False]], [[True, False, False]]]), 2),
+        (_two_masks(5, 3, 4, T=5)[:, 1:], 2),
+        (torch.tensor([[[True], [False]]]), 1),  # one row and one key keep their axes
+        (_two_masks(5, 3, T=5)[:, 1:4].flip(-1), 4),  # the first key is blocked for some
+    ],
+    plain=(_for_heads_by_steps, _for_heads_with_an_axis, _for_heads_row_by_row),
+    axes=("row", "query", "key"),
+    hints=(
+        "Two things change: how often each mask stands there, and what True means.",
+        "The rows are sample 0 with all its heads, then sample 1: a, a, …, b, b, …",
+        "repeat_interleave repeats each item in its place; repeat repeats the whole.",
+    ),
+    wrong={
+        "Another sample's mask": Wrong(
+            lambda m, h: ~m.repeat(h, 1, 1),
+            "repeat makes a, b, a, b; the module reads a, a, b, b. Some heads then get the mask of another sample.",
+            "Use repeat_interleave(num_heads, dim=0). The shape is the same either way, so nothing warns you.",
+        ),
+        "True = may attend": Wrong(
+            Change("~mask", "mask"),
+            "the order is right, True still means may attend.",
+            _BLOCKED + " Turn it around with ~.",
+        ),
+        "Two mistakes at once": Wrong(
+            lambda m, h: m.repeat(h, 1, 1),
+            "the order is a, b, a, b in place of a, a, b, b, and True still means may attend.",
+            "repeat_interleave(num_heads, dim=0), and ~.",
+        ),
+        "Heads as an axis of their own": Wrong(
+            lambda m, h: ~m[:, None].expand(-1, h, -1, -1),
+            "the shape is (B, num_heads, Tq, Tk), as SDPA takes it.",
+            "attn_mask wants samples and heads in one axis: flatten(0, 1).",
+        ),
+        "One long row": Wrong(
+            lambda m, h: ~m.repeat_interleave(h),
+            "without dim, repeat_interleave makes one long row of all axes and repeats each entry.",
+            "Say which axis: repeat_interleave(num_heads, dim=0).",
+        ),
+        "One number for repeat": Wrong(
+            lambda m, h: ~m.repeat(h),
+            "repeat wants a number for each axis, and would make a, b, a, b.",
+            "The module reads a, a, b, b: repeat_interleave(num_heads, dim=0).",
+        ),
+        "Queries repeated": Wrong(
+            Change("blocked.repeat_interleave(num_heads, dim=0)", "blocked.repeat_interleave(num_heads, dim=-2)"),
+            "you repeated the queries.",
+            "Repeat along dim=0, the samples.",
+        ),
+        "Numbers to add": Wrong(
+            lambda m, h: torch.zeros(m.shape).masked_fill(~m, -math.inf).repeat_interleave(h, 0),
+            "your mask holds 0 and -inf. The module takes that too, but the task asks for booleans.",
+            "True where a key is blocked: ~mask instead of numbers.",
+        ),
+    },
+    see="The order of repetition",
+    remarks=(Grows(lambda samples=2, heads=3, queries=4: (causal_mask(queries).expand(samples, -1, -1), heads)),),
+)
+
+
+def masked_softmax_solution(scores, mask):
+    mask = mask[:, None]  # (B, Tq, Tk) -> (B, 1, Tq, Tk): the same for all heads
+    weights = scores.masked_fill(~mask, -math.inf).softmax(-1)
+    return weights.masked_fill(~mask, 0.0)  # a row with nothing to see is NaN before, zeros after
+
+
+def _masked_softmax_by_steps(scores, mask):
+    B, num_heads, Tq, Tk = scores.shape
+    mask = mask.reshape(B, 1, Tq, Tk)  # (B, Tq, Tk) -> (B, 1, Tq, Tk)
+    scores = scores.masked_fill(~mask, -math.inf)  # (B, num_heads, Tq, Tk)
+    weights = scores.softmax(-1)  # (B, num_heads, Tq, Tk)
+    empty = ~mask.any(-1, keepdim=True)  # (B, 1, Tq, 1)
+    return weights.masked_fill(empty, 0.0)
+
+
+def _masked_softmax_without_nan(scores, mask):
+    scores = scores.masked_fill(~mask[:, None], -math.inf)  # (B, num_heads, Tq, Tk)
+    weights = scores.softmax(-1)  # (B, num_heads, Tq, Tk)
+    return torch.nan_to_num(weights, nan=0.0)
+
+
+def _masked_softmax_row_by_row(scores, mask):
+    B, num_heads, Tq, Tk = scores.shape
+    weights = torch.zeros(B, num_heads, Tq, Tk)  # (B, num_heads, Tq, Tk)
+    for sample in range(B):
+        for head in range(num_heads):
+            for query in range(Tq):
+                allowed = mask[sample, query]
+                if allowed.any():
+                    weights[sample, head, query, allowed] = scores[sample, head, query, allowed].softmax(-1)
+    return weights
+
+
+def _filled(scores, mask, never=-math.inf, axis=-1):
+    return scores.masked_fill(~mask[:, None], never).softmax(axis)
+
+
+def _powers_and_sum(scores, mask):
+    powers = scores.exp() * mask[:, None]
+    return powers / (powers.sum(-1, keepdim=True) + 1e-9)
+
+
+def _all_or_nothing(scores, mask):
+    weights = _filled(scores, mask)
+    return torch.zeros_like(weights) if weights.isnan().any() else weights
+
+
+def _folded(scores, mask):
+    mask = mask.repeat_interleave(scores.shape[1], dim=0)
+    return scores.masked_fill(~mask, -math.inf).softmax(-1).nan_to_num(0.0)
+
+
+def _with_side_effect(scores, mask):
+    scores.masked_fill_(~mask[:, None], -math.inf)
+    return scores.softmax(-1).nan_to_num(0.0)
+
+
+def _masked_cases():
+    tiny = torch.tensor([[[[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]]])
+    nothing = torch.tensor([[[False, False, False], [True, True, False]]])  # for its first query
+    empty = _two_masks(5, 3, T=5)[:, 1:].clone()
+    empty[1, 0] = False  # a query of sample 1 that may see nothing
+    # exp overflows in the first row; in the second, a number such as -1e4 for "never" is larger than any score.
+    far = torch.tensor([[[[1000.0, 1001.0, 0.0, -1000.0], [-20000.0, -20001.0, -20002.0, -20000.0]]]])
+    return [
+        (tiny, torch.tensor([[[True, False, False], [True, True, False]]])),
+        (tiny, nothing),
+        # As many heads as samples: a mask that lacks its axis for the heads gives numbers here, and stops elsewhere.
+        (draw(0, 3, 3, 2, 4), _two_masks(4, 2, 1, T=4)[:, 2:]),
+        (far, torch.tensor([[[True, True, False, False], [True, True, True, False]]])),
+        (draw(1, 2, 3, 4, 5), empty),
+        (draw(3, 2, 4, 1, 1), torch.tensor([[[True]], [[False]]])),  # one query and one key keep their axes
+        (draw(2, 2, 6, 3, 4), _two_masks(4, 3, T=4)[:, 1:]),
+    ]
+
+
+masked_softmax = Exercise(
+    task=(
+        "Write masked_softmax(scores, mask): scores (B, num_heads, Tq, Tk), mask (B, Tq, Tk), True = may attend. "
+        "A query with nothing to see gets zeros. Scores may be 1000 or -20000; the caller's stay as they are."
+    ),
+    answer=masked_softmax_solution,
+    cases=_masked_cases,
+    plain=(
+        masked_softmax_solution,
+        _masked_softmax_by_steps,
+        _masked_softmax_without_nan,
+        _masked_softmax_row_by_row,
+    ),
+    axes=("sample", "head", "query", "key"),
+    hints=(
+        "Give the mask its axis for the heads first: mask[:, None].",
+        "Fill what is not allowed with -inf in a copy of the scores; then the softmax.",
+        "A row of nothing but -inf is NaN after the softmax. What is not allowed gets 0 there.",
+    ),
+    wrong={
+        "NaN where there is nothing to see": Wrong(
+            Change("weights.masked_fill(~mask, 0.0)", "weights"),
+            "in a row with nothing to see, 0 is divided by 0. The softmax does just that where all scores are -inf.",
+            "Set what is not allowed to 0 after the softmax, or use nan_to_num.",
+        ),
+        "An average of what is forbidden": Wrong(
+            lambda s, m: _filled(s, m, -1e9),
+            (
+                "with a large number such as -1e9 for never, a row with nothing to see becomes the average of "
+                "everything, padding and future included."
+            ),
+            "Set what is not allowed to 0 after the softmax.",
+        ),
+        "Not low enough for never": Wrong(
+            lambda s, m: _filled(s, m, -1e4) * m[:, None],
+            "where all scores of a row are lower still, the number that stands for never takes all the weight.",
+            "Fill with -inf, which is below every score.",
+            also=(
+                lambda s, m: _filled(s, m, -1000.0) * m[:, None],
+                lambda s, m: _filled(s, m, -100.0) * m[:, None],
+                lambda s, m: _filled(s, m, -1e4),
+                lambda s, m: _filled(s, m, -1000.0),
+                lambda s, m: _filled(s, m, -100.0),
+            ),
+        ),
+        "exp of scores as they are": Wrong(
+            _powers_and_sum,
+            "exp(1000) is infinite, and infinite by infinite is NaN; exp(-20000) is 0, and a row of these sums to 0.",
+            "Let softmax do it, which subtracts the largest score of each row first (lesson 02).",
+            also=(
+                lambda s, m: (lambda e: e / e.sum(-1, keepdim=True).clamp(min=1e-9))(s.exp() * m[:, None]),
+                lambda s, m: (lambda e: (e / e.sum(-1, keepdim=True)).nan_to_num(0.0))(s.exp() * m[:, None]),
+                lambda s, m: (lambda e: e / e.sum(-1, keepdim=True))(s.exp() * m[:, None]),
+            ),
+        ),
+        "Everything 0 for one empty row": Wrong(
+            _all_or_nothing,
+            "one row with nothing to see makes all weights of all samples 0.",
+            "Only that row is 0: set what is not allowed to 0, or use nan_to_num.",
+        ),
+        "A mask for samples and heads in one axis": Wrong(
+            _folded,
+            "the mask is (B * num_heads, Tq, Tk), as nn.MultiheadAttention takes it.",
+            "Here the scores have an axis for the heads: give the mask one of size 1, mask[:, None].",
+        ),
+        "True = blocked": Wrong(
+            Change("~mask", "mask"),
+            "what is allowed was blocked.",
+            "masked_fill fills where its mask is True: give it ~mask.",
+            also=(lambda s, m: _filled(s, ~m), lambda s, m: _filled(s, ~m, -1e9)),
+        ),
+        "Samples taken for heads": Wrong(
+            Change("mask = mask[:, None]", "pass"),
+            (
+                "the samples of the mask stand where the scores have their heads: "
+                "head j of every sample gets the mask of sample j, as long as there are as many heads as samples."
+            ),
+            "mask[:, None] is (B, 1, Tq, Tk).",
+        ),
+        "The mask without effect": Wrong(
+            lambda s, m: s.softmax(-1),
+            "nothing was hidden.",
+            "Is the mask used? masked_fill, without an underscore, leaves its tensor as it is and returns a new one.",
+        ),
+        "0 for never": Wrong(
+            lambda s, m: (s * m[:, None]).softmax(-1),
+            "a blocked score becomes 0, and exp(0) is 1.",
+            "A score that must not count is -inf, not 0.",
+        ),
+        "The mask added": Wrong(
+            lambda s, m: (s + m[:, None]).softmax(-1),
+            "True is added as 1 (or -1 where not allowed, which is the same to a softmax). Nothing is hidden.",
+            "Only a number such as -inf means never; fill with that.",
+        ),
+        "Cut after the softmax": Wrong(
+            Change("scores.masked_fill(~mask, -math.inf)", "scores"),
+            "the forbidden weights are cut off, so the others no longer sum to 1.",
+            "Hide before the softmax, then the shares are made of what is left.",
+        ),
+        "The caller's scores changed": Wrong(
+            _with_side_effect,
+            "the weights are right, but the scores that came in are full of -inf now.",
+            (
+                "masked_fill_, += and scores[...] = ... write in place; masked_fill, without the underscore, makes a "
+                "new tensor."
+            ),
+        ),
+        "Softmax over the queries": Wrong(
+            Change(
+                "scores.masked_fill(~mask, -math.inf).softmax(-1)", "scores.masked_fill(~mask, -math.inf).softmax(-2)"
+            ),
+            "columns sum to 1.",
+            "Each query shares out over the keys: softmax(-1).",
+        ),
+    },
+    see="A row with nothing to see",
+    remarks=(
+        Grows(
+            lambda heads=3, samples=2, tokens=4: (
+                draw(0, samples, heads, tokens, tokens),
+                causal_mask(tokens).expand(samples, -1, -1),
+            )
+        ),
+        with_a_gradient,
+        in_float16,
+    ),
+)

@@ -1,0 +1,335 @@
+"""The exercises of lesson 08: when heads do not matter, the rank of scores, one map out of many, a gradient."""
+
+import torch
+
+from mhalib.attention import merge_heads, split_heads
+from mhacourse.exercise import Change, Choice, Exercise, Wrong
+from mhacourse.inputs import draw
+from mhacourse.remarks import Grows
+
+heads_do_not_matter = Choice(
+    task=(
+        "One head and eight heads get the same random weights (with biases) and input, 10 tokens. "
+        "In which of the five cases must their outputs agree? All of them, as letters."
+    ),
+    answer="BDE",
+    options={
+        "A": (
+            "with one scale for both, the scores of one head are the plain sum of the eight. "
+            "A softmax of a sum is still not a sum of softmaxes."
+        ),
+        "B": "the first token may attend to nothing but itself, so every map gives it the weight 1.",
+        "C": (
+            "with one feature a head the sums have one term each. The single head still adds 512 of them before its "
+            "softmax."
+        ),
+        "D": "all values are the bias alone, the same for every token, and any mixture of equal values is that value.",
+        "E": (
+            "all scores of a row are equal, in every head: the query meets the same key everywhere. "
+            "So all maps are uniform."
+        ),
+    },
+    hints=(
+        (
+            "Maps may differ as long as the mixtures do not, and mixtures may differ only where there is something to "
+            "choose."
+        ),
+        (
+            "Go through them with three questions: is there one key only, are all values alike, are all scores of a "
+            "row alike?"
+        ),
+    ),
+    see="When are they equal?",
+)
+
+
+def _rank_of_scores():
+    d_model, num_heads = 96, 6
+    head_dim = d_model // num_heads
+    for_200_tokens = min(200, head_dim)
+    for_10_tokens = min(10, head_dim)
+    return for_200_tokens, for_10_tokens
+
+
+rank_of_scores = Exercise(
+    task=(
+        "d_model is 96, with 6 heads, random weights and random tokens. Which rank do the scores of one head have for "
+        "200 tokens, and which for 10?"
+    ),
+    answer=(16, 10),
+    plain=(_rank_of_scores,),
+    sizes={"d_model": 96, "num_heads": 6, "head_dim": 16, "the first T": 200, "the second T": 10},
+    hints=(
+        "S = q kᵀ with q of shape (T, head_dim). What can the rank of a product not exceed?",
+        "Neither the size in the middle, nor the number of rows. Take the smaller.",
+    ),
+    wrong={
+        "One head of everything": Wrong(
+            (96, 10),
+            "96 is the rank that a single head of 96 features has.",
+            "One of six heads has 96 / 6 features in the middle of its product.",
+            also=((96, 96),),
+        ),
+        "The number of tokens": Wrong(
+            (200, 10),
+            "200 is the size of the scores.",
+            "They are a product of (200, head_dim) and (head_dim, 200): the rank cannot exceed head_dim.",
+        ),
+        "The bottleneck alone": Wrong(
+            (16, 16),
+            "a (10, 10) matrix cannot have rank 16.",
+            "With fewer tokens than features the tokens are the limit.",
+        ),
+        "The number of heads": Wrong(
+            (6, 6),
+            "6 is the number of heads.",
+            "Asked is the rank of one head's scores: how many features has its query?",
+            also=((6, 10),),
+        ),
+        "Exchanged": Wrong((10, 16), "the two answers are exchanged.", "First for 200 tokens, then for 10."),
+    },
+    see="Thin and wide: the rank of a head",
+)
+
+
+def one_map_solution(maps):
+    scores = maps.log()  # the scores of each head, up to a constant for each row
+    return (scores.sum(1) / maps.shape[1] ** 0.5).softmax(-1)  # (B, h, T, T) -> (B, T, T)
+
+
+def _one_map_by_sums(maps):
+    B, num_heads, T, _ = maps.shape
+    scores = torch.zeros(B, T, T)
+    for head in range(num_heads):
+        scores = scores + maps[:, head].log()
+    scores = scores / num_heads**0.5
+    return scores.softmax(-1)
+
+
+def _one_map_by_products(maps):
+    num_heads = maps.shape[1]
+    product = maps.prod(1)  # (B, num_heads, T, T) -> (B, T, T)
+    power = product ** (1 / num_heads**0.5)
+    return power / power.sum(-1, keepdim=True)
+
+
+def _divided(x, axis=-1):
+    return x / x.sum(axis, keepdim=True)
+
+
+def _matrix_product(maps):
+    product = maps[:, 0]
+    for head in range(1, maps.shape[1]):
+        product = product @ maps[:, head]
+    return product
+
+
+def _maps():
+    # Four heads, whose root is 2: products are squares, and the result is tidy.
+    by_hand = [[[0.5, 0.5], [0.1, 0.9]], [[0.8, 0.2], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]], [[0.8, 0.2], [0.1, 0.9]]]
+    sizes = [(2, 3, 5), (4, 2, 1), (3, 5, 4)]  # B, num_heads, T; one token keeps its axes
+    return [(torch.tensor([by_hand]),)] + [(draw(i, B, h, T, T).softmax(-1),) for i, (B, h, T) in enumerate(sizes)]
+
+
+one_map = Exercise(
+    task=(
+        "Write one_map(maps): from the maps of all heads, (B, num_heads, T, T), the map that a single head with the "
+        "same W_q and W_k has, (B, T, T). No weight is 0."
+    ),
+    answer=one_map_solution,
+    plain=(_one_map_by_sums, _one_map_by_products),
+    cases=_maps,
+    axes=("sample", "query", "key"),
+    hints=(
+        "The single head's scores are the sum of the heads' scores, divided by the root of their number.",
+        "The logarithm of a map is its scores, up to a constant for each row, and the softmax ignores such a constant.",
+        "maps.log().sum(1), divided by num_heads ** 0.5, then softmax(-1). Or a product, a power, and a division.",
+    ),
+    wrong={
+        "The mean of the maps": Wrong(
+            lambda maps: maps.mean(1),
+            "that is the average of the heads.",
+            "A single head is no average: its scores add up, so its map is a product.",
+        ),
+        "The sum of the maps": Wrong(
+            lambda maps: maps.sum(1),
+            "the maps are added, so each row sums to the number of heads.",
+            "The scores add up, not the maps.",
+        ),
+        "No root": Wrong(
+            Change("scores / num_heads**0.5", "scores"),
+            "the power is missing: this is sharper than the single head.",
+            "√d_model is √num_heads times √head_dim: divide the summed scores by num_heads ** 0.5.",
+        ),
+        "The number of heads instead of its root": Wrong(
+            Change("num_heads**0.5", "num_heads"),
+            "the summed scores are divided by the number of heads, which is the mean of the scores.",
+            "The scales are roots, √d_model and √head_dim, and so is their ratio.",
+        ),
+        "Rows that do not sum to 1": Wrong(
+            lambda maps: maps.prod(1) ** maps.shape[1] ** -0.5,
+            "the product is right, but its rows do not sum to 1.",
+            "Divide each row by its sum over the keys, or let the softmax do it.",
+        ),
+        "Columns that sum to 1": Wrong(
+            Change("scores.softmax(-1)", "scores.softmax(-2)"),
+            "the columns sum to 1, not the rows.",
+            "Each query shares out its weight over the keys, the last axis.",
+        ),
+        "Without the logarithm": Wrong(
+            Change("maps[:, head].log()", "maps[:, head]"),
+            "weights went into a softmax again.",
+            "What adds up are scores: take the logarithm of the maps first.",
+        ),
+        "The formula of the scores": Wrong(
+            lambda maps: maps.sum(1) / maps.shape[1] ** 0.5,
+            "the maps were added and divided by the root of their number.",
+            "That is the formula of the scores. Take the logarithm of the maps first, and the softmax at the end.",
+        ),
+        "A product in a softmax": Wrong(
+            Change("scores.softmax(-1)", "scores.exp().softmax(-1)"),
+            "the product of the weights went into a softmax.",
+            "The softmax would raise e to it once more: divide each row by its sum, or take the logarithm before.",
+            also=(lambda maps: maps.prod(1).softmax(-1),),
+        ),
+        "Maps as matrices": Wrong(
+            _matrix_product,
+            "the maps were multiplied as matrices, one after the other.",
+            "Scores add up cell by cell, so weights are multiplied cell by cell: maps.prod(1).",
+            also=(lambda maps: _divided(_matrix_product(maps) ** maps.shape[1] ** -0.5),),
+        ),
+    },
+    see="What one head makes of eight",
+    explanation="A product: the single head looks where all heads agree.",
+    remarks=(Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, heads, tokens, tokens).softmax(-1),)),),
+)
+
+
+def key_gradient_solution(x, dS, W_q):
+    q = split_heads(x @ W_q, dS.shape[1])  # (B, T, d_model) -> (B, h, T, hd)
+    dK = dS.mT @ q / q.shape[-1] ** 0.5  # (B, h, T, T) @ (B, h, T, hd) -> (B, h, T, hd)
+    return (x.mT @ merge_heads(dK)).sum(0)  # (B, d_model, T) @ (B, T, d_model) -> (d_model, d_model)
+
+
+def _key_gradient_by_steps(x, dS, W_q):
+    B, T, d_model = x.shape
+    num_heads = dS.shape[1]
+    head_dim = d_model // num_heads
+    q = x @ W_q  # -> (B, T, d_model)
+    q = q.reshape(B, T, num_heads, head_dim)
+    q = q.transpose(1, 2)  # -> (B, num_heads, T, head_dim)
+    dK = dS.transpose(2, 3) @ q
+    dK = dK / head_dim**0.5
+    dK = dK.transpose(1, 2)  # -> (B, T, num_heads, head_dim)
+    dK = dK.reshape(B, T, d_model)
+    of_samples = x.transpose(1, 2) @ dK  # -> (B, d_model, d_model)
+    return of_samples.sum(0)
+
+
+def _key_gradient_by_loops(x, dS, W_q):
+    B, T, d_model = x.shape
+    num_heads = dS.shape[1]
+    head_dim = d_model // num_heads
+    gradient = torch.zeros(d_model, d_model)
+    for sample in range(B):
+        for head in range(num_heads):
+            first = head * head_dim
+            last = first + head_dim
+            q = x[sample] @ W_q[:, first:last]  # -> (T, head_dim)
+            dK = dS[sample, head].T @ q / head_dim**0.5
+            gradient[:, first:last] += x[sample].T @ dK  # -> (d_model, head_dim)
+    return gradient
+
+
+def _key_gradient(x, dS, W_q, turn=True, scale=None, merge=merge_heads, reduce=lambda y: y.sum(0)):
+    q = split_heads(x @ W_q, dS.shape[1])
+    dK = (dS.mT if turn else dS) @ q * (q.shape[-1] ** -0.5 if scale is None else scale)
+    return reduce(x.mT @ merge(dK))
+
+
+def _heads_added(x, dS, W_q):
+    dK = dS.sum(1).mT @ (x @ W_q) / (W_q.shape[1] // dS.shape[1]) ** 0.5
+    return (x.mT @ dK).sum(0)
+
+
+def _key_cases():
+    x, W_q = torch.tensor([[[1.0, 2], [3, 0]]]), torch.tensor([[2.0, 1], [0, 3]])
+    dS = torch.tensor([[[[2.0, -1], [1, 0]], [[-1, 1], [3, 2]]]])
+    sizes = [(2, 3, 5, 12), (3, 2, 4, 10)]  # B, num_heads, T, d_model
+    return [(x, dS, W_q)] + [
+        (draw(10 + i, B, T, d), draw(20 + i, B, h, T, T), draw(30 + i, d, d)) for i, (B, h, T, d) in enumerate(sizes)
+    ]
+
+
+key_gradient = Exercise(
+    task=(
+        "Write key_gradient(x, dS, W_q): the gradient of W_k, (d_model, d_model), from that of the scores, dS of shape "
+        "(B, num_heads, T, T). The layer computes q = x @ W_q and k = x @ W_k."
+    ),
+    answer=key_gradient_solution,
+    plain=(_key_gradient_by_steps, _key_gradient_by_loops),
+    cases=_key_cases,
+    axes=("feature of x", "feature of k"),
+    hints=(
+        "S[i, j] = q[i] · k[j] / √head_dim. What does k[j] get from it, summed over the queries i?",
+        "k[j] gets the sum over i of dS[i, j] q[i] / √head_dim: that is dS.mT @ q, head by head.",
+        "From there as with W_q: merge the heads, x.mT in front, the sum over the batch.",
+    ),
+    wrong={
+        "The gradient of the queries' turn": Wrong(
+            Change("dS.transpose(2, 3)", "dS"),
+            "dS met q without being turned.",
+            "A key collects over the queries that look at it: sum over the rows of dS, dS.mT @ q.",
+        ),
+        "No scale": Wrong(
+            Change("dK / head_dim**0.5", "dK"),
+            "the root of head_dim is missing.",
+            "The scores were divided by it, so the gradient of k is as well.",
+        ),
+        "The root of d_model": Wrong(
+            lambda x, dS, W: _key_gradient(x, dS, W, scale=x.shape[-1] ** -0.5),
+            "the gradient is divided by the root of d_model.",
+            "Each head's scores were divided by the root of its own features, q.shape[-1] after the split.",
+        ),
+        "One gradient for each sample": Wrong(
+            Change("of_samples.sum(0)", "of_samples"),
+            "there is still an axis for the batch.",
+            "One weight serves all samples: their gradients add up.",
+        ),
+        "The mean of the samples": Wrong(
+            Change("of_samples.sum(0)", "of_samples.mean(0)"),
+            "the samples are averaged.",
+            "If the loss is a mean, that is in dS already. Gradients of one weight add up: sum(0).",
+        ),
+        "Merged without a transpose": Wrong(
+            Change("dK.transpose(1, 2)", "dK.reshape(dK.transpose(1, 2).shape)"),
+            "the heads were merged without the transpose, so tokens are mixed.",
+            "merge_heads does it right (lesson 05).",
+        ),
+        "As nn.Linear stores it": Wrong(
+            Change("return of_samples.sum(0)", "return of_samples.sum(0).mT"),
+            "right, but turned.",
+            "Here k = x @ W_k: rows are features of x, columns features of k. nn.Linear stores the transpose.",
+        ),
+        "The gradient of k": Wrong(
+            Change("return of_samples.sum(0)", "return dK"),
+            "that is the gradient of k, token by token.",
+            "k = x @ W_k: one step further back, x.mT in front, and the sum over the batch.",
+        ),
+        "The heads' gradients added": Wrong(
+            _heads_added,
+            "the gradients of all heads' scores were added up first.",
+            "Each head's keys hear from the scores of that head alone: split q, and multiply head by head.",
+        ),
+    },
+    see="The gradients, on paper",
+    remarks=(
+        Grows(
+            lambda heads=3, samples=2: (
+                draw(0, samples, 4, 2 * heads),
+                draw(1, samples, heads, 4, 4),
+                draw(2, 2 * heads, 2 * heads),
+            )
+        ),
+    ),
+)

@@ -1,0 +1,498 @@
+"""The exercises of lesson 11: gates, means, the slope of a gate, cutting heads out, and what an experiment shows."""
+
+import torch
+
+from mhacourse.exercise import Change, Choice, Exercise, Wrong
+from mhacourse.inputs import draw, head_labels, labels
+from mhacourse.probes import with_a_gradient
+from mhacourse.remarks import Grows
+
+alone_harmless = Choice(
+    task=(
+        "A layer has four heads. Switched off one at a time, each costs less than 1 point of accuracy. "
+        "Which of the five sentences follow from that? All of them, as letters."
+    ),
+    answer="BE",
+    options={
+        "A": "it can be true, and often is not: each may lean on the other three.",
+        "B": "that is what was measured, as far as these questions stand for those to come.",
+        "C": "a head with a stand-in costs nothing alone, however much it does.",
+        "D": "in lesson 11 the four heads of one layer attend to the very same tokens and each costs next to nothing.",
+        "E": "the numbers hold for the full model. Another company is another model, and has to be measured again.",
+    },
+    hints=(
+        (
+            "What was measured is five models: the full one, and four with one head missing. "
+            "Which sentences speak of others?"
+        ),
+        "Each head may be useless, or it may have a stand-in. The experiment cannot tell the two apart.",
+    ),
+    see="Harmless alone, fatal together",
+)
+
+
+def switch_heads_solution(merged, gates):
+    heads = merged.unflatten(-1, (len(gates), -1))  # (B, T, h * hd) -> (B, T, h, hd)
+    return (heads * gates[:, None]).flatten(-2)  # -> (B, T, h * hd)
+
+
+def _switch_heads_by_steps(merged, gates):
+    B, T, width = merged.shape
+    num_heads = len(gates)
+    head_dim = width // num_heads
+    heads = merged.reshape(B, T, num_heads, head_dim)
+    heads = heads * gates[:, None]
+    return heads.reshape(B, T, width)
+
+
+def _switch_heads_by_features(merged, gates):
+    head_dim = merged.shape[-1] // len(gates)
+    of_features = gates.repeat_interleave(head_dim)  # (num_heads,) -> (num_heads * head_dim,)
+    return merged * of_features
+
+
+def _switch_heads_by_loop(merged, gates):
+    num_heads = len(gates)
+    head_dim = merged.shape[-1] // num_heads
+    result = merged.clone()
+    for head in range(num_heads):
+        first = head * head_dim
+        last = first + head_dim
+        result[:, :, first:last] = merged[:, :, first:last] * gates[head]
+    return result
+
+
+def _switch_cases():
+    return [
+        (labels(3, 6), torch.tensor([1.0, 0.0, 0.5])),
+        (labels(4, 10, B=3), torch.tensor([0.0, 1.0, 0.5, 0.0, 0.25])),
+        (draw(3, 2, 1, 4), torch.tensor([0.5])),  # one token keeps its axis; and one head
+        (draw(2, 2, 5, 12), torch.tensor([1.0, -0.25, 0.5])),
+    ]
+
+
+switch_heads = Exercise(
+    task=(
+        "Write switch_heads(merged, gates): merged is what all heads hand to W_o, (B, T, num_heads * head_dim), gates "
+        "is (num_heads,). Multiply the features of each head by its gate."
+    ),
+    answer=switch_heads_solution,
+    plain=(_switch_heads_by_steps, _switch_heads_by_features, _switch_heads_by_loop),
+    cases=_switch_cases,
+    axes=("sample", "token", "feature"),
+    hints=(
+        "After the merge the features of head 0 come first, then those of head 1 (lesson 05).",
+        "merged.unflatten(-1, (len(gates), -1)) is (B, T, num_heads, head_dim). Which shape must gates have beside it?",
+        "Multiply by gates[:, None], then flatten(-2).",
+    ),
+    wrong={
+        "Gates dealt out in turn": Wrong(
+            lambda merged, gates: merged * gates.repeat(merged.shape[-1] // len(gates)),
+            "the gates follow each other from feature to feature.",
+            (
+                "The features of a head stand side by side: unflatten(-1, (len(gates), -1)), or repeat_interleave and "
+                "not repeat."
+            ),
+        ),
+        "Beside the features": Wrong(
+            Change("gates[:, None]", "gates[None, :]"),
+            "gates, (num_heads,), stands beside the last axis, and that is head_dim.",
+            "Shapes are aligned at the right: gates[:, None] is (num_heads, 1).",
+        ),
+        "Merged without a transpose": Wrong(
+            lambda merged, gates: (
+                merged.unflatten(-1, (len(gates), -1)).transpose(1, 2) * gates[:, None, None]
+            ).reshape(merged.shape),
+            "the heads are gated rightly, but merged with tokens and heads exchanged.",
+            "Before the merge the heads go back behind the tokens: transpose(1, 2) once more (lesson 05).",
+        ),
+        "The other way round": Wrong(
+            lambda merged, gates: switch_heads_solution(merged, 1 - gates),
+            "heads with a gate of 1 are off, and those with 0 on.",
+            "A gate of 1 leaves a head as it is.",
+        ),
+        "On or off only": Wrong(
+            lambda merged, gates: switch_heads_solution(merged, (gates > 0).float()),
+            "a gate between 0 and 1 counts as 0 or as 1.",
+            "Multiply by the gate itself: a slope needs what lies between.",
+            also=(lambda merged, gates: switch_heads_solution(merged, (gates == 1).float()),),
+        ),
+        "An axis for the heads": Wrong(
+            Change("heads.reshape(B, T, width)", "heads"),
+            "the heads still have an axis of their own.",
+            "W_o takes them merged: flatten(-2) at the end.",
+        ),
+        "Tokens instead of heads": Wrong(
+            lambda merged, gates: (merged.reshape(len(merged), len(gates), -1) * gates[:, None]).reshape(merged.shape),
+            "the cut went through the tokens: some tokens are off, with all of their heads.",
+            "Only the last axis holds the heads: unflatten(-1, ...) leaves the others alone.",
+        ),
+    },
+    see="A switch for a head",
+    remarks=(
+        Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, tokens, 2 * heads), draw(1, heads))),
+        with_a_gradient,
+    ),
+)
+
+
+def mean_head_solution(heads, head):
+    heads = heads.clone()
+    heads[:, head] = heads[:, head].mean((0, 1))  # (B, T, hd) -> (hd,)
+    return heads
+
+
+def _mean_head_by_steps(heads, head):
+    result = heads.clone()
+    own = heads[:, head]  # (B, num_heads, T, head_dim) -> (B, T, head_dim)
+    mean = own.mean((0, 1))  # -> (head_dim,)
+    result[:, head] = mean
+    return result
+
+
+def _mean_head_by_loops(heads, head):
+    B, num_heads, T, head_dim = heads.shape
+    total = torch.zeros(head_dim)
+    for sample in range(B):
+        for token in range(T):
+            total = total + heads[sample, head, token]
+    result = heads.clone()
+    result[:, head] = total / (B * T)
+    return result
+
+
+def _with_head(heads, head, new):
+    heads = heads.clone()
+    heads[:, head] = new
+    return heads
+
+
+def _mean_head(axes):
+    return lambda heads, head: _with_head(heads, head, heads[:, head].mean(axes, keepdim=True))
+
+
+def _mean_cases():
+    by_hand = torch.tensor([[[[1.0, 2]], [[3, 0]]], [[[4, 7]], [[9, 2]]]])  # (B, num_heads, T, head_dim), T = 1
+    return [(by_hand, 1), (head_labels(5, 4, 2, B=3), 3), (draw(1, 2, 3, 5, 4), 0), (draw(2, 4, 3, 2, 5), 2)]
+
+
+mean_head = Exercise(
+    task=(
+        "Write mean_head(heads, head): heads is (B, num_heads, T, head_dim). "
+        "Return them with the one head replaced by its own mean over all samples and tokens; "
+        "the others stay, and so does the caller's tensor."
+    ),
+    answer=mean_head_solution,
+    plain=(mean_head_solution, _mean_head_by_steps, _mean_head_by_loops),
+    cases=_mean_cases,
+    axes=("sample", "head", "token", "feature"),
+    hints=(
+        "heads[:, head] is (B, T, head_dim). Which of its axes must go, so that one vector is left?",
+        "The mean over the axes 0 and 1 is (head_dim,), and that broadcasts over all samples and tokens.",
+        "heads = heads.clone() first, so that the caller keeps its tensor.",
+    ),
+    wrong={
+        "Zeros": Wrong(
+            lambda heads, head: _with_head(heads, head, 0),
+            "the head hands over zeros.",
+            "That is the other ablation. Here it hands over what it says on average.",
+        ),
+        "A mean for each sample": Wrong(
+            _mean_head(1),
+            "each sample got a mean of its own.",
+            "Then the head still tells the model which sample it saw. One mean for all.",
+        ),
+        "A mean for each token": Wrong(
+            Change("heads[:, head].mean((0, 1))", "heads[:, head].mean(0)"),
+            "each place in the sequence got a mean of its own.",
+            "Then the head still tells the model where it stands. Some do it so on purpose; asked is one mean for all.",
+        ),
+        "One number": Wrong(
+            Change("heads[:, head].mean((0, 1))", "heads[:, head].mean()"),
+            "the features were averaged as well.",
+            "Features mean different things: keep the last axis.",
+        ),
+        "An axis too far": Wrong(
+            _mean_head((0, 2)),
+            "the mean goes over samples and features.",
+            "heads[:, head] has lost the axis of the heads: (B, T, head_dim). Tokens are its axis 1.",
+            also=(lambda heads, head: _with_head(heads, head, heads[:, head].mean((0, 2))),),
+        ),
+        "All heads": Wrong(
+            lambda heads, head: heads.mean((0, 2), keepdim=True).expand_as(heads),
+            "every head was replaced by its mean.",
+            "Only heads[:, head] changes; the others stay as they are.",
+        ),
+        "The mean of the heads": Wrong(
+            lambda heads, head: _with_head(heads, head, heads.mean(1)),
+            "the head was replaced by the mean of all heads.",
+            "Replace it by its own mean: heads[:, head] first, the mean after that.",
+            also=(lambda heads, head: _with_head(heads, head, heads.mean((0, 1, 2))),),
+        ),
+        "Changed in place": Wrong(
+            Change("heads.clone()", "heads"),
+            "the result is right, but the heads of the caller are changed.",
+            "heads = heads.clone() before you write into it.",
+        ),
+    },
+    see="Without it, or with its mean?",
+)
+
+
+def gate_slopes_solution(heads, grads):
+    slopes = (heads * grads).sum((2, 3))  # (B, h, T, hd) -> (B, h): d loss / d gate, of each sample
+    return slopes.abs().mean(0)  # -> (h,)
+
+
+def _gate_slopes_by_steps(heads, grads):
+    products = heads * grads
+    slopes = products.sum(-1)  # (B, num_heads, T, head_dim) -> (B, num_heads, T)
+    slopes = slopes.sum(-1)  # -> (B, num_heads)
+    slopes = slopes.abs()
+    return slopes.mean(0)
+
+
+def _gate_slopes_by_loops(heads, grads):
+    B, num_heads, T, head_dim = heads.shape
+    total = torch.zeros(num_heads)
+    for sample in range(B):
+        for head in range(num_heads):
+            slope = (heads[sample, head] * grads[sample, head]).sum()
+            total[head] += slope.abs()
+    return total / B
+
+
+def _slope_cases():
+    by_hand = torch.tensor([[[[1.0, 2.0]], [[3.0, 1.0]]], [[[2.0, -1.0]], [[1.0, 4.0]]]])  # (B, h, T, hd), T = 1
+    pulls = torch.tensor([[[[3.0, 2.0]], [[2.0, -5.0]]], [[[-1.0, 2.0]], [[2.0, 1.0]]]])
+    sizes = [(4, 3, 5, 2), (3, 4, 2, 5)]  # B, num_heads, T, head_dim
+    return [(by_hand, pulls)] + [(draw(i, *shape), draw(10 + i, *shape)) for i, shape in enumerate(sizes)]
+
+
+gate_slopes = Exercise(
+    task=(
+        "Write gate_slopes(heads, grads): what the heads hand over, (B, num_heads, T, head_dim), and the gradient of "
+        "the summed losses with respect to it, of the same shape. Return Michel's importance, (num_heads,): "
+        "the mean over samples of |d loss / d gate|, for gates of 1 and one loss per sample."
+    ),
+    answer=gate_slopes_solution,
+    plain=(_gate_slopes_by_steps, _gate_slopes_by_loops),
+    cases=_slope_cases,
+    axes=("head",),
+    hints=(
+        (
+            "The gate multiplies everything that the head hands over: gate * heads. "
+            "What is the derivative of that by the gate?"
+        ),
+        "By the chain rule d loss / d gate is the sum over tokens and features of grads * heads, for each sample.",
+        "Sum over the axes 2 and 3 first, then the absolute value, then the mean over the samples.",
+    ),
+    wrong={
+        "No absolute value": Wrong(
+            Change("slopes.abs()", "slopes"),
+            "slopes of opposite sign cancel.",
+            "A head that helps one sample and harms another matters to both: abs() before the mean.",
+        ),
+        "The absolute value too late": Wrong(
+            lambda heads, grads: (heads * grads).sum((2, 3)).mean(0).abs(),
+            "the absolute value was taken of the mean, when samples had cancelled already.",
+            "abs() for each sample, then the mean.",
+        ),
+        "The absolute value too early": Wrong(
+            Change("products.sum(-1)", "products.abs().sum(-1)"),
+            "the absolute value was taken before tokens and features were all added up.",
+            "One gate serves them all, so its slope is their sum: abs() after it.",
+            also=(
+                lambda heads, grads: (heads * grads).sum(3).abs().sum(2).mean(0),
+                lambda heads, grads: (heads * grads).sum(2).abs().sum(2).mean(0),
+            ),
+        ),
+        "The gradient alone": Wrong(
+            Change("heads * grads", "grads"),
+            "the head's output is missing from the product.",
+            "d (gate * heads) / d gate is heads: a head that says nothing has no slope.",
+            also=(
+                lambda heads, grads: grads.abs().sum((2, 3)).mean(0),
+                lambda heads, grads: grads.flatten(2).norm(dim=-1).mean(0),
+            ),
+        ),
+        "The sum of the samples": Wrong(
+            Change("slopes.mean(0)", "slopes.sum(0)"),
+            "the samples are added, so more samples make a head more important.",
+            "Take their mean.",
+        ),
+        "The mean of the tokens": Wrong(
+            lambda heads, grads: (heads * grads).mean((2, 3)).abs().mean(0),
+            "tokens and features were averaged.",
+            "The gate multiplies each of them, so the slope is their sum.",
+        ),
+        "A slope for each sample": Wrong(
+            Change("slopes.mean(0)", "slopes"),
+            "there is still an axis for the samples.",
+            "Take the mean over the first axis.",
+        ),
+        "Squares": Wrong(
+            lambda heads, grads: (heads * grads).sum((2, 3)).square().mean(0).sqrt(),
+            "the slopes of the samples are squared before their mean.",
+            "That gives large slopes more weight. Asked is the mean of their absolute values.",
+            also=(lambda heads, grads: (heads * grads).sum((2, 3)).square().mean(0),),
+        ),
+    },
+    see="The slope of a gate",
+    explanation="No second model is run: one backward pass has the slopes of all heads of all layers.",
+    remarks=(
+        Grows(
+            lambda heads=3, samples=2, tokens=4: (
+                draw(0, samples, heads, tokens, 2),
+                draw(1, samples, heads, tokens, 2),
+            )
+        ),
+    ),
+)
+
+
+def cut_heads_solution(W_q, W_k, W_v, W_o, keep):
+    rows = keep.repeat_interleave(len(W_q) // len(keep))  # (num_heads,) -> (num_heads * head_dim,)
+    return W_q[rows], W_k[rows], W_v[rows], W_o[:, rows]
+
+
+def _cut_heads_by_steps(W_q, W_k, W_v, W_o, keep):
+    width, d_model = W_q.shape
+    num_heads = len(keep)
+    head_dim = width // num_heads
+    rows = keep.repeat_interleave(head_dim)
+    W_q = W_q[rows]
+    W_k = W_k[rows]
+    W_v = W_v[rows]
+    W_o = W_o[:, rows]
+    return W_q, W_k, W_v, W_o
+
+
+def _cut_heads_by_loops(W_q, W_k, W_v, W_o, keep):
+    num_heads = len(keep)
+    head_dim = W_q.shape[0] // num_heads
+    rows = []
+    for head in range(num_heads):
+        if keep[head]:
+            for feature in range(head_dim):
+                rows.append(head * head_dim + feature)
+    return W_q[rows], W_k[rows], W_v[rows], W_o[:, rows]
+
+
+def _cut_cases():
+    # 100 · matrix + 10 · row + column, in square weights, whose rows and columns cannot be told by their number
+    by_hand = (*labels(2, 2, B=4), torch.tensor([False, True]))
+    sizes = [(3, 2, 5, [0, 1, 1]), (2, 3, 6, [0, 1]), (4, 2, 3, [1, 0, 1, 0])]  # num_heads, head_dim, d_model, keep
+    return [by_hand] + [
+        (*draw(i, 3, h * hd, d), draw(10 + i, d, h * hd), torch.tensor(keep).bool())
+        for i, (h, hd, d, keep) in enumerate(sizes)
+    ]
+
+
+def _rows(W_q, keep):
+    return keep.repeat_interleave(len(W_q) // len(keep))
+
+
+def _cut(W_q, W_k, W_v, W_o, rows):
+    return W_q[rows], W_k[rows], W_v[rows], W_o[:, rows]
+
+
+cut_heads = Exercise(
+    task=(
+        "Write cut_heads(W_q, W_k, W_v, W_o, keep): the weights as nn.Linear stores them, (num_heads * head_dim, "
+        "d_model) three times and (d_model, num_heads * head_dim); keep is boolean, (num_heads,). "
+        "Return the four weights of the layer in which only those heads are left."
+    ),
+    answer=cut_heads_solution,
+    plain=(_cut_heads_by_steps, _cut_heads_by_loops),
+    cases=_cut_cases,
+    axes=("row", "column"),
+    hints=(
+        "nn.Linear computes x @ W.T: the features that come out are the rows of W_q. And those that go into W_o?",
+        "Make one mask of all num_heads * head_dim features out of keep. The features of a head stand side by side.",
+        "rows = keep.repeat_interleave(head_dim); W_q[rows], and the columns of W_o: W_o[:, rows].",
+    ),
+    wrong={
+        "What should stay is cut": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: cut_heads_solution(W_q, W_k, W_v, W_o, ~keep),
+            "the heads to keep are gone, and the others are left.",
+            "True means that the head stays.",
+        ),
+        "Rows dealt out in turn": Wrong(
+            Change("keep.repeat_interleave(head_dim)", "keep.tile(head_dim)"),
+            "the mask follows the heads from row to row.",
+            "The rows of a head stand side by side: repeat_interleave, not repeat.",
+        ),
+        "Zeros in their place": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: (
+                *(W * _rows(W_q, keep)[:, None] for W in (W_q, W_k, W_v)),
+                W_o * _rows(W_q, keep),
+            ),
+            "the heads are zero, but still there.",
+            "Multiplying by zero takes as long as by any other number: leave the rows out.",
+            also=(
+                lambda W_q, W_k, W_v, W_o, keep: (W_q, W_k, W_v, W_o * _rows(W_q, keep)),
+                lambda W_q, W_k, W_v, W_o, keep: (W_q, W_k, W_v * _rows(W_q, keep)[:, None], W_o),
+                lambda W_q, W_k, W_v, W_o, keep: (*(W * _rows(W_q, keep)[:, None] for W in (W_q, W_k, W_v)), W_o),
+            ),
+        ),
+        "W_o as it was": Wrong(
+            Change("W_o = W_o[:, rows]", "pass"),
+            "W_o still expects all heads.",
+            "What no longer comes has no columns in W_o.",
+        ),
+        "Rows of W_o": Wrong(
+            Change("W_o[:, rows]", "W_o[rows, :]"),
+            "the rows of W_o were cut.",
+            "What the heads hand over goes *into* W_o: its columns, W_o[:, rows].",
+        ),
+        "Rows and columns exchanged": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: (
+                *(W[:, _rows(W_q, keep)] for W in (W_q, W_k, W_v)),
+                W_o[_rows(W_q, keep)],
+            ),
+            "columns of W_q, W_k and W_v were cut, and rows of W_o.",
+            "nn.Linear stores (out, in): the heads come out of W_q as rows, and go into W_o as columns.",
+        ),
+        "A mask of heads": Wrong(
+            Change("keep.repeat_interleave(head_dim)", "keep"),
+            "keep has one entry for each head, and W_q has head_dim rows for each.",
+            "Make a mask of rows first: keep.repeat_interleave(head_dim).",
+        ),
+        "Keys of all heads": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: (W_q[_rows(W_q, keep)], W_k, W_v, W_o[:, _rows(W_q, keep)]),
+            "the keys and values of all heads are still there.",
+            "Each head has keys and values of its own: cut W_k and W_v as W_q.",
+        ),
+        "One row a head": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, keep.nonzero()[:, 0]),
+            "each head that stays keeps a single row, and not its own.",
+            "A head has head_dim rows: from head * head_dim to (head + 1) * head_dim.",
+        ),
+        "True and False as numbers": Wrong(
+            lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, _rows(W_q, keep).int()),
+            "True and False were taken for the numbers 1 and 0, and so the result has rows or heads 1 and 0 only.",
+            "A boolean mask takes the rows where it is True; integers are the numbers of rows. Leave keep boolean.",
+            also=(
+                lambda W_q, W_k, W_v, W_o, keep: _cut(
+                    W_q,
+                    W_k,
+                    W_v,
+                    W_o,
+                    (keep.int()[:, None] * (len(W_q) // len(keep)) + torch.arange(len(W_q) // len(keep))).flatten(),
+                ),
+                lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, keep.int()),
+            ),
+        ),
+    },
+    see="Cutting for real",
+    remarks=(
+        Grows(
+            lambda heads=4: (
+                *(draw(i, 2 * heads, 8) for i in range(3)),
+                draw(3, 8, 2 * heads),
+                torch.arange(heads) % 2 == 0,
+            )
+        ),
+    ),
+)

@@ -1,0 +1,346 @@
+"""The exercises of lesson 13: what a layout of pairs changes, packed positions, rows sorted back, rotary positions."""
+
+import torch
+
+from mhacourse.exercise import Change, Choice, Exercise, Wrong
+from mhacourse.inputs import draw, labels
+from mhacourse.remarks import Grows
+
+layout_parts = Choice(
+    task=(
+        "A fused layer, q, then k, then v, was trained with neighbours as pairs and shall run with halves. "
+        "What has to be sorted inside each head? All that is right, as letters."
+    ),
+    answer="ABE",
+    options={
+        "A": "each of these rows makes one feature of q, and q is rotated.",
+        "B": "each of these rows makes one feature of k, which is rotated as q is.",
+        "C": "these rows make values, and values are not rotated.",
+        "D": "they meet the features of the values, which stay in their order.",
+        "E": "a bias is added to the features that the rows make, so it goes where they go; those of v stay.",
+        "F": "columns are features of the token. No pair is made of them.",
+    },
+    hints=(
+        "Which vectors are rotated? nn.Linear stores (out, in): what makes one feature of such a vector?",
+        "Rows make features, columns read the token. A bias has one number for each row.",
+    ),
+    see="From one layout to the other",
+)
+
+
+def packed_positions_solution(text):
+    before = text[:, :, None] == text[:, None, :]  # (B, T, T): is it the same text?
+    return before.tril(-1).sum(-1)  # (B, T): how many tokens of it stand before
+
+
+def _packed_by_loop(text):
+    B, T = text.shape
+    positions = torch.zeros(B, T, dtype=torch.long)
+    for b in range(B):
+        for t in range(1, T):
+            if text[b, t] == text[b, t - 1]:
+                positions[b, t] = positions[b, t - 1] + 1
+    return positions
+
+
+def _packed_by_starts(text):
+    B, T = text.shape
+    places = torch.arange(T).expand(B, T)
+    new = torch.ones(B, T, dtype=torch.bool)
+    new[:, 1:] = text[:, 1:] != text[:, :-1]
+    starts = torch.where(new, places, 0)
+    first = starts.cummax(-1).values
+    return places - first
+
+
+def _packed_cases():
+    rows = [
+        [[0, 0, 0, 1, 1]],
+        [[0, 0, 1, 1, 1, 2, 2], [4, 4, 4, 4, 2, 3, 3]],
+        [[5, 5, 5, 5]],
+        [[2], [0]],
+        [[3, 0, 0, 0, 0, 7, 7, 7, 1], [2, 2, 2, 2, 2, 2, 9, 9, 9], [0, 0, 0, 4, 5, 6, 6, 6, 6]],
+    ]
+    return [(torch.tensor(row),) for row in rows]
+
+
+packed_positions = Exercise(
+    task=(
+        "Write packed_positions(text): text is (B, T), integers that say for each token which text of its row it "
+        "belongs to, in any numbers; the tokens of a text stand side by side. Return (B, T), integers: positions that "
+        "start anew with each text, [[0, 0, 0, 1, 1]] gives [[0, 1, 2, 0, 1]]."
+    ),
+    answer=packed_positions_solution,
+    plain=(_packed_by_loop, _packed_by_starts),
+    cases=_packed_cases,
+    axes=("sample", "token"),
+    hints=(
+        "The position of a token is the number of tokens of its own text that stand before it.",
+        "text[:, :, None] == text[:, None, :] is True where two tokens are of one text. Which of those stand before?",
+        "Those below the diagonal: tril(-1). Then count them: sum(-1).",
+    ),
+    wrong={
+        "Never anew": Wrong(
+            lambda text: torch.arange(text.shape[1]).expand_as(text),
+            "the positions go on from text to text.",
+            "A text that begins at place 3 would be told that it stands in the middle of one.",
+        ),
+        "From 1 on": Wrong(
+            lambda text: packed_positions_solution(text) + 1,
+            "the first token of a text gets position 1.",
+            "A token counts those before it, not itself: tril(-1).",
+        ),
+        "Counted over all": Wrong(
+            lambda text: (text[:, :, None] == text[:, None, :]).sum(-1),
+            "all tokens of a text are counted, so each of them gets the same number.",
+            "Only those before it count: below the diagonal.",
+        ),
+        "Those behind": Wrong(
+            lambda text: (text[:, :, None] == text[:, None, :]).triu(1).sum(-1),
+            "the tokens behind are counted, so positions run backwards.",
+            "Row t of the table is token t: what stands before it is left of the diagonal, tril.",
+        ),
+        "Texts of one length": Wrong(
+            lambda text: torch.arange(text.shape[1]).expand_as(text) % (text[0] == text[0, 0]).sum(),
+            "all texts are taken to be as long as the first one of the batch.",
+            "Texts have lengths of their own, in each row.",
+        ),
+        "The first row's for all": Wrong(
+            lambda text: packed_positions_solution(text[:1]).expand_as(text),
+            "all rows get the positions of the first.",
+            "Each row is packed in its own way.",
+        ),
+        "Where a text begins": Wrong(
+            lambda text: torch.arange(text.shape[1]) - packed_positions_solution(text),
+            "these are the places at which the texts begin.",
+            "Take them off 0 to T - 1: what is left starts anew.",
+        ),
+        "The number of the text": Wrong(
+            lambda text: text,
+            "the numbers of the texts came back.",
+            "They only say who belongs together. Count inside each text.",
+        ),
+    },
+    see="Two texts in one row",
+    remarks=(Grows(lambda tokens=6: (torch.arange(tokens).div(3, rounding_mode="floor")[None],)),),
+)
+
+
+def rows_to_neighbours_solution(weight, num_heads):
+    heads = weight.unflatten(0, (num_heads, 2, -1))  # -> (num_heads, 2, head_dim / 2, d_model)
+    return heads.transpose(1, 2).flatten(0, 2)  # -> (num_heads, head_dim / 2, 2, d_model) -> (width, d_model)
+
+
+def _rows_by_stack(weight, num_heads):
+    width, d_model = weight.shape
+    head_dim = width // num_heads
+    half = head_dim // 2
+    heads = weight.reshape(num_heads, head_dim, d_model)
+    first = heads[:, :half]
+    second = heads[:, half:]
+    pairs = torch.stack([first, second], dim=2)  # -> (num_heads, half, 2, d_model)
+    return pairs.reshape(width, d_model)
+
+
+def _rows_by_order(weight, num_heads):
+    width, d_model = weight.shape
+    head_dim = width // num_heads
+    half = head_dim // 2
+    order = []
+    for head in range(num_heads):
+        for pair in range(half):
+            first = head * head_dim + pair
+            order.append(first)
+            order.append(first + half)
+    return weight[order]
+
+
+def _rows_cases():
+    sizes = [(3, 8, 12), (5, 6, 20), (1, 10, 4), (4, 12, 16)]  # num_heads, head_dim, d_model
+    return [(labels(12, 8)[0], 2)] + [(draw(i, h * hd, d), h) for i, (h, hd, d) in enumerate(sizes)]
+
+
+rows_to_neighbours = Exercise(
+    task=(
+        "Write rows_to_neighbours(weight, num_heads): weight is that of W_q in the layout of halves, "
+        "(num_heads * head_dim, d_model). Return the one in the layout of neighbours, of the same shape."
+    ),
+    answer=rows_to_neighbours_solution,
+    plain=(_rows_by_stack, _rows_by_order),
+    cases=_rows_cases,
+    axes=("row", "feature"),
+    hints=(
+        "First cut the rows into heads. In a head of 6, halves are the pairs (0, 3), (1, 4), (2, 5). Neighbours?",
+        "Rows 0, 3, 1, 4, 2, 5 of each head: a table of 2 by head_dim / 2, read by columns.",
+        "weight.unflatten(0, (num_heads, 2, -1)), exchange axes 1 and 2, and flatten(0, 2).",
+    ),
+    wrong={
+        "The other way round": Wrong(
+            lambda w, h: w.unflatten(0, (h, -1, 2)).transpose(1, 2).flatten(0, 2),
+            "this leads from neighbours to halves.",
+            "In halves, the first ones of all pairs stand in front: the axis of 2 comes first.",
+        ),
+        "Over the whole width": Wrong(
+            lambda w, h: w.unflatten(0, (2, -1)).transpose(0, 1).flatten(0, 1),
+            "the rows were sorted over the whole width, so features of different heads became pairs.",
+            "A pair lies inside a head: cut into heads first.",
+        ),
+        "The other way, over the whole width": Wrong(
+            lambda w, h: w.unflatten(0, (-1, 2)).transpose(0, 1).flatten(0, 1),
+            "the rows were sorted from neighbours to halves, and over the whole width.",
+            "Cut into heads first, and take the axis of 2 before head_dim / 2.",
+        ),
+        "The columns": Wrong(
+            lambda w, h: w.T.unflatten(0, (h, 2, -1)).transpose(1, 2).flatten(0, 2).T,
+            "the columns were sorted, not the rows.",
+            "nn.Linear stores (out, in): rows make the features of q, columns read the token.",
+        ),
+        "Heads and halves exchanged": Wrong(
+            lambda w, h: w.unflatten(0, (2, h, -1)).transpose(0, 1).flatten(0, 2),
+            "the axis of 2 was cut off before the heads.",
+            "Heads are the outermost blocks of rows: (num_heads, 2, head_dim / 2).",
+        ),
+        "Halves exchanged": Wrong(
+            lambda w, h: w.unflatten(0, (h, 2, -1)).flip(1).flatten(0, 2),
+            "the two halves of each head changed places.",
+            "Partners must become neighbours: exchange the axes, not the halves.",
+        ),
+        "The second one first": Wrong(
+            Change("torch.stack([first, second], dim=2)", "torch.stack([second, first], dim=2)"),
+            "in each pair the second feature comes first.",
+            "The order in a pair says which way it turns.",
+        ),
+        "Still in pairs": Wrong(
+            Change("pairs.reshape(width, d_model)", "pairs"),
+            "heads and pairs are still axes of their own.",
+            "A weight has two axes: flatten(0, 2).",
+        ),
+    },
+    see="From one layout to the other",
+    remarks=(Grows(lambda heads=4: (draw(0, 6 * heads, 5), heads)),),
+)
+
+
+def turned_pairs_solution(x, positions):
+    half = x.shape[-1] // 2
+    speeds = 10000.0 ** (-torch.arange(half) / half)  # (head_dim / 2,)
+    angle = positions[:, None, :, None] * speeds  # (B, 1, T, head_dim / 2)
+    a, b = x.chunk(2, dim=-1)  # (B, num_heads, T, head_dim / 2) each
+    return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], dim=-1)
+
+
+def _turned_by_steps(x, positions):
+    B, num_heads, T, head_dim = x.shape
+    half = head_dim // 2
+    exponents = torch.arange(half) / half
+    speeds = 10000.0**-exponents
+    angle = positions[:, :, None] * speeds  # (B, T, half)
+    angle = angle[:, None]  # -> (B, 1, T, half)
+    cos = angle.cos()
+    sin = angle.sin()
+    a = x[..., :half]
+    b = x[..., half:]
+    first = a * cos - b * sin
+    second = a * sin + b * cos
+    return torch.cat([first, second], dim=-1)
+
+
+def _turned_by_rotate_half(x, positions):
+    head_dim = x.shape[-1]
+    half = head_dim // 2
+    speeds = 1 / 10000 ** (torch.arange(0, head_dim, 2) / head_dim)
+    angle = positions[:, None, :, None] * speeds  # (B, 1, T, half)
+    angle = torch.cat([angle, angle], dim=-1)  # -> (B, 1, T, head_dim)
+    partner = torch.cat([-x[..., half:], x[..., :half]], dim=-1)
+    return x * angle.cos() + partner * angle.sin()
+
+
+def _turned(x, positions, *, speeds=None, neighbours=False, sign=1, place=lambda p: p[:, None, :, None]):
+    half = x.shape[-1] // 2
+    speeds = 10000.0 ** (-torch.arange(half) / half) if speeds is None else speeds(half)
+    angle = sign * place(positions) * speeds
+    a, b = (x[..., 0::2], x[..., 1::2]) if neighbours else x.chunk(2, dim=-1)
+    pair = [a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()]
+    return torch.stack(pair, dim=-1).flatten(-2) if neighbours else torch.cat(pair, dim=-1)
+
+
+def _turned_cases():
+    by_hand = torch.tensor([[[[1.0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 2]]]])  # one head of two pairs
+    sizes = [(2, 3, 5, 8), (3, 4, 6, 2), (2, 3, 1, 6), (1, 2, 7, 10), (3, 5, 4, 12)]  # B, num_heads, T, head_dim
+    cases = [(by_hand, torch.tensor([[0, 1, 2]]))]
+    for i, (B, h, T, hd) in enumerate(sizes):
+        positions = (torch.arange(T) - torch.arange(B)[:, None]).clamp(min=0) + 3 * i  # as behind padding
+        cases.append((draw(i, B, h, T, hd), positions))
+    return cases
+
+
+turned_pairs = Exercise(
+    task=(
+        "Write turned_pairs(x, positions): x is (B, num_heads, T, head_dim), positions are (B, T), integers. Turn "
+        "each pair of features in the layout of halves, pair i by 10000 ** (-2 * i / head_dim) for each position, and "
+        "return the shape of x."
+    ),
+    answer=turned_pairs_solution,
+    plain=(_turned_by_steps, _turned_by_rotate_half),
+    cases=_turned_cases,
+    axes=("sample", "head", "token", "feature"),
+    hints=(
+        "Three steps: a speed for each pair, an angle for each token and pair, and the turn of each pair.",
+        "The angles are positions times speeds, (B, T, head_dim / 2). All heads share them: which axis is missing?",
+        "a, b = x.chunk(2, dim=-1). Turned: a cos - b sin in front, a sin + b cos behind.",
+    ),
+    wrong={
+        "Neighbours": Wrong(
+            lambda x, p: _turned(x, p, neighbours=True),
+            "features 0 and 1 are a pair, as in the layout of neighbours.",
+            "In halves, feature 0 turns with feature head_dim / 2.",
+        ),
+        "Halves that come back as neighbours": Wrong(
+            Change("torch.cat([first, second], dim=-1)", "torch.stack([first, second], dim=-1).flatten(-2)"),
+            "the pairs were taken as halves and put back as neighbours.",
+            "What was chunked belongs back with cat, what was taken in steps of two with stack and flatten.",
+        ),
+        "Backwards": Wrong(
+            lambda x, p: _turned(x, p, sign=-1),
+            "the pairs turn the other way.",
+            "Scores would be the same, if q and k both did; but then weights of others no longer fit.",
+        ),
+        "The slow ones half as slow": Wrong(
+            lambda x, p: _turned(x, p, speeds=lambda half: 10000.0 ** (-torch.arange(half) / (2 * half))),
+            "the exponent is -i / head_dim.",
+            "It is -2 i / head_dim: 2 i is where pair i would begin as neighbours, torch.arange(0, head_dim, 2).",
+        ),
+        "All at one speed": Wrong(
+            lambda x, p: _turned(x, p, speeds=lambda half: torch.ones(half)),
+            "all pairs turn by one radian for each position.",
+            "Pair i turns at 10000 ** (-2 * i / head_dim): the first fast, the last slow.",
+        ),
+        "Slow ones first": Wrong(
+            lambda x, p: _turned(x, p, speeds=lambda half: 10000.0 ** (-torch.arange(half) / half).flip(0)),
+            "the first pair is the slowest.",
+            "Pair 0 turns by 1 radian for each position, the later ones more slowly.",
+        ),
+        "Positions from 0 on": Wrong(
+            lambda x, p: _turned(x, torch.arange(p.shape[1]).expand_as(p)),
+            "the positions are taken to be 0 to T - 1.",
+            "They are given, and each sample has its own.",
+        ),
+        "The first sample's positions": Wrong(
+            lambda x, p: _turned(x, p[:1].expand_as(p)),
+            "all samples get the positions of the first.",
+            "Each sample has its own: (B, T), with an axis of 1 for the heads.",
+        ),
+        "A shear": Wrong(
+            Change("a * sin + b * cos", "b * cos"),
+            "the second half misses its share of the first.",
+            "A turn changes both: a cos - b sin and a sin + b cos.",
+        ),
+        "Not a turn": Wrong(
+            Change("a * cos - b * sin", "a * cos + b * sin"),
+            "both halves add, so lengths change.",
+            "One of the four has a minus: a cos - b sin.",
+        ),
+    },
+    see="Told by turning",
+    remarks=(Grows(lambda heads=3, tokens=4: (draw(0, 2, heads, tokens, 6), torch.arange(tokens).expand(2, tokens))),),
+)

@@ -1,0 +1,294 @@
+"""The exercises of lesson 14: bug or not, softmax1 of large scores, scores with QK-norm, a fair column."""
+
+import torch
+import torch.nn.functional as F
+
+from mhacourse.exercise import Change, Choice, Exercise, Wrong
+from mhacourse.inputs import draw
+
+bug_or_not = Choice(
+    task="Which of the six observations tell of a bug? All of them, as letters.",
+    answer="DE",
+    options={
+        "A": "a sink: heads with nothing to say leave their weight there. It does no harm.",
+        "B": "a bag of tokens needs no lookup, and a flat map is the answer.",
+        "C": "it gets smaller in a finer precision, so it is rounding.",
+        "D": "a query must not depend on who else asks: a softmax over the wrong axis, or queries that are mixed.",
+        "E": "they started from equal weights and could never part; similar maps would be another matter.",
+        "F": "a mean of equal values is that value: this is what rows that sum to 1 are for.",
+    },
+    hints=(
+        "Two of them break a rule; the others are what a healthy layer does.",
+        "What must not matter to a query? And what may two heads never have in common?",
+    ),
+    see="Four tests",
+)
+
+
+def quiet_softmax_solution(scores):
+    zeros = torch.zeros_like(scores[..., :1])  # one more score for each query, (..., Tq, 1)
+    return torch.cat([zeros, scores], -1).softmax(-1)[..., 1:]  # (..., Tq, 1 + Tk) -> (..., Tq, Tk)
+
+
+def _quiet_softmax_by_steps(scores):
+    largest = scores.amax(-1, keepdim=True).clamp(min=0)  # (..., Tq, 1)
+    e = (scores - largest).exp()
+    one = (-largest).exp()
+    total = e.sum(-1, keepdim=True) + one
+    return e / total
+
+
+def _quiet_softmax_by_a_column(scores):
+    zeros = torch.zeros_like(scores[..., :1])
+    longer = torch.cat([zeros, scores], dim=-1)
+    weights = longer.softmax(-1)
+    return weights[..., 1:]
+
+
+def _one_after_the_shift(scores):
+    e = (scores - scores.amax(-1, keepdim=True)).exp()
+    return e / (1 + e.sum(-1, keepdim=True))
+
+
+def _quiet_cases():
+    by_hand = torch.tensor([[0.0, 0.0, 0.0], [-9.0, 0.0, 2.0]])  # a quarter each, and a row with different keys
+    large = 1000 * draw(3, 2, 4, 3)
+    large[0, 0] = torch.tensor([1000.0, 999.0, -1000.0])
+    large[1, 3] = -1000.0  # nothing to say
+    return [(by_hand,), (large,), (3 * draw(1, 2, 3, 4, 5),)]
+
+
+quiet_softmax = Exercise(
+    task=(
+        "Write quiet_softmax(scores): weights over the last axis, e^s divided by 1 plus the sum of all e^s of the row. "
+        "Scores may be as large as 1,000. Do it without F.pad."
+    ),
+    answer=quiet_softmax_solution,
+    plain=(_quiet_softmax_by_steps, _quiet_softmax_by_a_column),
+    cases=_quiet_cases,
+    axes=("query", "key"),
+    hints=(
+        "The 1 is e to the power of 0: the weight of one more key, whose score is 0.",
+        "Put a column of zeros before the scores, torch.cat([torch.zeros_like(scores[..., :1]), scores], -1), and take "
+        "the ordinary softmax. Or take the largest of a row and 0 away first, from the 1 as well.",
+        "With a column: throw its weight away, [..., 1:]. By hand: the 1 becomes e^-largest.",
+    ),
+    wrong={
+        "The plain softmax": Wrong(
+            lambda s: s.softmax(-1),
+            "the weights of a row sum to 1.",
+            "The 1 in the denominator is missing: a row may sum to less.",
+        ),
+        "Overflow": Wrong(
+            lambda s: s.exp() / (1 + s.exp().sum(-1, keepdim=True)),
+            "it is the formula as it stands, and e^1000 is no float.",
+            "Take the largest score away first, or let a padded softmax do it.",
+        ),
+        "A 1 after the shift": Wrong(
+            _one_after_the_shift,
+            "the largest score is subtracted, and the 1 stays a 1.",
+            "The 1 is the score 0, and it must be shifted as well: it becomes e^-largest.",
+        ),
+        "Each key by itself": Wrong(
+            lambda s: s.sigmoid(),
+            "e^s / (1 + e^s): that is the sigmoid of each score.",
+            "The sum goes over all keys of the row.",
+        ),
+        "Over the queries": Wrong(
+            lambda s: F.pad(s.mT, (1, 0)).softmax(-1)[..., 1:].mT,
+            "the sum goes over the queries.",
+            "Each query shares out its own weight: the last axis.",
+        ),
+        "The weight on nothing is still there": Wrong(
+            lambda s: F.pad(s, (1, 0)).softmax(-1),
+            "there is one column more than there are keys.",
+            "The first column is the weight on nothing: leave it out, [..., 1:].",
+            also=(lambda s: F.pad(s, (0, 1)).softmax(-1),),
+        ),
+        "The wrong column is left out": Wrong(
+            lambda s: F.pad(s, (1, 0)).softmax(-1)[..., :-1],
+            "the zeros were put in front, and the last column is left out.",
+            "Leave out the column that you put in.",
+            also=(lambda s: F.pad(s, (0, 1)).softmax(-1)[..., 1:],),
+        ),
+        "Half of the softmax": Wrong(
+            lambda s: s.softmax(-1) / 2,
+            "1 was added after the weights were shared out, and each is halved.",
+            "The 1 stands beside the sum of e^s, not beside weights that sum to 1.",
+        ),
+    },
+    see="A zero in the denominator",
+)
+
+
+def normed_scores_solution(q, k, gain):
+    return gain * F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT  # -> (B, num_heads, Tq, Tk)
+
+
+def _normed_scores_by_steps(q, k, gain):
+    q_length = (q * q).sum(-1, keepdim=True).sqrt()  # (B, num_heads, Tq, 1)
+    k_length = (k * k).sum(-1, keepdim=True).sqrt()
+    q = q / q_length
+    k = k / k_length
+    cosines = q @ k.transpose(-2, -1)  # -> (B, num_heads, Tq, Tk)
+    return gain * cosines
+
+
+def _normed_cases():
+    by_hand = torch.tensor([[[[3.0, 4], [0, 2], [1, 0]]]]), torch.tensor([[[[1.0, 0], [6, 8]]]])  # 3 queries, 2 keys
+    return [(*by_hand, 10.0), (2 * draw(1, 2, 3, 4, 6), 3 * draw(2, 2, 3, 5, 6), 2.5)]
+
+
+normed_scores = Exercise(
+    task=(
+        "Write normed_scores(q, k, gain): give each query and each key of each head length 1, then return their "
+        "products times gain. (B, num_heads, Tq, head_dim) and (B, num_heads, Tk, head_dim) -> (B, num_heads, Tq, Tk)."
+    ),
+    answer=normed_scores_solution,
+    plain=(_normed_scores_by_steps,),
+    cases=_normed_cases,
+    axes=("sample", "head", "query", "key"),
+    hints=(
+        "The length of a vector is the root of the sum of its squares, over the last axis, head_dim.",
+        "F.normalize(q, dim=-1) divides by it. Keys the same.",
+        "The products are cosines, from -1 to 1; gain comes last, and no root of head_dim.",
+    ),
+    wrong={
+        "Only the queries": Wrong(
+            Change("k = k / k_length", "k = k"),
+            "the keys keep their lengths.",
+            "A long key still makes a large score for everybody. Both get length 1.",
+        ),
+        "Only the keys": Wrong(
+            Change("q = q / q_length", "q = q"),
+            "the queries keep their lengths.",
+            "A long query still makes a sharp row. Both get length 1.",
+        ),
+        "The root as well": Wrong(
+            Change("gain * cosines", "gain * cosines / q.shape[-1] ** 0.5"),
+            "the scores are divided by the root of head_dim as well.",
+            "The root is for products that grow with head_dim. Cosines do not; gain stands in its place.",
+        ),
+        "The length of all heads": Wrong(
+            lambda q, k, gain: (
+                gain * (q / q.norm(dim=(1, 3), keepdim=True)) @ (k / k.norm(dim=(1, 3), keepdim=True)).mT
+            ),
+            "a token's length is taken over all heads together.",
+            "Each head has its own queries: norm after the split, over head_dim alone.",
+        ),
+        "Over the tokens": Wrong(
+            lambda q, k, gain: gain * F.normalize(q, dim=-2) @ F.normalize(k, dim=-2).mT,
+            "each feature is normed over the tokens.",
+            "Then a query depends on the others. The last axis is the one.",
+        ),
+        "The square of the length": Wrong(
+            lambda q, k, gain: (
+                gain * (q / q.square().sum(-1, keepdim=True)) @ (k / k.square().sum(-1, keepdim=True)).mT
+            ),
+            "the vectors are divided by the squares of their lengths.",
+            "The length is the root of the sum of squares.",
+        ),
+        "The scores were normed": Wrong(
+            lambda q, k, gain: gain * F.normalize(q @ k.mT, dim=-1),
+            "the rows of scores got length 1.",
+            "q and k are normed, before the product.",
+        ),
+        "The gain twice": Wrong(
+            Change("gain * cosines", "gain * gain * cosines"),
+            "gain is in it twice, once for q and once for k.",
+            "One factor for the scores.",
+        ),
+    },
+    see="Scores that grow",
+)
+
+
+def mean_share_solution(weights, mask):
+    return weights.sum((0, 2)) / mask.sum((0, 1)).clamp(min=1)  # (num_heads, Tk) / (Tk,)
+
+
+def _mean_share_by_steps(weights, mask):
+    B, num_heads, Tq, Tk = weights.shape
+    got = weights.sum(0)  # -> (num_heads, Tq, Tk)
+    got = got.sum(1)  # -> (num_heads, Tk)
+    seen = mask.sum(0)  # -> (Tq, Tk)
+    seen = seen.sum(0)  # -> (Tk,)
+    seen = seen.clamp(min=1)
+    return got / seen
+
+
+def _per_sample(weights, mask):
+    return (weights.sum(2) / mask.sum(1).clamp(min=1)[:, None]).mean(0)
+
+
+def _share_cases():
+    by_hand = torch.tensor([[[[1.0, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]]]])
+    causal = torch.ones(1, 3, 3, dtype=torch.bool).tril()
+    mask = draw(5, 2, 4, 5) > -0.4
+    mask[..., 0] = True
+    mask[..., 3] = False  # nobody sees this key
+    mask[1, :2, 4] = False
+    weights = (2 * draw(6, 2, 3, 4, 5)).masked_fill(~mask[:, None], -torch.inf).softmax(-1)
+    return [(by_hand, causal), (weights, mask)]
+
+
+mean_share = Exercise(
+    task=(
+        "Write mean_share(weights, mask): weights (B, num_heads, Tq, Tk), 0 where the mask (B, Tq, Tk) is False. "
+        "For each head and key, the mean weight over all queries that may see that key, (num_heads, Tk); "
+        "All samples' queries together, each counting once; 0 for a key that nobody may see."
+    ),
+    answer=mean_share_solution,
+    plain=(_mean_share_by_steps,),
+    cases=_share_cases,
+    axes=("head", "key"),
+    hints=(
+        "A mean is a sum divided by a number. The sum goes over samples and queries: which axes are these?",
+        "How many queries may see a key? Sum the mask over the same axes; it has no axis of heads.",
+        "A key that nobody sees is 0 / 0: clamp the number to at least 1.",
+    ),
+    wrong={
+        "All queries count": Wrong(
+            lambda w, m: w.mean((0, 2)),
+            "the mean goes over all queries, also those that may not see the key.",
+            "So the first token of a causal map looks like a sink. Divide by those that may look.",
+            also=(lambda w, m: w.sum((0, 2)) / w.sum((0, 2, 3))[:, None],),
+        ),
+        "A sum": Wrong(
+            lambda w, m: w.sum((0, 2)),
+            "the weights are summed.",
+            "A key that more queries see gets more: divide by their number.",
+        ),
+        "NaN for a hidden key": Wrong(
+            Change("seen = seen.clamp(min=1)", "seen = seen + 0"),
+            "a key that nobody may see gets 0 / 0.",
+            "Clamp the number to at least 1: the sum is 0 already.",
+        ),
+        "A mean of the samples' means": Wrong(
+            _per_sample,
+            "each sample gets its own mean, and then these are averaged.",
+            "Where few may look, a single query then counts as much as many. Sum over both, divide once.",
+        ),
+        "Over the keys": Wrong(
+            lambda w, m: w.sum((0, 3)) / m.sum((0, 2)).clamp(min=1),
+            "the sum goes over the keys, so this says how much each query gives.",
+            "Asked is what a key gets: sum over the queries, the axis before the last.",
+        ),
+        "Heads averaged": Wrong(
+            lambda w, m: w.mean(1).sum((0, 1)) / m.sum((0, 1)).clamp(min=1),
+            "the heads are averaged.",
+            "A sink is a matter of single heads: keep their axis.",
+        ),
+        "The count of one sample": Wrong(
+            lambda w, m: w.sum((0, 2)) / m[0].sum(0).clamp(min=1),
+            "only the queries of the first sample are counted.",
+            "The sum goes over all samples, and so must the number.",
+        ),
+        "One more in the count": Wrong(
+            Change("seen = seen.clamp(min=1)", "seen = seen + 1"),
+            "the number of queries is one too large.",
+            "It avoids 0 / 0, but changes every mean: clamp(min=1).",
+        ),
+    },
+    see="A first column that is no sink",
+)

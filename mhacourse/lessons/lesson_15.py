@@ -1,0 +1,402 @@
+"""The exercises of lesson 15: the value path, the steps of a walk, attention by least squares, keys that make up."""
+
+import torch
+import torch.nn.functional as F
+
+from mhacourse.exercise import Change, Exercise, Wrong
+from mhacourse.inputs import draw
+from mhacourse.remarks import Grows
+
+
+def value_path_solution(f, d_model):
+    alone = f(torch.eye(d_model)[:, None])[:, 0]  # (d_model, 1, d_model) -> (d_model, d_model): row i is f([e_i])
+    constant = f(torch.zeros(1, 1, d_model))[0, 0]
+    return (alone - constant).T, constant
+
+
+def _value_path_by_steps(f, d_model):
+    basis = torch.eye(d_model)
+    alone = f(basis[:, None])  # (d_model, 1, d_model)
+    alone = alone[:, 0]
+    nothing = torch.zeros(1, 1, d_model)
+    constant = f(nothing)
+    constant = constant[0, 0]
+    V = alone - constant
+    V = V.T
+    return V, constant
+
+
+def _value_path_by_loop(f, d_model):
+    constant = f(torch.zeros(1, 1, d_model))[0, 0]
+    columns = []
+    for i in range(d_model):
+        token = torch.zeros(1, 1, d_model)
+        token[0, 0, i] = 1
+        columns.append(f(token)[0, 0] - constant)
+    return torch.stack(columns, dim=1), constant
+
+
+def _box(seed, d_model, num_heads, bias=True):
+    """Return a sealed layer that computes in the precision of its input."""
+    weights = [draw(10 * seed + i, d_model, d_model) / d_model**0.5 for i in range(4)]
+    biases = [draw(10 * seed + 4 + i, d_model) if bias else None for i in range(4)]
+
+    def f(x):
+        if x.ndim != 3 or x.shape[-1] != d_model:
+            raise ValueError(f"this box takes (B, T, d_model) with d_model={d_model}, got {tuple(x.shape)}")
+        parts = [(W.to(x), None if b is None else b.to(x)) for W, b in zip(weights, biases, strict=True)]
+        q, k, v = (F.linear(x, *part).unflatten(-1, (num_heads, -1)).transpose(1, 2) for part in parts[:3])
+        heads = F.scaled_dot_product_attention(q, k, v)  # (B, num_heads, T, head_dim)
+        return F.linear(heads.transpose(1, 2).flatten(2), *parts[3])  # -> (B, T, d_model)
+
+    f.__name__ = f"of a box with {num_heads} {'head' if num_heads == 1 else 'heads'}"
+    return f
+
+
+value_path = Exercise(
+    task=(
+        "Write value_path(f, d_model): f takes (B, T, d_model) and returns as much, and makes of one token alone "
+        "f([x]) = V x + constant. Return both: V, (d_model, d_model), and constant, (d_model)."
+    ),
+    answer=value_path_solution,
+    plain=(_value_path_by_steps, _value_path_by_loop),
+    cases=lambda: [(_box(0, 2, 1), 2), (_box(1, 6, 3), 6), (_box(2, 8, 2, bias=False), 8), (_box(3, 5, 5), 5)],
+    axes={"V": ("row", "column"), "constant": ("feature",)},
+    hints=(
+        "Which token leaves the constant alone? And which ones tell one column of V each?",
+        "f of a token of zeros is the constant. f of the token e_i, minus the constant, is column i of V.",
+        "torch.eye(d_model)[:, None] is d_model samples of one token each; what comes out holds V's columns as rows.",
+    ),
+    wrong={
+        "Columns as rows": Wrong(
+            Change("V = V.T", "V = V"),
+            "your V is transposed: what comes out for e_i stands in row i.",
+            "V e_i is column i of V. Turn it: .T",
+        ),
+        "The constant is still in": Wrong(
+            Change("alone - constant", "alone"),
+            "every column of your V holds the constant as well.",
+            "f(e_i) is V e_i + constant: subtract f of a token of zeros.",
+        ),
+        "All tokens in one sample": Wrong(
+            lambda f, n: (
+                (f(torch.eye(n)[None])[0] - f(torch.zeros(1, 1, n))[0, 0]).T,
+                f(torch.zeros(1, 1, n))[0, 0],
+            ),
+            "the d_model tokens stand in one sample and see one another, so you get mixtures.",
+            "One token alone is a sample with T = 1: torch.eye(d_model)[:, None], not [None].",
+            also=(
+                lambda f, n: (
+                    f(torch.eye(n)[None])[0] - f(torch.zeros(1, 1, n))[0, 0],
+                    f(torch.zeros(1, 1, n))[0, 0],
+                ),
+            ),
+        ),
+        "Beside a token of zeros": Wrong(
+            lambda f, n: (
+                (f(torch.stack([torch.eye(n), torch.zeros(n, n)], 1))[:, 0] - f(torch.zeros(1, 1, n))[0, 0]).T,
+                f(torch.zeros(1, 1, n))[0, 0],
+            ),
+            "each token stands beside a token of zeros, which takes a part of the weight.",
+            "With a single key the weight is 1. A token of zeros is a key, too: leave it out.",
+        ),
+        "The constant is that of ones": Wrong(
+            Change("torch.zeros(1, 1, d_model)", "torch.ones(1, 1, d_model)"),
+            "your constant is f of a token of ones, which holds all columns of V.",
+            "Only a token of zeros leaves nothing but the constant.",
+        ),
+        "No constant": Wrong(
+            lambda f, n: (value_path_solution(f, n)[0], torch.zeros(n)),
+            "your constant is zero.",
+            "The biases of W_v and W_o stay when the token is all zeros: f of such a token is the constant.",
+        ),
+    },
+    see="One token alone",
+)
+
+
+def walk_steps_solution(moved):
+    steps = moved[1:] - moved[:-1]  # (points, d_model) -> (points - 1, d_model)
+    return steps[steps.norm(dim=1) > 1e-2]
+
+
+def _walk_steps_by_steps(moved):
+    before = moved[:-1]
+    after = moved[1:]
+    steps = after - before  # (points - 1, d_model)
+    sizes = steps.norm(dim=1)
+    found = sizes > 1e-2
+    return steps[found]
+
+
+def _walk_steps_by_loop(moved):
+    steps = []
+    for i in range(1, len(moved)):
+        step = moved[i] - moved[i - 1]
+        if step.abs().max() > 1e-2:
+            steps.append(step)
+    return torch.stack(steps)
+
+
+def _walk(seed, steps, d_model, rounding=1e-5):
+    """Return a walk of plateaus of 2 to 4 points each, with rounding on them, that starts anywhere."""
+    levels = torch.cat([draw(seed + 1, 1, d_model), draw(seed, steps, d_model)]).cumsum(0)
+    moved = levels.repeat_interleave(torch.tensor([2 + (i + seed) % 3 for i in range(steps + 1)]), 0)
+    return (moved + rounding * draw(seed + 2, *moved.shape),)
+
+
+def _walk_cases():
+    by_hand = torch.tensor([[0, 0], [0, 0], [1, 0], [1, 0], [1, 10], [1, 10]]).float()
+    returns = torch.tensor([[1, 5, 2], [1, 5, 2], [4, 5, 0], [4, 5, 0], [1, 5, 2], [1, 5, 2], [1, 5, 2.2]]).float()
+    at_the_ends = torch.tensor([[0, 0, 0], [1, 1, 1], [1, 1, 1], [3, 3, 3]]).float()
+    return [(by_hand,), _walk(0, 3, 4), (returns,), (at_the_ends,), _walk(1, 5, 7)]
+
+
+walk_steps = Exercise(
+    task=(
+        "Write walk_steps(moved): moved is (points, d_model), what a second token adds along a walk on which every "
+        "softmax is a switch. So it stays where it is, up to rounding of some 1e-5, and moves in steps longer than "
+        "0.1. Return the steps in their order, (steps, d_model), after minus before."
+    ),
+    answer=walk_steps_solution,
+    plain=(_walk_steps_by_steps, _walk_steps_by_loop),
+    cases=_walk_cases,
+    axes=("step", "feature"),
+    hints=(
+        "Each point but the first has one before it. What is the difference between the two, on a plateau?",
+        "moved[1:] - moved[:-1], or moved.diff(dim=0): nearly all of these rows are rounding.",
+        "Keep the rows whose norm is over 1e-2.",
+    ),
+    wrong={
+        "The plateaus": Wrong(
+            lambda m: m[1:][(m[1:] - m[:-1]).norm(dim=1) > 1e-2],
+            "you return what stands after each step, not the step.",
+            "A plateau is a sum over all heads that are on. One head alone is the difference of two plateaus.",
+        ),
+        "The plateaus before": Wrong(
+            lambda m: m[:-1][(m[1:] - m[:-1]).norm(dim=1) > 1e-2],
+            "you return what stands before each step, not the step.",
+            "A plateau is a sum over all heads that are on. One head alone is the difference of two plateaus.",
+        ),
+        "Before minus after": Wrong(
+            Change("after - before", "before - after"),
+            "all your steps have the opposite sign.",
+            "A head that switches on adds its vector: after minus before, moved[1:] - moved[:-1].",
+        ),
+        "Rounding is a step": Wrong(
+            Change("sizes > 1e-2", "sizes > 0"),
+            "you return a row for each point at which anything changes, also for rounding.",
+            "On a plateau the numbers differ in their last digits. Only a row longer than 1e-2 is a step.",
+        ),
+        "All differences": Wrong(
+            Change("steps[found]", "steps"),
+            "you return the differences of all neighbours; nearly all of them are rounding.",
+            "Keep the rows whose norm is over 1e-2.",
+        ),
+        "From the start": Wrong(
+            lambda m: (m[1:] - m[0])[(m[1:] - m[:-1]).norm(dim=1) > 1e-2],
+            "you subtract the first plateau from each, so a later step holds all earlier ones.",
+            "Each step is the difference of two neighbours.",
+        ),
+        "Only the sizes": Wrong(
+            Change("steps[found]", "sizes[found]"),
+            "you return how long each step is, not where it leads.",
+            "What a head writes is a vector: keep the row, not its norm.",
+        ),
+        "Rising steps only": Wrong(
+            lambda m: (m[1:] - m[:-1])[(m[1:] - m[:-1]).sum(1) > 1e-2],
+            "you drop steps whose features sum to less than zero.",
+            "How long a step is, is told by its norm, or its largest absolute value.",
+        ),
+    },
+    see="A walk far away",
+    remarks=(Grows(lambda points=6: (torch.arange(points).float()[:, None].expand(points, 3).contiguous(),)),),
+)
+
+
+def looks_from_outside_solution(moved, writes):
+    return torch.linalg.lstsq(
+        writes.T, moved.T
+    ).solution.T  # (d_model, heads) x (heads, contexts) = (d_model, contexts)
+
+
+def _looks_by_pinv(moved, writes):
+    inverse = torch.linalg.pinv(writes)  # (heads, d_model) -> (d_model, heads)
+    return moved @ inverse
+
+
+def _looks_by_products(moved, writes):
+    products = moved @ writes.T  # (contexts, heads)
+    overlaps = writes @ writes.T  # (heads, heads)
+    inverse = torch.linalg.inv(overlaps)
+    return products @ inverse
+
+
+def _looks_cases():
+    by_hand = torch.tensor([[1.0, 0, 0], [1, 1, 0]]), torch.tensor([[0.5, 0.25], [1, 0], [0, 1], [0.25, 0.5]])
+    pairs = [by_hand] + [
+        (draw(i, h, d, dtype=torch.float64), draw(i + 9, n, h, dtype=torch.float64).sigmoid())
+        for i, (h, d, n) in enumerate([(3, 5, 7), (1, 4, 2), (4, 9, 6)])
+    ]
+    cases = [(shares @ writes, writes) for writes, shares in pairs]
+    # One context, and one that rounding, or a head that nobody knows of, has moved off the sums.
+    return [*cases[:2], (draw(3, 1, 4), draw(4, 2, 4)), *cases[2:]]
+
+
+looks_from_outside = Exercise(
+    task=(
+        "Write looks_from_outside(moved, writes): moved is (contexts, d_model), what a second token added in each "
+        "context, and writes is (heads, d_model), what each head writes of it. Each row of moved is a sum: how much "
+        "each head looks, times its row of writes. Return how much each head looks, (contexts, heads)."
+    ),
+    answer=looks_from_outside_solution,
+    plain=(_looks_by_pinv, _looks_by_products),
+    cases=_looks_cases,
+    axes=("context", "head"),
+    hints=(
+        "moved = looks @ writes, and looks is unknown. writes is not square, and its rows are not at right angles.",
+        "torch.linalg.lstsq(A, B) solves A X = B. Here the unknown stands on the left: transpose both.",
+        "torch.linalg.lstsq(writes.T, moved.T).solution.T, or moved @ torch.linalg.pinv(writes).",
+    ),
+    wrong={
+        "Only dot products": Wrong(
+            Change("moved @ inverse", "moved @ writes.T"),
+            "you take the dot product with each head's vector, which also holds what other heads wrote along it.",
+            "The vectors are not at right angles: solve for all heads at once, by least squares.",
+        ),
+        "Each head by itself": Wrong(
+            lambda m, w: m @ w.T / w.square().sum(1),
+            "you take each head's share as if the others were not there.",
+            "That is right for vectors at right angles. These are not: solve for all heads at once, by least squares.",
+        ),
+        "Contexts as columns": Wrong(
+            lambda m, w: torch.linalg.lstsq(w.T, m.T).solution,
+            "you return (heads, contexts).",
+            "Each context is a row: transpose the solution, .T",
+        ),
+        "Through a softmax": Wrong(
+            lambda m, w: (m @ torch.linalg.pinv(w)).softmax(-1),
+            "you make the shares of all heads sum to 1.",
+            "A softmax stands in each head, over tokens. How much one head looks says nothing of another.",
+        ),
+        "Shares of all heads": Wrong(
+            lambda m, w: (m @ torch.linalg.pinv(w)) / (m @ torch.linalg.pinv(w)).sum(-1, keepdim=True),
+            "you divide by the sum over heads.",
+            "Each head has weights of its own, that sum to 1 over tokens, not over heads.",
+        ),
+        "On or off": Wrong(
+            lambda m, w: (m @ torch.linalg.pinv(w)).round(),
+            "you round to 0 and 1.",
+            "Only far away is a head a switch. Here it looks by any share.",
+        ),
+        "Divided by lengths": Wrong(
+            lambda m, w: m @ w.T / w.norm(dim=1),
+            "you project on the direction of each head's vector: that is a length, not a share.",
+            "Solve moved = looks @ writes for all heads at once, by least squares.",
+        ),
+    },
+    see="Where each head looks",
+    remarks=(Grows(lambda contexts=3: (draw(0, contexts, 4), draw(1, 2, 4))),),
+)
+
+
+def twin_keys_solution(W_k, mix):
+    heads = W_k.unflatten(0, (len(mix), -1))  # (num_heads * head_dim, d_model) -> (num_heads, head_dim, d_model)
+    return (torch.linalg.inv(mix).mT @ heads).flatten(0, 1)  # -> (num_heads * head_dim, d_model)
+
+
+def _twin_keys_by_steps(W_k, mix):
+    num_heads, head_dim, _ = mix.shape
+    width, d_model = W_k.shape
+    heads = W_k.reshape(num_heads, head_dim, d_model)
+    back = torch.linalg.inv(mix)
+    back = back.transpose(1, 2)
+    heads = back @ heads  # (num_heads, head_dim, d_model)
+    return heads.reshape(width, d_model)
+
+
+def _twin_keys_by_loop(W_k, mix):
+    num_heads, head_dim, _ = mix.shape
+    rows = []
+    for head in range(num_heads):
+        first = head * head_dim
+        own = W_k[first : first + head_dim]
+        rows.append(torch.linalg.solve(mix[head].T, own))
+    return torch.cat(rows)
+
+
+def _twin(W_k, mix, change=lambda m: torch.linalg.inv(m).mT):
+    return (change(mix) @ W_k.unflatten(0, (len(mix), -1))).flatten(0, 1)
+
+
+def _twin_cases():
+    by_hand = torch.tensor([[1.0, 2, 3], [4, 5, 6]]), torch.tensor([[[2.0, 1], [0, 1]]])
+    sizes = [(3, 2, 5), (2, 4, 7), (4, 1, 6), (2, 3, 4)]  # num_heads, head_dim, d_model
+    return [by_hand] + [
+        (draw(i, h * n, d, dtype=torch.float64), draw(i + 9, h, n, n, dtype=torch.float64) + 2 * torch.eye(n))
+        for i, (h, n, d) in enumerate(sizes)
+    ]
+
+
+twin_keys = Exercise(
+    task=(
+        "Write twin_keys(W_k, mix). Somebody has multiplied the rows of each head in W_q by a matrix of its own, "
+        "from the left: mix[h] @ W_q's rows of head h; mix is (num_heads, head_dim, head_dim). Return the W_k, "
+        "(num_heads * head_dim, d_model), with which all scores are as before."
+    ),
+    answer=twin_keys_solution,
+    plain=(_twin_keys_by_steps, _twin_keys_by_loop),
+    cases=_twin_cases,
+    axes=("row", "feature"),
+    hints=(
+        "The scores of a head know its weights as one product only: W_q.T @ W_k, of its own rows.",
+        "With the new rows it is W_q.T @ mix[h].T @ (something) @ W_k. What must the something be?",
+        "torch.linalg.inv(mix).mT, for each head, times the rows of that head: W_k.unflatten(0, (num_heads, -1)).",
+    ),
+    wrong={
+        "Not transposed": Wrong(
+            lambda k, m: _twin(k, m, torch.linalg.inv),
+            "you multiply by the inverse of each matrix, but the scores hold its transpose.",
+            "W_q.T @ mix.T @ X @ W_k: only X = inv(mix).T makes the middle the identity.",
+        ),
+        "Not inverted": Wrong(
+            lambda k, m: _twin(k, m, lambda x: x.mT),
+            "you multiply by the transpose.",
+            "A transpose undoes a rotation only. In general it takes the inverse: inv(mix).T",
+        ),
+        "The same change again": Wrong(
+            lambda k, m: _twin(k, m, lambda x: x),
+            "you change the keys as the queries were changed, so the scores hold the change twice.",
+            "The keys must make up for it: the inverse, transposed.",
+        ),
+        "Nothing changed": Wrong(
+            lambda k, m: k.clone(),
+            "you return the old weights.",
+            "The queries have changed, so with the old keys the scores change, too.",
+        ),
+        "One matrix for all heads": Wrong(
+            lambda k, m: _twin(k, m[:1].expand(len(m), -1, -1)),
+            "you use the matrix of head 0 for all heads.",
+            "Each head has a matrix of its own: mix[h] belongs to the rows of head h.",
+        ),
+        "Still in heads": Wrong(
+            Change("heads.reshape(width, d_model)", "heads"),
+            "the heads are still an axis of their own.",
+            "A weight has two axes: flatten(0, 1) joins heads and rows.",
+        ),
+        "Not cut into heads": Wrong(
+            lambda k, m: torch.linalg.inv(m).mT @ k,
+            "you multiply each head's matrix with the whole of W_k, which holds the rows of all heads.",
+            "Cut W_k into its heads first, W_k.unflatten(0, (num_heads, -1)), and join them again, .flatten(0, 1).",
+        ),
+        "Heads dealt out in turn": Wrong(
+            lambda k, m: torch.einsum("hij,jhd->ihd", torch.linalg.inv(m).mT, k.unflatten(0, (-1, len(m)))).flatten(
+                0, 1
+            ),
+            "you take rows 0, h, 2h, … as those of head 0.",
+            "The rows of a head stand side by side: unflatten(0, (num_heads, -1)).",
+        ),
+    },
+    see="What no experiment can tell",
+    remarks=(Grows(lambda heads=3: (draw(0, 2 * heads, 5), draw(1, heads, 2, 2) + 2 * torch.eye(2))),),
+)

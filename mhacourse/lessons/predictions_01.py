@@ -1,0 +1,128 @@
+"""The predictions of lesson 01: what q and k are for, what a projection touches, what a head sees, how it is stored."""
+
+from mhacourse.prediction import Choose, Number
+
+shared_qk = Choose(
+    about="what is lost if query and key come from one matrix",
+    right="two words score each other alike",
+    options={
+        "two words score each other alike": (
+            "The product of two vectors does not ask which came first, so the scores are symmetric: nobody can look "
+            "without being looked at."
+        ),
+        "every word looks at itself only": (
+            "A word does score itself high then, as in lesson 00, where queries were keys. But others may score higher "
+            "still; what is lost for certain is the direction."
+        ),
+        "nothing: one matrix learns as well": (
+            "One matrix can learn a lot, but whatever it learns, q · k is the same product both ways. What it can "
+            "never learn is to look without being looked at."
+        ),
+    },
+)
+
+rows_that_change = Choose(
+    about="which rows of q change with token 1",
+    right="row 1 only",
+    options={
+        "all rows: it is attention": (
+            "In attention tokens do take from each other. But that is the work of the weights, later on; a projection "
+            "multiplies each row by W, and no other row comes in."
+        ),
+        "row 1 only": "Each row of the product is made of one row of tokens: a projection never mixes tokens.",
+        "row 1 and those after it": (
+            "So it would be in a network that reads from left to right. A matrix product has no order of rows: each is "
+            "made for itself."
+        ),
+    },
+)
+
+linear_weight = Choose(
+    about="the shape of nn.Linear(4, 2).weight",
+    right="(2, 4)",
+    options={
+        "(4, 2)": (
+            "The arguments stand in this order, and so does W in x @ W. But the layer stores W turned around and "
+            "computes x @ weight.T."
+        ),
+        "(2, 4)": "Out before in: one row for each output. The layer computes x @ weight.T.",
+        "(2, 5)": "One more column would hold the bias. torch keeps it apart, in linear.bias.",
+    },
+)
+
+features_seen = Number(
+    about="on how many features of its token a head's query depends",
+    right=(512, 512),
+    right_text="512, all of them",
+    unit="of 512",
+    why="Each number of q was made of the whole token before anything was cut.",
+    guesses=(
+        (
+            64,
+            64,
+            "512 / 8 is the width of a head, and many texts say that the input is split. What is split is the output "
+            "of the projection; each of these 64 numbers was made of all 512.",
+        ),
+        (
+            0,
+            8,
+            "There are 8 heads, but no number of q was made of so few features: each is a sum over all that W has in "
+            "its row.",
+        ),
+    ),
+    other="Each number of q is a sum over a whole row of the weight: no feature is left out, and there are 512.",
+)
+
+blind_directions = Number(
+    about="in how many directions a token can change without its head noticing",
+    right=(448, 448),
+    right_text="448",
+    unit="of 512",
+    why="64 numbers can tell 64 directions apart; the other 512 - 64 are the blind spot.",
+    guesses=(
+        (
+            0,
+            0,
+            "Every single feature counts, as you just saw. But 64 sums of 512 numbers cannot tell all their changes "
+            "apart: some changes cancel out in each of the sums.",
+        ),
+        (64, 64, "64 are the directions that it does notice, one for each of its numbers. The others are 512 - 64."),
+    ),
+    other="64 numbers can tell at most 64 of 512 directions apart; the rest is not noticed.",
+)
+
+same_start = Choose(
+    about="whose scores start larger under Xavier, one fused layer's or separate ones'",
+    right="those of separate layers",
+    options={
+        "those of the fused layer": (
+            "It has three times as many numbers, but that is why each starts smaller: Xavier divides by in + out, and "
+            "its out is three times as large."
+        ),
+        "neither: they are the same layer": (
+            "With the same numbers they are. But Xavier draws by the shape of a weight, and three in one have another "
+            "shape."
+        ),
+        "those of separate layers": (
+            "Xavier draws smaller numbers for a larger weight. A score multiplies two of them, so its spread is halved."
+        ),
+    },
+)
+
+same_cut = Choose(
+    about="what comes out if the fused layer is cut by head first",
+    right="other q, k and v, in the right shapes",
+    options={
+        "the same q, k and v": (
+            "The shapes agree, and only the order of two steps was changed. But the first step fixes which rows a head "
+            "gets, and here head 0 gets the first rows of q, and nothing of k."
+        ),
+        "other q, k and v, in the right shapes": (
+            "The cut by head gives head 0 the first 192 rows, and all of these make q in a contiguous weight."
+        ),
+        "k and v exchanged, q right": (
+            "Not that orderly: only the first 64 rows are right by chance, the query of head 0. From there on heads "
+            "and parts are mixed up."
+        ),
+    },
+)

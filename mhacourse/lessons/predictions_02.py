@@ -1,0 +1,88 @@
+"""The predictions of lesson 02: shares, the root, a saturated softmax, the wrong axis."""
+
+from mhacourse.prediction import Choose
+
+share_of_cat = Choose(
+    about="how much larger a share is whose score is twice as large, 4 against 2",
+    right="about seven times",
+    options={
+        "twice": "Twice the score suggests twice the share. But a softmax takes e to the power of each score first.",
+        "about seven times": "e to the power of the difference: shares differ by a ratio where scores differ by a sum.",
+        "hardly at all": "2 is not much of a lead, it seems. In the exponent it is: e squared is more than 7.",
+    },
+)
+
+query_of_zeros = Choose(
+    about="what a query of zeros gets",
+    right="the plain mean of all values",
+    options={
+        "the plain mean of all values": "All scores are 0, so all shares are alike: a mean without any choice.",
+        "its own value": "Nothing says that a token looks at itself; zeros agree with every key alike.",
+        "nothing": "Its scores are all 0, but scores are not weights: e to the power of 0 is 1, for every key alike.",
+    },
+)
+
+growth_of_variance = Choose(
+    about="what the variance of q · k does when head_dim grows by 4",
+    right="it grows by 4",
+    options={
+        "it stays": "Every feature keeps its variance of 1, but four times as many terms are added.",
+        "it grows by 2": "That is the typical score, the root of the variance. The variance adds up by terms.",
+        "it grows by 4": "Variances of independent terms add up, one for each feature.",
+        "it grows by 16": "A sum of equal terms would; independent ones partly cancel.",
+    },
+)
+
+which_root = Choose(
+    about="which number torch and d2l put under the root, of 512 features in 8 heads",
+    right="64, the features of a head",
+    options={
+        "512, the features of the model": "A formula's d is the model's, one thinks. A head multiplies and adds 64.",
+        "64, the features of a head": "As many terms as were added: q.shape[-1].",
+        "8, the number of heads": "It tells the two roots apart, but not how many terms were added.",
+    },
+)
+
+shrinking_reaction = Choose(
+    about="how much less a weight reacts when another score is ahead by 10",
+    right="by a factor of thousands",
+    options={
+        "by half": "So it would be if shares followed scores in proportion; a softmax is flat far from the tie.",
+        "by a factor of ten": "The gap enters an exponent: e to the power of 10 is 22,000.",
+        "by a factor of thousands": "w(1 - w) falls with e to the power of the gap: a quarter becomes 5e-5.",
+    },
+)
+
+what_sums_to_one = Choose(
+    about="what sums to 1 when the softmax runs over the queries",
+    right="the columns",
+    options={
+        "the columns": "Each key hands out one unit of itself, and the queries share it.",
+        "the rows, as always": "A softmax sums to 1 along the axis that it is given, and this one was given the other.",
+        "nothing, it stops with an error": "One would wish so. Both axes exist, so both run.",
+    },
+)
+
+mask_and_wrong_axis = Choose(
+    about="whether a causal mask mends a softmax over the queries",
+    right="it does not: nearly all outputs still change",
+    options={
+        "it does not: nearly all outputs still change": "Later queries stand in the sum that divides each column.",
+        "half: only every second output changes": "The mask hides half of the scores, not half of the columns.",
+        "it does: what is hidden cannot matter": (
+            "Hidden scores do not matter. But later queries see earlier keys, quite legally, and share their column."
+        ),
+    },
+)
+
+two_banks = Choose(
+    about="whether the same word beside other words gets another output",
+    right="exactly the same output",
+    options={
+        "two outputs, the neighbours differ": (
+            "Attention looks at all tokens at once, not at neighbours; both words ask the same of the same sentence."
+        ),
+        "exactly the same output": "Equal queries, the same keys: without positions a sentence is a bag of words.",
+        "the same in some heads only": "Heads have matrices of their own; in each, both words are one vector.",
+    },
+)

@@ -1,0 +1,161 @@
+"""The predictions of lesson 09: what wide heads cost, and who wins a fair comparison."""
+
+from mhacourse.prediction import Choose, Number
+
+unsplit_map = Choose(
+    about="what the one map is, if four heads are never split",
+    right="a softmax of the four heads' scores, added up",
+    options={
+        "the mean of the four heads' maps": (
+            "That would need four softmaxes first. Without a split the scores are added before the only softmax."
+        ),
+        "the map of the first head": (
+            "Nothing is cut off: the product runs over all the features, those of the other heads as well."
+        ),
+        "a softmax of the four heads' scores, added up": (
+            "A product over all features is the sum of the products over each head's features, and then comes one "
+            "softmax."
+        ),
+        "four maps, one above the other": (
+            "That is what the split is for. Without it queries and keys are (B, T, heads * d_model), and their "
+            "product is a single (B, T, T)."
+        ),
+    },
+)
+
+wide_flops = Choose(
+    about="how many times the FLOPs eight wide heads need",
+    right="exactly eight times",
+    options={
+        "fewer than eight times": (
+            "The maps have the same size, so one may think that their work is the same. But each score in them is a "
+            "product of 728 features instead of 91."
+        ),
+        "exactly eight times": "Projections and maps both grow with num_heads * head_dim, now eight times as much.",
+        "more than eight times": (
+            "64 times would be right if the width stood squared somewhere. d_model stays, only num_heads * head_dim "
+            "grows."
+        ),
+    },
+)
+
+wide_memory = Choose(
+    about="how much more a wide layer keeps for its gradients",
+    right="more, but not eight times as much",
+    options={
+        "eight times as much": (
+            "Weights, FLOPs and cache say so, and the queries, keys and values do grow eight times. But most of what "
+            "is kept are the maps, and they stay as they are."
+        ),
+        "as much: the maps are what counts": (
+            "The maps are over half of it, and they do stay. But queries, keys and values are kept as well, and these "
+            "grow."
+        ),
+        "more, but not eight times as much": "The maps are in both sums, and only the rest grows.",
+    },
+)
+
+three_runs = Choose(
+    about="where the interval of three runs lies",
+    right="it is wider than from .55 to .57",
+    options={
+        "it is wider than from .55 to .57": "Three runs say little about how far runs scatter, so t is 4.3.",
+        "it is just from .55 to .57": (
+            "That is where the runs lie. The interval is about their true mean, and three runs may all lie on one "
+            "side of it."
+        ),
+        "it is narrower than from .55 to .57": (
+            "A mean is surer than a single run, that is true. But how far runs scatter must be guessed from three of "
+            "them, and for that t is 4.3 instead of 2."
+        ),
+    },
+)
+
+shrunk_width = Number(
+    about="the features of a model with eight wide heads for the same weights",
+    right=(14, 14),
+    right_text="14",
+    why="The heads' weights grow with the square of d_model, embeddings and readout with d_model itself.",
+    guesses=(
+        (3, 5, "32 / 8 would be right if the weights grew with d_model. Those of the heads grow with its square."),
+        (
+            10,
+            13,
+            "32 / √8 is 11, and would be right if the model were nothing but heads: their weights are 8 · 4 · d². "
+            "Embeddings and readout only grow with d, so a little more is left.",
+        ),
+        (32, 32, "With 32 features the model would have four and a half times the weights: nothing would be equal."),
+    ),
+    other="The heads have 8 · 4 · d² weights instead of 4 · 32², embeddings and readout 128 · d: try d = 14.",
+    unit="features",
+)
+
+best_arm = Choose(
+    about="which arm wins at equal cost",
+    right="eight narrow heads",
+    options={
+        "eight wide heads, as many weights": (
+            "Each of them can do more. But for the same weights their model has 14 features instead of 32, and all "
+            "answers must pass through these."
+        ),
+        "eight narrow heads": "Four features are enough to find one place among sixteen, and the model keeps its 32.",
+        "two layers of one head": (
+            "A second layer has a second map, but two maps are still few for six places at once."
+        ),
+        "none: they all find the same": (
+            "They would with two lookups. A task must be hard enough, or it decides nothing."
+        ),
+    },
+)
+
+curve_of_heads = Choose(
+    about="how accuracy changes from 1 to 32 heads",
+    right="up, and down again",
+    options={
+        "up all the way": (
+            "More heads are more maps, and up to eight that helps. But the weights are shared out: 32 heads of 32 "
+            "features have one feature each."
+        ),
+        "up, and then level": (
+            "More heads than places to look at could just stand idle. But they are not free: each new one makes the "
+            "others thinner."
+        ),
+        "down all the way": "Heads do get thinner from the start. But a single one can only average six places.",
+        "up, and down again": "Too few heads average; too many are too thin.",
+    },
+)
+
+thick_enough = Choose(
+    about="how wide thirty-two heads must be",
+    right="four features each",
+    options={
+        "all thirty-two: no head may be made smaller": (
+            "That is the proposal, and it works, for over 20 times the FLOPs. But eight heads of four features did it "
+            "before."
+        ),
+        "sixteen each, half of the model": "It would do, and costs more than it must: four are enough for this task.",
+        "four features each": "As many as each of the eight heads had that did best.",
+        "no width helps: there are too many of them": (
+            "Heads that are not needed do no harm by being there, only by taking features from the others."
+        ),
+    },
+)
+
+lost_worker = Choose(
+    about="what becomes of a sweep on a cluster when a worker dies",
+    right="they are made again, with the same numbers",
+    options={
+        "they are missing from the result": (
+            "A call without an answer is not forgotten: the scheduler knows which worker had it, and gives it on."
+        ),
+        "they are made again, with the same numbers": (
+            "All that is drawn in a run follows from its seed, whichever worker makes it, and however often."
+        ),
+        "they are made again, with other numbers": (
+            "They would, if a run drew from a state of its worker. Here all that is drawn follows from its seed."
+        ),
+        "the whole sweep has to be started again": (
+            "Finished runs have come back by then, and a call that is lost stands for itself."
+        ),
+    },
+)

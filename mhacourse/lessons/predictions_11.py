@@ -1,0 +1,87 @@
+"""The predictions of lesson 11: what a model loses without a head or a token, and what a measure makes of it."""
+
+from mhacourse.prediction import Choose
+
+heads_that_cost_a_lot = Choose(
+    about="how many of eight heads cost more than ten points when they alone are off",
+    right="one or two",
+    options={
+        "none of them": "One previous-token head has no stand-in, and everything behind it needs what it finds.",
+        "one or two": "The previous-token head of layer 0; for the others there are stand-ins.",
+        "about half": "Four heads do the work of layer 1. But all four do the same, so each can be missing.",
+        "all eight": "A model that is nearly always right need not need each of its parts.",
+    },
+)
+
+all_four_of_layer_1 = Choose(
+    about="what is left without four heads of which each alone costs next to nothing",
+    right="next to nothing right",
+    options={
+        "next to nothing right": "They stood in for each other, and now nobody does.",
+        "about half right": "There is no half of this work: either some head looks it up, or none.",
+        "more than 80 % right": "Four times a few points. But each was harmless because the others were there.",
+    },
+)
+
+head_with_a_twin = Choose(
+    about="how important the most important head is once it has a twin",
+    right="worth a few points",
+    options={
+        "as important as before": "It does what it did, but at half the strength, and its twin does the rest.",
+        "half as important": "Half of the strength suggests half of the loss; the softmax behind hardly minds.",
+        "worth a few points": "The twin stands in for it.",
+    },
+)
+
+loss_while_a_gate_turns = Choose(
+    about="what the loss does while the gate of the most important head goes from 1 to 0",
+    right="flat at first, then steep",
+    options={
+        "it grows evenly": "Each step takes away the same part of the head, but not of the answer.",
+        "flat at first, then steep": "While the softmax behind is sure of its choice, less input changes little.",
+        "steep at first, then flat": "That would make the slope at 1 a good measure; here it sees next to nothing.",
+    },
+)
+
+entropy_of_a_mute_head = Choose(
+    about="what the entropy of a head says whose output is thrown away",
+    right="what it said before",
+    options={
+        "what it said before": "A map does not know whether anybody reads what the head brings.",
+        "zero, since it does nothing": "Zero entropy means one key only, not no effect.",
+        "that it is as wide as can be": "Its map has not changed: it still looks where it looked.",
+    },
+)
+
+speed_of_a_mask = Choose(
+    about="how much faster a layer is with half of its heads switched off by a gate",
+    right="not at all",
+    options={
+        "twice as fast": "Half of the heads do nothing, but they do it after all the products were computed.",
+        "somewhat faster": "A product with zero takes as long as any other.",
+        "not at all": "All is computed, then multiplied by 0.",
+    },
+)
+
+all_72_heads_off = Choose(
+    about="what is left of the task of the real model with all 72 heads off",
+    right="nearly all of it",
+    options={
+        "nearly all of it": "Words alone tell most of it, so this task is no judge of heads.",
+        "about a half": "A fair guess for a task of meaning. Words alone tell more of these pairs.",
+        "nothing: tokens no longer meet": "They do not, but the words are still there, and their vectors are averaged.",
+    },
+)
+
+token_without_weight = Choose(
+    about="in how many of 100 texts the answer changes with a token that the last layer gives no weight",
+    right="in more than 80",
+    options={
+        "in none, or a few": (
+            "The last layer takes nothing from there. But what it takes from the next place was put there by the layer "
+            "before, and that came from the twin."
+        ),
+        "in about half": "As good as a coin. But without its twin the last token finds nothing, in any text.",
+        "in more than 80": "Layer 0 carried the twin to the place behind it, and by that layer 1 finds the place.",
+    },
+)

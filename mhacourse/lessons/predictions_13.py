@@ -1,0 +1,83 @@
+"""The predictions of lesson 13: what a head knows of places, rotary layouts, slopes, padded and packed texts."""
+
+from mhacourse.prediction import Choose
+
+shuffled_tokens = Choose(
+    about="what happens to the outputs of a layer when its tokens are shuffled",
+    right="they are shuffled alike",
+    options={
+        "nothing at all": "Each output belongs to its token, and goes where the token goes.",
+        "each token gets another output": "It would if a score asked for places. It asks for two vectors.",
+        "they are shuffled alike": "Scores and weighted means do not ask where a token stands.",
+    },
+)
+
+exchanged_first_tokens = Choose(
+    about="which model notices at its last token that tokens 0 and 1 were exchanged, under a causal mask",
+    right="the one of two layers",
+    options={
+        "neither": "So it would be without a mask. With it, tokens 0 and 1 see different heaps.",
+        "the one of two layers": "The first layer writes something else at tokens 0 and 1, and the second reads it.",
+        "both": "In one layer the last token sees the same keys and values as before, in another order.",
+    },
+)
+
+rows_to_sort = Choose(
+    about="which rows have to be sorted for the other layout",
+    right="those of W_q and W_k, inside each head",
+    options={
+        "those of W_q, W_k and W_v, inside each head": "Values are not rotated; sorted, they would not fit W_o.",
+        "those of W_q and W_k, inside each head": "Pairs are features of one head, and only q and k are rotated.",
+        "those of W_q and W_k, over the whole width": "That deals the features of one head out to others.",
+    },
+)
+
+rotated_before_the_split = Choose(
+    about="on what a score depends with equal tokens, halves rotated before the split",
+    right="on the places themselves",
+    options={
+        "on the distance, as always": "Only if both features of a pair are in the same head.",
+        "on the distance, at another speed": "So it is with neighbours, where a pair stays in one head.",
+        "on the places themselves": "A head holds one feature of each pair, and half a turn cancels nothing.",
+    },
+)
+
+lookups_with_one_slope = Choose(
+    about="which lookups two heads learn that have the same slope",
+    right="one at most, whatever the slope",
+    options={
+        "both, with a middle slope": "At 1/8 the tokens close by look too much alike, and at 1/3 far is out of reach.",
+        "both, with any slope": "Training can raise a score against a slope, but only so far.",
+        "one at most, whatever the slope": "A slope is a reach, and the two lookups need two.",
+    },
+)
+
+left_padding_uncounted = Choose(
+    about="what left padding without a count does to a model with a learned table",
+    right="much to its scores, little to its answers",
+    options={
+        "little to both": "The padding is hidden, but each token got the vector of another place.",
+        "much to its scores, little to its answers": "The best score often stays the best, however far it moves.",
+        "much to both": "The scores move by about as much as the largest one; most answers survive that.",
+    },
+)
+
+packed_the_worst_way = Choose(
+    about="with which half of packing a model gets the fewest answers right",
+    right="the new positions alone",
+    options={
+        "neither": "The second text then sees the first, but at least at other places.",
+        "the block mask alone": "The texts do not see each other; only the places are strange.",
+        "the new positions alone": "Each place is there twice: a head that looks one place back finds two tokens.",
+    },
+)
+
+rotations_of_a_cached_key = Choose(
+    about="how often a key that enters a cache of turned keys must be rotated while ten more tokens are written",
+    right="once",
+    options={
+        "once": "At its own position, when it enters. The new query brings the distance along.",
+        "eleven times": "The distance grows with each step, but it is the query that has turned further.",
+        "never": "Then only the query would be turned, and a score would depend on its place alone.",
+    },
+)

@@ -1,0 +1,91 @@
+"""The predictions of lesson 14: where silent queries look, whose maps are flat, how scores grow, what else trains."""
+
+import math
+
+from mhacourse.prediction import Choose, Number
+
+what_add_zero_attn_does = Choose(
+    about="what add_zero_attn computes for six tokens, without biases",
+    right="softmax1",
+    options={
+        "a mask for padding": "The zeros are one more key, not a mask: everybody may look at it.",
+        "softmax1": "A key of zeros has score 0, which is the 1 in the denominator, and its value adds nothing.",
+        "six weights that sum to 1": "Seven weights do. The seventh is on nothing, so the six sum to less.",
+    },
+)
+
+weight_on_the_marker = Number(
+    about="how much of the silent queries' weight a token gets that means nothing",
+    right=(90, 100),
+    right_text="over 90 %",
+    why="Its value is made nothing, and then all weight on it is a vector of zeros.",
+    guesses=(
+        (0, 15, "An eighth is what each token gets by chance; but the head has a use for this one."),
+        (15, 90, "Less would leave a rest of the other values, and the answer must be zero."),
+    ),
+    other="A share lies between 0 and 100 %.",
+    unit="%",
+)
+
+where_the_sink_goes = Choose(
+    about="where silent queries look when the marker has moved from place 0 to place 5",
+    right="that differs from run to run",
+    options={
+        "at place 5, all of them": "They would, had the head learned what the marker is and not where it stood.",
+        "at place 0, all of them": "They would, had the head learned the place alone.",
+        "that differs from run to run": "Place and marker always came together, so chance chose the shares.",
+    },
+)
+
+the_flattest_maps = Choose(
+    about="whose maps are the flattest of the five",
+    right="those of counting",
+    options={
+        "those of counting": "A mean of all values is all that counting needs, so flat is what it learns.",
+        "those without positions": "It cannot find its places, but it still looks more at some tokens than at others.",
+        "those of the tiny rate": "Its maps are those of random weights, and these are not flat.",
+    },
+)
+
+tied_heads_apart = Choose(
+    about="how far apart the maps of tied heads are after 200 steps",
+    right="equal in every bit",
+    options={
+        "as far as other heads": "Training tells heads apart only where something differs, a gradient or a start.",
+        "a little, by rounding": "One would think so. But equal numbers through equal operations round alike.",
+        "equal in every bit": "Equal weights get equal gradients, and stay equal.",
+    },
+)
+
+largest_normed_score = Number(
+    about="how large a score can become after QK-norm, with head_dim 6",
+    right=(2.4, 2.5),
+    right_text="2.449, the root of 6",
+    why="Two vectors of length √6 have a product of at most 6, and 6 / √6 is √6.",
+    guesses=(
+        (1, 1, "So it would be with vectors of length 1, and no division."),
+        (6, 6, "That is the product; it is still divided by √6."),
+        (6.001, math.inf, "Weights may grow, but the lengths are fixed after them."),
+    ),
+    other="Two vectors of length √6: the product is at most 6, and then comes the division by √6.",
+)
+
+scale_before_or_after = Choose(
+    about="whether it matters in float16 to divide q first",
+    right="yes, the product overflows",
+    options={
+        "no, it is the same number": "In exact numbers it is. A float16 ends at 65,504, and the product passes that.",
+        "yes, the product overflows": "Once it is infinite, no division brings it back.",
+        "only by a rounding in the last digit": "That is what one sees while all numbers stay below 65,504.",
+    },
+)
+
+which_weighings_train = Choose(
+    about="which of six ways to weigh learn two lookups with four heads",
+    right="all six",
+    options={
+        "softmax alone": "The others give several maps as well, and several maps are what the task needs.",
+        "the four that people publish": "So one would hope. But weights fit themselves around a mistake, too.",
+        "all six": "Even the wrong axis and the scale in the wrong place: training is no test.",
+    },
+)

@@ -1,0 +1,17 @@
+"""The problem set: ten broken layers and a healthy one, `problem.reviews` of `mhacourse`.
+
+The layers stand in `layers` as they should be; `first`, `second` and `third` say what breaks each, what its owner saw,
+and what is said of an answer, in the order of the notebook. What a mended layer is driven through stands in `cases`.
+"""
+
+from mhacourse.broken import Problem
+from mhacourse.lessons.problems import first, second, third
+
+__all__ = ["PROBLEMS"]
+
+PROBLEMS: dict[str, Problem] = {
+    name: value
+    for module in (first, second, third)
+    for name, value in vars(module).items()
+    if isinstance(value, Problem)
+}

@@ -1,0 +1,130 @@
+"""A mended layer beside the healthy one, at the same weights, case by case; and what is said of it."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from mhacourse.advice import advice_for
+from mhacourse.compare import Difference, difference, kind_of
+from mhacourse.run import Failure, Outcome, run
+from mhacourse.show import Note
+from mhacourse.trial import made
+
+AXES, MASK_AXES = ("sample", "token", "feature"), ("sample", "query", "key")
+
+
+class OtherParameters(Exception):
+    """A mended layer whose parameters are not those of the given one."""
+
+
+def outcomes_of(problem, kind: type[nn.Module], seconds: float | None = None) -> tuple[list[Outcome], str]:
+    """Return what a class does in each case of a problem, at two sizes each, with the weights of the healthy layer."""
+
+    def drive(name, size):
+        layer = made(kind, size, 0)
+        _copy_parameters(made(problem.healthy, size, sum(size)), layer)
+        return problem.cases[name](layer, size[0])
+
+    return run(drive, [(name, size) for name in problem.cases for size in problem.sizes[1:]], seconds)
+
+
+def judged_mending(problem, layer: object) -> Note:
+    """Return what is to be said of a learner's mended class."""
+    name = problem.healthy.__name__
+    if layer is ... or layer is None:
+        return Note("not yet mended.", [("", f"When stuck: problem.{problem.name}.hint()")], code="stub")
+    if not (isinstance(layer, type) and issubclass(layer, nn.Module)):
+        got = f"a layer that is already made, {name}(…)" if isinstance(layer, nn.Module) else kind_of(layer)
+        return _no("type", ("", f"expected the class {name} itself, got {got}"))
+    outcomes, printed = outcomes_of(problem, layer)
+    printed = [("You printed:", ""), ("code", printed)] if printed else []
+    wrong = _wrong(problem, outcomes)
+    if not any(wrong.values()) and (problem.changes or "cause" in problem.done):
+        said = "At the same weights it does what the healthy layer does." if problem.changes else "Nothing was to mend."
+        return Note("right.", [("", said), *printed], mood="right", code="right")
+    if _same(outcomes, problem.given_outcomes):
+        words = f"Edit the class {name} where it stands, run its cell, then this one."
+        return Note("still the code that was given.", [("", words), *printed], code="as given")
+    first = next(filter(None, wrong.values()))
+    if isinstance(first, Failure):
+        advice = advice_for(first.message)
+        often = [("Often:", advice)] if advice else []
+        return _no(first.kind, *_rows(wrong), *often, *printed)
+    opinion = _second_opinion(problem, layer) if first.kind == "value" else []
+    missing = [("", "Is a return missing?")] if outcomes[0].value is None else []
+    return _no(first.kind, *_needless(problem, outcomes), *_rows(wrong), *opinion, *missing, *printed)
+
+
+def _needless(problem, outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
+    """Return what a change made of a layer that needed none."""
+    if problem.changes:
+        return []
+    known = (words for words, others in problem.needless_outcomes if _same(outcomes, others))
+    what = next(known, "makes another function of it")
+    return [("", f"As it was given, it was right at these weights; your change {what}.")]
+
+
+def _rows(wrong: Mapping[str, Difference | Failure | None]) -> list[tuple[str, str]]:
+    """Return a row for each case; one in which all stopped alike is enough."""
+    said = {case: _in_words(found) for case, found in wrong.items()}
+    if len(set(said.values())) == 1 and all(isinstance(found, Failure) for found in wrong.values()):
+        return [("", said.popitem()[1])]
+    rows, before = [], ""
+    for case, words in said.items():
+        rows.append((f"{case[0].upper()}{case[1:]}:", "the same" if words == before else words))
+        before = words if isinstance(wrong[case], Failure) else ""
+    return rows
+
+
+def _no(code: str, *parts: tuple[str, str]) -> Note:
+    return Note("not yet.", list(parts), mood="wrong", code=code)
+
+
+def _wrong(problem, outcomes: Sequence[Outcome]) -> dict[str, Difference | Failure | None]:
+    """Return for each case what is wrong first; a case that was not reached is late."""
+    late = Failure("time", "not reached in time", "")
+    names = [name for name in problem.cases for _ in problem.sizes[1:]]
+    found = {name: [] for name in names}
+    for i, (name, right) in enumerate(zip(names, problem.right_outcomes, strict=True)):
+        got = outcomes[i] if i < len(outcomes) else Outcome(failure=late)
+        masks = isinstance(right.value, Tensor) and right.value.dtype == torch.bool
+        found[name].append(got.failure or difference(right.value, got.value, MASK_AXES if masks else AXES))
+    return {name: next(filter(None, some), None) for name, some in found.items()}
+
+
+def _same(some: Sequence[Outcome], others: Sequence[Outcome]) -> bool:
+    if len(some) != len(others) or any(outcome.failure for outcome in (*some, *others)):
+        return False
+    return all(difference(a.value, b.value) is None for a, b in zip(some, others, strict=True))
+
+
+def _in_words(wrong: Difference | Failure | None) -> str:
+    if wrong is None:
+        return "right"
+    if isinstance(wrong, Difference):
+        return f"wrong, {wrong.sentence()}"
+    message = wrong.message.removeprefix("OtherParameters: ")
+    return f"it stopped: {message}" + (f" ({wrong.line})" if wrong.line else "")
+
+
+def _second_opinion(problem, layer: type[nn.Module]) -> list[tuple[str, str]]:
+    """Return the doctor's first finding in a half-mended layer, where he comes to one."""
+    (outcome,), _ = run(partial(_first_finding, problem, layer), [()])
+    return [("The doctor:", outcome.value)] if outcome.value else []
+
+
+def _first_finding(problem, layer: type[nn.Module]) -> str:
+    findings = problem.report(layer).findings
+    return f"{findings[0].title} ({findings[0].evidence.rstrip('.')})." if findings else ""
+
+
+def _copy_parameters(twin: nn.Module, layer: nn.Module) -> None:
+    ours, theirs = dict(twin.named_parameters()), dict(layer.named_parameters())
+    if {name: p.shape for name, p in ours.items()} != {name: p.shape for name, p in theirs.items()}:
+        wanted = ", ".join(f"{name} {tuple(p.shape)}" for name, p in ours.items())
+        raise OtherParameters(f"the check copies weights, so keep the parameters as they were given: {wanted}")
+    with torch.no_grad():
+        for name, parameter in theirs.items():
+            parameter.copy_(ours[name])

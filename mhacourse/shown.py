@@ -1,0 +1,212 @@
+"""What is said of a learner's test for a problem: the first that there is to say, see `judged`.
+
+How a test is tried stands in `trial`.
+"""
+
+import inspect
+import re
+from collections.abc import Sequence
+from unittest.mock import patch
+
+import torch
+from torch import nn
+
+from mhacourse.advice import advice_for
+from mhacourse.compare import kind_of
+from mhacourse.run import Failure
+from mhacourse.show import Note
+from mhacourse.stub import is_stub
+from mhacourse.trial import BLIND, Subject, drawn_again, source_of, tried
+
+LOOSE = 0.02  # a tolerance above this is blind to most
+MOST_PRINTED = 5  # lines
+
+
+def judged(problem, test: object) -> Note:
+    """Return what is to be said of a learner's test for a problem; its mood is "right" where the test is good."""
+    if test is ... or test is None or is_stub(test):
+        return _open(problem)
+    if isinstance(test, bool) or not callable(test) or isinstance(test, (type, nn.Module)):
+        got = "the answer of your test" if isinstance(test, bool) else kind_of(test)
+        return _no(
+            "type", ("", f"expected the function my_test, got {got}; give the function itself, without calling it")
+        )
+    try:
+        inspect.signature(test).bind("layer")
+    except TypeError:
+        words = f"the check calls it with one argument, a layer; yours takes {inspect.signature(test)}"
+        return _no("arity", ("", f"{words}. Make the inputs inside of it: torch.randn(2, 5, layer.d_model)"))
+    except ValueError:  # some built-in functions have no signature
+        pass
+    ill, well, fellows = problem.ill, problem.well, problem.others
+    trial = drawn_again(test, tried(test, [*ill, *well, *fellows]), ill)
+    lines = trial.printed.splitlines()
+    lines = [*lines[:MOST_PRINTED], *["…"] * (len(lines) > MOST_PRINTED)]
+    printed = [("You printed:", ""), ("code", "\n".join(lines))] if lines else []
+    for note in (_nothing, _stopped, _no_answer, _wrong_way_round, _passes, _accuses):
+        if said := note(problem, test, trial):
+            return Note(said.title, [*said.parts, *printed], mood=said.mood, code=said.code)
+    return Note("right.", [*_right(problem, test, trial), *printed], mood="right", code="right")
+
+
+def _open(problem) -> Note:
+    return Note("not yet written.", [("", f"When stuck: problem.{problem.name}.hint()")], mood="open", code="stub")
+
+
+def _no(code: str, *parts: tuple[str, str], title: str = "not yet.") -> Note:
+    return Note(title, list(parts), mood="wrong", code=code)
+
+
+def _nothing(problem, test, trial) -> Note | None:
+    if any(said is not None for said in trial.said):
+        return None
+    return _no("none", ("", "Your test returns None: print shows you a value, return hands it to the check."))
+
+
+def _stopped(problem, test, trial) -> Note | None:
+    """Tell an error on the layer in question, broken or mended; on a layer of another style it is only a remark."""
+    ours = len(problem.ill) + len(problem.well)
+    failed = [(i, said) for i, said in enumerate(trial.said[:ours]) if isinstance(said, Failure)]
+    if not failed:
+        return None
+    (number, failure), *_ = failed
+    subject = trial.subjects[number]
+    parts = [("It stopped:", failure.message), *([("code", failure.line)] if failure.line else [])]
+    if failure.kind == "raised" and len({trial.subjects[i].size for i, _ in failed}) < len(
+        {s.size for s in trial.subjects[:ours]}
+    ):
+        parts.append(("", "At other sizes it runs: take them from the layer, layer.d_model and layer.num_heads."))
+    elif problem.returns and "tuple" in failure.message:
+        parts.append(("", problem.returns))
+    elif advice := advice_for(failure.message):
+        parts.append(("Often:", advice))
+    does = "raises" if failure.kind == "raised" else "does not end" if failure.kind == "time" else "stops"
+    return _no(failure.kind, *parts, title=f"not yet: it {does} on {_named(problem, subject)}.")
+
+
+def _no_answer(problem, test, trial) -> Note | None:
+    for subject, said in zip(trial.subjects, trial.said, strict=False):
+        if isinstance(said, str):
+            return _no("answer", ("", f"For {_named(problem, subject)} your test returns {said}."))
+    return None
+
+
+def _wrong_way_round(problem, test, trial) -> Note | None:
+    ours = len(problem.ill), len(problem.ill) + len(problem.well)
+    if True in trial.said[: ours[0]] and set(trial.said[ours[0] : ours[1]]) == {False}:
+        words = "It says True of a broken layer and False of each healthy one. True means: the layer is fine."
+        return _no("opposite", ("", words), title="not yet: the wrong way round.")
+    return None
+
+
+def _passes(problem, test, trial) -> Note | None:
+    missed = [s for s in trial.which(True) if s in problem.ill]
+    if problem.near and len(missed) < len(problem.ill):  # of several near variants, one is enough
+        return None
+    if not missed:
+        return None
+    subject = missed[0]
+    title = f"not yet: your test passes {'every layer' if problem.near else 'the broken layer'}."
+    parts = [("For example:", str(subject)), *_shown(subject)]
+    if _is_secret(problem):
+        title, parts = "not yet: your test says the same of every layer.", _shown(subject)
+    found = [s for s in problem.ill if s not in missed]
+    if subject in trial.rare:
+        seen, draws = trial.rare[subject]
+        words = f"It depends on the draw: of {draws} draws your test sees it in {seen}. Choose what you drew (an order,"
+        parts.append(("", f"{words} a mask) so that it sees it each time. {problem.blind.get('partly', '')}".strip()))
+    elif found and not problem.near:
+        parts.append(("", f"It does see it in {found[0]}: what is different there? {problem.blind.get('partly', '')}"))
+    elif why := next(
+        (words for name, words in problem.blind.items() if subject.calls and BLIND[name](subject.calls)), ""
+    ):
+        parts.append(("Blind:", why))
+    elif len(subject.calls) == 1:
+        parts.append(("Blind:", "It calls the layer once. With what do you compare the output, other than its shape?"))
+    elif not subject.calls and ".forward" not in source_of(test):
+        parts.append(("Blind:", "It never calls the layer: layer(x)."))
+    elif any(float(number) > LOOSE for number in re.findall(r"[ar]tol\s*=\s*([\d.]+(?:e-?\d+)?)", source_of(test))):
+        parts.append(("Blind:", "The tolerance is too large: numbers here are near 1, and rounding near 1e-6."))
+    return _no("passes", *parts, title=title)
+
+
+def _accuses(problem, test, trial) -> Note | None:
+    accused = [s for s in trial.which(False) if s not in problem.ill]
+    if not accused:
+        return None
+    subject = accused[0]
+    secret = _is_secret(problem) and subject in problem.well
+    title = "not yet: it also accuses a healthy layer."
+    if problem.near and subject in problem.well:
+        title = "not yet: it accuses this layer, which does what it should."
+    if secret:
+        title = f"not yet: look at problem.{problem.name}.cause first."
+    parts = [*([] if secret else [("For example:", str(subject))]), *_shown(subject)]
+    if not subject.calls and not trial.which(True):
+        title = "not yet: your test says the same of every layer." if secret else title
+        parts.append(("", "It says False of every layer, and so it says nothing."))
+    found = (words for name, words in problem.alarm.items() if subject.calls and BLIND[name](subject.calls))
+    why = "" if secret else next(found, "")
+    if _sees_rounding_alone(test, subject):
+        why = "What it saw is rounding: two right ways to add the same numbers differ a little. torch.allclose(a, b, "
+        why += "atol=1e-4) allows for that; torch.equal allows nothing, and allclose without atol 1e-8 near 0."
+    elif "==" in source_of(test) and subject.calls:
+        parts.append(("", "If it compares numbers with ==: rounding differs; torch.allclose(a, b, atol=1e-4)."))
+    parts += [("Why:", why)] if why else []
+    return _no("accuses", *parts, title=title)
+
+
+def _is_secret(problem) -> bool:
+    """Return whether a layer is healthy and its reader has not found that yet."""
+    return bool(problem.near) and "cause" not in problem.done
+
+
+def _named(problem, subject: Subject) -> str:
+    return f"a layer, d_model={subject.size[0]}, num_heads={subject.size[1]}" if _is_secret(problem) else str(subject)
+
+
+def _sees_rounding_alone(test, subject: Subject) -> bool:
+    """Return whether a test stops accusing a layer once torch's comparisons allow for rounding."""
+    close = torch.allclose
+
+    def loosely(a, b, rtol=1e-4, atol=1e-4, **options):
+        return a.shape == b.shape and close(a, b, rtol=max(rtol, 1e-4), atol=max(atol, 1e-4), **options)
+
+    def equal(a, b):
+        return loosely(a, b) if a.is_floating_point() else a.shape == b.shape and bool((a == b).all())
+
+    with patch.object(torch, "allclose", loosely), patch.object(torch, "equal", equal):
+        return tried(test, [subject]).said == [True]
+
+
+def _right(problem, test, trial) -> list[tuple[str, str]]:
+    parts = []
+    if problem.near:
+        near = dict(zip(problem.near, trial.said, strict=False))
+        seen, missed = ([name for name in near if near[name] is said] for said in (False, True))
+        parts.append(("", f"The layer passes. Your test would have seen {_listed(seen)}."))
+        parts += [("", f"It would have missed {_listed(missed)}.")] if missed else []
+    for subject, said in zip(trial.subjects, trial.said, strict=False):
+        if isinstance(said, Failure) and subject in problem.others:
+            words = f"On {subject.name} it stops ({said.message}), so it is made for layers that are built as this one."
+            parts.append(("Note:", words))
+            break
+    found, asked = problem.also_found_by(test)
+    if found:
+        parts.append(("", f"It finds {len(found)} of the other {asked} as well: {_listed(found)}."))
+    else:
+        parts.append(("", f"It finds none of the other {asked}: each needs a test of its own."))
+    return parts
+
+
+def _shown(subject: Subject) -> list[tuple[str, str]]:
+    lines = [f"layer({call})" for call in subject.calls[:4]]
+    more = len(subject.calls) - len(lines)
+    if more > 0:
+        lines.append(f"… and {more} more calls" if more > 1 else "… and one more call")
+    return [("Your calls:", ""), ("code", "\n".join(lines))] if lines else []
+
+
+def _listed(names: Sequence[str]) -> str:
+    *most, last = names or ["nothing"]
+    return f"{', '.join(most)} and {last}" if most else last

@@ -1,0 +1,219 @@
+"""A learner's test of a layer, tried on broken and on healthy layers.
+
+A test takes a layer and returns True where the layer is fine; one that asserts is understood as well. Each layer that
+it is tried on writes down how it is called, so that a blind test can be told what it never looked at. What is said of
+it all stands in `shown`.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor, nn
+
+from mhacourse.compare import kind_of, show
+from mhacourse.run import Failure, Outcome, run
+
+SECONDS = 20.0  # for one test on some thirty small layers
+LARGER = 6.0  # a healthy layer stays healthy with larger weights
+SEED = 150  # of what a test draws: with it randperm(T) is no identity, T = 3 to 8, before or after the usual inputs
+MORE_SEEDS = tuple(range(1, 9))  # for a test that passes a broken layer: does it see it in other draws?
+_ASSERTED = "an assert that did not hold"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a layer: its arguments by name, copied, and whether the layer was in training mode."""
+
+    given: Mapping[str, object]
+    training: bool
+
+    @property
+    def x(self) -> Tensor:
+        return self.given["x"]
+
+    @property
+    def mask(self) -> Tensor | None:
+        return self.given.get("mask")
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {_shape(value)}" for name, value in self.given.items() if value is not None)
+
+
+@dataclass(eq=False)
+class Subject:
+    """A layer that a test is tried on.
+
+    Args:
+        layer: the layer, fresh, in training mode as torch makes it.
+        name: what it is, in words.
+        size: its d_model and num_heads.
+        calls: how it was called; filled while a test runs.
+    """
+
+    layer: nn.Module
+    name: str
+    size: tuple[int, int]
+    calls: list[Call] = field(default_factory=list)
+
+    def __post_init__(self):
+        signature, calls = inspect.signature(type(self.layer).forward), self.calls
+
+        def write_down(layer, args, kwargs):
+            try:
+                given = signature.bind(layer, *args, **kwargs).arguments
+            except TypeError:  # the layer itself will say so
+                return
+            kept = {name: _copy(value) for name, value in list(given.items())[1:]}
+            if isinstance(kept.get("x"), Tensor) and kept["x"].ndim == 3:
+                calls.append(Call(kept, layer.training))
+
+        self.layer.register_forward_pre_hook(write_down, with_kwargs=True)  # in copies of the layer as well
+
+    def __str__(self) -> str:
+        return f"{self.name}, d_model={self.size[0]}, num_heads={self.size[1]}"
+
+
+def made(kind: Callable, size: tuple[int, int], seed: int, factor: float = 1.0) -> nn.Module:
+    """Return a layer with weights of its own, its matrices times a factor."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layer = kind(*size)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.mul_(factor if parameter.ndim > 1 else 1.0)
+    return layer
+
+
+# What a test may never have looked at, by the name under which a problem says why that matters.
+BLIND: dict[str, Callable[[Sequence[Call]], bool]] = {
+    "no mask": lambda calls: all(call.mask is None for call in calls),
+    "open masks": lambda calls: all(call.mask is None or bool(call.mask.all()) for call in calls),
+    "no memory": lambda calls: all(call.given.get("memory") is None for call in calls),
+    "no mask with memory": lambda calls: all(
+        call.mask is None for call in calls if call.given.get("memory") is not None
+    ),
+    "no cache": lambda calls: all(call.given.get("cache") is None for call in calls),
+    "one sample": lambda calls: all(len(call.x) == 1 for call in calls),
+    "one token": lambda calls: all(call.x.shape[1] == 1 for call in calls),
+    "training": lambda calls: all(call.training for call in calls),
+    "shared masks": lambda calls: all(
+        call.mask is None or call.mask.ndim == 2 or bool((call.mask == call.mask[:1]).all()) for call in calls
+    ),
+    "lower masks": lambda calls: all(call.mask is None or torch.equal(call.mask, call.mask.tril()) for call in calls),
+    "equal tokens": lambda calls: all(bool((call.x == call.x[:, :1]).all()) for call in calls),
+    "equal samples": lambda calls: all(bool((call.x == call.x[:1]).all()) for call in calls),
+    "one call": lambda calls: len(calls) == 1,
+    "otherwise": lambda calls: True,
+    "partly": lambda calls: False,  # said where a test sees it in some sizes
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a test said of each subject: True, False, or why it said neither.
+
+    Args:
+        subjects: what it was tried on.
+        said: its answers.
+        printed: what it printed.
+        silence: what it means by no answer.
+        rare: by subject in how many draws of how many it accuses a layer, where these are few.
+    """
+
+    subjects: Sequence[Subject]
+    said: Sequence[bool | Failure | str | None]
+    printed: str = ""
+    silence: bool | None = None
+    rare: Mapping[Subject, tuple[int, int]] = field(default_factory=dict)
+
+    def which(self, answer: object) -> list[Subject]:
+        return [subject for subject, said in zip(self.subjects, self.said, strict=False) if said is answer]
+
+
+def tried(test: Callable, subjects: Sequence[Subject]) -> Trial:
+    """Run a test on copies of some layers; after a time-out there are fewer answers than subjects."""
+    for subject in subjects:
+        subject.calls.clear()
+    outcomes, printed = run(_seeded(test), [(subject.layer, SEED) for subject in subjects], SECONDS)
+    said = [_read(outcome) for outcome in outcomes]
+    if any(outcome.value is _ASSERTED for outcome in outcomes) or "assert" in source_of(test):
+        silence = True  # an assert says nothing where it holds
+    elif False in said and True not in said:
+        silence = True  # if ...: return False, and no word for the other case
+    else:
+        silence = False if True in said and False not in said else None
+    return Trial(subjects, [silence if words is None else words for words in said], printed, silence)
+
+
+def drawn_again(test: Callable, trial: Trial, ill: Sequence[Subject]) -> Trial:
+    """Return a trial in which a broken layer that was passed counts as seen if the test sees it in most draws.
+
+    A test that draws an order may have drawn the old one; another draw may show what this one does not.
+    """
+    said, rare = list(trial.said), {}
+    for subject in [subject for subject in trial.which(True) if subject in ill]:
+        calls = list(subject.calls)
+        outcomes, _ = run(_seeded(test), [(subject.layer, seed) for seed in MORE_SEEDS], SECONDS)
+        subject.calls[:] = calls  # those of which the answer is known
+        answers = [trial.silence if answer is None else answer for answer in map(_read, outcomes)]
+        seen = sum(answer is False for answer in answers)
+        if 2 * seen > len(answers) + 1:
+            said[trial.subjects.index(subject)] = False
+        elif seen:
+            rare[subject] = (seen, len(answers) + 1)
+    return replace(trial, said=said, rare=rare)
+
+
+def _seeded(test: Callable) -> Callable:
+    def answer(layer, seed):
+        torch.manual_seed(seed)
+        try:
+            return test(layer)
+        except AssertionError:
+            return _ASSERTED
+
+    return answer
+
+
+def _read(outcome: Outcome) -> bool | Failure | str | None:
+    """Return what a test says: True, False, nothing at all, or in words what came instead."""
+    value = outcome.value
+    if outcome.failure:
+        return outcome.failure
+    if value is None:
+        return None
+    if value is _ASSERTED:
+        return False
+    if isinstance(value, Tensor) and value.numel() == 1 and not value.is_floating_point():
+        value = value.item()
+    elif type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        value = value.item()
+    if isinstance(value, bool) or isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    if isinstance(value, Tensor) and value.dtype == torch.bool:
+        return f"a boolean tensor of shape {tuple(value.shape)}; .all() makes one answer of it"
+    if isinstance(value, (int, float)) or isinstance(value, Tensor) and value.numel() == 1:
+        return f"the number {show(value)}; compare it: return difference < 1e-4"
+    if isinstance(value, str):
+        return f"the text {show(value)}; return True or False, without quotes"
+    return f"{kind_of(value)}; return one True or False"
+
+
+def source_of(function: Callable) -> str:
+    """Return the source of a function, empty where it is not to be had."""
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return ""
+
+
+def _shape(value: object) -> str:
+    if isinstance(value, Tensor):
+        return str(tuple(value.shape))
+    return f"of {len(value)} parts" if isinstance(value, (tuple, list)) else kind_of(value)
+
+
+def _copy(value: object) -> object:
+    return value.detach().clone() if isinstance(value, Tensor) else value
