@@ -13,9 +13,9 @@ from torch import nn
 import mhalib
 from mhalib import MultiHeadAttention, padding_mask
 from attention_doctor import examine
-from mhalib.heads import capture
+from headview import capture
 from mhalib.plots import plot_attention
-from mhalib.widgets import HeadView
+from headview import HeadView
 
 torch.manual_seed(0)
 x = torch.randn(2, 5, 8)

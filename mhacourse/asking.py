@@ -1,7 +1,7 @@
 """What all predictions do: ask, keep a guess, reveal the answer.
 
 What can be asked, a choice or a number, is said in `prediction.py`; how a question looks and takes a guess, in
-`mhalib.widgets`; what a lesson's guesses come to, in `results.py`.
+`headview`; what a lesson's guesses come to, in `results.py`.
 """
 
 from collections.abc import Callable
@@ -164,7 +164,7 @@ class Prediction:
         """Return the one view of this prediction, or None where anywidget is missing."""
         if self._view is None or self._view.comm is None:  # never asked, or its reader closed all widgets
             try:
-                from mhalib.widgets import PredictionView
+                from headview import PredictionView
             except ModuleNotFoundError as error:
                 if error.name != "anywidget":
                     raise

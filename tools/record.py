@@ -22,8 +22,8 @@ import torch
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from mhalib.widgets import HeadLab, HeadView
-from mhalib.widgets.base import View
+from headview import HeadLab, HeadView
+from headview.base import View
 from tools.make_images import IMAGES
 from tools.pictures.hand_built import SENTENCE, hand_built
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from mhalib import MultiHeadAttention, causal_mask
-from mhalib.heads import Maps, capture
+from headview import Maps, capture
 from tests.helpers.refusals import accepted
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -19,7 +19,7 @@ from tools.notebooks.run import execute, write
 from tools.notebooks.store import make_storable
 
 PREPARE = """import torch
-from mhalib.widgets import HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView, SealedBox
+from headview import HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView, SealedBox
 generator = torch.Generator().manual_seed(0)
 q, k, v = torch.randn(3, 6, 8, generator=generator)
 maps = torch.randn(2, 4, 6, 6, generator=generator).mul(2).softmax(-1)

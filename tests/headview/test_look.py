@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mhalib import causal_mask
-from mhalib.widgets import HeadLab, HeadView, ReshapeView
+from headview import HeadLab, HeadView, ReshapeView
 from tests.helpers.page import Listener, near, press, share, shot, with_traits
 
 WORDS = "the cat sat on the mat".split()

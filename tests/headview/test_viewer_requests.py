@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mhalib.masks import causal_mask
-from mhalib.widgets import HeadView
+from headview import HeadView
 from tests.helpers.page import some
 from tests.helpers.refusals import accepted
 from tests.helpers.small_models import called, captured, inputs, model_of, pair

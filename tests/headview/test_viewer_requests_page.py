@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mhalib.plots import COLOUR_MAPS
-from mhalib.widgets import HeadView
+from headview import HeadView
 from tests.helpers.browser import settle, with_script
 from tests.helpers.page import near, pixels, readout, some
 

@@ -12,8 +12,8 @@ import torch
 import traitlets
 
 from mhalib import plots
-from mhalib.widgets import HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView
-from mhalib.widgets.base import with_texts_once
+from headview import HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView
+from headview.base import with_texts_once
 from tests.helpers.refusals import accepted
 from tests.helpers.sealed_boxes import sealed
 
@@ -53,7 +53,7 @@ def test_the_bundle_holds_the_live_view_and_a_described_picture():
 
 def test_the_page_without_a_kernel_is_one_script_that_needs_no_network_and_styles_its_view_only():
     failures = []
-    shared = (ROOT / "mhalib/widgets/core.css").read_text(encoding="utf-8")
+    shared = (ROOT / "headview/core.css").read_text(encoding="utf-8")
     for name, widget in widgets().items():
         html = widget.to_html()
         if not html.count("<script>") == html.count("</script>") == 1:
@@ -158,6 +158,6 @@ def run(code: str) -> subprocess.CompletedProcess:
 def test_the_layer_comes_without_the_widgets_and_these_say_what_to_install():
     done = run("import sys, mhalib; print([name for name in ('anywidget', 'matplotlib') if name in sys.modules])")
     assert done.stdout == "[]\n", done.stderr
-    done = run("import sys; sys.modules['anywidget'] = None; import mhalib; import mhalib.widgets")
-    assert done.stderr.splitlines()[-1].startswith("ModuleNotFoundError: mhalib.widgets needs the package anywidget")
+    done = run("import sys; sys.modules['anywidget'] = None; import mhalib; import headview")
+    assert done.stderr.splitlines()[-1].startswith("ModuleNotFoundError: headview needs the package anywidget")
     assert done.returncode == 1 and "pip install 'mhalib[widgets]'" in done.stderr

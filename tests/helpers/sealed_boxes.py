@@ -3,7 +3,7 @@
 import torch
 
 from mhalib import MultiHeadAttention
-from mhalib.widgets import SealedBox
+from headview import SealedBox
 
 
 def attention(num_heads=4, d_model=16, seed=4):

@@ -2,7 +2,7 @@
 
 import torch
 
-from mhalib.heads import capture
+from headview import capture
 
 # What makes a model small, whatever its family calls it; a configuration takes what it knows.
 SMALL = {

@@ -20,7 +20,7 @@ LESSON = [
     (
         "subslide",
         "%%code\nimport torch\nfrom mhalib import claim\nfrom mhacourse import check, predict\n"
-        "from mhalib.widgets import HeadLab, HeadView\ntorch.manual_seed(0)",
+        "from headview import HeadLab, HeadView\ntorch.manual_seed(0)",
     ),
     (
         "slide",

@@ -11,7 +11,7 @@ from mhalib.heads import attention_entropy
 from mhalib.masks import to_additive, to_boolean
 from mhalib.plots import plot_attention, plot_reshape
 from mhalib.reference import InterleavedAttention, torch_mask
-from mhalib.widgets import HeadLab, HeadSwitchboard, HeadView, SealedBox
+from headview import HeadLab, HeadSwitchboard, HeadView, SealedBox
 from tests.helpers.refusals import accepted
 
 X, Q, MASK = torch.zeros(1, 3, 8), torch.zeros(3, 4), causal_mask(3)

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from mhalib import MultiHeadAttention
-from mhalib.heads import capture, zero_importance
+from headview import capture, zero_importance
 from mhalib.reference import from_torch
-from mhalib.widgets import HeadView
+from headview import HeadView
 from tests.helpers.small_models import model_of, pair
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")

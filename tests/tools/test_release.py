@@ -65,7 +65,7 @@ def test_wheel_and_source_hold_the_package_with_its_views_and_the_wheel_works_al
     assert (tmp_path / "dist" / "SHA256SUMS").is_file() and list((tmp_path / "dist").glob("*.cdx.json"))
     place = tmp_path / "alone"
     shutil.unpack_archive(wheel, place, "zip")
-    code = "import sys; sys.path.insert(0, '.'); import mhalib; from mhalib.widgets import HeadView; import torch\n"
+    code = "import sys; sys.path.insert(0, '.'); import mhalib; from headview import HeadView; import torch\n"
     code += "assert '<script' in HeadView(torch.ones(1, 1, 2, 2) / 2).to_html(); print(mhalib.__file__)"
     done = subprocess.run([sys.executable, "-I", "-c", code], cwd=place, capture_output=True, text=True)
     assert done.stdout.startswith((str(place), ".")), done.stderr

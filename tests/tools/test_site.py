@@ -280,7 +280,7 @@ def test_every_public_name_is_in_the_reference_with_what_it_is_its_source_and_th
     named = [entry for entry in entries if entry.handed_on and not entry.what.is_attribute]
     assert [entry.path for entry in named if entry.what.docstring is None] == []
     used = {}
-    for path in ("mhalib.claim", "mhacourse.check", "mhacourse.predict", "mhalib.widgets.HeadLab"):
+    for path in ("mhalib.claim", "mhacourse.check", "mhacourse.predict", "headview.HeadLab"):
         links = sections[path].find_parent("section").select(".used a")
         used[path.rpartition(".")[2]] = {link["href"].removeprefix("07_lesson.html#") for link in links}
     assert used == {"claim": {"cell-9"}, "check": {"cell-15"}, "predict": {"cell-7", "cell-17"}, "HeadLab": {"cell-11"}}

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from playwright.sync_api import sync_playwright
 from torch import Tensor
 
-from mhalib.widgets import HeadView
+from headview import HeadView
 from tools.bench.live import DEPTH, FACTOR, Step, look, moves
 from tools.bench.widgets import FLAGS, Pages, theirs
 

@@ -132,7 +132,7 @@ def contestants(tokens: int, **config) -> dict[str, Callable[[], object]]:
     """Return the three passes, by their names; both of the last ones return their maps."""
     from transformers import BertConfig, BertModel
 
-    from mhalib.heads import capture
+    from headview import capture
 
     fused, eager = (BertModel(BertConfig(attn_implementation=how, **config)).eval() for how in ("sdpa", "eager"))
     eager.load_state_dict(fused.state_dict())

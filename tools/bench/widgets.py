@@ -22,7 +22,7 @@ from torch import Tensor
 
 import mhalib
 from mhalib.plots import plot_attention
-from mhalib.widgets import HeadLab, HeadView
+from headview import HeadLab, HeadView
 from tools.bench.scripts import STEPS, WATCH
 
 LIVE = "HeadView, live notebook"

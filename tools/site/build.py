@@ -18,7 +18,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook
 
-from mhalib.widgets.base import as_script
+from headview.base import as_script
 from tools.links import fault, html, leads_away, links
 from tools.make_images import IMAGES
 from tools.notebooks.lessons import Lesson, introduce

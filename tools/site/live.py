@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from mhalib.widgets.base import page_fragment
+from headview.base import page_fragment
 from tools.notebooks.plain import COLAB
 from tools.notebooks.run import ROOT, execute, read
 from tools.notebooks.store import STATE, VIEW, clean, source_hash

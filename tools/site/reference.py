@@ -35,7 +35,7 @@ ALSO = {
     "attention_doctor": ("Example", "Case", "Adapted", "Candidate"),
     "mhalib.experiments": ("TokenModel", "Maps", "Translated"),
     "mhalib.sealed": ("Step", "Box"),
-    "mhalib.widgets": ("View", "Reading"),
+    "headview": ("View", "Reading"),
 }
 LINE = 84  # a longer signature is broken
 NUMBERS = re.compile(r"(?<=otebook )\d\d|(?<=otebooks )\d\d|(?<=\d\d, )\d\d|(?<=\d\d and )\d\d|(?<=\d\d to )\d\d")

@@ -9,7 +9,7 @@ import torch
 from ipywidgets.widgets.widget import _instances
 
 from mhalib import MultiHeadAttention
-from mhalib.widgets import HeadLab
+from headview import HeadLab
 from tests.helpers.refusals import accepted
 
 TOKENS = "The cat sat on the mat".split()

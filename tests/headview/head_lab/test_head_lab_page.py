@@ -4,7 +4,7 @@ import torch
 
 from mhalib import MultiHeadAttention
 from mhalib.reference import import_d2l
-from mhalib.widgets import HeadLab
+from headview import HeadLab
 from tests.helpers.browser import until, with_script
 
 # Puts what a view has computed, and where it draws it, onto its canvas.
@@ -180,7 +180,7 @@ def test_the_code_that_is_shown_reproduces_what_is_shown(static_page):
 
 
 def test_own_cells_reach_python_and_come_back(lab):
-    make = "import torch\nfrom mhalib.widgets import HeadLab\nlab = HeadLab(*torch.randn(3, 6, 8), num_heads=2)\nlab"
+    make = "import torch\nfrom headview import HeadLab\nlab = HeadLab(*torch.randn(3, 6, 8), num_heads=2)\nlab"
     notebook = lab(make, "lab")
     views = notebook.page.locator(".mha")
     until(lambda: views.count() == 2, "the widget was not displayed twice")

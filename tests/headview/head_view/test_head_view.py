@@ -10,7 +10,7 @@ from PIL import Image
 from torch import nn
 
 from mhalib.masks import causal_mask
-from mhalib.widgets.head_view.widget import HeadView
+from headview.head_view.widget import HeadView
 
 
 def some(*shape):

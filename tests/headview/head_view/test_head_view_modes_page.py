@@ -8,7 +8,7 @@ import torch
 
 from mhalib.masks import causal_mask
 from mhalib.plots import COLOUR_MAP
-from mhalib.widgets.head_view.widget import HeadView
+from headview.head_view.widget import HeadView
 from tests.helpers.page import HOSTILE, limits, near, pixels, press, readout, some, with_traits
 
 WORDS = "[CLS] the cat sat on the mat [SEP]".split()

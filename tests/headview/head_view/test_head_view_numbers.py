@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from mhalib.widgets.head_view import codes, shown
-from mhalib.widgets.head_view.facts import facts_of, order_by_likeness
-from mhalib.widgets.head_view.pyramid import Pyramid, overview
-from mhalib.widgets.head_view.shown import compute, exact_row
+from headview.head_view import codes, shown
+from headview.head_view.facts import facts_of, order_by_likeness
+from headview.head_view.pyramid import Pyramid, overview
+from headview.head_view.shown import compute, exact_row
 from tests.helpers.head_view_examples import NAN, TOKENS, causal, example, part_of, some
 
 INF = float("inf")

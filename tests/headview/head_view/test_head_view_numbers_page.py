@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-import mhalib.widgets.head_view
-from mhalib.widgets.head_view import codes, shown
-from mhalib.widgets.head_view.pyramid import Pyramid
-from mhalib.widgets.head_view.shown import compute
+import headview.head_view
+from headview.head_view import codes, shown
+from headview.head_view.pyramid import Pyramid
+from headview.head_view.shown import compute
 from tests.helpers.browser import watch
 from tests.helpers.head_view_examples import TOKENS, example, some
 
-FOLDER = Path(mhalib.widgets.head_view.__file__).parent
+FOLDER = Path(headview.head_view.__file__).parent
 READ = """
 const bytesFrom = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 const textOf = (array) => {

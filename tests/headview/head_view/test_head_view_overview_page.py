@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from mhalib.widgets.head_view import widget as module
-from mhalib.widgets.head_view.serve import Blocks
-from mhalib.widgets.head_view.widget import HeadView
+from headview.head_view import widget as module
+from headview.head_view.serve import Blocks
+from headview.head_view.widget import HeadView
 from tests.helpers.browser import with_script
 from tests.helpers.page import limits, press, readout, with_traits
 

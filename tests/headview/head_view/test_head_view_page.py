@@ -8,7 +8,7 @@ from PIL import Image
 
 from mhalib.masks import causal_mask
 from mhalib.plots import COLOUR_MAP
-from mhalib.widgets.head_view.widget import HeadView
+from headview.head_view.widget import HeadView
 from tests.helpers.browser import until, with_script
 from tests.helpers.page import limits, near, pixels, press, readout, some, with_traits
 
@@ -91,7 +91,7 @@ def test_lines_are_read_from_both_ends_and_what_is_not_drawn_is_counted(static_p
 
 
 def test_one_byte_shows_no_more_digits_than_it_stores(static_page, monkeypatch):
-    monkeypatch.setattr("mhalib.widgets.head_view.codes.TWO_BYTES_UP_TO", 10)
+    monkeypatch.setattr("headview.head_view.codes.TWO_BYTES_UP_TO", 10)
     most, said = (0.9, 0.05), ("about 0.90 ± 0.02", "about 0.0500 ± 0.0006")
     weights = [torch.cat([torch.full((1, 30, 1), x), torch.full((1, 30, 29), (1 - x) / 29)], -1) for x in most]
     views = views_of(static_page(*map(HeadView, weights), *(HeadView(each, exact=True) for each in weights)))
@@ -266,7 +266,7 @@ def test_a_tile_that_the_kernel_could_not_make_breaks_nothing(static_page):
 # ---------------------------------------------------------------- long maps with a kernel
 
 CELL = """import torch
-from mhalib.widgets import HeadView
+from headview import HeadView
 torch.manual_seed(0)
 maps = (torch.linspace(4, 2, 6).view(2, 3, 1, 1) * torch.randn(2, 3, 1500, 1500)).softmax(-1).half()
 view = HeadView(maps)

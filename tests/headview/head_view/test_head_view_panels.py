@@ -6,13 +6,13 @@ import torch
 import traitlets
 from torch import nn
 
-from mhalib.heads import capture
-from mhalib.widgets.head_view import widget
-from mhalib.widgets.head_view.carried import carried
-from mhalib.widgets.head_view.given import Part
-from mhalib.widgets.head_view.neuron import MOST_KEYS, head_neurons, neuron
-from mhalib.widgets.head_view.patches import Picture
-from mhalib.widgets.head_view.widget import HeadView
+from headview import capture
+from headview.head_view import widget
+from headview.head_view.carried import carried
+from headview.head_view.given import Part
+from headview.head_view.neuron import MOST_KEYS, head_neurons, neuron
+from headview.head_view.patches import Picture
+from headview.head_view.widget import HeadView
 
 
 def captured(queries=6, keys=9, heads=3, features=8, *, allowed=None, bias=0.0, scale=0.4, **about) -> Part:

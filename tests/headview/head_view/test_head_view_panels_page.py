@@ -12,10 +12,10 @@ import torch
 from PIL import Image
 
 from mhalib.plots import COLOUR_MAP
-from mhalib.widgets.head_view import widget
-from mhalib.widgets.head_view.given import Part
-from mhalib.widgets.head_view.patches import Picture
-from mhalib.widgets.head_view.widget import HeadView
+from headview.head_view import widget
+from headview.head_view.given import Part
+from headview.head_view.patches import Picture
+from headview.head_view.widget import HeadView
 from tests.helpers.browser import until, with_script
 
 WORDS = "the cat sat on the mat because it was warm".split()

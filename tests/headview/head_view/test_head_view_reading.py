@@ -6,7 +6,7 @@ import torch
 import traitlets
 from PIL import Image
 
-from mhalib.widgets import HeadView
+from headview import HeadView
 
 WORDS = "the cat sat on the mat".split()
 

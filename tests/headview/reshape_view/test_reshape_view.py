@@ -9,8 +9,8 @@ import traitlets
 
 from mhalib import merge_heads, split_heads
 from mhalib.reference import import_d2l
-from mhalib.widgets import ReshapeView
-from mhalib.widgets.reshape_view.paths import PATHS
+from headview import ReshapeView
+from headview.reshape_view.paths import PATHS
 from tests.helpers.refusals import accepted
 
 RIGHT = {"wrong split": "split", "wrong merge": "merge"}

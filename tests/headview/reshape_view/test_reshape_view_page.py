@@ -3,8 +3,8 @@
 import itertools
 import re
 
-from mhalib.widgets import ReshapeView
-from mhalib.widgets.reshape_view.paths import PATHS
+from headview import ReshapeView
+from headview.reshape_view.paths import PATHS
 from tests.helpers.page import Listener, no_overflow
 
 WAY = "23 = token 2, feature 3: (0, 2, 3) → (0, 2, 1, 0) → (0, 1, 2, 0)"

@@ -7,8 +7,8 @@ from ipywidgets import Widget
 from torch import nn
 
 from mhalib import split_heads
-from mhalib.widgets import SealedBox
-from mhalib.widgets.sealed_box.steps import SHAKES, SLIDES, STAYS, find_steps, letter_name
+from headview import SealedBox
+from headview.sealed_box.steps import SHAKES, SLIDES, STAYS, find_steps, letter_name
 from tests.helpers.refusals import accepted
 from tests.helpers.sealed_boxes import attention, key_of, sealed
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from mhalib.widgets import SealedBox
-from mhalib.widgets.sealed_box.steps import SLIDES
+from headview import SealedBox
+from headview.sealed_box.steps import SLIDES
 from tests.helpers.browser import until
 from tests.helpers.sealed_boxes import sealed
 

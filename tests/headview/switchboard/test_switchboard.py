@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mhalib.widgets import HeadSwitchboard
+from headview import HeadSwitchboard
 from tests.helpers.refusals import accepted
 
 WEIGHTS = torch.tensor([[0.1, 0.2, 0.05], [0.3, 0.05, 0.3]])

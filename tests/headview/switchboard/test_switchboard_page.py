@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mhalib.widgets import HeadSwitchboard
+from headview import HeadSwitchboard
 from tests.helpers.browser import until
 from tests.helpers.page import Listener, near, no_overflow, shot
 
@@ -179,7 +179,7 @@ def test_scores_of_any_size_have_an_axis_that_can_be_read_on_a_narrow_page(stati
 # ---------------------------------------------------------------- a notebook with a kernel
 
 LIVE = """import pathlib, time, torch
-from mhalib.widgets import HeadSwitchboard
+from headview import HeadSwitchboard
 asked, pause, broken, go = [], 0.0, "", pathlib.Path("go")
 
 def measure(gates):

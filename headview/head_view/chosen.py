@@ -1,0 +1,185 @@
+"""What a reader has chosen in a HeadView: the state that Python and the page share, and what of it cannot be."""
+
+import traitlets
+
+from mhalib.plots import COLOUR_MAPS
+from headview.base import Refused, View, check_choice, check_whole, is_whole
+
+_CHOICES = {
+    "mode": ("map", "lines", "across", "text"),
+    "direction": ("from", "to"),
+    "scale": ("fixed", "maximum", "log", "root"),
+    "combine": ("maximum", "mean"),
+    "side": ("both", "a", "b", "difference"),
+    "values": ("weights", "values", "rollout"),
+    "order": ("model", "entropy", "sparsity", "likeness"),
+    "colours": COLOUR_MAPS,
+    "heads": ("chosen", "layer", "all"),
+}
+_OVERLAY = 32  # eight colours times four kinds of line
+_SPEC = ("part", "sample", "side", "heads", "combine", "values", "hidden", "renormalise", "words")
+
+
+class Chosen(View):
+    """The traits of a HeadView that a reader sets, by hand or in Python; each refuses what cannot be shown."""
+
+    parts = traitlets.List().tag(sync=True)  # what a page must know of each, as `described` writes it
+    sides = traitlets.List(traitlets.Unicode()).tag(sync=True)  # names of what is compared, or one empty text
+    part = traitlets.TraitType(0).tag(sync=True)
+    sample = traitlets.TraitType(0).tag(sync=True)
+    layer = traitlets.TraitType(0).tag(sync=True)
+    head = traitlets.TraitType(0).tag(sync=True)
+    query = traitlets.TraitType(0).tag(sync=True)
+    mode = traitlets.TraitType("map").tag(sync=True)
+    direction = traitlets.TraitType("from").tag(sync=True)
+    scale = traitlets.TraitType("fixed").tag(sync=True)
+    combine = traitlets.TraitType("maximum").tag(sync=True)
+    overlay = traitlets.TraitType().tag(sync=True)
+    window = traitlets.TraitType().tag(sync=True)
+    side = traitlets.TraitType("both").tag(sync=True)
+    values = traitlets.TraitType("weights").tag(sync=True)
+    words = traitlets.Bool(False).tag(sync=True)
+    hidden = traitlets.TraitType().tag(sync=True)
+    renormalise = traitlets.Bool(True).tag(sync=True)
+    colours = traitlets.TraitType(COLOUR_MAPS[0]).tag(sync=True)
+    order = traitlets.TraitType("model").tag(sync=True)
+    neurons = traitlets.Bool(False).tag(sync=True)
+    strength = traitlets.TraitType(0.75).tag(sync=True)
+    group = traitlets.Unicode("").tag(sync=True)
+    heads = traitlets.TraitType("chosen").tag(sync=True)
+
+    @property
+    def shape(self) -> list[int]:
+        """`[layers, h, Tq, Tk]` of the chosen part."""
+        return self.parts[self.part]["shape"]
+
+    @property
+    def tokens(self) -> list[str]:
+        """The labels of the queries, as shown."""
+        return self._labels("tokens")
+
+    @property
+    def key_tokens(self) -> list[str]:
+        """The labels of the keys, as shown."""
+        return self._labels("key_tokens")
+
+    def _labels(self, name: str) -> list[str]:
+        labels = self.parts[self.part][name]
+        return labels[min(self.sample, len(labels) - 1)] if labels else []
+
+    @traitlets.validate("part", "sample", "layer", "head", "query")
+    def _check_place(self, proposal):
+        name, value = proposal["trait"].name, proposal["value"]
+        sizes = {"part": len(self.parts), "sample": self.parts[self.part]["samples"]} if self.parts else {}
+        if name in sizes:
+            check_whole(name, value, 0, sizes[name] - 1)
+        else:
+            # While another part is chosen, places of the old one may still be on their way from the page.
+            check_whole(name, value, 0, self.shape[("layer", "head", "query").index(name)] - 1)
+        return value
+
+    @traitlets.observe("part")
+    def _keep_inside(self, change):
+        for name, size in zip(("layer", "head", "query"), self.shape, strict=False):
+            if getattr(self, name) >= size:
+                setattr(self, name, 0)
+        self.overlay = [pair for pair in self.overlay if pair[0] < self.shape[0] and pair[1] < self.shape[1]]
+        self.sample = min(self.sample, self.parts[self.part]["samples"] - 1)
+        if self._lacks(self.values):
+            self.values = "weights"
+
+    @traitlets.validate(*_CHOICES)
+    def _check_choice(self, proposal):
+        name, value = proposal["trait"].name, proposal["value"]
+        check_choice(name, value, _CHOICES[name])
+        if name == "values" and (lacks := self._lacks(value)):
+            raise Refused(f"values={value!r} needs {lacks}")
+        return value
+
+    def _lacks(self, values: str) -> str:
+        """Return what these values need and the chosen part does not have, or nothing."""
+        part = self.parts[self.part]
+        _, _, queries, keys = part["shape"]
+        if values == "values" and not part["has_values"]:
+            return "value vectors, and this part holds none; capture them too: capture(model, qkv=True)"
+        if values == "rollout" and (queries != keys or part["kind"] == "signed"):
+            return (
+                f"weights of tokens on themselves, and this part holds {part['kind']}, {queries} queries by {keys} keys"
+            )
+        return ""
+
+    @traitlets.observe("heads")
+    def _begin_with_mean(self, change):
+        if change["old"] == "chosen":  # a reader who then wants the maximum asks for it
+            self.combine = "mean"
+
+    @traitlets.validate("overlay")
+    def _check_heads(self, proposal):
+        layers, heads = self.shape[:2]
+        given = proposal["value"]
+        if not isinstance(given, (list, tuple)):
+            raise Refused(f"overlay is a list of [layer, head], such as [[0, 1]], got {given!r}")
+        chosen = [list(pair) if isinstance(pair, (list, tuple)) else pair for pair in given]
+        for pair in chosen:
+            whole = isinstance(pair, list) and len(pair) == 2 and all(map(is_whole, pair))
+            if not (whole and 0 <= pair[0] < layers and 0 <= pair[1] < heads):
+                raise Refused(
+                    f"overlay is a list of [layer, head], layer below {layers} and head below {heads}, got {pair!r}"
+                )
+        unique = [pair for i, pair in enumerate(chosen) if pair not in chosen[:i]]
+        if len(unique) > _OVERLAY:
+            raise Refused(f"overlay holds at most {_OVERLAY} heads, got {len(unique)}")
+        return unique
+
+    @traitlets.validate("window")
+    def _check_window(self, proposal):
+        given = proposal["value"]
+        numbers = isinstance(given, (list, tuple)) and all(isinstance(x, (int, float)) for x in given)
+        if not numbers or len(given) not in (0, 4) or (given and not (given[0] < given[1] and given[2] < given[3])):
+            raise Refused(
+                f"window is [first query, end, first key, end], such as [0, 64, 0, 64], or [] for all, got {given!r}"
+            )
+        return list(given)
+
+    @traitlets.validate("strength")
+    def _check_strength(self, proposal):
+        given = proposal["value"]
+        if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
+            raise Refused(f"strength must be a number from 0 to 1, got {given!r}; 0 leaves the picture as it is")
+        return float(given)
+
+    @traitlets.validate("hidden")
+    def _check_hidden(self, proposal):
+        given = proposal["value"]
+        if not isinstance(given, (list, tuple)) or not all(isinstance(label, str) for label in given):
+            raise Refused(f"hidden is a list of labels of tokens, such as ['[CLS]', '[SEP]'], got {given!r}")
+        return list(given)
+
+    def named(self) -> tuple[list[str], list[str]]:
+        """Return the labels of queries and keys; numbers where they have none."""
+        sizes = self.shape[2:]
+        both = (self.tokens, self.key_tokens)
+        return tuple(labels or list(map(str, range(size))) for labels, size in zip(both, sizes, strict=True))
+
+    def shown_heads(self) -> list[list[int]]:
+        """Return which heads are in the large picture, as `[layer, head]` each."""
+        if self.heads != "chosen":
+            layers = range(self.shape[0]) if self.heads == "all" else [self.layer]
+            return [[layer, head] for layer in layers for head in range(self.shape[1])]
+        chosen = [self.layer, self.head]
+        return self.overlay if chosen in self.overlay else [chosen, *self.overlay]
+
+    def shown_sides(self) -> list[str]:
+        """Return which sides of a comparison are in the large picture: "a", "b", "difference"."""
+        if len(self.sides) < 2:
+            return ["a"]
+        return ["a", "b", "difference"] if self.side == "both" else [self.side]
+
+    def spec(self, side: str | None = None, heads: list | None = None) -> dict:
+        """Return what is on screen, in the order in which the page writes it."""
+        heads = heads or self.shown_heads()
+        combine = self.combine if len(heads) > 1 else "maximum"
+        left = all(any(label not in self.hidden for label in labels) for labels in self.named())
+        hidden = self.hidden if left else []  # as on the page: where nothing would be left, all is shown
+        state = {"side": side or self.shown_sides()[0], "heads": heads, "combine": combine, "hidden": hidden}
+        return {name: state.get(name, getattr(self, name, None)) for name in _SPEC}

@@ -1,0 +1,55 @@
+"""What a page must know of the parts of a HeadView beside their numbers, and what two of them need to be compared."""
+
+from headview.head_view.given import Part
+from headview.head_view.names import short_names
+from headview.head_view.neuron import has_neurons
+from headview.head_view.serve import Blocks
+
+
+def described(part: Part, blocks: Blocks, number: int) -> dict:
+    """Return what a page must know of a part, as JSON."""
+    default = [f"layer {i}" for i in range(len(part.layers))]
+    return {
+        "name": part.name,
+        "shape": list(part.shape),
+        "samples": part.samples,
+        "layer_names": short_names(part.layer_names),
+        "full_names": list(part.layer_names),
+        "named": list(part.layer_names) != default,
+        "head_names": list(part.head_names),
+        "axes": list(part.axes),
+        "kind": part.kind,
+        "tokens": [list(labels) for labels in part.tokens],
+        "key_tokens": [list(labels) for labels in part.key_tokens],
+        "words": [[list(one), list(two)] for one, two in part.words],
+        "kv_heads": part.kv_heads,
+        "windows": part.windows,
+        "whole": blocks.is_whole(number),
+        "storage": blocks.storage(number),
+        "has_values": part.values is not None,
+        "has_neurons": has_neurons(part),
+        "picture": _placed(part.picture),
+    }
+
+
+def _placed(picture) -> dict | None:
+    """Return where the patches of a picture are, and its size in pixels; the pixels are a block."""
+    if picture is None:
+        return None
+    height, width = picture.pixels.shape[:2]
+    return {
+        **{name: getattr(picture, name) for name in ("rows", "columns", "first", "on")},
+        "height": height,
+        "width": width,
+    }
+
+
+def check_comparison(one: list[Part], two: list[Part], names: tuple[str, str]) -> None:
+    if not (isinstance(names, (list, tuple)) and len(names) == 2 and all(isinstance(name, str) for name in names)):
+        raise TypeError(f'names are two texts, such as ("before", "after"), got {names!r}')
+    shapes = [[(*part.shape, part.samples) for part in parts] for parts in (one, two)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(
+            f"what is compared must have one shape (layers, h, Tq, Tk, samples), got {shapes[0]} and {shapes[1]}; "
+            "give the same layers of both, such as HeadView(a[:6], compare=b[:6]), for the same text"
+        )

@@ -1,0 +1,83 @@
+"""What layers, heads and axes are called."""
+
+import re
+
+from headview.head_view.one_layer import Layer
+
+
+def layer_names_of(found: list[Layer], given) -> dict[tuple, str]:
+    """Return the name of each layer, by the list it came from and its place there."""
+    if given is None:
+        return {(layer.of, layer.place): layer.name for layer in found}
+    if isinstance(given, int) and not isinstance(given, bool):
+        return {(layer.of, layer.place): f"layer {given + layer.place}" for layer in found}
+    if isinstance(given, str) or not hasattr(given, "__len__"):
+        raise TypeError(
+            f"layer_names must be a list of names or numbers, or the number of the first layer, got {given!r:.60}; "
+            'give such as ["layer 8", "layer 9"], or 8'
+        )
+    names = [f"layer {name}" if hasattr(name, "__index__") else str(name) for name in given]
+    result = {}
+    for of in dict.fromkeys(layer.of for layer in found):
+        places = [layer.place for layer in found if layer.of == of]
+        if len(names) not in (len(places), of[1]):
+            gaps = "" if of[1] == len(places) else f", or {of[1]}, those without attention counted"
+            raise ValueError(
+                f"layer_names has {len(names)} names, there are {len(places)} layers{gaps}; give one for each"
+            )
+        for i, place in enumerate(places):
+            result[of, place] = names[i if len(names) == len(places) else place]
+    return result
+
+
+def name_heads(parts: list, given, found: list[Layer]) -> None:
+    """Name the heads of all parts that have as many."""
+    if given is None:
+        for part in parts:
+            part.head_names = ["mean of heads"] if found[0].averaged else []
+        return
+    if isinstance(given, str) or not hasattr(given, "__len__"):
+        raise TypeError(f'head_names must be a list of strings, got {given!r:.60}; give such as ["local", "global"]')
+    for part in parts:
+        part.head_names = [str(name) for name in given] if len(given) == part.shape[1] else []
+    if not any(part.head_names for part in parts):
+        raise ValueError(
+            f"head_names has {len(given)} names, the weights have {parts[0].shape[1]} heads; give one for each"
+        )
+
+
+def check_axes(axes) -> None:
+    """Refuse what is no pair of names of axes."""
+    pair = isinstance(axes, (tuple, list)) and len(axes) == 2 and all(isinstance(axis, str) and axis for axis in axes)
+    if not pair:
+        raise ValueError(
+            f'axes must be two names, of the queries and of the keys, such as ("query", "key"), got {axes!r}'
+        )
+
+
+def short_names(names: list[str]) -> list[str]:
+    """Return what to call layers where there is little room: "layer 3" for `encoder.layer.3.attention.self`.
+
+    Only paths of modules are shortened, and only where one number tells them apart. A module that is called again has
+    the number of the call behind its name: "layer 3 call 2", or "call 2" where there is no other module.
+    """
+    if not names or not all("." in name for name in names):
+        return list(names)
+    paths, calls = zip(*(re.fullmatch(r"(.*?)( call \d+)?", name, re.DOTALL).groups("") for name in names), strict=True)
+    modules = list(dict.fromkeys(paths))
+    if len(modules) == 1 < len(names) == len(set(calls)):
+        return [call.strip() or "call 1" for call in calls]
+    short = dict(zip(modules, _shortened(modules), strict=True))
+    return [short[path] + call for path, call in zip(paths, calls, strict=True)]
+
+
+def _shortened(names: list[str]) -> list[str]:
+    cut = [re.findall(r"\d+|\D+", name) for name in names]
+    if len({len(pieces) for pieces in cut}) > 1:
+        return list(names)
+    differing = [i for i, pieces in enumerate(zip(*cut, strict=True)) if len(set(pieces)) > 1]
+    if len(names) == 1:
+        differing = [i for i, piece in enumerate(cut[0]) if piece.isdigit()][-1:]
+    if len(differing) != 1 or not all(pieces[differing[0]].isdigit() for pieces in cut):
+        return list(names)
+    return [f"layer {pieces[differing[0]]}" for pieces in cut]

@@ -1,0 +1,213 @@
+"""The blocks of bytes behind a HeadView: all heads small, tiles of the map that is looked at, single rows exactly.
+
+A page asks for what comes into sight by a key, a line of text; a page without a kernel carries some of them. The keys,
+and what the bytes of each kind hold:
+
+    whole PART SAMPLE SIDE          float32 tops (layers, h), then the codes of all weights (layers, h, Tq, Tk)
+    overview PART SAMPLE SIDE       float32 tops, then uint8 codes (layers, h, rows, columns)
+    norms PART SAMPLE a             float32 (layers, h, Tk): how long the value vectors are
+    facts PART SAMPLE SIDE          no bytes: entropy and sparsity of the heads (None: nothing to say), their order by
+                                    likeness and the group of each (none of more than 2,048 heads)
+    tile LEVEL ROW COLUMN SPEC      what `codes.pack_tile` makes of a tile
+    row ROW SPEC                    float32, one row of the map
+    image PART                      uint8 (H, W, 3): the picture under the tokens
+    neuron PART SAMPLE SIDE LAYER HEAD QUERY FIRST    float32: a query, up to 40 keys from the first on, or the
+                                    "strongest", scores and weights of all keys (neuron.py)
+    neurons PART SAMPLE SIDE LAYER HEAD    all queries and keys of a head, for a page without a kernel
+"""
+
+import json
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+
+import numpy as np
+
+from headview.head_view.codes import encode, pack_tile, storage_for
+from headview.head_view.facts import facts_of, order_by_likeness
+from headview.head_view.given import Part
+from headview.head_view.neuron import head_neurons, neuron
+from headview.head_view.pyramid import Pyramid
+from headview.head_view.shown import Shown, compute, exact_row, is_signed, norms, overviews, whole
+
+WHOLE_UP_TO = 4_000_000  # weights of a part that travel at once; of more, what is in sight
+EXACT_UP_TO = 40_000_000  # the same where all digits were asked for
+_OVERVIEW_BYTES = 2_500_000
+_THUMB = 92  # cells along a side of a head in the overview: no more than pixels
+_KEPT_CELLS = 150_000_000  # of the maps that are kept, three small ones or one of 8,192 x 8,192
+_ALIKE = 24  # cells along a side of a head: enough to tell alike heads from others, and quickly made
+_ALIKE_UP_TO = 2_048  # heads that are sorted by likeness: it takes all their distances
+_SIGNED_EXACT_UP_TO = 500_000
+_DIFFERENCES_UP_TO = 40_000_000  # weights whose differences are made for the overview
+
+Answer = tuple[dict, bytes]
+
+
+class Blocks:
+    """Make blocks by their keys, from the parts of one or two sides."""
+
+    def __init__(self, sides: dict[str, list[Part]], exact: bool):
+        self.sides, self.exact = sides, exact
+        self.parts = sides["a"]
+        self._maps: OrderedDict[str, tuple[Shown, Pyramid]] = OrderedDict()
+        self._small: dict[tuple, np.ndarray] = {}
+        self._wholes: OrderedDict[str, Answer] = OrderedDict()
+
+    # ------------------------------------------------------------ what is there
+
+    def is_whole(self, number: int) -> bool:
+        """Does a part travel at once?"""
+        return math.prod(self.parts[number].shape) <= (EXACT_UP_TO if self.exact else WHOLE_UP_TO)
+
+    def storage(self, number: int) -> str:
+        """Return in which numbers a part travels at once."""
+        count = math.prod(self.parts[number].shape)
+        # Two bytes of signed numbers, which may be of any size, do not hold the four digits that are shown.
+        few = self.parts[number].kind == "signed" and count <= _SIGNED_EXACT_UP_TO
+        return storage_for(count, self.exact or few)
+
+    def first(self, number: int, sample: int) -> list[str]:
+        """Return the keys of what a view needs before it can show a part."""
+        kind = "whole" if self.is_whole(number) else "overview"
+        return [f"{kind} {number} {sample} {side}" for side in self.sides]
+
+    def answer(self, key: str) -> Answer:
+        """Return a block: what is said of its bytes, and these.
+
+        Raises:
+            ValueError: there is no such block.
+        """
+        kind, *rest = key.split(" ", 1)
+        makers: dict[str, Callable[..., Answer]] = {
+            "whole": self._whole,
+            "overview": self._overview,
+            "norms": self._norms,
+            "facts": self._facts,
+            "tile": self._tile,
+            "row": self._row,
+            "image": self._image,
+            "neuron": self._neuron,
+            "neurons": self._neurons,
+        }
+        if kind not in makers or not rest:
+            raise ValueError(f"there is no block {key!r}; its first word is one of {', '.join(makers)}")
+        if kind != "whole":
+            return makers[kind](rest[0])
+        if key not in self._wholes:  # a page is often written after a view was shown
+            self._wholes[key] = makers[kind](rest[0])
+            while len(self._wholes) > len(self.sides):
+                self._wholes.popitem(last=False)
+        return self._wholes[key]
+
+    # ------------------------------------------------------------ all heads
+
+    def _place(self, text: str) -> tuple[int, int, str]:
+        part, sample, side = text.split()
+        if side != "difference" and side not in self.sides:
+            raise ValueError(f"there is no side {side!r} to compare with")
+        return int(part), int(sample), side
+
+    def _whole(self, text: str) -> Answer:
+        part, sample, side = self._place(text)
+        storage = self.storage(part)
+        codes, tops = whole(self.sides[side][part], sample, storage)
+        return {"storage": storage}, tops + codes
+
+    def _overview(self, text: str) -> Answer:
+        part, sample, side = self._place(text)
+        small = self.small(part, sample, side)
+        codes, tops = encode(small, "uint8", signed=self.parts[part].kind == "signed" or side == "difference")
+        return {"rows": small.shape[2], "columns": small.shape[3]}, tops.tobytes() + codes.tobytes()
+
+    def small(self, part: int, sample: int, side: str, most: int = 0) -> np.ndarray:
+        """Return all heads shrunk, float32 `(layers, h, rows, columns)`; kept.
+
+        Args:
+            most: the largest number of cells along a side; as many as an overview needs when left out.
+        """
+        given = self.sides["a" if side == "difference" else side][part]
+        layers, heads = given.shape[:2]
+        most = most or max(8, min(_THUMB, math.isqrt(_OVERVIEW_BYTES // (layers * heads))))
+        key = (part, sample, side, most)
+        if key not in self._small:
+            other = self.sides["b"][part] if side == "difference" else None
+            if other is not None and math.prod(given.shape) > _DIFFERENCES_UP_TO:
+                raise ValueError("so many weights are compared head by head only")
+            self._small[key] = overviews(given, sample, most, other)
+        return self._small[key]
+
+    def _norms(self, text: str) -> Answer:
+        part, sample, side = self._place(text)
+        return {}, norms(self.sides[side][part], sample).astype("<f4").tobytes()
+
+    def _facts(self, text: str) -> Answer:
+        part, sample, side = self._place(text)
+        small = self.small(part, sample, side, _ALIKE)
+        heads = small.reshape(-1, *small.shape[2:])
+        order, groups = order_by_likeness(heads) if len(heads) <= _ALIKE_UP_TO else (np.zeros(0), np.zeros(0))
+        said = facts_of(self.sides["a" if side == "difference" else side][part], sample)
+        numbers = {
+            name: [None if np.isnan(x) else round(float(x), 4) for x in getattr(said, name).ravel()]
+            for name in ("entropy", "sparsity")
+        }
+        return {**numbers, "rows": said.rows, "likeness": order.tolist(), "groups": groups.tolist()}, b""
+
+    # ------------------------------------------------------------ one map
+
+    def map_of(self, spec: dict) -> tuple[Shown, Pyramid]:
+        """Return the map of a spec and its pyramid; the last ones are kept."""
+        key = json.dumps(spec)
+        if key not in self._maps:
+            shown = self.shown(spec)
+            self._maps[key] = shown, Pyramid(shown.cells, shown.signed)
+        self._maps.move_to_end(key)
+        while len(self._maps) > 1 and sum(shown.cells.size for shown, _ in self._maps.values()) > _KEPT_CELLS:
+            self._maps.popitem(last=False)
+        return self._maps[key]
+
+    def shown(self, spec: dict) -> Shown:
+        """Compute the map of a spec."""
+        return compute(*self._pair(spec))
+
+    def _pair(self, spec: dict) -> tuple[Part, dict, Part | None]:
+        other = self.sides["b"][spec["part"]] if "b" in self.sides else None
+        return self.parts[spec["part"]], spec, other
+
+    def _tile(self, text: str) -> Answer:
+        level, row, column, spec = text.split(" ", 3)
+        shown, pyramid = self.map_of(json.loads(spec))
+        most, mean = pyramid.tile(int(level), int(row), int(column))
+        about = {"rows": most.shape[0], "columns": most.shape[1], "of": shown.top}
+        return about, pack_tile(most, None if level == "0" else mean, signed=shown.signed)
+
+    def _row(self, text: str) -> Answer:
+        row, spec = text.split(" ", 1)
+        part, spec, other = self._pair(json.loads(spec))
+        key = json.dumps(spec)
+        if key in self._maps:
+            cells = self._maps[key][0].cells[int(row)]
+        else:
+            cells = exact_row(part, spec, int(row), other)
+        return {}, np.ascontiguousarray(cells, "<f4").tobytes()
+
+    # ------------------------------------------------------------ what lies behind a map
+
+    def _image(self, text: str) -> Answer:
+        picture = self.parts[int(text)].picture
+        if picture is None:
+            raise ValueError("this part has no picture; give one: HeadView(..., image=)")
+        height, width = picture.pixels.shape[:2]
+        return {"height": height, "width": width}, np.ascontiguousarray(picture.pixels, np.uint8).tobytes()
+
+    def _neuron(self, text: str) -> Answer:
+        part, sample, side, layer, head, query, first = text.split()
+        given = self.sides[side][int(part)]
+        start = None if first == "strongest" else int(first)
+        return neuron(given, int(sample), int(layer), int(head), int(query), start)
+
+    def _neurons(self, text: str) -> Answer:
+        part, sample, side, layer, head = text.split()
+        return head_neurons(self.sides[side][int(part)], int(sample), int(layer), int(head), self.exact)
+
+    def is_signed(self, spec: dict) -> bool:
+        return is_signed(self.parts[spec["part"]], spec)

@@ -1,0 +1,191 @@
+"""Which labels and which words belong to which axis of which part: by what the part is, and by lengths.
+
+A translator has labels of its source and of its target; its encoder shows the one on both axes, its decoder the
+other, and its cross-attention both. How labels are made readable stands in `labels.py`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from mhalib.plots import as_labels
+from headview.head_view.labels import cleaned, numbered, words_of
+from headview.head_view.patches import Picture, labelled
+
+_PADDED = "padding too: [tokenizer.convert_ids_to_tokens(row) for row in ids]"
+
+
+@dataclass
+class Labels:
+    """The labels of one sequence, for each sample, as they were given."""
+
+    name: str  # of the argument
+    lists: list[list[str]]
+    words: list[list] | None  # as given; None: as the marks of the tokenizer tell
+    marked: bool  # whether words are to be told from marks
+    used: bool = False
+
+
+def labels_from(tokens, name: str, words, words_name: str) -> Labels | None:
+    """Return given labels, and the words that belong to them.
+
+    Args:
+        tokens: a list of strings, or a list of such lists, one for each sample.
+        words: one number for each token, or None for a token of its own; a list of such lists; "auto"; None.
+
+    Raises:
+        TypeError: they are ids of tokens.
+        ValueError: they are no lists, or there are words without labels.
+    """
+    marked = isinstance(words, str) and words == "auto"
+    given = None if marked or words is None else words
+    if tokens is None:
+        if given is not None:
+            raise ValueError(f"{words_name} number the words of {name}; give {name} as well")
+        return None
+    nested = are_samples(tokens)
+    for each in tokens if nested else [tokens]:
+        if isinstance(each, Tensor) or (isinstance(each, np.ndarray) and each.dtype.kind not in "USO"):
+            raise TypeError(
+                f"{name} must be strings, got ids of tokens, {type(each).__name__} {tuple(each.shape)}; give "
+                "tokenizer.convert_ids_to_tokens(ids), or [str(i) for i in ids.tolist()] to see the numbers"
+            )
+    lists = [
+        as_labels(each, len(each) if _is_list(each) else 0, name, "queries")
+        for each in (tokens if nested else [tokens])
+    ]
+    if given is not None:
+        if isinstance(given, str):
+            raise TypeError(
+                f'{words_name} must be "auto", None or a list of numbers, got {given!r}; give ids.word_ids()'
+            )
+        given = given if nested or are_samples(given) else [given]
+        if len(given) != len(lists):
+            raise ValueError(f"{words_name} are for {len(given)} samples, {name} for {len(lists)}; give as many")
+    return Labels(name, lists, given, marked)
+
+
+def are_samples(tokens) -> bool:
+    """Is this one list of labels for each sample, rather than one list?"""
+    return (
+        isinstance(tokens, (list, tuple))
+        and len(tokens) > 0
+        and all(isinstance(each, (list, tuple, np.ndarray, Tensor)) and getattr(each, "ndim", 1) > 0 for each in tokens)
+    )
+
+
+def _is_list(labels) -> bool:
+    return not isinstance(labels, str) and hasattr(labels, "__len__")
+
+
+@dataclass
+class Side:
+    """What stands along one axis of a part, for each sample; empty lists where nothing is known."""
+
+    labels: list[list[str]]
+    words: list[list[int]]
+
+
+def side_of(
+    candidates: list[Labels | None],
+    size: int,
+    samples: int,
+    axis: str,
+    *,
+    alone: bool,
+    steps: bool,
+    clean: bool,
+    picture: Picture | None,
+) -> Side:
+    """Return what stands along one axis of a part.
+
+    Args:
+        candidates: the labels that may be meant, the likeliest first.
+        size: how many tokens the axis has.
+        samples: of the part.
+        axis: "queries" or "keys".
+        alone: whether there is no other part that the labels may be meant for.
+        steps: whether the maps were put together from steps, in which the last token that was made is no query yet.
+        clean: whether the marks of a tokenizer are taken off.
+        picture: the image under this axis.
+
+    Raises:
+        ValueError: labels that are meant for this axis do not fit.
+    """
+    patches = 0 if picture is None else picture.rows * picture.columns
+    lengths = {size} | ({size + 1} if steps else set()) | ({size - patches} if patches else set())
+    given = [each for each in candidates if each is not None]
+    for labels in given:
+        lists, words = labels.lists, labels.words
+        if steps and samples % len(lists) == 0:  # beams of one source, or several answers to it
+            lists = [each for each in lists for _ in range(samples // len(lists))]
+            words = words and [each for each in words for _ in range(samples // len(words))]
+        if len(lists) == samples and all(len(each) in lengths for each in lists):
+            labels.used = True
+            sides = [_one(each, words and words[i], labels, size, clean, picture) for i, each in enumerate(lists)]
+            return Side([side[0] for side in sides], [side[1] for side in sides])
+    if given and alone:
+        _refuse(given[0], size, samples, axis)
+    empty = labelled([], size, picture) if picture is not None else []
+    return Side([list(empty) for _ in range(samples)], [[] for _ in range(samples)])
+
+
+def _one(tokens: list[str], given, labels: Labels, size: int, clean: bool, picture: Picture | None):
+    """Return the labels as shown and the numbers of the words of one sample."""
+    if given is not None:
+        words = numbered(given, len(tokens), "words" if labels.name == "tokens" else "key_words")
+    else:
+        words = words_of(tokens) if labels.marked else []
+    shown = cleaned(tokens) if clean else list(tokens)
+    if picture is not None:
+        if words and len(tokens) < size:  # each patch is a word of its own
+            none = [None] * (size - len(tokens))
+            words = numbered([*words[: picture.first], *none, *words[picture.first :]], size, "words")
+        shown = labelled(shown, size, picture)
+    return shown[:size], words[:size]
+
+
+def _refuse(labels: Labels, size: int, samples: int, axis: str) -> None:
+    name, lists = labels.name, labels.lists
+    if len(lists) != samples:
+        if len(lists) == 1:
+            if len(lists[0]) == size:
+                raise ValueError(
+                    f"{name} is one list, the weights hold {samples} samples; give one list for each, {_PADDED}, or "
+                    f"[{name}] * {samples} where they are alike"
+                )
+        else:
+            raise ValueError(
+                f"{name} are lists for {len(lists)} samples, the weights hold {samples}; give one for each"
+            )
+    short = next((i for i, each in enumerate(lists) if len(each) != size), 0)
+    which = name if len(lists) == 1 else f"{name}[{short}]"
+    more = f", {_PADDED}" if len(lists) > 1 else ""
+    if len(lists[short]) == size + 1:
+        more += " (after generate() tokens[:-1]: the last one that was made is no query yet)"
+    raise ValueError(
+        f"{which} has {len(lists[short])} labels, the weights have {size} {axis}; give one label each{more}"
+    )
+
+
+def candidates_for(role: str, tokens: Labels | None, key_tokens: Labels | None, square: bool, two_sided: bool):
+    """Return which labels may stand along the queries and along the keys of a part, the likeliest first.
+
+    Args:
+        role: what the part is.
+        tokens: labels of the queries, in a translator those of its target.
+        key_tokens: labels of the keys, in a translator those of its source.
+        square: whether there are as many queries as keys.
+        two_sided: whether there are a source and a target.
+    """
+    last = role.split(" ")[-1]  # a part of a part is called "first encoder"
+    if last in ("vision", "audio"):  # its tokens are patches
+        return [], []
+    if two_sided and last == "encoder":
+        return [key_tokens], [key_tokens]
+    if two_sided and last in ("decoder", ""):
+        return [tokens], [tokens]
+    if last == "cross" and two_sided:
+        return [tokens], [key_tokens]
+    return [tokens], [key_tokens if key_tokens is not None else tokens if square else None]

@@ -1,0 +1,180 @@
+"""HeadView: every head of every layer at a glance, one of them in full, at any size.
+
+Python takes what the reader has (`given.py`), makes of it what is shown (`shown.py`, `pyramid.py`) and hands it on in
+blocks (`serve.py`, `carried.py`); it holds what the reader has chosen (`chosen.py`) and hands it out (`reading.py`).
+`view.js` and the files beside it draw. The picture for readers without a live view is drawn in `picture.py`, what is
+saved in `saved.py`.
+"""
+
+import tempfile
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import traitlets
+from torch import Tensor
+
+from mhalib.plots import DescribedFigure
+from headview.base import module_text, page_fragment, style_text, whole_page
+from headview.head_view.carried import carried
+from headview.head_view.described import check_comparison, described
+from headview.head_view.given import Part, as_parts
+from headview.head_view.picture import quick_picture
+from headview.head_view.reading import Reading
+from headview.head_view.saved import figure_of, save
+from headview.head_view.screen import drawn_of
+from headview.head_view.serve import Blocks
+
+_SCRIPTS = (
+    *("codes.js", "shown.js", "source.js", "set.js", "window.js", "grid.js", "layout.js"),
+    *("draw.js", "lines.js", "map.js", "across.js", "runs.js", "text.js", "order.js", "overview.js", "bars.js"),
+    *("patches.js", "picture.js", "neuron.js", "neuron_panel.js"),
+    *("chosen.js", "hover.js", "find.js", "hide.js", "photo.js"),
+    *("choose.js", "controls.js", "fold.js", "linked.js", "view.js"),
+)
+_PAGE_BYTES = 4_000_000
+
+
+class HeadView(Reading):
+    """Attention weights of all heads: an overview, and one head in full with values, lines and bars.
+
+    Args:
+        weights: what `headview.capture` has seen, what a model of Hugging Face or its `generate()` returns, a
+            list, tuple or dict of tensors, or one tensor: `(Tq, Tk)`, `(h, Tq, Tk)`, `(B, h, Tq, Tk)` in a list,
+            `(layers, h, Tq, Tk)`, `(layers, B, h, Tq, Tk)`; on any device, in any precision, of any length.
+        tokens: labels of the queries, and of the keys where they are as many.
+        key_tokens: labels of the keys, for cross-attention; for a model with two sides those of its source.
+        mask: boolean, True where attention is allowed, `(Tq, Tk)` or whatever broadcasts to
+            `(layers, h, Tq, Tk)`; blocked cells are drawn grey and crossed.
+        num_heads: needed for nothing but a check, except where samples are folded into the heads, `(B·h, Tq, Tk)`.
+        exact: keep all digits in the page, at four bytes a weight.
+        compare: other weights of the same shapes, shown beside these, with the difference.
+        names: what to call the two that are compared.
+        options: what else `given.as_parts` takes: `kind`, `layer_names`, `head_names`, `axes`, `words`, `clean`,
+            `queries`, `keys`, `samples`, `image`, `patches`, `first`, `image_on`.
+
+    Traits, which follow the reader and can be set: `part`, `sample`, `layer`, `head`, `query` (the token of the
+    cursor), `mode` ("map", "lines", "across": lines between two rows of tokens, or "text"), `direction` of a text
+    ("from" the chosen query or "to" the chosen key), `scale` ("fixed", 0 to 1, "maximum", 0 to the largest weight of
+    each head, "log", from 1e-4, or "root"), `overlay` (list of `[layer, head]`, shown with the chosen head), `combine`
+    ("maximum" or "mean": how a map shows several heads), `window` (`[first query, end, first key, end]` of what is in
+    sight, `[]` for all), `values` ("weights", "values": times the length of the value vectors, or "rollout"),
+    `hidden` (labels of tokens to leave out) and `renormalise`, `words` (words for pieces), `side` of a comparison,
+    `colours`, `order` of the heads in the overview ("model", "entropy", "sparsity" or "likeness"), `heads` that the
+    picture shows ("chosen", those of the overlay, "layer", all of the layer, or "all"; set to one of the latter,
+    `combine` becomes "mean"), `neurons` (are a query and its keys shown feature by feature?), `strength` (how strongly
+    weights lie over a picture, 0 to 1).
+
+    Raises:
+        TypeError: the weights are not floating or no tensors, or the mask is not boolean.
+        ValueError: a rank, a length or a value does not fit.
+
+    Taught in notebook 10, met first in notebook 05.
+    """
+
+    _esm = module_text("head_view", *_SCRIPTS)
+    _css = style_text("head_view")
+
+    blocks = traitlets.Dict().tag(sync=True)
+    left_out = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(
+        self,
+        weights,
+        tokens: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        key_tokens: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        *,
+        mask: Tensor | np.ndarray | None = None,
+        num_heads: int | None = None,
+        exact: bool = False,
+        compare=None,
+        names: tuple[str, str] = ("a", "b"),
+        **options,
+    ):
+        if not isinstance(exact, bool):
+            raise TypeError(f"exact must be True or False, got {type(exact).__name__}; True keeps all digits")
+
+        def parts_of(given) -> list[Part]:
+            return as_parts(given, tokens, key_tokens, mask=mask, num_heads=num_heads, **options)
+
+        sides = {"a": parts_of(weights)}
+        if compare is not None:
+            sides["b"] = parts_of(compare)
+            check_comparison(sides["a"], sides["b"], names)
+        self._blocks = Blocks(sides, exact)
+        super().__init__(
+            parts=[described(part, self._blocks, i) for i, part in enumerate(sides["a"])],
+            sides=list(names) if compare is not None else [""],
+            blocks=_as_state({key: self._blocks.answer(key) for key in self._blocks.first(0, 0)}),
+            overlay=[],
+            window=[],
+            hidden=[],
+        )
+        self.on_msg(self._answer)
+
+    def _answer(self, _, content, buffers) -> None:
+        """Send a block that a page asks for; what goes wrong is told there, and nothing in the kernel."""
+        key = content.get("ask") if isinstance(content, dict) else None
+        if not isinstance(key, str):
+            return
+        try:
+            if key.startswith("save "):
+                about, data = {}, self._saved(key.split()[1])
+            else:
+                about, data = self._blocks.answer(key)
+        except Exception as error:
+            self.send({"answer": key, "block": {"error": f"{type(error).__name__}: {error}"}})
+        else:
+            self.send({"answer": key, "block": about}, [data])
+
+    def link(self, *others: "HeadView") -> None:
+        """Let views follow each other on a page: the same layer, head, query and window, as far as each has them."""
+        if not others or not all(isinstance(other, HeadView) for other in others):
+            raise TypeError("link needs one or more other HeadViews, such as one.link(two)")
+        group = next((view.group for view in (self, *others) if view.group), uuid.uuid4().hex)
+        for view in (self, *others):
+            view.group = group
+
+    # ------------------------------------------------------------ pictures and pages
+
+    def figure(self) -> DescribedFigure:
+        """Return what is on screen, the overview and the chosen heads, as a matplotlib Figure."""
+        return figure_of(drawn_of(self))
+
+    def save(self, path: str | Path) -> Path:
+        """Write what is on screen, with its axes, into a file, and return where it is.
+
+        Args:
+            path: ends in ".png", ".svg", ".pdf", or ".html" for a page that stays alive without a kernel.
+        """
+        return save(drawn_of(self), path, html=self._page)
+
+    def _saved(self, kind: str) -> bytes:
+        """Return what `save` writes."""
+        with tempfile.TemporaryDirectory() as folder:
+            return self.save(Path(folder, f"heads.{kind}")).read_bytes()
+
+    def _beside(self) -> tuple[dict, dict]:
+        png, alt = quick_picture(drawn_of(self))
+        return {"image/png": png, "text/plain": alt}, {"image/png": {"alt": alt}}
+
+    def to_html(self, budget: int | float = _PAGE_BYTES) -> str:
+        """Return a fragment of HTML that shows this view, in its present state, without a kernel or a network.
+
+        Args:
+            budget: bytes that its numbers may take in the page; what does not fit is left out, and said.
+        """
+        samples = [part["samples"] for part in self.parts]
+        packed, left_out = carried(
+            self._blocks, self.spec(), samples, budget, self.order != "model", (self.layer, self.head)
+        )
+        state = {**self.get_state(), "blocks": _as_state(packed), "left_out": left_out}
+        return page_fragment(type(self).__name__, state)
+
+    def _page(self) -> str:
+        return whole_page("Attention heads", self.to_html())
+
+
+def _as_state(blocks: dict) -> dict:
+    return {key: {**about, "bytes": data} for key, (about, data) in blocks.items()}
