@@ -21,7 +21,7 @@ from torch import Tensor
 
 from mhacourse.compare import readable
 from mhacourse.mistakes import IN_ORDER, RULES, WHOLE, Rule
-from mhacourse.patterns import SIZE, fits, pattern_of
+from mhacourse.rule_patterns import SIZE, fits, pattern_of
 from mhacourse.run import Outcome, call
 
 N = ast.unparse

@@ -15,7 +15,7 @@ from mhacourse.compare import Axes, show
 from mhacourse.edits import Edit, edits_of
 from mhacourse.judge import CHOICE, FUNCTION, VALUE, Step, judge
 from mhacourse.run import Outcome, run
-from mhacourse.show import Note, bar
+from mhacourse.note import Note, bar
 
 OUR_SECONDS = 600.0  # for answers that are known to end, on however busy a machine
 

@@ -16,7 +16,7 @@ from mhacourse.compare import difference, kind_of, show
 from mhacourse.observe import observe
 from mhacourse.remarks import remarks_on
 from mhacourse.search import find
-from mhacourse.show import Note
+from mhacourse.note import Note
 from mhacourse.stub import is_stub
 from mhacourse.values import explain
 

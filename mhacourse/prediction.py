@@ -12,7 +12,7 @@ from decimal import Decimal
 from numbers import Real
 from typing import ClassVar
 
-from mhacourse.asking import Prediction, demand, is_said
+from mhacourse.prediction_base import Prediction, demand, is_said
 
 
 @dataclass(repr=False, eq=False)

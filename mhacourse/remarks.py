@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
-from mhacourse.calls import SECONDS, Trace, code_of, largest, traces
+from mhacourse.watched_calls import SECONDS, Trace, code_of, largest, traces
 
 MOST = 2  # remarks on one answer
 SOFTMAX = "softmax log_softmax logsumexp special_softmax special_log_softmax special_logsumexp softmin".split()

@@ -17,7 +17,7 @@ from mhacourse.compare import difference
 from mhacourse.exercise import Exercise, Wrong
 from mhacourse.judge import FUNCTION, Step, first_difference, known_mistake
 from mhacourse.run import Outcome
-from mhacourse.show import Note
+from mhacourse.note import Note
 
 RIGHT = "right"
 UNTOUCHED = "untouched, or it does the same as before"

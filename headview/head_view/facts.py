@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from headview.head_view.shown import head_cells
+from headview.head_view.combine import head_cells
 
 LARGE = 1_000_000  # weights; the facts of larger parts come from some of their rows
 ROWS = 64  # of a head of a large part, evenly spaced

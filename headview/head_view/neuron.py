@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headview.head_view.shown import head_cells
+from headview.head_view.combine import head_cells
 
 MOST_KEYS = 40  # that are looked at together, as in neuron.js
 _PLAIN_UP_TO = 400_000  # bytes of a head's queries and keys that a page carries as float32; of more, float16

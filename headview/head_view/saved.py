@@ -19,7 +19,7 @@ from mhalib.plots import DIVERGING, DescribedFigure, new_figure, pooled, ticks
 from headview.head_view.drawn import Drawn, Panel, described
 from headview.head_view.overview import Overview, coloured
 from headview.head_view.picture import SIDE, WAYS, draw
-from headview.head_view.sheet import WHITE, cut, one_line, palette, png_bytes
+from headview.head_view.raster import WHITE, cut, one_line, palette, png_bytes
 from headview.head_view.strokes import chosen_lines, line_style, opacity, style
 
 ENDINGS = (".png", ".svg", ".pdf", ".html")

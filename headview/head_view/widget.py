@@ -17,9 +17,9 @@ from torch import Tensor
 
 from mhalib.plots import DescribedFigure
 from headview.base import module_text, page_fragment, style_text, whole_page
-from headview.head_view.carried import carried
-from headview.head_view.described import check_comparison, described
-from headview.head_view.given import Part, as_parts
+from headview.head_view.page_budget import carried
+from headview.head_view.metadata import check_comparison, described
+from headview.head_view.inputs import Part, as_parts
 from headview.head_view.picture import quick_picture
 from headview.head_view.reading import Reading
 from headview.head_view.saved import figure_of, save

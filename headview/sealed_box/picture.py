@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from mhalib.plots import COLOUR_MAP, COLOURS, LINE_COLOURS, DescribedFigure, new_figure
-from headview.sealed_box.steps import Found, letter_name
+from headview.sealed_box.plateaus import Found, letter_name
 
 _MOST_LINES = 64  # features
 _MOST_NAMED = 12

@@ -17,7 +17,7 @@ from mhalib.plots import DescribedFigure
 from headview.base import Refused, View, is_whole, module_text, style_text
 from headview.sealed_box import asked
 from headview.sealed_box.picture import box_figure
-from headview.sealed_box.steps import find_steps, letter_name
+from headview.sealed_box.plateaus import find_steps, letter_name
 
 
 class SealedBox(View):

@@ -7,7 +7,7 @@ import torch
 import mhalib
 from mhacourse.exercise import Change, Exercise, Wrong
 from mhacourse.inputs import draw
-from mhacourse.probes import in_float16, on_a_turned_input, with_a_gradient
+from mhacourse.other_inputs import in_float16, on_a_turned_input, with_a_gradient
 from mhacourse.remarks import SOFTMAX, Asked, Grows, uses
 
 spread = Exercise(

@@ -5,7 +5,7 @@ import torch
 import mhalib
 from mhacourse.exercise import Change, Exercise, Wrong
 from mhacourse.inputs import draw, head_labels, labels
-from mhacourse.probes import on_a_turned_input, with_a_gradient
+from mhacourse.other_inputs import on_a_turned_input, with_a_gradient
 from mhacourse.remarks import Grows
 
 _SEES = "Cut features, not the sentence: view(B, T, num_heads, head_dim) first, then transpose(1, 2)."

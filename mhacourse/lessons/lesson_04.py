@@ -8,7 +8,7 @@ import mhalib
 from mhalib import causal_mask
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw
-from mhacourse.probes import in_float16, with_a_gradient
+from mhacourse.other_inputs import in_float16, with_a_gradient
 from mhacourse.remarks import Grows
 
 _BLOCKED = "In nn.MultiheadAttention True means blocked, unlike in SDPA and mhalib."

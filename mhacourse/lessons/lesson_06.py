@@ -9,7 +9,7 @@ from torch import nn
 import mhalib
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw
-from mhacourse.probes import on_an_empty_row, with_a_gradient
+from mhacourse.other_inputs import on_an_empty_row, with_a_gradient
 from mhacourse.remarks import Asked, Grows, never_uses, uses
 from mhacourse.repairs import Line, Repair
 

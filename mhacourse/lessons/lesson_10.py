@@ -4,7 +4,7 @@ import torch
 
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw
-from mhacourse.probes import with_nothing_to_count
+from mhacourse.other_inputs import with_nothing_to_count
 from mhacourse.remarks import Asked, Grows, uses
 from mhalib.heads import alignment_agreement, induction_score, previous_token_score
 

@@ -4,7 +4,7 @@ import torch
 
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw, head_labels, labels
-from mhacourse.probes import with_a_gradient
+from mhacourse.other_inputs import with_a_gradient
 from mhacourse.remarks import Grows
 
 alone_harmless = Choice(

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 import mhalib
 from mhacourse import check
 from mhacourse.exercise import Choice
-from mhacourse.show import Note
+from mhacourse.note import Note
 from tests.helpers.exercises import typed
 
 STUBS = [

@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 from mhacourse import problem
-from mhacourse.broken import rewritten
+from mhacourse.problem_set import rewritten
 from mhacourse.compare import difference
 from mhacourse.exercise import Change
 from mhacourse.lessons.problems import layers
@@ -170,7 +170,7 @@ def test_a_naive_test_is_refused_in_fitting_words_and_a_good_one_accepted_howeve
     failures += [said for name, body in ACCEPTED if not (said := of(name).test(my_test(body))).passed]
     assert failures == []
     drawn = my_test(f"x = torch.randn(2, 5, layer.d_model); o = torch.randperm(5)\n    return {SAME}")
-    monkeypatch.setattr("mhacourse.trial.SEED", 0)  # with which it is the old order for some layers
+    monkeypatch.setattr("mhacourse.try_test.SEED", 0)  # with which it is the old order for some layers
     assert problem.reviews.test(drawn).passed
 
 
@@ -200,7 +200,7 @@ def test_what_is_no_test_is_refused_and_a_good_one_tells_what_else_it_finds(monk
     assert said.passed and "in another style" in repr(said) and "Note:" in repr(said)
     problem.reviews.test(my_test("layer.W_q.weight.data.zero_()\n    return True"))
     assert problem.reviews.test(my_test(f"{TURNED}return {SAME}")).passed, "each test gets the layers as they were made"
-    monkeypatch.setattr("mhacourse.trial.SECONDS", 0.3)
+    monkeypatch.setattr("mhacourse.try_test.SECONDS", 0.3)
     assert "it does not end on the broken layer" in problem.reviews.test(my_test("while True: pass")).title
 
 

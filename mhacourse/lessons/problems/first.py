@@ -3,7 +3,7 @@
 import torch
 
 from mhalib.attention import MultiHeadAttention
-from mhacourse.broken import Problem
+from mhacourse.problem_set import Problem
 from mhacourse.exercise import Change
 from mhacourse.lessons.problems import cases, layers
 

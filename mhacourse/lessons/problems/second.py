@@ -2,7 +2,7 @@
 
 import torch
 
-from mhacourse.broken import Problem
+from mhacourse.problem_set import Problem
 from mhacourse.exercise import Change
 from mhacourse.lessons.problems import cases, layers
 from attention_doctor import adapt

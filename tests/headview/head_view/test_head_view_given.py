@@ -10,7 +10,7 @@ from torch import nn
 
 from mhalib.masks import causal_mask
 from mhalib.reference import import_d2l
-from headview.head_view.given import as_parts
+from headview.head_view.inputs import as_parts
 from tests.helpers.head_view_examples import some
 from tests.helpers.refusals import accepted
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from headview.head_view.given import as_parts
+from headview.head_view.inputs import as_parts
 from headview.head_view.labels import cleaned, word_labels, words_of
 from headview.head_view.patches import picture_for, pixels_of
 from tests.helpers.head_view_examples import some

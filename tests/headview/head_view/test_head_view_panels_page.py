@@ -13,7 +13,7 @@ from PIL import Image
 
 from mhalib.plots import COLOUR_MAP
 from headview.head_view import widget
-from headview.head_view.given import Part
+from headview.head_view.inputs import Part
 from headview.head_view.patches import Picture
 from headview.head_view.widget import HeadView
 from tests.helpers.browser import until, with_script

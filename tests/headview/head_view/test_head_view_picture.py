@@ -12,7 +12,7 @@ from headview.head_view.drawn import Drawn, Panel, described
 from headview.head_view.overview import Overview
 from headview.head_view.picture import draw, quick_picture
 from headview.head_view.saved import figure_of, save
-from headview.head_view.sheet import LEVELS
+from headview.head_view.raster import LEVELS
 from headview.head_view.strokes import MOST_LINES, chosen_lines, lines_image
 
 WORDS = "[CLS] the cat sat on the mat because it was tired of the rain . [SEP]".split()

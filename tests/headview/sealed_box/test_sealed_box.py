@@ -8,7 +8,7 @@ from torch import nn
 
 from mhalib import split_heads
 from headview import SealedBox
-from headview.sealed_box.steps import SHAKES, SLIDES, STAYS, find_steps, letter_name
+from headview.sealed_box.plateaus import SHAKES, SLIDES, STAYS, find_steps, letter_name
 from tests.helpers.refusals import accepted
 from tests.helpers.sealed_boxes import attention, key_of, sealed
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from headview import SealedBox
-from headview.sealed_box.steps import SLIDES
+from headview.sealed_box.plateaus import SLIDES
 from tests.helpers.browser import until
 from tests.helpers.sealed_boxes import sealed
 

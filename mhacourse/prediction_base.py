@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import ClassVar
 
-from mhacourse.show import LiveNote, Note
+from mhacourse.note import LiveNote, Note
 
 
 @dataclass(repr=False, eq=False)

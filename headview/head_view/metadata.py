@@ -1,6 +1,6 @@
 """What a page must know of the parts of a HeadView beside their numbers, and what two of them need to be compared."""
 
-from headview.head_view.given import Part
+from headview.head_view.inputs import Part
 from headview.head_view.names import short_names
 from headview.head_view.neuron import has_neurons
 from headview.head_view.serve import Blocks

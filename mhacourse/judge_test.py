@@ -14,9 +14,9 @@ from torch import nn
 from mhacourse.advice import advice_for
 from mhacourse.compare import kind_of
 from mhacourse.run import Failure
-from mhacourse.show import Note
+from mhacourse.note import Note
 from mhacourse.stub import is_stub
-from mhacourse.trial import BLIND, Subject, drawn_again, source_of, tried
+from mhacourse.try_test import BLIND, Subject, drawn_again, source_of, tried
 
 LOOSE = 0.02  # a tolerance above this is blind to most
 MOST_PRINTED = 5  # lines

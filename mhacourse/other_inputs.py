@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mhacourse.calls import SECONDS, largest
+from mhacourse.watched_calls import SECONDS, largest
 from mhacourse.compare import difference
 from mhacourse.run import Outcome, run
 

@@ -17,11 +17,11 @@ from torch import nn
 
 from mhacourse.compare import kind_of, show
 from mhacourse.exercise import OUR_SECONDS, Change
-from mhacourse.mended import judged_mending, outcomes_of
+from mhacourse.judge_mend import judged_mending, outcomes_of
 from mhacourse.run import Outcome
-from mhacourse.show import Note, bar
-from mhacourse.shown import judged
-from mhacourse.trial import LARGER, Subject, made, tried
+from mhacourse.note import Note, bar
+from mhacourse.judge_test import judged
+from mhacourse.try_test import LARGER, Subject, made, tried
 from attention_doctor import Report, adapt, examine
 
 SIZES = ((8, 2), (12, 3), (32, 4))  # d_model, num_heads: the layers that a test is tried on, the smallest first
