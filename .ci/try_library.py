@@ -11,11 +11,10 @@ import torch
 from torch import nn
 
 import mhalib
-from mhalib import MultiHeadAttention, padding_mask
 from attention_doctor import examine
-from headview import capture
+from headview import HeadView, capture
+from mhalib import MultiHeadAttention, padding_mask
 from mhalib.plots import plot_attention
-from headview import HeadView
 
 torch.manual_seed(0)
 x = torch.randn(2, 5, 8)

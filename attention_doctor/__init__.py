@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from torch import nn
 
-from mhalib.arguments import check_divides, check_size
 from attention_doctor.adapt import Adapted, adapt
 from attention_doctor.calls import Found, find_out, heads_stated, widths
 from attention_doctor.calls.making import USUAL, make
@@ -21,6 +20,7 @@ from attention_doctor.patient import Patient, check_has_numbers, on_the_table
 from attention_doctor.probes import examine_from_outside, examine_masks
 from attention_doctor.report import Finding, FindingsError, Remark, Report
 from attention_doctor.stopping import OutOfTime, time_limit
+from mhalib.arguments import check_divides, check_size
 
 __all__ = ["CATALOGUE", "REMARKS", "Finding", "FindingsError", "Remark", "Report", "adapt", "examine", "find_weights"]
 

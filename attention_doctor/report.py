@@ -208,5 +208,7 @@ def _to_html(text: str) -> str:
 
 def _entry(code: str, entries: dict[str, Entry]) -> Entry:
     if code not in entries:
-        raise KeyError(f"{code!r} is not among the codes of this kind; give it an entry in attention_doctor/catalogue.py")
+        raise KeyError(
+            f"{code!r} is not among the codes of this kind; give it an entry in attention_doctor/catalogue.py"
+        )
     return entries[code]

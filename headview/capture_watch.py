@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 from torch.overrides import TorchFunctionMode
 
-from mhalib.arguments import autocast_is_on
 from headview.capture_byhand import Tag, Tags, before_dropout, consumed, follow, tensors
 from headview.capture_calls import Call, four, layout, like
 from headview.capture_flex import bend_of, flex_arguments
 from headview.capture_known import crosses_by_name, number_of_heads, packed, sparse_kind
+from mhalib.arguments import autocast_is_on
 
 CONTEXT = threading.local()  # .heads: [(num_heads, kind)], of the calls of F.multi_head_attention_forward under way
 

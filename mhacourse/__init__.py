@@ -15,12 +15,12 @@ import pkgutil
 from types import ModuleType
 
 from mhacourse import lessons
-from mhacourse.prediction_base import Prediction
-from mhacourse.problem_set import Problems
 from mhacourse.exercise import Exercise
 from mhacourse.lessons.problems import PROBLEMS
-from mhacourse.prediction_results import Results, sum_up
 from mhacourse.note import bar
+from mhacourse.prediction_base import Prediction
+from mhacourse.prediction_results import Results, sum_up
+from mhacourse.problem_set import Problems
 
 __all__ = ["Checks", "Predictions", "Problems", "check", "predict", "problem"]
 

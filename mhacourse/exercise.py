@@ -14,8 +14,8 @@ from mhacourse.attempt import Attempt
 from mhacourse.compare import Axes, show
 from mhacourse.edits import Edit, edits_of
 from mhacourse.judge import CHOICE, FUNCTION, VALUE, Step, judge
-from mhacourse.run import Outcome, run
 from mhacourse.note import Note, bar
+from mhacourse.run import Outcome, run
 
 OUR_SECONDS = 600.0  # for answers that are known to end, on however busy a machine
 

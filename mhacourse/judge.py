@@ -13,10 +13,10 @@ from collections.abc import Callable
 from mhacourse.advice import advice_for
 from mhacourse.attempt import Attempt, changes, recognise, same_results
 from mhacourse.compare import difference, kind_of, show
+from mhacourse.note import Note
 from mhacourse.observe import observe
 from mhacourse.remarks import remarks_on
 from mhacourse.search import find
-from mhacourse.note import Note
 from mhacourse.stub import is_stub
 from mhacourse.values import explain
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from mhacourse.advice import advice_for
 from mhacourse.compare import Difference, difference, kind_of
-from mhacourse.run import Failure, Outcome, run
 from mhacourse.note import Note
+from mhacourse.run import Failure, Outcome, run
 from mhacourse.try_test import made
 
 AXES, MASK_AXES = ("sample", "token", "feature"), ("sample", "query", "key")

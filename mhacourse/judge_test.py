@@ -13,8 +13,8 @@ from torch import nn
 
 from mhacourse.advice import advice_for
 from mhacourse.compare import kind_of
-from mhacourse.run import Failure
 from mhacourse.note import Note
+from mhacourse.run import Failure
 from mhacourse.stub import is_stub
 from mhacourse.try_test import BLIND, Subject, drawn_again, source_of, tried
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mhacourse.watched_calls import SECONDS, largest
 from mhacourse.compare import difference
 from mhacourse.run import Outcome, run
+from mhacourse.watched_calls import SECONDS, largest
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from mhacourse.prediction_base import Prediction
 from mhacourse.note import LiveNote
+from mhacourse.prediction_base import Prediction
 
 
 @dataclass(frozen=True, repr=False)

@@ -15,14 +15,14 @@ from functools import cached_property
 
 from torch import nn
 
+from attention_doctor import Report, adapt, examine
 from mhacourse.compare import kind_of, show
 from mhacourse.exercise import OUR_SECONDS, Change
 from mhacourse.judge_mend import judged_mending, outcomes_of
-from mhacourse.run import Outcome
-from mhacourse.note import Note, bar
 from mhacourse.judge_test import judged
+from mhacourse.note import Note, bar
+from mhacourse.run import Outcome
 from mhacourse.try_test import LARGER, Subject, made, tried
-from attention_doctor import Report, adapt, examine
 
 SIZES = ((8, 2), (12, 3), (32, 4))  # d_model, num_heads: the layers that a test is tried on, the smallest first
 AT_THE_DOCTOR = (16, 4)

@@ -16,8 +16,8 @@ from mhacourse.attempt import Attempt
 from mhacourse.compare import difference
 from mhacourse.exercise import Exercise, Wrong
 from mhacourse.judge import FUNCTION, Step, first_difference, known_mistake
-from mhacourse.run import Outcome
 from mhacourse.note import Note
+from mhacourse.run import Outcome
 
 RIGHT = "right"
 UNTOUCHED = "untouched, or it does the same as before"

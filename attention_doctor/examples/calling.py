@@ -5,7 +5,17 @@ As in `comparing`, each yields bodies of code from the smallest sizes on.
 
 from itertools import product
 
-from attention_doctor.examples.comparing import SPREADS, Bodies, check, given, mask_line, noted, sizes, tokens, tolerance
+from attention_doctor.examples.comparing import (
+    SPREADS,
+    Bodies,
+    check,
+    given,
+    mask_line,
+    noted,
+    sizes,
+    tokens,
+    tolerance,
+)
 from attention_doctor.examples.wording import Wording
 
 LONG = (64, 256)  # tokens: further than tables of positions may reach

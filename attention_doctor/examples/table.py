@@ -5,7 +5,16 @@ A code that is not here has no example: it is said in words.
 
 from itertools import islice
 
-from attention_doctor.examples.averaging import crowd, cut, equal, equal_if_seen, exchanged, grows, grows_if_seen, turned
+from attention_doctor.examples.averaging import (
+    crowd,
+    cut,
+    equal,
+    equal_if_seen,
+    exchanged,
+    grows,
+    grows_if_seen,
+    turned,
+)
 from attention_doctor.examples.calling import again, crash, empty_rows, finite, remembers, shape, writes
 from attention_doctor.examples.comparing import Bodies, another_mask, leak, samples, still
 from attention_doctor.examples.inside import calculated, dead, rank

@@ -13,7 +13,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attention_doctor.calls.caching import Run, Way, copied, filled, grew, joined_on, keeps_something, kept, shapes, ways
+from attention_doctor.calls.caching import (
+    Run,
+    Way,
+    copied,
+    filled,
+    grew,
+    joined_on,
+    keeps_something,
+    kept,
+    shapes,
+    ways,
+)
 from attention_doctor.calls.pieces import Arguments, Form, NoCache, Pieces, arguments_of, forms
 from attention_doctor.influence import amount
 from attention_doctor.patient import Patient

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mhalib.masks import check_boolean
 from headview.base import as_numbers
+from mhalib.masks import check_boolean
 
 MAX_TOKENS, MAX_FEATURES = 128, 1024
 

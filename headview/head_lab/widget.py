@@ -13,9 +13,6 @@ import traitlets
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from mhalib.attention import scaled_dot_product_attention, split_heads
-from mhalib.masks import causal_mask, padding_mask
-from mhalib.plots import DescribedFigure, as_labels, plot_attention
 from headview.base import Refused, View, check_choice, check_whole, is_whole, module_text, style_text
 from headview.head_lab.inputs import (
     as_cells,
@@ -26,6 +23,9 @@ from headview.head_lab.inputs import (
     projected,
     to_bytes,
 )
+from mhalib.attention import scaled_dot_product_attention, split_heads
+from mhalib.masks import causal_mask, padding_mask
+from mhalib.plots import DescribedFigure, as_labels, plot_attention
 
 _SCRIPTS = ("numbers.js", "code.js", "layout.js", "draw.js", "controls.js", "view.js")
 MAX_HEADS = 64

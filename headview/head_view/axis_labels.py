@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from mhalib.plots import as_labels
 from headview.head_view.labels import cleaned, numbered, words_of
 from headview.head_view.patches import Picture, labelled
+from mhalib.plots import as_labels
 
 _PADDED = "padding too: [tokenizer.convert_ids_to_tokens(row) for row in ids]"
 

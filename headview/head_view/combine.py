@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mhalib.heads import rollout
 from headview.head_view.codes import encode
 from headview.head_view.pyramid import overview
+from mhalib.heads import rollout
 
 _CHOICES = {
     "side": ("a", "b", "difference"),

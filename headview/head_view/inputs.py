@@ -12,11 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from headview.head_view.cut import cut
-from headview.head_view.mean import check_samples, mean_of
-from headview.head_view.names import check_axes, layer_names_of, name_heads
-from headview.head_view.layer_weights import Layer
-from headview.head_view.patches import Picture, picture_for, placeholders
+from headview.head_view.axis_labels import Labels, are_samples, candidates_for, labels_from, side_of
 from headview.head_view.check_rows import (
     KINDS,
     as_masks,
@@ -26,7 +22,11 @@ from headview.head_view.check_rows import (
     refuse_offsets,
     window_of,
 )
-from headview.head_view.axis_labels import Labels, are_samples, candidates_for, labels_from, side_of
+from headview.head_view.cut import cut
+from headview.head_view.layer_weights import Layer
+from headview.head_view.mean import check_samples, mean_of
+from headview.head_view.names import check_axes, layer_names_of, name_heads
+from headview.head_view.patches import Picture, picture_for, placeholders
 from headview.head_view.structures import layers_of
 
 

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from mhalib.plots import pooled, share
 from headview.head_view.raster import BLACK, LEVELS, MASKED, MASKED_SIGNED, MISSING, SIGNED, WHITE, Sheet, cut
+from mhalib.plots import pooled, share
 
 _WIDE, _HIGH = 400, 360  # pixels, unless there are so many heads that they would be dots
 _LEAST, _MOST = 4, 90  # pixels of a head

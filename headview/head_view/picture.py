@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from mhalib.plots import pooled, ticks
 from headview.head_view.drawn import Drawn, Panel, described
 from headview.head_view.overview import Overview, coloured
 from headview.head_view.raster import LEVELS, MISSING, SIGNED, Sheet, cut, png_bytes
 from headview.head_view.strokes import lines_image, sample
+from mhalib.plots import pooled, ticks
 
 SIDE = 340  # pixels of a map
 _EDGE = 10

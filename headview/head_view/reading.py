@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from headview.base import check_whole, is_whole
-from headview.head_view.state import Chosen
 from headview.head_view.screen import window_of
+from headview.head_view.state import Chosen
 
 
 @dataclass(frozen=True)

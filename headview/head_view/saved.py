@@ -15,12 +15,12 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from mhalib.plots import DIVERGING, DescribedFigure, new_figure, pooled, ticks
 from headview.head_view.drawn import Drawn, Panel, described
 from headview.head_view.overview import Overview, coloured
 from headview.head_view.picture import SIDE, WAYS, draw
 from headview.head_view.raster import WHITE, cut, one_line, palette, png_bytes
 from headview.head_view.strokes import chosen_lines, line_style, opacity, style
+from mhalib.plots import DIVERGING, DescribedFigure, new_figure, pooled, ticks
 
 ENDINGS = (".png", ".svg", ".pdf", ".html")
 _INCH = 100  # pixels of a page

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from mhalib.plots import COLOUR_MAPS
 from headview.head_view.drawn import Drawn, Panel
+from mhalib.plots import COLOUR_MAPS
 
 _MOST_CELLS = 1024  # along a side of a picture; longer maps are given pooled
 _PREFIXES = {"weights": "", "values": "value-weighted ", "rollout": "rollout up to "}

@@ -24,11 +24,11 @@ from collections.abc import Callable
 import numpy as np
 
 from headview.head_view.codes import encode, pack_tile, storage_for
+from headview.head_view.combine import Shown, compute, exact_row, is_signed, norms, overviews, whole
 from headview.head_view.facts import facts_of, order_by_likeness
 from headview.head_view.inputs import Part
 from headview.head_view.neuron import head_neurons, neuron
 from headview.head_view.pyramid import Pyramid
-from headview.head_view.combine import Shown, compute, exact_row, is_signed, norms, overviews, whole
 
 WHOLE_UP_TO = 4_000_000  # weights of a part that travel at once; of more, what is in sight
 EXACT_UP_TO = 40_000_000  # the same where all digits were asked for

@@ -2,8 +2,8 @@
 
 import traitlets
 
-from mhalib.plots import COLOUR_MAPS
 from headview.base import Refused, View, check_choice, check_whole, is_whole
+from mhalib.plots import COLOUR_MAPS
 
 _CHOICES = {
     "mode": ("map", "lines", "across", "text"),

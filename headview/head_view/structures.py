@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
+from headview.head_view.generated import are_steps, stitched
 from headview.head_view.layer_weights import (
     HOW_TO_ASK,
     HOW_TO_CAPTURE,
@@ -18,7 +19,6 @@ from headview.head_view.layer_weights import (
     is_pair,
     of_a_pair,
 )
-from headview.head_view.generated import are_steps, stitched
 
 _PARTS = {  # what an output of transformers calls its maps: what the part is called
     "attentions": "",

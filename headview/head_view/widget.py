@@ -15,16 +15,16 @@ import numpy as np
 import traitlets
 from torch import Tensor
 
-from mhalib.plots import DescribedFigure
 from headview.base import module_text, page_fragment, style_text, whole_page
-from headview.head_view.page_budget import carried
-from headview.head_view.metadata import check_comparison, described
 from headview.head_view.inputs import Part, as_parts
+from headview.head_view.metadata import check_comparison, described
+from headview.head_view.page_budget import carried
 from headview.head_view.picture import quick_picture
 from headview.head_view.reading import Reading
 from headview.head_view.saved import figure_of, save
 from headview.head_view.screen import drawn_of
 from headview.head_view.serve import Blocks
+from mhalib.plots import DescribedFigure
 
 _SCRIPTS = (
     *("codes.js", "shown.js", "source.js", "set.js", "window.js", "grid.js", "layout.js"),

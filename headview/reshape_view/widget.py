@@ -8,9 +8,9 @@ import traitlets
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from mhalib.plots import DescribedFigure, plot_reshape
 from headview.base import Refused, View, is_whole, module_text, style_text
 from headview.reshape_view.paths import COUNTS, PATHS, Station, make_paths, pack
+from mhalib.plots import DescribedFigure, plot_reshape
 
 # With more, a label no longer fits its cell, or the cells no longer fit a page.
 _LIMITS = {"tokens": 8, "num_heads": 4, "head_dim": 4, "batch": 2}

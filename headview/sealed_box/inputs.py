@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mhalib.arguments import check_size, check_tensor
 from headview.base import is_whole
+from mhalib.arguments import check_size, check_tensor
 
 MOST_POINTS = 20_000
 MOST_HEADS = 64

@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from mhalib.plots import COLOUR_MAP, COLOURS, LINE_COLOURS, DescribedFigure, new_figure
 from headview.sealed_box.plateaus import Found, letter_name
+from mhalib.plots import COLOUR_MAP, COLOURS, LINE_COLOURS, DescribedFigure, new_figure
 
 _MOST_LINES = 64  # features
 _MOST_NAMED = 12

@@ -13,11 +13,11 @@ import traitlets
 from jaxtyping import Float
 from torch import Tensor
 
-from mhalib.plots import DescribedFigure
 from headview.base import Refused, View, is_whole, module_text, style_text
 from headview.sealed_box import asked
 from headview.sealed_box.picture import box_figure
 from headview.sealed_box.plateaus import find_steps, letter_name
+from mhalib.plots import DescribedFigure
 
 
 class SealedBox(View):

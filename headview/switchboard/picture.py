@@ -4,8 +4,8 @@ import math
 
 from matplotlib.patches import Rectangle
 
-from mhalib.plots import COLOURS, DescribedFigure, new_figure
 from headview.switchboard.table import Table
+from mhalib.plots import COLOURS, DescribedFigure, new_figure
 
 _ON = "#0057A8"
 _OFF_EDGE = "#595959"

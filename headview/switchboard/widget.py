@@ -16,12 +16,12 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from mhalib.arguments import check_size
-from mhalib.plots import DescribedFigure
 from headview.base import Refused, View, check_choice, module_text, style_text
 from headview.switchboard.measure import told_of
 from headview.switchboard.picture import board_figure
 from headview.switchboard.table import Table, flipped
+from mhalib.arguments import check_size
+from mhalib.plots import DescribedFigure
 
 PRECOMPUTE = ("all", "each", "none")
 _AT_ONCE = 10  # heads: 1024 settings

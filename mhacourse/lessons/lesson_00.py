@@ -4,10 +4,10 @@ import math
 
 import torch
 
-from mhalib import scaled_dot_product_attention, split_heads
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw
 from mhacourse.remarks import Grows
+from mhalib import scaled_dot_product_attention, split_heads
 
 first_shapes = Exercise(
     task=(

@@ -5,11 +5,11 @@ import math
 import torch
 
 import mhalib
-from mhalib import causal_mask
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw
 from mhacourse.other_inputs import in_float16, with_a_gradient
 from mhacourse.remarks import Grows
+from mhalib import causal_mask
 
 _BLOCKED = "In nn.MultiheadAttention True means blocked, unlike in SDPA and mhalib."
 

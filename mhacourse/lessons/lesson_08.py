@@ -2,10 +2,10 @@
 
 import torch
 
-from mhalib.attention import merge_heads, split_heads
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw
 from mhacourse.remarks import Grows
+from mhalib.attention import merge_heads, split_heads
 
 heads_do_not_matter = Choice(
     task=(

@@ -3,11 +3,11 @@
 import torch
 import torch.nn.functional as F
 
-from mhalib.attention import scaled_dot_product_attention
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw
 from mhacourse.other_inputs import in_float16, on_a_turned_input
 from mhacourse.remarks import Grows
+from mhalib.attention import scaled_dot_product_attention
 from mhalib.masks import causal_mask
 
 

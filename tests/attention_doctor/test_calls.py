@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import nn
 
-from mhalib import MultiHeadAttention
 from attention_doctor import adapt, examine
 from attention_doctor.calls.words import Words
+from mhalib import MultiHeadAttention
 from tests.helpers import layers_calls
 from tests.helpers.layers_base import Layer
 from tests.helpers.layers_healthy import Blocked, Dropout, RankFour, ReturnsDict, TimeFirst

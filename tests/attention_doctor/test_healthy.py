@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from mhalib import MultiHeadAttention
 from attention_doctor import examine
+from mhalib import MultiHeadAttention
 from tests.helpers.examined import CASES, HEALTHY, USUAL, false_alarms, made, of_healthy
 from tests.helpers.layers_healthy import LargeBiasesWithoutMask
 

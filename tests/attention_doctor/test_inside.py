@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from mhalib import MultiHeadAttention
 from attention_doctor import adapt, examine
+from mhalib import MultiHeadAttention
 from tests.helpers.examined import made
 from tests.helpers.layers_base import KeyMask, Layer, over_keys, over_lengths, projections
 from tests.helpers.layers_healthy import GPT, HEALTHY, Additive, Fused, PostNormBlock, QKNorm, Rotary, Sink

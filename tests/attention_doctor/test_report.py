@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from mhalib import MultiHeadAttention, reference
 from attention_doctor import CATALOGUE, adapt, examine
 from attention_doctor.__main__ import main
 from attention_doctor.markdown import LESSONS
+from mhalib import MultiHeadAttention, reference
 from tests.helpers.examined import of_sick
 from tests.helpers.layers_base import Layer, projections
 from tests.helpers.layers_healthy import GPT, CausalWindow, TwoLayers

@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
-from headview import capture
-from headview import HeadView
+from headview import HeadView, capture
 from tests.helpers.small_models import SPECIAL, called, captured, inputs, model_of, pair
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from mhalib import MultiHeadAttention, causal_mask
 from headview import Maps, capture
+from mhalib import MultiHeadAttention, causal_mask
 from tests.helpers.refusals import accepted
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -5,8 +5,8 @@ import itertools
 import pytest
 import torch
 
-from mhalib import causal_mask
 from headview import HeadLab, HeadView, ReshapeView
+from mhalib import causal_mask
 from tests.helpers.page import Listener, near, press, share, shot, with_traits
 
 WORDS = "the cat sat on the mat".split()

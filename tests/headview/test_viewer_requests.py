@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from mhalib.masks import causal_mask
 from headview import HeadView
+from mhalib.masks import causal_mask
 from tests.helpers.page import some
 from tests.helpers.refusals import accepted
 from tests.helpers.small_models import called, captured, inputs, model_of, pair

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from mhalib.plots import COLOUR_MAPS
 from headview import HeadView
+from mhalib.plots import COLOUR_MAPS
 from tests.helpers.browser import settle, with_script
 from tests.helpers.page import near, pixels, readout, some
 

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 import traitlets
 
-from mhalib import plots
 from headview import HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView
 from headview.base import with_texts_once
+from mhalib import plots
 from tests.helpers.refusals import accepted
 from tests.helpers.sealed_boxes import sealed
 

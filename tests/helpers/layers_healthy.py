@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import nn
 
-from mhalib import MultiHeadAttention, reference
 from attention_doctor import adapt
+from mhalib import MultiHeadAttention, reference
 from tests.helpers.layers_base import KeyMask, Layer, over_keys, over_lengths
 
 

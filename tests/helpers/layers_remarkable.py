@@ -7,8 +7,8 @@ features and 4 heads, and the projections or None.
 import torch
 from torch import nn
 
-from mhalib import MultiHeadAttention, reference
 from attention_doctor import adapt
+from mhalib import MultiHeadAttention, reference
 from tests.helpers.layers_base import Layer, projections
 from tests.helpers.layers_healthy import (
     GPT,

@@ -2,8 +2,8 @@
 
 import torch
 
-from mhalib import MultiHeadAttention
 from headview import SealedBox
+from mhalib import MultiHeadAttention
 
 
 def attention(num_heads=4, d_model=16, seed=4):

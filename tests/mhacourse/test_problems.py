@@ -6,12 +6,12 @@ import re
 import pytest
 from torch import nn
 
+from attention_doctor import examine
 from mhacourse import problem
-from mhacourse.problem_set import rewritten
 from mhacourse.compare import difference
 from mhacourse.exercise import Change
 from mhacourse.lessons.problems import layers
-from attention_doctor import examine
+from mhacourse.problem_set import rewritten
 from tests.helpers.exercises import typed
 from tools.notebooks.run import NOTEBOOKS, clear, play, read
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
+from attention_doctor import adapt, examine
+from headview import HeadLab, HeadSwitchboard, HeadView, SealedBox
 from mhalib import MultiHeadAttention, causal_mask, combine_masks, merge_heads, padding_mask, split_heads
 from mhalib import scaled_dot_product_attention as attend
-from attention_doctor import adapt, examine
 from mhalib.heads import attention_entropy
 from mhalib.masks import to_additive, to_boolean
 from mhalib.plots import plot_attention, plot_reshape
 from mhalib.reference import InterleavedAttention, torch_mask
-from headview import HeadLab, HeadSwitchboard, HeadView, SealedBox
 from tests.helpers.refusals import accepted
 
 X, Q, MASK = torch.zeros(1, 3, 8), torch.zeros(3, 4), causal_mask(3)

@@ -9,10 +9,9 @@ import pytest
 import torch
 from torch import nn
 
+from headview import HeadView, capture, zero_importance
 from mhalib import MultiHeadAttention
-from headview import capture, zero_importance
 from mhalib.reference import from_torch
-from headview import HeadView
 from tests.helpers.small_models import model_of, pair
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")

@@ -21,8 +21,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import mhalib
-from mhalib.plots import plot_attention
 from headview import HeadLab, HeadView
+from mhalib.plots import plot_attention
 from tools.bench.scripts import STEPS, WATCH
 
 LIVE = "HeadView, live notebook"

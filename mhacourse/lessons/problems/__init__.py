@@ -4,8 +4,8 @@ The layers stand in `layers` as they should be; `first`, `second` and `third` sa
 and what is said of an answer, in the order of the notebook. What a mended layer is driven through stands in `cases`.
 """
 
-from mhacourse.problem_set import Problem
 from mhacourse.lessons.problems import first, second, third
+from mhacourse.problem_set import Problem
 
 __all__ = ["PROBLEMS"]
 

@@ -2,10 +2,10 @@
 
 import torch
 
-from mhalib.attention import MultiHeadAttention
-from mhacourse.problem_set import Problem
 from mhacourse.exercise import Change
 from mhacourse.lessons.problems import cases, layers
+from mhacourse.problem_set import Problem
+from mhalib.attention import MultiHeadAttention
 
 MERGE = Change("heads.transpose(1, 2).reshape", "heads.reshape")
 PLAIN = {

@@ -2,10 +2,10 @@
 
 import torch
 
-from mhacourse.problem_set import Problem
+from attention_doctor import adapt
 from mhacourse.exercise import Change
 from mhacourse.lessons.problems import cases, layers
-from attention_doctor import adapt
+from mhacourse.problem_set import Problem
 
 _HIDE = """\
         if mask is not None:

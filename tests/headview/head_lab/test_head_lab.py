@@ -8,8 +8,8 @@ import pytest
 import torch
 from ipywidgets.widgets.widget import _instances
 
-from mhalib import MultiHeadAttention
 from headview import HeadLab
+from mhalib import MultiHeadAttention
 from tests.helpers.refusals import accepted
 
 TOKENS = "The cat sat on the mat".split()

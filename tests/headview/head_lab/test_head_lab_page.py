@@ -2,9 +2,9 @@
 
 import torch
 
+from headview import HeadLab
 from mhalib import MultiHeadAttention
 from mhalib.reference import import_d2l
-from headview import HeadLab
 from tests.helpers.browser import until, with_script
 
 # Puts what a view has computed, and where it draws it, onto its canvas.

@@ -9,8 +9,8 @@ import traitlets
 from PIL import Image
 from torch import nn
 
-from mhalib.masks import causal_mask
 from headview.head_view.widget import HeadView
+from mhalib.masks import causal_mask
 
 
 def some(*shape):

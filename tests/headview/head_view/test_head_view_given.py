@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
+from headview.head_view.inputs import as_parts
 from mhalib.masks import causal_mask
 from mhalib.reference import import_d2l
-from headview.head_view.inputs import as_parts
 from tests.helpers.head_view_examples import some
 from tests.helpers.refusals import accepted
 

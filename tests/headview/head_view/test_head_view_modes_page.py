@@ -6,9 +6,9 @@ import matplotlib
 import numpy as np
 import torch
 
+from headview.head_view.widget import HeadView
 from mhalib.masks import causal_mask
 from mhalib.plots import COLOUR_MAP
-from headview.head_view.widget import HeadView
 from tests.helpers.page import HOSTILE, limits, near, pixels, press, readout, some, with_traits
 
 WORDS = "[CLS] the cat sat on the mat [SEP]".split()

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from headview.head_view import codes, shown
+from headview.head_view.combine import compute, exact_row
 from headview.head_view.facts import facts_of, order_by_likeness
 from headview.head_view.pyramid import Pyramid, overview
-from headview.head_view.combine import compute, exact_row
 from tests.helpers.head_view_examples import NAN, TOKENS, causal, example, part_of, some
 
 INF = float("inf")

@@ -10,8 +10,8 @@ import torch
 
 import headview.head_view
 from headview.head_view import codes, shown
-from headview.head_view.pyramid import Pyramid
 from headview.head_view.combine import compute
+from headview.head_view.pyramid import Pyramid
 from tests.helpers.browser import watch
 from tests.helpers.head_view_examples import TOKENS, example, some
 

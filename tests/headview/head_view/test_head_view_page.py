@@ -6,9 +6,9 @@ import pytest
 import torch
 from PIL import Image
 
+from headview.head_view.widget import HeadView
 from mhalib.masks import causal_mask
 from mhalib.plots import COLOUR_MAP
-from headview.head_view.widget import HeadView
 from tests.helpers.browser import until, with_script
 from tests.helpers.page import limits, near, pixels, press, readout, some, with_traits
 

@@ -8,9 +8,9 @@ from torch import nn
 
 from headview import capture
 from headview.head_view import widget
-from headview.head_view.page_budget import carried
 from headview.head_view.inputs import Part
 from headview.head_view.neuron import MOST_KEYS, head_neurons, neuron
+from headview.head_view.page_budget import carried
 from headview.head_view.patches import Picture
 from headview.head_view.widget import HeadView
 

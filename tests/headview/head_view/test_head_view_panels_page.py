@@ -11,11 +11,11 @@ import pytest
 import torch
 from PIL import Image
 
-from mhalib.plots import COLOUR_MAP
 from headview.head_view import widget
 from headview.head_view.inputs import Part
 from headview.head_view.patches import Picture
 from headview.head_view.widget import HeadView
+from mhalib.plots import COLOUR_MAP
 from tests.helpers.browser import until, with_script
 
 WORDS = "the cat sat on the mat because it was warm".split()

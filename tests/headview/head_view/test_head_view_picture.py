@@ -7,13 +7,13 @@ import pytest
 from matplotlib import colormaps
 from matplotlib.colors import to_rgb
 
-from mhalib.plots import COLOUR_MAP, DIVERGING, LINE_COLOURS, MASKED_COLOUR, NAN_COLOUR, pooled, share
 from headview.head_view.drawn import Drawn, Panel, described
 from headview.head_view.overview import Overview
 from headview.head_view.picture import draw, quick_picture
-from headview.head_view.saved import figure_of, save
 from headview.head_view.raster import LEVELS
+from headview.head_view.saved import figure_of, save
 from headview.head_view.strokes import MOST_LINES, chosen_lines, lines_image
+from mhalib.plots import COLOUR_MAP, DIVERGING, LINE_COLOURS, MASKED_COLOUR, NAN_COLOUR, pooled, share
 
 WORDS = "[CLS] the cat sat on the mat because it was tired of the rain . [SEP]".split()
 ODD = ["<img src=x>", "مرحبا", "注意力", "🙂👩‍👩‍👧", "a\nb\t\x00", "$\\frac{$", "\ud800", "w" * 300, "", "ﷺ"]

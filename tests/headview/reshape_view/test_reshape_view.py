@@ -7,10 +7,10 @@ import pytest
 import torch
 import traitlets
 
-from mhalib import merge_heads, split_heads
-from mhalib.reference import import_d2l
 from headview import ReshapeView
 from headview.reshape_view.paths import PATHS
+from mhalib import merge_heads, split_heads
+from mhalib.reference import import_d2l
 from tests.helpers.refusals import accepted
 
 RIGHT = {"wrong split": "split", "wrong merge": "merge"}

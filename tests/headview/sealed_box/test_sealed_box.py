@@ -6,9 +6,9 @@ import torch
 from ipywidgets import Widget
 from torch import nn
 
-from mhalib import split_heads
 from headview import SealedBox
 from headview.sealed_box.plateaus import SHAKES, SLIDES, STAYS, find_steps, letter_name
+from mhalib import split_heads
 from tests.helpers.refusals import accepted
 from tests.helpers.sealed_boxes import attention, key_of, sealed
 
