@@ -1,8 +1,10 @@
-"""What a stranger does with `mhalib` alone: run from any folder, with the Python in which it was installed.
+"""What a stranger does with the wheel alone: run from any folder, with the Python in which it was installed.
 
-Says where `mhalib` came from and in which versions, and stops at the first thing that does not work.
+Says where it came from and in which versions, and stops at the first thing that does not work. With `--bare` the
+extras are missing, and what needs one must say which.
 """
 
+import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -12,7 +14,7 @@ from torch import nn
 
 import mhalib
 from attention_doctor import examine
-from headview import HeadView, capture
+from headview import capture
 from mhalib import MultiHeadAttention, padding_mask
 from mhalib.plots import plot_attention
 
@@ -25,10 +27,25 @@ for model, number in ((layer, 1), (encoder, 2)):
     with capture(model) as maps:
         model(x)
     assert len(maps) == number, f"expected the maps of {number} layers, got {len(maps)}"
-page = HeadView(maps, [list("abcde")] * 2).to_html()
-assert "<script" in page and 'src="http' not in page, "a page carries its view itself"
 plot_attention(maps[0][0], list("abcde"))
 assert examine(layer, d_model=8, num_heads=2).findings == []
+command = [sys.executable, "-m", "attention_doctor", "mhalib:MultiHeadAttention"]
+assert "no finding" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+if "--bare" in sys.argv:
+    for line, extra in (
+        ("from headview import HeadView", "headview"),
+        ("from mhalib.experiments import sweep", "training"),
+        ("from mhalib.pretrained import load_minilm; load_minilm()", "pretrained"),
+    ):
+        done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True)
+        assert f"mhalib[{extra}]" in done.stderr.splitlines()[-1], done.stderr
+    sys.exit()
+
+from headview import HeadView  # noqa: E402 — it needs the extra
+
+page = HeadView(maps, [list("abcde")] * 2).to_html()
+assert "<script" in page and 'src="http' not in page, "a page carries its view itself"
 
 home = Path(mhalib.__file__).parent
 assert metadata.version("mhalib") == mhalib.__version__

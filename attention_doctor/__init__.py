@@ -1,4 +1,7 @@
-"""The doctor: examine any attention layer from outside, by what must be true of every one of them.
+"""Examine any attention layer and name its bug: `from attention_doctor import examine`; `python -m attention_doctor`.
+
+By what must be true of every attention layer, it tells what is wrong with one that somebody else wrote, and how that
+was seen. It changes nothing in the layer, mends nothing, and draws no maps (`headview` does).
 
 `examine` looks at behaviour alone; how the layer is called it finds out (`calls`), or `adapt` says so. What each code
 means stands in `catalogue`, the probes and their order in `probes`, what the trials with masks mean in `verdicts`, the
@@ -7,6 +10,7 @@ patterns that known mistakes leave in `patterns`, what needs the parameters in `
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from torch import nn
 
@@ -14,7 +18,7 @@ from attention_doctor.adapt import Adapted, adapt
 from attention_doctor.calls import Found, find_out, heads_stated, widths
 from attention_doctor.calls.making import USUAL, make
 from attention_doctor.catalogue import CATALOGUE, REMARKS
-from attention_doctor.examples import Case
+from attention_doctor.examples import Case, find_example
 from attention_doctor.inside import examine_from_inside, find_weights, told_weights
 from attention_doctor.patient import Patient, check_has_numbers, on_the_table
 from attention_doctor.probes import examine_from_outside, examine_masks
@@ -133,7 +137,8 @@ def _examine(
             second = Patient(replace(other, target=twin.target), inner, d_model, patient.num_heads, patient.head_dim)
             examine_masks(second, setting, report)
         examine_from_inside(patient, setting, report, projections)
-    report.case = Case.of(found.attend, module, weights, patient, setting, found.others)
+    case = Case.of(found.attend, module, weights, patient, setting, found.others)
+    report.find_example = partial(find_example, case=case)
 
 
 def adapt_nothing(target: Callable) -> Adapted:

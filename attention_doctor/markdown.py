@@ -6,12 +6,8 @@ What comes from outside, names and messages of errors, is escaped so that it can
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import torch
-
-if TYPE_CHECKING:
-    from attention_doctor.report import Finding, Report
 
 # What the numbers of the lessons in the catalogue stand for, in the words of their titles.
 LESSONS = {

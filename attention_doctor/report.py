@@ -1,15 +1,15 @@
 """What the doctor says: findings, remarks, what was not examined; as text, a table, a page, an error for a test suite.
 
-What a code means stands in `catalogue`, how a page of Markdown is written in `markdown`, the examples on it in
-`examples`. Nothing is examined here.
+What a code means stands in `catalogue`, how a page of Markdown is written in `markdown`. Nothing is examined here:
+whoever examines hands over how an example of a finding is found.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 
 from attention_doctor.catalogue import CATALOGUE, REMARKS, Entry
-from attention_doctor.examples import Case, Example, find_example
 from attention_doctor.markdown import to_markdown
 
 
@@ -71,7 +71,7 @@ class Report:
         not_examined: what could not be examined, and why.
         called_as: how the layer was called; "" where nobody says.
         heads: how many heads were stated and counted, as `counting` has it; only its text is needed here.
-        case: the layer, for the examples of `to_markdown`.
+        find_example: takes code, evidence and all codes, and returns an `Example` for `to_markdown`, or None.
     """
 
     subject: str = "the layer"
@@ -80,8 +80,8 @@ class Report:
     not_examined: list[str] = field(default_factory=list)
     called_as: str = ""
     heads: object | None = None
-    case: Case | None = field(default=None, repr=False, compare=False)
-    examples: dict[str, Example | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    find_example: Callable | None = field(default=None, repr=False, compare=False)
+    examples: dict[str, object] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -120,8 +120,8 @@ class Report:
         if self.findings:
             raise FindingsError(str(self))
 
-    def example(self, code: str) -> Example | None:
-        """Return the smallest failing example of a finding, or None where none of a few lines fails.
+    def example(self, code: str) -> object | None:
+        """Return the smallest failing `Example` of a finding, or None where none of a few lines fails.
 
         It is looked for once, when it is first asked for, on the layer as it is then; the layer comes back as it was.
 
@@ -132,8 +132,7 @@ class Report:
             raise KeyError(f"no finding {code!r}; there are: {', '.join(self.codes) or 'none'}")
         if code not in self.examples:
             evidence = next(finding.evidence for finding in self.findings if finding.code == code)
-            known = self.case is not None
-            self.examples[code] = find_example(code, evidence, self.codes, self.case) if known else None
+            self.examples[code] = self.find_example(code, evidence, self.codes) if self.find_example else None
         return self.examples[code]
 
     def to_markdown(self) -> str:
@@ -149,7 +148,7 @@ class Report:
         """Return what is copied and stored: the examples, not the layer of which they were made."""
         for code in self.codes:
             self.example(code)
-        return {**vars(self), "case": None}
+        return {**vars(self), "find_example": None}
 
     @property
     def _verdict(self) -> str:
@@ -208,7 +207,5 @@ def _to_html(text: str) -> str:
 
 def _entry(code: str, entries: dict[str, Entry]) -> Entry:
     if code not in entries:
-        raise KeyError(
-            f"{code!r} is not among the codes of this kind; give it an entry in attention_doctor/catalogue.py"
-        )
+        raise KeyError(f"{code!r} is no code of this kind; give it an entry in attention_doctor/catalogue.py")
     return entries[code]

@@ -1,34 +1,42 @@
-"""Things to touch: attention that answers within a frame, and questions, in JupyterLab and in a page without a kernel.
+"""See what the heads of any PyTorch model do, and touch attention: `from headview import HeadView, capture`.
 
-Each widget is a folder. In `widget.py`, Python checks what it is given and holds the state; `view.js` and the files
-beside it draw that in the browser and, where numbers change under the reader's hand, compute them; `style.css`
-dresses it. What the many files of HeadView do stands in `head_view/__init__.py`. `base.py`, `core.js`, `core_draw.js`
-and `core.css` hold what the views share. Nothing is fetched from the network.
+`capture` takes the attention maps out of a model while it runs; it needs torch alone. `HeadView` shows the maps of any
+model at any size; `HeadLab`, `ReshapeView`, `HeadSwitchboard` and `SealedBox` are the live figures of the lessons.
+It judges no layer (`attention_doctor` does) and holds nothing of the course itself (`mhacourse`).
+
+A view answers within a frame, in JupyterLab and in a page without a kernel, and fetches nothing from the network. Each
+is a folder: in `widget.py`, Python checks what it is given and holds the state; `view.js` and the files beside it draw
+that in the browser and, where numbers change under the reader's hand, compute them; `style.css` dresses it. What the
+many files of HeadView do stands in `head_view/__init__.py`. `base.py`, `core.js`, `core_draw.js` and `core.css` hold
+what the views share.
 
 Where nothing runs, a picture stands in the place of a view; in the place of a question, which draws nothing, its text.
 """
 
-try:
-    import anywidget  # noqa: F401  (first, so that what is missing is said once and plainly)
-except ModuleNotFoundError as error:
-    if error.name != "anywidget":
-        raise
-    raise ModuleNotFoundError(
-        "headview needs the package anywidget, which is not installed; pip install anywidget, "
-        "or install mhalib with it: pip install 'mhalib[widgets]'",
-        name="anywidget",
-    ) from None
+import importlib
 
-import lazy_loader
+from headview.capture import capture
+from headview.capture_maps import Maps
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
-    __name__,
-    submod_attrs={
-        "head_lab.widget": ["HeadLab"],
-        "head_view.widget": ["HeadView"],
-        "prediction.widget": ["PredictionView"],
-        "reshape_view.widget": ["ReshapeView"],
-        "sealed_box.widget": ["SealedBox"],
-        "switchboard.widget": ["HeadSwitchboard"],
-    },
-)
+_VIEWS = {
+    "HeadLab": "head_lab",
+    "HeadSwitchboard": "switchboard",
+    "HeadView": "head_view",
+    "PredictionView": "prediction",
+    "ReshapeView": "reshape_view",
+    "SealedBox": "sealed_box",
+}
+
+__all__ = ["Maps", "capture", *_VIEWS]
+
+
+def __getattr__(name: str) -> object:
+    """Load a view when it is first asked for: it needs more than torch."""
+    if name not in _VIEWS:
+        raise AttributeError(f"module 'headview' has no attribute {name!r}; it has {', '.join(__all__)}")
+    importlib.import_module("headview.base")  # says what is missing, once and plainly
+    return getattr(importlib.import_module(f"headview.{_VIEWS[name]}.widget"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -17,7 +17,17 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-import anywidget
+try:
+    import anywidget
+except ModuleNotFoundError as error:
+    if error.name != "anywidget":
+        raise
+    raise ModuleNotFoundError(
+        "the views of headview need the package anywidget, which is not installed; pip install anywidget, "
+        "or install it with them: pip install 'mhalib[headview]'",
+        name="anywidget",
+    ) from None
+
 import matplotlib
 import numpy as np
 import torch

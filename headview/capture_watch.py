@@ -20,7 +20,6 @@ from headview.capture_byhand import Tag, Tags, before_dropout, consumed, follow,
 from headview.capture_calls import Call, four, layout, like
 from headview.capture_flex import bend_of, flex_arguments
 from headview.capture_known import crosses_by_name, number_of_heads, packed, sparse_kind
-from mhalib.arguments import autocast_is_on
 
 CONTEXT = threading.local()  # .heads: [(num_heads, kind)], of the calls of F.multi_head_attention_forward under way
 
@@ -286,9 +285,7 @@ class Watch(TorchFunctionMode):
         if 0 in shape or any(sparse_kind(f.module) for f in self._frames):
             return
         x = seen["q"] if seen.get("weights") is None else seen["weights"]
-        kind = x.device.type
-        # Older torch refuses to switch off what it cannot switch on.
-        with torch.autocast(kind, enabled=False) if autocast_is_on(kind) else nullcontext():
+        with _without_autocast(x.device.type):
             self.take(Call(frame.name, self._kind(frame, shape), shape, **seen))
 
     def _miss(self, why: str) -> None:
@@ -324,6 +321,12 @@ class Watch(TorchFunctionMode):
             crosses |= not frame.outer and shape[-1] != shape[-2]  # no linear layer tells; later calls may be longer
             self._kinds[frame.name] = "cross" if crosses else "self"
         return self._kinds[frame.name]
+
+
+def _without_autocast(kind: str):
+    """Compute in the dtypes that are there, on this kind of device; older torch refuses to switch off what it lacks."""
+    available = getattr(torch.amp, "is_autocast_available", ("cpu", "cuda").__contains__)  # since torch 2.4
+    return torch.autocast(kind, enabled=False) if available(kind) else nullcontext()
 
 
 def _backward() -> bool:

@@ -1,8 +1,8 @@
-"""The exercises: `check.split_heads(my_split_heads)`, `check.split_heads.hint()`, `check.split_heads.solution()`.
+"""What makes the notebooks a course: `from mhacourse import check, predict, problem`.
 
-And the predictions: `predict.first_split()`, `predict.first_split.reveal()`, `predict.results("03")`.
-
-And the problem set: `problem.reviews.cause("A")`, `problem.reviews.test(my_test)`, `problem.reviews.mend(MyLayer)`.
+Exercises, `check.split_heads(my_split_heads)`, with hints and solutions; predictions, `predict.first_split()`; a set of
+problems, `problem.reviews.cause("A")`. It knows the lessons and nothing else: for layers of your own there is
+`attention_doctor`.
 
 The modules of `lessons` hold the exercises and the predictions, for each lesson one module of both kinds; how an answer
 is run, compared and judged lies in the modules beside this one. What was solved or predicted is remembered until the

@@ -1,7 +1,7 @@
 """All single edits of a right answer, by the rules of `mistakes`: where they fit, and what they make of it.
 
-How code is compared with the pattern of a rule is said in `patterns`. An edit is made into a function only when it is
-first tried; see `search`. Three kinds of edit that no pattern can say, because they change two lines at once, are
+How code is compared with the pattern of a rule is said in `rule_patterns`. An edit is made into a function only when it
+is first tried; see `search`. Three kinds of edit that no pattern can say, because they change two lines at once, are
 functions here.
 """
 

@@ -1,7 +1,7 @@
 """An exercise: what is asked, what is right, and the wrong answers that people really give.
 
 A wrong answer is stored as code. A learner's function that does the same as one of them on the check's inputs has
-the same mistake, however it is written. How an answer is judged is said in `judge`, how all this looks in `show`.
+the same mistake, however it is written. How an answer is judged is said in `judge`, how all this looks in `note`.
 """
 
 import inspect

@@ -1,6 +1,6 @@
 """What is said of a learner's test for a problem: the first that there is to say, see `judged`.
 
-How a test is tried stands in `trial`.
+How a test is tried stands in `try_test`.
 """
 
 import inspect

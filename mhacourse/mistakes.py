@@ -2,7 +2,7 @@
 
 After R. Singh, S. Gulwani and A. Solar-Lezama, *Automated feedback generation for introductory programming assignments*
 (PLDI 2013). A rule is a record: what it looks for in the source of a right answer, what it puts there, and what the
-function then does. To add one, put it into RULES. How patterns are read is said in `patterns`, what is made of
+function then does. To add one, put it into RULES. How patterns are read is said in `rule_patterns`, what is made of
 them in `edits`, how the edit that a learner has made is found, in `search`.
 """
 

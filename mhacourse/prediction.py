@@ -1,7 +1,7 @@
 """A prediction: what a reader guesses before the cell that answers, `predict.first_split()`.
 
 A `Choose` or a `Number` stands in the exercises' modules of `lessons`, with a sentence for each guess: why one would
-think so. What was guessed lives in the kernel until it stops, and nowhere else; how, is said in `asking.py`.
+think so. What was guessed lives in the kernel until it stops, and nowhere else; how, is said in `prediction_base.py`.
 """
 
 import math

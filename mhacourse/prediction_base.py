@@ -1,7 +1,7 @@
 """What all predictions do: ask, keep a guess, reveal the answer.
 
 What can be asked, a choice or a number, is said in `prediction.py`; how a question looks and takes a guess, in
-`headview`; what a lesson's guesses come to, in `results.py`.
+`headview`; what a lesson's guesses come to, in `prediction_results.py`.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """A problem: a broken layer, of which one says what is wrong, shows it by a test, and mends it.
 
 The healthy layer is code; the broken one is the same code with some pieces changed, so that the two never drift apart.
-How a test is tried is said in `trial`, what is said of it in `shown`, of a mended layer in
-`mended`; the problems themselves stand in `lessons.problems`.
+How a test is tried is said in `try_test`, what is said of it in `judge_test`, of a mended layer in
+`judge_mend`; the problems themselves stand in `lessons.problems`.
 """
 
 import difflib
@@ -56,7 +56,7 @@ class Problem:
         hints: from the first to the last.
         shown_by: a test that shows it, True for a healthy layer.
         cases: by name, a function of a layer and its d_model whose results must be those of the healthy layer.
-        blind: why a test sees nothing that never looked at this, see `trial.BLIND`; the first that fits is said.
+        blind: why a test sees nothing that never looked at this, see `try_test.BLIND`; the first that fits is said.
         alarm: the same for a test that accuses a healthy layer.
         fellows: healthy layers in other styles that are called in the same way, each by a phrase.
         near: for a healthy layer, changes that would break it, each by a phrase: a test must see one of them.

@@ -27,7 +27,8 @@ HEAD_ROOM = 2 << 30  # bytes on top of what the process holds
 MAX_PRINTED = 2000  # characters of the learner's own output
 
 _NOT_THE_LEARNER = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
-_NOT_THE_LEARNER.append(str(Path(__file__).resolve().parent.parent))
+_HOUSE = Path(__file__).resolve().parents[1]
+_NOT_THE_LEARNER += [str(_HOUSE / name) for name in ("mhalib", "headview", "attention_doctor", "mhacourse")]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 A test takes a layer and returns True where the layer is fine; one that asserts is understood as well. Each layer that
 it is tried on writes down how it is called, so that a blind test can be told what it never looked at. What is said of
-it all stands in `shown`.
+it all stands in `judge_test`.
 """
 
 import inspect

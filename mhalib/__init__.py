@@ -1,9 +1,12 @@
-"""Multi-head attention, small enough to read in one sitting.
+"""Multi-head attention, small enough to read in one sitting: what the lessons teach from.
 
-The files of this folder are the layer and what every lesson needs; each folder in it is a room of its own, named after
-its purpose. A room imports only from floors below its own: on the ground `arguments` and `claims`, on them `masks`;
-then `plots`, `attention` and the `doctor`; then `reference`, `heads` and `experiments`; then `widgets`; on top `checks`
-and `pretrained`. No file here imports from a folder, and importing the package costs no more than importing torch.
+The files of this folder are the layer and what every lesson needs; each folder in it is a room of its own: pictures,
+references, single heads, experiments, a real model, a layer read from outside. Views of any model's heads are
+`headview`, the examination of any layer is `attention_doctor`, exercises and predictions are `mhacourse`.
+
+A room imports only from floors below its own: on the ground `arguments` and `claims`, on them `masks` and `sealed`;
+then `attention` and `plots`; then `reference`, `heads` and `experiments`; on top `pretrained`. No file here imports
+from a folder, and importing the package costs no more than importing torch.
 """
 
 from mhalib.attention import MultiHeadAttention, merge_heads, scaled_dot_product_attention, split_heads

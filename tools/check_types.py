@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from mhalib import widgets
+import headview
 
 TYPESCRIPT = "typescript@5.9.3"
 OPTIONS = "--noEmit --allowJs --checkJs --target esnext --module esnext --lib esnext,dom".split()
@@ -24,8 +24,9 @@ def main() -> int:
         print("found no npx; install Node.js to check the types of the views", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as folder:
-        for name in widgets.__all__:
-            Path(folder, f"{name}.mjs").write_text(str(getattr(widgets, name)._esm), encoding="utf-8")
+        for name in headview.__all__:
+            if view := getattr(getattr(headview, name), "_esm", ""):
+                Path(folder, f"{name}.mjs").write_text(str(view), encoding="utf-8")
         views = sorted(path.name for path in Path(folder).iterdir())
         return max(
             subprocess.run([npx, "--yes", "--package", TYPESCRIPT, "tsc", *OPTIONS, view], cwd=folder).returncode

@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = ("widgets", "pretrained", "training")
+EXTRAS = ("headview", "pretrained", "training")
 FURTHER = ("einops", "ipywidgets", "pandas")  # what lessons import besides
 ALONE = ("d2l==0.17.0",)  # asks for all of Jupyter, of which the lessons need nothing
 

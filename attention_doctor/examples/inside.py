@@ -3,7 +3,6 @@
 As in `comparing`, each yields bodies of code from the smallest sizes on.
 """
 
-import importlib
 import re
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -13,6 +12,7 @@ from torch import nn
 from attention_doctor.examples.case import owner
 from attention_doctor.examples.comparing import Bodies, check, tokens
 from attention_doctor.examples.wording import Wording
+from attention_doctor.inside import find_weights
 
 
 def dead(say: Wording, evidence: str) -> Bodies:
@@ -101,8 +101,6 @@ def _names(say: Wording) -> Iterator[dict[str, str]]:
         if (names := _handed_over(given, target)) is not None:
             yield names
         return
-    inside = importlib.import_module("attention_doctor.inside")  # it imports the report, which imports this
-    find_weights = getattr(inside, "find_weights", lambda *sizes: ())
     for candidate in find_weights(target, say.case.d_model, say.case.num_heads, say.case.head_dim):
         if (names := _found(candidate.names, target)) is not None:
             yield names

@@ -16,7 +16,7 @@ ALL_ROWS_UP_TO = 40_000_000  # weights of a part: reading them all takes a tenth
 SOME_ROWS = 32  # of each head of a larger part
 _CHUNK = 4_000_000  # weights that are held as float32 at a time
 _PART = 'say kind="part" where a row may sum to less (a sink that takes the rest, sparse layers, a block of a map)'
-_STATES = "hidden states (B, T, d) are no weights, capture(model) of mhalib.heads gathers those"
+_STATES = "hidden states (B, T, d) are no weights, capture(model) of headview gathers those"
 _SIGNED = 'or say kind="signed" to see scores, gradients or differences as they are'
 
 

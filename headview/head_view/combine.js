@@ -1,4 +1,4 @@
-// What one picture of a map shows, for parts that are whole in the page: what shown.py computes, in the same order of
+// What one picture of a map shows, for parts that are whole in the page: what combine.py computes, in the same order of
 // work: heads -> values or rollout -> combine -> words -> hidden tokens -> renormalise -> difference. And the pyramid
 // of such a map: what pyramid.py makes. Cells are Float32Array, row by row, MASKED where masked, NaN where NaN.
 

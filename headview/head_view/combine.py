@@ -1,6 +1,6 @@
 """What one picture of a map shows: chosen heads of a part, combined, by words, without hidden tokens.
 
-`compute` follows one order of work, and `shown.js` the same in a page without a kernel:
+`compute` follows one order of work, and `combine.js` the same in a page without a kernel:
 heads -> values or rollout -> combine -> words -> hidden tokens -> renormalise -> difference.
 
 A spec is a dict: `part`, `sample`, `side` ("a", "b", "difference"), `heads` ([[layer, head], ...]), `combine`

@@ -1,8 +1,8 @@
 """What a reader hands over, made into parts: maps of one shape with all that is known about them.
 
-How weights are taken out of what libraries return stands in `structures.py`, what their rows must be in `rows.py`,
-what is written beside them in `sides.py` and `labels.py`, what lies under them in `patches.py`. The weights themselves
-stay as they are, and nothing is drawn here.
+How weights are taken out of what libraries return stands in `structures.py`, what their rows must be in
+`check_rows.py`, what is written beside them in `axis_labels.py` and `labels.py`, what lies under them in `patches.py`.
+The weights themselves stay as they are, and nothing is drawn here.
 """
 
 import math

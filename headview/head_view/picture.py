@@ -1,7 +1,7 @@
 """The picture beside a live HeadView, for readers where nothing runs: made from pixels, in some 15 ms.
 
 What is drawn is said by a `Drawn` (`drawn`), which knows nothing of the widget; `saved` writes the same one into files.
-How heads are drawn as lines stands in `strokes`, all heads small in `overview`, the paper and its letters in `sheet`.
+How heads are drawn as lines stands in `strokes`, all heads small in `overview`, the paper and its letters in `raster`.
 """
 
 import math

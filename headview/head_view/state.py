@@ -23,7 +23,7 @@ _SPEC = ("part", "sample", "side", "heads", "combine", "values", "hidden", "reno
 class Chosen(View):
     """The traits of a HeadView that a reader sets, by hand or in Python; each refuses what cannot be shown."""
 
-    parts = traitlets.List().tag(sync=True)  # what a page must know of each, as `described` writes it
+    parts = traitlets.List().tag(sync=True)  # what a page must know of each, as `metadata` writes it
     sides = traitlets.List(traitlets.Unicode()).tag(sync=True)  # names of what is compared, or one empty text
     part = traitlets.TraitType(0).tag(sync=True)
     sample = traitlets.TraitType(0).tag(sync=True)

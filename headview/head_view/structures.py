@@ -2,7 +2,7 @@
 
 Tensors and arrays, lists with gaps, dicts, what `capture` gathered, what models of transformers return, what torch's
 layers return. Numbers are not looked at here, and nothing is copied; the steps of `generate()` are put together in
-`steps.py`.
+`generated.py`.
 """
 
 from dataclasses import replace

@@ -1,7 +1,8 @@
 """HeadView: every head of every layer at a glance, one of them in full, at any size.
 
-Python takes what the reader has (`given.py`), makes of it what is shown (`shown.py`, `pyramid.py`) and hands it on in
-blocks (`serve.py`, `carried.py`); it holds what the reader has chosen (`chosen.py`) and hands it out (`reading.py`).
+Python takes what the reader has (`inputs.py`), makes of it what is shown (`combine.py`, `pyramid.py`) and hands it on
+in blocks (`serve.py`, `page_budget.py`); it holds what the reader has chosen (`state.py`) and hands it out
+(`reading.py`).
 `view.js` and the files beside it draw. The picture for readers without a live view is drawn in `picture.py`, what is
 saved in `saved.py`.
 """
@@ -27,11 +28,11 @@ from headview.head_view.serve import Blocks
 from mhalib.plots import DescribedFigure
 
 _SCRIPTS = (
-    *("codes.js", "shown.js", "source.js", "set.js", "window.js", "grid.js", "layout.js"),
-    *("draw.js", "lines.js", "map.js", "across.js", "runs.js", "text.js", "order.js", "overview.js", "bars.js"),
-    *("patches.js", "picture.js", "neuron.js", "neuron_panel.js"),
-    *("chosen.js", "hover.js", "find.js", "hide.js", "photo.js"),
-    *("choose.js", "controls.js", "fold.js", "linked.js", "view.js"),
+    *("codes.js", "combine.js", "source.js", "sample.js", "window.js", "grid.js", "layout.js"),
+    *("draw.js", "lines.js", "map.js", "across.js", "text_spans.js", "text.js", "order.js", "overview.js", "bars.js"),
+    *("patches.js", "image.js", "neuron.js", "neuron_panel.js"),
+    *("selection.js", "hover.js", "find.js", "hidden_tokens.js", "export.js"),
+    *("choose_heads.js", "controls.js", "more.js", "linked.js", "view.js"),
 )
 _PAGE_BYTES = 4_000_000
 
@@ -51,7 +52,7 @@ class HeadView(Reading):
         exact: keep all digits in the page, at four bytes a weight.
         compare: other weights of the same shapes, shown beside these, with the difference.
         names: what to call the two that are compared.
-        options: what else `given.as_parts` takes: `kind`, `layer_names`, `head_names`, `axes`, `words`, `clean`,
+        options: what else `inputs.as_parts` takes: `kind`, `layer_names`, `head_names`, `axes`, `words`, `clean`,
             `queries`, `keys`, `samples`, `image`, `patches`, `first`, `image_on`.
 
     Traits, which follow the reader and can be set: `part`, `sample`, `layer`, `head`, `query` (the token of the

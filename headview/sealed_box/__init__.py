@@ -1,1 +1,1 @@
-"""SealedBox: a layer asked from outside. `asked.py` asks, `steps.py` finds plateaus and steps, `view.js` shows them."""
+"""SealedBox: a layer asked from outside. `inputs.py` asks, `plateaus.py` finds the steps, `view.js` shows them."""

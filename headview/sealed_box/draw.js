@@ -1,6 +1,6 @@
 // What SealedBox reads from its traits, and how it draws the output: the lines along t, and bars for one vector.
 
-const STEP_SIZE = 5; // numbers of a step, as `Step` in steps.py names them
+const STEP_SIZE = 5; // numbers of a step, as `Step` in plateaus.py names them
 const GRAPH_HEIGHT = 230;
 const BARS_HEIGHT = 120; // where they stand below the graph
 const BARS_WIDTH = 210; // where they stand beside it

@@ -1,7 +1,7 @@
 """SealedBox: turn t, see the output of a layer move in steps, and tell what its hidden heads do before it is opened.
 
-Python asks the box once, when the widget is made (`asked.py`), and finds the steps (`steps.py`); all the rest happens
-in the view, which therefore needs no kernel.
+Python asks the box once, when the widget is made (`inputs.py`), and finds the steps (`plateaus.py`); all the rest
+happens in the view, which therefore needs no kernel.
 """
 
 import math
@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headview.base import Refused, View, is_whole, module_text, style_text
-from headview.sealed_box import asked
+from headview.sealed_box import inputs
 from headview.sealed_box.picture import box_figure
 from headview.sealed_box.plateaus import find_steps, letter_name
 from mhalib.plots import DescribedFigure
@@ -79,13 +79,13 @@ class SealedBox(View):
         points: int = 801,
         heads: Callable[[Float[Tensor, "points d_model"]], Float[Tensor, "points num_heads"]] | None = None,
     ):
-        asked.check_given(f, d_model, points, reach, heads)
+        inputs.check_given(f, d_model, points, reach, heads)
         given = {"start": start, "direction": direction, "probe": probe}
-        start, direction, probe = (asked.vector(name, x, d_model) for name, x in given.items())
-        self._places = asked.places(points, float(reach))
-        c = asked.line(start, direction, probe, self._places)
-        self._moved, noise = asked.moved(f, c, probe)
-        self._looks = None if heads is None else asked.looks(heads, c)
+        start, direction, probe = (inputs.vector(name, x, d_model) for name, x in given.items())
+        self._places = inputs.places(points, float(reach))
+        c = inputs.line(start, direction, probe, self._places)
+        self._moved, noise = inputs.moved(f, c, probe)
+        self._looks = None if heads is None else inputs.looks(heads, c)
         self._found = find_steps(self._moved, noise)
         super().__init__(
             reach=float(reach),

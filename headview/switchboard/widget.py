@@ -57,7 +57,7 @@ class HeadSwitchboard(View):
     Taught in notebook 11.
     """
 
-    _esm = module_text("switchboard", "table.js", "layout.js", "draw.js", "ask.js", "switches.js", "view.js")
+    _esm = module_text("switchboard", "table.js", "layout.js", "draw.js", "ask_kernel.js", "switches.js", "view.js")
     _css = style_text("switchboard")
 
     sizes = traitlets.List(traitlets.Int()).tag(sync=True)  # layers, heads

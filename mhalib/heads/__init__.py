@@ -2,17 +2,14 @@
 
 Names are handed on when they are first asked for. `measures` takes weights and knows nothing of layers, and so does
 `mixing`, of what several layers do together; `gates` switches heads of a layer; `pruning`, on top of it, tells which
-matter and cuts the others out. `capture` takes the maps out of any PyTorch model; its parts lie in the modules
-`capture_*`.
+matter and cuts the others out. The maps of any other model are taken by `headview.capture`.
 """
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
+_known, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "capture_maps": ["Maps"],
-        "capture_model": ["capture"],
         "gates": ["attention_layers", "gated_heads", "head_means"],
         "measures": [
             "alignment_agreement",
@@ -36,3 +33,9 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         ],
     },
 )
+
+
+def __getattr__(name: str) -> object:
+    if name in ("capture", "Maps"):
+        raise ImportError(f"{name} is in the package headview now: write `from headview import {name}`")
+    return _known(name)

@@ -142,7 +142,7 @@ def test_the_example_of_a_disease_fails_without_mhalib_and_passes_on_a_healthy_l
     wrong = []
     for name in [*SICK][::3]:
         report = of_sick(name)
-        target = report.case.attend.target
+        target = report.find_example.keywords["case"].attend.target
         layer = copy.deepcopy(target).eval() if isinstance(target, nn.Module) else target
         for finding, example in zip(report.findings, blocks(report.to_markdown()), strict=True):
             try:
@@ -150,7 +150,7 @@ def test_the_example_of_a_disease_fails_without_mhalib_and_passes_on_a_healthy_l
                 wrong.append(f"{name}: the example of {finding.code} passes on the sick layer")
             except AssertionError:
                 pass
-            if name in otherwise or report.case.attend.masks not in ("any", "none"):
+            if name in otherwise or report.find_example.keywords["case"].attend.masks not in ("any", "none"):
                 continue
             healthy = MultiHeadAttention if finding.code == "nan-on-empty-row" else Layer
             run(example, (GPT if isinstance(target, GPT) else healthy)(32, 4).eval())
@@ -196,7 +196,7 @@ def test_hostile_names_and_messages_break_neither_page_nor_table():
     assert "@everyone" not in re.sub("<code.*?</code>", "", html, flags=re.DOTALL)  # on GitHub it would call people
     (example,) = blocks(page)
     with pytest.raises(AssertionError):
-        run(example, report.case.attend.target)
+        run(example, report.find_example.keywords["case"].attend.target)
 
 
 # --------------------------------------------------------------------------------------------------- the command line

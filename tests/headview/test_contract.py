@@ -11,7 +11,7 @@ import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 
-from mhalib import widgets
+import headview
 from tests.helpers.browser import ROOT, settle, until
 from tests.helpers.page import FOCUSABLE, HOSTILE, UNFOLD, no_overflow, shot, some, with_traits
 from tests.helpers.steady import hasty
@@ -217,8 +217,8 @@ def test_a_key_and_a_click_change_the_view_they_are_for_and_no_other(static_page
 
 def test_tokens_are_text(static_page):
     size, failures = len(HOSTILE), []
-    lab = widgets.HeadLab(torch.randn(size, 8), tokens=HOSTILE)
-    page = static_page(widgets.HeadView(some(3, size, size), HOSTILE), lab, width=700)
+    lab = headview.HeadLab(torch.randn(size, 8), tokens=HOSTILE)
+    page = static_page(headview.HeadView(some(3, size, size), HOSTILE), lab, width=700)
     for number, name in enumerate(("canvas.focus", "canvas")):
         view = page.locator(".mha").nth(number)
         canvas = view.locator(name).first
@@ -244,8 +244,8 @@ def in_many_states() -> list:
         dict(mode="text", hidden=["the"]),
         dict(order="likeness", heads="layer"),
     )
-    views = [with_traits(widgets.HeadView(maps, words), **state) for state in states]
-    return [*map(make, CASES.values()), *views, widgets.HeadView(maps, words, compare=some(2, 4, 8, 8, seed=1))]
+    views = [with_traits(headview.HeadView(maps, words), **state) for state in states]
+    return [*map(make, CASES.values()), *views, headview.HeadView(maps, words, compare=some(2, 4, 8, 8, seed=1))]
 
 
 def unfold(page) -> None:
@@ -295,7 +295,7 @@ TOUCHING = """(focusable) => {
 
 def test_nothing_overflows_or_overlaps(static_page):
     shapes = (4, 8, 13, 13), (1, 16, 32, 32), (2, 2, 1, 300), (2, 2, 90, 2)
-    large = [*(widgets.HeadView(some(*shape)) for shape in shapes), widgets.HeadLab(torch.randn(5, 64), num_heads=16)]
+    large = [*(headview.HeadView(some(*shape)) for shape in shapes), headview.HeadLab(torch.randn(5, 64), num_heads=16)]
     page, failures = static_page(*in_many_states(), *large, width=1100), {}
     unfold(page)
     for width in (1100, 700, 360):

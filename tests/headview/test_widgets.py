@@ -158,6 +158,6 @@ def run(code: str) -> subprocess.CompletedProcess:
 def test_the_layer_comes_without_the_widgets_and_these_say_what_to_install():
     done = run("import sys, mhalib; print([name for name in ('anywidget', 'matplotlib') if name in sys.modules])")
     assert done.stdout == "[]\n", done.stderr
-    done = run("import sys; sys.modules['anywidget'] = None; import mhalib; import headview")
-    assert done.stderr.splitlines()[-1].startswith("ModuleNotFoundError: headview needs the package anywidget")
-    assert done.returncode == 1 and "pip install 'mhalib[widgets]'" in done.stderr
+    done = run("import sys; sys.modules['anywidget'] = None; from headview import capture, HeadView")
+    assert done.stderr.splitlines()[-1].startswith("ModuleNotFoundError: the views of headview need the package")
+    assert done.returncode == 1 and "pip install 'mhalib[headview]'" in done.stderr

@@ -1,15 +1,14 @@
-"""Each example in a docstring of `mhalib` runs, and gives what it says."""
+"""Each example in a docstring of the packages runs, and gives what it says."""
 
 import ast
 import doctest
-from pathlib import Path
 
-HOUSE = Path(__file__).resolve().parents[2] / "mhalib"
+from tools.notebooks.run import PACKAGES, ROOT
 
 
 def test_every_example_gives_what_it_says(one_thread):
     failures, tried = [], 0
-    for path in sorted(HOUSE.rglob("*.py")):
+    for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (said := ast.get_docstring(node)):
                 name = f"{path.stem}.{getattr(node, 'name', '')}"

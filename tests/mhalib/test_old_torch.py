@@ -37,8 +37,7 @@ assert masks._is_compiling is torch._utils.is_compiling
 torch.compiler.is_compiling = asked  # today's nn.Module needs it
 
 from attention_doctor import examine
-from headview import capture
-from headview import HeadView
+from headview import HeadView, capture
 
 x = torch.randn(2, 5, 8)
 layer = MultiHeadAttention(8, 2).eval()

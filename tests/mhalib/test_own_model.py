@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from headview import HeadView, capture, zero_importance
+from headview import HeadView, capture
 from mhalib import MultiHeadAttention
+from mhalib.heads import zero_importance
 from mhalib.reference import from_torch
 from tests.helpers.small_models import model_of, pair
 

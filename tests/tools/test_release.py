@@ -11,6 +11,7 @@ import pytest
 
 import mhalib
 from tools import release
+from tools.notebooks.run import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = mhalib.__version__
@@ -59,8 +60,9 @@ def test_wheel_and_source_hold_the_package_with_its_views_and_the_wheel_works_al
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     (source,) = (tmp_path / "dist").glob("*.tar.gz")
     held = set(zipfile.ZipFile(wheel).namelist())
-    package = {path.relative_to(house).as_posix() for path in (house / "mhalib").rglob("*") if path.is_file()}
-    assert package <= held and all(name.startswith("mhalib") for name in held)
+    paths = [path for package in PACKAGES for path in (house / package).rglob("*") if path.is_file()]
+    files = {path.relative_to(house).as_posix() for path in paths}
+    assert files <= held and all(name.startswith(PACKAGES) for name in held)
     assert any(name.endswith("pyproject.toml") for name in tarfile.open(source).getnames())
     assert (tmp_path / "dist" / "SHA256SUMS").is_file() and list((tmp_path / "dist").glob("*.cdx.json"))
     place = tmp_path / "alone"

@@ -8,7 +8,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
 import yaml
 
 import mhalib
@@ -18,6 +17,7 @@ from tools.bench import page as bench
 from tools.links import broken
 from tools.make_images import PICTURES
 from tools.notebooks.lessons import QUICK_WAY, lessons
+from tools.notebooks.run import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "notebooks/TEACHING.md", "notebooks/HANDOUT.md")
@@ -104,9 +104,10 @@ def test_links_commands_and_tools_of_pages_lead_to_what_is_there():
     targets = set(re.findall(r"^([a-z-]+):", text("Makefile"), re.MULTILINE))
     for page in (*(page for page in PAGES if page != "CHANGELOG.md"), "postBuild", "Makefile"):
         named = re.findall(r"(?:`|^)make ([a-z][a-z-]*)", text(page), re.MULTILINE)
-        modules = re.findall(r"-m ((?:tools|mhalib)(?:\.\w+)*)", text(page))
+        modules = re.findall(r"-m ((?:tools|mhalib|attention_doctor)(?:\.\w+)*)", text(page))
         scripts = [name.replace("\\", "/") for name in re.findall(r"(?<![\w/])tools[/\\]\w+\.py", text(page))]
-        paths = re.findall(r"`((?:tests|tools|mhalib|\.ci)/[\w./-]*\w)/?`", text(page))
+        folders = "|".join(("tests", "tools", r"\.ci", *PACKAGES))
+        paths = re.findall(rf"`((?:{folders})/[\w./-]*\w)/?`", text(page))
         wrong += [f"{page}: make {name}" for name in named if name not in targets]
         wrong += [f"{page}: {name}" for name in modules if importlib.util.find_spec(name) is None]
         wrong += [f"{page}: {name}" for name in {*scripts, *paths} if "NN" not in name and not (ROOT / name).exists()]
@@ -168,28 +169,3 @@ def test_a_tool_spells_what_a_pipe_on_windows_cannot_write():
     command = [sys.executable, "-W", "ignore", "-c", "import tools; print('a … −')"]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | narrow, capture_output=True, encoding="cp1252")
     assert (done.returncode, done.stdout) == (0, "a … \\u2212\n"), done.stderr
-
-
-# Of each import of a reader's: what must not be loaded for it, since it is for a later lesson.
-IMPORTS = {
-    "import mhalib": "matplotlib scipy joblib tqdm.auto d2l PIL",
-    "from mhalib.experiments import Lookup, CausalModel": "joblib scipy matplotlib tqdm.auto",
-    "from mhalib.heads import induction_score, prune_heads": "joblib scipy matplotlib mhalib.experiments",
-    "from mhalib.pretrained import load_minilm": "mhalib.experiments matplotlib scipy huggingface_hub",
-    "from mhalib.reference import from_torch, from_d2l": "d2l matplotlib",
-}
-LOAD = f"""
-import os, sys, torch
-for code, without in {IMPORTS}.items():
-    if os.fork() == 0:  # a fresh interpreter that has torch already
-        exec(code)
-        print(code, set(without.split()) & set(sys.modules), flush=True)
-        os._exit(0)
-    os.wait()
-"""
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no fork")
-def test_a_first_import_does_not_wait_for_what_only_a_later_lesson_needs():
-    done = subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert done.stdout.splitlines() == [f"{code} set()" for code in IMPORTS]

@@ -16,6 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 import mhalib
 from tools.bench import peers
+from tools.notebooks.run import PACKAGES
 from tools.site import build as build_site
 from tools.site import live, reference, slides
 from tools.site.answers import cover
@@ -259,12 +260,14 @@ def test_of_unusual_predictions_what_answers():
 
 def handed_on() -> set[str]:
     """Return the full names that Python itself knows as public, one for each thing."""
-    names = {f"mhalib.{name}" for name in mhalib.__all__}
+    names = {f"{package}.{name}" for package in PACKAGES for name in importlib.import_module(package).__all__}
     for module in pkgutil.iter_modules(mhalib.__path__):
+        if module.name in reference.WITHIN:
+            continue
         room = importlib.import_module(f"mhalib.{module.name}")
         if module.ispkg:
             names |= {f"{room.__name__}.{name}" for name in room.__all__}
-        elif module.name not in reference.WITHIN:
+        else:
             own = {name for name, value in vars(room).items() if getattr(value, "__module__", "") == room.__name__}
             names |= {f"{room.__name__}.{name}" for name in own if name[0] != "_" and name not in mhalib.__all__}
     return names

@@ -28,6 +28,7 @@ from tools.notebooks.which import chosen_by
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
+PACKAGES = ("mhalib", "headview", "attention_doctor", "mhacourse")  # ours, from the ground up
 SEED = re.compile(r"^SEED = 0\b", re.MULTILINE)
 EXERCISE = re.compile(r"check\.(\w+)\((\w+)\)")
 # By these a user sets what a kernel does.

@@ -15,7 +15,7 @@ from nbformat import NotebookNode
 
 from headview.base import page_fragment
 from tools.notebooks.plain import COLAB
-from tools.notebooks.run import ROOT, execute, read
+from tools.notebooks.run import PACKAGES, ROOT, execute, read
 from tools.notebooks.store import STATE, VIEW, clean, source_hash
 
 LIVE = "mhalib_view"  # in an output's metadata: which of our widgets it shows, and of a question how many choices
@@ -59,7 +59,8 @@ def _with_own_metadata(nb: NotebookNode, path: Path) -> NotebookNode:
 
 def _state_of(path: Path) -> str:
     """Return a hash of what the outputs of a lesson depend on, besides the machine."""
-    library = [part for part in (ROOT / "mhalib").rglob("*") if part.is_file() and "__pycache__" not in part.parts]
+    files = (part for package in PACKAGES for part in (ROOT / package).rglob("*"))
+    library = [part for part in files if part.is_file() and "__pycache__" not in part.parts]
     state = hashlib.sha256(source_hash(read(path)).encode())
     for part in sorted([*library, ROOT / "requirements.txt", Path(__file__)]):
         state.update(part.read_bytes())

@@ -1,8 +1,8 @@
-"""The reference of `mhalib` on the site: a page for each package, made of docstrings, signatures and sources.
+"""The reference on the site: a page for each package and each room of `mhalib`, made of docstrings and sources.
 
 griffe reads them. Nothing is said here that `help()` does not say, except which lessons use a name, and where. Public
-is what a package hands on, and what a file of the top folder defines without an underscore. The looks are in
-`page/reference*.j2`.
+is what a package or a folder of `mhalib` hands on, and what a file of `mhalib` itself defines without an underscore.
+The looks are in `page/reference*.j2`.
 """
 
 import ast
@@ -24,10 +24,10 @@ from jinja2 import Environment
 from nbformat import NotebookNode
 
 import mhalib
-from tools.notebooks.run import ROOT
+from tools.notebooks.run import PACKAGES, ROOT
 
 HOME, TITLE = "reference", "Reference"  # the page that leads to the others
-WITHIN = ("arguments", "stopping")  # what rooms of the house share among themselves
+WITHIN = ("arguments", "widgets", "doctor", "checks")  # what rooms share among themselves; old names
 NO_SPLIT = {"returns_multiple_items": False, "returns_named_value": False}  # ours say in a sentence what comes back
 # What public names take, return or build on, and nobody imports.
 ALSO = {
@@ -60,7 +60,7 @@ class Entry:
     def page(self) -> str:
         """The name of its page's file, without the ending: top files share one, each package has its own."""
         room = self.room.rpartition(".")[2]
-        return f"reference_{room}" if (ROOT / "mhalib" / room).is_dir() else "reference_mhalib"
+        return f"reference_{room}" if room in PACKAGES or (ROOT / "mhalib" / room).is_dir() else "reference_mhalib"
 
     @property
     def place(self) -> str:
@@ -96,10 +96,11 @@ def signature(what: griffe.Object) -> str:
 
 @cache
 def entries() -> tuple[Entry, ...]:
-    """Return all names: those of the package itself first, then of its files, then of the packages in it."""
-    top = griffe.load("mhalib", search_paths=[ROOT], allow_inspection=False)
+    """Return all names: those of `mhalib` itself first, then of its files, of its folders, of the other packages."""
+    loaded = {name: griffe.load(name, search_paths=[ROOT], allow_inspection=False) for name in PACKAGES}
+    top = loaded["mhalib"]
     files = sorted(pkgutil.iter_modules(mhalib.__path__), key=lambda one: (one.ispkg, one.name))
-    rooms = {"mhalib": top} | {f"mhalib.{one.name}": top[one.name] for one in files if one.name not in WITHIN}
+    rooms = {"mhalib": top} | {f"mhalib.{one.name}": top[one.name] for one in files if one.name not in WITHIN} | loaded
     found: dict[str, Entry] = {}
     for room, module in rooms.items():
         names = getattr(importlib.import_module(room), "__all__", None) or _defined(module)
@@ -137,7 +138,7 @@ def uses(notebooks: Mapping[str, NotebookNode], known: set[str]) -> dict[str, di
         for cell in (cell for cell in nb.cells if cell.cell_type == "code"):
             nodes = list(ast.walk(ast.parse(TransformerManager().transform_cell(cell.source))))
             for node in nodes:
-                if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("mhalib."):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in PACKAGES:
                     bound |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
             for node in nodes:
                 if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):

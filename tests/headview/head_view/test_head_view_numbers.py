@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from headview.head_view import codes, shown
+from headview.head_view import codes, combine
 from headview.head_view.combine import compute, exact_row
 from headview.head_view.facts import facts_of, order_by_likeness
 from headview.head_view.pyramid import Pyramid, overview
@@ -146,7 +146,7 @@ def test_an_overview_is_the_largest_of_each_block_in_every_precision(dtype, kind
 def test_overviews_are_those_of_what_is_shown(kind):
     part, other = example(kind, True, True), example(kind, True, True)
     for to in (None, other):
-        found = shown.overviews(part, 1, 4, to)
+        found = combine.overviews(part, 1, 4, to)
         assert found.shape == (2, 3, 4, 4)
         for i, j in np.ndindex(2, 3):
             spec = {"heads": [[i, j]], "sample": 1, "side": "difference" if to else "a"}

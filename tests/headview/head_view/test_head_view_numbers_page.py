@@ -1,4 +1,4 @@
-"""The numbers of HeadView in the page: what `codes.js` and `shown.js` compute is what Python computes."""
+"""The numbers of HeadView in the page: what `codes.js` and `combine.js` compute is what Python computes."""
 
 import base64
 import itertools
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import headview.head_view
-from headview.head_view import codes, shown
+from headview.head_view import codes, combine
 from headview.head_view.combine import compute
 from headview.head_view.pyramid import Pyramid
 from tests.helpers.browser import watch
@@ -38,7 +38,7 @@ def page(browser):
     """A page that holds the two scripts, joined as a view joins them."""
     opened = browser.new_page()
     problems = watch(opened, ("about:", "data:"))
-    scripts = [(FOLDER / name).read_text(encoding="utf-8") for name in ("codes.js", "shown.js")]
+    scripts = [(FOLDER / name).read_text(encoding="utf-8") for name in ("codes.js", "combine.js")]
     opened.add_script_tag(content="\n".join([*scripts, READ]))
     yield opened
     opened.close()
@@ -55,14 +55,14 @@ def as_cells(text: str, *shape: int) -> np.ndarray:
 
 def set_of(part, other=None, *, storage="float32") -> dict:
     """What the page is told of the second sample of a part that is whole in it."""
-    coded = {side: shown.whole(one, 1, storage) for side, one in (("a", part), ("b", other or part))}
+    coded = {side: combine.whole(one, 1, storage) for side, one in (("a", part), ("b", other or part))}
     layers, heads, queries, keys = part.shape
     return {
         **dict(layers=layers, heads=heads, queries=queries, keys=keys, kind=part.kind, signed=part.kind == "signed"),
         **dict(tokens=part.tokens[1], keyTokens=part.key_tokens[1], words=part.words[1]),
         **dict(codes={side: as_text(pair[0]) for side, pair in coded.items()}, storage=storage),
         "tops": {side: as_text(pair[1]) for side, pair in coded.items()},
-        "norms": None if part.values is None else as_text(shown.norms(part, 1)),
+        "norms": None if part.values is None else as_text(combine.norms(part, 1)),
     }
 
 
@@ -113,7 +113,7 @@ def test_the_page_reads_the_codes_that_python_writes(page, storage, kind):
         }""",
         {"set": set_of(part, storage=storage)},
     )
-    coded, tops = shown.whole(part, 1, storage)
+    coded, tops = combine.whole(part, 1, storage)
     maps = np.frombuffer(coded, np.dtype(storage).newbyteorder("<")).reshape(6, 7, 7)
     expected = codes.decode(maps, np.frombuffer(tops, "<f4"), storage, signed=kind == "signed")
     np.testing.assert_allclose([as_cells(text, 7, 7) for text in found], expected, rtol=1e-6)
@@ -134,7 +134,7 @@ def test_heads_are_pooled_alike(page, kind, side):
             {"set": set_of(part, other), "side": side, "which": which},
         )
         cells = as_cells(found["cells"], 2, 3, found["rows"], found["columns"])
-        expected = shown.overviews(part, 1, side, to)
+        expected = combine.overviews(part, 1, side, to)
         np.testing.assert_allclose(cells, expected, rtol=tolerance)
         assert any(found["missing"]) and found["missing"] == np.isnan(expected).any((-2, -1)).ravel().tolist()
 

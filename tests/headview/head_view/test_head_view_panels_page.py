@@ -117,7 +117,7 @@ def numbers(page, name):
     return np.array([float(x) for x in page.evaluate(name)])
 
 
-TITLE = 20  # pixels above the picture, as in picture.js
+TITLE = 20  # pixels above the picture, as in image.js
 
 
 def point_at(page, rows, columns, row, column):
