@@ -177,6 +177,7 @@ function circle(context, x, y, radius) {
 
 /**
  * Draw a vector as bars, a bar a feature: up and green above 0, down and purple below.
+ * @param {CanvasRenderingContext2D} context
  * @param {ArrayLike<number>} values
  * @param {{left: number, right: number, middle: number, high: number}} place `high`: pixels of a bar of length 1
  */

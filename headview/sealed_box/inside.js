@@ -34,7 +34,7 @@ function makeInside(root, box, put) {
   };
 }
 
-/** One pixel a head and point, in the colour of its weight. @param {Box} box */
+/** One pixel a head and point, in the colour of its weight. @param {HTMLCanvasElement} strip @param {Box} box */
 function paintStrip(strip, { inside, heads, points }) {
   paintPixels(strip, points, heads, (pixels) => {
     for (let i = 0; i < inside.length; i++) {
