@@ -1,6 +1,6 @@
 """`capture`: the attention maps of any PyTorch model while it runs, with nothing changed in it.
 
-What is seen, and how, is the matter of `capture_watch`; what is kept of it, of `capture_maps`.
+What is seen, and how, is the matter of `eye`; what is kept of it, of `capture_maps`.
 """
 
 import re
@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from headview.capture_maps import Maps, Recorder, Wanted, matches
-from headview.capture_watch import Watch
+from headview.eye import Eye
 
 Layers = int | str | slice | range | re.Pattern | Sequence[int | str | re.Pattern] | None
 
@@ -74,15 +74,18 @@ def capture(
     if progress is not None:
         _checked_flag("progress", progress)
     maps = Maps()
-    watch = Watch(model, recorder.take)
+    eye = Eye(model, recorder.take)
     with ExitStack() as stack:
         stack.callback(recorder.close)
         stack.enter_context(_uncompiled())
-        stack.enter_context(watch)
+        stack.callback(eye.close)
+        stack.enter_context(eye)
         yield maps
-    maps.missed = watch.missed
+    if eye.failure is not None:
+        raise eye.failure
+    maps.missed = eye.missed
     if not recorder.layers:
-        raise RuntimeError(_nothing(model, watch))
+        raise RuntimeError(_nothing(model, eye))
     recorder.fill(maps)
 
 
@@ -98,13 +101,13 @@ def _uncompiled() -> Iterator[None]:
         yield
 
 
-def _nothing(model: nn.Module, watch: Watch) -> str:
+def _nothing(model: nn.Module, eye: Eye) -> str:
     """Return why there is no map, as far as it can be told, and what to do."""
     kind = type(model).__name__
-    if watch.missed:
-        reasons = "; ".join(f"{name}: {why}" for name, why in list(watch.missed.items())[:3])
+    if eye.missed:
+        reasons = "; ".join(f"{name}: {why}" for name, why in list(eye.missed.items())[:3])
         return f"no attention of {kind} can be shown as a map: {reasons}"
-    if not watch.ran:
+    if not eye.ran:
         return f"no attention was seen: {kind} was not called inside the with; call the very model that was given"
     if scripted := [name for name, x in model.named_modules() if isinstance(x, torch.jit.ScriptModule)]:
         return (

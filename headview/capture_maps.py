@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headview.capture_byhand import sums_of
-from headview.capture_calls import Call
+from headview.step import Step, sums_of
 
 PATIENCE = 2.0  # seconds after which a bar shows
 
@@ -76,23 +75,23 @@ class Layer:
     steps: int = 1
     number: int = 0
 
-    def joins(self, call: Call, pace: int) -> int | None:
-        """Return how many tokens there are after a call that goes on where this layer stopped; None: it does not.
+    def joins(self, step: Step, pace: int) -> int | None:
+        """Return how many tokens there are after a step that goes on where this layer stopped; None: it does not.
 
         Args:
-            call: one of the same module.
+            step: one of the same module.
             pace: at which step the self-attention of the model was last; cross-attention follows it, since its own
                 calls, a query over the same keys, do not tell a next step from another text.
         """
-        same = call.kind == self.kind and (call.shape[0], call.shape[1]) == self.shape[:2]
-        queries, keys = call.shape[2:]
-        if same and call.kind == "cross":
+        same = step.kind == self.kind and (step.shape[0], step.shape[1]) == self.shape[:2]
+        queries, keys = step.shape[2:]
+        if same and step.kind == "cross":
             return keys if keys == self.keys and self.steps < pace else None
         if not same or queries >= keys:
             return None
         end = self.end + queries
         if keys > end:  # a cache of fixed length, filled so far
-            return end if call.end() == end else None
+            return end if step.end() == end else None
         # With fewer keys than tokens a window slides, and stays as long as it is.
         slides = queries == 1 and keys <= self.end and (self.steps == 1 or keys == self.keys)
         return end if keys == end or slides else None
@@ -169,66 +168,81 @@ class Recorder:
         self.layers: list[Layer] = []
         self._open: dict[str, list[Layer]] = {}
         self._pace = 1  # the step that the self-attention of a generating model was last seen at
-        self._bar = Bar(progress)
+        self._progress = progress
+        self._bar: Any = None
+        self._begun = time.monotonic()
 
-    def take(self, call: Call) -> None:
-        """Keep one call."""
-        layer, end = self._layer_of(call)
-        if self.wanted.could(layer.number, len(self.layers), call.name):
-            layer.pieces.append(self._piece(call, layer, end))
+    def take(self, step: Step) -> None:
+        """Keep one step."""
+        layer, end = self._layer_of(step)
+        if self.wanted.could(layer.number, len(self.layers), step.name):
+            layer.pieces.append(self._piece(step, layer, end))
         for i, other in enumerate(self.layers if self.wanted.numbers is not None else []):
             if other.pieces and not self.wanted.could(i, len(self.layers), other.name):
                 other.pieces.clear()
-        self._bar.step()
+        self._show()
 
-    def _layer_of(self, call: Call) -> tuple[Layer, int]:
+    def _layer_of(self, step: Step) -> tuple[Layer, int]:
         """Return the layer that the call belongs to, a new one if need be, and how many tokens there are after it."""
-        opened = self._open.setdefault(call.name, [])
-        queries, keys = call.shape[2:]
+        opened = self._open.setdefault(step.name, [])
+        queries, keys = step.shape[2:]
         # Of the calls that one module made in a pass, each goes on where its own forerunner stopped.
         for layer in sorted(opened, key=lambda layer: layer.steps):
-            if (end := layer.joins(call, self._pace)) is not None:
+            if (end := layer.joins(step, self._pace)) is not None:
                 layer.rows, layer.end, layer.keys, layer.steps = layer.rows + queries, end, keys, layer.steps + 1
-                self._pace = layer.steps if call.kind == "self" else self._pace
+                self._pace = layer.steps if step.kind == "self" else self._pace
                 return layer, end
         end = keys
-        self._pace = 1 if call.kind == "self" else self._pace
-        if call.kind == "self" and queries < end:
-            end = call.end() or end  # a cache of fixed length is cut to what stands in it
-        layer = Layer(call.name, call.kind, call.shape, call.kv_heads(), call.scale, call.part, queries, end, keys=keys)
+        self._pace = 1 if step.kind == "self" else self._pace
+        if step.kind == "self" and queries < end:
+            end = step.end() or end  # a cache of fixed length is cut to what stands in it
+        layer = Layer(step.name, step.kind, step.shape, step.kv_heads(), step.scale, step.part, queries, end, keys=keys)
         layer.number = len(self.layers)
         self.layers.append(layer)
         opened.append(layer)
         return layer, end
 
-    def _piece(self, call: Call, layer: Layer, end: int) -> Piece:
-        picked = self._picked(call)
-        keys = call.shape[3]
+    def _piece(self, step: Step, layer: Layer, end: int) -> Piece:
+        picked = self._picked(step)
+        keys = step.shape[3]
         first = max(0, end - keys)  # a window begins later
         width = min(keys, end)
-        allowed = call.allowed(picked)
+        allowed = step.allowed(picked)
         if allowed is not None and allowed.shape[-1] > 1:
             allowed = allowed[..., :width]
-        vectors = call.vectors(picked, self.dtype) if self.qkv else [None] * 3
+        vectors = step.vectors(picked, self.dtype) if self.qkv else [None] * 3
         vectors = [x if x is None or not i else x[..., :width, :] for i, x in enumerate(vectors)]
-        made = call.map(picked, self.dtype)
+        made = step.map(picked, self.dtype)
         made = made if width == keys else made[..., :width].clone()
         return Piece(made, allowed, first, vectors)
 
-    def _picked(self, call: Call) -> list[int] | slice:
+    def _picked(self, step: Step) -> list[int] | slice:
         if self.samples is None or isinstance(self.samples, slice):
             return self.samples or slice(None)
-        size = call.shape[0]
+        size = step.shape[0]
         if wrong := [i for i in self.samples if not -size <= i < size]:
             raise ValueError(
-                f"samples={wrong[0]} is none of the {size} samples that {call.name!r} was given; count from 0 to "
+                f"samples={wrong[0]} is none of the {size} samples that {step.name!r} was given; count from 0 to "
                 f"{size - 1}"
             )
         return [i % size for i in self.samples]
 
+    def _show(self) -> None:
+        """Count one map on a bar of tqdm, for whoever waits longer than a moment and has it installed."""
+        if self._bar is not None:
+            self._bar.update()
+        elif self._progress is not False and time.monotonic() - self._begun > PATIENCE:
+            try:
+                from tqdm.auto import tqdm
+            except ImportError:
+                self._progress = False
+            else:
+                self._bar = tqdm(desc="capture", unit=" maps", initial=len(self.layers))
+
     def close(self) -> None:
         """Take the bar away."""
-        self._bar.close()
+        if self._bar is not None:
+            self._bar.close()
 
     def fill(self, maps: Maps) -> None:
         """Put everything that was kept into the maps, layer by layer, and keep nothing."""
@@ -302,31 +316,3 @@ def below(pieces: list[Piece]) -> Piece:
     queries = [piece.vectors[0] for piece in pieces]
     together = None if any(x is None for x in queries) else torch.cat(queries, -2)
     return Piece(torch.cat([piece.map for piece in pieces], 2), allowed, 0, [together, *pieces[0].vectors[1:]])
-
-
-class Bar:
-    """A bar of tqdm, for whoever waits longer than a moment and has it installed."""
-
-    def __init__(self, progress: bool | None):
-        self._on = progress is not False
-        self._shown = None
-        self._start = time.monotonic()
-        self._number = 0
-
-    def step(self) -> None:
-        """Count one map."""
-        self._number += 1
-        if self._shown is not None:
-            self._shown.update()
-        elif self._on and time.monotonic() - self._start > PATIENCE:
-            try:
-                from tqdm.auto import tqdm
-            except ImportError:
-                self._on = False
-                return
-            self._shown = tqdm(desc="capture", unit=" maps", initial=self._number)
-
-    def close(self) -> None:
-        """Take the bar away."""
-        if self._shown is not None:
-            self._shown.close()

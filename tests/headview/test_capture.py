@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from headview import Maps, capture
+from headview.eye import Eye
 from mhalib import MultiHeadAttention, causal_mask
 from tests.helpers.refusals import accepted
 
@@ -102,7 +103,34 @@ def turned(layer, q, k, v):
     return (v.mT @ (q @ k.mT / 2).softmax(-1).mT).mT
 
 
-WAYS = heads_last, mixed_axes, folded, heads_first, chunks_first, in_place, as_module, turned
+def by_keywords(layer, q, k, v):
+    att = torch.softmax(input=torch.matmul(input=q, other=k.mT) / 2, dim=-1).flatten(0, 1)
+    return torch.bmm(att, mat2=v.flatten(0, 1)).unflatten(0, (B, H))
+
+
+def fused_by_keywords(layer, q, k, v):
+    return F.scaled_dot_product_attention(query=F.linear(input=q, weight=torch.eye(D // H)), key=k, value=v)
+
+
+def written_out(layer, q, k, v):
+    scores = q @ k.mT / 2
+    shares = (scores - scores.amax(-1, keepdim=True)).exp()
+    return shares / shares.sum(-1, keepdim=True) @ v
+
+
+WAYS = (
+    by_keywords,
+    fused_by_keywords,
+    written_out,
+    heads_last,
+    mixed_axes,
+    folded,
+    heads_first,
+    chunks_first,
+    in_place,
+    as_module,
+    turned,
+)
 LAYERS = {
     "fused": {},
     "fused causal": {"is_causal": True},
@@ -161,7 +189,7 @@ def test_a_map_is_the_softmax_and_the_layer_answers_and_learns_as_before(how):
     else:
         assert maps.allowed == [None]
     close(taken(layer, X, samples=[1])[0], layer.weights(X)[1:])
-    if how not in ("turned", "mixed_axes"):
+    if how not in ("turned", "mixed_axes", "fused_by_keywords"):
         known, (q, k, _) = taken(layer, X, qkv=True), map(heads, layer.qkv(X).chunk(3, -1))
         scale = settings.get("scale", 0.5)
         close(known.queries[0] @ known.keys[0].mT * known.scales[0], (q @ k.mT * scale).detach())
@@ -337,6 +365,19 @@ def test_a_softmax_elsewhere_in_a_model_is_not_taken():
     for other in (Other(), nn.Linear(D, D)):
         with pytest.raises(RuntimeError, match="no attention was seen in"):
             taken(other, X)
+
+
+def test_an_error_of_ours_never_reaches_the_model(monkeypatch):
+    def stumbles(self, *given):
+        raise IndexError("tuple index out of range")
+
+    layer = nn.Sequential(Fused(), Fused(by_hand))
+    before = layer(X)
+    monkeypatch.setattr(Eye, "_kernel", stumbles)
+    with capture(layer) as maps:
+        assert torch.equal(layer(X), before)
+    assert maps.names == ["1"]
+    assert maps.missed == {"0": "IndexError while it was looked at: tuple index out of range"}
 
 
 # ------------------------------------------------------------------------------------------ what is kept

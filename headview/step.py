@@ -1,6 +1,6 @@
-"""One attention call as it was seen: its queries, keys, mask or weights, and the map that is made of them.
+"""One step of attention as it was seen: its queries, keys, mask or weights, and the map that is made of them.
 
-Nothing here watches a model; `capture_watch` does, and hands the calls on.
+Nothing here watches a model; `eye` does, and hands the steps on.
 """
 
 import math
@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 CHUNK = 2**24  # so many weights at full precision at a time, or those of one sample
+FLEX = ("query", "key", "value", "score_mod", "block_mask", "scale", "kernel_options")  # what torch hands over
 MASKED = -5e3  # a score below is a mask, not a likeness: of those in use, -10,000 is the mildest
 
 
 @dataclass
-class Call:
-    """One attention call, its axes brought to (B, h, T, ...); nothing is computed before it is asked for.
+class Step:
+    """One step of attention, its axes brought to (B, h, T, ...); nothing is computed before it is asked for.
 
     `weights` are there where the model multiplied by hand, together with the `scores` that went into the softmax.
     Without them they are made of `q`, `k`, `mask`, `causal` and `scale`, as the fused kernel does.
@@ -45,10 +46,18 @@ class Call:
         out = torch.empty((len(rows), *self.shape[1:]), dtype=dtype or full)
         step = max(1, CHUNK // max(1, math.prod(self.shape[1:])))
         for start in range(0, len(rows), step):
-            out[start : start + step] = self._softmax(rows[start : start + step], full)
+            part = out[start : start + step]
+            scores = self._scores(rows[start : start + step], full)
+            if out.dtype == full and out.device == scores.device:
+                torch.softmax(scores, -1, out=part)
+            else:
+                part.copy_(scores.softmax(-1))
+            if self.causal or self.mask is not None or self.bend is not None:
+                # The kernel gives zeros where there is no key.
+                part.masked_fill_((scores.amax(-1, keepdim=True) == -torch.inf).to(out.device), 0.0)
         return out
 
-    def _softmax(self, rows: list[int], full: torch.dtype) -> Tensor:
+    def _scores(self, rows: list[int], full: torch.dtype) -> Tensor:
         q, k = (x.detach()[rows].to(full) for x in (self.q, shared(self.k, self.shape[1])))
         scores = (q * self.scale) @ k.transpose(-2, -1)  # (b, h, Tq, d) @ (b, h, d, Tk) -> (b, h, Tq, Tk)
         if self.bend is not None:
@@ -60,8 +69,7 @@ class Call:
             scores.masked_fill_(~mask, -torch.inf)
         elif mask is not None:
             scores += mask.to(full)
-        empty = (scores == -torch.inf).all(-1, keepdim=True)  # the kernel gives zeros where there is no key
-        return scores.softmax(-1).masked_fill_(empty, 0.0)
+        return scores
 
     def allowed(self, samples: list[int] | slice) -> Tensor | None:
         """Return which cells may be attended to, bool and broadcastable to the map, or None where all may."""
@@ -189,3 +197,41 @@ def like(x: Tensor | None, lead: tuple[int, ...]) -> Tensor | None:
         return x.expand(*lead, *x.shape[-2:])
     except RuntimeError:
         return None
+
+
+def flex_arguments(args: tuple, kwargs: dict) -> dict:
+    """Return the arguments of torch's operator for FlexAttention by name."""
+    given = dict(zip((*FLEX, "score_buffers", "mask_buffers"), args, strict=False))
+    renamed = {"score_mod_other_buffers": "score_buffers", "mask_mod_other_buffers": "mask_buffers"}
+    return given | {renamed.get(name, name): x for name, x in kwargs.items()}
+
+
+def bend_of(given: dict) -> Callable[[Tensor, int], Tensor]:
+    """Return the function that turns scores (1, h, Tq, Tk) of sample i into those that enter the softmax."""
+    from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+    from torch.nn.attention.flex_attention import _vmap_for_bhqkv
+
+    score_buffers, mask_buffers = given.get("score_buffers") or (), given.get("mask_buffers") or ()
+    score = _vmap_for_bhqkv(given["score_mod"], prefix=(0,), suffix=(None,) * len(score_buffers))
+    mask = _vmap_for_bhqkv(given["block_mask"][-1], prefix=(), suffix=(None,) * len(mask_buffers))
+
+    def bend(scores: Tensor, i: int) -> Tensor:
+        sample = torch.tensor([i], device=scores.device)
+        axes = [torch.arange(size, device=scores.device) for size in scores.shape[1:]]
+        # Inside, x[q] of a tensor x needs a mode of torch's own, which the watch otherwise keeps out.
+        with torch._C._EnableTorchFunction(), TransformGetItemToIndex():
+            seen = mask(sample, *axes, *mask_buffers)
+            return torch.where(seen, score(scores, sample, *axes, *score_buffers), -torch.inf)
+
+    return bend
+
+
+def sums_of(weights: Tensor, part: bool) -> str:
+    """Return what the rows of a map sum to: "weights" (1 or 0), "part" (at most 1), "positive" or "signed"."""
+    slack = 0.02 if weights.dtype in (torch.float16, torch.bfloat16) else 1e-3
+    total = weights.sum(-1, dtype=torch.float32)
+    if bool((weights < -slack).any()):
+        return "signed"
+    if bool((total > 1 + slack).any()):
+        return "positive"
+    return "part" if part or bool(((total < 1 - slack) & (total > slack)).any()) else "weights"
