@@ -8,7 +8,7 @@ means stands in `catalogue`, the probes and their order in `probes`, what the tr
 patterns that known mistakes leave in `patterns`, what needs the parameters in `inside`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -18,15 +18,14 @@ from attention_doctor.adapt import Adapted, adapt
 from attention_doctor.calls import Found, find_out, heads_stated, widths
 from attention_doctor.calls.making import USUAL, make
 from attention_doctor.catalogue import CATALOGUE, REMARKS
+from attention_doctor.examination import examine_mask_forms, examine_patient
 from attention_doctor.examples import Case, find_example
-from attention_doctor.inside import examine_from_inside, find_weights, told_weights
 from attention_doctor.patient import Patient, check_has_numbers, on_the_table
-from attention_doctor.probes import examine_from_outside, examine_masks
 from attention_doctor.report import Finding, FindingsError, Remark, Report
 from attention_doctor.stopping import OutOfTime, time_limit
 from mhalib.arguments import check_divides, check_size
 
-__all__ = ["CATALOGUE", "REMARKS", "Finding", "FindingsError", "Remark", "Report", "adapt", "examine", "find_weights"]
+__all__ = ["CATALOGUE", "REMARKS", "Finding", "FindingsError", "Remark", "Report", "adapt", "examine"]
 
 
 def examine(
@@ -36,7 +35,6 @@ def examine(
     *,
     head_dim: int | None = None,
     module: nn.Module | None = None,
-    weights: Mapping | nn.Module | Adapted | None = None,
     seconds: float = 60.0,
 ) -> Report:
     """Examine an attention layer and return what is wrong with it.
@@ -49,10 +47,6 @@ def examine(
         num_heads: how many heads the layer is said to have; when left out, what it says itself, for a class 4.
         head_dim: features of one head; `d_model // num_heads` when left out.
         module: where the parameters are, when `attend` is a function around it; it is examined in eval mode, too.
-        weights: `{"q": …, "k": …, "v": …, "o": …}`, each an `nn.Linear` or a matrix `(out, in)`; or the layer, whose
-            projections are then looked for. With them the scale, the number of heads and the layout are examined, and
-            any scale other than 1/sqrt(head_dim) is a finding. Without them the doctor looks for them as well, but
-            calls wrong only what nobody does on purpose.
         seconds: after which the examination ends, with what was found till then.
 
     Returns:
@@ -91,7 +85,7 @@ def examine(
         with time_limit(seconds):
             found = _found(attend, d_model, num_heads, head_dim, module)
             report.called_as = f"{made}: {found}" if made else str(found)
-            _examine(found, num_heads, head_dim, module, weights, report)
+            _examine(found, num_heads, head_dim, module, report)
     except OutOfTime:
         report.skip("the rest", f"the examination was stopped after {seconds:g} seconds; seconds=... gives it longer")
     return report
@@ -116,7 +110,6 @@ def _examine(
     num_heads: int | None,
     head_dim: int | None,
     module: nn.Module | None,
-    weights: Mapping | nn.Module | Adapted | None,
     report: Report,
 ) -> None:
     """Examine a layer of which it is known how it is called."""
@@ -127,17 +120,14 @@ def _examine(
     stated = num_heads or heads_stated(owner)
     if stated is not None and head_dim is None:
         head_dim = max(1, d_model // stated)
-    projections = None
-    if weights is not None:
-        projections = told_weights(weights, d_model, stated or 1, head_dim or d_model)
     with on_the_table(found.attend, module) as (twin, inner):
         patient = Patient(twin, inner, d_model, stated, head_dim)
-        setting = examine_from_outside(patient, report)
+        patient.told = num_heads is not None
+        setting = examine_patient(patient, report)
         for other in found.others:
             second = Patient(replace(other, target=twin.target), inner, d_model, patient.num_heads, patient.head_dim)
-            examine_masks(second, setting, report)
-        examine_from_inside(patient, setting, report, projections)
-    case = Case.of(found.attend, module, weights, patient, setting, found.others)
+            examine_mask_forms(second, setting, report)
+    case = Case.of(found.attend, module, None, patient, setting, found.others)
     report.find_example = partial(find_example, case=case)
 
 

@@ -49,6 +49,7 @@ class Adapted:
     said: bool = True  # whether a person, or the layer's own words, say what its mask means
     integers: bool = False  # whether its words say that its mask may be one of integers, 1 and 0
     distances: str = ""  # how its words promise to tell distances, as in `calls.words`
+    others: tuple = ()  # inputs beside x, (B, T, d) each; x itself where there are none
     written: str = ""  # what the last call did to the mask that it was handed
 
     @property
@@ -75,7 +76,8 @@ class Adapted:
         return torch.cat([self._called(x[i : i + 1], masks[i]) for i in range(len(x))])
 
     def _called(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        args = [turned(x, self.axes)] * INPUTS[self.convention]
+        given = [x, *(self.others or [x] * (INPUTS[self.convention] - 1))]
+        args = [turned(one, self.axes) for one in given]
         kwargs, converted = self.further(x), None
         if self.mask is not None:
             converted = None if mask is None else self.convert(x, mask)

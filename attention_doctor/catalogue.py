@@ -164,11 +164,6 @@ REMARKS = {
         "each token sees its neighbourhood only",
         "A sliding window is a mask; what lies outside of it reaches a token by way of further layers. Notebook 04.",
     ),
-    "blind-spots": Entry(
-        "some outputs stay still although nothing hides the token",
-        "A softmax over scores that lie far apart gives some keys a weight of almost 0; examine it with smaller "
-        "weights as well. Notebook 02.",
-    ),
     "positions": Entry(
         "it tells places apart",
         "Attention alone treats tokens as a set; something here adds where they stand. Notebook 06.",
@@ -181,10 +176,6 @@ REMARKS = {
     "several-layers": Entry(
         "it behaves like several layers one after another",
         "In a stack a hidden token is reached by way of a third one, and the mask of each layer may still be right.",
-    ),
-    "length-matters": Entry(
-        "a padded sample differs from the same sample cut to its length",
-        "Hidden keys have a weight of 0; a layer that counts tokens, hidden ones too, differs. Notebook 04.",
     ),
     "empty-row-refused": Entry(
         "it refuses a query that may see no key",
@@ -204,45 +195,12 @@ REMARKS = {
         "What -1e9 does in place of -inf: all scores of the row are alike. Zeros say that nothing was found. "
         "Notebook 04.",
     ),
-    "no-output-projection": Entry(
-        "no output projection mixes what the heads found",
-        "W_o lets every feature of the output draw on all heads; some models leave it to the layer that follows. "
-        "Notebook 05.",
-    ),
-    "shared-projection": Entry(
-        "one small projection is shared by all heads",
-        "A Linear(head_dim, head_dim) on each slice gives all heads the same weights, and a part of the features to "
-        "read; usual are d_model features for each head. Notebook 03.",
-    ),
-    "layout": Entry(
-        "the features of its heads lie in another order",
-        "The outputs are the same function of other weights: bring the rows into order before copying them. "
-        "Notebooks 01 and 06.",
-    ),
     "grouped-heads": Entry(
         "several heads of queries share a head of keys and values",
         "Grouped or multi-query attention: fewer keys and values to keep. Notebook 12.",
     ),
-    "zero-key": Entry(
-        "one more key takes part in the softmax",
-        "A query may turn away from all tokens; add_zero_attn of nn.MultiheadAttention does this.",
-    ),
-    "no-bias": Entry(
-        "its projections have no biases",
-        "With and without, both are common; copied into a layer that has biases, set those to zero. Notebook 06.",
-    ),
-    "weights-found": Entry(
-        "its projections were found by their names and shapes",
-        "They were tried: calculated with them, the outputs come out. Notebook 06.",
-    ),
     "unusual-scale": Entry(
         "the scores have another scale than 1/sqrt(head_dim)",
-        "Some do this on purpose: T5 has the scale in its weights, muP divides by head_dim. If it is none on purpose, "
-        "hand over weights=layer: then it is a finding. Notebook 02.",
-    ),
-    "flat-maps": Entry(
-        "its maps are nearly flat",
-        "With scores near 0 each scale gives nearly the same output, so a wrong one hardly shows; examine it with "
-        "larger weights. Notebook 02.",
+        "Some do this on purpose, and say so: T5 has the scale in its weights, muP divides by head_dim. Notebook 02.",
     ),
 }

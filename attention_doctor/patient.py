@@ -7,6 +7,7 @@ probe; what it prints is swallowed; what it raises becomes a `Crash`, which is a
 import copy
 import inspect
 import io
+import math
 import random
 import sys
 import warnings
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from attention_doctor.adapt import Adapted
+from attention_doctor.words import words_of
 
 
 class Crash(Exception):
@@ -67,6 +69,10 @@ class Patient:
         self.last = ""  # what the last call was given
         self.written: dict[str, str] = {}  # what the layer wrote into -> by how much
         self.needs_mask = False
+        self.told = False  # whether whoever asks stated the number of heads
+        said = words_of(attend.target)
+        self.said = f"{said.name} {said.text}".lower()
+        self.words = f"{said.name} {said.source or said.code} {said.text}".lower()
         self.spare = _copied(attend)
         self.mask_ndim = 2 if attend.masks == "shared" else 3
         tensors = [] if module is None else [p for p in module.parameters() if p.is_floating_point()]
@@ -163,6 +169,12 @@ class Patient:
         """Return standard normal numbers `(batch, tokens, d_model)`, always the same for the same seed."""
         generator = torch.Generator().manual_seed(seed)  # the reader's own random state is left alone
         return torch.randn(batch, tokens, self.d_model, generator=generator)
+
+
+def amount(difference: Tensor) -> str:
+    """Say how large a difference is at its largest."""
+    largest = difference.abs().max().item()
+    return "NaN" if math.isnan(largest) else "infinity" if math.isinf(largest) else f"{largest:.2g}"
 
 
 def modules_of(owner: object) -> nn.Module:

@@ -64,7 +64,6 @@ class Problem:
         returns: said to who takes what the layer returns for a tensor, where it is a tuple.
         sizes: the `(d_model, num_heads)` at which a test is tried.
         adapted: how the doctor is told to call it, and the code that says so.
-        weights: whether the doctor gets the weights of the four projections as well.
         word: what the doctor's word means here, or why he has none.
 
     Its name comes from the variable that holds it, see `Problems`.
@@ -86,7 +85,6 @@ class Problem:
     returns: str = ""
     sizes: Sequence[tuple[int, int]] = SIZES
     adapted: tuple[Callable, str] = (adapt, "adapt(layer)")
-    weights: bool = False
     word: str = ""
 
     name: str = field(default="", init=False)
@@ -138,7 +136,7 @@ class Problem:
         """Return what the doctor says of the layer."""
         report = self.report()
         d_model, num_heads = AT_THE_DOCTOR
-        asked = f"examine({self.adapted[1]}, d_model={d_model}, num_heads={num_heads}{', weights=…' * self.weights})"
+        asked = f"examine({self.adapted[1]}, d_model={d_model}, num_heads={num_heads})"
         parts = [("You ask:", ""), ("code", asked)]
         for finding in report.findings:
             parts += [("Finding:", f"{finding.title} ({finding.code})"), ("Seen:", finding.evidence)]
@@ -246,8 +244,7 @@ class Problem:
     def report(self, kind: type[nn.Module] | None = None) -> Report:
         """Return what the doctor finds in the layer, or in a mended one."""
         layer = made(kind or self.given, AT_THE_DOCTOR, 0)
-        weights = {letter: getattr(layer, f"W_{letter}") for letter in "qkvo"} if self.weights else None
-        return examine(self.adapted[0](layer), *AT_THE_DOCTOR, module=layer, weights=weights)
+        return examine(self.adapted[0](layer), *AT_THE_DOCTOR, module=layer)
 
     # ------------------------------------------------------------------------------------------- what is wrong?
 

@@ -16,8 +16,8 @@ from attention_doctor.calls import names
 from attention_doctor.calls.masking import masked_forms
 from attention_doctor.calls.names import roles_of
 from attention_doctor.calls.trying import Refused, Trials
-from attention_doctor.calls.words import words_of
 from attention_doctor.patient import on_the_table
+from attention_doctor.words import words_of
 
 
 @dataclass

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attention_doctor.adapt import PADDING_NAMES, Adapted
 from attention_doctor.calls.trying import Trials
-from attention_doctor.calls.words import Words
+from attention_doctor.words import Words
 
 KINDS = ("allowed", "blocked", "float01", "additive")
 MOST_BLIND = 0.7  # share of what a mask shows that may stand still, where maps are sharp

@@ -17,7 +17,7 @@ from attention_doctor.examples.averaging import (
 )
 from attention_doctor.examples.calling import again, crash, empty_rows, finite, remembers, shape, writes
 from attention_doctor.examples.comparing import Bodies, another_mask, leak, samples, still
-from attention_doctor.examples.inside import calculated, dead, rank
+from attention_doctor.examples.inside import dead, rank
 from attention_doctor.examples.wording import Wording
 
 MOST_TRIED = 250  # of one experiment
@@ -42,8 +42,7 @@ EXPERIMENTS = {
     "mask-order": (another_mask,),
     "nan-on-empty-row": (empty_rows,),
     "dead-parameters": (dead,),
-    "wrong-scale": (calculated,),
-    "heads-unused": (calculated, rank),
+    "heads-unused": (rank,),
     "key-unused": (still, exchanged),
 }
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from attention_doctor.influence import amount
-from attention_doctor.patient import Crash, Patient, WrongShape
+from attention_doctor.patient import Crash, Patient, WrongShape, amount
 from attention_doctor.report import Report
 from attention_doctor.setting import Setting, Stop
 

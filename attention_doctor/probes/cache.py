@@ -26,8 +26,7 @@ from attention_doctor.calls.caching import (
     ways,
 )
 from attention_doctor.calls.pieces import Arguments, Form, NoCache, Pieces, arguments_of, forms
-from attention_doctor.influence import amount
-from attention_doctor.patient import Patient
+from attention_doctor.patient import Patient, amount
 from attention_doctor.report import Report
 from attention_doctor.setting import Setting
 

@@ -7,8 +7,7 @@ and the same call gives another one later.
 import torch
 from torch import Tensor
 
-from attention_doctor.influence import amount
-from attention_doctor.patient import Crash, Patient
+from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
 from attention_doctor.setting import Setting, Stop, kinds_of_masks, mask_of
 

@@ -7,8 +7,7 @@ layers may know places in any way they like, and are not asked.
 import torch
 from torch import Tensor
 
-from attention_doctor.influence import amount
-from attention_doctor.patient import Crash, Patient
+from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
 from attention_doctor.setting import Setting
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from attention_doctor import adapt, examine
-from attention_doctor.calls.words import Words
+from attention_doctor.words import Words
 from mhalib import MultiHeadAttention
 from tests.helpers import layers_calls
 from tests.helpers.layers_base import Layer
@@ -217,9 +217,6 @@ def test_what_is_declared_wins():
         (lambda: adapt(Layer(32, 4), "keras"), ValueError, "'plain', 'qkv', 'torch', 'd2l'"),
         (lambda: adapt(Layer(32, 4), mask="True"), ValueError, "'allowed', 'blocked'"),
         (lambda: adapt(Layer(32, 4), mask_rank=5), ValueError, "mask_rank must be one of"),
-        (lambda: examine(Layer(32, 4), 32, 4, weights={"q": 1}), ValueError, '"q"'),
-        (lambda: examine(Layer(32, 4), 32, 4, weights=nn.Linear(32, 5)), ValueError, "parameters: weight (5, 32)"),
-        (lambda: examine(Layer(32, 4), 32, 4, weights=dict.fromkeys("qkv", torch.ones(32, 31))), ValueError, ".T"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_runs(call, error, words):
@@ -384,7 +381,7 @@ def test_a_layer_that_hangs_ends_with_what_was_found_till_then():
 
         def forward(self, x, mask=None):
             self.calls += 1
-            while self.calls > 200:
+            while self.calls > 60:
                 time.sleep(0.001)
             return super().forward(x, mask)
 

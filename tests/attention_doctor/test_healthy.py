@@ -7,6 +7,7 @@ from torch import nn
 from attention_doctor import examine
 from mhalib import MultiHeadAttention
 from tests.helpers.examined import CASES, HEALTHY, USUAL, false_alarms, made, of_healthy
+from tests.helpers.layers_base import Layer
 from tests.helpers.layers_healthy import LargeBiasesWithoutMask
 
 
@@ -77,3 +78,19 @@ def test_torchs_own_layer():
         out, _ = layer.eval()(x, x, x, attn_mask=mask.repeat_interleave(4, 0), need_weights=False)
     assert report.ok
     assert ("empty-row-nan" in [remark.code for remark in report.remarks]) == (not out.isfinite().all())
+
+
+class NonCausalAttention(Layer):
+    """Attention to both sides.
+
+    Scores where the mask is 0 get a large negative number, so that the softmax gives them nothing.
+    """
+
+    def hide(self, scores, mask):
+        # -inf would give NaN where a query may see no key
+        return scores if mask is None else scores.masked_fill(self.axes(mask) == 0, -1e9)
+
+
+def test_words_turn_no_mask_round_and_a_name_that_says_no_is_believed():
+    for factor in (1, 6):
+        assert (report := examine(made(NonCausalAttention, 32, 4, factor))).ok, report

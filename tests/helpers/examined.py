@@ -7,7 +7,6 @@ from torch import nn
 
 from attention_doctor import Report, examine
 from tests.helpers import layers_calls, layers_sick_places
-from tests.helpers.layers_base import projections
 from tests.helpers.layers_sick import Disease
 
 HEALTHY = {**layers_calls.HEALTHY, **layers_sick_places.HEALTHY}
@@ -40,7 +39,7 @@ def of_healthy(name: str, case: tuple = USUAL, seed: int = 0) -> Report:
 def of_sick(name: str, case: tuple = USUAL, seed: int = 0) -> Report:
     disease = {**SICK, **PLACES}[name]
     layer = made(disease.make, *case, seed)
-    return examine(layer, *case[:2], weights=projections(layer) if disease.weights else None)
+    return examine(layer, *case[:2])
 
 
 def false_alarms(names, cases=(USUAL,), seeds=(0,)) -> list[str]:

@@ -92,9 +92,6 @@ class HeadsFoldedByAView(PostNormBlock):
 
     split, merge, bias = _wrong_split, _wrong_merge, True
 
-    def score(self, q, k):
-        return 3 * super().score(q, k)
-
     def forward(self, x):
         return super().forward(x)
 

@@ -77,8 +77,8 @@ reviews = Problem(
     },
     alarm={"otherwise": "Tokens in another order give outputs in that other order: reorder one side to compare."},
     fellows=PLAIN,
-    word="The right word: the split mixes tokens. It changed one token after another, and saw which outputs move: some "
-    "that should have moved stood still.",
+    word="The right word: the split mixes tokens. It changed one row of a projection after another, and saw where "
+    "in the maps it stands.",
 )
 
 triage = Problem(
@@ -179,6 +179,6 @@ verses = Problem(
         "a fused function": layers.CausalFused,
         "a loop over heads": layers.DraftAttention,
     },
-    word="The merge mixes the tokens. The doctor tells it from a wrong mask by which outputs move: it knows the "
-    "pattern that this mistake leaves.",
+    word="The merge mixes the tokens. The doctor changed what the heads write for one token, and saw at which "
+    "tokens it comes out.",
 )

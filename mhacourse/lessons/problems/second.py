@@ -95,7 +95,8 @@ tickets = Problem(
     blind={"no mask": _NO_MASK, "open masks": _OPEN},
     alarm={"otherwise": _OWN_OUTPUT},
     fellows=_with_masks(**{"folded heads": layers.LetterAttention}),
-    word="Hidden tokens still have an effect. The doctor changed a token, and outputs moved that may not see it.",
+    word="Hidden tokens still have an effect. The doctor read the weights as they were used: what is "
+    "hidden has had its part in the sum.",
 )
 
 letters = Problem(
@@ -129,8 +130,8 @@ letters = Problem(
     },
     alarm={"otherwise": _OWN_OUTPUT},
     fellows=_with_masks(einsum=layers.TicketAttention),
-    word="A sample is given the mask of another. The doctor gave one sample another mask, and the outputs of others "
-    "moved.",
+    word="A sample is given the mask of another. The doctor gave each sample a mask of its own, and read off the "
+    "weights whose mask it follows.",
 )
 
 atlas = Problem(
@@ -170,8 +171,8 @@ atlas = Problem(
     fellows=_with_masks(einsum=layers.TicketAttention),
     blind={"no mask": "No call has a mask.", "one call": "It calls the layer once: with what is the output compared?"},
     alarm={"otherwise": _OWN_OUTPUT},
-    word="The doctor finds nothing, and it has looked at the softmax, the split, the merge and the masks. The remark "
-    "is a matter of taste. The scale cannot be seen without the weights.",
+    word="The doctor finds nothing, and it has looked at the softmax, the scale, the split, the merge and the masks. "
+    "The remark is a matter of taste.",
 )
 
 captions = Problem(

@@ -56,9 +56,8 @@ archive = Problem(
         "the layer of the course": lambda d, h: layers.FromTheLibrary(d, h, num_kv_heads=2),
     },
     sizes=((8, 4), (24, 6), (32, 8)),
-    weights=True,
-    word="No finding, and rightly: as it stands it is a layer like any other. But with the weights in hand the doctor "
-    "remarks how the heads share: cycled. The published ones share as neighbours.",
+    word="No finding, and rightly: as it stands it is a layer like any other. But the doctor remarks how the heads "
+    "share: cycled. The published ones share as neighbours.",
 )
 
 dictation = Problem(

@@ -105,7 +105,7 @@ class Words:
             if re.search(r"1\s*/\s*0.*\bzero\s*/\s*non-?zero", line):  # OpenNMT's way to say it
                 votes.add("blocked")
                 continue
-            if re.search(r"\badditive|added to the (?:raw )?scores|-inf|large negative|−inf", line, re.IGNORECASE):
+            if re.search(r"\badditive|mask is added|added to the (?:raw )?scores", line, re.IGNORECASE):
                 votes.add("additive")
                 continue
             line = re.sub(r"\b(1|true)\s*/\s*(0|false)\b", r"\1", line, flags=re.IGNORECASE)  # the first is described
@@ -132,7 +132,7 @@ class Words:
         """Whether its name promises that it hides later tokens, and nothing in it switches that off."""
         signatures = " ".join(re.findall(r"def \w+\((.*?)\)\s*(?:->[^:]*)?:", self.source or self.code, re.DOTALL))
         switched = "causal" in signatures or re.search(r"\bif\b.*causal|self\.(is_)?causal\b", self.source or self.code)
-        return "causal" in self.name.lower() and not switched
+        return bool(re.search(r"(?<!non)(?<!non_)causal", self.name.lower())) and not switched
 
     @property
     def distances(self) -> str:

@@ -1,0 +1,253 @@
+"""A layer under examination: called with inputs of its own, looked into, and asked where each row comes from.
+
+Rows are told apart by codes: what row number 5 = 101 in binary changes is what changes whenever a bit of 101 does, and
+never with a bit of its complement 010. So a few calls say of all rows at once where they arrive; a row that is made of
+several shows both a bit and its opposite.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from attention_doctor.look import Patch, Seen, Step, seeing
+from attention_doctor.patient import Crash, Patient
+
+MANY, NONE = -1, -2  # in place of the number of a row: made of several, made of none
+
+
+class Exam:
+    """One layer, one way of calling it, one size.
+
+    Args:
+        patient: the layer, as it is called.
+        batch, tokens: the size; no two of batch, tokens, heads and head_dim should agree.
+    """
+
+    def __init__(self, patient: Patient, batch: int, tokens: int):
+        self.patient, self.B, self.T = patient, 1 if patient.attend.axes == "T d" else batch, tokens
+        batch = self.B
+        self.inputs = {"plain": 1, "cross": 2}.get(patient.attend.convention, 3)
+        self._straight: dict[int, bool] = {}
+        for spread in (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3):
+            # Nearly equal tokens where maps are sharp: a weight of almost 0 looks like none.
+            one = patient.noise(1, 1, 10) * (spread < 1)
+            self.x = [one * spread + spread * patient.noise(batch, tokens, 11 + i) for i in range(self.inputs)]
+            if spread < 0.1:
+                self.x = [one + (x - one * spread) for x in self.x]
+            try:
+                self.first = self.look()
+            except Crash:
+                continue
+            if all(flat(step) for step in self.first.steps):
+                break
+        self.spread = spread
+        self.flat = all(flat(step) for step in self.first.steps)
+
+    def look(self, x: list[Tensor] | None = None, mask: Tensor | None = None, patch: Patch | None = None) -> Seen:
+        """Call the layer and return what was seen.
+
+        Raises:
+            Crash: it raised.
+        """
+        x = self.x if x is None else x
+        self.patient.attend.others = tuple(other.to(self.patient.device, self.patient.dtype) for other in x[1:])
+        try:
+            with torch.random.fork_rng(devices=[]), seeing(self.patient.module, patch) as seen:
+                torch.manual_seed(0)
+                seen.out = self.patient(x[0], mask)
+        finally:
+            self.patient.attend.others = ()
+        return seen
+
+    first: Seen  # what the usual call showed
+
+    def depth(self, step: Step) -> int:
+        """Return how many steps lie before a step."""
+        return max(step.of_q.depth, step.of_k.depth, step.of_v.depth)
+
+    # ---------------------------------------------------------------------------------------------- where rows go
+
+    def _decoded(self, count: int, changed: Callable[[Tensor], list[Tensor]]) -> list[Tensor]:
+        """Return for each observed tensor of rows the number of the one row it is made of, or MANY, or NONE.
+
+        Args:
+            count: how many rows can be changed.
+            changed: takes which of them are, `(count,)`, and returns which observed rows moved.
+        """
+        number = torch.arange(count)
+        found: list[Tensor] | None = None
+        for bit in range(max(1, (count - 1).bit_length())):
+            zero, one = (changed((number >> bit & 1) == value) for value in (0, 1))
+            found = found or [torch.full(x.shape, NONE) for x in zero]
+            for rows, off, on in zip(found, zero, one, strict=True):
+                if off.shape != rows.shape or on.shape != rows.shape:
+                    rows.fill_(MANY)
+                    continue
+                first = rows == NONE
+                rows[first & (off | on)] = 0
+                lost = (rows >= 0) & (off == on) if bit else off & on
+                rows[(rows >= 0) & on] += 1 << bit
+                rows[lost] = MANY
+        return found or []
+
+    @cached_property
+    def tokens(self) -> list[Tensor]:
+        """Of each projection, from which token each row comes: input * B * T + sample * T + place, or MANY, or NONE."""
+        per = self.B * self.T
+
+        def changed(chosen: Tensor) -> list[Tensor]:
+            x = []
+            for i, given in enumerate(self.x):
+                rows = chosen[i * per : (i + 1) * per].view(self.B, self.T, 1)
+                x.append(torch.where(rows, given + self.spread * self.patient.noise(self.B, self.T, 41 + i), given))
+            return self._moved(self.first.projections, self.look(x).projections)
+
+        return self._decoded(self.inputs * per, changed)
+
+    def _moved(self, before: list[Tensor], after: list[Tensor]) -> list[Tensor]:
+        if len(before) != len(after):
+            raise Crash("it computed in another way when its input changed")
+        return [moved(a, b) for a, b in zip(before, after, strict=True)]
+
+    @cached_property
+    def rows(self) -> dict[tuple[int, str], Tensor]:
+        """Of queries, keys and values of each step, from which row of its projection each row `(N, T)` comes."""
+        found = {}
+        steps = self.first.steps
+        for depth in sorted({self.depth(step) for step in steps}):
+            here = [j for j, step in enumerate(steps) if self.depth(step) == depth]
+            of = frozenset(n for j in here for i in self._infos(steps[j]) if i.kind == "projection" for n in i.of)
+            if not of:
+                continue
+            count = max(len(self.first.projections[n]) for n in of)
+
+            def changed(chosen: Tensor, of=of, here=here) -> list[Tensor]:
+                patch = Patch("projection", of, lambda number, shape: chosen[: shape[0]])
+                after = self.look(patch=patch).steps
+                if len(after) != len(steps):
+                    raise Crash("it computed in another way when a projection changed")
+                names = [(j, name) for j in here for name in ("q", "k", "v") if getattr(steps[j], name) is not None]
+                return [moved(getattr(steps[j], name), getattr(after[j], name)) for j, name in names]
+
+            names = [(j, name) for j in here for name in ("q", "k", "v") if getattr(steps[j], name) is not None]
+            found |= dict(zip(names, self._decoded(count, changed), strict=True))
+        return found
+
+    @staticmethod
+    def _infos(step: Step) -> tuple:
+        return step.of_q, step.of_k, step.of_v
+
+    def of(self, j: int, name: str) -> Tensor | None:
+        """Return from which row of its projection each row of "q", "k" or "v" comes; None where it is not known."""
+        info = getattr(self.first.steps[j], f"of_{name}")
+        if info.kind != "projection" or info.far:
+            return None
+        return self.rows.get((j, name))
+
+    def token_of(self, j: int, name: str) -> Tensor | None:
+        """Return from which token each row `(N, T)` of "q", "k" or "v" comes; None where it is not known of all."""
+        rows = self.of(j, name)
+        if rows is None or bool((rows == MANY).any()):
+            return None
+        tokens = self.tokens[self._named(j, name)]
+        if bool((tokens == MANY).any()):  # behind a step of attention, the rows of the first projections tell
+            fitting = [x for x in self.tokens if len(x) == len(tokens) and not bool((x < 0).any())]
+            if not self.depth(self.first.steps[j]) or not fitting:
+                return None
+            tokens = fitting[0]
+        if int(rows.max()) >= len(tokens):
+            return None
+        return torch.where(rows >= 0, tokens[rows.clamp_min(0)], rows)
+
+    def _named(self, j: int, name: str) -> int:
+        return getattr(self.first.steps[j], f"of_{name}").of[0]
+
+    def arrivals(self, j: int, groups: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Return what each group of rows of a step's heads reaches: rows of the next projection, and outputs.
+
+        Args:
+            j: the step.
+            groups: `(N, Tq)`, the number of the group of each row, or less than 0.
+
+        Returns:
+            `(rows,)` and `(B, T)`, the group that arrives there, MANY or NONE.
+        """
+        step = self.first.steps[j]
+        together = frozenset(i for i, other in enumerate(self.first.steps) if self.depth(other) == self.depth(step))
+
+        def changed(chosen: Tensor) -> list[Tensor]:
+            def rows(number: int, shape: tuple[int, ...]) -> Tensor:
+                of = self.groups[number] if number != j else groups
+                return (
+                    (of >= 0) & chosen[of.clamp_min(0)] if of.shape == shape else torch.zeros(shape, dtype=torch.bool)
+                )
+
+            seen = self.look(patch=Patch("head", together, rows))
+            here = [moved(self.first.out, seen.out)]
+            if step.merged is not None:
+                here.append(moved(step.merged, seen.steps[j].merged))
+            return here
+
+        out, *merged = self._decoded(int(groups.max()) + 1, changed)
+        return (merged[0] if merged else None), out
+
+    def straight(self, j: int) -> bool:
+        """Return whether the maps of a step's product stand in the order of those that met the values."""
+        if j not in self._straight:
+            self._straight[j] = aligned(self.first.steps[j])
+        return self._straight[j]
+
+    @cached_property
+    def groups(self) -> dict[int, Tensor]:
+        """Of each step, which row of its projection each query comes from, `(N, Tq)`; NONE where that is not known."""
+        found = {}
+        for j, step in enumerate(self.first.steps):
+            rows = self.of(j, "q")
+            shape = tuple(step.used.shape[:2])
+            found[j] = rows if rows is not None and tuple(rows.shape) == shape else torch.full(shape, NONE)
+        return found
+
+    def silent(self, j: int) -> Iterator[int]:
+        """Yield the maps of a step whose outputs reach no output of the layer."""
+        step = self.first.steps[j]
+        for n in range(len(step.used)):
+
+            def rows(number: int, shape: tuple[int, ...], n=n) -> Tensor:
+                return (torch.arange(shape[0]) == n)[:, None].expand(shape)
+
+            if not bool(moved(self.first.out, self.look(patch=Patch("head", frozenset([j]), rows)).out).any()):
+                yield n
+
+
+def flat(step: Step) -> bool:
+    """Whether the scores of each query lie close enough together for every weight to be seen."""
+    if step.scores is None:
+        return True
+    scores = step.scores.double()
+    real = (scores > -1e3) & scores.isfinite()
+    high = scores.masked_fill(~real, -torch.inf).amax(-1)
+    low = scores.masked_fill(~real, torch.inf).amin(-1)
+    return not bool((high - low > 12).any())
+
+
+def moved(before: Tensor, after: Tensor) -> Tensor:
+    """Return which rows differ, boolean without the last axis."""
+    if before.shape != after.shape:
+        return torch.ones(before.shape[:-1], dtype=torch.bool)
+    eps = torch.finfo(before.dtype).eps if before.is_floating_point() else 1e-7
+    size = before.nan_to_num(0, 0, 0).abs().max()
+    return ~((after - before).abs().amax(-1) <= 64 * eps * size)
+
+
+def aligned(step: Step) -> bool:
+    """Whether the maps of the product stand in the order of the maps that met the values."""
+    if step.raw is None or step.raw.shape != step.used.shape or min(step.used.shape[-2:]) < 2:
+        return False
+    shown = step.used > 1e-20
+    count = shown.sum(-1, keepdim=True).clamp_min(1)
+    logs, raw = step.used.double().clamp_min(1e-30).log(), step.raw.double()
+    one, two = ((x - (x * shown).sum(-1, keepdim=True) / count) * shown for x in (logs, raw))
+    same = (one * two).sum((1, 2)).abs() / (one.norm(dim=(1, 2)) * two.norm(dim=(1, 2)) + 1e-30)
+    return bool((same > 0.5).all())
