@@ -279,7 +279,8 @@ class Look(TorchDispatchMode):
             self._projected(a if left else b.mT, one if left else two, out if left else out.mT, out)
         elif "weights" in (one.kind, two.kind):
             left = one.kind == "weights" and not (two.kind == "weights" and a.shape[-2:] == b.shape[-2:])
-            if one.kind == two.kind:
+            if one.kind == two.kind:  # landmarks, or one map after another
+                self.seen.other = True
                 self.put(out, replace(one, far=True))
             elif left:
                 self._attended(a, one, b, two, out, out)

@@ -79,8 +79,8 @@ def inside(exam: Exam, seen: Seen) -> Sight | None:
 
 def outside(exam: Exam, mask: Tensor | None) -> Sight | None:
     """Return who sees whom by the outputs; None where they tell nothing."""
-    if any(exam.depth(step) for step in exam.first.steps):
-        return None  # in a stack a hidden token is reached by way of a third one
+    if exam.first.other or any(exam.depth(step) for step in exam.first.steps):
+        return None  # behind landmarks nobody can say it; in a stack a hidden token is reached by way of a third one
     patient = exam.patient
     trials = Trials(patient.d_model, patient.num_heads, patient.dtype, patient.device)
     found = []

@@ -6,6 +6,7 @@ tells so. `find_out` is for a layer of which nothing was declared; what `adapt` 
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -104,7 +105,7 @@ def _found(target: Callable, d_model: int, num_heads: int | None, head_dim: int 
     if roles.unknown:
         _ask(target, roles)
     trials = Trials(d_model, num_heads, dtype, device)
-    form, T = trials.runs(target, roles)
+    form, T = _running(target, roles, trials, head_dim or max(1, d_model // (num_heads or 4)))
     notes = []
     said = words.axes
     if trials.acts_time_first(form, T):
@@ -132,6 +133,19 @@ def _found(target: Callable, d_model: int, num_heads: int | None, head_dim: int 
     # A mask of pairs says more than one of keys.
     found.sort(key=lambda attend: (attend.mask == "lengths", attend.mask_over == "keys"))
     return Found(found[0], found[1:], d_model, notes + uncertain)
+
+
+def _running(target: Callable, roles: names.Roles, trials: Trials, head_dim: int) -> tuple[Adapted, int]:
+    """Return the first call that runs; with places and angles too, for those that cannot do without them after all."""
+    try:
+        return trials.runs(target, roles)
+    except Refused as refusal:
+        for turned in (head_dim, head_dim // 2, head_dim // 4):
+            fuller = roles_of(target, max(2, turned), optional=True)
+            with suppress(Refused):
+                if fuller.further and not fuller.unknown:
+                    return trials.runs(target, fuller)
+        raise refusal from None
 
 
 def _ours(target: Callable, roles: names.Roles) -> bool:

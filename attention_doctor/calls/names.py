@@ -115,6 +115,8 @@ FURTHER = (
     (re.compile(r"^(W|w|width|Wp|nw)$"), (_COLUMNS,)),
 )
 
+PLACES = FURTHER[1:2]
+
 
 def _waves(first: str) -> Filler:
     """Return positions as waves, `(1, places, d_model)`: those of the tokens, or of all distances between them."""
@@ -191,8 +193,14 @@ def signature_of(target: Callable) -> inspect.Signature | None:
         return None
 
 
-def roles_of(target: Callable, head_dim: int) -> Roles:
-    """Return what the arguments of a layer or a function are likely to be."""
+def roles_of(target: Callable, head_dim: int, optional: bool = False) -> Roles:
+    """Return what the arguments of a layer or a function are likely to be.
+
+    Args:
+        target: the layer or function.
+        head_dim: features of one head, or as many of them as are turned.
+        optional: whether places and angles are handed over too where they have None for a default.
+    """
     signature = signature_of(target)
     if signature is None:
         return Roles(1, [], set(), {}, [])
@@ -208,6 +216,9 @@ def roles_of(target: Callable, head_dim: int) -> Roles:
             tables = (*FURTHER, *rotary(head_dim))
             tried = next((values for pattern, values in tables if pattern.search(p.name)), None)
             further[p.name] = tried or ((None,) if _may_be_none(p) else ())
+        elif optional and p.default is None and p not in masks:
+            tried = next((values for pattern, values in (*PLACES, *rotary(head_dim)) if pattern.search(p.name)), None)
+            further |= {p.name: tried} if tried else {}
     required = {p.name for p in masks if p.default is p.empty}
     return Roles(inputs, [p.name for p in masks], required, further, [p.name for p in named])
 
