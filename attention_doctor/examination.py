@@ -31,6 +31,11 @@ def examine_patient(patient: Patient, report: Report) -> Setting:
         basics.repeats_itself(patient, setting, report)
         if patient.written:
             raise Stop
+        if not patient.attend.lengths:
+            try:
+                patient(patient.tokens(1, 2 * setting.T, 0.5))
+            except Crash as crash:
+                report.skip(f"more than {setting.T} tokens", f"the layer raised ({crash}); has it a longest T?")
         setting = _steps_and_masks(patient, setting, report)
         memory.forgets_masks(patient, setting, report)
         if not report.ok:

@@ -251,7 +251,7 @@ def scale(exam: Exam, j: int) -> Iterator[Said]:
         yield "skip", "the scale", "the scores are no product of queries and keys alone"
         return
     infos = step.of_q, step.of_k
-    if any(i.normed and not input_norm(exam, i) for i in infos):
+    if any(i.normed for i in infos):
         yield "skip", "the scale", "queries or keys are normed"
         return
     factors = [i.factor if i.kind in ("projection", "") and not i.far else None for i in infos]
@@ -274,11 +274,6 @@ def scale(exam: Exam, j: int) -> Iterator[Said]:
             f"{named(factor, step, exam)}".strip()
         ),
     )
-
-
-def input_norm(exam: Exam, info) -> bool:
-    """Whether the norm stood before the projection; then scores are as they should be."""
-    return False
 
 
 def named(factor: float, step: Step, exam: Exam) -> str:

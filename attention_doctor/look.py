@@ -53,7 +53,6 @@ class Info:
         factor: with which it was multiplied since; None where it is no number.
         normed: whether it was divided by a norm.
         far: whether something came between that neither moves nor scales it.
-        bent: the same of scores: something was added that is neither mask nor bias, or a curve was applied.
         depth: how many steps of attention lie before it.
     """
 
@@ -95,9 +94,8 @@ class Step:
     of_scores: Info
     of_weights: Info
     fused: bool = False
+    turned: bool = False
     merged: Tensor | None = None
-    reader: int | None = None
-    added: Tensor | None = None  # what was added to the scores, as far as it was seen
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,6 @@ class Seen:
     steps: list[Step] = field(default_factory=list)
     projections: list[Tensor] = field(default_factory=list)  # (rows, features)
     infos: list[Info] = field(default_factory=list)  # of the projections
-    inputs: list[Info] = field(default_factory=list)  # of what was projected
     linear: bool = False  # keys met values before queries
     shares: list[tuple[Tensor, Info]] = field(default_factory=list)  # scores that met values without a softmax
     other: bool = False  # a softmax met values in a way that is not followed
@@ -255,18 +252,10 @@ class Look(TorchDispatchMode):
 
     def _softmax(self, scores: Tensor, axis: int, out: Tensor) -> None:
         info = self.info(scores)
-        if info.kind == "projection" and self.seen.infos and len(info.of) == 1:
-            info = self._of_learned_queries(info)
-        if info.kind == "product":
-            self._softmaxes.append((scores, out, axis % scores.ndim, info))
-            self.put(out, Info("weights", (len(self._softmaxes) - 1,), depth=info.depth))
-        else:
-            self._softmaxes.append((scores, out, axis % scores.ndim, replace(info, kind="product", of=(), far=True)))
-            self.put(out, Info("weights", (len(self._softmaxes) - 1,), depth=info.depth))
-
-    def _of_learned_queries(self, info: Info) -> Info:
-        """Take a product with a parameter for the scores of learned queries, now that a softmax follows."""
-        return replace(info, kind="product", of=(), far=True)
+        if info.kind != "product":  # of learned queries, or of sums of queries and keys
+            info = replace(info, kind="product", of=(), far=True)
+        self._softmaxes.append((scores, out, axis % scores.ndim, info))
+        self.put(out, Info("weights", (len(self._softmaxes) - 1,), depth=info.depth))
 
     # ---------------------------------------------------------------------------------------------- products
 
@@ -306,9 +295,8 @@ class Look(TorchDispatchMode):
         if info.kind == "head":
             for n in info.of:
                 if self.seen.steps[n].merged is None:
-                    self.seen.steps[n].merged, self.seen.steps[n].reader = kept(x.reshape(-1, x.shape[-1])), number
+                    self.seen.steps[n].merged = kept(x.reshape(-1, x.shape[-1]))
         self.seen.projections.append(kept(rows.reshape(-1, rows.shape[-1])))
-        self.seen.inputs.append(info)
         if self._patched("projection", number):
             size = tuple(rows.shape[:-1])
             self._shake(rows, self.patch.rows(number, (math.prod(size),)).view(size))
@@ -365,7 +353,6 @@ class Look(TorchDispatchMode):
         info = Info("product", (), scale, depth=max(of_q.depth, of_k.depth))
         flat = [kept(three(x)) for x in (q, k, v, raw)]
         step = Step(*flat, kept(scores), kept(three(used)), weights, of_q, of_k, of_v, info, Info("weights"), True)
-        step.turned = False
         out = func(*args, **kwargs)
         made = out[0] if isinstance(out, (tuple, list)) else out
         self._stepped(step, made, made)

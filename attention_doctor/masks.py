@@ -16,7 +16,6 @@ from attention_doctor.patient import Crash, WrongShape, amount
 from attention_doctor.report import Report
 
 NOTHING = 1e-9  # a weight below is none
-SHOWN = 6  # cells that are named
 
 
 @dataclass

@@ -121,7 +121,7 @@ toy_test = Number(
 )
 
 unseen_bug = Choose(
-    about="which of the nine the doctor can name only by calculating with the weights",
+    about="which of the nine the doctor can name only by looking inside while the layer computes",
     right="scale 1/√d_model",
     options={
         "scale 1/√d_model": (

@@ -68,7 +68,7 @@ def test_what_could_not_be_examined_is_said():
     assert "masks: the layer takes none" in said(GPT(32, 4))
     assert "masks other than lengths" in said(adapt(reference.to_d2l(MultiHeadAttention(32, 4)), "d2l"))
     assert "from sample to sample" in said(adapt(layer, mask_rank=2))
-    assert "sequences of 5 tokens" in said(GPT(32, 4, longest=4))
+    assert "a longest T?" in said(GPT(32, 4, longest=5)) and "sequences of 5 tokens" in said(GPT(32, 4, longest=4))
 
 
 def test_matters_of_taste_are_remarks():

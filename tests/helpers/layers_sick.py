@@ -92,6 +92,11 @@ class HeadsFoldedByAView(PostNormBlock):
 
     split, merge, bias = _wrong_split, _wrong_merge, True
 
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        for parameter in self.W_q.parameters():
+            parameter.data *= 3
+
     def forward(self, x):
         return super().forward(x)
 
