@@ -4,8 +4,9 @@ The gate stands where the merged heads enter `W_o`, as a hook that goes when the
 off costs, and how to cut it out for good, is the matter of `pruning`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import torch
 from jaxtyping import Float, Shaped
@@ -13,6 +14,8 @@ from torch import Tensor, nn
 
 from mhalib.arguments import check_tensor
 from mhalib.attention import MultiHeadAttention
+
+Means = Sequence[Float[Tensor, "_ _"]] | None  # of the heads of each layer, (heads, head_dim)
 
 
 def attention_layers(model: nn.Module) -> dict[str, MultiHeadAttention]:
@@ -22,13 +25,6 @@ def attention_layers(model: nn.Module) -> dict[str, MultiHeadAttention]:
         ValueError: there is none.
 
     Taught in notebook 11.
-
-    Examples:
-        >>> import torch
-        >>> from mhalib import MultiHeadAttention
-        >>> from mhalib.heads import attention_layers
-        >>> list(attention_layers(torch.nn.Sequential(MultiHeadAttention(8, 2))))
-        ['0']
     """
     layers = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
     if not layers:
@@ -42,9 +38,7 @@ def attention_layers(model: nn.Module) -> dict[str, MultiHeadAttention]:
 
 @contextmanager
 def gated_heads(
-    model: nn.Module,
-    gates: Shaped[Tensor, "layers heads"] | Sequence[Tensor],
-    means: Sequence[Float[Tensor, "_ _"]] | None = None,
+    model: nn.Module, gates: Shaped[Tensor, "layers heads"] | Sequence[Tensor], means: Means = None
 ) -> Iterator[None]:
     """Multiply what each head hands to `W_o` by a gate, inside the `with`: 1 leaves the head on, 0 switches it off.
 
@@ -52,8 +46,7 @@ def gated_heads(
         model: any model with attention layers; after the `with` it is as before.
         gates: `(layers, heads)`, numbers or booleans; or one tensor per layer, `(heads,)` or, with gates of its own
             for each sample, `(B, heads)`. Gradients flow to them.
-        means: of each layer, as `head_means` returns them: a gate of 0 puts the head's mean in its place, instead of
-            zeros.
+        means: as `head_means` returns them: a gate of 0 puts the head's mean in its place, instead of zeros.
 
     Raises:
         TypeError: the gates are no tensors.
@@ -77,55 +70,45 @@ def gated_heads(
     sizes = [(layer.num_heads, layer.head_dim) for layer in layers]
     if means is not None and [tuple(mean.shape) for mean in means] != sizes:
         raise ValueError(f"means must be {sizes}, one per layer, got {[tuple(x.shape) for x in means]}; use head_means")
-    means = [None] * len(layers) if means is None else means
-    with ExitStack() as hooks:
-        for layer, gate, mean in zip(layers, gates, means, strict=True):
-            hooks.enter_context(_changed_output(layer, lambda heads, gate=gate, mean=mean: _gate(heads, gate, mean)))
+
+    def gated(number, heads):
+        gate = gates[number].to(heads)[..., None]  # (heads, 1), or (B, heads, 1)
+        if gate.ndim == 3 and len(gate) != len(heads):
+            raise ValueError(
+                f"gates for {len(gate)} samples met a batch of {len(heads)} in the layer; every layer must see one "
+                "sequence per sample and all at once"
+            )
+        gate = gate[:, None] if gate.ndim == 3 else gate  # -> (B, 1, heads, 1)
+        return heads * gate if means is None else heads * gate + means[number].to(heads) * (1 - gate)
+
+    with _changed_outputs(layers, gated):
         yield
 
 
 def head_means(model: nn.Module, run: Callable[[nn.Module], object]) -> list[Float[Tensor, "_ _"]]:
-    """Return what each head hands to `W_o` on average over everything that `run` feeds the model, one tensor per layer.
+    """Return what each head hands to `W_o` on average over everything that `run(model)` feeds it, one tensor per layer.
 
-    Args:
-        model: any model with attention layers.
-        run: called once with the model; a function that returns losses serves as well. Padding counts like any other
-            token: leave it out.
+    A function that returns losses serves as `run`, too. Padding counts like any other token: leave it out.
 
     Raises:
         ValueError: `run` does not use one of the layers.
 
     No notebook uses it by itself: `mean_importance`, which notebook 11 teaches, is measured with it.
-
-    Examples:
-        >>> import torch
-        >>> from mhalib import MultiHeadAttention
-        >>> from mhalib.heads import head_means
-        >>> layer = MultiHeadAttention(d_model=8, num_heads=2)
-        >>> [mean.shape for mean in head_means(layer, lambda model: model(torch.ones(1, 3, 8)))]
-        [torch.Size([2, 4])]
     """
     layers = attention_layers(model)
-    sums = [torch.zeros(layer.num_heads, layer.head_dim, dtype=torch.float64) for layer in layers.values()]
-    tokens = [0] * len(layers)
+    sums, tokens = [0.0] * len(layers), [0] * len(layers)
 
-    def add(i, heads):
-        sums[i] += heads.sum((0, 1)).cpu().double()
-        tokens[i] += heads.shape[0] * heads.shape[1]
+    def add(number, heads):
+        sums[number] = sums[number] + heads.sum((0, 1)).cpu().double()
+        tokens[number] += heads.shape[0] * heads.shape[1]
         return heads
 
-    with ExitStack() as stack:
-        stack.enter_context(resting(model))
-        stack.enter_context(torch.no_grad())
-        for i, layer in enumerate(layers.values()):
-            stack.enter_context(_changed_output(layer, lambda heads, i=i: add(i, heads)))
+    with resting(model), torch.no_grad(), _changed_outputs(layers.values(), add):
         run(model)
     if 0 in tokens:
         raise ValueError(f"run did not use the layer {list(layers)[tokens.index(0)]!r}; its mean is not known")
-    return [
-        (total / number).to(layer.W_o.weight)
-        for total, number, layer in zip(sums, tokens, layers.values(), strict=True)
-    ]
+    counted = zip(sums, tokens, layers.values(), strict=True)
+    return [(total / number).to(layer.W_o.weight) for total, number, layer in counted]
 
 
 @contextmanager
@@ -155,26 +138,14 @@ def per_layer(name: str, given: Tensor | Sequence[Tensor], layers: Sequence[Mult
 
 
 @contextmanager
-def _changed_output(layer: MultiHeadAttention, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Send the merged heads through `change`, as `(B, Tq, num_heads, head_dim)`, on their way into `W_o`."""
+def _changed_outputs(layers: Iterable[MultiHeadAttention], change: Callable[[int, Tensor], Tensor]) -> Iterator[None]:
+    """Send what the heads of each layer found through `change`, with the layer's number, on its way into `W_o`."""
 
-    def hook(_, inputs):
+    def hook(number, layer, _, inputs):
         heads = inputs[0].unflatten(-1, (layer.num_heads, -1))  # (B, Tq, h * hd) -> (B, Tq, h, hd)
-        return (change(heads).flatten(-2),)  # -> (B, Tq, h * hd)
+        return (change(number, heads).flatten(-2),)  # -> (B, Tq, h * hd)
 
-    handle = layer.W_o.register_forward_pre_hook(hook)
-    try:
+    with ExitStack() as hooks:
+        for number, layer in enumerate(layers):
+            hooks.enter_context(layer.W_o.register_forward_pre_hook(partial(hook, number, layer)))
         yield
-    finally:
-        handle.remove()
-
-
-def _gate(heads: Tensor, gate: Tensor, mean: Tensor | None) -> Tensor:
-    if gate.ndim == 2 and len(gate) != len(heads):
-        raise ValueError(
-            f"gates for {len(gate)} samples met a batch of {len(heads)} in the layer; every layer must see one "
-            "sequence per sample and all at once"
-        )
-    gate = gate.to(heads)[..., None]  # (heads, 1), or (B, heads, 1)
-    gate = gate[:, None] if gate.ndim == 3 else gate  # -> (B, 1, heads, 1)
-    return heads * gate if mean is None else heads * gate + mean.to(heads) * (1 - gate)

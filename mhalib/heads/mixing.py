@@ -10,7 +10,7 @@ from mhalib.arguments import TOLERANCE, check_weights_kind
 
 
 def rollout(layers: Iterable[Float[Tensor, "*axes _ tokens tokens"]]) -> Float[Tensor, "*axes tokens tokens"]:
-    """Return how much of each token has been mixed into each query by the last of the layers.
+    """Return how much of each token has been mixed into each query by the last of the layers, `(*axes, T, T)`.
 
     Half of what leaves a layer is what came in, half is what its heads bring, on average over the heads; the layers
     are multiplied. So it knows neither values nor `W_o`, and takes all that a head looks at as arrived.
@@ -18,9 +18,6 @@ def rollout(layers: Iterable[Float[Tensor, "*axes _ tokens tokens"]]) -> Float[T
     Args:
         layers: the weights of one layer after the other, each `(*axes, num_heads, T, T)` of self-attention; a row
             that is all zeros (no key) hands on what came in, and NaN stays where it weighs something.
-
-    Returns:
-        `(*axes, T, T)`, in at least single precision; each row sums to 1 where those of the weights do.
 
     Raises:
         TypeError: the weights of a layer are no floating tensor.
@@ -47,25 +44,19 @@ def rollout(layers: Iterable[Float[Tensor, "*axes _ tokens tokens"]]) -> Float[T
             )
         if (weights < -TOLERANCE).any():
             raise ValueError(f"a rollout needs weights, and layer {number} has negative numbers; apply softmax first")
-        numbers = weights.detach().to(torch.promote_types(weights.dtype, torch.float32))
-        mixed = _mix(numbers.mean(-3), mixed)
+        brought = weights.detach().to(torch.promote_types(weights.dtype, torch.float32)).mean(-3)  # (*axes, T, T)
+        tokens = torch.eye(shape[-1], dtype=brought.dtype, device=brought.device)
+        below = tokens.expand_as(brought) if mixed is None else mixed
+        if below.shape != brought.shape:
+            raise ValueError(
+                f"the layers of a rollout must have the same tokens and samples, got {tuple(below.shape)} and "
+                f"{tuple(brought.shape)} without heads; give the layers of one model on one input"
+            )
+        own = 0.5 * brought + 0.5 * tokens
+        own = own / own.sum(-1, keepdim=True)
+        # NaN comes from where it weighs something, not from all of a column.
+        missing = own.isnan().any(-1, keepdim=True) | ((own != 0).to(own.dtype) @ below.isnan().to(own.dtype) > 0)
+        mixed = (own.nan_to_num(0) @ below.nan_to_num(0)).masked_fill(missing, torch.nan)
     if mixed is None:
         raise ValueError("a rollout needs the weights of one layer or more, got none; give a list of them")
     return mixed
-
-
-def _mix(weights: Tensor, below: Tensor | None) -> Tensor:
-    """Return what is mixed after a layer whose heads look like this on average, `(*axes, T, T)`."""
-    tokens = torch.eye(weights.shape[-1], dtype=weights.dtype, device=weights.device)
-    below = tokens.expand_as(weights) if below is None else below
-    if below.shape != weights.shape:
-        raise ValueError(
-            f"the layers of a rollout must have the same tokens and samples, got {tuple(below.shape)} and "
-            f"{tuple(weights.shape)} without heads; give the layers of one model on one input"
-        )
-    own = 0.5 * weights + 0.5 * tokens
-    own = own / own.sum(-1, keepdim=True)
-    product = own.nan_to_num(0) @ below.nan_to_num(0)
-    # NaN comes from where it weighs something, not from all of a column.
-    missing = own.isnan().any(-1, keepdim=True) | (((own != 0).to(own.dtype) @ below.isnan().to(own.dtype)) > 0)
-    return product.masked_fill(missing, torch.nan)

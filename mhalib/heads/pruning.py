@@ -1,8 +1,9 @@
 """Which heads matter to a model: measure what it costs to switch them off, and cut them out for real.
 
 Everything here works on any model that holds `MultiHeadAttention` layers, and leaves the model as it was. What is
-lost is up to the reader: `losses(model)` runs the model on some samples and returns one loss for each, `(B,)`.
-The switches themselves stand in `gates`; what a head *does* is measured in `heads`.
+lost is up to the reader: `losses(model)` runs the model on some samples and returns one loss for each, `(B,)`. With
+`means` of `head_means`, a head that goes leaves its mean in its place, instead of zeros.
+The switches themselves stand in `gates`; what a head *does* is measured in `measures`.
 """
 
 import copy
@@ -15,13 +16,14 @@ from torch import Tensor, nn
 
 from mhalib.arguments import check_size, check_tensor
 from mhalib.attention import MultiHeadAttention
-from mhalib.heads.gates import attention_layers, gated_heads, head_means, per_layer, resting
+from mhalib.heads.gates import Means, attention_layers, gated_heads, head_means, per_layer, resting
 
 Losses = Callable[[nn.Module], Tensor]  # of each sample, (B,)
 Head = tuple[int, int]  # (layer, head)
+Importance = Float[Tensor, "layers heads"]  # in the unit of the loss
 
 
-def zero_importance(model: nn.Module, losses: Losses) -> Float[Tensor, "layers heads"]:
+def zero_importance(model: nn.Module, losses: Losses) -> Importance:
     """Return by how much the mean loss grows when this one head is switched off and all others stay.
 
     Args:
@@ -29,54 +31,31 @@ def zero_importance(model: nn.Module, losses: Losses) -> Float[Tensor, "layers h
         losses: runs the model and returns the loss of each sample, `(B,)`; called once per head and once more.
 
     Returns:
-        `(layers, heads)`, in the unit of the loss; below 0 where the model is better without. Layers with fewer heads
-        than others are filled up with NaN.
+        below 0 where the model is better without, NaN where a layer has fewer heads than others.
 
     Raises:
         TypeError, ValueError: `losses` returns anything but one loss per sample.
 
     Michel et al. (2019), section 3.2. Taught in notebook 11.
-
-    Examples:
-        >>> import torch
-        >>> from mhalib import MultiHeadAttention
-        >>> from mhalib.heads import zero_importance
-        >>> layer = MultiHeadAttention(d_model=8, num_heads=2)
-        >>> zero_importance(layer, lambda model: model(torch.ones(4, 3, 8)).pow(2).mean((1, 2))).shape
-        torch.Size([1, 2])
     """
     return _one_by_one(model, losses, None)
 
 
-def mean_importance(
-    model: nn.Module, losses: Losses, means: Sequence[Float[Tensor, "_ _"]] | None = None
-) -> Float[Tensor, "layers heads"]:
+def mean_importance(model: nn.Module, losses: Losses, means: Means = None) -> Importance:
     """Return by how much the mean loss grows when this one head hands over its mean instead of what it found.
 
-    That takes away what the head tells samples and tokens apart by, and leaves what it always says.
-
-    Args:
-        model, losses: as in `zero_importance`.
-        means: of `head_means`; those over what `losses` runs when left out.
-
-    Returns, raises: as `zero_importance`.
-
-    Taught in notebook 11.
+    That takes away what the head tells samples and tokens apart by, and leaves what it always says. The means are those
+    over what `losses` runs when left out; all else is as in `zero_importance`. Taught in notebook 11.
     """
     return _one_by_one(model, losses, head_means(model, losses) if means is None else means)
 
 
-def gradient_importance(model: nn.Module, losses: Losses) -> Float[Tensor, "layers heads"]:
+def gradient_importance(model: nn.Module, losses: Losses) -> Importance:
     """Return how strongly the loss of a sample reacts to a gate on this head, `|d loss / d gate|`, mean over samples.
 
     One forward and one backward pass for all heads together. The absolute value is taken for each sample, as what
-    helps one and harms another would cancel otherwise.
-
-    Args:
-        model, losses: as in `zero_importance`; every layer must see one sequence per loss, in the same order.
-
-    Returns:
-        as `zero_importance`, never below 0.
+    helps one and harms another would cancel otherwise. Arguments and result as in `zero_importance`, but every layer
+    must see one sequence per loss, in the same order.
 
     Raises:
         TypeError, ValueError: as `zero_importance`; or the losses do not depend on the heads.
@@ -87,47 +66,33 @@ def gradient_importance(model: nn.Module, losses: Losses) -> Float[Tensor, "laye
     with resting(model):
         with torch.no_grad():
             samples = len(_checked_losses(losses, model))
-        gates = [
-            torch.ones(samples, layer.num_heads).to(layer.W_o.weight).requires_grad_() for layer in layers
-        ]  # (B, heads) each: the sum of all losses then has, at the gates of a sample, the gradient of its own loss
+        # (B, heads) each: the sum of all losses then has, at the gates of a sample, the gradient of its own loss.
+        gates = [layer.W_o.weight.new_ones(samples, layer.num_heads, requires_grad=True) for layer in layers]
         with torch.enable_grad(), gated_heads(model, gates):
             total = _checked_losses(losses, model).sum()
         if not total.requires_grad:
             raise ValueError("the losses do not depend on the heads: is there a .detach() or torch.no_grad() inside?")
-        found = torch.autograd.grad(total, gates, materialize_grads=True)
-    return _stacked([gradient.abs().mean(0) for gradient in found])
+        slopes = torch.autograd.grad(total, gates, materialize_grads=True)
+    rows = [slope.abs().mean(0).cpu() for slope in slopes]
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=torch.nan)
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """Heads in the order in which they go, and what is left.
+    """Heads in the order in which they go, as `(layer, head)`, and the mean loss with all, then after each of them.
 
-    Attributes:
-        order: `(layer, head)`, the first to go first.
-        losses: the mean loss with all heads, then after each of them: one more than `order`.
-
-    Notebook 11 draws it.
+    What `greedy_pruning` and `prune_in_order` return; notebook 11 draws it.
     """
 
     order: list[Head]
     losses: list[float]
 
 
-def greedy_pruning(
-    model: nn.Module,
-    losses: Losses,
-    *,
-    steps: int | None = None,
-    means: Sequence[Float[Tensor, "_ _"]] | None = None,
-) -> Pruning:
+def greedy_pruning(model: nn.Module, losses: Losses, *, steps: int | None = None, means: Means = None) -> Pruning:
     """Switch off one head after another, each time the one whose loss costs least given those already gone.
 
-    Unlike a ranking that is made once, this sees that of two heads that do the same only one may go.
-
-    Args:
-        model, losses: as in `zero_importance`; n heads take about n² / 2 calls of `losses`.
-        steps: stop after so many heads; all of them when left out.
-        means: put the heads' means in their place, as in `gated_heads`.
+    Unlike a ranking that is made once, this sees that of two heads that do the same only one may go. It stops after
+    so many steps, or when all are gone; n heads take about n² / 2 calls of `losses`.
 
     Raises:
         ValueError: `steps` is no number of heads; as in `zero_importance`.
@@ -139,9 +104,9 @@ def greedy_pruning(
     check_size("steps", steps)
     if steps > len(left):
         raise ValueError(f"steps must be at most the number of heads, {len(left)}, got {steps}")
-    found = Pruning([], [_loss_without(model, losses, [], means)])
+    found = Pruning([], [_loss_without([], model, losses, means)])
     for _ in range(steps):
-        costs = [_loss_without(model, losses, [*found.order, head], means) for head in left]
+        costs = [_loss_without([*found.order, head], model, losses, means) for head in left]
         cheapest = min(range(len(left)), key=costs.__getitem__)
         found.order.append(left.pop(cheapest))
         found.losses.append(costs[cheapest])
@@ -149,18 +114,11 @@ def greedy_pruning(
 
 
 def prune_in_order(
-    model: nn.Module,
-    losses: Losses,
-    order: Sequence[Head] | Float[Tensor, "layers heads"],
-    *,
-    means: Sequence[Float[Tensor, "_ _"]] | None = None,
+    model: nn.Module, losses: Losses, order: Sequence[Head] | Importance, *, means: Means = None
 ) -> Pruning:
     """Switch off one head after another in a given order, and measure the loss after each.
 
-    Args:
-        model, losses: as in `zero_importance`.
-        order: `(layer, head)`, the first to go first; or an importance `(layers, heads)`: the least important first.
-        means: put the heads' means in their place, as in `gated_heads`.
+    The order is that of `(layer, head)`, the first to go first, or of an importance: the least important goes first.
 
     Raises:
         ValueError: there is no such head, or one goes twice; as in `zero_importance`.
@@ -169,14 +127,13 @@ def prune_in_order(
     """
     known = _heads(model)
     if isinstance(order, Tensor):
-        importance = [
-            row[: layer.num_heads] for row, layer in zip(order, attention_layers(model).values(), strict=True)
-        ]
-        order = sorted(known, key=lambda head: importance[head[0]][head[1]].item())
+        if len(order) != known[-1][0] + 1:
+            raise ValueError(f"an importance must have a row per layer, {known[-1][0] + 1}, got {tuple(order.shape)}")
+        order = sorted(known, key=lambda head: order[head].item())
     order = [(int(layer), int(head)) for layer, head in order]
     if not set(order) <= set(known) or len(set(order)) < len(order):
         raise ValueError(f"order must name each head at most once as (layer, head), got {order}; the heads are {known}")
-    return Pruning(order, [_loss_without(model, losses, order[:gone], means) for gone in range(len(order) + 1)])
+    return Pruning(order, [_loss_without(order[:gone], model, losses, means) for gone in range(len(order) + 1)])
 
 
 def prune_heads(model: nn.Module, keep: Bool[Tensor, "layers heads"] | Sequence[Bool[Tensor, "_"]]) -> nn.Module:
@@ -227,19 +184,14 @@ def _cut(name: str, layer: MultiHeadAttention, kept: Tensor) -> None:
             f"layer {name!r} shares each head of keys and values among {groups.shape[1]} heads and would keep "
             f"{each.tolist()} of them; keep as many in every group that stays, here one of {groups.int().tolist()}"
         )
-    queries, keys = (mask.repeat_interleave(layer.head_dim).nonzero()[:, 0] for mask in (kept, groups.any(1)))
-    for linear, rows in ((layer.W_q, queries), (layer.W_k, keys), (layer.W_v, keys)):
-        linear.weight = _like(linear.weight, linear.weight[rows.to(linear.weight.device)])
-        if linear.bias is not None:
-            linear.bias = _like(linear.bias, linear.bias[rows.to(linear.bias.device)])
-        linear.out_features = len(rows)
-    layer.W_o.weight = _like(layer.W_o.weight, layer.W_o.weight[:, queries.to(layer.W_o.weight.device)])
-    layer.W_o.in_features = len(queries)
+    q, kv = (mask.repeat_interleave(layer.head_dim).nonzero()[:, 0] for mask in (kept, groups.any(1)))
+    for linear, axis, left in ((layer.W_q, 0, q), (layer.W_k, 0, kv), (layer.W_v, 0, kv), (layer.W_o, 1, q)):
+        for kind, old in list(linear.named_parameters()):
+            if old.ndim > axis:  # the bias of W_o has no columns
+                cut = old.index_select(axis, left.to(old.device))
+                setattr(linear, kind, nn.Parameter(cut, requires_grad=old.requires_grad))
+        linear.out_features, linear.in_features = linear.weight.shape
     layer.num_heads, layer.num_kv_heads = int(kept.sum()), int(groups.any(1).sum())
-
-
-def _like(old: nn.Parameter, values: Tensor) -> nn.Parameter:
-    return nn.Parameter(values.clone(), requires_grad=old.requires_grad)
 
 
 def _heads(model: nn.Module) -> list[Head]:
@@ -247,15 +199,15 @@ def _heads(model: nn.Module) -> list[Head]:
     return [(i, head) for i, layer in enumerate(layers) for head in range(layer.num_heads)]
 
 
-def _one_by_one(model: nn.Module, losses: Losses, means: Sequence[Tensor] | None) -> Tensor:
-    intact = _loss_without(model, losses, [], means)
-    costs = [[] for _ in attention_layers(model)]
-    for layer, head in _heads(model):
-        costs[layer].append(_loss_without(model, losses, [(layer, head)], means) - intact)
-    return _stacked([torch.tensor(row) for row in costs])
+def _one_by_one(model: nn.Module, losses: Losses, means: Means) -> Tensor:
+    intact, heads = _loss_without([], model, losses, means), _heads(model)
+    costs = torch.full((heads[-1][0] + 1, max(head for _, head in heads) + 1), torch.nan)  # (layers, heads)
+    for head in heads:
+        costs[head] = _loss_without([head], model, losses, means) - intact
+    return costs
 
 
-def _loss_without(model: nn.Module, losses: Losses, gone: Sequence[Head], means: Sequence[Tensor] | None) -> float:
+def _loss_without(gone: Sequence[Head], model: nn.Module, losses: Losses, means: Means) -> float:
     gates = [torch.ones(layer.num_heads) for layer in attention_layers(model).values()]
     for layer, head in gone:
         gates[layer][head] = 0
@@ -272,7 +224,3 @@ def _checked_losses(losses: Losses, model: nn.Module) -> Tensor:
             "use reduction='none', then a mean over every axis but the first"
         )
     return found
-
-
-def _stacked(rows: Sequence[Tensor]) -> Tensor:
-    return nn.utils.rnn.pad_sequence([row.detach().cpu() for row in rows], batch_first=True, padding_value=torch.nan)
