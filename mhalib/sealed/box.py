@@ -14,11 +14,12 @@ ROOM = 1e3  # of rounding, times eps and the size of the numbers: what counts as
 class Box:
     """A function of tokens, asked in one precision, answered in float64 for what is computed with the answers.
 
-    Args:
-        f: `(B, T, d_model) -> (B, T, d_model)`.
-        d_model: features of a token.
-        dtype: of what is handed in; float64 unless the layer inside takes nothing else.
-        seed: from which all tokens are drawn.
+    Its arguments are those of `count_heads`.
+
+    Raises:
+        TypeError: f is no function, or returns no tensor, or another dtype.
+        ValueError: f is no function of its tokens alone, mixes samples, is not affine on one token, or asks where
+            a token stands; these experiments cannot read it, and the error says what it is and what to do.
     """
 
     def __init__(self, f: Callable, d_model: int, dtype: torch.dtype, seed: int):
@@ -35,6 +36,7 @@ class Box:
         self.f, self.d_model, self.dtype = f, d_model, dtype
         self.eps = torch.finfo(dtype).eps
         self.generator = torch.Generator().manual_seed(seed)
+        self._check()
 
     def draw(self, *shape: int) -> Tensor:
         """Return normal numbers that the box can hold exactly."""
@@ -80,14 +82,7 @@ class Box:
         """
         return self.ask(torch.stack([x, c], 1))[:, 1] - self.ask(c[:, None])[:, 0]
 
-    def check(self) -> None:
-        """Refuse a box that these experiments cannot read, and say what it is and what to do.
-
-        Raises:
-            TypeError: f returns no tensor, or another dtype.
-            ValueError: f is no function of its tokens alone, mixes samples, is not affine on one token, or asks where
-                a token stands.
-        """
+    def _check(self) -> None:
         a, b, c = tokens = self.draw(3, 1, self.d_model)
         one = self.ask(tokens)
         size = one.abs().max().item()

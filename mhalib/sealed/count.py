@@ -14,9 +14,7 @@ CLEAR = 30  # times the largest singular value that is rounding: the smallest on
 
 @dataclass(frozen=True)
 class HeadCount:
-    """A number of heads, and the singular values from which it was read, as shares of the first.
-
-    `int(count)` is the number.
+    """A number of heads, `int(count)`, and the singular values from which it was read, as shares of the first.
 
     What `count_heads` returns; notebook 15 teaches it.
     """
@@ -44,7 +42,7 @@ def count_heads(f: Callable, d_model: int, *, dtype: torch.dtype = torch.float64
     Args:
         f: `(B, T, d_model) -> (B, T, d_model)`, self-attention, causal or not.
         d_model: features of a token.
-        dtype: what f is given, float64 or float32.
+        dtype: what f is given: float64, or float32 where the layer inside takes nothing else.
         seed: of the tokens that are drawn.
 
     Raises:
@@ -64,17 +62,16 @@ def count_heads(f: Callable, d_model: int, *, dtype: torch.dtype = torch.float64
         3
     """
     box = Box(f, d_model, dtype, seed)
-    box.check()
-    return directions_of(box, box.draw(d_model))[0]
+    return count_in(box, box.draw(d_model))
 
 
-def directions_of(box: Box, d: Tensor) -> tuple[HeadCount, Float[Tensor, "d_model heads"]]:
-    """Return the number of heads, and an orthonormal basis of what a token `c + d` may add."""
+def count_in(box: Box, d: Tensor) -> HeadCount:
+    """Return the number of heads from what a token `c + d` adds; raises as `count_heads` does."""
     c = box.draw(2 * box.d_model + 20, box.d_model)
     # d, its opposite and a short one lead along the same directions; no head is silent for all three.
     rows = torch.cat([box.added(c, c + scale * d) / scale for scale in (1.0, -1.0, 0.125)])
     noise = box.eps * box.ask(c[:, None]).abs().max().item() / 0.125
-    _, sizes, directions = torch.linalg.svd(rows, full_matrices=False)
+    sizes = torch.linalg.svd(rows, full_matrices=False).S
     floor = noise * len(rows) ** 0.5  # of the singular values of rounding
     heads = int((sizes > CLEAR * floor).sum())
     if not heads:
@@ -93,4 +90,4 @@ def directions_of(box: Box, d: Tensor) -> tuple[HeadCount, Float[Tensor, "d_mode
             f"the singular values leave it open whether there are {heads} heads: number {heads} is {last:.1g} of the "
             f"first, the next {following:.1g}; ask in float64 (layer.double()), where rounding is 1e-16"
         )
-    return HeadCount(heads, sizes / sizes[0]), directions[:heads].T
+    return HeadCount(heads, sizes / sizes[0])

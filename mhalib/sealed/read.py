@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mhalib.arguments import check_tensor
 from mhalib.sealed.box import ROOM, Box
-from mhalib.sealed.count import directions_of
+from mhalib.sealed.count import count_in
 
 LINES = 24  # walks
 POINTS = 512  # of one walk
@@ -50,33 +50,13 @@ class SealedHeads:
     def num_heads(self) -> int:
         return len(self.writes)
 
-    def attention(
-        self, c: Float[Tensor, "contexts d_model"], x: Float[Tensor, "contexts d_model"] | None = None
-    ) -> Float[Tensor, "contexts heads"]:
-        """Return how much each head of the query `c` looks at a second token, from one question for each context.
-
-        Args:
-            c: `(N, d_model)`, the queries.
-            x: `(N, d_model)`, the second tokens; `c + d` when left out. The rest of its weight a head gives to c
-                itself.
-
-        Raises:
-            TypeError, ValueError: these are no such tensors, or the answers do not fit the heads that were read.
-        """
-        c = self._tokens("c", c, 2)
-        if x is None:
-            return self._solve(self.box.added(c, c + self.d), self.writes)
-        x = self._tokens("x", x, 2)
-        writes = torch.einsum("hij,nj->nhi", self.values, x - c)  # -> (N, heads, d_model)
-        return self._solve(self.box.added(c, x)[:, None], writes)[:, 0]
-
     def maps(self, x: Float[Tensor, "batch tokens d_model"]) -> Float[Tensor, "batch heads tokens tokens"]:
         """Return the attention of every head for any tokens, computed from the forms that were read.
 
-        Args:
-            x: `(B, T, d_model)`.
+        Raises:
+            TypeError, ValueError: x is no such tensor, or f is more than heads that look and write.
         """
-        return self._maps(self._tokens("x", x, 3), *self.scores)
+        return self._maps(self._tokens(x), *self.scores)
 
     def _maps(self, x: Tensor, forms: Tensor, offsets: Tensor) -> Tensor:
         scores = torch.einsum("bqi,hij,bkj->bhqk", x, forms, x) + torch.einsum("hj,bkj->bhk", offsets, x)[:, :, None]
@@ -86,7 +66,7 @@ class SealedHeads:
 
     def rebuilt(self, x: Float[Tensor, "batch tokens d_model"]) -> Float[Tensor, "batch tokens d_model"]:
         """Return what the box would answer, without asking it for more than single tokens."""
-        x = self._tokens("x", x, 3)
+        x = self._tokens(x)
         return self._rebuilt(x, self.maps(x))
 
     @cached_property
@@ -168,23 +148,18 @@ class SealedHeads:
         alone, pulls = self.box.ask(c[:, None])[:, 0], []
         for direction, write in zip(basis.T, writes, strict=True):
             added = self.box.ask(torch.stack([c + direction, c], 1))[:, 1] - alone
-            share = self._solve(added, write)
+            share = added @ torch.linalg.pinv(write)  # least squares
             if not ((0.01 < share) & (share < 0.99)).all():
                 return None
             pulls.append(share.logit())
         return torch.cat(pulls, 1)
 
-    def _solve(self, added: Tensor, writes: Tensor) -> Tensor:
-        """Return by how much each head wrote, from what was added: least squares."""
-        return added @ torch.linalg.pinv(writes)
-
-    def _tokens(self, name: str, x: Tensor, ndim: int) -> Tensor:
-        check_tensor(name, x)
-        if x.ndim != ndim or x.shape[-1] != self.box.d_model or not x.is_floating_point():
-            axes = ("N", "B, T")[ndim - 2]
+    def _tokens(self, x: Tensor) -> Tensor:
+        check_tensor("x", x)
+        if x.ndim != 3 or x.shape[-1] != self.box.d_model or not x.is_floating_point():
             raise ValueError(
-                f"{name} must be ({axes}, {self.box.d_model}) of floating numbers, got {tuple(x.shape)} of "
-                f"{x.dtype}; add a missing axis with x[None]"
+                f"x must be (B, T, {self.box.d_model}) of floating numbers, got {tuple(x.shape)} of {x.dtype}; add a "
+                "missing axis with x[None]"
             )
         return x.detach().double().cpu()
 
@@ -204,11 +179,9 @@ def read_heads(
     least squares. Heads with the same scores are read as one, which writes what they write together.
 
     Args:
-        f: `(B, T, d_model) -> (B, T, d_model)`, self-attention, causal or not.
-        d_model: features of a token.
+        f, d_model, seed: as in `count_heads`.
         d: `(d_model,)`, for which `writes` is read; drawn when left out.
         dtype: what f is given, float64 or float32 (then maps are right to some 1e-4 instead of 1e-9).
-        seed: of the tokens that are drawn.
 
     Raises:
         TypeError, ValueError: as in `count_heads`; also two heads that write along one line, though they look at
@@ -218,7 +191,6 @@ def read_heads(
     the output is a single number. Here it is a vector, and the heads lie in general position. Taught in notebook 15.
     """
     box = Box(f, d_model, dtype, seed)
-    box.check()
     if d is None:
         d = box.draw(d_model)
     check_tensor("d", d)
@@ -227,12 +199,12 @@ def read_heads(
             f"d must be ({d_model},) of floating numbers, not all of them 0, got {tuple(d.shape)} of {d.dtype}"
         )
     d = d.detach().to(dtype).double().cpu()
-    count, directions = directions_of(box, d)
+    heads = int(count_in(box, d))
     kinds = _recurring(box, [step for line in steps_of(box, d) for step in line.steps])
     steps, most = [kind[0] for kind in kinds], max(map(len, kinds), default=0)
-    if len(steps) > int(count):
+    if len(steps) > heads:
         raise ValueError(
-            f"a walk has {len(steps)} different steps, but they span {int(count)} directions only: two heads look at "
+            f"a walk has {len(steps)} different steps, but they span {heads} directions only: two heads look at "
             "different tokens and write along one line, or there are more heads than features. They can be counted, "
             "but least squares cannot tell how much each of them looks"
         )
@@ -244,12 +216,12 @@ def read_heads(
         )
     if not steps:
         raise ValueError(
-            f"{int(count)} heads were counted, but none switches, however far the second token: the scores do not "
+            f"{heads} heads were counted, but none switches, however far the second token: the scores do not "
             "grow with the tokens. A norm of queries and keys, or a cap of the scores, does that"
         )
-    if len(steps) < int(count):
+    if len(steps) < heads:
         raise ValueError(
-            f"{int(count)} heads were counted, and only {len(steps)} were seen to switch alone; another seed may "
+            f"{heads} heads were counted, and only {len(steps)} were seen to switch alone; another seed may "
             "do, and float64 does more than float32"
         )
     c = box.draw(64, d_model)

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mhalib.sealed.box import Box
-from mhalib.sealed.count import directions_of
+from mhalib.sealed.count import count_in
 from mhalib.sealed.read import FAR, Line, steps_of
 
 REACH = 10.0  # what t goes to, on both sides
@@ -56,9 +56,8 @@ def walk_of(f: Callable, d_model: int, seed: int = 0) -> Walk:
     Taught in notebook 15.
     """
     box = Box(f, d_model, torch.float64, seed)
-    box.check()
     d = box.draw(d_model)
-    heads = int(directions_of(box, d)[0])
+    heads = int(count_in(box, d))
     lines = [line for line in steps_of(box, d, lines=TRIED, spread=SPREAD) if len(line.steps) == heads]
     if not lines:
         raise ValueError(f"no line of {TRIED} shows all {heads} heads one by one; another seed may do")
