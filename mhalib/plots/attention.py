@@ -82,9 +82,10 @@ def plot_attention(
     maps = _as_maps(weights, _as_allowed(mask, weights), kind, grid.pool)
 
     signed = kind == "signed"
-    top = end_of(float(np.abs(maps, where=np.isfinite(maps), out=np.zeros_like(maps)).max()), scale)
-    if scale == "fixed":
-        _check_fixed(maps)
+    largest = float(np.abs(maps, where=np.isfinite(maps), out=np.zeros_like(maps)).max())
+    if scale == "fixed" and largest > 1:  # all beyond its end would have one colour
+        raise ValueError(f"the fixed scale ends at 1, the largest number is {largest:.4g}; use scale='maximum'")
+    top = end_of(largest, scale)
     look = Look(scale, top, signed, DIVERGING if signed else colour_map)
     small = pooled_words(*grid.pool, signed)
     alt = f"Attention {_what(kind)} of {heads} head{'s' * (heads > 1)}, "
@@ -165,13 +166,6 @@ def _check_kind(name: str, maps: Tensor, kind: str) -> None:
     if kind == "positive" and (maps < 0).any():
         least = maps[~maps.isnan()].min().item()
         raise ValueError(f"{name} of kind 'positive' are 0 or above, got {least:.4g}; use kind='signed'")
-
-
-def _check_fixed(maps: np.ndarray) -> None:
-    """Refuse a fixed scale where numbers lie beyond its end: they would all have one colour."""
-    largest = np.abs(maps[np.isfinite(maps)]).max(initial=0)
-    if largest > 1:
-        raise ValueError(f"the fixed scale ends at 1, the largest number is {largest:.4g}; use scale='maximum'")
 
 
 def _as_allowed(mask: Tensor | None, weights: Tensor) -> Tensor | None:

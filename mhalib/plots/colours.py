@@ -1,4 +1,4 @@
-"""The colours of all pictures, and of the views in the browser, to which `widgets/base.py` hands them over."""
+"""The colours of all pictures, and of the views in the browser, to which `headview/base.py` hands them over."""
 
 # Maps with as many steps for the eye as for the number, which colour-blind readers can use; the first is the default.
 COLOUR_MAPS = ("viridis", "cividis", "magma", "Greys")
@@ -16,8 +16,5 @@ NAN_COLOUR = COLOURS[5]
 
 
 def masked_colour(colour_map: str) -> str:
-    """Return the colour of masked cells beside the colours of a map.
-
-    No notebook uses it by itself: the maps are drawn with it.
-    """
+    """Return the colour of masked cells beside the colours of a map."""
     return MASKED_ON_WHITE if colour_map in ("Greys", DIVERGING) else MASKED_COLOUR

@@ -55,19 +55,11 @@ def new_figure(alt: str, size: tuple[float, float] = (6.0, 3.5)) -> DescribedFig
 
 
 def as_labels(labels: Sequence[str] | None, size: int, name: str, axis: str) -> list[str]:
-    """Return labels as a list of strings, an empty one where there are none.
-
-    Args:
-        labels: one text for each token; None where there are none.
-        size: how many there must be.
-        name: what the labels are called in an error.
-        axis: what they stand at.
+    """Return labels as a list of strings, an empty one where they are None.
 
     Raises:
-        TypeError: the labels are one text instead of several.
-        ValueError: there are not as many as needed.
-
-    No notebook uses it by itself: it checks the labels of all pictures.
+        ValueError: the labels are one text instead of several, or not `size` of them; it calls them `name`, and what
+            they stand at `axis`.
     """
     if labels is None:
         return []

@@ -19,26 +19,15 @@ def pooled(cells: np.ndarray, rows: int, columns: int, signed: bool = False) -> 
 
     Returns:
         `(..., ceil(Tq / rows), ceil(Tk / columns))` float32, NaN where one is NaN, -inf where all are masked.
-
-    No notebook uses it by itself: long maps are drawn by it.
-
-    Examples:
-        >>> from mhalib.plots import pooled
-        >>> import numpy as np
-        >>> pooled(np.array([[0.1, 0.2], [0.3, 0.4]], dtype=np.float32), 2, 1)
-        array([[0.3, 0.4]], dtype=float32)
     """
     if rows == columns == 1:
         return cells
-    if signed:
-        # -inf would be the largest by size. Of what is seen, the highest and the lowest compete.
-        seen = np.where(cells == -np.inf, np.nan, cells) if np.isneginf(cells).any() else cells
-        high = _largest(np.where(np.isnan(seen), -np.inf, seen), rows, columns)
-        low = -_largest(np.where(np.isnan(seen), -np.inf, -seen), rows, columns)
-        most = np.where(high >= -low, high, low)
-        missing = _largest(np.isnan(cells).astype(np.float32), rows, columns) > 0
-        return np.where(missing, np.float32(np.nan), np.where(np.isinf(high), np.float32(-np.inf), most))
-    return _largest(cells, rows, columns)
+    high = _largest(cells, rows, columns)
+    if not signed:
+        return high
+    # What is masked must not be the lowest. Of two that are as large by size, the positive one stays.
+    low = -_largest(-np.where(np.isneginf(cells), np.inf, cells), rows, columns)
+    return np.where(high >= -low, high, low)
 
 
 def _largest(cells: np.ndarray, rows: int, columns: int) -> np.ndarray:
@@ -52,19 +41,7 @@ def _largest(cells: np.ndarray, rows: int, columns: int) -> np.ndarray:
 
 
 def pooled_words(rows: int | float, columns: int | float, signed: bool = False) -> str:
-    """Return what to write under a pooled map, such as "each pixel: the largest of 16 x 16 weights"; "" where none is.
-
-    Args:
-        rows, columns: how many queries and keys one pixel stands for.
-        signed: whether it is the largest by its size.
-
-    No notebook uses it by itself: it stands under long maps.
-
-    Examples:
-        >>> from mhalib.plots import pooled_words
-        >>> pooled_words(16, 16)
-        'each pixel: the largest of 16 × 16 weights'
-    """
+    """Return what to write under a map of such cells: "each pixel: the largest of 16 × 16 weights", or nothing."""
     if rows <= 1 and columns <= 1:
         return ""
     whole = float(rows).is_integer() and float(columns).is_integer()
@@ -74,13 +51,7 @@ def pooled_words(rows: int | float, columns: int | float, signed: bool = False) 
 
 
 def round_numbers(first: int, past: int, most: int) -> list[int]:
-    """Return at most `most` round numbers from `first` up to `past`, evenly spaced, for an axis of numbered tokens.
-
-    Args:
-        first, past: the first number, and the one behind the last.
-        most: how many at most.
-
-    No notebook uses it by itself: it numbers the axes of long maps.
+    """Return at most `most` round numbers from `first` to before `past`, evenly spaced, for an axis without tokens.
 
     Examples:
         >>> from mhalib.plots import round_numbers

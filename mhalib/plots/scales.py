@@ -28,9 +28,7 @@ def share(cells: np.ndarray, scale: str, top: int | float, signed: bool = False)
         signed: whether the scale runs from -`top` to `top`.
 
     Raises:
-        ValueError: there is no such scale, or `top` is no positive number.
-
-    No notebook uses it by itself: `plot_attention` and HeadView do.
+        ValueError: as `check_scale`.
     """
     check_scale(scale, top)
     cells = np.asarray(cells, np.float32)
@@ -44,8 +42,6 @@ def check_scale(scale: str, top: int | float = 1.0) -> None:
 
     Raises:
         ValueError: there is no such scale, or an end is no positive number.
-
-    No notebook uses it by itself: `plot_attention` and HeadView do.
     """
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {', '.join(map(repr, SCALES))}, got {scale!r}")
@@ -56,12 +52,7 @@ def check_scale(scale: str, top: int | float = 1.0) -> None:
 def ticks(scale: str, top: int | float, signed: bool = False) -> list[tuple[float, str]]:
     """Return the marks of a colour bar, from the lowest to the highest: where each stands, and what it says.
 
-    Args:
-        scale: one of `SCALES`.
-        top: the largest number that the scale has a colour for, above 0.
-        signed: whether the scale runs from -`top` to `top`.
-
-    No notebook uses it by itself: it marks the colour bars.
+    Arguments and errors as in `share`.
     """
     check_scale(scale, top)
     if scale == "log":
@@ -83,23 +74,14 @@ def ticks(scale: str, top: int | float, signed: bool = False) -> list[tuple[floa
 
 
 def end_of(largest: int | float, scale: str) -> float:
-    """Return where a scale ends for numbers up to `largest`: at 1, unless it follows them or they lie beyond.
-
-    No notebook uses it by itself: `plot_attention` and HeadView do.
-    """
+    """Return where a scale ends for numbers up to `largest`: at 1, unless it follows them or they lie beyond."""
     if scale == "fixed" or (scale != "maximum" and largest <= 1):
         return 1.0
     return largest if largest > 0 else 1.0
 
 
 def scale_words(scale: str, top: int | float, signed: bool = False) -> str:
-    """Return a scale in words, such as "colours from 0 to 0.31, the largest in the picture".
-
-    Args:
-        scale, top, signed: as in `ticks`.
-
-    No notebook uses it by itself: it stands beside the colour bar.
-    """
+    """Return a scale in words, such as "colours from 0 to 0.31, the largest in the picture"; arguments as `share`."""
     check_scale(scale, top)
     low = f"−{top:.3g}" if signed else "0"
     if scale == "log":
