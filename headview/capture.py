@@ -6,14 +6,15 @@ What is seen, and how, is the matter of `eye`; what is kept of it, of `capture_m
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 
 import torch
 from torch import nn
 
-from headview.capture_maps import Maps, Recorder, Wanted, matches
+from headview.capture_maps import Maps, Recorder, fits
 from headview.eye import Eye
 
+SCRIPTED = "compiled by torch.jit, whose functions cannot be seen; give the model before torch.jit.script or .trace"
 Layers = int | str | slice | range | re.Pattern | Sequence[int | str | re.Pattern] | None
 
 
@@ -68,37 +69,30 @@ def capture(
         >>> maps[0].shape
         torch.Size([1, 2, 5, 5])
     """
-    model = _checked_model(model)
-    wanted = _checked_layers(layers, model)
-    recorder = Recorder(wanted, _checked_samples(samples), _checked_dtype(dtype), _checked_flag("qkv", qkv), progress)
-    if progress is not None:
-        _checked_flag("progress", progress)
-    maps = Maps()
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise TypeError(f"dtype must be a floating dtype of torch, got {dtype!r}; give torch.float16, or leave it out")
+    for name, flag in (("qkv", qkv), ("progress", progress)):
+        if not isinstance(flag, bool) and (name, flag) != ("progress", None):
+            raise TypeError(f"{name} must be True or False, got {flag!r}; or leave it out")
+    model, maps = _watchable(model), Maps()
+    recorder = Recorder(_wanted(layers, model), _numbers(samples), dtype, qkv, progress)
     eye = Eye(model, recorder.take)
-    with ExitStack() as stack:
-        stack.callback(recorder.close)
-        stack.enter_context(_uncompiled())
-        stack.callback(eye.close)
-        stack.enter_context(eye)
+    with closing(recorder), _uncompiled(), eye.watching():
         yield maps
-    if eye.failure is not None:
-        raise eye.failure
+    if recorder.failure is not None:
+        raise recorder.failure
     maps.missed = eye.missed
     if not recorder.layers:
         raise RuntimeError(_nothing(model, eye))
     recorder.fill(maps)
 
 
-@contextmanager
-def _uncompiled() -> Iterator[None]:
+def _uncompiled() -> AbstractContextManager:
     """Run what `torch.compile` made as it was before: the functions of a graph cannot be seen."""
     # Setting it loads torch's compiler, which takes a second; without these two nothing can have been compiled.
     loaded = {"torch._dynamo", "torch.nn.attention.flex_attention"} & set(sys.modules)
-    if not loaded or not hasattr(torch.compiler, "set_stance"):
-        yield
-        return
-    with torch.compiler.set_stance("force_eager"):
-        yield
+    known = loaded and hasattr(torch.compiler, "set_stance")
+    return torch.compiler.set_stance("force_eager") if known else nullcontext()
 
 
 def _nothing(model: nn.Module, eye: Eye) -> str:
@@ -110,10 +104,7 @@ def _nothing(model: nn.Module, eye: Eye) -> str:
     if not eye.ran:
         return f"no attention was seen: {kind} was not called inside the with; call the very model that was given"
     if scripted := [name for name, x in model.named_modules() if isinstance(x, torch.jit.ScriptModule)]:
-        return (
-            f"no attention was seen: {scripted[0]!r} in {kind} is compiled by torch.jit; give the model before "
-            "torch.jit.script or torch.jit.trace"
-        )
+        return f"no attention was seen: {scripted[0]!r} in {kind} is {SCRIPTED}"
     return (
         f"no attention was seen in {kind}: it may have none, or compute it outside of torch's functions; for a "
         'transformers model with attn_implementation="flash_attention_2" or a kernel of its own, load it with "sdpa" '
@@ -121,15 +112,12 @@ def _nothing(model: nn.Module, eye: Eye) -> str:
     )
 
 
-def _checked_model(model: object) -> nn.Module:
+def _watchable(model: object) -> nn.Module:
     """Return the module to watch: what was compiled, as it was before."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"capture needs a model, an nn.Module, got {type(model).__name__}; give the model itself")
     if isinstance(model, torch.jit.ScriptModule):
-        raise ValueError(
-            f"{type(model).__name__} is compiled by torch.jit, whose functions cannot be seen; give the model before "
-            "torch.jit.script or torch.jit.trace"
-        )
+        raise ValueError(f"{type(model).__name__} is {SCRIPTED}")
     compiled = [x for x in model.modules() if hasattr(x, "_orig_mod") or getattr(x, "_compiled_call_impl", None)]
     if compiled and not hasattr(torch.compiler, "set_stance"):
         raise ValueError(
@@ -139,47 +127,31 @@ def _checked_model(model: object) -> nn.Module:
     return getattr(model, "_orig_mod", model)
 
 
-def _checked_layers(layers: object, model: nn.Module) -> Wanted:
+def _wanted(layers: Layers, model: nn.Module) -> list | None:
     if layers is None:
-        return Wanted()
-    if isinstance(layers, (str, int, slice, re.Pattern)):
-        layers = [layers]
-    if isinstance(layers, (range, Sequence)) or hasattr(layers, "__iter__"):
-        layers = list(layers)
-        if not layers:
-            raise ValueError("layers is empty, so nothing would be kept; give numbers or names, or leave it out")
-        if all(isinstance(x, (int, slice)) and not isinstance(x, bool) for x in layers):
-            return Wanted(numbers=layers)
-        if all(isinstance(x, (str, re.Pattern)) for x in layers):
-            names = [name or type(model).__name__ for name, _ in model.named_modules()]
-            for pattern in layers:
-                if not any(matches(name, pattern) for name in names):
-                    raise ValueError(
-                        f"layers={pattern!r} is the name of no module of {type(model).__name__}; it has "
-                        f"{', '.join(repr(name) for name in names[1:6])}, …; all are in dict(model.named_modules())"
-                    )
-            return Wanted(patterns=layers)
-    raise TypeError(f"layers must be numbers, a slice or names of modules, got {layers!r}; leave it out for all")
+        return None
+    found = _listed("layers", layers, "numbers, a slice or names of modules", (int, slice), (str, re.Pattern))
+    names = [name or type(model).__name__ for name, _ in model.named_modules()]
+    for pattern in (x for x in found if isinstance(x, (str, re.Pattern))):
+        if not any(fits(pattern, name) for name in names):
+            raise ValueError(
+                f"layers={pattern!r} is the name of no module of {type(model).__name__}; it has "
+                f"{', '.join(repr(name) for name in names[1:6])}, …; all are in dict(model.named_modules())"
+            )
+    return found
 
 
-def _checked_samples(samples: object) -> list[int] | slice | None:
+def _numbers(samples: object) -> list[int] | slice:
     if samples is None or isinstance(samples, slice):
-        return samples
-    numbers = [samples] if isinstance(samples, int) else list(samples) if hasattr(samples, "__iter__") else [samples]
-    if any(not isinstance(x, int) or isinstance(x, bool) for x in numbers):
-        raise TypeError(f"samples must be a number, numbers or a slice, got {samples!r}; give 0 for the first sample")
-    if not numbers:
-        raise ValueError("samples is empty, so nothing would be kept; give 0 for the first sample, or leave it out")
-    return numbers
+        return samples or slice(None)
+    return _listed("samples", samples, "a number, numbers or a slice", (int,))
 
 
-def _checked_dtype(dtype: object) -> torch.dtype | None:
-    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
-        raise TypeError(f"dtype must be a floating dtype of torch, got {dtype!r}; give torch.float16, or leave it out")
-    return dtype
-
-
-def _checked_flag(name: str, flag: object) -> bool:
-    if not isinstance(flag, bool):
-        raise TypeError(f"{name} must be True or False, got {flag!r}")
-    return flag
+def _listed(name: str, given: object, what: str, *kinds: tuple[type, ...]) -> list:
+    """Return what was given as a list, all of it of one of these kinds."""
+    found = list(given) if hasattr(given, "__iter__") and not isinstance(given, str) else [given]
+    if not found:
+        raise ValueError(f"{name} is empty, so nothing would be kept; give 0 for the first, or leave it out")
+    if not any(all(isinstance(x, kind) and not isinstance(x, bool) for x in found) for kind in kinds):
+        raise TypeError(f"{name} must be {what}, got {given!r}; give 0 for the first, or leave it out for all")
+    return found

@@ -3,7 +3,9 @@
 import fnmatch
 import re
 import time
-from dataclasses import dataclass, field
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -49,195 +51,122 @@ class Maps(list):
 
 
 @dataclass
-class Piece:
-    """What one call gave: `rows` of queries that see `keys` keys, which begin at token `first`."""
-
-    map: Tensor
-    allowed: Tensor | None
-    first: int
-    vectors: list[Tensor | None]
-
-
-@dataclass
-class Layer:
-    """The calls that make one map: a single one, or the steps of a decoder that generates."""
+class Call:
+    """One call of attention: what tells whether the next goes on there, and, if it is wanted, the map."""
 
     name: str
     kind: str
-    shape: tuple[int, ...]  # of the first call
+    shape: tuple[int, ...]
+    end: int  # so many tokens there are after it
     kv_heads: int
     scale: float | None
-    part: bool
-    rows: int  # queries so far
-    end: int  # tokens so far; more than `rows` where a cache was filled before
-    pieces: list[Piece] = field(default_factory=list)
-    keys: int = 0  # of the last call
-    steps: int = 1
-    number: int = 0
-
-    def joins(self, step: Step, pace: int) -> int | None:
-        """Return how many tokens there are after a step that goes on where this layer stopped; None: it does not.
-
-        Args:
-            step: one of the same module.
-            pace: at which step the self-attention of the model was last; cross-attention follows it, since its own
-                calls, a query over the same keys, do not tell a next step from another text.
-        """
-        same = step.kind == self.kind and (step.shape[0], step.shape[1]) == self.shape[:2]
-        queries, keys = step.shape[2:]
-        if same and step.kind == "cross":
-            return keys if keys == self.keys and self.steps < pace else None
-        if not same or queries >= keys:
-            return None
-        end = self.end + queries
-        if keys > end:  # a cache of fixed length, filled so far
-            return end if step.end() == end else None
-        # With fewer keys than tokens a window slides, and stays as long as it is.
-        slides = queries == 1 and keys <= self.end and (self.steps == 1 or keys == self.keys)
-        return end if keys == end or slides else None
+    map: Tensor | None = None
+    allowed: Tensor | None = None
+    vectors: tuple[Tensor | None, ...] = (None, None, None)
 
 
-@dataclass
-class Wanted:
-    """Which layers are kept: by numbers, also counted from the end, or by patterns of names."""
+def fits(asked: int | slice | str | re.Pattern, name: str, i: int = 0, total: int = 0, more: bool = False) -> bool:
+    """Return whether layer i of `total`, or of `more`, is what was asked for.
 
-    numbers: list[int | slice] | None = None
-    patterns: list[str | re.Pattern] | None = None
-
-    def could(self, i: int, total: int, name: str) -> bool:
-        """Return whether layer i is kept, as far as can be told when there are `total` or more."""
-        if self.patterns is not None:
-            return any(matches(name, pattern) for pattern in self.patterns)
-        return self.numbers is None or any(_reaches(number, i, total) for number in self.numbers)
-
-    def finally_kept(self, names: list[str]) -> list[int]:
-        """Return the numbers of the layers that are kept, of all of them.
-
-        Raises:
-            ValueError: a number is that of no layer.
-        """
-        everything = range(len(names))
-        if self.numbers is None:
-            return [i for i in everything if self.could(i, len(names), names[i])]
-        kept: set[int] = set()
-        for number in self.numbers:
-            if isinstance(number, slice):
-                kept.update(everything[number])
-            elif not -len(names) <= number < len(names):
-                raise ValueError(
-                    f"layers={number} is none of the {len(names)} maps that the model made; count from 0 to "
-                    f"{len(names) - 1}, or from the end with -1"
-                )
-            else:
-                kept.add(everything[number])
-        return sorted(kept)
-
-    def nothing(self, names: list[str]) -> str:
-        """Return what to say where none of the maps is one of those that are kept."""
-        asked = self.numbers if self.patterns is None else self.patterns
-        few = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-        return f"layers={asked!r}: no map is left of the {len(names)} that the model made, of {few}; choose from these"
-
-
-def matches(name: str, pattern: str | re.Pattern) -> bool:
-    """Return whether a module's name fits: the name itself, a module above it, a pattern with * and ?, or a regex."""
-    if isinstance(pattern, re.Pattern):
-        return pattern.search(name) is not None
-    return name == pattern or name.startswith(pattern + ".") or fnmatch.fnmatchcase(name, pattern)
-
-
-def _reaches(number: int | slice, i: int, total: int) -> bool:
-    ends = [number] if isinstance(number, int) else [number.start, number.stop]
-    if all(end is None or end >= 0 for end in ends):
-        return i == number if isinstance(number, int) else i in range(i + 1)[number]
-    if isinstance(number, int):
-        return i >= total + number
-    # Counted from the end, a slice may still begin or stop anywhere that is not behind us for good.
-    start = number.start or 0
-    return i >= (start if start >= 0 else total + start)
+    A name stands for a module and all in it, and may have * and ?.
+    """
+    if isinstance(asked, re.Pattern):
+        return asked.search(name) is not None
+    if isinstance(asked, str):
+        return name == asked or name.startswith(asked + ".") or fnmatch.fnmatchcase(name, asked)
+    part = asked if isinstance(asked, slice) else slice(asked, asked + 1 or None)
+    most = total + abs(part.start or 0) + abs(part.stop or 0) if more else total
+    return any(i in range(size)[part] for size in range(total, most + 1))
 
 
 class Recorder:
-    """Turn calls into layers, keep what is wanted of them, and give the maps at the end."""
+    """Put calls together to layers, keep what is wanted of them, and give the maps at the end."""
 
-    def __init__(self, wanted: Wanted, samples: Any, dtype: torch.dtype | None, qkv: bool, progress: bool | None):
-        self.wanted = wanted
-        self.samples = samples
-        self.dtype = dtype
-        self.qkv = qkv
-        self.layers: list[Layer] = []
-        self._open: dict[str, list[Layer]] = {}
+    def __init__(self, wanted: list | None, samples: list | slice, dtype: Any, qkv: bool, progress: bool | None):
+        self.wanted, self.samples, self.dtype, self.qkv = wanted, samples, dtype, qkv
+        self.layers: list[list[Call]] = []  # of one call each, or of the steps of a decoder that generates
+        self.failure: ValueError | None = None  # told when the model is done
+        self._of: dict[str, list[int]] = defaultdict(list)  # the layers of a module
         self._pace = 1  # the step that the self-attention of a generating model was last seen at
-        self._progress = progress
-        self._bar: Any = None
-        self._begun = time.monotonic()
+        self._progress, self._bar, self._begun = progress, None, time.monotonic()
 
     def take(self, step: Step) -> None:
         """Keep one step."""
-        layer, end = self._layer_of(step)
-        if self.wanted.could(layer.number, len(self.layers), step.name):
-            layer.pieces.append(self._piece(step, layer, end))
-        for i, other in enumerate(self.layers if self.wanted.numbers is not None else []):
-            if other.pieces and not self.wanted.could(i, len(self.layers), other.name):
-                other.pieces.clear()
-        self._show()
-
-    def _layer_of(self, step: Step) -> tuple[Layer, int]:
-        """Return the layer that the call belongs to, a new one if need be, and how many tokens there are after it."""
-        opened = self._open.setdefault(step.name, [])
-        queries, keys = step.shape[2:]
-        # Of the calls that one module made in a pass, each goes on where its own forerunner stopped.
-        for layer in sorted(opened, key=lambda layer: layer.steps):
-            if (end := layer.joins(step, self._pace)) is not None:
-                layer.rows, layer.end, layer.keys, layer.steps = layer.rows + queries, end, keys, layer.steps + 1
-                self._pace = layer.steps if step.kind == "self" else self._pace
-                return layer, end
-        end = keys
-        self._pace = 1 if step.kind == "self" else self._pace
-        if step.kind == "self" and queries < end:
-            end = step.end() or end  # a cache of fixed length is cut to what stands in it
-        layer = Layer(step.name, step.kind, step.shape, step.kv_heads(), step.scale, step.part, queries, end, keys=keys)
-        layer.number = len(self.layers)
-        self.layers.append(layer)
-        opened.append(layer)
-        return layer, end
-
-    def _piece(self, step: Step, layer: Layer, end: int) -> Piece:
-        picked = self._picked(step)
-        keys = step.shape[3]
-        first = max(0, end - keys)  # a window begins later
-        width = min(keys, end)
-        allowed = step.allowed(picked)
-        if allowed is not None and allowed.shape[-1] > 1:
-            allowed = allowed[..., :width]
-        vectors = step.vectors(picked, self.dtype) if self.qkv else [None] * 3
-        vectors = [x if x is None or not i else x[..., :width, :] for i, x in enumerate(vectors)]
-        made = step.map(picked, self.dtype)
-        made = made if width == keys else made[..., :width].clone()
-        return Piece(made, allowed, first, vectors)
-
-    def _picked(self, step: Step) -> list[int] | slice:
-        if self.samples is None or isinstance(self.samples, slice):
-            return self.samples or slice(None)
-        size = step.shape[0]
-        if wrong := [i for i in self.samples if not -size <= i < size]:
-            raise ValueError(
+        size, samples = step.shape[0], self.samples
+        wrong = [i for i in samples if not -size <= i < size] if isinstance(samples, list) else []
+        if wrong and self.failure is None:
+            self.failure = ValueError(
                 f"samples={wrong[0]} is none of the {size} samples that {step.name!r} was given; count from 0 to "
                 f"{size - 1}"
             )
-        return [i % size for i in self.samples]
+        if self.failure is not None:
+            return
+        number, end = self._place(step)
+        call = Call(step.name, step.kind, step.shape, end, step.kv_heads(), step.factor)
+        total = max(number + 1, len(self.layers))
+        if self._is_wanted(step.name, number, total, more=True):
+            picked = [i % size for i in samples] if isinstance(samples, list) else list(range(size))[samples]
+            self._keep(step, call, picked)
+        if number == len(self.layers):
+            self._of[step.name].append(number)
+            self.layers.append([])
+        self.layers[number].append(call)
+        self._pace = len(self.layers[number]) if step.kind == "self" else self._pace
+        for i, layer in enumerate(self.layers if self.wanted else []):
+            if layer[0].map is not None and not self._is_wanted(layer[0].name, i, total, more=True):
+                self.layers[i] = [replace(call, map=None, allowed=None, vectors=()) for call in layer]
+        self._show()
+
+    def _is_wanted(self, name: str, i: int, total: int, more: bool = False) -> bool:
+        """Return whether layer i of `total` is kept; `more`: as far as can be told while others may still come."""
+        return self.wanted is None or any(fits(asked, name, i, total, more) for asked in self.wanted)
+
+    def _place(self, step: Step) -> tuple[int, int]:
+        """Return the number of the layer that the step belongs to, and how many tokens there are after it."""
+        # Of the calls that one module made in a pass, each goes on where its own forerunner stopped.
+        for number in sorted(self._of[step.name], key=lambda number: len(self.layers[number])):
+            if (end := self._joined(self.layers[number], step)) is not None:
+                return number, end
+        queries, keys = step.shape[2:]
+        # A cache of fixed length is cut to what stands in it.
+        return len(self.layers), (step.kind == "self" and queries < keys and step.end()) or keys
+
+    def _joined(self, layer: list[Call], step: Step) -> int | None:
+        """Return how many tokens there are after a step that goes on where this layer stopped; None: it does not."""
+        last, (queries, keys) = layer[-1], step.shape[2:]
+        if (step.kind, step.shape[:2]) != (last.kind, last.shape[:2]):
+            return None
+        if step.kind == "cross":
+            # It follows the pace of self-attention: its own calls do not tell a next step from another text.
+            return keys if keys == last.shape[3] and len(layer) < self._pace else None
+        end = last.end + queries
+        if queries >= keys:
+            return None
+        if keys > end:  # a cache of fixed length, filled so far
+            return end if step.end() == end else None
+        # With fewer keys than tokens a window slides, and stays as long as it is.
+        slides = queries == 1 and keys <= last.end and (len(layer) == 1 or keys == last.shape[3])
+        return end if keys == end or slides else None
+
+    def _keep(self, step: Step, call: Call, picked: list[int]) -> None:
+        """Keep the map of a step, and what stands so far in a cache of fixed length."""
+        made, allowed, keys = step.map(picked, self.dtype), step.allowed(picked), step.shape[3]
+        vectors = step.vectors(picked, self.dtype) if self.qkv else [None] * 3
+        if call.end < keys:
+            made = made[..., : call.end].clone()
+            allowed = None if allowed is None else allowed[..., : call.end]
+            vectors[1:] = [None if x is None else x[..., : call.end, :] for x in vectors[1:]]
+        call.map, call.allowed, call.vectors = made, allowed, tuple(vectors)
 
     def _show(self) -> None:
         """Count one map on a bar of tqdm, for whoever waits longer than a moment and has it installed."""
+        if self._bar is None and self._progress is not False and time.monotonic() - self._begun > PATIENCE:
+            with suppress(ImportError):
+                from tqdm.auto import tqdm
+
+                self._bar = tqdm(desc="capture", unit=" maps", initial=len(self.layers) - 1)
         if self._bar is not None:
             self._bar.update()
-        elif self._progress is not False and time.monotonic() - self._begun > PATIENCE:
-            try:
-                from tqdm.auto import tqdm
-            except ImportError:
-                self._progress = False
-            else:
-                self._bar = tqdm(desc="capture", unit=" maps", initial=len(self.layers))
 
     def close(self) -> None:
         """Take the bar away."""
@@ -246,73 +175,60 @@ class Recorder:
 
     def fill(self, maps: Maps) -> None:
         """Put everything that was kept into the maps, layer by layer, and keep nothing."""
-        for name in ("queries", "keys", "values") if self.qkv else ():
-            setattr(maps, name, [])
-        names, counts = [], {}
-        for layer in self.layers:
-            counts[layer.name] = counts.get(layer.name, 0) + 1
-            names.append(layer.name if counts[layer.name] == 1 else f"{layer.name} call {counts[layer.name]}")
-        kept = self.wanted.finally_kept([layer.name for layer in self.layers])
+        if self.qkv:
+            maps.queries, maps.keys, maps.values = [], [], []
+        names, size = [], len(self.layers)
+        for i, layer in enumerate(self.layers):
+            before = self._of[layer[0].name].index(i)
+            names.append(f"{layer[0].name} call {before + 1}" if before else layer[0].name)
+        for number in self.wanted or []:
+            if isinstance(number, int) and not -size <= number < size:
+                raise ValueError(
+                    f"layers={number} is none of the {size} maps that the model made; count from 0 to {size - 1}, or "
+                    f"from the end with -1"
+                )
+        kept = [i for i, layer in enumerate(self.layers) if self._is_wanted(layer[0].name, i, size)]
         if not kept:
-            raise ValueError(self.wanted.nothing(names))
+            few = ", ".join(names[:5]) + (", …" if size > 5 else "")
+            raise ValueError(
+                f"layers={self.wanted!r}: no map is left of the {size} that the model made, of {few}; choose from these"
+            )
         for i in kept:
-            layer = self.layers[i]
-            together = joined if layer.kind == "self" else below
-            whole = together(layer.pieces) if len(layer.pieces) > 1 else layer.pieces[0]
-            layer.pieces = []
+            whole = together(self.layers[i])
+            self.layers[i] = []
             maps.append(whole.map)
             maps.names.append(names[i])
             maps.allowed.append(whole.allowed)
-            maps.kv_heads.append(layer.kv_heads)
-            maps.scales.append(layer.scale)
-            maps.kinds.append(layer.kind)
-            maps.sums.append(sums_of(whole.map, layer.part))
+            maps.kv_heads.append(whole.kv_heads)
+            maps.scales.append(whole.scale)
+            maps.kinds.append(whole.kind)
+            maps.sums.append(sums_of(whole.map))
             if self.qkv:
-                for kept, x in zip((maps.queries, maps.keys, maps.values), whole.vectors, strict=True):
-                    kept.append(x)
+                for vectors, x in zip((maps.queries, maps.keys, maps.values), whole.vectors, strict=True):
+                    vectors.append(x)
 
 
-def joined(pieces: list[Piece]) -> Piece:
+def together(calls: list[Call]) -> Call:
     """Put the steps of one layer together: the rows under each other, zeros where a key came later."""
-    rows = sum(piece.map.shape[2] for piece in pieces)
-    keys = pieces[-1].first + pieces[-1].map.shape[3]
-    b, h = pieces[0].map.shape[:2]
-    out = pieces[0].map.new_zeros(b, h, rows, keys)
-    shapes = [(1, 1) if piece.allowed is None else tuple(piece.allowed.shape[:2]) for piece in pieces]
-    allowed = torch.zeros(max(x for x, _ in shapes), max(y for _, y in shapes), rows, keys, dtype=torch.bool)
+    first, last = calls[0], calls[-1]
+    if len(calls) == 1:
+        return first
+    out = first.map.new_zeros(*first.map.shape[:2], sum(call.map.shape[2] for call in calls), last.end)
+    masks = [torch.ones(1, 1, 1, 1).bool() if call.allowed is None else call.allowed for call in calls]
+    allowed = torch.zeros(*(max(x.shape[axis] for x in masks) for axis in (0, 1)), *out.shape[2:], dtype=torch.bool)
     row = 0
-    for piece in pieces:
-        size, width = piece.map.shape[2:]
-        cells = (..., slice(row, row + size), slice(piece.first, piece.first + width))
-        out[cells] = piece.map
-        allowed[cells] = True if piece.allowed is None else piece.allowed
+    for call, mask in zip(calls, masks, strict=True):
+        size, width = call.map.shape[2:]
+        cells = (..., slice(row, row + size), slice(call.end - width, call.end))  # a window begins later
+        out[cells], allowed[cells] = call.map, mask
         row += size
+    # Each call brings all of its queries; the first all keys so far, each later one those that are new.
+    rows = [call.map.shape[2] for call in calls]
+    new = [first.map.shape[3], *(call.end - before.end for before, call in zip(calls, calls[1:], strict=False))]
     vectors = []
-    for i in range(3):
-        given = [piece.vectors[i] for piece in pieces]
-        if any(x is None for x in given):
-            vectors.append(None)
-            continue
-        # The first call brings all keys so far, each later one as many new ones as it has queries.
-        sizes = [piece.map.shape[2] for piece in pieces]
-        tail = [x[..., x.shape[-2] - size :, :] for x, size in zip(given[1:], sizes[1:], strict=True)]
-        vectors.append(torch.cat([given[0], *tail], -2))
-    return Piece(out, allowed, 0, vectors)
-
-
-def below(pieces: list[Piece]) -> Piece:
-    """Put the steps of cross-attention together: the rows under each other, over the same keys."""
-    known = [piece.allowed for piece in pieces if piece.allowed is not None]
-    allowed = None
-    if known:
-        shape = [max(mask.shape[axis] for mask in known) for axis in (0, 1)]
-        rows = [
-            (torch.ones((), dtype=torch.bool) if piece.allowed is None else piece.allowed).expand(
-                *shape, *piece.map.shape[2:]
-            )
-            for piece in pieces
-        ]
-        allowed = torch.cat(rows, 2)
-    queries = [piece.vectors[0] for piece in pieces]
-    together = None if any(x is None for x in queries) else torch.cat(queries, -2)
-    return Piece(torch.cat([piece.map for piece in pieces], 2), allowed, 0, [together, *pieces[0].vectors[1:]])
+    for given, counts in zip(zip(*(call.vectors for call in calls), strict=True), (rows, new, new), strict=True):
+        known = all(x is not None for x in given)
+        tails = [x[..., x.shape[-2] - n :, :] for x, n in zip(given, counts, strict=True)] if known else []
+        vectors.append(torch.cat(tails, -2) if known else None)
+    whole = None if bool(allowed.all()) else allowed
+    return Call(first.name, first.kind, first.shape, last.end, first.kv_heads, first.scale, out, whole, tuple(vectors))

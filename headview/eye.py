@@ -1,55 +1,52 @@
 """The eye: the attention that a model computes, seen below autograd while it runs.
 
 Whoever wrote a layer and however it is called, what torch computes in the end are products, softmaxes and fused
-kernels. A mode of torch shows each of them with its tensors, in one thread and inside one `with`; hooks on all modules
-at once, which leave the modules as they are, show where. What becomes of a tensor is followed by its storage: a product
-of two activations makes scores, a softmax over their last axis makes weights of them, and a product of these with
-values makes a step of attention. The softmax of a vocabulary or a router starts from a parameter, or meets no values.
+kernels. A mode of torch shows each of them with its tensors. One mechanism follows them: a `Mark` on the storage of
+every tensor, and for each operation a rule that makes the mark of its result out of those of its operands.
+
+- A product with a parameter is a projection; its mark counts the rows that were projected.
+- Any other product makes scores, a softmax over their last axis weights, and these times values a step of attention.
+- A fused kernel is such a step at once; of a fused kernel that torch lets us take apart, the parts are seen.
+- All else carries on what is known of its operand: the numbers that it was multiplied with, the axes that were folded.
+
+Hooks on all modules at once, which leave the modules as they are, show where it happens.
 """
 
+import functools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor, nn
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.modules import module as hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from headview.step import Step, bend_of, flex_arguments, four, layout, like
+from headview.step import Step, four
 
 PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "baddbmm_": 1}  # where their two operands begin
 SOFTMAX = {"_softmax", "_safe_softmax"}
-COPIES = {"clone", "_to_copy", "_unsafe_view", "contiguous", "alias", "detach", "lift_fresh"}
+COPIES = set("clone _to_copy contiguous alias detach lift_fresh".split())
 VIEWS = {"view", "_unsafe_view", "reshape", "_reshape_alias"}
 TURNS = {"transpose", "permute", "t"}
-PLAIN = (
-    COPIES
-    | VIEWS
-    | {  # what leaves scores a multiple of q k^T, plus a mask
-        *(
-            "add",
-            "add_",
-            "sub",
-            "sub_",
-            "masked_fill",
-            "masked_fill_",
-            "where",
-            "cat",
-            "expand",
-            "squeeze",
-            "unsqueeze",
-        ),
-        *("slice", "minimum", "maximum", "clamp", "clamp_", "clamp_min", "nan_to_num", "copy_", "constant_pad_nd"),
-    }
-)
+# What leaves scores a multiple of q k^T, plus a mask.
+PLAIN = COPIES | VIEWS | TURNS
+PLAIN |= set("add add_ sub sub_ masked_fill masked_fill_ where cat expand squeeze unsqueeze slice minimum".split())
+PLAIN |= set("maximum clamp clamp_ clamp_min nan_to_num copy_ constant_pad_nd".split())
 TIMES, OVER = {"mul", "mul_"}, {"div", "div_"}
-ENDS = {"native_layer_norm", "_fused_rms_norm", "convolution", "embedding", "_log_softmax"}
+RULES = {
+    **dict.fromkeys(PRODUCTS, "_product"),
+    **dict.fromkeys((*SOFTMAX, "exp", "exp_"), "_softmax"),
+    "convolution": "_convolution",
+}
+RANK = {"": 0, "noise": 1, "scores": 2, "exp": 3, "weights": 4}  # the operand of the highest is carried on
 
-HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads", "num_attn_heads", "nheads", "h")
-CROSS = ("cross", "encdec", "enc_dec", "encoder_attn", "encoder_decoder", "multihead_attn", "src_attn", "context_attn")
+COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd  # where torch keeps what operations are made of
+DENSE = torch._C.DispatchKey.CompositeExplicitAutograd  # and FlexAttention
+
 SPARSE = {  # classes whose weights are bands or blocks of a map, never the map
     "LongformerSelfAttention": "a band of neighbours",
     "LEDEncoderSelfAttention": "a band of neighbours",
@@ -58,84 +55,47 @@ SPARSE = {  # classes whose weights are bands or blocks of a map, never the map
     "LocalSelfAttention": "chunks",
     "LSHSelfAttention": "hashed chunks",
     "LongT5LocalAttention": "blocks",
+    "LongT5TransientGlobalAttention": "blocks",
     "PegasusXGlobalLocalAttention": "blocks",
     "NystromformerSelfAttention": "landmarks",
     "InformerProbSparseAttention": "the queries that differ most",
-    "LongT5TransientGlobalAttention": "blocks",
 }
 
 
-@dataclass
-class Tag:
-    """What is known of a storage."""
+@dataclass(eq=False)
+class Mark:
+    """What is known of a storage, and so of every view of it."""
 
-    kind: str  # "scaled" | "noise" | "scores" | "exp" | "weights"
-    scale: float | None = 1.0  # the numbers it was multiplied with; None: and something else
-    q: Tensor | None = None  # (N, Tq, d)
-    k: Tensor | None = None  # (N, Tk, d)
-    scores: Tensor | None = None  # what went into the softmax
-    plain: Tensor | None = None  # the weights without dropout
-    lead: tuple[int, ...] = ()  # the axes that were folded into the first of the weights
-    keys: int = 0  # how many columns the softmax had
-    turned: bool = False  # axes were exchanged since the softmax
+    kind: str = ""  # one of RANK
+    tick: int = 0  # when it was made; below 0, it was there before
+    made: int = 0  # when the projection was made that it comes from; 0: from none
+    rows: int = 0  # how many rows that projection had
+    factor: float | None = 1.0  # the numbers it was multiplied with since; None: and something else
+    lead: tuple[int, ...] = ()  # the axes that were folded into its first
+    pair: tuple = ()  # of scores: queries (N, Tq, d) and keys (N, Tk, d), each with its mark
+    beside: dict[str, Tensor] = field(default_factory=dict)  # of weights: the scores, the map before dropout
     taken: list = field(default_factory=list)  # shared by all that comes of one softmax; filled once it was attention
-
-
-class Tags:
-    """The tags of living storages."""
-
-    def __init__(self):
-        self._kept: dict[int, tuple[StorageWeakRef, Tag]] = {}
-
-    def get(self, x: Tensor) -> Tag | None:
-        """Return the tag of a tensor's storage, or None."""
-        if not self._kept:
-            return None
-        found = self._kept.get(x.untyped_storage()._cdata)
-        return None if found is None or found[0].expired() else found[1]
-
-    def put(self, x: Tensor, tag: Tag) -> None:
-        """Tag a storage for as long as it lives. A weak reference keeps its address from being given to another."""
-        if len(self._kept) > 64 or tag.kind == "scores":
-            for key in [key for key, (ref, _) in self._kept.items() if ref.expired()]:
-                del self._kept[key]
-        ref = StorageWeakRef(x.untyped_storage())
-        self._kept[ref.cdata] = (ref, tag)
-
-    def clear(self) -> None:
-        """Forget all of them."""
-        self._kept.clear()
 
 
 @dataclass
 class Frame:
-    """A module at work."""
+    """A module at work, since the tick `start`."""
 
     name: str
     module: nn.Module
-    batch: int | None = None  # the first axis of what came in
-    tokens: int | None = None  # the second
-    made: dict[int, int | None] = field(default_factory=dict)  # storages that came to be in it; of a copy, whose
-    outer: set[int] = field(default_factory=set)  # storages that its projections read and that were made outside
-    fused: list[tuple] = field(default_factory=list)  # queries, keys and masks of fused calls
-    calls: int = 0  # attention seen in it, or in modules of it
+    start: int
+    views: list | None = None  # the queries, keys and mask of its last fused call
+    held: tuple = ()  # the same, so that no other tensor comes to lie there
 
 
-@dataclass
-class Open:
-    """Weights (N, Tq, Tk) of which it is not known yet whether N counts samples or heads first."""
+class Op(NamedTuple):
+    """An operation that was done."""
 
-    frame: Frame
-    heads: int
-    found: tuple
-    out: int  # the storage of what came of it; its next shape tells
-
-    def turned(self, size: int, out: object) -> bool:
-        """Return whether what became of the output shows that heads come first."""
-        shape = (self.heads, size // self.heads)
-        if isinstance(out, (tuple, list)):
-            return len(out) == shape[0] != shape[1]
-        return isinstance(out, Tensor) and tuple(out.shape[:2]) == shape and shape[0] != shape[1]
+    func: Callable
+    name: str
+    args: tuple
+    kwargs: dict
+    out: object
 
 
 class Eye(TorchDispatchMode):
@@ -146,80 +106,52 @@ class Eye(TorchDispatchMode):
     def __init__(self, model: nn.Module, take: Callable[[Step], None]):
         super().__init__()
         self.take = take
-        self.names = {id(module): name or type(model).__name__ for name, module in model.named_modules()}
         self.missed: dict[str, str] = {}
         self.ran = False
-        self._learned = {x.untyped_storage()._cdata for x in (*model.parameters(), *model.buffers()) if plain(x)}
+        self._names = {id(module): name or type(model).__name__ for name, module in model.named_modules()}
+        learned = (x for x in (*model.parameters(), *model.buffers()) if plain(x))
+        self._learned = WeakSet(x.untyped_storage() for x in learned)
         self._frames: list[Frame] = []
-        self._tags = Tags()
+        self._marks: WeakKeyDictionary = WeakKeyDictionary()
+        self._parents = [0]  # of each tick, that of the operand it was made of
         self._kinds: dict[str, str] = {}
-        self._open: Open | None = None
-        self._folded: tuple = (None, None)
         self._thread = threading.get_ident()
-        self._handles: list = []
-        self.failure: Exception | None = None  # of `take`: bad input of the reader's, told at the end
 
-    def __enter__(self):
-        if not self._handles:  # else it is entered again, to see what an operation is made of
-            self._fast = torch.backends.mha.get_fastpath_enabled()
-            torch.backends.mha.set_fastpath_enabled(False)
-            self._handles = [
-                hooks.register_module_forward_pre_hook(self._enter_module),
-                hooks.register_module_forward_hook(self._leave_module, always_call=True),
-            ]
-        return super().__enter__()
-
-    def close(self) -> None:
-        """Take the hooks away; forget all tensors."""
-        torch.backends.mha.set_fastpath_enabled(self._fast)
-        for handle in self._handles:
-            handle.remove()
-        self._frames.clear()
-        self._tags.clear()
-        self._open = None
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """See what the thread computes inside of the `with`; torch's fast path is stepped around."""
+        fast = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+        before = hooks.register_module_forward_pre_hook(self._enter)
+        after = hooks.register_module_forward_hook(self._leave, always_call=True)
+        try:
+            with self:
+                yield
+        finally:
+            torch.backends.mha.set_fastpath_enabled(fast)
+            before.remove()
+            after.remove()
+            self._frames.clear()
+            self._marks.clear()
 
     # -------------------------------------------------------------------------------------------- which module
 
-    def _enter_module(self, module: nn.Module, args: tuple) -> None:
-        if threading.get_ident() != self._thread or id(module) not in self.names or backward():
+    def _enter(self, module: nn.Module, args: tuple) -> None:
+        if threading.get_ident() != self._thread or id(module) not in self._names or backward():
             return
-        frame = Frame(self.names[id(module)], module)
-        first = next((x for x in args if isinstance(x, Tensor) and x.ndim >= 2), None)
-        if first is not None and not first.is_nested:
-            frame.batch, frame.tokens = first.shape[:2]
-        self._frames.append(frame)
+        self._frames.append(Frame(self._names[id(module)], module, len(self._parents)))
         self.ran = True
         if (sparse := sparse_kind(module)) is not None:
             self._miss(f"it attends sparsely, to {sparse}, which is no map of queries x keys")
 
-    def _leave_module(self, module: nn.Module, args: tuple, out: object) -> None:
+    def _leave(self, module: nn.Module, args: tuple, out: object) -> None:
         if threading.get_ident() != self._thread or not any(frame.module is module for frame in self._frames):
             return
-        with unseen():
-            self._guarded(self._settle)
-            while (frame := self._frames.pop()).module is not module:  # an exception was caught further out
-                pass
-            if not frame.calls and isinstance(out, (tuple, list)):
-                self._guarded(self._returned, frame, out)
-        if self._frames:
-            above = self._frames[-1]
-            above.calls += frame.calls
-            above.made.update({x.untyped_storage()._cdata: None for x in tensors((out,), {}) if plain(x)})
-        else:
-            self._tags.clear()
-
-    def _returned(self, frame: Frame, out: tuple | list) -> None:
-        """Take weights that an attention module returns although none were seen: its softmax is written out."""
-        if "att" not in type(frame.module).__name__.lower() or sparse_kind(frame.module):
-            return
-        for x in out[1:]:
-            if isinstance(x, Tensor) and x.is_floating_point() and x.ndim == 4 and 0 not in x.shape:
-                total = x.sum(-1, dtype=torch.float32)
-                if bool(((x >= 0).all()) & (((total - 1).abs() < 0.02) | (total == 0)).all()):
-                    frame.calls += 1
-                    kind = "self" if x.shape[-1] == x.shape[-2] else "cross"
-                    self.take(Step(frame.name, kind, tuple(x.shape), weights=x))
-                    return
+        while self._frames.pop().module is not module:  # an exception was caught further out
+            pass
+        if not self._frames:
+            self._marks.clear()
+            self._parents = [0]
 
     # -------------------------------------------------------------------------------------------- which operation
 
@@ -227,315 +159,198 @@ class Eye(TorchDispatchMode):
         kwargs = kwargs or {}
         if not self._frames or backward():
             return func(*args, **kwargs)
-        name, fused, whole = ROLES.get(func) or role(func)
-        if whole and torch.is_inference_mode_enabled():
+        name, fused, whole = role(func)
+        if whole:
             with self:
-                return func.decompose(*args, **kwargs)
+                return (func.decompose if hasattr(func, "_schema") else func.py_kernels[DENSE])(*args, **kwargs)
         if name == "mul_":
-            self._guarded(self._before, args)
-        out = func(*args, **kwargs)
-        if fused:
-            self._guarded(self._kernel, func, args, kwargs)
-        elif name == "flex_attention":
-            self._guarded(self._flex, args, kwargs)
-        else:
-            self._guarded(self._after, func, name, args, kwargs, out)
-        return out
+            self._guarded(self._before, *args)
+        op = Op(func, name, args, kwargs, func(*args, **kwargs))
+        self._guarded(getattr(self, "_kernel" if fused else RULES.get(name, "_carry")), op)
+        return op.out
 
     def _guarded(self, do: Callable, *given) -> None:
         """Look, and let no error of ours reach the model."""
         try:
             do(*given)
-        except ReaderError as error:
-            self.failure = self.failure or error.__cause__
         except Exception as error:
             self._miss(f"{type(error).__name__} while it was looked at: {error}")
-
-    def _before(self, args: tuple) -> None:
-        """Keep the weights that dropout is about to overwrite."""
-        if isinstance(args[1], Tensor) and self._kind_of(args[1]) == "noise":
-            tag = self._tags.get(args[0])
-            if tag is not None and tag.kind == "weights" and tag.plain is None:
-                tag.plain = args[0].detach().clone()
-
-    def _after(self, func: Callable, name: str, args: tuple, kwargs: dict, out: object) -> None:
-        if self._open is not None:
-            self._look(args, out)
-        for x in out if isinstance(out, (tuple, list)) else (out,):
-            if isinstance(x, Tensor) and plain(x):
-                self._made(x, name, args)
-        if name in PRODUCTS:
-            first = PRODUCTS[name]
-            return self._product(args[first], args[first + 1], kwargs, out)
-        if name == "bernoulli_":
-            self._tags.put(out, Tag("noise"))
-            return None
-        if not isinstance(out, Tensor) or not plain(out) or not out.is_floating_point() or name in ENDS:
-            return None
-        given = list(tensors(args, kwargs))
-        found = [(x, tag) for x in given if (tag := self._tags.get(x)) is not None]
-        x, tag = next(((x, t) for x, t in found if t.kind in ("scores", "exp", "weights")), (None, None))
-        if tag is None:
-            return self._scaled(name, args, given, found, out)
-        if name in SOFTMAX:
-            if tag.kind == "scores" and args[1] % x.ndim == x.ndim - 1 and x.ndim > 1:
-                lead = tuple(x.shape[:-2])
-                self._tags.put(out, replace(tag, kind="weights", scores=x, lead=lead, keys=x.shape[-1], taken=[]))
-        elif name in ("exp", "exp_") and tag.kind == "scores":  # a softmax that is written out
-            self._tags.put(out, replace(tag, kind="exp", scores=None if same(x, out) else x))
-        elif tag.kind == "exp":
-            if name in OVER and bool(((out.sum(-1) - 1).abs() < 1e-2).all()):
-                self._tags.put(out, replace(tag, kind="weights", lead=tuple(x.shape[:-2]), keys=x.shape[-1], taken=[]))
-        elif tag.kind == "scores":
-            if same_rows(x, out):
-                tag.turned |= name in TURNS
-                scale = times(tag.scale, name, args, kwargs)
-                if same(x, out):
-                    tag.scale = scale
-                else:
-                    self._tags.put(out, replace(tag, scale=scale))
-        elif same_rows(x, out):
-            self._weights(func, name, args, kwargs, x, tag, out)
-        return None
-
-    def _scaled(self, name: str, args: tuple, given: list, found: list, out: Tensor) -> None:
-        """Follow the numbers that queries or keys are multiplied with."""
-        one = found[0][1] if found else Tag("scaled")
-        if name in TIMES | OVER and given and (not found or found[0][0] is given[0]):
-            if same(given[0], out) and out.numel() * out.element_size() != out.untyped_storage().nbytes():
-                return
-            if one.kind == "scaled" and (scale := times(one.scale, name, args, {})) is not None:
-                bare = given[0] if one.q is None else one.q
-                kept = bare.stride() == out.stride() and bare.shape == out.shape and not same(bare, out)
-                self._tags.put(out, Tag("scaled", scale, q=bare if kept else None))
-        elif name in COPIES and found and one.kind != "noise" and not same(given[0], out):
-            self._tags.put(out, replace(one, q=None))
-        elif name in OVER | {"div_"} and found and one.kind == "noise":
-            self._tags.put(out, one)
-
-    def _weights(self, func: Callable, name: str, args: tuple, kwargs: dict, x: Tensor, tag: Tag, out: Tensor) -> None:
-        """Follow what becomes of weights; behind dropout, the same is made of the weights without it."""
-        if name in VIEWS and out.ndim == 3 < x.ndim and leads(x, out):
-            tag.lead = leads(x, out)
-        if same(x, out):
-            tag.turned |= name in TURNS
-            return
-        dropped = name == "native_dropout" or any(self._kind_of(y) == "noise" for y in tensors(args, kwargs))
-        new = replace(tag, turned=tag.turned or x.ndim != out.ndim and name not in VIEWS)
-        if dropped:
-            new.plain = x if tag.plain is None else tag.plain
-        elif tag.plain is not None:
-            with unseen():
-                new.plain = func(*swapped(args, x, like_view(tag.plain, x)), **kwargs)
-        self._tags.put(out, new)
-
-    def _product(self, a: Tensor, b: Tensor, kwargs: dict, out: Tensor) -> None:
-        one, two = self._tags.get(a), self._tags.get(b)
-        learned = self._is_learned(b), self._is_learned(a)
-        if any(learned):
-            x, tag = (a, one) if learned[0] else (b, two)
-            self._read(x)
-            if tag is not None and tag.kind == "weights" and out.numel() == x.numel():
-                self._tags.put(out, replace(tag, turned=True))
-            elif out.shape[-1] == 1 < len(out):  # additive attention: a number for each pair of query and key
-                self._tags.put(out, Tag("scores", scale=None))
-            return
-        for tag, x, values, across in ((one, a, b, False), (two, b, a, True)):
-            if tag is None or tag.kind != "weights" or tag.taken:
-                continue
-            weights = x if tag.plain is None else like_view(tag.plain, x)
-            if across:  # v^T @ weights^T: then the rows of the map stand in columns
-                weights, values = weights.mT, values.mT
-                if not bool(((weights.sum(-1) - 1).abs() < 0.05).all()):
-                    continue
-            tag.taken.append(True)
-            self._by_hand(weights, tag, values, out)
-            return
-        scale = float(kwargs.get("alpha", 1.0))
-        for tag in (one, two):
-            if tag is not None and tag.kind == "scaled" and tag.scale:
-                scale *= tag.scale
-        self._tags.put(out, Tag("scores", scale, unscaled(a, one), unscaled(b, two).mT))
-
-    def _kind_of(self, x: Tensor) -> str | None:
-        tag = self._tags.get(x)
-        return None if tag is None else tag.kind
-
-    def _is_learned(self, x: Tensor) -> bool:
-        return x.untyped_storage()._cdata in self._learned
-
-    # -------------------------------------------------------------------------------------------- from where
-
-    def _made(self, x: Tensor, name: str, args: tuple) -> None:
-        """Note a storage that came to be in the module at work; a copy counts as what it is a copy of."""
-        key = x.untyped_storage()._cdata
-        of = args[0].untyped_storage()._cdata if args and isinstance(args[0], Tensor) and plain(args[0]) else None
-        made = self._frames[-1].made
-        if name in VIEWS and x.ndim == 2 < args[0].ndim:
-            self._folded = key, args[0].shape[:2]  # what comes next is a projection of it
-        if key == of:
-            return
-        if name in COPIES and of is not None and (of not in made or made[of] is not None):
-            made[key] = made.get(of, of)
-        else:
-            made[key] = None
-
-    def _read(self, x: Tensor) -> None:
-        """Note what a projection reads, in each module at work that was given it from outside."""
-        key = x.untyped_storage()._cdata
-        for frame in reversed(self._frames):
-            if key in frame.made:
-                if frame.made[key] is None:
-                    return
-                key = frame.made[key]
-            if frame.batch is None and self._folded[0] == x.untyped_storage()._cdata:
-                frame.batch, frame.tokens = self._folded[1]
-            frame.outer.add(key)
-
-    def _kind(self, frame: Frame, shape: tuple) -> str:
-        """Return whether queries and keys come from one sequence."""
-        if frame.name not in self._kinds:
-            crosses = any(hint in f"{frame.name}.{type(frame.module).__name__}".lower() for hint in CROSS)
-            crosses |= len(frame.outer) > 1
-            crosses |= not frame.outer and shape[-1] != shape[-2]  # no projection tells; later calls may be longer
-            self._kinds[frame.name] = "cross" if crosses else "self"
-        return self._kinds[frame.name]
-
-    def _heads(self, lead: tuple[int, ...], sure: bool) -> int | None:
-        """Return how many heads there are, where the leading axes alone do not say; `sure`: it is attention anyway."""
-        if len(lead) in (0, 2):
-            return None
-        frames = [(f, number_of_heads(f.module)) for f in reversed(self._frames)]
-        if len(lead) == 3:
-            return next((h for _, h in frames if h), None)
-        for frame, h in frames:
-            if h and h > 1 and lead[0] % h == 0 and frame.batch != lead[0]:
-                if lead[0] // h in (frame.batch, frame.tokens):
-                    return h
-        return 1 if sure or lead[0] in {f.batch for f, _ in frames} else None
-
-    # -------------------------------------------------------------------------------------------- what was seen
-
-    def _kernel(self, func: Callable, args: tuple, kwargs: dict) -> None:
-        """Take a fused kernel: queries, keys and mask are handed over, the weights are a softmax away."""
-        given = kernel_arguments(func, args, kwargs)
-        q, k, v = given["query"], given["key"], given["value"]
-        self._fused(q, k, v, given["mask"], bool(given.get("is_causal")), given.get("scale"))
-
-    def _flex(self, args: tuple, kwargs: dict) -> None:
-        given = flex_arguments(args, kwargs)
-        self._fused(given["query"], given["key"], given["value"], scale=given["scale"], bend=bend_of(given))
-
-    def _fused(self, q, k, v, mask=None, causal=False, scale=None, bend=None) -> None:
-        if any(x.is_nested for x in (q, k, v)):
-            self._miss("its sequences are nested tensors; give padded ones, with a mask")
-            return
-        frame = self._frames[-1]
-        seen = tuple(None if x is None else (x.data_ptr(), x.shape, x.stride()) for x in (q, k, mask))
-        if any(seen == other for other, *_ in frame.fused):  # the same map, for other values
-            return
-        frame.fused.append((seen, q, k, mask))
-        tags = [self._tags.get(x) for x in (q, k)]
-        scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
-        for tag in tags:
-            scale *= tag.scale if tag is not None and tag.kind == "scaled" and tag.scale else 1.0
-        q, k = (unscaled(x, tag) for x, tag in zip((q, k), tags, strict=True))
-        if (heads := packed(frame.module, q, k)) is not None:
-            q = q.reshape(len(q), heads, 1, -1)  # (B, h_kv, g, d) -> (B, h, 1, d)
-            if mask is not None and mask.ndim == 4 and mask.shape[1] > 1:
-                mask = mask.reshape(len(mask), heads, 1, -1)
-        lead = tuple(q.shape[:-2])
-        heads = self._heads(lead, sure=True)
-        how = layout(lead, heads)
-        if len(lead) != 2 or k.shape[0] != lead[0]:
-            k, v = like(k, lead), like(v, lead)
-        if mask is not None and how == "both":
-            mask = mask[(None,) * (len(lead) + 2 - mask.ndim)]
-        elif mask is not None:
-            mask = four(mask.expand(*lead, q.shape[-2], k.shape[-2]), how, heads)
-        q, k, v = (four(x, how, heads) for x in (q, k, v))
-        self._settle()
-        shape = (*q.shape[:3], k.shape[-2])
-        self._take(frame, shape, q=q, k=k, v=v, scale=scale, mask=mask, causal=causal, bend=bend)
-
-    def _by_hand(self, weights: Tensor, tag: Tag, values: Tensor, out: Tensor) -> None:
-        lead = tag.lead if weights.ndim == 3 and size(tag.lead) == len(weights) else tuple(weights.shape[:-2])
-        if len(lead) > 2 and lead[-1] == 1:
-            lead = lead[:-1]
-        if len(lead) > 3:
-            lead = tuple(weights.shape[:-2])
-        heads = self._heads(lead, sure=False)
-        how = layout(lead, heads)
-        self._settle()
-        if not lead and weights.ndim == 2:
-            how = "none"
-        if how is None:
-            self._miss(
-                f"its weights {tuple(weights.shape)} do not say which of their axes are heads; give the module that "
-                f"makes them an attribute num_heads"
-            )
-        elif how == "split" and not isinstance(self._frames[-1].module, nn.MultiheadAttention):
-            found = (weights, tag, values, lead)
-            self._open = Open(self._frames[-1], heads, found, out.untyped_storage()._cdata)
-        else:
-            self._found(self._frames[-1], heads, how, weights, tag, values, lead)
-
-    def _look(self, args: tuple, out: object) -> None:
-        """See what becomes of the output of attention whose first axis holds both samples and heads."""
-        waiting = self._open
-        if args and isinstance(args[0], Tensor) and args[0].untyped_storage()._cdata == waiting.out:
-            if isinstance(out, Tensor) and out.ndim == 3 and len(out) == len(args[0]):
-                return
-            self._settle(waiting.turned(size(waiting.found[3]), out))
-
-    def _settle(self, turned: bool = False) -> None:
-        if (waiting := self._open) is not None:
-            self._open = None
-            self._found(waiting.frame, waiting.heads, "split turned" if turned else "split", *waiting.found)
-
-    def _found(self, frame, heads, how, weights, tag: Tag, values, lead) -> None:
-        rows, keys = weights.shape[-2:]
-        part = keys < tag.keys
-        scores = None
-        if not tag.turned and tag.scores is not None and tag.scores.shape[-2] == rows:
-            scores = like(tag.scores[..., :keys], lead)
-        q, k, v, weights = like(tag.q, lead), like(tag.k, lead), like(values, lead), like(weights, lead)
-        known = q is not None and k is not None and (q.shape[-2], k.shape[-2]) == (rows, keys)
-        q, k = (q, k) if known else (None, None)
-        q, k, v, weights, scores = (None if x is None else four(x, how, heads) for x in (q, k, v, weights, scores))
-        if scores is not None and scores.shape != weights.shape:
-            scores = None
-        scale = tag.scale if known else None
-        shape = tuple(weights.shape)
-        self._take(frame, shape, q=q, k=k, v=v, scale=scale, weights=weights, scores=scores, part=part)
-
-    def _take(self, frame: Frame, shape: tuple, **seen) -> None:
-        frame.calls += 1
-        if 0 in shape or any(sparse_kind(f.module) for f in self._frames):
-            return
-        step = Step(frame.name, self._kind(frame, shape), shape, **seen)
-        try:
-            with unseen():
-                self.take(step)
-        except ValueError as error:
-            raise ReaderError from error
 
     def _miss(self, why: str) -> None:
         self.missed.setdefault(self._frames[-1].name if self._frames else "", why)
 
+    def _mark(self, x: Tensor) -> Mark:
+        return self._marks.get(x.untyped_storage()) or Mark(tick=-x.untyped_storage()._cdata)
 
-class ReaderError(Exception):
-    """What the reader asked for cannot be had; told when the model is done."""
+    def _put(self, x: Tensor, mark: Mark, parent: Mark) -> None:
+        mark.tick = len(self._parents)
+        self._parents.append(parent.tick)
+        self._marks[x.untyped_storage()] = mark
+
+    def _is_learned(self, x: Tensor) -> bool:
+        return x.untyped_storage() in self._learned
+
+    # -------------------------------------------------------------------------------------------- the rules
+
+    def _carry(self, op: Op) -> None:
+        """Carry on what is known of the operand that matters most."""
+        out, name = op.out[0] if type(op.out) is tuple and op.out else op.out, op.name
+        given = [x for x in tensors(op.args, op.kwargs) if plain(x) and not self._is_learned(x)]
+        if not isinstance(out, Tensor) or not plain(out):
+            return
+        if not given:
+            if name == "_to_copy" and isinstance(op.args[0], Tensor):  # autocast lends a parameter another dtype
+                self._learned.add(out.untyped_storage())
+            return
+        marks = [self._mark(x) for x in given]
+        mark = max(marks, key=lambda mark: (RANK[mark.kind], mark.made > 0))
+        x, known = given[marks.index(mark)], RANK[mark.kind] > 1
+        new = replace(mark, factor=times(mark, name, op.args))
+        if same(x, out):  # a view, or in place
+            mark.lead = leads(x, out) or mark.lead
+            mark.factor = new.factor if mark.kind == "scores" else mark.factor
+            new = Mark("noise") if name == "bernoulli_" else mark
+        elif mark.kind == "exp" and name in OVER and bool(((out.sum(-1) - 1).abs() < 1e-2).all()):
+            new = replace(mark, kind="weights", lead=(), taken=[])  # a softmax that was written out
+        elif mark.kind == "exp" or (known and (not out.is_floating_point() or not same_rows(x, out))):
+            new = Mark(made=mark.made, rows=mark.rows)
+        elif mark.kind == "noise" and name not in COPIES | OVER:
+            new = Mark()
+        elif name == "native_dropout" or (mark.kind == "weights" and any(each.kind == "noise" for each in marks)):
+            new.beside = {"weights": x} | mark.beside
+        elif mark.kind == "weights":  # what lies beside weights goes the same way
+            beside = {key: swapped(op.args, x, like_view(y, x)) for key, y in mark.beside.items()}
+            new.beside = {key: op.func(*args, **op.kwargs) for key, args in beside.items()}
+        elif name == "cat" and x.ndim == 3 and out.shape[1:] == x.shape[1:]:
+            new.lead = (len(out) // len(x), len(x))
+        if new is not mark:
+            self._put(out, new, mark)
+
+    def _before(self, x: Tensor, by: object) -> None:
+        """Keep the weights that dropout is about to overwrite."""
+        mark = self._mark(x)
+        if mark.kind == "weights" and isinstance(by, Tensor) and self._mark(by).kind == "noise":
+            mark.beside = {"weights": x.detach().clone()} | mark.beside
+
+    def _softmax(self, op: Op) -> None:
+        """Make weights of scores, or begin to, where a softmax is written out."""
+        x, mark = op.args[0], self._mark(op.args[0])
+        kind = "weights" if op.name in SOFTMAX else "exp"
+        if mark.kind == "scores" and x.ndim > 1 and (kind == "exp" or op.args[1] % x.ndim == x.ndim - 1):
+            beside = {} if same(x, op.out) else {"scores": x.contiguous()}
+            self._put(op.out, replace(mark, kind=kind, beside=beside, lead=(), taken=[]), mark)
+
+    def _convolution(self, op: Op) -> None:
+        rows = op.out.numel() // op.out.shape[1]
+        self._put(op.out, Mark(made=len(self._parents), rows=rows), self._mark(op.args[0]))
+
+    def _product(self, op: Op) -> None:
+        a, b = op.args[PRODUCTS[op.name] :][:2]
+        one, two = self._mark(a), self._mark(b)
+        if self._is_learned(a) or self._is_learned(b):
+            x, mark = (a, one) if self._is_learned(b) else (b, two)
+            new = Mark(made=len(self._parents), rows=x.numel() // a.shape[-1])
+            if mark.kind == "weights" and op.out.numel() == x.numel():  # heads talk
+                new = replace(mark, beside={})
+            elif op.out.shape[-1] == 1 < len(op.out):  # additive attention: a number for each pair of query and key
+                new = Mark("scores", factor=None)
+            return self._put(op.out, new, mark)
+        if one.kind == "weights" and not one.taken:
+            return self._by_hand(one, {"weights": a} | {key: like_view(x, a) for key, x in one.beside.items()}, b)
+        if two.kind == "weights" and not two.taken:  # v^T @ weights^T: the rows of the map stand in columns
+            seen = {"weights": b.mT} | {key: like_view(x, b).mT for key, x in two.beside.items()}
+            if bool(((seen["weights"].sum(-1) - 1).abs() < 0.05).all()):
+                return self._by_hand(two, seen, a.mT)
+        new = Mark("scores", factor=float(op.kwargs.get("alpha", 1.0)), pair=((a, one), (b.mT, two)))
+        return self._put(op.out, new, one)
+
+    def _by_hand(self, mark: Mark, seen: dict[str, Tensor], values: Tensor) -> None:
+        """Take weights that meet values."""
+        mark.taken.append(True)
+        rows, keys = seen["weights"].shape[-2:]
+        (q, of_q), (k, of_k) = mark.pair or ((None, NOTHING), (None, NOTHING))
+        if q is not None and q.shape[:-1].numel() * keys == seen["weights"].numel() and k.shape[-2] == keys:
+            seen |= {"q": q, "k": k}
+        lead, at = axes(mark.lead, seen["weights"].numel() // (rows * keys), rows, of_q)
+        seen = {name: four(x, lead, at) for name, x in (seen | {"v": values}).items()}
+        scale = mark.factor if "q" in seen else None
+        self._take((of_q, of_k), tuple(seen["weights"].shape), scale=scale, **seen)
+        mark.pair, mark.beside = (), {}
+
+    def _kernel(self, op: Op) -> None:
+        """Take a fused kernel: queries, keys and mask are handed over, the weights are a softmax away."""
+        given, frame = kernel_arguments(op.func, op.args, op.kwargs), self._frames[-1]
+        q, k, v, mask = (given[name] for name in ("query", "key", "value", "mask"))
+        if any(x.is_nested for x in (q, k, v)):
+            return self._miss("its sequences are nested tensors; give padded ones, with a mask")
+        views = [None if x is None else (x.data_ptr(), x.shape, x.stride()) for x in (q, k, mask)]
+        if views == frame.views:
+            return None  # the same map, for other values
+        frame.views, frame.held = views, (q, k, mask)
+        of = self._mark(q), self._mark(k)
+        scale = q.shape[-1] ** -0.5 if given.get("scale") is None else float(given["scale"])
+        groups = getattr(frame.module, "num_key_value_groups", 1)
+        if groups == q.shape[-2] > 1 and q.ndim == 4 and of[0].rows == len(q):
+            # A single query in several rows, one for each head that shares its keys: so transformers generates.
+            q = q.reshape(len(q), -1, 1, q.shape[-1])  # (B, h_kv, g, d) -> (B, h, 1, d)
+            if mask is not None and mask.ndim == 4 and mask.shape[1] > 1:
+                mask = mask.reshape(len(mask), -1, 1, mask.shape[-1])
+        if q.ndim == 4:  # fewer keys than heads are shared
+            k, v = (x.expand(len(q), -1, -1, -1) for x in (k, v))
+            mask = None if mask is None else mask[(None,) * (4 - mask.ndim)]
+        else:
+            lead, at = axes(tuple(q.shape[:-2]), q.shape[:-2].numel(), q.shape[-2], of[0])
+            mask = None if mask is None else mask.expand(*q.shape[:-1], k.shape[-2])
+            whole = (None if x is None else x.expand(*q.shape[:-2], *x.shape[-2:]) for x in (q, k, v, mask))
+            q, k, v, mask = (None if x is None else four(x, lead, at) for x in whole)
+        shape, causal = (*q.shape[:3], k.shape[-2]), bool(given.get("is_causal"))
+        return self._take(of, shape, q=q, k=k, v=v, scale=scale, mask=mask, causal=causal)
+
+    # -------------------------------------------------------------------------------------------- what was seen
+
+    def _take(self, of: tuple[Mark, Mark], shape: tuple, **seen) -> None:
+        if 0 in shape or any(sparse_kind(f.module) for f in self._frames):
+            return
+        with torch.no_grad(), torch._C._DisableAutocast():
+            name, factors = self._frames[-1].name, (of[0].factor or 1.0, of[1].factor or 1.0)
+            self.take(Step(name, self._kind(name, *of, shape), shape, factors=factors, **seen))
+
+    def _kind(self, name: str, q: Mark, k: Mark, shape: tuple) -> str:
+        """Return whether queries and keys come from one sequence; what the first call showed holds, for caches hide it.
+
+        They do if both were projected in one module, of one tensor that came from outside of it.
+        """
+        if name not in self._kinds:
+            start = max((frame.start for frame in self._frames if frame.start <= q.made), default=0)
+            known = start <= min(q.made, k.made) and q.made
+            cross = self._root(q, start) != self._root(k, start) if known else shape[-1] != shape[-2]
+            self._kinds[name] = "cross" if cross else "self"
+        return self._kinds[name]
+
+    def _root(self, mark: Mark, start: int) -> int:
+        tick = mark.tick
+        while tick >= start > 0:
+            tick = self._parents[tick]
+        return tick
 
 
-@contextmanager
-def unseen() -> Iterator[None]:
-    """Compute beside the model: without gradients, and in the dtypes that are there."""
-    with torch.no_grad(), ExitStack() as stack:
-        for kind in ("cpu", "cuda"):
-            if torch.is_autocast_enabled(kind):
-                stack.enter_context(torch.autocast(kind, enabled=False))
-        yield
+NOTHING = Mark()
+
+
+def axes(lead: tuple[int, ...], size: int, queries: int, of_q: Mark) -> tuple[tuple[int, ...], int]:
+    """Return the axes that lead a map, and which of them counts heads, where only their product may be known.
+
+    There are as many heads as rows of the maps for each row that was projected to queries.
+    """
+    heads, rest = divmod(size * queries, of_q.rows or size * queries)
+    heads = 1 if rest or not heads or size % heads else heads
+    lead = lead[:-1] if len(lead) == 3 and lead[-1] == 1 else lead
+    if len(lead) == 2:
+        return lead, 1
+    if len(lead) == 3:  # heads of windows (B, h, w), windows (B, w, h), or groups of heads (B, h_kv, g)
+        at = {lead[2]: 2, lead[1]: 1}.get(heads)
+        return (lead, at) if at else ((lead[0], lead[1] * lead[2]), 1)
+    return (of_q.lead, 0) if of_q.lead == (heads, size // heads) else ((size // heads, heads), 1)
 
 
 def plain(x: Tensor) -> bool:
@@ -567,15 +382,6 @@ def like_view(x: Tensor, view: Tensor) -> Tensor:
     return x if x.shape == view.shape else x.as_strided(view.shape, view.stride(), view.storage_offset())
 
 
-def unscaled(x: Tensor, tag: Tag | None) -> Tensor:
-    """Return queries or keys as they were before they were multiplied with numbers."""
-    if tag is None or tag.kind != "scaled" or tag.scale in (None, 0.0, 1.0):
-        return x
-    if tag.q is None:
-        return x / tag.scale
-    return tag.q.as_strided(x.shape, x.stride(), x.storage_offset() + tag.q.storage_offset())
-
-
 def same_rows(x: Tensor, out: Tensor) -> bool:
     """Return whether a result still holds a number for each cell, but for columns added or cut at the end."""
     if out.numel() == x.numel():
@@ -585,48 +391,35 @@ def same_rows(x: Tensor, out: Tensor) -> bool:
 
 
 def leads(x: Tensor, out: Tensor) -> tuple[int, ...]:
-    """Return the leading axes of `x` that became the first of `out`."""
-    for n in range(1, x.ndim):
-        if size(tuple(x.shape[:n])) == out.shape[0] and x.shape[n] == out.shape[1]:
-            return tuple(x.shape[:n])
-    return ()
+    """Return the leading axes (at least two) of `x` that became the first of `out`, (N, T, d)."""
+    n = x.ndim - 2
+    folded = out.ndim == 3 and n > 1 and x.shape[n:] == out.shape[1:] and x.numel() == out.numel()
+    return tuple(x.shape[:n]) if folded else ()
 
 
-def size(shape: tuple[int, ...]) -> int:
-    """Return how many numbers stand in a shape."""
-    return torch.Size(shape).numel()
+def times(mark: Mark, name: str, args: tuple) -> float | None:
+    """Return the factor after one more operation; None where scores are no multiple of q k^T any more."""
+    if mark.factor is None or mark.kind == "weights" or name in (PLAIN if mark.kind else COPIES):
+        return mark.factor
+    if name in TIMES | OVER:
+        numbers = [x for x in args if isinstance(x, (int, float)) and not isinstance(x, bool)]
+        numbers += [float(x) for x in args[:2] if isinstance(x, Tensor) and x.ndim == 0]
+        if len(numbers) == 1 and numbers[0]:
+            return mark.factor * numbers[0] if name in TIMES else mark.factor / numbers[0]
+    return None if mark.kind else 1.0
 
 
-def times(scale: float | None, name: str, args: tuple, kwargs: dict) -> float | None:
-    """Return the factor on q k^T after one more operation; None where it is no number any more."""
-    if scale is None or name in PLAIN | TURNS:
-        return scale
-    if name not in TIMES | OVER:
-        return None
-    numbers = [x for x in args if isinstance(x, (int, float)) and not isinstance(x, bool)]
-    numbers += [float(x) for x in args[:2] if isinstance(x, Tensor) and x.ndim == 0]
-    if len(numbers) != 1 or not numbers[0]:
-        return None
-    return scale * numbers[0] if name in TIMES else scale / numbers[0]
-
-
-ROLES: dict[Callable, tuple[str, bool, bool]] = {}
-
-
+@functools.cache
 def role(func: Callable) -> tuple[str, bool, bool]:
     """Return an operation's name, whether it is a fused kernel, and whether it is made of others.
 
-    What is made of others comes as a whole in inference mode only.
+    What is made of others comes as a whole in inference mode, and where it is itself such a part.
     """
-    if not hasattr(func, "_schema"):  # an operator of higher order
-        ROLES[func] = func.__name__, False, False
-        return ROLES[func]
+    if not hasattr(func, "_schema"):  # an operator of higher order, such as FlexAttention
+        return func.__name__, False, func.__name__ == "flex_attention" and DENSE in func.py_kernels
     name = func._schema.name.partition("::")[2]
     fused = name.startswith("_scaled_dot_product") and "backward" not in name
-    key = torch._C.DispatchKey.CompositeImplicitAutograd
-    whole = not fused and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key)
-    ROLES[func] = name, fused, whole
-    return ROLES[func]
+    return name, fused, not fused and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), COMPOSITE)
 
 
 def kernel_arguments(func: Callable, args: tuple, kwargs: dict) -> dict:
@@ -645,25 +438,3 @@ def sparse_kind(module: nn.Module) -> str | None:
     if getattr(module, "num_landmarks", None) == getattr(module, "seq_len", 0):
         return None  # with as many landmarks as tokens, Nyströmformer attends to all
     return SPARSE.get(type(module).__name__)
-
-
-def number_of_heads(module: nn.Module) -> int | None:
-    """Return how many heads a module says that it has."""
-    found = (getattr(module, name, None) for name in HEADS)
-    return next((h for h in found if isinstance(h, int) and not isinstance(h, bool) and h > 0), None)
-
-
-def packed(module: nn.Module, q: Tensor, k: Tensor) -> int | None:
-    """Return the number of heads if a single query stands in several rows, one for each head that shares its keys.
-
-    So do models of transformers when they generate.
-    """
-    groups = getattr(module, "num_key_value_groups", None)
-    if not isinstance(groups, int) or groups < 2 or q.ndim != 4 or q.shape[2] != groups or q.shape[1] != k.shape[1]:
-        return None
-    heads = number_of_heads(module)
-    if heads is None:
-        config = vars(getattr(module, "config", object)).get("num_attention_heads")
-        projection = getattr(module, "q_proj", None)
-        heads = config if isinstance(config, int) else getattr(projection, "out_features", 0) // q.shape[3]
-    return heads if heads == q.shape[1] * groups else None

@@ -112,6 +112,20 @@ def fused_by_keywords(layer, q, k, v):
     return F.scaled_dot_product_attention(query=F.linear(input=q, weight=torch.eye(D // H)), key=k, value=v)
 
 
+def gpt_neox(layer, q, k, v):
+    """As GPT-NeoX of transformers 4.46."""
+    scores, q, k = torch.zeros(B * H, T, T), q.reshape(B * H, T, -1), k.reshape(B * H, T, -1)
+    att = torch.baddbmm(scores, q, k.transpose(1, 2), beta=1.0, alpha=0.5).view(B, H, T, T)
+    att = nn.functional.softmax(att + torch.zeros(B, 1, 1, T), dim=-1).to(v.dtype)
+    return torch.matmul(input=att, other=v)
+
+
+def albert(layer, q, k, v):
+    """As ALBERT of transformers 4.46."""
+    mask = torch.zeros(B, 1, T, T)
+    return F.scaled_dot_product_attention(query=q, key=k, value=v, attn_mask=mask, dropout_p=0.0, is_causal=False)
+
+
 def written_out(layer, q, k, v):
     scores = q @ k.mT / 2
     shares = (scores - scores.amax(-1, keepdim=True)).exp()
@@ -121,6 +135,8 @@ def written_out(layer, q, k, v):
 WAYS = (
     by_keywords,
     fused_by_keywords,
+    gpt_neox,
+    albert,
     written_out,
     heads_last,
     mixed_axes,
@@ -240,7 +256,39 @@ def test_grouped_keys(enable_gqa):
     close(maps[0], (q @ keys.mT / 5**0.5).softmax(-1))
     assert maps.kv_heads == [2] and maps.kinds == ["cross"]
     for found, given in ((maps.queries, q), (maps.keys, keys), (maps.values, values)):
-        assert torch.equal(found[0], given)
+        close(found[0], given)
+
+
+class Joint(nn.Module):
+    """As Flux: text and picture have projections of their own and attend together; all calls are by keywords."""
+
+    def __init__(self):
+        super().__init__()
+        self.text, self.picture = (nn.Parameter(torch.randn(3 * D, D) * 0.2) for _ in range(2))
+        self.norm = nn.LayerNorm(D // H)
+
+    def forward(self, hidden_states, encoder_hidden_states):
+        sides = (encoder_hidden_states, self.text), (hidden_states, self.picture)
+        given = [F.linear(input=x, weight=W).chunk(3, dim=-1) for x, W in sides]
+        q, k, v = (torch.cat(tensors=[heads(x) for x in both], dim=2) for both in zip(*given, strict=True))
+        q, k = self.norm(input=q), self.norm(input=k)
+        return F.scaled_dot_product_attention(query=q, key=k, value=v), q, k
+
+
+def test_text_and_picture_that_attend_together():
+    layer, text = Joint(), torch.randn(B, 3, D)
+    with capture(layer, qkv=True) as maps:
+        _, q, k = layer(hidden_states=X, encoder_hidden_states=text)
+    close(maps[0], (q @ k.mT * 0.5).softmax(-1).detach())
+    close(maps.queries[0], q.detach())
+    assert maps.kinds == ["self"] and maps[0].shape == (B, H, 3 + T, 3 + T)
+
+
+def test_cross_attention_is_told_by_what_queries_and_keys_were_projected_of():
+    layer, places, memory = nn.MultiheadAttention(D, H, batch_first=True), torch.randn(T, D), torch.randn(B, T, D)
+    placed = X + places
+    for given, kind in (((X, X, X), "self"), ((placed, placed, X), "self"), ((X, memory, memory), "cross")):
+        assert taken(layer, *given).kinds == [kind]
 
 
 def test_flex_attention():
@@ -361,7 +409,11 @@ class Other(nn.Module):
 
 
 def test_a_softmax_elsewhere_in_a_model_is_not_taken():
-    assert taken(nn.Sequential(Fused(), Other(), Fused(by_hand)), X).names == ["0", "2"]
+    model = nn.Sequential(Fused(), Other(), Fused(folded))
+    for dtype in (torch.float32, torch.bfloat16):  # autocast lends the parameters another dtype
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
+            maps = taken(model, X)
+        assert maps.names == ["0", "2"] and [x.shape for x in maps] == [(B, H, T, T)] * 2
     for other in (Other(), nn.Linear(D, D)):
         with pytest.raises(RuntimeError, match="no attention was seen in"):
             taken(other, X)
