@@ -15,7 +15,7 @@ from pathlib import Path
 from torch import nn
 
 from attention_doctor import adapt, examine
-from attention_doctor.adapt import CONVENTIONS, MASKS, OVER, Adapted, is_torch_layer
+from attention_doctor.calling import MASKS, OVER, ROLES, Adapted
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -25,7 +25,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--d-model", type=int, help="features of the input")
     parser.add_argument("--num-heads", type=int, help="how many heads it is said to have")
     parser.add_argument("--head-dim", type=int, help="features of one head, if not d_model / num_heads")
-    parser.add_argument("--convention", choices=CONVENTIONS, help="how the layer is called")
+    parser.add_argument("--convention", choices=[*ROLES], help="how the layer is called")
     parser.add_argument("--mask", choices=[*filter(None, MASKS), "none"], help="the kind of mask that it takes")
     parser.add_argument("--mask-rank", type=int, choices=(1, 2, 3, 4), help="axes of the mask")
     parser.add_argument("--mask-over", choices=OVER, help="one of pairs, or of keys alone, as for padding")
@@ -62,7 +62,7 @@ def _as_told(layer: object, given: argparse.Namespace) -> object:
     if not isinstance(layer, Adapted) and not (given.convention or options):
         return layer
     if not isinstance(layer, Adapted):
-        return adapt(layer, given.convention or ("torch" if is_torch_layer(layer) else "plain"), **options)
+        return adapt(layer, given.convention or ("torch" if Adapted(layer).is_torch else "plain"), **options)
     if given.convention or options:
         raise ValueError(
             "the factory returns what adapt() gave, which says how the layer is called; leave out the options for that"

@@ -65,6 +65,11 @@ CATALOGUE = {
         "the softmax goes over the wrong axis",
         "Each query spreads a weight of 1 over its keys: softmax(-1) on scores (B, h, Tq, Tk). Notebook 02.",
     ),
+    "softmax-twice": Entry(
+        "a softmax is applied to what is a share already",
+        "The first softmax gives each query's shares; a second one, over numbers between 0 and 1, makes them nearly "
+        "equal. Notebook 02.",
+    ),
     "no-softmax": Entry(
         "its weights are no shares: there is no softmax",
         "Each query spreads a weight of 1 over its keys; raw scores, exponentials or sigmoids grow with the number of "
@@ -176,6 +181,10 @@ REMARKS = {
     "several-layers": Entry(
         "it behaves like several layers one after another",
         "In a stack a hidden token is reached by way of a third one, and the mask of each layer may still be right.",
+    ),
+    "mask-unread": Entry(
+        "it takes a mask and never reads it",
+        "So some keep the signature of others; a caller is not told that the mask hides nothing. Notebook 04.",
     ),
     "empty-row-refused": Entry(
         "it refuses a query that may see no key",

@@ -11,6 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from attention_doctor.calling import Mask
 from attention_doctor.look import Patch, Seen, Step, seeing
 from attention_doctor.patient import Crash, Patient
 
@@ -26,39 +27,39 @@ class Exam:
     """
 
     def __init__(self, patient: Patient, batch: int, tokens: int):
-        self.patient, self.B, self.T = patient, 1 if patient.attend.axes == "T d" else batch, tokens
-        batch = self.B
-        self.inputs = {"plain": 1, "cross": 2}.get(patient.attend.convention, 3)
+        self.patient, self.B, self.T = patient, 1 if patient.call.axes == "T d" else batch, tokens
+        self.inputs = len(patient.call.roles)
         self._straight: dict[int, bool] = {}
         for spread in (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3):
             # Nearly equal tokens where maps are sharp: a weight of almost 0 looks like none.
-            one = patient.noise(1, 1, 10) * (spread < 1)
-            self.x = [one * spread + spread * patient.noise(batch, tokens, 11 + i) for i in range(self.inputs)]
-            if spread < 0.1:
-                self.x = [one + (x - one * spread) for x in self.x]
-            try:
-                self.first = self.look()
-            except Crash:
-                continue
+            size = spread if spread >= 0.1 else 1.0
+            self.x = [
+                (spread < 1) * size * patient.noise(1, 1, 10, i) + spread * patient.noise(self.B, tokens, 11 + i, i)
+                for i in range(self.inputs)
+            ]
+            self.first = self.look()
             if all(flat(step) for step in self.first.steps):
                 break
         self.spread = spread
         self.flat = all(flat(step) for step in self.first.steps)
 
-    def look(self, x: list[Tensor] | None = None, mask: Tensor | None = None, patch: Patch | None = None) -> Seen:
-        """Call the layer and return what was seen.
+    def look(
+        self,
+        x: list[Tensor] | None = None,
+        mask: Tensor | None = None,
+        patch: Patch | None = None,
+        form: Mask | None = None,
+    ) -> Seen:
+        """Call the layer, with a mask of this form, and return what was seen.
 
         Raises:
             Crash: it raised.
         """
-        x = self.x if x is None else x
-        self.patient.attend.others = tuple(other.to(self.patient.device, self.patient.dtype) for other in x[1:])
-        try:
-            with torch.random.fork_rng(devices=[]), seeing(self.patient.module, patch) as seen:
-                torch.manual_seed(0)
-                seen.out = self.patient(x[0], mask)
-        finally:
-            self.patient.attend.others = ()
+        patient = (self.patient.unused() or self.patient) if self.patient.stateful else self.patient
+        patient = patient.with_mask(form)
+        with torch.random.fork_rng(devices=[]), seeing(patient.module, patch) as seen:
+            torch.manual_seed(0)
+            seen.out = patient(self.x if x is None else x, mask)
         return seen
 
     first: Seen  # what the usual call showed
@@ -101,7 +102,7 @@ class Exam:
             x = []
             for i, given in enumerate(self.x):
                 rows = chosen[i * per : (i + 1) * per].view(self.B, self.T, 1)
-                x.append(torch.where(rows, given + self.spread * self.patient.noise(self.B, self.T, 41 + i), given))
+                x.append(torch.where(rows, given + self.spread * self.patient.noise(self.B, self.T, 41 + i, i), given))
             return self._moved(self.first.projections, self.look(x).projections)
 
         return self._decoded(self.inputs * per, changed)
@@ -154,7 +155,8 @@ class Exam:
         tokens = self.tokens[self._named(j, name)]
         if bool((tokens == MANY).any()):  # behind a step of attention, the rows of the first projections tell
             fitting = [x for x in self.tokens if len(x) == len(tokens) and not bool((x < 0).any())]
-            if not self.depth(self.first.steps[j]) or not fitting:
+            pictures = "H" in self.patient.call.axes  # of which rows and columns may have changed places
+            if not self.depth(self.first.steps[j]) or not fitting or pictures:
                 return None
             tokens = fitting[0]
         if int(rows.max()) >= len(tokens):
@@ -164,22 +166,23 @@ class Exam:
     def _named(self, j: int, name: str) -> int:
         return getattr(self.first.steps[j], f"of_{name}").of[0]
 
-    def arrivals(self, j: int, groups: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    def arrivals(self, j: int, samples: bool = False) -> tuple[Tensor | None, Tensor | None]:
         """Return what each group of rows of a step's heads reaches: rows of the next projection, and outputs.
 
         Args:
             j: the step.
-            groups: `(N, Tq)`, the number of the group of each row, or less than 0.
+            samples: whether a group is a sample; else what stands for one query in all heads.
 
         Returns:
             `(rows,)` and `(B, T)`, the group that arrives there, MANY or NONE.
         """
         step = self.first.steps[j]
+        groups = {i: self.of_samples(i) if samples else rows for i, rows in self.groups.items()}
         together = frozenset(i for i, other in enumerate(self.first.steps) if self.depth(other) == self.depth(step))
 
         def changed(chosen: Tensor) -> list[Tensor]:
             def rows(number: int, shape: tuple[int, ...]) -> Tensor:
-                of = self.groups[number] if number != j else groups
+                of = groups[number]
                 return (
                     (of >= 0) & chosen[of.clamp_min(0)] if of.shape == shape else torch.zeros(shape, dtype=torch.bool)
                 )
@@ -190,7 +193,7 @@ class Exam:
                 here.append(moved(step.merged, seen.steps[j].merged))
             return here
 
-        out, *merged = self._decoded(int(groups.max()) + 1, changed)
+        out, *merged = self._decoded(int(max(rows.max() for rows in groups.values())) + 1, changed)
         return (merged[0] if merged else None), out
 
     def straight(self, j: int) -> bool:
@@ -199,14 +202,22 @@ class Exam:
             self._straight[j] = aligned(self.first.steps[j])
         return self._straight[j]
 
+    def of_samples(self, j: int) -> Tensor:
+        """Return of which sample each row of a step's queries is, `(N, Tq)`; NONE where that is not known."""
+        tokens, rows = self.token_of(j, "q"), self.groups[j]
+        if tokens is None or tokens.shape != rows.shape:
+            return torch.full_like(rows, NONE)
+        return torch.where(tokens >= 0, tokens % (self.B * self.T) // self.T, tokens)
+
     @cached_property
     def groups(self) -> dict[int, Tensor]:
-        """Of each step, which row of its projection each query comes from, `(N, Tq)`; NONE where that is not known."""
+        """Of each step, from which token, or row of its projection, each query comes, `(N, Tq)`; NONE if not known."""
         found = {}
         for j, step in enumerate(self.first.steps):
-            rows = self.of(j, "q")
             shape = tuple(step.used.shape[:2])
-            found[j] = rows if rows is not None and tuple(rows.shape) == shape else torch.full(shape, NONE)
+            rows = [x for x in (self.token_of(j, "q"), self.of(j, "q")) if x is not None and tuple(x.shape) == shape]
+            # Where queries and weights stand in two orders, as in some products of einsum, nobody knows.
+            found[j] = rows[0] if rows and (step.q is None or self.straight(j)) else torch.full(shape, NONE)
         return found
 
     def silent(self, j: int) -> Iterator[int]:
@@ -217,8 +228,11 @@ class Exam:
             def rows(number: int, shape: tuple[int, ...], n=n) -> Tensor:
                 return (torch.arange(shape[0]) == n)[:, None].expand(shape)
 
-            if not bool(moved(self.first.out, self.look(patch=Patch("head", frozenset([j]), rows)).out).any()):
-                yield n
+            patch = Patch("head", frozenset([j]), rows, 1e10)
+            if not bool(moved(self.first.out, self.look(patch=patch).out).any()):
+                small = [0.01 * x for x in self.x]  # a gate that is shut here may be open there
+                if not bool(moved(self.look(small).out, self.look(small, patch=patch).out).any()):
+                    yield n
 
 
 def flat(step: Step) -> bool:
@@ -249,5 +263,7 @@ def aligned(step: Step) -> bool:
     count = shown.sum(-1, keepdim=True).clamp_min(1)
     logs, raw = step.used.double().clamp_min(1e-30).log(), step.raw.double()
     one, two = ((x - (x * shown).sum(-1, keepdim=True) / count) * shown for x in (logs, raw))
+    rows = one.abs().amax(-1, keepdim=True) > 1e-9  # a query without keys, or with one, tells nothing
+    one, two = one * rows, two * rows
     same = (one * two).sum((1, 2)).abs() / (one.norm(dim=(1, 2)) * two.norm(dim=(1, 2)) + 1e-30)
     return bool((same > 0.5).all())

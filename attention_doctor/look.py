@@ -54,6 +54,7 @@ class Info:
         normed: whether it was divided by a norm.
         far: whether something came between that neither moves nor scales it.
         depth: how many steps of attention lie before it.
+        turned: whether it was multiplied, number by number, with something that is neither learned nor made of inputs.
     """
 
     kind: str = ""
@@ -62,6 +63,7 @@ class Info:
     normed: bool = False
     far: bool = False
     depth: int = 0
+    turned: bool = False
 
 
 NOTHING = Info()
@@ -76,6 +78,7 @@ class Step:
         raw: what the product gave.
         scores: what entered the softmax.
         used: the weights as they multiplied the values.
+        gated: whether what it gave was multiplied by something, number by number.
         turned: whether the softmax ran along another axis than the keys.
         of_q, of_k, of_v, of_scores, of_weights: how they came about.
         merged: the rows that the next projection reads, `(rows, features)`.
@@ -95,6 +98,7 @@ class Step:
     of_weights: Info
     fused: bool = False
     turned: bool = False
+    gated: bool = False
     merged: Tensor | None = None
 
 
@@ -106,11 +110,13 @@ class Patch:
         kind: "projection" or "head".
         of: the numbers of the projections or steps.
         rows: takes a number and the shape of the rows, and returns which of them are changed.
+        size: by how many times their usual size.
     """
 
     kind: str
     of: frozenset[int]
     rows: Callable[[int, tuple[int, ...]], Tensor]
+    size: float = 1.0
 
 
 @dataclass
@@ -123,6 +129,9 @@ class Seen:
     infos: list[Info] = field(default_factory=list)  # of the projections
     linear: bool = False  # keys met values before queries
     shares: list[tuple[Tensor, Info]] = field(default_factory=list)  # scores that met values without a softmax
+    exps: bool = False  # exponentials met values, and are divided later, if at all
+    twice: bool = False  # a softmax of weights
+    over: list[int] = field(default_factory=list)  # how many numbers each softmax ran over
     other: bool = False  # a softmax met values in a way that is not followed
 
 
@@ -137,12 +146,14 @@ class Look(TorchDispatchMode):
         self._products: list[tuple] = []
         self._softmaxes: list[tuple] = []
         self._learned: set[int] = set()
+        self._parameters: set[int] = set()
         if module is not None:
             self.learn(module)
 
     def learn(self, module: nn.Module, *_) -> None:
         """Note the parameters and buffers of a module; of one that a function calls, when it is called."""
         learned = [x for x in (*module.parameters(), *module.buffers()) if x.is_floating_point() and plain(x)]
+        self._parameters |= {p.untyped_storage()._cdata for p in module.parameters() if plain(p)}
         self._learned |= {x.untyped_storage()._cdata for x in learned}
 
     def info(self, x: Tensor) -> Info:
@@ -191,17 +202,26 @@ class Look(TorchDispatchMode):
                 all(info.kind == "learned" or x.numel() <= 1 for info, x in zip(infos, given, strict=True))
                 and lead.kind
             ):
+                scaled = self._times(name, args, lead, lead.factor) if name in TIMES | OVER else lead.factor
                 for x in made:
-                    self.put(x, lead)
+                    self.put(x, replace(lead, factor=scaled))
             return
         if lead.kind == "exp" and name in OVER and len(infos) > 1 and infos[1].kind == "exp":
             return self._written_out(lead, given, made[0])
         same = [info for info in infos if info.kind == lead.kind]
         of = tuple(dict.fromkeys(n for info in same for n in info.of))
         factor, far, normed = lead.factor, any(i.far for i in same), any(i.normed for i in same)
-        depth = max(info.depth for info in infos)
+        depth, turned = max(info.depth for info in infos), any(info.turned for info in same)
         if name in TIMES | OVER:
+            far = lead.far if lead.kind == "projection" else far  # by its norm, or a gate of the same token
             factor = self._times(name, args, lead, factor)
+            if lead.kind == "head" and any(info.kind == "projection" for info in infos):
+                for n in lead.of:
+                    self.seen.steps[n].gated = True
+            turned |= lead.kind == "projection" and any(
+                x.numel() > 1 and not info.of and x.untyped_storage()._cdata not in self._parameters
+                for x, info in zip(given, infos, strict=True)
+            )
         elif name in NORMS or "norm" in name:
             normed = True
         elif lead.kind == "product":
@@ -216,11 +236,11 @@ class Look(TorchDispatchMode):
             far |= name not in MOVES | {"masked_fill", "nan_to_num", "bernoulli_"}
         elif lead.kind in ("projection", "head"):
             far |= name not in MOVES | SUMS | CURVES | {"where", "masked_fill"}
-        if name in SUMS and lead.kind == "product" and len(same) > 1:
+        if name in SUMS and lead.kind == "product" and sum(i.kind in ("product", "projection") for i in infos) > 1:
             far = True
         if lead.kind == "product" and name in TIMES and len(same) > 1:
             far = True
-        info = Info(lead.kind, of, factor, normed, far, depth)
+        info = Info(lead.kind, of, factor, normed, far, depth, turned)
         inside = name.endswith("_") and made[0].numel() * made[0].element_size() < made[0].untyped_storage().nbytes()
         for x in made:
             self.put(x, info, part=inside)
@@ -252,6 +272,9 @@ class Look(TorchDispatchMode):
 
     def _softmax(self, scores: Tensor, axis: int, out: Tensor) -> None:
         info = self.info(scores)
+        if info.kind == "weights" and not info.far:
+            self.seen.twice = True
+        self.seen.over.append(scores.shape[axis] if scores.numel() > 1 else 0)
         if info.kind != "product":  # of learned queries, or of sums of queries and keys
             info = replace(info, kind="product", of=(), far=True)
         self._softmaxes.append((scores, out, axis % scores.ndim, info))
@@ -265,7 +288,9 @@ class Look(TorchDispatchMode):
             self.put(out, one)
         elif "learned" in (one.kind, two.kind):
             left = two.kind == "learned"
-            self._projected(a if left else b.mT, one if left else two, out if left else out.mT, out)
+            self._projected(
+                a if left else b.mT, one if left else two, out if left else out.mT, out, (two if left else one).factor
+            )
         elif "weights" in (one.kind, two.kind):
             left = one.kind == "weights" and not (two.kind == "weights" and a.shape[-2:] == b.shape[-2:])
             if one.kind == two.kind:  # landmarks, or one map after another
@@ -279,7 +304,9 @@ class Look(TorchDispatchMode):
             depth = max(one.depth, two.depth)
             if {one.kind, two.kind} & {"product", "exp"}:
                 scores, info = (a, one) if one.kind in ("product", "exp") else (b.mT, two)
-                if scores.shape[-1] == scores.shape[-2] != (b if scores is a else a).shape[-1]:
+                if info.kind == "exp":
+                    self.seen.exps = True
+                elif scores.shape[-1] == scores.shape[-2] != (b if scores is a else a).shape[-1]:
                     self.seen.shares.append((scores.detach().clone(), info))
                 else:
                     self.seen.linear = True
@@ -288,9 +315,11 @@ class Look(TorchDispatchMode):
             self.put(out, Info("product", (len(self._products) - 1,), float(alpha), depth=depth))
         return None
 
-    def _projected(self, x: Tensor, info: Info, rows: Tensor, out: Tensor) -> None:
+    def _projected(self, x: Tensor, info: Info, rows: Tensor, out: Tensor, factor: float | None = 1.0) -> None:
         if info.kind in ("weights", "product"):  # heads talk
             return self.put(out, replace(info, factor=None, far=True))
+        if info.kind == "projection" and rows.shape[:-1].numel() != len(self.seen.projections[info.of[0]]):
+            return self.put(out, replace(info, far=True))  # of tokens, not of features: as Linformer shortens them
         number = len(self.seen.projections)
         if info.kind == "head":
             for n in info.of:
@@ -300,14 +329,19 @@ class Look(TorchDispatchMode):
         if self._patched("projection", number):
             size = tuple(rows.shape[:-1])
             self._shake(rows, self.patch.rows(number, (math.prod(size),)).view(size))
-        made = Info("projection", (number,), depth=info.depth)
+        made = Info("projection", (number,), factor, depth=info.depth)
         self.seen.infos.append(made)
         return self.put(out, made)
 
     def _convolved(self, x: Tensor, out: Tensor) -> None:
         rows = out.flatten(2).transpose(1, 2) if out.ndim > 2 else out  # (B, C, ...) -> (B, places, C)
+        before = len(self.seen.projections)
         self._projected(x.flatten(2).transpose(1, 2) if x.ndim > 2 else x, self.info(x), rows, out)
-        if self._patched("projection", len(self.seen.projections) - 1) and out.ndim > 3:
+        if (
+            len(self.seen.projections) > before
+            and self._patched("projection", len(self.seen.projections) - 1)
+            and out.ndim > 3
+        ):
             size = tuple(rows.shape[:-1])
             chosen = self.patch.rows(len(self.seen.projections) - 1, (math.prod(size),)).view(size)
             moved = rows.clone()
@@ -365,7 +399,7 @@ class Look(TorchDispatchMode):
 
     def _shake(self, rows: Tensor, chosen: Tensor) -> None:
         """Add to these rows what no norm, curve or rotation makes nothing of."""
-        size = rows.square().mean().sqrt() + 1e-3
+        size = self.patch.size * (rows.square().mean().sqrt() + 1e-3)
         noise = torch.linspace(0.7, 1.9, rows.shape[-1], dtype=rows.dtype, device=rows.device)
         noise[::2] *= -1.3
         rows += size * chosen[..., None].to(rows.device, rows.dtype) * noise

@@ -1,7 +1,8 @@
 """Which key each query sees, with a mask and without: read off the weights, or off the outputs where they cannot be.
 
 A cell `(sample, query, key)` has the largest and the smallest weight of all maps. A mask is obeyed where hidden cells
-have none and open ones some; where not, the pattern that came instead tells the mistake.
+have none and open ones some; where not, the pattern that came instead tells the mistake. A layer is given its mask in
+each form that it may take, and the first that it obeys is the one it means, whatever it is called.
 """
 
 from dataclasses import dataclass, replace
@@ -9,13 +10,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from attention_doctor.calls.trying import Trials
+from attention_doctor.calling import Mask
+from attention_doctor.docs import Docs
 from attention_doctor.exam import Exam
 from attention_doctor.look import Seen
 from attention_doctor.patient import Crash, WrongShape, amount
 from attention_doctor.report import Report
 
 NOTHING = 1e-9  # a weight below is none
+SAME = {"allowed": ("allowed", "float01"), "blocked": ("blocked",), "additive": ("additive",), "lengths": ("lengths",)}
 
 
 @dataclass
@@ -26,14 +29,14 @@ class Sight:
         high, low: the weights; of outputs, 1 where an output moved with the token and 0 where not.
         sums: what the weights of a query sum to, from the least to the most; None of outputs.
         inside: whether weights were read.
-        same: whether the outputs are those without a mask.
+        out: the output.
     """
 
     high: Tensor
     low: Tensor
     sums: tuple[float, float] | None
     inside: bool
-    same: bool = False
+    out: Tensor | None = None
 
     @property
     def sees(self) -> Tensor:
@@ -41,21 +44,34 @@ class Sight:
         return self.high > NOTHING
 
 
-def inside(exam: Exam, seen: Seen) -> Sight | None:
-    """Return who sees whom by the weights; None where tokens cannot be followed."""
+def sight(exam: Exam, mask: Tensor | None = None, form: Mask | None = None) -> Sight | None:
+    """Return who sees whom under a mask of this form; None where neither weights nor outputs tell.
+
+    Raises:
+        Crash: the layer raised.
+    """
+    seen = exam.look(mask=mask, form=form)
+    found = _by_weights(exam, seen) or _by_outputs(exam, mask, form)
+    if found is not None:
+        found.out = seen.out
+    return found
+
+
+def _by_weights(exam: Exam, seen: Seen) -> Sight | None:
+    """Return who sees whom by the weights of the first steps; None where tokens cannot be followed."""
     per, shape = exam.B * exam.T, (exam.B, exam.T, exam.T)
     high, low, known = torch.zeros(shape), torch.full(shape, torch.inf), torch.zeros(shape, dtype=torch.bool)
     sums = []
     if len(seen.steps) != len(exam.first.steps):
         return None
     for j, step in enumerate(seen.steps):
+        if exam.depth(step):
+            continue
         rows, columns = exam.token_of(j, "q"), exam.token_of(j, "v")
         if rows is None or columns is None or step.of_weights.far or not exam.straight(j):
             return None
         if tuple(rows.shape) != tuple(step.used.shape[:2]) or tuple(columns.shape) != step.used.shape[::2]:
             return None
-        if exam.depth(step):
-            continue
         used = step.used.float()
         n, r, c = torch.meshgrid(*(torch.arange(size) for size in used.shape), indexing="ij")
         q, k = rows[n, r], columns[n, c]
@@ -69,231 +85,275 @@ def inside(exam: Exam, seen: Seen) -> Sight | None:
         low.view(-1).scatter_reduce_(0, at, values, "amin")
         total = used.sum(-1)
         sums += [float(total[total > 0].min()), float(total.max())] if bool((total > 0).any()) else []
-    low = torch.where(known, low, high)
     # A key that stands in no column is one that is not seen, if the query has a row at all.
-    if not bool(known.any(-1).all()):
+    if not seen.steps or not bool(known.any(-1).all()):
         return None
-    return Sight(high, low, (min(sums), max(sums)) if sums else None, True)
+    return Sight(high, torch.where(known, low, high), (min(sums), max(sums)) if sums else None, True)
 
 
-def outside(exam: Exam, mask: Tensor | None) -> Sight | None:
-    """Return who sees whom by the outputs; None where they tell nothing."""
-    if exam.first.other or any(exam.depth(step) for step in exam.first.steps):
+def _by_outputs(exam: Exam, mask: Tensor | None, form: Mask | None) -> Sight | None:
+    """Return which output moves with which token; None where that tells nothing."""
+    if exam.first.other or any(exam.depth(step) for step in exam.first.steps) or exam.patient.call.pooled:
         return None  # behind landmarks nobody can say it; in a stack a hidden token is reached by way of a third one
-    patient = exam.patient
-    trials = Trials(patient.d_model, patient.num_heads, patient.dtype, patient.device)
-    found = []
-    for b in range(exam.B if mask is not None and mask.ndim == 3 else 1):
-        one = mask if mask is None or mask.ndim == 2 else mask[b]
-        form = replace(patient.attend, others=())
-        moved = trials.seen(form, exam.T, one)
-        if moved is None:
-            return None
-        found.append(moved)
+    if exam.inputs > 1:
+        return None
+    found = [_moved(exam, None if mask is None else mask[b], form) for b in range(exam.B if mask is not None else 1)]
+    if any(moved is None for moved in found):
+        return None
     sees = torch.stack(found).expand(exam.B, -1, -1).float()
     return Sight(sees, sees, None, False)
 
 
-def sight(exam: Exam, mask: Tensor | None) -> tuple[Sight | None, Seen]:
-    """Return who sees whom under a mask.
-
-    Raises:
-        Crash: the layer raised.
-    """
-    seen = exam.look(mask=mask)
-    found = inside(exam, seen)
-    return (outside(exam, mask) if found is None else found), seen
-
-
-def masks_for(exam: Exam) -> dict[str, Tensor]:
-    """Return masks `(B, T, T)` that the layer understands; each leaves a query its own key, or is one of padding."""
-    B, T, patient = exam.B, exam.T, exam.patient
-    kinds, own = patient.attend.masks, torch.eye(T, dtype=torch.bool)
-    lengths = torch.tensor([max(1, T - (2, 0, 4)[i % 3]) for i in range(B)])
-    prefix = (torch.arange(T) < lengths[:, None])[:, None].expand(B, T, T)
-    if kinds in ("lengths", "prefix"):
-        return {"lengths": prefix}
-    if kinds == "keys":
-        holes = torch.stack([torch.arange(T) % 3 != 1 + i % 2 for i in range(B)])[:, None].expand(B, T, T)
-        return {"padding": prefix, "hidden keys": holes}
-    generator = torch.Generator().manual_seed(5)
-    drawn = torch.rand(B, T, T, generator=generator) < 0.5
-    drawn[:, torch.arange(T), (torch.arange(T) + 1) % T] = False
-    drawn |= own
-    if kinds == "shared":
-        drawn = drawn[:1].expand(B, T, T)
-    return {"random": drawn, "causal": torch.ones(T, T, dtype=torch.bool).tril().expand(B, T, T)}
+def _moved(exam: Exam, mask: Tensor | None, form: Mask | None) -> Tensor | None:
+    """Return which output moves with which token, boolean `(T, T)`, in one call for each size of change."""
+    patient, T = exam.patient.with_mask(form), exam.T
+    moved = torch.zeros(T, T, dtype=torch.bool)
+    batch = T + 2 if T + 1 == patient.num_heads else T + 1
+    for spread in (0.05, 0.5):
+        x = patient.tokens(1, T, spread).repeat(batch, 1, 1)
+        x[torch.arange(1, T + 1), torch.arange(T)] += spread * patient.noise(1, T, 3)[0]
+        try:
+            out = patient(x, None if mask is None else mask.expand(batch, T, T))
+        except Crash:
+            return None
+        change = (out[1 : T + 1] - out[:1]).abs().amax(-1)  # (token that changed, output)
+        moved |= ~(change <= 0.1 * patient.rounding(out)).T
+    return moved
 
 
-def examine_sight(exam: Exam, report: Report) -> Sight | None:
+# -------------------------------------------------------------------------------------------------------- without masks
+
+
+def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
     """Say what each query sees without a mask; a causal layer shows no later token."""
-    try:
-        found, _ = sight(exam, None)
-    except Crash as crash:
-        report.find(crash.code, f"{exam.patient.last}: {crash}.")
-        return None
+    found = sight(exam)
     if found is None:
         report.skip("which token sees which", "neither weights nor outputs tell")
         return None
-    T, sees = exam.T, found.sees[0]
-    later, earlier = sees.triu(1), sees.tril(-1)
-    diagonal = bool(sees.diagonal().all())
-    full = torch.ones(T, T, dtype=torch.bool)
-    if exam.patient.attend.causal:
-        if bool(later.any()):
-            report.find("future-leak", f"without a mask, {cells(later)}.")
-    elif bool(later.any()) and not bool(later.equal(full.triu(1))):
-        near = full.triu(1) & ~full.triu(2)
-        if later.equal(near) and earlier.equal(full.tril(-1)):
-            report.find("future-leak", f"each query sees the keys up to the one after its own: {cells(later)}.")
-            return found
-    if bool(later.any()) and sees[1:].equal(full.tril(-1)[1:]):
+    T, sees, full = exam.T, found.sees[0], torch.ones(exam.T, exam.T, dtype=torch.bool)
+    later, earlier, own = sees.triu(1), sees.tril(-1), bool(sees.diagonal().all())
+    past = earlier.equal(full.tril(-1))
+    one_more = past and later.equal(full.triu(1) & ~full.triu(2))
+    if causal and bool(later.any()):
+        report.find("future-leak", f"without a mask, {cells(later)}.")
+    elif one_more and T > 3 and exam.inputs == 1:
+        report.find("future-leak", f"each query sees the keys up to the one after its own: {cells(later)}.")
+    elif bool(later.any()) and sees[1:].equal(full.tril(-1)[1:]):
         report.find(
             "future-leak", "a query sees the tokens before its own, and not its own; the first sees later ones."
         )
-    if not bool(later.any()) and bool(earlier.any()):
-        if not diagonal and earlier.equal(full.tril(-1)):
-            report.find("key-unused", "a query sees the tokens before its own, and not its own.")
-        elif earlier.equal(full.tril(-1)) and not exam.patient.attend.causal:
-            report.remark("causal", "no output depends on a later token.")
-    if diagonal and not bool(sees.all()) and not earlier.equal(full.tril(-1)) and not bool(later.equal(full.triu(1))):
-        report.remark("window", f"without a mask, a query sees {int(sees.sum(-1).max())} of {T} keys at most.")
-    if not bool(earlier.any()) and later.equal(full.triu(1)):
+    elif not bool(earlier.any()) and later.equal(full.triu(1)) and exam.inputs == 1:
         report.find("future-leak", f"each query sees the later tokens and none before its own: {cells(later)}.")
-    if T > 2 and bool(sees[:, :-1].all()) and not bool(sees[:-1, -1].any()):
-        report.find("key-unused", f"the other {T - 1} queries see every key but the last, number {T - 1}.")
+    elif not bool(later.any()) and past and not own and found.inside and not bool(sees[0, 0]):
+        report.find("key-unused", "a query sees the tokens before its own, and not its own.")
+    elif not bool(later.any()) and past and not causal:
+        report.remark("causal", "no output depends on a later token.")
+    elif own and not bool(sees.all()) and not past and not later.equal(full.triu(1)):
+        report.remark("window", f"without a mask, a query sees {int(sees.sum(-1).max())} of {T} keys at most.")
+    if T > 2 and exam.flat and bool(sees[:, :-1].all()) and not bool(sees[: T - (not found.inside), -1].any()):
+        report.find("key-unused", f"{T} queries see every key but the last, number {T - 1}.")
     return found
 
 
-def examine_masks(exam: Exam, base: Sight | None, report: Report) -> None:
-    """Hold that a mask hides what it hides and nothing else, for the right sample, in every map."""
-    patient = exam.patient
-    if not patient.takes_masks:
-        return report.skip("masks", "the layer takes none")
-    if patient.attend.masks in ("lengths", "prefix"):
-        report.skip("masks other than lengths", "the layer takes none")
-    if patient.attend.masks == "shared":
-        report.skip("masks that differ from sample to sample", "the layer takes one for all")
-    for name, mask in masks_for(exam).items():
-        if patient.mask_ndim == 2 and mask.ndim == 3:
-            mask = mask[0]
+# ----------------------------------------------------------------------------------------------------------- with masks
+
+
+def masks_for(exam: Exam, form: Mask) -> dict[str, Tensor]:
+    """Return masks `(B, T, T)` that this form can show; each leaves a query its own key, or is one of padding."""
+    B, T = exam.B, exam.T
+    lengths = torch.tensor([max(1, T - (2, 0, 4)[i % 3]) for i in range(B)])
+    prefix = (torch.arange(T) < lengths[:, None])[:, None].expand(B, T, T)
+    if form.shows == "prefix":
+        return {"lengths": prefix.flip(-1) if form.left else prefix}
+    if form.shows == "keys":
+        holes = torch.stack([torch.arange(T) % 3 != 1 + i % 2 for i in range(B)])[:, None].expand(B, T, T)
+        return {"hidden keys": holes, "padding": prefix}
+    drawn = torch.rand(B, T, T, generator=torch.Generator().manual_seed(5)) < 0.5
+    drawn[:, torch.arange(T), (torch.arange(T) + 1) % T] = False
+    drawn |= torch.eye(T, dtype=torch.bool)
+    drawn = drawn[:1].expand(B, T, T) if form.shows == "shared" else drawn
+    return {"random": drawn, "causal": torch.ones(T, T, dtype=torch.bool).tril().expand(B, T, T)}
+
+
+@dataclass
+class Tried:
+    """A form of a mask that ran: what is wrong with it, how many hidden cells leaked."""
+
+    form: Mask
+    wrong: tuple[str, str] | None
+    leaks: int
+    hid: bool
+
+
+def examine_mask(exam: Exam, name: str | None, base: Sight | None, docs: Docs, report: Report) -> Mask | None:
+    """Give a layer its mask in each form; hold the one that it means to hide what it hides, and return it."""
+    call = exam.patient.call
+    said = None if call.stated else docs.polarity(name or "mask", len(call.masks) == 1)
+    forms = list(call.masks[name])
+    if said is not None:
+        forms.sort(key=lambda form: form.kind not in (*SAME[said], "lengths"))
+    ran, raised = [], []
+    for form in forms:
         try:
-            found, seen = sight(exam, mask)
+            ran.append(tried := _try(exam, form, base))
         except Crash as crash:
-            last = patient.last
-            if patient.mask_ndim == 3 and mask.ndim == 3 and _takes_shared(exam, mask[0]):
-                if isinstance(crash.__cause__, RuntimeError):  # a refusal in its own words is none
-                    report.find("crash", f"{last}: {crash}. One mask (T, T) for all samples is taken.")
-                else:
-                    report.remark("mask-rank", f"one mask (T, T) for all samples is taken; (B, T, T) raised {crash}.")
-                patient.mask_ndim = 2
-                return examine_masks(exam, base, report)
-            report.find("crash" if isinstance(crash, WrongShape) else crash.code, f"{patient.last}: {crash}.")
-            return None
-        if found is None:
-            report.skip("masks", "neither weights nor outputs tell which key is hidden")
-            return None
-        free, all_open = sight(exam, torch.ones_like(mask))
-        free = free or found
-        found.same = not patient.differ(seen.out, all_open.out)
-        replaces = patient.attend.mask_always or patient.needs_mask
-        if base is not None and not replaces:
-            free = base
-        if judge(name, mask.expand(exam.B, exam.T, exam.T), free, found, exam, report):
-            return None
-        if base is not None and not replaces and patient.differ(all_open.out, exam.first.out):
-            if sight(exam, torch.ones_like(mask))[0].sees.equal(base.sees):
-                off = amount(all_open.out - exam.first.out)
-                report.find("open-mask-differs", f"a mask that hides nothing changes the outputs by up to {off}.")
-                return None
-    return None
+            raised.append((form, crash))
+            continue
+        if tried.wrong is None and tried.hid:
+            break
+    promised = call.stated or said is not None
+    ranks = set() if call.stated else docs.ranks(name or "mask")
+    each = [(form, crash) for form, crash in raised if form.rank == 3 and form.over == "pairs" and form.folded == 1]
+    if (
+        each
+        and ran
+        and 3 in ranks
+        and 4 not in ranks
+        and not any(t.form.rank == 3 and t.form.over == "pairs" for t in ran)
+    ):
+        shape, crash = (exam.B, exam.T, exam.T), each[0][1]  # a mask for each sample was promised
+        if isinstance(crash.__cause__, RuntimeError):  # a refusal in its own words is none
+            report.find("crash", f"with a mask {shape}: {crash}. Of {name} its words say {sorted(ranks)} axes.")
+        else:
+            report.remark("mask-rank", f"one mask (T, T) for all samples is taken; {shape} raised {crash}.")
+    if not ran:
+        those = [(f, c) for f, c in raised if call.stated or (f.rank in ranks and f.kind in SAME.get(said, ()))]
+        told = [(f, c) for f, c in those if not any(word in str(c) for word in ("bool", "dtype", "Float", "Long"))]
+        form, crash = (told or raised)[0]
+        if promised and told:
+            report.find("crash" if not isinstance(crash, WrongShape) else "shape", f"with {name or 'a mask'}: {crash}.")
+        else:
+            report.skip(
+                name or "masks", f"no form that was tried runs ({crash}); say adapt(layer, mask_name={name!r}, …)"
+            )
+        return None
+    best = _meant(ran, said)
+    if best.wrong is not None and best.wrong[0] == "mask-ignored" and name and not docs.reads(name):
+        report.remark("mask-unread", f"{name} is an argument that nothing in it reads.")
+        return best.form
+    if best.wrong is not None:
+        first = f"{name}: " if len(call.masks) > 1 and name else ""
+        report.find(best.wrong[0], first + best.wrong[1])
+    elif not best.hid:
+        report.skip(name or "masks", "neither weights nor outputs tell which key is hidden")
+    return best.form
 
 
-def _takes_shared(exam: Exam, mask: Tensor) -> bool:
-    ndim, exam.patient.mask_ndim = exam.patient.mask_ndim, 2
-    try:
-        exam.patient(exam.x[0], mask)
-    except Crash:
-        return False
-    finally:
-        exam.patient.mask_ndim = ndim
-    return True
+def _meant(ran: list[Tried], said: str | None) -> Tried:
+    """Return the form to judge: what the author says before what is obeyed before what is usual."""
+    if said is not None:
+        meant = [t for t in ran if t.form.kind in SAME[said]]
+        obeyed = [t for t in ran if t.wrong is None and t.hid]
+        if meant:
+            wrong = [t for t in meant if t.wrong and t.wrong[0] == "mask-order"]
+            return next((t for t in [*wrong, *obeyed] if t in meant), meant[0])
+        if obeyed and said != "additive" and obeyed[0].form.kind in ("allowed", "blocked", "float01"):
+            return replace(
+                obeyed[0], wrong=("mask-inverted", f"its words say {said}, and it reads it as {obeyed[0].form.kind}.")
+            )
+    obeyed = [t for t in ran if (t.wrong is None and t.hid) or (t.wrong and t.wrong[0] == "mask-order")]
+    if obeyed:
+        return obeyed[0]  # that one mask for all is obeyed does not mend that each sample's is not
+    ran = [t for t in ran if t.wrong is None or t.wrong[0] != "not-finite"] or ran
+    if all(t.wrong and t.wrong[0] == "mask-ignored" for t in ran):
+        return ran[0]
+    least = min(t.leaks for t in ran)
+    return min(ran, key=lambda t: (t.leaks > least, t.form.over != "pairs", ran.index(t)))
 
 
-def judge(name: str, mask: Tensor, free: Sight, found: Sight, exam: Exam, report: Report) -> bool:
-    """Compare what is seen under a mask with what it shows; return whether something was found."""
+def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
+    """Return what a layer does with a mask of this form."""
+    masks = masks_for(exam, form)
+    free = sight(exam, torch.ones(exam.B, exam.T, exam.T, dtype=torch.bool), form)
+    if base is not None and free is not None and base.inside == free.inside and bool((free.sees & ~base.sees).any()):
+        form = replace(form, always=True)  # it takes the place of one that the layer makes by itself
+        if form.shows in ("keys", "prefix"):
+            leak = cells(free.sees & ~base.sees, free)
+            return Tried(form, ("future-leak", f"with a mask over the keys it hides no later token: {leak}."), 0, True)
+    replaces = form.always or base is None
+    hid = False
+    mixed = any(step.of_weights.far for step in exam.first.steps)  # heads that talk make of -inf what they like
+    for name, mask in masks.items():
+        found = sight(exam, mask, form)
+        if found is None or free is None or (mixed and not exam.patient.call.stated):
+            return Tried(form, None, 0, False)
+        before = free if replaces or base is None else base
+        same = found.inside and torch.equal(found.high, free.high) and exam.patient.differ(found.out, free.out)
+        if same and any(exam.depth(step) for step in exam.first.steps):
+            return Tried(form, None, 0, False)  # it is a mask of a later step
+        wrong, leaks = judge(name, mask, before, found, free, exam, form)
+        if wrong is not None:
+            return Tried(form, wrong, leaks, True)
+        hid |= bool((~mask & before.sees & ~found.sees).any())
+    if not replaces and exam.patient.differ(free.out, exam.first.out) and free.sees.equal(base.sees):
+        off = amount(free.out - exam.first.out)
+        return Tried(
+            form, ("open-mask-differs", f"a mask that hides nothing changes the outputs by up to {off}."), 0, hid
+        )
+    return Tried(form, None, 0, hid)
+
+
+def judge(
+    name: str, mask: Tensor, free: Sight, found: Sight, all_open: Sight, exam: Exam, form: Mask
+) -> tuple[tuple[str, str] | None, int]:
+    """Compare what is seen under a mask with what it shows; return code and evidence, and how many cells leaked."""
     base, sees = free.sees, found.sees
     asked = (mask & base).any(-1, keepdim=True)  # a query that may see no key is another matter
-    padding = exam.patient.attend.masks in ("keys", "prefix", "lengths")
+    padding = form.shows in ("keys", "prefix")
     if padding:  # what a token gets that is padding itself is nobody's business
         asked = asked & mask[:, :1].transpose(1, 2)
     leak, blind = ~mask & base & sees & asked, mask & base & (found.low <= NOTHING) & asked
-    if not exam.flat:
+    if not exam.flat or not found.inside:
         blind &= False
-    if not found.inside:
-        own = torch.eye(exam.T, dtype=torch.bool)
-        leak &= ~own  # an output moves with its own token in other ways as well
-        blind &= False
-    if not bool(leak.any()) and not bool(blind.any()):
-        sums = found.sums
-        free_sums = free.sums or (1.0, 1.0)
-        if sums is not None and sums[0] < 0.99 * min(1.0, free_sums[0]) and free_sums[0] > 0.99:
-            what = f"mask '{name}': hidden keys have no weight, but those of the others sum to {sums[0]:.2f}, not to 1"
-            report.find("mask-leaks", f"{what}: the mask came behind the softmax.")
-            return True
-        return False
-    patterns = {
-        "mask-ignored": base,
-        "mask-inverted": ~mask & base,
-        "mask-transposed": mask.transpose(1, 2) & base,
-    }
     own = torch.eye(exam.T, dtype=torch.bool) if not found.inside else torch.zeros(1, 1, dtype=torch.bool)
+    leak &= ~own  # an output moves with its own token in other ways as well
+    leaks = int(leak.sum())
+    bad = ~found.out.isfinite().all(-1)
+    if found.out.shape[:2] == asked.shape[:2] and bool((bad & asked[..., 0]).any()):
+        return ("not-finite", f"mask '{name}': {int(bad.sum())} outputs are NaN or infinite."), leaks
+    if not leaks and not bool(blind.any()):
+        sums, free_sums = found.sums, free.sums or (1.0, 1.0)
+        if sums is not None and sums[0] < 0.99 * min(1.0, free_sums[0]) and free_sums[0] > 0.99:
+            seen = f"mask '{name}': hidden keys have no weight, but those of the others sum to {sums[0]:.2f}, not to 1"
+            return ("mask-leaks", f"{seen}: the mask came behind the softmax."), 0
+        return None, 0
     told = f"mask '{name}', T={exam.T}: "
-    told += f"{cells(leak, found)}" if bool(leak.any()) else f"{cells(blind, None)} although it may"
+    told += cells(leak, found) if leaks else f"{cells(blind, None)} although it may"
+    patterns = {"mask-inverted": ~mask & base, "mask-transposed": mask.transpose(1, 2) & base}
+    if not exam.patient.differ(found.out, all_open.out):
+        return ("mask-ignored", f"{told}."), leaks
     for code, pattern in patterns.items():
-        if (code == "mask-ignored" and not found.same) or (code == "mask-transposed" and padding):
-            continue
-        rows = (pattern & ~own).any(-1, keepdim=True) if code != "mask-ignored" else torch.ones_like(asked)
-        if code == "mask-inverted" and not bool((rows & asked).any()):
+        rows = (pattern & ~own).any(-1, keepdim=True)
+        if (code == "mask-transposed" and padding) or not bool((rows & asked).any()):
             continue
         if bool((((sees & base) == pattern) | own | ~rows | ~asked).all()):
-            report.find(code, f"{told}.")
-            return True
+            return (code, f"{told}."), leaks
     hiding = [i for i in range(exam.B) if not bool(mask[i].all())]
 
     def seen_as(b: int, i: int) -> bool:
         return torch.equal(sees[b] & asked[b], mask[i] & base[b] & asked[b])
 
     both = [seen_as(b, b) for b in range(exam.B)]
-    if not all(both) and all(own or any(seen_as(b, i) for i in hiding) for b, own in enumerate(both)):
-        report.find("mask-order", f"{told}; what sample {both.index(False)} sees is the mask of another.")
-        return True
-    if found.inside and _of_other_samples(mask, found, exam, leak, blind):
-        report.find("mask-order", f"{told}; its maps follow the masks of several samples.")
-        return True
+    if not all(both) and all(right or any(seen_as(b, i) for i in hiding) for b, right in enumerate(both)):
+        return ("mask-order", f"{told}; what sample {both.index(False)} sees is the mask of another."), leaks
+    if found.inside and not bool((mask == mask[:1]).all()):
+        anyone, everyone = mask.any(0), mask.all(0)
+        if leaks and bool(blind.any()) and not bool((leak & ~anyone).any() | (blind & everyone).any()):
+            return ("mask-order", f"{told}; its maps follow the masks of several samples."), leaks
     first = mask & ~mask.roll(-1, -1)  # the last key that each query may see
     if name == "lengths" and torch.equal(leak, first.roll(1, -1) & base & asked & ~mask):
         told += "; it is the first behind the last that counts, as `arange <= length` has it"
-    report.find("mask-leaks" if bool(leak.any()) else "open-mask-differs", f"{told}.")
-    return True
-
-
-def _of_other_samples(mask: Tensor, found: Sight, exam: Exam, leak: Tensor, blind: Tensor) -> bool:
-    """Whether what is seen too much or too little is what other samples' masks show or hide."""
-    if bool((mask == mask[:1]).all()):
-        return False
-    anyone, everyone = mask.any(0), mask.all(0)
-    return not bool((leak & ~anyone).any()) and not bool((blind & everyone).any()) and bool(leak.any() and blind.any())
+    if not leaks and not bool((~mask & base & ~sees).any()):
+        return None, 0  # it hides nothing: this is no mask of what may be seen
+    return ("mask-leaks" if leaks else "open-mask-differs", f"{told}."), leaks
 
 
 def cells(which: Tensor, found: Sight | None = None) -> str:
     """Return some cells in words, with the largest weight among them."""
     at = which.nonzero().tolist()
     if found is None or not found.inside:
-        shown = "; ".join(
-            f"query {c[-2]} {'sees' if found is not None or which.ndim == 2 else 'does not see'} key {c[-1]}"
-            for c in at[:2]
-        )
+        verb = "sees" if found is not None or which.ndim == 2 else "does not see"
+        shown = "; ".join(f"query {c[-2]} {verb} key {c[-1]}" for c in at[:2])
         return f"{len(at)} cells are wrong ({shown})" if len(at) > 1 else shown
     heaviest = max(at, key=lambda c: float(found.high[tuple(c)]))
     weight = float(found.high[tuple(heaviest)])

@@ -1,7 +1,7 @@
 """The layer on the table: called with copies, watched, and put back as it was.
 
-Every call gets fresh copies of the input and of the mask, so that a layer that writes into them cannot spoil the next
-probe; what it prints is swallowed; what it raises becomes a `Crash`, which is a verdict and no accident.
+Every call gets fresh copies of its inputs and of the mask, so that a layer that writes into them cannot spoil the next
+look; what it prints is swallowed; what it raises becomes a `Crash`, which is a verdict and no accident.
 """
 
 import copy
@@ -9,17 +9,18 @@ import inspect
 import io
 import math
 import random
+import re
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from attention_doctor.adapt import Adapted
-from attention_doctor.words import words_of
+from attention_doctor.calling import Adapted, Mask, parts, pick, signature_of
+from attention_doctor.docs import docs_of
 
 
 class Crash(Exception):
@@ -34,82 +35,67 @@ class WrongShape(Crash):
     code = "shape"
 
 
-def _copied(attend: Adapted) -> object | None:
-    owner = getattr(attend.target, "__self__", attend.target)
-    if not isinstance(owner, nn.Module):
-        return None
-    try:
-        return copy.deepcopy(owner)
-    except Exception:  # a lock, an open file, a tensor inside a graph
-        return None
-
-
-class WrongLength(Crash):
-    """The layer takes some numbers of tokens only, and it was not asked with another."""
-
-
 class Patient:
-    """A layer, its sizes, and the inputs that it is probed with.
-
-    How it wants to be called is found by the first probes and kept here: `needs_mask`, where it cannot be called
-    without one, and `mask_ndim`, 2 where it takes one `(T, T)` mask for all samples, otherwise 3.
+    """A layer, its sizes, and the inputs that it is looked at with.
 
     Args:
-        attend: the adapted layer.
+        call: how it is called.
         module: where its parameters are, or None where nobody knows.
         d_model: features of the input.
-        num_heads: how many heads it is said to have.
+        num_heads: how many heads it is said to have, or None.
         head_dim: features of one head.
     """
 
-    def __init__(self, attend: Adapted, module: nn.Module | None, d_model: int, num_heads: int, head_dim: int):
-        self.attend, self.module = attend, module
+    def __init__(self, call: Adapted, module: nn.Module | None, d_model: int, num_heads: int | None, head_dim: int):
+        self.call, self.module = call, module
         self.d_model, self.num_heads, self.head_dim = d_model, num_heads, head_dim
         self.width: int | None = None  # features that come out
         self.last = ""  # what the last call was given
         self.written: dict[str, str] = {}  # what the layer wrote into -> by how much
-        self.needs_mask = False
+        self.stateful = False  # whether a call changes what a later one sees; then each look is at a fresh copy
+        self.notes: list[str] = []  # what is uncertain about how it is called
         self.told = False  # whether whoever asks stated the number of heads
-        said = words_of(attend.target)
-        self.said = f"{said.name} {said.text}".lower()
-        self.words = f"{said.name} {said.source or said.code} {said.text}".lower()
-        self.spare = _copied(attend)
-        self.mask_ndim = 2 if attend.masks == "shared" else 3
         tensors = [] if module is None else [p for p in module.parameters() if p.is_floating_point()]
         self.dtype = tensors[0].dtype if tensors else torch.float32
         self.device = tensors[0].device if tensors else torch.device("cpu")
         # Two ways to one number differ by rounding; in float64 layers, too, the softmax may be float32.
         self.tolerance = 1e-5 if self.dtype.itemsize >= 4 else 16 * torch.finfo(self.dtype).eps
+        self.docs = docs_of(call.target)
+        self._spare = call.module if call.module is None else _copied(call.module)
 
-    def __call__(self, x: Tensor, mask: Tensor | None = None, grad: bool = False) -> Tensor:
+    def __call__(self, x: Tensor | Sequence[Tensor], mask: Tensor | None = None, grad: bool = False) -> Tensor:
         """Return the output `(B, T, d_out)`; raise Crash where the layer raises.
 
-        With `grad` the input is used as it is, so that gradients reach it.
+        `x` stands for all inputs where they are not handed over one by one. With `grad` it is used as it is.
         """
-        if not self.takes(x.shape[1]):
-            raise WrongLength(f"it takes {', '.join(map(str, self.attend.lengths))} tokens only")
-        if mask is None and self.needs_mask:
-            mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)
-        if mask is not None and mask.ndim == 2 and self.mask_ndim == 3:
-            mask = mask.expand(len(x), -1, -1)  # (T, T) -> (B, T, T)
-        given = x if grad else x.to(self.device, self.dtype, copy=True)
+        same = isinstance(x, Tensor)
+        inputs = [self.wide(x, i) for i in range(len(self.call.roles))] if isinstance(x, Tensor) else list(x)
+        x = inputs[0]
+        if mask is not None and mask.ndim == 2:
+            mask = mask.expand(len(x), -1, -1)
+        given = inputs if grad else [one.to(self.device, self.dtype, copy=True) for one in inputs]
+        if same and not self.call.widths:
+            given = given[:1] * len(given)  # one tensor three times, as in self-attention
         given_mask = None if mask is None else mask.to(self.device).clone(memory_format=torch.contiguous_format)
         self.last = f"x {tuple(x.shape)} {'without a mask' if mask is None else f'with a mask {tuple(mask.shape)}'}"
         try:
-            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                with torch.set_grad_enabled(grad):
-                    out = self.attend(given, given_mask)
+            with self.quietly(), torch.set_grad_enabled(grad):
+                out = self.call(given, given_mask)
         except Exception as error:
-            lines = str(error).strip().splitlines()
-            raise Crash(": ".join([type(error).__name__, *(line[:200].rstrip(".") for line in lines[:1])])) from error
+            lines = str(error).strip().splitlines() or [""]
+            if "arguments for embedding" in lines[0]:
+                lines = ["it looks its input up as token ids; hand over an attention layer of the model, not the model"]
+            raise Crash(": ".join(filter(None, [type(error).__name__, lines[0][:200].rstrip(".")]))) from error
         if grad:
             return out
-        if given.shape != x.shape or not torch.equal(given.cpu(), x.to(self.dtype)):
-            self.written["the input x"] = "it came back with other values"
-        if self.attend.written:
-            self.written["the mask"] = self.attend.written
-        if out.ndim != 3 or out.shape[:2] != x.shape[:2] or not out.is_floating_point():
+        for i, (before, after) in enumerate(zip(inputs, given, strict=True)):
+            if before.shape != after.shape or not torch.equal(after.cpu(), before.to(self.dtype).cpu()):
+                self.written[f"the input {'xyz'[i]}"] = "it came back with other values"
+        if self.call.written:
+            self.written["the mask"] = self.call.written
+        if self.call.pooled:
+            out = out[:, None] if out.ndim == 2 else out
+        elif out.ndim != 3 or out.shape[:2] != x.shape[:2] or not out.is_floating_point():
             wanted = f"({len(x)}, {x.shape[1]}, d_out)"
             raise WrongShape(f"x {tuple(x.shape)} gave {tuple(out.shape)} of {out.dtype}; expected {wanted}")
         self.width = self.width or out.shape[-1]
@@ -120,61 +106,106 @@ class Patient:
             )
         return out.detach().to("cpu", torch.float32 if out.dtype.itemsize < 4 else out.dtype)
 
-    def takes(self, tokens: int) -> bool:
-        """Whether it can be called with so many tokens, as far as is known."""
-        return not self.attend.lengths or tokens in self.attend.lengths
+    def everything(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """Return one number that its output has a part in, and what else it gives when asked, for gradients."""
+        with self.quietly(), torch.enable_grad():
+            inputs = [self.wide(x, i) for i in range(len(self.call.roles))]
+            if self.call.axes == "T d":
+                inputs, mask = [one[:1] for one in inputs], None if mask is None else mask[:1]
+            signature = signature_of(self.call.target)
+            more = re.compile(r"^(return|output|need|with)_")  # what else it may be asked for has its parameters, too
+            asked = [p.name for p in signature.parameters.values() if p.default is False] if signature else []
+            result = self.call.result(inputs, mask)
+            main = pick(result, self.call.output)
+            found = [part for _, part in parts(result) if part.ndim == main.ndim and len(part) == len(main)]
+            with suppress(Exception):
+                result = self.call.result(inputs, mask, **{name: True for name in asked if more.search(name)})
+                found += [part for _, part in parts(result)] if any(map(more.search, asked)) else []
+        found = [part for part in found if part.is_floating_point() and part.requires_grad]
+        return sum((part.square().sum() for part in found), torch.zeros((), device=x.device))
+
+    @staticmethod
+    @contextmanager
+    def quietly() -> Iterator[None]:
+        """Swallow what is printed and warned of."""
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+
+    def wide(self, x: Tensor, i: int) -> Tensor:
+        """Return tokens with as many features as input `i` has."""
+        width = self.call.widths[i] if self.call.widths else x.shape[-1]
+        repeated = x.repeat(1, 1, -(-width // x.shape[-1]))
+        return repeated[..., :width]
 
     def unused(self) -> "Patient | None":
         """Return the layer as it was before the first call; None where it cannot be copied."""
-        if self.spare is None:
+        if self._spare is None:
             return None
-        owner = copy.deepcopy(self.spare).eval()
-        fresh = copy.copy(self)
-        name = getattr(self.attend.target, "__name__", "")
-        bound = getattr(self.attend.target, "__self__", None) is not None
-        fresh.attend = replace(self.attend, target=getattr(owner, name) if bound else owner)
+        owner, fresh = copy.deepcopy(self._spare).eval(), copy.copy(self)
+        bound = getattr(self.call.target, "__self__", None) is not None
+        fresh.call = replace(self.call, target=getattr(owner, self.call.target.__name__) if bound else owner)
+        fresh.module = owner if self.module is not None else None
         fresh.written = {}
         return fresh
 
-    @property
-    def takes_masks(self) -> bool:
-        """Whether it can be given a mask at all."""
-        return self.attend.masks != "none"
+    def named(self) -> list[tuple[str, nn.Parameter]]:
+        """Return the parameters and their names."""
+        return [] if self.module is None else list(self.module.named_parameters())
 
-    @property
-    def takes_any_mask(self) -> bool:
-        """Whether a mask may show any keys, not only the first few."""
-        return self.attend.masks in ("any", "shared")
+    def kept(self) -> list[tuple]:
+        """Return what the module holds besides its parameters, to see whether a call changes it."""
+        modules = [] if self.module is None else self.module.modules()
+        held = [
+            v for m in modules for name, v in (vars(m) | m._buffers).items() if name not in ("_parameters", "_buffers")
+        ]
+        flat = [
+            x for v in held for x in (v if isinstance(v, (tuple, list)) else v.values() if isinstance(v, dict) else [v])
+        ]
+        return [(tuple(x.shape), float(x.double().sum())) for x in flat if isinstance(x, Tensor) and not x.is_complex()]
+
+    def with_mask(self, mask: Mask | None) -> "Patient":
+        """Return the same layer, given this form of mask; another that it cannot do without hides nothing."""
+        other, usual = copy.copy(self), self.call.mask
+        if mask is None:
+            return self
+        also = self.call.also | ({usual.name: usual.open} if usual is not None and usual.name != mask.name else {})
+        other.call = replace(self.call, mask=mask, also=also)
+        return other
 
     def rounding(self, reference: Tensor) -> float:
-        """Return up to where two outputs of the same calculation may differ; unmoved outputs are exact in practice."""
-        return 0.2 * self.tolerance * float(reference.nan_to_num(0, 0, 0).abs().max()) + 1e-30
+        """Return up to where two outputs of the same calculation may differ."""
+        return self.tolerance * float(reference.nan_to_num(0, 0, 0).abs().max()) + 1e-30
 
     def differ(self, a: Tensor, b: Tensor) -> bool:
         """Whether two outputs, calculated in different ways, differ by more than rounding; NaN differs from all."""
-        if a.numel() == 0:
-            return False
-        largest = float(b.nan_to_num(0, 0, 0).abs().max())
-        return not float((a - b).abs().max()) <= 5 * self.tolerance * largest + 1e-30
+        return a.numel() > 0 and not float((a - b).abs().max()) <= 5 * self.rounding(b)
 
     def tokens(self, batch: int, tokens: int, spread: float) -> Tensor:
         """Return nearly equal tokens, one vector plus noise, `(batch, tokens, d_model)`.
 
-        Sharp, trained maps give tokens that lie far apart a weight of almost 0, as if the layer could not see them;
-        a small `spread` keeps every probe honest.
+        Sharp, trained maps give tokens that lie far apart a weight of almost 0, as if the layer could not see them.
         """
         return self.noise(1, 1, 0) + spread * self.noise(batch, tokens, 1)
 
-    def noise(self, batch: int, tokens: int, seed: int) -> Tensor:
-        """Return standard normal numbers `(batch, tokens, d_model)`, always the same for the same seed."""
+    def noise(self, batch: int, tokens: int, seed: int, i: int = 0) -> Tensor:
+        """Return standard normal numbers `(batch, tokens, d)` for input `i`, always the same for the same seed."""
         generator = torch.Generator().manual_seed(seed)  # the reader's own random state is left alone
-        return torch.randn(batch, tokens, self.d_model, generator=generator)
+        width = self.call.widths[i] if self.call.widths else self.d_model
+        return torch.randn(batch, tokens, width, generator=generator)
 
 
 def amount(difference: Tensor) -> str:
     """Say how large a difference is at its largest."""
     largest = difference.abs().max().item()
     return "NaN" if math.isnan(largest) else "infinity" if math.isinf(largest) else f"{largest:.2g}"
+
+
+def _copied(owner: nn.Module) -> nn.Module | None:
+    try:
+        return copy.deepcopy(owner)
+    except Exception:  # a lock, an open file, a tensor inside a graph
+        return None
 
 
 def modules_of(owner: object) -> nn.Module:
@@ -199,40 +230,44 @@ def check_has_numbers(module: nn.Module | None) -> None:
 
 
 @contextmanager
-def on_the_table(attend: Adapted, module: nn.Module | None) -> Iterator[tuple[Adapted, nn.Module | None]]:
+def on_the_table(call: Adapted, module: nn.Module | None) -> Iterator[tuple[Adapted, nn.Module | None]]:
     """Hand out a copy of the layer in eval mode, or the layer itself where it cannot be copied; restore everything."""
     numpy = sys.modules.get("numpy")
     states = torch.get_rng_state(), random.getstate(), None if numpy is None else numpy.random.get_state()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # small tensors: sharing them between threads costs more than it saves
-    own = getattr(attend.target, "__self__", None)  # the owner of a bound method, which need not be a module
-    own = attend.module if own is None or inspect.ismodule(own) else own
-    attend = copy.copy(attend)
+    own = getattr(call.target, "__self__", None)  # the owner of a bound method, which need not be a module
+    own = call.module if own is None or inspect.ismodule(own) else own
     # A compiled layer is examined uncompiled, from torch 2.6 on: it would be compiled anew for each of the many shapes.
     uncompiled = "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance")
     compiler = torch.compiler.set_stance("force_eager") if uncompiled else nullcontext()
     try:
+        twin = None
         if own is not None and (module is None or module is own):
             try:
                 twin = copy.deepcopy(own)
             except Exception:  # a lock, an open file, a tensor inside a graph
                 module = own if isinstance(own, nn.Module) else module
-            else:
-                attend.target = twin if attend.target is own else getattr(twin, attend.target.__name__)
-                module = modules_of(twin).eval()
-                for parameter in module.parameters():
-                    parameter.requires_grad_(parameter.is_floating_point())
-                with compiler:
-                    yield attend, module
-                return
-        with compiler, _restored(module):
-            yield attend, module
+        if twin is not None:
+            call = replace(call, target=twin if call.target is own else getattr(twin, call.target.__name__))
+            module = modules_of(twin).eval()
+            _thaw(module)
+        with compiler, nullcontext() if twin is not None else _restored(module):
+            yield call, module
     finally:
         torch.set_num_threads(threads)
         torch.set_rng_state(states[0])
         random.setstate(states[1])
         if numpy is not None:
             numpy.random.set_state(states[2])
+
+
+def _thaw(module: nn.Module) -> None:
+    """Let gradients reach a layer that is frozen as a whole; what alone is frozen in it is meant to be."""
+    if not any(p.requires_grad for p in module.parameters()):
+        for parameter in module.parameters():
+            if parameter.is_leaf:
+                parameter.requires_grad_(parameter.is_floating_point())
 
 
 @contextmanager
@@ -244,21 +279,12 @@ def _restored(module: nn.Module | None) -> Iterator[None]:
     tensors = [*module.parameters(), *module.buffers()]
     values = [(t, t.detach().clone(), t.requires_grad, t.grad) for t in tensors]
     grads = [None if t.grad is None else t.grad.clone() for t in tensors]
-    # The attributes of every submodule: counters, caches, the mode; the tables of parameters one level deeper.
+    held = (dict, list, set)  # counters, caches, the mode of every submodule; tables of parameters one level deeper
     attributes = [
-        (
-            m,
-            {
-                name: copy.copy(value) if isinstance(value, (dict, list, set)) else value
-                for name, value in vars(m).items()
-            },
-        )
-        for m in module.modules()
+        (m, {k: copy.copy(v) if isinstance(v, held) else v for k, v in vars(m).items()}) for m in module.modules()
     ]
     module.eval()
-    for parameter in module.parameters():
-        if parameter.is_leaf:
-            parameter.requires_grad_(parameter.is_floating_point())
+    _thaw(module)
     try:
         yield
     finally:

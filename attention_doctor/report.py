@@ -1,16 +1,17 @@
 """What the doctor says: findings, remarks, what was not examined; as text, a table, a page, an error for a test suite.
 
-What a code means stands in `catalogue`, how a page of Markdown is written in `markdown`. Nothing is examined here:
-whoever examines hands over how an example of a finding is found.
+A record: nothing is examined here, and no layer is held. What a code means stands in `catalogue`. What comes from
+outside, names and messages of errors, is escaped so that it cannot be taken for Markdown or HTML.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from html import escape
 
+import torch
+
 from attention_doctor.catalogue import CATALOGUE, REMARKS, Entry
-from attention_doctor.markdown import to_markdown
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,14 @@ class Finding:
         title: what is wrong, in a few words.
         evidence: what was done and what came out, in numbers.
         lesson: what to know, and the notebook that teaches it.
+        example: code that fails on the layer, in plain torch, and what its assertion said; None where none is known.
     """
 
     code: str
     title: str
     evidence: str
     lesson: str
+    example: tuple[str, str] | None = None
 
     def __str__(self) -> str:
         return f"{self.code}: {self.title}\n    seen: {self.evidence}\n    know: {self.lesson}"
@@ -70,8 +73,7 @@ class Report:
         remarks: matters of taste, each with `.code`, `.title`, `.text`, `.lesson`.
         not_examined: what could not be examined, and why.
         called_as: how the layer was called; "" where nobody says.
-        heads: how many heads were stated and counted, as `counting` has it; only its text is needed here.
-        find_example: takes code, evidence and all codes, and returns an `Example` for `to_markdown`, or None.
+        heads: how many heads were stated and counted: `.stated`, `.counted`.
     """
 
     subject: str = "the layer"
@@ -80,8 +82,6 @@ class Report:
     not_examined: list[str] = field(default_factory=list)
     called_as: str = ""
     heads: object | None = None
-    find_example: Callable | None = field(default=None, repr=False, compare=False)
-    examples: dict[str, object] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -120,20 +120,9 @@ class Report:
         if self.findings:
             raise FindingsError(str(self))
 
-    def example(self, code: str) -> object | None:
-        """Return the smallest failing `Example` of a finding, or None where none of a few lines fails.
-
-        It is looked for once, when it is first asked for, on the layer as it is then; the layer comes back as it was.
-
-        Raises:
-            KeyError: the report has no finding of this code.
-        """
-        if code not in self.codes:
-            raise KeyError(f"no finding {code!r}; there are: {', '.join(self.codes) or 'none'}")
-        if code not in self.examples:
-            evidence = next(finding.evidence for finding in self.findings if finding.code == code)
-            self.examples[code] = self.find_example(code, evidence, self.codes) if self.find_example else None
-        return self.examples[code]
+    def show(self, code: str, example: tuple[str, str] | None) -> None:
+        """Add the example of a finding."""
+        self.findings = [replace(f, example=example) if f.code == code else f for f in self.findings]
 
     def to_markdown(self) -> str:
         """Return the report as a page of Markdown, for an issue or a pull request where the layer comes from.
@@ -142,16 +131,10 @@ class Report:
         torch alone: only the line that makes the layer has to be filled in. Each example has failed on this layer
         before it is shown. The same text on every call.
         """
-        return to_markdown(self)
-
-    def __getstate__(self) -> dict:
-        """Return what is copied and stored: the examples, not the layer of which they were made."""
-        for code in self.codes:
-            self.example(code)
-        return {**vars(self), "find_example": None}
+        return "\n\n".join(_page(self)) + "\n"
 
     @property
-    def _verdict(self) -> str:
+    def verdict(self) -> str:
         if self.ok:
             return f"{self.subject}: no finding"
         return f"{self.subject}: {len(self.findings)} finding{'s' if len(self.findings) > 1 else ''}"
@@ -163,7 +146,7 @@ class Report:
         return [(name, text) for name, text in (("called as", self.called_as), ("heads", heads)) if text]
 
     def __str__(self) -> str:
-        lines = [self._verdict]
+        lines = [self.verdict]
         lines += [f"  {finding}" for finding in self.findings]
         for head, entries in (("remarks", self.remarks), ("not examined", self.not_examined)):
             lines += [f"  {head}:", *(f"    {entry}" for entry in entries)] if entries else []
@@ -197,7 +180,7 @@ class Report:
             )
             for name, text in self._asides
         )
-        return f"<div><b>{escape(self._verdict)}</b></div>{table}{asides}"
+        return f"<div><b>{escape(self.verdict)}</b></div>{table}{asides}"
 
 
 def _to_html(text: str) -> str:
@@ -209,3 +192,71 @@ def _entry(code: str, entries: dict[str, Entry]) -> Entry:
     if code not in entries:
         raise KeyError(f"{code!r} is no code of this kind; give it an entry in attention_doctor/catalogue.py")
     return entries[code]
+
+
+# ------------------------------------------------------------------------------------------------------------- markdown
+
+
+def _page(report: Report) -> Iterator[str]:
+    """Yield the blocks of a page; whoever reads it there has neither the course nor its lessons."""
+    yield f"## {code(report.subject)}{report.verdict.removeprefix(report.subject)}"
+    for number, finding in enumerate(report.findings, 1):
+        yield f"### {number}. {plain(finding.title)} ({code(finding.code)})"
+        yield f"**Seen:** {plain(finding.evidence)}"
+        yield f"**To know:** {_lesson(finding.lesson)}"
+        if finding.example is None:
+            yield "No example of a few lines fails here; to see it, do what stands under *Seen*."
+            continue
+        yield "The smallest example that fails, with torch alone; make the layer as you do, and run it:"
+        yield fenced(finding.example[0], "python")
+        yield f"Of the layer that was examined it says: {plain(finding.example[1])}"
+    if report.remarks:
+        yield "### Remarks: matters of taste or of design, no faults"
+        yield _list(f"{code(remark.code)}: {plain(remark.text)} {_lesson(remark.lesson)}" for remark in report.remarks)
+    if report.not_examined:
+        yield "### Not examined"
+        yield _list(plain(entry) for entry in report.not_examined)
+    yield "### How it was examined"
+    yield f"called as:\n\n{fenced(report.called_as)}"
+    lines = [f"heads: {plain(str(report.heads))}"] if report.heads is not None else []
+    lines.append(f"torch {code(torch.__version__)}; the numbers of the examples are drawn with seed 0")
+    if any("Notebook" in entry.lesson for entry in (*report.findings, *report.remarks)):
+        lines.append("the notebooks are lessons of mhalib, a course on multi-head attention")
+    yield _list(lines)
+
+
+def _list(entries) -> str:
+    return "\n".join(f"- {entry}" for entry in entries)
+
+
+def plain(text: str) -> str:
+    """Return text in which nothing is Markdown or HTML any more, in one line; names and numbers call nobody."""
+    text = " ".join(str(text).split())
+    text = re.sub(r"([\\`*\[\]<>|~&$]|(?<!\w)_|_(?!\w))", r"\\\1", text)
+    text = re.sub(r"^(\d*|#*)([#+.)-])(?=\s|$)", r"\1\\\2", text)  # a heading, a list
+    return re.sub(r"(?<!\w)([@#])(?=\w)", "\\1\N{WORD JOINER}", text)  # on GitHub @name and #1 would be linked
+
+
+def _lesson(text: str) -> str:
+    """Return a text of the catalogue: what stands in backticks is code already."""
+    return "".join(part if part[:1] == "`" else _but_emphasis(part) for part in re.split(r"(`[^`]+`)", text))
+
+
+def _but_emphasis(text: str) -> str:
+    space = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+    return (
+        space[0] + re.sub(r"([\[\]<>|~]|(?<!\w)_|_(?!\w))", r"\\\1", text.strip()) + (space[1] if text.strip() else "")
+    )
+
+
+def code(text: str) -> str:
+    """Return text as code within a line, whatever backticks it holds."""
+    text = " ".join(str(text).split()) or " "
+    ticks = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{ticks} {text} {ticks}" if "`" in text else f"{ticks}{text}{ticks}"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return text as a block of code, in a fence that is longer than any within it."""
+    ticks = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{ticks}{language}\n{text.rstrip()}\n{ticks}"

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from attention_doctor import adapt, examine
-from attention_doctor.words import Words
+from attention_doctor.docs import Docs
 from mhalib import MultiHeadAttention
 from tests.helpers import layers_calls
 from tests.helpers.layers_base import Layer
@@ -211,10 +211,10 @@ def test_what_is_declared_wins():
         (lambda: adapt(AsTransformers()), TypeError, "'additive' (in transformers with mask_rank=4)"),
         (lambda: adapt(lambda x, attn_mask=None: x), TypeError, "mask_name='attn_mask'"),
         (lambda: adapt(lambda x, colour, mask=None: x), TypeError, "lambda x, mask=None: layer(x, ..., mask)"),
-        (lambda: examine(lambda x, colour, mask=None: x, 32, 4), TypeError, "nothing is known of colour"),
-        (lambda: adapt(lambda x, key_padding_mask=None: x), TypeError, "mask='lengths', mask_rank=1"),
+        (lambda: examine(lambda x, colour, mask=None: x @ colour.w, 32, 4), TypeError, "nothing is known of colour"),
+        (lambda: adapt(lambda x, key_padding_mask=None: x), TypeError, "mask_name='key_padding_mask'"),
         (lambda: adapt(Layer(32, 4), axes="d B T"), ValueError, "axes must be one of 'B T d'"),
-        (lambda: adapt(Layer(32, 4), "keras"), ValueError, "'plain', 'qkv', 'torch', 'd2l'"),
+        (lambda: adapt(Layer(32, 4), "keras"), ValueError, "'plain', 'cross', 'qkv', 'torch', 'd2l'"),
         (lambda: adapt(Layer(32, 4), mask="True"), ValueError, "'allowed', 'blocked'"),
         (lambda: adapt(Layer(32, 4), mask_rank=5), ValueError, "mask_rank must be one of"),
     ],
@@ -265,7 +265,7 @@ def test_what_words_say_of_a_mask():
         "mask: which keys are seen": None,
         "mask: True = keep; in the cache True = blocked": None,
     }
-    assert {text: Words(text, "", "x").polarity("mask", True) for text in said} == said
+    assert {text: Docs(text, "", "x").polarity("mask", True) for text in said} == said
 
 
 def test_each_of_two_masks_is_examined():
@@ -292,8 +292,8 @@ def test_each_of_two_masks_is_examined():
     ("name", "why"),
     [
         ("CausalCorner", "the new token sees only 0, in the full pass all"),
-        ("PlacesStartAgain", "the keys hold the new token as if it stood at place 0"),
-        ("NewValuesFirst", "the values hold the new token before the older ones"),
+        ("PlacesStartAgain", "of the keys that it keeps, kept otherwise for only 5"),
+        ("NewValuesFirst", "of the values that it keeps, the new token stands before the older ones"),
         ("ReadsTheFirstKeysOnly", "with the cache in the module"),
     ],
 )

@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from attention_doctor import adapt
-from attention_doctor.adapt import Adapted
 
 
 class Layer(nn.Module):
@@ -53,20 +52,9 @@ def projections(layer):
     return {name: getattr(layer, f"W_{name}") for name in "qkvo"}
 
 
-class OverKeys(Adapted):
-    """A layer that takes a mask over the keys alone, `(B, T)`, True = may be seen."""
-
-    masks = "keys"
-
-    def convert(self, x, mask):
-        return mask.expand(len(x), x.shape[1], x.shape[1])[:, 0].clone()  # (B, T, T) -> (B, T)
-
-
 def over_keys(layer):
-    """Return a layer `attend(x, keys)` in the doctor's form."""
-    adapted = adapt(layer, mask_name="mask")
-    adapted.__class__ = OverKeys
-    return adapted
+    """Return a layer `attend(x, keys)` in the doctor's form: its mask is over the keys alone, `(B, T)`."""
+    return adapt(layer, mask_name="mask", mask_over="keys")
 
 
 def over_lengths(layer, too_far=0):

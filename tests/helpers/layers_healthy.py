@@ -381,6 +381,13 @@ def _interleaved(d_model, num_heads):
     return reference.InterleavedAttention(d_model, d_model, num_heads)
 
 
+class MinusInfinity(Layer):
+    """Nobody promised that a row may be empty; NaN there is remarked."""
+
+    def hide(self, scores, mask):
+        return scores if mask is None else scores.masked_fill(~self.axes(mask), -torch.inf)
+
+
 PLAIN = [
     Layer, LoopsOverHeads, Einsum, Einops, FusedQKV, PermutedFeatures, Folded, Fused, GPT, CausalAndMasked, Rotary,
     RelativeBias, Alibi, AbsolutePositions, PositionsWithoutMask, PostNormBlock, PreNormBlock, Dropout,
@@ -415,6 +422,7 @@ HEALTHY = {kind.__name__: kind for kind in PLAIN} | {
     "lengths, padding gives NaN": lambda d, h: over_lengths(PaddedToNaN(d, h)),
     "lengths, padding sees everything": lambda d, h: over_lengths(PaddedRowsSeeEverything(d, h)),
     "a function": lambda d, h: _function(Layer(d, h)),
+    "MinusInfinity": MinusInfinity,
 }
 
 

@@ -204,6 +204,12 @@ class SoftmaxOverQueriesAndTurned(Rotary):
         return scores.softmax(-2)
 
 
+@sick("softmax-twice")
+class SoftmaxTwice(Layer):
+    def weigh(self, scores):
+        return scores.softmax(-1).softmax(-1)
+
+
 @sick("no-softmax")
 class NoSoftmax(Layer):
     def weigh(self, scores):
@@ -214,18 +220,6 @@ class NoSoftmax(Layer):
 class RawScores(Layer):
     def weigh(self, scores):
         return scores
-
-
-@sick("no-softmax")
-class SigmoidOfTheScores(WithoutMask):
-    def weigh(self, scores):
-        return scores.sigmoid()
-
-
-@sick("no-softmax")
-class ReLUOfTheScores(GPT):
-    def weigh(self, scores):
-        return scores.relu()
 
 
 @sick("key-unused")

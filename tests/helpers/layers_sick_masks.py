@@ -3,7 +3,6 @@
 import torch
 
 from attention_doctor import adapt
-from mhalib.masks import to_additive
 from tests.helpers.layers_base import KeyMask, Layer, over_keys, over_lengths
 from tests.helpers.layers_healthy import GPT, Additive, CausalAndMasked, Folded, RankFour
 from tests.helpers.layers_sick import SICK, sick
@@ -165,18 +164,13 @@ class MaskOfTheFirstCall(FiniteGPT):
 
 
 @sick("nan-on-empty-row")
-class MinusInfinity(Layer):
+class NaNSpreads(Layer):
+    """One query without keys, and every output of its sample is NaN."""
+
     def hide(self, scores, mask):
-        return scores if mask is None else scores.masked_fill(~self.axes(mask), -torch.inf)
-
-
-@sick("nan-on-empty-row")
-class NaNInTheGradientOnly(Layer):
-    def hide(self, scores, mask):
-        return scores if mask is None else scores + to_additive(self.axes(mask))
-
-    def weigh(self, scores):
-        return scores.softmax(-1).nan_to_num(0.0)
+        empty = None if mask is None else (~mask.any(-1)).any(-1)
+        scores = super().hide(scores, mask)
+        return scores if empty is None else scores + torch.where(empty, torch.nan, 0.0).reshape(-1, 1, 1, 1)
 
 
 @sick("mask-inverted", make=lambda d, h: adapt(RankFour(d, h), "qkv", mask="blocked", mask_rank=4))

@@ -68,7 +68,7 @@ def test_what_no_view_can_show_and_no_doctor_examine_is_refused(as_shipped):
         "TypeError: f must return one tensor": lambda: SealedBox(lambda x: (x, x), **box),
         "TypeError: expected a module or a function, got int; give layer": lambda: adapt(1),
         "'torch' is for nn.MultiheadAttention, got len; try 'qkv'": lambda: adapt(len, "torch"),
-        "TypeError: mask_rank must be a number of axes, such as 3, got str": lambda: adapt(LAYER, mask_rank="3"),
+        "ValueError: mask_rank must be one of 2, 3, 4, None, got '3'": lambda: adapt(LAYER, mask_rank="3"),
         "no way of calling": lambda: examine(len, 8, 2),
     }
     assert accepted(calls) == []

@@ -32,7 +32,7 @@ NO_SPLIT = {"returns_multiple_items": False, "returns_named_value": False}  # ou
 # What public names take, return or build on, and nobody imports.
 ALSO = {
     "mhacourse": ("Exercise", "Results", "Prediction", "Problem"),
-    "attention_doctor": ("Example", "Case", "Adapted"),
+    "attention_doctor": ("Adapted", "Mask"),
     "mhalib.experiments": ("TokenModel", "Maps", "Translated"),
     "mhalib.sealed": ("Step", "Box"),
     "headview": ("View", "Reading"),

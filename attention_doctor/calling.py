@@ -1,0 +1,451 @@
+"""How a layer is called: one form, `call(inputs, mask)`, around all of them; and `adapt`, by which a person says it.
+
+The doctor speaks one language: tokens are `(B, T, d_model)`, a mask is boolean `(B, T, T)`, True = may attend, as in
+`mhalib.masks`. What a layer wants instead is stated by the person who hands it over, or found by `find_call`.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor, nn
+
+from attention_doctor.argument_names import Filler, filler
+from mhalib.masks import to_additive
+
+ROLES = {
+    "plain": ("queries",),
+    "cross": ("queries", "context"),
+    "qkv": ("queries", "keys", "values"),
+    "torch": ("queries", "keys", "values"),
+    "d2l": ("queries", "keys", "values"),
+}
+ORDER = ("queries", "context", "keys", "values")  # of the inputs of a call, whatever their order in the signature
+MASKS = ("allowed", "blocked", "additive", "float01", "lengths", None)
+AXES = {  # of a layer's tokens -> how (B, T, d_model) becomes them, in code
+    "B T d": "{x}",
+    "B d T": "{x}.transpose(1, 2).contiguous()",
+    "B d H W": "{x}.transpose(1, 2).unflatten(2, {rows}).contiguous()",
+    "B H W d": "{x}.unflatten(1, {rows})",
+    "T d": "{x}[0]",
+    "T B d": "{x}.transpose(0, 1)",
+}
+BACK = {"T B d": ".transpose(0, 1)", "B d T": ".transpose(1, 2)", "B d H W": ".flatten(2).transpose(1, 2)"}
+BACK |= {"B H W d": ".flatten(1, 2)", "T d": "[None]"}
+OVER = ("pairs", "keys")
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A form of a mask.
+
+    Args:
+        name: of the argument; None where it is given by its place.
+        kind: one of `MASKS`.
+        rank: its axes; of pairs `(T, T)`, `(B, T, T)`, `(B, 1, T, T)`; of keys `(B, T)`, `(B, 1, T)`, `(B, 1, 1, T)`;
+            of lengths `(B,)` or `(B, T)`.
+        over: "pairs" of a query and a key, or "keys", the same for all queries.
+        left: whether lengths count from the end, as with padding on the left.
+        always: whether the layer cannot do without one, or puts one of its own in its place.
+        folded: by how many heads it is repeated, a, a, …, b, b, …, to `(B h, T, T)`; 1 where it is not.
+    """
+
+    name: str | None
+    kind: str = "allowed"
+    rank: int = 3
+    over: str = "pairs"
+    always: bool = False
+    folded: int = 1
+    left: bool = False
+
+    @property
+    def shows(self) -> str:
+        """What it can show: "any" keys, "shared" ones by all samples, the same "keys" for all queries, a "prefix"."""
+        if self.kind == "lengths":
+            return "prefix"
+        return "keys" if self.over == "keys" else "shared" if self.rank == 2 else "any"
+
+    def made(self, mask: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return a boolean mask `(B, Tq, Tk)` as the layer wants it."""
+        if self.kind == "lengths":
+            lens = mask.sum(-1)  # (B, Tq)
+            return lens if self.rank == 2 else lens[:, 0].contiguous()
+        if self.over == "keys":
+            mask = mask[:, 0].reshape(len(mask), *[1] * (self.rank - 2), -1)
+        else:
+            mask = mask[0] if self.rank == 2 else mask[:, None] if self.rank == 4 else mask
+        mask = mask.repeat_interleave(self.folded, 0) if self.folded > 1 else mask.contiguous()
+        kinds = {"blocked": lambda: ~mask, "additive": lambda: to_additive(mask, dtype)}
+        return kinds.get(self.kind, lambda: mask.to(dtype) if self.kind == "float01" else mask.clone())()
+
+    @property
+    def open(self) -> Filler:
+        """What hides nothing, as an argument made of x."""
+        made = "torch.ones(len(x), x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)"
+        return filler(self.in_code().replace("mask", f"({made})"))
+
+    def in_code(self) -> str:
+        """Return the same as an expression of `mask` `(B, T, T)`."""
+        if self.kind == "lengths":
+            return "mask.sum(-1)" + ("" if self.rank == 2 else "[:, 0]")
+        places = {("pairs", 2): "[0]", ("pairs", 4): "[:, None]", ("keys", 2): "[:, 0]", ("keys", 3): "[:, :1]"}
+        text = "mask" + places.get((self.over, self.rank), "[:, None, :1]" if self.over == "keys" else "")
+        text += f".repeat_interleave({self.folded}, 0)" if self.folded > 1 else ""
+        if self.kind == "additive":
+            return f"torch.zeros({text}.shape).masked_fill(~{text}, -torch.inf)"
+        return f"~{text}" if self.kind == "blocked" else f"{text}.float()" if self.kind == "float01" else text
+
+
+@dataclass
+class Adapted:
+    """A layer in the doctor's form; made by `adapt`, or by `find_call`.
+
+    Args:
+        target: the layer or function.
+        inputs: role and keyword of each of its inputs in their order; None for the keyword where it goes by place.
+        mask: the form of mask that it is given now.
+        masks: for each mask that it takes, the forms to try.
+        axes: of its tokens, one of `AXES`.
+        output: which part of the result is the output.
+        causal: whether somebody says that it hides later tokens by itself.
+        also: further arguments.
+        lengths: the numbers of tokens that it takes, where it takes only some.
+        widths: features of each input in the order of `ORDER`; () where they are those of the first.
+        pooled: whether its outputs are others than one for each token.
+        guessed: whether what its further inputs are is a guess.
+        stated: whether a person said what its masks mean.
+    """
+
+    target: Callable
+    inputs: tuple[tuple[str, str | None], ...] = (("queries", None),)
+    mask: Mask | None = None
+    masks: Mapping[str | None, Sequence[Mask]] = field(default_factory=dict)
+    axes: str = "B T d"
+    output: object = None
+    causal: bool = False
+    also: Mapping[str, object] = field(default_factory=dict)
+    lengths: tuple[int, ...] = ()
+    widths: tuple[int, ...] = ()
+    pooled: bool = False
+    guessed: bool = False
+    stated: bool = False
+
+    @property
+    def roles(self) -> list[str]:
+        """What its inputs are, in the order in which they are handed over."""
+        return sorted((role for role, _ in self.inputs), key=ORDER.index)
+
+    @property
+    def is_torch(self) -> bool:
+        """Whether this is `nn.MultiheadAttention` or one of its kind, whose convention is known."""
+        return isinstance(self.target, nn.MultiheadAttention)
+
+    @property
+    def module(self) -> nn.Module | None:
+        """The module whose parameters it computes with, if it is one or a method of one."""
+        owner = getattr(self.target, "__self__", self.target)
+        return owner if isinstance(owner, nn.Module) else None
+
+    def __call__(self, inputs: Sequence[Tensor], mask: Tensor | None = None) -> Tensor:
+        """Return the output `(B, T, d_out)` for inputs `(B, T, d)` and a boolean mask `(B, T, T)`."""
+        if self.axes != "T d" or len(inputs[0]) == 1:
+            return self._called(inputs, mask)
+        samples = range(len(inputs[0]))
+        one = [self._called([x[i : i + 1] for x in inputs], None if mask is None else mask[i : i + 1]) for i in samples]
+        return torch.cat(one)
+
+    def _called(self, inputs: Sequence[Tensor], mask: Tensor | None) -> Tensor:
+        return turned_back(pick(self.result(inputs, mask), self.output), self.axes)
+
+    def result(self, inputs: Sequence[Tensor], mask: Tensor | None = None, **more) -> object:
+        """Return whatever the layer returns; `more` are arguments besides those that it always gets."""
+        of = dict(zip(self.roles, inputs, strict=True))
+        args = [turned(of[role], self.axes) for role, keyword in self.inputs if keyword is None]
+        kwargs = {keyword: turned(of[role], self.axes) for role, keyword in self.inputs if keyword is not None}
+        kwargs |= {name: value(inputs[0]) if callable(value) else value for name, value in self.also.items()}
+        if mask is None and self.mask is not None and self.mask.always:
+            mask = torch.ones(len(inputs[0]), *(x.shape[1] for x in (inputs[0], inputs[-1])), dtype=torch.bool)
+            mask = mask.to(inputs[0].device)
+        if mask is not None and self.mask is not None:
+            made = self.mask.made(mask, inputs[0].dtype)
+            if self.mask.name is None:
+                args.append(made)
+            else:
+                kwargs[self.mask.name] = made
+            before = made.clone()
+        result = self.target(*args, **kwargs | more)
+        if mask is not None and self.mask is not None:
+            changed = int((made != before).sum())
+            self.written = f"{changed} of its {made.numel()} entries changed" if changed else ""
+        return result
+
+    written = ""  # what the last call wrote into its mask
+
+    def __str__(self) -> str:
+        """Return the call of `adapt` that says how it is called."""
+        convention = (
+            "torch"
+            if self.is_torch
+            else next((name for name, roles in ROLES.items() if [*roles] == [r for r, _ in self.inputs]), None)
+        )
+        options = [] if convention == "plain" else [repr(convention)] if convention else []
+        if self.is_torch and (self.mask is None or self.mask.name == "attn_mask"):
+            return "adapt(layer, 'torch')"
+        options += [] if convention else [f"inputs={tuple(role for role, _ in self.inputs)}"]
+        if any(keyword for _, keyword in self.inputs):
+            options.append(f"keywords={tuple(keyword for _, keyword in self.inputs)}")
+        mask = self.mask
+        if mask is None or mask.kind != "allowed":
+            options.append(f"mask={None if mask is None else mask.kind!r}")
+        if mask is not None:
+            options += [f"mask_rank={mask.rank}"] if mask.rank != (2 if mask.kind == "lengths" else 3) else []
+            options += [f"mask_name={mask.name!r}"] if mask.name is not None else []
+            options += [f"mask_over={mask.over!r}"] if mask.over != "pairs" else []
+            options += ["mask_always=True"] if mask.always else []
+        options += [f"axes={self.axes!r}"] if self.axes != "B T d" else []
+        options += [f"output={self.output!r}"] if self.output is not None else []
+        options += ["causal=True"] if self.causal else []
+        also = {name: value for name, value in self.also.items() if mask is None or name != mask.name}
+        options += [f"also={also!r}"] if also else []
+        return f"adapt({', '.join(['layer', *options])})"
+
+    def as_function(self, tokens: int) -> list[str]:
+        """Return the lines of a function `attend(x, mask=None)` around `layer` that calls it so, in plain torch."""
+        names = {role: name for role, name in zip(self.roles, ("x", "y", "z"), strict=False)}
+        rows = picture(tokens)
+        inputs = [AXES[self.axes].format(x=names[role], rows=rows) for role, _ in self.inputs]
+        words = [keyword for _, keyword in self.inputs]
+        given = [text if word is None else f"{word}={text}" for text, word in zip(inputs, words, strict=True)]
+        further = {name: getattr(value, "text", None) or repr(value) for name, value in self.also.items()}
+        given += [f"{name}={value}" for name, value in further.items() if self.mask is None or name != self.mask.name]
+        picked = ""
+        for part in self.output if isinstance(self.output, tuple) else (() if self.output is None else (self.output,)):
+            picked += f".{part}" if isinstance(part, Attribute) else f"[{part!r}]"
+        tail = picked + BACK.get(self.axes, "")
+        head = f"def attend(x{''.join(f', {name}=None' for name in [*names.values()][1:])}, mask=None):"
+        lines = [head, *(f"    {name} = x if {name} is None else {name}" for name in [*names.values()][1:])]
+        if self.mask is None:
+            return [*lines, f"    return layer({', '.join(given)}){tail}"]
+        named = f"{self.mask.name}=" if self.mask.name else ""
+        if self.mask.always:
+            lines.append(
+                "    mask = torch.ones(len(x), x.shape[1], x.shape[1], dtype=torch.bool) if mask is None else mask"
+            )
+        else:
+            lines += ["    if mask is None:", f"        return layer({', '.join(given)}){tail}"]
+        return [*lines, f"    return layer({', '.join([*given, named + self.mask.in_code()])}){tail}"]
+
+
+class Attribute(str):
+    """The name of an attribute of a result."""
+
+    __slots__ = ()
+
+
+def picture(tokens: int) -> tuple[int, int]:
+    """Return rows and columns of so many tokens as a picture."""
+    rows = next(n for n in range(math.isqrt(tokens), 0, -1) if tokens % n == 0)
+    return rows, tokens // rows
+
+
+def turned(x: Tensor, axes: str) -> Tensor:
+    """Return tokens `(B, T, d)` with the axes that a layer wants."""
+    ways = {
+        "T B d": lambda: x.transpose(0, 1),
+        "B d T": lambda: x.transpose(1, 2),
+        "B d H W": lambda: x.transpose(1, 2).unflatten(2, picture(x.shape[1])),
+        "B H W d": lambda: x.unflatten(1, picture(x.shape[1])),
+        "T d": lambda: x[0],
+    }
+    return ways[axes]().contiguous() if axes in ways else x
+
+
+def turned_back(out: Tensor, axes: str) -> Tensor:
+    """Return an output with the axes `(B, T, d_out)`; what has other axes, as it is."""
+    if out.ndim != len(axes.split()):
+        return out[None] if axes == "T d" and out.ndim == 1 else out
+    ways = {
+        "T B d": lambda: out.transpose(0, 1),
+        "B d T": lambda: out.transpose(1, 2),
+        "B d H W": lambda: out.flatten(2).transpose(1, 2),
+        "B H W d": lambda: out.flatten(1, 2),
+        "T d": lambda: out[None],
+    }
+    return ways[axes]() if axes in ways else out
+
+
+def pick(result: object, output: object = None) -> Tensor:
+    """Return the output out of what a layer returned: by a place, a key, an attribute, or a path of these."""
+    part = result
+    for key in output if isinstance(output, tuple) else () if output is None else (output,):
+        try:
+            by_name = isinstance(key, str) and not isinstance(part, Mapping)
+            part = getattr(part, key) if by_name else part[key]
+        except (LookupError, TypeError, AttributeError):
+            raise TypeError(
+                f"the result has no part {key!r}, it is a {type(part).__name__}; give another output="
+            ) from None
+    if output is None and not isinstance(part, Tensor):
+        parts = part.values() if isinstance(part, Mapping) else part if isinstance(part, (tuple, list)) else ()
+        part = next((p for p in parts if isinstance(p, Tensor)), part)
+    if not isinstance(part, Tensor):
+        raise TypeError(
+            f"expected a tensor among the results, got {type(part).__name__}; say which with adapt(..., output=...)"
+        )
+    return part
+
+
+def parts(result: object, path: tuple = ()) -> Iterator[tuple[object, object]]:
+    """Yield the parts of a result and how each is reached: a place, a key, an attribute, or a path of these."""
+    if isinstance(result, Tensor):
+        yield (None if not path else path[0] if len(path) == 1 else path), result
+    elif len(path) < 3:
+        of = (
+            result.items()
+            if isinstance(result, dict)
+            else enumerate(result)
+            if isinstance(result, (tuple, list))
+            else ()
+        )
+        if not of and hasattr(result, "__dict__"):
+            of = [(Attribute(name), value) for name, value in vars(result).items() if not name.startswith("_")]
+        for key, part in of:
+            yield from parts(part, (*path, key))
+
+
+# ----------------------------------------------------------------------------------------------- said by a person
+
+
+def adapt(
+    module: Callable,
+    convention: str = "plain",
+    *,
+    inputs: Sequence[str] | None = None,
+    keywords: Sequence[str | None] | None = None,
+    mask: str | None = "allowed",
+    mask_rank: int | None = None,
+    mask_name: str | None = None,
+    mask_over: str = "pairs",
+    mask_always: bool = False,
+    batch_first: bool | None = None,
+    axes: str | None = None,
+    output: int | str | None = None,
+    causal: bool = False,
+    also: Mapping[str, object] | None = None,
+) -> Adapted:
+    """Return `module` in the form that `examine` takes. What is said here always wins over what could be found out.
+
+    Args:
+        module: a layer or a function.
+        convention: how it is called: "plain" `module(x, mask)`, "qkv" `module(q, k, v, mask)`, "cross"
+            `module(x, context, mask)`, "torch" like `nn.MultiheadAttention`, "d2l" `module(q, k, v, valid_lens)`.
+        inputs: the roles of its inputs in their order, where that is another one: of "queries", "context", "keys",
+            "values".
+        keywords: for each input its keyword, None where it goes by its place.
+        mask: what it wants: "allowed" (True = may attend), "blocked" (True = hidden), "additive" (0 and -inf),
+            "float01" (1.0 = may attend), "lengths" (valid_lens), or None where it takes no mask.
+        mask_rank: axes of the mask: 2 for `(T, T)` only, 3 for `(B, T, T)`, 4 for `(B, 1, T, T)`. For lengths 1 for
+            `(B,)` only, 2 where `(B, T)` is understood too. When left out, the doctor tries.
+        mask_name: the keyword under which the mask is given; when left out, the argument behind the inputs.
+        mask_over: "pairs" of a query and a key; or "keys", the same for all queries, as for padding: then a mask of
+            rank 2 is `(B, T)`, of rank 3 `(B, 1, T)`, of rank 4 `(B, 1, 1, T)`.
+        mask_always: True where a mask takes the place of one that the layer makes by itself; then it always gets one.
+        batch_first: False for `(T, B, d_model)`; when left out, what a torch layer says of itself, otherwise True.
+        axes: of x, where that does not say it: "B T d", "T B d", "B d T" (channels first), "B d H W" and "B H W d"
+            (pictures), "T d" (no batch).
+        output: which part of the result is the output: a place in a tuple, a key, or an attribute. When left out, a
+            tensor or the first tensor of a tuple.
+        causal: True for a layer that hides later tokens by itself.
+        also: further arguments by their names; a function gets x `(B, T, d_model)` and returns the argument.
+
+    Raises:
+        TypeError: `module` cannot be called.
+        ValueError: an option has a value that is not in the list above.
+
+    Notebook 04 teaches the kinds of masks, notebook 06 the ways to call.
+    """
+    if not callable(module):
+        raise TypeError(f"expected a module or a function, got {type(module).__name__}; give layer, not its output")
+    if isinstance(module, type) and issubclass(module, nn.Module):
+        name = module.__name__
+        raise TypeError(f"expected a layer, got the class {name}; make one first, such as {name}(64, 8)")
+    ranks = (1, 2, None) if mask == "lengths" or convention == "d2l" else (2, 3, 4, None)
+    for name, value, allowed in (
+        ("convention", convention, tuple(ROLES)),
+        ("mask", mask, MASKS),
+        ("mask_over", mask_over, OVER),
+        ("axes", axes, (*AXES, None)),
+        ("mask_rank", mask_rank, ranks),
+    ):
+        if value not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    if batch_first is not None and axes is not None:
+        raise ValueError("axes and batch_first say the same; leave out batch_first")
+    if convention == "torch" and not hasattr(module, "num_heads"):
+        raise TypeError(f"the convention 'torch' is for nn.MultiheadAttention, got {_name(module)}; try 'qkv'")
+    usual = {"torch": "blocked", "d2l": "lengths"}
+    mask = usual.get(convention, mask) if mask == "allowed" else mask
+    if batch_first is None and axes is None and convention == "torch":
+        batch_first = getattr(module, "batch_first", False)
+    roles = tuple(inputs or ROLES[convention])
+    if bad := [role for role in roles if role not in ORDER]:
+        raise ValueError(f"inputs must be some of {', '.join(map(repr, ORDER))}, got {bad[0]!r}")
+    also = {"need_weights": False} | dict(also or {}) if convention == "torch" else dict(also or {})
+    called = tuple(zip(roles, keywords or [None] * len(roles), strict=True))
+    masks, signature = {}, signature_of(module)
+    parameters = {} if signature is None else signature.parameters
+    if mask is not None and (mask_name or signature is None or len(parameters) > len(roles)):
+        name = mask_name or ("attn_mask" if convention == "torch" else _mask_argument(module, len(roles), also))
+        if name in parameters and parameters[name].default is inspect.Parameter.empty:
+            also = {name: None, **also}
+        rank = (2 if mask == "lengths" or mask_over == "keys" else None) if mask_rank is None else mask_rank
+        form = Mask(name, mask, rank or 3, mask_over, mask_always)
+        heads = getattr(module, "num_heads", 1) if convention == "torch" else 1
+        masks[name] = [form] if rank else [replace(form, folded=heads), *(replace(form, rank=r) for r in (4, 2))]
+    axes = axes or ("T B d" if batch_first is False else "B T d")
+    return Adapted(module, called, None, masks, axes, output, bool(causal), also, stated=True)
+
+
+def _mask_argument(module: Callable, inputs: int, also: Mapping[str, object]) -> str | None:
+    """Return the name of the argument that a mask is given as: `mask`, one called so, or the one behind the inputs.
+
+    Raises:
+        TypeError: none can be told.
+    """
+    signature = signature_of(module)
+    if signature is None:
+        return None
+    found = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    names = [p.name for p in found[inputs:] if p.name not in also]
+    likely = next((n for n in ("mask", "m", "allowed_mask", "valid_lens") if n in names), None)
+    if likely is None and not found[0].name.startswith("q") and any("mask" in n for n in names):
+        name = next(n for n in names if "mask" in n)
+        raise TypeError(
+            f"whether True means may attend or blocked in {name} cannot be seen; say adapt(layer, mask_name={name!r}, "
+            "mask='allowed'), or 'blocked', 'float01', 'additive' (in transformers with mask_rank=4), or hand over the "
+            "layer itself, and it is found out"
+        )
+    if likely is None:
+        likely = next((n for n in names if "mask" in n or "len" in n), names[0] if len(names) == 1 else None)
+    needed = [p.name for p in found[inputs:] if p.default is p.empty and p.name not in also and p.name != likely]
+    if needed or (likely is None and names):
+        raise TypeError(
+            f"cannot see which argument of {_name(module)}({', '.join(p.name for p in found)}) is the mask, or "
+            "what the others are; say adapt(layer, mask=None) or mask_name=..., also={...}, or wrap it, as in "
+            "lambda x, mask=None: layer(x, ..., mask)"
+        )
+    return likely
+
+
+def _name(target: object) -> str:
+    return getattr(target, "__name__", type(target).__name__)
+
+
+def signature_of(target: Callable) -> inspect.Signature | None:
+    """Return the signature of a layer or a function; None where it has none."""
+    try:
+        return inspect.signature(target.forward if isinstance(target, nn.Module) else target)
+    except (TypeError, ValueError):
+        return None
