@@ -64,16 +64,16 @@ class Step:
 
     def allowed(self, samples: list[int]) -> Tensor | None:
         """Return which cells may be attended to, bool and broadcastable to the map, or None where all may."""
-        if self.weights is None:  # what the mask makes of scores that are all 0
-            mask = torch.zeros(1, 1, 1, 1) if self.mask is None else some(self.mask, samples)
-            shape = torch.broadcast_shapes((1, 1, *self.shape[2:]), mask.shape)
-            hidden = self._hide(torch.zeros(shape, device=mask.device), samples) < MASKED
-        elif self.scores is None:
-            return None
-        else:
+        if self.scores is not None:
             hidden = self.scores.detach()[samples] < MASKED
             if bool(hidden.any()):  # an allowed score may lie as low, but then not all of its row does
                 hidden &= self.weights.detach()[samples] == 0
+        elif self.causal or self.mask is not None:  # what the mask makes of scores that are all 0
+            mask = torch.zeros(1, 1, 1, 1) if self.mask is None else some(self.mask, samples)
+            shape = torch.broadcast_shapes((1, 1, *self.shape[2:]), mask.shape)
+            hidden = self._hide(torch.zeros(shape, device=mask.device), samples) < MASKED
+        else:
+            return None
         return smallest(~hidden).cpu() if bool(hidden.any()) else None
 
     def kv_heads(self) -> int:
@@ -134,7 +134,7 @@ def sums_of(weights: Tensor) -> str:
     """Return what the rows of a map sum to: "weights" (1 or 0), "part" (at most 1), "positive" or "signed"."""
     slack = 0.02 if weights.dtype in (torch.float16, torch.bfloat16) else 1e-3
     total = weights.sum(-1, dtype=torch.float32)
-    if bool((weights < -slack).any()):
+    if weights.numel() and float(weights.amin()) < -slack:
         return "signed"
     if bool((total > 1 + slack).any()):
         return "positive"

@@ -22,13 +22,18 @@ D_MODEL, HEADS, BATCH, TOKENS = 512, 8, 8, 128
 PRUNED_HEADS, KEPT = 16, (12, 8, 4)
 CAPTURED = (128, 512)  # tokens
 PLAIN, OURS, THEIRS = "without maps", "inside of `capture`", "`output_attentions=True`, eager"
-TURNS, SPELL = 7, 0.25  # turns for each contestant, seconds that one turn fills
+TURNS, PAIRS, SPELL = 7, 15, 0.25  # turns for each contestant, of pairs for `capture`, seconds that one turn fills
 
 
 def take_turns(contestants: dict[object, Callable[[], object]]) -> dict[object, float]:
     """Return the median milliseconds of a call of each contestant, measured in turns."""
+    return {name: statistics.median(values) for name, values in turns(contestants, TURNS).items()}
+
+
+def turns(contestants: dict[object, Callable[[], object]], number: int) -> dict[object, list[float]]:
+    """Return the milliseconds of a call of each contestant in every turn."""
     spent: dict[object, list[float]] = {name: [] for name in contestants}
-    for turn in range(TURNS + 1):
+    for turn in range(number + 1):
         for name, call in contestants.items():
             start, calls = time.perf_counter(), 0
             while not calls or time.perf_counter() - start < SPELL:
@@ -36,7 +41,7 @@ def take_turns(contestants: dict[object, Callable[[], object]]) -> dict[object, 
                 calls += 1
             if turn:  # the first one warms up
                 spent[name].append(1000 * (time.perf_counter() - start) / calls)
-    return {name: statistics.median(values) for name, values in spent.items()}
+    return spent
 
 
 # ---------------------------------------------------------------- the layer beside others
@@ -116,8 +121,10 @@ def pruning() -> list[dict[str, float]]:
 # ---------------------------------------------------------------- the maps of any model
 
 
-def forwards(tokens: int, **config) -> dict[str, float]:
+def forwards(tokens: int, **config) -> tuple[dict[str, float], float]:
     """Return the milliseconds of a forward pass of BERT with random weights: plain, captured, with its own maps.
+
+    The number behind them is what `capture` makes of a plain pass: the median over the pairs of one turn each.
 
     Args:
         tokens: the length of the one text.
@@ -125,7 +132,9 @@ def forwards(tokens: int, **config) -> dict[str, float]:
     """
     calls = contestants(tokens, **config)
     with torch.no_grad(), torch_threads(1):
-        return take_turns(calls)
+        spent = turns(calls, PAIRS)
+    factor = statistics.median(ours / plain for ours, plain in zip(spent[OURS], spent[PLAIN], strict=True))
+    return {name: statistics.median(values) for name, values in spent.items()}, factor
 
 
 def contestants(tokens: int, **config) -> dict[str, Callable[[], object]]:
