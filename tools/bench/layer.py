@@ -12,6 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from headview import capture
 from mhalib import MultiHeadAttention
 from mhalib.experiments import count_flops
 from mhalib.experiments.training import torch_threads
@@ -91,10 +92,7 @@ def pruning() -> list[dict[str, float]]:
     """Return for each number of heads kept the share of operations and time that is left, cut and masked."""
     x = torch.randn(BATCH, TOKENS, D_MODEL)
     whole = MultiHeadAttention(D_MODEL, PRUNED_HEADS).eval()
-    small = {}
-    for kept in KEPT:
-        keep = torch.arange(PRUNED_HEADS) < kept
-        small[kept] = prune_heads(whole, keep[None])
+    small = {kept: prune_heads(whole, (torch.arange(PRUNED_HEADS) < kept)[None]) for kept in KEPT}
 
     def masked(kept):
         with gated_heads(whole, (torch.arange(PRUNED_HEADS) < kept).float()[None]):
@@ -121,29 +119,22 @@ def pruning() -> list[dict[str, float]]:
 # ---------------------------------------------------------------- the maps of any model
 
 
-def forwards(tokens: int, **config) -> tuple[dict[str, float], float]:
-    """Return the milliseconds of a forward pass of BERT with random weights: plain, captured, with its own maps.
+def forwards(tokens: int) -> tuple[dict[str, float], float]:
+    """Return the milliseconds of a pass of BERT base over one text: plain, captured, with its own maps.
 
-    The number behind them is what `capture` makes of a plain pass: the median over the pairs of one turn each.
-
-    Args:
-        tokens: the length of the one text.
-        config: what is other than in BERT base, such as `num_hidden_layers`.
+    The number behind them is how many times a plain pass `capture` takes, the median over the pairs of each turn.
     """
-    calls = contestants(tokens, **config)
     with torch.no_grad(), torch_threads(1):
-        spent = turns(calls, PAIRS)
+        spent = turns(contestants(tokens), PAIRS)
     factor = statistics.median(ours / plain for ours, plain in zip(spent[OURS], spent[PLAIN], strict=True))
     return {name: statistics.median(values) for name, values in spent.items()}, factor
 
 
-def contestants(tokens: int, **config) -> dict[str, Callable[[], object]]:
+def contestants(tokens: int) -> dict[str, Callable[[], object]]:
     """Return the three passes, by their names; both of the last ones return their maps."""
     from transformers import BertConfig, BertModel
 
-    from headview import capture
-
-    fused, eager = (BertModel(BertConfig(attn_implementation=how, **config)).eval() for how in ("sdpa", "eager"))
+    fused, eager = (BertModel(BertConfig(attn_implementation=how)).eval() for how in ("sdpa", "eager"))
     eager.load_state_dict(fused.state_dict())
     words = torch.randint(1000, fused.config.vocab_size, (1, tokens))
 

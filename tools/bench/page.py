@@ -181,7 +181,7 @@ def capture_part() -> Part:
     part = Part(
         "Capture overhead: the maps of any model, BERT base with random weights",
         [["", *(f"{tokens} tokens" for tokens in layer.CAPTURED)]],
-        f"A forward pass by one thread, medians of {layer.PAIRS} turns. `capture` takes the maps from the inputs of the "
+        f"A forward pass by one thread, medians of {layer.PAIRS} turns. `capture` takes maps from the inputs of the "
         'fused kernel; `output_attentions` needs the model loaded as "eager".',
     )
     spent = [layer.forwards(tokens) for tokens in layer.CAPTURED]
