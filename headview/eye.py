@@ -6,7 +6,7 @@ every tensor, and for each operation a rule that makes the mark of its result ou
 
 - A product with a parameter is a projection; its mark counts the rows that were projected.
 - Any other product makes scores, a softmax over their last axis weights, and these times values a step of attention.
-- A fused kernel is such a step at once; of a fused kernel that torch lets us take apart, the parts are seen.
+- A fused kernel is such a step at once. FlexAttention is run in its parts, and these are seen.
 - All else carries on what is known of its operand: the numbers that it was multiplied with, the axes that were folded.
 
 Hooks on all modules at once, which leave the modules as they are, show where it happens.
@@ -30,12 +30,10 @@ from headview.step import Step, four
 PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "baddbmm_": 1}  # where their two operands begin
 SOFTMAX = {"_softmax", "_safe_softmax"}
 COPIES = set("clone _to_copy contiguous alias detach lift_fresh".split())
-VIEWS = {"view", "_unsafe_view", "reshape", "_reshape_alias"}
-TURNS = {"transpose", "permute", "t"}
-# What leaves scores a multiple of q k^T, plus a mask.
-PLAIN = COPIES | VIEWS | TURNS
-PLAIN |= set("add add_ sub sub_ masked_fill masked_fill_ where cat expand squeeze unsqueeze slice minimum".split())
-PLAIN |= set("maximum clamp clamp_ clamp_min nan_to_num copy_ constant_pad_nd".split())
+PLAIN = COPIES | set(  # what leaves scores a multiple of q k^T, plus a mask
+    "view _unsafe_view reshape _reshape_alias transpose permute t expand squeeze unsqueeze slice cat constant_pad_nd "
+    "add add_ sub sub_ masked_fill masked_fill_ where minimum maximum clamp clamp_ clamp_min nan_to_num copy_".split()
+)
 TIMES, OVER = {"mul", "mul_"}, {"div", "div_"}
 RULES = {
     **dict.fromkeys(PRODUCTS, "_product"),
@@ -241,10 +239,12 @@ class Eye(TorchDispatchMode):
             self._put(op.out, replace(mark, kind=kind, beside=beside, lead=(), taken=[]), mark)
 
     def _convolution(self, op: Op) -> None:
+        """Take it for a projection."""
         rows = op.out.numel() // op.out.shape[1]
         self._put(op.out, Mark(made=len(self._parents), rows=rows), self._mark(op.args[0]))
 
     def _product(self, op: Op) -> None:
+        """Tell projections, scores and attention apart by what is known of both operands."""
         a, b = op.args[PRODUCTS[op.name] :][:2]
         one, two = self._mark(a), self._mark(b)
         if self._is_learned(a) or self._is_learned(b):
