@@ -73,6 +73,7 @@ OF_OTHERS = re.compile(
     r"(memory|encoder|context|cross|kv|key|src)\w*(mask|len|pad|valid)"
 )  # where keys come from another input
 CACHE = re.compile(r"past|cache|incremental|^prev(ious)?_(kv|state|key)s?|^kv_(store|state)", re.IGNORECASE)
+ABOUT_PLACES = re.compile(r"pos|offset|rope|rotary|freq|^cos|^sin|angle|start|^step|shift|length|len$", re.IGNORECASE)
 FLAG = re.compile(r"^(use|return|output|need|with|store|keep)_.*(cache|past|kv|present|intermediate|state)")
 START = re.compile(
     r"^(start_pos\w*|start|offset|pos\w*_offset|past_len\w*|past_\w*length|cache_len\w*|cur_pos|cache_pos|step|position)$"

@@ -5,8 +5,9 @@ call with all tokens so far and no cache. Where each way of handing a cache over
 """
 
 import copy
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 
 import torch
@@ -78,58 +79,39 @@ class Generating:
     """Calls a layer with pieces of one sequence."""
 
     def __init__(self, patient: Patient, x: Tensor):
-        self.patient, self.x, self.call = patient, x, patient.call
+        self.x, self.call = x, patient.call
         signature = signature_of(self.call.target)
         self.named = [] if signature is None else list(signature.parameters.values())
-        number = {
-            p.name for p in self.named if isinstance(p.default, (int, bool)) or p.annotation in (int, bool, "int")
-        }
-        self.starts = [
-            p.name
-            for p in self.named
-            if names.START.search(p.name) or (names.PLACES.search(p.name) and p.name in number)
-        ]
-        self.places = [p.name for p in self.named if names.PLACES.search(p.name) and p.name not in self.starts]
-        self.flags = [
-            p.name for p in self.named if names.FLAG.search(p.name) and isinstance(p.default, (bool, type(None), type))
-        ]
-        taken = {*self.starts, *self.places, *self.flags, *number}
-        self.caches = [p.name for p in self.named if names.CACHE.search(p.name) and p.name not in taken]
-        about = r"pos|offset|rope|rotary|freq|^cos|^sin|angle|start|^step|shift|length|len$"
-        others = [
-            p.name
-            for p in self.named
-            if names.re.search(about, p.name) and p.name not in {*self.starts, *self.places, *self.flags, *self.caches}
-        ]
-        self.others = [name for name in others if name not in self.call.also]
+        numbers = {p.name for p in self.named if isinstance(p.default, int) or p.annotation in (int, bool, "int")}
 
-    def run(self, target: object, way: Way, a: int, b: int, held: object = None) -> object:
+        def those(pattern: re.Pattern, *without: Iterable[str]) -> list[str]:
+            taken = {name for names in without for name in names}
+            return [p.name for p in self.named if pattern.search(p.name) and p.name not in taken]
+
+        asked = {p.name for p in self.named if isinstance(p.default, (bool, type(None), type))}
+        self.flags = [name for name in those(names.FLAG) if name in asked]
+        self.starts = those(names.START)
+        self.starts += [name for name in those(names.PLACES, self.starts) if name in numbers]
+        self.places = those(names.PLACES, self.starts)
+        self.caches = those(names.CACHE, self.starts, self.places, self.flags, numbers)
+        self.others = those(names.ABOUT_PLACES, self.starts, self.places, self.flags, self.caches, self.call.also)
+
+    def run(self, target: object, way: Way, x: Tensor, a: int, b: int, held: object = None) -> object:
         """Return what the layer returns for the tokens a to b - 1; `held` is the cache, None for none."""
-        piece, whole = self.x[:, a:b].clone(), self.x[:, :b].clone()
-        more = {}
+        piece, whole, more = x[:, a:b].clone(), x[:, :b].clone(), {}
         for name, value in self.call.also.items():
-            if name in self.caches:
-                continue
-            more[name] = (
-                _last(value(whole), b, b - a)
-                if callable(value) and way.told
-                else value(piece)
-                if callable(value)
-                else value
-            )
+            if name not in self.caches:
+                told = callable(value) and way.told
+                more[name] = _last(value(whole), b, b - a) if told else value(piece) if callable(value) else value
         if way.told:
+            places = torch.arange(a, b)
             more |= dict.fromkeys(self.starts, a)
-            more |= {
-                n: torch.arange(a, b) if n.startswith("cache") else torch.arange(a, b).expand(len(piece), -1)
-                for n in self.places
-            }
+            more |= {n: places if n.startswith("cache") else places.expand(len(piece), -1) for n in self.places}
         more |= dict.fromkeys(way.flags, True)
         more |= {way.name: held} if way.name and held is not None else {}
-        call = copy.copy(self.call)
-        call.target, call.also = target, {}
-        if call.mask is not None:  # a row for each new token, a column for each token so far
-            more |= {call.mask.name: call.mask.made(torch.ones(len(piece), b - a, b, dtype=torch.bool), piece.dtype)}
-            call.mask = None
+        call, mask = replace(self.call, target=target, also={}, mask=None), self.call.mask
+        if mask is not None:  # a row for each new token, a column for each token so far
+            more |= {mask.name: mask.made(torch.ones(len(piece), b - a, b, dtype=torch.bool), piece.dtype)}
         return call.result([piece] * len(call.roles), None, **more)
 
     def output(self, result: object, tokens: int) -> Tensor:
@@ -139,38 +121,53 @@ class Generating:
             raise ValueError("the output has another number of tokens")
         return out.detach().to("cpu", torch.float32)
 
+    def fed(self, way: Way, x: Tensor, ends: Sequence[int]) -> list[tuple[Tensor, object, list]]:
+        """Return the output, the cache and its shapes after each piece; the layer comes back as it was."""
+        target = self.call.target if way.name else copy.deepcopy(self.call.target)
+        held, a, made = self.seed(way) if way.name else None, 0, []
+        for b in ends:
+            result = self.run(target, way, x, a, b, held)
+            if way.path is not None:
+                came = _at(result, way.path)
+                held = came if a == 0 else _joined(held, came, b - a)
+            made.append((self.output(result, b - a), held, _shapes(held)))
+            a = b
+        return made
+
+    def whole(self, way: Way, x: Tensor, tokens: int) -> Tensor:
+        """Return the output of the first tokens at once, without a cache."""
+        return self.fed(Way("", "", None, way.told, ()), x, (tokens,))[0][0]
+
     def ways(self, n: int) -> Iterator[Way]:
         """Yield the ways of handing over a cache that run and in which something grows."""
         target = self.call.target
-        tellable = bool(self.starts or self.places or any(callable(v) for v in self.call.also.values()))
-        for told, flags in product(
-            (True, False) if tellable else (False,), (tuple(self.flags), ()) if self.flags else ((),)
-        ):
+        fillers = any(callable(value) for value in self.call.also.values())
+        tellable = (True, False) if self.starts or self.places or fillers else (False,)
+        for told, flags in product(tellable, (tuple(self.flags), ()) if self.flags else ((),)):
             for name, seed in product(self.caches, SEEDS):
                 way, results, seeds = Way(name, seed, None, told, flags), [], []
                 try:
                     for length in (n, n + 1):
                         seeds.append(self.seed(way))
-                        results.append(self.run(target, way, 0, length, seeds[-1]))
+                        results.append(self.run(target, way, self.x, 0, length, seeds[-1]))
                 except Exception:
                     continue
-                if seed and _grew(seeds[0], seeds[1], 1):
+                if seed and _grew(*seeds, 1):
                     yield way
-                output = pick(results[0], self.call.output)
-                for path in _paths(results[0], output):
-                    if _grew(_at(results[0], path), _at(results[1], path), 1):
+                for path in _paths(results[0], pick(results[0], self.call.output)):
+                    if _grew(*(_at(result, path) for result in results), 1):
                         yield Way(name, seed, path, told, flags)
             if (told or flags) and isinstance(target, nn.Module):
                 yield Way("", "", None, told, flags)
 
     def seed(self, way: Way) -> object:
         """Return an empty cache, or None."""
-        if way.seed == "own":
-            kind = next(p.annotation for p in self.named if p.name == way.name)
-            if not isinstance(kind, type) or kind.__module__ in ("builtins", "inspect", "torch"):
-                raise TypeError("no class of its own")
-            return kind()
-        return SEEDS[way.seed]() if way.seed else None
+        if way.seed != "own":
+            return SEEDS[way.seed]() if way.seed else None
+        kind = next(p.annotation for p in self.named if p.name == way.name)
+        if not isinstance(kind, type) or kind.__module__ in ("builtins", "inspect", "torch"):
+            raise TypeError("no class of its own")
+        return kind()
 
     def outcome(self, way: Way, n: int) -> tuple[list[float], Tensor, int]:
         """Return how far each further piece is from the full pass, the first difference that is wrong, and its place.
@@ -178,61 +175,43 @@ class Generating:
         Raises:
             ValueError: it is no cache that is handed over in this way.
         """
-        kept = not way.name
-        target = copy.deepcopy(self.call.target) if kept else self.call.target
-        plain = Way("", "", None, way.told, ())
-        whole = {b: self.output(self.run(copy.deepcopy(target), plain, 0, b), b) for b in (n, n + 1, n + 2, n + 4)}
-        spread = float((whole[n + 4] - whole[n + 4].mean(1, keepdim=True)).abs().max())
-        held, off, wrong, at = self.seed(way) if way.name else None, [], None, n
-        for a, b in ((0, n), (n, n + 1), (n + 1, n + 2), (n + 2, n + 4)):
-            before = _shapes(held)
-            try:
-                result = self.run(target, way, a, b, held)
-            except Exception:
-                if b == n + 4:  # one token at a time is all that it takes
-                    break
-                raise
-            if way.path is not None:
-                came = _at(result, way.path)
-                held = came if a == 0 else _joined(held, came, b - a)
-            if any(x.dtype in (torch.float16, torch.bfloat16) for x in _tensors(held)):
-                raise ValueError("it is kept in low precision")
-            if a and way.name and way.path is None and _shapes(held) == before:
-                raise ValueError("it does not grow")
-            difference = self.output(result, b - a) - whole[b][:, a:]
-            off.append(float(difference.abs().max()) / spread)
-            if off[-1] > FAR and a and wrong is None:
-                wrong, at = difference, a
+        ends = (n, n + 1, n + 2, n + 4)
+        try:
+            made = self.fed(way, self.x, ends)
+        except Exception:  # one token at a time is all that it takes
+            made = self.fed(way, self.x, ends[:3])
+        whole = [self.whole(way, self.x, b) for b in ends]
+        spread = float((whole[-1] - whole[-1].mean(1, keepdim=True)).abs().max())
+        differences = [out - full[:, -out.shape[1] :] for (out, *_), full in zip(made, whole, strict=False)]
+        off = [float(difference.abs().max()) / spread for difference in differences]
+        if any(x.dtype in (torch.float16, torch.bfloat16) for x in _tensors(made[-1][1])):
+            raise ValueError("it is kept in low precision")
+        if way.name and way.path is None and made[0][2] == made[1][2]:
+            raise ValueError("it does not grow")
         if not off[0] <= FAR:
             if way.seed or way.path is not None or not any("cache" in flag for flag in way.flags):
                 raise ValueError("the first tokens have other outputs with a cache")
-            return [off[0]] * 2, difference, 0
-        if kept and not self._remembers(way, n):
-            raise ValueError("new tokens know nothing of earlier ones")
-        return off[1:], wrong if wrong is not None else torch.zeros(1), at
+            return [off[0]] * 2, differences[0], 0
+        if not way.name:  # what a module keeps may be something else: do new tokens see anything of the first ones?
+            others = torch.cat([self.x[:, :n].roll(1, -1), self.x[:, n:]], 1)
+            if torch.allclose(made[1][0], self.fed(way, others, ends[:2])[1][0]):
+                raise ValueError("new tokens know nothing of earlier ones")
+        at = next((i for i, far in enumerate(off) if i and not far <= FAR), 1)
+        return off[1:], differences[at], ends[at - 1]
 
-    def _remembers(self, way: Way, n: int) -> bool:
-        """Whether a new token sees anything of the first ones: what a module keeps may be something else."""
-        outs = []
-        for first in (self.x, self.x.roll(1, -1)):
-            other = Generating(self.patient, torch.cat([first[:, :n], self.x[:, n:]], 1))
-            target = copy.deepcopy(self.call.target)
-            other.run(target, way, 0, n)
-            outs.append(other.output(other.run(target, way, n, n + 1), 1))
-        return not torch.allclose(*outs)
-
-    def kept_otherwise(self, way: Way, n: int) -> str:
-        """Say which tokens stand otherwise in the cache than after a full pass."""
-        target, caches = self.call.target, []
-        if not way.name:
-            return ""
-        for ends in ((n, n + 1), (n + 1,)):
-            held, a = self.seed(way), 0
-            for b in ends:
-                result = self.run(target, way, a, b, held)
-                came = held if way.path is None else _at(result, way.path)
-                held, a = came if a == 0 or way.path is None else _joined(held, came, b - a), b
-            caches.append(list(_tensors(held)))
+    def why(self, way: Way, n: int) -> tuple[list[int], list[int], str]:
+        """Return which tokens the first new one sees with the cache, and in the full pass; what is kept otherwise."""
+        seen, before = ([], []), None
+        for j in range(-1, n + 1):
+            x = self.x.clone()
+            if j >= 0:
+                x[:, j] = x[:, j].roll(1, -1) - 0.5 * x[:, j]
+            outs = self.fed(way, x, (n, n + 1))[1][0], self.whole(way, x, n + 1)[:, -1:]
+            before = before or outs
+            for tokens, old, new in zip(seen, before, outs, strict=True):
+                if (new - old).abs().max() > 1e-5 * old.abs().max():
+                    tokens.append(j)
+        caches = [list(_tensors(self.fed(way, self.x, ends)[-1][1])) for ends in ((n, n + 1), (n + 1,))]
         for name, one, two in zip(("keys", "values"), *caches, strict=False):
             axis = next((i for i, size in enumerate(two.shape) if size == n + 1), None)
             if one.shape == two.shape and axis is not None and not torch.allclose(one, two, atol=1e-5):
@@ -243,32 +222,8 @@ class Generating:
                 where = (
                     "the new token stands before the older ones" if first else f"kept otherwise for {listed(off, n)}"
                 )
-                return f"of the {name} that it keeps, {where}"
-        return ""
-
-    def sees(self, way: Way, n: int) -> tuple[list[int], list[int]]:
-        """Return which tokens the first new one sees with the cache, and in the full pass."""
-        seen: tuple[list[int], list[int]] = [], []
-        before = None
-        for j in range(-1, n + 1):
-            x = self.x.clone()
-            if j >= 0:
-                x[:, j] = x[:, j].roll(1, -1) - 0.5 * x[:, j]
-            other, target = Generating(self.patient, x), copy.deepcopy(self.call.target)
-            held = self.seed(way) if way.name else None
-            first = other.run(target, way, 0, n, held)
-            held = _at(first, way.path) if way.path is not None else held
-            outs = (
-                other.output(other.run(target, way, n, n + 1, held), 1),
-                other.output(
-                    other.run(copy.deepcopy(self.call.target), Way("", "", None, way.told, ()), 0, n + 1), n + 1
-                )[:, -1:],
-            )
-            before = before or outs
-            for tokens, old, new in zip(seen, before, outs, strict=True):
-                if j >= 0 and (new - old).abs().max() > 1e-5 * old.abs().max():
-                    tokens.append(j)
-        return seen
+                return *seen, f"; of the {name} that it keeps, {where}"
+        return *seen, ""
 
 
 def caches_as_the_full_pass(patient: Patient, sees_window: bool, causal: bool, report: Report) -> None:
@@ -310,25 +265,18 @@ def caches_as_the_full_pass(patient: Patient, sees_window: bool, causal: bool, r
         where = f"in {way.name}" if way.name else "in the module"
         text = f"{n} tokens, then one at a time with the cache {where}: the output of token {at} (counted from 0)"
         with patient.quietly(), torch.no_grad():
-            cached, full = layer.sees(way, n)
-            kept = layer.kept_otherwise(way, n)
-        if (
-            at >= n
-            and cached
-            and cached == [*range(cached[0], n + 1)]
-            and 0 < cached[0] < n
-            and full == [*range(n + 1)]
-        ):
-            report.skip(
-                "cache", f"generating differs from the full pass: it keeps the last {n + 1 - cached[0]} tokens alone"
-            )
+            cached, full, kept = layer.why(way, n)
+        latest = bool(cached) and cached == [*range(cached[0], n + 1)] and 0 < cached[0] < n
+        if at >= n and latest and full == [*range(n + 1)]:
+            text = f"it keeps the last {n + 1 - cached[0]} tokens alone"
+            report.skip("cache", f"generating differs from the full pass: {text}")
             return
         untold = layer.others + [name for name, value in patient.call.also.items() if callable(value)]
-        if untold and cached == full:
+        if layer.others or (untold and 2 * len(cached) >= len(full)):
             report.skip("cache", f"generating differs from the full pass; does it say places in {', '.join(untold)}?")
             return
         why = "" if cached == full else f"; the new token sees {listed(cached, n)}, in the full pass {listed(full, n)}"
-        why += f"; {kept}" if kept else ""
+        why += kept
         report.find("cache-differs", f"{text} differs from the full pass by up to {amount(difference)}{why}.")
 
 

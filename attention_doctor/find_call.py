@@ -63,14 +63,8 @@ class _Trials:
     """Tries to call one layer with tokens of one width."""
 
     def __init__(self, target: Callable, module: nn.Module | None, d_model: int, num_heads: int | None, head_dim: int):
-        self.target, self.module, self.d_model, self.num_heads, self.head_dim = (
-            target,
-            module,
-            d_model,
-            num_heads,
-            head_dim,
-        )
-        self.unused = target
+        self.target, self.module, self.d_model = target, module, d_model
+        self.num_heads, self.head_dim, self.unused = num_heads, head_dim, target
         with suppress(Exception):  # what cannot be copied is tried as it is
             self.unused = copy.deepcopy(target)
         signature = signature_of(target)
@@ -113,6 +107,11 @@ class _Trials:
         if others and names.OF_OTHERS.search(name):
             return True
         return bool(names.MASK.search(name) and not names.NO_MASK.search(name))
+
+    @property
+    def our_form(self) -> bool:
+        """Whether it is a function `attend(x, mask)`, in which True = may attend, as in `mhalib`."""
+        return not isinstance(self.target, nn.Module) and [p.name for p in self.named][1:] == ["mask"]
 
     @property
     def masks(self) -> list[inspect.Parameter]:
@@ -184,9 +183,7 @@ class _Trials:
                             "axes='B T d', and it mixes samples"
                         )
                 forms = {p.name: self._mask_forms(p, form) for p in self.masks}
-                if not isinstance(self.target, nn.Module) and [p.name for p in self.named][1:] == [
-                    "mask"
-                ]:  # our own form
+                if self.our_form:
                     forms = {"mask": [form for form in forms["mask"] if form.kind == "allowed"]}
                     form = replace(form, stated=True)
                 return replace(form, masks=forms)
@@ -238,10 +235,8 @@ class _Trials:
     def _tokens(self, form: Adapted, batch: int, T: int, seed: int = 3) -> list[Tensor]:
         generator = torch.Generator().manual_seed(seed)
         wide = form.widths or [self.d_model] * len(form.inputs)
-        owner = (
-            None if self.module is None else next((p for p in self.module.parameters() if p.is_floating_point()), None)
-        )
-        kind = torch.zeros(()) if owner is None else owner
+        parameters = () if self.module is None else self.module.parameters()
+        kind = next((p for p in parameters if p.is_floating_point()), torch.zeros(()))
         return [
             (torch.randn(1, 1, w, generator=generator) + 0.5 * torch.randn(batch, T, w, generator=generator)).to(
                 kind.device, kind.dtype
@@ -368,9 +363,7 @@ def _refused(target: Callable, trials: _Trials, d_model: int) -> Adapted:
         )
     error = trials.error
     said = f"{type(error).__name__}: {error}".splitlines()[0] if error else "no tensor with one output for each token"
-    plain = not isinstance(target, nn.Module) and [p.name for p in trials.named][1:] == ["mask"]
-    unmerged = isinstance(error, _Unmerged)
-    if not (plain or unmerged):
+    if not (trials.our_form or isinstance(error, _Unmerged)):
         raise TypeError(
             f"no way of calling {name}({wanted}) was found; with tokens (B, T, {d_model}) it raised {said}. Say how it "
             "is called with adapt(...), or wrap it: lambda x, mask=None: layer(x, ..., mask)"
