@@ -1,7 +1,7 @@
 """Machines that lack something: an extra of mhalib is named where it is needed, and an older torch is enough.
 
 The oldest one was found by running layers, captures and views with older ones; the versions that were tried stand in
-pyproject.toml. Here nothing is installed: what torch 2.1 lacks is taken away.
+pyproject.toml. Here nothing is installed: what torch 2.3 or older ones lack is taken away.
 """
 
 import re
