@@ -5,13 +5,16 @@ show which code stands in `REPLAYS`; the first that fails on the layer is the ex
 none: a wrong scale, say, is seen inside alone.
 """
 
+import copy
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from types import FunctionType
 
 import torch
 
-from attention_doctor.calling import Adapted
+from attention_doctor.calling import Adapted, parts, pick
 from attention_doctor.patient import Patient
 
 MASKS = {
@@ -136,7 +139,9 @@ REPLAYS: dict[str, list[str]] = {
 
 def example_of(code: str, patient: Patient) -> tuple[str, str] | None:
     """Return code that fails on this layer, and what its assertion says; None where no replay shows the finding."""
-    forms = [None, *(form for forms in patient.call.masks.values() for form in forms[:1])]
+    each = patient.call.masks.values()  # where none was chosen yet, a few of one kind
+    forms = [None, *(form for forms in each for form in [f for f in forms if f.kind == forms[0].kind][:4])]
+    patient = _picking(patient)
     for tokens in dict.fromkeys((4, 7, *patient.call.lengths)):
         for replay in REPLAYS.get(code, ()):
             if replay == ORDER and (not patient.docs.code or patient.docs.says(PLACES)):
@@ -151,6 +156,18 @@ def example_of(code: str, patient: Patient) -> tuple[str, str] | None:
                 if (message := _fails(fresh.call, code, body := _written(replay, fresh, tokens))) is not None:
                     return "\n".join([*_making(patient), *body]) + "\n", message
     return None
+
+
+def _picking(patient: Patient) -> Patient:
+    """Return the same layer; that its output is the first tensor of a tuple is said in so many words."""
+    other = copy.copy(patient)
+    with suppress(Exception), Patient.quietly(), torch.no_grad():
+        x = patient.tokens(1, max(patient.call.lengths or (4,)), 0.5).to(patient.device, patient.dtype)
+        fresh = (patient.unused() or patient).call
+        result = fresh.result([patient.wide(x, i) for i in range(len(fresh.roles))])
+        place = next(place for place, part in parts(result) if part is pick(result, fresh.output))
+        other.call = replace(patient.call, output=place)
+    return other
 
 
 def _written(replay: str, patient: Patient, tokens: int) -> list[str]:
