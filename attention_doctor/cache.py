@@ -111,7 +111,7 @@ class Generating:
         more |= {way.name: held} if way.name and held is not None else {}
         call, mask = replace(self.call, target=target, also={}, mask=None), self.call.mask
         if mask is not None:  # a row for each new token, a column for each token so far
-            more |= {mask.name: mask.made(torch.ones(len(piece), b - a, b, dtype=torch.bool), piece.dtype)}
+            more |= {mask.name: mask.made(torch.ones(len(piece), b - a, b, dtype=torch.bool), piece)}
         return call.result([piece] * len(call.roles), None, **more)
 
     def output(self, result: object, tokens: int) -> Tensor:

@@ -8,12 +8,12 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
 
 from attention_doctor.argument_names import Filler, filler
-from mhalib.masks import to_additive
 
 ROLES = {
     "plain": ("queries",),
@@ -67,18 +67,9 @@ class Mask:
             return "prefix"
         return "keys" if self.over == "keys" else "shared" if self.rank == 2 else "any"
 
-    def made(self, mask: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return a boolean mask `(B, Tq, Tk)` as the layer wants it."""
-        if self.kind == "lengths":
-            lens = mask.sum(-1)  # (B, Tq)
-            return lens if self.rank == 2 else lens[:, 0].contiguous()
-        if self.over == "keys":
-            mask = mask[:, 0].reshape(len(mask), *[1] * (self.rank - 2), -1)
-        else:
-            mask = mask[0] if self.rank == 2 else mask[:, None] if self.rank == 4 else mask
-        mask = mask.repeat_interleave(self.folded, 0) if self.folded > 1 else mask.contiguous()
-        kinds = {"blocked": lambda: ~mask, "additive": lambda: to_additive(mask, dtype)}
-        return kinds.get(self.kind, lambda: mask.to(dtype) if self.kind == "float01" else mask.clone())()
+    def made(self, mask: Tensor, x: Tensor) -> Tensor:
+        """Return a boolean mask `(B, Tq, Tk)` as the layer wants it, for tokens `x`."""
+        return _compiled(self.in_code())(x, mask).contiguous()
 
     @property
     def open(self) -> Filler:
@@ -93,9 +84,18 @@ class Mask:
         places = {("pairs", 2): "[0]", ("pairs", 4): "[:, None]", ("keys", 2): "[:, 0]", ("keys", 3): "[:, :1]"}
         text = "mask" + places.get((self.over, self.rank), "[:, None, :1]" if self.over == "keys" else "")
         text += f".repeat_interleave({self.folded}, 0)" if self.folded > 1 else ""
-        if self.kind == "additive":
-            return f"torch.zeros({text}.shape).masked_fill(~{text}, -torch.inf)"
-        return f"~{text}" if self.kind == "blocked" else f"{text}.float()" if self.kind == "float01" else text
+        kinds = {
+            "additive": f"x.new_zeros({text}.shape).masked_fill(~{text}, -torch.inf)",
+            "blocked": f"~{text}",
+            "float01": f"{text}.to(x.dtype)",
+        }
+        return kinds.get(self.kind, text)
+
+
+@lru_cache
+def _compiled(text: str) -> Callable:
+    """Return the function of x, and of a mask or of rows and columns, that an expression says; ours alone come here."""
+    return eval(compile(f"lambda x, mask=None, rows=None: {text}", "<call>", "eval"), {"torch": torch})
 
 
 @dataclass
@@ -169,7 +169,7 @@ class Adapted:
             mask = torch.ones(len(inputs[0]), *(x.shape[1] for x in (inputs[0], inputs[-1])), dtype=torch.bool)
             mask = mask.to(inputs[0].device)
         if mask is not None and self.mask is not None:
-            made = self.mask.made(mask, inputs[0].dtype)
+            made = self.mask.made(mask, inputs[0])
             if self.mask.name is None:
                 args.append(made)
             else:
@@ -252,28 +252,14 @@ def picture(tokens: int) -> tuple[int, int]:
 
 def turned(x: Tensor, axes: str) -> Tensor:
     """Return tokens `(B, T, d)` with the axes that a layer wants."""
-    ways = {
-        "T B d": lambda: x.transpose(0, 1),
-        "B d T": lambda: x.transpose(1, 2),
-        "B d H W": lambda: x.transpose(1, 2).unflatten(2, picture(x.shape[1])),
-        "B H W d": lambda: x.unflatten(1, picture(x.shape[1])),
-        "T d": lambda: x[0],
-    }
-    return ways[axes]().contiguous() if axes in ways else x
+    return _compiled(AXES[axes].format(x="x", rows="rows"))(x, rows=picture(x.shape[1])).contiguous()
 
 
 def turned_back(out: Tensor, axes: str) -> Tensor:
     """Return an output with the axes `(B, T, d_out)`; what has other axes, as it is."""
     if out.ndim != len(axes.split()):
         return out[None] if axes == "T d" and out.ndim == 1 else out
-    ways = {
-        "T B d": lambda: out.transpose(0, 1),
-        "B d T": lambda: out.transpose(1, 2),
-        "B d H W": lambda: out.flatten(2).transpose(1, 2),
-        "B H W d": lambda: out.flatten(1, 2),
-        "T d": lambda: out[None],
-    }
-    return ways[axes]() if axes in ways else out
+    return _compiled("x" + BACK.get(axes, ""))(out)
 
 
 def pick(result: object, output: object = None) -> Tensor:
