@@ -118,11 +118,12 @@ def further(name: str, head_dim: int) -> tuple:
     angle = f"torch.outer({places}.to(x.dtype), 1e4 ** (-torch.arange(0, {head_dim}, 2, dtype=x.dtype) / {head_dim}))"
     both = f"torch.cat([{angle}] * 2, -1)"
     waves = "torch.sin({}[None, :, None] / 10 ** torch.linspace(0, 2, x.shape[-1]))"
-    rows = "max(n for n in range(1, int(x.shape[1] ** 0.5) + 1) if x.shape[1] % n == 0)"
     distances = "torch.arange(1 - x.shape[1], x.shape[1])"
+    embedded = [f"{waves.format(at)}{whole}" for whole in ("", ".expand(len(x), -1, -1)") for at in (distances, places)]
+    rows = "max(n for n in range(1, int(x.shape[1] ** 0.5) + 1) if x.shape[1] % n == 0)"
     table = (
         (START.pattern + r"|^(layer_idx|layer_id|index)$", (0,)),
-        (PLACES.pattern, (f"{places}.expand(len(x), -1)", places)),
+        (PLACES.pattern, (f"{places}.expand(len(x), -1)", places, *embedded)),
         (r"^(T|seq_len|seqlen|length|tgt_len|n|max_len|N|num_tokens)$", ("x.shape[1]",)),
         (r"^(training|train|is_training|need_weights|is_causal|causal|mask_future)$|^(use|output|return)_", (False,)),
         (r"^(dropout|dropout_p|p)$", (0.0,)),
@@ -141,7 +142,7 @@ def further(name: str, head_dim: int) -> tuple:
             (
                 *(f"({both}.cos(){i}, {both}.sin(){i})" for i in ("[None]", "")),
                 f"({angle}.cos(), {angle}.sin())",
-                *(waves.format(first) for first in (distances, places)),
+                *embedded,
             ),
         ),
         (r"size$|^hw$|resolution$|^spatial_shape$|^shape$", (filler(f"({rows}, x.shape[1] // {rows})"),)),

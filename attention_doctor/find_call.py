@@ -134,6 +134,9 @@ class _Trials:
                 yield (*filled, True)
         known |= {p.name: names.ANYTHING for p in guessed}
         yield from ((*filled, False) for filled in self._filled(inputs, known, needed, optional))
+        for p in optional if len(inputs) == 1 else ():  # a context of other features, which cannot be left out
+            if names.role_of(p.name) == "context":
+                yield from ((*filled, False) for filled in self._filled([*inputs, ("context", p)], known, needed, []))
 
     def _filled(self, inputs: list, known: dict, needed: list, optional: list) -> Iterator[tuple[list, dict]]:
         """Yield these inputs with each filling of the further arguments."""

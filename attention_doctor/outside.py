@@ -302,8 +302,10 @@ def dead_parameters(patient: Patient, forms: list[Mask], T: int, flat: bool, rep
             report.skip("dead parameters", f"{names}: they may be for another call")
             dead -= idle
         parts = list(_unused_parts(patient, named, T)) if not dead and flat else []
-    except (Crash, RuntimeError) as error:
-        return report.skip("dead parameters", f"no gradient could be taken: {str(error).splitlines()[0]}")
+    except Exception as error:  # whatever another's code raises
+        return report.skip(
+            "dead parameters", f"no gradient could be taken: {(str(error).splitlines() or [type(error).__name__])[0]}"
+        )
     finally:
         for hook in hooks:
             hook.remove()
@@ -391,12 +393,10 @@ def _may_be_for_another_call(patient: Patient, idle: set[str]) -> bool:
 
 def _in_training(patient: Patient, named: dict[str, nn.Parameter], forms: list[Mask], T: int) -> set[str]:
     """Return the names of the parameters that a gradient reaches in training."""
-    modes = {part: part.training for part in patient.module.modules()}
     try:
         patient.module.train()
         return _reached(patient, named, forms, T)
-    except (Crash, RuntimeError):
+    except Exception:  # whatever another's code raises in training
         return set()
     finally:
-        for part, mode in modes.items():
-            part.training = mode
+        patient.module.eval()

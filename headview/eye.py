@@ -403,7 +403,7 @@ def times(mark: Mark, name: str, args: tuple) -> float | None:
         return mark.factor
     if name in TIMES | OVER:
         numbers = [x for x in args if isinstance(x, (int, float)) and not isinstance(x, bool)]
-        numbers += [float(x) for x in args[:2] if isinstance(x, Tensor) and x.ndim == 0]
+        numbers += [float(x.detach()) for x in args[:2] if isinstance(x, Tensor) and x.ndim == 0]
         if len(numbers) == 1 and numbers[0]:
             return mark.factor * numbers[0] if name in TIMES else mark.factor / numbers[0]
     return None if mark.kind else 1.0
