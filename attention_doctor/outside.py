@@ -146,6 +146,8 @@ def separates_samples(patient: Patient, batch: int, T: int, report: Report) -> N
         before = patient(x)
     except Crash as crash:
         return _other_size(f"x {tuple(x.shape)}: {crash}.", crash, patient, report)
+    if not before.isfinite().all():  # numbers that are too large: nothing can be compared
+        return None
     changed = x.clone()
     changed[0] += patient.noise(1, T, 7)[0]
     after = patient(changed)
