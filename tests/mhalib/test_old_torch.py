@@ -19,7 +19,7 @@ import torch._dynamo  # as if a layer had been compiled
 from torch import nn
 
 torch._utils.is_compiling = lambda: False  # as torch 2.1 has it; that of today asks torch.compiler
-asked = torch.compiler.is_compiling
+asked, exporting = torch.compiler.is_compiling, torch.compiler.is_exporting
 for name in '''
     compiler.is_compiling compiler.is_exporting compiler.set_stance accelerator uint16 uint32 uint64 library.custom_op
     amp.is_autocast_available amp.GradScaler amp.custom_fwd amp.custom_bwd get_device_module nn.attention nn.RMSNorm
@@ -34,7 +34,8 @@ for name in '''
 from mhalib import MultiHeadAttention, masks, padding_mask
 
 assert masks._is_compiling is torch._utils.is_compiling
-torch.compiler.is_compiling = asked  # today's nn.Module needs it
+# Today's nn.Module, and today's modes that see operations, need these.
+torch.compiler.is_compiling, torch.compiler.is_exporting = asked, exporting
 
 from attention_doctor import examine
 from headview import HeadView, capture
