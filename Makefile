@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # under `make -j`, two commands at once would install into one .venv at once
 .PHONY: help lab my fresh weights test test-all notebooks clean-notebooks images \
-    recording site slides harden holes bench lint types release lock setup setup-dev
+    recording site slides harden holes bench lint views types release lock setup setup-dev
 
 # Packages found by way of these would be taken for those of .venv.
 unexport PYTHONPATH PYTHONHOME
@@ -114,8 +114,12 @@ lint: setup-dev
 	@$(python) -m ruff check .
 	@$(python) -m ruff format --check .
 
+# WATCH=1 goes on at every change. Needs Node.js; what it makes is kept in git, so that learners need none.
+views: setup-dev
+	@$(python) -m tools.views $(if $(filter-out 0,$(WATCH)),--watch)
+
 types: setup-dev
-	@$(python) -m tools.check_types
+	@$(python) -m tools.views --check
 
 # CHECK=1 builds nothing and says what is wrong.
 release: setup-dev

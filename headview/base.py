@@ -1,20 +1,15 @@
 """What the widgets share on the Python side: the texts of a view, the page without a kernel, the picture.
 
-A view is one ES module and one style sheet. Relative imports do not resolve in a notebook, so the colours of
-`mhalib.plots` and the files of the core are put in front of each view here; that is the whole build. What a widget
-shows and accepts is its own business.
+A view is one ES module and one style sheet: relative imports do not resolve in a notebook, so `make views` joins the
+modules of each. What a widget shows and accepts is its own business.
 """
 
 import base64
 import hashlib
 import json
-import os
 import re
-import threading
-import time
 import warnings
 import zlib
-from contextlib import suppress
 from pathlib import Path
 
 try:
@@ -28,97 +23,24 @@ except ModuleNotFoundError as error:
         name="anywidget",
     ) from None
 
-import matplotlib
-import numpy as np
 import torch
 import traitlets
 from torch import Tensor
 
-from mhalib.plots import (
-    COLOUR_MAP,
-    COLOUR_MAPS,
-    COLOURS,
-    DARK_INK_FROM,
-    DIVERGING,
-    MASKED_COLOUR,
-    MASKED_ON_WHITE,
-    NAN_COLOUR,
-    DescribedFigure,
-)
+from mhalib.plots import DescribedFigure
 
 _HERE = Path(__file__).parent
-_LOOK_EVERY = 0.3  # seconds between two looks at the files that are being worked on
+_HOST = _HERE / "static_host.js"
 # What ipywidgets and anywidget keep for themselves; the view never asks for it.
 _INTERNAL = {"_esm", "_css", "_anywidget_id", "_dom_classes", "layout", "tabbable", "tooltip"}
 
 
-def module_text(folder: str, *parts: str, draws: bool = True):
-    """Return the ES module of a view: the colours, the core, its own files.
+def static(name: str) -> Path:
+    """Return a file of `headview/static/`, where `make views` puts a view's JavaScript and CSS together.
 
-    Args:
-        folder: the folder of the widget.
-        parts: names of files in it, such as `"view.js"`; the last one exports the view.
-        draws: whether it draws on a canvas; a view of text alone goes without colours and `core_draw.js`.
+    anywidget reads it, and follows it where the environment says ANYWIDGET_HMR=1.
     """
-    own = [f"{folder}/{part}" for part in parts]
-    return _joined("core.js", "core_draw.js", *own, first=_colours()) if draws else _joined("core.js", *own)
-
-
-def style_text(folder: str):
-    """Return the style sheet of a view: what all views share, then the `style.css` of its own folder."""
-    return _joined("core.css", f"{folder}/style.css")
-
-
-def _joined(*names: str, first: str = ""):
-    """Return the text of these files, behind `first`.
-
-    With ANYWIDGET_HMR=1 in the environment it is an object that anywidget follows: a change in one of the files
-    reaches the views that are open. anywidget's own watcher follows one file for each view, ours are several.
-    """
-    text = first + "\n".join(map(_read, names))
-    if os.environ.get("ANYWIDGET_HMR") != "1":
-        return text
-    from anywidget._file_contents import VirtualFileContents  # private, but the only kind of text that it follows
-
-    joined = VirtualFileContents(text)
-
-    def follow() -> None:
-        while True:
-            time.sleep(_LOOK_EVERY)
-            with suppress(OSError, UnicodeDecodeError):  # an editor is about to write the file
-                text = first + "\n".join(map(_read, names))
-                if text != joined.contents:
-                    joined.contents = text
-
-    threading.Thread(target=follow, daemon=True).start()
-    return joined
-
-
-def _read(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8")
-
-
-def _colours() -> str:
-    """Return the colours of `mhalib.plots` as constants of a view: r, g and b from 0 to 255, groups as they are."""
-
-    def in_bytes(colours) -> list[list[int]]:
-        return np.rint(255 * matplotlib.colors.to_rgba_array(colours)[:, :3]).astype(int).tolist()
-
-    def shades(name: str) -> list[list[int]]:
-        return in_bytes(matplotlib.colormaps[name](np.linspace(0, 1, 256)))
-
-    masked, on_white, nan = in_bytes([MASKED_COLOUR, MASKED_ON_WHITE, NAN_COLOUR])
-    constants = {
-        "COLOUR_MAP": shades(COLOUR_MAP),
-        "COLOUR_MAPS": {name: shades(name) for name in COLOUR_MAPS},
-        "DIVERGING": shades(DIVERGING),
-        "MASKED_COLOUR": masked,
-        "MASKED_ON_WHITE": on_white,
-        "NAN_COLOUR": nan,
-        "GROUP_COLOURS": COLOURS,
-        "DARK_INK_FROM": DARK_INK_FROM,
-    }
-    return "".join(f"const {name} = {json.dumps(value)};\n" for name, value in constants.items())
+    return _HERE / "static" / name
 
 
 class Refused(traitlets.TraitError, ValueError):
@@ -170,7 +92,7 @@ def page_fragment(name: str, state: dict) -> str:
         "state": packed,
         "instead": f"{name} could not be shown.",
     }
-    script = f"(() => {{\nconst parts = {as_script(parts)};\n{_read('static_host.js')}}})();"
+    script = f"(() => {{\nconst parts = {as_script(parts)};\n{_HOST.read_text(encoding='utf-8')}}})();"
     return f'<div class="mhalib-view"></div>\n<script>\n{script}\n</script>\n'
 
 

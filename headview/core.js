@@ -1,5 +1,5 @@
 // What the views share on the page: theme, controls, keys, pointer, width, traits. How they draw stands in
-// core_draw.js. Plain functions, joined in front of each view. Text from outside (tokens, labels) reaches the page
+// core_draw.js. Text from outside (tokens, labels) reaches the page
 // through textContent and canvas only, never as HTML.
 
 // ---------------------------------------------------------------- a view and its theme
@@ -28,7 +28,7 @@ function isDark(el) {
  * Returns `{root, say, onTheme, atEnd, dispose}`: draw inside `root`, announce with `say(text)`, redraw canvases in
  * `onTheme(call)`, hand over with `atEnd(call)` what is to be stopped, and return `dispose` from `render`.
  */
-function setUp(el, kind, label) {
+export function setUp(el, kind, label) {
   const root = node("div", { class: `mha ${kind}`, role: "group", "aria-label": label });
   const live = node("div", { class: "hidden", role: "status", "aria-live": "polite" });
   root.append(live);
@@ -56,26 +56,25 @@ function setUp(el, kind, label) {
   };
 }
 
-/** Return a colour variable of the theme, such as cssColour(root, "ink"), for drawing on a canvas. */
-function cssColour(root, name) {
-  return getComputedStyle(root).getPropertyValue(`--${name}`).trim();
-}
-
-/** Return the theme's colours by name, and those of this view's style.css in `more`. Empty texts outside of a page. */
-function themeColours(root, ...more) {
-  const names = ["ink", "soft", "paper", "line", "field", "accent", ...more];
-  return Object.fromEntries(names.map((name) => [name, cssColour(root, name)]));
+/** Return the theme's colours by name, with those of this view's style.css in `more`, and whether it is `dark`. */
+export function themeColours(root, ...more) {
+  const names = ["ink", "soft", "paper", "line", "field", "accent", "cursor", "hair", ...more];
+  const style = getComputedStyle(root);
+  /** @type {any} */
+  const colours = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+  colours.dark = root.classList.contains("dark");
+  return colours;
 }
 
 const PADDING = 16; // of a view, left and right together, as core.css has it
 
 /** Return how wide a view may draw; 0 while it is not in the page, or in a closed tab. */
-function roomIn(root) {
+export function roomIn(root) {
   return Math.max(0, Math.floor(root.clientWidth - PADDING));
 }
 
 /** Call `changed()` when a view gets another width, or comes back to the page; its height is its own doing. */
-function onNewRoom(root, changed) {
+export function onNewRoom(root, changed) {
   let last = roomIn(root);
   const observer = new ResizeObserver(() => {
     const now = roomIn(root);
@@ -90,7 +89,7 @@ function onNewRoom(root, changed) {
 // ---------------------------------------------------------------- elements and controls
 
 /** Make an element. Attributes are set as attributes; children are nodes or text, and text stays text. */
-function node(tag, attributes = {}, ...children) {
+export function node(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
@@ -104,14 +103,14 @@ function node(tag, attributes = {}, ...children) {
  * b, d d would move, insert and delete cells) unless this attribute stands on the focusable element itself.
  * `index`: its tabindex, or null where it has one by nature.
  */
-function focusable(element, index = 0) {
+export function focusable(element, index = 0) {
   element.setAttribute("data-lm-suppress-shortcuts", "true");
   if (index !== null) element.tabIndex = index;
   return element;
 }
 
 /** A labelled slider. `options`: min, max, step. Returns `{box, input, show}`; `show(value)` sets it silently. */
-function slider(label, options, format, onInput) {
+export function slider(label, options, format, onInput) {
   const input = focusable(node("input", { type: "range", ...options, "aria-label": label }), null);
   const output = node("output");
   const show = (value) => {
@@ -127,7 +126,7 @@ function slider(label, options, format, onInput) {
 }
 
 /** A labelled choice. `choices`: array of [value, text]. Returns `{box, input, show}`. */
-function choice(label, choices, onChange) {
+export function choice(label, choices, onChange) {
   const options = choices.map(([value, text]) => node("option", { value }, text));
   const input = focusable(node("select", { "aria-label": label }, ...options), null);
   input.addEventListener("change", () => onChange(input.value));
@@ -135,21 +134,21 @@ function choice(label, choices, onChange) {
 }
 
 /** A labelled tick box. Returns `{box, input, show}`. */
-function tickBox(label, onChange) {
+export function tickBox(label, onChange) {
   const input = focusable(node("input", { type: "checkbox" }), null);
   input.addEventListener("change", () => onChange(input.checked));
   return { box: node("label", {}, input, label), input, show: (value) => (input.checked = value) };
 }
 
 /** A button. */
-function pushButton(label, onClick) {
+export function pushButton(label, onClick) {
   const made = focusable(node("button", { type: "button" }, label), null);
   made.addEventListener("click", onClick);
   return made;
 }
 
 /** A tooltip that follows the pointer. Returns `{show(text, event), hide()}`. */
-function tooltip(root) {
+export function tooltip(root) {
   const tip = node("div", { class: "tip", role: "presentation", hidden: true });
   root.append(tip);
   const [away, edge] = [14, 4]; // from the pointer, from the end of the window
@@ -168,7 +167,7 @@ function tooltip(root) {
 }
 
 /** Return an id that no other view on the page has. */
-function freshId(name) {
+export function freshId(name) {
   return `${name}-${Math.random().toString(36).slice(2)}`;
 }
 
@@ -178,7 +177,7 @@ function freshId(name) {
  * Give an element its keys: `table` maps a key, as `event.key` names it, to what it does. A key that is in the table
  * ends here, unless its function returns false. Other keys, and all with Ctrl, Alt or Meta, go on to the page.
  */
-function bindKeys(element, table) {
+export function bindKeys(element, table) {
   focusable(element, null);
   element.addEventListener("keydown", (event) => {
     if (event.altKey || event.ctrlKey || event.metaKey || !Object.hasOwn(table, event.key)) return;
@@ -189,7 +188,7 @@ function bindKeys(element, table) {
 }
 
 /** Run `draw` at most once a frame, however often it is asked for; the last state wins. */
-function oncePerFrame(draw) {
+export function oncePerFrame(draw) {
   let waiting = false;
   return () => {
     if (waiting) return;
@@ -202,7 +201,7 @@ function oncePerFrame(draw) {
 }
 
 /** Follow the pointer over a canvas with the tooltip `tip`, once a frame. `tell(event)` gives what to say, or null. */
-function tellUnderPointer(canvas, tip, tell) {
+export function tellUnderPointer(canvas, tip, tell) {
   let last = null;
   const show = oncePerFrame(() => {
     const said = last && tell(last);
@@ -221,10 +220,10 @@ function tellUnderPointer(canvas, tip, tell) {
 // ---------------------------------------------------------------- traits
 
 /** Return the bytes of a binary trait as a typed array of `Kind`, such as Float32Array, to be read only. */
-const bytesOf = (model, name, Kind) => typed(model.get(name), Kind);
+export const bytesOf = (model, name, Kind) => typed(model.get(name), Kind);
 
 /** Return bytes as a typed array, from the one numbered `start` on, as many numbers as are asked for. */
-function typed(view, Kind, start = 0, count = undefined) {
+export function typed(view, Kind, start = 0, count = undefined) {
   if (!view || view.byteLength === 0) return new Kind(0);
   const { buffer, byteOffset, byteLength } = view, from = byteOffset + start;
   const size = count ?? Math.floor((byteLength - start) / Kind.BYTES_PER_ELEMENT);
@@ -233,13 +232,13 @@ function typed(view, Kind, start = 0, count = undefined) {
 }
 
 /** Change a trait from the view: at once here, in Python as soon as the kernel listens. */
-function put(model, name, value) {
+export function put(model, name, value) {
   model.set(name, value);
   model.save_changes();
 }
 
 /** Listen to several traits with one function. Returns a function that stops listening. */
-function listen(model, names, call) {
+export function listen(model, names, call) {
   names.forEach((name) => model.on(`change:${name}`, call));
   return () => names.forEach((name) => model.off(`change:${name}`, call));
 }

@@ -1,30 +1,55 @@
 // How the views draw on a canvas: colours of weights, pixels, marks, labels, the cursor. Nothing here knows a widget.
-// COLOUR_MAP (256 colours as [r, g, b]), MASKED_COLOUR, NAN_COLOUR, GROUP_COLOURS and DARK_INK_FROM come from
-// mhalib.plots: base.py writes them in front of the core.
+
+import { HATCH, MAPS, MASKED, NAN } from "./colours.js";
+import { node } from "./core.js";
 
 // ---------------------------------------------------------------- colours of weights
 
-/** One pixel of an ImageData as the 32-bit number that its little-endian buffer holds. @param {number[]} rgb */
-const packColour = ([r, g, b]) => (0xff000000 | (b << 16) | (g << 8) | r) >>> 0;
+/** One pixel of an ImageData as the 32-bit number that its little-endian buffer holds. */
+export const packColour = (r, g, b) => (0xff000000 | (b << 16) | (g << 8) | r) >>> 0;
 
-/** 256 colours as whole pixels, so that an image is filled with one look-up a cell. `colour` takes 0 to 1. */
-const pixelTable = (colour) => Uint32Array.from({ length: 256 }, (_, i) => packColour(colour(i / 255)));
+/** A pixel from rrggbb. @param {string} hex */
+function fromHex(hex) {
+  const rgb = parseInt(hex, 16);
+  return packColour(rgb >> 16, (rgb >> 8) & 255, rgb & 255);
+}
 
-/** Return the colour of a weight from 0 to 1, as [r, g, b]. */
-const shadeOf = (weight) => COLOUR_MAP[Math.max(0, Math.min(255, Math.round(weight * 255)))];
+/** @type {Record<string, Uint32Array>} 256 pixels of each map, so that an image is filled with one look-up a cell */
+const TABLES = Object.fromEntries(Object.entries(MAPS).map(([name, shades]) => [
+  name, Uint32Array.from(shades.match(/.{6}/g), fromHex),
+]));
+export const COLOUR_MAPS = Object.keys(MAPS).filter((name) => !/ dark$|signed/.test(name)); // the first is the default
+export const NAN_PIXEL = fromHex(NAN);
 
-const WEIGHT_PIXELS = pixelTable(shadeOf);
-/** The colour maps that a reader can choose, by name, and that of signed numbers, as tables of pixels. */
-const MAP_PIXELS = {};
-for (const [name, colours] of Object.entries(COLOUR_MAPS)) MAP_PIXELS[name] = Uint32Array.from(colours, packColour);
-const DIVERGING_PIXELS = Uint32Array.from(DIVERGING, packColour);
-const MASKED_PIXEL = packColour(MASKED_COLOUR);
-const MASKED_ON_WHITE_PIXEL = packColour(MASKED_ON_WHITE);
-const NAN_PIXEL = packColour(NAN_COLOUR);
+/** "dark" or "light". @param {boolean} dark */
+const themeOf = (dark) => (dark ? "dark" : "light");
 
-/** Return the CSS colour of a weight, and the ink, black or white, that reads on it. */
-function weightColour(weight) {
-  return { fill: `rgb(${shadeOf(weight)})`, ink: weight >= DARK_INK_FROM ? "#000" : "#fff" };
+/** The 256 pixels of weights from 0 to 1: of a map that a reader has chosen, or ink on a page of this theme. */
+export const weightPixels = (dark, name = COLOUR_MAPS[0]) => (dark && TABLES[`${name} dark`]) || TABLES[name];
+
+/** The 256 pixels of signed numbers; 0 is the page, between the two in the middle. */
+export const signedPixels = (dark) => TABLES[dark ? "ink signed dark" : "ink signed"];
+
+/** What a mask forbids, and the strokes on it. */
+export const maskedPixel = (dark) => fromHex(MASKED[themeOf(dark)]);
+export const hatchPixel = (dark) => fromHex(HATCH[themeOf(dark)]);
+export const hatchColour = (dark) => `#${HATCH[themeOf(dark)]}`;
+
+/** A pixel as a colour of CSS. @param {number} pixel */
+export const cssColour = (pixel) => `rgb(${pixel & 255} ${(pixel >> 8) & 255} ${(pixel >> 16) & 255})`;
+
+/** The ink, black or white, that reads on a pixel. @param {number} pixel */
+export function inkOn(pixel) {
+  const part = (shift) => ((pixel >> shift) & 255) / 255;
+  const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  const light = 0.2126 * linear(part(0)) + 0.7152 * linear(part(8)) + 0.0722 * linear(part(16));
+  return light > 0.179 ? "#000" : "#fff"; // where both have the same contrast, by WCAG
+}
+
+/** The colour of a weight from 0 to 1, and the ink, black or white, that reads on it. */
+export function weightColour(weight, dark) {
+  const pixel = weightPixels(dark)[Math.max(0, Math.min(255, Math.round(weight * 255)))];
+  return { fill: cssColour(pixel), ink: inkOn(pixel) };
 }
 
 // ---------------------------------------------------------------- canvases
@@ -32,12 +57,12 @@ function weightColour(weight) {
 const MOST_SHARP = 2; // canvas pixels for one of the page; more cost time and are not seen
 
 /** Return how many canvas pixels a view draws for one pixel of the page. */
-function sharpness() {
+export function sharpness() {
   return Math.min(devicePixelRatio || 1, MOST_SHARP);
 }
 
 /** Give a canvas its size in CSS pixels and a context scaled for sharp lines on this screen. */
-function sizeCanvas(canvas, width, height) {
+export function sizeCanvas(canvas, width, height) {
   const ratio = sharpness();
   canvas.width = Math.max(1, Math.round(width * ratio));
   canvas.height = Math.max(1, Math.round(height * ratio));
@@ -53,7 +78,7 @@ function sizeCanvas(canvas, width, height) {
  * new; every call lays that canvas onto `context`, pixel on pixel.
  * @param {{key?: string, canvas?: HTMLCanvasElement}} kept
  */
-function drawKept(context, kept, key, width, height, draw) {
+export function drawKept(context, kept, key, width, height, draw) {
   const id = `${key} ${width} ${height} ${devicePixelRatio}`;
   if (kept.key !== id) {
     kept.key = id;
@@ -67,7 +92,7 @@ function drawKept(context, kept, key, width, height, draw) {
 }
 
 /** Give a canvas one pixel a cell, to be drawn large. `shade(pixels)` fills it, a whole pixel at a time. */
-function paintPixels(canvas, width, height, shade) {
+export function paintPixels(canvas, width, height, shade) {
   if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
   const context = canvas.getContext("2d");
   const image = context.createImageData(width, height);
@@ -76,12 +101,12 @@ function paintPixels(canvas, width, height, shade) {
 }
 
 /** Offer a canvas as a PNG file. */
-function savePng(canvas, name) {
+export function savePng(canvas, name) {
   canvas.toBlob((blob) => offerFile(blob, name));
 }
 
 /** Offer a file. @param {Blob} blob */
-function offerFile(blob, name) {
+export function offerFile(blob, name) {
   const link = node("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
@@ -89,19 +114,37 @@ function offerFile(blob, name) {
 
 // ---------------------------------------------------------------- marks
 
-const CROSS_INK = "#5c5c5c"; // reads on the grey of masked cells
-const MARKED_FROM = 8; // pixels of a cell that has room for a mark; smaller ones are hatched
+export const MARKED_FROM = 8; // pixels of a cell that has room for strokes; of smaller ones single pixels are hatched
+const HATCH_STEP = 4; // every fourth pixel, or a stroke at every fourth
 
-/** Add the cross of a masked cell to a path: around its middle, `arm` to each side. @param {CanvasPath} path */
-function addCross(path, x, y, arm) {
-  path.moveTo(x - arm, y - arm);
-  path.lineTo(x + arm, y + arm);
-  path.moveTo(x + arm, y - arm);
-  path.lineTo(x - arm, y + arm);
+/** Is this pixel of a hatched place a stroke? */
+export const isHatched = (x, y) => (x + y) % HATCH_STEP === 0;
+
+/**
+ * Hatch rectangles, each `[x, y, width, height]`, in one stroke: lines that rise to the right and go on from one
+ * rectangle to the next.
+ * @param {CanvasRenderingContext2D} context @param {number[][]} rectangles
+ */
+export function hatch(context, rectangles, colour, step = 6) {
+  if (!rectangles.length) return;
+  const ends = rectangles.flatMap(([x, y, wide, high]) => [x + y, x + y + wide + high]);
+  const top = Math.min(...rectangles.map(([, y]) => y)), bottom = Math.max(...rectangles.map(([, y, , h]) => y + h));
+  const cells = new Path2D(), lines = new Path2D();
+  for (const [x, y, wide, high] of rectangles) cells.rect(x, y, wide, high);
+  for (let sum = Math.floor(Math.min(...ends) / step) * step; sum <= Math.max(...ends); sum += step) {
+    lines.moveTo(sum - top, top);
+    lines.lineTo(sum - bottom, bottom);
+  }
+  context.save();
+  context.clip(cells);
+  context.strokeStyle = colour;
+  context.lineWidth = 1;
+  context.stroke(lines);
+  context.restore();
 }
 
 /** Draw what `stroke()` strokes twice, white on black, so that the line is seen on every colour. */
-function strokeOnAnything(context, black, white, stroke) {
+export function strokeOnAnything(context, black, white, stroke) {
   for (const [colour, width] of [["#000", black], ["#fff", white]]) {
     context.strokeStyle = colour;
     context.lineWidth = width;
@@ -111,18 +154,18 @@ function strokeOnAnything(context, black, white, stroke) {
 
 // ---------------------------------------------------------------- text
 
-const LABEL_FONT = "12px system-ui, sans-serif";
-const SMALL_FONT = "11px system-ui, sans-serif";
+export const LABEL_FONT = "12px system-ui, sans-serif";
+export const SMALL_FONT = "11px system-ui, sans-serif";
 
 /** Write at a place, `align` and `baseline` as canvas names them; squeezed where it is wider than `room`. */
-function placeText(context, text, x, y, align, baseline, room = undefined) {
+export function placeText(context, text, x, y, align, baseline, room = undefined) {
   context.textAlign = align;
   context.textBaseline = baseline;
   context.fillText(text, x, y, room);
 }
 
 /** Write upwards, turned by a quarter. */
-function placeTurned(context, text, x, y, align, baseline, room = undefined) {
+export function placeTurned(context, text, x, y, align, baseline, room = undefined) {
   context.save();
   context.translate(x, y);
   context.rotate(-Math.PI / 2);
@@ -131,12 +174,12 @@ function placeTurned(context, text, x, y, align, baseline, room = undefined) {
 }
 
 /** Return the width of the widest of these texts in the present font. */
-function widestOf(context, texts) {
+export function widestOf(context, texts) {
   return Math.max(...texts.map((text) => context.measureText(text).width));
 }
 
 /** Shorten a label for a small place; the tooltip and the screen reader get all of it. Cuts whole characters. */
-function shorten(text, length) {
+export function shorten(text, length) {
   if (text.length <= length) return text; // never more characters than code units, and asking costs time
   const characters = [...new Intl.Segmenter(undefined, { granularity: "grapheme" }).segment(text)];
   if (characters.length <= length) return text;
@@ -144,7 +187,7 @@ function shorten(text, length) {
 }
 
 /** Return which of `size` labels to show when they are `step` pixels apart and one needs `room`; `kept` always. */
-function thinned(size, step, room, kept) {
+export function thinned(size, step, room, kept) {
   const stride = Math.max(1, Math.ceil(room / step));
   const near = (i) => Math.abs(i - kept) * step < room && i !== kept;
   return Array.from({ length: size }, (_, i) => i).filter((i) => i === kept || (i % stride === 0 && !near(i)));

@@ -1,5 +1,7 @@
 // The Python lines that reproduce what HeadLab shows, as text. Nothing is computed here.
 
+/** @import { LabState } from "./numbers.js" */
+
 const LISTED = 12; // blocked cells of an own mask that are named one by one; more are drawn as a picture of the mask
 
 /**
@@ -7,7 +9,7 @@ const LISTED = 12; // blocked cells of an own mask that are named one by one; mo
  * @param {LabState} state @param {string[]} inputs how q, k and, if given, v are written as (1, T, d_model)
  * @param {string} note a comment on the names in `inputs`, or ""
  */
-function labCode(state, inputs, note) {
+export function labCode(state, inputs, note) {
   const { queries, keys, features, heads, headDim } = state;
   const names = ["scaled_dot_product_attention", "split_heads"];
   if (state.mask === "causal") names.unshift("causal_mask");

@@ -1,15 +1,20 @@
 // The controls of HeadLab. Each one sets a trait; what is computed and drawn follows the traits.
 
+import { bytesOf, choice, focusable, node, pushButton, put, slider } from "../core.js";
+import { labCode } from "./code.js";
+import { labAllowed, labHeadNumbers } from "./numbers.js";
+/** @import { LabView } from "./view.js" */
+
 const SCALES = [["head_dim", "÷ √head_dim"], ["none", "none"], ["d_model", "÷ √d_model"]];
 const MASKS = [["none", "none"], ["causal", "causal"], ["padding", "padding"], ["own", "own cells"]];
 const PAUSE_MS = 700; // without a change; then a screen reader is told what came of the last one
 
 /** The own mask as it stands, or everything allowed. @param {LabView} view */
-function ownCells({ model, queries, keys }) {
+export function ownCells({ model, queries, keys }) {
   return labAllowed("own", queries, keys, keys, bytesOf(model, "own_bytes", Uint8Array));
 }
 
-function putOwn(model, cells) {
+export function putOwn(model, cells) {
   put(model, "own_bytes", new DataView(cells.buffer));
 }
 
@@ -45,7 +50,7 @@ function makeKnobs(view, change) {
  * Make the controls above the canvas. Returns `{box, show, stop}`; `show(state)` sets them to the state.
  * @param {LabView} view @param {() => string} told what to say after a change
  */
-function makeControls(view, told) {
+export function makeControls(view, told) {
   const { model, say, queries, keys } = view;
   let telling = 0;
   const { heads, scale, warmth, mask, length, focus } = makeKnobs(view, (trait, value) => {
@@ -79,7 +84,7 @@ function makeControls(view, told) {
 }
 
 /** Make the button and the text of the code for what is shown. Returns `{button, box, show}`. @param {LabView} view */
-function makeCode(view) {
+export function makeCode(view) {
   const box = focusable(node("pre", { hidden: true, role: "region", "aria-label": "The code for what is shown" }));
   const show = () => {
     const { model, state } = view;
@@ -96,7 +101,7 @@ function makeCode(view) {
 }
 
 /** Make the table of all heads, which a narrow page scrolls. Returns `{box, show}`. @param {LabView} view */
-function makeTable(view) {
+export function makeTable(view) {
   const table = node("table");
   const region = { class: "sideways", role: "region", "aria-label": "Numbers of every head" };
   const sideways = focusable(node("div", region, table));

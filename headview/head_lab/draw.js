@@ -1,35 +1,36 @@
 // How HeadLab draws: the images behind the maps, and what is laid over them. `view` is that of view.js.
 
-const CROSS = { share: 0.2, most: 6 }; // half a cross, of its cell; pixels
-const HATCH = { ink: "#8f8f8f", step: 5 }; // lighter than crosses: many lines would outshine the weights
+import { node } from "../core.js";
+import {
+  cssColour, hatch, hatchColour, LABEL_FONT, maskedPixel, paintPixels, placeText, placeTurned, sharpness,
+  signedPixels, sizeCanvas, SMALL_FONT, strokeOnAnything, thinned, weightColour, weightPixels,
+} from "../core_draw.js";
+import { LEGEND } from "./layout.js";
+import { labHeadNumbers } from "./numbers.js";
+/** @import { LabView } from "./view.js" */
+
 const VALUES_FROM = 34; // pixels of a cell that has room for its number
 const LABEL_STEP = 13; // pixels between labels that can be read
-const LONGEST_LABEL = 96;
+export const LONGEST_LABEL = 96;
 const BAR_WIDE = 40; // the most possible entropy
 const SCALE_STEPS = 90; // colours in the legend
-
-/** Blue below zero, white at zero, orange above: outputs have a sign. `share` from 0 to 1, zero in the middle. */
-function signedColour(share) {
-  const end = share < 0.5 ? [0, 90, 160] : [200, 84, 0];
-  return end.map((c) => 248 + (c - 248) * Math.abs(2 * share - 1));
-}
-const SIGNED_PIXELS = pixelTable(signedColour);
 
 // ---------------------------------------------------------------- images, one pixel a cell
 
 /** The images of a view: weights and outputs of all heads, and what marks masked cells large and small. */
-function makeImages() {
-  const [maps, strips, crosses, smallCrosses] = [0, 0, 0, 0].map(() => node("canvas"));
-  return { maps, strips, crosses, smallCrosses, largest: 0, markedFor: "" };
+export function makeImages() {
+  const [maps, strips, strokes, smallStrokes] = [0, 0, 0, 0].map(() => node("canvas"));
+  return { maps, strips, strokes, smallStrokes, largest: 0, markedFor: "" };
 }
 
 /** Turn new numbers into images. @param {LabView} view */
-function paintNumbers({ images, state, result }) {
+export function paintNumbers({ images, state, result, colours: { dark } }) {
+  const table = weightPixels(dark), masked = maskedPixel(dark);
   const { queries, keys, heads, headDim, allowed } = state;
   paintPixels(images.maps, keys, heads * queries, (pixels) => {
     for (let h = 0, at = 0; h < heads; h++) {
       for (let cell = 0; cell < allowed.length; cell++, at++) {
-        pixels[at] = allowed[cell] ? WEIGHT_PIXELS[Math.round(result.weights[at] * 255)] : MASKED_PIXEL;
+        pixels[at] = allowed[cell] ? table[Math.round(result.weights[at] * 255)] : masked;
       }
     }
   });
@@ -37,53 +38,39 @@ function paintNumbers({ images, state, result }) {
   images.largest = 1e-12;
   for (const x of result.output) images.largest = Math.max(images.largest, Math.abs(x));
   paintPixels(images.strips, headDim, heads * queries, (pixels) => {
-    const scale = 127.5 / images.largest;
+    const scale = 127.5 / images.largest, signed = signedPixels(dark);
     for (let at = 0; at < pixels.length; at++) {
-      pixels[at] = SIGNED_PIXELS[Math.round(127.5 + result.output[at] * scale)];
+      pixels[at] = signed[Math.round(127.5 + result.output[at] * scale)];
     }
   });
 }
 
-/** Crosses are the same for all heads; they change with the mask and with the size of a cell. @param {LabView} view */
-function paintMarks({ images, state, plan }) {
+/** Strokes are the same for all heads; they change with the mask and with the size of a cell. @param {LabView} view */
+function paintMarks({ images, state, plan, colours }) {
   if (state.mask === "none") return;
   const ratio = sharpness();
   const own = state.mask === "own" ? state.allowed.join("") : state.validLen;
-  const wanted = [plan.focus.cell, plan.thumbs[0]?.cell, ratio, state.mask, own].join();
+  const wanted = [plan.focus.cell, plan.thumbs[0]?.cell, ratio, state.mask, own, colours.dark].join();
   if (images.markedFor === wanted) return;
   images.markedFor = wanted;
-  paintCrosses(images.crosses, state, plan.focus.cell, ratio);
-  if (plan.thumbs.length) paintCrosses(images.smallCrosses, state, plan.thumbs[0].cell, ratio);
+  paintStrokes(images.strokes, state, plan.focus.cell, ratio, colours.dark);
+  if (plan.thumbs.length) paintStrokes(images.smallStrokes, state, plan.thumbs[0].cell, ratio, colours.dark);
 }
 
-/** Draw crosses, or hatching where cells are too small for them, on the cells that are masked. */
-function paintCrosses(image, { queries, keys, allowed }, cell, ratio) {
+/** Hatch the cells that are masked. */
+function paintStrokes(image, { queries, keys, allowed }, cell, ratio, dark) {
   Object.assign(image, { width: Math.ceil(keys * cell * ratio), height: Math.ceil(queries * cell * ratio) });
-  const context = image.getContext("2d");
-  const size = cell * ratio, hatched = size < MARKED_FROM;
-  const marks = new Path2D(), cells = new Path2D();
+  const size = cell * ratio, rectangles = [];
   for (let at = 0; at < allowed.length; at++) {
-    if (allowed[at]) continue;
-    const x = (at % keys) * size, y = Math.floor(at / keys) * size;
-    if (hatched) cells.rect(x, y, size, size);
-    else addCross(marks, x + size / 2, y + size / 2, Math.min(size * CROSS.share, CROSS.most * ratio));
+    if (!allowed[at]) rectangles.push([(at % keys) * size, Math.floor(at / keys) * size, size, size]);
   }
-  if (hatched) {
-    context.clip(cells);
-    for (let x = -image.height; x < image.width; x += HATCH.step * ratio) {
-      marks.moveTo(x, 0);
-      marks.lineTo(x + image.height, image.height);
-    }
-  }
-  context.strokeStyle = hatched ? HATCH.ink : CROSS_INK;
-  context.lineWidth = ratio;
-  context.stroke(marks);
+  hatch(image.getContext("2d"), rectangles, hatchColour(dark), 6 * ratio);
 }
 
 // ---------------------------------------------------------------- the canvas
 
 /** Draw all of it. @param {LabView} view */
-function drawCanvas(view) {
+export function drawCanvas(view) {
   const { canvas, plan, colours } = view;
   paintMarks(view);
   const context = sizeCanvas(canvas, plan.width, plan.high);
@@ -151,7 +138,7 @@ function drawThumb(context, view, panel, h) {
   const { x, y, wide, high, strip, stripWide, step } = panel;
   const { bits, most } = labHeadNumbers(state, result, h);
   const chosen = h === state.head;
-  drawPanel(context, view, panel, h, view.images.smallCrosses);
+  drawPanel(context, view, panel, h, view.images.smallStrokes);
   if (panel.named) drawLabels(context, view, panel, { row: -Infinity, column: -Infinity }, true);
   const caption = step > 120 ? `head ${h} · ${bits.toFixed(2)} bits` : `${h} · ${bits.toFixed(2)}`;
   write(context, caption, x, y - 12, colours.ink, { bold: chosen, small: true });
@@ -166,7 +153,7 @@ function drawThumb(context, view, panel, h) {
 function drawFocus(context, view) {
   const { state, result, colours, plan: { focus, labels } } = view;
   const { x, y, cell, high, bars, strip, stripWide } = focus;
-  drawPanel(context, view, focus, state.head, view.images.crosses);
+  drawPanel(context, view, focus, state.head, view.images.strokes);
   if (cell >= VALUES_FROM) drawValues(context, view);
   drawLabels(context, view, focus, view.cursor, false);
   const thick = Math.max(1, Math.min(8, cell - 1));
@@ -184,13 +171,13 @@ function drawFocus(context, view) {
 }
 
 /** Write the weights of the head in focus into its cells. */
-function drawValues(context, { state, result, plan: { focus } }) {
+function drawValues(context, { state, result, colours, plan: { focus } }) {
   const { queries, keys, head, allowed } = state;
   for (let at = 0; at < queries * keys; at++) {
     if (!allowed[at]) continue;
     const weight = result.weights[head * queries * keys + at];
     const x = focus.x + ((at % keys) + 0.5) * focus.cell, y = focus.y + (Math.floor(at / keys) + 0.5) * focus.cell;
-    write(context, weight.toFixed(2), x, y + 4, weightColour(weight).ink, { align: "center", small: true });
+    write(context, weight.toFixed(2), x, y + 4, weightColour(weight, colours.dark).ink, { align: "center", small: true });
   }
 }
 
@@ -206,18 +193,18 @@ function drawCursor(context, { state, cursor, plan: { focus } }) {
 
 /** The scale of the weights, and that of the outputs beside or below it. */
 function drawLegend(context, { result, images, colours, plan: { legend, width } }) {
-  const scaleBar = (x, y, from, to, colour) => {
+  const scaleBar = (x, y, from, to, table) => {
     write(context, from, x, y + 15, colours.ink, { small: true });
     const start = x + context.measureText(from).width + 6;
     for (let i = 0; i < SCALE_STEPS; i++) {
-      context.fillStyle = `rgb(${colour(i / (SCALE_STEPS - 1))})`;
+      context.fillStyle = cssColour(table[Math.round((255 * i) / (SCALE_STEPS - 1))]);
       context.fillRect(start + i, y + 6, 1.5, 10);
     }
     write(context, to, start + SCALE_STEPS + 6, y + 15, colours.ink, { small: true });
   };
-  scaleBar(2, legend, "weight 0", "1", shadeOf);
+  scaleBar(2, legend, "weight 0", "1", weightPixels(colours.dark));
   if (!result.output) return;
   const end = images.largest.toPrecision(2);
   const [x, y] = width < LEGEND.stackedBelow ? [2, legend + LEGEND.second.below] : [LEGEND.second.x, legend];
-  scaleBar(x, y, `output −${end}`, `+${end}`, signedColour);
+  scaleBar(x, y, `output −${end}`, `+${end}`, signedPixels(colours.dark));
 }

@@ -2,7 +2,9 @@
 // A panel is `{x, y, cell, wide, high, strip, stripWide}`: a map from (x, y), and beside it, from `strip`, the strip of
 // its output, if there is one.
 
-const WIDEST = 1100;
+/** @import { LabState } from "./numbers.js" */
+
+export const WIDEST = 1100;
 const BESIDE_FROM = 620; // from this width on, the overview may stand beside the head in focus
 const OVERVIEW = { share: 0.44, tall: 420, above: 250 }; // of the width and height beside the focus; height above it
 const BETWEEN = { beside: 24, above: 6 }; // overview and focus
@@ -14,7 +16,7 @@ const TITLE_HIGH = 36; // above the map in focus
 const BARS_ROOM = 54; // for the entropy of each query
 const AIR = 8;
 const STRIP = { share: 0.22, least: 24, most: 150, apart: 12 }; // of the room; what the outputs of a head get
-const LEGEND = { high: 26, stacked: 44, stackedBelow: 420, second: { x: 190, below: 18 } };
+export const LEGEND = { high: 26, stacked: 44, stackedBelow: 420, second: { x: 190, below: 18 } };
 
 const THUMB = { gap: 10, caption: 25, least: 30, narrowest: 56, largestCell: 26 };
 const THUMB_STRIP = 0.22; // of the width of a small map
@@ -24,7 +26,7 @@ const NAMED = { room: 52, cell: 13 }; // small maps are named where names take n
  * Place everything on a canvas of this width: the head in focus, all heads small beside or above it, the legend.
  * @param {LabState} state @param {{wide: number, high: number}} labels the room beside and below the map in focus
  */
-function layout(state, width, hasOutput, labels) {
+export function layout(state, width, hasOutput, labels) {
   const { queries, keys, heads } = state;
   const above = () => (heads > 1 ? overviewPlace(state, width, OVERVIEW.above, hasOutput, labels) : null);
   let beside = heads > 1 && width >= BESIDE_FROM;
@@ -107,7 +109,7 @@ function thumbColumns({ queries, keys, heads }, width, high, side, { left, below
 }
 
 /** What lies at a place of the canvas: head, row and column, and whether that is the head in focus. Or null. */
-function cellAt(plan, { queries, keys, headDim, head: inFocus }, px, py) {
+export function cellAt(plan, { queries, keys, headDim, head: inFocus }, px, py) {
   const inside = (panel, head, large) => {
     const row = Math.floor((py - panel.y) / panel.cell);
     if (row < 0 || row >= queries || px < panel.x) return null;

@@ -25,7 +25,7 @@
  */
 
 /** Which cells the mask of these settings allows. @returns {Uint8Array} (Tq, Tk) */
-function labAllowed(mask, queries, keys, validLen, own) {
+export function labAllowed(mask, queries, keys, validLen, own) {
   const allowed = new Uint8Array(queries * keys).fill(1);
   if (mask === "own" && own.length === allowed.length) allowed.set(own);
   for (let i = 0; i < queries; i++) {
@@ -37,7 +37,7 @@ function labAllowed(mask, queries, keys, validLen, own) {
 }
 
 /** Dot products of every query with every key, per head: head h owns features h·headDim to (h+1)·headDim. */
-function labScores(q, k, { queries, keys, features, heads, headDim }) {
+export function labScores(q, k, { queries, keys, features, heads, headDim }) {
   const scores = new Float64Array(heads * queries * keys);
   let at = 0;
   for (let h = 0; h < heads; h++) {
@@ -55,7 +55,7 @@ function labScores(q, k, { queries, keys, features, heads, headDim }) {
 }
 
 /** The factor on the scores: scale and temperature in one. @param {LabState} state */
-function labFactor({ scale, temperature, headDim, features }) {
+export function labFactor({ scale, temperature, headDim, features }) {
   return 1 / (Math.sqrt(scale === "head_dim" ? headDim : scale === "d_model" ? features : 1) * temperature);
 }
 
@@ -108,7 +108,7 @@ function labMix(mix, row, v, from, step) {
  * @param {Float64Array} scores @param {Float32Array} v (Tk, d_model) or empty @param {LabState} state
  * @returns {LabResult}
  */
-function labAttend(scores, v, state) {
+export function labAttend(scores, v, state) {
   const { queries, keys, features, heads, headDim, allowed } = state;
   const factor = labFactor(state);
   const weights = new Float32Array(heads * queries * keys);
@@ -128,7 +128,7 @@ function labAttend(scores, v, state) {
 }
 
 /** What the table and the summary say about one head. @param {LabState} state @param {LabResult} result */
-function labHeadNumbers(state, result, head) {
+export function labHeadNumbers(state, result, head) {
   const { queries, keys, headDim, allowed } = state;
   let [bits, most, off, norm, empty] = [0, 0, 0, 0, 0];
   for (let i = 0; i < queries; i++) {

@@ -1,6 +1,17 @@
 // HeadLab in the browser: knobs on one side, the maps of all heads on the other, computed here while a knob moves.
 // One canvas holds an overview of all heads and the head in focus; a step computes and draws within a frame.
 
+import {
+  bindKeys, bytesOf, focusable, freshId, listen, node, oncePerFrame, onNewRoom, pushButton, put, roomIn, setUp,
+  tellUnderPointer, themeColours, tooltip,
+} from "../core.js";
+import { LABEL_FONT, savePng, shorten, widestOf } from "../core_draw.js";
+import { makeCode, makeControls, makeTable, ownCells, putOwn } from "./controls.js";
+import { drawCanvas, LONGEST_LABEL, makeImages, paintNumbers } from "./draw.js";
+import { cellAt, layout, WIDEST } from "./layout.js";
+import { labAllowed, labAttend, labFactor, labHeadNumbers, labScores } from "./numbers.js";
+/** @import { LabResult, LabState } from "./numbers.js" */
+
 const COMPUTED = ["num_heads", "scale", "temperature", "mask", "valid_len", "own_bytes", "head"];
 const OUTSIDE = 680; // the width that is drawn for before a notebook has put the view in its place
 const KEYS_TOLD =
@@ -20,6 +31,7 @@ const KEYS_TOLD =
  * @property {object} images from `makeImages` @property {{wide: number, high: number}} labels the room of the longest
  * @property {number} columnsWide the widest short label of a column
  * @property {object} controls @property {object} code @property {object} table each with `show`
+ * @property {{result: LabResult, dark: boolean}} [painted] what the images hold
  * @property {HTMLElement} readout @property {HTMLElement} summary @property {HTMLElement} caption
  */
 
@@ -49,7 +61,6 @@ function step(view) {
   view.state = readState(view);
   if (before !== view.state.heads) view.scores = labScores(view.q, view.k, view.state); // all else keeps them
   view.result = labAttend(view.scores, view.v, view.state);
-  paintNumbers(view);
   arrange(view);
   draw(view);
   view.controls.show(view.state);
@@ -68,6 +79,9 @@ function arrange(view) {
 /** @param {LabView} view */
 function draw(view) {
   view.colours = themeColours(view.root);
+  const { dark } = view.colours;
+  if (view.painted?.result !== view.result || view.painted.dark !== dark) paintNumbers(view);
+  view.painted = { result: view.result, dark };
   view.cursor = cursorOf(view);
   drawCanvas(view);
   view.readout.textContent = cellText(view, view.state.head, view.cursor.row, view.cursor.column);

@@ -13,7 +13,7 @@ import traitlets
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headview.base import Refused, View, check_choice, check_whole, is_whole, module_text, style_text
+from headview.base import Refused, View, check_choice, check_whole, is_whole, static
 from headview.head_lab.inputs import (
     as_cells,
     as_inputs,
@@ -27,7 +27,6 @@ from mhalib.attention import scaled_dot_product_attention, split_heads
 from mhalib.masks import causal_mask, padding_mask
 from mhalib.plots import DescribedFigure, as_labels, plot_attention
 
-_SCRIPTS = ("numbers.js", "code.js", "layout.js", "draw.js", "controls.js", "view.js")
 MAX_HEADS = 64
 SCALES = ("head_dim", "none", "d_model")
 MASKS = ("none", "causal", "padding", "own")
@@ -63,8 +62,8 @@ class HeadLab(View):
     Vaswani et al. (2017), section 3.2. Taught in notebooks 02 to 04.
     """
 
-    _esm = module_text("head_lab", *_SCRIPTS)
-    _css = style_text("head_lab")
+    _esm = static("head_lab.js")
+    _css = static("head_lab.css")
 
     q_bytes = traitlets.Bytes().tag(sync=True)  # float32, (Tq, d_model)
     k_bytes = traitlets.Bytes().tag(sync=True)  # float32, (Tk, d_model)

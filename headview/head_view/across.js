@@ -1,6 +1,14 @@
 // How HeadView draws heads as lines across: the text of the queries above, that of the keys below. The lines are those
 // of lines.js, turned by a quarter. No state and no listeners.
 
+import { LABEL_FONT, placeText, placeTurned, sizeCanvas, SMALL_FONT, widestOf } from "../core_draw.js";
+import { dressLabel, thinnedFrom } from "./draw.js";
+import { FLAT_LABELS, LABEL_AIR, SAMPLE_HIGH, SAMPLE_WIDE, TITLE_ROOM } from "./layout.js";
+import { drawLines, linesRegion, marksInFront, placesInFront } from "./lines.js";
+import { joined, labelsOf } from "./map.js";
+import { LONGEST_LABEL } from "./view.js";
+/** @import { Scene } from "./map.js" */
+
 const ACROSS_STEP = 14; // pixels between two labels that are turned: with less they run into each other
 const ACROSS_WIDEST = 64; // between the tokens of a short text
 const ACROSS_TALL = { least: 120, most: 240, share: 0.4 }; // of the lines; the share is that of their width
@@ -90,7 +98,7 @@ function acrossCursor(context, place, [query, key], { win: [q0, q1, k0, k1] }, i
  * what is around the cursor. Returns what `drawPairs` returns.
  * @param {Scene} scene
  */
-function drawAcross(canvas, scene) {
+export function drawAcross(canvas, scene) {
   const context = canvas.getContext("2d"), { w, layout: { room } } = scene;
   context.font = LABEL_FONT;
   const fits = Math.max(2, Math.floor((room - Math.ceil(widestOf(context, w.axes)) - 16) / ACROSS_STEP));

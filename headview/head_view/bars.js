@@ -1,57 +1,87 @@
-// The weights of one query in HeadView, as bars: its strongest keys.
+// The weights of one query in HeadView, or of several summed, as bars: their strongest keys. Of a comparison both sides.
 
-const BARS = 12; // keys in the list of one query
+import { cssColour, LABEL_FONT, placeText, sizeCanvas, SMALL_FONT } from "../core_draw.js";
+import { formatWeight, MASKED } from "./codes.js";
+import { dressLabel, pixelsOf, shareOn } from "./draw.js";
+import { joined } from "./map.js";
+import { placeName } from "./sample.js";
+import { placeOf, queriesTogether, rowTogether } from "./selection.js";
+/** @import { Scene } from "./map.js" */
+
 const BAR = { top: 44, step: 21, high: 15, left: 86, right: 60 }; // in the list; names left, numbers right
 
+/** Name the queries whose rows are summed. @param {Scene} scene */
+function queryNames({ w, view, names }, source) {
+  const places = [...new Set(queriesTogether(view).map((query) => placeOf(source.rows, query)))];
+  const all = places.map((place) => placeName(names.rows, source.rows[place]));
+  return places.length > 1 ? `${w.axes[0]} ${all.join(" + ")}` : `${w.axes[0]} ${all[0]}`;
+}
+
 /** Draw the strongest keys of the cursor's query, strongest first, and say them. @param {Scene} scene */
-function drawBars(canvas, scene) {
-  const { w, shown, paint, names, cursor: [query], side } = scene;
-  const frame = shown.frames.find((one) => one.side === side) || shown.frames[0], { source } = frame;
-  const columns = source.columns.length, width = scene.layout.bars;
-  const context = sizeCanvas(canvas, width, BAR.top + Math.min(BARS, columns) * BAR.step + 4);
+export function drawBars(canvas, scene) {
+  const { w, shown, paint, side, view, layout } = scene, compared = shown.frames.filter(({ side }) => side !== "difference");
+  const chosen = shown.frames.find((one) => one.side === side) || shown.frames[0];
+  const frames = compared.length > 1 ? compared : [chosen], { source } = frames[0];
+  const columns = source.columns.length, width = layout.bars;
+  const context = sizeCanvas(canvas, width, BAR.top + Math.min(layout.most, columns) * BAR.step + 4);
   context.direction = "ltr";
   context.font = `bold ${LABEL_FONT}`;
   context.fillStyle = paint.ink;
-  const title = placeName(names.rows, source.rows[query]);
-  placeText(context, `${w.axes[0]} ${title}`, 0, 0, "left", "top", width);
+  const title = queryNames(scene, source);
+  placeText(context, title, 0, 0, "left", "top", width);
   context.font = SMALL_FONT;
   context.fillStyle = paint.soft;
-  const found = source.row(query);
-  if (!found) {
-    placeText(context, "the numbers of this row are not here yet", 0, 18, "left", "top", width);
-    return canvas.setAttribute("aria-label", "The numbers of this row are not here yet");
+  const rows = frames.map((frame) => rowTogether(view, frame.source));
+  if (rows.includes(null)) {
+    const why = view.model.isStatic ? "this page does not carry the numbers of this row" : "the numbers of this row are on their way";
+    placeText(context, why, 0, 18, "left", "top", width);
+    return canvas.setAttribute("aria-label", why);
   }
-  const row = found.cells, size = source.signed ? Math.abs : (x) => x;
-  const numbers = [...row.keys()].filter((i) => row[i] > MASKED);
-  const order = numbers.sort((a, b) => size(row[b]) - size(row[a])).slice(0, BARS);
-  const masked = row.filter((x) => x === MASKED).length, missing = row.filter((x) => x !== x).length;
-  const count = `${shown.all ? "all " : ""}${shown.names.length} heads`;
-  const together = shown.names.length > 1 && shown.title.replace(/ of .*/, ` of ${count}`);
+  const size = (i) => Math.max(...rows.map(({ cells }) => (cells[i] > MASKED ? Math.abs(cells[i]) : 0)));
+  const numbers = [...rows[0].cells.keys()].filter((i) => rows.some(({ cells }) => cells[i] > MASKED));
+  const order = numbers.sort((a, b) => size(b) - size(a)).slice(0, layout.most);
+  const count = (is) => rows[0].cells.filter(is).length, masked = count((x) => x === MASKED), missing = count((x) => x !== x);
+  const heads = `${shown.all ? "all " : ""}${shown.names.length} heads`;
+  const together = shown.names.length > 1 && shown.title.replace(/ of .*/, ` of ${heads}`);
   const facts = [`${columns} ${w.axes[1]}s`, together, masked && `${masked} masked`, missing && `${missing} NaN`];
   const rest = facts.filter(Boolean).join(", ");
-  placeText(context, `${frame.title && `${frame.title}: `}strongest of ${rest}`, 0, 18, "left", "top", width);
-  const text = (key) => formatWeight(row[key], found.exact ? 0 : source.error(row[key]));
-  order.forEach((key, i) => drawBar(context, scene, frame, key, row[key], text(key), BAR.top + i * BAR.step));
+  const which = frames.length > 1 ? `${frames.map(({ title }) => title).join(" above ")}: ` : chosen.title && `${chosen.title}: `;
+  placeText(context, `${which}strongest of ${rest}`, 0, 18, "left", "top", width);
+  const text = (i, n) => formatWeight(rows[n].cells[i], rows[n].exact ? 0 : frames[n].source.error(rows[n].cells[i]));
+  const end = Math.max(frames[0].scale.top, ...order.slice(0, 1).map(size), 1e-9); // a sum goes further than the scale
+  order.forEach((key, i) => {
+    nameBar(context, scene, source, key, BAR.top + i * BAR.step);
+    frames.forEach((frame, n) => {
+      const high = (BAR.high + 1) / frames.length - 1, y = BAR.top + i * BAR.step + n * (high + 1);
+      drawBar(context, scene, frame, rows[n].cells[key], text(key, n), { y, high, end });
+    });
+  });
   if (!order.length) {
     placeText(context, masked ? "nothing to attend to" : "no number in this row", 0, BAR.top + 2, "left", "top");
   }
-  const heard = order.slice(0, 5).map((key) => `${placeName(w.keyTokens, source.columns[key])} ${text(key)}`);
-  canvas.setAttribute("aria-label", `Weights of ${w.axes[0]} ${title}: ${heard.join("; ") || "none"}. ${rest}.`);
+  const said = (key) => frames.map((_, n) => text(key, n)).join(" and ");
+  const heard = order.slice(0, 5).map((key) => `${placeName(w.keyTokens, source.columns[key])} ${said(key)}`);
+  canvas.setAttribute("aria-label", `Weights of ${title}: ${heard.join("; ") || "none"}. ${rest}.`);
 }
 
-/** Draw one key of the list: its name, a bar, its weight. */
-function drawBar(context, { paint, names, layout, cursor, colours, found }, { source, scale }, key, weight, text, y) {
-  const share = Math.min(1, Math.abs(weight) / Math.max(scale.top, 1e-9)), middle = y + BAR.high / 2 + 0.5;
-  const long = Math.max(1, (layout.bars - BAR.left - BAR.right) * share);
-  const sought = source.columns[key].some((token) => found[1].has(token));
+/** Write the name of a key before its bars. */
+function nameBar(context, { paint, names, cursor, found }, source, key, y) {
+  const sought = source.columns[key].some((token) => found[1].has(token)), middle = y + BAR.high / 2 + 0.5;
   dressLabel(context, key === cursor[1], { ...paint, soft: paint.ink }, sought);
   placeText(context, joined(names.columns, source.columns[key]), BAR.left - 6, middle, "right", "middle", BAR.left - 8);
-  const pixel = pixelsOf(scale, colours)[Math.round(shareOn(scale)(weight) * 255)];
-  context.fillStyle = `rgb(${pixel & 255} ${(pixel >> 8) & 255} ${(pixel >> 16) & 255})`;
-  context.fillRect(BAR.left, y, long, BAR.high);
+}
+
+/** Draw one bar and its number. */
+function drawBar(context, { paint, layout, look }, { scale }, weight, text, { y, high, end }) {
+  const none = !(weight > MASKED), share = none ? 0 : Math.min(1, Math.abs(weight) / end);
+  const long = Math.max(1, (layout.bars - BAR.left - BAR.right) * share);
+  const table = pixelsOf(scale, look), shade = none ? 0 : shareOn({ ...scale, kind: "fixed", top: end })(weight);
+  context.fillStyle = cssColour(table[Math.round(shade * 255)]);
+  context.fillRect(BAR.left, y, long, high);
   context.strokeStyle = paint.line;
   context.lineWidth = 1;
-  context.strokeRect(BAR.left + 0.5, y + 0.5, Math.max(1, long - 1), BAR.high - 1);
+  context.strokeRect(BAR.left + 0.5, y + 0.5, Math.max(1, long - 1), high - 1);
+  context.font = high < 10 ? "9px system-ui, sans-serif" : SMALL_FONT;
   context.fillStyle = paint.ink;
-  placeText(context, text.replace(/^about | ±.*$/g, ""), BAR.left + long + 6, middle, "left", "middle", BAR.right - 8);
+  placeText(context, text.replace(/^about | ±.*$/g, ""), BAR.left + long + 6, y + high / 2, "left", "middle", BAR.right - 8);
 }

@@ -1,5 +1,14 @@
 // How a reader chooses heads in the overview of HeadView: by pointer and by keyboard, one or many.
 
+import { bindKeys, put, tellUnderPointer } from "../core.js";
+import { formatWeight } from "./codes.js";
+import { headAt, headBeside } from "./grid.js";
+import { headText } from "./order.js";
+import { headName } from "./sample.js";
+/** @import { View } from "./selection.js" */
+
+const MOST_TOGETHER = 32; // as in Python
+
 /** @param {View} view */
 function chooseHead(view, layer, head) {
   const { model, say } = view;
@@ -13,7 +22,7 @@ function chooseHead(view, layer, head) {
  * Show the chosen heads, all of the chosen layer or all there are; many at once as their mean, until the reader wants
  * their maximum. @param {View} view
  */
-function showHeads({ model, say, w }, which) {
+export function showHeads({ model, say, w }, which) {
   const before = model.get("heads");
   if (before === which) return;
   put(model, "heads", which);
@@ -22,13 +31,25 @@ function showHeads({ model, say, w }, which) {
   say(`${{ chosen: "the chosen heads", layer, all: "all heads" }[which]} shown`);
 }
 
+/** Add a head to those shown together, or take it out. @param {View} view */
+export function addOrRemove(view, layer, head) {
+  const { model, w, say } = view;
+  const overlay = model.get("overlay");
+  showHeads(view, "chosen");
+  const others = overlay.filter(([i, j]) => i !== layer || j !== head);
+  const on = others.length === overlay.length;
+  if (on && others.length >= MOST_TOGETHER) return say(`At most ${MOST_TOGETHER} heads can be shown together.`);
+  put(model, "overlay", on ? [...others, [layer, head]] : others);
+  say(`${headName(w, layer, head)} ${on ? "added to" : "removed from"} the heads shown together`);
+}
+
 /** @param {View} view */
-function bindOverview(view, tip) {
+export function bindOverview(view, tip) {
   const { model, page } = view;
   const found = ({ offsetX, offsetY }) => view.layout && headAt(view.w, view.layout.grid, offsetX, offsetY);
   page.overview.addEventListener("click", (event) => {
     const head = found(event);
-    if (head) (event.ctrlKey || event.metaKey ? toggleOverlay : chooseHead)(view, ...head);
+    if (head) (event.ctrlKey || event.metaKey ? addOrRemove : chooseHead)(view, ...head);
   });
   tellUnderPointer(page.overview, tip, (event) => {
     const head = found(event);
@@ -57,7 +78,7 @@ function bindOverview(view, tip) {
     ArrowDown: step(0, 1),
     Home: end(false),
     End: end(true),
-    " ": () => toggleOverlay(view, ...here()),
+    " ": () => addOrRemove(view, ...here()),
     l: together("layer"),
     a: together("all"),
   });

@@ -3,9 +3,11 @@
 // one more means masked, two more NaN. Signed numbers have their codes to both sides of LEVELS >> 1. Decoded numbers
 // are Float32Array in row-major order, MASKED where masked, NaN where NaN.
 
-const MASKED = -Infinity;
-const LEVELS = { uint8: 253, uint16: 65533, float32: 0 }; // float32 is stored as it is: no levels
-const KINDS = { uint8: Uint8Array, uint16: Uint16Array, float32: Float32Array };
+import { differenceOf } from "./combine.js";
+
+export const MASKED = -Infinity;
+export const LEVELS = { uint8: 253, uint16: 65533, float32: 0 }; // float32 is stored as it is: no levels
+export const KINDS = { uint8: Uint8Array, uint16: Uint16Array, float32: Float32Array };
 const POWER = 3;
 const LEAST_SHARE = 1.1754943508222875e-38; // instead of a largest number of 0: 0 * -Infinity would be NaN
 const DIGITS = 4; // behind the point
@@ -40,7 +42,7 @@ function decodeMap(codes, levels, top, signed) {
 }
 
 /** Return the numbers of one head. @param {WholePart} set @returns {Float32Array} (queries, keys) */
-function decodeHead(set, side, layer, head) {
+export function decodeHead(set, side, layer, head) {
   const at = layer * set.heads + head, size = set.queries * set.keys;
   return decodeMap(set.codes(side).subarray(at * size, (at + 1) * size), set.levels, set.tops(side)[at], set.signed);
 }
@@ -50,7 +52,7 @@ function decodeHead(set, side, layer, head) {
  * @param {"uint8"|"uint16"|"float32"} storage @param {number} size cells of one map
  * @returns {Float32Array} the numbers of all maps
  */
-function readMaps(bytes, storage, tops, size, signed) {
+export function readMaps(bytes, storage, tops, size, signed) {
   const codes = new KINDS[storage](ownBytes(bytes));
   const cells = new Float32Array(codes.length);
   for (let at = 0; at < tops.length; at++) {
@@ -64,7 +66,7 @@ function readMaps(bytes, storage, tops, size, signed) {
  * Read a tile as codes.py packs it; at level 0 a cell is its own mean. @param {ArrayBuffer|ArrayBufferView} bytes
  * @returns {{most: Float32Array, mean: Float32Array, tops: number[], levels: number}} cells, row by row
  */
-function readTile(bytes, level, signed) {
+export function readTile(bytes, level, signed) {
   const own = ownBytes(bytes);
   if (level === 0) {
     const [top] = new Float32Array(own, 0, 1);
@@ -85,7 +87,7 @@ function ownBytes(bytes) {
 }
 
 /** Is `one` to stand for a block rather than `other`, neither of them NaN or masked? */
-function isLarger(one, other, signed) {
+export function isLarger(one, other, signed) {
   if (!signed) return one > other;
   const size = Math.abs(one), least = Math.abs(other);
   return size > least || (size === least && one > other); // of two as far from 0, the positive one
@@ -97,7 +99,7 @@ function isLarger(one, other, signed) {
  * @returns {{rows: number, columns: number, cells: Float32Array, missing: boolean[]}} cells: (layers * heads, rows,
  *   columns); missing: which heads hold NaN
  */
-function poolHeads(set, side, which = "a") {
+export function poolHeads(set, side, which = "a") {
   const rows = Math.min(set.queries, side), columns = Math.min(set.keys, side), size = rows * columns;
   const cells = new Float32Array(set.layers * set.heads * size);
   const missing = [];
@@ -140,7 +142,7 @@ function poolCells(cells, queries, keys, side, signed) {
 }
 
 /** Return by how much a decoded number may be off. @param {number} levels one of LEVELS @param {number} top */
-function errorOf(value, levels, top, signed) {
+export function errorOf(value, levels, top, signed) {
   if (!levels || !Number.isFinite(value)) return 0;
   const most = signed ? levels >> 1 : levels;
   const code = most * Math.cbrt(Math.abs(value) / Math.max(top, LEAST_SHARE));
@@ -153,7 +155,7 @@ function errorOf(value, levels, top, signed) {
  * Say a number with the digits that hold: 0.1234, 3.2e-5, about 0.934 ± 0.006.
  * @param {number} value @param {number} error by how much it may be off, 0 if it is exact @returns {string}
  */
-function formatWeight(value, error = 0) {
+export function formatWeight(value, error = 0) {
   if (value === MASKED) return "masked";
   if (Number.isNaN(value)) return "NaN, not a number";
   const size = Math.abs(value), tiny = size > 0 && size < TINY;

@@ -2,7 +2,10 @@
 // work: heads -> values or rollout -> combine -> words -> hidden tokens -> renormalise -> difference. And the pyramid
 // of such a map: what pyramid.py makes. Cells are Float32Array, row by row, MASKED where masked, NaN where NaN.
 
-const TILE = 256; // cells along each side of a tile; the last level of a pyramid fits into one
+import { decodeHead, isLarger, MASKED } from "./codes.js";
+/** @import { WholePart } from "./codes.js" */
+
+export const TILE = 256; // cells along each side of a tile; the last level of a pyramid fits into one
 
 /**
  * @typedef {object} Spec
@@ -18,7 +21,7 @@ const TILE = 256; // cells along each side of a tile; the last level of a pyrami
  */
 
 /** Return what a spec shows of a part. @param {WholePart} set @param {Spec} spec @returns {Shown} */
-function computeShown(set, spec) {
+export function computeShown(set, spec) {
   const side = spec.side ?? "a";
   const rows = groupsOf(set, spec, 0), columns = groupsOf(set, spec, 1);
   const of = (one) => sideOf(set, one, spec, rows, columns);
@@ -30,7 +33,7 @@ function computeShown(set, spec) {
  * Return which tokens each row (axis 0) or column (axis 1) stands for. A word is hidden if all of its tokens are; one
  * that is hidden in part stays whole. @param {WholePart} set @returns {number[][]}
  */
-function groupsOf(set, spec, axis) {
+export function groupsOf(set, spec, axis) {
   const length = axis ? set.keys : set.queries, labels = axis ? set.keyTokens : set.tokens;
   const words = (spec.words && set.words?.[axis]) || [];
   const hidden = new Set(spec.hidden ?? []);
@@ -132,7 +135,7 @@ function renormaliseRows(cells, rows, width) {
 }
 
 /** Return `after - before`; what is masked in one of them counts as 0 there. @returns {Float32Array} */
-function differenceOf(before, after) {
+export function differenceOf(before, after) {
   const plain = (cell) => (cell === MASKED ? 0 : cell);
   return after.map((cell, i) =>
     (cell === MASKED && before[i] === MASKED ? MASKED : plain(cell) - plain(before[i])));
@@ -197,7 +200,7 @@ function flowOn(mixed, flowed, size) {
  * A map at all sizes, each level half as long as the one below; made when it is asked for, and kept. `levels` is how
  * many there are, level 0 is the map itself; the last one has at most 256 rows and columns.
  */
-class LocalPyramid {
+export class LocalPyramid {
   /** @param {Float32Array} cells (rows, columns) @param {boolean} signed */
   constructor(cells, rows, columns, signed) {
     this.signed = signed;

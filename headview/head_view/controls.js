@@ -1,109 +1,149 @@
-// The controls of HeadView above the picture. Each one sets a trait; what is drawn follows the traits. The bar holds
-// what a person does first; the rest folds.
+// The controls of HeadView. Each sets a trait; what is drawn follows the traits. In sight are how a head is shown, on
+// which scale, and what a reader must choose among: parts, samples, sides; the rest stands behind "More", each control
+// only where it can do something.
 
-const DRAWN = [ // traits that the picture follows
-  "part", "sample", "layer", "head", "query", "mode", "scale", "combine", "overlay", "side", "window", "values",
-  "words", "hidden", "renormalise", "colours", "order", "heads", "direction", "neurons", "strength",
+import { choice, freshId, node, pushButton, put, slider, tickBox } from "../core.js";
+import { COLOUR_MAPS, offerFile, savePng } from "../core_draw.js";
+import { addOrRemove, showHeads } from "./choose_heads.js";
+import { wholePicture } from "./export.js";
+import { makeFind } from "./find.js";
+import { makeHide } from "./hidden_tokens.js";
+import { isOpen, lacks, shownHeads } from "./selection.js";
+import { setWindow, zoom, ZOOM_STEP } from "./window.js";
+/** @import { View } from "./selection.js" */
+
+export const DRAWN = [ // traits that the picture follows
+  "part", "sample", "layer", "head", "query", "key", "rows", "least", "mode", "scale", "combine", "overlay", "side",
+  "window", "values", "words", "hidden", "renormalise", "colours", "order", "heads", "direction", "neurons", "strength",
 ];
-const TICKS = 16; // heads of a layer that get a tick box each
-const MOST_TOGETHER = 32; // heads in the overlay, as in Python
+const SCALE_NAMES = { fixed: "0 to 1", maximum: "up to the largest", log: "logarithmic", root: "square root" };
+const KINDS = { svg: "image/svg+xml", pdf: "application/pdf", html: "text/html" };
 
-/** Add a head to the overlay or take it out. @param {View} view */
-function toggleOverlay(view, layer, head) {
-  const { model, w, say } = view;
-  const overlay = model.get("overlay");
-  showHeads(view, "chosen");
-  const others = overlay.filter(([i, j]) => i !== layer || j !== head);
-  const on = others.length === overlay.length;
-  if (on && others.length >= MOST_TOGETHER) return say(`At most ${MOST_TOGETHER} heads can be shown together.`);
-  put(model, "overlay", on ? [...others, [layer, head]] : others);
-  say(`${headName(w, layer, head)} ${on ? "added to" : "removed from"} the overlay`);
+/**
+ * Controls by the traits they set: a label, choices `[value, text]` or none for a tick box, when it is `seen`, how it
+ * is `set` where that takes more than the trait, and which of its options are `left` out.
+ * @param {View} view @returns {Record<string, object>}
+ */
+function controlsOf(view) {
+  const { model } = view, parts = model.get("parts"), sides = model.get("sides");
+  const samples = Math.max(...parts.map((part) => part.samples));
+  const measures = model.get("measures").map((name) => [name, `by ${name}`]);
+  return {
+    mode: { label: "Show as", choices: [["map", "heat map"], ["lines", "lines"], ["across", "lines across"],
+      ["text", "text"]] },
+    scale: { label: "Scale", choices: [["auto", "auto"], ...Object.entries(SCALE_NAMES)],
+      left: (value) => value === "fixed" && isOpen(view.w, model.get("values")) },
+    part: { label: "Part", choices: parts.map(({ name }, i) => [i, name]), of: Number, seen: () => parts.length > 1 },
+    sample: { label: "Sample", choices: Array.from({ length: samples }, (_, i) => [i, String(i)]), of: Number,
+      seen: () => samples > 1 },
+    side: { label: "Compare", choices: [["both", "beside each other"], ["a", sides[0]], ["b", sides[1]],
+      ["difference", "difference"]], seen: () => sides.length > 1 },
+    heads: { label: "Heads", choices: [["chosen", "chosen"], ["layer", "all of the layer"], ["all", "all"]],
+      set: (which) => showHeads(view, which), seen: () => view.several,
+      left: (value) => value === "layer" && (view.w.layers < 2 || view.w.heads < 2) },
+    combine: { label: "together as", choices: [["maximum", "maximum"], ["mean", "mean"]],
+      seen: () => shownHeads(model).length > 1 },
+    order: { label: "Order heads", choices: [["model", "as in the model"], ...measures, ["likeness", "by likeness"]],
+      seen: () => view.several, left: (value) => value === "entropy" && view.w.signed },
+    values: { label: "Numbers", choices: [["weights", "weights"], ["values", "weights × values"],
+      ["rollout", "rollout"]], seen: () => view.w.meta.has_values || view.w.queries === view.w.keys,
+      left: (value) => lacks(view.w, value) || (value === "rollout" && view.w.layers < 2) },
+    colours: { label: "Colours", choices: COLOUR_MAPS.map((name) => [name, name]) },
+    words: { label: "Words for subwords", seen: () => view.w.words.some((axis) => axis.length) },
+    neurons: { label: "Query and keys by feature", seen: () => view.w.meta.has_neurons },
+    renormalise: { label: "rows sum to 1 again",
+      seen: () => model.get("hidden").length > 0 && view.w.kind === "weights" },
+  };
+}
+
+/** Make the element of one control, and what brings it to its trait. @param {View} view */
+function makeControl({ model }, trait, { label, choices, of, set, seen, left }) {
+  const change = set || ((value) => put(model, trait, of ? of(value) : value));
+  const made = choices ? choice(label, choices, change) : tickBox(label, change);
+  return {
+    box: made.box,
+    show() {
+      made.show(choices ? String(model.get(trait)) : model.get(trait));
+      made.box.hidden = Boolean(seen) && !seen();
+      if (left) for (const option of made.input.options) option.hidden = left(option.value);
+    },
+  };
+}
+
+/** A button that shows and hides a box. */
+function makeToggle(label, name, box, changed) {
+  const button = pushButton(label, () => open(box.hidden));
+  const open = (on) => {
+    box.hidden = !on;
+    button.setAttribute("aria-expanded", String(on));
+    changed();
+  };
+  button.setAttribute("aria-expanded", "false");
+  button.setAttribute("aria-label", name);
+  return { button, open };
 }
 
 /**
- * Make the row of choices and what folds. Returns `{box, fold, show}`; `show()` sets them to the traits.
- * @param {View} view
+ * Make the bar, what folds below it and the keys behind "?". Returns `{box, fold, help, find, show}`; `show()` sets
+ * all to the traits. @param {View} view @param {HTMLElement} help
  */
-function makeChoices(view) {
-  const { model } = view, parts = model.get("parts"), sides = model.get("sides");
-  const offer = (label, trait, choices, of = (value) => value) => {
-    const made = choice(label, choices, (value) => put(model, trait, of(value)));
-    return { ...made, follow: () => made.show(String(model.get(trait))) };
-  };
-  const mode = offer("Show as", "mode", Object.entries(MODES).map(([name, { label }]) => [name, label]));
-  const scale = offer("Scale", "scale", [
-    ["fixed", "fixed, 0 to 1"], ["maximum", "per-head maximum"], ["log", "logarithmic"], ["root", "square root"],
-  ]);
-  const combine = offer("Heads together as", "combine", [["maximum", "maximum"], ["mean", "mean"]]);
-  const part = offer("Part", "part", parts.map(({ name }, i) => [i, name]), Number);
-  const samples = Math.max(...parts.map(({ samples }) => samples));
-  const sample = offer("Sample", "sample", Array.from({ length: samples }, (_, i) => [i, String(i)]), Number);
-  const ways = [["both", "beside each other"], ["a", sides[0]], ["b", sides[1]], ["difference", "difference"]];
-  const side = offer("Compare", "side", ways);
-  const looks = [
-    pushButton("−", () => zoom(view, 1 / ZOOM_STEP)), pushButton("+", () => zoom(view, ZOOM_STEP)),
-    pushButton("All", () => setWindow(view, [], view.size.rows, view.size.columns)),
-  ];
-  ["Zoom out", "Zoom in", "Show all"].forEach((name, i) => looks[i].setAttribute("aria-label", name));
-  const look = node("span", { class: "zoom", role: "group", "aria-label": "Zoom" }, ...looks);
-  const save = pushButton("Save PNG", () => savePng(wholePicture(view), "attention.png"));
-  const fold = makeFold(view);
-  const more = pushButton("More", () => fold.open(fold.box.hidden));
-  more.setAttribute("aria-expanded", "false");
-  fold.onOpen = (open) => more.setAttribute("aria-expanded", String(open));
-  const all = [mode, scale, combine, part, sample, side];
-  part.box.hidden = parts.length < 2;
-  sample.box.hidden = samples < 2;
-  side.box.hidden = sides.length < 2;
+export function makeControls(view, help) {
+  const { model } = view;
+  const made = Object.entries(controlsOf(view)).map(([trait, control]) => makeControl(view, trait, control));
+  const percent = (value) => `${Math.round(100 * value)} %`;
+  const least = slider("Lines from", { min: 0, max: 1, step: 0.02 }, percent, (value) => put(model, "least", value));
+  const looks = [["−", "Zoom out", () => zoom(view, 1 / ZOOM_STEP)], ["+", "Zoom in", () => zoom(view, ZOOM_STEP)],
+    ["All", "Show all", () => setWindow(view, [], view.size.rows, view.size.columns)]].map(([sign, name, call]) => {
+    const button = pushButton(sign, call);
+    button.setAttribute("aria-label", name);
+    return button;
+  });
+  const zooms = node("span", { class: "zoom", role: "group", "aria-label": "Zoom" }, "Zoom ", ...looks);
+  const add = pushButton("Add this head", () => addOrRemove(view, model.get("layer"), model.get("head")));
+  const clear = pushButton("Only this head", () => put(model, "overlay", []));
+  const files = ["svg", "pdf", "html"].map((kind) => pushButton(kind.toUpperCase(), () => saveByKernel(view, kind)));
+  files.forEach((file) => (file.hidden = Boolean(model.isStatic))); // these are made by the kernel
+  const png = pushButton("PNG", () => savePng(wholePicture(view), "attention.png"));
+  const save = node("span", { role: "group", "aria-label": "Save as" }, "Save as ", png, ...files);
+  const find = makeFind(view), hiding = makeHide(view);
+  const inSight = made.splice(0, 5); // up to the side of a comparison
+  const renormalise = made.pop(); // stands behind what it speaks of
+  const fold = node("div", { class: "controls fold", hidden: true }, made[0].box, made[1].box, add, clear,
+    ...made.slice(2).map(({ box }) => box), find.box, hiding.box, renormalise.box, zooms, save);
+  help.hidden = true;
+  const more = makeToggle("More", "More", fold, () => view.redraw());
+  const keys = makeToggle("?", "Keys", help, () => view.redraw());
   return {
-    box: node("div", { class: "controls" }, ...all.map(({ box }) => box), look, save, more),
-    fold: fold.box,
-    find: fold.find,
+    box: node("div", { class: "controls" }, ...inSight.map(({ box }) => box), least.box, more.button, keys.button),
+    fold,
+    find() {
+      if (fold.hidden) more.open(true);
+      find.open();
+    },
     show() {
-      all.forEach(({ follow }) => follow());
-      combine.box.hidden = shownHeads(model).length < 2;
-      const [fixed, maximum] = scale.input.options, open = isOpen(view.w, model.get("values"));
-      fixed.textContent = open ? "up to the largest" : "fixed, 0 to 1";
-      maximum.hidden = open; // the same
+      [...inSight, ...made, renormalise, find, hiding].forEach((control) => control.show());
+      least.box.hidden = !/lines|across/.test(model.get("mode"));
+      least.show(model.get("least"));
+      clear.hidden = !model.get("overlay").length;
+      add.hidden = !view.several || model.get("heads") !== "chosen";
       const { rows, columns } = view.size;
-      look.hidden = Math.max(rows, columns) <= 64 && !view.window.length;
+      zooms.hidden = Math.max(rows, columns) <= 64 && !view.window.length;
       looks[2].disabled = !view.window.length;
-      fold.show();
     },
   };
 }
 
-/** Make the tick boxes of the overlay. Returns `{box, show}`. @param {View} view */
-function makeTicks(view) {
-  const { model } = view;
-  const box = node("fieldset");
-  const clear = pushButton("Clear", () => {
-    put(model, "overlay", []);
-    box.querySelector("input")?.focus();
-  });
-  let boxes = [], filledFor = "";
-  function fill(layer, heads, all) {
-    const { w } = view;
-    boxes = heads.map((head) => {
-      const tick = tickBox(all ? String(head) : headName(w, layer, head), () => toggleOverlay(view, layer, head));
-      tick.input.setAttribute("aria-label", `Overlay ${headName(w, layer, head)}`);
-      return { head, tick };
-    });
-    const legend = w.layers > 1 ? `Overlay heads of ${w.meta.layer_names[layer]}` : "Overlay heads";
-    box.replaceChildren(node("legend", {}, legend), ...boxes.map(({ tick }) => tick.box), clear);
-  }
-  return {
-    box,
-    show() {
-      const { w } = view, all = w.heads <= TICKS; // of more there is one box, for the chosen head
-      box.hidden = w.layers * w.heads < 2 || model.get("heads") !== "chosen";
-      const layer = model.get("layer");
-      const heads = all ? Array.from({ length: w.heads }, (_, i) => i) : [model.get("head")];
-      const id = `${w.part}:${layer}:${heads}`;
-      if (filledFor !== id) fill(layer, heads, all);
-      filledFor = id;
-      boxes.forEach(({ head, tick }) => tick.show(isIn(model.get("overlay"), layer, head)));
-      clear.disabled = model.get("overlay").length === 0;
-    },
+/** Ask the kernel for a file of what is on screen, and offer it. @param {View} view */
+function saveByKernel(view, kind) {
+  const key = `save ${kind} ${freshId("file")}`;
+  view.say("The file is being made");
+  const wait = () => {
+    if (view.blocks.stopped()) return undefined; // the view was closed
+    if (view.blocks.error(key)) return view.say(`No file: ${view.blocks.error(key)}`);
+    const block = view.blocks.get(key);
+    if (!block) return view.blocks.ask(), setTimeout(wait, 50);
+    offerFile(new Blob([block.bytes], { type: KINDS[kind] }), `attention.${kind}`);
+    return undefined;
   };
+  wait();
 }

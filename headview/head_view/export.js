@@ -1,7 +1,12 @@
 // What HeadView shows, on one canvas, for a PNG: every panel at its place on the page.
 
+import { node, themeColours } from "../core.js";
+import { LABEL_FONT, placeText, sizeCanvas } from "../core_draw.js";
+import { paintText } from "./text.js";
+/** @import { View } from "./selection.js" */
+
 /** Put what is seen onto one canvas. @param {View} view */
-function wholePicture({ root, page: { panels, readout, text } }) {
+export function wholePicture({ root, page: { panels, readout, text } }) {
   const margin = 8, paint = themeColours(root);
   const origin = panels.getBoundingClientRect();
   const drawn = [...panels.querySelectorAll("canvas, .readout")].filter((part) => !text.box.contains(part));

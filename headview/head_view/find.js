@@ -1,5 +1,14 @@
 // Finding a token in HeadView: what matches is marked wherever labels stand, and Enter goes from one to the next.
 
+import { bindKeys, focusable, node } from "../core.js";
+import { pictureOf } from "./hover.js";
+import { joined } from "./map.js";
+import { cellText, placeOf, shownMaps } from "./selection.js";
+import { isOneText } from "./text.js";
+import { moveCursor } from "./view.js";
+/** @import { Scene } from "./map.js" */
+/** @import { View } from "./selection.js" */
+
 /** Which tokens of an axis match, words as well, whatever their case. `words`: their numbers, empty where not known. */
 function matching(labels, words, wanted) {
   const text = wanted.toLowerCase(), matches = new Set();
@@ -30,7 +39,7 @@ function foundPlaces(view) {
  * Make the search field. Returns `{box, show, open}`; `open()` puts the hand into it.
  * @param {View} view
  */
-function makeFind(view) {
+export function makeFind(view) {
   const input = focusable(node("input", { type: "search", "aria-label": "Find a token", size: "12" }), null);
   const count = node("output", { role: "presentation" });
   const box = node("label", { class: "find" }, "Find a token", input, count);
@@ -93,7 +102,7 @@ function makeFind(view) {
  * Mark at the edges of a map where tokens lie that were found: labels have no room for all.
  * @param {CanvasRenderingContext2D} context @param {Scene} scene
  */
-function markFound(context, { found, shown, win: [q0, q1, k0, k1], paint, w }, n, frame) {
+export function markFound(context, { found, shown, win: [q0, q1, k0, k1], paint, w }, n, frame) {
   if (!found[0].size && !found[1].size) return;
   const { rows, columns } = shown.frames[n].source, long = 4;
   const high = frame.height / (q1 - q0), wide = frame.width / (k1 - k0);

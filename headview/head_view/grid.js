@@ -1,12 +1,16 @@
 // Where the thumbnails of HeadView's overview stand: layers by heads as a table, or heads in a row that is folded into
 // a block. No page and no canvas; all lengths are CSS pixels.
 
+/** @import { Order } from "./order.js" */
+/** @import { Weights } from "./sample.js" */
+
 const LARGEST_THUMB = 150;
 const READABLE_THUMB = 14; // what is smaller gets more of the width, if there is more ...
 const LEAST_THUMB = 10; // ... but no less than this, as long as the page has room
 const GRID_NARROW = 300, GRID_WIDE = 620; // widths that are tried before the least that shows all
-const GRID_TALL = 400; // beside a picture that is shorter
-const STACKED_TALL = 480; // above the picture
+export const GRID_TALL = 400; // beside a picture that is shorter
+export const STACKED_TALL = 480; // above the picture
+export const STACKED_NARROW = 250; // on a telephone
 const OVERVIEW_TALL = 560; // at most, unless thumbnails became smaller than LEAST_THUMB ...
 const OVERVIEW_TALLEST = 900; // ... and then at most this
 const TITLE_LINE = 18; // what the overview says of itself
@@ -16,10 +20,10 @@ const BELOW_LINE = 13; // what it is sorted by, below
 const BELOW_FROM = 40; // pixels of a thumbnail that has room for that
 const GROUP_LINE = 18; // the name of a group, above it
 const GROUP_NAME = 88; // and its room
-const BRACKET = 6; // above the numbers of heads that share their keys
-const ROW_BRACKET = 5; // the same in each row
-const WINDOW_MARK = 40; // right of a row
-const TURNED_NAME = 70; // of a head, at most
+export const BRACKET = 6; // above the numbers of heads that share their keys
+export const ROW_BRACKET = 5; // the same in each row
+export const WINDOW_MARK = 40; // right of a row
+export const TURNED_NAME = 70; // of a head, at most
 
 /** How far two thumbnails stand apart, by the length of a step from one to the next. */
 const gapOf = (step) => (step >= 20 ? 3 : step >= 10 ? 2 : step >= 5 ? 1 : 0);
@@ -29,14 +33,14 @@ const LEAST_STEP = LEAST_THUMB + gapOf(LEAST_THUMB + 2);
  * How many neighbouring heads share their keys, in each layer; 1 where every head has its own.
  * @param {Weights} w @returns {number[]}
  */
-function sharedBy(w) {
+export function sharedBy(w) {
   const { kv_heads: own } = w.meta;
   const size = (layer) => (own?.[layer] ? Math.max(1, Math.round(w.heads / own[layer])) : 1);
   return Array.from({ length: w.layers }, (_, layer) => size(layer));
 }
 
 /** Are these numbers all the same? */
-const allAlike = (numbers) => numbers.every((number) => number === numbers[0]);
+export const allAlike = (numbers) => numbers.every((number) => number === numbers[0]);
 
 /**
  * Where the thumbnails stand in a room of this width and height: as large as they can be, in all of the width at most.
@@ -53,7 +57,7 @@ const allAlike = (numbers) => numbers.every((number) => number === numbers[0]);
  *   keys @property {boolean} rowBracket has each row that room?
  * @property {{x: number, y: number, name: string}[]} named groups
  */
-function overviewGrid(w, order, room, tall) {
+export function overviewGrid(w, order, room, tall) {
   return w.layers === 1 || order.heads ? blockGrid(w, order, room, tall) : tableGrid(w, order, room, tall);
 }
 
@@ -61,7 +65,7 @@ function overviewGrid(w, order, room, tall) {
  * The smallest overview that can be read and leaves room for the picture; where none does, one as wide as the page.
  * @param {(grid: Grid) => boolean} leavesRoom
  */
-function leastGrid(w, order, width, leavesRoom) {
+export function leastGrid(w, order, width, leavesRoom) {
   const last = leastRoom(w, order);
   for (const [room, least] of [[GRID_NARROW, READABLE_THUMB], [GRID_WIDE, READABLE_THUMB], [last, LEAST_THUMB]]) {
     const grid = overviewGrid(w, order, Math.min(room, width), OVERVIEW_TALL);
@@ -171,7 +175,7 @@ function placeBlock(w, order, list, sizes, made) {
 }
 
 /** The layer and head at a place of the overview, or null. @param {Grid} grid @returns {[number, number] | null} */
-function headAt(w, grid, px, py) {
+export function headAt(w, grid, px, py) {
   const air = (grid.step - grid.side) / 2;
   const inside = (place, start) => place >= start - air && place < start + grid.side + air;
   for (let layer = 0; layer < w.layers; layer++) {
@@ -187,7 +191,7 @@ function headAt(w, grid, px, py) {
  * The head that stands one step right and down of another, as it is drawn, or null at the edge. A block is one long
  * row that is folded, so that left and right lead on over its edge. @returns {[number, number] | null}
  */
-function headBeside(w, grid, layer, head, right, down) {
+export function headBeside(w, grid, layer, head, right, down) {
   const pair = (i) => /** @type {[number, number]} */ ([Math.floor(i / w.heads), i % w.heads]);
   if (!grid.folded) {
     const [i, j] = [layer + down, head + right];

@@ -1,5 +1,13 @@
 // Tokens that a reader leaves out of the maps of HeadView, by their labels: special ones, the first one, others.
 
+import { focusable, node, pushButton, put, tickBox } from "../core.js";
+import { shorten } from "../core_draw.js";
+import { activeBeside } from "./hover.js";
+import { placeOf, shownMaps } from "./selection.js";
+import { isSpecial } from "./text_spans.js";
+/** @import { Weights } from "./sample.js" */
+/** @import { View } from "./selection.js" */
+
 const specials = new WeakMap();
 
 /** The special tokens of a sample, each once. @param {Weights} w */
@@ -15,13 +23,13 @@ function leavesSome(w, hidden) {
 }
 
 /** The labels that are left out; none where nothing would be left. @param {View} view */
-function hiddenLabels({ model, w }) {
+export function hiddenLabels({ model, w }) {
   const hidden = model.get("hidden");
   return hidden.length && !leavesSome(w, hidden) ? [] : hidden;
 }
 
 /** Leave out these labels, unless nothing would be left. @param {View} view */
-function hide(view, labels) {
+export function hide(view, labels) {
   const { model, w, say } = view, hidden = [...new Set(labels)];
   if (!leavesSome(w, hidden)) {
     say("A token must be left: so many cannot be hidden.");
@@ -32,7 +40,7 @@ function hide(view, labels) {
 }
 
 /** Hide the token of the cursor's key, or the word of it, wherever its label stands. @param {View} view */
-function hideAtCursor(view) {
+export function hideAtCursor(view) {
   const { columns } = shownMaps(view)?.source || {};
   if (!columns) return;
   const labels = columns[placeOf(columns, view.key)].map((token) => view.w.keyTokens[token]);
@@ -49,7 +57,7 @@ function hiddenText(w, hidden) {
 }
 
 /** The sentence on hidden tokens below the picture. @param {View} view */
-function hiddenLimits({ model, w, unknown = "" }) {
+export function hiddenLimits({ model, w, unknown = "" }) {
   const hidden = model.get("hidden");
   if (!hidden.length) return unknown;
   if (!leavesSome(w, hidden)) return `${unknown}All tokens would be hidden, so all are shown. `;
@@ -64,7 +72,7 @@ const asField = (labels) => labels.map((label) => (/\s|^$/.test(label) ? `"${lab
  * Make the controls of hidden tokens. Returns `{box, show}`.
  * @param {View} view
  */
-function makeHide(view) {
+export function makeHide(view) {
   const { model } = view;
   const without = (labels) => model.get("hidden").filter((label) => !labels.includes(label));
   const set = (labels, on) => hide(view, on ? [...model.get("hidden"), ...labels] : without(labels));

@@ -1,5 +1,21 @@
 // The picture under the tokens of HeadView: the weights of a query over its patches, or what patches give to a key.
 
+import { bindKeys, choice, focusable, freshId, node, put, slider, tellUnderPointer, tickBox } from "../core.js";
+import {
+  cssColour, hatch, hatchColour, LABEL_FONT, maskedPixel, NAN_PIXEL, placeText, sizeCanvas, SMALL_FONT,
+  strokeOnAnything,
+} from "../core_draw.js";
+import { formatWeight, MASKED } from "./codes.js";
+import { pixelsOf, scaleEnds, shareOn } from "./draw.js";
+import { patchOf, patchPlace, photoOf } from "./patches.js";
+import { placeName } from "./sample.js";
+import { cellText, placeOf, shownMaps } from "./selection.js";
+import { regionOf } from "./source.js";
+import { moveCursor } from "./view.js";
+/** @import { Scene } from "./map.js" */
+/** @import { View } from "./selection.js" */
+/** @import { Source } from "./source.js" */
+
 const PICTURE_WIDEST = 360, PICTURE_TITLE = 20, PICTURE_SCALE = 24; // pixels; the title above, the scale below
 const GRID_FROM = 7; // pixels of a patch; the grid would hide smaller ones
 const OUTSIDE = 6; // tokens beside the picture that are named
@@ -53,30 +69,28 @@ function overPatches({ w, view, cursor, side, shown, scale }) {
  * Lay the weights over the patches: the stronger, the less of the picture is seen.
  * @param {CanvasRenderingContext2D} context @param {Scene} scene
  */
-function shadePatches(context, { w, colours, strength }, { values, scale }, cell, top) {
-  const share = shareOn(scale), table = pixelsOf(scale, colours), { columns } = w.meta.picture;
+function shadePatches(context, { w, look, strength }, { values, scale }, cell, top) {
+  const share = shareOn(scale), table = pixelsOf(scale, look), { columns } = w.meta.picture, masked = [];
   const side = Math.min(cell.wide, cell.high);
-  const css = (pixel) => `rgb(${pixel & 255} ${(pixel >> 8) & 255} ${(pixel >> 16) & 255})`;
   context.save();
   context.font = `bold ${Math.round(Math.min(side, 20) * 0.7)}px system-ui, sans-serif`;
   values.forEach((value, at) => {
     const x = (at % columns) * cell.wide, y = top + Math.floor(at / columns) * cell.high, number = value > MASKED;
     const place = number ? share(value) : 1;
     const shown = number && scale.signed ? Math.abs(2 * place - 1) : place;
-    const none = value === MASKED || value === undefined ? MASKED_PIXEL : NAN_PIXEL;
+    const none = value === MASKED || value === undefined ? maskedPixel(look.dark) : NAN_PIXEL;
     const pixel = number ? table[Math.round(place * 255)] : none;
     context.globalAlpha = strength * (number ? shown : 0.8);
-    context.fillStyle = css(pixel);
+    context.fillStyle = cssColour(pixel);
     context.fillRect(x, y, cell.wide, cell.high);
     if (number || value === undefined) return;
     context.globalAlpha = 1;
-    context.strokeStyle = context.fillStyle = value === MASKED ? CROSS_INK : "#000";
-    context.lineWidth = 1;
-    context.beginPath();
-    if (value === MASKED) addCross(context, x + cell.wide / 2, y + cell.high / 2, side * 0.22);
+    context.fillStyle = "#000";
+    if (value === MASKED) masked.push([x, y, cell.wide, cell.high]);
     else placeText(context, "?", x + cell.wide / 2, y + cell.high / 2 + 1, "center", "middle");
-    context.stroke();
   });
+  context.globalAlpha = 1;
+  hatch(context, masked, hatchColour(look.dark));
   context.restore();
 }
 
@@ -112,14 +126,13 @@ function framePatches(context, { w, shown: { source }, cursor }, cell, width, he
  * Draw which colours stand for which numbers, in a line below the picture.
  * @param {CanvasRenderingContext2D} context @param {Scene} scene
  */
-function scaleBelow(context, { paint, colours }, { scale }, width, y) {
-  const table = pixelsOf(scale, colours), [least, most] = scaleEnds(scale);
+function scaleBelow(context, { paint, look }, { scale }, width, y) {
+  const table = pixelsOf(scale, look), [least, most] = scaleEnds(scale);
   context.font = SMALL_FONT;
   const [left, right] = [least, most].map((said) => context.measureText(said).width + 6);
   const wide = Math.max(20, Math.min(200, width - left - right));
   for (let i = 0; i < wide; i++) {
-    const pixel = table[Math.round((255 * i) / wide)];
-    context.fillStyle = `rgb(${pixel & 255} ${(pixel >> 8) & 255} ${(pixel >> 16) & 255})`;
+    context.fillStyle = cssColour(table[Math.round((255 * i) / wide)]);
     context.fillRect(left + i, y + 2, 1.5, 9);
   }
   context.fillStyle = paint.ink;
@@ -128,7 +141,7 @@ function scaleBelow(context, { paint, colours }, { scale }, width, y) {
 }
 
 /** A number in three digits. */
-const shortest = (value) => (value === 1 ? "1" : String(Number(value.toPrecision(3))));
+export const shortest = (value) => (value === 1 ? "1" : String(Number(value.toPrecision(3))));
 
 /** Say what lies beside the picture. @param {Scene} scene */
 function outsideText({ w }, { axis, rest, sum, text, values }) {
@@ -181,7 +194,7 @@ function heardPatches(w, { values, text }) {
 // ---------------------------------------------------------------- the panel
 
 /** Make the panel. Returns `{box, show}`; `show(scene)` draws it where the part has a picture. @param {View} view */
-function makePicturePanel(view) {
+export function makePicturePanel(view) {
   const { model } = view, help = freshId("help-p");
   Object.assign(view, { overPicture: "keys", toStrongest: true });
   const canvas = focusable(node("canvas", { class: "image", role: "application", "aria-describedby": help }));

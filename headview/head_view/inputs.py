@@ -23,6 +23,7 @@ from headview.head_view.check_rows import (
     window_of,
 )
 from headview.head_view.cut import cut
+from headview.head_view.first_look import with_causal_mask
 from headview.head_view.layer_weights import Layer
 from headview.head_view.mean import check_samples, mean_of
 from headview.head_view.names import check_axes, layer_names_of, name_heads
@@ -51,6 +52,7 @@ class Part:
     values: list[Tensor] | None = None
     scales: list[float] | None = None  # scores are queries @ keys.mT * scale
     picture: Picture | None = None
+    guessed_mask: bool = False  # told from zeros, by `first_look.py`
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -153,7 +155,8 @@ def as_parts(
         parts.append(part)
     _check_used(named, parts)
     name_heads(parts, head_names, found)
-    return cut([mean_of(part) for part in parts] if samples == "mean" else parts, queries, keys)
+    parts = cut([mean_of(part) for part in parts] if samples == "mean" else parts, queries, keys)
+    return [with_causal_mask(part) for part in parts]
 
 
 # --------------------------------------------------------------------------------------------------------- groups

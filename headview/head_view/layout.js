@@ -1,18 +1,26 @@
 // Where the parts of HeadView stand: sizes in, places out. No page and no canvas; all lengths are CSS pixels.
 
+import { GRID_TALL, leastGrid, overviewGrid, STACKED_NARROW, STACKED_TALL } from "./grid.js";
+/** @import { Order } from "./order.js" */
+/** @import { Weights } from "./sample.js" */
+
 const GUTTER = 16; // between panels, as in style.css
 const BARS_WIDE = 240; // the list of one query, beside the picture
 const BARS_WIDEST = 460; // and below it
 const BARS_TALL = 300; // about, where they stand below the overview
+const MOST_BARS = 12, FEW_BARS = 6; // keys in the list; on a telephone
+const NARROW = 560; // a telephone: all of a view is to be a screen and a half
 const LEAST_PICTURE = 320; // width of the map or the lines; where less is left, panels stack
 const PICTURE_KEEPS = 480; // of the width there is, before thumbnails grow into it: lines and text need more than a map
-const SCALE_ROOM = 76; // right of a map, for the colour scale and numbers as long as −0.0123
+export const SCALE_ROOM = 76; // right of a map, for the colour scale and numbers as long as −0.0123
+const MAP_GAP = 20; // between two maps that share a colour bar
 const ROW_MARGIN = 24; // around the labels of the queries: the name of their axis, and air
 const KEY_MARGIN = 26; // the same around those of the keys
-const TITLE_ROOM = 24; // above the map or the lines
-const FLAT_LABELS = 22; // below a map; labels that are turned need as much as the longest
-const LABEL_AIR = 4; // a label lies flat if its cell is so much wider
-const NAME_ROOM = 18; // below the labels, for the name of the axis
+export const TITLE_ROOM = 24; // above the map or the lines
+export const FLAT_LABELS = 22; // below a map; labels that are turned need as much as the longest
+export const LABEL_AIR = 4; // a label lies flat if its cell is so much wider
+export const NAME_ROOM = 18; // below the labels, for the name of the axis
+const TALLEST_NARROW = 270;
 const TALLEST = 460; // of a map or of lines, unless there are more tokens than that ...
 const LONGEST = 640; // ... and however many there are: from there on one looks closer
 const NARROWEST_LONG = 400; // pixels for a map of more keys than that; it is looked at more closely
@@ -24,7 +32,7 @@ const CELL_OF_FEW = 10; // ... as far as its cells need not be larger than this 
 
 const LINE_STEP = 26; // between the tokens of a short text in line mode
 const LINES_WIDEST = 560;
-const SAMPLE_WIDE = 130, SAMPLE_HIGH = 18; // an entry of the legend of lines
+export const SAMPLE_WIDE = 130, SAMPLE_HIGH = 18; // an entry of the legend of lines
 
 /**
  * Share a width between overview, picture and bars; where a key would get less than a pixel, stack them. The picture
@@ -33,10 +41,11 @@ const SAMPLE_WIDE = 130, SAMPLE_HIGH = 18; // an entry of the legend of lines
  * @param {Weights} w @param {number} width @param {{row: number, key: number}} labels the room that the longest needs
  * @param {{queries: number, keys: number}} seen rows and columns in sight @param {number} maps beside each other
  * @param {Order} order of the heads, from order.js
- * @returns {{form: string, grid: object, map: object, room: number, bars: number, labels: object}} `form`: "one", "two"
+ * @returns {{form: string, grid: object, map: object, room: number, bars: number, most: number,
+ *   labels: object}} `form`: "one", "two"
  *   or "three" columns of panels, "two low" where bars stand below the picture; `room`: the width of its column
  */
-function layout(w, width, labels, seen, maps, order) {
+export function layout(w, width, labels, seen, maps, order) {
   const several = w.layers * w.heads > 1;
   const keys = Math.min(seen.keys, NARROWEST_LONG) * maps;
   const picture = maps > 1 ? maps * LEAST_FRAME : Math.max(LEAST_PICTURE - labels.row - ROW_MARGIN, SCALE_ROOM + keys);
@@ -52,13 +61,14 @@ function layout(w, width, labels, seen, maps, order) {
     const tall = Math.max(small.height, form === "two" ? map.height - BARS_TALL : map.height, GRID_TALL);
     const larger = overviewGrid(w, order, columnOf(small) - GUTTER + spared - used, tall);
     if (larger.side > small.side) grid = larger;
-  } else if (several) grid = overviewGrid(w, order, width, STACKED_TALL);
+  } else if (several) grid = overviewGrid(w, order, width, width < NARROW ? STACKED_NARROW : STACKED_TALL);
   const room = form === "one" ? width : spared + columnOf(small) - columnOf(grid);
   const map = mapPlace(seen, room, labels, maps);
   // Bars stand below the one that is shorter.
   const underMap = form === "two" && grid.height > map.height, column = underMap ? room : columnOf(grid) - GUTTER;
   const bars = { three: BARS_WIDE, two: Math.min(column, BARS_WIDEST), one: Math.min(width, BARS_WIDEST) }[form];
-  return { form: underMap ? "two low" : form, grid, room, map, bars, labels };
+  const most = width < NARROW ? FEW_BARS : MOST_BARS;
+  return { form: underMap ? "two low" : form, grid, room, map, bars, most, labels };
 }
 
 /**
@@ -68,32 +78,35 @@ function layout(w, width, labels, seen, maps, order) {
 function mapPlace(seen, room, labels, maps) {
   const left = labels.row + ROW_MARGIN;
   const across = maps > 1 && room - left >= maps * LEAST_FRAME ? maps : 1;
-  const free = (room - left - (across > 1 ? SCALE_ROOM * across : SCALE_ROOM)) / across;
-  const tallest = Math.min(LONGEST, Math.max(TALLEST, seen.queries)) * (across < maps ? 0.7 : 1);
+  // Maps on one scale share a colour bar: two scales where there is a difference, the third map.
+  const bars = across > 1 ? 2 : 1, gap = across > 1 ? MAP_GAP : SCALE_ROOM;
+  const free = (room - left - SCALE_ROOM * bars - gap * (across - bars)) / across;
+  const usual = room < NARROW ? TALLEST_NARROW : Math.min(LONGEST, Math.max(TALLEST, seen.queries));
+  const tallest = usual * (across < maps ? 0.7 : 1);
   const cell = Math.min(free / seen.keys, tallest / seen.queries, LARGEST_CELL);
   const wide = Math.max(cell, Math.min(Math.min(LEAST_SIDE, free) / seen.keys, CELL_OF_FEW));
   const high = Math.max(cell, Math.min(LEAST_SIDE / seen.queries, CELL_OF_FEW));
   const below = labels.key > wide - LABEL_AIR ? labels.key + KEY_MARGIN - 8 : FLAT_LABELS;
   const title = maps > 1 ? FRAME_TITLE : 0;
-  const stepX = wide * seen.keys + SCALE_ROOM, stepY = title + high * seen.queries + below + NAME_ROOM;
+  const stepX = wide * seen.keys + gap, stepY = title + high * seen.queries + below + NAME_ROOM;
   const frames = Array.from({ length: maps }, (_, i) => ({
-    x: left + (across > 1 ? i : 0) * stepX,
+    x: left + (across > 1 ? i * stepX + (i > 1 ? SCALE_ROOM - gap : 0) : 0),
     y: TITLE_ROOM + title + (across > 1 ? 0 : i) * stepY,
     width: wide * seen.keys,
     height: high * seen.queries,
   }));
-  const width = Math.max(260, left + across * stepX);
+  const width = Math.max(260, left + across * stepX + (across > 1 ? bars * (SCALE_ROOM - gap) : 0));
   return { frames, across, below, width, height: TITLE_ROOM + (across > 1 ? 1 : maps) * stepY };
 }
 
 /** Where the lines of `heads` heads stand: queries at the left of `frame`, keys at its right, a legend above it. */
-function linesPlace(seen, room, labels, heads) {
+export function linesPlace(seen, room, labels, heads) {
   const width = Math.min(room, LINES_WIDEST);
   const left = labels.row + ROW_MARGIN, right = Math.max(60, labels.key + KEY_MARGIN);
   const across = Math.max(1, Math.floor(width / SAMPLE_WIDE));
   const legend = heads > 1 ? Math.ceil(heads / across) * SAMPLE_HIGH + 4 : 0;
-  const most = Math.max(TALLEST, Math.min(LONGEST, seen.queries));
-  const tall = Math.min(most, LINE_STEP * Math.max(seen.queries, seen.keys));
+  const usual = room < NARROW ? TALLEST_NARROW : TALLEST;
+  const tall = Math.min(Math.max(usual, Math.min(LONGEST, seen.queries)), LINE_STEP * Math.max(seen.queries, seen.keys));
   const frame = { x: left, y: TITLE_ROOM + legend, width: width - left - right, height: tall };
   const at = (i, size) => frame.y + ((i + 0.5) * frame.height) / size;
   return {
@@ -112,7 +125,7 @@ function linesPlace(seen, room, labels, heads) {
  * The row and column at a place of a picture, fractions included; in line mode one of them, the other null. Null where
  * there is neither. `win`: the window.
  */
-function cellAt(frame, win, mode, px, py) {
+export function cellAt(frame, win, mode, px, py) {
   const x = (px - frame.x) / frame.width, y = (py - frame.y) / frame.height, [q0, q1, k0, k1] = win;
   if (y < 0 || y >= 1) return null;
   const row = q0 + y * (q1 - q0);

@@ -1,49 +1,57 @@
 // How HeadView draws heads as lines from queries at the left to keys at the right. No state and no listeners.
 
+import { LINE_COLOURS } from "../colours.js";
+import { drawKept, placeText, sizeCanvas, SMALL_FONT } from "../core_draw.js";
+import { MASKED } from "./codes.js";
+import { axisNames, rowLabels } from "./draw.js";
+import { linesPlace, SAMPLE_HIGH, SAMPLE_WIDE, TITLE_ROOM } from "./layout.js";
+import { labelsOf } from "./map.js";
+import { lineMaps, placeOf, queriesTogether } from "./selection.js";
+import { regionOf } from "./source.js";
+/** @import { Scene, Win } from "./map.js" */
+
 /** Lines need more contrast than fills: readable on white, and on near black. The dash says it without colour. */
-const LINES_ON_LIGHT = ["#0072B2", "#C04A00", "#007A5A", "#A3447E", "#7A5C00", "#4B3FA8", "#B00020", "#4F4F4F"];
-const LINES_ON_DARK = ["#56B4E9", "#FF9A4D", "#2FCB9B", "#F09BC8", "#F0E442", "#B7ADFF", "#FF8A9A", "#D0D0D0"];
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
 const MOST_LINES = 3000; // faint lines of all heads together; more are neither seen nor drawn within a frame
-const FAINT = 0.004; // of the top of the scale: a weaker line is not seen
+const FAINT = 0.004; // of the end of the scale: a weaker line is not seen
 const STRENGTHS = 8; // faint lines of about the same strength share one stroke, which keeps many of them fluent
 const THIN_FROM = 64; // queries
 
 /** Colour and dash of the shown heads: 32 pairs before one comes again. */
 function lineStyles(count, dark) {
-  const palette = dark ? LINES_ON_DARK : LINES_ON_LIGHT, colours = palette.length;
+  const palette = LINE_COLOURS[dark ? "dark" : "light"], colours = palette.length;
   return Array.from({ length: count }, (_, i) => ({
     colour: palette[i % colours],
     dash: DASHES[(i + Math.floor(i / colours)) % DASHES.length],
   }));
 }
 
-/** Say how many weights can be seen as lines, and from which weight on they are among the `most` strongest. */
-function strongest(weights, top, most) {
+/** Say how many weights are `from` on, and from which weight on they are among the `most` strongest. */
+function strongest(weights, top, most, from) {
   const parts = 1024;
   const counts = new Uint32Array(parts + 1);
   let all = 0;
   for (let i = 0; i < weights.length; i++) {
     const size = Math.abs(weights[i]);
-    if (!(size >= FAINT * top) || size === Infinity) continue;
+    if (!(size >= from * top) || size === Infinity) continue;
     counts[Math.min(parts, Math.floor((size / top) * parts))]++;
     all++;
   }
   let drawn = 0, part = parts;
   while (part >= 0 && drawn + counts[part] <= most) drawn += counts[part--];
-  return { all, drawn, least: Math.max(((part + 1) / parts) * top, FAINT * top) };
+  return { all, drawn, least: Math.max(((part + 1) / parts) * top, from * top) };
 }
 
 /**
  * Draw a head as faint lines, at most `most`. `weights`: those in sight, `seen.queries` by `seen.keys`.
  * @returns {{all: number, drawn: number}} how many lines there are, and how many were drawn
  */
-function faintLines(context, weights, seen, place, top, style, most) {
-  const { all, drawn, least } = strongest(weights, top, most);
+function faintLines(context, weights, seen, place, top, style, most, from) {
+  const { all, drawn, least } = strongest(weights, top, most, from);
   const groups = Array.from({ length: STRENGTHS }, () => []);
   for (let i = 0; i < weights.length; i++) {
     const size = Math.abs(weights[i]);
-    if (size >= least && size < Infinity) groups[Math.min(STRENGTHS - 1, Math.floor((size / top) * STRENGTHS))].push(i);
+    if (size >= least && size > 0 && size < Infinity) groups[Math.min(STRENGTHS - 1, Math.floor((size / top) * STRENGTHS))].push(i);
   }
   const [left, right] = place.ends;
   context.setLineDash(style.dash);
@@ -113,8 +121,14 @@ function lineSample(context, name, i, across, style, paint) {
 /** The token whose lines are strong: the one under the pointer, else the query. @param {Scene} scene */
 const tokenInFront = ({ isolated, cursor }) => isolated || { axis: 0, place: cursor[0] };
 
+/** The tokens whose lines are strong: the one under the pointer, else the queries that are shown together. */
+function tokensInFront({ isolated, view, shown: { source } }) {
+  if (isolated) return [isolated];
+  return queriesTogether(view).map((query) => ({ axis: 0, place: placeOf(source.rows, query) }));
+}
+
 /** The row and column that are in front. @param {Scene} scene */
-function placesInFront({ isolated, cursor }) {
+export function placesInFront({ isolated, cursor }) {
   return cursor.map((place, axis) => (isolated?.axis === axis ? isolated.place : place));
 }
 
@@ -138,7 +152,7 @@ function lineEnds(context, place, scene, region) {
 }
 
 /** What stands at the other ends where there is no line from the token in front. @param {Scene} scene */
-function marksInFront(scene, { win: [q0, q1, k0, k1], maps }) {
+export function marksInFront(scene, { win: [q0, q1, k0, k1], maps }) {
   const { axis, place } = tokenInFront(scene), seen = { queries: q1 - q0, keys: k1 - k0 };
   const all = maps.filter(Boolean).map((weights) => linesOf(weights, seen, { axis, place: place - (axis ? k0 : q0) }));
   return (all[0] || []).flatMap(([q, k], i) => {
@@ -165,7 +179,7 @@ const LINES_UP_TO = 1024; // queries and keys in sight: more lines are one grey
  * The cells in sight of each head, whole ones. Where more than `upTo` are in sight, `around` of them at the cursor.
  * @param {Scene} scene @returns {{win: Win, names: string[], maps: (Float32Array | null)[], cut: boolean}}
  */
-function linesRegion({ view, shown, win, cursor }, upTo = LINES_UP_TO, around = 256) {
+export function linesRegion({ view, shown, win, cursor }, upTo = LINES_UP_TO, around = 256) {
   /** @type {[number, number]} */
   const size = [shown.source.rows.length, shown.source.columns.length];
   /** @returns {[number, number]} */
@@ -192,23 +206,25 @@ const isAll = ([q0, q1, k0, k1], [rows, columns]) => q0 === 0 && k0 === 0 && q1 
  * A place that is `turned` counts across where others count down. Returns how many lines there are and are drawn.
  * @param {Scene} scene
  */
-function drawLines(context, scene, { win, names, maps }, place) {
+export function drawLines(context, scene, { win, names, maps }, place) {
   const { shown, paint, kept, isolated } = scene, { top } = shown.frames[0].scale;
   const seen = { queries: win[1] - win[0], keys: win[3] - win[2] }, styles = lineStyles(maps.length, scene.dark);
   const turn = (sheet) => place.turned && sheet.transform(0, 1, 1, 0, 0, 0);
-  const id = JSON.stringify([names, shown.source.key, top, win, place.turned, scene.view.blocks.count()]);
+  const from = Math.max(FAINT, scene.least);
+  const id = JSON.stringify([names, shown.source.key, top, win, place.turned, from, scene.view.blocks.count()]);
   if (!isolated) {
     drawKept(context, (kept.lines ||= {}), id, place.width, place.height, (sheet) => {
       const most = Math.floor(MOST_LINES / maps.length);
       turn(sheet);
-      kept.counts = maps.map((weights, i) => weights && faintLines(sheet, weights, seen, place, top, styles[i], most));
+      kept.counts = maps.map((weights, i) => weights && faintLines(sheet, weights, seen, place, top, styles[i], most, from));
     });
   }
   if (names.length > 1) names.forEach((name, i) => lineSample(context, name, i, place.across, styles[i], paint));
-  const { axis, place: token } = tokenInFront(scene), one = { axis, place: token - (axis ? win[2] : win[0]) };
+  const front = tokensInFront(scene).map(({ axis, place: token }) => ({ axis, place: token - (axis ? win[2] : win[0]) }));
   context.save();
   turn(context);
-  maps.forEach((weights, i) => weights && strongLines(context, linesOf(weights, seen, one), place, top, styles[i]));
+  maps.forEach((weights, i) => weights && front.forEach((one) => (
+    strongLines(context, linesOf(weights, seen, one), place, top, styles[i]))));
   context.restore();
   const sum = (what) => (kept.counts || []).reduce((total, count) => total + (count?.[what] || 0), 0);
   return { drawn: sum("drawn"), all: sum("all") };
@@ -218,7 +234,7 @@ function drawLines(context, scene, { win, names, maps }, place) {
  * Draw the chosen heads as lines between tokens. Returns the context, where they are, and how many.
  * @param {Scene} scene
  */
-function drawPairs(canvas, scene) {
+export function drawPairs(canvas, scene) {
   const { w, paint, cursor: [query, key] } = scene;
   const region = linesRegion(scene), { win, maps, cut } = region;
   const seen = { queries: win[1] - win[0], keys: win[3] - win[2] };

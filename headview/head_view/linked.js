@@ -1,10 +1,13 @@
 // Views of one group follow each other: the same layer, head, query and window in all of them, as far as each has them.
 
+import { listen, put } from "../core.js";
+/** @import { View } from "./selection.js" */
+
 const FOLLOWED = ["part", "sample", "layer", "head", "query", "window", "scale", "mode"];
 const GROUPS = (globalThis.mhalibGroups ||= new Map()); // the name of a group, its views on this page
 
 /** Let a view lead and follow its group, if it is in one. Returns what ends it. @param {View} view */
-function followGroup(view) {
+export function followGroup(view) {
   const { model } = view;
   let group = "";
   const join = () => {

@@ -1,5 +1,19 @@
 // The heat maps of HeadView: tiles of the level that fits the screen, marks and numbers where cells are large enough.
 
+import { node } from "../core.js";
+import { drawKept, MARKED_FROM, paintPixels, placeText, sizeCanvas, SMALL_FONT } from "../core_draw.js";
+import { TILE } from "./combine.js";
+import { axisNames, cellValues, colourBar, columnLabels, markCells, rowLabels, shadeWeights } from "./draw.js";
+import { markFound } from "./find.js";
+import { NAME_ROOM } from "./layout.js";
+import { besideThumbs } from "./patches.js";
+import { placeOf, queriesTogether } from "./selection.js";
+import { regionOf } from "./source.js";
+/** @import { Look } from "./draw.js" */
+/** @import { Order } from "./order.js" */
+/** @import { Weights } from "./sample.js" */
+/** @import { View } from "./selection.js" */
+
 const VALUES_FROM = { wide: 34, high: 16 }; // a cell that has room for its number
 const MOST_IMAGES = 120; // coloured tiles that are kept
 
@@ -7,12 +21,12 @@ const MOST_IMAGES = 120; // coloured tiles that are kept
  * @typedef {object} Scene what a frame draws
  * @property {Weights} w @property {number} layer @property {number} head @property {number} query
  * @property {[number, number]} cursor row and column @property {[number, number][]} overlay pairs of layer and head
- * @property {string} heads "chosen", "layer" or "all" @property {string} direction of the text: "from" or "to"
+ * @property {number} least share of the scale from which on lines are drawn @property {string} heads "chosen", "layer" or "all" @property {string} direction of the text: "from" or "to"
  * @property {number} strength of what lies over a picture
  * @property {Order} order of the heads
  * @property {{axis: number, place: number} | null} isolated the token that stands alone, if the map has it
  * @property {string} mode @property {string} scale @property {string} combine @property {string} side
- * @property {string} colours the colour map @property {boolean} dark
+ * @property {Look} look the colour map and the page @property {boolean} dark
  * @property {object} shown from `shownMaps` @property {Win} win
  * @property {{rows: string[], columns: string[]}} names short labels of tokens @property {Set<number>[]} found tokens
  *   that were searched for, of both axes
@@ -25,7 +39,7 @@ const MOST_IMAGES = 120; // coloured tiles that are kept
  */
 
 /** A label of several tokens. */
-const joined = (labels, tokens) => (tokens.length === 1 ? labels[tokens[0]] : tokens.map((i) => labels[i]).join(""));
+export const joined = (labels, tokens) => (tokens.length === 1 ? labels[tokens[0]] : tokens.map((i) => labels[i]).join(""));
 
 /** The level at which a cell is as large as a pixel of the page, so that nothing is dropped or smoothed away. */
 function levelFor([q0, q1, k0, k1], frame, levels) {
@@ -35,12 +49,12 @@ function levelFor([q0, q1, k0, k1], frame, levels) {
 
 /** A tile, coloured, one pixel a cell; kept. */
 function tileImage(scene, { source, scale }, level, i, j, tile, hatched) {
-  const { images, colours } = scene;
-  const key = [source.key, level, i, j, scale.kind, scale.top, colours, hatched].join(" ");
+  const { images, look } = scene;
+  const key = [source.key, level, i, j, scale.kind, scale.top, look.colours, hatched].join(" ");
   let image = images.get(key);
   if (!image) {
     image = node("canvas");
-    const how = { rows: tile.rows, columns: tile.columns, scale, colours, hatched };
+    const how = { rows: tile.rows, columns: tile.columns, scale, look, hatched };
     paintPixels(image, tile.columns, tile.rows, (pixels) => shadeWeights(pixels, 0, tile.columns, tile.most, how));
     images.set(key, image);
     if (images.size > MOST_IMAGES) images.delete(images.keys().next().value);
@@ -102,9 +116,11 @@ function drawCells(sheet, scene) {
     const cell = { wide: frame.width / (k1 - k0), high: frame.height / (q1 - q0) };
     told.push(drawTiles(sheet, scene, one, frame));
     if (Math.min(cell.wide, cell.high) >= MARKED_FROM) markAndNumber(sheet, scene, one, { frame, cell });
+    frameMap(sheet, frame, paint);
     axisNames(sheet, frame, frame.y + frame.height + map.below + NAME_ROOM, w.axes[0], w.axes[1], paint);
     const tall = Math.min(frame.height, 160);
-    colourBar(sheet, frame.x + frame.width + 12, frame.y, tall, one.scale, scene.colours, paint);
+    const next = shown.frames[n + 1], last = !next || next.scale.signed !== one.scale.signed || map.across === 1;
+    if (last) colourBar(sheet, frame.x + frame.width + 12, frame.y, tall, one.scale, scene.look, paint);
     if (!one.title) return;
     sheet.font = `bold ${SMALL_FONT}`;
     sheet.fillStyle = paint.ink;
@@ -125,15 +141,15 @@ function markAndNumber(sheet, scene, { source, scale }, { frame, cell }) {
   sheet.beginPath();
   sheet.rect(frame.x, frame.y, frame.width, frame.height);
   sheet.clip();
-  markCells(sheet, region, wide, origin, place);
+  markCells(sheet, region, wide, origin, place, scene.dark);
   if (cell.wide >= VALUES_FROM.wide && cell.high >= VALUES_FROM.high) {
-    cellValues(sheet, region, wide, origin, place, scale, scene.colours);
+    cellValues(sheet, region, wide, origin, place, scale, scene.look);
   }
   sheet.restore();
 }
 
 /** The labels in sight of an axis, for `rowLabels` and `columnLabels`. */
-function labelsOf(labels, places, start, end, found) {
+export function labelsOf(labels, places, start, end, found) {
   return {
     // Those whose middle is in sight: a label stands there.
     label: (i) => joined(labels, places[i]), first: Math.ceil(start - 0.5), end: Math.floor(end - 0.5) + 1,
@@ -145,11 +161,11 @@ function labelsOf(labels, places, start, end, found) {
  * Draw the chosen head (or heads, combined) as a heat map. Returns the context, where the cells are, and no lines.
  * @param {Scene} scene
  */
-function drawMap(canvas, scene) {
+export function drawMap(canvas, scene) {
   const { shown, paint, names, kept, cursor: [query, key], win, found, layout: { map, labels } } = scene;
   const context = sizeCanvas(canvas, map.width, map.height), [q0, q1, k0, k1] = win;
   const looks = shown.frames.map(({ source, scale }) => [source.key, scale.kind, scale.top]);
-  const id = JSON.stringify([looks, win, scene.colours, scene.view.blocks.count()]);
+  const id = JSON.stringify([looks, win, scene.look, scene.view.blocks.count()]);
   drawKept(context, (kept.map ||= {}), id, map.width, map.height, (sheet) => (kept.told = drawCells(sheet, scene)));
   shown.frames.forEach(({ source }, n) => {
     const frame = map.frames[n], high = frame.height / (q1 - q0), wide = frame.width / (k1 - k0);
@@ -163,23 +179,31 @@ function drawMap(canvas, scene) {
     const ofColumns = labelsOf(names.columns, source.columns, k0, k1, found[1]);
     columnLabels(context, besideThumbs(context, scene, 1, source.columns, ofColumns, columns), key, paint, columns);
     markFound(context, scene, n, frame);
-    frameCursor(context, frame, [query - q0, key - k0], high, wide);
+    const together = queriesTogether(scene.view).map((token) => placeOf(source.rows, token) - q0);
+    frameCursor(context, frame, together, [query - q0, key - k0], high, wide, paint);
   });
   return { context, frames: map.frames, drawn: 0, all: 0, told: kept.told };
 }
 
-/** Frame the cursor's row and its cell, clear of small ones. */
-function frameCursor(context, frame, [row, column], high, wide) {
+/** A thin line around a map: what holds little has the colour of the page. */
+function frameMap(context, frame, paint) {
+  context.strokeStyle = paint.hair;
+  context.lineWidth = 1;
+  context.strokeRect(frame.x - 0.5, frame.y - 0.5, frame.width + 1, frame.height + 1);
+}
+
+/** Frame the rows that are shown, and the cursor's cell, clear of small ones. */
+function frameCursor(context, frame, rows, [row, column], high, wide, paint) {
   const clear = high < 6 ? 2.5 : 0;
   const [x, y] = [frame.x + column * wide, frame.y + row * high];
   context.save();
   context.beginPath();
   context.rect(frame.x - 4, frame.y - 4, frame.width + 8, frame.height + 8);
   context.clip();
-  context.globalAlpha = 0.9;
-  strokeOnAnything(context, 3.5, 1.5, () => {
-    context.strokeRect(frame.x, y - clear, frame.width, high + 2 * clear);
-    context.strokeRect(x - clear, y - clear, wide + 2 * clear, high + 2 * clear);
-  });
+  context.strokeStyle = paint.cursor;
+  context.lineWidth = 1.5;
+  for (const at of rows) context.strokeRect(frame.x, frame.y + at * high - clear, frame.width, high + 2 * clear);
+  context.lineWidth = 2.5;
+  context.strokeRect(x - clear, y - clear, wide + 2 * clear, high + 2 * clear);
   context.restore();
 }

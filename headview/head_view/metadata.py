@@ -1,5 +1,6 @@
 """What a page must know of the parts of a HeadView beside their numbers, and what two of them need to be compared."""
 
+from headview.head_view.first_look import scale_that_shows
 from headview.head_view.inputs import Part
 from headview.head_view.names import short_names
 from headview.head_view.neuron import has_neurons
@@ -19,6 +20,7 @@ def described(part: Part, blocks: Blocks, number: int) -> dict:
         "head_names": list(part.head_names),
         "axes": list(part.axes),
         "kind": part.kind,
+        "auto": scale_that_shows(part),
         "tokens": [list(labels) for labels in part.tokens],
         "key_tokens": [list(labels) for labels in part.key_tokens],
         "words": [[list(one), list(two)] for one, two in part.words],

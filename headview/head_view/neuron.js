@@ -2,7 +2,17 @@
 // their products, the scores, the softmax over all keys, and what else the model must have added to the scores.
 // Vig, A Multiscale Visualization of Attention in the Transformer Model (ACL 2019).
 
-const MOST_NEURON_KEYS = 40; // as in neuron.py
+import { typed } from "../core.js";
+import { MASKED } from "./codes.js";
+import { shortest } from "./image.js";
+import { placeName } from "./sample.js";
+import { sourceOf } from "./selection.js";
+/** @import { Scene } from "./map.js" */
+/** @import { Weights } from "./sample.js" */
+/** @import { View } from "./selection.js" */
+/** @import { Block } from "./source.js" */
+
+export const MOST_NEURON_KEYS = 40; // as in neuron.py
 
 /**
  * @typedef {object} Neurons one query with some of its keys
@@ -134,7 +144,7 @@ function fromPage(view, key, query, { first, end }, row) {
  * Return what is known of the cursor's query in the chosen head, or `{lacks}`, a sentence on why nothing is.
  * @param {Scene} scene @returns {any}
  */
-function readNeurons(scene) {
+export function readNeurons(scene) {
   const { view, w, layer, head, query } = scene, { blocks, model } = view, wanted = keysLookedAt(scene);
   const side = scene.side === "b" ? "b" : "a", place = `${w.part} ${w.sample} ${side} ${layer} ${head}`;
   if (model.isStatic) {
@@ -160,21 +170,21 @@ function onceMade(view, what, make) {
 // ---------------------------------------------------------------- in words
 
 /** A number with its sign, in so many digits behind the point. */
-function withSign(x, digits = 2) {
+export function withSign(x, digits = 2) {
   if (x !== x) return "NaN";
   const text = Math.abs(x) === Infinity ? "∞" : Math.abs(x).toFixed(digits);
   return x < 0 && Number(text) !== 0 ? `−${text}` : text;
 }
 
 /** The highest scores, for those who hear. @param {Weights} w @param {Neurons} read */
-function heardNeurons(w, { keys, sums, scale, softmax }) {
+export function heardNeurons(w, { keys, sums, scale, softmax }) {
   const order = [...keys.keys()].sort((a, b) => sums[b] - sums[a]).slice(0, 5);
   return order.map((i) => `${placeName(w.keyTokens, [keys[i]])} score ${withSign(sums[i] * scale)}` +
     (softmax ? `, softmax ${softmax[keys[i]].toFixed(4)}` : "")).join("; ");
 }
 
 /** Say what the numbers leave open. @param {Scene} scene @param {Neurons} read */
-function neuronNote({ w, view }, read) {
+export function neuronNote({ w, view }, read) {
   const { rest, weights, softmax, features, rough, keys } = read, at = keys.indexOf(view.key), { feature } = view;
   const total = weights ? weights.reduce((sum, x) => (x > 0 ? sum + x : sum), 0) : 1;
   return [
@@ -192,13 +202,13 @@ function neuronNote({ w, view }, read) {
 }
 
 /** Say one feature of a key. @param {Neurons} read */
-function featureText({ q, k, products, features }, i, feature) {
+export function featureText({ q, k, products, features }, i, feature) {
   const at = i * features + feature;
   return `feature ${feature}: q ${withSign(q[feature])} × k ${withSign(k[at])} = ${withSign(products[at])}`;
 }
 
 /** Say one key. @param {Weights} w @param {Neurons} read */
-function keyText(w, { keys, sums, scale, softmax, scores }, i) {
+export function keyText(w, { keys, sums, scale, softmax, scores }, i) {
   const key = keys[i], masked = scores && scores[key] === -Infinity;
   const share = masked ? ", masked" : softmax ? `, softmax ${softmax[key].toFixed(4)}` : "";
   const score = `sum ${withSign(sums[i], 3)} × ${shortest(scale)} = score ${withSign(sums[i] * scale, 3)}`;

@@ -1,5 +1,19 @@
 // How the neuron view of HeadView looks: strips of features, bars of scores and of the softmax.
 
+import { bindKeys, choice, focusable, freshId, node, roomIn, tellUnderPointer } from "../core.js";
+import {
+  hatch, hatchColour, LABEL_FONT, paintPixels, placeText, sizeCanvas, SMALL_FONT, strokeOnAnything, widestOf,
+} from "../core_draw.js";
+import { dressLabel, shadeWeights } from "./draw.js";
+import { shortest } from "./image.js";
+import { featureText, heardNeurons, keyText, MOST_NEURON_KEYS, neuronNote, readNeurons, withSign } from "./neuron.js";
+import { headName, placeName } from "./sample.js";
+import { placeOf, shownMaps } from "./selection.js";
+import { moveCursor } from "./view.js";
+/** @import { Scene } from "./map.js" */
+/** @import { Neurons } from "./neuron.js" */
+/** @import { View } from "./selection.js" */
+
 const NEURON = { strip: 9, row: 16, gap: 10, label: 92, number: 52, bar: 56, title: 38, head: 18, widest: 1100 };
 const NEURON_NARROW = { ...NEURON, gap: 4, label: 64, number: 41, bar: 20 }; // on a telephone
 const NEURON_NARROW_BELOW = 560;
@@ -38,11 +52,11 @@ const largestOf = (numbers) =>
   numbers.reduce((most, x) => (Math.abs(x) < Infinity ? Math.max(most, Math.abs(x)) : most), 0);
 
 /** Colour rows of features, one pixel each; returns what draws a row at a place. */
-function stripsOf(numbers, features, place) {
+function stripsOf(numbers, features, place, look) {
   const image = node("canvas"), rows = numbers.length / features, top = largestOf(numbers);
   const scale = { kind: "fixed", top: top || 1, signed: true };
   paintPixels(image, features, Math.max(1, rows), (pixels) =>
-    shadeWeights(pixels, 0, features, numbers, { rows, columns: features, scale, colours: "", hatched: false }));
+    shadeWeights(pixels, 0, features, numbers, { rows, columns: features, scale, look, hatched: false }));
   const { across, each, lines, size: { strip } } = place;
   return (context, row, x, y) => {
     context.imageSmoothingEnabled = false;
@@ -97,11 +111,7 @@ function neuronRow(context, scene, read, place, draw, i) {
   placeText(context, withSign(value), score + size.number - 4, middle, "right", "middle", size.number - 4);
   signedBar(context, paint, value, draw.top, score + size.number, middle - 5, size.bar - 2);
   if (masked) {
-    context.strokeStyle = paint.soft;
-    context.lineWidth = 1.5;
-    context.beginPath();
-    addCross(context, softmax + size.number - 12, middle, 4);
-    context.stroke();
+    hatch(context, [[softmax + size.number - 24, middle - 5, 20, 10]], hatchColour(paint.dark));
   } else if (read.softmax) {
     const share = read.softmax[key];
     const text = share === share ? share.toFixed(4) : "NaN";
@@ -163,10 +173,10 @@ function drawNeurons(panel, scene) {
   dressLabel(context, true, paint);
   const { size: { label }, queryAt, tall } = place;
   placeText(context, names.rows[held.query], label, queryAt + tall / 2, "right", "middle", label - 2);
-  stripsOf(held.q, held.features, place)(context, 0, place.left, place.queryAt);
+  stripsOf(held.q, held.features, place, scene.look)(context, 0, place.left, place.queryAt);
   const draw = {
-    k: stripsOf(held.k, held.features, place),
-    products: stripsOf(held.products, held.features, place),
+    k: stripsOf(held.k, held.features, place, scene.look),
+    products: stripsOf(held.products, held.features, place, scene.look),
     top: largestOf(held.sums) * Math.abs(held.scale),
   };
   held.keys.forEach((_, i) => neuronRow(context, scene, held, place, draw, i));
@@ -189,7 +199,7 @@ function widestLabel(canvas, { names }, { query, keys }) {
 // ---------------------------------------------------------------- the panel
 
 /** Make the panel. Returns `{box, show}`; `show(scene)` draws it while it is open. @param {View} view */
-function makeNeuronPanel(view) {
+export function makeNeuronPanel(view) {
   const { model } = view, help = freshId("help-n");
   Object.assign(view, { neuronKeys: "cursor", feature: null });
   const canvas = focusable(node("canvas", { class: "neurons", role: "application", "aria-describedby": help }));

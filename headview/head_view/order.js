@@ -1,7 +1,18 @@
 // The order of heads in HeadView's overview, what they are called there, and what is said of one: its facts, whose keys
 // it shares, how far it sees.
 
-const SORTED_BY = { entropy: "entropy, lowest first", sparsity: "sparsity, highest first", likeness: "likeness" };
+import { SMALL_FONT, widestOf } from "../core_draw.js";
+import { shortNumber } from "./draw.js";
+import { allAlike, sharedBy } from "./grid.js";
+import { headName } from "./sample.js";
+import { blockKey } from "./source.js";
+/** @import { Weights } from "./sample.js" */
+/** @import { View } from "./selection.js" */
+
+const LOWEST_FIRST = ["entropy"];
+
+/** What heads are sorted by, in words. */
+export const sortedBy = (by) => (by === "likeness" ? by : `${by}, ${LOWEST_FIRST.includes(by) ? "lowest" : "highest"} first`);
 const LONGEST_NAME = 84; // pixels, of a layer beside its row
 
 /**
@@ -76,7 +87,7 @@ function factsOf(view, asks) {
 }
 
 /** The order of the heads; that of the model until the facts are there. @param {View} view @returns {Order} */
-function headOrder(view) {
+export function headOrder(view) {
   const { w, model, blocks } = view, by = model.get("order"), names = overviewNames(view);
   const unsorted = (note) => ({ by: "model", heads: null, groups: null, numbers: null, ...names, note, id: "model" });
   if (by === "model" || w.layers * w.heads < 2) return unsorted("");
@@ -88,22 +99,22 @@ function headOrder(view) {
     const why = model.isStatic ? `: what sorts them by ${by} is not in this page` : `, until they are sorted by ${by}`;
     return unsorted(`Heads stand in the model's order${why}. `);
   }
-  const sorted = sortedBy(by, facts);
+  const sorted = sortHeads(by, facts);
   if (sorted) return (view.sorted = { ...sorted, ...names, by, note: "", id });
   const none = by === "likeness" ? "So many heads are not sorted by likeness" : `These numbers have no ${by}`;
   return unsorted(`${none}: the heads stand in the model's order. `);
 }
 
 /** Sort heads by their facts; null where these say nothing. */
-function sortedBy(by, facts) {
+function sortHeads(by, facts) {
   if (by === "likeness") {
     if (!facts.likeness.length) return null;
     const groups = [];
     facts.likeness.forEach((i) => (groups[facts.groups[i]] = (groups[facts.groups[i]] || 0) + 1));
     return { heads: facts.likeness, groups, numbers: null };
   }
-  const numbers = facts[by], sign = by === "entropy" ? 1 : -1;
-  if (numbers.every((number) => number === null)) return null;
+  const numbers = facts.measures[by], sign = LOWEST_FIRST.includes(by) ? 1 : -1;
+  if (!numbers || numbers.every((number) => number === null)) return null;
   const last = (number) => (number === null ? Infinity : sign * number); // heads without a number stand last
   const apart = (a, b) => (last(numbers[a]) === last(numbers[b]) ? 0 : last(numbers[a]) - last(numbers[b]));
   const heads = numbers.map((_, i) => i).sort(apart); // which keeps the model's order where they are alike
@@ -111,13 +122,13 @@ function sortedBy(by, facts) {
 }
 
 /** The caption of a head in a block. @param {Weights} w @param {Order} order */
-const captionOf = (w, { layers, names }, layer, head) =>
+export const captionOf = (w, { layers, names }, layer, head) =>
   w.layers > 1 ? `${layers[layer]}·${names[head]}` : names[head];
 
 /** A fact as it stands below a thumbnail. */
-function factText(by, number) {
+export function factText(by, number) {
   if (number === null) return "–";
-  return by === "entropy" ? number.toFixed(2) : `${Math.round(100 * number)} %`;
+  return by === "sparsity" ? `${Math.round(100 * number)} %` : shortNumber(number);
 }
 
 // ---------------------------------------------------------------- what is said of a head
@@ -138,16 +149,17 @@ function windowOfLayer(w, layer) {
 }
 
 /** Say a head and what is known of it, beside its numbers. @param {View} view */
-function headText(view, layer, head) {
+export function headText(view, layer, head) {
   const { w, order } = view, at = layer * w.heads + head;
-  const facts = factsOf(view, w.whole), [entropy, sparsity] = [facts?.entropy[at], facts?.sparsity[at]];
+  const facts = factsOf(view, w.whole), { entropy, sparsity, ...others } = facts?.measures || {};
   const weights = w.kind === "weights" || w.kind === "part";
   const little = weights ? "of the weights below 0.01" : "of the numbers below 0.01 of its largest";
   const group = order?.groups && facts?.groups[at], full = w.meta.full_names[layer];
   return [
     headName(w, layer, head) + (full === w.meta.layer_names[layer] ? "" : ` (${full})`),
-    typeof entropy === "number" && `entropy ${entropy.toFixed(2)} of what is possible`,
-    typeof sparsity === "number" && `${Math.round(100 * sparsity)} % ${little}`,
+    typeof entropy?.[at] === "number" && `entropy ${entropy[at].toFixed(2)} of what is possible`,
+    typeof sparsity?.[at] === "number" && `${Math.round(100 * sparsity[at])} % ${little}`,
+    ...Object.entries(others).map(([name, of]) => typeof of[at] === "number" && `${name} ${shortNumber(of[at])}`),
     typeof group === "number" && `group ${group + 1} of ${order.groups.length}`,
     sharedText(w, layer, head),
     windowOfLayer(w, layer),
@@ -155,7 +167,7 @@ function headText(view, layer, head) {
 }
 
 /** Say what the limits are of the layers that are shown, and of the order. @param {View} view */
-function overviewLimits(view, pairs) {
+export function overviewLimits(view, pairs) {
   const { w, order } = view, layers = [...new Set(pairs.map(([layer]) => layer))];
   const windows = w.meta.windows || [];
   if (!windows.some(Boolean)) return order.note;

@@ -1,11 +1,22 @@
 // The overview of HeadView: every head small, the chosen one framed.
 
+import { node } from "../core.js";
+import {
+  drawKept, LABEL_FONT, paintPixels, placeText, placeTurned, sharpness, sizeCanvas, SMALL_FONT,
+} from "../core_draw.js";
+import { isLarger, MASKED } from "./codes.js";
+import { shadeWeights } from "./draw.js";
+import { allAlike, BRACKET, ROW_BRACKET, sharedBy, TURNED_NAME, WINDOW_MARK } from "./grid.js";
+import { captionOf, factText, sortedBy } from "./order.js";
+/** @import { Scene } from "./map.js" */
+
 const LONGEST_CANVAS = 8192; // pixels that every browser allows
 const THUMB_CELLS = 150; // at most, along each side of a head: a thumbnail is not larger
 
 /** Colour all thumbnails on one hidden canvas, in rows no longer than browsers allow; return what draws one. */
 function paintAtlas({ rows, columns, cells, tops }, scene) {
-  const { w, colours, shown } = scene, { kind, signed } = shown.frames[0].scale;
+  const { w, look, shown } = scene, { signed } = shown.frames[0].scale;
+  const kind = scene.scale === "auto" ? w.meta.auto : scene.scale;
   const size = rows * columns, count = w.layers * w.heads;
   const across = Math.min(count, Math.max(1, Math.floor(LONGEST_CANVAS / columns)));
   const wide = across * columns, open = w.kind === "signed" || w.kind === "positive";
@@ -15,7 +26,7 @@ function paintAtlas({ rows, columns, cells, tops }, scene) {
       const start = Math.floor(i / across) * rows * wide + (i % across) * columns;
       const scale = { kind, signed, top: kind === "maximum" || open ? tops[i] : 1 };
       const cut = cells.subarray(i * size, (i + 1) * size);
-      shadeWeights(pixels, start, wide, cut, { rows, columns, scale, colours, hatched: true });
+      shadeWeights(pixels, start, wide, cut, { rows, columns, scale, look, hatched: false });
     }
   });
   return (context, i, x, y, side) =>
@@ -54,16 +65,19 @@ function drawThumbs(context, scene) {
   context.font = `bold ${LABEL_FONT}`;
   context.fillStyle = paint.ink;
   const alone = w.meta.named ? `heads of ${w.meta.layer_names[0]}` : "heads";
-  const title = order.heads ? `heads by ${SORTED_BY[order.by]}` : w.layers > 1 ? "layers × heads" : alone;
+  const title = order.heads ? `heads by ${sortedBy(order.by)}` : w.layers > 1 ? "layers × heads" : alone;
   placeText(context, title, 0, 0, "left", "top", grid.width);
   nameThumbs(context, scene);
   bracketShared(context, scene);
   if (!pooled) return false;
-  const thumb = paintAtlas(pooled, scene);
+  const thumb = paintAtlas(pooled, scene), framed = grid.step - grid.side >= 2;
   context.imageSmoothingEnabled = false;
+  context.strokeStyle = paint.hair;
+  context.lineWidth = 1;
   for (let i = 0; i < w.layers * w.heads; i++) {
     const [x, y] = grid.at(Math.floor(i / w.heads), i % w.heads);
     thumb(context, i, x, y, grid.side);
+    if (framed) context.strokeRect(x - 0.5, y - 0.5, grid.side + 1, grid.side + 1);
     if (pooled.missing?.[i] && grid.side >= 10) markMissing(context, x + grid.side / 2, y + grid.side / 2, grid.side);
   }
   return true;
@@ -176,25 +190,25 @@ function framesOf({ w, layer, head, heads, overlay, layout: { grid } }) {
 }
 
 /** Draw all heads small, the chosen one framed, those shown with it dashed. Only frames move. @param {Scene} scene */
-function drawOverview(canvas, scene) {
+export function drawOverview(canvas, scene) {
   const { paint, kept, w, order, layout: { grid } } = scene, { width, height } = grid;
-  const { side, scale, colours } = scene;
-  const look = JSON.stringify([w.part, w.sample, side, scale, colours, order.id, width, height, devicePixelRatio]);
-  const key = JSON.stringify([look, scene.layer, scene.head, scene.heads, scene.overlay]);
+  const { side, scale, look: { colours } } = scene;
+  const drawn = JSON.stringify([w.part, w.sample, side, scale, colours, order.id, width, height, devicePixelRatio]);
+  const key = JSON.stringify([drawn, scene.layer, scene.head, scene.heads, scene.overlay]);
   if (kept.overview === key) return; // the cursor moved, no head was chosen
   let there = true, context = canvas.getContext("2d");
-  if (kept.thumbs?.look !== look) {
+  if (kept.thumbs?.drawn !== drawn) {
     context = sizeCanvas(canvas, width, height);
-    drawKept(context, (kept.thumbs ||= {}), look, width, height, (sheet) => (there = drawThumbs(sheet, scene)));
-    kept.thumbs.look = there ? look : "";
+    drawKept(context, (kept.thumbs ||= {}), drawn, width, height, (sheet) => (there = drawThumbs(sheet, scene)));
+    kept.thumbs.drawn = there ? drawn : "";
     if (!there) kept.thumbs.key = "";
   } else clearFrames(context, kept);
   kept.overview = there ? key : "";
   kept.frames = framesOf(scene);
-  context.strokeStyle = paint.ink;
+  context.strokeStyle = paint.cursor;
   for (const [x, y, wide, high, dashed] of kept.frames) {
     context.setLineDash(dashed ? [3, 2] : []);
-    context.lineWidth = dashed ? 1.5 : 3;
+    context.lineWidth = dashed ? 1.5 : 2.5;
     context.strokeRect(x, y, wide, high);
   }
 }

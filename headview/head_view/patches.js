@@ -1,20 +1,26 @@
 // The patches of the picture under the tokens of HeadView: which token is which patch, how it is called, and how it
 // looks as a label of a map. The pixels are a block; where the patches are, Python says in the part.
 
+import { node, typed } from "../core.js";
+import { packColour, paintPixels } from "../core_draw.js";
+/** @import { Scene } from "./map.js" */
+/** @import { Weights } from "./sample.js" */
+/** @import { View } from "./selection.js" */
+
 const THUMB_FROM = 14, THUMB_WIDEST = 26; // pixels of a cell that gets a patch as its label, and of that
 
 /** The number of the patch that a token is, or -1. `axis`: 0 for queries, 1 for keys. @param {Weights} w */
-function patchOf({ meta: { picture } }, axis, token) {
+export function patchOf({ meta: { picture } }, axis, token) {
   if (!picture || picture.on === (axis ? "queries" : "keys")) return -1;
   const at = token - picture.first;
   return at >= 0 && at < picture.rows * picture.columns ? at : -1;
 }
 
 /** The row and column of a patch, as it is called. */
-const patchPlace = ({ meta: { picture: { columns } } }, at) => `${Math.floor(at / columns)},${at % columns}`;
+export const patchPlace = ({ meta: { picture: { columns } } }, at) => `${Math.floor(at / columns)},${at % columns}`;
 
 /** Give patches short names; other labels stay. @param {Weights} w @param {string[]} labels */
-function patchNames(w, axis, labels) {
+export function patchNames(w, axis, labels) {
   if (!w.meta.picture) return labels;
   const own = axis ? w.keyTokens : w.tokens;
   return labels.map((label, i) => {
@@ -24,7 +30,7 @@ function patchNames(w, axis, labels) {
 }
 
 /** The picture as a canvas, one pixel for one of its own; null where there is none, or not yet. @param {View} view */
-function photoOf(view) {
+export function photoOf(view) {
   const { w, blocks } = view, photos = (view.photos ||= new Map());
   if (!w.meta.picture) return null;
   if (photos.has(w.part)) return photos.get(w.part);
@@ -32,7 +38,7 @@ function photoOf(view) {
   if (!block) return null;
   const photo = node("canvas"), { width, height } = block, bytes = typed(block.bytes, Uint8Array);
   paintPixels(photo, width, height, (pixels) => {
-    for (let i = 0; i < pixels.length; i++) pixels[i] = packColour([bytes[3 * i], bytes[3 * i + 1], bytes[3 * i + 2]]);
+    for (let i = 0; i < pixels.length; i++) pixels[i] = packColour(bytes[3 * i], bytes[3 * i + 1], bytes[3 * i + 2]);
   });
   photos.set(w.part, photo);
   return photo;
@@ -51,7 +57,7 @@ function drawPatch(context, photo, { rows, columns }, at, x, y, width, height) {
  * `labels` from `labelsOf`; `place`: where `rowLabels` or `columnLabels` would write them.
  * @param {Scene} scene
  */
-function besideThumbs(context, scene, axis, places, labels, place) {
+export function besideThumbs(context, scene, axis, places, labels, place) {
   const { w, view, cursor, paint } = scene, { picture } = w.meta;
   const photo = place.step >= THUMB_FROM && photoOf(view);
   if (!photo) return labels;

@@ -1,213 +1,418 @@
-"""The picture beside a live HeadView, for readers where nothing runs: made from pixels, in some 15 ms.
+"""The picture of a HeadView, for readers where nothing runs and in files: what is on screen, drawn by matplotlib.
 
-What is drawn is said by a `Drawn` (`drawn`), which knows nothing of the widget; `saved` writes the same one into files.
-How heads are drawn as lines stands in `strokes`, all heads small in `overview`, the paper and its letters in `raster`.
+All heads small at the left, the chosen ones at the right in their window, on the scale and with the colours of the
+view; heads that are shown as lines are drawn as lines. Everything has its place in inches, worked out here: to let
+matplotlib find one would take longer than to draw.
 """
 
+import io
 import math
+import warnings
+from pathlib import Path
 from typing import NamedTuple
 
+import matplotlib
 import numpy as np
-from PIL import Image
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.patches import Rectangle
+from PIL import Image, PngImagePlugin
 
-from headview.head_view.drawn import Drawn, Panel, described
-from headview.head_view.overview import Overview, coloured
-from headview.head_view.raster import LEVELS, MISSING, SIGNED, Sheet, cut, png_bytes
-from headview.head_view.strokes import lines_image, sample
-from mhalib.plots import pooled, ticks
+from headview.head_view.screen import Screen, on_screen
+from mhalib.plots import (
+    DIVERGING,
+    HATCH_COLOURS,
+    LINE_COLOURS,
+    MASKED_COLOURS,
+    NAN_COLOUR,
+    DescribedFigure,
+    pooled,
+    pooled_words,
+    round_numbers,
+    share,
+    ticks,
+)
 
-SIDE = 340  # pixels of a map
-_EDGE = 10
-_SMALL, _NORMAL = 11, 13  # heights of letters
-_LABEL_ROOM = 110  # of a token
-_LEAST_MAP = 130  # of several side by side
+ENDINGS = (".png", ".svg", ".pdf", ".html")
 WAYS = {"fixed": "", "maximum": ", to the largest", "log": ", logarithmic", "root": ", square roots"}
-
-
-def quick_picture(drawn: Drawn) -> tuple[bytes, str]:
-    """Return a picture as PNG, and its alternative text."""
-    alt = described(drawn)
-    return png_bytes(draw(drawn), alt), alt
+_DOTS = 100  # in an inch of the picture in a notebook; a file has twice as many
+_SIDE, _LEAST_SIDE = 3.4, 1.3  # inches of a map, and of several side by side
+_LETTER = 0.068  # inches, of the font below, on the safe side
+_FONT, _TITLE = 7, 9.5  # points
+_MOST_CELLS = 280  # along an axis of a map, so that no cell is smaller than a dot
+_HATCHED_UP_TO = 64  # cells along an axis; strokes closer together would be one grey
+_MOST_LINES = 600  # of all heads together
+_FAINT = 0.1  # of the end of the scale: a weaker line is drawn for the chosen query alone
+_OVERVIEW = (4.0, 3.6)  # inches, of all heads together
+_FRAME = 221  # grey, of heads in the overview
+_DASHES = ("solid", (0, (5, 3)), (0, (1.5, 2)), (0, (6, 2, 1.5, 2)))
 
 
 class _Place(NamedTuple):
-    """Where the panels of a picture stand."""
+    """Where the panels of a picture stand, in inches from the upper left corner."""
 
-    x: int  # of the first panel
-    y: int
-    wide: int  # of each panel
-    high: int
-    gap: int  # from one panel to the next
-    below: int  # room for what is written under the panels
-    cells: tuple[int, int]  # how many cells, down and across, are one pixel
+    x: float  # of the first panel
+    y: float
+    wide: float  # of each panel
+    high: float
+    step: float  # from one panel to the next
+    size: tuple[float, float]  # of all
 
 
-def draw(drawn: Drawn, sharp: int = 1) -> Image.Image:
-    """Return the picture: the overview at the left, the panels at the right, their scales beside them.
+def png_of(view) -> tuple[bytes, str]:
+    """Return the picture of a view as PNG, and its alternative text."""
+    screen = on_screen(view)
+    return _png(_draw(screen), screen.alt, _DOTS), screen.alt
+
+
+def figure_of(view) -> DescribedFigure:
+    """Return the picture of a view as a figure."""
+    return _draw(on_screen(view))
+
+
+def save(view, path: str | Path, page) -> Path:
+    """Write what is on screen into a file, of the kind that its name ends in, and return where it is.
 
     Args:
-        drawn: what it shows.
-        sharp: own pixels for each of a page; 2 for a file.
+        view: a HeadView.
+        path: ends in ".png" (twice as sharp as in a notebook), ".svg", ".pdf" or ".html". A file of that name is
+            replaced.
+        page: returns the page that is written for ".html".
+
+    Raises:
+        ValueError: the name has another ending, is that of a folder, or lies in a folder that does not exist.
     """
-    overview = None if drawn.thumbnails is None or drawn.thumbnails[..., 0, 0].size < 2 else Overview(drawn)
-    rows = [(at, cut(said, _SMALL, _LABEL_ROOM)) for at, said in drawn.marks(0, SIDE, 13, 26)]
-    columns = [(at, cut(said, _SMALL, _LABEL_ROOM)) for at, said in drawn.marks(1, SIDE, 13, 42)]
-    place = _placed(drawn, overview, rows, columns, sharp)
-    bars = drawn.mode == "map"
-    across = place.x + len(drawn.panels) * (place.wide + place.gap) if bars else place.x + place.wide + place.gap
-    high = max(place.y + place.high + place.below, overview.high + 2 * _EDGE if overview else 0)
-    across = max(across, place.x + round(Sheet.width(_below(drawn, place), _SMALL)) + 2 * _EDGE)
-    sheet = Sheet(across, high, drawn.colour_map, sharp)
-    if overview:
-        overview.draw(sheet, _EDGE, _EDGE)
-    sheet.text(place.x, _EDGE, cut(drawn.title, _NORMAL, across - place.x - _EDGE), _NORMAL, "la")
-    (_draw_maps if bars else _draw_lines)(sheet, drawn, place, rows, columns)
-    return sheet.image()
-
-
-def _placed(drawn: Drawn, overview: Overview | None, rows: list, columns: list, sharp: int) -> _Place:
-    """Return where the panels stand: as large as fits, each cell of as many pixels, and with room for the labels."""
-    number = len(drawn.panels) if drawn.mode == "map" else 1
-    room = max(_LEAST_MAP, min(SIDE, 760 // number)) * sharp
-    tall, long = drawn.shape
-    wanted = (SIDE * sharp, room)
-    pools = tuple(max(1, math.ceil(size / most)) for size, most in zip((tall, long), wanted, strict=True))
-    if drawn.mode == "lines":
-        pools, high, wide = (1, 1), SIDE * sharp, SIDE * sharp
-    elif 0.5 <= tall / long <= 2:
-        pools = (max(pools),) * 2
-        size = min(_whole(math.ceil(n / pools[0]), most) for n, most in zip((tall, long), wanted, strict=True))
-        high, wide = round(math.ceil(tall / pools[0]) * size), round(math.ceil(long / pools[0]) * size)
+    path = _checked(path)
+    ending = path.suffix.lower()
+    if ending == ".html":
+        content = page().encode("utf-8")
     else:
-        high, wide = (
-            max(40 * sharp, most) if n > 1 else 40 * sharp for n, most in zip((tall, long), wanted, strict=True)
+        screen = on_screen(view)
+        figure = _draw(screen)
+        content = _png(figure, screen.alt, 2 * _DOTS) if ending == ".png" else _vectors(figure, screen, ending[1:])
+    path.write_bytes(content)  # made in full before: what fails leaves no half of a file
+    return path
+
+
+def _checked(path: str | Path) -> Path:
+    if not isinstance(path, (str, Path)):
+        raise ValueError(f"save needs the name of a file, such as 'heads.png', got {type(path).__name__}")
+    path = Path(path).expanduser()
+    if path.is_dir():
+        raise ValueError(f"{str(path)!r} is a folder; name a file in it, such as {str(path / 'heads.png')!r}")
+    if path.suffix.lower() not in ENDINGS:
+        came = f"{path.suffix!r}" if path.suffix else "no ending"
+        raise ValueError(f"save writes {', '.join(ENDINGS)}, got {came}; try {path.with_suffix('.png').name!r}")
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {str(path.parent)!r}; make it first, or save as {path.name!r}")
+    return path
+
+
+def _png(figure: DescribedFigure, alt: str, dots: int) -> bytes:
+    """Return a figure as PNG of few bytes, the same every time, with its description inside."""
+    drawn, packed, words = io.BytesIO(), io.BytesIO(), PngImagePlugin.PngInfo()
+    with warnings.catch_warnings():
+        # The live view shows every token; that the picture's font lacks a sign is no news for the reader.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        figure.savefig(drawn, format="rgba", dpi=dots)
+    size = tuple(round(dots * side) for side in figure.get_size_inches())
+    image = Image.frombytes("RGBA", size, drawn.getvalue()).convert("RGB")
+    image = image.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    words.add_itxt("Description", alt)
+    image.save(packed, "png", pnginfo=words, compress_level=6, dpi=(dots, dots))
+    return packed.getvalue()
+
+
+def _vectors(figure: DescribedFigure, screen: Screen, kind: str) -> bytes:
+    """Return a figure as SVG or PDF: its letters as text, and the same bytes every time."""
+    about = {"Title": screen.title}
+    about |= (
+        {"Description": screen.alt, "Date": None} if kind == "svg" else {"Subject": screen.alt, "CreationDate": None}
+    )
+    packed = io.BytesIO()
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "mhalib", "pdf.fonttype": 42}
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # it stands there as text all the same
+        figure.savefig(packed, format=kind, metadata=about)
+    return packed.getvalue()
+
+
+# ---------------------------------------------------------------------------------------------------------- a picture
+
+
+def _draw(screen: Screen) -> DescribedFigure:
+    """Return the picture of what is on screen."""
+    rows, columns = (_marks(screen, axis, _SIDE) for axis in (0, 1))
+    left = 0.1
+    if screen.thumbnails is not None:
+        sheet, names = _overview_sheet(screen)
+        left += names + sheet.shape[1] / _DOTS + 0.2
+    place = _placed(screen, left + 0.3 + _widest(rows), _widest(columns))
+    high = max(place.size[1], 0 if screen.thumbnails is None else sheet.shape[0] / _DOTS + 0.85)
+    figure = DescribedFigure(figsize=(round(place.size[0], 2), round(high, 2)), dpi=_DOTS)  # whole dots
+    figure.alt = screen.alt
+    if screen.thumbnails is not None:
+        _draw_overview(figure, screen, sheet, 0.1 + names)
+    _write(figure, left + 0.1, 0.18, _cut(screen.title, place.size[0] - left), size=_TITLE)
+    if screen.lines:
+        _draw_lines(figure, screen, place, rows, columns)
+        return figure
+    for number, panel in enumerate(screen.panels):
+        x = place.x + number * place.step
+        if len(screen.panels) > 1:
+            _write(figure, x, place.y - 0.1, _cut(panel.name, place.step - 0.1), size=_FONT + 1)
+        axes = _axes(figure, x, place.y, place.wide, place.high)
+        _draw_map(axes, panel, screen)
+        _label(axes.xaxis, columns, _SIDE / place.wide, turned=_is_turned(columns, place.wide))
+        _label(axes.yaxis, rows if number == 0 else [], 1)
+        axes.set_xlabel(
+            "\n".join(filter(None, (screen.axes[1], _note(screen, panel)))), fontsize=_FONT + 1, parse_math=False
         )
-    left = max([Sheet.width(said, _SMALL) for _, said in rows], default=0)
-    x = _EDGE + (overview.wide + 26 if overview else 0) + 18 + round(left) + 12
-    turned = max([Sheet.width(said, _SMALL) for _, said in columns], default=0)
-    if drawn.mode == "lines":
-        gap, below = round(turned) + 30, 30 + 18 * math.ceil(len(drawn.panels) / 2) * (len(drawn.panels) > 1)
-    else:
-        gap, below = 92, round(_turned_room(columns, turned)) + 44
-    return _Place(x, 52 if number > 1 else 36, math.ceil(wide / sharp), math.ceil(high / sharp), gap, below, pools)
+        if number == 0:
+            axes.set_ylabel(screen.axes[0], fontsize=_FONT + 1, parse_math=False)
+        _draw_bar(figure, screen, panel, x + place.wide + 0.1, place)
+    return figure
 
 
-def _whole(cells: int, room: int) -> int | float:
-    """Return how many pixels a cell has: a whole number, where that leaves no large part of the room empty."""
-    return room // cells if room // cells >= 3 or room % cells < 0.2 * room else room / cells
+def _placed(screen: Screen, x: float, below: float) -> _Place:
+    """Return where the panels stand: cells are squares, unless a map is much longer than wide or the other way."""
+    number = 1 if screen.lines else len(screen.panels)
+    room = max(_LEAST_SIDE, min(_SIDE, 7.6 / number))
+    tall, long = (end - first for first, end in screen.spans)
+    wide, high = room, _SIDE
+    if not screen.lines and 0.4 <= tall / long <= 2.5:
+        cell = min(room / long, _SIDE / tall)
+        wide, high = max(0.4, cell * long), max(0.4, cell * tall)
+    elif not screen.lines:
+        wide, high = (room if long > 1 else 0.4), (_SIDE if tall > 1 else 0.4)
+    y = 0.55 if number > 1 else 0.4
+    step = wide + (0.4 + below if screen.lines else 0.95)
+    legend = 0.2 * math.ceil(len(screen.panels) / 2) if screen.lines and len(screen.panels) > 1 else 0
+    under = 0.6 + legend if screen.lines else 0.55 + (below if below > 0.3 else 0.1)
+    return _Place(x, y, wide, high, step, (x + number * step + 0.15, y + high + under))
 
 
-def _is_turned(columns: list) -> bool:
-    return any(len(said) > 4 for _, said in columns)
+def _axes(figure: DescribedFigure, x: float, y: float, wide: float, high: float) -> Axes:
+    across, down = figure.get_size_inches()
+    axes = figure.add_axes((x / across, 1 - (y + high) / down, wide / across, high / down))
+    axes.tick_params(length=0, labelsize=_FONT, pad=2)
+    return axes
 
 
-def _turned_room(columns: list, widest: int | float) -> int | float:
-    return widest + 4 if _is_turned(columns) else 16
+def _write(figure: DescribedFigure, x: float, y: float, text: str, size: float, **look) -> None:
+    across, down = figure.get_size_inches()
+    figure.text(x / across, 1 - y / down, text, fontsize=size, va="center", parse_math=False, **look)
 
 
-def _draw_maps(sheet: Sheet, drawn: Drawn, place: _Place, rows: list, columns: list) -> None:
-    """Draw the panels side by side, each with the labels of its keys and its scale; the queries only once."""
-    s = sheet.sharp
-    for number, panel in enumerate(drawn.panels):
-        x = place.x + number * (place.wide + place.gap)
-        cells = pooled(panel.cells, *place.cells, panel.signed)
-        high, wide = place.high * s, place.wide * s
-        down, right = (np.arange(n) * size // n for n, size in zip((high, wide), cells.shape, strict=True))
-        numbers = coloured(cells, drawn.scale, panel.top, panel.signed)[down][:, right]
-        sheet.put(_hatched(numbers, s), x, place.y)
-        sheet.frame(x, place.y, place.wide, place.high)
-        if place.high / cells.shape[0] >= 9 and place.wide / cells.shape[1] >= 7:
-            for i, j in np.argwhere(np.isnan(cells))[:400].tolist():
-                at = x + (j + 0.5) * place.wide / cells.shape[1], place.y + (i + 0.5) * place.high / cells.shape[0]
-                sheet.text(*at, "?", _SMALL, "mm")
-        if len(drawn.panels) > 1:
-            sheet.text(x, place.y - 10, cut(panel.name, _SMALL, place.wide + place.gap - 10), _SMALL)
-        _draw_columns(sheet, columns, x, place)
-        _draw_bar(sheet, drawn, panel, x + place.wide + 10, place)
-    for at, said in rows:
-        sheet.text(place.x - 6, place.y + at * place.high, said, _SMALL, "rm")
-    _draw_axes(sheet, drawn, place, rows, round(_turned_room(columns, _widest(columns))))
+def _cut(text: str, room: float) -> str:
+    """Return a text without anything that would break the line, as much of it as has room in so many inches."""
+    text = text.encode("utf-16", "replace").decode("utf-16", "replace").replace("\n", "↵").replace("\t", "⇥")
+    text = "".join(sign if sign.isprintable() else "·" for sign in text)
+    most = max(2, int(room / _LETTER))
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _widest(marks: list) -> int | float:
-    return max([Sheet.width(said, _SMALL) for _, said in marks], default=0)
+def _marks(screen: Screen, axis: int, room: float) -> list[tuple[float, str]]:
+    """Return the labels of an axis, as many as can be read: the place of each, from 0 to 1, and its text."""
+    (first, past), labels = screen.spans[axis], screen.labels[axis]
+    if not labels:
+        few = max(1, math.floor(room / (0.42 if axis else 0.26)))
+        chosen = round_numbers(first, past, few) if past - first > few else range(first, past)
+        return [((i - first + 0.5) / (past - first), str(i)) for i in chosen]
+    step = max(1, math.ceil(0.13 * len(labels) / room))
+    return [((i + 0.5) / len(labels), _cut(labels[i], 1.0)) for i in range(0, len(labels), step)]
 
 
-def _draw_columns(sheet: Sheet, columns: list, x: int, place: _Place) -> None:
-    """Write the labels under a map, turned where they are long, and thinned once more where it is a narrow one."""
-    turned = _is_turned(columns)
-    step = math.ceil(len(columns) * (13 if turned else max(13, _widest(columns) + 5)) / place.wide) or 1
-    for at, said in columns[::step]:
-        where, below = x + at * place.wide, place.y + place.high + 5
-        sheet.text(where, below, said, _SMALL, "ma", turned)
+def _widest(marks: list[tuple[float, str]]) -> float:
+    return _LETTER * max((len(said) for _, said in marks), default=0)
 
 
-def _hatched(numbers: np.ndarray, sharp: int) -> np.ndarray:
-    """Return numbers of colours in which what is masked has slanted lines; no number has them."""
-    masked = (numbers > MISSING) & (numbers < MISSING + 5)
-    if masked.any():
-        down, right = (np.arange(size) // sharp for size in numbers.shape)
-        numbers = numbers + (masked & ((down[:, None] + right) % 7 == 0)).astype(np.uint8)
-    return numbers
+def _is_turned(marks: list[tuple[float, str]], room: float) -> bool:
+    return _widest(marks) + 0.03 > room / max(1, len(marks))
 
 
-def _draw_axes(sheet: Sheet, drawn: Drawn, place: _Place, rows: list, below: int) -> None:
-    """Write what rows and columns are, and what has to be said of the cells."""
-    beside = place.x - round(_widest(rows)) - 20
-    half = Sheet.width(drawn.axes[0], _SMALL) / 2
-    sheet.text(beside, place.y + place.high / 2 - half, drawn.axes[0], _SMALL, turned=True)
-    y = place.y + place.high + below + 10
-    for number in range(len(drawn.panels)):
-        sheet.text(place.x + number * (place.wide + place.gap) + place.wide / 2, y, drawn.axes[1], _SMALL, "mm")
-    sheet.text(place.x, y + 18, _below(drawn, place), _SMALL)
+def _label(axis, marks: list[tuple[float, str]], step: float, turned: bool = False) -> None:
+    """Label an axis that runs from 0 to 1, as plain text; every second or third where it is short."""
+    marks = marks[:: max(1, math.ceil(step - 0.01))]
+    axis.set_ticks([place for place, _ in marks], [said for _, said in marks], rotation=90 if turned else 0)
+    for label in axis.get_ticklabels():
+        label.set_parse_math(False)
 
 
-def _bar_words(drawn: Drawn) -> str:
-    return f"{drawn.value}{WAYS[drawn.scale]}"
+# ------------------------------------------------------------------------------------------------------------- a map
 
 
-def _below(drawn: Drawn, place: _Place) -> str:
-    """Return what stands below the axes; there is what the colours mean as well, where the bar is too short for it."""
-    note = drawn.note(*place.cells)
-    fits = Sheet.width(_bar_words(drawn), _SMALL) <= place.high
-    return note if fits else " · ".join([f"colours: {_bar_words(drawn)}"] + [note] * bool(note))
+def _shades(cells: np.ndarray, screen: Screen, top: float | np.ndarray, signed: bool) -> np.ndarray:
+    """Return the colours of numbers, uint8 `(..., 3)`, for numbers of any shape."""
+    places = share(cells / top, screen.scale, 1.0, signed)
+    name = DIVERGING if signed else screen.colour_map
+    shades = matplotlib.colormaps[name](np.nan_to_num(places), bytes=True)[..., :3]
+    shades[np.isneginf(cells)] = _bytes(MASKED_COLOURS["light"])
+    shades[np.isnan(cells)] = _bytes(NAN_COLOUR)
+    return shades
 
 
-def _draw_bar(sheet: Sheet, drawn: Drawn, panel: Panel, x: int, place: _Place) -> None:
-    """Draw the colours of a panel and what they mean."""
-    first = SIGNED if panel.signed else 0
-    steps = np.arange(place.high * sheet.sharp)[::-1] * LEVELS // (place.high * sheet.sharp) + first
-    sheet.put(np.repeat(steps.astype(np.uint8)[:, None], 12 * sheet.sharp, 1), x, place.y)
-    sheet.frame(x, place.y, 12, place.high)
-    last = math.inf
-    for at, said in ticks(drawn.scale, panel.top, panel.signed):
-        y = place.y + (1 - at) * place.high
-        if last - y >= 12:  # of two marks that would touch, the lower one stays
-            sheet.text(x + 17, y, said, _SMALL)
-            last = y
-    said = _bar_words(drawn)
-    if Sheet.width(said, _SMALL) > place.high:
-        return  # it stands below
-    sheet.text(x + 70, place.y + place.high / 2 - Sheet.width(said, _SMALL) / 2, said, _SMALL, turned=True)
+def _bytes(colour: str) -> np.ndarray:
+    return np.rint(255 * np.array(matplotlib.colors.to_rgb(colour))).astype(np.uint8)
 
 
-def _draw_lines(sheet: Sheet, drawn: Drawn, place: _Place, rows: list, columns: list) -> None:
-    """Draw the panels as lines from the rows at the left to the columns at the right, and say which is which."""
-    image, left_out = lines_image(drawn, place.wide * sheet.sharp, place.high * sheet.sharp, sheet.sharp)
-    sheet.put_drawing(image, place.x, place.y)
-    right = place.x + place.wide
-    for marks, x, anchor in ((rows, place.x - 6, "rm"), (columns, right + 6, "lm")):
-        for at, said in marks:
-            sheet.text(x, place.y + at * place.high, said, _SMALL, anchor)
-    middle = place.y + place.high / 2
-    half = [Sheet.width(name, _SMALL) / 2 for name in drawn.axes]
-    sheet.text(place.x - round(_widest(rows)) - 20, middle - half[0], drawn.axes[0], _SMALL, turned=True)
-    sheet.text(right + round(_widest(columns)) + 18, middle - half[1], drawn.axes[1], _SMALL, turned=True)
-    words = [f"stronger: larger, up to {drawn.panels[0].top:.3g}{WAYS[drawn.scale]}"]
-    words += ["dashed: negative"] * any(panel.signed for panel in drawn.panels)
-    words += [f"{left_out:,} weaker lines left out"] * bool(left_out) + [drawn.note()] * bool(drawn.note())
-    sheet.text(place.x, place.y + place.high + 14, " · ".join(words), _SMALL)
-    for i, panel in enumerate(drawn.panels) if len(drawn.panels) > 1 else ():
-        x, y = place.x + (i % 2) * place.wide // 2, place.y + place.high + 34 + 18 * (i // 2)
-        sheet.put_drawing(sample(i, 30 * sheet.sharp, 8 * sheet.sharp, sheet.sharp), x, y - 4)
-        sheet.text(x + 36, y, cut(panel.name, _SMALL, place.wide // 2 - 40), _SMALL)
+def _pools(shape: tuple[int, int]) -> tuple[int, int]:
+    pools = tuple(math.ceil(size / _MOST_CELLS) for size in shape)
+    return (max(pools),) * 2 if 0.4 <= shape[0] / shape[1] <= 2.5 else pools
+
+
+def _draw_map(axes: Axes, panel, screen: Screen) -> None:
+    """Draw one map as an image; what is masked is hatched, and NaN has a question mark, where cells have room."""
+    cells = pooled(panel.cells, *_pools(panel.cells.shape), panel.signed)
+    rows, columns = cells.shape
+    # "none" puts the cells into a file as they are; "nearest" would first bring them to its dots.
+    axes.imshow(
+        _shades(cells, screen, panel.top, panel.signed), extent=(0, 1, 1, 0), interpolation="none", aspect="auto"
+    )
+    for side in axes.spines.values():
+        side.set(linewidth=0.6, color="#888888")
+    if max(rows, columns) > _HATCHED_UP_TO:
+        return
+    box = axes.get_window_extent()
+    cell = 72 / _DOTS * min(box.width / columns, box.height / rows)
+    signs = (
+        (np.isneginf(cells), [(-1, -1), (1, 1)], HATCH_COLOURS["light"], cell),
+        (np.isnan(cells), "$?$", "black", max(3, 0.6 * cell)),
+    )
+    for marked, sign, ink, size in signs:
+        y, x = marked.nonzero()
+        if len(x):
+            look = {"marker": sign, "color": ink, "markersize": size, "linestyle": "none", "mew": 0.6}
+            axes.plot((x + 0.5) / columns, (y + 0.5) / rows, **look)
+    axes.set(xlim=(0, 1), ylim=(1, 0))
+
+
+def _note(screen: Screen, panel) -> str:
+    """Return what stands under a map: what its marks mean, and of how many weights a cell is the largest."""
+    few = max(panel.cells.shape) <= _HATCHED_UP_TO
+    words = ["hatched: masked" if few else "grey: masked"] * bool(np.isneginf(panel.cells).any())
+    words += ["red: NaN"] * bool(np.isnan(panel.cells).any())
+    drawn = [math.ceil(size / pool) for size, pool in zip(panel.cells.shape, _pools(panel.cells.shape), strict=True)]
+    each = [math.ceil((end - first) / size - 0.01) for (first, end), size in zip(screen.spans, drawn, strict=True)]
+    said = pooled_words(*(max(1, size) for size in each), panel.signed)
+    return " · ".join([*words, *[said] * bool(said)])
+
+
+def _draw_bar(figure: DescribedFigure, screen: Screen, panel, x: float, place: _Place) -> None:
+    """Draw the colours beside a map, and what they mean."""
+    axes = _axes(figure, x, place.y, 0.12, min(place.high, 1.6))
+    colours = matplotlib.colormaps[DIVERGING if panel.signed else screen.colour_map]
+    axes.imshow(colours(np.linspace(1, 0, 256))[:, None], extent=(0, 1, 0, 1), aspect="auto", interpolation="bilinear")
+    marks = ticks(screen.scale, panel.top, panel.signed)
+    axes.yaxis.tick_right()
+    axes.set(xticks=[])
+    axes.yaxis.set_ticks([at for at, _ in marks], [said for _, said in marks])
+    axes.yaxis.set_label_position("right")
+    for side in axes.spines.values():
+        side.set(linewidth=0.6, color="#888888")
+    if panel is screen.panels[-1]:
+        axes.set_ylabel(screen.value + WAYS[screen.scale], fontsize=_FONT, parse_math=False)
+
+
+# ---------------------------------------------------------------------------------------------------------- all heads
+
+
+def _overview_sheet(screen: Screen) -> tuple[np.ndarray, float]:
+    """Return all heads small on one sheet of dots, uint8 `(high, wide, 3)`, and the inches that layer names need."""
+    layers, heads = screen.thumbnails.shape[:2]
+    columns = screen.columns
+    lines = math.ceil(layers * heads / columns)
+    room = min(round(_DOTS * _OVERVIEW[0]) // columns, round(_DOTS * _OVERVIEW[1]) // lines, 90)
+    gap = 4 if room >= 14 else 2
+    side = max(4, room - gap)
+    small = screen.thumbnails.reshape(-1, *screen.thumbnails.shape[2:])
+    small = pooled(small, *(math.ceil(size / side) for size in small.shape[1:]), screen.thumbnails_signed)
+    rows, across = (np.arange(side) * size // side for size in small.shape[1:])
+    tops = screen.thumbnail_tops.reshape(-1, 1, 1)
+    shades = _shades(small, screen, tops, screen.thumbnails_signed)[:, rows][:, :, across]
+    sheet = np.full((lines * columns, side + gap, side + gap, 3), 255, np.uint8)
+    if side >= 10:  # a thin frame: what holds little has the colour of the page
+        sheet[: len(shades), : side + 2, : side + 2] = _FRAME
+    sheet[: len(shades), 1 : side + 1, 1 : side + 1] = shades
+    sheet = sheet.reshape(lines, columns, side + gap, side + gap, 3).swapaxes(1, 2)
+    names = 0.0 if layers == 1 else 0.25 + _LETTER * max(len(_cut(name, 0.9)) for name in screen.layer_names)
+    return sheet.reshape(lines * (side + gap), columns * (side + gap), 3), names
+
+
+def _draw_overview(figure: DescribedFigure, screen: Screen, sheet: np.ndarray, left: float) -> None:
+    """Draw all heads, what they are called, and frames around those that are chosen."""
+    layers, heads = screen.thumbnails.shape[:2]
+    high, wide = sheet.shape[:2]
+    step = wide // screen.columns
+    axes = _axes(figure, left, 0.4, wide / _DOTS, high / _DOTS)
+    axes.set_frame_on(False)
+    axes.imshow(sheet, extent=(0, wide, high, 0), interpolation="none", aspect="auto")
+    for number, (layer, head) in enumerate(screen.chosen):
+        line, column = divmod(layer * heads + head, screen.columns)
+        frame = {"fill": False, "linewidth": 1 if number else 1.8, "edgecolor": "black", "clip_on": False}
+        axes.add_patch(Rectangle((column * step, line * step), step - 2, step - 2, **frame))
+    own = ", each up to its largest" * bool(np.ptp(screen.thumbnail_tops) > 0)
+    _write(figure, left, 0.18, f"{layers * heads} heads{own}", size=_TITLE)
+    every = math.ceil(17 / step)
+    if layers == 1:
+        axes.set(xticks=[], yticks=[])
+        axes.set_xlabel(f"heads {0}–{heads - 1}, row by row" if heads > screen.columns else "heads", fontsize=_FONT + 1)
+        return
+    for axis, names, jump in (
+        (axes.xaxis, screen.head_names or [str(i) for i in range(heads)], every),
+        (axes.yaxis, screen.layer_names, math.ceil(13 / step)),
+    ):
+        shown = range(0, len(names), jump)
+        turned = axis is axes.xaxis and max(map(len, names)) * 7 > step * jump
+        said = [_cut(names[i], 0.9) for i in shown]
+        axis.set_ticks([(i + 0.5) * step - 1 for i in shown], said, rotation=90 if turned else 0)
+        for label in axis.get_ticklabels():
+            label.set_parse_math(False)
+    axes.set_xlabel("head", fontsize=_FONT + 1)
+    axes.set_ylabel("layer", fontsize=_FONT + 1)
+
+
+# -------------------------------------------------------------------------------------------------------------- lines
+
+
+def _draw_lines(figure: DescribedFigure, screen: Screen, place: _Place, rows: list, columns: list) -> None:
+    """Draw heads as lines from queries to keys: those of the chosen query, and of the others the strong ones."""
+    axes = _axes(figure, place.x, place.y, place.wide, place.high)
+    left_out = 0
+    for number, panel in enumerate(screen.panels):
+        cells = np.where(np.isfinite(panel.cells), panel.cells, 0)
+        strength = np.minimum(1, np.abs(cells) / panel.top)
+        mine = np.zeros(cells.shape, bool)
+        if 0 <= screen.query < len(cells):
+            mine[screen.query] = strength[screen.query] > 0.004
+        order = np.argsort(-strength, axis=None, kind="stable")
+        most = _MOST_LINES // len(screen.panels)
+        strong = np.zeros(cells.size, bool)
+        strong[order[:most]] = strength.ravel()[order[:most]] >= _FAINT
+        left_out += int((strength.ravel() > 0.004).sum() - (strong | mine.ravel()).sum())
+        query, key = (strong.reshape(cells.shape) | mine).nonzero()
+        weight, chosen = strength[query, key], mine[query, key]
+        ends = np.empty((len(query), 2, 2))
+        ends[:, 0] = np.stack([np.zeros(len(query)), (query + 0.5) / len(cells)], 1)
+        ends[:, 1] = np.stack([np.ones(len(query)), (key + 0.5) / cells.shape[1]], 1)
+        colour = np.tile(matplotlib.colors.to_rgba(LINE_COLOURS[number % len(LINE_COLOURS)]), (len(query), 1))
+        colour[:, 3] = np.where(chosen, 0.35 + 0.65 * weight, 0.08 + 0.4 * weight)
+        dash = _DASHES[(number + number // len(LINE_COLOURS)) % len(_DASHES)]
+        look = {"colors": colour, "linewidths": np.where(chosen, 0.8 + 2 * weight, 0.6), "linestyles": [dash]}
+        axes.add_collection(LineCollection(ends, label=_cut(panel.name, 1.6), **look))
+    axes.set(xlim=(0, 1), ylim=(1, 0), xticks=[])
+    axes.set_frame_on(False)
+    _label(axes.yaxis, rows, 1)
+    axes.set_ylabel(screen.axes[0], fontsize=_FONT + 1, parse_math=False)
+    right = axes.secondary_yaxis("right")
+    right.tick_params(length=0, labelsize=_FONT, pad=2)
+    right.spines["right"].set_visible(False)
+    _label(right.yaxis, columns, 1)
+    right.set_ylabel(screen.axes[1], fontsize=_FONT + 1, parse_math=False)
+    words = [f"stronger: larger, up to {screen.panels[0].top:.3g}{WAYS[screen.scale]}"]
+    words += [f"{left_out:,} weaker lines left out"] * bool(left_out)
+    axes.set_xlabel(" · ".join(words), fontsize=_FONT)
+    if len(screen.panels) > 1:
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.08), "ncols": 2, "fontsize": _FONT, "frameon": False}
+        for text in axes.legend(**below).get_texts():
+            text.set_parse_math(False)

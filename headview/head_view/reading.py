@@ -87,7 +87,8 @@ class Reading(Chosen):
         cells = self._blocks.shown(plain).cells
         if self.parts[self.part]["kind"] == "signed":
             return cells
-        return np.where(np.isneginf(cells), np.float32(-1), cells)
+        masked = 0 if self._blocks.parts[self.part].guessed_mask else -1
+        return np.where(np.isneginf(cells), np.float32(masked), cells)
 
     @property
     def selection(self) -> Selection:

@@ -1,6 +1,11 @@
 // One sample of one part of what HeadView was given: its names, and its heads small. Sizes and labels travel as text
 // for all parts; the numbers are blocks.
 
+import { typed } from "../core.js";
+import { KINDS, LEVELS, poolHeads, readMaps } from "./codes.js";
+import { blockKey } from "./source.js";
+/** @import { View } from "./selection.js" */
+
 /**
  * @typedef {object} Weights
  * @property {number} part @property {number} sample @property {object} meta what Python says of the part
@@ -24,7 +29,7 @@
  */
 
 /** @param {View} view @returns {Weights} */
-function readSet(view, part, sample) {
+export function readSet(view, part, sample) {
   const meta = view.model.get("parts")[part], [layers, heads, queries, keys] = meta.shape;
   const named = (labels, size) => (labels?.length ? labels : Array.from({ length: size }, (_, i) => String(i)));
   const spec = (side) => ({ part, sample, side });
@@ -76,20 +81,20 @@ function readSet(view, part, sample) {
 }
 
 /** Say a head: by the names of the model where it has some. @param {Weights} w */
-function headName(w, layer, head) {
+export function headName(w, layer, head) {
   const alone = w.meta.head_names[head] || `head ${head}`;
   return w.layers > 1 || w.meta.named ? `${w.meta.layer_names[layer]} ${alone}` : alone;
 }
 
 /** Return a token with its number, or several of a word. */
-function placeName(labels, tokens) {
+export function placeName(labels, tokens) {
   const first = tokens[0], last = tokens[tokens.length - 1];
   if (first === last) return quoted(labels, first);
   return `${first}–${last} “${tokens.map((i) => labels[i]).join("")}”`;
 }
 
 const quoted = (labels, i) => (labels[i] === String(i) ? String(i) : `${i} “${labels[i]}”`);
-const isIn = (pairs, layer, head) => pairs.some(([i, j]) => i === layer && j === head);
+export const isIn = (pairs, layer, head) => pairs.some(([i, j]) => i === layer && j === head);
 
 // ---------------------------------------------------------------- blocks
 

@@ -1,11 +1,10 @@
-"""What is on the screen of a HeadView at the moment, for pictures of it: maps in their window, labels, overview."""
+"""What is on the screen of a HeadView at the moment, said for a picture: maps in their window, labels, all heads."""
 
 import math
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-
-from headview.head_view.drawn import Drawn, Panel
-from mhalib.plots import COLOUR_MAPS
 
 _MOST_CELLS = 1024  # along a side of a picture; longer maps are given pooled
 _PREFIXES = {"weights": "", "values": "value-weighted ", "rollout": "rollout up to "}
@@ -13,48 +12,84 @@ _VALUES = {"weights": "attention weight", "values": "weight × length of the val
 _TINY = 1e-9
 
 
-def drawn_of(view) -> Drawn:
-    """Return what a HeadView shows: the overview, and the chosen heads in their window, on the present scale."""
+class Panel(NamedTuple):
+    """One map: its name, cells float32 `(rows, columns)`, -inf where masked, where its scale ends, is it signed?"""
+
+    name: str
+    cells: np.ndarray
+    top: float
+    signed: bool
+
+
+@dataclass
+class Screen:
+    """All that is on a picture.
+
+    `panels` are maps side by side or, as `lines`, heads over each other; `labels` those of rows and columns ([]:
+    numbers); `spans` the tokens that they stand for, first and end; `thumbnails` `(layers, h, r, c)` all heads small,
+    in `columns`, each on a scale that ends at its `thumbnail_tops`; None where there is one head.
+    """
+
+    title: str
+    alt: str
+    panels: list[Panel]
+    lines: bool
+    query: int
+    scale: str
+    colour_map: str
+    labels: list[list[str]]
+    spans: list[tuple[int, int]]
+    axes: list[str]
+    value: str
+    thumbnails: np.ndarray | None
+    thumbnail_tops: np.ndarray | None
+    thumbnails_signed: bool
+    columns: int
+    chosen: list[tuple[int, int]]
+    layer_names: list[str]
+    head_names: list[str]
+
+
+def on_screen(view) -> Screen:
+    """Return what a HeadView shows: all heads small, and the chosen ones in their window, on the present scale."""
     about, blocks = view.parts[view.part], view._blocks
     lines = view.mode in ("lines", "across")
-    sides = view.shown_sides()
-    pairs = view.shown_heads()
+    sides, pairs = view.shown_sides(), view.shown_heads()
     names = [head_name(about, *pair) for pair in pairs]
     if lines and view.heads == "chosen":
         wanted = [(name, view.spec(sides[0], [pair])) for name, pair in zip(names, pairs, strict=True)]
     else:
         called = dict(zip(("a", "b"), view.sides, strict=False)) | {"difference": "difference"}
         wanted = [(called[side] or names[0], view.spec(side)) for side in sides]
-    first, _ = blocks.map_of(wanted[0][1])
+    maps = [blocks.map_of(spec) for _, spec in wanted]
+    first = maps[0][0]
     window = window_of(view.window, *first.cells.shape)
-    panels = []
-    for name, spec in wanted:
-        shown, pyramid = blocks.map_of(spec)
-        cells = _in_sight(pyramid, window)
-        panels.append(Panel(name, cells, _top_of(view, about, shown), shown.signed))
-    labels = [_labels(view, about, first, axis, window[2 * axis : 2 * axis + 2]) for axis in (0, 1)]
-    many = about["shape"][0] * about["shape"][1] > 1
-    side = sides[0]
-    small = blocks.small(view.part, view.sample, side) if many else None
+    scale, tops = view.scale_of([(shown.top, shown.signed) for shown, _ in maps])
+    panels = [
+        Panel(name, _in_sight(pyramid, window), top, shown.signed)
+        for (name, _), (shown, pyramid), top in zip(wanted, maps, tops, strict=True)
+    ]
+    layers, heads = about["shape"][:2]
+    small = blocks.small(view.part, view.sample, sides[0]) if layers * heads > 1 else None
     title = _title(view, about, names, lines)
-    return Drawn(
+    return Screen(
         title=title,
-        alt=_alt(view, about, title, panels),
+        alt=_alt(view, about, title, panels, scale),
         panels=panels,
-        mode="lines" if lines else "map",
-        scale=view.scale,
-        colour_map=view.colours if view.colours in COLOUR_MAPS else COLOUR_MAPS[0],
-        row_labels=labels[0],
-        column_labels=labels[1],
-        row_span=tuple(window[:2]),
-        column_span=tuple(window[2:]),
-        axes=tuple(about["axes"]),
-        value=_value(view, about, side),
+        lines=lines,
+        query=next((i for i, row in enumerate(first.rows) if view.query in row), 0) - window[0],
+        scale=scale,
+        colour_map=view.colours,
+        labels=[_labels(view, first, axis, window[2 * axis : 2 * axis + 2]) for axis in (0, 1)],
+        spans=[tuple(window[:2]), tuple(window[2:])],
+        axes=about["axes"],
+        value=_value(view, about, sides[0]),
         thumbnails=small,
-        thumbnail_tops=_tops(view, about, small),
-        thumbnails_signed=about["kind"] == "signed" or side == "difference",
+        thumbnail_tops=None if small is None else _tops(about, small, scale),
+        thumbnails_signed=about["kind"] == "signed" or sides[0] == "difference",
+        columns=math.ceil(math.sqrt(heads)) if layers == 1 else heads,
         chosen=[(view.layer, view.head), *(tuple(pair) for pair in pairs if pair != [view.layer, view.head])],
-        layer_names=about["layer_names"] if about["named"] else [],
+        layer_names=about["layer_names"] if about["named"] else [str(i) for i in range(layers)],
         head_names=about["head_names"],
     )
 
@@ -67,12 +102,12 @@ def _value(view, about: dict, side: str) -> str:
     return "value" if own else _VALUES[view.values]
 
 
-def _alt(view, about: dict, title: str, panels: list[Panel]) -> str:
+def _alt(view, about: dict, title: str, panels: list[Panel], scale: str) -> str:
     """Return the text for readers who do not see the picture."""
     layers, heads, queries, keys = about["shape"]
     what = "Numbers" if about["kind"] == "signed" else "Attention weights"
     ends = [f"from {-panel.top if panel.signed else 0:.4g} to {panel.top:.4g}" for panel in panels]
-    spaced = {"log": ", logarithmic", "root": " of square roots"}.get(view.scale, "")
+    spaced = {"log": ", logarithmic", "root": " of square roots"}.get(scale, "")
     looks = {"map": "a heat map", "lines": "lines", "across": "lines", "text": "running text"}[view.mode]
     said = (
         f"{what} of {layers} layer{'s' * (layers > 1)} with {heads} head{'s' * (heads > 1)}, {queries} queries by "
@@ -110,27 +145,21 @@ def _in_sight(pyramid, window: list[int]) -> np.ndarray:
     return cells[first >> level : -(-end >> level), left >> level : -(-right >> level)]
 
 
-def _top_of(view, about: dict, shown) -> float:
-    most = max(shown.top, _TINY)
-    return (
-        most if view.scale == "maximum" or about["kind"] in ("signed", "positive") or view.values == "values" else 1.0
-    )
-
-
-def _tops(view, about: dict, small: np.ndarray | None) -> np.ndarray | None:
-    if small is None or not (view.scale == "maximum" or about["kind"] in ("signed", "positive")):
-        return None
+def _tops(about: dict, small: np.ndarray, scale: str) -> np.ndarray:
+    """Return where the scale of each head of the overview ends."""
+    if scale != "maximum" and about["kind"] not in ("signed", "positive"):
+        return np.ones(small.shape[:2], np.float32)
     finite = np.where(np.isfinite(small), np.abs(small), 0)
-    return np.maximum(finite.max((-2, -1)), _TINY)
+    return np.maximum(finite.max((-2, -1)), _TINY).astype(np.float32)
 
 
-def _labels(view, about: dict, shown, axis: int, span: list[int]) -> list[str]:
+def _labels(view, shown, axis: int, span: list[int]) -> list[str]:
     labels = view.key_tokens if axis else view.tokens
     groups = (shown.columns if axis else shown.rows)[span[0] : span[1]]
     plain = all(group == [place] for group, place in zip(groups, range(*span), strict=True))
     if not labels and plain:
         return []
-    names = labels or list(map(str, range(about["shape"][2 + axis])))
+    names = labels or list(map(str, range(view.shape[2 + axis])))
     return ["".join(names[token] for token in group) for group in groups]
 
 

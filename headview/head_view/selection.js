@@ -1,10 +1,23 @@
 // What HeadView shows of all its heads: those that are chosen, the maps they combine to, and what is said of a cell.
 
+import { tooltip } from "../core.js";
+import { formatWeight, MASKED } from "./codes.js";
+import { computeShown } from "./combine.js";
+import { makeControls } from "./controls.js";
+import { hiddenLabels } from "./hidden_tokens.js";
+import { headName, isIn, placeName } from "./sample.js";
+import { localSource, remoteSource, specKey } from "./source.js";
+/** @import { Scene, Win } from "./map.js" */
+/** @import { Neurons } from "./neuron.js" */
+/** @import { Order } from "./order.js" */
+/** @import { Weights } from "./sample.js" */
+/** @import { Source } from "./source.js" */
+
 /**
  * @typedef {object} View what the functions of HeadView share, beside the traits
  * @property {object} model @property {Weights} w @property {HTMLElement} root @property {(text: string) => void} say
  * @property {() => void} redraw draws at the next frame @property {object} blocks from `makeBlocks`
- * @property {number} key the key under the cursor, as a token; its query is a trait
+ * @property {number} key the key under the cursor, as a token
  * @property {Map<string, Source>} sources maps in use, by their specs
  * @property {boolean} several is there more than one head?
  * @property {Win | []} window from window.js; empty for all
@@ -15,9 +28,8 @@
  * @property {[number, number]} cursorCell row and column of the cursor, its middle
  * @property {(x: number, y: number) => number[]} cellsOf rows and columns in so many pixels of a drag
  * @property {Set<number>[]} found queries and keys that were searched for
- * @property {ReturnType<typeof tooltip>} tip @property {ReturnType<typeof makeChoices>} choices
- * @property {ReturnType<typeof makeTicks>} ticks @property {{box: HTMLElement, show: (scene: Scene) => void}[]} under
- *   panels below the picture
+ * @property {ReturnType<typeof tooltip>} tip @property {ReturnType<typeof makeControls>} controls
+ * @property {{box: HTMLElement, show: (scene: Scene) => void}[]} under panels below the picture
  * @property {{rows: string[], columns: string[]}} names short labels of tokens
  * @property {{row: number, key: number}} labels the room that they need @property {string} form what `layout` is for
  * @property {Order} order of the heads @property {Order} [sorted] the last one by facts
@@ -36,7 +48,7 @@
 const MOST_SOURCES = 80; // 32 heads of two sides, and what combines them
 
 /** The heads that are drawn: those ticked and the chosen one; or all of a layer, or all. @returns {number[][]} */
-function shownHeads(model) {
+export function shownHeads(model) {
   const which = model.get("heads"), [layers, heads] = model.get("parts")[model.get("part")].shape;
   if (which !== "chosen") {
     const first = which === "all" ? 0 : model.get("layer") * heads, count = which === "all" ? layers * heads : heads;
@@ -72,7 +84,7 @@ function specOf(view, heads, side) {
 }
 
 /** Return the map of a spec, kept while it is in use; null while the weights are not there. @param {View} view */
-function sourceOf(view, spec) {
+export function sourceOf(view, spec) {
   const key = specKey(spec), { w } = view;
   let source = view.sources.get(key);
   if (!source) {
@@ -87,25 +99,54 @@ function sourceOf(view, spec) {
 }
 
 /** Can such numbers not be made of this part? Python says the same, and why. @param {Weights} w */
-function lacks(w, values) {
+export function lacks(w, values) {
   if (values === "values") return !w.meta.has_values;
   return values === "rollout" && (w.queries !== w.keys || w.signed);
 }
 
 /** Are the numbers that are shown such as may be larger than 1? @param {Weights} w */
-const isOpen = (w, values) => w.kind === "signed" || w.kind === "positive" || values === "values";
+export const isOpen = (w, values) => w.kind === "signed" || w.kind === "positive" || values === "values";
 
-/** The top of the scale of a map. @param {Source} source */
-function scaleTop(source, model, w) {
-  const most = Math.max(source.top ?? 1, 1e-9);
-  return model.get("scale") === "maximum" || isOpen(w, source.spec.values) ? most : 1;
+const FIXED_FROM = 0.35, ROOT_FROM = 0.02; // the largest number that is shown; of less they show little (first_look.py)
+
+/**
+ * The scales of maps that stand side by side, as `scale_of` in Python has them: what is compared shares one end, a
+ * difference has its own. @param {Source[]} sources
+ */
+function scalesOf(sources, model, w) {
+  const asked = model.get("scale"), signed = (source) => source.signed;
+  const most = (some) => Math.max(0, ...some.map(({ top }) => top ?? 1));
+  const ends = [most(sources.filter((source) => !signed(source))), most(sources.filter(signed))];
+  let auto = w.meta.auto === "fixed" && ends[0] < FIXED_FROM ? "root" : w.meta.auto;
+  if (auto === "root" && ends[0] < ROOT_FROM) auto = "maximum";
+  const kind = asked === "auto" ? auto : asked, follows = kind === "maximum" || isOpen(w, model.get("values"));
+  return sources.map((source) => {
+    const own = follows || (source.signed && asked === "auto");
+    return { kind, top: own ? Math.max(ends[source.signed ? 1 : 0], 1e-9) : 1, signed: source.signed };
+  });
+}
+
+/** The queries whose rows are shown as one: that of the cursor, and those chosen beside it. @param {View} view */
+export const queriesTogether = ({ model }) => [...new Set([model.get("query"), ...model.get("rows")])];
+
+/** The numbers of all rows that are shown as one, summed; null while some are not there. @param {View} view */
+export function rowTogether(view, source) {
+  const places = [...new Set(queriesTogether(view).map((query) => placeOf(source.rows, query)))];
+  const found = places.map((place) => source.row(place));
+  if (found.includes(null)) return null;
+  if (found.length === 1) return found[0];
+  const cells = Float32Array.from(found[0].cells, (_, i) => {
+    const numbers = found.map((row) => row.cells[i]).filter((cell) => cell !== MASKED);
+    return numbers.length ? numbers.reduce((sum, cell) => sum + cell, 0) : MASKED;
+  });
+  return { cells, exact: found.every(({ exact }) => exact) };
 }
 
 /**
  * The maps that are drawn, with names and scales; null while nothing is there yet.
  * @param {View} view
  */
-function shownMaps(view) {
+export function shownMaps(view) {
   const { model, w } = view, pairs = shownHeads(model), sides = sidesOf(model);
   const sources = sides.map((side) => sourceOf(view, specOf(view, pairs, side)));
   if (sources.includes(null)) return null;
@@ -115,17 +156,18 @@ function shownMaps(view) {
   const some = names.length > 1 ? `${model.get("combine")} of ${names.join(", ")}` : names[0];
   const alone = all ? titleOfAll(view, names.length) : some;
   const called = { a: model.get("sides")[0], b: model.get("sides")[1], difference: "difference" };
+  const scales = scalesOf(sources, model, w);
   const frames = sources.map((source, i) => ({
     source,
     side: sides[i],
     title: model.get("sides").length > 1 ? called[sides[i]] : "",
-    scale: { kind: model.get("scale"), top: scaleTop(source, model, w), signed: source.signed },
+    scale: scales[i],
   }));
   return { pairs, names, all, title: what + alone, frames, source: sources[0], called };
 }
 
 /** The lines of line mode: one map for each head and side; one a side of all heads. @param {View} view */
-function lineMaps(view, shown) {
+export function lineMaps(view, shown) {
   const all = shown.frames.map(({ side }) => side);
   const sides = all.length > 1 ? all.filter((side) => side !== "difference") : all;
   if (shown.all) {
@@ -140,7 +182,7 @@ function lineMaps(view, shown) {
 }
 
 /** The row or column that holds a token; the nearest one where it is hidden. @param {number[][]} places */
-function placeOf(places, token) {
+export function placeOf(places, token) {
   let low = 0, high = places.length - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
@@ -159,7 +201,7 @@ function numberText(source, row, column) {
 }
 
 /** Say a cell: the numbers shown there. @param {View} view */
-function cellText(view, row, column) {
+export function cellText(view, row, column) {
   const { w, model } = view, shown = shownMaps(view);
   if (!shown) return "";
   const source = shown.source;

@@ -6,8 +6,8 @@ and what the bytes of each kind hold:
     whole PART SAMPLE SIDE          float32 tops (layers, h), then the codes of all weights (layers, h, Tq, Tk)
     overview PART SAMPLE SIDE       float32 tops, then uint8 codes (layers, h, rows, columns)
     norms PART SAMPLE a             float32 (layers, h, Tk): how long the value vectors are
-    facts PART SAMPLE SIDE          no bytes: entropy and sparsity of the heads (None: nothing to say), their order by
-                                    likeness and the group of each (none of more than 2,048 heads)
+    facts PART SAMPLE SIDE          no bytes: the measures of the heads by their names (None: nothing to say), their
+                                    order by likeness and the group of each (none of more than 2,048 heads)
     tile LEVEL ROW COLUMN SPEC      what `codes.pack_tile` makes of a tile
     row ROW SPEC                    float32, one row of the map
     image PART                      uint8 (H, W, 3): the picture under the tokens
@@ -25,8 +25,9 @@ import numpy as np
 
 from headview.head_view.codes import encode, pack_tile, storage_for
 from headview.head_view.combine import Shown, compute, exact_row, is_signed, norms, overviews, whole
-from headview.head_view.facts import facts_of, order_by_likeness
 from headview.head_view.inputs import Part
+from headview.head_view.likeness import order_by_likeness
+from headview.head_view.measures import measures_of
 from headview.head_view.neuron import head_neurons, neuron
 from headview.head_view.pyramid import Pyramid
 
@@ -46,8 +47,8 @@ Answer = tuple[dict, bytes]
 class Blocks:
     """Make blocks by their keys, from the parts of one or two sides."""
 
-    def __init__(self, sides: dict[str, list[Part]], exact: bool):
-        self.sides, self.exact = sides, exact
+    def __init__(self, sides: dict[str, list[Part]], exact: bool, measures: dict | None = None):
+        self.sides, self.exact, self.measures = sides, exact, measures or {}
         self.parts = sides["a"]
         self._maps: OrderedDict[str, tuple[Shown, Pyramid]] = OrderedDict()
         self._small: dict[tuple, np.ndarray] = {}
@@ -131,10 +132,14 @@ class Blocks:
         key = (part, sample, side, most)
         if key not in self._small:
             other = self.sides["b"][part] if side == "difference" else None
-            if other is not None and math.prod(given.shape) > _DIFFERENCES_UP_TO:
+            if other is not None and not self.has_differences(part):
                 raise ValueError("so many weights are compared head by head only")
             self._small[key] = overviews(given, sample, most, other)
         return self._small[key]
+
+    def has_differences(self, part: int) -> bool:
+        """Are there two sides, and are they small enough for all their differences?"""
+        return "b" in self.sides and math.prod(self.parts[part].shape) <= _DIFFERENCES_UP_TO
 
     def _norms(self, text: str) -> Answer:
         part, sample, side = self._place(text)
@@ -145,12 +150,11 @@ class Blocks:
         small = self.small(part, sample, side, _ALIKE)
         heads = small.reshape(-1, *small.shape[2:])
         order, groups = order_by_likeness(heads) if len(heads) <= _ALIKE_UP_TO else (np.zeros(0), np.zeros(0))
-        said = facts_of(self.sides["a" if side == "difference" else side][part], sample)
+        found, rows = measures_of(self.sides["a" if side == "difference" else side][part], sample, self.measures)
         numbers = {
-            name: [None if np.isnan(x) else round(float(x), 4) for x in getattr(said, name).ravel()]
-            for name in ("entropy", "sparsity")
+            name: [None if np.isnan(x) else round(float(x), 4) for x in each.ravel()] for name, each in found.items()
         }
-        return {**numbers, "rows": said.rows, "likeness": order.tolist(), "groups": groups.tolist()}, b""
+        return {"measures": numbers, "rows": rows, "likeness": order.tolist(), "groups": groups.tolist()}, b""
 
     # ------------------------------------------------------------ one map
 

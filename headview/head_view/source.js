@@ -1,6 +1,12 @@
 // Where the numbers of HeadView come from. What is heavy travels as blocks of bytes, each under a key: some are carried
 // in the state, the others are asked of the kernel when they come into sight. A page without a kernel has what it has.
 
+import { typed } from "../core.js";
+import { errorOf, LEVELS, MASKED, readTile } from "./codes.js";
+import { groupsOf, LocalPyramid, TILE } from "./combine.js";
+/** @import { Thumbnail, Weights } from "./sample.js" */
+/** @import { View } from "./selection.js" */
+
 const PATIENCE_MS = 2000; // then the reader is told that the kernel has not answered
 const ASK_AGAIN_MS = 15000; // a kernel that was busy may have lost the question
 const MOST_WAITING = 8; // questions on their way; what has gone out of sight meanwhile is then not asked any more
@@ -21,7 +27,7 @@ const MOST_KEPT = 300; // blocks that were asked for; a tile is up to 128 KB
  * `ask()` sends what was wanted since the last time; `late()` tells whether the kernel owes an answer for too long.
  * @param {() => void} changed what to call when there is news
  */
-function makeBlocks(model, changed) {
+export function makeBlocks(model, changed) {
   /** @type {Map<string, Block>} */
   const carried = new Map(Object.entries(model.get("blocks")));
   /** @type {Map<string, Block>} */
@@ -85,10 +91,10 @@ function makeBlocks(model, changed) {
 }
 
 /** The key of a block of one sample of one part. */
-const blockKey = (kind, spec) => `${kind} ${spec.part} ${spec.sample} ${spec.side}`;
+export const blockKey = (kind, spec) => `${kind} ${spec.part} ${spec.sample} ${spec.side}`;
 
 /** What is shown, as Python writes it as well: one text for one spec. */
-const specKey = (spec) => JSON.stringify(spec);
+export const specKey = (spec) => JSON.stringify(spec);
 
 // ---------------------------------------------------------------- one map, wherever its numbers are
 
@@ -109,7 +115,7 @@ const specKey = (spec) => JSON.stringify(spec);
  */
 
 /** Return a map whose numbers the page has. @param {Weights} set @returns {Source} */
-function localSource(spec, set, shown) {
+export function localSource(spec, set, shown) {
   const pyramid = new LocalPyramid(shown.cells, shown.rows.length, shown.columns.length, shown.signed);
   const wide = shown.columns.length;
   let masked = false, missing = false;
@@ -130,7 +136,7 @@ function localSource(spec, set, shown) {
 const levelsOf = (rows, columns) => Math.max(0, Math.ceil(Math.log2(Math.max(rows, columns, 1) / TILE))) + 1;
 
 /** Return a map whose tiles come from the kernel, or are carried. @param {View} view @returns {Source} */
-function remoteSource(view, spec, set) {
+export function remoteSource(view, spec, set) {
   const key = specKey(spec), { blocks } = view;
   const rows = groupsOf(set, spec, 0), columns = groupsOf(set, spec, 1);
   const plain = spec.heads.length === 1 && spec.values === "weights" && !spec.hidden.length && !spec.words;
@@ -185,7 +191,7 @@ function rowFromTiles(source, row) {
 }
 
 /** Return the cells of a window of a map, whole cells, or null while tiles are on their way. @param {Source} source */
-function regionOf(source, [q0, q1, k0, k1]) {
+export function regionOf(source, [q0, q1, k0, k1]) {
   const wide = k1 - k0, cells = new Float32Array((q1 - q0) * wide);
   let complete = true;
   for (let i = Math.floor(q0 / TILE); i * TILE < q1; i++) {

@@ -3,19 +3,24 @@
 import traitlets
 
 from headview.base import Refused, View, check_choice, check_whole, is_whole
+from headview.head_view.first_look import scale_of_shown
 from mhalib.plots import COLOUR_MAPS
 
 _CHOICES = {
     "mode": ("map", "lines", "across", "text"),
     "direction": ("from", "to"),
-    "scale": ("fixed", "maximum", "log", "root"),
+    "scale": ("auto", "fixed", "maximum", "log", "root"),
     "combine": ("maximum", "mean"),
     "side": ("both", "a", "b", "difference"),
     "values": ("weights", "values", "rollout"),
-    "order": ("model", "entropy", "sparsity", "likeness"),
     "colours": COLOUR_MAPS,
     "heads": ("chosen", "layer", "all"),
 }
+_PLACES = ("layer", "head", "query", "key")
+SETTABLE = (  # traits that the constructor takes, a part before the places in it
+    *("part", "sample", *_PLACES, "rows", "mode", "direction", "scale", "combine", "overlay", "window", "side"),
+    *("values", "words", "hidden", "renormalise", "colours", "order", "heads", "neurons", "strength", "least"),
+)
 _OVERLAY = 32  # eight colours times four kinds of line
 _SPEC = ("part", "sample", "side", "heads", "combine", "values", "hidden", "renormalise", "words")
 
@@ -30,9 +35,11 @@ class Chosen(View):
     layer = traitlets.TraitType(0).tag(sync=True)
     head = traitlets.TraitType(0).tag(sync=True)
     query = traitlets.TraitType(0).tag(sync=True)
+    key = traitlets.TraitType(0).tag(sync=True)
+    rows = traitlets.TraitType().tag(sync=True)
     mode = traitlets.TraitType("map").tag(sync=True)
     direction = traitlets.TraitType("from").tag(sync=True)
-    scale = traitlets.TraitType("fixed").tag(sync=True)
+    scale = traitlets.TraitType("auto").tag(sync=True)
     combine = traitlets.TraitType("maximum").tag(sync=True)
     overlay = traitlets.TraitType().tag(sync=True)
     window = traitlets.TraitType().tag(sync=True)
@@ -45,6 +52,8 @@ class Chosen(View):
     order = traitlets.TraitType("model").tag(sync=True)
     neurons = traitlets.Bool(False).tag(sync=True)
     strength = traitlets.TraitType(0.75).tag(sync=True)
+    least = traitlets.TraitType(0.1).tag(sync=True)
+    measures = traitlets.List(traitlets.Unicode()).tag(sync=True)
     group = traitlets.Unicode("").tag(sync=True)
     heads = traitlets.TraitType("chosen").tag(sync=True)
 
@@ -67,7 +76,7 @@ class Chosen(View):
         labels = self.parts[self.part][name]
         return labels[min(self.sample, len(labels) - 1)] if labels else []
 
-    @traitlets.validate("part", "sample", "layer", "head", "query")
+    @traitlets.validate("part", "sample", "layer", "head", "query", "key")
     def _check_place(self, proposal):
         name, value = proposal["trait"].name, proposal["value"]
         sizes = {"part": len(self.parts), "sample": self.parts[self.part]["samples"]} if self.parts else {}
@@ -75,14 +84,15 @@ class Chosen(View):
             check_whole(name, value, 0, sizes[name] - 1)
         else:
             # While another part is chosen, places of the old one may still be on their way from the page.
-            check_whole(name, value, 0, self.shape[("layer", "head", "query").index(name)] - 1)
+            check_whole(name, value, 0, self.shape[_PLACES.index(name)] - 1)
         return value
 
     @traitlets.observe("part")
     def _keep_inside(self, change):
-        for name, size in zip(("layer", "head", "query"), self.shape, strict=False):
+        for name, size in zip(_PLACES, self.shape, strict=True):
             if getattr(self, name) >= size:
                 setattr(self, name, 0)
+        self.rows = [row for row in self.rows if row < self.shape[2]]
         self.overlay = [pair for pair in self.overlay if pair[0] < self.shape[0] and pair[1] < self.shape[1]]
         self.sample = min(self.sample, self.parts[self.part]["samples"] - 1)
         if self._lacks(self.values):
@@ -141,12 +151,26 @@ class Chosen(View):
             )
         return list(given)
 
-    @traitlets.validate("strength")
-    def _check_strength(self, proposal):
-        given = proposal["value"]
+    @traitlets.validate("strength", "least")
+    def _check_share(self, proposal):
+        name, given = proposal["trait"].name, proposal["value"]
         if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
-            raise Refused(f"strength must be a number from 0 to 1, got {given!r}; 0 leaves the picture as it is")
+            none = "leaves the picture as it is" if name == "strength" else "draws all lines"
+            raise Refused(f"{name} must be a number from 0 to 1, got {given!r}; 0 {none}")
         return float(given)
+
+    @traitlets.validate("rows")
+    def _check_rows(self, proposal):
+        given = proposal["value"]
+        if not isinstance(given, (list, tuple)) or not all(is_whole(i) and 0 <= i < self.shape[2] for i in given):
+            last = self.shape[2] - 1
+            raise Refused(f"rows is a list of queries from 0 to {last} whose weights are summed, got {given!r}")
+        return list(dict.fromkeys(given))
+
+    @traitlets.validate("order")
+    def _check_order(self, proposal):
+        check_choice("order", proposal["value"], ("model", *self.measures, "likeness"))
+        return proposal["value"]
 
     @traitlets.validate("hidden")
     def _check_hidden(self, proposal):
@@ -154,6 +178,25 @@ class Chosen(View):
         if not isinstance(given, (list, tuple)) or not all(isinstance(label, str) for label in given):
             raise Refused(f"hidden is a list of labels of tokens, such as ['[CLS]', '[SEP]'], got {given!r}")
         return list(given)
+
+    def scale_of(self, maps: list[tuple[float, bool]]) -> tuple[str, list[float]]:
+        """Return the scale of maps that stand side by side, and where it ends for each.
+
+        What is compared shares one end; a difference, which is signed beside what is not, has its own.
+
+        Args:
+            maps: of each its largest number, and whether it is signed.
+        """
+        about = self.parts[self.part]
+        plain = max((top for top, signed in maps if not signed), default=0.0)
+        kind = scale_of_shown(about["auto"], plain) if self.scale == "auto" else self.scale
+        follows = kind == "maximum" or about["kind"] in ("signed", "positive") or self.values == "values"
+        of_signed = max((top for top, signed in maps if signed), default=0.0)
+        ends = [
+            (of_signed if follows or self.scale == "auto" else 1.0) if signed else (plain if follows else 1.0)
+            for _, signed in maps
+        ]
+        return kind, [max(end, 1e-9) for end in ends]
 
     def named(self) -> tuple[list[str], list[str]]:
         """Return the labels of queries and keys; numbers where they have none."""

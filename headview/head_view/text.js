@@ -1,12 +1,25 @@
 // Heads as text: the tokens as they stand, each on the colour of the weight that it gets from the chosen query, or
 // gives to the chosen key. One text where queries and keys are the same, else that of the queries above the other.
 
+import { choice, node, put } from "../core.js";
+import {
+  cssColour, hatchColour, LABEL_FONT, maskedPixel, NAN_PIXEL, placeText, shorten, sizeCanvas, SMALL_FONT,
+} from "../core_draw.js";
+import { pixelsOf, scaleEnds } from "./draw.js";
+import { activeBeside } from "./hover.js";
+import { placeName } from "./sample.js";
+import { colourRun, makeRun, markRun, numbersOf, paintRuns } from "./text_spans.js";
+/** @import { Scale } from "./draw.js" */
+/** @import { Scene } from "./map.js" */
+/** @import { Weights } from "./sample.js" */
+/** @import { View } from "./selection.js" */
+
 const MOST_SPANS = 2000; // of all texts together
 
 const sameTexts = new WeakMap();
 
 /** Are queries and keys the same text? @param {Weights} w */
-function isOneText(w) {
+export function isOneText(w) {
   if (!sameTexts.has(w)) {
     sameTexts.set(w, w.queries === w.keys && w.tokens.every((label, i) => label === w.keyTokens[i]));
   }
@@ -16,7 +29,7 @@ function isOneText(w) {
 // ---------------------------------------------------------------- elements
 
 /** Make the place of the text, its runs described by `help`. Returns it, for `view.page.text`. @param {View} view */
-function makeText(view, help) {
+export function makeText(view, help) {
   const { model } = view;
   const title = node("strong", { class: "title" });
   const direction = choice("Weights", [["from", ""], ["to", ""]], (value) => put(model, "direction", value));
@@ -24,8 +37,6 @@ function makeText(view, help) {
   const head = node("div", { class: "head" }, title, direction.box, bar);
   const runs = node("div", { class: "runs" });
   const box = node("div", { class: "text", hidden: true }, head, runs);
-  box.style.setProperty("--masked", `rgb(${MASKED_COLOUR})`); // as in the map
-  box.style.setProperty("--missing", `rgb(${NAN_COLOUR})`);
   return { help, box, title, direction, bar, runs, made: [], id: "", ranges: [null, null] };
 }
 
@@ -42,8 +53,8 @@ function fillTexts(view, { w, shown }, plan) {
 }
 
 /** Draw the scale, lying. @param {Scale} scale */
-function lyingScale(canvas, scale, colours, paint) {
-  const wide = 90, high = 12, table = pixelsOf(scale, colours), [least, top] = scaleEnds(scale);
+function lyingScale(canvas, scale, look, paint) {
+  const wide = 90, high = 12, table = pixelsOf(scale, look), [least, top] = scaleEnds(scale);
   const context = sizeCanvas(canvas, 190, 16);
   context.font = SMALL_FONT;
   const left = Math.ceil(context.measureText(least).width) + 4;
@@ -51,14 +62,14 @@ function lyingScale(canvas, scale, colours, paint) {
   placeText(context, least, 0, 8, "left", "middle");
   placeText(context, top, left + wide + 4, 8, "left", "middle");
   for (let i = 0; i < wide; i++) {
-    context.fillStyle = cssColours(table)[Math.round((255 * i) / (wide - 1))][0];
+    context.fillStyle = cssColour(table[Math.round((255 * i) / (wide - 1))]);
     context.fillRect(left + i, 2, 1.5, high);
   }
   canvas.setAttribute("aria-label", `Colours from ${least} to ${top}`);
 }
 
 /** Paint the text for a PNG. `at(box)` gives the place of a box on the canvas. */
-function paintText(context, text, paint, at) {
+export function paintText(context, text, paint, at) {
   const [x, y] = at(text.title.getBoundingClientRect()), bar = text.bar.getBoundingClientRect();
   context.font = `bold ${LABEL_FONT}`;
   context.fillStyle = paint.ink;
@@ -83,8 +94,8 @@ function rangeInSight(before, from, to, size, most, place) {
  * Show the tokens as text, coloured by what the token in front gives or gets. Returns what there is to be said of it.
  * @param {Scene} scene
  */
-function drawText(canvas, scene) {
-  const { view, w, shown, win, cursor, isolated, direction, colours, paint } = scene;
+export function drawText(canvas, scene) {
+  const { view, w, shown, win, cursor, isolated, direction, look, paint } = scene;
   const { text } = view.page, { source } = shown;
   const oneText = isOneText(w), axes = oneText ? [direction === "to" ? 1 : 0] : [0, 1];
   const most = Math.max(1, Math.floor(MOST_SPANS / (shown.frames.length * axes.length)));
@@ -97,20 +108,23 @@ function drawText(canvas, scene) {
   if (text.id !== id) fillTexts(view, scene, plan);
   text.id = id;
   text.box.style.width = `${scene.layout.room}px`;
+  text.box.style.setProperty("--masked", cssColour(maskedPixel(look.dark))); // as in the map
+  text.box.style.setProperty("--hatch", hatchColour(look.dark));
+  text.box.style.setProperty("--missing", cssColour(NAN_PIXEL));
   const front = isolated || { axis: direction === "to" ? 1 : 0, place: cursor[direction === "to" ? 1 : 0] };
   let waits = false;
   for (const one of text.made) {
     const frame = shown.frames[one.n];
     /** @type {[number, number]} */
     const range = [one.first, one.first + one.spans.length];
-    const takes = oneText || one.axis !== front.axis, values = takes ? numbersOf(frame.source, front, range) : null;
+    const takes = oneText || one.axis !== front.axis, values = takes ? numbersOf(view, frame.source, front, range) : null;
     waits ||= takes && !values;
-    colourRun(one, values, frame.scale, colours);
+    colourRun(one, values, frame.scale, look);
     markRun(one, scene, one.axis ? frame.source.columns : frame.source.rows, one.axis === (direction === "to" ? 1 : 0));
     one.run.setAttribute("aria-label", runText(scene, one, front, frame));
   }
   nameText(text, scene, front);
-  lyingScale(text.bar, shown.frames[0].scale, colours, paint);
+  lyingScale(text.bar, shown.frames[0].scale, look, paint);
   const cut = plan.filter(({ axis, range }) => range[1] - range[0] < sizes[axis]);
   const counted = cut.map(({ axis, range: [first, end] }) => (
     `${w.axes[axis]} ${first}–${end - 1} of ${sizes[axis].toLocaleString("en")}`));

@@ -2,6 +2,18 @@
 // to the left, as its language does; what is coloured changes without new elements. What a text shows is text.js's
 // business.
 
+import { bindKeys, focusable, node } from "../core.js";
+import { cssColour, inkOn, placeText, shorten, SMALL_FONT } from "../core_draw.js";
+import { MASKED } from "./codes.js";
+import { pixelsOf, shareOn } from "./draw.js";
+import { isolate, pictureKeys } from "./hover.js";
+import { joined } from "./map.js";
+import { cellText, placeOf, rowTogether, shownMaps } from "./selection.js";
+import { regionOf } from "./source.js";
+import { moveCursor, PAGE } from "./view.js";
+/** @import { Scene } from "./map.js" */
+/** @import { View } from "./selection.js" */
+
 const LONGEST_TOKEN = 60; // characters
 const SPECIAL = /^(<[^<>\s]+>|<\|.*\|>|\[[A-Z]+\d*\])$/, BYTES = /^(<(0x)?[0-9A-Fa-f]{2}>)+$/;
 const CLOSING = /^[,.;:!?%)\]}’”…、。，！？]+$/u, OPENING = /^[([{“‘¿¡]+$/u;
@@ -11,7 +23,7 @@ const LEFT_TO_RIGHT = /\p{sc=Latin}|\p{sc=Greek}|\p{sc=Cyrillic}|\p{sc=Han}/gu;
 const RIGHT_TO_LEFT = /\p{sc=Hebrew}|\p{sc=Arabic}|\p{sc=Syriac}|\p{sc=Thaana}/gu;
 
 /** Does a label stand for no text, such as [CLS] or <s>? */
-const isSpecial = (label) => SPECIAL.test(label) && !BYTES.test(label);
+export const isSpecial = (label) => SPECIAL.test(label) && !BYTES.test(label);
 
 /** A token as it stands in a text; what would not be seen is drawn. */
 function textOf(label) {
@@ -38,7 +50,7 @@ function runsLeft(labels) {
 }
 
 /** Make one run: the tokens of an axis, from the first to before the end of `range`. @param {View} view */
-function makeRun(view, w, frame, n, axis, [first, end], alone) {
+export function makeRun(view, w, frame, n, axis, [first, end], alone) {
   const [labels, all] = axis ? [w.keyTokens, frame.source.columns] : [w.tokens, frame.source.rows];
   const places = all.slice(first, end);
   const numbers = w.words[axis] || [], texts = places.map((tokens) => joined(labels, tokens));
@@ -68,16 +80,13 @@ const cssOf = new WeakMap();
 
 /** The colours of a table of pixels as CSS, with the ink that reads on each. */
 function cssColours(table) {
-  if (!cssOf.has(table)) {
-    const css = (pixel) => `rgb(${pixel & 255} ${(pixel >> 8) & 255} ${(pixel >> 16) & 255})`;
-    cssOf.set(table, Array.from(table, (pixel) => [css(pixel), inkOn(pixel)]));
-  }
+  if (!cssOf.has(table)) cssOf.set(table, Array.from(table, (pixel) => [cssColour(pixel), inkOn(pixel)]));
   return cssOf.get(table);
 }
 
 /** Colour the tokens of a run by numbers, or leave them plain where there are none; touches only what changes. */
-function colourRun(one, values, scale, colours) {
-  const share = shareOn(scale), table = pixelsOf(scale, colours), css = cssColours(table), { spans } = one;
+export function colourRun(one, values, scale, look) {
+  const share = shareOn(scale), table = pixelsOf(scale, look), css = cssColours(table), { spans } = one;
   if (one.table !== table) one.shown = new Array(spans.length).fill(null);
   one.table = table;
   spans.forEach((span, i) => {
@@ -93,8 +102,10 @@ function colourRun(one, values, scale, colours) {
   });
 }
 
-/** The numbers of one token over a span of the other axis; null while they are not there. @param {Source} source */
-function numbersOf(source, { axis, place }, [first, end]) {
+/** The numbers of one token over a span of the other axis; null while they are not there. @param {View} view */
+export function numbersOf(view, source, { axis, place }, [first, end]) {
+  const together = axis === 0 && !view.isolated;
+  if (together) return rowTogether(view, source)?.cells.subarray(first, end) || null;
   if (axis === 0) return source.row(place)?.cells.subarray(first, end) || null;
   return regionOf(source, [first, end, place, place + 1]);
 }
@@ -103,7 +114,7 @@ function numbersOf(source, { axis, place }, [first, end]) {
  * Outline the token of the cursor in a run, and mark what was searched for.
  * @param {ReturnType<typeof makeRun>} one @param {Scene} scene
  */
-function markRun(one, { cursor, found, w }, places, chooses) {
+export function markRun(one, { cursor, found, w }, places, chooses) {
   const at = cursor[one.axis] - one.first, other = cursor[1 - one.axis] - one.first;
   const chosen = `${at} ${other} ${chooses}`;
   if (one.chosen !== chosen) {
@@ -140,9 +151,10 @@ function bindRun(view, one) {
   };
   /** The cell of a token of this run and the chosen one: of one text, the run is both axes. */
   const cellOf = (place, both) => cursor().map((at, i) => (i === (both ? 1 - axis : axis) ? place : at));
-  const choose = (place) => {
+  /** @param {"one" | "add"} [rows] */
+  const choose = (place, rows) => {
     const cell = cellOf(Math.max(0, place), false);
-    moveCursor(view, cell[0], cell[1]);
+    moveCursor(view, cell[0], cell[1], rows);
   };
   run.addEventListener("pointermove", (event) => {
     const place = numbers.get(event.target);
@@ -156,7 +168,7 @@ function bindRun(view, one) {
     tip.hide();
   });
   run.addEventListener("click", (event) => {
-    if (numbers.has(event.target)) choose(numbers.get(event.target));
+    if (numbers.has(event.target)) choose(numbers.get(event.target), axis === 0 && (event.ctrlKey || event.metaKey) ? "add" : "one");
   });
   const step = (by) => () => choose(cursor()[axis] + by), forward = one.left ? -1 : 1;
   const line = (by) => () => choose(first + nextLine(spans, cursor()[axis] - first, by));
@@ -186,7 +198,7 @@ function nextLine(spans, from, by) {
 // ---------------------------------------------------------------- as a picture
 
 /** Paint the runs as they stand on the page, as far as they are in sight. `at(box)` gives the place on the canvas. */
-function paintRuns(context, { made, runs }, paint, at) {
+export function paintRuns(context, { made, runs }, paint, at) {
   const outer = runs.getBoundingClientRect();
   context.save();
   context.beginPath();
@@ -202,7 +214,7 @@ function paintRuns(context, { made, runs }, paint, at) {
 }
 
 /** Hatch the foot of a token, 5 pixels high, as style.css does: masked one way, NaN the other. */
-function hatch(context, x, y, wide, masked) {
+function hatchFoot(context, x, y, wide, masked) {
   context.save();
   context.beginPath();
   context.rect(x, y, wide, 5);
@@ -225,7 +237,7 @@ function paintSpan(context, span, left, at) {
     const [x, y] = at(box);
     context.fillStyle = style.backgroundColor;
     context.fillRect(x, y, box.width, box.height);
-    if (span.matches(".masked, .missing")) hatch(context, x, y + box.height - 5, box.width, span.matches(".masked"));
+    if (span.matches(".masked, .missing")) hatchFoot(context, x, y + box.height - 5, box.width, span.matches(".masked"));
     if (!span.classList.contains("chosen")) continue;
     context.strokeStyle = style.outlineColor;
     context.lineWidth = 2;

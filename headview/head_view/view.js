@@ -1,8 +1,37 @@
 // HeadView in the browser: an overview of all heads, one of them in full, the weights of one query.
-// What is chosen lives in traits; the key under the cursor in this view only.
+// What is chosen lives in traits.
 
-const PAGE = 10; // queries that Page Up and Page Down move
-const LONGEST_LABEL = { characters: 14, pixels: 92 };
+import {
+  bindKeys, focusable, freshId, listen, node, oncePerFrame, onNewRoom, put, roomIn, setUp, tellUnderPointer,
+  themeColours, tooltip,
+} from "../core.js";
+import { LABEL_FONT, placeText, shorten, SMALL_FONT, widestOf } from "../core_draw.js";
+import { drawAcross } from "./across.js";
+import { drawBars } from "./bars.js";
+import { bindOverview } from "./choose_heads.js";
+import { DRAWN, makeControls } from "./controls.js";
+import { hiddenLimits } from "./hidden_tokens.js";
+import { endAt, isolate, isolatedIn, pictureKeys, placeAt, wordAt } from "./hover.js";
+import { makePicturePanel } from "./image.js";
+import { layout } from "./layout.js";
+import { drawPairs } from "./lines.js";
+import { followGroup } from "./linked.js";
+import { drawMap, joined } from "./map.js";
+import { makeNeuronPanel } from "./neuron_panel.js";
+import { headOrder, overviewLimits, sortedBy } from "./order.js";
+import { drawOverview } from "./overview.js";
+import { patchNames } from "./patches.js";
+import { headName, readSet } from "./sample.js";
+import { cellText, lacks, placeOf, queriesTogether, shownHeads, shownMaps } from "./selection.js";
+import { makeBlocks } from "./source.js";
+import { drawText, makeText } from "./text.js";
+import { bindWindow, bringIntoSight, windowOf, windowText } from "./window.js";
+/** @import { Scene } from "./map.js" */
+/** @import { View } from "./selection.js" */
+/** @import { Source } from "./source.js" */
+
+export const PAGE = 10; // queries that Page Up and Page Down move
+export const LONGEST_LABEL = { characters: 14, pixels: 92 };
 const MEASURED = 3000; // labels whose width is measured; of more, these stand for all
 
 /** How a head can be shown. `draw(canvas, scene)` returns where maps or lines are and what is to be said of them. */
@@ -29,9 +58,10 @@ function makePage(view) {
     "Overview: arrow keys or a click choose a head, Space or Ctrl+click adds it to the overlay, L shows all heads of " +
     "its layer together, A all there are. ");
   const ofFocus = node("span", { id: ids.focus },
-    "Large picture: arrow keys or a click move the cursor, Home and End go to the first and last key, Page Up and " +
-    "Page Down move ten queries; + and −, a double click, two fingers or Ctrl+wheel zoom, 0 shows all; / finds a " +
-    "token, h hides that of the key, H shows all tokens.");
+    "Large picture: arrow keys or a click, on a cell or a word, move the cursor; Ctrl+click or Enter adds its row to " +
+    "those that are summed; Home and End go to the first and last key, Page Up and Page Down move ten queries; + and " +
+    "−, a double click, two fingers or Ctrl+wheel zoom, 0 shows all; / finds a token, h hides that of the key, H " +
+    "shows all tokens.");
   const ofText = node("span", { id: ids.text },
     "Text: arrow keys or a click choose a token, Page Up and Page Down move ten; / finds a token, h hides that of " +
     "the key, H shows all tokens.");
@@ -90,7 +120,7 @@ function takeUp(view) {
   if (model.get("window").length) put(model, "window", []); // of the map before
   if (model.get("sample") !== sample) put(model, "sample", sample);
   if (lacks(w, model.get("values"))) put(model, "values", "weights");
-  for (const [name, size] of [["layer", w.layers], ["head", w.heads], ["query", w.queries]]) {
+  for (const [name, size] of [["layer", w.layers], ["head", w.heads], ["query", w.queries], ["key", w.keys]]) {
     if (model.get(name) >= size) put(model, name, 0);
   }
   put(model, "overlay", model.get("overlay").filter(([layer, head]) => layer < w.layers && head < w.heads));
@@ -107,7 +137,7 @@ function sceneOf(view) {
   const cursor = [placeOf(rows, traits.query), placeOf(columns, view.key)];
   const side = model.get("sides").length < 2 ? "a" : traits.side === "both" ? "a" : traits.side;
   return {
-    ...traits, side, w, names, layout, kept, images, cursor, dark, shown, view, paint: themeColours(root),
+    ...traits, look: { colours: traits.colours, dark }, side, w, names, layout, kept, images, cursor, dark, shown, view, paint: themeColours(root),
     win: windowOf(view, rows.length, columns.length), order: view.order, found: view.found,
     isolated: isolatedIn(view, shown.source),
   };
@@ -132,8 +162,7 @@ function draw(view) {
     const marks = [several ? "" : " single", w.meta.picture ? " pictured" : ""].join("");
     page.panels.className = `panels ${view.layout.form}${marks}`;
   }
-  view.choices.show();
-  view.ticks.show();
+  view.controls.show();
   const scene = sceneOf(view);
   if (scene) drawScene(view, scene);
   const ofMaps = scene ? limitsText(scene, view.picture) : "";
@@ -148,7 +177,7 @@ function drawScene(view, scene) {
   if (several) {
     drawOverview(page.overview, scene);
     const chosen = headName(w, scene.layer, scene.head);
-    const sorted = scene.order.heads ? `, sorted by ${SORTED_BY[scene.order.by]}` : "";
+    const sorted = scene.order.heads ? `, sorted by ${sortedBy(scene.order.by)}` : "";
     const told = `Overview of ${w.layers} × ${w.heads} layers and heads${sorted}; chosen: ${chosen}`;
     page.overview.setAttribute("aria-label", told);
   }
@@ -185,16 +214,18 @@ function titlePicture(canvas, context, { w, mode, combine, shown, paint, win }) 
 }
 
 /** Say what the marks mean, what is not drawn, what is not stored. */
-function limitsText({ w, shown, mode, view }, { drawn, all, cut, told, said }) {
+function limitsText({ w, shown, mode, view, least }, { drawn, all, cut, told, said }) {
   const counted = (count) => count.toLocaleString("en");
   const sources = shown.frames.map(({ source }) => source);
   const level = Math.max(0, ...(told || []).map(({ level }) => level));
   const packed = 2 ** level;
   return [
-    sources.some(({ masked }) => masked) && "× or grey hatching: masked. ",
-    sources.some(({ missing }) => missing) && "? or orange hatching: NaN, not a number. ",
+    sources.some(({ masked }) => masked) && "Hatched: masked. ",
+    sources.some(({ missing }) => missing) && "? or orange: NaN, not a number. ",
     drawn < all && `The ${counted(drawn)} strongest of ${counted(all)} lines are drawn, ` +
       "and all lines of the chosen query. ",
+    /lines|across/.test(mode) && least > 0 && `Lines of other queries are drawn from ${Math.round(100 * least)} % ` +
+      "of the scale on. ",
     cut && "Lines need a closer look: these are the ones around the cursor. ",
     mode === "map" && level > 0 && `Each dot is the largest of ${packed} × ${packed} weights; zoom in to see each. `,
     (mode === "lines" || mode === "across") && w.signed && "Lines say how large a number is, not its sign. ",
@@ -214,15 +245,26 @@ function waitingText({ blocks, model }) {
 
 // ---------------------------------------------------------------- pointer and keyboard
 
-/** Move the cursor to a row and a column of what is shown. @param {View} view */
-function moveCursor(view, row, column) {
-  const source = shownMaps(view)?.source;
+/**
+ * Move the cursor to a row and a column of what is shown. `rows`: "one" lets go of the rows that were summed, "add" sums
+ * this one with them, or takes it out; without it they stay. @param {View} view @param {"one" | "add"} [rows]
+ */
+export function moveCursor(view, row, column, rows) {
+  const { model } = view, source = shownMaps(view)?.source;
   if (!source) return;
   const inside = (place, size) => Math.max(0, Math.min(size - 1, place));
   const [y, x] = [inside(row, source.rows.length), inside(column, source.columns.length)];
   view.key = source.columns[x][0];
   bringIntoSight(view, y, x);
-  if (source.rows[y][0] !== view.model.get("query")) put(view.model, "query", source.rows[y][0]);
+  let query = source.rows[y][0];
+  if (rows) {
+    const before = rows === "add" ? queriesTogether(view) : [];
+    const kept = before.filter((other) => other !== query), added = kept.length === before.length;
+    if (!added && kept.length) query = kept[kept.length - 1]; // it was there and is let go
+    const more = added ? kept : kept.slice(0, -1);
+    if (more.join() !== model.get("rows").join()) put(model, "rows", more);
+  }
+  if (query !== model.get("query")) put(model, "query", query);
   view.say(cellText(view, y, x));
   view.redraw();
 }
@@ -231,8 +273,9 @@ function moveCursor(view, row, column) {
 function bindPointer(view) {
   const { model, page } = view;
   /** @returns {[number, number] | null} */
-  const cell = ({ offsetX, offsetY }) => {
-    const found = placeAt(view, offsetX, offsetY), source = found && shownMaps(view)?.source;
+  const cell = ({ offsetX, offsetY }) => { // a word beside or below a map is its row, or its column
+    const found = placeAt(view, offsetX, offsetY) || wordAt(view, offsetX, offsetY);
+    const source = found && shownMaps(view)?.source;
     if (!source) return null;
     const whole = (place, other) => (place === null ? other : Math.floor(place));
     const here = [placeOf(source.rows, model.get("query")), placeOf(source.columns, view.key)];
@@ -244,7 +287,7 @@ function bindPointer(view) {
   });
   page.focus.addEventListener("click", (event) => {
     const found = cell(event);
-    if (found) moveCursor(view, ...found);
+    if (found) moveCursor(view, found[0], found[1], event.ctrlKey || event.metaKey ? "add" : "one");
   });
   bindOverview(view, view.tip);
   tellUnderPointer(page.focus, view.tip, (event) => {
@@ -253,6 +296,12 @@ function bindPointer(view) {
     return found && (one || !asLines) && cellText(view, ...found);
   });
   page.focus.addEventListener("pointerleave", () => isolate(view, null));
+}
+
+/** Keep the row of the cursor, so that the next one is added to it; or let it go. @param {View} view */
+function addRow(view) {
+  const { model } = view, rows = model.get("rows"), query = model.get("query");
+  put(model, "rows", rows.includes(query) ? rows.filter((other) => other !== query) : [...rows, query]);
 }
 
 /** @param {View} view */
@@ -273,6 +322,7 @@ function bindKeyboard(view) {
     PageDown: move(PAGE, 0),
     Home: move(0, -Infinity),
     End: move(0, Infinity),
+    Enter: () => addRow(view),
     ...pictureKeys(view),
   });
 }
@@ -282,7 +332,8 @@ function bindKeyboard(view) {
 function render({ model, el }) {
   const { root, say, onTheme, atEnd, dispose } = setUp(el, "head-view", "Attention heads");
   /** @type {any} a View once all parts are in */
-  const view = { model, root, say, key: 0, window: model.get("window"), found: [new Set(), new Set()], isolated: null };
+  const view = { model, root, say, window: model.get("window"), found: [new Set(), new Set()], isolated: null };
+  Object.defineProperty(view, "key", { get: () => model.get("key"), set: (key) => put(model, "key", key) });
   view.redraw = oncePerFrame(() => draw(view));
   view.blocks = makeBlocks(model, () => view.redraw());
   view.tip = tooltip(root);
@@ -290,12 +341,11 @@ function render({ model, el }) {
   view.size = { rows: 0, columns: 0 };
   view.cursorCell = [0.5, 0.5]; // until a frame is drawn
   takeUp(view);
-  view.choices = makeChoices(view);
-  view.ticks = makeTicks(view);
+  view.controls = makeControls(view, view.page.help);
   view.under = [makePicturePanel(view), makeNeuronPanel(view)];
   const { page } = view;
   page.panels.append(...view.under.map(({ box }) => box));
-  root.append(view.choices.box, view.choices.fold, view.ticks.box, page.panels, page.limits, page.help);
+  root.append(view.controls.box, page.help, view.controls.fold, page.panels, page.limits);
   bindPointer(view);
   bindKeyboard(view);
   const startAfresh = () => {

@@ -13,27 +13,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
 import traitlets
 from torch import Tensor
 
-from headview.base import module_text, page_fragment, style_text, whole_page
+from headview.base import page_fragment, static, whole_page
+from headview.head_view.first_look import strongest_place
 from headview.head_view.inputs import Part, as_parts
+from headview.head_view.measures import OWN, check_measures
 from headview.head_view.metadata import check_comparison, described
 from headview.head_view.page_budget import carried
-from headview.head_view.picture import quick_picture
+from headview.head_view.picture import figure_of, png_of, save
 from headview.head_view.reading import Reading
-from headview.head_view.saved import figure_of, save
-from headview.head_view.screen import drawn_of
 from headview.head_view.serve import Blocks
+from headview.head_view.state import SETTABLE
 from mhalib.plots import DescribedFigure
 
-_SCRIPTS = (
-    *("codes.js", "combine.js", "source.js", "sample.js", "window.js", "grid.js", "layout.js"),
-    *("draw.js", "lines.js", "map.js", "across.js", "text_spans.js", "text.js", "order.js", "overview.js", "bars.js"),
-    *("patches.js", "image.js", "neuron.js", "neuron_panel.js"),
-    *("selection.js", "hover.js", "find.js", "hidden_tokens.js", "export.js"),
-    *("choose_heads.js", "controls.js", "more.js", "linked.js", "view.js"),
-)
 _PAGE_BYTES = 4_000_000
 
 
@@ -52,20 +47,25 @@ class HeadView(Reading):
         exact: keep all digits in the page, at four bytes a weight.
         compare: other weights of the same shapes, shown beside these, with the difference.
         names: what to call the two that are compared.
+        measures: of your own, to order and label the heads by, next to those that are there: by its name a function
+            of the maps `(layers, h, Tq, Tk)` that returns `(layers, h)`, or such numbers.
         options: what else `inputs.as_parts` takes: `kind`, `layer_names`, `head_names`, `axes`, `words`, `clean`,
-            `queries`, `keys`, `samples`, `image`, `patches`, `first`, `image_on`.
+            `queries`, `keys`, `samples`, `image`, `patches`, `first`, `image_on`; and any of the traits below. Where
+            no query is chosen the view opens on the strongest cell that is neither on the diagonal nor at the first
+            or a special token.
 
-    Traits, which follow the reader and can be set: `part`, `sample`, `layer`, `head`, `query` (the token of the
-    cursor), `mode` ("map", "lines", "across": lines between two rows of tokens, or "text"), `direction` of a text
-    ("from" the chosen query or "to" the chosen key), `scale` ("fixed", 0 to 1, "maximum", 0 to the largest weight of
-    each head, "log", from 1e-4, or "root"), `overlay` (list of `[layer, head]`, shown with the chosen head), `combine`
-    ("maximum" or "mean": how a map shows several heads), `window` (`[first query, end, first key, end]` of what is in
-    sight, `[]` for all), `values` ("weights", "values": times the length of the value vectors, or "rollout"),
-    `hidden` (labels of tokens to leave out) and `renormalise`, `words` (words for pieces), `side` of a comparison,
-    `colours`, `order` of the heads in the overview ("model", "entropy", "sparsity" or "likeness"), `heads` that the
-    picture shows ("chosen", those of the overlay, "layer", all of the layer, or "all"; set to one of the latter,
-    `combine` becomes "mean"), `neurons` (are a query and its keys shown feature by feature?), `strength` (how strongly
-    weights lie over a picture, 0 to 1).
+    Traits, which follow the reader and can be set: `part`, `sample`, `layer`, `head`, `query` and `key` (the cell of
+    the cursor), `rows` (several queries whose weights are summed), `mode` ("map", "lines", "across": lines between two
+    rows of tokens, or "text"), `least` (lines of other queries are drawn from this share of the scale on), `direction`
+    of a text ("from" the chosen query or "to" the chosen key), `scale` ("auto", one of the others by what is there,
+    "fixed", 0 to 1, "maximum", 0 to the largest weight of each head, "log", from 1e-4, or "root"), `overlay` (list of
+    `[layer, head]`, shown with the chosen head), `combine` ("maximum" or "mean": how a map shows several heads),
+    `window` (`[first query, end, first key, end]` of what is in sight, `[]` for all), `values` ("weights", "values":
+    times the length of the value vectors, or "rollout"), `hidden` (labels of tokens to leave out) and `renormalise`,
+    `words` (words for pieces), `side` of a comparison, `colours`, `order` of the heads in the overview ("model",
+    "likeness", or one of `measures`), `heads` that the picture shows ("chosen", those of the overlay, "layer", all of
+    the layer, or "all"; set to one of the latter, `combine` becomes "mean"), `neurons` (are a query and its keys shown
+    feature by feature?), `strength` (how strongly weights lie over a picture, 0 to 1).
 
     Raises:
         TypeError: the weights are not floating or no tensors, or the mask is not boolean.
@@ -74,8 +74,8 @@ class HeadView(Reading):
     Taught in notebook 10, met first in notebook 05.
     """
 
-    _esm = module_text("head_view", *_SCRIPTS)
-    _css = style_text("head_view")
+    _esm = static("head_view.js")
+    _css = static("head_view.css")
 
     blocks = traitlets.Dict().tag(sync=True)
     left_out = traitlets.Unicode("").tag(sync=True)
@@ -91,10 +91,13 @@ class HeadView(Reading):
         exact: bool = False,
         compare=None,
         names: tuple[str, str] = ("a", "b"),
+        measures: dict | None = None,
         **options,
     ):
         if not isinstance(exact, bool):
             raise TypeError(f"exact must be True or False, got {type(exact).__name__}; True keeps all digits")
+
+        chosen = {name: options.pop(name) for name in SETTABLE if name in options and _is_trait(name, options[name])}
 
         def parts_of(given) -> list[Part]:
             return as_parts(given, tokens, key_tokens, mask=mask, num_heads=num_heads, **options)
@@ -103,16 +106,31 @@ class HeadView(Reading):
         if compare is not None:
             sides["b"] = parts_of(compare)
             check_comparison(sides["a"], sides["b"], names)
-        self._blocks = Blocks(sides, exact)
+        own = check_measures(measures, sides["a"])
+        self._blocks = Blocks(sides, exact, own)
         super().__init__(
             parts=[described(part, self._blocks, i) for i, part in enumerate(sides["a"])],
             sides=list(names) if compare is not None else [""],
             blocks=_as_state({key: self._blocks.answer(key) for key in self._blocks.first(0, 0)}),
-            overlay=[],
-            window=[],
-            hidden=[],
+            measures=[*OWN, *own],
+            **{name: [] for name in ("overlay", "window", "hidden", "rows")},
         )
+        for name, value in chosen.items():  # the part comes first: the others are places in it
+            setattr(self, name, value)
+        if not chosen.keys() & {"part", "query", "key"}:
+            self._open_on_the_strongest(chosen.get("layer"), chosen.get("head"))
         self.on_msg(self._answer)
+
+    def _open_on_the_strongest(self, layer: int | None, head: int | None) -> None:
+        side = "difference" if self._blocks.has_differences(0) else "a"
+
+        def cells_of(layer: int, head: int, inside: tuple[slice, slice]) -> np.ndarray:
+            if side == "a":
+                return self._blocks.parts[0].layers[layer][0, head][inside].to("cpu", torch.float32).numpy()
+            return self._blocks.shown({"part": 0, "sample": 0, "side": side, "heads": [[layer, head]]}).cells[inside]
+
+        part, small = self._blocks.parts[0], self._blocks.small(0, 0, side)
+        self.layer, self.head, self.query, self.key = strongest_place(part, small, cells_of, layer, head)
 
     def _answer(self, _, content, buffers) -> None:
         """Send a block that a page asks for; what goes wrong is told there, and nothing in the kernel."""
@@ -141,7 +159,7 @@ class HeadView(Reading):
 
     def figure(self) -> DescribedFigure:
         """Return what is on screen, the overview and the chosen heads, as a matplotlib Figure."""
-        return figure_of(drawn_of(self))
+        return figure_of(self)
 
     def save(self, path: str | Path) -> Path:
         """Write what is on screen, with its axes, into a file, and return where it is.
@@ -149,7 +167,7 @@ class HeadView(Reading):
         Args:
             path: ends in ".png", ".svg", ".pdf", or ".html" for a page that stays alive without a kernel.
         """
-        return save(drawn_of(self), path, html=self._page)
+        return save(self, path, self._page)
 
     def _saved(self, kind: str) -> bytes:
         """Return what `save` writes."""
@@ -157,7 +175,7 @@ class HeadView(Reading):
             return self.save(Path(folder, f"heads.{kind}")).read_bytes()
 
     def _beside(self) -> tuple[dict, dict]:
-        png, alt = quick_picture(drawn_of(self))
+        png, alt = png_of(self)
         return {"image/png": png, "text/plain": alt}, {"image/png": {"alt": alt}}
 
     def to_html(self, budget: int | float = _PAGE_BYTES) -> str:
@@ -175,6 +193,11 @@ class HeadView(Reading):
 
     def _page(self) -> str:
         return whole_page("Attention heads", self.to_html())
+
+
+def _is_trait(name: str, value: object) -> bool:
+    """Is an argument one of the traits? `words` is both: given words of a tokenizer, or whether to show them."""
+    return name != "words" or isinstance(value, bool)
 
 
 def _as_state(blocks: dict) -> dict:

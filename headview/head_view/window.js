@@ -1,11 +1,15 @@
 // Which cells of a map are in sight, and how it moves: zoom around a place, pan, follow the cursor. A window is
 // [first query, end, first key, end] in cells of the map that is shown, fractions allowed; all of it is the default.
 
+import { put } from "../core.js";
+/** @import { Win } from "./map.js" */
+/** @import { View } from "./selection.js" */
+
 const LEAST_CELLS = 6; // in sight along an axis
-const ZOOM_STEP = 1.6; // by a key or a button
+export const ZOOM_STEP = 1.6; // by a key or a button
 
 /** The window of the view, inside of a map of this size. @param {View} view @returns {Win} */
-function windowOf(view, rows, columns) {
+export function windowOf(view, rows, columns) {
   const given = view.window;
   if (!given.length) return [0, rows, 0, columns];
   const [q0, q1] = clampSpan(given[0], given[1], rows), [k0, k1] = clampSpan(given[2], given[3], columns);
@@ -20,7 +24,7 @@ function clampSpan(start, end, size) {
 }
 
 /** Set the window; what covers all is stored as none. @param {View} view */
-function setWindow(view, win, rows, columns) {
+export function setWindow(view, win, rows, columns) {
   view.window = win;
   const [q0, q1, k0, k1] = windowOf(view, rows, columns);
   const all = q0 <= 0 && k0 <= 0 && q1 >= rows && k1 >= columns;
@@ -32,7 +36,7 @@ function setWindow(view, win, rows, columns) {
 }
 
 /** Zoom by `factor`, above 1 to see less, around a place in cells; without one around the cursor. @param {View} view */
-function zoom(view, factor, place = null) {
+export function zoom(view, factor, place = null) {
   const { rows, columns } = view.size, [q0, q1, k0, k1] = windowOf(view, rows, columns);
   const [q, k] = place || view.cursorCell;
   const inside = q >= q0 && q <= q1 && k >= k0 && k <= k1;
@@ -53,7 +57,7 @@ function pan(view, rowsDown, columnsRight) {
 }
 
 /** Move the window only as far as a cell needs to come into sight. @param {View} view */
-function bringIntoSight(view, row, column) {
+export function bringIntoSight(view, row, column) {
   if (!view.window.length) return;
   const { rows, columns } = view.size, [q0, q1, k0, k1] = windowOf(view, rows, columns);
   const move = (place, start, end) => (place < start ? place - start : place + 1 > end ? place + 1 - end : 0);
@@ -62,7 +66,7 @@ function bringIntoSight(view, row, column) {
 }
 
 /** Say what is in sight, or nothing where that is all. */
-function windowText(w, [q0, q1, k0, k1], rows, columns) {
+export function windowText(w, [q0, q1, k0, k1], rows, columns) {
   const counted = (size) => size.toLocaleString("en");
   const span = (start, end, size) => `${Math.floor(start)}–${Math.min(size, Math.ceil(end)) - 1} of ${counted(size)}`;
   if (q0 <= 0 && k0 <= 0 && q1 >= rows && k1 >= columns) return "";
@@ -76,7 +80,7 @@ function windowText(w, [q0, q1, k0, k1], rows, columns) {
  * drag while it is zoomed. `cellOf(x, y)` gives the place in cells, or null beside the map.
  * @param {View} view
  */
-function bindWindow(view, canvas, cellOf) {
+export function bindWindow(view, canvas, cellOf) {
   const fingers = new Map();
   let dragged = false;
   canvas.addEventListener("wheel", (event) => {

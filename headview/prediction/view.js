@@ -1,6 +1,8 @@
 // PredictionView in the browser: choices or a field for a number, and what is said of a guess. The guess lives in the
 // trait `picked`. Whoever has guessed is judged as soon as the answer was revealed; without a kernel, at once.
 
+import { bindKeys, freshId, listen, node, pushButton, put, setUp } from "../core.js";
+
 const NOTED = "Noted. Go on: what follows answers it.";
 const UNHEARD = "Not noted yet: the kernel is busy, or was stopped. If it was stopped, run this cell again.";
 const LOST = "The kernel that asked was restarted. Run this cell again to guess.";

@@ -11,7 +11,7 @@ from numbers import Real
 
 import traitlets
 
-from headview.base import Refused, View, module_text, style_text
+from headview.base import Refused, View, static
 
 
 class PredictionView(View):
@@ -38,8 +38,8 @@ class PredictionView(View):
     Every lesson asks by it: `predict.first_split()` of `mhacourse`.
     """
 
-    _esm = module_text("prediction", "view.js", draws=False)
-    _css = style_text("prediction")
+    _esm = static("prediction.js")
+    _css = static("prediction.css")
 
     name = traitlets.Unicode().tag(sync=True)
     about = traitlets.Unicode().tag(sync=True)

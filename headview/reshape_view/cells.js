@@ -1,6 +1,8 @@
 // What ReshapeView tells: what a label means, at which index it stands at each station of a path, and how that is said.
 // Nothing here knows the page; where cells stand in the picture is decided in layout.js.
 
+import { bytesOf } from "../core.js";
+
 /**
  * @typedef {object} Station
  * @property {string} code the line that makes it
@@ -29,14 +31,14 @@
  */
 
 /** How a new tensor, a view and a copy are told. */
-const MEMORY_WORDS = {
+export const MEMORY_WORDS = {
   start: ["new", "the numbers as they are made"],
   view: ["view", "the same memory, read in another way"],
   copy: ["copy", "new memory, written in the new order"],
 };
 
 /** Read from the traits what is shown at the moment. @returns {State} */
-function stateOf(model) {
+export function stateOf(model) {
   const sizes = model.get("sizes");
   const path = model.get("path");
   const stations = stationsOf(model, path, sizes);
@@ -56,12 +58,12 @@ function stationsOf(model, path, { tokens, batch, d_model }) {
 }
 
 /** The labels that stand where they should not. @param {Station} station */
-function wrongOf(station) {
+export function wrongOf(station) {
   return new Set(station.cells.filter((label, i) => label !== station.right[i]));
 }
 
 /** What a label means, as `ReshapeView._where` says it in Python. @param {number} label */
-function meaning(label, sizes) {
+export function meaning(label, sizes) {
   const feature = label % sizes.token_step;
   const token = Math.floor((label % sizes.sample_step) / sizes.token_step);
   return { sample: Math.floor(label / sizes.sample_step), token, feature, head: Math.floor(feature / sizes.head_dim) };
@@ -77,10 +79,10 @@ function indexOf(flat, shape) {
   return index;
 }
 
-const inBrackets = (list) => `(${list.join(", ")}${list.length === 1 ? "," : ""})`;
+export const inBrackets = (list) => `(${list.join(", ")}${list.length === 1 ? "," : ""})`;
 
 /** Say which block of cells this is: "head 1", "sample 0, head 1"; nothing where there is only one. */
-function blockTitle(block, station, sizes) {
+export function blockTitle(block, station, sizes) {
   const leading = station.shape.slice(0, -2);
   const index = indexOf(block, leading);
   return leading
@@ -101,7 +103,7 @@ function blockTitle(block, station, sizes) {
  * @returns `name`: the label and what it means; `places`: its index at each station; `offset`: its place in memory,
  *   and `sum`, how that follows from index and strides; `astray`: where it should stand, or "".
  */
-function tell(w, label = w.chosen) {
+export function tell(w, label = w.chosen) {
   const { sample, token, feature } = meaning(label, w.sizes);
   const name = `${label} = ${w.sizes.batch > 1 ? `sample ${sample}, ` : ""}token ${token}, feature ${feature}`;
   const places = w.stations.slice(0, w.step + 1).map((s) => inBrackets(indexOf(s.cells.indexOf(label), s.shape)));
@@ -116,7 +118,7 @@ function tell(w, label = w.chosen) {
 }
 
 /** What a screen reader is told at a new step. @param {State} w */
-function stepNews(w) {
+export function stepNews(w) {
   const { code, shape, strides, contiguous, memory, mistake } = w.station;
   const { name, places, offset } = tell(w);
   return (
@@ -128,7 +130,7 @@ function stepNews(w) {
 }
 
 /** What a screen reader is told when another number is chosen. @param {State} w */
-function chosenNews(w) {
+export function chosenNews(w) {
   const { name, places, offset, astray } = tell(w);
   return `${name}: ${places.join(" to ")}, place ${offset} in memory. ${astray}`;
 }

@@ -1,5 +1,12 @@
 // How the picture of ReshapeView is drawn, once layout.js has said where everything stands.
 
+import { GROUP_COLOURS } from "../colours.js";
+import { SMALL_FONT, strokeOnAnything } from "../core_draw.js";
+import { meaning, wrongOf } from "./cells.js";
+import { CELL_HEIGHT, lineTop, MEMORY_HEIGHT } from "./layout.js";
+/** @import { State } from "./cells.js" */
+/** @import { Grid, Layout } from "./layout.js" */
+
 const CELL_FONT = "system-ui, sans-serif"; // its size follows the cell
 const TITLE_FONT = "bold 11px system-ui, sans-serif";
 const PLACE_FONT = "bold 12px system-ui, sans-serif";
@@ -16,13 +23,13 @@ const ARROW_ROOM = 30; // what the arrow below a place in memory, and its number
 const NUMBER_ROOM = 40; // how close that may come to the first number of the line
 
 /** The ink, black or white, that has more contrast with a colour "#rrggbb", by its relative luminance (WCAG 2). */
-function inkOn(colour) {
+export function inkOn(colour) {
   const [red, green, blue] = [1, 3, 5].map((at) => (parseInt(colour.slice(at, at + 2), 16) / 255) ** 2.2);
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.18 ? "#fff" : "#000";
 }
 
 /** How wide the title of a block is. @param {CanvasRenderingContext2D} context */
-function titleWidth(context, text) {
+export function titleWidth(context, text) {
   context.font = SMALL_FONT;
   return context.measureText(text).width;
 }
@@ -36,7 +43,7 @@ function titleWidth(context, text) {
  * @param {boolean} arrived
  * @param {{ink: string, soft: string}} paint
  */
-function drawPicture(context, w, where, shown, arrived, paint) {
+export function drawPicture(context, w, where, shown, arrived, paint) {
   const { grid, memory } = where;
   const wrong = wrongOf(w.station);
   drawGridNumbers(context, grid, paint);

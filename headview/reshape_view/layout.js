@@ -1,7 +1,10 @@
 // Where everything stands in the picture of ReshapeView, in CSS pixels: the tensor block by block, its memory below.
 // Pure functions of the state and the width; nothing here draws.
 
-const CELL_HEIGHT = 32;
+import { blockTitle } from "./cells.js";
+/** @import { State, Station } from "./cells.js" */
+
+export const CELL_HEIGHT = 32;
 const CELL_WIDTH = 46; // at most
 const CELL_NARROW = 32; // a cell may shrink to this, where then more blocks stand side by side
 const ROW_NUMBERS = 16; // room left of a block
@@ -12,7 +15,7 @@ const LINE_GAP = 10; // between lines of blocks
 const FRAME = 2; // room for the frame around a cell at the edge of the picture
 const STEADY = 340; // up to this height a path keeps its height, so that what is below does not jump while stepping
 const MEMORY_TITLE = 26; // room above the memory line
-const MEMORY_HEIGHT = 24;
+export const MEMORY_HEIGHT = 24;
 const MEMORY_NUMBERS = 22; // room below each of its lines
 const PLACE_WIDTH = 34; // at most
 const PLACE_LABELLED = 26; // a place in memory that shows its label is at least as wide
@@ -49,7 +52,7 @@ const LABELLED = 72; // a memory line of more numbers than this is plain
  * @param {(text: string) => number} textWidth of the title of a block
  * @returns {Layout}
  */
-function layout(w, width, textWidth) {
+export function layout(w, width, textWidth) {
   const grids = w.stations.map((station) => gridLayout(station, w.sizes, width, textWidth));
   const grid = grids[w.step];
   const tallest = Math.max(...grids.map((g) => g.height));
@@ -114,7 +117,7 @@ function memoryLayout(count, d_model, width) {
 }
 
 /** The upper edge of the line of memory that holds a place. @param {Memory} memory */
-function lineTop(memory, offset) {
+export function lineTop(memory, offset) {
   return memory.top + Math.floor(offset / memory.perLine) * (MEMORY_HEIGHT + MEMORY_NUMBERS);
 }
 
@@ -130,7 +133,7 @@ function placesOf(station, grid, memory) {
 }
 
 /** The label at a point of the picture, in the tensor or in memory; undefined where there is none. */
-function labelAt({ grid, memory }, places, px, py) {
+export function labelAt({ grid, memory }, places, px, py) {
   const hit = (x, y, width, height) => px >= x && px < x + width && py >= y && py < y + height;
   for (const [label, [x, y, mx, my]] of places) {
     if (hit(x, y, grid.cell, CELL_HEIGHT) || hit(mx, my, memory.place, MEMORY_HEIGHT)) return label;
@@ -144,7 +147,7 @@ function labelAt({ grid, memory }, places, px, py) {
  * @param {Grid} grid
  * @param {number} dx -1 to the left, 1 to the right; 0 where `dy` says up or down
  */
-function neighbour(w, grid, dx, dy) {
+export function neighbour(w, grid, dx, dy) {
   const { cells } = w.station;
   const from = cells.indexOf(w.chosen);
   const [along, across] = dx ? [grid.x, grid.y] : [grid.y, grid.x];

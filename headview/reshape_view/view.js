@@ -1,6 +1,18 @@
 // ReshapeView: cells that walk from one station of a reshape to the next. What each station looks like, and what is
 // told about it, comes from Python, where torch made it; here it is only laid out, drawn and moved.
 
+import { GROUP_COLOURS } from "../colours.js";
+import {
+  bindKeys, choice, focusable, listen, node, oncePerFrame, onNewRoom, pushButton, put, roomIn, setUp, slider,
+  tellUnderPointer, themeColours, tooltip,
+} from "../core.js";
+import { sizeCanvas } from "../core_draw.js";
+import { chosenNews, inBrackets, MEMORY_WORDS, stateOf, stepNews, tell, wrongOf } from "./cells.js";
+import { drawPicture, inkOn, titleWidth } from "./draw.js";
+import { labelAt, layout, neighbour } from "./layout.js";
+/** @import { State } from "./cells.js" */
+/** @import { Layout } from "./layout.js" */
+
 const PATH_NAMES = [
   ["split", "split: view, transpose"],
   ["merge", "merge: transpose, contiguous…"],

@@ -8,7 +8,7 @@ import traitlets
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from headview.base import Refused, View, is_whole, module_text, style_text
+from headview.base import Refused, View, is_whole, static
 from headview.reshape_view.paths import COUNTS, PATHS, Station, make_paths, pack
 from mhalib.plots import DescribedFigure, plot_reshape
 
@@ -41,8 +41,8 @@ class ReshapeView(View):
     Taught in notebooks 03 and 05.
     """
 
-    _esm = module_text("reshape_view", "cells.js", "layout.js", "draw.js", "view.js")
-    _css = style_text("reshape_view")
+    _esm = static("reshape_view.js")
+    _css = static("reshape_view.css")
 
     path = traitlets.TraitType("split").tag(sync=True)
     step = traitlets.TraitType(0).tag(sync=True)

@@ -1,13 +1,17 @@
 // What SealedBox reads from its traits, and how it draws the output: the lines along t, and bars for one vector.
 
+import { GROUP_COLOURS } from "../colours.js";
+import { bytesOf } from "../core.js";
+import { cssColour, drawKept, placeText, signedPixels, sizeCanvas, SMALL_FONT } from "../core_draw.js";
+
 const STEP_SIZE = 5; // numbers of a step, as `Step` in plateaus.py names them
-const GRAPH_HEIGHT = 230;
-const BARS_HEIGHT = 120; // where they stand below the graph
-const BARS_WIDTH = 210; // where they stand beside it
+export const GRAPH_HEIGHT = 230;
+export const BARS_HEIGHT = 120; // where they stand below the graph
+export const BARS_WIDTH = 210; // where they stand beside it
 const SIDE_FROM = 600; // pixels of room for that
-const EDGE = { left: 48, right: 10, top: 28, bottom: 34 }; // room for numbers, names and letters
+export const EDGE = { left: 48, right: 10, top: 28, bottom: 34 }; // room for numbers, names and letters
 const LINE_WIDTH = 1.3;
-const FALLING = 50, RISING = 210; // of DIVERGING: signs that are seen in both themes
+const FALLING = 40, RISING = 215; // of the colours of signed numbers
 
 /**
  * @typedef {object} Step
@@ -38,7 +42,7 @@ const FALLING = 50, RISING = 210; // of DIVERGING: signs that are seen in both t
  */
 
 /** @returns {Box} */
-function readBox(model) {
+export function readBox(model) {
   const [points, width, heads] = model.get("sizes");
   const reach = model.get("reach");
   const rows = (name, size) => {
@@ -60,19 +64,19 @@ function readBox(model) {
 }
 
 /** t of a point; the number that Python has, to the bit. @param {Box} box */
-const placeOf = ({ reach, points }, at) => (at === points - 1 ? reach : -reach + at * ((2 * reach) / (points - 1)));
+export const placeOf = ({ reach, points }, at) => (at === points - 1 ? reach : -reach + at * ((2 * reach) / (points - 1)));
 
 /** The point next to t. @param {Box} box */
-const pointAt = ({ reach, points }, t) => Math.floor(((t + reach) / (2 * reach)) * (points - 1) + 0.5);
+export const pointAt = ({ reach, points }, t) => Math.floor(((t + reach) / (2 * reach)) * (points - 1) + 0.5);
 
-const numberText = (x, digits) => x.toFixed(digits).replace("-", "−").replace(/^−(0\.?0*)$/, "$1");
+export const numberText = (x, digits) => x.toFixed(digits).replace("-", "−").replace(/^−(0\.?0*)$/, "$1");
 
 /** A, B, …, Z, AA, AB, … */
-const letterName = (letter) =>
+export const letterName = (letter) =>
   (letter >= 26 ? letterName(Math.floor(letter / 26) - 1) : "") + String.fromCharCode(65 + (letter % 26));
 
 /** The colours of a letter: its patch, and black or white on it, by its relative luminance (WCAG 2). */
-function letterColours(letter) {
+export function letterColours(letter) {
   const fill = GROUP_COLOURS[letter % GROUP_COLOURS.length];
   const [red, green, blue] = [1, 3, 5].map((at) => (parseInt(fill.slice(at, at + 2), 16) / 255) ** 2.2);
   return { fill, ink: 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.18 ? "#fff" : "#000" };
@@ -82,7 +86,7 @@ function letterColours(letter) {
  * Where everything stands for this room: graph and bars beside each other, or one below the other.
  * @param {Box} box
  */
-function layout(box, room) {
+export function layout(box, room) {
   const beside = room >= SIDE_FROM;
   const width = beside ? room - BARS_WIDTH : room;
   const [left, right, bottom] = [EDGE.left, width - EDGE.right, GRAPH_HEIGHT - EDGE.bottom];
@@ -96,7 +100,7 @@ function layout(box, room) {
 }
 
 /** Draw the output along t. @param {Box} box @param {State} state */
-function drawGraph(canvas, kept, box, state, where, paint) {
+export function drawGraph(canvas, kept, box, state, where, paint) {
   const context = sizeCanvas(canvas, where.width, GRAPH_HEIGHT);
   const key = JSON.stringify(paint);
   drawKept(context, kept, key, where.width, GRAPH_HEIGHT, (fresh) => drawLines(fresh, box, where, paint));
@@ -181,11 +185,11 @@ function circle(context, x, y, radius) {
  * @param {ArrayLike<number>} values
  * @param {{left: number, right: number, middle: number, high: number}} place `high`: pixels of a bar of length 1
  */
-function drawBars(context, values, { left, right, middle, high }, paint) {
+export function drawBars(context, values, { left, right, middle, high }, paint) {
   const step = (right - left) / values.length;
-  const gap = step > 4 ? 1 : 0;
+  const gap = step > 4 ? 1 : 0, signs = signedPixels(paint.dark);
   for (let i = 0; i < values.length; i++) {
-    context.fillStyle = `rgb(${DIVERGING[values[i] < 0 ? FALLING : RISING]})`;
+    context.fillStyle = cssColour(signs[values[i] < 0 ? FALLING : RISING]);
     context.fillRect(left + i * step + gap / 2, middle, Math.max(step - gap, 0.5), -values[i] * high);
   }
   context.fillStyle = paint.line;

@@ -1,5 +1,12 @@
 // What the lid of SealedBox covers: a row a head, with its two weights at t, and how they go along t.
 
+import { node, pushButton, themeColours } from "../core.js";
+import {
+  LABEL_FONT, paintPixels, placeText, sizeCanvas, SMALL_FONT, weightColour, weightPixels,
+} from "../core_draw.js";
+import { letterColours, letterName } from "./draw.js";
+/** @import { Box, State } from "./draw.js" */
+
 const HEAD_ROW = 26;
 const HEAD_ROW_LOW = 16; // of many heads
 const MANY_HEADS = 16;
@@ -8,7 +15,7 @@ const HEADER = 20;
 const STRIP_BELOW = 14; // its height, where it stands below the two cells
 
 /** The lid, what is under it, and the button that lifts it. @param {Box} box */
-function makeInside(root, box, put) {
+export function makeInside(root, box, put) {
   const told = node("p", { class: "told" });
   const nobody = "Nobody knows what is inside of this box: it came without a key. Its steps are all there is.";
   const hidden = "The lid is on: how many heads are inside, and where they look, is not shown.";
@@ -17,7 +24,6 @@ function makeInside(root, box, put) {
   const strip = node("canvas");
   let opened = false;
   const button = pushButton("Open the box", () => put(!opened));
-  if (box.heads) paintStrip(strip, box);
   return {
     elements: [node("div", { class: "heading" }, "Inside the box"), lid, canvas, told, ...(box.heads ? [button] : [])],
     /** @param {State} state */
@@ -29,16 +35,19 @@ function makeInside(root, box, put) {
       told.textContent = opened ? comparison(box, state) : "";
       canvas.setAttribute("aria-label", opened ? insideText(box, state) : "covered");
       if (!opened) return;
-      if (where) drawInside(canvas, strip, box, state, where, themeColours(root));
+      const paint = themeColours(root);
+      paintStrip(strip, box, paint.dark);
+      if (where) drawInside(canvas, strip, box, state, where, paint);
     },
   };
 }
 
 /** One pixel a head and point, in the colour of its weight. @param {HTMLCanvasElement} strip @param {Box} box */
-function paintStrip(strip, { inside, heads, points }) {
+function paintStrip(strip, { inside, heads, points }, dark) {
+  const table = weightPixels(dark);
   paintPixels(strip, points, heads, (pixels) => {
     for (let i = 0; i < inside.length; i++) {
-      pixels[(i % heads) * points + Math.floor(i / heads)] = WEIGHT_PIXELS[Math.round(inside[i] * 255)];
+      pixels[(i % heads) * points + Math.floor(i / heads)] = table[Math.round(inside[i] * 255)];
     }
   });
 }
@@ -50,7 +59,7 @@ function lettersOf(box, { seen }, head) {
 }
 
 /** What was told from the steps, beside what is there. @param {Box} box @param {State} state */
-function comparison(box, { seen }) {
+export function comparison(box, { seen }) {
   const count = new Set(seen.map(({ letter }) => letter)).size;
   const turning = box.flips.filter((steps) => steps.length).length;
   const together = seen.filter(({ number }) => box.flips.filter((steps) => steps.includes(number)).length > 1);
@@ -60,10 +69,10 @@ function comparison(box, { seen }) {
   return `You saw ${plain(count, "different vector")}. Inside: ${heads} at a step of this line.${apart}`;
 }
 
-const plain = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+export const plain = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 /** @param {Box} box @param {State} state */
-function insideText(box, state) {
+export function insideText(box, state) {
   const rows = Array.from({ length: box.heads }, (_, head) => {
     const look = box.inside[state.at * box.heads + head];
     const name = (letter) => (letter < 0 ? "a step not crossed yet" : letterName(letter));
@@ -95,7 +104,7 @@ function drawInside(canvas, strip, box, state, where, paint) {
     context.fillStyle = paint.ink;
     placeText(context, low ? head : `head ${head}`, 0, top + cell / 2, "left", "middle");
     [1 - look, look].forEach((weight, i) => {
-      const { fill, ink } = weightColour(weight);
+      const { fill, ink } = weightColour(weight, paint.dark);
       context.fillStyle = fill;
       context.fillRect(cells + i * CELL_WIDTH, top, CELL_WIDTH - 2, cell);
       context.fillStyle = ink;

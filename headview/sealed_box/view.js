@@ -1,5 +1,16 @@
 // SealedBox: the reader turns t, sees the output move in steps, collects them, and then opens the box.
 
+import {
+  bindKeys, focusable, listen, node, oncePerFrame, onNewRoom, pushButton, put, roomIn, setUp, slider, themeColours,
+} from "../core.js";
+import { sizeCanvas } from "../core_draw.js";
+import {
+  BARS_HEIGHT, BARS_WIDTH, drawBars, drawGraph, EDGE, GRAPH_HEIGHT, layout, letterColours, letterName, numberText,
+  placeOf, pointAt, readBox,
+} from "./draw.js";
+import { comparison, insideText, makeInside, plain } from "./inside.js";
+/** @import { Box, State, Step } from "./draw.js" */
+
 const ARROW_SHARE = 100; // an arrow key in the graph goes this part of the line
 const TOLD_PLACES = 3; // places of a letter in the list; of more it says how many
 const TOP_FEATURES = 3; // that a screen reader is told of a vector

@@ -13,7 +13,7 @@ import traitlets
 from jaxtyping import Float
 from torch import Tensor
 
-from headview.base import Refused, View, is_whole, module_text, style_text
+from headview.base import Refused, View, is_whole, static
 from headview.sealed_box import inputs
 from headview.sealed_box.picture import box_figure
 from headview.sealed_box.plateaus import find_steps, letter_name
@@ -50,8 +50,8 @@ class SealedBox(View):
     Taught in notebook 15.
     """
 
-    _esm = module_text("sealed_box", "draw.js", "inside.js", "view.js")
-    _css = style_text("sealed_box")
+    _esm = static("sealed_box.js")
+    _css = static("sealed_box.css")
 
     _made = False  # is the constructor through?
     t = traitlets.TraitType().tag(sync=True)

@@ -1,11 +1,13 @@
 // How a HeadSwitchboard asks the kernel for what is not in its table: one setting at a time, so that the kernel can do
 // other work in between and the last click wins.
 
+/** @import { Table } from "./table.js" */
+
 const WAIT_MS = 150; // after the last click, before the kernel is asked
-const PATIENCE_S = 10; // then the reader is told that no answer has come: a kernel that died says nothing
+export const PATIENCE_S = 10; // then the reader is told that no answer has come: a kernel that died says nothing
 
 /** Why the score of a setting is not there, as the summary shows it and as a screen reader is told. */
-const WAITING = {
+export const WAITING = {
   static: ["not measured", "not measured, which needs a notebook with a kernel"],
   failed: ["not measured", "not measured"],
   late: ["no answer yet", "no answer yet"],
@@ -21,7 +23,7 @@ const WAITING = {
  *   found; `failure(setting)` says why it could not be measured, unless it is being asked for again;
  *   `waiting(setting)` is a key of WAITING; `late()`: no answer for a while; `stop()`.
  */
-function makeAsker(model, table, wanted, changed) {
+export function makeAsker(model, table, wanted, changed) {
   /** @type {{setting: string, times: number} | null} times: how often it had failed before */
   let asked = null;
   let timer = 0;

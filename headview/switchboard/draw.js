@@ -1,5 +1,9 @@
 // How the chart of HeadSwitchboard is drawn, once layout.js has said where everything stands.
 
+import { placeText, shorten, sizeCanvas, SMALL_FONT } from "../core_draw.js";
+import { MARGIN } from "./layout.js";
+/** @import { Layout } from "./layout.js" */
+
 const RANGE_WIDTH = 7;
 const WAY_WIDTH = 1.5;
 const SPOT_RADIUS = 3;
@@ -12,7 +16,7 @@ const RING_RADIUS = 6;
  * @param {string} name of the score
  * @param {Record<string, string>} paint colours of the theme
  */
-function drawChart(canvas, where, name, paint) {
+export function drawChart(canvas, where, name, paint) {
   const context = sizeCanvas(canvas, where.width, where.height);
   context.font = SMALL_FONT;
   drawAxes(context, where, name, paint);

@@ -1,9 +1,12 @@
 // Where everything stands in the chart of HeadSwitchboard, in CSS pixels. The switches are laid out by style.css.
 // Pure functions of the state and the width; nothing here draws.
 
+import { countOff } from "./table.js";
+/** @import { State } from "./table.js" */
+
 const CHART_HEIGHT = 190;
-const CHART_LEAST = 200; // wide
-const MARGIN = { left: 50, right: 14, top: 22, bottom: 34 }; // room for the numbers, the names and half a ring
+export const CHART_LEAST = 200; // wide
+export const MARGIN = { left: 50, right: 14, top: 22, bottom: 34 }; // room for the numbers, the names and half a ring
 const INDENT = 8; // from the axis to no head off
 const NUMBER_APART = 34; // pixels, at least, between two numbers of heads
 const COMPACT_FROM = 1e5; // from this score on, its axis says 100K
@@ -25,7 +28,7 @@ const COMPACT_FROM = 1e5; // from this score on, its axis says 100K
  */
 
 /** Say where everything stands. @param {State} w @param {number} width of the chart @returns {Layout} */
-function layout(w, width) {
+export function layout(w, width) {
   const { known, ranges } = w.table;
   const axis = scoreAxis([...ranges.values()].flat());
   const [right, bottom] = [width - MARGIN.right, CHART_HEIGHT - MARGIN.bottom];

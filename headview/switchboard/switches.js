@@ -1,5 +1,9 @@
 // The switches of HeadSwitchboard: a button a head, what switching just this one would do, and the keys among them.
 
+import { bindKeys, focusable, node } from "../core.js";
+import { effectOf, flip, formatChange, formatScore, headName, plural, wordsOfChange } from "./table.js";
+/** @import { State } from "./table.js" */
+
 const SWITCH_LEAST = 22; // pixels wide
 const ROOMY_FROM = 44; // a switch of this width has room for a number
 const NAMED_UP_TO = 8; // heads: "head 3" above a column; beyond, "3"
@@ -14,7 +18,7 @@ const switchMost = (heads) => (heads <= 4 ? 84 : heads <= 8 ? 64 : 46);
  * @param {(setting: string) => void} go
  * @returns `{grid, readout, show, focus}`; `readout` tells about the switch that has the pointer or the focus
  */
-function makeSwitches(w, state, go) {
+export function makeSwitches(w, state, go) {
   const readout = node("p", { class: "note readout" });
   let pointed = 0;
   const point = (at) => {

@@ -1,6 +1,8 @@
 // What a HeadSwitchboard knows: the settings that were measured, the present one, and how scores are written and said.
 // A setting is a text of one digit a head, layer by layer, "1" where the head is on; table.py writes the same.
 
+import { bytesOf } from "../core.js";
+
 /**
  * @typedef {object} Measured
  * @property {number} score
@@ -25,20 +27,20 @@
  */
 
 /** Change one switch of a setting. */
-function flip(setting, at) {
+export function flip(setting, at) {
   return setting.slice(0, at) + (setting[at] === "1" ? "0" : "1") + setting.slice(at + 1);
 }
 
 /** The settings that one switch leads to, in the order of the switches. */
-const neighbours = (setting) => Array.from(setting, (_, at) => flip(setting, at));
+export const neighbours = (setting) => Array.from(setting, (_, at) => flip(setting, at));
 
 /** How many heads are off. */
-function countOff(setting) {
+export function countOff(setting) {
   return setting.split("0").length - 1;
 }
 
 /** Keep what Python has measured. Rows are only ever added, so `read()` looks at the new ones. @returns {Table} */
-function makeTable(model) {
+export function makeTable(model) {
   const [layers, heads] = model.get("sizes");
   const count = layers * heads;
   const known = new Map();
@@ -67,7 +69,7 @@ function makeTable(model) {
 }
 
 /** Read from the traits what is shown at the moment. @returns {State} */
-function stateOf(model, table) {
+export function stateOf(model, table) {
   const [layers, heads] = model.get("sizes");
   const [name, way] = [model.get("score_name"), model.get("visited")];
   const setting = model.get("gates").flat().join("");
@@ -76,10 +78,10 @@ function stateOf(model, table) {
 }
 
 /** Is every setting measured? @param {State} w */
-const isComplete = (w) => w.table.known.size === 2 ** w.count;
+export const isComplete = (w) => w.table.known.size === 2 ** w.count;
 
 /** What switching one head would change, or undefined where that is not known. @param {State} w */
-function effectOf(w, at) {
+export function effectOf(w, at) {
   const there = w.table.known.get(flip(w.setting, at));
   return w.here && there && there.score - w.here.score;
 }
@@ -87,25 +89,25 @@ function effectOf(w, at) {
 // ---------------------------------------------------------------- words and numbers
 
 /** Call a head by its place. @param {State} w */
-function headName(w, at) {
+export function headName(w, at) {
   return (w.layers > 1 ? `layer ${Math.floor(at / w.heads)} ` : "") + `head ${at % w.heads}`;
 }
 
-const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+export const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
 /** Write a score, as Python's picture does. */
-function formatScore(x) {
+export function formatScore(x) {
   return x.toFixed(Math.abs(x) < 1000 ? 3 : 0);
 }
 
 /** Write a difference with its sign, and none where it shows as nothing. */
-function formatChange(x) {
+export function formatChange(x) {
   const text = formatScore(Math.abs(x));
   return Number(text) === 0 ? text : (x > 0 ? "+" : "−") + text;
 }
 
 /** Say a difference in words, for a screen reader. */
-function wordsOfChange(x) {
+export function wordsOfChange(x) {
   const text = formatScore(Math.abs(x));
   return Number(text) === 0 ? "no change" : `${text} ${x > 0 ? "higher" : "lower"}`;
 }

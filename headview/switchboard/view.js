@@ -1,6 +1,18 @@
 // HeadSwitchboard in the browser: the switches, the score, what the model says, the way here.
 // The present setting and the way to it live in traits; what is known is a table, and the kernel is asked for the rest.
 
+import {
+  listen, node, oncePerFrame, onNewRoom, pushButton, put, roomIn, setUp, themeColours, tickBox,
+} from "../core.js";
+import { makeAsker, PATIENCE_S, WAITING } from "./ask_kernel.js";
+import { drawChart } from "./draw.js";
+import { CHART_LEAST, layout } from "./layout.js";
+import { makeSwitches } from "./switches.js";
+import {
+  countOff, formatChange, formatScore, headName, isComplete, makeTable, neighbours, plural, stateOf, wordsOfChange,
+} from "./table.js";
+/** @import { State } from "./table.js" */
+
 const KEPT = 200; // settings to which undo leads back, as in Python
 const NARROW_BELOW = 520; // pixels: there the readout keeps the height of two lines
 const CHART_TELLS = 8; // scores on the way here, for a screen reader

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from headview.base import Refused, View, check_choice, module_text, style_text
+from headview.base import Refused, View, check_choice, static
 from headview.switchboard.measure import told_of
 from headview.switchboard.picture import board_figure
 from headview.switchboard.table import Table, flipped
@@ -57,8 +57,8 @@ class HeadSwitchboard(View):
     Taught in notebook 11.
     """
 
-    _esm = module_text("switchboard", "table.js", "layout.js", "draw.js", "ask_kernel.js", "switches.js", "view.js")
-    _css = style_text("switchboard")
+    _esm = static("switchboard.js")
+    _css = static("switchboard.css")
 
     sizes = traitlets.List(traitlets.Int()).tag(sync=True)  # layers, heads
     score_name = traitlets.Unicode().tag(sync=True)

@@ -46,7 +46,7 @@ def plot_attention(
         tokens: the labels of the queries, and of the keys where they are as many.
         key_tokens: the labels of the keys.
         mask: boolean, True where attention is allowed, `(Tq, Tk)` or like `weights`; blocked cells are
-            grey with a cross.
+            hatched.
         titles: one per head; "head 0", "head 1", … when left out.
         columns: how many heads stand side by side; a choice that fits a page when left out.
         values: write the weight into every cell; when left out, for small maps only.

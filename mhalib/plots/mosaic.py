@@ -12,14 +12,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from mhalib.arguments import check_size
-from mhalib.plots.colours import MASKED_ON_WHITE, NAN_COLOUR, masked_colour
+from mhalib.plots.colours import HATCH_COLOURS, MASKED_COLOURS, NAN_COLOUR
 from mhalib.plots.pooling import round_numbers
 from mhalib.plots.scales import share, ticks
 
 _WIDE, _HIGH = 9.5, 12.0  # inches of a page; where keys are labelled below each head, it may be higher
 _LEAST = 0.0125  # inches of a cell: a little more than a pixel, so that none falls between two pixels
 _MOST_ACROSS, _MOST_LINES = 105, 50  # heads that stand side by side, and lines of them: below, a head is no picture
-_MOST_MARKS = 40_000  # crosses and question marks
+_MOST_MARKS = 40_000  # strokes and question marks
+_STROKE = [(-1, -1), (1, 1)]  # of the hatching of one cell, which goes on in the next
 _NUMBERED_FROM = 40  # tokens without names: below it they can be counted
 
 
@@ -121,25 +122,27 @@ def paint(axes: Axes, grid: Grid, maps: np.ndarray, look: Look) -> list[str]:
     for head, (top, left) in enumerate(grid.corners):
         block = image[top : top + grid.queries, left : left + grid.keys]
         block[:] = matplotlib.colormaps[look.colour_map](look.places(maps[head]))
-        block[masked[head]] = matplotlib.colors.to_rgba(masked_colour(look.colour_map))
+        block[masked[head]] = matplotlib.colors.to_rgba(MASKED_COLOURS["light"])
         block[missing[head]] = matplotlib.colors.to_rgba(NAN_COLOUR)
         frame = {"fill": False, "linewidth": 0.6, "edgecolor": "#444444", "clip_on": False}
         axes.add_patch(Rectangle((left - 0.5, top - 0.5), grid.keys, grid.queries, **frame))
     axes.imshow(image, interpolation="nearest", aspect=grid.high / grid.wide)
     said = []
-    hue = "yellow" if masked_colour(look.colour_map) == MASKED_ON_WHITE else "grey"
-    kinds = ((masked, "×", "x", "#777777", f"{hue}: masked"), (missing, "?", "$?$", "black", "red: NaN"))
+    kinds = (
+        (masked, "hatched", _STROKE, HATCH_COLOURS["light"], "grey: masked"),
+        (missing, "?", "$?$", "black", "red: NaN"),
+    )
     for cells, sign, marker, ink, unmarked in kinds:
         if not cells.any():
             continue
-        if cells.sum() > _MOST_MARKS or (sign == "×" and grid.wide < 0.04):  # closer, crosses would be one grey
+        hatched = marker is _STROKE
+        if cells.sum() > _MOST_MARKS or (hatched and grid.wide < 0.04):  # closer, strokes would be one grey
             said.append(unmarked)
             continue
         said.append(f"{sign}: {unmarked.split(': ')[1]}")
         places = [(grid.corners[h][1] + j, grid.corners[h][0] + i) for h, i, j in np.argwhere(cells).tolist()]
-        size = min(6, grid.wide * 30)
-        size = size if sign == "×" else max(3, size)  # a single NaN must be found
-        axes.plot(*zip(*places, strict=True), marker=marker, linestyle="none", color=ink, markersize=size)
+        size = 72 * min(grid.wide, grid.high) if hatched else max(3.0, min(6.0, grid.wide * 30))  # a NaN must be found
+        axes.plot(*zip(*places, strict=True), marker=marker, linestyle="none", color=ink, markersize=size, mew=0.7)
     return said
 
 

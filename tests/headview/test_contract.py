@@ -80,7 +80,7 @@ class Case(NamedTuple):
 TEMPERATURE = float(f"{10 ** (1000 * 7 % 101 * 0.02 - 1):.3g}")
 CASES = {
     "HeadView": Case(
-        make="HeadView(maps, tokens=words)",
+        make="HeadView(maps, tokens=words, query=0)",
         key=("canvas.overview", "ArrowDown", "layer", 1),
         click=("canvas.overview", 0.6, 0.25, "head"),
         thousand=(WALK, "query", 3),

@@ -109,7 +109,7 @@ def test_numbers_that_are_no_weights_have_scales_of_their_own(static_page):
     page = static_page(with_script(HeadView(gradients, WORDS, kind="signed"), ENDS))
     assert float(readout(page).rpartition(": ")[2]) == pytest.approx(gradients[0, 0, 0, 0].item(), abs=1e-4)
     offered = page.get_by_label("Scale").locator("option:not([hidden])").all_text_contents()
-    assert offered == ["up to the largest", "logarithmic", "square root"]
+    assert offered == ["auto", "up to the largest", "logarithmic", "square root"]
     for top in (1, 3.4e-3, 0.0123, 0.123, 9.87, 123.4, 12345.6, 1e-7):
         for scale in ({"kind": "fixed", "signed": True}, {"kind": "log", "signed": False}):
             ends = page.evaluate("(scale) => ends(scale)", {"top": top, **scale})

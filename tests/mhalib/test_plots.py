@@ -13,6 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.pylabtools import select_figure_formats
 from IPython.utils.capture import capture_output
 from matplotlib import colormaps, pyplot
+from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
 from mhalib import causal_mask, plots, split_heads
@@ -52,14 +53,16 @@ def test_all_heads_are_one_image_in_which_every_cell_has_the_colour_of_its_weigh
         np.testing.assert_allclose(drawn, colormaps[COLOUR_MAP](head.numpy()))
 
 
-def test_ink_turns_dark_where_black_has_more_contrast_than_white():
-    """WCAG 2, relative luminance and contrast ratio."""
-    weights = np.arange(0, 1, 0.005)
-    colours = colormaps[COLOUR_MAP](weights)[:, :3]
-    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
-    bright = linear @ (0.2126, 0.7152, 0.0722)
-    dark_ink = (bright + 0.05) / 0.05 > 1.05 / (bright + 0.05)
-    assert weights[dark_ink.argmax()] == pytest.approx(plots.DARK_INK_FROM) and dark_ink[dark_ink.argmax() :].all()
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_zero_is_the_page_and_ink_is_even_for_the_eye(theme):
+    """CIE 1976: the lightness L*, by which steps are compared."""
+    page = tuple(round(255 * part) for part in to_rgb(plots.PAGES[theme]))
+    ink, signed = np.array(plots.ink_shades(theme)), np.array(plots.signed_shades(theme))
+    assert tuple(np.rint(255 * ink[0])) == page and np.abs(255 * signed[[127, 128]] - page).max() <= 2
+    linear = np.where(ink <= 0.04045, ink / 12.92, ((ink + 0.055) / 1.055) ** 2.4) @ (0.2126, 0.7152, 0.0722)
+    lightness = np.where(linear > 0.008856, 116 * np.cbrt(linear) - 16, 903.3 * linear)[::16]
+    steps = np.diff(lightness) * (-1 if theme == "light" else 1)
+    assert steps.min() > 2.5 and steps.max() < 2 * steps.min()
 
 
 SCALES = {  # where it ends, and where 0, 0.01, 0.25 and 1 stand on it
@@ -112,8 +115,8 @@ def test_masked_and_missing_cells_are_marked_by_sign_as_well_as_by_colour():
     assert len({tuple(image[i, j]) for i, j in ((0, 0), (0, 1), (2, 0))}) == 3
     assert "masked" in axes.get_xlabel() and "NaN" in axes.get_xlabel()
     assert "masked" not in plot_attention(torch.rand(3, 3)).axes[0].get_xlabel()
-    axes = plot_attention(torch.rand(1500, 1500), mask=causal_mask(1500), colour_map="Greys").axes[0]
-    assert "yellow: masked" in axes.get_xlabel() and not axes.lines
+    axes = plot_attention(torch.rand(1500, 1500), mask=causal_mask(1500), colour_map="viridis").axes[0]
+    assert "grey: masked" in axes.get_xlabel() and not axes.lines
 
 
 @given(st.tuples(*[st.integers(1, 5)] * 2), st.integers(1, 3), st.integers(1, 3), st.booleans(), st.data())

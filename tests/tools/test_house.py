@@ -30,6 +30,7 @@ def module(path: Path) -> str:
 
 
 FILES = [path.relative_to(ROOT) for package in HOUSE for path in (ROOT / package).rglob("*")]
+MADE = ("headview/static/", "headview/colours.js")  # by `make views`, from the others
 MODULES = {module(path): path for path in FILES if path.suffix == ".py"}
 
 
@@ -83,6 +84,8 @@ def test_arrows_point_down_and_nothing_runs_in_a_circle():
 def test_every_room_is_planned_and_weighs_no_more_than_that():
     weight = Counter()
     for path in (path for path in FILES if path.suffix in (".py", ".js", ".css")):
+        if path.as_posix().startswith(MADE):
+            continue
         weight[room(path)] += len((ROOT / path).read_bytes().splitlines())
     planned = {name: most for name, (_, most) in PLAN.items()}
     heavy = [

@@ -1,4 +1,4 @@
-"""The numbers behind HeadView: codes, pyramids, what a spec shows, facts of heads; against references cell by cell."""
+"""The numbers behind HeadView, against references cell by cell: codes, pyramids, what a spec shows, measures."""
 
 import itertools
 
@@ -8,7 +8,8 @@ import torch
 
 from headview.head_view import codes, combine
 from headview.head_view.combine import compute, exact_row
-from headview.head_view.facts import facts_of, order_by_likeness
+from headview.head_view.likeness import order_by_likeness
+from headview.head_view.measures import measures_of
 from headview.head_view.pyramid import Pyramid, overview
 from tests.helpers.head_view_examples import NAN, TOKENS, causal, example, part_of, some
 
@@ -260,21 +261,21 @@ def test_any_precision_is_read_and_the_numbers_of_the_reader_stay(dtype):
 # ---------------------------------------------------------------- facts
 
 
-def test_facts_are_those_of_the_definition():
+def test_measures_are_those_of_the_definition():
     weights = torch.zeros(1, 1, 4, 4, 4)
     weights[0, 0, 0] = torch.eye(4)
     weights[0, 0, 1] = 1 / 4
     weights[0, 0, 2] = causal(4) / causal(4).sum(-1, keepdim=True)
     weights[0, 0, 3] = NAN
-    found = facts_of(part_of(weights), 0)
-    same(found.entropy[0, [0, 1, 3]], [0, 1, NAN])
-    same(found.sparsity[0], [12 / 16, 0, 6 / 16, NAN])
-    same(found.largest[0], [1, 0.25, 1, NAN])
-    assert found.rows == 4
-    masked = facts_of(part_of(weights, mask=causal(4)), 0, layer=0)
-    same(masked.entropy[0, 2], 1)  # all open keys alike
-    same(masked.sparsity[0, 2], 0)
-    assert masked.entropy.shape == (1, 4)
+    found, rows = measures_of(part_of(weights), 0, {})
+    same(found["entropy"][0, [0, 1, 3]], [0, 1, NAN])
+    same(found["sparsity"][0], [12 / 16, 0, 6 / 16, NAN])
+    same(found["first token"][0, :3], [1 / 4, 1 / 4, (1 + 1 / 2 + 1 / 3 + 1 / 4) / 4])
+    same(found["distance"][0, [0, 1, 3]], [0, 10 / 8, NAN])
+    assert rows == 4
+    masked, _ = measures_of(part_of(weights, mask=causal(4)), 0, {})
+    same(masked["entropy"][0, 2], 1)  # all open keys alike
+    same(masked["sparsity"][0, 2], 0)
 
 
 def test_heads_that_are_alike_stand_together():

@@ -2,6 +2,7 @@
 
 import base64
 import itertools
+import re
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,7 @@ def page(browser):
     opened = browser.new_page()
     problems = watch(opened, ("about:", "data:"))
     scripts = [(FOLDER / name).read_text(encoding="utf-8") for name in ("codes.js", "combine.js")]
+    scripts = [re.sub(r"^import \{[^}]*\} from .*;$|^export ", "", text, flags=re.MULTILINE) for text in scripts]
     opened.add_script_tag(content="\n".join([*scripts, READ]))
     yield opened
     opened.close()

@@ -78,7 +78,7 @@ def test_thumbnails_are_as_large_as_the_room_allows_and_stay_inside(static_page)
         ((2, 3, 10, 10), 1500, 140, True),
         ((12, 12, 24, 24), 1000, 18, True),
         ((32, 32, 16, 16), 1000, 10, True),
-        ((12, 12, 24, 24), 390, 20, False),
+        ((12, 12, 24, 24), 390, 15, False),
         ((128, 128, 16, 16), 390, 0, False),
     ):
         page = opened(static_page, HeadView(some(*shape)), width=width)
@@ -171,18 +171,18 @@ def test_heads_are_sorted_by_what_is_said_of_them_and_walked_in_that_order(stati
     page, facts = opened(static_page, view, width=1200), facts_of(view)
     assert drawn_order(page) == list(range(12))
     page.get_by_role("button", name="More").click()
-    for by, sign in (("sparsity", -1), ("entropy", 1)):
+    for by, sign in (("sparsity", -1), ("distance", -1), ("entropy", 1)):
         page.get_by_label("Order heads").select_option(f"by {by}")
-        numbers, order = np.array(facts[by], dtype=float), drawn_order(page)
+        numbers, order = np.array(facts["measures"][by], dtype=float), drawn_order(page)
         assert order[-1] == 7 and np.isnan(numbers[7])  # what is said of nothing is not told as zero
         assert sorted(order) == list(range(12)) and (np.diff(sign * numbers[order[:-1]]) >= 0).all()
         known = numbers[~np.isnan(numbers)]
-        shown = {f"{x:.2f}" for x in known} if by == "entropy" else {f"{int(100 * x + 0.5)} %" for x in known}
+        shown = {f"{int(100 * x + 0.5)} %" if by == "sparsity" else f"{x:.2f}" for x in known}
         assert np.ptp(known) > 0 and shown | {f"{i}·{j}" for i in range(3) for j in range(4)} <= written(page)
         assert f"sorted by {by}" in page.locator(OVERVIEW).get_attribute("aria-label")
     tip = tip_over(page, 2, 1)
-    assert f"entropy {facts['entropy'][9]:.2f} of what is possible" in tip
-    assert f"{int(100 * facts['sparsity'][9] + 0.5)} % of the weights below 0.01" in tip
+    assert f"entropy {facts['measures']['entropy'][9]:.2f} of what is possible" in tip
+    assert f"{int(100 * facts['measures']['sparsity'][9] + 0.5)} % of the weights below 0.01" in tip
     assert "entropy" not in tip_over(page, 1, 3)
     page.locator(OVERVIEW).focus()
     press(page, "Home")
@@ -235,10 +235,10 @@ def test_all_heads_are_shown_as_their_mean_in_one_step(static_page, key, count, 
     heads = weights[3] if key == "l" else weights.flatten(0, 1)
     assert readout(page) == f"query 0, key 0: {heads.mean(0)[0, 0]:.4f} (mean of all {count} heads{of})"
     assert f"mean of all {count} heads{of}" in page.locator(FOCUS).get_attribute("aria-label")
-    page.get_by_label("Heads together as").select_option("maximum")
+    page.get_by_role("button", name="More").click()
+    page.get_by_label("together as").select_option("maximum")
     assert readout(page) == f"query 0, key 0: {heads.amax(0)[0, 0]:.4f} (maximum of all {count} heads{of})"
     page.get_by_label("Show as").select_option("lines")
     assert readout(page).startswith(f"query 0, key 0: {heads.amax(0)[0, 0]:.4f}")
-    page.get_by_role("button", name="More").click()
     page.get_by_label("Heads", exact=True).select_option("chosen")
     assert readout(page) == f"query 0, key 0: {weights[3, 0, 0, 0]:.4f}"

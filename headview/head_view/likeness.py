@@ -1,68 +1,9 @@
-"""What can be said of each head in a number, and which heads are alike.
-
-The numbers sort the heads of an overview; they are no measures of what a head does, which `mhalib.heads` has.
-"""
-
-from dataclasses import dataclass
+"""Which heads are alike: an order in which alike ones stand together, and groups."""
 
 import numpy as np
 import torch
 
-from headview.head_view.combine import head_cells
-
-LARGE = 1_000_000  # weights; the facts of larger parts come from some of their rows
-ROWS = 64  # of a head of a large part, evenly spaced
-LITTLE = 0.01  # what counts as next to nothing
 _MOST_GROUPS = 12
-
-
-@dataclass
-class Facts:
-    """Facts of heads, each float32 `(layers, h)`; NaN where there is nothing to say.
-
-    - `entropy`: how evenly a query spreads its attention, the mean over queries of -sum p log p as a share of the
-      logarithm of how many keys are open to it: 0 is one key, 1 all alike. Queries with fewer than two open keys,
-      without any weight or with NaN are left out. NaN for signed numbers.
-    - `sparsity`: the share of open cells that hold less than 0.01; where numbers are not weights, less than 0.01 of
-      the head's largest.
-    - `largest`: the number farthest from 0.
-    - `rows`: how many queries of a head were looked at: all, or 64 evenly spaced ones of a large part.
-    """
-
-    entropy: np.ndarray
-    sparsity: np.ndarray
-    largest: np.ndarray
-    rows: int
-
-
-def facts_of(part, sample: int, layer: int | None = None) -> Facts:
-    """Return the facts of all heads of a part, or of one layer, `(1, h)`."""
-    layers, heads, queries, keys = part.shape
-    rows = None
-    if layers * heads * queries * keys > LARGE and queries > ROWS:
-        rows = torch.arange(ROWS) * queries // ROWS
-    chosen = range(layers) if layer is None else [layer]
-    found = [_facts_of_layer(head_cells(part, sample, i, queries=rows), part.kind) for i in chosen]
-    entropy, sparsity, largest = (np.stack(fact) for fact in zip(*found, strict=True))
-    return Facts(entropy, sparsity, largest, queries if rows is None else ROWS)
-
-
-def _facts_of_layer(cells: torch.Tensor, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return entropy, sparsity and the largest number of each head of `(h, queries, keys)`."""
-    known = cells.isfinite()
-    sizes = cells.masked_fill(~known, 0).abs()
-    largest = sizes.amax((-2, -1))
-    little = LITTLE if kind in ("weights", "part") else LITTLE * largest[:, None, None]
-    sparsity = ((sizes < little) & known).sum((-2, -1)) / known.sum((-2, -1))  # 0 / 0 is NaN, as it should be
-    if kind == "signed":
-        entropy = torch.full_like(largest, torch.nan)
-    else:
-        total, open_ = sizes.sum(-1), known.sum(-1)
-        said = (open_ > 1) & (total > 0) & ~cells.isnan().any(-1)
-        spread = torch.special.entr(sizes / total[..., None]).sum(-1) / open_.float().log()
-        entropy = spread.masked_fill(~said, 0).sum(-1) / said.sum(-1)
-    largest = largest.masked_fill(~known.any(-1).any(-1), torch.nan)
-    return entropy.numpy(), sparsity.numpy(), largest.numpy()
 
 
 def order_by_likeness(thumbnails: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

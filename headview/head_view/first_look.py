@@ -1,0 +1,112 @@
+"""What a view opens with: which cells a mask seems to forbid, which scale shows something, and the strongest cell.
+
+All of it is told from the numbers, and of large parts from some of their rows.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from headview.head_view.check_rows import looked_at
+from headview.head_view.labels import is_special
+
+_SOME_ROWS = 6  # of each head of a large part, for the choice of a scale
+_MANY = 4_000_000  # weights
+_SEEN = 0.25  # a weight from which on a cell has a colour of its own on the fixed scale ...
+_MOST_IS_SEEN = 0.7  # ... which is taken where so much of all attention lies in such cells
+_FIXED_FROM = 0.35  # the largest number that is shown; of less the fixed scale shows little, a mean over heads
+_ROOT_FROM = 0.02  # and of less than that the square root shows little
+
+
+def with_causal_mask(part):
+    """Return a part with a causal mask where it has none and all heads are exactly 0 above the diagonal.
+
+    A last query that sees all keys ends that diagonal, also where there are more keys than queries.
+    """
+    _, _, queries, keys = part.shape
+    if part.kind not in ("weights", "part") or not 3 <= queries <= keys or any(m is not None for m in part.allowed):
+        return part
+    rows = looked_at(part.layers)
+    rows = torch.arange(queries) if rows is None else rows
+    future = torch.arange(keys) > (rows + keys - queries)[:, None]
+    seen = False
+    for layer in part.layers:
+        at = rows.to(layer.device)
+        for sample in layer:
+            if (sample[:, at[:1]][:, :, future[0].to(layer.device)] != 0).any():
+                return part  # most maps end here, after one row
+        some = layer[:, :, at]
+        if (some[..., future.to(layer.device)] != 0).any():
+            return part
+        seen = seen or bool((some[..., (~future).to(layer.device)] != 0).sum() > some[..., 0].numel())
+    if not seen:  # a diagonal alone, or nothing: no mask made that
+        return part
+    allowed = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
+    return replace(part, allowed=[allowed] * len(part.layers), guessed_mask=True)
+
+
+def scale_that_shows(part) -> str:
+    """Return the scale on which most of a part can be seen: "fixed" or "root"; numbers of any size end at their own."""
+    if part.kind in ("signed", "positive"):
+        return "maximum"
+    layers, heads, queries, keys = part.shape
+    few = layers * heads * queries * keys <= _MANY
+    rows = torch.arange(queries) if few else torch.linspace(0, queries - 1, min(_SOME_ROWS, queries)).round().long()
+    total = large = 0.0
+    for layer in part.layers:
+        cells = layer[0][:, rows.to(layer.device)].to("cpu", torch.float32).nan_to_num(0)
+        total += float(cells.sum())
+        large += float(cells[cells >= _SEEN].sum())
+    return "fixed" if large >= _MOST_IS_SEEN * total else "root"
+
+
+def scale_of_shown(auto: str, largest: float) -> str:
+    """Return the scale of a map whose largest number is known; `selection.js` decides the same."""
+    auto = "root" if auto == "fixed" and largest < _FIXED_FROM else auto
+    return "maximum" if auto == "root" and largest < _ROOT_FROM else auto
+
+
+def strongest_place(part, small: np.ndarray, cells_of, layer: int | None, head: int | None) -> tuple[int, ...]:
+    """Return layer, head, query and key of the strongest cell that is worth a look.
+
+    Off the diagonal, and at no token that takes attention in every model: the first one and special ones.
+
+    Args:
+        part: the maps; sample 0 is looked at.
+        small: `(layers, h, r, c)`, all heads shrunk, the largest of each block.
+        cells_of: returns rows and columns, two slices, of a layer and a head, float32.
+        layer, head: look only there; anywhere where they are None.
+    """
+    _, _, queries, keys = part.shape
+    open_ = _worth_a_look(part)
+    rows, columns = (
+        [-(-i * size // n) for i in range(n + 1)] for size, n in zip((queries, keys), small.shape[2:], strict=True)
+    )
+    # Of a block that holds a cell that is not worth it, the largest may be that one.
+    blocks = np.logical_and.reduceat(np.logical_and.reduceat(open_, rows[:-1], axis=0), columns[:-1], axis=1)
+    blocks = blocks if blocks.any() else ~blocks
+    sizes = np.where(np.isfinite(small) & blocks, np.abs(small), -1)
+    if layer is not None:
+        sizes = np.where(np.arange(len(sizes))[:, None, None, None] == layer, sizes, -2)
+    if head is not None:
+        sizes = np.where(np.arange(sizes.shape[1])[:, None, None] == head, sizes, -2)
+    at, which, row, column = (int(i) for i in np.unravel_index(sizes.argmax(), sizes.shape))
+    inside = np.s_[rows[row] : rows[row + 1], columns[column] : columns[column + 1]]
+    cells = cells_of(at, which, inside)
+    cells = np.where(open_[inside] & np.isfinite(cells), np.abs(cells), -1)
+    query, key = (int(i) for i in np.unravel_index(cells.argmax(), cells.shape))
+    return at, which, rows[row] + query, columns[column] + key
+
+
+def _worth_a_look(part) -> np.ndarray:
+    """Return which cells `(Tq, Tk)` may be opened on; all, where there would be none."""
+    _, _, queries, keys = part.shape
+    open_ = np.ones((queries, keys), bool)
+    open_[:, 0] = False
+    if queries == keys:
+        np.fill_diagonal(open_, False)
+    for axis, labels in ((0, part.tokens), (1, part.key_tokens)):
+        for place in (i for i, label in enumerate(labels[0] if labels else []) if is_special(label)):
+            open_[(place, slice(None)) if axis == 0 else (slice(None), place)] = False
+    return open_ if open_.any() else np.ones_like(open_)
