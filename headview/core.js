@@ -46,6 +46,7 @@ export function setUp(el, kind, label) {
   observer.observe(document.body, { attributes: true, attributeFilter: said });
   const media = matchMedia("(prefers-color-scheme: dark)");
   media.addEventListener("change", update);
+  keepInSight(root);
   ends.push(() => observer.disconnect(), () => media.removeEventListener("change", update));
   return {
     root,
@@ -54,6 +55,21 @@ export function setUp(el, kind, label) {
     atEnd: (stop) => ends.push(stop),
     dispose: () => ends.forEach((stop) => stop()),
   };
+}
+
+const SETTLED_MS = 200; // until a notebook has made room for an output
+
+/**
+ * Bring a view into sight again whose cell was run by Shift+Enter in JupyterLab or Notebook 7: they scroll to the next
+ * cell before the view has its height. Told by the next cell being the active one, so that nothing moves by itself.
+ */
+function keepInSight(root) {
+  setTimeout(() => {
+    const cell = root.closest(".jp-Cell"), box = root.getBoundingClientRect();
+    if (!cell?.nextElementSibling?.classList.contains("jp-mod-active") || !box.height) return;
+    const high = root.ownerDocument.documentElement.clientHeight;
+    if (box.top < 0 || box.bottom > high) root.scrollIntoView({ block: box.height > high ? "start" : "nearest" });
+  }, SETTLED_MS);
 }
 
 /** Return the theme's colours by name, with those of this view's style.css in `more`, and whether it is `dark`. */

@@ -5,7 +5,7 @@ import { formatWeight, MASKED } from "./codes.js";
 import { dressLabel, pixelsOf, shareOn } from "./draw.js";
 import { joined } from "./map.js";
 import { placeName } from "./sample.js";
-import { placeOf, queriesTogether, rowTogether } from "./selection.js";
+import { notHere, placeOf, queriesTogether, rowTogether } from "./selection.js";
 /** @import { Scene } from "./map.js" */
 
 const BAR = { top: 44, step: 21, high: 15, left: 86, right: 60 }; // in the list; names left, numbers right
@@ -33,13 +33,14 @@ export function drawBars(canvas, scene) {
   context.fillStyle = paint.soft;
   const rows = frames.map((frame) => rowTogether(view, frame.source));
   if (rows.includes(null)) {
-    const why = view.model.isStatic ? "this page does not carry the numbers of this row" : "the numbers of this row are on their way";
+    const why = notHere(view, "The numbers of this row are");
     placeText(context, why, 0, 18, "left", "top", width);
     return canvas.setAttribute("aria-label", why);
   }
-  const size = (i) => Math.max(...rows.map(({ cells }) => (cells[i] > MASKED ? Math.abs(cells[i]) : 0)));
-  const numbers = [...rows[0].cells.keys()].filter((i) => rows.some(({ cells }) => cells[i] > MASKED));
-  const order = numbers.sort((a, b) => size(b) - size(a)).slice(0, layout.most);
+  const sizes = Float32Array.from(rows[0].cells, (_, i) =>
+    rows.reduce((most, { cells }) => (cells[i] > MASKED ? Math.max(most, Math.abs(cells[i])) : most), -1));
+  const numbers = [...sizes.keys()].filter((i) => sizes[i] >= 0);
+  const order = numbers.sort((a, b) => sizes[b] - sizes[a]).slice(0, layout.most);
   const count = (is) => rows[0].cells.filter(is).length, masked = count((x) => x === MASKED), missing = count((x) => x !== x);
   const heads = `${shown.all ? "all " : ""}${shown.names.length} heads`;
   const together = shown.names.length > 1 && shown.title.replace(/ of .*/, ` of ${heads}`);
@@ -48,7 +49,7 @@ export function drawBars(canvas, scene) {
   const which = frames.length > 1 ? `${frames.map(({ title }) => title).join(" above ")}: ` : chosen.title && `${chosen.title}: `;
   placeText(context, `${which}strongest of ${rest}`, 0, 18, "left", "top", width);
   const text = (i, n) => formatWeight(rows[n].cells[i], rows[n].exact ? 0 : frames[n].source.error(rows[n].cells[i]));
-  const end = Math.max(frames[0].scale.top, ...order.slice(0, 1).map(size), 1e-9); // a sum goes further than the scale
+  const end = Math.max(frames[0].scale.top, ...order.slice(0, 1).map((i) => sizes[i]), 1e-9); // a sum goes further than the scale
   order.forEach((key, i) => {
     nameBar(context, scene, source, key, BAR.top + i * BAR.step);
     frames.forEach((frame, n) => {

@@ -74,17 +74,15 @@ def decode(codes: np.ndarray, tops: np.ndarray | np.floating, storage: str, *, s
     return values[codes] * scale
 
 
-def pack_tile(most: np.ndarray, mean: np.ndarray | None, *, signed: bool = False) -> bytes:
-    """Return a tile as one block: what its largest codes stand for, float32, and then the codes, little-endian.
+def pack_tile(cells: np.ndarray) -> bytes:
+    """Return a tile as one block: its largest size, float32, and its cells as shares of that, float16, little-endian.
 
-    Args:
-        most, mean: float32 `(rows, columns)`, from `Pyramid.tile`; no `mean` for a tile of level 0, which gets two
-            bytes a cell. Others get one byte a cell of `most`, and then one of `mean`.
-        signed: whether numbers below 0 mean something.
+    Masked stays -inf, and NaN stays NaN.
     """
-    cells, storage = (most[None], "uint16") if mean is None else (np.stack([most, mean]), "uint8")
-    codes, tops = encode(cells, storage, signed=signed)
-    return tops.tobytes() + codes.tobytes()
+    with np.errstate(invalid="ignore"):
+        sizes = np.abs(np.where(np.isfinite(cells), cells, 0))
+        top = np.float32(max(sizes.max(initial=0), np.finfo(np.float32).tiny))
+        return top.astype("<f4").tobytes() + (cells / top).astype("<f2").tobytes()
 
 
 def _rounded(plain: torch.Tensor, tops: torch.Tensor, storage: str, signed: bool) -> np.ndarray:

@@ -4,6 +4,7 @@
 
 import { decodeHead, isLarger, MASKED } from "./codes.js";
 /** @import { WholePart } from "./codes.js" */
+/** @import { Tile } from "./source.js" */
 
 export const TILE = 256; // cells along each side of a tile; the last level of a pyramid fits into one
 
@@ -204,58 +205,50 @@ export class LocalPyramid {
   /** @param {Float32Array} cells (rows, columns) @param {boolean} signed */
   constructor(cells, rows, columns, signed) {
     this.signed = signed;
-    this.made = [{ most: cells, mean: cells, rows, columns }];
+    this.made = [{ cells, rows, columns }];
     this.levels = 1;
     for (let longest = Math.max(rows, columns); longest > TILE; longest = Math.ceil(longest / 2)) this.levels++;
   }
 
-  /** Return a level: the largest and the mean of each 2 x 2 cells of the one below, at the edges of what is there.
-   * @returns {{most: Float32Array, mean: Float32Array, rows: number, columns: number}} */
+  /** Return a level: the largest of each 2 x 2 cells of the one below, at the edges of what is there.
+   * @returns {Tile} */
   level(number) {
     while (this.made.length <= number) this.made.push(halfOf(this.made.at(-1), this.signed));
     return this.made[number];
   }
 
-  /** Return tile (row, column) of a level, at most 256 x 256 cells.
-   * @returns {{most: Float32Array, mean: Float32Array, rows: number, columns: number}} */
+  /** Return tile (row, column) of a level, at most 256 x 256 cells. @returns {Tile} */
   tile(number, row, column) {
     const level = this.level(number);
     const rows = Math.min(TILE, level.rows - row * TILE), columns = Math.min(TILE, level.columns - column * TILE);
-    const cut = (cells) => {
-      const tile = new Float32Array(rows * columns);
-      for (let i = 0; i < rows; i++) {
-        const from = (row * TILE + i) * level.columns + column * TILE;
-        tile.set(cells.subarray(from, from + columns), i * columns);
-      }
-      return tile;
-    };
-    const most = cut(level.most);
-    return { most, mean: number === 0 ? most : cut(level.mean), rows, columns };
+    const cells = new Float32Array(rows * columns);
+    for (let i = 0; i < rows; i++) {
+      const from = (row * TILE + i) * level.columns + column * TILE;
+      cells.set(level.cells.subarray(from, from + columns), i * columns);
+    }
+    return { cells, rows, columns };
   }
 }
 
 /** Return the level above one; NaN in a block makes it NaN, and it is masked where all of it is. */
 function halfOf(below, signed) {
   const rows = Math.ceil(below.rows / 2), columns = Math.ceil(below.columns / 2);
-  const most = new Float32Array(rows * columns), mean = new Float32Array(rows * columns);
+  const cells = new Float32Array(rows * columns);
   for (let row = 0, at = 0; row < rows; row++) {
     const bottom = Math.min(2 * row + 2, below.rows);
     for (let column = 0; column < columns; column++, at++) {
       const right = Math.min(2 * column + 2, below.columns);
-      let best = MASKED, sum = 0, count = 0;
+      let best = MASKED;
       for (let i = 2 * row; i < bottom; i++) {
         for (let from = i * below.columns + 2 * column; from < i * below.columns + right; from++) {
-          const cell = below.most[from];
+          const cell = below.cells[from];
           if (cell === MASKED) continue;
           if (cell !== cell) best = NaN;
           else if (best === MASKED || isLarger(cell, best, signed)) best = cell; // NaN is larger than none, so it stays
-          sum += below.mean[from];
-          count++;
         }
       }
-      most[at] = best;
-      mean[at] = count ? sum / count : MASKED;
+      cells[at] = best;
     }
   }
-  return { most, mean, rows, columns };
+  return { cells, rows, columns };
 }

@@ -9,7 +9,7 @@ import { formatWeight, MASKED } from "./codes.js";
 import { pixelsOf, scaleEnds, shareOn } from "./draw.js";
 import { patchOf, patchPlace, photoOf } from "./patches.js";
 import { placeName } from "./sample.js";
-import { cellText, placeOf, shownMaps } from "./selection.js";
+import { cellText, notHere, placeOf, shownMaps } from "./selection.js";
 import { regionOf } from "./source.js";
 import { moveCursor } from "./view.js";
 /** @import { Scene } from "./map.js" */
@@ -178,7 +178,7 @@ function drawPicture(panel, scene) {
   if (over) shadePatches(context, scene, over, cell, PICTURE_TITLE);
   framePatches(context, scene, cell, width, height, PICTURE_TITLE);
   if (over) scaleBelow(context, scene, over, Math.max(width, 160), PICTURE_TITLE + height + 8);
-  const lacks = [!photo && "The picture is not here. ", !over && "The numbers of this row are not here yet. "];
+  const lacks = [!photo && "The picture is not here. ", !over && notHere(view, "The numbers of this row are")];
   note.textContent = (over ? outsideText(scene, over) : "") + lacks.filter(Boolean).join("");
   canvas.setAttribute("aria-label", `Picture of ${picture.rows} × ${picture.columns} patches, weights ${title}: ` +
     `${over ? heardPatches(w, over) : "not here yet"}. ${note.textContent}`);

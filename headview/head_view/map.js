@@ -55,7 +55,7 @@ function tileImage(scene, { source, scale }, level, i, j, tile, hatched) {
   if (!image) {
     image = node("canvas");
     const how = { rows: tile.rows, columns: tile.columns, scale, look, hatched };
-    paintPixels(image, tile.columns, tile.rows, (pixels) => shadeWeights(pixels, 0, tile.columns, tile.most, how));
+    paintPixels(image, tile.columns, tile.rows, (pixels) => shadeWeights(pixels, 0, tile.columns, tile.cells, how));
     images.set(key, image);
     if (images.size > MOST_IMAGES) images.delete(images.keys().next().value);
   }
@@ -89,7 +89,7 @@ function drawTiles(context, scene, shown, frame) {
   };
   const whole = complete(scene, source, level), { small } = source;
   if (!whole) {
-    if (small) place(tileImage(scene, shown, "small", 0, 0, { ...small, most: small.cells }, true), 0, 0, ...all);
+    if (small) place(tileImage(scene, shown, "small", 0, 0, small, true), 0, 0, ...all);
     for (let above = source.levels - 1; above > level; above--) draw(above, false);
   }
   draw(level, true);

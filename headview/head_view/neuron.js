@@ -3,7 +3,7 @@
 // Vig, A Multiscale Visualization of Attention in the Transformer Model (ACL 2019).
 
 import { typed } from "../core.js";
-import { MASKED } from "./codes.js";
+import { MASKED, readHalves } from "./codes.js";
 import { shortest } from "./image.js";
 import { placeName } from "./sample.js";
 import { sourceOf } from "./selection.js";
@@ -35,14 +35,6 @@ function keysLookedAt({ view, win, shown: { source } }) {
   if (end - start <= MOST_NEURON_KEYS) return { first: start, end };
   const half = MOST_NEURON_KEYS / 2, wanted = Math.floor(view.key / half) * half - half / 2; // in leaps, to ask seldom
   return { first: Math.max(start, Math.min(end - MOST_NEURON_KEYS, wanted)), end };
-}
-
-/** Read one of the 65,536 numbers of float16. */
-function fromHalf(bits) {
-  const sign = bits >> 15 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  if (exponent === 31) return fraction ? NaN : sign * Infinity;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
 /** Add products and sums to a query and its keys. @returns {any} */
@@ -112,7 +104,7 @@ function carriedHead(view, key) {
   if (!heads.has(key)) {
     const { bytes, storage, features, scale, rough } = view.blocks.get(key);
     const numbers = storage === "float32" ? typed(bytes, Float32Array)
-      : Float32Array.from(typed(bytes, Uint16Array), fromHalf);
+      : readHalves(bytes);
     heads.set(key, { numbers, features, scale, rough });
   }
   return heads.get(key);

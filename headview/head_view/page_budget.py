@@ -85,7 +85,9 @@ def carried(
     if not left:
         return packed, ""
     what = "; ".join(left)
-    return packed, f"This page carries {budget / 1e6:.3g} MB: {what}. The rest needs a notebook with a kernel. "
+    weight = f"{sum(sizes.values()) / 1e6:.2g} of at most {budget / 1e6:.3g} MB"
+    more = "save(path, megabytes=…) lets a page carry more, and a notebook with a kernel shows all"
+    return packed, f"The numbers in this page take {weight}: {what}; {more}. "
 
 
 def _needed(blocks: Blocks, part: int, sample: int) -> list[str]:
@@ -107,7 +109,7 @@ def _take_levels(take, blocks: Blocks, spec: dict) -> int | None:
     _, pyramid = blocks.map_of(spec)
     key, full = json.dumps(spec, separators=(",", ":"), ensure_ascii=False), None
     for level in reversed(range(pyramid.levels)):
-        rows, columns = (math.ceil(size / TILE) for size in pyramid.level(level)[0].shape)
+        rows, columns = (math.ceil(size / TILE) for size in pyramid.level(level).shape)
         for row in range(rows):
             for column in range(columns):
                 if not take(f"tile {level} {row} {column} {key}"):

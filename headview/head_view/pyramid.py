@@ -30,33 +30,32 @@ class Pyramid:
 
     def __init__(self, cells: np.ndarray, signed: bool):
         self.signed = signed
-        self._made = [(cells, cells)]
+        self._made = [cells]
         longest = max(*cells.shape, 1)
         self.levels = 1
         while longest > TILE:
             longest = -(-longest // 2)
             self.levels += 1
 
-    def level(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the largest and the mean of each block of a level.
+    def level(self, number: int) -> np.ndarray:
+        """Return the largest of each block of a level.
 
         A block is 2 x 2 cells of the level below, at the far edges what is there of it. NaN in it makes it NaN; it is
-        masked where all of it is; its mean is that of what is not masked.
+        masked where all of it is.
         """
         if not 0 <= number < self.levels:
             raise ValueError(f"this pyramid has levels 0 to {self.levels - 1}, got {number}; level 0 is the map itself")
         while len(self._made) <= number:
-            self._made.append(_half(*self._made[-1], self.signed))
+            self._made.append(_half(self._made[-1], self.signed))
         return self._made[number]
 
-    def tile(self, number: int, row: int, column: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the largest and the means of tile `(row, column)` of a level, at most 256 x 256."""
-        most, mean = self.level(number)
-        rows, columns = (-(-size // TILE) for size in most.shape)
+    def tile(self, number: int, row: int, column: int) -> np.ndarray:
+        """Return tile `(row, column)` of a level, at most 256 x 256."""
+        cells = self.level(number)
+        rows, columns = (-(-size // TILE) for size in cells.shape)
         if not (0 <= row < max(rows, 1) and 0 <= column < max(columns, 1)):
             raise ValueError(f"level {number} has {rows} x {columns} tiles, got row {row} and column {column}")
-        part = np.s_[row * TILE : (row + 1) * TILE, column * TILE : (column + 1) * TILE]
-        return most[part], mean[part]
+        return cells[row * TILE : (row + 1) * TILE, column * TILE : (column + 1) * TILE]
 
 
 def overview(layer: Tensor, side: int, *, allowed: Tensor | None = None, signed: bool = False) -> np.ndarray:
@@ -159,20 +158,15 @@ def _largest(cells: np.ndarray, starts, signed: bool) -> np.ndarray:
     return np.where(most >= -least, most, least)
 
 
-def _half(most: np.ndarray, mean: np.ndarray, signed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the level above `most` and `mean`, band by band on all cores."""
-    shape = tuple(-(-size // 2) for size in most.shape)
-    above = np.empty(shape, np.float32), np.empty(shape, np.float32)
+def _half(cells: np.ndarray, signed: bool) -> np.ndarray:
+    """Return the level above, band by band on all cores."""
+    above = np.empty([-(-size // 2) for size in cells.shape], np.float32)
 
     def pool(first: int) -> None:
-        part, rows = slice(first, first + _BAND), slice(first // 2, (first + _BAND) // 2)
-        largest = _even(most[part])
-        found = _largest_of_four(largest, signed)
-        above[0][rows] = found
-        above[1][rows] = _mean_of_four(largest if mean is most else _even(mean[part]), np.isneginf(found))
+        above[first // 2 : (first + _BAND) // 2] = _largest_of_four(_even(cells[first : first + _BAND]), signed)
 
     with ThreadPoolExecutor(_workers()) as pool_of_threads:
-        list(pool_of_threads.map(pool, range(0, len(most), _BAND)))
+        list(pool_of_threads.map(pool, range(0, len(cells), _BAND)))
     return above
 
 
@@ -191,17 +185,3 @@ def _largest_of_four(band: np.ndarray, signed: bool) -> np.ndarray:
     pairs = np.minimum(turned[::2], turned[1::2])
     least = np.minimum(pairs[:, ::2], pairs[:, 1::2])
     return np.where(most >= -least, most, least)
-
-
-def _mean_of_four(band: np.ndarray, masked: np.ndarray) -> np.ndarray:
-    """Return the mean of what is not masked in each block; `masked` says where all of it is."""
-    pairs = band[::2] + band[1::2]
-    mean = pairs[:, ::2] + pairs[:, 1::2]
-    mean *= np.float32(0.25)
-    # One masked cell makes the sum -inf: few blocks, at the edge of a mask, that are looked at again.
-    y, x = np.nonzero(np.isneginf(mean) & ~masked)
-    if len(y):
-        four = np.stack([band[2 * y + i, 2 * x + j] for i in (0, 1) for j in (0, 1)])
-        there = ~np.isneginf(four)
-        mean[y, x] = np.where(there, four, np.float32(0)).sum(0) / there.sum(0)
-    return mean

@@ -1,14 +1,20 @@
 """What a reader takes out of a HeadView: the piece that is selected, and the strongest of its weights."""
 
 import heapq
+import math
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from tqdm.auto import tqdm
 
 from headview.base import check_whole, is_whole
 from headview.head_view.screen import window_of
 from headview.head_view.state import Chosen
+
+_BAR_FROM = 100_000_000  # weights; in fewer all is read at once
 
 
 @dataclass(frozen=True)
@@ -43,31 +49,37 @@ class Strong(NamedTuple):
 
 
 def largest(heads, labels: tuple[list[str], list[str]], n: int) -> list[Strong]:
-    """Return the `n` largest of many maps, the largest first; of alike ones those that come first.
+    """Return the `n` largest of many maps, the largest first; of alike ones those that come first in the model.
 
     Args:
-        heads: pairs of `(layer, head)` and its cells, `(rows, columns)` float32; -inf and NaN are never among them.
+        heads: for each, the head with the largest number first: that number, `(layer, head)`, and a function that
+            returns its map, a `Shown`; -inf and NaN are never among the largest.
         labels: those of the queries and of the keys.
         n: how many.
     """
-    best: list[tuple[float, int, tuple]] = []
-    for number, (pair, cells) in enumerate(heads):
-        flat = np.where(np.isfinite(cells), cells, -np.inf).ravel()
-        some = min(n, flat.size)
-        places = np.argpartition(-flat, some - 1)[:some]
-        for place in places[np.lexsort((places, -flat[places]))]:
-            if np.isneginf(flat[place]):
-                break
-            row, column = divmod(int(place), cells.shape[1])
-            entry = (float(flat[place]), -(number * flat.size + int(place)), (*pair, row, column))
+    best: list[tuple[float, tuple[int, ...]]] = []  # the number, and its place turned round: of two the first is more
+    for most, (layer, head), map_of in heads:
+        if len(best) == n and (most, (-layer, -head)) < (best[0][0], best[0][1][:2]):
+            break  # also of alike ones the later head would lose
+        cells = torch.from_numpy(map_of().cells)
+        cells = cells.masked_fill(~cells.isfinite(), -torch.inf)
+        found, places = cells.flatten().topk(min(n, cells.numel()))
+        least = found[-1].item()
+        alike = (cells.flatten() == least).nonzero().flatten()[:n]  # topk takes any of those
+        places = [*places[found > least].tolist(), *alike.tolist()]
+        for place in places:
+            row, column = divmod(place, cells.shape[1])
+            weight = cells[row, column].item()
+            if weight == -torch.inf:
+                continue
+            entry = (weight, (-layer, -head, -row, -column))
             if len(best) < n:
                 heapq.heappush(best, entry)
-            elif entry > best[0]:
-                heapq.heapreplace(best, entry)
             else:
-                break
+                heapq.heappushpop(best, entry)
     found = []
-    for weight, _, (layer, head, query, key) in sorted(best, reverse=True):
+    for weight, turned in sorted(best, reverse=True):
+        layer, head, query, key = (-place for place in turned)
         names = [side[place] for side, place in zip(labels, (query, key), strict=True)]
         found.append(Strong(weight, layer, head, query, key, *names))
     return found
@@ -117,5 +129,13 @@ class Reading(Chosen):
         layers, heads = self.shape[:2]
         pairs = [[i, j] for i in range(layers) for j in range(heads)] if everywhere else self.shown_heads()
         plain = {"part": self.part, "sample": self.sample, "side": "a"}
-        maps = ((pair, self._blocks.shown({**plain, "heads": [pair]}).cells) for pair in pairs)
-        return largest(maps, self.named(), n)
+        # The overview knows the largest number of each head: few of them need to be read in full.
+        if self.parts[self.part]["kind"] == "signed":  # there it is the one farthest from 0
+            tops = {tuple(pair): np.inf for pair in pairs}
+        else:
+            small = self._blocks.small(self.part, self.sample, "a")
+            tops = {(i, j): np.nanmax(small[i, j], initial=-np.inf) for i, j in pairs}
+        order = sorted(pairs, key=lambda pair: -tops[tuple(pair)])
+        order = tqdm(order, "heads", disable=math.prod(self.shape) < _BAR_FROM, leave=False)
+        cells_of = {(i, j): partial(self._blocks.shown, {**plain, "heads": [[i, j]]}) for i, j in pairs}
+        return largest(((tops[i, j], (i, j), cells_of[i, j]) for i, j in order), self.named(), n)

@@ -141,8 +141,7 @@ def _in_sight(pyramid, window: list[int]) -> np.ndarray:
     longest = max(window[1] - window[0], window[3] - window[2])
     level = min(pyramid.levels - 1, max(0, math.ceil(math.log2(longest / _MOST_CELLS))))
     first, end, left, right = window
-    cells, _ = pyramid.level(level)
-    return cells[first >> level : -(-end >> level), left >> level : -(-right >> level)]
+    return pyramid.level(level)[first >> level : -(-end >> level), left >> level : -(-right >> level)]
 
 
 def _tops(about: dict, small: np.ndarray, scale: str) -> np.ndarray:

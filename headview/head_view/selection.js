@@ -192,10 +192,14 @@ export function placeOf(places, token) {
   return low;
 }
 
+/** Say that numbers are not there: on their way from a kernel, or not in a page that has none. @param {View} view */
+export const notHere = ({ model }, what) =>
+  (model.isStatic ? `${what} not in this page. ` : `${what} not here yet. `);
+
 /** Say a number of a map: exactly, or about, with what it may be off by. @param {Source} source */
-function numberText(source, row, column) {
+function numberText(view, source, row, column) {
   const found = source.row(row);
-  if (!found) return "not here yet";
+  if (!found) return notHere(view, "").trim();
   const value = found.cells[column];
   return formatWeight(value, found.exact ? 0 : source.error(value));
 }
@@ -209,9 +213,9 @@ export function cellText(view, row, column) {
   const place = `${w.axes[0]} ${names[0]}, ${w.axes[1]} ${names[1]}`;
   const lines = model.get("mode") !== "map" && model.get("mode") !== "text" ? lineMaps(view, shown) : [];
   if (lines.length > 1) {
-    const each = lines.map(({ name, source }) => `${name} ${source ? numberText(source, row, column) : ""}`);
+    const each = lines.map(({ name, source }) => `${name} ${source ? numberText(view, source, row, column) : ""}`);
     return `${place}: ${each.join(", ")}`;
   }
-  const said = shown.frames.map(({ source, title }) => `${title ? `${title} ` : ""}${numberText(source, row, column)}`);
+  const said = shown.frames.map(({ source, title }) => `${title ? `${title} ` : ""}${numberText(view, source, row, column)}`);
   return `${place}: ${said.join(", ")}`;
 }

@@ -180,9 +180,8 @@ class Blocks:
     def _tile(self, text: str) -> Answer:
         level, row, column, spec = text.split(" ", 3)
         shown, pyramid = self.map_of(json.loads(spec))
-        most, mean = pyramid.tile(int(level), int(row), int(column))
-        about = {"rows": most.shape[0], "columns": most.shape[1], "of": shown.top}
-        return about, pack_tile(most, None if level == "0" else mean, signed=shown.signed)
+        cells = pyramid.tile(int(level), int(row), int(column))
+        return {"rows": cells.shape[0], "columns": cells.shape[1], "of": shown.top}, pack_tile(cells)
 
     def _row(self, text: str) -> Answer:
         row, spec = text.split(" ", 1)

@@ -2,7 +2,7 @@
 // in the state, the others are asked of the kernel when they come into sight. A page without a kernel has what it has.
 
 import { typed } from "../core.js";
-import { errorOf, LEVELS, MASKED, readTile } from "./codes.js";
+import { errorOf, errorOfHalf, MASKED, readTile } from "./codes.js";
 import { groupsOf, LocalPyramid, TILE } from "./combine.js";
 /** @import { Thumbnail, Weights } from "./sample.js" */
 /** @import { View } from "./selection.js" */
@@ -48,23 +48,23 @@ export function makeBlocks(model, changed) {
   function ask() {
     const now = performance.now();
     for (const [key, since] of waiting) if (now - since > ASK_AGAIN_MS) waiting.delete(key);
-    for (const key of model.isStatic ? [] : wanted) {
-      if (waiting.size >= MOST_WAITING) break;
-      if (waiting.has(key)) continue;
-      waiting.set(key, now);
-      model.send({ ask: key });
-      watch();
-    }
+    const keys = [...wanted].filter((key) => !waiting.has(key)).slice(0, MOST_WAITING - waiting.size);
     wanted = new Set();
+    if (model.isStatic || keys.length === 0) return;
+    keys.forEach((key) => waiting.set(key, now));
+    model.send({ ask: keys }); // in one message, so that one frame draws what comes
+    watch();
   }
   function hear(content, buffers) {
-    if (content?.answer === undefined) return;
-    waiting.delete(content.answer);
+    if (!content?.answers) return;
     late = false;
     heard++;
+    content.answers.forEach(([key, block], i) => {
+      waiting.delete(key);
+      const given = buffers?.[i], bytes = given instanceof ArrayBuffer ? new DataView(given) : given;
+      asked.set(key, { ...block, bytes });
+    });
     watch();
-    const [given] = buffers || [], bytes = given instanceof ArrayBuffer ? new DataView(given) : given;
-    asked.set(content.answer, { ...content.block, bytes });
     for (const key of asked.keys()) {
       if (asked.size <= MOST_KEPT) break;
       asked.delete(key);
@@ -111,7 +111,7 @@ export const specKey = (spec) => JSON.stringify(spec);
  * @property {(level: number, i: number, j: number) => boolean} has is a tile here? @property {boolean} masked
  * @property {boolean} missing is any of it masked, or NaN, as far as is known?
  *
- * @typedef {{most: Float32Array, mean: Float32Array, rows: number, columns: number}} Tile
+ * @typedef {{cells: Float32Array, rows: number, columns: number}} Tile
  */
 
 /** Return a map whose numbers the page has. @param {Weights} set @returns {Source} */
@@ -146,7 +146,7 @@ export function remoteSource(view, spec, set) {
   /** @type {Source} */
   const source = {
     key, spec, rows, columns, small, cells: null, masked: false, missing: false,
-    error: (value) => errorOf(value, LEVELS.uint16, source.top ?? 1, source.signed),
+    error: (value) => errorOfHalf(value, source.top ?? 1),
     signed: set.signed || spec.side === "difference",
     levels: levelsOf(rows.length, columns.length),
     top: plain ? small?.top ?? null : null,
@@ -160,8 +160,8 @@ export function remoteSource(view, spec, set) {
       const block = blocks.get(`tile ${name} ${key}`);
       if (!block) return null;
       if (!plain) source.top = Math.max(source.top || 0, block.of ?? 0);
-      const { rows, columns } = block, tile = { ...readTile(block.bytes, level, source.signed), rows, columns };
-      for (const value of tile.most) {
+      const { rows, columns } = block, tile = { cells: readTile(block.bytes), rows, columns };
+      for (const value of tile.cells) {
         if (value === MASKED) source.masked = true;
         else if (value !== value) source.missing = true;
       }
@@ -185,7 +185,7 @@ function rowFromTiles(source, row) {
   for (let j = 0; j * TILE < wide; j++) {
     if (!source.has(0, i, j)) return null;
     const tile = source.tile(0, i, j);
-    cells.set(tile.most.subarray((row - i * TILE) * tile.columns, (row - i * TILE + 1) * tile.columns), j * TILE);
+    cells.set(tile.cells.subarray((row - i * TILE) * tile.columns, (row - i * TILE + 1) * tile.columns), j * TILE);
   }
   return { cells, exact: false };
 }
@@ -201,7 +201,7 @@ export function regionOf(source, [q0, q1, k0, k1]) {
       const left = Math.max(k0, j * TILE), right = Math.min(k1, j * TILE + tile.columns);
       for (let q = Math.max(q0, i * TILE); q < Math.min(q1, i * TILE + tile.rows); q++) {
         const from = (q - i * TILE) * tile.columns - j * TILE;
-        cells.set(tile.most.subarray(from + left, from + right), (q - q0) * wide + left - k0);
+        cells.set(tile.cells.subarray(from + left, from + right), (q - q0) * wide + left - k0);
       }
     }
   }

@@ -8,6 +8,7 @@ import {
 import { pixelsOf, scaleEnds } from "./draw.js";
 import { activeBeside } from "./hover.js";
 import { placeName } from "./sample.js";
+import { notHere } from "./selection.js";
 import { colourRun, makeRun, markRun, numbersOf, paintRuns } from "./text_spans.js";
 /** @import { Scale } from "./draw.js" */
 /** @import { Scene } from "./map.js" */
@@ -129,7 +130,7 @@ export function drawText(canvas, scene) {
   const counted = cut.map(({ axis, range: [first, end] }) => (
     `${w.axes[axis]} ${first}–${end - 1} of ${sizes[axis].toLocaleString("en")}`));
   const said = (counted.length ? `The text shows ${counted.join(", ")}. ` : "") +
-    (waits ? "The numbers of this token are not here yet. " : "");
+    (waits ? notHere(view, "The numbers of this token are") : "");
   return { context: null, frames: [], drawn: 0, all: 0, cut: false, told: [], said };
 }
 

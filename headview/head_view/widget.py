@@ -29,7 +29,7 @@ from headview.head_view.serve import Blocks
 from headview.head_view.state import SETTABLE
 from mhalib.plots import DescribedFigure
 
-_PAGE_BYTES = 4_000_000
+_PAGE_MEGABYTES = 4
 
 
 class HeadView(Reading):
@@ -133,19 +133,21 @@ class HeadView(Reading):
         self.layer, self.head, self.query, self.key = strongest_place(part, small, cells_of, layer, head)
 
     def _answer(self, _, content, buffers) -> None:
-        """Send a block that a page asks for; what goes wrong is told there, and nothing in the kernel."""
-        key = content.get("ask") if isinstance(content, dict) else None
-        if not isinstance(key, str):
+        """Send blocks that a page asks for; what goes wrong is told there, and nothing in the kernel."""
+        keys = content.get("ask") if isinstance(content, dict) else None
+        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
             return
-        try:
-            if key.startswith("save "):
-                about, data = {}, self._saved(key.split()[1])
-            else:
-                about, data = self._blocks.answer(key)
-        except Exception as error:
-            self.send({"answer": key, "block": {"error": f"{type(error).__name__}: {error}"}})
-        else:
-            self.send({"answer": key, "block": about}, [data])
+        answers, data = [], []
+        for key in keys:
+            try:
+                about, block = (
+                    ({}, self._saved(key.split()[1])) if key.startswith("save ") else self._blocks.answer(key)
+                )
+            except Exception as error:
+                about, block = {"error": f"{type(error).__name__}: {error}"}, b""
+            answers.append([key, about])
+            data.append(block)
+        self.send({"answers": answers}, data)
 
     def link(self, *others: "HeadView") -> None:
         """Let views follow each other on a page: the same layer, head, query and window, as far as each has them."""
@@ -161,13 +163,16 @@ class HeadView(Reading):
         """Return what is on screen, the overview and the chosen heads, as a matplotlib Figure."""
         return figure_of(self)
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, megabytes: float = _PAGE_MEGABYTES) -> Path:
         """Write what is on screen, with its axes, into a file, and return where it is.
 
         Args:
             path: ends in ".png", ".svg", ".pdf", or ".html" for a page that stays alive without a kernel.
+            megabytes: what the numbers in a page may take, packed; the page says what did not fit.
         """
-        return save(self, path, self._page)
+        if isinstance(megabytes, bool) or not isinstance(megabytes, (int, float)) or not megabytes > 0:
+            raise ValueError(f"megabytes must be a number above 0, such as 20, got {megabytes!r}")
+        return save(self, path, lambda: whole_page("Attention heads", self.to_html(1e6 * megabytes)))
 
     def _saved(self, kind: str) -> bytes:
         """Return what `save` writes."""
@@ -178,7 +183,7 @@ class HeadView(Reading):
         png, alt = png_of(self)
         return {"image/png": png, "text/plain": alt}, {"image/png": {"alt": alt}}
 
-    def to_html(self, budget: int | float = _PAGE_BYTES) -> str:
+    def to_html(self, budget: int | float = 1e6 * _PAGE_MEGABYTES) -> str:
         """Return a fragment of HTML that shows this view, in its present state, without a kernel or a network.
 
         Args:
@@ -190,9 +195,6 @@ class HeadView(Reading):
         )
         state = {**self.get_state(), "blocks": _as_state(packed), "left_out": left_out}
         return page_fragment(type(self).__name__, state)
-
-    def _page(self) -> str:
-        return whole_page("Attention heads", self.to_html())
 
 
 def _is_trait(name: str, value: object) -> bool:

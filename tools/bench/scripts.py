@@ -68,10 +68,11 @@ LIVE = """
     save_changes: () => {},
     send: async ({ ask }) => {
       bench.waiting++;
-      bench.asked++;
-      const [block, text] = await window.askKernel(ask), data = bytes(text);
+      bench.asked += ask.length;
+      const made = await window.askKernel(ask);
+      const answers = made.map(([block], i) => [ask[i], block]), data = made.map(([, text]) => bytes(text));
       bench.waiting--;
-      bench.timed(fire)("msg:custom", { answer: ask, block }, [data]);
+      bench.timed(fire)("msg:custom", { answers }, data);
     },
   };
   const style = document.createElement("style");

@@ -238,10 +238,10 @@ def test_every_map_is_shown_in_every_mode(static_page, monkeypatch):
         view = page.locator(".mha").nth(6 * number + 5)
         view.locator("canvas.overview").focus()
         press(page, "ArrowRight")  # this head is not in the page
-        assert readout(view).endswith("not here yet") and "kernel" in limits(view), mode
+        assert readout(view).endswith("not in this page.") and "kernel" in limits(view), mode
         view.locator(".run" if mode == "text" else "canvas.focus").focus()
         press(page, "ArrowRight", "ArrowDown", "h", "H")
-        assert readout(view).endswith("not here yet"), mode
+        assert readout(view).endswith("not in this page."), mode
     assert page.locator("img").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 

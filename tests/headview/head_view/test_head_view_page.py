@@ -227,7 +227,7 @@ def test_a_page_carries_what_its_budget_holds_and_says_what_it_left_out(static_p
     assert colours_in(narrow.locator("canvas.focus")) > 50 < colours_in(narrow.locator("canvas.overview"))
     view.locator("canvas.focus").focus()
     press(page, *["+"] * 14)
-    assert "needs a notebook with a kernel" in limits(view)
+    assert "a notebook with a kernel shows all" in limits(view)
     view.locator("canvas.overview").focus()
     press(page, "ArrowRight")  # this head is there as small as in the overview
     assert colours_in(view.locator("canvas.focus")) > 50
@@ -246,7 +246,7 @@ ASKED = """globalThis.asked = (answer) => {
   const calls = [];
   let hear;
   const model = {
-    get: () => ({}), on: (_, call) => (hear = call), off: () => (hear = null), send: ({ ask }) => calls.push(ask),
+    get: () => ({}), on: (_, call) => (hear = call), off: () => (hear = null), send: ({ ask }) => calls.push(...ask),
   };
   const blocks = makeBlocks(model, () => {});
   const set = { queries: 300, keys: 300, tokens: [], keyTokens: [], thumbnail: () => null };
@@ -254,7 +254,7 @@ ASKED = """globalThis.asked = (answer) => {
   const source = remoteSource({ blocks }, spec, set);
   for (const j of [0, 1]) source.tile(0, 0, j);
   blocks.ask();
-  calls.forEach((key) => hear({ answer: key, block: answer }, []));
+  hear({ answers: calls.map((key) => [key, answer]) }, []);
   return { has: source.has(0, 0, 0), row: source.row(0), asked: calls.length };
 };"""
 
@@ -356,3 +356,24 @@ def test_a_silent_kernel_is_said_and_what_is_here_stays(lab):
     # Only then: on a busy machine the kernel may be called idle before it has looked for the file.
     until(lambda: "has not answered" not in limits(page), "still called silent")
     go.unlink()
+
+
+def test_a_view_is_in_sight_after_its_cell_was_run_with_shift_and_enter(lab):
+    make = "import torch\nfrom headview import HeadView\nHeadView(torch.rand(6, 8, 12, 12).softmax(-1))"
+    notebook = lab(*["# before\n" * 20] * 2, make, *["# more\n" * 30] * 3, run=False)
+    page = notebook.page
+    page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.press("Shift+Enter")
+    page.wait_for_selector("canvas.focus")
+    until(lambda: fully_in_sight(page.locator(".mha").first), "the view is out of sight")
+
+
+def fully_in_sight(view) -> bool:
+    return view.evaluate(
+        """(view) => {
+          const { top, bottom } = view.getBoundingClientRect();
+          return top >= 0 && bottom <= innerHeight;
+        }"""
+    )

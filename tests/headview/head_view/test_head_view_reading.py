@@ -107,7 +107,7 @@ def test_a_page_carries_what_fits_and_says_what_it_left_out():
     assert len(small) < 400_000 and "shrunk to what the overview shows" in small
     assert "every weight" in all_of_it and len(all_of_it) > 3_000_000
     tiny = view.to_html(budget=0)
-    assert "This page carries 0 MB" in tiny
+    assert "of at most 0 MB" in tiny
 
 
 # ---------------------------------------------------------------- two views
