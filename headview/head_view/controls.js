@@ -103,7 +103,7 @@ export function makeControls(view, help) {
   const clear = pushButton("Only this head", () => put(model, "overlay", []));
   const files = ["svg", "pdf", "html"].map((kind) => pushButton(kind.toUpperCase(), () => saveByKernel(view, kind)));
   files.forEach((file) => (file.hidden = Boolean(model.isStatic))); // these are made by the kernel
-  const png = pushButton("PNG", () => savePng(wholePicture(view), "attention.png"));
+  const png = pushButton("PNG", async () => savePng(await wholePicture(view), "attention.png"));
   const save = node("span", { role: "group", "aria-label": "Save as" }, "Save as ", png, ...files);
   const find = makeFind(view), hiding = makeHide(view);
   const inSight = made.splice(0, 5); // up to the side of a comparison

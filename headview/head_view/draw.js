@@ -91,6 +91,9 @@ export function cellValues(context, weights, wide, origin, place, scale, look) {
   }
 }
 
+/** A number in three digits. */
+export const shortest = (value) => (value === 1 ? "1" : String(Number(value.toPrecision(3))));
+
 /** A number for a cell. */
 export function shortNumber(value) {
   return Math.abs(value) < 10 ? value.toFixed(2) : value.toPrecision(3);

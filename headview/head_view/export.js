@@ -2,15 +2,35 @@
 
 import { node, themeColours } from "../core.js";
 import { LABEL_FONT, placeText, sizeCanvas } from "../core_draw.js";
-import { paintText } from "./text.js";
 /** @import { View } from "./selection.js" */
 
+const LOOKS = ["background", "border-radius", "color", "font", "margin", "outline", "outline-offset", "padding",
+  "white-space", "overflow-wrap", "display", "flex-wrap", "gap", "direction", "text-decoration", "width"];
+
+/** An element as an image, with the looks that its style sheets give it. @param {HTMLElement} element */
+async function imageOf(element) {
+  const { width, height } = element.getBoundingClientRect();
+  const copy = /** @type {HTMLElement} */ (element.cloneNode(true));
+  const all = (root) => [root, ...root.querySelectorAll("*")];
+  all(element).forEach((one, i) => {
+    const style = getComputedStyle(one), made = all(copy)[i];
+    LOOKS.forEach((name) => made.style?.setProperty(name, style.getPropertyValue(name)));
+  });
+  copy.querySelectorAll("canvas, label").forEach((part) => part.remove()); // the scale is drawn as it is
+  const text = new XMLSerializer().serializeToString(copy);
+  const image = new Image();
+  image.src = `data:image/svg+xml,${encodeURIComponent(`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" ` +
+    `height="${height}"><foreignObject width="100%" height="100%">${text}</foreignObject></svg>`)}`;
+  await image.decode();
+  return image;
+}
+
 /** Put what is seen onto one canvas. @param {View} view */
-export function wholePicture({ root, page: { panels, readout, text } }) {
+export async function wholePicture({ root, page: { panels, readout, text } }) {
   const margin = 8, paint = themeColours(root);
   const origin = panels.getBoundingClientRect();
-  const drawn = [...panels.querySelectorAll("canvas, .readout")].filter((part) => !text.box.contains(part));
-  const parts = [...drawn, text.box].map((part) => [part, part.getBoundingClientRect()]).filter(([, box]) => box.width);
+  const drawn = [...panels.querySelectorAll("canvas, .readout")];
+  const parts = [text.box, ...drawn].map((part) => [part, part.getBoundingClientRect()]).filter(([, box]) => box.width);
   const across = Math.max(...parts.map(([, box]) => box.right - origin.left)) + 2 * margin;
   const down = Math.max(...parts.map(([, box]) => box.bottom - origin.top)) + 2 * margin;
   const whole = node("canvas");
@@ -18,15 +38,11 @@ export function wholePicture({ root, page: { panels, readout, text } }) {
   context.fillStyle = paint.paper;
   context.fillRect(0, 0, across, down);
   context.font = LABEL_FONT;
-  context.fillStyle = paint.ink;
-  const at = (box) => [box.left - origin.left + margin, box.top - origin.top + margin];
   for (const [part, box] of parts) {
     const x = box.left - origin.left + margin, y = box.top - origin.top + margin;
-    context.save();
-    if (part instanceof HTMLCanvasElement) context.drawImage(part, x, y, box.width, box.height);
-    else if (part === text.box) paintText(context, text, paint, at);
-    else if (part === readout) placeText(context, part.textContent, x, y + box.height / 2, "left", "middle", box.width);
-    context.restore();
+    context.fillStyle = paint.ink;
+    if (part === readout) placeText(context, part.textContent, x, y + box.height / 2, "left", "middle", box.width);
+    else context.drawImage(part === text.box ? await imageOf(part) : part, x, y, box.width, box.height);
   }
   return whole;
 }

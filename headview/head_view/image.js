@@ -140,9 +140,6 @@ function scaleBelow(context, { paint, look }, { scale }, width, y) {
   placeText(context, most, left + wide + 6, y, "left", "top");
 }
 
-/** A number in three digits. */
-export const shortest = (value) => (value === 1 ? "1" : String(Number(value.toPrecision(3))));
-
 /** Say what lies beside the picture. @param {Scene} scene */
 function outsideText({ w }, { axis, rest, sum, text, values }) {
   const labels = axis ? w.keyTokens : w.tokens, name = w.axes[axis];

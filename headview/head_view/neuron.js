@@ -1,51 +1,43 @@
-// The neuron view of HeadView: where the weights of one query come from, feature by feature. A query, some of its keys,
-// their products, the scores, the softmax over all keys, and what else the model must have added to the scores.
+// The neuron view of HeadView: where the weights of one query come from, feature by feature. A query, its keys (of many
+// the strongest), their products, the scores, and their softmax over all keys.
 // Vig, A Multiscale Visualization of Attention in the Transformer Model (ACL 2019).
 
-import { typed } from "../core.js";
+import { bindKeys, focusable, freshId, node, roomIn, tellUnderPointer, typed } from "../core.js";
+import {
+  hatch, hatchColour, LABEL_FONT, paintPixels, placeText, sizeCanvas, SMALL_FONT, widestOf,
+} from "../core_draw.js";
 import { MASKED, readHalves } from "./codes.js";
-import { shortest } from "./image.js";
-import { placeName } from "./sample.js";
-import { sourceOf } from "./selection.js";
+import { dressLabel, shadeWeights, shortest } from "./draw.js";
+import { headName, placeName } from "./sample.js";
+import { notHere, placeOf, shownMaps, sourceOf } from "./selection.js";
+import { moveCursor } from "./view.js";
 /** @import { Scene } from "./map.js" */
-/** @import { Weights } from "./sample.js" */
 /** @import { View } from "./selection.js" */
-/** @import { Block } from "./source.js" */
 
-export const MOST_NEURON_KEYS = 40; // as in neuron.py
+const MOST_KEYS = 40;
+const SIZE = { strip: 9, row: 16, gap: 10, label: 92, number: 52, bar: 56, top: 69, widest: 1100 }; // pixels
+const NARROW = { ...SIZE, gap: 4, label: 64, number: 41, bar: 20 }, NARROW_BELOW = 560;
 
 /**
  * @typedef {object} Neurons one query with some of its keys
  * @property {number} query @property {number} features @property {number} scale what sums are multiplied by
  * @property {number[]} keys which keys, as tokens @property {Float32Array} q @property {Float32Array} k rows of keys
- * @property {Float32Array} products @property {Float64Array} sums of these, for each key
+ * @property {Float32Array} products @property {number[]} sums of these, for each key
  * @property {boolean} rough were the numbers kept in few bits?
- * @property {Float32Array} scores of all keys, -Infinity where masked; null where the masks are not known
- * @property {Float64Array | null} softmax over all keys @property {Float32Array | null} weights of the map, all keys
- * @property {{bias: Float64Array, added: boolean} | null} rest what was added to the scores
+ * @property {Float32Array} scores of all keys, -Infinity where masked @property {Float64Array} softmax over all keys
+ * @property {Float32Array | null} weights of the map, all keys; null where the page does not have them
  */
 
 // ---------------------------------------------------------------- numbers
 
-/** The tokens of the keys to look at: from `first` to before `end`, or the strongest. @param {Scene} scene */
-function keysLookedAt({ view, win, shown: { source } }) {
-  if (view.neuronKeys === "strongest") return { first: "strongest", end: Infinity };
-  const { columns } = source, last = columns[Math.min(columns.length, Math.ceil(win[3])) - 1];
-  const start = columns[Math.floor(win[2])][0], end = last[last.length - 1] + 1;
-  if (end - start <= MOST_NEURON_KEYS) return { first: start, end };
-  const half = MOST_NEURON_KEYS / 2, wanted = Math.floor(view.key / half) * half - half / 2; // in leaps, to ask seldom
-  return { first: Math.max(start, Math.min(end - MOST_NEURON_KEYS, wanted)), end };
-}
-
-/** Add products and sums to a query and its keys. @returns {any} */
-function withProducts({ q, k, keys, features, scale, ...others }) {
-  const products = new Float32Array(k.length), sums = new Float64Array(keys.length);
-  for (let i = 0; i < k.length; i++) {
-    const product = q[i % features] * k[i];
-    products[i] = product;
-    sums[Math.floor(i / features)] += product;
+/** All queries and keys of a head, read once. @param {View} view */
+function headOf(view, key) {
+  const heads = (view.neuronHeads ||= new Map()), block = view.blocks.get(key);
+  if (block && !heads.has(key)) {
+    const numbers = block.storage === "float32" ? typed(block.bytes, Float32Array) : readHalves(block.bytes);
+    heads.set(key, { ...block, numbers });
   }
-  return { q, k, keys, features, scale, products, sums, ...others };
+  return heads.get(key) || null;
 }
 
 /** The softmax over all scores; masked ones get 0, and where all are masked there is none. */
@@ -56,153 +48,283 @@ function softmaxOf(scores) {
   return powers.map((x) => (sum === 0 ? 0 : x / sum));
 }
 
-/**
- * Find out by the weights of the map what was added to the scores: log(weight) less the score, the same for all keys
- * where nothing was. It is known up to a constant, and its median is taken for 0.
- * @param {boolean} rough were the numbers kept in few bits?
- */
-function addedTo(scores, softmax, weights, rough) {
-  const most = weights.reduce((a, b) => Math.max(a, b), 0);
-  const least = rough ? 0.02 * most : 1e-6, off = rough ? 0.2 : 0.01;
-  const known = [...weights.keys()].filter((i) => weights[i] > least && Math.abs(scores[i]) < Infinity);
-  const bias = new Float64Array(weights.length).fill(NaN);
-  known.forEach((i) => (bias[i] = Math.log(weights[i]) - scores[i]));
-  const middle = known.map((i) => bias[i]).sort((a, b) => a - b)[known.length >> 1] ?? 0;
-  known.forEach((i) => (bias[i] -= middle));
-  const gone = weights.map((w, i) => (w === 0 && softmax[i] > (rough ? 0.02 : 1e-3) ? 1 : 0));
-  gone.forEach((is, i) => is && (bias[i] = -Infinity));
-  return { bias, added: bias.some((b) => Math.abs(b) > off) };
-}
-
-/**
- * Add the softmax and what the map says of it.
- * @param {Neurons} read still without these @param {Weights} w @returns {Neurons}
- */
-function withWeights(read, { kind }) {
-  const softmax = read.scores && softmaxOf(read.scores);
-  const compared = softmax && read.weights && (kind === "weights" || kind === "part");
-  return { ...read, softmax, rest: compared ? addedTo(read.scores, softmax, read.weights, read.rough) : null };
-}
-
-/**
- * Read what the kernel has sent of a query: the query, its keys, the scores and weights of all.
- * @param {Block} block @param {Weights} w
- */
-function fromKernel({ bytes, keys, features, scale, rough }, w, query, end) {
-  const numbers = typed(bytes, Float32Array), start = features * (1 + keys.length);
-  const seen = keys.filter((key) => key < end);
-  return withWeights(withProducts({
-    query, features, scale, rough, keys: seen, q: numbers.subarray(0, features),
-    k: numbers.subarray(features, features * (1 + seen.length)),
-    scores: numbers.subarray(start, start + w.keys), weights: numbers.subarray(start + w.keys, start + 2 * w.keys),
-  }), w);
-}
-
-/** Read all queries and keys of a head that a page carries, once. @param {View} view */
-function carriedHead(view, key) {
-  const heads = (view.neuronHeads ||= new Map());
-  if (!heads.has(key)) {
-    const { bytes, storage, features, scale, rough } = view.blocks.get(key);
-    const numbers = storage === "float32" ? typed(bytes, Float32Array)
-      : readHalves(bytes);
-    heads.set(key, { numbers, features, scale, rough });
-  }
-  return heads.get(key);
-}
-
-/** Make in the page what a kernel would send. `row`: the row of the map, or null. @param {View} view */
-function fromPage(view, key, query, { first, end }, row) {
-  const { w } = view, { numbers, features, scale, rough } = carriedHead(view, key);
-  const q = numbers.subarray(query * features, (query + 1) * features), all = numbers.subarray(w.queries * features);
-  const scores = new Float32Array(w.keys);
-  for (let i = 0; i < w.keys; i++) {
-    let sum = 0;
-    for (let j = 0; j < features; j++) sum += q[j] * all[i * features + j];
-    scores[i] = row?.cells[i] === MASKED ? -Infinity : sum * scale;
-  }
+/** The keys to show, in their order: all, or the strongest of many; NaN counts as strong. */
+function keysShown(scores) {
   const order = [...scores.keys()], high = (i) => (scores[i] === scores[i] ? scores[i] : Infinity);
-  const best = first === "strongest" && order.sort((a, b) => high(b) - high(a) || a - b);
-  const open = best && best.slice(0, MOST_NEURON_KEYS).filter((i) => scores[i] !== -Infinity);
-  const last = best ? 0 : Math.min(end, first + MOST_NEURON_KEYS);
-  const keys = best ? (open.length ? open : best.slice(0, 1)) : order.slice(first, last);
-  const k = new Float32Array(keys.length * features);
-  keys.forEach((i, at) => k.set(all.subarray(i * features, (i + 1) * features), at * features));
-  return withWeights(withProducts({
-    query, features, scale, keys, q, k, rough: rough || !row?.exact, scores: row && scores, weights: row?.cells,
-  }), w);
+  if (order.length <= MOST_KEYS) return order;
+  return order.sort((a, b) => high(b) - high(a) || a - b).slice(0, MOST_KEYS).filter((i) => scores[i] !== -Infinity);
 }
 
 /**
- * Return what is known of the cursor's query in the chosen head, or `{lacks}`, a sentence on why nothing is.
- * @param {Scene} scene @returns {any}
+ * What is known of the cursor's query in the chosen head; null while it is not there. Made anew for another query only.
+ * @param {Scene} scene @returns {Neurons | null}
  */
-export function readNeurons(scene) {
-  const { view, w, layer, head, query } = scene, { blocks, model } = view, wanted = keysLookedAt(scene);
-  const side = scene.side === "b" ? "b" : "a", place = `${w.part} ${w.sample} ${side} ${layer} ${head}`;
-  if (model.isStatic) {
-    const key = `neurons ${place}`;
-    if (!blocks.has(key)) return { lacks: "This page does not carry the queries and keys of this head. " };
-    const plain = { part: w.part, sample: w.sample, side, heads: [[layer, head]], combine: "maximum",
-      values: "weights", hidden: [], renormalise: model.get("renormalise"), words: false };
-    const row = sourceOf(view, plain)?.row(query) || null;
-    return onceMade(view, [key, query, wanted.first, wanted.end, !row], () => fromPage(view, key, query, wanted, row));
-  }
-  const key = `neuron ${place} ${query} ${wanted.first}`, block = blocks.get(key);
-  if (block) return onceMade(view, [key, wanted.end], () => fromKernel(block, w, query, wanted.end));
-  return { lacks: blocks.error(key) || "The queries and keys are not here yet. " };
-}
-
-/** Make something anew only if it is another than the last one. @param {View} view */
-function onceMade(view, what, make) {
-  const id = what.join(" ");
-  if (view.neuronMade?.id !== id) view.neuronMade = { id, made: make() };
-  return view.neuronMade.made;
+function readNeurons({ view, w, layer, head, query, side }) {
+  const sample = { part: w.part, sample: w.sample, side: side === "b" ? "b" : "a" };
+  const key = `neurons ${w.part} ${w.sample} ${sample.side} ${layer} ${head}`, read = headOf(view, key);
+  if (!read) return null;
+  const row = sourceOf(view, { ...sample, heads: [[layer, head]], combine: "maximum", values: "weights", hidden: [],
+    renormalise: view.model.get("renormalise"), words: false })?.row(query);
+  const id = `${key} ${query} ${Boolean(row)}`;
+  if (view.neuronMade?.id === id) return view.neuronMade.made;
+  const { numbers, features, scale } = read, all = numbers.subarray(w.queries * features);
+  const q = numbers.subarray(query * features, (query + 1) * features);
+  const dot = (key) => q.reduce((sum, x, j) => sum + x * all[key * features + j], 0);
+  const scores = Float32Array.from({ length: w.keys }, (_, i) => (row?.cells[i] === MASKED ? -Infinity : dot(i) * scale));
+  const keys = keysShown(scores), k = new Float32Array(keys.length * features);
+  keys.forEach((i, at) => k.set(all.subarray(i * features, (i + 1) * features), at * features));
+  const made = {
+    query, features, scale, keys, q, k, scores, sums: keys.map(dot), softmax: softmaxOf(scores),
+    products: k.map((x, i) => x * q[i % features]), weights: row?.cells ?? null, rough: read.rough || !row?.exact,
+  };
+  view.neuronMade = { id, made };
+  return made;
 }
 
 // ---------------------------------------------------------------- in words
 
 /** A number with its sign, in so many digits behind the point. */
-export function withSign(x, digits = 2) {
+function withSign(x, digits = 2) {
   if (x !== x) return "NaN";
   const text = Math.abs(x) === Infinity ? "∞" : Math.abs(x).toFixed(digits);
   return x < 0 && Number(text) !== 0 ? `−${text}` : text;
 }
 
-/** The highest scores, for those who hear. @param {Weights} w @param {Neurons} read */
-export function heardNeurons(w, { keys, sums, scale, softmax }) {
-  const order = [...keys.keys()].sort((a, b) => sums[b] - sums[a]).slice(0, 5);
-  return order.map((i) => `${placeName(w.keyTokens, [keys[i]])} score ${withSign(sums[i] * scale)}` +
-    (softmax ? `, softmax ${softmax[keys[i]].toFixed(4)}` : "")).join("; ");
-}
-
-/** Say what the numbers leave open. @param {Scene} scene @param {Neurons} read */
-export function neuronNote({ w, view }, read) {
-  const { rest, weights, softmax, features, rough, keys } = read, at = keys.indexOf(view.key), { feature } = view;
-  const total = weights ? weights.reduce((sum, x) => (x > 0 ? sum + x : sum), 0) : 1;
-  return [
-    feature !== null && feature < features && at >= 0 && `${featureText(read, at, feature)}. `,
-    at >= 0 && `${keyText(w, read, at)}. `,
-    rest?.added && "Something else was added to the scores than a constant, such as a bias of places: " +
-      "“added” is what the weights of the map tell of it, its median taken for 0. ",
-    rest && !rest.added && "Nothing was added to the scores: their softmax is the weights of the map. ",
-    rest && total > 0 && total < 0.98 &&
-      `The weights of this row sum to ${total.toFixed(4)}: the rest went to no key, as with a sink. `,
-    !softmax && "Which keys are masked is not known in this page, so there is no softmax. ",
-    softmax && !rest && weights && "This map shows other numbers than weights. ",
-    rough && rest && "(Compared as far as the digits go that were kept.) ",
-  ].filter(Boolean).join("");
-}
-
 /** Say one feature of a key. @param {Neurons} read */
-export function featureText({ q, k, products, features }, i, feature) {
+function featureText({ q, k, products, features }, i, feature) {
   const at = i * features + feature;
   return `feature ${feature}: q ${withSign(q[feature])} × k ${withSign(k[at])} = ${withSign(products[at])}`;
 }
 
-/** Say one key. @param {Weights} w @param {Neurons} read */
-export function keyText(w, { keys, sums, scale, softmax, scores }, i) {
-  const key = keys[i], masked = scores && scores[key] === -Infinity;
-  const share = masked ? ", masked" : softmax ? `, softmax ${softmax[key].toFixed(4)}` : "";
+/** Say one key. */
+function keyText(w, { keys, sums, scale, softmax, scores }, i) {
+  const key = keys[i], share = scores[key] === -Infinity ? "masked" : `softmax ${softmax[key].toFixed(4)}`;
   const score = `sum ${withSign(sums[i], 3)} × ${shortest(scale)} = score ${withSign(sums[i] * scale, 3)}`;
-  return `${w.axes[1]} ${placeName(w.keyTokens, [key])}: ${score}${share}`;
+  return `${w.axes[1]} ${placeName(w.keyTokens, [key])}: ${score}, ${share}`;
+}
+
+/**
+ * Was something added to the scores that is not the same for all keys? log(weight) less the score tells it, as far as
+ * the digits go.
+ */
+function wasAdded({ scores, softmax, weights, rough }) {
+  const most = weights.reduce((a, b) => Math.max(a, b), 0), least = rough ? 0.02 * most : 1e-6;
+  if (weights.some((x, i) => x === 0 && softmax[i] > (rough ? 0.02 : 1e-3))) return true;
+  const known = [...weights.keys()].filter((i) => weights[i] > least && Math.abs(scores[i]) < Infinity);
+  const apart = known.map((i) => Math.log(weights[i]) - scores[i]);
+  return Math.max(...apart) - Math.min(...apart) > (rough ? 0.4 : 0.02);
+}
+
+/** Say what the numbers leave open. @param {Scene} scene @param {Neurons} read */
+function noteOf({ w, view }, read) {
+  const { weights, features, rough, keys } = read, at = keys.indexOf(view.key), { feature } = view;
+  const total = weights ? weights.reduce((sum, x) => (x > 0 ? sum + x : sum), 0) : 1;
+  const compared = weights && (w.kind === "weights" || w.kind === "part"), added = compared && wasAdded(read);
+  return [
+    feature !== null && feature < features && at >= 0 && `${featureText(read, at, feature)}. `,
+    at >= 0 && `${keyText(w, read, at)}. `,
+    added && "Something else was added to the scores than a constant, such as a bias of places: " +
+      "the weights of the map are not their softmax. ",
+    compared && !added && "Nothing was added to the scores: their softmax is the weights of the map. ",
+    compared && total > 0 && total < 0.98 &&
+      `The weights of this row sum to ${total.toFixed(4)}: the rest went to no key, as with a sink. `,
+    !weights && "Which keys are masked is not known in this page: none is taken for masked. ",
+    rough && compared && "(Compared as far as the digits go that were kept.) ",
+  ].filter(Boolean).join("");
+}
+
+// ---------------------------------------------------------------- how it looks
+
+/** Where everything stands in this width, labels as wide as that. @param {Neurons} read */
+function placesOf({ features, keys }, width, labels) {
+  const narrow = width < NARROW_BELOW, size = narrow ? NARROW : SIZE;
+  const label = Math.min(size.label, Math.ceil(labels) + 4), left = label + size.gap;
+  const room = Math.max(24, width - left - 2 * (size.number + size.bar + size.gap));
+  const beside = room >= 2 * features + size.gap, strip = beside ? (room - size.gap) / 2 : room;
+  const long = Math.min(strip, 8 * features), second = beside ? left + long + size.gap : left;
+  const tall = beside ? size.strip : 2 * size.strip + 1, high = Math.max(size.row, tall + 3);
+  const score = second + long + size.gap, softmax = score + size.number + size.bar + size.gap;
+  return {
+    ...size, label, left, long, second, beside, high, score, softmax,
+    width: softmax + size.number + size.bar, height: size.top + keys.length * high + 4,
+    rowAt: (i) => size.top + i * high,
+    /** Left and top of the strips of a key: its features, and the products. @returns {[number, number][]} */
+    stripsAt(i) {
+      const y = size.top + i * high + Math.round((high - tall) / 2);
+      return [[left, y], [second, beside ? y : y + size.strip + 1]];
+    },
+  };
+}
+
+/** The largest size of some numbers, NaN and infinities aside. */
+const largestOf = (numbers) =>
+  numbers.reduce((most, x) => (Math.abs(x) < Infinity ? Math.max(most, Math.abs(x)) : most), 0);
+
+/** Colour rows of features, one pixel each; returns what draws a row at a place. */
+function stripsOf(numbers, features, { long, strip }, look) {
+  const image = node("canvas"), rows = numbers.length / features;
+  const scale = { kind: "fixed", top: largestOf(numbers) || 1, signed: true };
+  paintPixels(image, features, Math.max(1, rows), (pixels) =>
+    shadeWeights(pixels, 0, features, numbers, { rows, columns: features, scale, look, hatched: false }));
+  return (context, row, [x, y]) => {
+    context.imageSmoothingEnabled = long < features;
+    context.drawImage(image, 0, row, features, 1, x, y, long, strip);
+  };
+}
+
+/** A number and its bar, from the left or, where it may be below 0, from the middle. */
+function numberAndBar(context, paint, place, text, share, x, y, signed) {
+  placeText(context, text, x + place.number - 4, y, "right", "middle", place.number - 4);
+  const from = x + place.number, wide = place.bar - 2, zero = signed ? from + wide / 2 : from;
+  const long = Math.abs(share) <= 1 ? share * (signed ? wide / 2 : wide) : 0, ink = context.fillStyle;
+  context.fillStyle = paint.accent;
+  context.fillRect(Math.min(zero, zero + long), y - 5, Math.max(Math.abs(long), 0.5), 10);
+  context.fillStyle = paint.line;
+  context.fillRect(zero - 0.5, y - 7, 1, 14);
+  context.fillStyle = ink;
+}
+
+/** Draw the panel. @param {Scene} scene @param {Neurons} read */
+function drawNeurons(panel, scene, read) {
+  const { view, paint, names, w, layer, head, look } = scene, { canvas } = panel, { keys, features, scale } = read;
+  const labels = canvas.getContext("2d");
+  labels.font = `bold ${SMALL_FONT}`;
+  const widest = widestOf(labels, [names.rows[read.query], ...keys.map((key) => names.columns[key])]);
+  const place = (panel.place = placesOf(read, panel.width, widest));
+  const context = sizeCanvas(canvas, place.width, place.height);
+  context.direction = "ltr";
+  context.font = `bold ${LABEL_FONT}`;
+  context.fillStyle = paint.ink;
+  const title = `${headName(w, layer, head)}, ${w.axes[0]} ${placeName(w.tokens, [read.query])}`;
+  placeText(context, title, 0, 0, "left", "top", place.width);
+  context.font = SMALL_FONT;
+  context.fillStyle = paint.soft;
+  const count = keys.length === w.keys ? "all" : `the strongest ${keys.length} of`;
+  const [ofQ, ofK, ofProducts] = [read.q, read.k, read.products].map((numbers) => `±${shortest(largestOf(numbers))}`);
+  placeText(context, `${count} ${w.keys.toLocaleString("en")} ${w.axes[1]}s; colours of q to ${ofQ}, k to ${ofK}, ` +
+    `q × k to ${ofProducts}`, 0, 18, "left", "top", place.width);
+  const write = (text, x) => placeText(context, text, x, place.top - 3, "left", "bottom");
+  write(place.beside ? "k" : "k, below it q × k", place.left);
+  if (place.beside) write("q × k", place.second);
+  write(`sum × ${shortest(scale)}`, place.score);
+  write("softmax", place.softmax);
+  dressLabel(context, true, paint);
+  placeText(context, names.rows[read.query], place.label, 42, "right", "middle", place.label - 2);
+  stripsOf(read.q, features, place, look)(context, 0, [place.left, 38]);
+  const drawn = [read.k, read.products].map((numbers) => stripsOf(numbers, features, place, look));
+  const top = Math.max(largestOf(read.sums) * Math.abs(scale), 1e-9);
+  keys.forEach((key, i) => {
+    const middle = place.rowAt(i) + place.high / 2, share = read.softmax[key];
+    dressLabel(context, key === view.key, { ink: paint.ink, soft: paint.ink });
+    placeText(context, names.columns[key], place.label, middle, "right", "middle", place.label - 2);
+    place.stripsAt(i).forEach((at, which) => drawn[which](context, i, at));
+    context.font = SMALL_FONT;
+    const score = read.sums[i] * scale;
+    numberAndBar(context, paint, place, withSign(score), score / top, place.score, middle, true);
+    if (read.scores[key] !== -Infinity) {
+      numberAndBar(context, paint, place, share.toFixed(4), share, place.softmax, middle, false);
+    } else hatch(context, [[place.softmax + place.number - 24, middle - 5, 20, 10]], hatchColour(paint.dark));
+  });
+  frameChosen(context, read, place, view, paint);
+  panel.note.textContent = noteOf(scene, read);
+  const best = [...keys.keys()].sort((a, b) => read.sums[b] - read.sums[a]).slice(0, 5);
+  const heard = best.map((i) => keyText(w, read, i)).join("; ");
+  canvas.setAttribute("aria-label", `Query and keys by feature: ${title}. ${heard}. ${panel.note.textContent}`);
+}
+
+/** Frame the row of the cursor's key, and the feature that was walked to. */
+function frameChosen(context, { keys, features }, place, { key, feature }, paint) {
+  const at = keys.indexOf(key), wide = place.long / features;
+  context.strokeStyle = paint.cursor;
+  context.lineWidth = 1.5;
+  if (at >= 0) context.strokeRect(1, place.rowAt(at) + 0.5, place.width - 2, place.high - 1);
+  if (feature === null || feature >= features) return;
+  const strips = [[place.left, 38], ...(at < 0 ? [] : place.stripsAt(at))];
+  strips.forEach(([x, y]) => context.strokeRect(x + feature * wide - 1, y - 1, wide + 2, place.strip + 1));
+}
+
+// ---------------------------------------------------------------- the panel
+
+/** Make the panel. Returns `{box, show}`; `show(scene)` draws it while it is open. @param {View} view */
+export function makeNeuronPanel(view) {
+  const help = freshId("help-n");
+  view.feature = null;
+  const canvas = focusable(node("canvas", { class: "neurons", role: "application", "aria-describedby": help }));
+  const note = node("p", { class: "note" });
+  const keys = node("p", { class: "keys", id: help },
+    "Query and keys by feature: green is above 0, purple below. Up and down or a click choose a key, left and right " +
+    "a feature.");
+  const box = node("div", { class: "under wide", hidden: true }, canvas, note, keys);
+  const panel = { canvas, note, read: null, place: null, width: 0 };
+  bindNeurons(view, panel);
+  return {
+    box,
+    show(scene) {
+      box.hidden = !(view.model.get("neurons") && scene.w.meta.has_neurons);
+      if (box.hidden) return;
+      panel.width = Math.min(roomIn(view.root), SIZE.widest);
+      Object.assign(box.style, { width: `${panel.width}px`, marginRight: `${-panel.width}px` }); // widens no column
+      panel.read = readNeurons(scene);
+      canvas.hidden = !panel.read;
+      if (panel.read) drawNeurons(panel, scene, panel.read);
+      else note.textContent = notHere(view, "The queries and keys of this head are");
+    },
+  };
+}
+
+/** What lies at a place of the panel: a key and a feature, each null where there is none. */
+function neuronAt({ read, place }, x, y) {
+  if (!read || !place) return null;
+  const feature = ([left, top]) => {
+    const at = Math.floor(((x - left) / place.long) * read.features);
+    return y >= top && y < top + place.strip && at >= 0 && at < read.features ? at : null;
+  };
+  if (y < place.top) return { row: null, feature: feature([place.left, 38]) };
+  const row = Math.floor((y - place.top) / place.high);
+  if (row >= read.keys.length) return null;
+  const [one, two] = place.stripsAt(row);
+  return { row, feature: feature(one) ?? feature(two) };
+}
+
+/** Let clicks and keys choose a key and a feature, and tell what is under the pointer. @param {View} view */
+function bindNeurons(view, panel) {
+  const { canvas } = panel;
+  const toKey = (row) => {
+    const source = shownMaps(view)?.source, { keys } = panel.read || { keys: [] };
+    if (!source || !keys.length) return;
+    const at = Math.max(0, Math.min(keys.length - 1, row));
+    moveCursor(view, placeOf(source.rows, view.model.get("query")), placeOf(source.columns, keys[at]));
+    view.say(keyText(view.w, panel.read, at));
+  };
+  const here = () => panel.read?.keys.indexOf(view.key) ?? 0;
+  const toFeature = (of) => () => {
+    if (!panel.read) return;
+    const { features } = panel.read;
+    view.feature = Math.max(0, Math.min(features - 1, of(view.feature ?? -1, features)));
+    view.redraw();
+    view.say(featureText(panel.read, Math.max(0, here()), view.feature));
+  };
+  canvas.addEventListener("click", (event) => {
+    const found = neuronAt(panel, event.offsetX, event.offsetY);
+    if (!found) return;
+    view.feature = found.feature;
+    if (found.row !== null) toKey(found.row);
+    else view.redraw();
+  });
+  bindKeys(canvas, {
+    ArrowUp: () => toKey(here() - 1),
+    ArrowDown: () => toKey(here() + 1),
+    ArrowLeft: toFeature((at) => at - 1),
+    ArrowRight: toFeature((at) => at + 1),
+    Home: toFeature(() => 0),
+    End: toFeature((_, features) => features - 1),
+  });
+  tellUnderPointer(canvas, view.tip, (event) => {
+    const found = neuronAt(panel, event.offsetX, event.offsetY);
+    if (!found || (found.row === null && found.feature === null)) return null;
+    if (found.row === null) return `feature ${found.feature}: q ${withSign(panel.read.q[found.feature])}`;
+    if (found.feature === null) return keyText(view.w, panel.read, found.row);
+    const key = `${view.w.axes[1]} ${placeName(view.w.keyTokens, [panel.read.keys[found.row]])}`;
+    return `${featureText(panel.read, found.row, found.feature)} · ${key}`;
+  });
 }

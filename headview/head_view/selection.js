@@ -40,7 +40,7 @@ import { localSource, remoteSource, specKey } from "./source.js";
  * @property {object | null} layout from `layout` @property {object} kept @property {object} images as in a Scene
  * @property {Map<number, HTMLCanvasElement>} [photos] pictures under tokens, by part
  * @property {string} overPicture what lies over one, "keys" or "queries" @property {boolean} toStrongest its colours
- * @property {string} neuronKeys "cursor" or "strongest" @property {number | null} feature that was walked to
+ * @property {number | null} feature of the neuron view that was walked to
  * @property {Map<string, object>} [neuronHeads] what a page carries, read
  * @property {{id: string, made: Neurons}} [neuronMade] the last one
  */

@@ -11,9 +11,7 @@ and what the bytes of each kind hold:
     tile LEVEL ROW COLUMN SPEC      what `codes.pack_tile` makes of a tile
     row ROW SPEC                    float32, one row of the map
     image PART                      uint8 (H, W, 3): the picture under the tokens
-    neuron PART SAMPLE SIDE LAYER HEAD QUERY FIRST    float32: a query, up to 40 keys from the first on, or the
-                                    "strongest", scores and weights of all keys (neuron.py)
-    neurons PART SAMPLE SIDE LAYER HEAD    all queries and keys of a head, for a page without a kernel
+    neurons PART SAMPLE SIDE LAYER HEAD    all queries and keys of a head (neuron.py)
 """
 
 import json
@@ -28,7 +26,7 @@ from headview.head_view.combine import Shown, compute, exact_row, is_signed, nor
 from headview.head_view.inputs import Part
 from headview.head_view.likeness import order_by_likeness
 from headview.head_view.measures import measures_of
-from headview.head_view.neuron import head_neurons, neuron
+from headview.head_view.neuron import neurons
 from headview.head_view.pyramid import Pyramid
 
 WHOLE_UP_TO = 4_000_000  # weights of a part that travel at once; of more, what is in sight
@@ -87,7 +85,6 @@ class Blocks:
             "tile": self._tile,
             "row": self._row,
             "image": self._image,
-            "neuron": self._neuron,
             "neurons": self._neurons,
         }
         if kind not in makers or not rest:
@@ -202,15 +199,9 @@ class Blocks:
         height, width = picture.pixels.shape[:2]
         return {"height": height, "width": width}, np.ascontiguousarray(picture.pixels, np.uint8).tobytes()
 
-    def _neuron(self, text: str) -> Answer:
-        part, sample, side, layer, head, query, first = text.split()
-        given = self.sides[side][int(part)]
-        start = None if first == "strongest" else int(first)
-        return neuron(given, int(sample), int(layer), int(head), int(query), start)
-
     def _neurons(self, text: str) -> Answer:
         part, sample, side, layer, head = text.split()
-        return head_neurons(self.sides[side][int(part)], int(sample), int(layer), int(head), self.exact)
+        return neurons(self.sides[side][int(part)], int(sample), int(layer), int(head), self.exact)
 
     def is_signed(self, spec: dict) -> bool:
         return is_signed(self.parts[spec["part"]], spec)

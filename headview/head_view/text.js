@@ -3,13 +3,13 @@
 
 import { choice, node, put } from "../core.js";
 import {
-  cssColour, hatchColour, LABEL_FONT, maskedPixel, NAN_PIXEL, placeText, shorten, sizeCanvas, SMALL_FONT,
+  cssColour, hatchColour, maskedPixel, NAN_PIXEL, placeText, shorten, sizeCanvas, SMALL_FONT,
 } from "../core_draw.js";
 import { pixelsOf, scaleEnds } from "./draw.js";
 import { activeBeside } from "./hover.js";
 import { placeName } from "./sample.js";
 import { notHere } from "./selection.js";
-import { colourRun, makeRun, markRun, numbersOf, paintRuns } from "./text_spans.js";
+import { colourRun, makeRun, markRun, numbersOf } from "./text_spans.js";
 /** @import { Scale } from "./draw.js" */
 /** @import { Scene } from "./map.js" */
 /** @import { Weights } from "./sample.js" */
@@ -67,16 +67,6 @@ function lyingScale(canvas, scale, look, paint) {
     context.fillRect(left + i, 2, 1.5, high);
   }
   canvas.setAttribute("aria-label", `Colours from ${least} to ${top}`);
-}
-
-/** Paint the text for a PNG. `at(box)` gives the place of a box on the canvas. */
-export function paintText(context, text, paint, at) {
-  const [x, y] = at(text.title.getBoundingClientRect()), bar = text.bar.getBoundingClientRect();
-  context.font = `bold ${LABEL_FONT}`;
-  context.fillStyle = paint.ink;
-  placeText(context, text.title.textContent, x, y, "left", "top", text.box.clientWidth);
-  context.drawImage(text.bar, ...at(bar), bar.width, bar.height);
-  paintRuns(context, text, paint, at);
 }
 
 // ---------------------------------------------------------------- a frame

@@ -3,7 +3,7 @@
 // business.
 
 import { bindKeys, focusable, node } from "../core.js";
-import { cssColour, inkOn, placeText, shorten, SMALL_FONT } from "../core_draw.js";
+import { cssColour, inkOn, shorten } from "../core_draw.js";
 import { MASKED } from "./codes.js";
 import { pixelsOf, shareOn } from "./draw.js";
 import { isolate, pictureKeys } from "./hover.js";
@@ -193,71 +193,4 @@ function nextLine(spans, from, by) {
     if (side < least[1] || least[0] === Infinity) [best, least] = [i, [down, side]];
   }
   return best;
-}
-
-// ---------------------------------------------------------------- as a picture
-
-/** Paint the runs as they stand on the page, as far as they are in sight. `at(box)` gives the place on the canvas. */
-export function paintRuns(context, { made, runs }, paint, at) {
-  const outer = runs.getBoundingClientRect();
-  context.save();
-  context.beginPath();
-  context.rect(...at(outer), outer.width, outer.height);
-  context.clip();
-  for (const { spans, caption, left } of made) {
-    context.font = `bold ${SMALL_FONT}`;
-    context.fillStyle = paint.ink;
-    if (caption) placeText(context, caption.textContent, ...at(caption.getBoundingClientRect()), "left", "top");
-    spans.forEach((span) => paintSpan(context, span, left, at));
-  }
-  context.restore();
-}
-
-/** Hatch the foot of a token, 5 pixels high, as style.css does: masked one way, NaN the other. */
-function hatchFoot(context, x, y, wide, masked) {
-  context.save();
-  context.beginPath();
-  context.rect(x, y, wide, 5);
-  context.clip();
-  context.beginPath();
-  for (let at = x - 5; at < x + wide; at += 5) {
-    context.moveTo(at, masked ? y + 5 : y);
-    context.lineTo(at + 5, masked ? y : y + 5);
-  }
-  context.strokeStyle = masked ? "#767676" : "#fff";
-  context.lineWidth = masked ? 1 : 2;
-  context.stroke();
-  context.restore();
-}
-
-/** Paint one token: its colour behind it, then its text, piece by piece where it goes over lines. */
-function paintSpan(context, span, left, at) {
-  const style = getComputedStyle(span), range = document.createRange(), text = span.firstChild;
-  for (const box of span.getClientRects()) {
-    const [x, y] = at(box);
-    context.fillStyle = style.backgroundColor;
-    context.fillRect(x, y, box.width, box.height);
-    if (span.matches(".masked, .missing")) hatchFoot(context, x, y + box.height - 5, box.width, span.matches(".masked"));
-    if (!span.classList.contains("chosen")) continue;
-    context.strokeStyle = style.outlineColor;
-    context.lineWidth = 2;
-    context.strokeRect(x - 1, y - 1, box.width + 2, box.height + 2);
-  }
-  context.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
-  context.fillStyle = style.color;
-  context.direction = left ? "rtl" : "ltr";
-  const whole = span.getClientRects().length < 2 && !text.data.includes("\n");
-  const graphemes = () => [...new Intl.Segmenter(undefined, { granularity: "grapheme" }).segment(text.data)];
-  const letters = whole ? [text.data] : graphemes().map(({ segment }) => segment);
-  let to = 0;
-  for (const letter of letters) {
-    const from = to;
-    to += letter.length;
-    range.setStart(text, from);
-    range.setEnd(text, to);
-    const box = range.getBoundingClientRect(), [x, y] = at(box);
-    const side = left ? "right" : "left", start = left ? x + box.width : x;
-    placeText(context, text.data.slice(from, to), start, y + box.height / 2, side, "middle");
-  }
-  context.direction = "ltr";
 }

@@ -17,7 +17,7 @@ import { layout } from "./layout.js";
 import { drawPairs } from "./lines.js";
 import { followGroup } from "./linked.js";
 import { drawMap, joined } from "./map.js";
-import { makeNeuronPanel } from "./neuron_panel.js";
+import { makeNeuronPanel } from "./neuron.js";
 import { headOrder, overviewLimits, sortedBy } from "./order.js";
 import { drawOverview } from "./overview.js";
 import { patchNames } from "./patches.js";

@@ -9,7 +9,7 @@ from torch import nn
 from headview import capture
 from headview.head_view import widget
 from headview.head_view.inputs import Part
-from headview.head_view.neuron import MOST_KEYS, head_neurons, neuron
+from headview.head_view.neuron import neurons
 from headview.head_view.page_budget import carried
 from headview.head_view.patches import Picture
 from headview.head_view.widget import HeadView
@@ -43,58 +43,11 @@ def picture(rows=2, columns=3, first=0, on="keys") -> Picture:
     return Picture(pixels, rows, columns, first, on)
 
 
-def unpacked(about, data, keys):
-    """The query, the keys, the scores and the weights of a block."""
-    numbers, features = np.frombuffer(data, "<f4"), about["features"]
-    cuts = np.cumsum([features, features * len(about["keys"]), keys])
-    q, k, scores, weights = np.split(numbers, cuts)
-    assert len(weights) == keys
-    return q, k.reshape(-1, features), scores, weights
-
-
-# ---------------------------------------------------------------- one query
-
-
-def test_the_sum_of_products_is_the_score_and_its_softmax_the_map():
-    part = captured()
-    for sample, head, query in ((0, 0, 0), (1, 2, 5)):
-        about, data = neuron(part, sample, 0, head, query, 0)
-        q, k, scores, weights = unpacked(about, data, 9)
-        assert about["keys"] == list(range(9)) and about["scale"] == 0.4 and about["rough"] is False
-        np.testing.assert_array_equal(q, part.queries[0][sample, head, query].numpy())
-        np.testing.assert_array_equal(k, part.keys[0][sample, head].numpy())
-        np.testing.assert_allclose((q * k).sum(1) * about["scale"], scores, atol=1e-5)
-        np.testing.assert_allclose(torch.tensor(scores).softmax(-1).numpy(), weights, atol=1e-5)
-        np.testing.assert_array_equal(weights, part.layers[0][sample, head, query].numpy())
-
-
-def test_masked_keys_have_no_score_and_are_never_among_the_strongest():
-    allowed = torch.ones(6, 9, dtype=torch.bool).tril()
-    part = captured(allowed=allowed)
-    about, data = neuron(part, 0, 0, 1, 3, None)
-    q, k, scores, weights = unpacked(about, data, 9)
-    assert np.isneginf(scores[4:]).all() and np.isneginf(weights[4:]).all() and np.isfinite(scores[:4]).all()
-    assert about["keys"] == np.argsort(-scores[:4], kind="stable").tolist()
-    np.testing.assert_allclose((q * k).sum(1) * about["scale"], scores[about["keys"]], atol=1e-5)
-
-
-def test_of_many_keys_only_a_window_travels():
-    part = captured(2, 8192, 1, 64)
-    about, data = neuron(part, 0, 0, 0, 1, 8190)
-    assert about["keys"] == [8190, 8191]
-    about, data = neuron(part, 0, 0, 0, 1, None)
-    scores = (part.queries[0][0, 0, 1] @ part.keys[0][0, 0].mT * 0.4).numpy()
-    assert len(about["keys"]) == MOST_KEYS and len(data) < 80_000
-    assert set(about["keys"]) == set(np.argsort(-scores)[:MOST_KEYS].tolist())
-
-
-def test_keys_that_heads_share_and_half_precision_are_read_as_they_are():
-    part = captured(heads=4)
-    part.keys = [part.keys[0][:, :1].expand(2, 4, 9, 8)]
-    part.queries, part.keys = [part.queries[0].bfloat16()], [part.keys[0].bfloat16()]
-    about, data = neuron(part, 1, 0, 3, 2, 0)
-    assert about["rough"] is True
-    np.testing.assert_array_equal(unpacked(about, data, 9)[1], part.keys[0][1, 0].float().numpy())
+def unpacked(about, data, queries):
+    """The queries and the keys of a head."""
+    numbers = np.frombuffer(data, {"float32": "<f4", "float16": "<f2"}[about["storage"]]).astype("f4")
+    numbers = numbers.reshape(-1, about["features"])
+    return numbers[:queries], numbers[queries:]
 
 
 # ---------------------------------------------------------------- a head for a page
@@ -106,11 +59,20 @@ def test_keys_that_heads_share_and_half_precision_are_read_as_they_are():
 )
 def test_a_page_gets_all_queries_and_keys_of_a_head(keys, exact, storage, close):
     part = captured(keys, keys, 1, 64)
-    about, data = head_neurons(part, 1, 0, 0, exact)
+    about, data = neurons(part, 1, 0, 0, exact)
     assert about["storage"] == storage and about["rough"] is (storage == "float16")
     numbers = np.frombuffer(data, {"float32": "<f4", "float16": "<f2"}[storage]).astype("f4").reshape(2, keys, 64)
     np.testing.assert_allclose(numbers[0], part.queries[0][1, 0].numpy(), atol=close)
     np.testing.assert_allclose(numbers[1], part.keys[0][1, 0].numpy(), atol=close)
+
+
+def test_keys_that_heads_share_and_half_precision_are_read_as_they_are():
+    part = captured(heads=4)
+    part.keys = [part.keys[0][:, :1].expand(2, 4, 9, 8)]
+    part.queries, part.keys = [part.queries[0].bfloat16()], [part.keys[0].bfloat16()]
+    about, data = neurons(part, 1, 0, 3)
+    assert about["rough"] is True
+    np.testing.assert_array_equal(unpacked(about, data, 6)[1], part.keys[0][1, 0].float().numpy())
 
 
 # ---------------------------------------------------------------- blocks and state
@@ -123,8 +85,8 @@ def test_a_view_says_where_patches_are_and_hands_out_the_pixels(monkeypatch):
     about, data = view._blocks.answer("image 0")
     assert about == {"height": 20, "width": 30} and data == part.picture.pixels.tobytes()
     assert view.parts[0]["has_neurons"] is True
-    about, data = view._blocks.answer("neuron 0 1 a 0 2 5 strongest")
-    assert data == neuron(part, 1, 0, 2, 5, None)[1]
+    about, data = view._blocks.answer("neurons 0 1 a 0 2")
+    assert data == neurons(part, 1, 0, 2)[1]
 
 
 def test_the_overview_of_each_sample_is_its_own():
@@ -186,10 +148,9 @@ def test_what_capture_saw_is_explained_by_its_queries_and_keys(precision, close)
     view = HeadView(maps, [[f"t{i}" for i in range(5)]] * 2)
     assert view.parts[0]["has_neurons"] and view.parts[0]["has_values"]
     for layer, head, query in ((0, 0, 4), (1, 1, 2)):
-        about, data = view._blocks.answer(f"neuron 0 1 a {layer} {head} {query} 0")
-        q, k, scores, weights = unpacked(about, data, 5)
+        about, data = view._blocks.answer(f"neurons 0 1 a {layer} {head}")
+        q, k = unpacked(about, data, 5)
         assert about["scale"] == pytest.approx(8**-0.5) and about["rough"] is (precision is not None)
-        open_ = slice(0, query + 1)
-        assert np.isneginf(scores[query + 1 :]).all()
-        np.testing.assert_allclose(((q * k).sum(1) * about["scale"])[open_], scores[open_], atol=1e-5)
-        np.testing.assert_allclose(torch.tensor(scores).softmax(-1)[open_].numpy(), weights[open_], atol=close)
+        scores = torch.tensor(k[: query + 1] @ q[query] * about["scale"])
+        weights = view._blocks.parts[0].layers[layer][1, head, query, : query + 1].float()
+        np.testing.assert_allclose(scores.softmax(-1).numpy(), weights.numpy(), atol=close)
