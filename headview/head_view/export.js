@@ -14,9 +14,10 @@ async function imageOf(element) {
   const all = (root) => [root, ...root.querySelectorAll("*")];
   all(element).forEach((one, i) => {
     const style = getComputedStyle(one), made = all(copy)[i];
-    LOOKS.forEach((name) => made.style?.setProperty(name, style.getPropertyValue(name)));
+    LOOKS.forEach((name) => made.style.setProperty(name, style.getPropertyValue(name)));
+    if (!one.matches("canvas, label")) return; // the scale is drawn as it is, and a choice is none in a picture
+    Object.assign(made.style, { visibility: "hidden", height: style.height, minWidth: style.width });
   });
-  copy.querySelectorAll("canvas, label").forEach((part) => part.remove()); // the scale is drawn as it is
   const text = new XMLSerializer().serializeToString(copy);
   const image = new Image();
   image.src = `data:image/svg+xml,${encodeURIComponent(`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" ` +

@@ -1,6 +1,6 @@
 // The picture under the tokens of HeadView: the weights of a query over its patches, or what patches give to a key.
 
-import { bindKeys, choice, focusable, freshId, node, put, slider, tellUnderPointer, tickBox } from "../core.js";
+import { bindKeys, choice, focusable, freshId, node, put, slider, tellUnderPointer } from "../core.js";
 import {
   cssColour, hatch, hatchColour, LABEL_FONT, maskedPixel, NAN_PIXEL, placeText, sizeCanvas, SMALL_FONT,
   strokeOnAnything,
@@ -21,9 +21,9 @@ const GRID_FROM = 7; // pixels of a patch; the grid would hide smaller ones
 const OUTSIDE = 6; // tokens beside the picture that are named
 
 /** Does the picture show queries, and so what they give to the chosen key? @param {View} view */
-function showsQueries({ w, overPicture }) {
+function showsQueries({ w, model }) {
   const { on } = w.meta.picture;
-  return on === "queries" || (on === "both" && overPicture === "queries");
+  return on === "queries" || (on === "both" && model.get("direction") === "to");
 }
 
 /** One column of a map, as `source.row` gives a row. @param {Source} source */
@@ -57,7 +57,7 @@ function overPatches({ w, view, cursor, side, shown, scale }) {
   const strongest = numbers.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
   const size = ({ value }) => (value === value ? Math.abs(value) : Infinity);
   rest.sort((a, b) => size(b) - size(a));
-  const top = view.toStrongest && strongest > 0 ? strongest : frame.scale.top;
+  const top = strongest > 0 ? strongest : frame.scale.top;
   return {
     axis, values, rest, source, scale: { kind: scale, top, signed: source.signed },
     sum: source.signed ? null : numbers.reduce((sum, value) => sum + value, 0),
@@ -193,21 +193,13 @@ function heardPatches(w, { values, text }) {
 /** Make the panel. Returns `{box, show}`; `show(scene)` draws it where the part has a picture. @param {View} view */
 export function makePicturePanel(view) {
   const { model } = view, help = freshId("help-p");
-  Object.assign(view, { overPicture: "keys", toStrongest: true });
   const canvas = focusable(node("canvas", { class: "image", role: "application", "aria-describedby": help }));
-  const ways = [["keys", "weights of the query"], ["queries", "weights on the key"]];
-  const over = choice("Over the picture", ways, (value) => {
-    view.overPicture = value;
-    view.redraw();
-  });
+  const ways = [["from", "weights of the query"], ["to", "weights on the key"]];
+  const over = choice("Over the picture", ways, (value) => put(model, "direction", value));
   const percent = (value) => `${Math.round(100 * value)} %`, range = { min: 0, max: 1, step: 0.05 };
   const strength = slider("Weights over the picture", range, percent, (value) => put(model, "strength", value));
-  const strongest = tickBox("Colours up to the strongest patch", (on) => {
-    view.toStrongest = on;
-    view.redraw();
-  });
   const note = node("p", { class: "note outside" }), keys = node("p", { class: "keys", id: help });
-  const controls = node("div", { class: "controls" }, over.box, strength.box, strongest.box);
+  const controls = node("div", { class: "controls" }, over.box, strength.box);
   const box = node("div", { class: "under", hidden: true }, canvas, note, controls, keys);
   const panel = { box, canvas, note, cell: { wide: 1, high: 1 } };
   bindPicture(view, panel);
@@ -218,9 +210,8 @@ export function makePicturePanel(view) {
       box.hidden = !picture;
       if (!picture) return;
       over.box.hidden = picture.on !== "both";
-      over.show(view.overPicture);
+      over.show(scene.direction);
       strength.show(scene.strength);
-      strongest.show(view.toStrongest);
       const shift = picture.on === "both" ? "; with Shift the other of query (framed) and key (dashed)" : "";
       keys.textContent = `Picture: arrow keys or a click choose a patch${shift}.`;
       drawPicture(panel, scene);
@@ -262,7 +253,7 @@ function bindPicture(view, panel) {
 function axisChosen(view, other) {
   const { on } = view.w.meta.picture;
   if (on !== "both") return on === "keys" ? 1 : 0;
-  return (view.overPicture === "queries") !== other ? 1 : 0;
+  return (view.model.get("direction") === "to") !== other ? 1 : 0;
 }
 
 /** The row or column that holds a token, or -1 where it is hidden. */

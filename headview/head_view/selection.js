@@ -39,7 +39,6 @@ import { localSource, remoteSource, specKey } from "./source.js";
  * @property {object} page from `makePage` @property {object[]} frames where the maps or lines are
  * @property {object | null} layout from `layout` @property {object} kept @property {object} images as in a Scene
  * @property {Map<number, HTMLCanvasElement>} [photos] pictures under tokens, by part
- * @property {string} overPicture what lies over one, "keys" or "queries" @property {boolean} toStrongest its colours
  * @property {number | null} feature of the neuron view that was walked to
  * @property {Map<string, object>} [neuronHeads] what a page carries, read
  * @property {{id: string, made: Neurons}} [neuronMade] the last one

@@ -194,7 +194,7 @@ def test_arrow_keys_walk_patches_past_hidden_ones_and_stop_at_the_edge(static_pa
 def test_what_patches_give_to_a_key(static_page, view_of):
     part = vit()
     page = static_page(view_of(part, exact=True))
-    page.get_by_label("Over the picture", exact=True).select_option("queries")
+    page.get_by_label("Over the picture", exact=True).select_option("to")
     page.locator("canvas.image").click(position=point_at(page, 3, 3, 1, 1))
     assert "key 5 “patch 1,1”" in readout(page)
     np.testing.assert_allclose(numbers(page, "over.values"), part.layers[0][0, 0, 1:, 5].numpy(), atol=1e-6)
