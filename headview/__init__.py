@@ -5,10 +5,10 @@ model at any size; `HeadLab`, `ReshapeView`, `HeadSwitchboard` and `SealedBox` a
 It judges no layer (`attention_doctor` does) and holds nothing of the course itself (`mhacourse`).
 
 A view answers within a frame, in JupyterLab and in a page without a kernel, and fetches nothing from the network. Each
-is a folder: in `widget.py`, Python checks what it is given and holds the state; `view.js` and the files beside it draw
-that in the browser and, where numbers change under the reader's hand, compute them; `style.css` dresses it. What the
-many files of HeadView do stands in `head_view/__init__.py`. `base.py`, `core.js`, `core_draw.js` and `core.css` hold
-what the views share.
+is a folder: in `widget.py`, Python checks what it is given and holds the state; `view.js` and the modules beside it
+draw that in the browser and, where numbers change under the reader's hand, compute them; `style.css` dresses it. What
+the many files of HeadView do stands in `head_view/__init__.py`. `base.py`, `core.js`, `core_draw.js` and `core.css`
+hold what the views share; `make views` joins each into one file in `static/`, with the colours of `mhalib.plots`.
 
 Where nothing runs, a picture stands in the place of a view; in the place of a question, which draws nothing, its text.
 """

@@ -3,7 +3,8 @@
     python -m tools.record [FOLDER]
 
 Without a folder, into `images/`: HeadLab while its number of heads grows, HeadView zoomed into 4,096 tokens, and of the
-latter a still picture for readers who have asked for less motion. It needs Chromium or Chrome, or one named in the
+latter a still picture for readers who have asked for less motion; and, with the weights at hand (`make weights`), the
+first look at a real model. It needs Chromium or Chrome, or one named in the
 environment variable CHROMIUM. GIF, although WebP is smaller: on GitHub a GIF alone gets a button that stops it.
 A new recording is worth its place only when a view has changed.
 """
@@ -24,6 +25,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from headview import HeadLab, HeadView
 from headview.base import View
+from mhalib.pretrained import WeightsMissing, load_minilm
 from tools.make_images import IMAGES
 from tools.pictures.hand_built import SENTENCE, hand_built
 
@@ -66,6 +68,16 @@ def long_map() -> HeadView:
     made = HeadView((weights / weights.sum(-1, keepdim=True))[None], text)
     made.scale = "root"
     return made
+
+
+def real_model() -> HeadView:
+    """Return the heads of MiniLM on a sentence, where "it" looks at "animal"."""
+    tokens, weights = load_minilm().attend("The animal did not cross the street because it was too tired.")
+    return HeadView(weights, tokens, layer=3, head=1, query=tokens.index("it"), key=tokens.index("animal"))
+
+
+def first_look(page: Page, shot: Shot) -> None:
+    shot(LONG)
 
 
 def closer(page: Page, shot: Shot) -> None:
@@ -116,6 +128,12 @@ def main(folder: Path) -> None:
     write(frames, folder / "head_view_zoom.gif")
     still = Image.fromarray(np.concatenate([np.asarray(frames[0][0]), np.asarray(frames[-1][0])], axis=1))
     still.quantize(COLOURS).save(folder / "head_view_zoom.png", optimize=True)
+    try:
+        ((look, _),) = record(real_model(), first_look, 1000, ".mha .readout")
+    except WeightsMissing as missing:
+        print(f"head_view.png stays as it is: {missing}")
+        return
+    look.quantize(2 * COLOURS).save(folder / "head_view.png", optimize=True)
 
 
 if __name__ == "__main__":

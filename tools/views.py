@@ -15,8 +15,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mhalib.plots import figure  # noqa: F401  # it makes our colour maps known to matplotlib
-
 ESBUILD, TYPESCRIPT = "esbuild@0.25.12", "typescript@5.9.3"
 HEADVIEW = Path(__file__).parents[1] / "headview"
 STATIC = HEADVIEW / "static"

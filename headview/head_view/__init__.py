@@ -5,16 +5,15 @@ In Python, in the order in which numbers pass:
 - what the reader has: `inputs` makes parts of it, maps of one shape, with `structures`, `layer_weights` and
   `generated` (how weights are handed out), `check_rows` (whether they are weights), `axis_labels`, `labels` and `names`
   (what stands beside them), `patches` (the image under them), `cut` (some of their rows), `mean` (one for all samples);
-- what is shown of it: `combine` makes a map of heads, `pyramid` makes it smaller, `facts` says of each head what a
-  number can say, `neuron` where a row comes from;
+- what is shown of it: `combine` makes a map of heads, `pyramid` makes it smaller, `measures` and `likeness` say of each
+  head what a number can say, `neuron` where a row comes from, `first_look` what a view opens with;
 - how it travels: `codes` packs numbers, `metadata` says all else, `serve` answers the page, `page_budget` chooses for a
   page without a kernel;
 - what the reader chose and takes away: `state`, `widget`, `reading`;
-- pictures where nothing runs: `screen` says what is seen, as `drawn` can say it; `picture`, with `overview`,
-  `strokes` and `raster`, draws it at once, `saved` into files.
+- pictures where nothing runs, and files: `screen` says what is seen, `picture` draws it.
 
 In the page, `view.js` brings all together: `source.js`, `sample.js`, `codes.js` and `combine.js` have the numbers;
 `window.js`, `layout.js` and `grid.js` the places; `map.js`, `lines.js`, `across.js`, `text.js`, `overview.js`,
-`bars.js`, `image.js` and `neuron.js` each draw one thing, with `draw.js`; `controls.js`, `more.js`, `find.js`,
-`hidden_tokens.js`, `choose_heads.js`, `hover.js` and `linked.js` take what the reader does.
+`bars.js`, `image.js` and `neuron.js` each draw one thing, with `draw.js`; `controls.js`, `find.js`,
+`hidden_tokens.js`, `choose_heads.js`, `hover.js` and `linked.js` take what the reader does; `export.js` is the PNG.
 """

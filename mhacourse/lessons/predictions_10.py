@@ -75,14 +75,14 @@ straight_ahead = Number(
     unit="of 100 rows",
 )
 
-brightest_cell = Choose(
+strongest_cell = Choose(
     about="the largest weight of an untrained head, drawn on a scale of its own",
     right="less than .5",
     options={
-        "less than .5": "The yellow only says that no other cell of this panel has more.",
+        "less than .5": "The ink only says that no other cell of this panel has more.",
         "about .75": "There is no way to see it in the picture: each panel has a scale of its own.",
         "nearly 1 as well": (
-            "It has the same yellow. But each panel has a scale of its own, and its yellow is its own largest weight."
+            "It has as much ink. But each panel has a scale of its own: the most ink is its own largest weight."
         ),
     },
 )
@@ -115,7 +115,7 @@ typical_separator = Number(
             "Two of some fourteen tokens make 14 %, and that is what an untrained head gives them. Trained ones "
             "give them far more.",
         ),
-        (65, 100, "The first column is bright. But about half of the weight still goes to words."),
+        (65, 100, "The first column is strong. But about half of the weight still goes to words."),
     ),
     other="It is a share of the weight, from 0 to 100 %.",
     unit="%",

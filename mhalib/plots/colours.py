@@ -7,6 +7,9 @@ The steps are even in Oklab (Ottosson, A perceptual color space for image proces
 
 import math
 
+import matplotlib
+from matplotlib.colors import ListedColormap
+
 # The first is the default. The others are matplotlib's, for readers who are used to them.
 COLOUR_MAPS = ("ink", "viridis", "cividis", "magma")
 COLOUR_MAP = COLOUR_MAPS[0]
@@ -73,3 +76,8 @@ def _cos(degrees: int) -> float:
 
 def _sin(degrees: int) -> float:
     return math.sin(math.radians(degrees))
+
+
+# Known to matplotlib by their names, on a light page; force: a notebook may load this a second time.
+for _name, _shades in ((COLOUR_MAP, ink_shades()), (DIVERGING, signed_shades())):
+    matplotlib.colormaps.register(ListedColormap(_shades, _name), force=True)

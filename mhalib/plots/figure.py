@@ -3,15 +3,8 @@
 import io
 from collections.abc import Sequence
 
-import matplotlib
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from PIL import Image
-
-from mhalib.plots.colours import COLOUR_MAP, DIVERGING, ink_shades, signed_shades
-
-for _name, _shades in ((COLOUR_MAP, ink_shades()), (DIVERGING, signed_shades())):
-    matplotlib.colormaps.register(ListedColormap(_shades, _name), force=True)  # force: where a notebook reloads this
 
 
 class DescribedFigure(Figure):
