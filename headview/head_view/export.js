@@ -19,9 +19,9 @@ async function imageOf(element) {
     Object.assign(made.style, { visibility: "hidden", height: style.height, minWidth: style.width });
   });
   const text = new XMLSerializer().serializeToString(copy);
-  const image = new Image();
-  image.src = `data:image/svg+xml,${encodeURIComponent(`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" ` +
+  const svg = `data:image/svg+xml,${encodeURIComponent(`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" ` +
     `height="${height}"><foreignObject width="100%" height="100%">${text}</foreignObject></svg>`)}`;
+  const image = Object.assign(new Image(), { src: svg }); // from this page, of this page: nothing is loaded
   await image.decode();
   return image;
 }
