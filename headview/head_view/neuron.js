@@ -203,11 +203,11 @@ function drawNeurons(panel, scene, read) {
   const [ofQ, ofK, ofProducts] = [read.q, read.k, read.products].map((numbers) => `±${shortest(largestOf(numbers))}`);
   placeText(context, `${count} ${w.keys.toLocaleString("en")} ${w.axes[1]}s; colours of q to ${ofQ}, k to ${ofK}, ` +
     `q × k to ${ofProducts}`, 0, 18, "left", "top", place.width);
-  const write = (text, x) => placeText(context, text, x, place.top - 3, "left", "bottom");
-  write(place.beside ? "k" : "k, below it q × k", place.left);
-  if (place.beside) write("q × k", place.second);
-  write(`sum × ${shortest(scale)}`, place.score);
-  write("softmax", place.softmax);
+  const write = (text, x, room) => placeText(context, text, x, place.top - 3, "left", "bottom", room);
+  write(place.beside ? "k" : "k, below it q × k", place.left, place.long);
+  if (place.beside) write("q × k", place.second, place.long);
+  write(`sum × ${shortest(scale)}`, place.score, place.number + place.bar - 2);
+  write("softmax", place.softmax, place.number + place.bar - 2);
   dressLabel(context, true, paint);
   placeText(context, names.rows[read.query], place.label, 42, "right", "middle", place.label - 2);
   stripsOf(read.q, features, place, look)(context, 0, [place.left, 38]);

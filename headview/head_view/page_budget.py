@@ -19,6 +19,7 @@ def carried(
     budget: int | float,
     sorts: bool = False,
     chosen: tuple[int, int] | None = None,
+    query: int = 0,
 ) -> tuple[dict[str, Answer], str]:
     """Return the blocks that fit into a budget, by their keys, and a sentence on what was left out, if any.
 
@@ -32,6 +33,7 @@ def carried(
         budget: bytes of the page, packed, beside the view itself.
         sorts: are the heads sorted by their facts? Those of few heads come in any case.
         chosen: layer and head whose queries and keys to take along; those of the map when left out.
+        query: whose row to take along exactly, where the map does not travel in full.
     """
     packed: dict[str, Answer] = {}
     sizes: dict[str, float] = {}  # of each in the page; as if it could not be packed, until that matters
@@ -70,6 +72,9 @@ def carried(
     if blocks.parts[part].picture is not None and not take(f"image {part}"):
         left.append("the picture did not fit")
     if not (first and blocks.is_whole(part)):
+        shown, _ = blocks.map_of(spec)
+        row = next((i for i, tokens in enumerate(shown.rows) if query in tokens), 0)
+        take(f"row {row} {_as_page(spec)}")
         level = _take_levels(take, blocks, spec)
         rest = "all heads are here, shrunk to what the overview shows"
         left.append(f"{rest}; of the chosen one, {_level_name(level)}")
@@ -107,7 +112,7 @@ def _take_neurons(take, blocks: Blocks, spec: dict, chosen: tuple[int, int]) -> 
 def _take_levels(take, blocks: Blocks, spec: dict) -> int | None:
     """Take the levels of one map, coarse ones first; return the finest that is there in full."""
     _, pyramid = blocks.map_of(spec)
-    key, full = json.dumps(spec, separators=(",", ":"), ensure_ascii=False), None
+    key, full = _as_page(spec), None
     for level in reversed(range(pyramid.levels)):
         rows, columns = (math.ceil(size / TILE) for size in pyramid.level(level).shape)
         for row in range(rows):
@@ -116,6 +121,11 @@ def _take_levels(take, blocks: Blocks, spec: dict) -> int | None:
                     return full
         full = level
     return full
+
+
+def _as_page(spec: dict) -> str:
+    """Return a spec as the page writes it."""
+    return json.dumps(spec, separators=(",", ":"), ensure_ascii=False)
 
 
 def _level_name(level: int | None) -> str:

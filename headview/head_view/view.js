@@ -238,7 +238,8 @@ function limitsText({ w, shown, mode, view, least }, { drawn, all, cut, told, sa
 
 /** Say what has not come. @param {View} view */
 function waitingText({ blocks, model }) {
-  if (blocks.missing()) return model.get("left_out") || "The rest needs a notebook with a kernel.";
+  const leftOut = model.isStatic && model.get("left_out"); // said at once, not only where it is missed
+  if (leftOut || blocks.missing()) return leftOut || "The rest needs a notebook with a kernel. ";
   if (!blocks.late()) return "";
   return "The kernel has not answered for a while: it is busy, or gone. What is here stays usable. ";
 }

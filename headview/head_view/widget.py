@@ -191,7 +191,7 @@ class HeadView(Reading):
         """
         samples = [part["samples"] for part in self.parts]
         packed, left_out = carried(
-            self._blocks, self.spec(), samples, budget, self.order != "model", (self.layer, self.head)
+            self._blocks, self.spec(), samples, budget, self.order != "model", (self.layer, self.head), self.query
         )
         state = {**self.get_state(), "blocks": _as_state(packed), "left_out": left_out}
         return page_fragment(type(self).__name__, state)
