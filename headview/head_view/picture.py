@@ -15,6 +15,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from PIL import Image, PngImagePlugin
 
@@ -158,19 +159,17 @@ def _draw(screen: Screen) -> DescribedFigure:
         _draw_lines(figure, screen, place, rows, columns)
         return figure
     for number, panel in enumerate(screen.panels):
-        x = place.x + number * place.step
+        box = (place.x + number * place.step, place.y, place.wide, place.high)
         if len(screen.panels) > 1:
-            _write(figure, x, place.y - 0.1, _cut(panel.name, place.step - 0.1), size=_FONT + 1)
-        axes = _axes(figure, x, place.y, place.wide, place.high)
-        _draw_map(axes, panel, screen)
-        _label(axes.xaxis, columns, _SIDE / place.wide, turned=_is_turned(columns, place.wide))
-        _label(axes.yaxis, rows if number == 0 else [], 1)
-        axes.set_xlabel(
-            "\n".join(filter(None, (screen.axes[1], _note(screen, panel)))), fontsize=_FONT + 1, parse_math=False
-        )
+            _write(figure, box[0], place.y - 0.1, _cut(panel.name, place.step - 0.1), size=_FONT + 1)
+        _draw_map(_axes(figure, *box), panel, screen)
+        below = _label(figure, box, columns, 1, thinned=math.ceil(0.12 * len(columns) / place.wide))
         if number == 0:
-            axes.set_ylabel(screen.axes[0], fontsize=_FONT + 1, parse_math=False)
-        _draw_bar(figure, screen, panel, x + place.wide + 0.1, place)
+            beside = _label(figure, box, rows, 0)
+            _write(figure, box[0] - beside, place.y + place.high / 2, screen.axes[0], ha="right", rotation=90)
+        said = "\n".join(filter(None, (screen.axes[1], _note(screen, panel))))
+        _write(figure, box[0] + place.wide / 2, place.y + place.high + below, said, ha="center", va="top")
+        _draw_bar(figure, screen, panel, box[0] + place.wide + 0.1, place)
     return figure
 
 
@@ -193,15 +192,20 @@ def _placed(screen: Screen, x: float, below: float) -> _Place:
 
 
 def _axes(figure: DescribedFigure, x: float, y: float, wide: float, high: float) -> Axes:
+    """Return axes in a place in inches, without ticks: matplotlib takes longer for these than to draw all else."""
     across, down = figure.get_size_inches()
     axes = figure.add_axes((x / across, 1 - (y + high) / down, wide / across, high / down))
-    axes.tick_params(length=0, labelsize=_FONT, pad=2)
+    axes.xaxis.set_visible(False)
+    axes.yaxis.set_visible(False)
+    for side in axes.spines.values():
+        side.set(linewidth=0.6, color="#888888")
     return axes
 
 
-def _write(figure: DescribedFigure, x: float, y: float, text: str, size: float, **look) -> None:
+def _write(figure: DescribedFigure, x: float, y: float, text: str, size: float = _FONT + 1, **look) -> None:
     across, down = figure.get_size_inches()
-    figure.text(x / across, 1 - y / down, text, fontsize=size, va="center", parse_math=False, **look)
+    look = {"va": "center", "parse_math": False, **look}
+    figure.text(x / across, 1 - y / down, text, fontsize=size, **look)
 
 
 def _cut(text: str, room: float) -> str:
@@ -227,16 +231,21 @@ def _widest(marks: list[tuple[float, str]]) -> float:
     return _LETTER * max((len(said) for _, said in marks), default=0)
 
 
-def _is_turned(marks: list[tuple[float, str]], room: float) -> bool:
-    return _widest(marks) + 0.03 > room / max(1, len(marks))
+def _label(figure: DescribedFigure, box: tuple, marks: list[tuple[float, str]], axis: int, thinned: int = 1) -> float:
+    """Write the labels of rows (axis 0, at the left) or columns (1, below) beside a box, as plain text.
 
-
-def _label(axis, marks: list[tuple[float, str]], step: float, turned: bool = False) -> None:
-    """Label an axis that runs from 0 to 1, as plain text; every second or third where it is short."""
-    marks = marks[:: max(1, math.ceil(step - 0.01))]
-    axis.set_ticks([place for place, _ in marks], [said for _, said in marks], rotation=90 if turned else 0)
-    for label in axis.get_ticklabels():
-        label.set_parse_math(False)
+    Columns are turned where they do not fit, and thinned where a box is narrow. Returns the inches that they need.
+    """
+    x, y, wide, high = box
+    marks = marks[:: max(1, thinned)]
+    turned = axis == 1 and _widest(marks) + 0.03 > wide / max(1, len(marks))
+    for at, said in marks:
+        if axis == 0:
+            _write(figure, x - 0.04, y + at * high, said, _FONT, ha="right")
+        else:
+            look = {"rotation": 90, "ha": "center", "va": "top"} if turned else {"ha": "center", "va": "top"}
+            _write(figure, x + at * wide, y + high + 0.04, said, _FONT, **look)
+    return 0.1 + (_widest(marks) if turned or axis == 0 else 0.13 * bool(marks))
 
 
 # ------------------------------------------------------------------------------------------------------------- a map
@@ -300,18 +309,15 @@ def _note(screen: Screen, panel) -> str:
 
 def _draw_bar(figure: DescribedFigure, screen: Screen, panel, x: float, place: _Place) -> None:
     """Draw the colours beside a map, and what they mean."""
-    axes = _axes(figure, x, place.y, 0.12, min(place.high, 1.6))
-    colours = matplotlib.colormaps[DIVERGING if panel.signed else screen.colour_map]
-    axes.imshow(colours(np.linspace(1, 0, 256))[:, None], extent=(0, 1, 0, 1), aspect="auto", interpolation="bilinear")
+    high = min(place.high, 1.6)
+    colours = matplotlib.colormaps[DIVERGING if panel.signed else screen.colour_map](np.linspace(1, 0, 256))
+    _axes(figure, x, place.y, 0.12, high).imshow(colours[:, None], extent=(0, 1, 0, 1), aspect="auto")
     marks = ticks(screen.scale, panel.top, panel.signed)
-    axes.yaxis.tick_right()
-    axes.set(xticks=[])
-    axes.yaxis.set_ticks([at for at, _ in marks], [said for _, said in marks])
-    axes.yaxis.set_label_position("right")
-    for side in axes.spines.values():
-        side.set(linewidth=0.6, color="#888888")
+    for at, said in marks:
+        _write(figure, x + 0.16, place.y + (1 - at) * high, said, _FONT)
     if panel is screen.panels[-1]:
-        axes.set_ylabel(screen.value + WAYS[screen.scale], fontsize=_FONT, parse_math=False)
+        said = screen.value + WAYS[screen.scale]
+        _write(figure, x + 0.2 + _widest(marks), place.y + high / 2, said, _FONT, rotation=90, ha="left")
 
 
 # ---------------------------------------------------------------------------------------------------------- all heads
@@ -344,7 +350,8 @@ def _draw_overview(figure: DescribedFigure, screen: Screen, sheet: np.ndarray, l
     layers, heads = screen.thumbnails.shape[:2]
     high, wide = sheet.shape[:2]
     step = wide // screen.columns
-    axes = _axes(figure, left, 0.4, wide / _DOTS, high / _DOTS)
+    box = (left, 0.4, wide / _DOTS, high / _DOTS)
+    axes = _axes(figure, *box)
     axes.set_frame_on(False)
     axes.imshow(sheet, extent=(0, wide, high, 0), interpolation="none", aspect="auto")
     for number, (layer, head) in enumerate(screen.chosen):
@@ -353,23 +360,17 @@ def _draw_overview(figure: DescribedFigure, screen: Screen, sheet: np.ndarray, l
         axes.add_patch(Rectangle((column * step, line * step), step - 2, step - 2, **frame))
     own = ", each up to its largest" * bool(np.ptp(screen.thumbnail_tops) > 0)
     _write(figure, left, 0.18, f"{layers * heads} heads{own}", size=_TITLE)
-    every = math.ceil(17 / step)
+    middle = left + box[2] / 2
     if layers == 1:
-        axes.set(xticks=[], yticks=[])
-        axes.set_xlabel(f"heads {0}–{heads - 1}, row by row" if heads > screen.columns else "heads", fontsize=_FONT + 1)
+        _write(figure, middle, box[1] + box[3] + 0.12, f"heads 0 to {heads - 1}, row by row", ha="center")
         return
-    for axis, names, jump in (
-        (axes.xaxis, screen.head_names or [str(i) for i in range(heads)], every),
-        (axes.yaxis, screen.layer_names, math.ceil(13 / step)),
-    ):
-        shown = range(0, len(names), jump)
-        turned = axis is axes.xaxis and max(map(len, names)) * 7 > step * jump
-        said = [_cut(names[i], 0.9) for i in shown]
-        axis.set_ticks([(i + 0.5) * step - 1 for i in shown], said, rotation=90 if turned else 0)
-        for label in axis.get_ticklabels():
-            label.set_parse_math(False)
-    axes.set_xlabel("head", fontsize=_FONT + 1)
-    axes.set_ylabel("layer", fontsize=_FONT + 1)
+    across, down = math.ceil(17 / step), math.ceil(13 / step)
+    names = screen.head_names or [str(i) for i in range(heads)]
+    heads_at = [((i + 0.5) / heads, _cut(names[i], 0.9)) for i in range(0, heads, across)]
+    layers_at = [((i + 0.5) / layers, _cut(screen.layer_names[i], 0.9)) for i in range(0, layers, down)]
+    below, beside = _label(figure, box, heads_at, 1), _label(figure, box, layers_at, 0)
+    _write(figure, middle, box[1] + box[3] + below, "head", ha="center", va="top")
+    _write(figure, left - beside, box[1] + box[3] / 2, "layer", ha="right", rotation=90)
 
 
 # -------------------------------------------------------------------------------------------------------------- lines
@@ -378,7 +379,7 @@ def _draw_overview(figure: DescribedFigure, screen: Screen, sheet: np.ndarray, l
 def _draw_lines(figure: DescribedFigure, screen: Screen, place: _Place, rows: list, columns: list) -> None:
     """Draw heads as lines from queries to keys: those of the chosen query, and of the others the strong ones."""
     axes = _axes(figure, place.x, place.y, place.wide, place.high)
-    left_out = 0
+    left_out, samples = 0, []
     for number, panel in enumerate(screen.panels):
         cells = np.where(np.isfinite(panel.cells), panel.cells, 0)
         strength = np.minimum(1, np.abs(cells) / panel.top)
@@ -399,20 +400,22 @@ def _draw_lines(figure: DescribedFigure, screen: Screen, place: _Place, rows: li
         colour[:, 3] = np.where(chosen, 0.35 + 0.65 * weight, 0.08 + 0.4 * weight)
         dash = _DASHES[(number + number // len(LINE_COLOURS)) % len(_DASHES)]
         look = {"colors": colour, "linewidths": np.where(chosen, 0.8 + 2 * weight, 0.6), "linestyles": [dash]}
-        axes.add_collection(LineCollection(ends, label=_cut(panel.name, 1.6), **look))
-    axes.set(xlim=(0, 1), ylim=(1, 0), xticks=[])
+        axes.add_collection(LineCollection(ends, **look))
+        samples.append(Line2D([], [], color=LINE_COLOURS[number % len(LINE_COLOURS)], linestyle=dash))
+    axes.set(xlim=(0, 1), ylim=(1, 0))
     axes.set_frame_on(False)
-    _label(axes.yaxis, rows, 1)
-    axes.set_ylabel(screen.axes[0], fontsize=_FONT + 1, parse_math=False)
-    right = axes.secondary_yaxis("right")
-    right.tick_params(length=0, labelsize=_FONT, pad=2)
-    right.spines["right"].set_visible(False)
-    _label(right.yaxis, columns, 1)
-    right.set_ylabel(screen.axes[1], fontsize=_FONT + 1, parse_math=False)
+    box = (place.x, place.y, place.wide, place.high)
+    beside, end = _label(figure, box, rows, 0), place.x + place.wide
+    for at, said in columns:
+        _write(figure, end + 0.04, place.y + at * place.high, said, _FONT)
+    middle = place.y + place.high / 2
+    _write(figure, place.x - beside, middle, screen.axes[0], ha="right", rotation=90)
+    _write(figure, end + 0.1 + _widest(columns), middle, screen.axes[1], rotation=90)
     words = [f"stronger: larger, up to {screen.panels[0].top:.3g}{WAYS[screen.scale]}"]
     words += [f"{left_out:,} weaker lines left out"] * bool(left_out)
-    axes.set_xlabel(" · ".join(words), fontsize=_FONT)
+    _write(figure, place.x + place.wide / 2, place.y + place.high + 0.15, " · ".join(words), _FONT, ha="center")
     if len(screen.panels) > 1:
         below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.08), "ncols": 2, "fontsize": _FONT, "frameon": False}
-        for text in axes.legend(**below).get_texts():
+        names = [_cut(panel.name, 1.6) for panel in screen.panels]
+        for text in axes.legend(samples, names, **below).get_texts():
             text.set_parse_math(False)
