@@ -22,11 +22,11 @@ from PIL import Image, PngImagePlugin
 from headview.head_view.screen import Screen, on_screen
 from mhalib.plots import (
     DIVERGING,
-    HATCH_COLOURS,
     LINE_COLOURS,
     MASKED_COLOURS,
     NAN_COLOUR,
     DescribedFigure,
+    hatch,
     pooled,
     pooled_words,
     round_numbers,
@@ -283,16 +283,14 @@ def _draw_map(axes: Axes, panel, screen: Screen) -> None:
     if max(rows, columns) > _HATCHED_UP_TO:
         return
     box = axes.get_window_extent()
-    cell = 72 / _DOTS * min(box.width / columns, box.height / rows)
-    signs = (
-        (np.isneginf(cells), [(-1, -1), (1, 1)], HATCH_COLOURS["light"], cell),
-        (np.isnan(cells), "$?$", "black", max(3, 0.6 * cell)),
-    )
-    for marked, sign, ink, size in signs:
-        y, x = marked.nonzero()
-        if len(x):
-            look = {"marker": sign, "color": ink, "markersize": size, "linestyle": "none", "mew": 0.6}
-            axes.plot((x + 0.5) / columns, (y + 0.5) / rows, **look)
+    cell = min(box.width / columns, box.height / rows) / _DOTS
+    masked, missing = np.isneginf(cells), np.isnan(cells)
+    if masked.any():
+        hatch(axes, np.argwhere(masked), cell, (1 / columns, 1 / rows))
+    if missing.any():
+        y, x = missing.nonzero()
+        look = {"marker": "$?$", "color": "black", "markersize": max(3, 43 * cell), "linestyle": "none", "mew": 0.6}
+        axes.plot((x + 0.5) / columns, (y + 0.5) / rows, **look)
     axes.set(xlim=(0, 1), ylim=(1, 0))
 
 

@@ -26,6 +26,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "signed_shades",
         ],
         "figure": ["DescribedFigure", "as_labels", "new_figure"],
+        "hatching": ["hatch"],
         "pooling": ["pooled", "pooled_words", "round_numbers"],
         "scales": ["LOG_FROM", "SCALES", "check_scale", "end_of", "scale_words", "share", "ticks"],
         "shapes": ["plot_reshape", "plot_shapes"],

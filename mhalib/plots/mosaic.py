@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from mhalib.arguments import check_size
-from mhalib.plots.colours import HATCH_COLOURS, MASKED_COLOURS, NAN_COLOUR
+from mhalib.plots.colours import MASKED_COLOURS, NAN_COLOUR
+from mhalib.plots.hatching import hatch
 from mhalib.plots.pooling import round_numbers
 from mhalib.plots.scales import share, ticks
 
@@ -20,7 +21,6 @@ _WIDE, _HIGH = 9.5, 12.0  # inches of a page; where keys are labelled below each
 _LEAST = 0.0125  # inches of a cell: a little more than a pixel, so that none falls between two pixels
 _MOST_ACROSS, _MOST_LINES = 105, 50  # heads that stand side by side, and lines of them: below, a head is no picture
 _MOST_MARKS = 40_000  # strokes and question marks
-_STROKE = [(-1, -1), (1, 1)]  # of the hatching of one cell, which goes on in the next
 _NUMBERED_FROM = 40  # tokens without names: below it they can be counted
 
 
@@ -128,21 +128,19 @@ def paint(axes: Axes, grid: Grid, maps: np.ndarray, look: Look) -> list[str]:
         axes.add_patch(Rectangle((left - 0.5, top - 0.5), grid.keys, grid.queries, **frame))
     axes.imshow(image, interpolation="nearest", aspect=grid.high / grid.wide)
     said = []
-    kinds = (
-        (masked, "hatched", _STROKE, HATCH_COLOURS["light"], "grey: masked"),
-        (missing, "?", "$?$", "black", "red: NaN"),
-    )
-    for cells, sign, marker, ink, unmarked in kinds:
-        if not cells.any():
-            continue
-        hatched = marker is _STROKE
-        if cells.sum() > _MOST_MARKS or (hatched and grid.wide < 0.04):  # closer, strokes would be one grey
-            said.append(unmarked)
-            continue
-        said.append(f"{sign}: {unmarked.split(': ')[1]}")
-        places = [(grid.corners[h][1] + j, grid.corners[h][0] + i) for h, i, j in np.argwhere(cells).tolist()]
-        size = 72 * min(grid.wide, grid.high) if hatched else max(3.0, min(6.0, grid.wide * 30))  # a NaN must be found
-        axes.plot(*zip(*places, strict=True), marker=marker, linestyle="none", color=ink, markersize=size, mew=0.7)
+    if masked.any():
+        at = np.argwhere(masked)
+        few = len(at) <= _MOST_MARKS and grid.wide >= 0.04  # closer, strokes would be one grey
+        said.append("hatched: masked" if few else "grey: masked")
+        if few:
+            hatch(axes, np.array(grid.corners)[at[:, 0]] + at[:, 1:], min(grid.wide, grid.high))
+    if missing.any():
+        at = np.argwhere(missing)
+        said.append("?: NaN" if len(at) <= _MOST_MARKS else "red: NaN")
+        rows, columns = (np.array(grid.corners)[at[:, 0]] + at[:, 1:]).T
+        if len(at) <= _MOST_MARKS:
+            size = max(3.0, min(6.0, grid.wide * 30))  # a single one must be found
+            axes.plot(columns, rows, marker="$?$", linestyle="none", color="black", markersize=size)
     return said
 
 
