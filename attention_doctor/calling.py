@@ -157,7 +157,11 @@ class Adapted:
         return torch.cat(one)
 
     def _called(self, inputs: Sequence[Tensor], mask: Tensor | None) -> Tensor:
-        return turned_back(pick(self.result(inputs, mask), self.output), self.axes)
+        result = self.result(inputs, mask)
+        out = pick(result, self.output)
+        if self.output is None:  # from now on it is said which part that is
+            self.output = next((place for place, part in parts(result) if part is out), None)
+        return turned_back(out, self.axes)
 
     def result(self, inputs: Sequence[Tensor], mask: Tensor | None = None, **more) -> object:
         """Return whatever the layer returns; `more` are arguments besides those that it always gets."""
@@ -205,7 +209,7 @@ class Adapted:
             options += [f"mask_over={mask.over!r}"] if mask.over != "pairs" else []
             options += ["mask_always=True"] if mask.always else []
         options += [f"axes={self.axes!r}"] if self.axes != "B T d" else []
-        options += [f"output={self.output!r}"] if self.output is not None else []
+        options += [f"output={self.output!r}"] if self.output not in (None, 0) else []
         options += ["causal=True"] if self.causal else []
         also = {name: value for name, value in self.also.items() if mask is None or name != mask.name}
         options += [f"also={also!r}"] if also else []

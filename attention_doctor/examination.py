@@ -81,8 +81,7 @@ def examine_patient(patient: Patient, report: Report) -> list:
         what = "; ".join(f"{name}: {how}" for name, how in patient.written.items())
         report.find("mutates-input", f"after a call, {what}.")
     patient.call.masks = {form.name: [form] for form in chosen} or patient.call.masks
-    for finding in report.findings:
-        report.show(finding.code, example_of(finding.code, patient))
+    report.findings = [replace(found, example=example_of(found.code, patient)) for found in report.findings]
     return chosen
 
 
