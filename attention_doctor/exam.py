@@ -68,6 +68,10 @@ class Exam:
         """Return how many steps lie before a step."""
         return max(step.of_q.depth, step.of_k.depth, step.of_v.depth)
 
+    def place(self, token: int) -> tuple[int, int]:
+        """Return sample and place of a token, by its number among all inputs."""
+        return divmod(token % (self.B * self.T), self.T)
+
     # ---------------------------------------------------------------------------------------------- where rows go
 
     def _decoded(self, count: int, changed: Callable[[Tensor], list[Tensor]]) -> list[Tensor]:

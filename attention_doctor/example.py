@@ -5,7 +5,6 @@ may show which code; the first that fails on the layer is the example, and where
 scale, say, is seen inside alone.
 """
 
-import sys
 from collections.abc import Iterator
 from types import FunctionType
 

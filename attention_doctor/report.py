@@ -57,7 +57,7 @@ class Remark:
 
 
 class FindingsError(AssertionError):
-    """Raised by `Report.raise_for_findings`, for tests of your own layer; its message is the report. See notebook 06."""
+    """Raised by `Report.raise_for_findings`, for tests of your own layer; see notebook 06."""
 
 
 @dataclass
@@ -120,8 +120,8 @@ class Report:
     def to_markdown(self) -> str:
         """Return the report as a page of Markdown, for an issue or a pull request where the layer comes from.
 
-        Each finding comes with the smallest failing example, which needs torch alone: only the line that makes the layer
-        has to be filled in. It has failed on this layer before it is shown. The same text on every call.
+        Each finding comes with the smallest failing example, which needs torch alone: fill in the line that makes the
+        layer. It has failed on this layer before it is shown. The same text on every call.
         """
         return "\n\n".join(_page(self)) + "\n"
 
