@@ -200,10 +200,8 @@ class Adapted:
             ("causal", self.causal, False),
             ("also", {n: value for n, value in self.also.items() if not mask or n != mask.name}, {}),
         ]
-        said = [f"{name}={value!r}" for name, value, usual in options if value != usual]
-        return (
-            f"adapt({', '.join(['layer', *([repr(convention)] if convention not in ('plain', None) else []), *said])})"
-        )
+        first = ["layer"] if convention in ("plain", None) else ["layer", repr(convention)]
+        return f"adapt({', '.join(first + [f'{name}={value!r}' for name, value, usual in options if value != usual])})"
 
     def as_function(self, tokens: int) -> list[str]:
         """Return the lines of a function `attend(x, mask=None)` around `layer` that calls it so, in plain torch."""
@@ -212,13 +210,11 @@ class Adapted:
             (f"{keyword}=" if keyword else "") + AXES[self.axes].format(x=names[role], rows=picture(tokens))
             for role, keyword in self.inputs
         ]
-        also = {
-            n: getattr(v, "text", None) or repr(v) for n, v in self.also.items() if not self.mask or n != self.mask.name
-        }
         path = self.output if isinstance(self.output, tuple) else () if self.output is None else (self.output,)
         picked = "".join(f".{part}" if isinstance(part, Attribute) else f"[{part!r}]" for part in path)
         tail, others = picked + BACK.get(self.axes, ""), [*names.values()][1:]
-        further = [f"{name}={value}" for name, value in also.items()]
+        also = [(n, getattr(value, "text", repr(value))) for n, value in self.also.items()]
+        further = [f"{name}={text}" for name, text in also if not self.mask or name != self.mask.name]
         open_call = f"return layer({', '.join(given + further)}){tail}"
         lines = [f"def attend(x{''.join(f', {name}=None' for name in others)}, mask=None):"]
         lines += [f"    {name} = x if {name} is None else {name}" for name in others]
@@ -257,40 +253,25 @@ def turned_back(out: Tensor, axes: str) -> Tensor:
 
 def pick(result: object, output: object = None) -> Tensor:
     """Return the output out of what a layer returned: by a place, a key, an attribute, or a path of these."""
-    part = result
-    for key in output if isinstance(output, tuple) else () if output is None else (output,):
-        try:
-            by_name = isinstance(key, str) and not isinstance(part, Mapping)
-            part = getattr(part, key) if by_name else part[key]
-        except (LookupError, TypeError, AttributeError):
-            raise TypeError(
-                f"the result has no part {key!r}, it is a {type(part).__name__}; give another output="
-            ) from None
-    if output is None and not isinstance(part, Tensor):
-        parts = part.values() if isinstance(part, Mapping) else part if isinstance(part, (tuple, list)) else ()
-        part = next((p for p in parts if isinstance(p, Tensor)), part)
-    if not isinstance(part, Tensor):
-        raise TypeError(
-            f"expected a tensor among the results, got {type(part).__name__}; say which with adapt(..., output=...)"
-        )
-    return part
+    found = dict(parts(result))
+    if output is None and found:
+        return next(iter(found.values()))
+    if output not in found:
+        what = f"among the results, a {type(result).__name__}, there is no tensor {'' if output is None else output!r}"
+        raise TypeError(f"{what}; say which part is the output with adapt(..., output=...)")
+    return found[output]
 
 
-def parts(result: object, path: tuple = ()) -> Iterator[tuple[object, object]]:
-    """Yield the parts of a result and how each is reached: a place, a key, an attribute, or a path of these."""
+def parts(result: object, path: tuple = ()) -> Iterator[tuple[object, Tensor]]:
+    """Yield the tensors of a result and how each is reached: a place, a key, an attribute, or a path of these."""
     if isinstance(result, Tensor):
         yield (None if not path else path[0] if len(path) == 1 else path), result
     elif len(path) < 3:
         of = (
-            result.items()
-            if isinstance(result, dict)
-            else enumerate(result)
-            if isinstance(result, (tuple, list))
-            else ()
+            dict(enumerate(result)) if isinstance(result, (tuple, list)) else result if isinstance(result, dict) else {}
         )
-        if not of and hasattr(result, "__dict__"):
-            of = [(Attribute(name), value) for name, value in vars(result).items() if not name.startswith("_")]
-        for key, part in of:
+        named = {} if of else getattr(result, "__dict__", {})
+        for key, part in [*of.items(), *((Attribute(name), part) for name, part in named.items() if name[0] != "_")]:
             yield from parts(part, (*path, key))
 
 
