@@ -52,21 +52,13 @@ SEEDS = {"": lambda: None, "slots": Slots, "update": Grows, "two": lambda: [None
 
 @dataclass(frozen=True)
 class Way:
-    """A way of handing over a cache.
+    """A way of handing over a cache."""
 
-    Args:
-        name: of the argument; "" where the cache stays in the module.
-        seed: what the first call is given for it, of `SEEDS`.
-        path: where it comes back in the result; None where it is filled in place.
-        told: whether the layer is told where the new tokens stand.
-        flags: the switches that ask for a cache.
-    """
-
-    name: str = ""
-    seed: str = ""
-    path: tuple | None = None
-    told: bool = False
-    flags: tuple[str, ...] = ()
+    name: str = ""  # of the argument; "" where the cache stays in the module
+    seed: str = ""  # what the first call is given for it, of SEEDS
+    path: tuple | None = None  # where it comes back in the result; None where it is filled in place
+    told: bool = False  # whether the layer is told where the new tokens are
+    flags: tuple[str, ...] = ()  # the switches that ask for a cache
 
 
 class Generating:

@@ -19,12 +19,7 @@ MANY, NONE = -1, -2  # in place of the number of a row: made of several, made of
 
 
 class Exam:
-    """One layer, one way of calling it, one size.
-
-    Args:
-        patient: the layer, as it is called.
-        batch, tokens: the size; no two of batch, tokens, heads and head_dim should agree.
-    """
+    """One layer, as it is called, at one size; no two of batch, tokens, heads and head_dim should agree."""
 
     def __init__(self, patient: Patient, batch: int, tokens: int):
         self.patient, self.B, self.T = patient, 1 if patient.call.axes == "T d" else batch, tokens

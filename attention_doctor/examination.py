@@ -186,9 +186,8 @@ def _masks(exam: Exam, base: Sight | None, report: Report) -> list[Mask]:
 def _with_context(patient: Patient, name: str, batch: int, T: int, report: Report) -> None:
     """Hand over an optional context: keys and values must be made of it."""
     call = replace(patient.call, inputs=(*patient.call.inputs, ("context", name)), masks={})
-    other = Patient(call, patient.module, patient.d_model, patient.num_heads, patient.head_dim)
     with suppress(Crash):
-        exam = Exam(other, batch, T)
+        exam = Exam(patient.calling(call), batch, T)
         for law, j in product((order, inputs), range(len(exam.first.steps))):
             if said := law(exam, j):
                 (report.find if said[0] == "find" else report.skip)(said[1], f"with {name}: {said[2]}")

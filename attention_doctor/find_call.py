@@ -4,11 +4,9 @@ Each way of calling is a record, an `Adapted`; they are tried in order, the like
 mask is meant in which way is not decided here: `masks` sees what each form does.
 """
 
-import copy
 import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, product
 
@@ -17,8 +15,7 @@ from torch import Tensor, nn
 
 from attention_doctor import argument_names as names
 from attention_doctor.calling import AXES, ROLES, Adapted, Mask, adapt, parts, signature_of, turned_back
-from attention_doctor.docs import docs_of
-from attention_doctor.patient import Patient, on_the_table
+from attention_doctor.patient import Crash, Patient, on_the_table
 
 LENGTHS = (5, 6, 4, 8, 9, 16, 12, 10, 7, 25, 36, 49, 64)  # tokens; the later ones for layers that take one number only
 MOST = 200  # ways that are tried for each number of tokens
@@ -47,20 +44,17 @@ def find_call(
         searches = []
         for size in sizes:
             head = head_dim or max(1, size // (num_heads or 4))
-            searches.append(search := _Search(twin.target, inner, size, num_heads, head))
+            searches.append(search := _Search(Patient(twin, inner, size, num_heads, head)))
             if (found := search.found()) is not None:
                 return replace(found, target=target), size, search.notes
-    return searches[0].refused(target), searches[0].d_model, []
+    return searches[0].refused(target), sizes[0], []
 
 
 class _Search:
     """Tries to call one layer with tokens of one width."""
 
-    def __init__(self, target: Callable, module: nn.Module | None, d_model: int, num_heads: int | None, head_dim: int):
-        self.target, self.module, self.d_model = target, module, d_model
-        self.num_heads, self.head_dim, self.unused = num_heads, head_dim, target
-        with suppress(Exception):  # what cannot be copied is tried as it is
-            self.unused = copy.deepcopy(target)
+    def __init__(self, patient: Patient):
+        self.patient, self.module, target = patient, patient.module, patient.call.target
         signature = signature_of(target)
         named = [] if signature is None else signature.parameters.values()
         self.named = [p for p in named if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
@@ -127,7 +121,7 @@ class _Search:
         places = [p for p in optional if names.PLACES.search(p.name)]
         owners = [] if self.module is None else [vars(m).items() for m in self.module.modules()]
         said = [v for own in owners for n, v in own if isinstance(v, int) and ("rope" in n or n == "head_dim")]
-        turned = dict.fromkeys([self.head_dim, *said, self.head_dim // 2, self.head_dim // 4])
+        turned = dict.fromkeys([self.patient.head_dim, *said, self.patient.head_dim // 2, self.patient.head_dim // 4])
         for more in ([], angles, places, angles + places) if angles or places else ([],):
             for features in turned:
                 tried = {p.name: self._values(p, max(2, features)) or names.ANYTHING for p in [*needed, *more]}
@@ -156,11 +150,11 @@ class _Search:
         for (masked, axes), (inputs, also, guessed) in product(layouts, rest):
             gap = [p for _, p in inputs] != self.named[: len(inputs)]  # what is between them goes by name
             words = tuple((role, p.name if gap or p.kind is p.KEYWORD_ONLY else None) for role, p in inputs)
-            form = Adapted(self.target, words, axes=axes, also=also, guessed=guessed)
+            form = replace(self.patient.call, inputs=words, axes=axes, also=also, guessed=guessed)
             none = {} if masked else dict.fromkeys(p.name for p in required)
-            others = [w for w in widths(self.module)[:4] if w != self.d_model] if len(inputs) > 1 else []
-            wide = [(self.d_model, *[w] * (len(inputs) - 1)) for w in others]
-            wide += [(w, *[self.d_model] * (len(inputs) - 1)) for w in others]
+            others = [w for w in widths(self.module)[:4] if w != self.patient.d_model] if len(inputs) > 1 else []
+            wide = [(self.patient.d_model, *[w] * (len(inputs) - 1)) for w in others]
+            wide += [(w, *[self.patient.d_model] * (len(inputs) - 1)) for w in others]
             for given in product(*(self._usual_forms(p, axes) for p in required if masked)):
                 more = also | none | {m.name: m.open for m in given[1:]}
                 whole = replace(form, mask=given[0] if given else None, also=more)
@@ -179,7 +173,7 @@ class _Search:
         elif "mask" not in p.name:
             return lengths
         ranks = [Mask(p.name, rank=rank) for rank in ((3, 4, 2) if axes != "T d" else (2, 3))]
-        folded = [Mask(p.name, folded=self.num_heads)] if (self.num_heads or 1) > 1 else []
+        folded = [Mask(p.name, folded=self.patient.num_heads)] if (self.patient.num_heads or 1) > 1 else []
         keys = [Mask(p.name, rank=rank, over="keys") for rank in (2, 3, 4)]
         first = [*keys, *ranks] if "pad" in p.name or "key" in p.name else [*ranks, *folded, *keys]
         return [*lengths, *(replace(mask, kind=kind) for mask in first for kind in KINDS)]
@@ -194,9 +188,15 @@ class _Search:
                 if picked is None:
                     continue
                 form = replace(picked, lengths=self._lengths(picked, T))
-                if form.axes == "B T d" and self._time_first(form, T) and docs_of(self.target).first != "batch":
+                if (
+                    (form.axes, form.pooled) == ("B T d", False)
+                    and self._time_first(form, T)
+                    and self.patient.docs.first != "batch"
+                ):
                     form = replace(form, axes="T B d")
-                    self.notes += [TIME_FIRST] if getattr(self.target, "batch_first", None) is not False else []
+                    self.notes += (
+                        [TIME_FIRST] if getattr(self.patient.call.target, "batch_first", None) is not False else []
+                    )
                 form.masks = {p.name: self.mask_forms(p, form.axes) for p in self.masks}
                 if self.our_form:
                     form.masks = {"mask": [mask for mask in form.masks["mask"] if mask.kind == "allowed"]}
@@ -205,30 +205,22 @@ class _Search:
                 return None  # no other number of tokens mends this
         return None
 
-    def _tokens(self, form: Adapted, batch: int, T: int) -> list[Tensor]:
-        generator = torch.Generator().manual_seed(3)
-        parameters = () if self.module is None else self.module.parameters()
-        like = next((p for p in parameters if p.is_floating_point()), torch.zeros(()))
-        wide = form.widths or [self.d_model] * len(form.inputs)
-        near = [
-            (torch.randn(1, 1, w, generator=generator), torch.randn(batch, T, w, generator=generator)) for w in wide
-        ]
-        return [(one + 0.5 * each).to(like.device, like.dtype) for one, each in near]
-
-    def _answer(self, form: Adapted, inputs: list[Tensor]) -> object:
+    def _answer(self, form: Adapted, batch: int, T: int) -> object:
         """Return whatever the layer returns, or what it raised."""
-        with Patient.quietly(), torch.no_grad():
+        patient = self.patient.calling(form)
+        x = patient.tokens(1 if form.axes == "T d" else batch, T, 0.5).to(patient.device, patient.dtype)
+        with patient.quietly(), torch.no_grad():
             try:
-                return form.result([x[:1].clone() if form.axes == "T d" else x.clone() for x in inputs])
+                return form.result([patient.wide(x, i).clone() for i in range(len(form.inputs))])
             except Exception as error:
                 return error
 
     def _picked(self, form: Adapted, T: int) -> Adapted | None:
         """Return the form with the part of the result that is the output; None where none may be."""
-        batch = 2 if self.num_heads == 3 else 3
+        batch = 2 if self.patient.num_heads == 3 else 3
         many, shapes = 1 if form.axes == "T d" else batch, {}
         for tokens in (T, T + 2):
-            result = self._answer(form, self._tokens(form, batch, tokens))
+            result = self._answer(form, batch, tokens)
             if isinstance(result, Exception):
                 self.error = self.error or (result if tokens == T else None)
                 break  # a layer of one number of tokens
@@ -249,41 +241,39 @@ class _Search:
         fitting = whole or (pooled if form.axes not in ("T d", "T B d") else [])
         if not fitting:
             sizes = [(torch.Size(shape).numel(), len(shape) > 3) for shape in first.values()]
-            self.unmerged |= sizes == [(many * T * self.d_model, True)]
+            self.unmerged |= sizes == [(many * T * self.patient.d_model, True)]
             self.error = self.error or (ValueError(f"x gave {[*first.values()]}") if shapes else None)
             return None
-        best = min(fitting, key=lambda output: first[output][-1] != self.d_model)
+        best = min(fitting, key=lambda output: first[output][-1] != self.patient.d_model)
         usual = best in (None, 0) and best == next(iter(shapes))
         return replace(form, output=None if usual else best, pooled=not whole)
 
     def _lengths(self, form: Adapted, T: int) -> tuple[int, ...]:
         """Return the only numbers of tokens that it takes, where that is its design; () where it takes any."""
 
-        def runs(n: int) -> bool:
-            with suppress(Exception):  # as new: what it kept of another length is no limit
-                fresh = replace(form, target=copy.deepcopy(self.unused))
-                return not isinstance(self._answer(fresh, self._tokens(form, 2, n)), Exception)
-            return True
+        def runs(n: int) -> bool:  # as new: what it kept of another length is no limit
+            fresh = self.patient.calling(form).unused()
+            return fresh is None or not isinstance(self._answer(fresh.call, 2, n), Exception)
 
         if self.module is None or (runs(3) and runs(T + 2) and runs(7)):
             return ()
         ran = tuple(n for n in dict.fromkeys((*range(1, 13), T)) if runs(n)) or (T,)
         all_up_to_a_longest = {*ran} == {*range(1, max(ran) + 1)}
-        by_chance = ran == (T,) and T in (self.head_dim, self.num_heads, self.d_model)
+        by_chance = ran == (T,) and T in (self.patient.head_dim, self.patient.num_heads, self.patient.d_model)
         return () if len(ran) > 10 or all_up_to_a_longest or by_chance else ran
 
     def _time_first(self, form: Adapted, T: int) -> bool:
         """Whether tokens meet along the first axis of x and along no other, as in a layer for (T, B, d_model)."""
-        x = self._tokens(form, 2 if self.num_heads == 3 else 3, T)
-        changed = [one.clone() for one in x]
-        for one in changed:
-            one[0, 0] += one[0, 0].roll(1)
-        results = [self._answer(form, inputs) for inputs in (x, changed)]
-        if any(isinstance(result, Exception) for result in results):
+        patient = self.patient.calling(form)
+        x = patient.tokens(2 if patient.num_heads == 3 else 3, T, 0.5)
+        changed = x.clone()
+        changed[0, 0] += changed[0, 0].roll(1)
+        try:
+            before, after = patient(x), patient(changed)
+        except Crash:
             return False
-        before, after = (next(p for at, p in parts(r) if form.output in (None, at)) for r in results)
         moved = (after - before).abs().amax(-1) > 1e-6 * before.abs().max()  # (B, T)
-        return moved.ndim == 2 and bool(moved[1:, 0].any() and not moved[0, 1:].any() and not moved[1:, 1:].any())
+        return bool(moved[1:, 0].any() and not moved[0, 1:].any() and not moved[1:, 1:].any())
 
     def refused(self, target: Callable) -> Adapted:
         """Return the usual call of a layer that is known to fit, for the laws to show what it does; else ask."""
@@ -298,8 +288,8 @@ class _Search:
             no_way += f", and nothing is known of {', '.join(unknown)}; say adapt(layer, also={{{missing}}}), {WRAP}"
             raise TypeError(no_way)
         said = f"{type(self.error).__name__}: {self.error}".splitlines()[0]
-        no_way += f"; with tokens (B, T, {self.d_model}) it raised {said}. Say how it is called with adapt(...), {WRAP}"
-        raise TypeError(no_way)
+        with_tokens = f"with tokens (B, T, {self.patient.d_model}) it raised {said}"
+        raise TypeError(f"{no_way}; {with_tokens}. Say how it is called with adapt(...), {WRAP}")
 
 
 def _is_pooled(shape: tuple[int, ...], batch: int, T: int) -> bool:

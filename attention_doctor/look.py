@@ -39,25 +39,17 @@ RANK = {"weights": 5, "head": 4, "exp": 3, "product": 2, "projection": 1}  # the
 
 @dataclass(frozen=True)
 class Info:
-    """What is known of a tensor.
+    """What is known of a tensor."""
 
-    Args:
-        kind: "learned", "projection", "product" (of which scores are made), "exp", "weights", "head" or "" (nothing).
-        of: the numbers of the projections, products, softmaxes or steps that it comes from.
-        factor: with which it was multiplied since; None where it is no number.
-        normed: whether it was divided by a norm.
-        far: whether something came between that neither moves nor scales it.
-        depth: how many steps of attention lie before it.
-        turned: whether it was multiplied, number by number, with something that is neither learned nor made of inputs.
-    """
-
-    kind: str = ""
-    of: tuple[int, ...] = ()
-    factor: float | None = 1.0
-    normed: bool = False
-    far: bool = False
-    depth: int = 0
-    turned: bool = False
+    kind: str = (
+        ""  # "learned", "projection", "product" (of which scores are made), "exp", "weights", "head", or nothing
+    )
+    of: tuple[int, ...] = ()  # the numbers of the projections, products, softmaxes or steps that it comes from
+    factor: float | None = 1.0  # with which it was multiplied since; None where it is no number
+    normed: bool = False  # whether it was divided by a norm
+    far: bool = False  # whether something came between that neither moves nor scales it
+    depth: int = 0  # how many steps of attention lie before it
+    turned: bool = False  # whether it was multiplied by numbers that are neither learned nor made of inputs
 
 
 NOTHING = Info()
@@ -65,52 +57,33 @@ NOTHING = Info()
 
 @dataclass(eq=False)
 class Step:
-    """One step of attention; queries, keys and values are `(N, T, head_dim)`, maps `(N, Tq, Tk)`.
+    """One step of attention; queries, keys and values are `(N, T, head_dim)`, maps `(N, Tq, Tk)`."""
 
-    Args:
-        q, k: the operands of the product, None where the scores are no product.
-        raw: what the product gave.
-        scores: what entered the softmax.
-        soft: what came out of it.
-        used: the weights as they multiplied the values.
-        of_q, of_k, of_v, of_scores, of_weights: how they came about.
-        turned: whether the softmax ran along another axis than the keys.
-        gated: whether what it gave was multiplied by something, number by number.
-        merged: the rows that the next projection reads, `(rows, features)`.
-    """
-
-    q: Tensor | None
+    q: Tensor | None  # the operands of the product, None where the scores are no product
     k: Tensor | None
     v: Tensor
-    raw: Tensor | None
-    scores: Tensor
-    used: Tensor
-    soft: Tensor
-    of_q: Info
+    raw: Tensor | None  # what the product gave
+    scores: Tensor  # what entered the softmax
+    used: Tensor  # the weights as they multiplied the values
+    soft: Tensor  # what came out of the softmax
+    of_q: Info  # how they came about
     of_k: Info
     of_v: Info
     of_scores: Info
     of_weights: Info
-    turned: bool = False
-    gated: bool = False
-    merged: Tensor | None = None
+    turned: bool = False  # whether the softmax ran along another axis than the keys
+    gated: bool = False  # whether what it gave was multiplied by something, number by number
+    merged: Tensor | None = None  # the rows that the next projection reads, (rows, features)
 
 
 @dataclass(frozen=True)
 class Patch:
-    """Rows that are changed on their way.
+    """Rows that are changed on their way."""
 
-    Args:
-        kind: "projection" or "head".
-        of: the numbers of the projections or steps.
-        rows: takes a number and the shape of the rows, and returns which of them are changed.
-        size: by how many times their usual size.
-    """
-
-    kind: str
-    of: frozenset[int]
-    rows: Callable[[int, tuple[int, ...]], Tensor]
-    size: float = 1.0
+    kind: str  # "projection" or "head"
+    of: frozenset[int]  # the numbers of the projections or steps
+    rows: Callable[[int, tuple[int, ...]], Tensor]  # takes a number and a shape of rows, returns which are changed
+    size: float = 1.0  # by how many times their usual size
 
 
 @dataclass

@@ -25,20 +25,13 @@ SAME = {"allowed": ("allowed", "float01"), "blocked": ("blocked",), "additive": 
 
 @dataclass
 class Sight:
-    """Who sees whom, `(B, T, T)` each: the largest and the smallest weight over all maps.
+    """Who sees whom, `(B, T, T)` each: the largest and the smallest weight over all maps."""
 
-    Args:
-        high, low: the weights; of outputs, 1 where an output moved with the token and 0 where not.
-        sums: what the weights of a query sum to, from the least to the most; None of outputs.
-        inside: whether weights were read.
-        out: the output.
-    """
-
-    high: Tensor
+    high: Tensor  # of outputs, 1 where an output moved with the token and 0 where not
     low: Tensor
-    sums: tuple[float, float] | None
-    inside: bool
-    out: Tensor | None = None
+    sums: tuple[float, float] | None  # what the weights of a query sum to, from the least to the most; None of outputs
+    inside: bool  # whether weights were read
+    out: Tensor | None = None  # the output
 
     @property
     def sees(self) -> Tensor:
@@ -61,36 +54,31 @@ def sight(exam: Exam, mask: Tensor | None = None, form: Mask | None = None) -> S
 
 def _by_weights(exam: Exam, seen: Seen) -> Sight | None:
     """Return who sees whom by the weights of the first steps; None where tokens cannot be followed."""
-    per, shape = exam.B * exam.T, (exam.B, exam.T, exam.T)
-    high, low, known = torch.zeros(shape), torch.full(shape, torch.inf), torch.zeros(shape, dtype=torch.bool)
-    sums = []
+    per, sums = exam.B * exam.T, []
+    high, low = torch.zeros(per * exam.T), torch.full((per * exam.T,), torch.inf)
     if len(seen.steps) != len(exam.first.steps):
         return None
     for j, step in enumerate(seen.steps):
         if exam.depth(step):
             continue
-        rows, columns = exam.token_of(j, "q"), exam.token_of(j, "v")
+        used, rows, columns = step.used.float(), exam.token_of(j, "q"), exam.token_of(j, "v")
         if rows is None or columns is None or step.of_weights.far or not exam.straight(j):
             return None
-        if tuple(rows.shape) != tuple(step.used.shape[:2]) or tuple(columns.shape) != step.used.shape[::2]:
+        if rows.shape != used.shape[:2] or columns.shape != used.shape[::2]:
             return None
-        used = step.used.float()
-        n, r, c = torch.meshgrid(*(torch.arange(size) for size in used.shape), indexing="ij")
-        q, k = rows[n, r], columns[n, c]
+        q, k = rows[:, :, None].expand(used.shape), columns[:, None].expand(used.shape)
         real = (q >= 0) & (k >= 0)
-        b, t, place = q % per // exam.T, q % exam.T, k % exam.T
-        cells = b[real], t[real], place[real]
-        known[cells] = True
-        values = used[real].nan_to_num(0.0)
-        at = (cells[0] * exam.T + cells[1]) * exam.T + cells[2]
-        high.view(-1).scatter_reduce_(0, at, values, "amax")
-        low.view(-1).scatter_reduce_(0, at, values, "amin")
+        at, values = (q % per * exam.T + k % exam.T)[real], used[real].nan_to_num(0.0)
+        high.scatter_reduce_(0, at, values, "amax")
+        low.scatter_reduce_(0, at, values, "amin")
         total = used.sum(-1)
-        sums += [float(total[total > 0].min()), float(total.max())] if bool((total > 0).any()) else []
-    # A key that stands in no column is one that is not seen, if the query has a row at all.
+        sums += total[total > 0].aminmax() if bool((total > 0).any()) else []
+    # A key that is in no column is one that is not seen, if the query has a row at all.
+    high, low = (x.view(exam.B, exam.T, exam.T) for x in (high, low))
+    known = low.isfinite()
     if not seen.steps or not bool(known.any(-1).all()):
         return None
-    return Sight(high, torch.where(known, low, high), (min(sums), max(sums)) if sums else None, True)
+    return Sight(high, torch.where(known, low, high), (float(min(sums)), float(max(sums))) if sums else None, True)
 
 
 def _by_outputs(exam: Exam, mask: Tensor | None, form: Mask | None) -> Sight | None:

@@ -38,15 +38,7 @@ class WrongShape(Crash):
 
 
 class Patient:
-    """A layer, its sizes, and the inputs that it is looked at with.
-
-    Args:
-        call: how it is called.
-        module: where its parameters are, or None where nobody knows.
-        d_model: features of the input.
-        num_heads: how many heads it is said to have, or None.
-        head_dim: features of one head.
-    """
+    """A layer as it is called, the module with its parameters if there is one, its sizes, its inputs."""
 
     def __init__(self, call: Adapted, module: nn.Module | None, d_model: int, num_heads: int | None, head_dim: int):
         self.call, self.module = call, module
@@ -57,9 +49,8 @@ class Patient:
         self.stateful = False  # whether a call changes what a later one sees; then each look is at a fresh copy
         self.notes: list[str] = []  # what is uncertain about how it is called
         self.told = False  # whether whoever asks stated the number of heads
-        tensors = [] if module is None else [p for p in module.parameters() if p.is_floating_point()]
-        self.dtype = tensors[0].dtype if tensors else torch.float32
-        self.device = tensors[0].device if tensors else torch.device("cpu")
+        numbers = next((p for _, p in self.named() if p.is_floating_point()), torch.zeros(()))
+        self.dtype, self.device = numbers.dtype, numbers.device
         # Two ways to one number differ by rounding; in float64 layers, too, the softmax may be float32.
         self.tolerance = 1e-5 if self.dtype.itemsize >= 4 else 16 * torch.finfo(self.dtype).eps
         self.docs = docs_of(call.target)
@@ -140,9 +131,9 @@ class Patient:
         """Return the layer as it was before the first call; None where it cannot be copied."""
         if self._spare is None:
             return None
-        owner, fresh = copy.deepcopy(self._spare).eval(), copy.copy(self)
+        owner = copy.deepcopy(self._spare).eval()
         bound = getattr(self.call.target, "__self__", None) is not None
-        fresh.call = replace(self.call, target=getattr(owner, self.call.target.__name__) if bound else owner)
+        fresh = self.calling(replace(self.call, target=getattr(owner, self.call.target.__name__) if bound else owner))
         fresh.module = owner if self.module is not None else None
         fresh.written = {}
         return fresh
@@ -158,14 +149,19 @@ class Patient:
         found = [x for v in held for _, x in parts(v) if not x.is_complex()]
         return [(tuple(x.shape), float(x.double().sum())) for x in found]
 
+    def calling(self, call: Adapted) -> "Patient":
+        """Return the same layer, called in another way."""
+        other = copy.copy(self)
+        other.call = call
+        return other
+
     def with_mask(self, mask: Mask | None) -> "Patient":
         """Return the same layer, given this form of mask; another that it cannot do without hides nothing."""
-        other, usual = copy.copy(self), self.call.mask
+        usual = self.call.mask
         if mask is None:
             return self
         also = self.call.also | ({usual.name: usual.open} if usual is not None and usual.name != mask.name else {})
-        other.call = replace(self.call, mask=mask, also=also)
-        return other
+        return self.calling(replace(self.call, mask=mask, also=also))
 
     def rounding(self, reference: Tensor) -> float:
         """Return up to where two outputs of the same calculation may differ."""
