@@ -136,12 +136,8 @@ class Exam:
         if rows is None or bool((rows == MANY).any()):
             return None
         tokens = self.tokens[getattr(self.first.steps[j], f"of_{name}").of[0]]
-        if bool((tokens == MANY).any()):  # behind a step of attention, the rows of the first projections tell
-            fitting = [x for x in self.tokens if len(x) == len(tokens) and not bool((x < 0).any())]
-            pictures = "H" in self.patient.call.axes  # of which rows and columns may have changed places
-            if not self.depth(self.first.steps[j]) or not fitting or pictures:
-                return None
-            tokens = fitting[0]
+        if bool((tokens == MANY).any()):
+            return None
         if int(rows.max()) >= len(tokens):
             return None
         return torch.where(rows >= 0, tokens[rows.clamp_min(0)], rows)

@@ -55,6 +55,7 @@ class _Search:
 
     def __init__(self, patient: Patient):
         self.patient, self.module, target = patient, patient.module, patient.call.target
+        self.d_model, self.num_heads, self.head_dim = patient.d_model, patient.num_heads, patient.head_dim
         signature = signature_of(target)
         named = [] if signature is None else signature.parameters.values()
         self.named = [p for p in named if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
@@ -121,7 +122,7 @@ class _Search:
         places = [p for p in optional if names.PLACES.search(p.name)]
         owners = [] if self.module is None else [vars(m).items() for m in self.module.modules()]
         said = [v for own in owners for n, v in own if isinstance(v, int) and ("rope" in n or n == "head_dim")]
-        turned = dict.fromkeys([self.patient.head_dim, *said, self.patient.head_dim // 2, self.patient.head_dim // 4])
+        turned = dict.fromkeys([self.head_dim, *said, self.head_dim // 2, self.head_dim // 4])
         for more in ([], angles, places, angles + places) if angles or places else ([],):
             for features in turned:
                 tried = {p.name: self._values(p, max(2, features)) or names.ANYTHING for p in [*needed, *more]}
@@ -141,20 +142,16 @@ class _Search:
         rest = list(islice(self._rest(), 16))
         # Masks that have no default may be None all the same, and at the end are given. No shape tells "T B d" from
         # "B T d", but for a mask that is wanted for each sample.
-        layouts = [
-            (masked, axes)
-            for masked in (False, True)[: 1 + bool(required)]
-            for axes in AXES
-            if masked or axes != "T B d"
-        ]
+        layouts = [(False, axes) for axes in AXES if axes != "T B d"]
+        layouts += [(True, axes) for axes in AXES] if required else []
         for (masked, axes), (inputs, also, guessed) in product(layouts, rest):
             gap = [p for _, p in inputs] != self.named[: len(inputs)]  # what is between them goes by name
             words = tuple((role, p.name if gap or p.kind is p.KEYWORD_ONLY else None) for role, p in inputs)
             form = replace(self.patient.call, inputs=words, axes=axes, also=also, guessed=guessed)
             none = {} if masked else dict.fromkeys(p.name for p in required)
-            others = [w for w in widths(self.module)[:4] if w != self.patient.d_model] if len(inputs) > 1 else []
-            wide = [(self.patient.d_model, *[w] * (len(inputs) - 1)) for w in others]
-            wide += [(w, *[self.patient.d_model] * (len(inputs) - 1)) for w in others]
+            others = [w for w in widths(self.module)[:4] if w != self.d_model] if len(inputs) > 1 else []
+            wide = [(self.d_model, *[w] * (len(inputs) - 1)) for w in others]
+            wide += [(w, *[self.d_model] * (len(inputs) - 1)) for w in others]
             for given in product(*(self._usual_forms(p, axes) for p in required if masked)):
                 more = also | none | {m.name: m.open for m in given[1:]}
                 whole = replace(form, mask=given[0] if given else None, also=more)
@@ -173,7 +170,7 @@ class _Search:
         elif "mask" not in p.name:
             return lengths
         ranks = [Mask(p.name, rank=rank) for rank in ((3, 4, 2) if axes != "T d" else (2, 3))]
-        folded = [Mask(p.name, folded=self.patient.num_heads)] if (self.patient.num_heads or 1) > 1 else []
+        folded = [Mask(p.name, folded=self.num_heads)] if (self.num_heads or 1) > 1 else []
         keys = [Mask(p.name, rank=rank, over="keys") for rank in (2, 3, 4)]
         first = [*keys, *ranks] if "pad" in p.name or "key" in p.name else [*ranks, *folded, *keys]
         return [*lengths, *(replace(mask, kind=kind) for mask in first for kind in KINDS)]
@@ -188,15 +185,10 @@ class _Search:
                 if picked is None:
                     continue
                 form = replace(picked, lengths=self._lengths(picked, T))
-                if (
-                    (form.axes, form.pooled) == ("B T d", False)
-                    and self._time_first(form, T)
-                    and self.patient.docs.first != "batch"
-                ):
+                if self._time_first(form, T):
                     form = replace(form, axes="T B d")
-                    self.notes += (
-                        [TIME_FIRST] if getattr(self.patient.call.target, "batch_first", None) is not False else []
-                    )
+                    said = getattr(self.patient.call.target, "batch_first", None) is False
+                    self.notes += [] if said else [TIME_FIRST]
                 form.masks = {p.name: self.mask_forms(p, form.axes) for p in self.masks}
                 if self.our_form:
                     form.masks = {"mask": [mask for mask in form.masks["mask"] if mask.kind == "allowed"]}
@@ -217,7 +209,7 @@ class _Search:
 
     def _picked(self, form: Adapted, T: int) -> Adapted | None:
         """Return the form with the part of the result that is the output; None where none may be."""
-        batch = 2 if self.patient.num_heads == 3 else 3
+        batch = 2 if self.num_heads == 3 else 3
         many, shapes = 1 if form.axes == "T d" else batch, {}
         for tokens in (T, T + 2):
             result = self._answer(form, batch, tokens)
@@ -228,23 +220,16 @@ class _Search:
                 if part.is_floating_point():
                     shapes.setdefault(output, []).append((tuple(turned_back(part, form.axes).shape), tokens))
         first = {output: seen[0][0] for output, seen in shapes.items()}
-        whole = [
-            output
-            for output, seen in shapes.items()
-            if all(shape == (many, tokens, first[output][-1]) for shape, tokens in seen)
-        ]
-        pooled = [
-            output
-            for output, seen in shapes.items()
-            if {shape for shape, _ in seen} == {first[output]} and _is_pooled(first[output], many, T)
-        ]
-        fitting = whole or (pooled if form.axes not in ("T d", "T B d") else [])
+        whole = [o for o, seen in shapes.items() if all(shape == (many, n, first[o][-1]) for shape, n in seen)]
+        same = [o for o, seen in shapes.items() if len({shape for shape, _ in seen}) == 1]
+        pooled = [o for o in same if _is_pooled(first[o], many, T)] if form.axes not in ("T d", "T B d") else []
+        fitting = whole or pooled
         if not fitting:
             sizes = [(torch.Size(shape).numel(), len(shape) > 3) for shape in first.values()]
-            self.unmerged |= sizes == [(many * T * self.patient.d_model, True)]
+            self.unmerged |= sizes == [(many * T * self.d_model, True)]
             self.error = self.error or (ValueError(f"x gave {[*first.values()]}") if shapes else None)
             return None
-        best = min(fitting, key=lambda output: first[output][-1] != self.patient.d_model)
+        best = min(fitting, key=lambda output: first[output][-1] != self.d_model)
         usual = best in (None, 0) and best == next(iter(shapes))
         return replace(form, output=None if usual else best, pooled=not whole)
 
@@ -259,13 +244,15 @@ class _Search:
             return ()
         ran = tuple(n for n in dict.fromkeys((*range(1, 13), T)) if runs(n)) or (T,)
         all_up_to_a_longest = {*ran} == {*range(1, max(ran) + 1)}
-        by_chance = ran == (T,) and T in (self.patient.head_dim, self.patient.num_heads, self.patient.d_model)
+        by_chance = ran == (T,) and T in (self.head_dim, self.num_heads, self.d_model)
         return () if len(ran) > 10 or all_up_to_a_longest or by_chance else ran
 
     def _time_first(self, form: Adapted, T: int) -> bool:
         """Whether tokens meet along the first axis of x and along no other, as in a layer for (T, B, d_model)."""
         patient = self.patient.calling(form)
-        x = patient.tokens(2 if patient.num_heads == 3 else 3, T, 0.5)
+        if form.axes != "B T d" or form.pooled or patient.docs.first == "batch":
+            return False
+        x = patient.tokens(2 if self.num_heads == 3 else 3, T, 0.5)
         changed = x.clone()
         changed[0, 0] += changed[0, 0].roll(1)
         try:
@@ -288,7 +275,7 @@ class _Search:
             no_way += f", and nothing is known of {', '.join(unknown)}; say adapt(layer, also={{{missing}}}), {WRAP}"
             raise TypeError(no_way)
         said = f"{type(self.error).__name__}: {self.error}".splitlines()[0]
-        with_tokens = f"with tokens (B, T, {self.patient.d_model}) it raised {said}"
+        with_tokens = f"with tokens (B, T, {self.d_model}) it raised {said}"
         raise TypeError(f"{no_way}; {with_tokens}. Say how it is called with adapt(...), {WRAP}")
 
 

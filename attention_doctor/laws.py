@@ -39,8 +39,7 @@ def split(exam: Exam, j: int) -> Said:
             return "find", "mixes-tokens", where
         lines = rows.tolist()
         over_heads = of_keys is not None and all(len(set(x)) == 1 < len(x) for x in lines + of_keys.tolist())
-        alone = step.used.shape[1:] == (1, 1) and len(step.used) == exam.B * exam.T
-        if name == "q" and (over_heads or alone):
+        if name == "q" and over_heads:
             where = f"the {rows.shape[1]} queries of a map come from one token, as its keys do"
             return "find", "no-mixing", f"{where}: no map holds two tokens."
         for n, line in enumerate(lines):
