@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from torch import nn
 
-from attention_doctor.calling import Adapted, adapt
+from attention_doctor.calling import Adapted, adapt, check_callable
 from attention_doctor.catalogue import CATALOGUE, REMARKS
 from attention_doctor.examination import examine_patient
 from attention_doctor.find_call import find_call, heads_stated, widths
@@ -70,12 +70,12 @@ def examine(
             check_size(name, size)
     if module is not None and not isinstance(module, nn.Module):
         raise TypeError(f"module must be an nn.Module, got {type(module).__name__}; leave it out for a plain function")
-    if not callable(attend):
-        raise TypeError(f"expected a module or a function, got {type(attend).__name__}; give layer, not its output")
+    check_callable(attend)
     made = ""
     if isinstance(attend, type):
         d_model, num_heads = d_model or USUAL[0], num_heads or USUAL[1]
         attend, made = make(attend, d_model, num_heads, head_dim)
+        made += ": "
     target = attend.target if isinstance(attend, Adapted) else attend
     owner = getattr(target, "__self__", target)
     named = owner if isinstance(owner, nn.Module) else target
@@ -85,28 +85,25 @@ def examine(
             call = attend if isinstance(attend, Adapted) else Adapted(attend)
             owner = call.module if module is None else module
             check_has_numbers(owner)
-            heads, notes = num_heads or heads_stated(owner), []
-            if d_model and num_heads and head_dim is None and heads_stated(owner) != num_heads:
+            stated, notes, sizes = heads_stated(owner), [], [d_model] if d_model else widths(owner)
+            heads = num_heads or stated
+            if d_model and num_heads and head_dim is None and stated != num_heads:
                 check_divides("d_model", d_model, num_heads)
-            if isinstance(attend, Adapted):
-                sizes = [d_model] if d_model else widths(owner)
-                if not sizes:
-                    raise ValueError("the number of features cannot be seen in a function; give d_model=...")
-                d_model = sizes[0]
-            else:
-                call, d_model, notes = find_call(attend, d_model, heads, head_dim, module)
-            report.called_as = f"{made}: {call}" if made else str(call)
+            if not sizes:
+                raise ValueError("the number of features cannot be seen in a function; give d_model=...")
+            d_model = sizes[0]
+            if not isinstance(attend, Adapted):
+                call, d_model, notes = find_call(attend, sizes, heads, head_dim, module)
+            report.called_as = f"{made}{call}"
             with on_the_table(call, module) as (twin, inner):
-                wide = head_dim or max(1, d_model // (heads or 4))
-                patient = Patient(twin, inner, d_model, heads, wide)
+                patient = Patient(twin, inner, d_model, heads, head_dim or max(1, d_model // (heads or 4)))
                 patient.told = num_heads is not None
                 masks = examine_patient(patient, report)
                 unseen = [forms[0] for forms in call.masks.values()] if call.stated else []
-                lines = [str(replace(call, mask=mask)) for mask in masks or unseen or [call.mask]]
                 if call.masks and not (masks or unseen):
                     notes.append(f"not examined with a mask: {', '.join(map(str, call.masks))}")
-                lines[0] = f"{made}: {lines[0]}" if made else lines[0]
-                report.called_as = "\n".join([*lines, *(f"# {note}" for note in notes + patient.notes)])
+                lines = [str(replace(call, mask=mask)) for mask in masks or unseen or [call.mask]]
+                report.called_as = made + "\n".join([*lines, *(f"# {note}" for note in notes + patient.notes)])
     except OutOfTime:
         report.skip("the rest", f"the examination was stopped after {seconds:g} seconds; seconds=... gives it longer")
     return report

@@ -10,6 +10,7 @@ import importlib
 import inspect
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from torch import nn
@@ -17,21 +18,27 @@ from torch import nn
 from attention_doctor import adapt, examine
 from attention_doctor.calling import MASKS, OVER, ROLES, Adapted
 
+OPTIONS = ("mask", "mask_rank", "mask_over")
+ARGUMENTS = {
+    "factory": {"help": "package.module:name of a class, or of a function that returns the layer"},
+    "--d-model": {"type": int, "help": "features of the input"},
+    "--num-heads": {"type": int, "help": "how many heads it is said to have"},
+    "--head-dim": {"type": int, "help": "features of one head, if not d_model / num_heads"},
+    "--convention": {"choices": [*ROLES], "help": "how the layer is called"},
+    "--mask": {"choices": [*filter(None, MASKS), "none"], "help": "the kind of mask that it takes"},
+    "--mask-rank": {"type": int, "choices": (1, 2, 3, 4), "help": "axes of the mask"},
+    "--mask-over": {"choices": OVER, "help": "one of pairs, or of keys alone, as for padding"},
+    "--time-first": {"action": "store_true", "help": "the layer takes (T, B, d_model)"},
+    "--seconds": {"type": float, "default": 60.0, "help": "after which the examination ends"},
+    "--markdown": {"metavar": "FILE", "help": "also write a page for a pull request; - prints it"},
+}
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m attention_doctor", description="Examine an attention layer.")
-    parser.add_argument("factory", help="package.module:name of a class, or of a function that returns the layer")
-    parser.add_argument("--d-model", type=int, help="features of the input")
-    parser.add_argument("--num-heads", type=int, help="how many heads it is said to have")
-    parser.add_argument("--head-dim", type=int, help="features of one head, if not d_model / num_heads")
-    parser.add_argument("--convention", choices=[*ROLES], help="how the layer is called")
-    parser.add_argument("--mask", choices=[*filter(None, MASKS), "none"], help="the kind of mask that it takes")
-    parser.add_argument("--mask-rank", type=int, choices=(1, 2, 3, 4), help="axes of the mask")
-    parser.add_argument("--mask-over", choices=OVER, help="one of pairs, or of keys alone, as for padding")
-    parser.add_argument("--time-first", action="store_true", help="the layer takes (T, B, d_model)")
-    parser.add_argument("--seconds", type=float, default=60.0, help="after which the examination ends")
-    parser.add_argument("--markdown", metavar="FILE", help="also write a page for a pull request; - prints it")
+    for name, options in ARGUMENTS.items():
+        parser.add_argument(name, **options)
     given = parser.parse_args(argv)
     try:
         attend = _as_told(_load(given.factory), given)
@@ -50,32 +57,24 @@ def main(argv: list[str] | None = None) -> int:
 
 def _as_told(layer: object, given: argparse.Namespace) -> object:
     """Return the layer, called as the options say, or as it is where they say nothing."""
-    options = {}
-    if given.mask:
-        options["mask"] = None if given.mask == "none" else given.mask
-    if given.mask_rank:
-        options["mask_rank"] = given.mask_rank
+    options = {name: value for name in OPTIONS if (value := getattr(given, name))}
     if given.time_first:
         options["batch_first"] = False
-    if given.mask_over:
-        options["mask_over"] = given.mask_over
-    if not isinstance(layer, Adapted) and not (given.convention or options):
+    if options.get("mask") == "none":
+        options["mask"] = None
+    if not (given.convention or options):
         return layer
-    if not isinstance(layer, Adapted):
-        return adapt(layer, given.convention or ("torch" if Adapted(layer).is_torch else "plain"), **options)
-    if given.convention or options:
-        raise ValueError(
-            "the factory returns what adapt() gave, which says how the layer is called; leave out the options for that"
-        )
-    return layer
+    if isinstance(layer, Adapted):
+        raise ValueError("the factory returns what adapt() gave, which says how it is called; leave out the options")
+    return adapt(layer, given.convention or ("torch" if Adapted(layer).is_torch else "plain"), **options)
 
 
-def _load(name: str):
+def _load(name: str) -> Callable:
     """Return the class or function `package.module:name`, or what it makes, where it is a factory."""
-    module, colon, factory = name.partition(":")
-    if not colon or not module or not factory:
+    module, _, factory = name.partition(":")
+    if not module or not factory:
         raise ValueError(f"expected package.module:factory, got {name!r}; for example mylayers:make_layer")
-    sys.path.insert(0, "")  # as `python -m` has it: the folder in which the reader stands
+    sys.path.insert(0, "")  # as `python -m` has it: the folder in which the reader is
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -85,19 +84,12 @@ def _load(name: str):
         raise ImportError(f"{where}; go to the folder that holds it, and leave .py out of the name") from None
     for part in factory.split("."):
         if not hasattr(found, part):
-            there = ", ".join(
-                name for name, it in getattr(found, "__dict__", {}).items() if callable(it) and name[0] != "_"
-            )
-            raise AttributeError(f"{module} has no {part}; what can be called in it: {there or 'nothing'}")
+            there = [name for name, it in getattr(found, "__dict__", {}).items() if callable(it) and name[0] != "_"]
+            raise AttributeError(f"{module} has no {part}; what can be called in it: {', '.join(there) or 'nothing'}")
         found = getattr(found, part)
-    if isinstance(found, nn.Module):
-        raise TypeError(
-            f"{name} is a layer already; give a function that returns it, def make_layer(): return {factory}"
-        )
-    if not callable(found):
-        raise TypeError(
-            f"{name} is no function that makes a layer, but {type(found).__name__}; give a function without arguments"
-        )
+    if isinstance(found, nn.Module) or not callable(found):
+        made = f"give a function without arguments that returns it, def make_layer(): return {factory}"
+        raise TypeError(f"{name} is no function that makes a layer, but {type(found).__name__}; {made}")
     if isinstance(found, type):
         return found
     try:

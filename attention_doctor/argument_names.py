@@ -5,49 +5,44 @@ A name is evidence, not proof: it says what to try first, and nothing of what a 
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from functools import cache
 
 import torch
 from torch import Tensor
 
-D_MODEL = (
-    "d_model embed_dim hidden_size n_embd dim d_in embedding_dim hidden_dim model_dim dim_model num_hiddens n_feat "
-    "hidden emb_dim emb embed_size embedding_size embeddim channels in_channels n_state width in_dim input_dim "
+SIZES = {  # by their names in public code, the likelier first
+    "d_model": "d_model embed_dim hidden_size n_embd dim d_in embedding_dim hidden_dim model_dim dim_model num_hiddens "
+    "n_feat hidden emb_dim emb embed_size embedding_size embeddim channels in_channels n_state width in_dim input_dim "
     "in_features input_size d_embed query_dim features model_size num_features dmodel size attention_size d n_units "
     "units adim idim nhid ninp d_hid attn_dim decoder_embed_dim encoder_embed_dim decoder_hidden_size d_out dim_out "
-    "out_dim out_channels output_dim kdim vdim key_dim value_dim context_dim dim_in all_head_size qdim"
-).split()
-NUM_HEADS = (
-    "num_heads n_heads n_head nhead nheads num_attention_heads heads h head num_head n_attention_heads num_query_heads "
-    "attention_heads decoder_attention_heads encoder_attention_heads head_num heads_num number_of_heads n_h head_count "
-    "num_attn_heads no_of_heads nb_heads num_q_heads n_q_heads attn_heads"
-).split()
-NUM_KV_HEADS = "num_key_value_heads num_kv_heads n_kv_heads kv_heads n_kv_head num_query_groups n_kv".split()
-HEAD_DIM = (
-    "head_dim dim_head head_size d_k d_v d_q d_head dim_per_head head_width qk_dim v_dim d_kv attention_head_size "
-    "dim_key dim_value dim_qk dim_v hidden_per_head size_per_head key_size value_size query_size head_features d_keys "
-    "d_values depth"
-).split()
-LONGEST = (
-    "block_size max_seq_len max_len max_length max_position_embeddings context_length n_ctx n_positions seq_len "
-    "max_seq_length max_seq context_size max_tokens ctx_len maxlen sequence_length max_seqlen max_context num_steps"
-).split()
-RATES = "dropout attn_drop proj_drop p attn_pdrop resid_pdrop attention_dropout drop dropout_rate drop_rate".split()
-PARTS_OF_SIZES = (  # of names that are none of these
-    (r"head.*(dim|size|width|feat)|(dim|size).*head", "head_dim"),
-    (r"(kv|key_value|group).*head|head.*kv", "num_kv_heads"),
-    (r"head", "num_heads"),
-    (r"drop|rate$|prob$", "dropout"),
-    (r"max|len|ctx|block_|positions", "block_size"),
-    (r"dim|embed|hidden|model|feat|channel|width|units|emb", "d_model"),
-)
+    "out_dim out_channels output_dim kdim vdim key_dim value_dim context_dim dim_in all_head_size qdim",
+    "num_heads": "num_heads n_heads n_head nhead nheads num_attention_heads heads h head num_head n_attention_heads "
+    "num_query_heads attention_heads decoder_attention_heads encoder_attention_heads head_num heads_num "
+    "number_of_heads n_h head_count num_attn_heads no_of_heads nb_heads num_q_heads n_q_heads attn_heads",
+    "num_kv_heads": "num_key_value_heads num_kv_heads n_kv_heads kv_heads n_kv_head num_query_groups n_kv",
+    "head_dim": "head_dim dim_head head_size d_k d_v d_q d_head dim_per_head head_width qk_dim v_dim d_kv dim_key "
+    "attention_head_size dim_value dim_qk dim_v hidden_per_head size_per_head key_size value_size query_size "
+    "head_features d_keys d_values depth",
+    "longest": "block_size max_seq_len max_len max_length max_position_embeddings context_length n_ctx n_positions "
+    "seq_len max_seq_length max_seq context_size max_tokens ctx_len maxlen sequence_length max_seqlen max_context "
+    "num_steps",
+    "dropout": "dropout attn_drop proj_drop p attn_pdrop resid_pdrop attention_dropout drop dropout_rate drop_rate",
+}
+SIZES = {kind: words.split() for kind, words in SIZES.items()}
+LIKE = {  # parts of names that are none of these
+    r"head.*(dim|size|width|feat)|(dim|size).*head": "head_dim",
+    r"(kv|key_value|group).*head|head.*kv": "num_kv_heads",
+    r"head": "num_heads",
+    r"drop|rate$|prob$": "dropout",
+    r"max|len|ctx|block_|positions": "longest",
+    r"dim|embed|hidden|model|feat|channel|width|units|emb": "d_model",
+}
 
 
-def size_of(name: str, sizes: dict[str, object]) -> object | None:
-    """Return the size that an argument of this name stands for; by its exact name first, then by a part of it."""
-    if name in sizes:
-        return sizes[name]
-    return next((sizes[like] for pattern, like in PARTS_OF_SIZES if re.search(pattern, name.lower())), None)
+def size_of(name: str) -> str | None:
+    """Return which of `SIZES` an argument of this name is; by its exact name first, then by a part of it."""
+    exact = next((kind for kind, words in SIZES.items() if name in words), None)
+    return exact or next((kind for pattern, kind in LIKE.items() if re.search(pattern, name.lower())), None)
 
 
 # ---------------------------------------------------------------------------------------------------------- inputs
@@ -63,15 +58,14 @@ CONTEXT = re.compile(
     r"^(context|encoder_hidden_states|encoder_outputs?|key_value_states|memory|x_kv|kv_input|kv_states|cond|mem)$"
 )
 MASK = re.compile(
-    r"mask|^allowed$|^visible$|^blocked$|^keep$|valid|lens$|lengths?$|_lens?$|attn_bias|attention_bias|^adj|padding|^pad$|pad_|^bias$|^m$|^is_pad|^present$|^real$|^observed$"
+    r"mask|^allowed$|^visible$|^blocked$|^keep$|valid|lens$|lengths?$|_lens?$|attn_bias|attention_bias|^adj|padding|"
+    r"^pad$|pad_|^bias$|^m$|^is_pad|^present$|^real$|^observed$"
 )
 NO_MASK = re.compile(
-    r"head_mask|masks?_(value|type|fn|token|id|flag|future|mod|ratio|prob)|use_|return_|memory|encoder_(?!padding)|cross|context|"
-    r"^(k|kv|key|q|query)_mask|_ids$|causal|max_|^seq_len|^rel|window"
+    r"head_mask|masks?_(value|type|fn|token|id|flag|future|mod|ratio|prob)|use_|return_|memory|encoder_(?!padding)|"
+    r"cross|context|^(k|kv|key|q|query)_mask|_ids$|causal|max_|^seq_len|^rel|window"
 )
-OF_OTHERS = re.compile(
-    r"(memory|encoder|context|cross|kv|key|src)\w*(mask|len|pad|valid)"
-)  # where keys come from another input
+OF_OTHERS = re.compile(r"(memory|encoder|context|cross|kv|key|src)\w*(mask|len|pad|valid)")  # keys of another input
 CACHE = re.compile(r"past|cache|incremental|^prev(ious)?_(kv|state|key)s?|^kv_(store|state)", re.IGNORECASE)
 ABOUT_PLACES = re.compile(r"pos|offset|rope|rotary|freq|^cos|^sin|angle|start|^step|shift|length|len$", re.IGNORECASE)
 FLAG = re.compile(r"^(use|return|output|need|with|store|keep)_.*(cache|past|kv|present|intermediate|state)")
@@ -89,78 +83,62 @@ def role_of(name: str) -> str | None:
 # ---------------------------------------------------------------------------------------------------- further arguments
 
 
-@dataclass(frozen=True)
-class Filler:
-    """An argument that depends on x `(B, T, d)`, and the expression of x that makes it, to be shown and pasted."""
+@cache
+def compiled(text: str) -> Callable:
+    """Return the function of x, and of a mask or of rows and columns, that an expression says; ours alone come here."""
+    return eval(compile(f"lambda x, mask=None, rows=None: {text}", "<call>", "eval"), {"torch": torch})
 
-    text: str
-    make: Callable[[Tensor], object] = field(compare=False)
+
+class Filler:
+    """An argument that depends on x `(B, T, d)`: the expression of x that makes it, to be shown and pasted."""
+
+    def __init__(self, text: str):
+        self.text = text
 
     def __call__(self, x: Tensor) -> object:
-        return self.make(x)
+        return compiled(self.text)(x)
 
     def __repr__(self) -> str:
         return f"lambda x: {self.text}"
 
 
-def filler(text: str) -> Filler:
-    """Return the filler of an expression of x."""
-    code = compile(f"lambda x: {text}", "<filler>", "eval")
-    return Filler(text, eval(code, {"torch": torch}))  # the text is one of those below
-
-
 BROADCAST = ("[None]", "[None, :, None]", "[None, None]")  # over samples and heads
+ROWS = "max(n for n in range(1, int(x.shape[1] ** 0.5) + 1) if x.shape[1] % n == 0)"  # of a picture
+TOKENS = "torch.arange(x.shape[1], device=x.device)"
+WAVES = "torch.sin({}[None, :, None] / 10 ** torch.linspace(0, 2, x.shape[-1]))"
+BETWEEN = "torch.linspace(0, 1, x.shape[1])[:, None].expand(len(x), -1, {})"
+IDS = "torch.zeros(x.shape[:2], dtype=torch.long)"
+ANYTHING = (None, Filler("x"), Filler(IDS))  # for a name that says nothing
 
 
+@cache
 def further(name: str, head_dim: int) -> tuple:
     """Return what to try for an argument of this name, the likelier first; () where nothing is known of it."""
-    places = "torch.arange(x.shape[1], device=x.device)"
-    angle = f"torch.outer({places}.to(x.dtype), 1e4 ** (-torch.arange(0, {head_dim}, 2, dtype=x.dtype) / {head_dim}))"
-    both = f"torch.cat([{angle}] * 2, -1)"
-    waves = "torch.sin({}[None, :, None] / 10 ** torch.linspace(0, 2, x.shape[-1]))"
-    distances = "torch.arange(1 - x.shape[1], x.shape[1])"
-    embedded = [f"{waves.format(at)}{whole}" for whole in ("", ".expand(len(x), -1, -1)") for at in (distances, places)]
-    rows = "max(n for n in range(1, int(x.shape[1] ** 0.5) + 1) if x.shape[1] % n == 0)"
-    table = (
-        (START.pattern + r"|^(layer_idx|layer_id|index)$", (0,)),
-        (PLACES.pattern, (f"{places}.expand(len(x), -1)", places, *embedded)),
-        (r"^(T|seq_len|seqlen|length|tgt_len|n|max_len|N|num_tokens)$", ("x.shape[1]",)),
-        (r"^(training|train|is_training|need_weights|is_causal|causal|mask_future)$|^(use|output|return)_", (False,)),
-        (r"^(dropout|dropout_p|p)$", (0.0,)),
-        (r"^(H|h|height|Hp|nh)$", (filler(rows),)),
-        (r"^(W|w|width|Wp|nw)$", (filler(f"x.shape[1] // {rows}"),)),
-        (
-            r"cis$|^freqs_complex$",
-            (f"torch.polar(torch.ones_like({angle}), {angle})", f"torch.stack([{angle}.cos(), {angle}.sin()], -1)"),
-        ),
-        *(
-            (rf"{wave}$", (f"{both}.{wave}()", f"{angle}.{wave}()", *(f"{both}.{wave}(){i}" for i in BROADCAST)))
-            for wave in ("cos", "sin")
-        ),
-        (
-            r"^(position_embeddings?|rotary_emb\w*|rope\w*|cos_sin|rotary_pos_emb|pos_emb\w*|pos_embed\w*|query_pos|pe|rel_pos\w*)$",
-            (
-                *(f"({both}.cos(){i}, {both}.sin(){i})" for i in ("[None]", "")),
-                f"({angle}.cos(), {angle}.sin())",
-                *embedded,
-            ),
-        ),
-        (r"size$|^hw$|resolution$|^spatial_shape$|^shape$", (filler(f"({rows}, x.shape[1] // {rows})"),)),
-        (r"_ids?$|^ids$|segment|_idx$", ("torch.zeros(x.shape[:2], dtype=torch.long)",)),
-        (
-            r"coord|xyz|^centers?$",
-            (
-                "torch.linspace(0, 1, x.shape[1])[:, None].expand(len(x), -1, 3)",
-                "torch.linspace(0, 1, x.shape[1])[:, None].expand(len(x), -1, 2)",
-            ),
-        ),
-        (r"freq|angle|^theta$", (angle, both, f"torch.polar(torch.ones_like({angle}), {angle})")),
-        (r"past|cache|state|prev|bias|head_mask|kv$|^extra|^layer_past", (None,)),
-    )
-    for pattern, values in table:
-        if re.search(pattern, name):
-            return tuple(filler(value) if isinstance(value, str) else value for value in values)
-    return ()
-
-
-ANYTHING = (None, filler("x"), filler("torch.zeros(x.shape[:2], dtype=torch.long)"))  # for a name that says nothing
+    angle = f"torch.outer({TOKENS}.to(x.dtype), 1e4 ** (-torch.arange(0, {head_dim}, 2, dtype=x.dtype) / {head_dim}))"
+    both, polar = f"torch.cat([{angle}] * 2, -1)", f"torch.polar(torch.ones_like({angle}), {angle})"
+    waves = [WAVES.format(at) for at in ("torch.arange(1 - x.shape[1], x.shape[1])", TOKENS)]
+    embedded = [f"{text}{whole}" for text in waves for whole in ("", ".expand(len(x), -1, -1)")]
+    cos, sin = ([f"{x}.{wave}(){i}" for x, i in ((both, ""), (angle, ""), *((both, i) for i in BROADCAST))]
+                for wave in ("cos", "sin"))  # fmt: skip
+    pairs = [f"({c}, {s})" for c, s in zip(cos, sin, strict=True)]
+    table = {  # a text is an expression of x, in brackets a value
+        START.pattern + r"|^(layer_idx|layer_id|index)$": [(0,)],
+        PLACES.pattern: [f"{TOKENS}.expand(len(x), -1)", TOKENS, *embedded],
+        r"^(T|seq_len|seqlen|length|tgt_len|n|max_len|N|num_tokens)$": ["x.shape[1]"],
+        r"^(training|train|is_training|need_weights|is_causal|causal|mask_future)$|^(use|output|return)_": [(False,)],
+        r"^(dropout|dropout_p|p)$": [(0.0,)],
+        r"^(H|h|height|Hp|nh)$": [ROWS],
+        r"^(W|w|width|Wp|nw)$": [f"x.shape[1] // {ROWS}"],
+        r"cis$|^freqs_complex$": [polar, f"torch.stack([{angle}.cos(), {angle}.sin()], -1)"],
+        r"cos$": cos,
+        r"sin$": sin,
+        r"^(position_embeddings?|rotary_emb\w*|rope\w*|cos_sin|rotary_pos_emb|pos_emb\w*|pos_embed\w*|query_pos|pe|"
+        r"rel_pos\w*)$": [pairs[2], pairs[0], pairs[1], *embedded],
+        r"size$|^hw$|resolution$|^spatial_shape$|^shape$": [f"({ROWS}, x.shape[1] // {ROWS})"],
+        r"_ids?$|^ids$|segment|_idx$": [IDS],
+        r"coord|xyz|^centers?$": [BETWEEN.format(3), BETWEEN.format(2)],
+        r"freq|angle|^theta$": [angle, both, polar],
+        r"past|cache|state|prev|bias|head_mask|kv$|^extra|^layer_past": [(None,)],
+    }
+    found = next((values for pattern, values in table.items() if re.search(pattern, name)), [])
+    return tuple(Filler(value) if isinstance(value, str) else value[0] for value in found)

@@ -8,12 +8,11 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
 
-from attention_doctor.argument_names import Filler, filler
+from attention_doctor.argument_names import Filler, compiled
 
 ROLES = {
     "plain": ("queries",),
@@ -69,13 +68,13 @@ class Mask:
 
     def made(self, mask: Tensor, x: Tensor) -> Tensor:
         """Return a boolean mask `(B, Tq, Tk)` as the layer wants it, for tokens `x`."""
-        return _compiled(self.in_code())(x, mask).contiguous()
+        return compiled(self.in_code())(x, mask).contiguous()
 
     @property
     def open(self) -> Filler:
         """What hides nothing, as an argument made of x."""
         made = "torch.ones(len(x), x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)"
-        return filler(self.in_code().replace("mask", f"({made})"))
+        return Filler(self.in_code().replace("mask", f"({made})"))
 
     def in_code(self) -> str:
         """Return the same as an expression of `mask` `(B, T, T)`."""
@@ -90,12 +89,6 @@ class Mask:
             "float01": f"{text}.to(x.dtype)",
         }
         return kinds.get(self.kind, text)
-
-
-@lru_cache
-def _compiled(text: str) -> Callable:
-    """Return the function of x, and of a mask or of rows and columns, that an expression says; ours alone come here."""
-    return eval(compile(f"lambda x, mask=None, rows=None: {text}", "<call>", "eval"), {"torch": torch})
 
 
 @dataclass
@@ -157,7 +150,11 @@ class Adapted:
         return torch.cat(one)
 
     def _called(self, inputs: Sequence[Tensor], mask: Tensor | None) -> Tensor:
-        return turned_back(pick(self.result(inputs, mask), self.output), self.axes)
+        result = self.result(inputs, mask)
+        out = pick(result, self.output)
+        if self.output is None:  # from now on it is said which part that is
+            self.output = next((place for place, part in parts(result) if part is out), None)
+        return turned_back(out, self.axes)
 
     def result(self, inputs: Sequence[Tensor], mask: Tensor | None = None, **more) -> object:
         """Return whatever the layer returns; `more` are arguments besides those that it always gets."""
@@ -185,57 +182,49 @@ class Adapted:
 
     def __str__(self) -> str:
         """Return the call of `adapt` that says how it is called."""
-        convention = (
-            "torch"
-            if self.is_torch
-            else next((name for name, roles in ROLES.items() if [*roles] == [r for r, _ in self.inputs]), None)
-        )
-        options = [] if convention == "plain" else [repr(convention)] if convention else []
-        if self.is_torch and (self.mask is None or self.mask.name == "attn_mask"):
+        mask, roles = self.mask, [role for role, _ in self.inputs]
+        if self.is_torch and (mask is None or mask.name == "attn_mask"):
             return "adapt(layer, 'torch')"
-        options += [] if convention else [f"inputs={tuple(role for role, _ in self.inputs)}"]
-        if any(keyword for _, keyword in self.inputs):
-            options.append(f"keywords={tuple(keyword for _, keyword in self.inputs)}")
-        mask = self.mask
-        if mask is None or mask.kind != "allowed":
-            options.append(f"mask={None if mask is None else mask.kind!r}")
-        if mask is not None:
-            options += [f"mask_rank={mask.rank}"] if mask.rank != (2 if mask.kind == "lengths" else 3) else []
-            options += [f"mask_name={mask.name!r}"] if mask.name is not None else []
-            options += [f"mask_over={mask.over!r}"] if mask.over != "pairs" else []
-            options += ["mask_always=True"] if mask.always else []
-        options += [f"axes={self.axes!r}"] if self.axes != "B T d" else []
-        options += [f"output={self.output!r}"] if self.output is not None else []
-        options += ["causal=True"] if self.causal else []
-        also = {name: value for name, value in self.also.items() if mask is None or name != mask.name}
-        options += [f"also={also!r}"] if also else []
-        return f"adapt({', '.join(['layer', *options])})"
+        convention = next((name for name, each in ROLES.items() if [*each] == roles), None)
+        convention = "torch" if self.is_torch else convention
+        kind, rank = (mask.kind, 2 if mask.kind == "lengths" else 3) if mask else (None, None)
+        keywords = tuple(keyword for _, keyword in self.inputs)
+        options = [  # name, value, what need not be said
+            ("inputs", tuple(roles), () if convention is None else tuple(roles)),
+            ("keywords", keywords, (None,) * len(roles)),
+            ("mask", kind, "allowed"),
+            *([("mask_rank", mask.rank, rank), ("mask_name", mask.name, None)] if mask else []),
+            *([("mask_over", mask.over, "pairs"), ("mask_always", mask.always, False)] if mask else []),
+            ("axes", self.axes, "B T d"),
+            ("output", self.output or None, None),
+            ("causal", self.causal, False),
+            ("also", {n: value for n, value in self.also.items() if not mask or n != mask.name}, {}),
+        ]
+        first = ["layer"] if convention in ("plain", None) else ["layer", repr(convention)]
+        return f"adapt({', '.join(first + [f'{name}={value!r}' for name, value, usual in options if value != usual])})"
 
     def as_function(self, tokens: int) -> list[str]:
         """Return the lines of a function `attend(x, mask=None)` around `layer` that calls it so, in plain torch."""
-        names = {role: name for role, name in zip(self.roles, ("x", "y", "z"), strict=False)}
-        rows = picture(tokens)
-        inputs = [AXES[self.axes].format(x=names[role], rows=rows) for role, _ in self.inputs]
-        words = [keyword for _, keyword in self.inputs]
-        given = [text if word is None else f"{word}={text}" for text, word in zip(inputs, words, strict=True)]
-        further = {name: getattr(value, "text", None) or repr(value) for name, value in self.also.items()}
-        given += [f"{name}={value}" for name, value in further.items() if self.mask is None or name != self.mask.name]
-        picked = ""
-        for part in self.output if isinstance(self.output, tuple) else (() if self.output is None else (self.output,)):
-            picked += f".{part}" if isinstance(part, Attribute) else f"[{part!r}]"
-        tail = picked + BACK.get(self.axes, "")
-        head = f"def attend(x{''.join(f', {name}=None' for name in [*names.values()][1:])}, mask=None):"
-        lines = [head, *(f"    {name} = x if {name} is None else {name}" for name in [*names.values()][1:])]
+        names = dict(zip(self.roles, "xyz", strict=False))
+        given = [
+            (f"{keyword}=" if keyword else "") + AXES[self.axes].format(x=names[role], rows=picture(tokens))
+            for role, keyword in self.inputs
+        ]
+        path = self.output if isinstance(self.output, tuple) else () if self.output is None else (self.output,)
+        picked = "".join(f".{part}" if isinstance(part, Attribute) else f"[{part!r}]" for part in path)
+        tail, others = picked + BACK.get(self.axes, ""), [*names.values()][1:]
+        also = [(n, getattr(value, "text", repr(value))) for n, value in self.also.items()]
+        further = [f"{name}={text}" for name, text in also if not self.mask or name != self.mask.name]
+        open_call = f"return layer({', '.join(given + further)}){tail}"
+        lines = [f"def attend(x{''.join(f', {name}=None' for name in others)}, mask=None):"]
+        lines += [f"    {name} = x if {name} is None else {name}" for name in others]
         if self.mask is None:
-            return [*lines, f"    return layer({', '.join(given)}){tail}"]
-        named = f"{self.mask.name}=" if self.mask.name else ""
-        if self.mask.always:
-            lines.append(
-                "    mask = torch.ones(len(x), x.shape[1], x.shape[1], dtype=torch.bool) if mask is None else mask"
-            )
-        else:
-            lines += ["    if mask is None:", f"        return layer({', '.join(given)}){tail}"]
-        return [*lines, f"    return layer({', '.join([*given, named + self.mask.in_code()])}){tail}"]
+            return [*lines, f"    {open_call}"]
+        always = "mask = torch.ones(len(x), x.shape[1], x.shape[1]).bool()"
+        lines += ["    if mask is None:", f"        {always if self.mask.always else open_call}"]
+        code = f"{self.mask.name}={self.mask.in_code()}" if self.mask.name else self.mask.in_code()
+        given = [*given, *further, code] if self.mask.name else [*given, code, *further]
+        return [*lines, f"    return layer({', '.join(given)}){tail}"]
 
 
 class Attribute(str):
@@ -252,52 +241,37 @@ def picture(tokens: int) -> tuple[int, int]:
 
 def turned(x: Tensor, axes: str) -> Tensor:
     """Return tokens `(B, T, d)` with the axes that a layer wants."""
-    return _compiled(AXES[axes].format(x="x", rows="rows"))(x, rows=picture(x.shape[1])).contiguous()
+    return compiled(AXES[axes].format(x="x", rows="rows"))(x, rows=picture(x.shape[1])).contiguous()
 
 
 def turned_back(out: Tensor, axes: str) -> Tensor:
     """Return an output with the axes `(B, T, d_out)`; what has other axes, as it is."""
     if out.ndim != len(axes.split()):
         return out[None] if axes == "T d" and out.ndim == 1 else out
-    return _compiled("x" + BACK.get(axes, ""))(out)
+    return compiled("x" + BACK.get(axes, ""))(out)
 
 
 def pick(result: object, output: object = None) -> Tensor:
     """Return the output out of what a layer returned: by a place, a key, an attribute, or a path of these."""
-    part = result
-    for key in output if isinstance(output, tuple) else () if output is None else (output,):
-        try:
-            by_name = isinstance(key, str) and not isinstance(part, Mapping)
-            part = getattr(part, key) if by_name else part[key]
-        except (LookupError, TypeError, AttributeError):
-            raise TypeError(
-                f"the result has no part {key!r}, it is a {type(part).__name__}; give another output="
-            ) from None
-    if output is None and not isinstance(part, Tensor):
-        parts = part.values() if isinstance(part, Mapping) else part if isinstance(part, (tuple, list)) else ()
-        part = next((p for p in parts if isinstance(p, Tensor)), part)
-    if not isinstance(part, Tensor):
-        raise TypeError(
-            f"expected a tensor among the results, got {type(part).__name__}; say which with adapt(..., output=...)"
-        )
-    return part
+    found = dict(parts(result))
+    if output is None and found:
+        return next(iter(found.values()))
+    if output not in found:
+        what = f"among the results, a {type(result).__name__}, there is no tensor {'' if output is None else output!r}"
+        raise TypeError(f"{what}; say which part is the output with adapt(..., output=...)")
+    return found[output]
 
 
-def parts(result: object, path: tuple = ()) -> Iterator[tuple[object, object]]:
-    """Yield the parts of a result and how each is reached: a place, a key, an attribute, or a path of these."""
+def parts(result: object, path: tuple = ()) -> Iterator[tuple[object, Tensor]]:
+    """Yield the tensors of a result and how each is reached: a place, a key, an attribute, or a path of these."""
     if isinstance(result, Tensor):
         yield (None if not path else path[0] if len(path) == 1 else path), result
     elif len(path) < 3:
         of = (
-            result.items()
-            if isinstance(result, dict)
-            else enumerate(result)
-            if isinstance(result, (tuple, list))
-            else ()
+            dict(enumerate(result)) if isinstance(result, (tuple, list)) else result if isinstance(result, dict) else {}
         )
-        if not of and hasattr(result, "__dict__"):
-            of = [(Attribute(name), value) for name, value in vars(result).items() if not name.startswith("_")]
-        for key, part in of:
+        named = {} if of else getattr(result, "__dict__", {})
+        for key, part in [*of.items(), *((Attribute(name), part) for name, part in named.items() if name[0] != "_")]:
             yield from parts(part, (*path, key))
 
 
@@ -352,43 +326,38 @@ def adapt(
 
     Notebook 04 teaches the kinds of masks, notebook 06 the ways to call.
     """
-    if not callable(module):
-        raise TypeError(f"expected a module or a function, got {type(module).__name__}; give layer, not its output")
+    check_callable(module)
     if isinstance(module, type) and issubclass(module, nn.Module):
         name = module.__name__
         raise TypeError(f"expected a layer, got the class {name}; make one first, such as {name}(64, 8)")
-    ranks = (1, 2, None) if mask == "lengths" or convention == "d2l" else (2, 3, 4, None)
-    for name, value, allowed in (
-        ("convention", convention, tuple(ROLES)),
-        ("mask", mask, MASKS),
-        ("mask_over", mask_over, OVER),
-        ("axes", axes, (*AXES, None)),
-        ("mask_rank", mask_rank, ranks),
-    ):
-        if value not in allowed:
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
-    if batch_first is not None and axes is not None:
-        raise ValueError("axes and batch_first say the same; leave out batch_first")
+    roles = tuple(inputs or ROLES.get(convention, ()))
+    checks = [
+        ("convention", [convention], tuple(ROLES)),
+        ("mask", [mask], MASKS),
+        ("mask_over", [mask_over], OVER),
+        ("axes", [axes], (*AXES, None)),
+        ("mask_rank", [mask_rank], (1, 2, None) if mask == "lengths" or convention == "d2l" else (2, 3, 4, None)),
+        ("inputs", roles, ORDER),
+    ]
+    for name, given, allowed in checks:
+        if bad := [value for value in given if value not in allowed]:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {bad[0]!r}")
     if convention == "torch" and not hasattr(module, "num_heads"):
         raise TypeError(f"the convention 'torch' is for nn.MultiheadAttention, got {_name(module)}; try 'qkv'")
-    usual = {"torch": "blocked", "d2l": "lengths"}
-    mask = usual.get(convention, mask) if mask == "allowed" else mask
-    if batch_first is None and axes is None and convention == "torch":
-        batch_first = getattr(module, "batch_first", False)
-    roles = tuple(inputs or ROLES[convention])
-    if bad := [role for role in roles if role not in ORDER]:
-        raise ValueError(f"inputs must be some of {', '.join(map(repr, ORDER))}, got {bad[0]!r}")
-    also = {"need_weights": False} | dict(also or {}) if convention == "torch" else dict(also or {})
+    mask = {"torch": "blocked", "d2l": "lengths"}.get(convention, mask) if mask == "allowed" else mask
+    also, heads, name = dict(also or {}), 1, mask_name
+    if convention == "torch":
+        also, heads, name = {"need_weights": False, **also}, module.num_heads, mask_name or "attn_mask"
+        batch_first = getattr(module, "batch_first", False) if batch_first is None and axes is None else batch_first
     called = tuple(zip(roles, keywords or [None] * len(roles), strict=True))
     masks, signature = {}, signature_of(module)
     parameters = {} if signature is None else signature.parameters
-    if mask is not None and (mask_name or signature is None or len(parameters) > len(roles)):
-        name = mask_name or ("attn_mask" if convention == "torch" else _mask_argument(module, len(roles), also))
+    if mask is not None and (name or signature is None or len(parameters) > len(roles)):
+        name = name or _mask_argument(module, len(roles), also)
         if name in parameters and parameters[name].default is inspect.Parameter.empty:
             also = {name: None, **also}
-        rank = (2 if mask == "lengths" or mask_over == "keys" else None) if mask_rank is None else mask_rank
+        rank = mask_rank or (2 if mask == "lengths" or mask_over == "keys" else None)
         form = Mask(name, mask, rank or 3, mask_over, mask_always)
-        heads = getattr(module, "num_heads", 1) if convention == "torch" else 1
         masks[name] = [form] if rank else [replace(form, folded=heads), *(replace(form, rank=r) for r in (4, 2))]
     axes = axes or ("T B d" if batch_first is False else "B T d")
     return Adapted(module, called, None, masks, axes, output, bool(causal), also, stated=True)
@@ -404,25 +373,27 @@ def _mask_argument(module: Callable, inputs: int, also: Mapping[str, object]) ->
     if signature is None:
         return None
     found = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    names = [p.name for p in found[inputs:] if p.name not in also]
-    likely = next((n for n in ("mask", "m", "allowed_mask", "valid_lens") if n in names), None)
-    if likely is None and not found[0].name.startswith("q") and any("mask" in n for n in names):
-        name = next(n for n in names if "mask" in n)
+    left = [p for p in found[inputs:] if p.name not in also]
+    names = [p.name for p in left]
+    masks = [n for n in names if "mask" in n or "len" in n] if found[0].name.startswith("q") else []
+    sure = [n for n in ("mask", "m", "allowed_mask", "valid_lens") if n in names]
+    alone = names if len(names) == 1 and "mask" not in names[0] else []
+    likely = next(iter([*sure, *masks, *alone]), None)
+    if likely is None and names or [p.name for p in left if p.default is p.empty and p.name != likely]:
+        some = next((n for n in names if "mask" in n), "...")
         raise TypeError(
-            f"whether True means may attend or blocked in {name} cannot be seen; say adapt(layer, mask_name={name!r}, "
-            "mask='allowed'), or 'blocked', 'float01', 'additive' (in transformers with mask_rank=4), or hand over the "
-            "layer itself, and it is found out"
-        )
-    if likely is None:
-        likely = next((n for n in names if "mask" in n or "len" in n), names[0] if len(names) == 1 else None)
-    needed = [p.name for p in found[inputs:] if p.default is p.empty and p.name not in also and p.name != likely]
-    if needed or (likely is None and names):
-        raise TypeError(
-            f"cannot see which argument of {_name(module)}({', '.join(p.name for p in found)}) is the mask, or "
-            "what the others are; say adapt(layer, mask=None) or mask_name=..., also={...}, or wrap it, as in "
-            "lambda x, mask=None: layer(x, ..., mask)"
+            f"cannot see which argument of {_name(module)}({', '.join(p.name for p in found)}) is the mask, what True "
+            f"means in it, or what the others are; say adapt(layer, mask_name={some!r}, mask='allowed'), or 'blocked', "
+            "'float01', 'additive' (in transformers with mask_rank=4), mask=None, also={...}; or hand over the layer "
+            "itself, and it is found out; or wrap it, as in lambda x, mask=None: layer(x, ..., mask)"
         )
     return likely
+
+
+def check_callable(target: object) -> None:
+    """Refuse what cannot be called."""
+    if not callable(target):
+        raise TypeError(f"expected a module or a function, got {type(target).__name__}; give layer, not its output")
 
 
 def _name(target: object) -> str:

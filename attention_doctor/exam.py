@@ -19,12 +19,7 @@ MANY, NONE = -1, -2  # in place of the number of a row: made of several, made of
 
 
 class Exam:
-    """One layer, one way of calling it, one size.
-
-    Args:
-        patient: the layer, as it is called.
-        batch, tokens: the size; no two of batch, tokens, heads and head_dim should agree.
-    """
+    """One layer, as it is called, at one size; no two of batch, tokens, heads and head_dim should agree."""
 
     def __init__(self, patient: Patient, batch: int, tokens: int):
         self.patient, self.B, self.T = patient, 1 if patient.call.axes == "T d" else batch, tokens
@@ -62,11 +57,13 @@ class Exam:
             seen.out = patient(self.x if x is None else x, mask)
         return seen
 
-    first: Seen  # what the usual call showed
-
     def depth(self, step: Step) -> int:
         """Return how many steps lie before a step."""
         return max(step.of_q.depth, step.of_k.depth, step.of_v.depth)
+
+    def place(self, token: int) -> tuple[int, int]:
+        """Return sample and place of a token, by its number among all inputs."""
+        return divmod(token % (self.B * self.T), self.T)
 
     # ---------------------------------------------------------------------------------------------- where rows go
 
@@ -77,21 +74,16 @@ class Exam:
             count: how many rows can be changed.
             changed: takes which of them are, `(count,)`, and returns which observed rows moved.
         """
-        number = torch.arange(count)
-        found: list[Tensor] | None = None
-        for bit in range(max(1, (count - 1).bit_length())):
-            zero, one = (changed((number >> bit & 1) == value) for value in (0, 1))
-            found = found or [torch.full(x.shape, NONE) for x in zero]
-            for rows, off, on in zip(found, zero, one, strict=True):
-                if off.shape != rows.shape or on.shape != rows.shape:
-                    rows.fill_(MANY)
-                    continue
-                first = rows == NONE
-                rows[first & (off | on)] = 0
-                lost = (rows >= 0) & (off == on) if bit else off & on
-                rows[(rows >= 0) & on] += 1 << bit
-                rows[lost] = MANY
-        return found or []
+        bits, number = max(1, (count - 1).bit_length()), torch.arange(count)
+        calls = [changed((number >> bit & 1) == value) for bit in range(bits) for value in (0, 1)]
+        found = []
+        for seen in zip(*calls, strict=True):
+            shown = torch.stack(seen).unflatten(0, (bits, 2))  # with a bit of 0, with a bit of 1
+            rows = sum(shown[bit, 1].long() << bit for bit in range(bits))
+            rows[(shown.sum(1) != 1).any(0)] = MANY
+            rows[~shown.any(1).any(0)] = NONE
+            found.append(rows)
+        return found
 
     @cached_property
     def tokens(self) -> list[Tensor]:
@@ -103,42 +95,33 @@ class Exam:
             for i, given in enumerate(self.x):
                 rows = chosen[i * per : (i + 1) * per].view(self.B, self.T, 1)
                 x.append(torch.where(rows, given + self.spread * self.patient.noise(self.B, self.T, 41 + i, i), given))
-            return self._moved(self.first.projections, self.look(x).projections)
+            after = self.look(x).projections
+            if len(after) != len(self.first.projections):
+                raise Crash("it computed in another way when its input changed")
+            return [moved(a, b) for a, b in zip(self.first.projections, after, strict=True)]
 
         return self._decoded(self.inputs * per, changed)
-
-    def _moved(self, before: list[Tensor], after: list[Tensor]) -> list[Tensor]:
-        if len(before) != len(after):
-            raise Crash("it computed in another way when its input changed")
-        return [moved(a, b) for a, b in zip(before, after, strict=True)]
 
     @cached_property
     def rows(self) -> dict[tuple[int, str], Tensor]:
         """Of queries, keys and values of each step, from which row of its projection each row `(N, T)` comes."""
-        found = {}
-        steps = self.first.steps
+        found, steps = {}, self.first.steps
+        known = [(j, name) for j, step in enumerate(steps) for name in "qkv" if getattr(step, name) is not None]
         for depth in sorted({self.depth(step) for step in steps}):
-            here = [j for j, step in enumerate(steps) if self.depth(step) == depth]
-            of = frozenset(n for j in here for i in self._infos(steps[j]) if i.kind == "projection" for n in i.of)
-            if not of:
-                continue
-            count = max(len(self.first.projections[n]) for n in of)
+            here = [(j, name) for j, name in known if self.depth(steps[j]) == depth]
+            infos = [getattr(steps[j], f"of_{name}") for j, name in here]
+            of = frozenset(n for info in infos if info.kind == "projection" for n in info.of)
 
             def changed(chosen: Tensor, of=of, here=here) -> list[Tensor]:
-                patch = Patch("projection", of, lambda number, shape: chosen[: shape[0]])
-                after = self.look(patch=patch).steps
+                after = self.look(patch=Patch("projection", of, lambda number, shape: chosen[: shape[0]])).steps
                 if len(after) != len(steps):
                     raise Crash("it computed in another way when a projection changed")
-                names = [(j, name) for j in here for name in ("q", "k", "v") if getattr(steps[j], name) is not None]
-                return [moved(getattr(steps[j], name), getattr(after[j], name)) for j, name in names]
+                return [moved(getattr(steps[j], name), getattr(after[j], name)) for j, name in here]
 
-            names = [(j, name) for j in here for name in ("q", "k", "v") if getattr(steps[j], name) is not None]
-            found |= dict(zip(names, self._decoded(count, changed), strict=True))
+            if of:
+                count = max(len(self.first.projections[n]) for n in of)
+                found |= dict(zip(here, self._decoded(count, changed), strict=True))
         return found
-
-    @staticmethod
-    def _infos(step: Step) -> tuple:
-        return step.of_q, step.of_k, step.of_v
 
     def of(self, j: int, name: str) -> Tensor | None:
         """Return from which row of its projection each row of "q", "k" or "v" comes; None where it is not known."""
@@ -152,19 +135,12 @@ class Exam:
         rows = self.of(j, name)
         if rows is None or bool((rows == MANY).any()):
             return None
-        tokens = self.tokens[self._named(j, name)]
-        if bool((tokens == MANY).any()):  # behind a step of attention, the rows of the first projections tell
-            fitting = [x for x in self.tokens if len(x) == len(tokens) and not bool((x < 0).any())]
-            pictures = "H" in self.patient.call.axes  # of which rows and columns may have changed places
-            if not self.depth(self.first.steps[j]) or not fitting or pictures:
-                return None
-            tokens = fitting[0]
+        tokens = self.tokens[getattr(self.first.steps[j], f"of_{name}").of[0]]
+        if bool((tokens == MANY).any()):
+            return None
         if int(rows.max()) >= len(tokens):
             return None
         return torch.where(rows >= 0, tokens[rows.clamp_min(0)], rows)
-
-    def _named(self, j: int, name: str) -> int:
-        return getattr(self.first.steps[j], f"of_{name}").of[0]
 
     def arrivals(self, j: int, samples: bool = False) -> tuple[Tensor | None, Tensor | None]:
         """Return what each group of rows of a step's heads reaches: rows of the next projection, and outputs.
@@ -182,16 +158,12 @@ class Exam:
 
         def changed(chosen: Tensor) -> list[Tensor]:
             def rows(number: int, shape: tuple[int, ...]) -> Tensor:
-                of = groups[number]
-                return (
-                    (of >= 0) & chosen[of.clamp_min(0)] if of.shape == shape else torch.zeros(shape, dtype=torch.bool)
-                )
+                of = groups[number] if groups[number].shape == shape else torch.full(shape, NONE)
+                return (of >= 0) & chosen[of.clamp_min(0)]
 
             seen = self.look(patch=Patch("head", together, rows))
-            here = [moved(self.first.out, seen.out)]
-            if step.merged is not None:
-                here.append(moved(step.merged, seen.steps[j].merged))
-            return here
+            merged = [] if step.merged is None else [moved(step.merged, seen.steps[j].merged)]
+            return [moved(self.first.out, seen.out), *merged]
 
         out, *merged = self._decoded(int(max(rows.max() for rows in groups.values())) + 1, changed)
         return (merged[0] if merged else None), out
@@ -237,8 +209,6 @@ class Exam:
 
 def flat(step: Step) -> bool:
     """Whether the scores of each query lie close enough together for every weight to be seen."""
-    if step.scores is None:
-        return True
     scores = step.scores.double()
     real = (scores > -1e3) & scores.isfinite()
     high = scores.masked_fill(~real, -torch.inf).amax(-1)
@@ -250,9 +220,8 @@ def moved(before: Tensor, after: Tensor) -> Tensor:
     """Return which rows differ, boolean without the last axis."""
     if before.shape != after.shape:
         return torch.ones(before.shape[:-1], dtype=torch.bool)
-    eps = torch.finfo(before.dtype).eps if before.is_floating_point() else 1e-7
-    size = before.nan_to_num(0, 0, 0).abs().max()
-    return ~((after - before).abs().amax(-1) <= 64 * eps * size)
+    size = torch.finfo(before.dtype).eps * before.nan_to_num(0, 0, 0).abs().max()
+    return ~((after - before).abs().amax(-1) <= 64 * size)
 
 
 def aligned(step: Step) -> bool:

@@ -1,20 +1,16 @@
-"""The failing example of a finding: one template that replays what was seen, in plain torch, executed when it is made.
+"""The failing example of a finding: what was seen is replayed in plain torch, and executed before it is shown.
 
-A replay calls the layer twice and compares: with a token changed, another mask, in another order. Which replays may
-show which code stands in `REPLAYS`; the first that fails on the layer is the example, and where none does, there is
-none: a wrong scale, say, is seen inside alone.
+A replay calls the layer twice, with a token changed, another mask, in another order, and compares. `REPLAYS` says which
+may show which code; the first that fails on the layer is the example, and where none does, there is none: a wrong
+scale, say, is seen inside alone.
 """
 
-import copy
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import replace
 from types import FunctionType
 
 import torch
 
-from attention_doctor.calling import Adapted, parts, pick
+from attention_doctor.calling import Adapted
 from attention_doctor.patient import Patient
 
 MASKS = {
@@ -24,11 +20,22 @@ MASKS = {
     "padding": "(torch.arange(T) < torch.arange(T - B + 1, T + 1)[:, None])[:, None].expand(B, T, T)",
     "itself": "torch.eye(T, dtype=torch.bool).expand(B, T, T)",
 }
-NOT_FOR = {  # what a form of mask cannot show
-    "keys": ("any keys", "earlier ones", "itself"),
-    "prefix": ("any keys", "earlier ones", "itself", "some keys"),
-    "shared": ("any keys", "padding"),
-}
+SHOWN = {"keys": ("some keys", "padding"), "prefix": ("padding",), "shared": ("earlier ones", "some keys", "itself")}
+PLACES = r"\bpos|position|rope|rotary|alibi|slope|tril|triu|causal|window|relative"  # by these the order may matter
+
+
+def compared(why: str, one: str, two: str, first: str = "", must: str = "< 1e-5") -> str:
+    """Return a replay: what is done first, and how far apart two results must be."""
+    return f'{first}\noff = ({one} - {two}).abs().max()\nassert off {must}, f"{why}: {{off:.2g}}"'
+
+
+def changed(what: str, where: str, at: str, must: str = "< 1e-5") -> str:
+    """Return a replay that changes some tokens and looks at the outputs of others."""
+    first = f"y = x.clone()\ny[{where}] += 1 + torch.rand_like(y[{where}])"
+    moved = "another output moved" if must[0] == "<" else "no other output moved"
+    return compared(f"{what} was changed, and {moved}", f"attend(y)[{at}]", f"attend(x)[{at}]", first, must)
+
+
 HIDDEN = """
 mask = {mask}
 for key in range(T):
@@ -39,60 +46,11 @@ for key in range(T):
     worst = (moved * hidden).max()
     assert worst < 1e-5, f"an output moved by {worst:.2g} with token {key}, which the mask hides from it"
 """
-OTHERS_STAY = """
-y = x.clone()
-y[{changed}] += torch.randn_like(y[{changed}])
-moved = (attend(y) - attend(x))[{kept}].abs().max()
-assert moved < 1e-5, f"{what} was changed, and another output, which must stay, moved by {moved:.2g}"
-"""
-OTHERS_MOVE = """
-y = x.clone()
-y[:, {token}] += 1 + torch.rand_like(y[:, {token}])
-moved = (attend(y) - attend(x))[:, {others}].abs().max()
-assert moved > 1e-6, "token {token} was changed, and no other output moved"
-"""
-SAME = """
-off = ({first} - {second}).abs().max()
-assert off < 1e-5, f"{why}; they differ by {off:.2g}"
-"""
-
-
-def _with(template: str, **parts: str) -> str:
-    for name, text in parts.items():
-        template = template.replace(f"{{{name}}}", text)
-    return template
-
-
-UNDER_MASKS = [_with(HIDDEN, mask=mask) for mask in MASKS.values()]
-OTHER_SAMPLE = _with(OTHERS_STAY, changed="0", kept="1:", what="sample 0")
-LATER = _with(OTHERS_STAY, changed=":, -1", kept=":, :-1", what="the last token")
-AGAIN = _with(SAME, first="attend(x)", second="attend(x)", why="the same call twice must give the same")
-AFTER = "before = attend(x)\nattend(torch.randn_like(x))\nattend(torch.randn(B + 1, T - 1, x.shape[-1]))" + _with(
-    SAME, first="attend(x)", second="before", why="the same call after others must give the same"
-)
-BATCHED = _with(SAME, first="attend(x)[:1]", second="attend(x[:1])", why="a sample must not depend on its batch")
-ORDER = "order = torch.arange(T).roll(1)" + _with(
-    SAME,
-    first="attend(x[:, order])",
-    second="attend(x)[:, order]",
-    why="tokens in another order, outputs in that order",
-)
-PLACES = r"\bpos|position|rope|rotary|alibi|slope|tril|triu|causal|window|relative"  # by these the order may matter
-TWICE = _with(
-    SAME, first="attend(torch.cat([x, x], 1))[:, :T]", second="attend(x)", why="each token twice halves its weights"
-)
-OPEN = "mask = torch.ones(B, T, T, dtype=torch.bool)"
-OPEN_MASK = OPEN + _with(SAME, first="attend(x, mask=mask)", second="attend(x)", why="an open mask must change nothing")
-CHANGES_INPUT = """
-y = x.clone()
-attend(y)
-assert torch.equal(x, y), "the input came back with other values"
-"""
-CHANGES_MASK = """
-given = mask = {mask}
-before = given.clone()
+UNHARMED = """
+mask = given = {mask}
+before = x.clone(), given.clone()
 attend(x, mask=given)
-assert torch.equal(given, before), "the mask came back with other values"
+assert torch.equal(x, before[0]) and torch.equal(given, before[1]), "what was given came back with other values"
 """
 EMPTY_ROW = """
 mask = torch.ones(B, T, T, dtype=torch.bool)
@@ -108,66 +66,55 @@ attend(x).square().sum().backward()
 dead = [name for name, p in layer.named_parameters() if p.requires_grad and p.grad is None]
 assert not dead, f"no gradient reaches {dead}"
 """
-INPUTS = """
-a, b = torch.randn(2, *x.shape)
-assert (attend(x, a) - attend(x, b)).abs().max() > 1e-6, "another second input changes nothing"
-"""
-THIRD = (
-    "a, b, c = torch.randn(3, *x.shape)\nassert (attend(x, a, b) - attend(x, a, c)).abs().max() > 1e-6, 'other values'"
-)
-REPLAYS: dict[str, list[str]] = {
-    "crash": ["attend(x)", *(f"attend(x, mask={mask})" for mask in MASKS.values()), "attend(x[:1])"],
+OTHERS = "before = attend(x)\nattend(torch.randn_like(x))\nattend(torch.randn(B + 1, T - 1, x.shape[-1]))"
+OTHER_SAMPLE, LATER = changed("sample 0", "0", "1:"), changed("the last token", ":, -1", ":, :-1")
+OPEN = "mask = torch.ones(B, T, T, dtype=torch.bool)"
+ORDERED = "attend(x[:, order])", "attend(x)[:, order]", "order = torch.arange(T).roll(1)"
+ORDER = compared("tokens in another order, outputs not in that order", *ORDERED)
+TWICE = compared("each token twice halves its weights", "attend(torch.cat([x, x], 1))[:, :T]", "attend(x)")
+AGAIN = "the same call again gives another answer"
+DRAWN = "a, b, c = torch.randn(3, *x.shape)"
+UNREAD = "another input changes nothing"
+REPLAYS = {
+    "crash": ["attend(x)", "mask = {mask}\nattend(x, mask=mask)", "attend(x[:1])"],
     "shape": ["out = attend(x)\nassert out.shape[:2] == x.shape[:2], f'{tuple(x.shape)} gave {tuple(out.shape)}'"],
     "not-finite": ["assert attend(x).isfinite().all(), 'NaN or infinity without any mask'"],
-    "not-deterministic": [AGAIN, AFTER],
-    "mutates-input": [CHANGES_INPUT, *(_with(CHANGES_MASK, mask=mask) for mask in MASKS.values())],
-    "mixes-samples": [OTHER_SAMPLE, BATCHED],
-    "no-mixing": [_with(OTHERS_MOVE, token="0", others="1:")],
-    "mixes-tokens": [ORDER, *UNDER_MASKS[::-1], LATER],
-    "mixes-tokens-on-merge": [ORDER, *UNDER_MASKS[::-1], LATER],
-    "softmax-axis": [TWICE, *UNDER_MASKS, OTHER_SAMPLE],
+    "not-deterministic": [compared(AGAIN, "attend(x)", "attend(x)"), compared(AGAIN, "attend(x)", "before", OTHERS)],
+    "mutates-input": [UNHARMED.replace("{mask}", "x").replace(", mask=given", ""), UNHARMED],
+    "mixes-samples": [OTHER_SAMPLE, compared("a sample alone and in its batch", "attend(x)[:1]", "attend(x[:1])")],
+    "no-mixing": [changed("token 0", ":, 0", ":, 1:", "> 1e-6")],
+    "mixes-tokens": [ORDER, HIDDEN, LATER],
+    "mixes-tokens-on-merge": [ORDER, HIDDEN, LATER],
+    "softmax-axis": [TWICE, HIDDEN, OTHER_SAMPLE],
     "no-softmax": [TWICE],
-    "key-unused": [_with(OTHERS_MOVE, token="-1", others=":-1")],
+    "key-unused": [changed("the last token", ":, -1", ":, :-1", "> 1e-6")],
     "future-leak": [LATER],
-    "open-mask-differs": [OPEN_MASK, *UNDER_MASKS],
+    "open-mask-differs": [compared("a mask that hides nothing", "attend(x, mask=mask)", "attend(x)", OPEN), HIDDEN],
     "nan-on-empty-row": [EMPTY_ROW],
     "dead-parameters": [DEAD],
-    "input-ignored": [INPUTS, THIRD],
-    **dict.fromkeys(("mask-ignored", "mask-leaks", "mask-inverted", "mask-transposed", "mask-order"), UNDER_MASKS),
+    "input-ignored": [
+        compared(UNREAD, "attend(x, a)", "attend(x, b)", DRAWN, "> 1e-6"),
+        compared(UNREAD, "attend(x, a, b)", "attend(x, a, c)", DRAWN, "> 1e-6"),
+    ],
+    **dict.fromkeys("mask-ignored mask-leaks mask-inverted mask-transposed mask-order".split(), [HIDDEN]),
 }
 
 
 def example_of(code: str, patient: Patient) -> tuple[str, str] | None:
     """Return code that fails on this layer, and what its assertion says; None where no replay shows the finding."""
     each = patient.call.masks.values()  # where none was chosen yet, a few of one kind
-    forms = [None, *(form for forms in each for form in [f for f in forms if f.kind == forms[0].kind][:4])]
-    patient = _picking(patient)
+    forms = [form for forms in each for form in [f for f in forms if f.kind == forms[0].kind][:4]]
+    docs, causal = patient.docs, patient.call.causal or patient.docs.causal or code == "future-leak"
+    not_for_it = [ORDER] * (not docs.code or docs.says(PLACES)) + [LATER] * (not causal)
     for tokens in dict.fromkeys((4, 7, *patient.call.lengths)):
-        for replay in REPLAYS.get(code, ()):
-            if replay == ORDER and (not patient.docs.code or patient.docs.says(PLACES)):
-                continue
-            if replay == LATER and code != "future-leak" and not (patient.call.causal or patient.docs.causal):
-                continue
-            masked = "mask=" in replay
-            for form in forms[1:] if masked else forms[:1]:
-                if form and any(MASKS[name] in replay for name in NOT_FOR.get(form.shows, ())):
-                    continue
-                fresh = (patient.unused() or patient).with_mask(form)
-                if (message := _fails(fresh.call, code, body := _written(replay, fresh, tokens))) is not None:
-                    return "\n".join([*_making(patient), *body]) + "\n", message
+        for replay in [replay for replay in REPLAYS.get(code, ()) if replay not in not_for_it]:
+            for form in forms if "mask=" in replay else [None]:
+                for mask in SHOWN.get(form.shows, MASKS) if "{mask}" in replay else [""]:
+                    fresh = (patient.unused() or patient).with_mask(form)
+                    body = _written(replay.replace("{mask}", MASKS.get(mask, "")), fresh, tokens)
+                    if (message := _fails(fresh.call, code, body)) is not None:
+                        return "\n".join([*_making(patient), *body]) + "\n", message
     return None
-
-
-def _picking(patient: Patient) -> Patient:
-    """Return the same layer; that its output is the first tensor of a tuple is said in so many words."""
-    other = copy.copy(patient)
-    with suppress(Exception), Patient.quietly(), torch.no_grad():
-        x = patient.tokens(1, max(patient.call.lengths or (4,)), 0.5).to(patient.device, patient.dtype)
-        fresh = (patient.unused() or patient).call
-        result = fresh.result([patient.wide(x, i) for i in range(len(fresh.roles))])
-        place = next(place for place, part in parts(result) if part is pick(result, fresh.output))
-        other.call = replace(patient.call, output=place)
-    return other
 
 
 def _written(replay: str, patient: Patient, tokens: int) -> list[str]:
@@ -187,9 +134,8 @@ def _fails(call: Adapted, code: str, body: list[str]) -> str | None:
     except AssertionError as error:
         return str(error)
     except Exception as error:
-        return (
-            f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}" if code == "crash" else None
-        )
+        lines = str(error).splitlines() or [""]
+        return f"{type(error).__name__}: {lines[0]}" if code == "crash" else None
     return None
 
 
@@ -204,11 +150,6 @@ def _making(patient: Patient) -> Iterator[str]:
     if not all(part.isidentifier() for part in (*name.split("."), *module.split("."))):
         yield from ("", f"layer = ...  # your function, or as you make your layer: {sizes}", "")
         return
-    shorter = (".".join(module.split(".")[:n]) for n in range(1, module.count(".") + 2))
-    there = vars(sys.modules[module]).get(top) if module in sys.modules else None
-    module = next(
-        (m for m in shorter if m in sys.modules and vars(sys.modules[m]).get(top) is there is not None), module
-    )
     yield f"# {top} as in your script or notebook" if module == "__main__" else f"from {module} import {top}"
-    made = name if isinstance(target, FunctionType) else f"{name}(...)"
-    yield from ("", f"layer = {made}{'' if made == name else '.eval()'}  # as you make it: {sizes}", "")
+    made = name if isinstance(target, FunctionType) else f"{name}(...).eval()"
+    yield from ("", f"layer = {made}  # as you make it: {sizes}", "")

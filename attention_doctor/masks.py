@@ -6,15 +6,17 @@ each form that it may take, and the first that it obeys is the one it means, wha
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from attention_doctor.calling import Mask
+from attention_doctor.catalogue import REMARKS
 from attention_doctor.docs import Docs
 from attention_doctor.exam import Exam
 from attention_doctor.look import Seen
-from attention_doctor.patient import Crash, WrongShape, amount
+from attention_doctor.patient import Crash, amount
 from attention_doctor.report import Report
 
 NOTHING = 1e-9  # a weight below is none
@@ -23,20 +25,13 @@ SAME = {"allowed": ("allowed", "float01"), "blocked": ("blocked",), "additive": 
 
 @dataclass
 class Sight:
-    """Who sees whom, `(B, T, T)` each: the largest and the smallest weight over all maps.
+    """Who sees whom, `(B, T, T)` each: the largest and the smallest weight over all maps."""
 
-    Args:
-        high, low: the weights; of outputs, 1 where an output moved with the token and 0 where not.
-        sums: what the weights of a query sum to, from the least to the most; None of outputs.
-        inside: whether weights were read.
-        out: the output.
-    """
-
-    high: Tensor
+    high: Tensor  # of outputs, 1 where an output moved with the token and 0 where not
     low: Tensor
-    sums: tuple[float, float] | None
-    inside: bool
-    out: Tensor | None = None
+    sums: tuple[float, float] | None  # what the weights of a query sum to, from the least to the most; None of outputs
+    inside: bool  # whether weights were read
+    out: Tensor | None = None  # the output
 
     @property
     def sees(self) -> Tensor:
@@ -59,36 +54,31 @@ def sight(exam: Exam, mask: Tensor | None = None, form: Mask | None = None) -> S
 
 def _by_weights(exam: Exam, seen: Seen) -> Sight | None:
     """Return who sees whom by the weights of the first steps; None where tokens cannot be followed."""
-    per, shape = exam.B * exam.T, (exam.B, exam.T, exam.T)
-    high, low, known = torch.zeros(shape), torch.full(shape, torch.inf), torch.zeros(shape, dtype=torch.bool)
-    sums = []
+    per, sums = exam.B * exam.T, []
+    high, low = torch.zeros(per * exam.T), torch.full((per * exam.T,), torch.inf)
     if len(seen.steps) != len(exam.first.steps):
         return None
     for j, step in enumerate(seen.steps):
         if exam.depth(step):
             continue
-        rows, columns = exam.token_of(j, "q"), exam.token_of(j, "v")
+        used, rows, columns = step.used.float(), exam.token_of(j, "q"), exam.token_of(j, "v")
         if rows is None or columns is None or step.of_weights.far or not exam.straight(j):
             return None
-        if tuple(rows.shape) != tuple(step.used.shape[:2]) or tuple(columns.shape) != step.used.shape[::2]:
+        if rows.shape != used.shape[:2] or columns.shape != used.shape[::2]:
             return None
-        used = step.used.float()
-        n, r, c = torch.meshgrid(*(torch.arange(size) for size in used.shape), indexing="ij")
-        q, k = rows[n, r], columns[n, c]
+        q, k = rows[:, :, None].expand(used.shape), columns[:, None].expand(used.shape)
         real = (q >= 0) & (k >= 0)
-        b, t, place = q % per // exam.T, q % exam.T, k % exam.T
-        cells = b[real], t[real], place[real]
-        known[cells] = True
-        values = used[real].nan_to_num(0.0)
-        at = (cells[0] * exam.T + cells[1]) * exam.T + cells[2]
-        high.view(-1).scatter_reduce_(0, at, values, "amax")
-        low.view(-1).scatter_reduce_(0, at, values, "amin")
+        at, values = (q % per * exam.T + k % exam.T)[real], used[real].nan_to_num(0.0)
+        high.scatter_reduce_(0, at, values, "amax")
+        low.scatter_reduce_(0, at, values, "amin")
         total = used.sum(-1)
-        sums += [float(total[total > 0].min()), float(total.max())] if bool((total > 0).any()) else []
-    # A key that stands in no column is one that is not seen, if the query has a row at all.
+        sums += total[total > 0].aminmax() if bool((total > 0).any()) else []
+    # A key that is in no column is one that is not seen, if the query has a row at all.
+    high, low = (x.view(exam.B, exam.T, exam.T) for x in (high, low))
+    known = low.isfinite()
     if not seen.steps or not bool(known.any(-1).all()):
         return None
-    return Sight(high, torch.where(known, low, high), (min(sums), max(sums)) if sums else None, True)
+    return Sight(high, torch.where(known, low, high), (float(min(sums)), float(max(sums))) if sums else None, True)
 
 
 def _by_outputs(exam: Exam, mask: Tensor | None, form: Mask | None) -> Sight | None:
@@ -132,26 +122,26 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
         return None
     T, sees, full = exam.T, found.sees[0], torch.ones(exam.T, exam.T, dtype=torch.bool)
     later, earlier, own = sees.triu(1), sees.tril(-1), bool(sees.diagonal().all())
-    past = earlier.equal(full.tril(-1))
-    one_more = past and later.equal(full.triu(1) & ~full.triu(2))
-    if causal and bool(later.any()):
-        report.find("future-leak", f"without a mask, {cells(later)}.")
-    elif one_more and T > 3 and exam.inputs == 1:
-        report.find("future-leak", f"each query sees the keys up to the one after its own: {cells(later)}.")
-    elif bool(later.any()) and sees[1:].equal(full.tril(-1)[1:]):
-        report.find(
-            "future-leak", "a query sees the tokens before its own, and not its own; the first sees later ones."
-        )
-    elif not bool(earlier.any()) and later.equal(full.triu(1)) and exam.inputs == 1:
-        report.find("future-leak", f"each query sees the later tokens and none before its own: {cells(later)}.")
-    elif not bool(later.any()) and past and not own and found.inside and not bool(sees[0, 0]):
-        report.find("key-unused", "a query sees the tokens before its own, and not its own.")
-    elif not bool(later.any()) and past and not causal:
-        report.remark("causal", "no output depends on a later token.")
-    elif own and not bool(sees.all()) and not past and not later.equal(full.triu(1)):
-        report.remark("window", f"without a mask, a query sees {int(sees.sum(-1).max())} of {T} keys at most.")
-    if T > 2 and exam.flat and bool(sees[:, :-1].all()) and not bool(sees[: T - (not found.inside), -1].any()):
-        report.find("key-unused", f"{T} queries see every key but the last, number {T - 1}.")
+    past, mirrored, alone = earlier.equal(full.tril(-1)), later.equal(full.triu(1)), exam.inputs == 1
+    leaks, windowed = bool(later.any()), own and not bool(sees.all())
+    one_more, one_less = later.equal(full.triu(1) & ~full.triu(2)), sees[1:].equal(full.tril(-1)[1:])
+    unused = bool(sees[:, :-1].all()) and not bool(sees[: T - (not found.inside), -1].any())
+    cases = [  # whether it is so, what that is
+        (causal and leaks, "future-leak", f"without a mask, {cells(later)}."),
+        (past and one_more and T > 3 and alone, "future-leak", "each query sees the keys up to the one after its own."),
+        (leaks and one_less, "future-leak", "a query sees the tokens before its own, the first sees later ones."),
+        (mirrored and not bool(earlier.any()) and alone, "future-leak", "each query sees none before its own."),
+        (T > 2 and exam.flat and unused, "key-unused", f"{T} queries see every key but the last, number {T - 1}."),
+        (past and not leaks and not causal, "causal", "no output depends on a later token."),
+        (
+            windowed and not past and not mirrored,
+            "window",
+            f"a query sees {int(sees.sum(-1).max())} of {T} keys at most.",
+        ),
+    ]
+    code, text = next(((code, text) for seen, code, text in cases if seen), ("", ""))
+    if code:
+        (report.remark if code in REMARKS else report.find)(code, text)
     return found
 
 
@@ -175,23 +165,22 @@ def masks_for(exam: Exam, form: Mask) -> dict[str, Tensor]:
     return {"random": drawn, "causal": torch.ones(T, T, dtype=torch.bool).tril().expand(B, T, T)}
 
 
-@dataclass
-class Tried:
-    """A form of a mask that ran: what is wrong with it, how many hidden cells leaked."""
+class Tried(NamedTuple):
+    """A form of a mask that ran: what is wrong with it, how many hidden cells leaked, whether any was hidden."""
 
     form: Mask
-    wrong: tuple[str, str] | None
-    leaks: int
-    hid: bool
+    code: str = ""
+    evidence: str = ""
+    leaks: int = 0
+    hid: bool = True
 
 
 def examine_mask(exam: Exam, name: str | None, base: Sight | None, docs: Docs, report: Report) -> Mask | None:
     """Give a layer its mask in each form; hold the one that it means to hide what it hides, and return it."""
     call = exam.patient.call
     said = None if call.stated else docs.polarity(name or "mask", len(call.masks) == 1)
-    forms = list(call.masks[name])
-    if said is not None:
-        forms.sort(key=lambda form: form.kind not in (*SAME[said], "lengths"))
+    ranks = set() if call.stated else docs.ranks(name or "mask")
+    forms = sorted(call.masks[name], key=lambda form: said is not None and form.kind not in (*SAME[said], "lengths"))
     ran, raised = [], []
     for form in forms:
         try:
@@ -199,41 +188,31 @@ def examine_mask(exam: Exam, name: str | None, base: Sight | None, docs: Docs, r
         except Crash as crash:
             raised.append((form, crash))
             continue
-        if tried.wrong is None and tried.hid:
+        if not tried.code and tried.hid:
             break
-    promised = call.stated or said is not None
-    ranks = set() if call.stated else docs.ranks(name or "mask")
-    each = [(form, crash) for form, crash in raised if form.rank == 3 and form.over == "pairs" and form.folded == 1]
-    if (
-        each
-        and ran
-        and 3 in ranks
-        and 4 not in ranks
-        and not any(t.form.rank == 3 and t.form.over == "pairs" for t in ran)
-    ):
-        shape, crash = (exam.B, exam.T, exam.T), each[0][1]  # a mask for each sample was promised
-        if isinstance(crash.__cause__, RuntimeError):  # a refusal in its own words is none
-            report.find("crash", f"with a mask {shape}: {crash}. Of {name} its words say {sorted(ranks)} axes.")
+    of_each = [crash for form, crash in raised if form.rank == 3 and form.over == "pairs" and form.folded == 1]
+    taken = any(tried.form.rank == 3 and tried.form.over == "pairs" for tried in ran)
+    if of_each and ran and not taken and 3 in ranks and 4 not in ranks:  # a mask for each sample was promised
+        shape = (exam.B, exam.T, exam.T)
+        if isinstance(of_each[0].__cause__, RuntimeError):  # a refusal in its own words is none
+            report.find("crash", f"with a mask {shape}: {of_each[0]}. Of {name} its words say {sorted(ranks)} axes.")
         else:
-            report.remark("mask-rank", f"one mask (T, T) for all samples is taken; {shape} raised {crash}.")
+            report.remark("mask-rank", f"one mask (T, T) for all samples is taken; {shape} raised {of_each[0]}.")
     if not ran:
-        those = [(f, c) for f, c in raised if call.stated or (f.rank in ranks and f.kind in SAME.get(said, ()))]
-        told = [(f, c) for f, c in those if not any(word in str(c) for word in ("bool", "dtype", "Float", "Long"))]
-        form, crash = (told or raised)[0]
-        if promised and told:
-            report.find("crash" if not isinstance(crash, WrongShape) else "shape", f"with {name or 'a mask'}: {crash}.")
+        promised = [crash for f, crash in raised if call.stated or (f.rank in ranks and f.kind in SAME.get(said, ()))]
+        of_dtype = ("bool", "dtype", "Float", "Long")
+        told = [crash for crash in promised if not any(word in str(crash) for word in of_dtype)]
+        if told:
+            report.find(told[0].code, f"with {name or 'a mask'}: {told[0]}.")
         else:
-            report.skip(
-                name or "masks", f"no form that was tried runs ({crash}); say adapt(layer, mask_name={name!r}, …)"
-            )
+            why = f"no form that was tried runs ({raised[0][1]}); say adapt(layer, mask_name={name!r}, …)"
+            report.skip(name or "masks", why)
         return None
     best = _meant(ran, said)
-    if best.wrong is not None and best.wrong[0] == "mask-ignored" and name and not docs.reads(name):
+    if best.code == "mask-ignored" and name and not docs.reads(name):
         report.remark("mask-unread", f"{name} is an argument that nothing in it reads.")
-        return best.form
-    if best.wrong is not None:
-        first = f"{name}: " if len(call.masks) > 1 and name else ""
-        report.find(best.wrong[0], first + best.wrong[1])
+    elif best.code:
+        report.find(best.code, f"{name}: {best.evidence}" if len(call.masks) > 1 and name else best.evidence)
     elif not best.hid:
         report.skip(name or "masks", "neither weights nor outputs tell which key is hidden")
     return best.form
@@ -241,21 +220,18 @@ def examine_mask(exam: Exam, name: str | None, base: Sight | None, docs: Docs, r
 
 def _meant(ran: list[Tried], said: str | None) -> Tried:
     """Return the form to judge: what the author says before what is obeyed before what is usual."""
+    obeyed, order = [t for t in ran if not t.code and t.hid], [t for t in ran if t.code == "mask-order"]
     if said is not None:
         meant = [t for t in ran if t.form.kind in SAME[said]]
-        obeyed = [t for t in ran if t.wrong is None and t.hid]
         if meant:
-            wrong = [t for t in meant if t.wrong and t.wrong[0] == "mask-order"]
-            return next((t for t in [*wrong, *obeyed] if t in meant), meant[0])
+            return next((t for t in [*order, *obeyed] if t in meant), meant[0])
         if obeyed and said != "additive" and obeyed[0].form.kind in ("allowed", "blocked", "float01"):
-            return replace(
-                obeyed[0], wrong=("mask-inverted", f"its words say {said}, and it reads it as {obeyed[0].form.kind}.")
-            )
-    obeyed = [t for t in ran if (t.wrong is None and t.hid) or (t.wrong and t.wrong[0] == "mask-order")]
-    if obeyed:
-        return obeyed[0]  # that one mask for all is obeyed does not mend that each sample's is not
-    ran = [t for t in ran if t.wrong is None or t.wrong[0] != "not-finite"] or ran
-    if all(t.wrong and t.wrong[0] == "mask-ignored" for t in ran):
+            seen = f"its words say {said}, and it reads it as {obeyed[0].form.kind}."
+            return obeyed[0]._replace(code="mask-inverted", evidence=seen)
+    if obeyed or order:  # that one mask for all is obeyed does not mend that each sample's is not
+        return min([*obeyed, *order], key=ran.index)
+    ran = [t for t in ran if t.code != "not-finite"] or ran
+    if all(t.code == "mask-ignored" for t in ran):
         return ran[0]
     least = min(t.leaks for t in ran)
     return min(ran, key=lambda t: (t.leaks > least, t.form.over != "pairs", ran.index(t)))
@@ -263,89 +239,78 @@ def _meant(ran: list[Tried], said: str | None) -> Tried:
 
 def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
     """Return what a layer does with a mask of this form."""
-    masks = masks_for(exam, form)
     free = sight(exam, torch.ones(exam.B, exam.T, exam.T, dtype=torch.bool), form)
-    if base is not None and free is not None and base.inside == free.inside and bool((free.sees & ~base.sees).any()):
-        form = replace(form, always=True)  # it takes the place of one that the layer makes by itself
-        if form.shows in ("keys", "prefix"):
-            leak = cells(free.sees & ~base.sees, free)
-            return Tried(form, ("future-leak", f"with a mask over the keys it hides no later token: {leak}."), 0, True)
-    replaces = form.always or base is None
-    hid = False
-    mixed = any(step.of_weights.far for step in exam.first.steps)  # heads that talk make of -inf what they like
-    for name, mask in masks.items():
+    if base is not None and free is not None and base.inside == free.inside:
+        more = free.sees & ~base.sees
+        if bool(more.any()):
+            form = replace(form, always=True)  # it takes the place of one that the layer makes by itself
+            if form.shows in ("keys", "prefix"):
+                return Tried(
+                    form, "future-leak", f"with a mask over the keys it hides no later token: {cells(more, free)}."
+                )
+    replaces, hid, steps = form.always or base is None, False, exam.first.steps
+    mixed = any(step.of_weights.far for step in steps)  # heads that talk make of -inf what they like
+    before = free if replaces else base
+    for name, mask in masks_for(exam, form).items():
         found = sight(exam, mask, form)
         if found is None or free is None or (mixed and not exam.patient.call.stated):
-            return Tried(form, None, 0, False)
-        before = free if replaces or base is None else base
+            return Tried(form, hid=False)
         same = found.inside and torch.equal(found.high, free.high) and exam.patient.differ(found.out, free.out)
-        if same and any(exam.depth(step) for step in exam.first.steps):
-            return Tried(form, None, 0, False)  # it is a mask of a later step
-        wrong, leaks = judge(name, mask, before, found, free, exam, form)
-        if wrong is not None:
-            return Tried(form, wrong, leaks, True)
+        if same and any(exam.depth(step) for step in steps):
+            return Tried(form, hid=False)  # it is a mask of a later step
+        code, evidence, leaks = judge(name, mask, before, found, free, exam, form)
+        if code:
+            return Tried(form, code, f"mask '{name}', T={exam.T}: {evidence}.", leaks)
         hid |= bool((~mask & before.sees & ~found.sees).any())
     if not replaces and exam.patient.differ(free.out, exam.first.out) and free.sees.equal(base.sees):
         off = amount(free.out - exam.first.out)
-        return Tried(
-            form, ("open-mask-differs", f"a mask that hides nothing changes the outputs by up to {off}."), 0, hid
-        )
-    return Tried(form, None, 0, hid)
+        text = f"a mask that hides nothing changes the outputs by up to {off}."
+        return Tried(form, "open-mask-differs", text, 0, hid)
+    return Tried(form, hid=hid)
 
 
 def judge(
     name: str, mask: Tensor, free: Sight, found: Sight, all_open: Sight, exam: Exam, form: Mask
-) -> tuple[tuple[str, str] | None, int]:
+) -> tuple[str, str, int]:
     """Compare what is seen under a mask with what it shows; return code and evidence, and how many cells leaked."""
-    base, sees = free.sees, found.sees
+    base, sees, padding = free.sees, found.sees, form.shows in ("keys", "prefix")
     asked = (mask & base).any(-1, keepdim=True)  # a query that may see no key is another matter
-    padding = form.shows in ("keys", "prefix")
     if padding:  # what a token gets that is padding itself is nobody's business
         asked = asked & mask[:, :1].transpose(1, 2)
-    leak, blind = ~mask & base & sees & asked, mask & base & (found.low <= NOTHING) & asked
-    if not exam.flat or not found.inside:
-        blind &= False
-    own = torch.eye(exam.T, dtype=torch.bool) if not found.inside else torch.zeros(1, 1, dtype=torch.bool)
-    leak &= ~own  # an output moves with its own token in other ways as well
-    leaks = int(leak.sum())
-    bad = ~found.out.isfinite().all(-1)
-    if found.out.shape[:2] == asked.shape[:2] and bool((bad & asked[..., 0]).any()):
-        return ("not-finite", f"mask '{name}': {int(bad.sum())} outputs are NaN or infinite."), leaks
-    if not leaks and not bool(blind.any()):
+    own = torch.eye(exam.T, dtype=torch.bool) & (not found.inside)  # an output moves with its own token in other ways
+    leak = ~mask & base & sees & asked & ~own
+    blind = mask & base & (found.low <= NOTHING) & asked & (exam.flat and found.inside)
+    leaks, blinds, bad = int(leak.sum()), bool(blind.any()), ~found.out.isfinite().all(-1)
+    if bad.shape == asked.shape[:2] and bool((bad & asked[..., 0]).any()):
+        return "not-finite", f"{int(bad.sum())} outputs are NaN or infinite", leaks
+    if not leaks and not blinds:
         sums, free_sums = found.sums, free.sums or (1.0, 1.0)
-        if sums is not None and sums[0] < 0.99 * min(1.0, free_sums[0]) and free_sums[0] > 0.99:
-            seen = f"mask '{name}': hidden keys have no weight, but those of the others sum to {sums[0]:.2f}, not to 1"
-            return ("mask-leaks", f"{seen}: the mask came behind the softmax."), 0
-        return None, 0
-    told = f"mask '{name}', T={exam.T}: "
-    told += cells(leak, found) if leaks else f"{cells(blind, None)} although it may"
-    patterns = {"mask-inverted": ~mask & base, "mask-transposed": mask.transpose(1, 2) & base}
+        if sums is not None and free_sums[0] > 0.99 and sums[0] < 0.99 * min(1.0, free_sums[0]):
+            seen = f"hidden keys have no weight, but those of the others sum to {sums[0]:.2f}, not to 1"
+            return "mask-leaks", f"{seen}: the mask came behind the softmax", 0
+        return "", "", 0
+    told = cells(leak, found) if leaks else f"{cells(blind, None)} although it may"
     if not exam.patient.differ(found.out, all_open.out):
-        return ("mask-ignored", f"{told}."), leaks
+        return "mask-ignored", told, leaks
+    patterns = {"mask-inverted": ~mask & base} | ({} if padding else {"mask-transposed": mask.transpose(1, 2) & base})
     for code, pattern in patterns.items():
         rows = (pattern & ~own).any(-1, keepdim=True)
-        if (code == "mask-transposed" and padding) or not bool((rows & asked).any()):
-            continue
-        if bool((((sees & base) == pattern) | own | ~rows | ~asked).all()):
-            return (code, f"{told}."), leaks
-    hiding = [i for i in range(exam.B) if not bool(mask[i].all())]
-
-    def seen_as(b: int, i: int) -> bool:
-        return torch.equal(sees[b] & asked[b], mask[i] & base[b] & asked[b])
-
-    both = [seen_as(b, b) for b in range(exam.B)]
-    if not all(both) and all(right or any(seen_as(b, i) for i in hiding) for b, right in enumerate(both)):
-        return ("mask-order", f"{told}; what sample {both.index(False)} sees is the mask of another."), leaks
-    if found.inside and not bool((mask == mask[:1]).all()):
-        anyone, everyone = mask.any(0), mask.all(0)
-        if leaks and bool(blind.any()) and not bool((leak & ~anyone).any() | (blind & everyone).any()):
-            return ("mask-order", f"{told}; its maps follow the masks of several samples."), leaks
-    first = mask & ~mask.roll(-1, -1)  # the last key that each query may see
-    if name == "lengths" and torch.equal(leak, first.roll(1, -1) & base & asked & ~mask):
+        if bool((rows & asked).any()) and bool((((sees & base) == pattern) | own | ~rows | ~asked).all()):
+            return code, told, leaks
+    every = range(exam.B)
+    alike = [[torch.equal((sees[b] & asked[b]), (mask[i] & base[b] & asked[b])) for i in every] for b in every]
+    right, hiding = [alike[b][b] for b in every], [i for i in every if not bool(mask[i].all())]
+    if not all(right) and all(right[b] or any(alike[b][i] for i in hiding) for b in every):
+        return "mask-order", f"{told}; what sample {right.index(False)} sees is the mask of another", leaks
+    if found.inside and leaks and blinds and not bool((mask == mask[:1]).all()):
+        if not bool((leak & ~mask.any(0)).any() | (blind & mask.all(0)).any()):
+            return "mask-order", f"{told}; its maps follow the masks of several samples", leaks
+    last = mask & ~mask.roll(-1, -1)  # the last key that each query may see
+    if name == "lengths" and torch.equal(leak, last.roll(1, -1) & base & asked & ~mask):
         told += "; it is the first behind the last that counts, as `arange <= length` has it"
     if not leaks and not bool((~mask & base & ~sees).any()):
-        return None, 0  # it hides nothing: this is no mask of what may be seen
-    return ("mask-leaks" if leaks else "open-mask-differs", f"{told}."), leaks
+        return "", "", 0  # it hides nothing: this is no mask of what may be seen
+    return "mask-leaks" if leaks else "open-mask-differs", told, leaks
 
 
 def cells(which: Tensor, found: Sight | None = None) -> str:

@@ -16,10 +16,17 @@ from attention_doctor.patient import Crash, Patient, WrongShape, amount
 from attention_doctor.report import Report
 
 FOR_ANOTHER_INPUT = re.compile(r"context|memory|encoder|cross|kv|source|cond|ctx|state|global|add")
+SWITCH = re.compile(r"self_att|encoder_decoder|cross|is_self|context|memory")  # says what a layer attends to
 
 
 class Stop(Exception):
     """Nothing more can be learnt from this layer."""
+
+
+def stop(report: Report, code: str, evidence: str) -> None:
+    """Say what was found, and end."""
+    report.find(code, evidence)
+    raise Stop
 
 
 def runs(patient: Patient, batch: int, T: int, report: Report) -> int:
@@ -28,41 +35,35 @@ def runs(patient: Patient, batch: int, T: int, report: Report) -> int:
     Raises:
         Stop: it does not.
     """
-    first = None
-    if patient.call.lengths:
-        some = ", ".join(map(str, patient.call.lengths))
-        report.skip("other numbers of tokens", f"the layer takes {some} only")
-    for tokens in (T,) if patient.call.lengths else (T, 6, 4, 3, 2):
-        x = patient.tokens(batch, tokens, 0.05)
+    first, lengths = "", patient.call.lengths
+    if lengths:
+        report.skip("other numbers of tokens", f"the layer takes {', '.join(map(str, lengths))} only")
+    for tokens in (T,) if lengths else (T, 6, 4, 3, 2):
         try:
-            out = _first(patient, x)
+            out = _first(patient, patient.tokens(batch, tokens, 0.05))
         except WrongShape as wrong:
-            report.find(wrong.code, f"{wrong}.")
-            raise Stop from None
+            stop(report, wrong.code, f"{wrong}.")
         except Crash as crash:
             first = first or f"{patient.last}: {crash}"
             continue
         if tokens != T:
-            if any(fails(patient, patient.tokens(batch, n, 0.05)) for n in range(2, tokens)) or tokens > T:
-                report.find("crash", f"{first}; it runs with {tokens} tokens.")
-                raise Stop
+            if tokens > T or any(fails(patient, patient.tokens(batch, n, 0.05)) for n in range(2, tokens)):
+                stop(report, "crash", f"{first}; it runs with {tokens} tokens.")
             report.skip(f"sequences of {T} tokens", f"the layer raised ({first}); examined with {tokens}")
-        elif not patient.call.lengths and (why := fails(patient, longer := patient.tokens(1, 2 * T, 0.5))):
+        elif not lengths and (why := fails(patient, longer := patient.tokens(1, 2 * T, 0.5))):
             if (fresh := patient.unused()) is not None and not fails(fresh, longer):
-                report.find("crash", f"after a call with {T} tokens, {2 * T} raise {why}; of a fresh copy they do not.")
-                raise Stop
+                after = f"after a call with {T} tokens, {2 * T} raise {why}; of a fresh copy they do not."
+                stop(report, "crash", after)
             report.skip(f"more than {T} tokens", f"the layer raised ({why}); has it a longest T?")
         if not out.isfinite().all():
             bad = int((~out.isfinite()).sum())
-            report.find("not-finite", f"without a mask, {bad} of {out.numel()} numbers are NaN or infinite.")
-            raise Stop
+            stop(report, "not-finite", f"without a mask, {bad} of {out.numel()} numbers are NaN or infinite.")
         if out.shape[-1] != patient.d_model:
             report.remark("output-width", f"{patient.d_model} features come in, {out.shape[-1]} go out.")
         if patient.call.mask is not None and patient.call.mask.always:
             report.remark("needs-mask", "it cannot be called without a mask; all open stands for none here.")
         return tokens
-    report.find("crash", f"{first}.")
-    raise Stop
+    stop(report, "crash", f"{first}.")
 
 
 def _first(patient: Patient, x: Tensor) -> Tensor:
@@ -79,6 +80,7 @@ def _first(patient: Patient, x: Tensor) -> Tensor:
 
 
 def fails(patient: Patient, x: Tensor) -> str:
+    """Return what the layer raises; "" where it runs."""
     try:
         patient(x)
     except Crash as crash:
@@ -95,23 +97,26 @@ def repeats_itself(patient: Patient, batch: int, T: int, report: Report) -> None
     x = patient.tokens(batch, T, 0.5)
     before = patient(x)
     for _ in range(3):
-        again = patient(x)
-        if not (before.isfinite().all() or again.isfinite().all()):  # numbers that are too large: others tell
-            return
-        if again.shape != before.shape or patient.differ(again, before):
-            off = amount(again - before) if again.shape == before.shape else "another shape"
-            seen = f"the same input gave outputs that differ by up to {off}"
-            report.find("not-deterministic", f"{seen}; nothing else was examined, since every comparison would fail.")
-            raise Stop
-    more = patient.noise(batch, T, 31)
+        if off := _off(patient, patient(x), before):
+            seen = f"the same input gave outputs that differ by up to {off}; nothing else was examined, since every"
+            stop(report, "not-deterministic", f"{seen} comparison would fail.")
     signature = signature_of(patient.call.target)
     for p in signature.parameters.values() if signature else ():  # a switch that is on for one call alone
         if isinstance(p.default, bool) and "causal" in p.name:
             with suppress(Exception), patient.quietly(), torch.no_grad():
                 given = [patient.wide(x, i).to(patient.device, patient.dtype) for i in range(len(patient.call.roles))]
                 patient.call.result(given, None, **{p.name: not p.default})
+    more = patient.noise(batch, T, 31)
     forgets(patient, more, None, "other tokens", report)
     forgets(patient, torch.cat([more, more[:1]]), None, "a batch of another size", report)
+
+
+def _off(patient: Patient, out: Tensor, before: Tensor) -> str:
+    """Say by how much two answers to the same question differ; "" where they do not, or have no numbers to compare."""
+    if out.shape != before.shape:
+        return "another shape"
+    known = before.isfinite().all() or out.isfinite().all()
+    return amount(out - before) if known and patient.differ(out, before) else ""
 
 
 def forgets(patient: Patient, x: Tensor, mask: Tensor | None, between: str, report: Report) -> None:
@@ -127,14 +132,9 @@ def forgets(patient: Patient, x: Tensor, mask: Tensor | None, between: str, repo
         later, first = (each(x, mask).nan_to_num(nan=0.0) for each in (patient, fresh))
     except Crash:  # the sizes themselves are the business of others
         return
-    if later.shape != first.shape or patient.differ(later, first):
-        off = amount(later - first) if later.shape == first.shape else "another shape"
-        report.find(
-            "not-deterministic",
-            f"a call after calls with {between}, and the same call of a fresh copy, differ by up to {off}: something "
-            "is kept from call to call and changes later answers.",
-        )
-        raise Stop
+    if off := _off(patient, later, first):
+        seen = f"a call after calls with {between}, and the same call of a fresh copy, differ by up to {off}"
+        stop(report, "not-deterministic", f"{seen}: something is kept from call to call and changes later answers.")
 
 
 def separates_samples(patient: Patient, batch: int, T: int, report: Report) -> None:
@@ -142,40 +142,24 @@ def separates_samples(patient: Patient, batch: int, T: int, report: Report) -> N
     if patient.call.axes == "T d":
         return
     x = patient.tokens(batch, T, 0.5)
-    try:
-        before = patient(x)
-    except Crash as crash:
-        return _other_size(f"x {tuple(x.shape)}: {crash}.", crash, patient, report)
-    if not before.isfinite().all():  # numbers that are too large: nothing can be compared
-        return None
     changed = x.clone()
     changed[0] += patient.noise(1, T, 7)[0]
-    after = patient(changed)
-    if len(after) != batch or patient.differ(after[1:], before[1:]):
-        moved = amount(after[1:] - before[1:])
-        report.find(
-            "mixes-samples", f"{batch} samples: changing sample 0 moved the outputs of the others by up to {moved}."
-        )
-        return
-    for i in (0, batch - 1):  # the last one as well: what goes by the place in the batch spares sample 0
-        try:
-            alone = patient(x[i : i + 1])
-        except Crash as crash:
-            _other_size(f"a batch of one, x {tuple(x[:1].shape)}: {crash}.", crash, patient, report)
+    try:
+        before, after = patient(x), patient(changed)
+        if not before.isfinite().all():  # numbers that are too large: nothing can be compared
             return
-        if patient.differ(alone, before[i : i + 1]):
-            off = amount(alone - before[i : i + 1])
-            report.find("mixes-samples", f"sample {i} alone and in a batch of {batch} differ by up to {off}.")
-            return
-
-
-def _other_size(text: str, crash: Crash, patient: Patient, report: Report) -> None:
-    """Say that it raised at another size: a refusal in its own words, or of what was made up for it, is no finding."""
-    made_up = any(callable(value) for value in patient.call.also.values())
-    if isinstance(crash.__cause__, AssertionError) or made_up:
-        report.skip("other sizes", text)
-    else:
-        report.find(crash.code, text)
+        if off := _off(patient, after[1:], before[1:]):
+            seen = f"{batch} samples: changing sample 0 moved the outputs of the others by up to {off}."
+            report.find("mixes-samples", seen)
+        for i in (0, batch - 1):  # the last one as well: what goes by the place in the batch spares sample 0
+            if off := _off(patient, patient(x[i : i + 1]), before[i : i + 1]):
+                report.find("mixes-samples", f"sample {i} alone and in a batch of {batch} differ by up to {off}.")
+    except Crash as crash:  # in its own words it may refuse, also what was made up for it
+        made_up = any(callable(value) for value in patient.call.also.values())
+        if isinstance(crash.__cause__, AssertionError) or made_up:
+            report.skip("other sizes", f"{patient.last}: {crash}.")
+        else:
+            report.find(crash.code, f"{patient.last}: {crash}.")
 
 
 # ------------------------------------------------------------------------------------------------------- empty rows
@@ -183,57 +167,50 @@ def _other_size(text: str, crash: Crash, patient: Patient, report: Report) -> No
 
 def survives_an_empty_row(patient: Patient, form: Mask, T: int, report: Report) -> None:
     """Hide all keys from one query, or from a sample where that is all that can be said, and see what it reaches."""
-    mask, empty = torch.ones(2, T, T, dtype=torch.bool), torch.zeros(2, T, dtype=torch.bool)
-    if form.shows in ("keys", "prefix"):
-        mask[0], empty[0], where = False, True, "sample 0"
-    elif form.shows == "shared":
-        mask[:, 1], empty[:, 1], where = False, True, "query 1 of every sample"
-    else:
-        mask[0, 1], empty[0, 1], where = False, True, "query 1 of sample 0"
-    patient, x = patient.with_mask(form), patient.tokens(2, T, 0.5)
+    empty = torch.zeros(2, T, dtype=torch.bool)
+    rows, where = {
+        "any": ((0, 1), "query 1 of sample 0"),
+        "shared": ((slice(None), 1), "query 1 of every sample"),
+    }.get(form.shows, ((0,), "sample 0"))
+    empty[rows] = True
+    mask, patient, x = ~empty[:, :, None].expand(2, T, T), patient.with_mask(form), patient.tokens(2, T, 0.5)
+    where += " may see no key"
     try:
         out = patient(x, mask)
     except Crash as crash:
-        report.remark("empty-row-refused", f"{where} may see no key: {crash}.")
-        return
-    broken = ~out.isfinite().all(-1)
+        return report.remark("empty-row-refused", f"{where}: {crash}.")
     if out.shape[:2] != empty.shape:
-        return
-    seen = f"{where} may see no key: {int(broken.sum())} of {broken.numel()} outputs are NaN or infinite"
-    asked = form.shows in ("any", "shared")  # else an empty row is an empty sample, which nobody hands over
+        return None
+    broken = ~out.isfinite().all(-1)
+    seen = f"{where}: {int(broken.sum())} of {broken.numel()} outputs are NaN or infinite"
+    spread = int((broken & ~empty).sum())
     if bool(broken.any()) and form.kind == "additive":  # the -inf is the caller's
-        report.remark("empty-row-inf", f"{seen}, where the mask that is added holds -inf; finfo.min gives an average.")
-    elif bool((broken & ~empty).any()) and asked:
-        report.find("nan-on-empty-row", f"{seen}, {int((broken & ~empty).sum())} of them of queries that see keys.")
-    elif bool(broken.any()):
-        bad = _bad_gradient(x, mask, ~empty, patient)
-        also = f"; in the gradient of a loss over all the others {bad} not" if bad else "; the others are finite"
-        report.remark("empty-row-nan", f"{seen}{also}.")
-    elif bad := _bad_gradient(x, mask, torch.ones_like(empty), patient):
-        report.remark("empty-row-nan", f"{where} may see no key: the output is finite, but {bad} not.")
-    else:
-        sample, query = empty.nonzero()[0].tolist()
-        x[sample, T - 1] += patient.noise(1, T, 3)[0, 0]
-        if patient.differ(patient(x, mask)[sample, query], out[sample, query]):
-            report.remark(
-                "empty-row-mean", "a query that may see no key gets an average over hidden keys, as -1e9 does."
-            )
+        return report.remark("empty-row-inf", f"{seen}, where the mask that is added holds -inf.")
+    if spread and form.shows in ("any", "shared"):  # else it is an empty sample, which nobody hands over
+        return report.find("nan-on-empty-row", f"{seen}, {spread} of them of queries that see keys.")
+    bad = _bad_gradient(x, mask, ~broken, patient)
+    if bool(broken.any()) or bad:
+        also = f"{bad} not finite in the gradient of a loss over the others" if bad else "the others are finite"
+        return report.remark("empty-row-nan", f"{seen}; {also}.")
+    sample, query = empty.nonzero()[0].tolist()
+    x[sample, T - 1] += patient.noise(1, T, 3)[0, 0]
+    if patient.differ(patient(x, mask)[sample, query], out[sample, query]):
+        report.remark("empty-row-mean", "a query that may see no key gets an average over hidden keys, as -1e9 does.")
+    return None
 
 
 def _bad_gradient(x: Tensor, mask: Tensor, rows: Tensor, patient: Patient) -> str:
     """Say which gradients of a loss over some outputs, `rows` `(B, T)`, are not finite; "" where all are."""
     leaf = x.clone().to(patient.device, patient.dtype).requires_grad_()
-    module = patient.module
-    named = [] if module is None else [(n, p) for n, p in module.named_parameters() if p.requires_grad]
+    named = {"the input": leaf} | {n: p for n, p in patient.named() if p.requires_grad}
     try:
         out = patient(leaf, mask, grad=True)
         loss = out[rows.to(out.device)].square().sum()
-        grads = torch.autograd.grad(loss, [leaf, *(p for _, p in named)], allow_unused=True)
+        grads = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
     except (Crash, RuntimeError):
         return ""
-    of = ["the numbers of the input's", *(f"those of {name}" for name, _ in named)]
-    bad = [what for what, grad in zip(of, grads, strict=True) if grad is not None and not grad.isfinite().all()]
-    return f"{bad[0]} are" if bad else ""
+    bad = [what for what, grad in zip(named, grads, strict=True) if grad is not None and not grad.isfinite().all()]
+    return f"those of {bad[0]} are" if bad else ""
 
 
 # -------------------------------------------------------------------------------------------------- another context
@@ -242,9 +219,8 @@ def _bad_gradient(x: Tensor, mask: Tensor, rows: Tensor, patient: Patient) -> st
 def optional_contexts(patient: Patient) -> Iterator[str]:
     """Yield the names of further inputs that may be left out."""
     signature = signature_of(patient.call.target)
-    switch = re.compile(r"self_att|encoder_decoder|cross|is_self|context|memory")  # says what it attends to
     owners = [] if patient.module is None else [patient.module, *patient.module.children()]
-    if any(isinstance(v, bool) and switch.search(name) for owner in owners for name, v in vars(owner).items()):
+    if any(isinstance(v, bool) and SWITCH.search(name) for owner in owners for name, v in vars(owner).items()):
         return
     for p in signature.parameters.values() if signature and patient.call.roles == ["queries"] else ():
         if p.default is None and CONTEXT.search(p.name) and p.name not in patient.call.also:
@@ -253,18 +229,13 @@ def optional_contexts(patient: Patient) -> Iterator[str]:
 
 def takes_fewer_keys(patient: Patient, T: int, report: Report) -> None:
     """Hand over more keys than queries, where queries, keys and values are inputs of their own."""
-    call = patient.call
-    named = [
-        keyword or name for (_, keyword), name in zip(call.inputs, signature_of(call.target).parameters, strict=False)
-    ]
-    plain = call.axes in ("B T d", "T B d") and not (
-        call.also or call.lengths or call.pooled or call.causal or call.mask
-    )
-    if "keys" not in call.roles or not plain or call.is_torch or not any("key" in n or n == "k" for n in named):
+    call, signature = patient.call, signature_of(patient.call.target)
+    by_name = any("key" in name or name == "k" for name in signature.parameters) if signature else False
+    special = call.also or call.lengths or call.pooled or call.causal or call.mask or call.is_torch
+    if "keys" not in call.roles or special or not by_name or call.axes not in ("B T d", "T B d"):
         return
-    inputs = [patient.noise(2, T + 2 * (role != "queries"), 50 + i, i) for i, role in enumerate(call.roles)]
     try:
-        patient(inputs)
+        patient([patient.noise(2, T + 2 * (role != "queries"), 50 + i, i) for i, role in enumerate(call.roles)])
     except Crash as crash:
         text = f"{T} queries and {T + 2} keys and values: {crash}; with {T} of each it runs"
         if isinstance(crash.__cause__, RuntimeError):  # what it refuses in its own words is no accident
@@ -281,40 +252,37 @@ def dead_parameters(patient: Patient, forms: list[Mask], T: int, flat: bool, rep
 
     A gradient of zero is no proof (a gate that starts at 0, the bias of the keys); no gradient at all is.
     """
-    module = patient.module
+    module, what = patient.module, "dead parameters"
     if module is None:
-        return report.skip("dead parameters", "no module is known; hand it over with module=")
+        return report.skip(what, "no module is known; hand it over with module=")
     named = {n: p for n, p in module.named_parameters() if p.requires_grad}
     owners = {n: module.get_submodule(n.rpartition(".")[0]) for n in named}
     ran: set[nn.Module] = set()
     hooks = [part.register_forward_pre_hook(lambda m, _: ran.add(m)) for part in module.modules() if part is not module]
     try:
         found = _reached(patient, named, forms, T)
-        method = getattr(patient.call.target, "__name__", "forward")
-        if getattr(patient.call.target, "__self__", None) is not None and method not in ("forward", "__call__"):
+        if getattr(patient.call.target, "__name__", "forward") not in ("forward", "__call__"):
             named = {n: p for n, p in named.items() if n in found or owners[n] in ran}  # the rest is another's business
         dead = set(named) - found
-        trained = _in_training(patient, {n: named[n] for n in dead}, forms, T) if dead else set()
-        if trained:
-            report.skip("dead parameters", f"{', '.join(sorted(trained)[:4])}: they have a part in training alone")
-        dead -= trained
         idle = {n for n in dead if owners[n] is not module and owners[n] not in ran}
-        if idle and _may_be_for_another_call(patient, idle):
-            names = ", ".join(sorted(idle)[:4])
-            report.skip("dead parameters", f"{names}: they may be for another call")
-            dead -= idle
+        other = idle if idle and _may_be_for_another_call(patient, idle) else set()
+        if dead - other:
+            module.train()
+            with suppress(Exception):  # whatever another's code raises in training
+                other |= dead & _reached(patient, named, forms, T)
+            module.eval()
+        if other:
+            report.skip(what, f"{', '.join(sorted(other)[:4])}: they are for another call, or for training")
         parts = list(_unused_parts(patient, named, T)) if not dead and flat else []
     except Exception as error:  # whatever another's code raises
-        return report.skip(
-            "dead parameters", f"no gradient could be taken: {(str(error).splitlines() or [type(error).__name__])[0]}"
-        )
+        return report.skip(what, f"no gradient could be taken: {type(error).__name__}: {error}".splitlines()[0])
     finally:
         for hook in hooks:
             hook.remove()
     for name, first, many in parts:
         report.find("dead-parameters", f"no gradient reaches {many} rows of {name}, from row {first} on.")
-    if dead:
-        size, some = sum(named[n].numel() for n in dead), ", ".join(sorted(dead)[:4]) + (", …" if len(dead) > 4 else "")
+    if dead := sorted(dead - other):
+        size, some = sum(named[n].numel() for n in dead), ", ".join(dead[:4]) + ", …" * (len(dead) > 4)
         text = f"no gradient reaches {len(dead)} of {len(named)} parameters: {some} ({size} numbers)."
         report.find("dead-parameters", text)
     return None
@@ -322,8 +290,7 @@ def dead_parameters(patient: Patient, forms: list[Mask], T: int, flat: bool, rep
 
 def _gradients(patient: Patient, x: Tensor, mask: Tensor | None, named: dict[str, nn.Parameter]) -> list[Tensor | None]:
     x = x.clone().to(patient.device, patient.dtype).requires_grad_()
-    loss = patient.everything(x, mask)
-    return list(torch.autograd.grad(loss, list(named.values()), allow_unused=True))
+    return list(torch.autograd.grad(patient.everything(x, mask), list(named.values()), allow_unused=True))
 
 
 def _reached(patient: Patient, named: dict[str, nn.Parameter], forms: list[Mask], T: int) -> set[str]:
@@ -343,62 +310,41 @@ def _unused_parts(patient: Patient, named: dict[str, nn.Parameter], T: int) -> I
     x = [patient.tokens(3, T, spread) for spread in (1.0, 0.05)]
     grads = [_gradients(patient, one, None, named) for one in x]
     for name, *of in zip(named, *grads, strict=True):
-        owner = patient.module.get_submodule(name.rpartition(".")[0])
-        projects = isinstance(owner, (nn.Linear, _ConvNd)) or "in_proj" in name  # rows of a table wait for their places
         if any(grad is None for grad in of) or of[0].ndim < 2 or of[0][0].numel() < 2:
             continue
+        owner = patient.module.get_submodule(name.rpartition(".")[0])
         idle = ~sum(grad.abs() for grad in of).flatten(1).any(1)
         runs = {len(run) for run in re.findall("1+", "".join("01"[int(row)] for row in idle))}
-        each = of[0].ndim == 3 and len(of[0]) == patient.num_heads
-        if (
-            (each or (projects and len(idle) >= 6 and runs != {1}))
-            and len(runs) == 1
-            and int(idle.sum()) * 8 >= len(idle)
-        ):
-            if _replaced(named[name], idle, x, patient):
-                yield name, int(idle.nonzero()[0]), int(idle.sum())
+        each = of[0].ndim == 3 and len(idle) == patient.num_heads  # else rows of a table wait for their places
+        projects = (isinstance(owner, (nn.Linear, _ConvNd)) or "in_proj" in name) and len(idle) >= 6 and runs != {1}
+        whole = len(runs) == 1 and int(idle.sum()) * 8 >= len(idle)
+        if whole and (each or projects) and _replaced(named[name], idle, x, patient):
+            yield name, int(idle.nonzero()[0]), int(idle.sum())
 
 
 def _replaced(parameter: nn.Parameter, rows: Tensor, x: list[Tensor], patient: Patient) -> bool:
     """Whether other numbers in these rows leave every output as it is; what starts at 0 silences others."""
     before, kept = [patient(one) for one in x], parameter.detach().clone()
     noise = torch.randn(kept.shape, generator=torch.Generator().manual_seed(0)).to(kept)
-    try:
-        for size in (0.3, 3.0):
-            with torch.no_grad():
-                parameter[rows] = size * kept.abs().max() * noise[rows]
-            if any(patient.differ(patient(one), out) for one, out in zip(x, before, strict=True)):
-                return False
-    finally:
-        with torch.no_grad():
-            parameter.copy_(kept)
+    for size in (0.3, 3.0):
+        parameter.data[rows] = size * kept.abs().max() * noise[rows]
+        moved = any(patient.differ(patient(one), out) for one, out in zip(x, before, strict=True))
+        parameter.data.copy_(kept)
+        if moved:
+            return False
     return bool(kept.any())
 
 
 def _may_be_for_another_call(patient: Patient, idle: set[str]) -> bool:
-    """Whether modules that were never called belong to an argument that was left out."""
-    module, signature = patient.module, signature_of(patient.call.target)
+    """Whether modules that were never called belong to an argument that was left out, or stand behind an `if`."""
+    signature = signature_of(patient.call.target)
     options = [p.name for p in signature.parameters.values() if p.default is None] if signature else []
-    options = [o for o in options if "mask" not in o and not FLAG.search(o)]
-    if options and all(FOR_ANOTHER_INPUT.search(n) for n in idle):
+    if any("mask" not in o and not FLAG.search(o) for o in options) and all(map(FOR_ANOTHER_INPUT.search, idle)):
         return True
     try:
-        source = inspect.getsource(type(module).forward)
+        lines = inspect.getsource(type(patient.module).forward).splitlines()
     except (OSError, TypeError):
-        source = ""
-    lines = source.splitlines()
-    used = [i for i, line in enumerate(lines) for n in idle if re.search(rf"\b{re.escape(n.split('.')[0])}\b", line)]
-    if any(re.search(r"\bif\b", line) for i in used for line in lines[max(0, i - 3) : i + 1]):
-        return True
-    return False
-
-
-def _in_training(patient: Patient, named: dict[str, nn.Parameter], forms: list[Mask], T: int) -> set[str]:
-    """Return the names of the parameters that a gradient reaches in training."""
-    try:
-        patient.module.train()
-        return _reached(patient, named, forms, T)
-    except Exception:  # whatever another's code raises in training
-        return set()
-    finally:
-        patient.module.eval()
+        return False
+    names = "|".join(re.escape(n.split(".")[0]) for n in idle)
+    used = [i for i, line in enumerate(lines) if re.search(rf"\b({names})\b", line)]
+    return any(re.search(r"\bif\b", line) for i in used for line in lines[max(0, i - 3) : i + 1])

@@ -22,6 +22,8 @@ from torch import Tensor, nn
 from attention_doctor.calling import Adapted, Mask, parts, pick, signature_of
 from attention_doctor.docs import docs_of
 
+WEIGHTS_TOO = re.compile(r"^(return|output|need|with)_")
+
 
 class Crash(Exception):
     """The layer raised; the message holds its error in one line."""
@@ -36,15 +38,7 @@ class WrongShape(Crash):
 
 
 class Patient:
-    """A layer, its sizes, and the inputs that it is looked at with.
-
-    Args:
-        call: how it is called.
-        module: where its parameters are, or None where nobody knows.
-        d_model: features of the input.
-        num_heads: how many heads it is said to have, or None.
-        head_dim: features of one head.
-    """
+    """A layer as it is called, the module with its parameters if there is one, its sizes, its inputs."""
 
     def __init__(self, call: Adapted, module: nn.Module | None, d_model: int, num_heads: int | None, head_dim: int):
         self.call, self.module = call, module
@@ -55,9 +49,8 @@ class Patient:
         self.stateful = False  # whether a call changes what a later one sees; then each look is at a fresh copy
         self.notes: list[str] = []  # what is uncertain about how it is called
         self.told = False  # whether whoever asks stated the number of heads
-        tensors = [] if module is None else [p for p in module.parameters() if p.is_floating_point()]
-        self.dtype = tensors[0].dtype if tensors else torch.float32
-        self.device = tensors[0].device if tensors else torch.device("cpu")
+        numbers = next((p for _, p in self.named() if p.is_floating_point()), torch.zeros(()))
+        self.dtype, self.device = numbers.dtype, numbers.device
         # Two ways to one number differ by rounding; in float64 layers, too, the softmax may be float32.
         self.tolerance = 1e-5 if self.dtype.itemsize >= 4 else 16 * torch.finfo(self.dtype).eps
         self.docs = docs_of(call.target)
@@ -68,24 +61,24 @@ class Patient:
 
         `x` stands for all inputs where they are not handed over one by one. With `grad` it is used as it is.
         """
-        same = isinstance(x, Tensor)
         inputs = [self.wide(x, i) for i in range(len(self.call.roles))] if isinstance(x, Tensor) else list(x)
-        x = inputs[0]
-        if mask is not None and mask.ndim == 2:
-            mask = mask.expand(len(x), -1, -1)
         given = inputs if grad else [one.to(self.device, self.dtype, copy=True) for one in inputs]
-        if same and not self.call.widths:
+        if isinstance(x, Tensor) and not self.call.widths:
             given = given[:1] * len(given)  # one tensor three times, as in self-attention
-        given_mask = None if mask is None else mask.to(self.device).clone(memory_format=torch.contiguous_format)
+        x = inputs[0]
+        given_mask = None
+        if mask is not None:
+            mask = mask if mask.ndim == 3 else mask.expand(len(x), -1, -1)
+            given_mask = mask.to(self.device).clone(memory_format=torch.contiguous_format)
         self.last = f"x {tuple(x.shape)} {'without a mask' if mask is None else f'with a mask {tuple(mask.shape)}'}"
         try:
             with self.quietly(), torch.set_grad_enabled(grad):
                 out = self.call(given, given_mask)
         except Exception as error:
-            lines = str(error).strip().splitlines() or [""]
-            if "arguments for embedding" in lines[0]:
-                lines = ["it looks its input up as token ids; hand over an attention layer of the model, not the model"]
-            raise Crash(": ".join(filter(None, [type(error).__name__, lines[0][:200].rstrip(".")]))) from error
+            said = (str(error).strip().splitlines() or [""])[0]
+            if "arguments for embedding" in said:
+                said = "it looks its input up as token ids; hand over an attention layer of the model, not the model"
+            raise Crash(": ".join(filter(None, [type(error).__name__, said[:200].rstrip(".")]))) from error
         if grad:
             return out
         for i, (before, after) in enumerate(zip(inputs, given, strict=True)):
@@ -100,27 +93,23 @@ class Patient:
             raise WrongShape(f"x {tuple(x.shape)} gave {tuple(out.shape)} of {out.dtype}; expected {wanted}")
         self.width = self.width or out.shape[-1]
         if out.shape[-1] != self.width:
-            raise WrongShape(
-                f"x {tuple(x.shape)} gave {out.shape[-1]} features, earlier calls gave {self.width}: are these the "
-                "weights? Say which part of the result is the output with adapt(..., output=1)"
-            )
+            text = f"x {tuple(x.shape)} gave {out.shape[-1]} features, earlier calls gave {self.width}: are these the "
+            raise WrongShape(f"{text}weights? Say which part of the result is the output with adapt(..., output=1)")
         return out.detach().to("cpu", torch.float32 if out.dtype.itemsize < 4 else out.dtype)
 
     def everything(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """Return one number that its output has a part in, and what else it gives when asked, for gradients."""
+        few = slice(1) if self.call.axes == "T d" else slice(None)
+        inputs, mask = [self.wide(x, i)[few] for i in range(len(self.call.roles))], None if mask is None else mask[few]
+        signature = signature_of(self.call.target)
+        flags = [p.name for p in signature.parameters.values() if p.default is False] if signature else []
+        asked = {name: True for name in flags if WEIGHTS_TOO.search(name)}
         with self.quietly(), torch.enable_grad():
-            inputs = [self.wide(x, i) for i in range(len(self.call.roles))]
-            if self.call.axes == "T d":
-                inputs, mask = [one[:1] for one in inputs], None if mask is None else mask[:1]
-            signature = signature_of(self.call.target)
-            more = re.compile(r"^(return|output|need|with)_")  # what else it may be asked for has its parameters, too
-            asked = [p.name for p in signature.parameters.values() if p.default is False] if signature else []
             result = self.call.result(inputs, mask)
             main = pick(result, self.call.output)
             found = [part for _, part in parts(result) if part.ndim == main.ndim and len(part) == len(main)]
-            with suppress(Exception):
-                result = self.call.result(inputs, mask, **{name: True for name in asked if more.search(name)})
-                found += [part for _, part in parts(result)] if any(map(more.search, asked)) else []
+            with suppress(Exception):  # what it may be asked for has its parameters, too
+                found += [part for _, part in parts(self.call.result(inputs, mask, **asked))] if asked else []
         found = [part for part in found if part.is_floating_point() and part.requires_grad]
         return sum((part.square().sum() for part in found), torch.zeros((), device=x.device))
 
@@ -142,9 +131,9 @@ class Patient:
         """Return the layer as it was before the first call; None where it cannot be copied."""
         if self._spare is None:
             return None
-        owner, fresh = copy.deepcopy(self._spare).eval(), copy.copy(self)
+        owner = copy.deepcopy(self._spare).eval()
         bound = getattr(self.call.target, "__self__", None) is not None
-        fresh.call = replace(self.call, target=getattr(owner, self.call.target.__name__) if bound else owner)
+        fresh = self.calling(replace(self.call, target=getattr(owner, self.call.target.__name__) if bound else owner))
         fresh.module = owner if self.module is not None else None
         fresh.written = {}
         return fresh
@@ -156,22 +145,23 @@ class Patient:
     def kept(self) -> list[tuple]:
         """Return what the module holds besides its parameters, to see whether a call changes it."""
         modules = [] if self.module is None else self.module.modules()
-        held = [
-            v for m in modules for name, v in (vars(m) | m._buffers).items() if name not in ("_parameters", "_buffers")
-        ]
-        flat = [
-            x for v in held for x in (v if isinstance(v, (tuple, list)) else v.values() if isinstance(v, dict) else [v])
-        ]
-        return [(tuple(x.shape), float(x.double().sum())) for x in flat if isinstance(x, Tensor) and not x.is_complex()]
+        held = [v for m in modules for n, v in (vars(m) | m._buffers).items() if n not in ("_parameters", "_buffers")]
+        found = [x for v in held for _, x in parts(v) if not x.is_complex()]
+        return [(tuple(x.shape), float(x.double().sum())) for x in found]
+
+    def calling(self, call: Adapted) -> "Patient":
+        """Return the same layer, called in another way."""
+        other = copy.copy(self)
+        other.call = call
+        return other
 
     def with_mask(self, mask: Mask | None) -> "Patient":
         """Return the same layer, given this form of mask; another that it cannot do without hides nothing."""
-        other, usual = copy.copy(self), self.call.mask
+        usual = self.call.mask
         if mask is None:
             return self
         also = self.call.also | ({usual.name: usual.open} if usual is not None and usual.name != mask.name else {})
-        other.call = replace(self.call, mask=mask, also=also)
-        return other
+        return self.calling(replace(self.call, mask=mask, also=also))
 
     def rounding(self, reference: Tensor) -> float:
         """Return up to where two outputs of the same calculation may differ."""
@@ -219,14 +209,11 @@ def modules_of(owner: object) -> nn.Module:
 def check_has_numbers(module: nn.Module | None) -> None:
     """Refuse a layer whose parameters are not there yet."""
     for name, parameter in [] if module is None else module.named_parameters():
+        why = "is on the meta device; load it, or use to_empty and init" if parameter.is_meta else ""
         if isinstance(parameter, nn.parameter.UninitializedParameter):
-            raise ValueError(
-                f"expected a layer with weights, {name} has no shape yet; call the lazy layer once on real input"
-            )
-        if parameter.is_meta:
-            raise ValueError(
-                f"expected a layer with weights, {name} is on the meta device; load it, or use to_empty and init"
-            )
+            why = "has no shape yet; call the lazy layer once on real input"
+        if why:
+            raise ValueError(f"expected a layer with weights, {name} {why}")
 
 
 @contextmanager
@@ -276,9 +263,8 @@ def _restored(module: nn.Module | None) -> Iterator[None]:
     if module is None:
         yield
         return
-    tensors = [*module.parameters(), *module.buffers()]
-    values = [(t, t.detach().clone(), t.requires_grad, t.grad) for t in tensors]
-    grads = [None if t.grad is None else t.grad.clone() for t in tensors]
+    tensors = [(t, t.detach().clone(), t.requires_grad, t.grad) for t in (*module.parameters(), *module.buffers())]
+    grads = [None if t.grad is None else t.grad.clone() for t, *_ in tensors]
     held = (dict, list, set)  # counters, caches, the mode of every submodule; tables of parameters one level deeper
     attributes = [
         (m, {k: copy.copy(v) if isinstance(v, held) else v for k, v in vars(m).items()}) for m in module.modules()
@@ -291,11 +277,9 @@ def _restored(module: nn.Module | None) -> Iterator[None]:
         for m, before in attributes:
             vars(m).clear()
             vars(m).update(before)
-        for (tensor, value, requires_grad, grad), grad_value in zip(values, grads, strict=True):
+        for (tensor, value, requires_grad, grad), numbers in zip(tensors, grads, strict=True):
             if not torch.equal(tensor, value):
                 tensor.data.copy_(value)
             if tensor.is_leaf:
                 tensor.requires_grad_(requires_grad)
-            tensor.grad = grad
-            if grad is not None:
-                grad.copy_(grad_value)
+            tensor.grad = grad if grad is None else grad.copy_(numbers)

@@ -1,17 +1,17 @@
 """What the doctor says: findings, remarks, what was not examined; as text, a table, a page, an error for a test suite.
 
-A record: nothing is examined here, and no layer is held. What a code means stands in `catalogue`. What comes from
+A record: nothing is examined here, and no layer is held. What a code means is written in `catalogue`. What comes from
 outside, names and messages of errors, is escaped so that it cannot be taken for Markdown or HTML.
 """
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape
 
 import torch
 
-from attention_doctor.catalogue import CATALOGUE, REMARKS, Entry
+from attention_doctor.catalogue import CATALOGUE, REMARKS
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,7 @@ class Remark:
 
 
 class FindingsError(AssertionError):
-    """Raised by `Report.raise_for_findings`; its message is the report.
-
-    Raised by `Report.raise_for_findings`, for tests of your own layer; notebook 06 teaches `examine`.
-    """
+    """Raised by `Report.raise_for_findings`, for tests of your own layer; see notebook 06."""
 
 
 @dataclass
@@ -96,14 +93,14 @@ class Report:
     def find(self, code: str, evidence: str) -> None:
         """Add a finding; a code is reported once, with its first evidence."""
         if code not in self.codes:
-            entry = _entry(code, CATALOGUE)
-            self.findings.append(Finding(code, entry.title, evidence, entry.lesson))
+            title, lesson = CATALOGUE[code]
+            self.findings.append(Finding(code, title, evidence, lesson))
 
     def remark(self, code: str, text: str) -> None:
         """Add a remark, once per code."""
         if code not in [remark.code for remark in self.remarks]:
-            entry = _entry(code, REMARKS)
-            self.remarks.append(Remark(code, entry.title, text, entry.lesson))
+            title, lesson = REMARKS[code]
+            self.remarks.append(Remark(code, title, text, lesson))
 
     def skip(self, what: str, why: str) -> None:
         """Note what could not be examined."""
@@ -120,78 +117,49 @@ class Report:
         if self.findings:
             raise FindingsError(str(self))
 
-    def show(self, code: str, example: tuple[str, str] | None) -> None:
-        """Add the example of a finding."""
-        self.findings = [replace(f, example=example) if f.code == code else f for f in self.findings]
-
     def to_markdown(self) -> str:
         """Return the report as a page of Markdown, for an issue or a pull request where the layer comes from.
 
-        For each finding it holds what was seen, what to know, and the smallest failing example as code that needs
-        torch alone: only the line that makes the layer has to be filled in. Each example has failed on this layer
-        before it is shown. The same text on every call.
+        Each finding comes with the smallest failing example, which needs torch alone: fill in the line that makes the
+        layer. It has failed on this layer before it is shown. The same text on every call.
         """
         return "\n\n".join(_page(self)) + "\n"
 
     @property
     def verdict(self) -> str:
-        if self.ok:
-            return f"{self.subject}: no finding"
-        return f"{self.subject}: {len(self.findings)} finding{'s' if len(self.findings) > 1 else ''}"
-
-    @property
-    def _asides(self) -> list[tuple[str, str]]:
-        """What was said and counted beside the findings, each with its name."""
-        heads = "" if self.heads is None else str(self.heads)
-        return [(name, text) for name, text in (("called as", self.called_as), ("heads", heads)) if text]
+        many = len(self.findings)
+        return f"{self.subject}: {f'{many} finding' if many else 'no finding'}{'s' * (many > 1)}"
 
     def __str__(self) -> str:
-        lines = [self.verdict]
-        lines += [f"  {finding}" for finding in self.findings]
+        lines = [self.verdict, *(f"  {finding}" for finding in self.findings)]
         for head, entries in (("remarks", self.remarks), ("not examined", self.not_examined)):
             lines += [f"  {head}:", *(f"    {entry}" for entry in entries)] if entries else []
-        for name, text in self._asides:
-            first, *more = text.splitlines()
-            lines += [f"  {name}: {first}", *(f"    {line}" for line in more)]
+        for name, text in (("called as", self.called_as), ("heads", self.heads)):
+            lines += [f"  {name}: {text}".replace("\n", "\n    ")] if text else []
         return "\n".join(lines)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        rows = [(f.code, f.title, f.evidence, f.lesson) for f in self.findings]
-        rows += [(r.code, f"remark: {r.title}", r.text, r.lesson) for r in self.remarks]
+        rows = [(f"`{f.code}`", f.title, f.evidence, f.lesson) for f in self.findings]
+        rows += [(f"`{r.code}`", f"remark: {r.title}", r.text, r.lesson) for r in self.remarks]
         rows += [("", "not examined", entry, "") for entry in self.not_examined]
-        style = ' style="text-align: left; vertical-align: top; white-space: normal; overflow-wrap: anywhere'
-        widths = ("min-width: 7em", "min-width: 9em", "min-width: 16em", "min-width: 16em")
-        head = "".join(f'<th{style}">{name}</th>' for name in ("code", "what", "seen", "know"))
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f'<td{style}; {width}">{_to_html(f"`{cell}`" if column == 0 and cell else cell)}</td>'
-                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            + "</tr>"
-            for row in rows
-        )
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
-        asides = "".join(
-            f"<div>{name}: {f'<code>{escape(text)}</code>' if name == 'called as' else escape(text)}</div>".replace(
-                "\n", "<br>"
-            )
-            for name, text in self._asides
-        )
-        return f"<div><b>{escape(self.verdict)}</b></div>{table}{asides}"
+        look = "text-align: left; vertical-align: top; white-space: normal; overflow-wrap: anywhere; min-width: 8em"
+
+        def row(kind: str, cells: tuple) -> str:
+            inner = [f'<{kind} style="{look}">{_to_html(cell)}</{kind}>' for cell in cells]
+            return f"<tr>{''.join(inner)}</tr>"
+
+        body = "".join(row("td", cells) for cells in rows)
+        table = f"<table>{row('th', ('code', 'what', 'seen', 'know'))}{body}</table>" if rows else ""
+        called = f"<div>called as: <code>{escape(self.called_as)}</code></div>".replace("\n", "<br>")
+        heads = f"<div>heads: {escape(str(self.heads))}</div>" if self.heads else ""
+        return f"<div><b>{escape(self.verdict)}</b></div>{table}{called if self.called_as else ''}{heads}"
 
 
 def _to_html(text: str) -> str:
     """Return text escaped, with what stands in backticks as code."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
-
-
-def _entry(code: str, entries: dict[str, Entry]) -> Entry:
-    if code not in entries:
-        raise KeyError(f"{code!r} is no code of this kind; give it an entry in attention_doctor/catalogue.py")
-    return entries[code]
 
 
 # ------------------------------------------------------------------------------------------------------------- markdown
@@ -201,9 +169,9 @@ def _page(report: Report) -> Iterator[str]:
     """Yield the blocks of a page; whoever reads it there has neither the course nor its lessons."""
     yield f"## {code(report.subject)}{report.verdict.removeprefix(report.subject)}"
     for number, finding in enumerate(report.findings, 1):
-        yield f"### {number}. {plain(finding.title)} ({code(finding.code)})"
+        yield f"### {number}. {finding.title} ({code(finding.code)})"
         yield f"**Seen:** {plain(finding.evidence)}"
-        yield f"**To know:** {_lesson(finding.lesson)}"
+        yield f"**To know:** {finding.lesson}"
         if finding.example is None:
             yield "No example of a few lines fails here; to see it, do what stands under *Seen*."
             continue
@@ -212,41 +180,23 @@ def _page(report: Report) -> Iterator[str]:
         yield f"Of the layer that was examined it says: {plain(finding.example[1])}"
     if report.remarks:
         yield "### Remarks: matters of taste or of design, no faults"
-        yield _list(f"{code(remark.code)}: {plain(remark.text)} {_lesson(remark.lesson)}" for remark in report.remarks)
+        yield "\n".join(f"- {code(remark.code)}: {plain(remark.text)} {remark.lesson}" for remark in report.remarks)
     if report.not_examined:
         yield "### Not examined"
-        yield _list(plain(entry) for entry in report.not_examined)
+        yield "\n".join(f"- {plain(entry)}" for entry in report.not_examined)
     yield "### How it was examined"
     yield f"called as:\n\n{fenced(report.called_as)}"
-    lines = [f"heads: {plain(str(report.heads))}"] if report.heads is not None else []
-    lines.append(f"torch {code(torch.__version__)}; the numbers of the examples are drawn with seed 0")
-    if any("Notebook" in entry.lesson for entry in (*report.findings, *report.remarks)):
-        lines.append("the notebooks are lessons of mhalib, a course on multi-head attention")
-    yield _list(lines)
+    yield f"- heads: {plain(report.heads or 'not counted')}"
+    yield f"- torch {code(torch.__version__)}; the numbers of the examples are drawn with seed 0"
+    yield "- the notebooks are lessons of mhalib, a course on multi-head attention"
 
 
-def _list(entries) -> str:
-    return "\n".join(f"- {entry}" for entry in entries)
-
-
-def plain(text: str) -> str:
+def plain(text: object) -> str:
     """Return text in which nothing is Markdown or HTML any more, in one line; names and numbers call nobody."""
     text = " ".join(str(text).split())
     text = re.sub(r"([\\`*\[\]<>|~&$]|(?<!\w)_|_(?!\w))", r"\\\1", text)
     text = re.sub(r"^(\d*|#*)([#+.)-])(?=\s|$)", r"\1\\\2", text)  # a heading, a list
     return re.sub(r"(?<!\w)([@#])(?=\w)", "\\1\N{WORD JOINER}", text)  # on GitHub @name and #1 would be linked
-
-
-def _lesson(text: str) -> str:
-    """Return a text of the catalogue: what stands in backticks is code already."""
-    return "".join(part if part[:1] == "`" else _but_emphasis(part) for part in re.split(r"(`[^`]+`)", text))
-
-
-def _but_emphasis(text: str) -> str:
-    space = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
-    return (
-        space[0] + re.sub(r"([\[\]<>|~]|(?<!\w)_|_(?!\w))", r"\\\1", text.strip()) + (space[1] if text.strip() else "")
-    )
 
 
 def code(text: str) -> str:

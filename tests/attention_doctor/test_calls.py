@@ -292,8 +292,6 @@ def test_each_of_two_masks_is_examined():
     ("name", "why"),
     [
         ("CausalCorner", "the new token sees only 0, in the full pass all"),
-        ("PlacesStartAgain", "of the keys that it keeps, kept otherwise for only 5"),
-        ("NewValuesFirst", "of the values that it keeps, the new token stands before the older ones"),
         ("ReadsTheFirstKeysOnly", "with the cache in the module"),
     ],
 )
