@@ -21,7 +21,7 @@ from attention_doctor.make_layer import USUAL, make
 from attention_doctor.patient import Patient, check_has_numbers, on_the_table
 from attention_doctor.report import Finding, FindingsError, Remark, Report
 from attention_doctor.stopping import OutOfTime, time_limit
-from mhalib.arguments import check_divides, check_size
+from mhalib.arguments import check_size
 
 __all__ = ["CATALOGUE", "REMARKS", "Finding", "FindingsError", "Remark", "Report", "adapt", "examine"]
 
@@ -87,8 +87,6 @@ def examine(
             check_has_numbers(owner)
             stated, notes, sizes = heads_stated(owner), [], [d_model] if d_model else widths(owner)
             heads = num_heads or stated
-            if d_model and num_heads and head_dim is None and stated != num_heads:
-                check_divides("d_model", d_model, num_heads)
             if not sizes:
                 raise ValueError("the number of features cannot be seen in a function; give d_model=...")
             d_model = sizes[0]
