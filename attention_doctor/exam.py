@@ -136,21 +136,14 @@ class Exam:
         if rows is None or bool((rows == MANY).any()):
             return None
         tokens = self.tokens[getattr(self.first.steps[j], f"of_{name}").of[0]]
-        if bool((tokens == MANY).any()):
-            return None
-        if int(rows.max()) >= len(tokens):
+        if bool((tokens == MANY).any()) or int(rows.max()) >= len(tokens):
             return None
         return torch.where(rows >= 0, tokens[rows.clamp_min(0)], rows)
 
     def arrivals(self, j: int, samples: bool = False) -> tuple[Tensor | None, Tensor | None]:
-        """Return what each group of rows of a step's heads reaches: rows of the next projection, and outputs.
+        """Return which group of rows of a step's heads arrives at each row of the next projection, and at each output.
 
-        Args:
-            j: the step.
-            samples: whether a group is a sample; else what stands for one query in all heads.
-
-        Returns:
-            `(rows,)` and `(B, T)`, the group that arrives there, MANY or NONE.
+        A group is what is computed for one query in all heads, or for a sample; MANY or NONE may arrive.
         """
         step = self.first.steps[j]
         groups = {i: self.of_samples(i) if samples else rows for i, rows in self.groups.items()}

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attention_doctor import argument_names as names
-from attention_doctor.calling import AXES, ROLES, Adapted, Mask, adapt, parts, signature_of, turned_back
+from attention_doctor.calling import AXES, Adapted, Mask, adapt, parts, signature_of, turned_back
 from attention_doctor.patient import Crash, Patient, on_the_table
 
 LENGTHS = (5, 6, 4, 8, 9, 16, 12, 10, 7, 25, 36, 49, 64)  # tokens; the later ones for layers that take one number only
@@ -83,8 +83,6 @@ class _Search:
             found[0] = roles[0] if roles[0] in ("keys", "values") else "context", found[0][1]
         elif len(found) == 2:
             found[1] = "context", found[1][1]
-        if len(found) == 3 and {role for role, _ in found} != {"keys", "queries", "values"}:
-            found = [(role, p) for role, (_, p) in zip(ROLES["qkv"], found, strict=True)]
         return found
 
     def _is_mask(self, p: inspect.Parameter) -> bool:
@@ -132,8 +130,6 @@ class _Search:
 
     def _values(self, p: inspect.Parameter, features: int = 8) -> tuple:
         tried = names.further(p.name, features)
-        if not tried and p.annotation in (bool, "bool"):
-            return (False,)
         return tried or ((None,) if "None" in str(p.annotation) or "Optional" in str(p.annotation) else ())
 
     def _forms(self) -> Iterator[Adapted]:

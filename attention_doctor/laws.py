@@ -52,11 +52,8 @@ def split(exam: Exam, j: int) -> Said:
             if 1 < len(set(real)) < len(real) and not asked_often:
                 where = f"map {n} has one token in several rows of its {LONG[name]}: tokens {shown}."
                 return "find", "mixes-tokens", where
-    return (
-        ("skip", f"the split of the {', '.join(unknown)}", "they are no moved rows of a projection")
-        if unknown
-        else None
-    )
+    what = f"the split of the {', '.join(unknown)}"
+    return ("skip", what, "they are no moved rows of a projection") if unknown else None
 
 
 def samples(exam: Exam, j: int) -> Said:

@@ -220,16 +220,11 @@ def examine_mask(exam: Exam, name: str | None, base: Sight | None, docs: Docs, r
 
 def _meant(ran: list[Tried], said: str | None) -> Tried:
     """Return the form to judge: what the author says before what is obeyed before what is usual."""
-    obeyed, order = [t for t in ran if not t.code and t.hid], [t for t in ran if t.code == "mask-order"]
-    if said is not None:
-        meant = [t for t in ran if t.form.kind in SAME[said]]
-        if meant:
-            return next((t for t in [*order, *obeyed] if t in meant), meant[0])
-        if obeyed and said != "additive" and obeyed[0].form.kind in ("allowed", "blocked", "float01"):
-            seen = f"its words say {said}, and it reads it as {obeyed[0].form.kind}."
-            return obeyed[0]._replace(code="mask-inverted", evidence=seen)
-    if obeyed or order:  # that one mask for all is obeyed does not mend that each sample's is not
-        return min([*obeyed, *order], key=ran.index)
+    # That one mask for all is obeyed does not mend that each sample's is not.
+    obeyed = [t for t in ran if (not t.code and t.hid) or t.code == "mask-order"]
+    meant = [t for t in ran if t.form.kind in SAME.get(said, ())]
+    if meant or obeyed:
+        return next((t for t in obeyed if not meant or t in meant), meant[0] if meant else None)
     ran = [t for t in ran if t.code != "not-finite"] or ran
     if all(t.code == "mask-ignored" for t in ran):
         return ran[0]
@@ -297,11 +292,6 @@ def judge(
         rows = (pattern & ~own).any(-1, keepdim=True)
         if bool((rows & asked).any()) and bool((((sees & base) == pattern) | own | ~rows | ~asked).all()):
             return code, told, leaks
-    every = range(exam.B)
-    alike = [[torch.equal((sees[b] & asked[b]), (mask[i] & base[b] & asked[b])) for i in every] for b in every]
-    right, hiding = [alike[b][b] for b in every], [i for i in every if not bool(mask[i].all())]
-    if not all(right) and all(right[b] or any(alike[b][i] for i in hiding) for b in every):
-        return "mask-order", f"{told}; what sample {right.index(False)} sees is the mask of another", leaks
     if found.inside and leaks and blinds and not bool((mask == mask[:1]).all()):
         if not bool((leak & ~mask.any(0)).any() | (blind & mask.all(0)).any()):
             return "mask-order", f"{told}; its maps follow the masks of several samples", leaks

@@ -10,12 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from attention_doctor.argument_names import CONTEXT, FLAG
+from attention_doctor.argument_names import CONTEXT
 from attention_doctor.calling import Mask, signature_of
 from attention_doctor.patient import Crash, Patient, WrongShape, amount
 from attention_doctor.report import Report
 
-FOR_ANOTHER_INPUT = re.compile(r"context|memory|encoder|cross|kv|source|cond|ctx|state|global|add")
 SWITCH = re.compile(r"self_att|encoder_decoder|cross|is_self|context|memory")  # says what a layer attends to
 
 
@@ -336,11 +335,7 @@ def _replaced(parameter: nn.Parameter, rows: Tensor, x: list[Tensor], patient: P
 
 
 def _may_be_for_another_call(patient: Patient, idle: set[str]) -> bool:
-    """Whether modules that were never called belong to an argument that was left out, or stand behind an `if`."""
-    signature = signature_of(patient.call.target)
-    options = [p.name for p in signature.parameters.values() if p.default is None] if signature else []
-    if any("mask" not in o and not FLAG.search(o) for o in options) and all(map(FOR_ANOTHER_INPUT.search, idle)):
-        return True
+    """Whether modules that were never called stand behind an `if`."""
     try:
         lines = inspect.getsource(type(patient.module).forward).splitlines()
     except (OSError, TypeError):
