@@ -1,8 +1,10 @@
-// The controls of HeadLab. Each one sets a trait; what is computed and drawn follows the traits.
+// The controls of HeadLab. Each one sets a trait; what is computed and drawn follows the traits. In sight are the number
+// of heads, the words, and what the trait `show` names; the rest folds behind "More".
 
-import { bytesOf, choice, focusable, node, pushButton, put, slider } from "../core.js";
+import { bindKeys, bytesOf, choice, focusable, node, pushButton, put, slider, tickBox } from "../core.js";
+import { savePng } from "../core_draw.js";
 import { labCode } from "./code.js";
-import { labAllowed, labHeadNumbers } from "./numbers.js";
+import { labAllowed } from "./numbers.js";
 /** @import { LabView } from "./view.js" */
 
 const SCALES = [["head_dim", "÷ √head_dim"], ["none", "none"], ["d_model", "÷ √d_model"]];
@@ -20,105 +22,116 @@ export function putOwn(model, cells) {
 
 /** Make the knobs, by name. `change(trait, value)` is what they do. @param {LabView} view */
 function makeKnobs(view, change) {
-  const { model, queries, keys, features } = view;
-  const choices = model.get("head_choices");
+  const { model } = view;
+  const choices = model.get("head_choices"), features = view.features;
   const split = (at) => `${choices[at]} × ${features / choices[at]} features`;
   const power = (value) => Number((10 ** value).toPrecision(3));
   const heads = slider("Heads", { min: 0, max: choices.length - 1, step: 1 }, split, (at) => {
     if (model.get("head") >= choices[at]) model.set("head", choices[at] - 1);
     change("num_heads", choices[at]);
   });
-  const warm = (value) => change("temperature", power(value));
-  const masks = MASKS.filter(([kind]) => kind !== "causal" || queries <= keys);
-  const mask = choice("Mask", masks, (kind) => {
+  const mask = choice("Mask", MASKS.filter(([kind]) => kind !== "causal" || view.queries <= view.keys), (kind) => {
     // A fresh own mask starts from what is seen.
     if (kind === "own" && ownCells(view).every(Boolean)) putOwn(model, view.state.allowed.slice());
     change("mask", kind);
   });
-  const ofKeys = (n) => `${n} of ${keys}`;
+  const warm = (value) => change("temperature", power(value));
+  const length = slider("Valid keys", { min: 0, max: 1, step: 1 }, (n) => `${n} of ${view.keys}`,
+    (n) => change("valid_len", n));
+  const clear = pushButton("Allow all cells", () => {
+    putOwn(model, new Uint8Array(view.queries * view.keys).fill(1));
+    view.say("All cells are allowed.");
+  });
   return {
-    heads,
+    heads, mask, length, clear,
     scale: choice("Scale", SCALES, (value) => change("scale", value)),
-    warmth: slider("Temperature", { min: -1, max: 1, step: 0.02 }, (value) => String(power(value)), warm),
-    mask,
-    length: slider("Valid keys", { min: 0, max: keys, step: 1 }, ofKeys, (n) => change("valid_len", n)),
-    focus: slider("Head in focus", { min: 0, max: 0, step: 1 }, String, (head) => change("head", head)),
+    temperature: slider("Temperature", { min: -1, max: 1, step: 0.02 }, (value) => String(power(value)), warm),
+  };
+}
+
+/** The field for the reader's own words, which the kernel turns into numbers. @param {LabView} view */
+function makeWords(view) {
+  const { model } = view;
+  const input = focusable(node("input", { type: "text", autocomplete: "off", spellcheck: "false" }), null);
+  const take = () => put(model, "sentence", input.value);
+  input.addEventListener("change", take);
+  bindKeys(input, { Enter: take });
+  const box = node("label", { class: "sentence" }, "Your words", input);
+  box.hidden = !model.get("sentence") || Boolean(model.isStatic); // other words have no numbers without a kernel
+  const note = node("p", { class: "note problem", role: "alert" });
+  let shown = "";
+  return {
+    box, note,
+    show() {
+      const sentence = model.get("sentence"), heard = sentence.split(/\s+/).filter(Boolean).join(" ");
+      if (shown !== sentence) input.value = shown = sentence;
+      const waiting = sentence && heard !== view.rows.join(" ");
+      note.textContent = model.get("problem") || (waiting ? "The kernel turns these words into numbers…" : "");
+      note.hidden = !note.textContent;
+    },
   };
 }
 
 /**
- * Make the controls above the canvas. Returns `{box, show, stop}`; `show(state)` sets them to the state.
+ * Make the words, the bar, what folds, and the code for what is shown. Returns `{elements, show, stop}`.
  * @param {LabView} view @param {() => string} told what to say after a change
  */
 export function makeControls(view, told) {
-  const { model, say, queries, keys } = view;
+  const { model, say } = view;
   let telling = 0;
-  const { heads, scale, warmth, mask, length, focus } = makeKnobs(view, (trait, value) => {
+  const { heads, scale, temperature, mask, length, clear } = makeKnobs(view, (trait, value) => {
     put(model, trait, value);
     clearTimeout(telling);
     telling = setTimeout(() => say(told()), PAUSE_MS);
   });
-  const clear = pushButton("Allow all cells", () => {
-    putOwn(model, new Uint8Array(queries * keys).fill(1));
-    say("All cells are allowed.");
-  });
-  const classes = { heads, temperature: warmth, length, "focus-head": focus };
-  for (const [name, knob] of Object.entries(classes)) knob.box.classList.add("knob", name);
-  const parts = [heads, scale, warmth, mask, length].map((part) => part.box);
-  return {
-    box: node("div", { class: "controls" }, ...parts, clear, focus.box),
-    show(state) {
-      heads.show(model.get("head_choices").indexOf(state.heads));
-      scale.show(state.scale);
-      warmth.show(Math.log10(state.temperature));
-      mask.show(state.mask);
-      length.show(state.validLen);
-      focus.input.max = state.heads - 1;
-      focus.show(state.head);
-      length.box.hidden = state.mask !== "padding";
-      clear.hidden = state.mask !== "own";
-      focus.box.hidden = state.heads === 1;
-    },
-    stop: () => clearTimeout(telling),
-  };
-}
-
-/** Make the button and the text of the code for what is shown. Returns `{button, box, show}`. @param {LabView} view */
-export function makeCode(view) {
-  const box = focusable(node("pre", { hidden: true, role: "region", "aria-label": "The code for what is shown" }));
-  const show = () => {
-    const { model, state } = view;
-    if (!box.hidden) box.textContent = labCode(state, model.get("code_inputs"), model.get("code_note"));
-  };
-  const button = pushButton("Show the code", () => {
-    box.hidden = !box.hidden;
-    button.setAttribute("aria-expanded", String(!box.hidden));
-    button.textContent = box.hidden ? "Show the code" : "Hide the code";
-    show();
-  });
-  button.setAttribute("aria-expanded", "false");
-  return { button, box, show };
-}
-
-/** Make the table of all heads, which a narrow page scrolls. Returns `{box, show}`. @param {LabView} view */
-export function makeTable(view) {
-  const table = node("table");
-  const region = { class: "sideways", role: "region", "aria-label": "Numbers of every head" };
-  const sideways = focusable(node("div", region, table));
-  const box = node("details", {}, focusable(node("summary", {}, "Numbers of every head"), null), sideways);
-  const show = () => {
-    if (!box.open) return;
-    const { state, result } = view;
-    const titles = ["head", "entropy in bits", "at most", "row sum off by", "empty rows"];
-    if (result.output) titles.push("output length");
-    const lines = Array.from({ length: state.heads }, (_, h) => {
-      const { bits, most, off, empty, norm } = labHeadNumbers(state, result, h);
-      const cells = [bits.toFixed(3), most.toFixed(3), off.toExponential(0), empty];
-      if (result.output) cells.push(norm.toPrecision(3));
-      return node("tr", {}, node("th", { scope: "row" }, h), ...cells.map((cell) => node("td", {}, cell)));
+  const words = makeWords(view);
+  const code = focusable(node("pre", { hidden: true, role: "region", "aria-label": "The code for what is shown" }));
+  const opens = (label, part) => {
+    const button = pushButton(label, () => {
+      part.hidden = !part.hidden;
+      button.setAttribute("aria-expanded", String(!part.hidden));
+      show(view.state);
     });
-    table.replaceChildren(node("tr", {}, ...titles.map((title) => node("th", { scope: "col" }, title))), ...lines);
+    button.setAttribute("aria-expanded", "false");
+    return button;
   };
-  box.addEventListener("toggle", show);
-  return { box, show };
+  const tick = (label, name) => tickBox(label, (on) => {
+    const others = model.get("show").filter((other) => other !== name);
+    put(model, "show", on ? [...others, name] : others);
+  });
+  const [entropy, output] = [tick("Entropy", "entropy"), tick("Output", "output")];
+  output.box.hidden = !view.v.length;
+  const bar = node("div", { class: "controls" }), fold = node("div", { class: "controls fold", hidden: true });
+  const more = opens("More", fold), save = pushButton("Save as PNG", () => savePng(view.canvas, "heads.png"));
+  const movable = { scale: [scale.box], temperature: [temperature.box], mask: [mask.box, length.box, clear] };
+  const parts = { ...movable, code: [opens("Code", code)] };
+  heads.box.classList.add("heads");
+  temperature.box.classList.add("temperature");
+  let placed = null;
+  /** Put what is in sight into the bar and the rest into the fold; what has the focus keeps it where it stays. */
+  const place = () => {
+    const inSight = Object.keys(parts).filter((name) => model.get("show").includes(name));
+    if (placed === inSight.join()) return;
+    placed = inSight.join();
+    const rest = Object.keys(parts).filter((name) => !inSight.includes(name));
+    bar.replaceChildren(heads.box, ...inSight.flatMap((name) => parts[name]), more);
+    fold.replaceChildren(...rest.flatMap((name) => parts[name]), entropy.box, output.box, save);
+  };
+  /** @param {LabView["state"]} state */
+  function show(state) {
+    place();
+    words.show();
+    heads.show(model.get("head_choices").indexOf(state.heads));
+    scale.show(state.scale);
+    temperature.show(Math.log10(state.temperature));
+    mask.show(state.mask);
+    length.input.max = state.keys;
+    length.show(state.validLen);
+    length.box.hidden = state.mask !== "padding";
+    clear.hidden = state.mask !== "own";
+    entropy.show(view.shown.entropy);
+    output.show(view.shown.output);
+    if (!code.hidden) code.textContent = labCode(state, model.get("code_inputs"));
+  }
+  return { above: [words.box, words.note, bar, fold], code, show, stop: () => clearTimeout(telling) };
 }

@@ -1,4 +1,4 @@
-"""What HeadLab accepts: tensors and masks checked, projected, packed, and written as the reader would write them."""
+"""What HeadLab accepts: tensors and masks, checked, and projected by a layer. What is set later, the widget checks."""
 
 import numpy as np
 import torch
@@ -20,16 +20,12 @@ def as_rows(name: str, x) -> Tensor:
         )
     if x.ndim == 3 and len(x) != 1:
         raise ValueError(f"{name} holds {len(x)} samples, the lab shows one: give {name}[0], {tuple(x.shape[1:])}")
-    if x.ndim not in (2, 3) or x.numel() == 0:
+    if x.ndim not in (2, 3) or x.numel() == 0 or x.shape[-2] > MAX_TOKENS or x.shape[-1] > MAX_FEATURES:
         raise ValueError(
-            f"{name} must be (T, d_model) or (1, T, d_model) before it is split into heads, got {tuple(x.shape)}"
+            f"{name} must be (T, d_model) or (1, T, d_model) before it is split into heads, up to {MAX_TOKENS} tokens "
+            f"of {MAX_FEATURES} features, got {tuple(x.shape)}"
         )
     rows = as_numbers(name, x).reshape(x.shape[-2:])
-    if rows.shape[0] > MAX_TOKENS or rows.shape[1] > MAX_FEATURES:
-        raise ValueError(
-            f"{name} has {rows.shape[0]} tokens of {rows.shape[1]} features, the lab takes up to {MAX_TOKENS} of "
-            f"{MAX_FEATURES}; give a slice such as {name}[..., :{MAX_TOKENS}, :]"
-        )
     if not bool(rows.isfinite().all()):
         raise ValueError(
             f"{name} holds NaN or infinity (in float32), which no softmax survives; look where it comes from"
@@ -54,10 +50,7 @@ def as_inputs(q, k, v) -> tuple[Tensor, Tensor, Tensor | None]:
 
 def as_cells(mask, num_queries: int, num_keys: int) -> Tensor:
     """Return a boolean mask of all heads, checked, on the CPU: `(Tq, Tk)`."""
-    try:
-        cells = torch.as_tensor(mask)
-    except (TypeError, ValueError, RuntimeError):  # texts, None, rows of several lengths
-        cells = mask
+    cells = torch.as_tensor(mask) if isinstance(mask, np.ndarray) else mask
     check_boolean("a mask", cells)
     if cells.shape != (num_queries, num_keys):
         raise ValueError(
@@ -66,8 +59,8 @@ def as_cells(mask, num_queries: int, num_keys: int) -> Tensor:
     return cells.cpu()
 
 
-def projected(layer, x, memory, names) -> tuple[tuple[Tensor, Tensor, Tensor], list[str]]:
-    """Return q, k and v as the layer projects them, and how a reader writes each as float32 of (1, T, d_model).
+def projected(layer, x, memory, names) -> tuple[list[Tensor], list[str]]:
+    """Return q, k and v as the layer projects them, and how a reader writes each.
 
     Heads of keys that serve several heads of queries are repeated, so that every head has its own copy.
     """
@@ -77,68 +70,31 @@ def projected(layer, x, memory, names) -> tuple[tuple[Tensor, Tensor, Tensor], l
             f"HeadLab.of needs a layer with W_q, W_k and W_v; {type(layer).__name__} has no {', '.join(missing)}. "
             "Take mhalib.MultiHeadAttention, or project yourself: HeadLab(q, k, v)"
         )
-    memory_like = x if memory is None else memory
-    as_rows("x", x), as_rows("memory", memory_like)
-    source = names[0] if memory is None else names[1]
-    parts = (("W_q", x, names[0]), ("W_k", memory_like, source), ("W_v", memory_like, source))
-    (q, k, v), code = zip(*(_project(layer, *part) for part in parts), strict=True)
-    own_heads = getattr(layer, "num_heads", None)
-    kv_heads = getattr(layer, "num_kv_heads", own_heads)
-    if kv_heads != own_heads:
-        times = own_heads // kv_heads
-        k, v = (t.unflatten(-1, (kv_heads, -1)).repeat_interleave(times, -2).flatten(-2) for t in (k, v))
-        copies = f".unflatten(-1, ({kv_heads}, -1)).repeat_interleave({times}, -2).flatten(-2)"
-        code = code[0], code[1] + copies, code[2] + copies
-    # The layer runs on its own dtype and device; the lab reads float32 on the CPU.
-    return (q, k, v), [c + _conversion(t) for c, t in zip(code, (q, k, v), strict=True)]
-
-
-def _project(layer, name: str, x, source: str) -> tuple[Tensor, str]:
-    """Return what a projection of the layer makes of `x`, and how a reader writes that."""
-    linear = getattr(layer, name)
-    weight = getattr(linear, "weight", None)
-    code = f"torch.from_numpy({source})" if isinstance(x, np.ndarray) else source
-    x = torch.as_tensor(x)
-    if weight is not None:
-        if x.shape[-1] != weight.shape[-1]:
+    heads = getattr(layer, "num_heads", 1)
+    copies = heads // (getattr(layer, "num_kv_heads", heads) or heads)
+    sources = [(x, names[0])] + 2 * [(x, names[0]) if memory is None else (memory, names[1])]
+    made, code = [], []
+    for name, (given, written) in zip(("W_q", "W_k", "W_v"), sources, strict=True):
+        rows, weight = as_rows(written, given), getattr(layer, name).weight
+        if rows.shape[-1] != weight.shape[-1]:
             takes = f"layer.{name} takes {weight.shape[-1]}"
-            raise ValueError(f"{source} has {x.shape[-1]} features, {takes}; give what the layer is given")
-        code += "" if (x.dtype, x.device) == (weight.dtype, weight.device) else f".to(layer.{name}.weight)"
-        x = x.to(weight)
-    with torch.no_grad():
-        return linear(x), f"layer.{name}({code})"
+            raise ValueError(f"{written} has {rows.shape[-1]} features, {takes}; give what the layer is given")
+        with torch.no_grad():
+            out = getattr(layer, name)(rows.to(weight))
+        code.append(f"layer.{name}({as_written(written, given, weight.dtype)})")
+        if name != "W_q" and copies > 1:
+            out = out.unflatten(-1, (heads // copies, -1)).repeat_interleave(copies, -2).flatten(-2)
+            code[-1] += f".unflatten(-1, ({heads // copies}, -1)).repeat_interleave({copies}, -2).flatten(-2)"
+        made.append(out)
+        code[-1] = as_written(code[-1], out[None])
+    return made, code
 
 
-def code_note_of(maker: str, **given) -> str:
-    """Return the comment that says what the names in the code stand for: not a batch that a slice was cut from."""
-    shapes = " and ".join(f"{name} {tuple(x.shape)}" for name, x in given.items() if x is not None)
-    return f"# as {maker} was given them: {shapes}"
-
-
-def check_code_inputs(given, count: int) -> None:
-    """Refuse what cannot be put into the code in the place of q, k and, if given, v."""
-    texts = isinstance(given, (list, tuple)) and all(isinstance(text, str) for text in given)
-    if not texts or len(given) != count:
-        raise ValueError(
-            f"code_inputs must be {count} strings, how you write q, k and, if given, v, got {repr(given)[:200]}; "
-            "leave it out to have them called so"
-        )
-
-
-def code_inputs_of(q, k, v) -> list[str]:
-    """Return how a reader writes q, k and, if given, v as float32 of shape (1, T, d_model)."""
-    given = {"q": q, "k": q if k is None else k, "v": v}
-    names = {"q": "q", "k": "q" if k is None else "k", "v": "v"}
-    arrays = {name: f"torch.from_numpy({names[name]})" for name, x in given.items() if isinstance(x, np.ndarray)}
-    return [
-        arrays.get(name, names[name]) + _conversion(torch.as_tensor(x)) for name, x in given.items() if x is not None
-    ]
-
-
-def _conversion(x: Tensor) -> str:
-    """Return what a reader writes behind a tensor to get it as float32 on the CPU with a batch axis."""
-    cpu = ".cpu()" if x.device.type != "cpu" else ""
-    return cpu + (".float()" if x.dtype != torch.float32 else "") + ("[None]" if x.ndim == 2 else "")
+def as_written(name: str, x: Tensor | np.ndarray, dtype: torch.dtype = torch.float32) -> str:
+    """Return how a reader writes something of this name as a tensor of this kind with a batch axis."""
+    made = f"torch.from_numpy({name})" if isinstance(x, np.ndarray) else name
+    kind = "" if torch.as_tensor(x).dtype == dtype else f".to({dtype})"
+    return made + kind + "[None]" * (x.ndim == 2)
 
 
 def to_bytes(x: Tensor) -> bytes:

@@ -14,9 +14,7 @@
  * @property {number} validLen
  * @property {number} head the one in focus
  * @property {Uint8Array} allowed (Tq, Tk), 1 where attention is allowed
- */
-
-/**
+ *
  * @typedef {object} LabResult one step, all heads
  * @property {Float32Array} weights (h, Tq, Tk)
  * @property {Float32Array | null} output (h, Tq, headDim), if there are values
@@ -59,18 +57,9 @@ export function labFactor({ scale, temperature, headDim, features }) {
   return 1 / (Math.sqrt(scale === "head_dim" ? headDim : scale === "d_model" ? features : 1) * temperature);
 }
 
-/** How many bits the entropy of each query can have: those of an even spread over its allowed keys. */
-function labMost({ queries, keys, allowed }) {
-  return Float32Array.from({ length: queries }, (_, i) => {
-    let count = 0;
-    for (let j = 0; j < keys; j++) count += allowed[i * keys + j];
-    return count ? Math.log2(count) : 0;
-  });
-}
-
 /**
- * The softmax of one query over its allowed keys, into `row`, which holds zeros elsewhere. `at` and `cells`: where its
- * scores and its allowed cells begin.
+ * The softmax of one query over its allowed keys, into `row`. `at` and `cells`: where its scores and its allowed cells
+ * begin.
  * @returns {number} its entropy in bits; 0 where there is nothing to attend to, and then `row` is zeros
  */
 function labSoftmax(row, scores, at, allowed, cells, factor) {
@@ -93,16 +82,6 @@ function labSoftmax(row, scores, at, allowed, cells, factor) {
   return Math.max(0, Math.log(total) - weighted / total) / Math.LN2;
 }
 
-/** The values of a head, mixed by one query's weights, into `mix`. `from`: its first feature; `step`: d_model. */
-function labMix(mix, row, v, from, step) {
-  mix.fill(0);
-  for (let j = 0; j < row.length; j++) {
-    if (row[j] === 0) continue;
-    const value = j * step + from;
-    for (let f = 0; f < mix.length; f++) mix[f] += row[j] * v[value + f];
-  }
-}
-
 /**
  * Weights, entropy, and what each head hands on. A query with nothing to attend to gets zeros.
  * @param {Float64Array} scores @param {Float32Array} v (Tk, d_model) or empty @param {LabState} state
@@ -120,31 +99,28 @@ export function labAttend(scores, v, state) {
       entropy[query] = labSoftmax(row, scores, query * keys, allowed, i * keys, factor);
       weights.set(row, query * keys);
       if (!output) continue;
-      labMix(mix, row, v, h * headDim, features);
+      mix.fill(0);
+      for (let j = 0; j < keys; j++) {
+        const value = j * features + h * headDim;
+        for (let f = 0; row[j] && f < headDim; f++) mix[f] += row[j] * v[value + f];
+      }
       output.set(mix, query * headDim);
     }
   }
-  return { weights, output, entropy, most: labMost(state) };
+  const counts = Array.from({ length: queries }, (_, i) => sumOf(allowed.subarray(i * keys, (i + 1) * keys)));
+  return { weights, output, entropy, most: Float32Array.from(counts, (count) => Math.log2(Math.max(1, count))) };
 }
 
-/** What the table and the summary say about one head. @param {LabState} state @param {LabResult} result */
-export function labHeadNumbers(state, result, head) {
-  const { queries, keys, headDim, allowed } = state;
-  let [bits, most, off, norm, empty] = [0, 0, 0, 0, 0];
-  for (let i = 0; i < queries; i++) {
-    bits += result.entropy[head * queries + i] / queries;
-    most += result.most[i] / queries;
-    let [sum, count, square] = [0, 0, 0];
-    for (let j = 0; j < keys; j++) {
-      sum += result.weights[(head * queries + i) * keys + j];
-      count += allowed[i * keys + j];
-    }
-    if (count) off = Math.max(off, Math.abs(sum - 1));
-    else empty++;
-    if (result.output) {
-      for (let f = 0; f < headDim; f++) square += result.output[(head * queries + i) * headDim + f] ** 2;
-      norm += Math.sqrt(square) / queries;
-    }
-  }
-  return { bits, most, off, empty, norm };
+/** @param {ArrayLike<number>} numbers */
+const sumOf = (numbers) => Array.prototype.reduce.call(numbers, (sum, x) => sum + x, 0);
+
+/** The mean entropy of a head, in bits. @param {LabState} state @param {LabResult} result */
+export function labBits({ queries }, { entropy }, head) {
+  return sumOf(entropy.subarray(head * queries, (head + 1) * queries)) / queries;
+}
+
+/** What there is to say of a head besides: the most bits it could have, and how many queries see nothing. */
+export function labRows({ queries, keys, allowed }, { most }) {
+  const blind = (i) => !allowed.subarray(i * keys, (i + 1) * keys).includes(1);
+  return { most: sumOf(most) / queries, empty: Array.from({ length: queries }, (_, i) => i).filter(blind).length };
 }

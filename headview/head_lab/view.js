@@ -1,55 +1,73 @@
-// HeadLab in the browser: knobs on one side, the maps of all heads on the other, computed here while a knob moves.
-// One canvas holds an overview of all heads and the head in focus; a step computes and draws within a frame.
+// HeadLab in the browser: knobs above, the maps of all heads below, computed here while a knob moves.
+// One canvas holds all heads small and the head in focus; a step computes and draws within a frame.
 
 import {
-  bindKeys, bytesOf, focusable, freshId, listen, node, oncePerFrame, onNewRoom, pushButton, put, roomIn, setUp,
-  tellUnderPointer, themeColours, tooltip,
+  bindKeys, bytesOf, focusable, freshId, listen, node, oncePerFrame, onNewRoom, put, roomIn, setUp, tellUnderPointer,
+  themeColours, tooltip,
 } from "../core.js";
-import { LABEL_FONT, savePng, shorten, widestOf } from "../core_draw.js";
-import { makeCode, makeControls, makeTable, ownCells, putOwn } from "./controls.js";
+import { LABEL_FONT, shorten, widestOf } from "../core_draw.js";
+import { makeWalk } from "../reshape_view/walk.js";
+import { makeControls, ownCells, putOwn } from "./controls.js";
 import { drawCanvas, LONGEST_LABEL, makeImages, paintNumbers } from "./draw.js";
-import { cellAt, layout, WIDEST } from "./layout.js";
-import { labAllowed, labAttend, labFactor, labHeadNumbers, labScores } from "./numbers.js";
+import { cellAt, featurePlaces, layout, WIDEST } from "./layout.js";
+import { labAllowed, labAttend, labBits, labFactor, labRows, labScores } from "./numbers.js";
 /** @import { LabResult, LabState } from "./numbers.js" */
 
-const COMPUTED = ["num_heads", "scale", "temperature", "mask", "valid_len", "own_bytes", "head"];
+const INPUTS = ["q_bytes", "k_bytes", "v_bytes", "sizes", "tokens", "key_tokens"];
+const STEPS = ["num_heads", "scale", "temperature", "mask", "valid_len", "own_bytes", "head", "show", ...INPUTS];
 const OUTSIDE = 680; // the width that is drawn for before a notebook has put the view in its place
+const WALK_MS = 400; // how long features walk to their new heads
 const KEYS_TOLD =
   "Arrow keys move over the cells, Page Up and Page Down change the head, " +
   "Space blocks or allows a cell of the own mask.";
 
 /**
  * @typedef {object} LabView what the functions of HeadLab share, beside the traits
- * @property {object} model @property {HTMLElement} root @property {(text: string) => void} say
+ * @property {any} model @property {HTMLElement} root @property {(text: string) => void} say
  * @property {HTMLCanvasElement} canvas
  * @property {Float32Array} q @property {Float32Array} k @property {Float32Array} v (T, d_model); v may be empty
  * @property {number} queries @property {number} keys @property {number} features
  * @property {string[]} rows @property {string[]} columns labels
  * @property {{rows: string[], columns: string[]}} names the same, short
  * @property {LabState} state @property {LabResult} result @property {Float64Array} scores of the present step
- * @property {object} plan from `layout` @property {{row: number, column: number}} cursor @property {object} colours
- * @property {object} images from `makeImages` @property {{wide: number, high: number}} labels the room of the longest
+ * @property {{entropy: boolean, output: boolean}} shown in the picture
+ * @property {any} plan from `layout` @property {{row: number, column: number}} cursor @property {any} colours
+ * @property {any} images from `makeImages` @property {{wide: number, high: number}} labels the room of the longest
  * @property {number} columnsWide the widest short label of a column
- * @property {object} controls @property {object} code @property {object} table each with `show`
+ * @property {any} controls @property {any} walk the features on their way @property {() => void} redraw
  * @property {{result: LabResult, dark: boolean}} [painted] what the images hold
- * @property {HTMLElement} readout @property {HTMLElement} summary @property {HTMLElement} caption
+ * @property {HTMLElement} readout @property {HTMLElement} summary
  */
 
 // ---------------------------------------------------------------- a step
 
+/** Read q, k, v and the labels; other words bring other ones. @param {LabView} view */
+function readInputs(view) {
+  const { model, canvas } = view;
+  const [q, k, v] = ["q_bytes", "k_bytes", "v_bytes"].map((name) => bytesOf(model, name, Float32Array));
+  const [queries, keys, features] = model.get("sizes");
+  const visible = (text) => (text.trim() ? text : `"${text}"`);
+  const labels = (name, count) =>
+    model.get(name).length ? model.get(name).map(visible) : Array.from({ length: count }, (_, i) => String(i));
+  const rows = labels("tokens", queries), columns = labels("key_tokens", keys);
+  const [shortRows, shortColumns] = [rows, columns].map((texts) => texts.map((text) => shorten(text, 12)));
+  const context = canvas.getContext("2d");
+  context.font = LABEL_FONT;
+  const [wide, columnsWide] = [shortRows, shortColumns].map((texts) =>
+    Math.min(LONGEST_LABEL, Math.ceil(widestOf(context, texts))));
+  const names = { rows: shortRows, columns: shortColumns }, labelRoom = { wide: wide + 24, high: columnsWide + 12 };
+  Object.assign(view, { q, k, v, queries, keys, features, rows, columns, names, labels: labelRoom, columnsWide });
+  view.scores = null;
+}
+
 /** Read the traits. @param {LabView} view @returns {LabState} */
 function readState({ model, queries, keys, features }) {
-  const heads = model.get("num_heads"), mask = model.get("mask"), validLen = model.get("valid_len");
+  const heads = model.get("num_heads"), mask = model.get("mask"), validLen = Math.min(model.get("valid_len"), keys);
   return {
-    queries,
-    keys,
-    features,
-    heads,
+    queries, keys, features, heads, mask, validLen,
     headDim: features / heads,
     scale: model.get("scale"),
     temperature: model.get("temperature"),
-    mask,
-    validLen,
     head: Math.min(model.get("head"), heads - 1),
     allowed: labAllowed(mask, queries, keys, validLen, bytesOf(model, "own_bytes", Uint8Array)),
   };
@@ -57,50 +75,44 @@ function readState({ model, queries, keys, features }) {
 
 /** Compute and draw what the traits say. @param {LabView} view */
 function step(view) {
-  const before = view.state?.heads;
+  const { model, walk } = view, before = view.state?.heads;
+  const places = before && walk.now(featurePlaces(view.plan, view.state)).places;
   view.state = readState(view);
-  if (before !== view.state.heads) view.scores = labScores(view.q, view.k, view.state); // all else keeps them
+  const { heads, features } = view.state;
+  if (before !== heads || !view.scores) view.scores = labScores(view.q, view.k, view.state); // all else keeps them
+  if (before !== heads && places?.size === features) walk.start(places);
   view.result = labAttend(view.scores, view.v, view.state);
-  arrange(view);
+  const show = model.get("show");
+  view.shown = { entropy: show.includes("entropy"), output: show.includes("output") && view.v.length > 0 };
   draw(view);
   view.controls.show(view.state);
-  view.summary.textContent = summaryText(view.state, view.result);
-  view.caption.textContent = captionText(view.state);
-  view.code.show();
-  view.table.show();
-}
-
-/** @param {LabView} view */
-function arrange(view) {
-  const width = Math.min(roomIn(view.root) || OUTSIDE, WIDEST);
-  view.plan = layout(view.state, width, Boolean(view.result.output), view.labels);
+  view.summary.textContent = summaryText(view);
 }
 
 /** @param {LabView} view */
 function draw(view) {
+  const { walk, state } = view;
+  view.plan = layout(state, Math.min(roomIn(view.root) || OUTSIDE, WIDEST), view.labels, view.shown);
   view.colours = themeColours(view.root);
   const { dark } = view.colours;
   if (view.painted?.result !== view.result || view.painted.dark !== dark) paintNumbers(view);
   view.painted = { result: view.result, dark };
   view.cursor = cursorOf(view);
-  drawCanvas(view);
-  view.readout.textContent = cellText(view, view.state.head, view.cursor.row, view.cursor.column);
+  const { places, arrived } = walk.now(featurePlaces(view.plan, state));
+  drawCanvas(view, places);
+  view.readout.textContent = cellText(view, state.head, view.cursor.row, view.cursor.column);
+  if (!arrived) view.redraw();
 }
 
 // ---------------------------------------------------------------- the cursor, and words
 
-/** The last column of the cursor: behind the keys stand output features, if there are values. @param {LabView} view */
-function lastColumn({ model, v, keys, features, state }) {
-  return keys - 1 + (v.length ? Math.min(state.headDim, features / model.get("num_heads")) : 0);
-}
+/** The last column of the cursor: behind the keys stand output features, if they are shown. @param {LabView} view */
+const lastColumn = ({ shown, keys, state }) => keys - 1 + (shown.output ? state.headDim : 0);
 
-/**
- * Where the cursor is; two views of one lab share it. A feature of the output may be gone with a new number of heads.
- * @param {LabView} view
- */
+/** Where the cursor is; two views of one lab share it. What it stood on may be gone. @param {LabView} view */
 function cursorOf(view) {
   const [row, column] = view.model.get("cursor");
-  return { row, column: Math.min(column, lastColumn(view)) };
+  return { row: Math.min(row, view.queries - 1), column: Math.min(column, lastColumn(view)) };
 }
 
 /** Direction isolates, so that a right-to-left token does not turn the sentence around it. */
@@ -120,26 +132,19 @@ function cellText({ state, result, scores, rows, columns }, head, row, column) {
   return `${cell}: weight ${result.weights[at].toFixed(4)}, q·k\u00a0${scores[at].toPrecision(4)}`;
 }
 
-/** Say the head in focus in one line. */
-function summaryText(state, result) {
-  const { bits, most, off, empty, norm } = labHeadNumbers(state, result, state.head);
-  const sums = off < 1e-5 ? "rows sum to 1" : `row sums are off by ${off.toPrecision(2)}`;
-  const nothing = `${empty} with nothing to attend to: zeros`;
-  const rows = empty === state.queries ? nothing : empty ? `${sums}, but ${nothing}` : sums;
+/** Say the head in focus in one line, and what the marks of the picture mean. @param {LabView} view */
+function summaryText({ state, result, shown }) {
+  const { most, empty } = labRows(state, result);
+  const first = state.head * state.headDim, last = first + state.headDim - 1;
+  const bits = labBits(state, result, state.head).toFixed(2);
   return [
-    `Head ${state.head}: entropy ${bits.toFixed(2)} of at most ${most.toFixed(2)} bits, ` +
-      `the mean of ${state.queries} queries`,
-    `scores × ${Number(labFactor(state).toPrecision(3))}`,
-    rows,
-    ...(result.output ? [`mean length of its output ${norm.toPrecision(3)}`] : []),
+    `Head ${state.head}: ${last > first ? `features ${first} to ${last}` : `feature ${first}`} of each word`,
+    ...(shown.entropy ? [`entropy ${bits} of at most ${most.toFixed(2)} bits, the mean of ${state.queries} queries`] : []),
+    ...(state.scale !== "head_dim" || state.temperature !== 1 ? [`scores × ${Number(labFactor(state).toPrecision(3))}`] : []),
+    ...(empty < state.queries ? ["each row sums to 1"] : []),
+    ...(empty ? [`${empty} with nothing to attend to: zeros`] : []),
+    ...(state.mask === "none" ? [] : ["hatched: masked"]),
   ].join(" · ");
-}
-
-/** Say what the marks of the picture mean. */
-function captionText({ heads, mask }) {
-  const maps = heads > 1 ? "Above each map: head · entropy in bits. " : "";
-  const marks = mask === "none" ? "" : " Crossed or hatched: masked.";
-  return `${maps}Bars: entropy as a share of the most possible.${marks}`;
 }
 
 // ---------------------------------------------------------------- pointer and keyboard
@@ -163,21 +168,21 @@ function underPointer({ canvas, plan, state }, event) {
 
 /** @param {LabView} view */
 function bindPointer(view) {
-  const { model, canvas, keys } = view;
+  const { model, canvas } = view;
   let painting = null; // what a drag over the own mask writes
   canvas.addEventListener("pointerdown", (event) => {
     const at = underPointer(view, event);
     if (!at) return;
     put(model, "cursor", [at.row, at.column]);
     if (at.head !== view.state.head) put(model, "head", at.head);
-    if (!at.large || view.state.mask !== "own" || at.column >= keys) return;
-    painting = 1 - view.state.allowed[at.row * keys + at.column];
+    if (!at.large || view.state.mask !== "own" || at.column >= view.keys) return;
+    painting = 1 - view.state.allowed[at.row * view.keys + at.column];
     canvas.setPointerCapture(event.pointerId);
     allow(view, at.row, at.column, painting);
   });
   canvas.addEventListener("pointermove", (event) => {
     const at = painting !== null && underPointer(view, event);
-    if (at && at.large && at.column < keys) allow(view, at.row, at.column, painting);
+    if (at && at.large && at.column < view.keys) allow(view, at.row, at.column, painting);
   });
   for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => (painting = null));
   tellUnderPointer(canvas, tooltip(view.root), (event) => {
@@ -188,23 +193,23 @@ function bindPointer(view) {
 
 /** @param {LabView} view */
 function bindKeyboard(view) {
-  const { model, canvas, queries, keys, say } = view;
+  const { model, canvas, say } = view;
+  const within = (place, last) => Math.max(0, Math.min(last, place));
   const move = (rows, columns) => () => {
     const { row, column } = cursorOf(view);
-    const within = (place, last) => Math.max(0, Math.min(last, place));
-    put(model, "cursor", [within(row + rows, queries - 1), within(column + columns, lastColumn(view))]);
-    const { row: to, column: at } = cursorOf(view);
-    say(cellText(view, view.state.head, to, at));
+    put(model, "cursor", [within(row + rows, view.queries - 1), within(column + columns, lastColumn(view))]);
+    const to = cursorOf(view);
+    say(cellText(view, view.state.head, to.row, to.column));
   };
   const turn = (by) => () => {
     const { row, column } = cursorOf(view);
-    const head = Math.max(0, Math.min(model.get("num_heads") - 1, model.get("head") + by));
+    const head = within(model.get("head") + by, model.get("num_heads") - 1);
     put(model, "head", head);
     say(cellText(view, head, row, column));
   };
   const flip = () => {
-    const { row, column } = cursorOf(view);
-    if (model.get("mask") !== "own") say("Choose own cells as the mask to block or allow single cells.");
+    const { row, column } = cursorOf(view), { keys } = view;
+    if (model.get("mask") !== "own") say("Choose own cells as the mask, under More, to block or allow single cells.");
     else if (column < keys) allow(view, row, column, 1 - ownCells(view)[row * keys + column]);
   };
   bindKeys(canvas, {
@@ -223,59 +228,34 @@ function bindKeyboard(view) {
 
 // ---------------------------------------------------------------- life
 
-/** Read what stays while the view lives. */
-function readInputs(model) {
-  const [q, k, v] = ["q_bytes", "k_bytes", "v_bytes"].map((name) => bytesOf(model, name, Float32Array));
-  const [queries, keys, features] = ["num_queries", "num_keys", "d_model"].map((name) => model.get(name));
-  const visible = (text) => (text.trim() ? text : `"${text}"`);
-  const labels = (name, count) =>
-    model.get(name).length ? model.get(name).map(visible) : Array.from({ length: count }, (_, i) => String(i));
-  const rows = labels("tokens", queries), columns = labels("key_tokens", keys);
-  const [shortRows, shortColumns] = [rows, columns].map((texts) => texts.map((text) => shorten(text, 12)));
-  return { q, k, v, queries, keys, features, rows, columns, names: { rows: shortRows, columns: shortColumns } };
-}
-
-/** Return the room that the longest labels need. */
-function roomOfLabels(canvas, { rows, columns }) {
-  const context = canvas.getContext("2d");
-  context.font = LABEL_FONT;
-  const room = (texts) => Math.min(LONGEST_LABEL, Math.ceil(widestOf(context, texts)));
-  return { labels: { wide: room(rows) + 24, high: room(columns) + 12 }, columnsWide: room(columns) };
-}
-
-/** Make what stands around the canvas, put all of it into the page, and into `view`. @param {LabView} view */
-function makePage(view) {
-  const [readout, summary, caption] = ["note readout", "note", "note"].map((name) => node("p", { class: name }));
+function render({ model, el }) {
+  const { root, say, onTheme, atEnd, dispose } = setUp(el, "head-lab", "Attention lab");
+  const [readout, summary] = ["note readout", "note"].map((name) => node("p", { class: name }));
   const hint = node("p", { class: "hidden", id: freshId("keys") }, KEYS_TOLD);
   const told = { role: "application", "aria-label": "Maps of all heads", "aria-describedby": hint.id };
   const canvas = focusable(node("canvas", told));
-  const controls = makeControls(view, () => summary.textContent);
-  const code = makeCode(view), table = makeTable(view);
-  const save = pushButton("Save as PNG", () => savePng(canvas, "heads.png"));
-  const buttons = node("div", { class: "controls" }, code.button, save);
-  view.root.append(controls.box, canvas, readout, summary, caption, hint, buttons, code.box, table.box);
-  Object.assign(view, { canvas, controls, code, table, readout, summary, caption });
-}
-
-function render({ model, el }) {
-  const { root, say, onTheme, atEnd, dispose } = setUp(el, "head-lab", "Attention lab");
   /** @type {any} a LabView once all parts are in */
-  const view = { model, root, say, ...readInputs(model), images: makeImages() };
-  makePage(view);
-  Object.assign(view, roomOfLabels(view.canvas, view.names));
+  const view = { model, root, say, canvas, readout, summary, images: makeImages(), walk: makeWalk(WALK_MS) };
+  readInputs(view);
+  view.controls = makeControls(view, () => summary.textContent);
+  root.append(...view.controls.above, canvas, readout, summary, hint, view.controls.code);
   bindPointer(view);
   bindKeyboard(view);
-  const redraw = oncePerFrame(() => draw(view));
+  view.redraw = oncePerFrame(() => draw(view));
+  const next = oncePerFrame(() => step(view));
   atEnd(view.controls.stop);
-  atEnd(listen(model, COMPUTED, oncePerFrame(() => step(view))));
-  atEnd(listen(model, ["cursor"], redraw));
-  atEnd(onNewRoom(root, oncePerFrame(() => {
-    arrange(view);
-    draw(view);
-  })));
-  onTheme(redraw);
+  atEnd(listen(model, INPUTS, () => {
+    readInputs(view);
+    next();
+  }));
+  atEnd(listen(model, STEPS, next));
+  atEnd(listen(model, ["sentence", "problem"], next));
+  atEnd(listen(model, ["cursor"], view.redraw));
+  atEnd(onNewRoom(root, view.redraw));
+  onTheme(view.redraw);
   step(view);
   return dispose;
 }
 
+export { labAllowed, labAttend, labScores }; // for who wants the numbers without the page
 export default { render };

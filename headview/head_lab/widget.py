@@ -6,6 +6,7 @@ the same state, so the two can be compared.
 """
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -14,15 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headview.base import Refused, View, check_choice, check_whole, is_whole, static
-from headview.head_lab.inputs import (
-    as_cells,
-    as_inputs,
-    check_code_inputs,
-    code_inputs_of,
-    code_note_of,
-    projected,
-    to_bytes,
-)
+from headview.head_lab.inputs import MAX_TOKENS, as_cells, as_inputs, as_written, projected, to_bytes
 from mhalib.attention import scaled_dot_product_attention, split_heads
 from mhalib.masks import causal_mask, padding_mask
 from mhalib.plots import DescribedFigure, as_labels, plot_attention
@@ -30,6 +23,7 @@ from mhalib.plots import DescribedFigure, as_labels, plot_attention
 MAX_HEADS = 64
 SCALES = ("head_dim", "none", "d_model")
 MASKS = ("none", "causal", "padding", "own")
+PARTS = ("scale", "temperature", "mask", "entropy", "output", "code")
 _COLDEST, _HOTTEST = 1e-3, 1e3
 
 
@@ -49,11 +43,14 @@ class HeadLab(View):
         mask: `"none"`, `"causal"`, `"padding"` or `"own"`; or a boolean `(Tq, Tk)`, True where attention is
             allowed, which becomes the own mask.
         valid_len: how many keys count under `"padding"`, 0 to `Tk`; all of them when left out.
-        code_inputs: how you write q, k and, if given, v as float32 of shape `(1, T, d_model)`, for "Show the code".
+        show: what is in sight besides the number of heads, out of "scale", "temperature", "mask", "entropy", "output"
+            and "code"; the rest folds behind *More*. What is given another value than its first is in sight as well.
+        code_inputs: how you write q, k and, if given, v as float32 of shape `(1, T, d_model)`, for the code.
 
     All but the tensors and tokens can be set later, by the reader in the view and by a cell: `lab.num_heads`,
-    `lab.scale`, `lab.temperature`, `lab.mask`, `lab.valid_len`, `lab.own_mask`, and `lab.head`, the head in focus.
-    A value that does not fit is refused with a ValueError (a `traitlets.TraitError` as well), and the old one stays.
+    `lab.scale`, `lab.temperature`, `lab.mask`, `lab.valid_len`, `lab.own_mask`, `lab.show`, and `lab.head`, the head
+    in focus. A value that does not fit is refused with a ValueError (a `traitlets.TraitError` as well), and the old
+    one stays. `HeadLab.of` takes a layer, `HeadLab.of_words` a sentence that the reader may write anew.
 
     Raises:
         TypeError: q, k or v are not floating, or the mask is not boolean.
@@ -65,18 +62,15 @@ class HeadLab(View):
     _esm = static("head_lab.js")
     _css = static("head_lab.css")
 
-    q_bytes = traitlets.Bytes().tag(sync=True)  # float32, (Tq, d_model)
-    k_bytes = traitlets.Bytes().tag(sync=True)  # float32, (Tk, d_model)
-    v_bytes = traitlets.Bytes().tag(sync=True)  # float32, (Tk, d_model), or empty
-    num_queries = traitlets.Int().tag(sync=True)
-    num_keys = traitlets.Int().tag(sync=True)
-    d_model = traitlets.Int().tag(sync=True)
-    head_choices = traitlets.List(traitlets.Int()).tag(sync=True)
-    tokens = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    key_tokens = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    # How the reader's own q, k and v become (1, T, d_model) in "Show the code".
-    code_inputs = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    code_note = traitlets.Unicode().tag(sync=True)
+    q_bytes = traitlets.Bytes(read_only=True).tag(sync=True)  # float32, (Tq, d_model)
+    k_bytes = traitlets.Bytes(read_only=True).tag(sync=True)  # float32, (Tk, d_model)
+    v_bytes = traitlets.Bytes(read_only=True).tag(sync=True)  # float32, (Tk, d_model), or empty
+    sizes = traitlets.List(read_only=True).tag(sync=True)  # Tq, Tk, d_model
+    tokens = traitlets.List(traitlets.Unicode(), read_only=True).tag(sync=True)
+    key_tokens = traitlets.List(traitlets.Unicode(), read_only=True).tag(sync=True)
+    head_choices = traitlets.List(traitlets.Int(), read_only=True).tag(sync=True)
+    code_inputs = traitlets.List(traitlets.Unicode(), read_only=True).tag(sync=True)
+    problem = traitlets.Unicode(read_only=True).tag(sync=True)  # why the present sentence has no numbers
 
     num_heads = traitlets.TraitType(1).tag(sync=True)
     scale = traitlets.TraitType("head_dim").tag(sync=True)
@@ -87,8 +81,8 @@ class HeadLab(View):
     own_bytes = traitlets.Bytes().tag(sync=True, from_json=lambda value, _widget: bytes(value))
     head = traitlets.TraitType(0).tag(sync=True)
     cursor = traitlets.TraitType().tag(sync=True)  # query and key; behind the keys, output features
-
-    _fixed = False  # becomes True once the tensors and tokens are in
+    show = traitlets.TraitType().tag(sync=True)
+    sentence = traitlets.TraitType("").tag(sync=True)  # where words make the numbers: `of_words`
 
     def __init__(
         self,
@@ -103,44 +97,37 @@ class HeadLab(View):
         temperature: float = 1.0,
         mask: str | Tensor | np.ndarray = "none",
         valid_len: int | None = None,
-        code_inputs: list[str] | None = None,
+        show: Sequence[str] = (),
+        code_inputs: Sequence[str] | None = None,
     ):
-        queries, keys, values = as_inputs(q, k, v)
-        (num_queries, d_model), num_keys = queries.shape, len(keys)
-        if key_tokens is None and num_queries == num_keys:
-            key_tokens = tokens
-        if code_inputs is not None:
-            check_code_inputs(code_inputs, 2 if v is None else 3)
-        own = torch.ones(num_queries, num_keys, dtype=torch.bool)
-        if not isinstance(mask, str):
-            own, mask = as_cells(mask, num_queries, num_keys), "own"
-        # First all that stays; what may be chosen depends on it.
-        super().__init__(
-            q_bytes=to_bytes(queries),
-            k_bytes=to_bytes(keys),
-            v_bytes=b"" if values is None else to_bytes(values),
-            own_bytes=to_bytes(own),
-            num_queries=num_queries,
-            num_keys=num_keys,
-            d_model=d_model,
-            head_choices=[n for n in range(1, min(d_model, MAX_HEADS) + 1) if d_model % n == 0],
-            tokens=as_labels(tokens, num_queries, "tokens", "queries"),
-            key_tokens=as_labels(key_tokens, num_keys, "key_tokens", "keys"),
-            code_inputs=code_inputs or code_inputs_of(q, k, v),
-            code_note="" if code_inputs else code_note_of("HeadLab", q=q, k=k, v=v),
-            valid_len=num_keys,
-            cursor=[0, 0],
-        )
+        self._features: Callable | None = None
+        inputs = as_inputs(q, k, v)
+        given = [("q", q), ("q", q) if k is None else ("k", k)] + ([] if v is None else [("v", v)])
+        written = list(code_inputs or (as_written(*one) for one in given))
+        if len(written) != len(given):
+            raise ValueError(f"code_inputs says how you write q, k and, if given, v; got {written}")
+        labels = _labels(tokens, key_tokens, *map(len, inputs[:2]))
+        own = None if isinstance(mask, str) else as_cells(mask, *map(len, inputs[:2]))
+        mask = mask if own is None else "own"
+        super().__init__(cursor=[0, 0], show=[])
+        self._take(inputs, *labels)
+        self.set_trait("code_inputs", written)
+        d_model = self.sizes[2]
+        self.set_trait("head_choices", [n for n in range(1, min(d_model, MAX_HEADS) + 1) if d_model % n == 0])
+        if own is not None:
+            self.own_mask = own
         chosen = {"num_heads": num_heads, "scale": scale, "temperature": temperature, "mask": mask}
+        first = {name: getattr(self, name) for name in chosen}
         if valid_len is not None:
             chosen["valid_len"] = valid_len
         try:
             for name, value in chosen.items():
                 setattr(self, name, value)
+            changed = [name for name in PARTS if name in first and getattr(self, name) != first[name]]
+            self.show = [*show, *(name for name in changed if name not in show)]
         except Refused:
             self.close()  # nobody gets it, so the page shall not keep it
             raise
-        self._fixed = True
 
     @classmethod
     def of(cls, layer, x, memory=None, *, num_heads=None, names=("x", "memory"), **options) -> "HeadLab":
@@ -151,34 +138,76 @@ class HeadLab(View):
             x: what the layer is given, `(T, features)` or `(1, T, features)`.
             memory: where keys and values come from, if not from `x` (cross-attention).
             num_heads: as many as the layer has, or 1 where it does not say.
-            names: how you write `x` and `memory`, for "Show the code": `("x[1]",)` for one sample of a batch.
+            names: how you write `x` and `memory`, for the code: `("x[1]",)` for one sample of a batch.
             options: what `HeadLab` takes by name, such as `tokens`.
 
         Raises:
             TypeError: the layer lacks a projection, or the input is not floating.
             ValueError: the input does not fit.
         """
-        (q, k, v), ready = projected(layer, x, memory, names)
+        (q, k, v), written = projected(layer, x, memory, names)
         heads = getattr(layer, "num_heads", 1) if num_heads is None else num_heads
-        lab = cls(q, k, v, num_heads=heads, code_inputs=ready, **options)
-        if tuple(names) == ("x", "memory"):
-            lab.code_note = code_note_of("HeadLab.of", x=x, memory=memory)
+        return cls(q, k, v, num_heads=heads, code_inputs=written, **options)
+
+    @classmethod
+    def of_words(cls, features: Callable[[list[str]], Tensor], words: Sequence[str], **options) -> "HeadLab":
+        """Return the lab of a sentence, in which a reader may write other words as long as a kernel lives.
+
+        Args:
+            features: turns words into numbers `(T, d_model)` or `(1, T, d_model)`, which are queries, keys and values
+                alike; or into a tuple of q, k and v. `d_model` is the same for all sentences.
+            words: the first sentence. A cell sets another one by `lab.sentence = "my own words"`.
+            options: what `HeadLab` takes by name, but for tokens.
+        """
+        given = features(list(words))
+        q, k, v = given if isinstance(given, tuple) else (given,) * 3
+        lab = cls(q, k, v, tokens=list(words), **options)
+        lab.sentence = " ".join(words)
+        lab._features = features
         return lab
+
+    def _take(self, inputs: tuple[Tensor, Tensor, Tensor | None], tokens: list[str], key_tokens: list[str]) -> None:
+        """Take other numbers and their labels; a mask and a cursor of the old ones mean nothing any more."""
+        q, k, v = inputs
+        packed = {"q_bytes": to_bytes(q), "k_bytes": to_bytes(k), "v_bytes": b"" if v is None else to_bytes(v)}
+        sizes = [len(q), len(k), q.shape[1]]
+        with self.hold_sync():
+            for name, value in (packed | {"sizes": sizes, "tokens": tokens, "key_tokens": key_tokens}).items():
+                self.set_trait(name, value)
+            self.own_mask = torch.ones(len(q), len(k), dtype=torch.bool)
+            self.valid_len, self.cursor = len(k), [0, 0]
+
+    @traitlets.observe("sentence")
+    def _read_words(self, change) -> None:
+        """Turn a new sentence into numbers. The view has no cell that could show an error, so it shows the text."""
+        if self._features is None:
+            return
+        words = change["new"].split()
+        try:
+            given = self._features(words)
+            inputs = as_inputs(*(given if isinstance(given, tuple) else (given,) * 3))
+            if inputs[0].shape[1] != self.sizes[2]:
+                raise ValueError(f"features must stay {self.sizes[2]} numbers a word, got {inputs[0].shape[1]}")
+            self._take(inputs, *_labels(words, None, *map(len, inputs[:2])))
+            self.set_trait("problem", "")
+        except Exception as error:  # whatever a reader's function raises
+            self.set_trait("problem", f"These words have no numbers. {type(error).__name__}: {error}"[:500])
+
+    # ---------------------------------------------------------------- what a cell reads
 
     @property
     def own_mask(self) -> Bool[Tensor, "queries keys"]:
         """The own mask, True where attention is allowed; used while `lab.mask` is `"own"`. Set it as a whole."""
-        cells = torch.frombuffer(bytearray(self.own_bytes), dtype=torch.uint8)
-        return cells.bool().reshape(self.num_queries, self.num_keys)
+        return torch.frombuffer(bytearray(self.own_bytes), dtype=torch.uint8).bool().reshape(self.sizes[:2])
 
     @own_mask.setter
     def own_mask(self, cells):
-        self.own_bytes = to_bytes(as_cells(cells, self.num_queries, self.num_keys))
+        self.own_bytes = to_bytes(as_cells(cells, *self.sizes[:2]))
 
     @property
     def allowed(self) -> Bool[Tensor, "queries keys"]:
         """Where attention is allowed under the present mask."""
-        shape = self.num_queries, self.num_keys
+        shape = tuple(self.sizes[:2])
         if self.mask == "causal":
             return causal_mask(*shape)
         if self.mask == "padding":
@@ -203,20 +232,18 @@ class HeadLab(View):
     def figure(self) -> DescribedFigure:
         """Return the maps of the heads under the present settings as a static picture."""
         # More is neither readable nor worth its time as a picture; the live view shows all of it.
-        shown = min(self.num_heads, MAX_HEADS if max(self.num_queries, self.num_keys) <= 64 else 16)
+        shown = min(self.num_heads, MAX_HEADS if max(self.sizes[:2]) <= 64 else 16)
         columns = min(shown, math.ceil(math.sqrt(1.3 * shown)))
-        labelled = columns * self.num_keys <= 48
-        bits = self.entropy[0].mean(-1).tolist()
+        labels = (self.tokens, self.key_tokens) if columns * self.sizes[1] <= 48 else ([], [])
         figure = plot_attention(
             self.weights[0, :shown],
-            self.tokens or None if labelled else None,
-            self.key_tokens or None if labelled else None,
+            *(names or None for names in labels),
             mask=None if self.mask == "none" else self.allowed,
-            titles=[f"head {i}: {bits[i]:.2f} bits" if self.num_keys >= 6 else f"head {i}" for i in range(shown)],
             columns=columns,
         )
         mask = f"padding after {self.valid_len} keys" if self.mask == "padding" else self.mask
         part = f" The first {shown} of {self.num_heads} heads." if shown < self.num_heads else ""
+        bits = self.entropy[0].mean(-1).tolist()
         figure.alt += (
             f"{part} Scale: {self.scale}, temperature {self.temperature:g}, mask: {mask}; "
             f"mean entropy {sum(bits) / len(bits):.2f} bits."
@@ -226,31 +253,41 @@ class HeadLab(View):
     def _attend(self) -> tuple[Tensor, Tensor]:
         """Return output and weights in float64, as the view computes them: `(1, h, Tq, hd)`, `(1, h, Tq, Tk)`."""
         q, k, v = (self._heads(data) for data in (self.q_bytes, self.k_bytes, self.v_bytes or self.k_bytes))
-        divisor = {"head_dim": q.shape[-1], "none": 1, "d_model": self.d_model}[self.scale] ** 0.5
+        divisor = {"head_dim": q.shape[-1], "none": 1, "d_model": self.sizes[2]}[self.scale] ** 0.5
         mask = None if self.mask == "none" else self.allowed
         return scaled_dot_product_attention(q, k, v, mask, scale=1 / (divisor * self.temperature))
 
     def _heads(self, data: bytes) -> Tensor:
-        rows = torch.frombuffer(bytearray(data), dtype=torch.float32).reshape(1, -1, self.d_model)
+        rows = torch.frombuffer(bytearray(data), dtype=torch.float32).reshape(1, -1, self.sizes[2])
         return split_heads(rows.double(), self.num_heads)  # (1, T, d_model) -> (1, num_heads, T, head_dim)
 
-    # Each returns the value if it is one for its trait, else refuses it in words that teach.
+    # ---------------------------------------------------------------- what can be set
+
+    @traitlets.validate("scale", "valid_len", "head", "show", "sentence")
+    def _check(self, proposal):
+        name, value = proposal["trait"].name, proposal["value"]
+        if name == "scale":
+            check_choice(name, value, SCALES)
+        elif name == "valid_len":
+            check_whole(name, value, 0, self.sizes[1])
+        elif name == "head":
+            check_whole(name, value, 0, self.num_heads - 1)
+        elif name == "sentence":
+            if not isinstance(value, str) or not 1 <= len(value.split()) <= MAX_TOKENS:
+                raise Refused(f"sentence must be a text of 1 to {MAX_TOKENS} words, got {repr(value)[:100]}")
+        elif not isinstance(value, (list, tuple)) or not all(part in PARTS for part in value):
+            raise Refused(f"show names what is in sight, out of {', '.join(map(repr, PARTS))}; got {value!r}")
+        return list(value) if name == "show" else value
 
     @traitlets.validate("num_heads")
     def _check_num_heads(self, proposal) -> int:
         value = proposal["value"]
         if not (is_whole(value) and value in self.head_choices):
-            fewer = f"; at most {MAX_HEADS} heads are shown" if self.d_model > MAX_HEADS else ""
             raise Refused(
-                f"d_model={self.d_model} is not divisible by num_heads={value!r}, or that is more than can be shown; "
-                f"choose num_heads from {', '.join(map(str, self.head_choices))}{fewer}"
+                f"d_model={self.sizes[2]} is not divisible by num_heads={value!r}, or that is more than can be shown; "
+                f"choose num_heads from {', '.join(map(str, self.head_choices))}"
             )
         return value
-
-    @traitlets.validate("scale")
-    def _check_scale(self, proposal) -> str:
-        check_choice("scale", proposal["value"], SCALES)
-        return proposal["value"]
 
     @traitlets.validate("temperature")
     def _check_temperature(self, proposal) -> float:
@@ -266,44 +303,27 @@ class HeadLab(View):
     @traitlets.validate("mask")
     def _check_mask(self, proposal) -> str:
         check_choice("mask", proposal["value"], MASKS)
-        if proposal["value"] == "causal" and self.num_queries > self.num_keys:
+        if proposal["value"] == "causal" and self.sizes[0] > self.sizes[1]:
             raise Refused(
-                f"a causal mask needs at least as many keys as queries, got {self.num_queries} queries and "
-                f"{self.num_keys} keys; choose 'none', 'padding' or 'own'"
+                f"a causal mask needs at least as many keys as queries, got {self.sizes[0]} queries and "
+                f"{self.sizes[1]} keys; choose 'none', 'padding' or 'own'"
             )
         return proposal["value"]
 
     @traitlets.validate("own_bytes")
     def _check_own_bytes(self, proposal) -> bytes:
         value = proposal["value"]
-        if len(value) != self.num_queries * self.num_keys or not set(value) <= {0, 1}:
+        if len(value) != self.sizes[0] * self.sizes[1] or not set(value) <= {0, 1}:
             raise Refused("own_bytes holds one byte, 0 or 1, a cell; set lab.own_mask to a boolean tensor instead")
         return value
-
-    @traitlets.validate("valid_len")
-    def _check_valid_len(self, proposal) -> int:
-        check_whole("valid_len", proposal["value"], 0, self.num_keys)
-        return proposal["value"]
-
-    @traitlets.validate("head")
-    def _check_head(self, proposal) -> int:
-        check_whole("head", proposal["value"], 0, self.num_heads - 1)
-        return proposal["value"]
 
     @traitlets.validate("cursor")
     def _check_cursor(self, proposal) -> list[int]:
         value = proposal["value"]
-        last = [self.num_queries - 1, self._last_column()]
         pair = isinstance(value, (list, tuple)) and len(value) == 2 and all(map(is_whole, value))
-        if not pair or not all(0 <= at <= end for at, end in zip(value, last, strict=True)):
-            raise Refused(f"cursor must be [query, key], from [0, 0] to {last}, got {value!r}")
+        if not pair or self.sizes and not (0 <= value[0] < self.sizes[0] and 0 <= value[1] <= self._last_column()):
+            raise Refused(f"cursor must be [query, key], a place of the map, got {value!r}")
         return list(value)
-
-    @traitlets.validate("q_bytes", "k_bytes", "v_bytes", "num_queries", "num_keys", "d_model", "tokens", "key_tokens")
-    def _refuse_new_input(self, proposal):
-        if self._fixed:
-            raise Refused(f"{proposal['trait'].name} stays as it was given; make a new HeadLab instead")
-        return proposal["value"]
 
     @traitlets.observe("num_heads")
     def _keep_focus(self, _change):
@@ -313,4 +333,10 @@ class HeadLab(View):
 
     def _last_column(self) -> int:
         """Return the last column of the cursor: behind the keys stand output features, if there are values."""
-        return self.num_keys - 1 + (self.d_model // self.num_heads if self.v_bytes else 0)
+        return self.sizes[1] - 1 + (self.sizes[2] // self.num_heads if self.v_bytes else 0)
+
+
+def _labels(tokens, key_tokens, queries: int, keys: int) -> tuple[list[str], list[str]]:
+    """Return the labels of queries and keys; the keys have those of the queries where they are as many."""
+    key_tokens = tokens if key_tokens is None and queries == keys else key_tokens
+    return as_labels(tokens, queries, "tokens", "queries"), as_labels(key_tokens, keys, "key_tokens", "keys")

@@ -73,7 +73,7 @@ def test_what_does_not_fit_is_refused_and_the_old_value_stays(qkv, as_shipped):
     there = sum(isinstance(widget, HeadLab) for widget in _instances.values())
     calls = {
         "q[0]": lambda: HeadLab(torch.ones(3, 2, 4)),
-        "129 tokens": lambda: HeadLab(torch.ones(129, 4)),
+        "up to 128 tokens of 1024 features, got (129, 4)": lambda: HeadLab(torch.ones(129, 4)),
         "k holds NaN or infinity": lambda: HeadLab(x, torch.full((2, 4), math.inf)),
         "same d_model, got 4 and 6": lambda: HeadLab(x, torch.ones(2, 6)),
         "v must be (2, 4) like k, got (3, 4)": lambda: HeadLab(x, None, torch.ones(3, 4)),
@@ -120,3 +120,20 @@ def test_the_picture_says_what_is_set_and_fits_a_page_at_every_size(qkv):
         picture = HeadLab(torch.randn(tokens, 64), num_heads=heads, tokens=["a token"] * tokens).figure()
         assert max(picture.get_size_inches()) < 25
         assert ("first 16 of 64" in picture.alt) == (tokens == 128)
+
+
+def test_other_words_bring_other_numbers():
+    def features(words):
+        return torch.stack([torch.full((4,), float(len(word))) for word in words])
+
+    lab = HeadLab.of_words(features, TOKENS, num_heads=2, mask="causal")
+    assert (lab.sentence, lab.tokens, lab.show) == ("The cat sat on the mat", TOKENS, ["mask"])
+    lab.sentence = "two  words"
+    expected = HeadLab(features(["two", "words"]), num_heads=2, mask="causal")
+    assert lab.tokens == lab.key_tokens == ["two", "words"] and torch.equal(lab.weights, expected.weights)
+    assert lab.problem == "" and lab.own_mask.shape == (2, 2)
+    lab._features = lambda words: 1 / 0
+    lab.sentence = "one more"
+    assert lab.problem.endswith("ZeroDivisionError: division by zero") and lab.tokens == ["two", "words"]
+    with pytest.raises(ValueError, match="a text of 1 to 128 words"):
+        lab.sentence = "  "

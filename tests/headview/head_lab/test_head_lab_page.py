@@ -1,42 +1,49 @@
 """HeadLab in a real browser: what it computes, what its controls do, and that Python and page agree."""
 
+import json
+
+import pytest
 import torch
 
 from headview import HeadLab
 from mhalib import MultiHeadAttention
+from mhalib.experiments import sentence_features
 from mhalib.reference import import_d2l
-from tests.helpers.browser import until, with_script
+from tests.helpers.browser import until
+from tests.helpers.page import no_overflow
 
-# Puts what a view has computed, and where it draws it, onto its canvas.
-SEEN = """
-const drawUnseen = drawCanvas;
-drawCanvas = (view) => {
-  view.canvas.seen = { ...view.result, focus: view.plan.focus };
-  drawUnseen(view);
-};"""
 TOKENS = "The cat sat on the mat".split()
-
-
-def seen(lab):
-    """Return the lab, so that `numbers` can read its views."""
-    return with_script(lab, SEEN)
-
-
-def numbers(view, name="weights"):
-    """Return what one view on the page has computed, of a lab that was `seen`."""
-    read = "(view, name) => Array.from(view.querySelector('canvas').seen[name])"
-    return torch.tensor(view.evaluate(read, name), dtype=torch.float32)
-
-
-def assert_same(view, lab, space=None, **message):
-    """Compare what the view computes with what Python, or the code that is shown, computes."""
-    for name in ("weights", "entropy") + (("output",) if lab.v_bytes else ()):
-        expected = (space[name] if space else getattr(lab, name)).flatten().detach().float()
-        torch.testing.assert_close(numbers(view, name), expected, atol=2e-5, rtol=2e-5, **message)
+COMPUTE = """async ([source, traits, q, k, v, own]) => {
+  const address = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+  const { labAllowed, labAttend, labScores } = await import(address);
+  const [queries, keys, features] = traits.sizes, heads = traits.num_heads, { scale, temperature, mask } = traits;
+  const allowed = labAllowed(mask, queries, keys, traits.valid_len, Uint8Array.from(own));
+  const state = { queries, keys, features, heads, headDim: features / heads, scale, temperature, allowed };
+  const scores = labScores(Float32Array.from(q), Float32Array.from(k), state);
+  const result = labAttend(scores, Float32Array.from(v), state);
+  return Object.fromEntries(Object.entries(result).map(([name, numbers]) => [name, numbers && [...numbers]]));
+}"""
 
 
 def sample(**options):
-    return seen(HeadLab(*(torch.randn(6, 8) * 1.5 for _ in range(3)), tokens=TOKENS, **options))
+    return HeadLab(*(torch.randn(6, 8) * 1.5 for _ in range(3)), tokens=TOKENS, **options)
+
+
+def more(view):
+    view.get_by_role("button", name="More").click()
+
+
+def names(view):
+    """Return what the controls in sight are called."""
+    return view.locator(":is(button, input, select):visible").evaluate_all("(all) => all.map((e) => e.computedName)")
+
+
+def code_of(view):
+    """Return the code that is shown; it is opened where it is not."""
+    button = view.get_by_role("button", name="Code")
+    if button.get_attribute("aria-expanded") == "false":
+        button.click()
+    return view.locator("pre").text_content()
 
 
 def test_what_the_browser_computes_is_what_python_computes(static_page):
@@ -50,26 +57,48 @@ def test_what_the_browser_computes_is_what_python_computes(static_page):
         (31, 33, 64, 8, "none", "head_dim", 1.0),
         (128, 128, 64, 16, "causal", "head_dim", 0.7),
     ]
-    labs = []
+    page = static_page(sample())
     for queries, keys, features, heads, mask, scale, temperature in kinds:
         q, k, v = (1.5 * torch.randn(n, features) for n in (queries, keys, keys))
         chosen = {"num_heads": heads, "mask": mask, "scale": scale, "temperature": temperature}
-        labs.append(HeadLab(q, k, None if queries == 31 else v, valid_len=keys // 2, **chosen))
-        labs[-1].own_mask = torch.rand(queries, keys) > 0.4
-    views = static_page(*map(seen, labs)).locator(".mha")
-    for i, lab in enumerate(labs):
-        assert_same(views.nth(i), lab)
+        lab = HeadLab(q, k, None if queries == 31 else v, valid_len=keys // 2, **chosen)
+        lab.own_mask = torch.rand(queries, keys) > 0.4
+        traits = lab.get_state(["sizes", "valid_len", *chosen])
+        rows = [x.flatten().tolist() for x in (q, k, v[:0] if queries == 31 else v)]
+        found = page.evaluate(COMPUTE, [str(lab._esm), traits, *rows, list(lab.own_bytes)])
+        for name in ("weights", "entropy") + (("output",) if lab.v_bytes else ()):
+            expected = getattr(lab, name).flatten()
+            torch.testing.assert_close(torch.tensor(found[name], dtype=torch.float32), expected, atol=2e-5, rtol=2e-5)
+
+
+def test_it_opens_small_and_shows_what_a_lesson_asks_for(static_page):
+    quiet, asked = sample(num_heads=2), sample(num_heads=2, show=["entropy", "code"], temperature=0.5)
+    views = static_page(quiet, asked).locator(".mha").all()
+    assert [names(view) for view in views] == [["Heads", "More"], ["Heads", "Temperature", "Code", "More"]]
+    assert "entropy" not in views[0].inner_text() and "entropy" in views[1].inner_text()
+    more(views[0])
+    assert {"Scale", "Temperature", "Mask", "Entropy", "Output", "Code"} <= set(names(views[0]))
+    assert views[0].get_by_role("button", name="More").get_attribute("aria-expanded") == "true"
+    views[0].get_by_label("Entropy").check()
+    assert "entropy" in views[0].inner_text()
+    with pytest.raises(ValueError, match="out of 'scale', 'temperature'"):
+        quiet.show = ["everything"]
 
 
 def test_every_control_by_keyboard(static_page):
-    lab = sample(num_heads=2)
+    inputs = dict(zip("qkv", torch.randn(3, 6, 8) * 1.5, strict=True))
+    lab = HeadLab(**inputs, num_heads=2, show=["entropy"])
     page = static_page(lab)
-    view = page.locator(".mha")
+    more(page)
 
     def becomes(**traits):
         for name, value in traits.items():
             setattr(lab, name, value)
-        assert_same(view, lab)
+        space = dict(inputs)
+        exec(code_of(page), space)
+        torch.testing.assert_close(space["weights"], lab.weights, atol=2e-5, rtol=2e-5)
+        weight = page.locator(".readout").text_content()
+        assert f"weight {lab.weights[0, lab.head, 0, 0]:.4f}" in weight or "masked" in weight
 
     def press(label, *keys, **traits):
         for key in keys:
@@ -84,70 +113,73 @@ def test_every_control_by_keyboard(static_page):
         page.get_by_label("Mask", exact=True).select_option(mask)
         becomes(mask=mask)
     press("Valid keys", "ArrowLeft", "ArrowLeft", valid_len=4)
-    page.get_by_text("Numbers of every head").click()
-    cells = page.locator("tr:has(td)")
-    read = cells.evaluate_all("(rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent))")
-    most = lab.allowed.sum(-1).log2().mean()
-    for head, (name, bits, possible, apart, empty, length) in enumerate(read):
-        assert (name, float(apart) < 1e-6, empty) == (str(head), True, "0")
-        assert (bits, possible) == (f"{lab.entropy[0, head].mean():.3f}", f"{most:.3f}")
-        assert length == f"{lab.output[0, head].norm(dim=-1).mean():.3g}"
-    assert len(read) == 4
+    assert f"entropy {lab.entropy[0, 0].mean():.2f} of at most 2.00 bits" in page.inner_text(".mha")
     press("Valid keys", "Home", valid_len=0)
-    assert not numbers(view).any() and "6 with nothing to attend to: zeros" in view.inner_text()
-    press("Head in focus", "ArrowRight")
-    assert "Head 1:" in view.inner_text()
+    assert "6 with nothing to attend to: zeros" in page.inner_text(".mha")
+    page.locator("canvas").press("PageDown")
+    assert "Head 1: features 2 to 3 of each word" in page.inner_text(".mha")
 
 
-def place_of(page, i, j) -> tuple[float, float]:
-    """Return where a cell of the large map is on the screen."""
-    box = page.locator("canvas").bounding_box()
-    panel = page.evaluate("document.querySelector('.mha canvas').seen.focus")
-    return box["x"] + panel["x"] + (j + 0.5) * panel["cell"], box["y"] + panel["y"] + (i + 0.5) * panel["cell"]
+def place_of(page, query: str, key: str) -> tuple[float, float]:
+    """Return where a cell of the large map is on the screen, as the tooltip says it; there is one head."""
+    box, tip = page.locator("canvas").bounding_box(), page.locator(".tip")
+
+    def first(places, wanted):
+        for place in places:
+            page.mouse.move(*place)
+            page.wait_for_timeout(20)
+            if tip.is_visible() and wanted in tip.text_content():
+                return place
+        raise AssertionError(f"{wanted} is nowhere")
+
+    x, y = box["x"] + 120, box["y"]
+    _, y = first([(x, y + step) for step in range(50, int(box["height"]), 15)], f"query “\u2068{query}\u2069”")
+    return first([(box["x"] + step, y + 3) for step in range(20, int(box["width"]), 15)], f"key “\u2068{key}\u2069”")
 
 
 def test_own_cells_by_keyboard_and_by_pointer(static_page):
     lab = sample(mask="causal")
     page = static_page(lab)
-    view, canvas, said = page.locator(".mha"), page.locator("canvas"), page.locator("[role=status]")
+    canvas, said = page.locator("canvas"), page.locator("[role=status]")
+
+    def shown():
+        """Return the own mask, read off the code, which is a picture of it."""
+        rows = code_of(page).split('"""')[1].split()
+        return torch.tensor([[cell == "1" for cell in row] for row in rows])
+
     canvas.focus()
     page.keyboard.press("Space")
     assert "Choose own cells" in said.inner_text()
     page.get_by_label("Mask", exact=True).select_option("own")  # starts from what is seen
+    more(page)
     canvas.focus()
     for key in ("ArrowRight", "Space", "ArrowDown", "ArrowLeft", "Enter"):  # allow (0, 1), block (1, 0)
         page.keyboard.press(key)
     assert "query “\u2068cat\u2069”, key “\u2068The\u2069”: masked" in said.text_content()
     cells = torch.ones(6, 6).tril().bool()
     cells[0, 1], cells[1, 0] = True, False
-    lab.own_mask, lab.mask = cells, "own"
-    assert_same(view, lab)
-
-    page.mouse.move(*place_of(page, 3, 3))  # drag over a row: all become what the first one becomes
+    assert shown().equal(cells)
+    places = [place_of(page, "on", key) for key in ("on", "The")]
+    page.mouse.move(*places[0])  # drag over a row: all become what the first one becomes
     page.mouse.down()
-    for j in (2, 1, 0):
-        page.mouse.move(*place_of(page, 3, j), steps=3)
+    page.mouse.move(*places[1], steps=12)
     page.mouse.up()
     cells[3] = False
-    lab.own_mask = cells
-    assert_same(view, lab)
+    assert shown().equal(cells)
     page.get_by_text("Allow all cells").click()
-    lab.own_mask = torch.ones(6, 6, dtype=torch.bool)
-    assert_same(view, lab)
+    assert shown().all()
 
 
 def test_cursor_and_pointer_tell_the_value(static_page):
-    lab = sample(num_heads=2)
-    page = static_page(lab)
+    lab = sample(show=["output"])
+    page = static_page(lab, sample(num_heads=2)).locator(".mha").first
     said = page.locator("[role=status]")
-    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "PageDown"):
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight"):
         page.locator("canvas").press(key)
-    cell = "head 1, query “\u2068{}\u2069”, key “\u2068{}\u2069”: weight {:.4f}"
-    assert said.text_content().startswith(cell.format("cat", "sat", lab.weights[0, 1, 1, 2]))
-    page.keyboard.press("End")  # past the keys: the output
-    assert f"output feature 3 is {lab.output[0, 1, 1, 3]:.4f}" in said.text_content()
-    page.mouse.move(*place_of(page, 0, 0))
-    assert page.locator(".tip").text_content().startswith(cell.format("The", "The", lab.weights[0, 1, 0, 0]))
+    cell = "head 0, query “\u2068{}\u2069”, key “\u2068{}\u2069”: weight {:.4f}"
+    assert said.text_content().startswith(cell.format("cat", "sat", lab.weights[0, 0, 1, 2]))
+    page.locator("canvas").press("End")  # past the keys: the output
+    assert f"output feature 7 is {lab.output[0, 0, 1, 7]:.4f}" in said.text_content()
 
 
 def test_the_code_that_is_shown_reproduces_what_is_shown(static_page):
@@ -166,31 +198,68 @@ def test_the_code_that_is_shown_reproduces_what_is_shown(static_page):
     masks = ("none", "d_model"), ("causal", "none"), ("padding", "head_dim"), ("own", "head_dim")
     for _, lab in forms:
         lab.valid_len, lab.temperature, lab.own_mask = 4, 0.63, torch.rand(lab.own_mask.shape) < 0.6
-    page = static_page(*(seen(lab) for _, lab in forms))
-    for number, (names, lab) in enumerate(forms):
+        lab.show = ["mask", "scale", "code"]
+    page = static_page(*(lab for _, lab in forms))
+    for number, (names_of, lab) in enumerate(forms):
         view = page.locator(".mha").nth(number)
-        view.get_by_text("Show the code").click()
-        for mask, scale in masks:
-            view.get_by_label("Mask", exact=True).select_option(mask)
-            view.get_by_label("Scale").select_option(scale)
-            space = dict(names)
-            exec(view.locator("pre").text_content(), space)
-            assert_same(view, lab, space, msg=lambda told, at=(number, mask): f"{at} {told}")
-    assert "# as HeadLab.of was given them: x (6, 8)\n" in page.locator("pre").nth(4).text_content()
+        for lab.mask, lab.scale in masks:
+            view.get_by_label("Mask", exact=True).select_option(lab.mask)
+            view.get_by_label("Scale").select_option(lab.scale)
+            space = dict(names_of)
+            exec(code_of(view), space)
+            for name in ("weights", "entropy") + (("output",) if lab.v_bytes else ()):
+                torch.testing.assert_close(space[name].detach().float(), getattr(lab, name), atol=2e-5, rtol=2e-5)
 
 
-def test_own_cells_reach_python_and_come_back(lab):
-    make = "import torch\nfrom headview import HeadLab\nlab = HeadLab(*torch.randn(3, 6, 8), num_heads=2)\nlab"
+def test_features_walk_to_their_heads_unless_the_reader_wants_rest(static_page):
+    pixels = "(canvas) => canvas.toDataURL()"
+    for rest in (False, True):
+        page = static_page(sample(num_heads=2), reduced_motion=rest)
+        canvas = page.locator("canvas")
+        page.get_by_label("Heads", exact=True).press("ArrowRight")
+        page.wait_for_timeout(60)
+        on_the_way = canvas.evaluate(pixels)
+        page.wait_for_timeout(700)
+        assert (canvas.evaluate(pixels) == on_the_way) == rest
+        assert page.locator(".heads output").inner_text() == "4 × 2 features"
+
+
+def test_words_of_ones_own_need_a_kernel(static_page):
+    lab = HeadLab.of_words(sentence_features, TOKENS, num_heads=4)
+    page = static_page(lab, width=390)
+    assert page.get_by_label("Your words").is_hidden() and no_overflow(page) == []
+
+
+def test_words_and_own_cells_reach_python_and_come_back(lab):
+    make = """import torch
+from headview import HeadLab
+from mhalib.experiments import sentence_features
+lab = HeadLab.of_words(sentence_features, "the cat sat on the mat".split(), num_heads=2)
+lab"""
     notebook = lab(make, "lab")
     views = notebook.page.locator(".mha")
     until(lambda: views.count() == 2, "the widget was not displayed twice")
     one, other = views.all()
+    more(one)
     one.get_by_label("Mask", exact=True).select_option("own")
     for key in ("ArrowDown", "Space", "PageDown"):
         one.locator("canvas").press(key)
     notebook.prints("print(lab.mask, lab.head, lab.own_mask.sum().item(), lab.own_mask[1, 0].item())", "own 1 35 False")
-    masked, allowed = "key “\u20680\u2069”: masked", "key “\u20680\u2069”: weight"
+    masked, allowed = "key “\u2068the\u2069”: masked", "key “\u2068the\u2069”: weight"
     until(lambda: masked in other.locator(".readout").inner_text(), "the second view does not follow")
     notebook.python("lab.own_mask = ~torch.eye(6, dtype=torch.bool)")
     for view in (one, other):
         until(lambda view=view: allowed in view.locator(".readout").inner_text(), "a view does not follow")
+    words = one.get_by_label("Your words")
+    words.fill("a rolling <b>stone</b> gathers no moss today")
+    words.press("Enter")
+    notebook.prints("print(len(lab.tokens), tuple(lab.weights.shape), lab.tokens[2])", "7 (1, 2, 7, 7) <b>stone</b>")
+    for view in (one, other):
+        until(
+            lambda view=view: "“\u2068a\u2069”" in view.locator(".readout").inner_text(), "a view keeps the old words"
+        )
+    notebook.python("lab.sentence = 'red  blue'")
+    until(lambda: words.input_value() == "red  blue", "the field does not follow")
+    words.fill("   ")
+    words.press("Enter")
+    notebook.prints("print(lab.tokens)", json.dumps(["red", "blue"]).replace('"', "'"))
