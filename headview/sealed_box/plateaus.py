@@ -33,31 +33,30 @@ class Step(NamedTuple):
 
     middle: int  # the step is crossed between this point and the next
     letter: int  # a row of `Found.vectors`
-    sign: int  # 1 where it adds that vector as t grows, -1 where it takes it away
+    sign: int  # with which that vector comes to the output as t grows
     before: int  # the middle of the plateau on its left
     after: int
 
 
 class Found(NamedTuple):
-    plateaus: list[tuple[int, int]]  # first and last point
     steps: list[Step]
     vectors: Float[Tensor, "letters d_model"]  # each turned so that its largest feature is positive
     remark: str  # what to do where there are no steps
 
 
 def find_steps(moved: Float[Tensor, "points d_model"], noise: float) -> Found:
-    """Return the plateaus and the steps of `moved`, float64, in which differences up to `noise` mean nothing."""
+    """Return the steps of `moved`, float64, in which differences up to `noise` mean nothing."""
     nothing = moved.new_zeros(0, moved.shape[1])
     if noise > _BLUR * moved.norm(dim=-1).max().item():
-        return Found([], [], nothing, SHAKES)
+        return Found([], nothing, SHAKES)
     span = (moved - moved.mean(0)).norm(dim=-1).max().item()
     if span <= noise:
-        return Found([(0, len(moved) - 1)], [], nothing, STAYS)
+        return Found([], nothing, STAYS)
     apart = (moved[1:] - moved[:-1]).norm(dim=-1)
     still = apart <= max(span * min(_STILL, _DRIFT / len(apart)), noise)
     plateaus = _runs(still.tolist())
     if len(plateaus) > _MOST_STEPS or apart.sum() > _TREMBLES * span:
-        return Found([], [], nothing, SHAKES)
+        return Found([], nothing, SHAKES)
     steps, vectors = [], []
     for (first, left), (right, last) in zip(plateaus, plateaus[1:], strict=False):
         before, after = (first + left) // 2, (right + last) // 2
@@ -72,7 +71,7 @@ def find_steps(moved: Float[Tensor, "points d_model"], noise: float) -> Found:
         elif jump @ vectors[letter] * sign < 0:  # where two features are largest, rounding may choose the other
             sign = -sign
         steps.append(Step((left + right - 1) // 2, letter, sign, before, after))
-    return Found(plateaus, steps, torch.stack(vectors) if vectors else nothing, "" if steps else SLIDES)
+    return Found(steps, torch.stack(vectors) if vectors else nothing, "" if steps else SLIDES)
 
 
 def _apart(one: Tensor, other: Tensor) -> float:
@@ -83,16 +82,10 @@ def _apart(one: Tensor, other: Tensor) -> float:
 
 def _runs(still: list[bool]) -> list[tuple[int, int]]:
     """Return first and last point of every stretch in which no point differs from the next."""
-    runs, first = [], None
-    for i, stays in enumerate([*still, False]):
-        if stays and first is None:
-            first = i
-        elif not stays and first is not None:
-            runs.append((first, i))
-            first = None
-    return runs
+    ends = [i for i, (one, other) in enumerate(zip([False, *still], [*still, False], strict=True)) if one != other]
+    return list(zip(ends[::2], ends[1::2], strict=True))
 
 
 def letter_name(letter: int) -> str:
-    """Return A, B, …, Z, AA, AB, … as `letterName` in `draw.js` does."""
+    """Return A, B, …, Z, AA, AB, … as `letterName` in `box.js` does."""
     return (letter_name(letter // 26 - 1) if letter >= 26 else "") + chr(ord("A") + letter % 26)

@@ -1,23 +1,24 @@
 """SealedBox: turn t, see the output of a layer move in steps, and tell what its hidden heads do before it is opened.
 
-Python asks the box once, when the widget is made (`inputs.py`), and finds the steps (`plateaus.py`); all the rest
-happens in the view, which therefore needs no kernel.
+Python asks the box once, when the widget is made (`ask.py`), and finds the steps (`plateaus.py`); all the rest happens
+in the view, which therefore needs no kernel.
 """
 
 import math
 from collections.abc import Callable
 from numbers import Real
 
-import numpy as np
 import traitlets
 from jaxtyping import Float
 from torch import Tensor
 
 from headview.base import Refused, View, is_whole, static
-from headview.sealed_box import inputs
-from headview.sealed_box.picture import box_figure
+from headview.sealed_box import ask
 from headview.sealed_box.plateaus import find_steps, letter_name
-from mhalib.plots import DescribedFigure
+from mhalib.plots import COLOUR_MAP, COLOURS, LINE_COLOURS, DescribedFigure, new_figure
+
+_MOST_LINES = 64  # features in the picture
+_MOST_NAMED = 12  # steps, and heads, in its text
 
 
 class SealedBox(View):
@@ -28,8 +29,8 @@ class SealedBox(View):
     moves in steps. Steps along the same vector, up to sign, share a letter.
 
     `t`, `opened` and `steps_seen` (the numbers of the steps that were crossed, from the left) can be set from a cell
-    and the view follows; what the reader does in the view stands in them afterwards. `open` is another name of
-    `opened`. `now` is the vector at t, `written` holds the vectors of the letters that were crossed so far.
+    and the view follows; what the reader does in the view stands in them afterwards. `written` holds the vectors of the
+    letters that were crossed so far.
 
     Args:
         f: the box, from `(B, T, d_model)` to `(B, T, d_model)`, float64; it runs without gradients.
@@ -38,7 +39,7 @@ class SealedBox(View):
         direction: `(d_model,)`, in which t goes, of about the same length.
         probe: `(d_model,)`, the difference of the second token to the first, of length 1 or so.
         reach: where t ends on both sides.
-        points: how many values of t are asked, 2 to 20,000.
+        points: how many values of t are asked, 2 to 5,000.
         heads: what the lid covers: a function from c `(N, d_model)` to `(N, num_heads)`, the true attention of the
             query c to its second token c + probe. Without it there is nothing to open.
 
@@ -53,15 +54,13 @@ class SealedBox(View):
     _esm = static("sealed_box.js")
     _css = static("sealed_box.css")
 
-    _made = False  # is the constructor through?
     t = traitlets.TraitType().tag(sync=True)
     opened = traitlets.TraitType(False).tag(sync=True)
     steps_seen = traitlets.TraitType().tag(sync=True)
     reach = traitlets.Float().tag(sync=True)
     sizes = traitlets.List(traitlets.Int()).tag(sync=True)  # points, d_model, heads; no heads where nobody knows
     moved = traitlets.Bytes().tag(sync=True)  # float32, a row for each point
-    plateaus = traitlets.Bytes().tag(sync=True)  # int32, first and last point of each
-    steps = traitlets.Bytes().tag(sync=True)  # int32, a row of a `Step` for each
+    steps = traitlets.List().tag(sync=True)  # a `Step` each
     vectors = traitlets.Bytes().tag(sync=True)  # float32, a row for each letter
     inside = traitlets.Bytes().tag(sync=True)  # float32, a row of heads for each point
     flips = traitlets.List().tag(sync=True)  # for each head the numbers of the steps at which it turns
@@ -79,43 +78,24 @@ class SealedBox(View):
         points: int = 801,
         heads: Callable[[Float[Tensor, "points d_model"]], Float[Tensor, "points num_heads"]] | None = None,
     ):
-        inputs.check_given(f, d_model, points, reach, heads)
+        ask.check_given(f, d_model, points, reach, heads)
         given = {"start": start, "direction": direction, "probe": probe}
-        start, direction, probe = (inputs.vector(name, x, d_model) for name, x in given.items())
-        self._places = inputs.places(points, float(reach))
-        c = inputs.line(start, direction, probe, self._places)
-        self._moved, noise = inputs.moved(f, c, probe)
-        self._looks = None if heads is None else inputs.looks(heads, c)
+        start, direction, probe = (ask.vector(name, x, d_model) for name, x in given.items())
+        self._places = ask.places(points, float(reach))
+        c = ask.line(start, direction, probe, self._places)
+        self._moved, noise = ask.moved(f, c, probe)
+        self._looks = None if heads is None else ask.looks(heads, c)
         self._found = find_steps(self._moved, noise)
         super().__init__(
             reach=float(reach),
             sizes=[points, d_model, 0 if heads is None else self._looks.shape[1]],
-            moved=_packed(self._moved, "<f4"),
-            plateaus=_packed(self._found.plateaus, "<i4"),
-            steps=_packed(self._found.steps, "<i4"),
-            vectors=_packed(self._found.vectors, "<f4"),
-            inside=b"" if heads is None else _packed(self._looks, "<f4"),
+            moved=_packed(self._moved),
+            steps=[list(step) for step in self._found.steps],
+            vectors=_packed(self._found.vectors),
+            inside=b"" if heads is None else _packed(self._looks),
             flips=self._turns(),
             remark=self._found.remark,
         )
-        self._made = True
-
-    @property
-    def open(self):
-        """Another name of `opened`; ipywidgets calls its own method of this name once, while a widget is made.
-
-        marimo has opened the comm by then, so that the comm alone does not tell.
-        """
-        return self.opened if self._made and self.comm is not None else super().open
-
-    @open.setter
-    def open(self, opened: bool) -> None:
-        self.opened = opened
-
-    @property
-    def now(self) -> Float[Tensor, " d_model"]:
-        """How far the second token moves the output at the present t, or the point next to it; float64."""
-        return self._moved[self._at(self.t)]
 
     @property
     def written(self) -> dict[str, Tensor]:
@@ -125,13 +105,52 @@ class SealedBox(View):
 
     def figure(self) -> DescribedFigure:
         """Return the output along the line, with what was crossed and, if it is open, what the heads do."""
-        return box_figure(self._places, self._moved, self._found, self._at(self.t), self.steps_seen, self._shown())
+        t, at, steps = self._places.numpy(), self._at(self.t), [self._found.steps[number] for number in self.steps_seen]
+        ratios = (2, 1) if self.opened else (1,)
+        figure = new_figure(self._alt(at), (8.0, 4.6 if self.opened else 3.2))
+        graph, *below = figure.subplots(2 if self.opened else 1, 1, sharex=True, squeeze=False, height_ratios=ratios)[
+            :, 0
+        ]
+        for inside in below:
+            ends = (t[0], t[-1], self._looks.shape[1] - 0.5, -0.5)
+            look = {"cmap": COLOUR_MAP, "vmin": 0, "vmax": 1, "interpolation": "nearest"}
+            inside.imshow(self._looks.T.numpy(), aspect="auto", extent=ends, **look)
+            inside.set_title("inside: each head's weight of the second token, white 0, dark 1", fontsize=9)
+            inside.axvline(t[at], color=LINE_COLOURS[0], lw=2)
+            inside.set_ylabel("head")
+        graph.plot(t, self._moved[:, :_MOST_LINES].numpy(), color=LINE_COLOURS[7], lw=0.8)
+        graph.axvline(t[at], color=LINE_COLOURS[0], lw=2)
+        for step in steps:
+            box = {"fc": COLOURS[step.letter % len(COLOURS)], "ec": "black", "boxstyle": "round,pad=0.2"}
+            place = {"transform": graph.get_xaxis_transform(), "ha": "center", "va": "top"}
+            graph.text(t[step.middle], 0.97, letter_name(step.letter), fontsize=8, bbox=box, **place)
+        graph.margins(y=0.16)  # room for the letters
+        graph.set(xlim=(t[0], t[-1]), ylabel="moved by")
+        graph.set_title(
+            "how far the second token moves the output of a sealed box, a line for each feature", fontsize=9
+        )
+        figure.axes[-1].set_xlabel("t")
+        return figure
 
-    def _shown(self) -> Tensor | None:
-        return self._looks if self.opened else None
+    def _alt(self, at: int) -> str:
+        steps = [self._found.steps[number] for number in self.steps_seen]
+        signed = [
+            f"{'+' if s.sign > 0 else '−'}{letter_name(s.letter)} near t = {self._places[s.middle]:.3g}" for s in steps
+        ]
+        more = f" and {len(steps) - _MOST_NAMED} more" if len(steps) > _MOST_NAMED else ""
+        inside = "The lid is on."
+        if self.opened:
+            shown = ", ".join(f"{look:.2f}" for look in self._looks[at, :_MOST_NAMED].tolist())
+            inside = f"Open: at this t its {self._looks.shape[1]} heads look at the second token by {shown}."
+        return (
+            f"A sealed box at t = {self._places[at]:.3g}, on a line from {-self.reach:g} to {self.reach:g}: how far a "
+            f"second token moves each of the {self.sizes[1]} features of the output. "
+            f"{self.remark or 'It moves in steps.'} "
+            f"Steps crossed so far: {', '.join(signed[:_MOST_NAMED]) or 'none'}{more}. {inside}"
+        )
 
     def _at(self, t: float) -> int:
-        """Return the number of the point next to t, as `pointAt` in `draw.js` does."""
+        """Return the number of the point next to t, as `pointAt` in `box.js` does."""
         points = len(self._places)
         return math.floor((t + self.reach) / (2 * self.reach) * (points - 1) + 0.5)
 
@@ -186,5 +205,5 @@ class SealedBox(View):
             self.steps_seen = [*self.steps_seen, *crossed]
 
 
-def _packed(rows, kind: str) -> bytes:
-    return np.asarray(rows).astype(kind).tobytes()
+def _packed(rows: Tensor) -> bytes:
+    return rows.numpy().astype("<f4").tobytes()

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from ipywidgets import Widget
 from torch import nn
 
 from headview import SealedBox
@@ -14,7 +13,7 @@ from tests.helpers.sealed_boxes import attention, key_of, sealed
 
 
 def told(found):
-    """Return of each step what the reader is told, and where: its letter, added or taken away."""
+    """Return of each step what the reader is told, and where: its letter, its sign."""
     return [(letter_name(step.letter), step.sign, step.middle) for step in found.steps]
 
 
@@ -35,8 +34,7 @@ def test_it_asks_once_and_moves_as_the_layer_does():
         c = line["start"] + t * line["direction"]
         moved = (layer(torch.stack([c, c + line["probe"]])[None])[0, 0] - layer(c[None, None])[0, 0]).detach()
         np.testing.assert_allclose(row, moved, atol=1e-6)
-        box.t = t
-        torch.testing.assert_close(box.now, moved, atol=1e-9, rtol=0)
+        torch.testing.assert_close(box._moved[i], moved, atol=1e-9, rtol=0)
     assert asked == [(61, 2, 16), (61, 1, 16)]
 
 
@@ -67,7 +65,6 @@ def test_steps_are_told_by_what_comes_back_and_what_is_slow():
     found = find_steps((at >= 20) * one + (at >= 40) * other - (at >= 60) * one - (at >= 80) * 2 * other, 0.0)
     assert told(found) == [("A", 1, 19), ("B", -1, 39), ("A", -1, 59), ("B", 1, 79)]
     assert found.vectors.tolist() == [one.tolist(), (-other).tolist()]
-    assert found.plateaus == [(0, 19), (20, 39), (40, 59), (60, 79), (80, 99)]
     assert [letter_name(i) for i in (0, 25, 26, 27, 51, 52, 701, 702)] == "A Z AA AB AZ BA ZZ AAA".split()
     moved = torch.zeros(100, 3).double()
     moved[30] = moved[60:] = 1.0  # what comes back at once is no step
@@ -94,16 +91,15 @@ def test_where_there_are_no_steps_it_says_what_to_do():
 
 def test_what_the_reader_does_can_be_read_and_set():
     box = sealed()
-    assert (box.t, box.steps_seen, box.written, box.opened, box.open) == (-3.0, [], {}, False, False)
+    assert (box.t, box.steps_seen, box.written, box.opened) == (-3.0, [], {}, False)
     for t, seen in ((-1.2, [0]), (-3, [0]), (0, [0, 1, 2])):
         box.t = t
         assert box.steps_seen == seen and list(box.written) == list("ABC"[: len(seen)])
-    box.open = True
-    assert box.opened is box.open is True
+    box.opened = True
     box.set_state({"t": -3.0, "steps_seen": [0, 1, 2, 3], "opened": False})  # as the view does
-    assert (box.t, box.steps_seen, box.open) == (-3.0, [0, 1, 2, 3], False)
-    slow = sealed(points=20_000)
-    for t in slow._places[5000:7000].tolist():  # point by point over a step that takes many
+    assert (box.t, box.steps_seen, box.opened) == (-3.0, [0, 1, 2, 3], False)
+    slow = sealed(points=5000)
+    for t in slow._places[1250:1750].tolist():  # point by point over a step that takes many
         slow.t = t
     assert slow.steps_seen == [0, 1]
 
@@ -118,14 +114,14 @@ def test_what_is_no_box_is_refused_before_it_is_asked(as_shipped):
     shut = sealed(known=False)
     calls = {
         "TypeError: f must be a function": box(3),
-        "got (801, 16); for": box(lambda x: x[:, 0]),
+        "got torch.float64 (801, 16); where": box(lambda x: x[:, 0]),
         "NaN or infinity on this line": box(lambda x: x * torch.nan),
-        "one token of shape (8,), got (16,)": box(d_model=8),
-        "start holds NaN": box(start=row * torch.nan),
+        "of shape (8,), got torch.float64 (16,)": box(d_model=8),
+        "start must hold finite": box(start=row * torch.nan),
         "float64 loses a probe of length 1": box(start=1e20 * row),
-        "direction is 0 in every feature": box(direction=0 * row),
+        "direction must hold finite numbers that move": box(direction=0 * row),
         "reach must be a finite number above 0, got 0": box(reach=0),
-        "from 2 to 20000, got 1;": box(points=1),
+        "from 2 to 5000, got 1;": box(points=1),
         "got (16, 801)": box(layer, heads=lambda c: c.T),
         "weights from 0 to 1": box(layer, heads=lambda c: c * torch.nan),
         "nobody knows what is in this box": lambda: setattr(shut, "opened", True),
@@ -140,17 +136,6 @@ def test_the_picture_shows_no_head_under_the_lid():
     figure = box.figure()
     assert len(figure.axes) == 1 and [text.get_text() for text in figure.axes[0].texts] == ["A", "B"]
     assert "The lid is on." in figure.alt and "head" not in figure.alt
-    assert "Steps crossed so far: A near t = -1.3" in figure.alt
-    box.open = True
+    assert "Steps crossed so far: −A near t = -1.3" in figure.alt
+    box.opened = True
     assert "its 4 heads look at the second token by 0.00, 0.00, 1.00, 1.00" in box.figure().alt
-
-
-def test_a_host_may_open_the_comm_before_the_box_of_any_layer_is_made():
-    layer = nn.MultiheadAttention(16, 2, batch_first=True).double()
-    start, direction, probe = 100 * torch.randn(3, 16)
-    Widget.on_widget_constructed(Widget.open)  # as marimo does
-    try:
-        box = SealedBox(lambda x: layer(x, x, x)[0], 16, start=start, direction=direction.half(), probe=probe, reach=2)
-    finally:
-        Widget.on_widget_constructed(None)
-    assert (box.t, box.now.dtype, box.open) == (-2.0, torch.float64, False) and box.comm is not None

@@ -1,0 +1,87 @@
+// What SealedBox knows: its line of points, the steps on it, and how these are named and said. Nothing here draws.
+
+import { GROUP_COLOURS } from "../colours.js";
+import { bytesOf } from "../core.js";
+import { inkOn, packColour } from "../core_draw.js";
+
+/**
+ * @typedef {object} Step
+ * @property {number} number
+ * @property {number} middle it is crossed between this point and the next
+ * @property {number} letter
+ * @property {number} sign of its vector as t grows
+ *
+ * @typedef {object} Box what never changes; rows are typed arrays
+ * @property {number} reach
+ * @property {number} points
+ * @property {number} width features
+ * @property {number} heads 0 where nobody knows
+ * @property {Float32Array} moved a row for each point
+ * @property {number} most the largest number in it, without sign
+ * @property {Step[]} steps
+ * @property {number[]} stops a point between any two steps, and one before and behind all of them
+ * @property {Float32Array} vectors a row for each letter
+ * @property {Float32Array} inside a row for each point, a number for each head
+ * @property {number[][]} flips for each head the steps at which it turns
+ * @property {number} digits of t that tell two points apart
+ *
+ * @typedef {object} State
+ * @property {number} at the present point
+ * @property {Step[]} seen
+ * @property {boolean} opened
+ */
+
+/** @returns {Box} */
+export function readBox(model) {
+  const [points, width, heads] = model.get("sizes"), reach = model.get("reach");
+  const moved = bytesOf(model, "moved", Float32Array), flips = model.get("flips");
+  const steps = model.get("steps").map(([middle, letter, sign], number) => ({ number, middle, letter, sign }));
+  const places = [-1, ...steps.map(({ middle }) => middle), points - 1];
+  const stops = steps.length ? places.slice(1).map((place, i) => Math.ceil((places[i] + place) / 2)) : [];
+  const most = moved.reduce((largest, x) => Math.max(largest, Math.abs(x)), 0) || 1;
+  const digits = Math.max(0, Math.ceil(-Math.log10((2 * reach) / (points - 1))));
+  const [vectors, inside] = ["vectors", "inside"].map((name) => bytesOf(model, name, Float32Array));
+  return { reach, points, width, heads, moved, most, steps, stops, vectors, inside, flips, digits };
+}
+
+/** t of a point; the number that Python has, to the bit. @param {Box} box */
+export const placeOf = ({ reach, points }, at) => (at === points - 1 ? reach : -reach + at * ((2 * reach) / (points - 1)));
+
+/** The point next to t. @param {Box} box */
+export const pointAt = ({ reach, points }, t) => Math.floor(((t + reach) / (2 * reach)) * (points - 1) + 0.5);
+
+export const numberText = (x, digits) => x.toFixed(digits).replace("-", "−").replace(/^−(0\.?0*)$/, "$1");
+
+/** @param {Box} box */
+export const tText = (box, at) => numberText(placeOf(box, at), box.digits);
+
+/** A, B, …, Z, AA, AB, … */
+export const letterName = (letter) =>
+  (letter >= 26 ? letterName(Math.floor(letter / 26) - 1) : "") + String.fromCharCode(65 + (letter % 26));
+
+/** The colours of a letter: its patch, and black or white on it. */
+export function letterColours(letter) {
+  const fill = GROUP_COLOURS[letter % GROUP_COLOURS.length];
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(fill.slice(at, at + 2), 16));
+  return { fill, ink: inkOn(packColour(red, green, blue)) };
+}
+
+export const plain = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
+/** Name the largest features of a vector. @param {Float32Array} vector @param {number} most what is large */
+export function largest(vector, most) {
+  if (vector.every((x) => Math.abs(x) < 1e-6 * most)) return "0 in every feature";
+  const order = [...vector.keys()].sort((a, b) => Math.abs(vector[b]) - Math.abs(vector[a])).slice(0, 3);
+  return order.map((i) => `feature ${i} ${Number(vector[i].toPrecision(2))}`).join(", ") + ", the largest";
+}
+
+/** What was told from the steps, beside what is there. @param {Box} box @param {State} state */
+export function comparison(box, { seen }) {
+  const count = new Set(seen.map(({ letter }) => letter)).size;
+  const turning = box.flips.filter((steps) => steps.length).length;
+  const together = seen.filter(({ number }) => box.flips.filter((steps) => steps.includes(number)).length > 1);
+  const names = [...new Set(together.map(({ letter }) => letterName(letter)))].join(", ");
+  const heads = `${plain(box.heads, "head")}, of which ${turning} turn${turning === 1 ? "s" : ""}`;
+  const apart = names && ` Several turn at once at ${names}; more points, or another line, would tell them apart.`;
+  return `You saw ${plain(count, "different vector")}. Inside: ${heads} at a step of this line.${apart}`;
+}
