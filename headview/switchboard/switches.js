@@ -1,7 +1,7 @@
 // The switches of HeadSwitchboard: a button a head, what switching just this one would do, and the keys among them.
 
 import { bindKeys, focusable, node } from "../core.js";
-import { effectOf, flip, formatChange, formatScore, headName, plural, wordsOfChange } from "./table.js";
+import { effectOf, flip, formatChange, formatScore, headName, largestChange, plural, wordsOfChange } from "./table.js";
 /** @import { State } from "./table.js" */
 
 const SWITCH_LEAST = 22; // pixels wide
@@ -26,25 +26,24 @@ export function makeSwitches(w, state, go) {
     readout.textContent = readoutText(state(), at);
   };
   const choose = (at) => {
-    switches.forEach(({ button }, i) => (button.tabIndex = i === at ? 0 : -1));
+    buttons.forEach((button, i) => (button.tabIndex = i === at ? 0 : -1));
     point(at);
   };
-  const switches = Array.from(w.setting, (_, at) => {
-    const made = makeSwitch(headName(w, at), at ? -1 : 0);
-    made.button.addEventListener("click", () => go(flip(state().setting, at)));
-    made.button.addEventListener("focus", () => choose(at));
-    made.button.addEventListener("pointerenter", () => point(at));
-    return made;
-  });
+  const switches = Array.from(w.setting, (_, at) => makeSwitch(headName(w, at), at ? -1 : 0));
   const buttons = switches.map(({ button }) => button);
+  buttons.forEach((button, at) => {
+    button.addEventListener("click", () => go(flip(state().setting, at)));
+    button.addEventListener("focus", () => choose(at));
+    button.addEventListener("pointerenter", () => point(at));
+  });
   const grid = switchGrid(w, buttons);
-  bindKeys(grid, switchKeys(w, buttons));
   return {
     grid,
     readout,
     /** @param {State} now */
     show(now) {
-      switches.forEach((made, at) => showSwitch(made, now, at));
+      const most = largestChange(now);
+      switches.forEach((made, at) => showSwitch(made, now, at, most));
       grid.parentElement.classList.toggle("roomy", buttons[0].offsetWidth >= ROOMY_FROM);
       readout.textContent = readoutText(now, pointed);
     },
@@ -60,10 +59,8 @@ function makeSwitch(label, index) {
   return { button: focusable(button, index), text, by, effect, mark };
 }
 
-function showSwitch({ button, text, by, effect, mark }, w, at) {
-  const change = effectOf(w, at);
-  const on = w.setting[at] === "1";
-  const most = w.table.largest();
+function showSwitch({ button, text, by, effect, mark }, w, at, most) {
+  const change = effectOf(w, at), on = w.setting[at] === "1";
   button.setAttribute("aria-pressed", String(on));
   text.textContent = on ? "on" : "off";
   by.textContent = change === undefined ? "" : formatChange(change);
@@ -75,7 +72,7 @@ function showSwitch({ button, text, by, effect, mark }, w, at) {
 }
 
 /** Put the switches under the names of their heads and beside the numbers of their layers. @param {State} w */
-function switchGrid({ layers, heads }, buttons) {
+function switchGrid({ layers, heads, count }, buttons) {
   const several = layers > 1;
   const what = several ? `${plural(layers, "layer")} with ${plural(heads, "head")} each` : plural(heads, "head");
   const grid = node("div", { class: "switches", role: "group", "aria-label": `Switches of ${what}` });
@@ -84,36 +81,28 @@ function switchGrid({ layers, heads }, buttons) {
   for (let head = 0; head < heads; head++) {
     grid.append(node("span", {}, several && heads <= NAMED_UP_TO ? `head ${head}` : String(head)));
   }
-  for (let layer = 0; layer < layers; layer++) {
-    grid.append(node("span", { class: "row" }, several ? String(layer) : ""));
-    grid.append(...buttons.slice(layer * heads, (layer + 1) * heads));
-  }
-  return grid;
-}
-
-/** The keys that move the focus among the switches. @param {State} w */
-function switchKeys({ heads, count }, buttons) {
+  buttons.forEach((button, at) => {
+    if (at % heads === 0) grid.append(node("span", { class: "row" }, several ? String(at / heads) : ""));
+    grid.append(button);
+  });
   const move = (to) => (event) => {
     const at = buttons.indexOf(event.target);
-    if (at < 0 || event.shiftKey) return false;
-    return buttons[to(at)].focus();
+    return at < 0 || event.shiftKey ? false : buttons[to(at)].focus();
   };
-  const head = (at) => at % heads;
-  return {
-    ArrowLeft: move((at) => (head(at) > 0 ? at - 1 : at)),
-    ArrowRight: move((at) => (head(at) < heads - 1 ? at + 1 : at)),
+  bindKeys(grid, {
+    ArrowLeft: move((at) => (at % heads > 0 ? at - 1 : at)),
+    ArrowRight: move((at) => (at % heads < heads - 1 ? at + 1 : at)),
     ArrowUp: move((at) => (at >= heads ? at - heads : at)),
     ArrowDown: move((at) => (at + heads < count ? at + heads : at)),
-    Home: move((at) => at - head(at)),
-    End: move((at) => at - head(at) + heads - 1),
-  };
+    Home: move((at) => at - (at % heads)),
+    End: move((at) => at - (at % heads) + heads - 1),
+  });
+  return grid;
 }
 
 /** Say what switching one head would do. @param {State} w */
 function readoutText(w, at) {
-  const by = effectOf(w, at);
-  const on = w.setting[at] === "1";
-  const there = w.table.known.get(flip(w.setting, at));
-  const then = by === undefined ? "not measured" : `${formatScore(there.score)} (${formatChange(by)})`;
-  return `${headName(w, at)} is ${on ? "on" : "off"}. Switching it ${on ? "off" : "on"}: ${w.name} ${then}`;
+  const by = effectOf(w, at), way = w.setting[at] === "1" ? ["on", "off"] : ["off", "on"];
+  const then = by === undefined ? "not measured" : `${formatScore(w.here[0] + by)} (${formatChange(by)})`;
+  return `${headName(w, at)} is ${way[0]}. Switching it ${way[1]}: ${w.name} ${then}`;
 }

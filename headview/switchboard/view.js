@@ -1,61 +1,57 @@
 // HeadSwitchboard in the browser: the switches, the score, what the model says, the way here.
-// The present setting and the way to it live in traits; what is known is a table, and the kernel is asked for the rest.
+// The present setting and the way to it live in traits, and what is known as well; the kernel is asked for the rest.
 
 import {
   listen, node, oncePerFrame, onNewRoom, pushButton, put, roomIn, setUp, themeColours, tickBox,
 } from "../core.js";
-import { makeAsker, PATIENCE_S, WAITING } from "./ask_kernel.js";
-import { drawChart } from "./draw.js";
-import { CHART_LEAST, layout } from "./layout.js";
+import { drawChart } from "./chart.js";
 import { makeSwitches } from "./switches.js";
 import {
-  countOff, formatChange, formatScore, headName, isComplete, makeTable, neighbours, plural, stateOf, wordsOfChange,
+  countOff, formatChange, formatScore, headName, isComplete, largestChange, neighbours, plural, stateOf, wordsOfChange,
 } from "./table.js";
 /** @import { State } from "./table.js" */
 
 const KEPT = 200; // settings to which undo leads back, as in Python
 const NARROW_BELOW = 520; // pixels: there the readout keeps the height of two lines
-const CHART_TELLS = 8; // scores on the way here, for a screen reader
+const CHART_LEAST = 200; // wide
+const WAIT_MS = 150; // after the last click, before the kernel is asked
+const KERNEL = "the kernel measures others when you go there; if it was restarted, run this cell again.";
 
 function render({ model, el }) {
   const { root, say, onTheme, atEnd, dispose } = setUp(el, "switchboard", "Head switchboard");
-  const table = makeTable(model);
-  const state = () => stateOf(model, table);
+  const state = () => stateOf(model);
   const go = (setting, way) => goTo(model, state(), setting, way);
   const wanted = () => [state().setting, ...(controls.measuresAll() ? neighbours(state().setting) : [])];
   const redraw = oncePerFrame(draw);
-  const asker = makeAsker(model, table, wanted, redraw);
-
-  const summary = makeSummary(state(), asker);
+  const asker = makeAsker(model, wanted);
   const controls = makeControls(model, state, go, () => {
     asker.ask();
     redraw();
   });
-  const switches = makeSwitches(state(), state, go);
+  const switches = makeSwitches(state(), state, go), summary = makeSummary(model);
   const problem = makeProblem(model, asker, wanted, switches.focus);
-  const board = node("div", { class: "board" }, switches.grid);
-  const chart = makeChart(root);
-  const stage = node("div", { class: "stage" }, board, chart.side);
-  const answers = makeAnswers(model);
-  const notes = makeNotes(model, asker);
+  const canvas = node("canvas", { role: "img" }), side = node("div", { class: "side" }, canvas);
+  const stage = node("div", { class: "stage" }, node("div", { class: "board" }, switches.grid), side);
+  const answers = makeAnswers(model), notes = makeNotes(model);
   root.append(summary.box, controls.box, problem.box, stage, switches.readout, ...answers.elements, ...notes.elements);
 
   let told = "";
   function draw() {
-    const w = state();
-    const news = summaryNews(w, asker);
+    const w = state(), room = roomIn(root), score = scoreText(model, w);
+    const change = w.here ? `, ${wordsOfChange(w.here[0] - w.start[0])} against all heads on` : "";
+    const news = `${w.name} ${score}${change}; ${plural(countOff(w.setting), "head")} off`;
     if (told && told !== news) say(news);
     told = news;
-    stage.classList.toggle("narrow", roomIn(root) < NARROW_BELOW);
-    for (const part of [summary, controls, problem, switches, answers, notes, chart]) part.show(w);
+    stage.classList.toggle("narrow", room < NARROW_BELOW);
+    for (const part of [summary, controls, problem, switches, answers, notes]) part.show(w);
+    if (room) drawChart(canvas, w, Math.max(CHART_LEAST, side.clientWidth), themeColours(root, "range"));
   }
-  const moved = () => {
-    asker.askSoon();
+  atEnd(listen(model, ["gates", "visited"], redraw));
+  atEnd(listen(model, ["gates"], asker.askSoon));
+  atEnd(listen(model, ["known", "failures"], () => {
+    asker.heard();
     redraw();
-  };
-  atEnd(listen(model, ["gates"], moved));
-  atEnd(listen(model, ["visited"], redraw));
-  atEnd(listen(model, ["settings", "failures"], asker.learn));
+  }));
   atEnd(onNewRoom(root, redraw));
   atEnd(asker.stop);
   onTheme(redraw);
@@ -72,33 +68,54 @@ function goTo(model, w, setting, way = [...w.way, setting].slice(-KEPT)) {
   put(model, "gates", rows.map((row) => [...row].map(Number)));
 }
 
-/** The score, and how it differs from that with all heads on. @param {State} w */
-function makeSummary(w, asker) {
-  const fact = (label, kind) => {
-    const value = node("b");
-    return { box: node("div", { class: kind }, label, value), value };
+/**
+ * Ask the kernel for what is not known: one setting at a time, so that it can do other work in between and the last
+ * click wins. `wanted()`: settings, the most wanted first.
+ */
+function makeAsker(model, wanted) {
+  let asked = "", timer = 0;
+  const send = (setting) => model.send({ measure: (asked = setting) });
+  function ask() {
+    if (model.isStatic || asked || timer) return;
+    const next = wanted().find((setting) => !model.get("known")[setting] && !model.get("failures")[setting]);
+    if (next) send(next);
+  }
+  function askSoon() {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      timer = 0;
+      ask();
+    }, WAIT_MS);
+  }
+  const heard = () => {
+    asked = "";
+    ask();
   };
-  const score = fact(w.name, "now");
-  const [start, change, off] = ["with all heads on", "difference", "heads off"].map((label) => fact(label));
-  const facts = [score, start, change, off].map(({ box }) => box);
-  return {
-    box: node("div", { class: "summary" }, ...facts),
-    /** @param {State} now */
-    show({ here, start: first, setting, count }) {
-      const by = here ? here.score - first.score : 0;
-      score.value.textContent = here ? formatScore(here.score) : WAITING[asker.waiting(setting)][0];
-      start.value.textContent = formatScore(first.score);
-      change.value.textContent = here ? formatChange(by) : "–";
-      change.box.className = by < 0 ? "lower" : by > 0 ? "higher" : "";
-      off.value.textContent = `${countOff(setting)} of ${count}`;
-    },
-  };
+  return { ask, askSoon, send, heard, stop: () => clearTimeout(timer) };
 }
 
-/** What a screen reader is told of the present setting. @param {State} w */
-function summaryNews({ here, start, setting, name }, asker) {
-  const known = here && `${formatScore(here.score)}, ${wordsOfChange(here.score - start.score)} against all heads on`;
-  return `${name} ${known || WAITING[asker.waiting(setting)][1]}; ${plural(countOff(setting), "head")} off`;
+/** The score of the present setting, or why it is not there. */
+function scoreText(model, { here, setting }) {
+  if (here) return formatScore(here[0]);
+  return model.isStatic || model.get("failures")[setting] ? "not measured" : "measuring…";
+}
+
+/** The score, and how it differs from that with all heads on. */
+function makeSummary(model) {
+  const box = node("div", { class: "summary" });
+  const fact = (label, value, kind) => node("div", { class: kind }, label, node("b", {}, value));
+  return {
+    box,
+    /** @param {State} w */
+    show(w) {
+      const by = w.here ? w.here[0] - w.start[0] : 0;
+      box.replaceChildren(
+        fact(w.name, scoreText(model, w), "now"), fact("with all heads on", formatScore(w.start[0])),
+        fact("difference", w.here ? formatChange(by) : "–", by < 0 ? "lower" : by > 0 ? "higher" : undefined),
+        fact("heads off", `${countOff(w.setting)} of ${w.count}`),
+      );
+    },
+  };
 }
 
 /** Buttons for many switches at once, and the wish to have every switch measured. */
@@ -109,8 +126,7 @@ function makeControls(model, state, go, wished) {
     const way = state().way.slice(0, -1);
     if (way.length) go(way.at(-1), way);
   });
-  const each = tickBox("Measure every switch", wished);
-  const progress = node("output");
+  const each = tickBox("Measure every switch", wished), progress = node("output");
   return {
     box: node("div", { class: "controls" }, allOn, allOff, undo, each.box, progress),
     measuresAll: () => each.input.checked,
@@ -121,7 +137,7 @@ function makeControls(model, state, go, wished) {
       const idle = [[allOn, off === 0], [allOff, off === w.count], [undo, w.way.length < 2]];
       for (const [button, does] of idle) button.setAttribute("aria-disabled", String(does));
       each.box.hidden = isComplete(w) || Boolean(model.isStatic);
-      const there = neighbours(w.setting).filter((other) => w.table.known.has(other)).length;
+      const there = neighbours(w.setting).filter((other) => w.known[other]).length;
       progress.textContent = each.box.hidden || !each.input.checked ? "" : `${there} of ${w.count}`;
     },
   };
@@ -129,8 +145,7 @@ function makeControls(model, state, go, wished) {
 
 /** What could not be measured and why, and a button to try again. */
 function makeProblem(model, asker, wanted, focusSwitch) {
-  let shown = "";
-  let failed;
+  let shown = "", failed = "";
   const again = pushButton("Measure again", () => {
     focusSwitch(); // this button is about to go
     asker.send(failed);
@@ -140,32 +155,16 @@ function makeProblem(model, asker, wanted, focusSwitch) {
     box,
     /** @param {State} w */
     show(w) {
-      failed = wanted().find(asker.failure);
-      const why = failed && asker.failure(failed);
+      const failures = model.get("failures");
+      failed = wanted().find((setting) => failures[setting]) || "";
       box.hidden = !failed;
-      if (shown === [failed, why].join()) return; // told again, it would be read out again
-      shown = [failed, why].join();
-      const at = failed && [...failed].findIndex((digit, i) => digit !== w.setting[i]);
-      const whose = failed === w.setting ? "This setting" : `Switching ${headName(w, at)}`;
-      const told = failed ? [`${whose} could not be measured. ${why} `] : [];
-      box.replaceChildren(...told, ...(failed && !model.isStatic ? [again] : []));
-    },
-  };
-}
-
-/** The chart of scores against heads off. */
-function makeChart(root) {
-  const canvas = node("canvas", { role: "img" });
-  const side = node("div", { class: "side" }, canvas);
-  return {
-    side,
-    /** @param {State} w */
-    show(w) {
-      if (!roomIn(root)) return;
-      drawChart(canvas, layout(w, Math.max(CHART_LEAST, side.clientWidth)), w.name, themeColours(root, "range"));
-      const known = w.way.filter((setting) => w.table.known.has(setting)).slice(-CHART_TELLS);
-      const seen = known.map((one) => `${formatScore(w.table.known.get(one).score)} with ${countOff(one)} off`);
-      canvas.setAttribute("aria-label", `${w.name} against heads off, the way here: ${seen.join(", ")}`);
+      const [why] = failures[failed] || [];
+      if (shown === failed + why) return; // told again, it would be read out again
+      shown = failed + why;
+      const at = [...failed].findIndex((digit, i) => digit !== w.setting[i]);
+      const whose = at < 0 ? "This setting" : `Switching ${headName(w, at)}`;
+      box.replaceChildren(...(failed ? [`${whose} could not be measured. ${why} `] : []));
+      if (!model.isStatic) box.append(again);
     },
   };
 }
@@ -179,18 +178,15 @@ function makeAnswers(model) {
     elements: [heading, list],
     /** @param {State} w */
     show({ here, start }) {
-      if (!labels.length) return;
       const phrases = model.get("phrases");
       const answers = labels.map((label, i) => {
-        const [was] = phrases[start.said[i]];
-        const [said, right] = here ? phrases[here.said[i]] : ["…", null];
+        const [was] = phrases[start[1][i]], [said, right] = here ? phrases[here[1][i]] : ["…", null];
         return { label, said, right, before: here && was !== said ? `was ${was}` : "" };
       });
       list.replaceChildren(...answers.map(answerItem));
       const judged = answers.filter(({ right }) => right !== null);
-      const correct = judged.filter(({ right }) => right).length;
-      const verdict = judged.length ? `: ${correct} of ${judged.length} right` : "";
-      heading.textContent = `One example, and what the model says now${verdict}`;
+      const verdict = `: ${judged.filter(({ right }) => right).length} of ${judged.length} right`;
+      heading.textContent = `One example, and what the model says now${judged.length ? verdict : ""}`;
     },
   };
 }
@@ -203,28 +199,22 @@ function answerItem({ label, said, right, before }) {
 }
 
 /** What is not measured yet, and how to read the switches and the chart. */
-function makeNotes(model, asker) {
-  const limits = node("p", { class: "keys" });
-  const longest = node("span");
+function makeNotes(model) {
+  const limits = node("p", { class: "keys" }), longest = node("span");
   const key = (colour) => node("span", { class: "key", style: `background: var(--${colour})`, "aria-hidden": "true" });
   const help = node("p", { class: "keys" },
     "Under a switch: what switching just this one would do now. ", key("down"), " to the left: lower, ",
     key("up"), " to the right: higher", longest, "; nothing drawn: not measured. " +
     "In the chart: grey, lowest to highest of all settings measured; line, your way; ring, now. ",
     "Arrow keys move among the switches, Space switches.");
-  const kernel = () => {
-    if (model.isStatic) return "others need a notebook with a kernel.";
-    if (!asker.late()) return "the kernel measures others when you go there.";
-    const advice = "It may be busy; if it was restarted, run this cell again.";
-    return `no answer from the kernel for ${PATIENCE_S} seconds. ${advice}`;
-  };
   return {
     elements: [limits, help],
     /** @param {State} w */
     show(w) {
+      const kernel = model.isStatic ? "others need a notebook with a kernel." : KERNEL;
       limits.hidden = isComplete(w);
-      limits.textContent = `${plural(w.table.known.size, "setting")} measured so far; ${kernel()}`;
-      const most = w.table.largest();
+      limits.textContent = `${plural(Object.keys(w.known).length, "setting")} measured so far; ${kernel}`;
+      const most = largestChange(w);
       longest.textContent = most ? `; a full half is ${formatScore(most)}` : "";
     },
   };

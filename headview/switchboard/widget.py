@@ -1,13 +1,13 @@
 """HeadSwitchboard: switch heads off by hand, and see at once what the model loses.
 
-Python measures settings of the switches with the function it is given and remembers them in a table (`table.py`); the
-view shows them. Of few heads every setting is measured when the board is made, so that it answers without a kernel
-as well. How a model runs with heads switched off is the business of that function.
+Python measures settings of the switches with the function it is given and remembers what came; the view shows it. Of
+few heads every setting is measured when the board is made, so that it answers without a kernel as well. How a model
+runs with heads switched off is the business of that function. A setting is written as one digit a head, layer by layer,
+1 where the head is on: "1101" has head 0 of layer 1 off where layers have two heads.
 """
 
 import itertools
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -16,18 +16,15 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from headview.base import Refused, View, check_choice, static
-from headview.switchboard.measure import told_of
-from headview.switchboard.picture import board_figure
-from headview.switchboard.table import Table, flipped
+from headview.base import Refused, View, static
+from headview.switchboard.answers import as_score_and_answers, told_of
 from mhalib.arguments import check_size
-from mhalib.plots import DescribedFigure
+from mhalib.plots import DescribedFigure, plot_attention
 
-PRECOMPUTE = ("all", "each", "none")
 _AT_ONCE = 10  # heads: 1024 settings
-_AT_MOST = 12  # heads: 4096 settings
 _MOST_HEADS = 1024
 _VISITED = 200  # settings to which undo leads back
+_NAMED = 12  # heads that the text of the picture names
 
 
 class HeadSwitchboard(View):
@@ -39,20 +36,17 @@ class HeadSwitchboard(View):
             `(label, said, right)`, such as `("3 →", "7", False)`. `right` is True, False, or None for no judgement;
             the labels are the same for every setting. It runs without gradients.
         num_layers: rows of the board.
-        num_heads: heads in each layer.
+        num_heads: heads in each layer. Up to 10 heads in all, every setting is measured when the board is made, and
+            it needs no kernel afterwards; of more, all heads on, and the others when the reader asks for them.
         score_name: what the score is called.
-        precompute: what is measured when the board is made. "all": every setting, 2 to the power of all heads, at
-            most 12 of them; such a board needs no kernel afterwards. "each": all heads on, and each head alone off.
-            "none": all heads on. What is missing is measured when the reader asks for it. When left out, "all" up
-            to 10 heads and "none" beyond.
 
     `gates` is the present setting, a list of lists of 0 and 1; a cell can read it and set it as a whole, to a tensor
-    as well. `score` and `answers` belong to it, `measured` is all that is known so far.
+    as well. `score` and `answers` belong to it.
 
     Raises:
         TypeError: `measure` is no function, or returns something else than said above.
-        ValueError: a size, a choice or a number does not fit; later, when it is set: the gates. What `measure`
-            raises comes through, but for a setting that the reader asks for in the view, which shows it as text.
+        ValueError: a size or a number does not fit; later, when it is set: the gates. What `measure` raises comes
+            through, but for a setting that the reader asks for in the view, which shows it as text.
 
     Taught in notebook 11.
     """
@@ -65,11 +59,8 @@ class HeadSwitchboard(View):
     gates = traitlets.TraitType().tag(sync=True)
     visited = traitlets.TraitType().tag(sync=True)  # settings on the way to the present one, the last; for undo
     labels = traitlets.List(traitlets.Unicode()).tag(sync=True)  # of the answers
-    # What is known, a row for each setting that was measured, as `Table.packed` lays it out.
-    settings = traitlets.Bytes().tag(sync=True)
-    scores = traitlets.Bytes().tag(sync=True)
-    said = traitlets.Bytes().tag(sync=True)
-    phrases = traitlets.List().tag(sync=True)
+    known = traitlets.Dict().tag(sync=True)  # setting: [score, place in `phrases` of each answer]
+    phrases = traitlets.List().tag(sync=True)  # [said, right], each once
     failures = traitlets.Dict().tag(sync=True)  # setting: [what was raised, how often]
 
     def __init__(
@@ -79,49 +70,79 @@ class HeadSwitchboard(View):
         num_heads: int,
         *,
         score_name: str = "accuracy",
-        precompute: str | None = None,
     ):
-        _check_arguments(measure, num_layers, num_heads, score_name)
-        precompute = _choose_precompute(precompute, num_layers * num_heads)
-        self._measure = measure
-        self._table = Table(measure, num_layers, num_heads)
-        settings, total = _settings(precompute, self._table.all_on)
+        if not callable(measure):
+            raise TypeError(f"measure must be a function of the gates, got {type(measure).__name__}")
+        check_size("num_layers", num_layers)
+        check_size("num_heads", num_heads)
+        count = num_layers * num_heads
+        if count > _MOST_HEADS:
+            raise ValueError(
+                f"a board holds at most {_MOST_HEADS} heads, got {num_layers} x {num_heads}; take some of the layers"
+            )
+        self._measure, self._shape, self._all_on = measure, (num_layers, num_heads), "1" * count
+        self._scores: dict[str, float] = {}
+        self._answers: dict[str, list[tuple[str, str, bool | None]]] = {}
+        settings = map("".join, itertools.product("10", repeat=count)) if count <= _AT_ONCE else [self._all_on]
+        total = 2**count if count <= _AT_ONCE else 1
         for setting in tqdm(settings, total=total, unit="setting", leave=False, disable=total == 1):
-            self._table.add(setting)
+            self._add(setting)
         super().__init__(
             sizes=[num_layers, num_heads],
             score_name=score_name,
             gates=[[1] * num_heads for _ in range(num_layers)],
-            visited=[self._table.all_on],
-            labels=self._table.labels,
-            **self._table.packed(),
+            visited=[self._all_on],
+            labels=[label for label, *_ in self._answers[self._all_on]],
+            **self._packed(),
         )
-        self.on_msg(self._answer)
+        self.on_msg(self._hear)
 
     @property
     def score(self) -> float:
         """The score of the present setting, measured now if that was not done yet."""
-        return self._known(self._setting)
+        return self._measured(self._setting)
 
     @property
     def answers(self) -> list[tuple[str, str, bool | None]]:
         """What the model says in the present setting: `(label, said, right)`."""
-        self._known(self._setting)
-        return self._table.answers(self._setting)
-
-    @property
-    def measured(self) -> tuple[Float[Tensor, "settings layers heads"], Float[Tensor, " settings"]]:
-        """All settings measured so far, float32, and their scores, float64."""
-        return self._table.tensors()
+        self._measured(self._setting)
+        return self._answers[self._setting]
 
     def figure(self) -> DescribedFigure:
-        """Return the switches, what each would do, and the scores on the way here as a static picture."""
-        failure = None
+        """Return the switches as a static picture, and in each what switching just this head off would change."""
+        setting, (layers, heads) = self._setting, self._shape
         try:
-            self._known(self._setting)
+            score, start = self._measured(setting), self._scores[self._all_on]
+            title = f"{self.score_name} {score:.3f}"
+            told = f"{title}, with all heads on {start:.3f}"
         except Exception as error:  # a picture is no place to fail: `score` raises it
-            failure = told_of(error, self._measure)
-        return board_figure(self._table, self._setting, self.visited, self.score_name, failure)
+            title = f"{self.score_name} not measured"
+            told = f"{title}: {told_of(error, self._measure)}"
+        on = torch.tensor([digit == "1" for digit in setting]).view(self._shape)
+        others = [setting[:at] + "0" + setting[at + 1 :] for at in range(len(setting))]
+        changes = [self._scores[other] - score if other in self._scores else None for other in others]
+        whole = setting in self._scores and None not in changes
+        numbers = torch.tensor(changes).view(self._shape) if whole else on.float()
+        figure = plot_attention(
+            numbers.float(),
+            [f"layer {layer}" for layer in range(layers)],
+            [f"head {head}" for head in range(heads)],
+            mask=on,
+            titles=[title],
+            kind="signed" if whole else "weights",
+        )
+        board, bar = figure.axes
+        board.set(
+            xlabel="numbers: what switching it off would change\nhatched: off" if whole else "hatched: off", ylabel=""
+        )
+        bar.set_ylabel("change" if whole else "1: on")
+        off = [f"layer {at // heads} head {at % heads}" for at, digit in enumerate(setting) if digit == "0"]
+        names = ", ".join(off[:_NAMED]) + (f" and {len(off) - _NAMED} more" if len(off) > _NAMED else "")
+        marks = {True: " ✓", False: " ✗", None: ""}
+        said = ", ".join(f"{label} {text}{marks[right]}" for label, text, right in self._answers.get(setting, []))
+        figure.alt = f"{told}. Switched off: {names or 'no head'}, of {layers} x {heads} layers and heads."
+        figure.alt += f" The model says: {said}." * bool(said)
+        return figure
 
     # ---------------------------------------------------------------- measuring
 
@@ -129,23 +150,50 @@ class HeadSwitchboard(View):
     def _setting(self) -> str:
         return "".join(str(gate) for row in self.gates for gate in row)
 
-    def _known(self, setting: str) -> float:
+    def _add(self, setting: str) -> None:
+        """Measure a setting, without gradients, and keep what comes."""
+        with torch.no_grad():
+            given = self._measure(torch.tensor([float(digit) for digit in setting]).view(self._shape))
+        score, answers = as_score_and_answers(given)
+        found, labels = (
+            [label for label, *_ in given] for given in (answers, self._answers.get(self._all_on, answers))
+        )
+        if found != labels:
+            raise ValueError(
+                f"the answers of every setting must carry the same labels, one example in one order: {labels} with all "
+                f"heads on, {found} with the heads {setting}"
+            )
+        self._scores[setting], self._answers[setting] = score, answers
+
+    def _packed(self) -> dict:
+        """Return what is known as the view reads it."""
+        places: dict[tuple[str, bool | None], int] = {}
+        known = {
+            setting: [
+                score,
+                [places.setdefault((said, right), len(places)) for _, said, right in self._answers[setting]],
+            ]
+            for setting, score in self._scores.items()
+        }
+        return {"phrases": [list(phrase) for phrase in places], "known": known}
+
+    def _measured(self, setting: str) -> float:
         """Return the score of a setting; if it is new, measure it and tell the views."""
-        if setting not in self._table.scores:
-            self._table.add(setting)
+        if setting not in self._scores:
+            self._add(setting)
             with self.hold_sync():
                 self.failures = {key: failure for key, failure in self.failures.items() if key != setting}
-                for name, value in self._table.packed().items():
+                for name, value in self._packed().items():
                     setattr(self, name, value)
-        return self._table.scores[setting]
+        return self._scores[setting]
 
-    def _answer(self, _widget, content, _buffers) -> None:
+    def _hear(self, _widget, content, _buffers) -> None:
         """Measure what a view asks for; there is no cell that could show an error, so the view does."""
         setting = content.get("measure") if isinstance(content, dict) else None
         if not self._is_setting(setting):
             return
         try:
-            self._known(setting)
+            self._measured(setting)
         except (Exception, KeyboardInterrupt) as error:  # an interrupted kernel is no reason to wait for ever
             times = self.failures.get(setting, ["", 0])[1] + 1
             self.failures = {**self.failures, setting: [told_of(error, self._measure), times]}
@@ -153,16 +201,12 @@ class HeadSwitchboard(View):
     # ---------------------------------------------------------------- what can be set
 
     def _is_setting(self, value: object) -> bool:
-        return isinstance(value, str) and len(value) == math.prod(self._table.shape) and set(value) <= {"0", "1"}
+        return isinstance(value, str) and len(value) == len(self._all_on) and set(value) <= {"0", "1"}
 
     @traitlets.validate("gates")
     def _check_gates(self, proposal):
-        layers, heads = self._table.shape
-        given = proposal["value"]
-        holds_numbers = isinstance(given, np.ndarray) or (
-            isinstance(given, Tensor) and given.layout == torch.strided and not given.is_meta
-        )
-        rows = given.tolist() if holds_numbers else given
+        (layers, heads), given = self._shape, proposal["value"]
+        rows = given.tolist() if isinstance(given, (np.ndarray, Tensor)) else given
         as_rows = isinstance(rows, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in rows)
         fits = as_rows and [len(row) for row in rows] == [heads] * layers
         if not fits or not all(isinstance(gate, (int, float)) and gate in (0, 1) for row in rows for gate in row):
@@ -183,38 +227,3 @@ class HeadSwitchboard(View):
     def _go_on(self, _change):
         if self.visited[-1] != self._setting:  # the view sets both
             self.visited = [*self.visited, self._setting]
-
-
-def _check_arguments(measure: object, num_layers: object, num_heads: object, score_name: object) -> None:
-    if not callable(measure):
-        raise TypeError(f"measure must be a function of the gates, got {type(measure).__name__}")
-    check_size("num_layers", num_layers)
-    check_size("num_heads", num_heads)
-    if num_layers * num_heads > _MOST_HEADS:
-        raise ValueError(
-            f"a board holds at most {_MOST_HEADS} heads, got {num_layers} x {num_heads}; take some of the layers"
-        )
-    if not isinstance(score_name, str) or not score_name.strip():
-        raise ValueError(f"score_name must say what is measured, such as 'accuracy', got {score_name!r}")
-
-
-def _choose_precompute(precompute: object, count: int) -> str:
-    if precompute is None:
-        return "all" if count <= _AT_ONCE else "none"
-    check_choice("precompute", precompute, PRECOMPUTE)
-    if precompute == "all" and count > _AT_MOST:
-        raise ValueError(
-            f"precompute='all' would measure 2**{count} settings; it is for at most {_AT_MOST} heads. "
-            "Choose 'each' or 'none'"
-        )
-    return precompute
-
-
-def _settings(precompute: str, all_on: str) -> tuple[Iterable[str], int]:
-    """Return the settings to be measured when a board is made, all heads on first, and how many they are."""
-    count = len(all_on)
-    if precompute == "all":
-        return map("".join, itertools.product("10", repeat=count)), 2**count
-    if precompute == "each":
-        return [all_on, *(flipped(all_on, at) for at in range(count))], count + 1
-    return [all_on], 1

@@ -8,11 +8,12 @@ from numbers import Real
 import numpy as np
 from torch import Tensor
 
-_MOST_ANSWERS, _LONGEST = 64, 200  # the second: characters of a label or an answer
+_LONGEST = 200  # characters of a label or an answer
 
 
-def as_score(score: object) -> float:
-    """Return what `measure` gave as a finite number, or say what is wrong with it."""
+def as_score_and_answers(given: object) -> tuple[float, list[tuple[str, str, bool | None]]]:
+    """Return what a measure gave: a score, and its answers as texts with their marks; or say what is wrong with it."""
+    score, answers = given if isinstance(given, tuple) and len(given) == 2 else (given, [])
     if isinstance(score, (Tensor, np.ndarray)) and math.prod(score.shape) == 1:
         score = score.item()
     if not isinstance(score, Real):
@@ -22,22 +23,16 @@ def as_score(score: object) -> float:
         )
     if not math.isfinite(score):
         raise ValueError(f"measure must return a finite number, got {score}; look at what the model computes there")
-    return float(score)
-
-
-def as_answers(answers: object) -> list[tuple[str, str, bool | None]]:
-    """Return the answers as texts with their marks, or say what is wrong with them."""
     if not isinstance(answers, (list, tuple)) or not all(isinstance(a, (list, tuple)) and len(a) == 3 for a in answers):
         raise TypeError(f"answers must be a list of (label, said, right), got {repr(answers)[:200]}")
-    if len(answers) > _MOST_ANSWERS:
-        raise ValueError(f"a board shows at most {_MOST_ANSWERS} answers, got {len(answers)}; take a shorter example")
-    checked = []
-    for label, said, right in answers:
-        right = right.item() if isinstance(right, (Tensor, np.generic)) else right
-        if not (right is None or isinstance(right, bool)):
-            raise TypeError(f"right must be True, False or None in an answer (label, said, right), got {right!r}")
-        checked.append((str(label)[:_LONGEST], str(said)[:_LONGEST], right))
-    return checked
+    return float(score), [(str(label)[:_LONGEST], str(said)[:_LONGEST], _mark(right)) for label, said, right in answers]
+
+
+def _mark(right: object) -> bool | None:
+    right = right.item() if isinstance(right, (Tensor, np.generic)) else right
+    if not (right is None or isinstance(right, bool)):
+        raise TypeError(f"right must be True, False or None in an answer (label, said, right), got {right!r}")
+    return right
 
 
 def told_of(error: BaseException, measure: object) -> str:
