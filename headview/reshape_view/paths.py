@@ -1,16 +1,15 @@
-"""The paths that ReshapeView shows: every station made by torch, by the line of code that stands beside it.
+"""The paths that ReshapeView shows: every station made by torch, by the very line of code that stands beside it.
 
 So what is told about shape, strides, copies and wrong places was measured on a tensor. What the reader chooses among
 the stations, and how they are drawn, is not decided here.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-PATHS = ("split", "merge", "fold", "wrong split", "wrong merge")
 # What an index along an axis counts.
 COUNTS = {
     "B": "sample",
@@ -25,140 +24,94 @@ _CUT = ("B", "T", "num_heads", "head_dim")
 _BY_HEAD = ("B", "num_heads", "T", "head_dim")
 
 
-@dataclass(frozen=True)
-class Station:
-    """One tensor of a path, int64, and the code that makes it from the one before."""
+class Line(NamedTuple):
+    """One line of a path."""
 
     name: str  # what the result is called in the code
     code: str
-    tensor: Tensor
     axes: tuple[str, ...]
-    right: Tensor | None = None  # what should have come out, where that differs in how it is made
+    right: str = ""  # the code of what should have come out, on the wrong paths
 
 
-def make_paths(sizes: dict[str, int]) -> dict[str, list[Station]]:
-    """Return the stations of every path in `PATHS`; a test executes each `code` and compares.
+_LABELS = (
+    "{sample_step} * torch.arange(B)[:, None, None] + {token_step} * torch.arange(T)[:, None] + torch.arange(d_model)"
+)
+_SPLIT = "x.view(B, T, num_heads, head_dim).transpose(1, 2)"
+# What attention returns has a memory of its own, so a merge starts from that.
+_HEADS = Line("heads", f"{_SPLIT}.contiguous()", _BY_HEAD)
+PATHS = {
+    "split": [
+        Line("x", _LABELS, _FLAT),
+        Line("cut", "x.view(B, T, num_heads, head_dim)", _CUT),
+        Line("heads", "cut.transpose(1, 2)", _BY_HEAD),
+    ],
+    "merge": [
+        _HEADS,
+        Line("back", "heads.transpose(1, 2)", _CUT),
+        Line("packed", "back.contiguous()", _CUT),
+        Line("merged", "packed.view(B, T, d_model)", _FLAT),
+    ],
+    "fold": [  # what d2l does: batch and heads folded into one axis
+        Line("X", _LABELS, _FLAT),
+        Line("X", "X.reshape(X.shape[0], X.shape[1], num_heads, -1)", _CUT),
+        Line("X", "X.permute(0, 2, 1, 3)", _BY_HEAD),
+        Line("X", "X.reshape(-1, X.shape[2], X.shape[3])", ("B * num_heads", "T", "head_dim")),
+    ],
+    "wrong split": [
+        Line("x", _LABELS, _FLAT),
+        Line("heads", "x.view(B, num_heads, T, head_dim)", _BY_HEAD, right=_SPLIT),
+    ],
+    "wrong merge": [
+        _HEADS,
+        Line("merged", "heads.reshape(B, T, d_model)", _FLAT, right="x"),
+    ],
+}
+
+
+def run_path(path: str, sizes: dict[str, int]) -> tuple[list[Tensor], list[dict]]:
+    """Return the tensors of a path, int64, and what the view is told about each.
 
     Args:
+        path: a key of `PATHS`.
         sizes: `batch`, `tokens`, `num_heads`, `head_dim`, `d_model`, and what a label grows by from one token and
             one sample to the next, `token_step` and `sample_step`.
     """
-    token_step, sample_step = sizes["token_step"], sizes["sample_step"]
-    labels = (
-        f"{sample_step} * torch.arange(B)[:, None, None] + {token_step} * torch.arange(T)[:, None] "
-        "+ torch.arange(d_model)"
-    )
-    x = (  # (B, T, d_model)
-        sample_step * torch.arange(sizes["batch"])[:, None, None]
-        + token_step * torch.arange(sizes["tokens"])[:, None]
-        + torch.arange(sizes["d_model"])
-    )
-    start = Station("x", f"x = {labels}", x, _FLAT)
-    split = _split(start, sizes)
-    heads = split[-1].tensor
-    # What attention returns has a memory of its own, so a merge starts from that.
-    whole = Station(
-        "heads",
-        "heads = x.view(B, T, num_heads, head_dim).transpose(1, 2).contiguous()",
-        heads.contiguous(),
-        _BY_HEAD,
-    )
-    by_view = x.view(heads.shape)
-    by_reshape = whole.tensor.reshape(x.shape)
-    return {
-        "split": split,
-        "merge": _merge(whole, x.shape),
-        "fold": _fold(Station("X", f"X = {labels}", x, _FLAT), sizes),
-        "wrong split": [
-            start,
-            Station("heads", "heads = x.view(B, num_heads, T, head_dim)", by_view, _BY_HEAD, right=heads),
-        ],
-        "wrong merge": [
-            whole,
-            Station("merged", "merged = heads.reshape(B, T, d_model)", by_reshape, _FLAT, right=x),
-        ],
-    }
+    named = {"B": "batch", "T": "tokens", "num_heads": "num_heads", "head_dim": "head_dim", "d_model": "d_model"}
+    names = {"torch": torch} | {name: sizes[size] for name, size in named.items()}
+    names["x"] = eval(_LABELS.format(**sizes), names)
+    tensors, facts = [], []
+    for line in PATHS[path]:
+        code = line.code.format(**sizes)
+        tensor = eval(code, names)  # a line of ours, from above
+        right = eval(line.right or code, names)
+        memory = _memory(tensor, tensors[-1] if tensors else None)
+        names[line.name] = tensor
+        facts.append({
+            "name": line.name,
+            "code": f"{line.name} = {code}",
+            "shape": list(tensor.shape),
+            "axes": list(line.axes),
+            "counts": [COUNTS[axis] for axis in line.axes],
+            "strides": list(tensor.stride()),
+            "contiguous": tensor.is_contiguous(),
+            "memory": memory,
+            "mistake": _mistake(tensor, right, line.axes) if line.right else "",
+            "cells": tensor.flatten().tolist(),
+            "right": right.flatten().tolist(),
+        })  # fmt: skip
+        tensors.append(tensor)
+    return tensors, facts
 
 
-def _split(start: Station, sizes: dict[str, int]) -> list[Station]:
-    cut = start.tensor.view(sizes["batch"], sizes["tokens"], sizes["num_heads"], sizes["head_dim"])
-    return [
-        start,
-        Station("cut", "cut = x.view(B, T, num_heads, head_dim)", cut, _CUT),
-        Station("heads", "heads = cut.transpose(1, 2)", cut.transpose(1, 2), _BY_HEAD),
-    ]
+def _memory(tensor: Tensor, before: Tensor | None) -> str:
+    if before is None:
+        return "start"
+    return "view" if tensor.untyped_storage().data_ptr() == before.untyped_storage().data_ptr() else "copy"
 
 
-def _merge(start: Station, shape: torch.Size) -> list[Station]:
-    back = start.tensor.transpose(1, 2)  # -> (B, T, num_heads, head_dim)
-    packed = back.contiguous()
-    return [
-        start,
-        Station("back", "back = heads.transpose(1, 2)", back, _CUT),
-        Station("packed", "packed = back.contiguous()", packed, _CUT),
-        Station("merged", "merged = packed.view(B, T, d_model)", packed.view(shape), _FLAT),
-    ]
-
-
-def _fold(start: Station, sizes: dict[str, int]) -> list[Station]:
-    """Return what d2l does: batch and heads folded into one axis."""
-    X = start.tensor
-    cut = X.reshape(X.shape[0], X.shape[1], sizes["num_heads"], -1)
-    heads = cut.permute(0, 2, 1, 3)
-    folded = heads.reshape(-1, heads.shape[2], heads.shape[3])
-    return [
-        start,
-        Station("X", "X = X.reshape(X.shape[0], X.shape[1], num_heads, -1)", cut, _CUT),
-        Station("X", "X = X.permute(0, 2, 1, 3)", heads, _BY_HEAD),
-        Station("X", "X = X.reshape(-1, X.shape[2], X.shape[3])", folded, ("B * num_heads", "T", "head_dim")),
-    ]
-
-
-def pack(paths: dict[str, list[Station]]) -> tuple[dict[str, list[dict]], bytes]:
-    """Return what the view is told about the stations, and their numbers.
-
-    Returns:
-        facts: for each path, what is told about each of its stations; `at` is its row in `numbers`.
-        numbers: int16, (stations of all paths, 3, numbers): each station's cells row by row, what should stand
-            there, and its memory from the first place to the last.
-    """
-    facts, numbers = {}, []
-    for name, stations in paths.items():
-        facts[name] = []
-        for before, station in zip([None, *stations], stations, strict=False):
-            facts[name].append({**_describe(station, before), "at": len(numbers)})
-            right = station.tensor if station.right is None else station.right
-            numbers.append([station.tensor.flatten().tolist(), right.flatten().tolist(), _memory(station.tensor)])
-    return facts, np.array(numbers, dtype="<i2").tobytes()
-
-
-def _memory(tensor: Tensor) -> list[int]:
-    """Return the numbers in the order in which they lie in memory."""
-    return tensor.as_strided((tensor.numel(),), (1,), 0).tolist()
-
-
-def _describe(station: Station, before: Station | None) -> dict:
-    """Return what the view tells about a station, measured on its tensor and the one before it."""
-    tensor = station.tensor
-    shares = before is not None and (tensor.untyped_storage().data_ptr() == before.tensor.untyped_storage().data_ptr())
-    return {
-        "name": station.name,
-        "code": station.code,
-        "shape": list(tensor.shape),
-        "axes": list(station.axes),
-        "counts": [COUNTS[axis] for axis in station.axes],
-        "strides": list(tensor.stride()),
-        "contiguous": tensor.is_contiguous(),
-        "memory": "start" if before is None else "view" if shares else "copy",
-        "mistake": _mistake(station),
-    }
-
-
-def _mistake(station: Station) -> str:
+def _mistake(tensor: Tensor, right: Tensor, axes: tuple[str, ...]) -> str:
     """Return in words and numbers what stands where it should not, or why nothing does."""
-    if station.right is None:
-        return ""
-    wrong = station.tensor != station.right
+    wrong = tensor != right
     if not wrong.any():
         return (
             "With these sizes nothing stands wrong, and that is how the mistake hides: one token or one head leaves "
@@ -166,15 +119,10 @@ def _mistake(station: Station) -> str:
         )
     rows = wrong.flatten(0, -2).any(-1)
     row = int(rows.nonzero()[0])
-    holds, should = (t.flatten(0, -2)[row].tolist() for t in (station.tensor, station.right))
-    index = np.unravel_index(row, station.tensor.shape[:-1])
-    place = ", ".join(
-        f"{COUNTS[axis]} {i}"
-        for axis, i, size in zip(station.axes, index, station.tensor.shape, strict=False)
-        if axis != "B" or size > 1
-    )
+    holds, should = (", ".join(map(str, t.flatten(0, -2)[row].tolist())) for t in (tensor, right))
+    index = zip(axes, np.unravel_index(row, tensor.shape[:-1]), tensor.shape, strict=False)
+    place = ", ".join(f"{COUNTS[axis]} {i}" for axis, i, size in index if axis != "B" or size > 1)
     return (
         f"{int(wrong.sum())} of {wrong.numel()} numbers stand where they should not, in {int(rows.sum())} of "
-        f"{len(rows)} rows. For one, the row of {place} holds {', '.join(map(str, holds))}; "
-        f"it should hold {', '.join(map(str, should))}."
+        f"{len(rows)} rows. For one, the row of {place} holds {holds}; it should hold {should}."
     )

@@ -8,8 +8,8 @@ import traitlets
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from headview.base import Refused, View, is_whole, static
-from headview.reshape_view.paths import COUNTS, PATHS, Station, make_paths, pack
+from headview.base import Refused, View, check_choice, is_whole, static
+from headview.reshape_view.paths import PATHS, run_path
 from mhalib.plots import DescribedFigure, plot_reshape
 
 # With more, a label no longer fits its cell, or the cells no longer fit a page.
@@ -49,23 +49,26 @@ class ReshapeView(View):
     chosen = traitlets.TraitType(0).tag(sync=True)
     colour_by = traitlets.TraitType("token").tag(sync=True)
     sizes = traitlets.Dict(read_only=True).tag(sync=True)
-    stations = traitlets.Dict(read_only=True).tag(sync=True)
-    numbers = traitlets.Bytes(read_only=True).tag(sync=True)  # as `pack` lays them out
+    stations = traitlets.Dict(read_only=True).tag(sync=True)  # for each path, what is told about its stations
 
     def __init__(self, tokens: int = 4, num_heads: int = 2, head_dim: int = 3, *, batch: int = 1, path: str = "split"):
         sizes = {"tokens": tokens, "num_heads": num_heads, "head_dim": head_dim, "batch": batch}
         for name, size in sizes.items():
-            _check_size(name, size)
+            if not is_whole(size):
+                raise TypeError(f"{name} must be an int from 1 to {_LIMITS[name]}, got {size!r}")
+            if not 1 <= size <= _LIMITS[name]:
+                raise ValueError(
+                    f"{name}={size} is out of range; choose 1 to {_LIMITS[name]}, so that every label can be read: "
+                    "where a number goes does not depend on the sizes"
+                )
         d_model = num_heads * head_dim
         token_step = 10 if d_model <= 10 else 100
-        self._sizes = {**sizes, "d_model": d_model, "token_step": token_step, "sample_step": 10 * token_step}
-        self._paths = make_paths(self._sizes)
-        self._labels = set(self._paths["split"][0].tensor.flatten().tolist())
-        stations, numbers = pack(self._paths)
+        sizes |= {"d_model": d_model, "token_step": token_step, "sample_step": 10 * token_step}
+        made = {name: run_path(name, sizes) for name in PATHS}
+        self._tensors = {name: tensors for name, (tensors, _) in made.items()}
         super().__init__()
-        self.set_trait("sizes", self._sizes)
-        self.set_trait("stations", stations)
-        self.set_trait("numbers", numbers)
+        self.set_trait("sizes", sizes)
+        self.set_trait("stations", {name: facts for name, (_, facts) in made.items()})
         self.path = path
         # 23 with the default sizes: neither the first token nor the first head, so that it has a way to go.
         self.chosen = token_step * min(2, tokens - 1) + (head_dim if num_heads > 1 else 0)
@@ -73,59 +76,48 @@ class ReshapeView(View):
     @property
     def tensor(self) -> Tensor:
         """The tensor of labels at the present step, int64, with the shape and the strides that are shown."""
-        return self._paths[self.path][self.step].tensor
+        return self._tensors[self.path][self.step]
 
     def figure(self) -> DescribedFigure:
         """Return the start of the path beside the present step as a static picture, the chosen number outlined."""
-        stations = self._paths[self.path]
-        shown = stations[:1] if self.step == 0 else [stations[0], stations[self.step]]
-        count = self._sizes["tokens" if self.colour_by == "token" else "num_heads"]
+        sizes, facts, by = self.sizes, self.stations[self.path], self.colour_by
+        tensors = self._tensors[self.path]
+        shown = {f"{facts[i]['name']}\n({', '.join(facts[i]['axes'])})": tensors[i] for i in sorted({0, self.step})}
         figure = plot_reshape(
-            {f"{station.name}\n({', '.join(station.axes)})": _sheet(station.tensor) for station in shown},
-            lambda label: self._where(label)[self.colour_by],
-            [f"{self.colour_by} {i}" for i in range(count)],
-            block=_blocks(shown),
+            {title: t.flatten(0, 1) if t.ndim == 4 and len(t) > 1 else t for title, t in shown.items()},
+            lambda label: self._where(label)[by],
+            [f"{by} {i}" for i in range(sizes["tokens" if by == "token" else "num_heads"])],
+            block="head" if sizes["batch"] == 1 else "block",
         )
         for axes in figure.axes:
             for text in axes.texts:
                 if text.get_text() == str(self.chosen):
                     x, y = text.get_position()
-                    frame = {"fill": False, "linewidth": 2, "edgecolor": "black"}
-                    axes.add_patch(Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, **frame))
-        figure.alt = self._alt()
+                    axes.add_patch(
+                        Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, linewidth=2, edgecolor="black")
+                    )
+        now, where = facts[self.step], self._where(self.chosen)
+        sample = f"sample {where['sample']}, " if sizes["batch"] > 1 else ""
+        place = tuple((self.tensor == self.chosen).nonzero()[0].tolist())
+        figure.alt = (
+            f"Reshape, path {self.path!r}, step {self.step} of {len(facts) - 1}: {now['code']}, "
+            f"shape {tuple(now['shape'])}, strides {tuple(now['strides'])}, {now['memory']}. {self.chosen} = {sample}"
+            f"token {where['token']}, feature {where['feature']} stands at {place}. {now['mistake']}"
+        ).strip()
         return figure
 
-    def _alt(self) -> str:
-        facts = self.stations[self.path][self.step]
-        place = tuple((self.tensor == self.chosen).nonzero()[0].tolist())
-        return (
-            f"Reshape, path {self.path!r}, step {self.step} of {len(self._paths[self.path]) - 1}: {facts['code']}, "
-            f"shape {tuple(facts['shape'])}, strides {tuple(facts['strides'])}, {facts['memory']}. "
-            f"{self._name(self.chosen)} stands at {place}. {facts['mistake']}"
-        ).strip()
-
     def _where(self, label: int) -> dict[str, int]:
-        """Return what a label means, as `meaning` does in `cells.js`."""
-        sizes = self._sizes
-        feature = label % sizes["token_step"]
-        return {
-            "sample": label // sizes["sample_step"],
-            "token": label % sizes["sample_step"] // sizes["token_step"],
-            "feature": feature,
-            "head": feature // sizes["head_dim"],
-        }
+        """Return what a label means, as `meaning` does in `stations.js`."""
+        sizes, feature = self.sizes, label % self.sizes["token_step"]
+        token = label % sizes["sample_step"] // sizes["token_step"]
+        sample, head = label // sizes["sample_step"], feature // sizes["head_dim"]
+        return {"sample": sample, "token": token, "feature": feature, "head": head}
 
-    def _name(self, label: int) -> str:
-        where = self._where(label)
-        sample = f"sample {where['sample']}, " if self._sizes["batch"] > 1 else ""
-        return f"{label} = {sample}token {where['token']}, feature {where['feature']}"
-
-    @traitlets.validate("path")
-    def _check_path(self, proposal):
-        path = proposal["value"]
-        if not isinstance(path, str) or path not in PATHS:
-            raise Refused(f"path={path!r} is not known; choose one of {', '.join(map(repr, PATHS))}")
-        return path
+    @traitlets.validate("path", "colour_by")
+    def _check_choice(self, proposal):
+        name, choice = proposal["trait"].name, proposal["value"]
+        check_choice(name, choice, tuple(PATHS) if name == "path" else ("token", "head"))
+        return choice
 
     @traitlets.observe("path")
     def _start_again(self, change):
@@ -134,7 +126,7 @@ class ReshapeView(View):
 
     @traitlets.validate("step")
     def _check_step(self, proposal):
-        step, last = proposal["value"], len(self._paths[self.path]) - 1
+        step, last = proposal["value"], len(self._tensors[self.path]) - 1
         if not is_whole(step) or not 0 <= step <= last:
             raise Refused(
                 f"step={step!r} does not exist; the path {self.path!r} has the steps 0 to {last}, where 0 is the start"
@@ -143,45 +135,7 @@ class ReshapeView(View):
 
     @traitlets.validate("chosen")
     def _check_chosen(self, proposal):
-        label, sizes = proposal["value"], self._sizes
-        if not is_whole(label) or label not in self._labels:
-            sample = f"{sizes['sample_step']} * sample + " if sizes["batch"] > 1 else ""
-            raise Refused(
-                f"chosen={label!r} is none of the labels; they are {sample}{sizes['token_step']} * token + feature, "
-                f"with token 0 to {sizes['tokens'] - 1} and feature 0 to {sizes['d_model'] - 1}; "
-                f"the last is {max(self._labels)}"
-            )
+        label, labels = proposal["value"], self.stations["split"][0]["cells"]
+        if not is_whole(label) or label not in labels:
+            raise Refused(f"chosen={label!r} is none of the labels; they are {', '.join(map(str, labels))}")
         return label
-
-    @traitlets.validate("colour_by")
-    def _check_colour(self, proposal):
-        if not isinstance(proposal["value"], str) or proposal["value"] not in ("token", "head"):
-            raise Refused(f"colour_by={proposal['value']!r} is not known; choose 'token' or 'head'")
-        return proposal["value"]
-
-
-def _check_size(name: str, size) -> None:
-    most = _LIMITS[name]
-    if not is_whole(size):
-        raise TypeError(f"{name} must be an int from 1 to {most}, got {size!r}")
-    if not 1 <= size <= most:
-        raise ValueError(
-            f"{name}={size} is out of range; choose 1 to {most}, so that every label can be read: "
-            "where a number goes does not depend on the sizes"
-        )
-
-
-def _sheet(tensor: Tensor) -> Tensor:
-    """Return a tensor with one axis of blocks, as plot_reshape draws it; a second sample goes below the first."""
-    return tensor.flatten(0, 1) if tensor.ndim == 4 and len(tensor) > 1 else tensor
-
-
-def _blocks(stations: list[Station]) -> str:
-    """Return what the blocks of a picture are called: what they count, where that is the same in all of it."""
-    names = set()
-    for station in stations:
-        leading = zip(station.axes[:-2], station.tensor.shape, strict=False)
-        counted = {COUNTS[axis] for axis, size in leading if size > 1}
-        if counted:
-            names.add(" and ".join(sorted(counted, reverse=True)))
-    return names.pop() if len(names) == 1 else "block"

@@ -145,16 +145,13 @@ def test_folded_blocks_name_their_sample_and_their_head(static_page):
     assert wanted <= set(page.evaluate("window.texts.map(([text]) => text)"))
 
 
-LAYOUT = """async ([source, traits, numbers, width]) => {
-  const module = new Blob([source, "export { layout, stateOf };"], { type: "text/javascript" });
-  const { layout, stateOf } = await import(URL.createObjectURL(module));
-  const bytes = new DataView(Uint8Array.from(numbers).buffer);
+LAYOUT = """async ([source, traits, width]) => {
+  const { layout, stateOf } = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
   return traits.stations[traits.path].map((_, step) => {
-    const now = { ...traits, step };
-    const state = stateOf({ get: (name) => (name === "numbers" ? bytes : now[name]) });
-    const { height, grid, memory, places } = layout(state, width, (title) => 7 * title.length);
+    const now = { ...traits, step }, state = stateOf({ get: (name) => now[name] });
+    const { height, cell, memory, places } = layout(state, width);
     return [height, [...places.values()].flatMap(([x, y, line_x, line_y]) =>
-      [[x, y, grid.cell, 32], [line_x, line_y, memory.place, 24]])];
+      [[x, y, cell, 32], [line_x, line_y, memory.place, 24]])];
   });
 }"""
 
@@ -164,7 +161,7 @@ def test_every_number_has_a_place_of_its_own(static_page):
     for path, batch, width in itertools.product(PATHS, (1, 2), (300, 420, 1100)):
         view = ReshapeView(4 * batch, 2 * batch, 2 + batch, batch=batch, path=path)
         traits = view.get_state(["path", "chosen", "colour_by", "sizes", "stations"])
-        for height, boxes in page.evaluate(LAYOUT, [str(view._esm), traits, list(view.numbers), width]):
+        for height, boxes in page.evaluate(LAYOUT, [str(view._esm), traits, width]):
             boxes.sort(key=lambda box: (box[1], box[0]))
             inside = all(0 <= x <= width - w + 0.01 and 0 <= y <= height - h for x, y, w, h in boxes)
             pairs = itertools.pairwise(boxes)

@@ -1,8 +1,6 @@
 // What ReshapeView tells: what a label means, at which index it stands at each station of a path, and how that is said.
 // Nothing here knows the page; where cells stand in the picture is decided in layout.js.
 
-import { bytesOf } from "../core.js";
-
 /**
  * @typedef {object} Station
  * @property {string} code the line that makes it
@@ -13,15 +11,12 @@ import { bytesOf } from "../core.js";
  * @property {boolean} contiguous
  * @property {"start"|"view"|"copy"} memory
  * @property {string} mistake what stands wrong, in words; empty on the right paths
- * @property {Int16Array} cells labels row by row
- * @property {Int16Array} right what should stand there
- * @property {Int16Array} line labels in the order of memory
- */
-
-/**
+ * @property {number[]} cells labels row by row
+ * @property {number[]} right what should stand there
+ * @property {number[]} line labels in the order of memory
+ *
  * @typedef {object} State what is shown at the moment
- * @property {{tokens: number, num_heads: number, head_dim: number, batch: number, d_model: number,
- *   token_step: number, sample_step: number}} sizes
+ * @property {Record<string, number>} sizes tokens, num_heads, head_dim, batch, d_model, token_step, sample_step
  * @property {string} path
  * @property {Station[]} stations of the path
  * @property {number} step
@@ -39,28 +34,21 @@ export const MEMORY_WORDS = {
 
 /** Read from the traits what is shown at the moment. @returns {State} */
 export function stateOf(model) {
-  const sizes = model.get("sizes");
-  const path = model.get("path");
-  const stations = stationsOf(model, path, sizes);
+  const [sizes, path, chosen, colourBy] = ["sizes", "path", "chosen", "colour_by"].map((name) => model.get(name));
+  const stations = model.get("stations")[path].map((facts) => ({ ...facts, line: lineOf(facts) }));
   const step = Math.max(0, Math.min(stations.length - 1, model.get("step")));
-  const [chosen, colourBy] = [model.get("chosen"), model.get("colour_by")];
   return { sizes, path, stations, step, station: stations[step], chosen, colourBy };
 }
 
-/** Put what Python says about the stations of one path together with their numbers. @returns {Station[]} */
-function stationsOf(model, path, { tokens, batch, d_model }) {
-  const size = batch * tokens * d_model;
-  const numbers = bytesOf(model, "numbers", Int16Array);
-  return model.get("stations")[path].map((facts) => {
-    const part = (k) => numbers.subarray((3 * facts.at + k) * size, (3 * facts.at + k + 1) * size);
-    return { ...facts, cells: part(0), right: part(1), line: part(2) };
-  });
+/** The labels in the order of memory: at index times strides stands the cell of that index. */
+function lineOf({ cells, shape, strides }) {
+  const line = [];
+  cells.forEach((label, i) => (line[indexOf(i, shape).reduce((sum, at, axis) => sum + at * strides[axis], 0)] = label));
+  return line;
 }
 
 /** The labels that stand where they should not. @param {Station} station */
-export function wrongOf(station) {
-  return new Set(station.cells.filter((label, i) => label !== station.right[i]));
-}
+export const wrongOf = ({ cells, right }) => new Set(cells.filter((label, i) => label !== right[i]));
 
 /** What a label means, as `ReshapeView._where` says it in Python. @param {number} label */
 export function meaning(label, sizes) {
@@ -82,19 +70,15 @@ function indexOf(flat, shape) {
 export const inBrackets = (list) => `(${list.join(", ")}${list.length === 1 ? "," : ""})`;
 
 /** Say which block of cells this is: "head 1", "sample 0, head 1"; nothing where there is only one. */
-export function blockTitle(block, station, sizes) {
-  const leading = station.shape.slice(0, -2);
-  const index = indexOf(block, leading);
-  return leading
-    .map((size, axis) => {
-      if (station.counts[axis] === "sample" && size === 1) return "";
-      if (station.counts[axis] !== "folded") return `${station.counts[axis]} ${index[axis]}`;
-      const head = `head ${index[axis] % sizes.num_heads}`;
-      const sample = sizes.batch > 1 ? `sample ${Math.floor(index[axis] / sizes.num_heads)}, ` : "";
-      return `${index[axis]}: ${sample}${head}`;
-    })
-    .filter(Boolean)
-    .join(", ");
+export function blockTitle(block, { shape, counts }, { batch, num_heads }) {
+  const leading = shape.slice(0, -2), index = indexOf(block, leading);
+  const titles = leading.map((size, axis) => {
+    if (counts[axis] === "sample" && size === 1) return "";
+    if (counts[axis] !== "folded") return `${counts[axis]} ${index[axis]}`;
+    const sample = batch > 1 ? `sample ${Math.floor(index[axis] / num_heads)}, ` : "";
+    return `${index[axis]}: ${sample}head ${index[axis] % num_heads}`;
+  });
+  return titles.filter(Boolean).join(", ");
 }
 
 /**
@@ -108,24 +92,20 @@ export function tell(w, label = w.chosen) {
   const name = `${label} = ${w.sizes.batch > 1 ? `sample ${sample}, ` : ""}token ${token}, feature ${feature}`;
   const places = w.stations.slice(0, w.step + 1).map((s) => inBrackets(indexOf(s.cells.indexOf(label), s.shape)));
   const { cells, right, line, shape, strides, mistake } = w.station;
-  const at = cells.indexOf(label);
-  const home = right.indexOf(label);
+  const at = cells.indexOf(label), home = right.indexOf(label);
   const sum = indexOf(at, shape).map((i, axis) => `${i} · ${strides[axis]}`).join(" + ");
-  let astray = "";
-  if (home !== at) astray = `It should stand at ${inBrackets(indexOf(home, shape))}, in the dashed frame.`;
-  else if (mistake) astray = "There it stands right.";
+  const here = mistake ? "There it stands right." : "";
+  const astray = home === at ? here : `It should stand at ${inBrackets(indexOf(home, shape))}, in the dashed frame.`;
   return { name, places, offset: line.indexOf(label), sum, astray };
 }
 
 /** What a screen reader is told at a new step. @param {State} w */
 export function stepNews(w) {
   const { code, shape, strides, contiguous, memory, mistake } = w.station;
-  const { name, places, offset } = tell(w);
   return (
     `Step ${w.step} of ${w.stations.length - 1}: ${code}. ` +
     `Shape ${inBrackets(shape)}, strides ${inBrackets(strides)}, ` +
-    `${contiguous ? "contiguous" : "not contiguous"}, ${MEMORY_WORDS[memory].join(": ")}. ` +
-    `${name}, at ${places.at(-1)}, place ${offset} in memory. ${mistake}`
+    `${contiguous ? "contiguous" : "not contiguous"}, ${MEMORY_WORDS[memory].join(": ")}. ${chosenNews(w)} ${mistake}`
   );
 }
 
