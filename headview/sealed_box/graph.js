@@ -7,7 +7,7 @@ import {
 import { letterColours, letterName, numberText } from "./box.js";
 /** @import { Box, State } from "./box.js" */
 
-export const GRAPH_HEIGHT = 230;
+const GRAPH_HEIGHT = 230;
 const EDGE = { left: 52, right: 10, top: 28, bottom: 34 }; // room for numbers, names and letters
 const STRIP = { high: 14, gap: 4 }; // what a head looks at, below the graph
 const FALLING = 40, RISING = 215; // of the colours of signed numbers
@@ -17,7 +17,7 @@ export function layout(box, width) {
   const [left, right, bottom] = [EDGE.left, width - EDGE.right, GRAPH_HEIGHT - EDGE.bottom];
   const middle = (EDGE.top + bottom) / 2, last = box.points - 1;
   return {
-    width, left, right, bottom, middle,
+    width, left, right, bottom,
     x: (at) => left + (at / last) * (right - left),
     y: (value) => middle - (value / box.most) * (bottom - EDGE.top) * 0.48,
     at: (x) => Math.max(0, Math.min(last, Math.round(((x - left) / (right - left)) * last))),

@@ -1,18 +1,15 @@
 // SealedBox: the reader turns t, sees the output move in steps, collects them, and then opens the box.
 
 import {
-  bindKeys, focusable, listen, node, oncePerFrame, onNewRoom, pushButton, put, roomIn, setUp, slider, themeColours,
+  listen, node, oncePerFrame, onNewRoom, pushButton, put, roomIn, setUp, slider, themeColours,
 } from "../core.js";
 import { comparison, largest, letterColours, letterName, plain, placeOf, pointAt, readBox, tText } from "./box.js";
-import { drawBars, drawGraph, GRAPH_HEIGHT, layout } from "./graph.js";
+import { drawBars, drawGraph, layout } from "./graph.js";
 /** @import { Box, State, Step } from "./box.js" */
 
-const ARROW_SHARE = 100; // an arrow key in the graph goes this part of the line
 const TOLD_PLACES = 3; // places of a letter in the list; of more it says how many
-const BARS = { wide: 200, beside: 600, high: 120 }; // beside the graph where there is so much room, else below it
 const WHAT_TO_DO =
   "Turn t. The output moves in steps: cross them, count the different vectors, say how many heads there are";
-const GRAPH_KEYS = "Arrow keys turn t; Page Up and Page Down go to the step before and after.";
 const HIDDEN = "The lid is on: how many heads are inside, and where they look, is not shown.";
 const NOBODY = "Nobody knows what is inside of this box: it came without a key. Its steps are all there is.";
 
@@ -36,7 +33,7 @@ function render({ model, el }) {
     if (to !== undefined) go(to);
   };
   const parts = [
-    makeControls(box, go, leap), makeGraph(root, box, state, go, leap), makeWritten(root, box),
+    makeControls(box, go, leap), makeGraph(root, box, go), makeWritten(root, box),
     makeInside(box, (opened) => put(model, "opened", opened)),
   ];
   const task = node("p", {}, WHAT_TO_DO + (box.heads ? ", then open the box." : "."));
@@ -86,26 +83,11 @@ function makeControls(box, go, leap) {
   };
 }
 
-/** The lines along t, in which t can be dragged, and the bars of the present vector. @param {Box} box */
-function makeGraph(root, box, state, go, leap) {
-  const limits = { "aria-valuemin": -box.reach, "aria-valuemax": box.reach };
-  const named = { class: "lines", role: "slider", "aria-label": "t in the graph", "aria-description": GRAPH_KEYS };
-  const lines = focusable(node("canvas", { ...named, ...limits }));
-  const bars = node("canvas", { role: "img" }), kept = {};
+/** The lines along t, in which t can be dragged; the slider above is for keys and screen readers. @param {Box} box */
+function makeGraph(root, box, go) {
+  const lines = node("canvas", { class: "lines", role: "img" }), kept = {};
   const heading = node("div", { class: "heading" }, "How far the second token moves the output: a line for each feature");
-  const beside = node("div", { class: "heading" }, "At t: a bar for each feature");
   let last = null; // the layout as last drawn
-  const by = (way) => () => go(state().at + way * Math.max(1, Math.round(box.points / ARROW_SHARE)));
-  bindKeys(lines, {
-    ArrowLeft: by(-1),
-    ArrowDown: by(-1),
-    ArrowRight: by(1),
-    ArrowUp: by(1),
-    Home: () => go(0),
-    End: () => go(box.points - 1),
-    PageUp: () => leap(-1),
-    PageDown: () => leap(1),
-  });
   const drag = ({ offsetX }) => last && go(last.at(offsetX));
   lines.addEventListener("pointerdown", (event) => {
     if (event.isTrusted) lines.setPointerCapture(event.pointerId);
@@ -113,18 +95,15 @@ function makeGraph(root, box, state, go, leap) {
   });
   lines.addEventListener("pointermove", (event) => event.buttons && drag(event));
   return {
-    elements: [node("div", { class: "stage" }, node("div", {}, heading, lines), node("div", {}, beside, bars))],
+    elements: [heading, lines],
     /** @param {State} now */
     show(now) {
-      const vector = box.moved.subarray(now.at * box.width, (now.at + 1) * box.width);
-      lines.setAttribute("aria-valuenow", placeOf(box, now.at));
-      lines.setAttribute("aria-valuetext", `${tText(box, now.at)}, ${plain(now.seen.length, "step")} crossed so far`);
-      bars.setAttribute("aria-label", `The vector at t = ${tText(box, now.at)}: ${largest(vector, box.most)}`);
-      const room = roomIn(root), paint = themeColours(root), wide = room >= BARS.beside;
-      if (!room) return;
-      last = layout(box, wide ? room - BARS.wide - 10 : room);
-      drawGraph(lines, kept, box, now, last, paint);
-      drawBars(bars, vector, wide ? BARS.wide : room, wide ? GRAPH_HEIGHT : BARS.high, box.most, paint);
+      const vector = box.moved.subarray(now.at * box.width, (now.at + 1) * box.width), t = tText(box, now.at);
+      const crossed = `${plain(now.seen.length, "step")} crossed so far`;
+      lines.setAttribute("aria-label", `At t = ${t} the output moves by ${largest(vector, box.most)}; ${crossed}`);
+      if (!roomIn(root)) return;
+      last = layout(box, roomIn(root));
+      drawGraph(lines, kept, box, now, last, themeColours(root));
     },
   };
 }

@@ -11,7 +11,6 @@
  * @property {string} name of the score
  * @property {Record<string, Measured>} known by setting
  * @property {string} setting the present one
- * @property {string[]} way the settings that led to it, itself at the end
  * @property {Measured | undefined} here what is known of it
  * @property {Measured} start all heads on
  */
@@ -30,10 +29,9 @@ export const countOff = (setting) => setting.split("0").length - 1;
 /** Read from the traits what is shown at the moment. @returns {State} */
 export function stateOf(model) {
   const [layers, heads] = model.get("sizes"), known = model.get("known");
-  const [name, way] = [model.get("score_name"), model.get("visited")];
-  const setting = model.get("gates").flat().join("");
+  const name = model.get("score_name"), setting = model.get("gates").flat().join("");
   const [here, start] = [setting, "1".repeat(layers * heads)].map((one) => known[one]);
-  return { layers, heads, count: layers * heads, name, known, setting, way, here, start };
+  return { layers, heads, count: layers * heads, name, known, setting, here, start };
 }
 
 /** Is every setting measured? @param {State} w */

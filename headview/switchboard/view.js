@@ -1,26 +1,24 @@
-// HeadSwitchboard in the browser: the switches, the score, what the model says, the way here.
-// The present setting and the way to it live in traits, and what is known as well; the kernel is asked for the rest.
+// HeadSwitchboard in the browser: the switches, the score, what the model says.
+// The present setting and what is known live in traits; the kernel is asked for the rest.
 
-import {
-  listen, node, oncePerFrame, onNewRoom, pushButton, put, roomIn, setUp, themeColours, tickBox,
-} from "../core.js";
-import { drawChart } from "./chart.js";
+import { listen, node, oncePerFrame, onNewRoom, pushButton, put, setUp, tickBox } from "../core.js";
 import { makeSwitches } from "./switches.js";
 import {
   countOff, formatChange, formatScore, headName, isComplete, largestChange, neighbours, plural, stateOf, wordsOfChange,
 } from "./table.js";
 /** @import { State } from "./table.js" */
 
-const KEPT = 200; // settings to which undo leads back, as in Python
-const NARROW_BELOW = 520; // pixels: there the readout keeps the height of two lines
-const CHART_LEAST = 200; // wide
 const WAIT_MS = 150; // after the last click, before the kernel is asked
 const KERNEL = "the kernel measures others when you go there; if it was restarted, run this cell again.";
 
 function render({ model, el }) {
-  const { root, say, onTheme, atEnd, dispose } = setUp(el, "switchboard", "Head switchboard");
+  const { root, say, atEnd, dispose } = setUp(el, "switchboard", "Head switchboard");
   const state = () => stateOf(model);
-  const go = (setting, way) => goTo(model, state(), setting, way);
+  const go = (setting) => {
+    const { heads, layers } = state();
+    const rows = Array.from({ length: layers }, (_, layer) => setting.slice(layer * heads, (layer + 1) * heads));
+    if (setting !== state().setting) put(model, "gates", rows.map((row) => [...row].map(Number)));
+  };
   const wanted = () => [state().setting, ...(controls.measuresAll() ? neighbours(state().setting) : [])];
   const redraw = oncePerFrame(draw);
   const asker = makeAsker(model, wanted);
@@ -30,42 +28,31 @@ function render({ model, el }) {
   });
   const switches = makeSwitches(state(), state, go), summary = makeSummary(model);
   const problem = makeProblem(model, asker, wanted, switches.focus);
-  const canvas = node("canvas", { role: "img" }), side = node("div", { class: "side" }, canvas);
-  const stage = node("div", { class: "stage" }, node("div", { class: "board" }, switches.grid), side);
-  const answers = makeAnswers(model), notes = makeNotes(model);
-  root.append(summary.box, controls.box, problem.box, stage, switches.readout, ...answers.elements, ...notes.elements);
+  const board = node("div", { class: "board" }, switches.grid), answers = makeAnswers(model), notes = makeNotes(model);
+  root.append(summary.box, controls.box, problem.box, board, switches.readout, ...answers.elements, ...notes.elements);
 
   let told = "";
   function draw() {
-    const w = state(), room = roomIn(root), score = scoreText(model, w);
+    const w = state(), score = scoreText(model, w);
     const change = w.here ? `, ${wordsOfChange(w.here[0] - w.start[0])} against all heads on` : "";
     const news = `${w.name} ${score}${change}; ${plural(countOff(w.setting), "head")} off`;
     if (told && told !== news) say(news);
     told = news;
-    stage.classList.toggle("narrow", room < NARROW_BELOW);
     for (const part of [summary, controls, problem, switches, answers, notes]) part.show(w);
-    if (room) drawChart(canvas, w, Math.max(CHART_LEAST, side.clientWidth), themeColours(root, "range"));
   }
-  atEnd(listen(model, ["gates", "visited"], redraw));
-  atEnd(listen(model, ["gates"], asker.askSoon));
+  atEnd(listen(model, ["gates"], () => {
+    asker.askSoon();
+    redraw();
+  }));
   atEnd(listen(model, ["known", "failures"], () => {
     asker.heard();
     redraw();
   }));
   atEnd(onNewRoom(root, redraw));
   atEnd(asker.stop);
-  onTheme(redraw);
   draw();
   asker.ask();
   return dispose;
-}
-
-/** Go to a setting; `way` is what leads there, with the setting at its end. @param {State} w */
-function goTo(model, w, setting, way = [...w.way, setting].slice(-KEPT)) {
-  if (setting === w.setting) return;
-  const rows = Array.from({ length: w.layers }, (_, layer) => setting.slice(layer * w.heads, (layer + 1) * w.heads));
-  model.set("visited", way);
-  put(model, "gates", rows.map((row) => [...row].map(Number)));
 }
 
 /**
@@ -122,20 +109,16 @@ function makeSummary(model) {
 function makeControls(model, state, go, wished) {
   const allOn = pushButton("All on", () => go("1".repeat(state().count)));
   const allOff = pushButton("All off", () => go("0".repeat(state().count)));
-  const undo = pushButton("Undo", () => {
-    const way = state().way.slice(0, -1);
-    if (way.length) go(way.at(-1), way);
-  });
   const each = tickBox("Measure every switch", wished), progress = node("output");
   return {
-    box: node("div", { class: "controls" }, allOn, allOff, undo, each.box, progress),
+    box: node("div", { class: "controls" }, allOn, allOff, each.box, progress),
     measuresAll: () => each.input.checked,
     /** @param {State} w */
     show(w) {
       const off = countOff(w.setting);
       // Not `disabled`: a button that has the focus would lose it, and the next key would go to the notebook.
-      const idle = [[allOn, off === 0], [allOff, off === w.count], [undo, w.way.length < 2]];
-      for (const [button, does] of idle) button.setAttribute("aria-disabled", String(does));
+      allOn.setAttribute("aria-disabled", String(off === 0));
+      allOff.setAttribute("aria-disabled", String(off === w.count));
       each.box.hidden = isComplete(w) || Boolean(model.isStatic);
       const there = neighbours(w.setting).filter((other) => w.known[other]).length;
       progress.textContent = each.box.hidden || !each.input.checked ? "" : `${there} of ${w.count}`;
@@ -198,15 +181,13 @@ function answerItem({ label, said, right, before }) {
   return node("li", { class: right === null ? undefined : verdict }, ...parts);
 }
 
-/** What is not measured yet, and how to read the switches and the chart. */
+/** What is not measured yet, and how to read the switches. */
 function makeNotes(model) {
   const limits = node("p", { class: "keys" }), longest = node("span");
   const key = (colour) => node("span", { class: "key", style: `background: var(--${colour})`, "aria-hidden": "true" });
   const help = node("p", { class: "keys" },
     "Under a switch: what switching just this one would do now. ", key("down"), " to the left: lower, ",
-    key("up"), " to the right: higher", longest, "; nothing drawn: not measured. " +
-    "In the chart: grey, lowest to highest of all settings measured; line, your way; ring, now. ",
-    "Arrow keys move among the switches, Space switches.");
+    key("up"), " to the right: higher", longest, "; nothing drawn: not measured. Arrow keys move among the switches, Space switches.");
   return {
     elements: [limits, help],
     /** @param {State} w */

@@ -23,7 +23,6 @@ from mhalib.plots import DescribedFigure, plot_attention
 
 _AT_ONCE = 10  # heads: 1024 settings
 _MOST_HEADS = 1024
-_VISITED = 200  # settings to which undo leads back
 _NAMED = 12  # heads that the text of the picture names
 
 
@@ -57,7 +56,6 @@ class HeadSwitchboard(View):
     sizes = traitlets.List(traitlets.Int()).tag(sync=True)  # layers, heads
     score_name = traitlets.Unicode().tag(sync=True)
     gates = traitlets.TraitType().tag(sync=True)
-    visited = traitlets.TraitType().tag(sync=True)  # settings on the way to the present one, the last; for undo
     labels = traitlets.List(traitlets.Unicode()).tag(sync=True)  # of the answers
     known = traitlets.Dict().tag(sync=True)  # setting: [score, place in `phrases` of each answer]
     phrases = traitlets.List().tag(sync=True)  # [said, right], each once
@@ -91,7 +89,6 @@ class HeadSwitchboard(View):
             sizes=[num_layers, num_heads],
             score_name=score_name,
             gates=[[1] * num_heads for _ in range(num_layers)],
-            visited=[self._all_on],
             labels=[label for label, *_ in self._answers[self._all_on]],
             **self._packed(),
         )
@@ -120,9 +117,8 @@ class HeadSwitchboard(View):
             told = f"{title}: {told_of(error, self._measure)}"
         on = torch.tensor([digit == "1" for digit in setting]).view(self._shape)
         others = [setting[:at] + "0" + setting[at + 1 :] for at in range(len(setting))]
-        changes = [self._scores[other] - score if other in self._scores else None for other in others]
-        whole = setting in self._scores and None not in changes
-        numbers = torch.tensor(changes).view(self._shape) if whole else on.float()
+        whole = all(one in self._scores for one in (setting, *others))
+        numbers = torch.tensor([self._scores[one] - score for one in others]).view(self._shape) if whole else on
         figure = plot_attention(
             numbers.float(),
             [f"layer {layer}" for layer in range(layers)],
@@ -190,7 +186,7 @@ class HeadSwitchboard(View):
     def _hear(self, _widget, content, _buffers) -> None:
         """Measure what a view asks for; there is no cell that could show an error, so the view does."""
         setting = content.get("measure") if isinstance(content, dict) else None
-        if not self._is_setting(setting):
+        if not isinstance(setting, str) or len(setting) != len(self._all_on) or not set(setting) <= {"0", "1"}:
             return
         try:
             self._measured(setting)
@@ -199,9 +195,6 @@ class HeadSwitchboard(View):
             self.failures = {**self.failures, setting: [told_of(error, self._measure), times]}
 
     # ---------------------------------------------------------------- what can be set
-
-    def _is_setting(self, value: object) -> bool:
-        return isinstance(value, str) and len(value) == len(self._all_on) and set(value) <= {"0", "1"}
 
     @traitlets.validate("gates")
     def _check_gates(self, proposal):
@@ -215,15 +208,3 @@ class HeadSwitchboard(View):
                 f"one a head: 1 for on, 0 for off; got {repr(given)[:300]}"
             )
         return [[int(gate) for gate in row] for row in rows]
-
-    @traitlets.validate("visited")
-    def _check_visited(self, proposal):
-        given = proposal["value"]
-        if not isinstance(given, (list, tuple)) or not given or not all(map(self._is_setting, given)):
-            raise Refused(f"visited is a list of settings, one digit a head, got {repr(given)[:300]}")
-        return list(given)[-_VISITED:]
-
-    @traitlets.observe("gates")
-    def _go_on(self, _change):
-        if self.visited[-1] != self._setting:  # the view sets both
-            self.visited = [*self.visited, self._setting]

@@ -95,7 +95,6 @@ REFUSED = {
     "ReshapeView": {"path": ("splitt", None), "step": (3, "1"), "chosen": (99, "23"), "colour_by": ("rainbow",)},
     "HeadSwitchboard": {
         "gates": ([[1, 1, 1]], [1, 1, 1, 1, 1, 1], [[1, 1, 2], [1, 1, 1]], "111111", None),
-        "visited": ([], ["1"], None, "111111"),
     },
     "PredictionView": {"picked": ("c", 1, ["b"], True), "revealed": (1, "yes", None)},
     "SealedBox": {"t": (3.5, "0", None, True), "opened": (1, "yes"), "steps_seen": ([4], [-1], "0", None)},

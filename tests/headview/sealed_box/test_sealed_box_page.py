@@ -62,7 +62,7 @@ def test_from_step_to_step_and_back(static_page):
     assert t_of(page) < PLACES[0] and letters(page) == "ABCD"
 
 
-def test_drag_and_keys_in_the_graph(static_page):
+def test_drag_in_the_graph_and_keys_on_the_slider(static_page):
     page = static_page(sealed())
     canvas = page.locator("canvas.lines")
     box = canvas.bounding_box()
@@ -84,14 +84,14 @@ def test_drag_and_keys_in_the_graph(static_page):
 
     box = sealed(points=101)
     page = static_page(box)
-    canvas = page.locator("canvas.lines")
-    page.get_by_label("t", exact=True).focus()
+    slider = page.get_by_label("t", exact=True)
+    slider.focus()
     for point in range(1, 61):  # one after the other misses no step, and takes none before it is behind
         page.keyboard.press("ArrowRight")
         assert letters(page) == "ABCD"[: sum(step.middle < point for step in box._found.steps)]
-    for key, t in (("Home", -3), ("ArrowRight", -2.94), ("ArrowLeft", -3), ("ArrowLeft", -3), ("End", 3)):
-        canvas.press(key)
-        assert t_of(page) == pytest.approx(t) == float(canvas.get_attribute("aria-valuenow"))
+    for key, t in (("Home", -3), ("ArrowRight", -2.94), ("ArrowLeft", -3), ("End", 3)):
+        slider.press(key)
+        assert t_of(page) == pytest.approx(t)
 
 
 def test_the_lid_covers_everything_until_it_is_lifted(static_page):
