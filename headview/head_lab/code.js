@@ -1,6 +1,6 @@
 // The Python lines that reproduce what HeadLab shows, as text. Nothing is computed here.
 
-/** @import { LabState } from "./numbers.js" */
+/** @import { LabState } from "./view.js" */
 
 /**
  * The Python lines that reproduce what is shown.

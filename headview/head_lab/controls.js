@@ -1,8 +1,7 @@
-// The controls of HeadLab. Each one sets a trait; what is computed and drawn follows the traits. In sight are the number
-// of heads, the words, and what the trait `show` names; the rest folds behind "More".
+// The controls of HeadLab. Each one sets a trait; what is computed and drawn follows the traits. In sight are the
+// number of heads, the words, and what the trait `show` names; the rest folds behind "More".
 
 import { bindKeys, bytesOf, choice, focusable, node, pushButton, put, slider, tickBox } from "../core.js";
-import { savePng } from "../core_draw.js";
 import { labCode } from "./code.js";
 import { labAllowed } from "./numbers.js";
 /** @import { LabView } from "./view.js" */
@@ -102,7 +101,7 @@ export function makeControls(view, told) {
   const [entropy, output] = [tick("Entropy", "entropy"), tick("Output", "output")];
   output.box.hidden = !view.v.length;
   const bar = node("div", { class: "controls" }), fold = node("div", { class: "controls fold", hidden: true });
-  const more = opens("More", fold), save = pushButton("Save as PNG", () => savePng(view.canvas, "heads.png"));
+  const more = opens("More", fold);
   const movable = { scale: [scale.box], temperature: [temperature.box], mask: [mask.box, length.box, clear] };
   const parts = { ...movable, code: [opens("Code", code)] };
   heads.box.classList.add("heads");
@@ -115,7 +114,7 @@ export function makeControls(view, told) {
     placed = inSight.join();
     const rest = Object.keys(parts).filter((name) => !inSight.includes(name));
     bar.replaceChildren(heads.box, ...inSight.flatMap((name) => parts[name]), more);
-    fold.replaceChildren(...rest.flatMap((name) => parts[name]), entropy.box, output.box, save);
+    fold.replaceChildren(...rest.flatMap((name) => parts[name]), entropy.box, output.box);
   };
   /** @param {LabView["state"]} state */
   function show(state) {

@@ -168,7 +168,8 @@ function drawLabels(context, { names, colours, columnsWide, cursor }, { x, y, ce
   }
   for (const j of thinned(names.columns.length, cell, LABEL_STEP, cursor.column)) {
     const middle = x + (j + 0.5) * cell, bold = j === cursor.column;
-    if (columnsWide <= cell - 4) write(context, names.columns[j], middle, y + high + 14, colours.ink, look(bold, "center"));
+    const flat = columnsWide <= cell - 4;
+    if (flat) write(context, names.columns[j], middle, y + high + 14, colours.ink, look(bold, "center"));
     else {
       context.font = `${bold ? "bold " : ""}${LABEL_FONT}`;
       context.fillStyle = colours.ink;
@@ -184,7 +185,8 @@ function drawValues(context, { state, result, colours, plan: { focus } }) {
     const weight = result.weights[head * queries * keys + at];
     if (!allowed[at] || weight < LEAST_VALUE) continue;
     const x = focus.x + ((at % keys) + 0.5) * focus.cell, y = focus.y + (Math.floor(at / keys) + 0.5) * focus.cell;
-    write(context, weight.toFixed(2), x, y + 4, weightColour(weight, colours.dark).ink, { align: "center", small: true });
+    const { ink } = weightColour(weight, colours.dark);
+    write(context, weight.toFixed(2), x, y + 4, ink, { align: "center", small: true });
   }
 }
 

@@ -1,7 +1,7 @@
 // Where the parts of HeadLab stand on its canvas: sizes in, places out. No page; all lengths are CSS pixels.
 // A panel is a map from (x, y), with `cell` as the side of its cells and its band of features above it.
 
-/** @import { LabState } from "./numbers.js" */
+/** @import { LabState } from "./view.js" */
 
 export const WIDEST = 1100;
 const BESIDE_FROM = 620; // from this width on, all heads stand beside the head in focus

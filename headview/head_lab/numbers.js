@@ -1,26 +1,8 @@
 // What HeadLab computes; the mhalib lines that compute the same stand in code.js. No page: numbers in, numbers out.
 // Matrices are flat arrays, row after row. Everything is added up in double precision.
 
-/**
- * @typedef {object} LabState what the traits say, read once a step
- * @property {number} queries
- * @property {number} keys
- * @property {number} features d_model
- * @property {number} heads
- * @property {number} headDim
- * @property {string} scale "head_dim", "none" or "d_model"
- * @property {number} temperature
- * @property {string} mask "none", "causal", "padding" or "own"
- * @property {number} validLen
- * @property {number} head the one in focus
- * @property {Uint8Array} allowed (Tq, Tk), 1 where attention is allowed
- *
- * @typedef {object} LabResult one step, all heads
- * @property {Float32Array} weights (h, Tq, Tk)
- * @property {Float32Array | null} output (h, Tq, headDim), if there are values
- * @property {Float32Array} entropy (h, Tq), bits
- * @property {Float32Array} most (Tq), the bits of a query that spreads evenly over its allowed keys
- */
+/** @import { LabState } from "./view.js" */
+/** @typedef {ReturnType<typeof labAttend>} LabResult one step, all heads */
 
 /** Which cells the mask of these settings allows. @returns {Uint8Array} (Tq, Tk) */
 export function labAllowed(mask, queries, keys, validLen, own) {
@@ -83,9 +65,9 @@ function labSoftmax(row, scores, at, allowed, cells, factor) {
 }
 
 /**
- * Weights, entropy, and what each head hands on. A query with nothing to attend to gets zeros.
+ * Weights (h, Tq, Tk), output (h, Tq, headDim) if there are values, entropy in bits (h, Tq), and the most bits that
+ * each query could have (Tq). A query with nothing to attend to gets zeros.
  * @param {Float64Array} scores @param {Float32Array} v (Tk, d_model) or empty @param {LabState} state
- * @returns {LabResult}
  */
 export function labAttend(scores, v, state) {
   const { queries, keys, features, heads, headDim, allowed } = state;

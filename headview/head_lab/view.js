@@ -11,7 +11,7 @@ import { makeControls, ownCells, putOwn } from "./controls.js";
 import { drawCanvas, LONGEST_LABEL, makeImages, paintNumbers } from "./draw.js";
 import { cellAt, featurePlaces, layout, WIDEST } from "./layout.js";
 import { labAllowed, labAttend, labBits, labFactor, labRows, labScores } from "./numbers.js";
-/** @import { LabResult, LabState } from "./numbers.js" */
+/** @import { LabResult } from "./numbers.js" */
 
 const INPUTS = ["q_bytes", "k_bytes", "v_bytes", "sizes", "tokens", "key_tokens"];
 const STEPS = ["num_heads", "scale", "temperature", "mask", "valid_len", "own_bytes", "head", "show", ...INPUTS];
@@ -22,6 +22,8 @@ const KEYS_TOLD =
   "Space blocks or allows a cell of the own mask.";
 
 /**
+ * @typedef {ReturnType<typeof readState>} LabState
+ *
  * @typedef {object} LabView what the functions of HeadLab share, beside the traits
  * @property {any} model @property {HTMLElement} root @property {(text: string) => void} say
  * @property {HTMLCanvasElement} canvas
@@ -60,9 +62,11 @@ function readInputs(view) {
   view.scores = null;
 }
 
-/** Read the traits. @param {LabView} view @returns {LabState} */
+/** Read the traits, once a step. @param {LabView} view */
 function readState({ model, queries, keys, features }) {
-  const heads = model.get("num_heads"), mask = model.get("mask"), validLen = Math.min(model.get("valid_len"), keys);
+  /** @type {number} */
+  const heads = model.get("num_heads");
+  const mask = model.get("mask"), validLen = Math.min(model.get("valid_len"), keys);
   return {
     queries, keys, features, heads, mask, validLen,
     headDim: features / heads,
@@ -97,7 +101,8 @@ function draw(view) {
   const { dark } = view.colours;
   if (view.painted?.result !== view.result || view.painted.dark !== dark) paintNumbers(view);
   view.painted = { result: view.result, dark };
-  view.cursor = cursorOf(view);
+  view.cursor.row = Math.min(view.cursor.row, state.queries - 1); // what it stood on may be gone
+  view.cursor.column = Math.min(view.cursor.column, lastColumn(view));
   const { places, arrived } = walk.now(featurePlaces(view.plan, state));
   drawCanvas(view, places);
   view.readout.textContent = cellText(view, state.head, view.cursor.row, view.cursor.column);
@@ -109,10 +114,11 @@ function draw(view) {
 /** The last column of the cursor: behind the keys stand output features, if they are shown. @param {LabView} view */
 const lastColumn = ({ shown, keys, state }) => keys - 1 + (shown.output ? state.headDim : 0);
 
-/** Where the cursor is; two views of one lab share it. What it stood on may be gone. @param {LabView} view */
-function cursorOf(view) {
-  const [row, column] = view.model.get("cursor");
-  return { row: Math.min(row, view.queries - 1), column: Math.min(column, lastColumn(view)) };
+/** Put the cursor somewhere, within what is there, and show it. @param {LabView} view */
+function setCursor(view, row, column) {
+  const within = (place, last) => Math.max(0, Math.min(last, place));
+  view.cursor = { row: within(row, view.queries - 1), column: within(column, lastColumn(view)) };
+  view.redraw();
 }
 
 /** Direction isolates, so that a right-to-left token does not turn the sentence around it. */
@@ -139,8 +145,8 @@ function summaryText({ state, result, shown }) {
   const bits = labBits(state, result, state.head).toFixed(2);
   return [
     `Head ${state.head}: ${last > first ? `features ${first} to ${last}` : `feature ${first}`} of each word`,
-    ...(shown.entropy ? [`entropy ${bits} of at most ${most.toFixed(2)} bits, the mean of ${state.queries} queries`] : []),
-    ...(state.scale !== "head_dim" || state.temperature !== 1 ? [`scores × ${Number(labFactor(state).toPrecision(3))}`] : []),
+    ...(shown.entropy ? [`entropy ${bits} of at most ${most.toFixed(2)} bits, a mean over queries`] : []),
+    `scores × ${Number(labFactor(state).toPrecision(3))}`,
     ...(empty < state.queries ? ["each row sums to 1"] : []),
     ...(empty ? [`${empty} with nothing to attend to: zeros`] : []),
     ...(state.mask === "none" ? [] : ["hatched: masked"]),
@@ -173,7 +179,7 @@ function bindPointer(view) {
   canvas.addEventListener("pointerdown", (event) => {
     const at = underPointer(view, event);
     if (!at) return;
-    put(model, "cursor", [at.row, at.column]);
+    setCursor(view, at.row, at.column);
     if (at.head !== view.state.head) put(model, "head", at.head);
     if (!at.large || view.state.mask !== "own" || at.column >= view.keys) return;
     painting = 1 - view.state.allowed[at.row * view.keys + at.column];
@@ -194,21 +200,18 @@ function bindPointer(view) {
 /** @param {LabView} view */
 function bindKeyboard(view) {
   const { model, canvas, say } = view;
-  const within = (place, last) => Math.max(0, Math.min(last, place));
+  const tell = (head) => say(cellText(view, head, view.cursor.row, view.cursor.column));
   const move = (rows, columns) => () => {
-    const { row, column } = cursorOf(view);
-    put(model, "cursor", [within(row + rows, view.queries - 1), within(column + columns, lastColumn(view))]);
-    const to = cursorOf(view);
-    say(cellText(view, view.state.head, to.row, to.column));
+    setCursor(view, view.cursor.row + rows, view.cursor.column + columns);
+    tell(view.state.head);
   };
   const turn = (by) => () => {
-    const { row, column } = cursorOf(view);
-    const head = within(model.get("head") + by, model.get("num_heads") - 1);
+    const head = Math.max(0, Math.min(model.get("num_heads") - 1, model.get("head") + by));
     put(model, "head", head);
-    say(cellText(view, head, row, column));
+    tell(head);
   };
   const flip = () => {
-    const { row, column } = cursorOf(view), { keys } = view;
+    const { keys, cursor: { row, column } } = view;
     if (model.get("mask") !== "own") say("Choose own cells as the mask, under More, to block or allow single cells.");
     else if (column < keys) allow(view, row, column, 1 - ownCells(view)[row * keys + column]);
   };
@@ -236,6 +239,7 @@ function render({ model, el }) {
   const canvas = focusable(node("canvas", told));
   /** @type {any} a LabView once all parts are in */
   const view = { model, root, say, canvas, readout, summary, images: makeImages(), walk: makeWalk(WALK_MS) };
+  view.cursor = { row: 0, column: 0 };
   readInputs(view);
   view.controls = makeControls(view, () => summary.textContent);
   root.append(...view.controls.above, canvas, readout, summary, hint, view.controls.code);
@@ -250,7 +254,6 @@ function render({ model, el }) {
   }));
   atEnd(listen(model, STEPS, next));
   atEnd(listen(model, ["sentence", "problem"], next));
-  atEnd(listen(model, ["cursor"], view.redraw));
   atEnd(onNewRoom(root, view.redraw));
   onTheme(view.redraw);
   step(view);

@@ -80,7 +80,6 @@ class HeadLab(View):
     # One byte a cell, 1 where attention is allowed, (Tq, Tk). From the view it arrives as a memoryview.
     own_bytes = traitlets.Bytes().tag(sync=True, from_json=lambda value, _widget: bytes(value))
     head = traitlets.TraitType(0).tag(sync=True)
-    cursor = traitlets.TraitType().tag(sync=True)  # query and key; behind the keys, output features
     show = traitlets.TraitType().tag(sync=True)
     sentence = traitlets.TraitType("").tag(sync=True)  # where words make the numbers: `of_words`
 
@@ -109,7 +108,7 @@ class HeadLab(View):
         labels = _labels(tokens, key_tokens, *map(len, inputs[:2]))
         own = None if isinstance(mask, str) else as_cells(mask, *map(len, inputs[:2]))
         mask = mask if own is None else "own"
-        super().__init__(cursor=[0, 0], show=[])
+        super().__init__(show=[])
         self._take(inputs, *labels)
         self.set_trait("code_inputs", written)
         d_model = self.sizes[2]
@@ -167,7 +166,7 @@ class HeadLab(View):
         return lab
 
     def _take(self, inputs: tuple[Tensor, Tensor, Tensor | None], tokens: list[str], key_tokens: list[str]) -> None:
-        """Take other numbers and their labels; a mask and a cursor of the old ones mean nothing any more."""
+        """Take other numbers and their labels; a mask of the old ones means nothing any more."""
         q, k, v = inputs
         packed = {"q_bytes": to_bytes(q), "k_bytes": to_bytes(k), "v_bytes": b"" if v is None else to_bytes(v)}
         sizes = [len(q), len(k), q.shape[1]]
@@ -175,7 +174,7 @@ class HeadLab(View):
             for name, value in (packed | {"sizes": sizes, "tokens": tokens, "key_tokens": key_tokens}).items():
                 self.set_trait(name, value)
             self.own_mask = torch.ones(len(q), len(k), dtype=torch.bool)
-            self.valid_len, self.cursor = len(k), [0, 0]
+            self.valid_len = len(k)
 
     @traitlets.observe("sentence")
     def _read_words(self, change) -> None:
@@ -312,28 +311,13 @@ class HeadLab(View):
 
     @traitlets.validate("own_bytes")
     def _check_own_bytes(self, proposal) -> bytes:
-        value = proposal["value"]
-        if len(value) != self.sizes[0] * self.sizes[1] or not set(value) <= {0, 1}:
+        if len(proposal["value"]) != self.sizes[0] * self.sizes[1] or not set(proposal["value"]) <= {0, 1}:
             raise Refused("own_bytes holds one byte, 0 or 1, a cell; set lab.own_mask to a boolean tensor instead")
-        return value
-
-    @traitlets.validate("cursor")
-    def _check_cursor(self, proposal) -> list[int]:
-        value = proposal["value"]
-        pair = isinstance(value, (list, tuple)) and len(value) == 2 and all(map(is_whole, value))
-        if not pair or self.sizes and not (0 <= value[0] < self.sizes[0] and 0 <= value[1] <= self._last_column()):
-            raise Refused(f"cursor must be [query, key], a place of the map, got {value!r}")
-        return list(value)
+        return proposal["value"]
 
     @traitlets.observe("num_heads")
     def _keep_focus(self, _change):
         self.head = min(self.head, self.num_heads - 1)
-        row, column = self.cursor
-        self.cursor = [row, min(column, self._last_column())]
-
-    def _last_column(self) -> int:
-        """Return the last column of the cursor: behind the keys stand output features, if there are values."""
-        return self.sizes[1] - 1 + (self.sizes[2] // self.num_heads if self.v_bytes else 0)
 
 
 def _labels(tokens, key_tokens, queries: int, keys: int) -> tuple[list[str], list[str]]:

@@ -14,7 +14,7 @@ const CELL_EDGE = 0.75; // half of what is left free between two cells
 const SIGN = { wide: 11, high: 13 }; // the mark of a wrong place
 const DOTS_APART = 4.5; // at most
 const SHOWS_LABELS = 18; // a cell of the tensor shows its label from this width on
-const NUMBER_ROOM = 40; // how close the place of the chosen number may come to the first number of the line, or the edge
+const NUMBER_ROOM = 40; // of the place of the chosen number: to the first number of the line, and to the edge
 
 /** The colour of a token or a head, and the ink, black or white, that reads on it. */
 export function groupColours(group) {
@@ -69,7 +69,7 @@ export function drawPicture(context, w, where, shown, arrived, paint) {
 
 /** Draw one number: colour for its group, as many dots as the group has, so that colour is not all there is. */
 function drawCell(context, [x, y, width, height], group, label, marked) {
-  const { fill, ink } = groupColours(group), room = marked ? width - SIGN.wide : width; // beside the mark, not under it
+  const { fill, ink } = groupColours(group), room = marked ? width - SIGN.wide : width; // beside the mark
   context.fillStyle = fill;
   context.fillRect(x + CELL_EDGE, y + CELL_EDGE, width - 2 * CELL_EDGE, height - 2 * CELL_EDGE);
   context.fillStyle = ink;

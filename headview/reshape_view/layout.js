@@ -17,23 +17,19 @@ const MEMORY_NUMBERS = 22; // room below each of its lines
 const PLACE = { wide: 34, labelled: 26, plain: 10 }; // at most; at least with a label; with colour and dots only
 const LABELLED = 72; // a memory line of more numbers than this is plain
 
-/**
- * @typedef {object} Layout
- * @property {number} width
- * @property {number} height
- * @property {number} cell width of a cell
- * @property {{title: string, left: number, top: number, rows: number, columns: number}[]} blocks
- * @property {{top: number, place: number, perLine: number, labelled: boolean}} memory the line, broken into lines
- * @property {Map<number, number[]>} places for each label x, y in the tensor and x, y in memory
- */
+/** @typedef {ReturnType<typeof layout>} Layout */
 
-/** Say where everything stands. @param {State} w @param {number} width of the picture @returns {Layout} */
+/**
+ * Say where everything stands; `places`: for each label x, y in the tensor and x, y in memory.
+ * @param {State} w @param {number} width of the picture
+ */
 export function layout(w, width) {
-  const grids = w.stations.map((station) => gridLayout(station, w.sizes, width)), { x, y, cell, blocks } = grids[w.step];
+  const grids = w.stations.map((station) => gridLayout(station, w.sizes, width));
+  const { x, y, cell, blocks } = grids[w.step];
   const high = Math.max(grids[w.step].height, Math.min(STEADY, Math.max(...grids.map(({ height }) => height))));
   const { cells, line } = w.station, labelled = cells.length <= LABELLED;
   const fits = Math.max(1, Math.floor(width / (labelled ? PLACE.labelled : PLACE.plain)));
-  const whole = w.sizes.d_model * Math.max(1, Math.floor(fits / w.sizes.d_model)); // broken at whole tokens, if possible
+  const whole = w.sizes.d_model * Math.max(1, Math.floor(fits / w.sizes.d_model)); // broken at whole tokens
   const perLine = Math.min(cells.length, whole <= fits ? whole : fits);
   const memory = { top: high + MEMORY_TITLE, place: Math.min(PLACE.wide, width / perLine), perLine, labelled };
   const places = new Map(cells.map((label, i) => {

@@ -15,14 +15,7 @@
  * @property {number[]} right what should stand there
  * @property {number[]} line labels in the order of memory
  *
- * @typedef {object} State what is shown at the moment
- * @property {Record<string, number>} sizes tokens, num_heads, head_dim, batch, d_model, token_step, sample_step
- * @property {string} path
- * @property {Station[]} stations of the path
- * @property {number} step
- * @property {Station} station of the step
- * @property {number} chosen the label that is followed
- * @property {"token"|"head"} colourBy
+ * @typedef {ReturnType<typeof stateOf>} State
  */
 
 /** How a new tensor, a view and a copy are told. */
@@ -32,9 +25,10 @@ export const MEMORY_WORDS = {
   copy: ["copy", "new memory, written in the new order"],
 };
 
-/** Read from the traits what is shown at the moment. @returns {State} */
+/** Read from the traits what is shown at the moment. */
 export function stateOf(model) {
   const [sizes, path, chosen, colourBy] = ["sizes", "path", "chosen", "colour_by"].map((name) => model.get(name));
+  /** @type {Station[]} */
   const stations = model.get("stations")[path].map((facts) => ({ ...facts, line: lineOf(facts) }));
   const step = Math.max(0, Math.min(stations.length - 1, model.get("step")));
   return { sizes, path, stations, step, station: stations[step], chosen, colourBy };
@@ -97,20 +91,4 @@ export function tell(w, label = w.chosen) {
   const here = mistake ? "There it stands right." : "";
   const astray = home === at ? here : `It should stand at ${inBrackets(indexOf(home, shape))}, in the dashed frame.`;
   return { name, places, offset: line.indexOf(label), sum, astray };
-}
-
-/** What a screen reader is told at a new step. @param {State} w */
-export function stepNews(w) {
-  const { code, shape, strides, contiguous, memory, mistake } = w.station;
-  return (
-    `Step ${w.step} of ${w.stations.length - 1}: ${code}. ` +
-    `Shape ${inBrackets(shape)}, strides ${inBrackets(strides)}, ` +
-    `${contiguous ? "contiguous" : "not contiguous"}, ${MEMORY_WORDS[memory].join(": ")}. ${chosenNews(w)} ${mistake}`
-  );
-}
-
-/** What a screen reader is told when another number is chosen. @param {State} w */
-export function chosenNews(w) {
-  const { name, places, offset, astray } = tell(w);
-  return `${name}: ${places.join(" to ")}, place ${offset} in memory. ${astray}`;
 }

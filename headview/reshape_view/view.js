@@ -8,7 +8,7 @@ import {
 import { sizeCanvas } from "../core_draw.js";
 import { drawPicture, groupColours } from "./draw.js";
 import { labelAt, layout, neighbour } from "./layout.js";
-import { chosenNews, inBrackets, MEMORY_WORDS, stateOf, stepNews, tell, wrongOf } from "./stations.js";
+import { inBrackets, MEMORY_WORDS, stateOf, tell, wrongOf } from "./stations.js";
 import { makeWalk } from "./walk.js";
 /** @import { State } from "./stations.js" */
 /** @import { Layout } from "./layout.js" */
@@ -21,7 +21,8 @@ const PATH_NAMES = [
   ["wrong merge", "wrong merge: reshape only"],
 ];
 const WALK_MS = 600; // how long cells walk; a key or a click in the picture ends it at once
-const HELP = "Click a number to follow it, or use the arrow keys in the picture; Page Up and Page Down go back and forward.";
+const HELP =
+  "Click a number to follow it, or use the arrow keys in the picture; Page Up and Page Down go back and forward.";
 
 function render({ model, el }) {
   const { root, say, onTheme, atEnd, dispose } = setUp(el, "reshape-view", "ReshapeView: where each number goes");
@@ -35,12 +36,12 @@ function render({ model, el }) {
   root.append(controls.box, ...words.above, canvas, ...words.below);
   const picture = makePicture(root, canvas, state);
 
-  let news = ""; // what a screen reader is told at the next frame
   const show = () => [controls, words, picture].forEach((part) => part.show(state()));
-  const update = oncePerFrame(() => {
+  const update = oncePerFrame(show);
+  const tellNews = oncePerFrame(() => {
+    const { step, stations } = state();
     show();
-    if (news) say(news);
-    news = "";
+    say(`Step ${step} of ${stations.length - 1}: ${words.told()}`);
   });
   listenToPicture(model, canvas, state, picture, go);
   tellUnderPointer(canvas, tooltip(root), (event) => {
@@ -51,13 +52,9 @@ function render({ model, el }) {
   });
   atEnd(listen(model, ["path", "step"], () => {
     picture.walk();
-    news = stepNews(state());
-    update();
+    tellNews();
   }));
-  atEnd(listen(model, ["chosen"], () => {
-    news = chosenNews(state());
-    update();
-  }));
+  atEnd(listen(model, ["chosen"], tellNews));
   atEnd(listen(model, ["colour_by"], update));
   atEnd(onNewRoom(root, picture.redraw));
   onTheme(picture.redraw);
@@ -103,6 +100,7 @@ function makeWords() {
   return {
     above: [code, facts, legend],
     below: [mistake, journey, place, help],
+    told: () => [journey, place, code, facts, mistake].map((part) => part.innerText).join(" "),
     /** @param {State} w */
     show(w) {
       const { shape, axes, strides, contiguous, memory, counts } = w.station;

@@ -5,36 +5,20 @@ import { bytesOf } from "../core.js";
 import { inkOn, packColour } from "../core_draw.js";
 
 /**
- * @typedef {object} Step
- * @property {number} number
- * @property {number} middle it is crossed between this point and the next
- * @property {number} letter
- * @property {number} sign of its vector as t grows
- *
- * @typedef {object} Box what never changes; rows are typed arrays
- * @property {number} reach
- * @property {number} points
- * @property {number} width features
- * @property {number} heads 0 where nobody knows
- * @property {Float32Array} moved a row for each point
- * @property {number} most the largest number in it, without sign
- * @property {Step[]} steps
- * @property {number[]} stops a point between any two steps, and one before and behind all of them
- * @property {Float32Array} vectors a row for each letter
- * @property {Float32Array} inside a row for each point, a number for each head
- * @property {number[][]} flips for each head the steps at which it turns
- * @property {number} digits of t that tell two points apart
- *
- * @typedef {object} State
- * @property {number} at the present point
- * @property {Step[]} seen
- * @property {boolean} opened
+ * @typedef {{number: number, middle: number, letter: number, sign: number}} Step crossed between `middle` and the next
+ *   point; `sign` of its vector as t grows
+ * @typedef {ReturnType<typeof readBox>} Box
+ * @typedef {{at: number, seen: Step[], opened: boolean}} State
  */
 
-/** @returns {Box} */
+/** Read what never changes. `stops`: a point between any two steps, and one before and behind all of them. */
 export function readBox(model) {
   const [points, width, heads] = model.get("sizes"), reach = model.get("reach");
-  const moved = bytesOf(model, "moved", Float32Array), flips = model.get("flips");
+  /** @type {Float32Array} a row for each point */
+  const moved = bytesOf(model, "moved", Float32Array);
+  /** @type {number[][]} for each head the steps at which it turns */
+  const flips = model.get("flips");
+  /** @type {Step[]} */
   const steps = model.get("steps").map(([middle, letter, sign], number) => ({ number, middle, letter, sign }));
   const places = [-1, ...steps.map(({ middle }) => middle), points - 1];
   const stops = steps.length ? places.slice(1).map((place, i) => Math.ceil((places[i] + place) / 2)) : [];
@@ -45,7 +29,8 @@ export function readBox(model) {
 }
 
 /** t of a point; the number that Python has, to the bit. @param {Box} box */
-export const placeOf = ({ reach, points }, at) => (at === points - 1 ? reach : -reach + at * ((2 * reach) / (points - 1)));
+export const placeOf = ({ reach, points }, at) =>
+  at === points - 1 ? reach : -reach + at * ((2 * reach) / (points - 1));
 
 /** The point next to t. @param {Box} box */
 export const pointAt = ({ reach, points }, t) => Math.floor(((t + reach) / (2 * reach)) * (points - 1) + 0.5);

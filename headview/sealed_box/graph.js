@@ -1,5 +1,5 @@
-// How SealedBox draws: the output along t, a line for each feature; under it, once the box is open, what each head looks
-// at along the same t; and bars for one vector.
+// How SealedBox draws: the output along t, a line for each feature; under it, once the box is open, what each head
+// looks at along the same t; and bars for one vector.
 
 import {
   cssColour, drawKept, paintPixels, placeText, signedPixels, sizeCanvas, SMALL_FONT, weightPixels,

@@ -86,7 +86,7 @@ function makeControls(box, go, leap) {
 /** The lines along t, in which t can be dragged; the slider above is for keys and screen readers. @param {Box} box */
 function makeGraph(root, box, go) {
   const lines = node("canvas", { class: "lines", role: "img" }), kept = {};
-  const heading = node("div", { class: "heading" }, "How far the second token moves the output: a line for each feature");
+  const heading = node("div", { class: "heading" }, "How far the second token moves the output, a line a feature");
   let last = null; // the layout as last drawn
   const drag = ({ offsetX }) => last && go(last.at(offsetX));
   lines.addEventListener("pointerdown", (event) => {

@@ -3,16 +3,7 @@
 
 /**
  * @typedef {[number, number[]]} Measured its score, and the places of its answers in the trait `phrases`
- *
- * @typedef {object} State what is shown at the moment
- * @property {number} layers
- * @property {number} heads of each layer
- * @property {number} count of all heads
- * @property {string} name of the score
- * @property {Record<string, Measured>} known by setting
- * @property {string} setting the present one
- * @property {Measured | undefined} here what is known of it
- * @property {Measured} start all heads on
+ * @typedef {ReturnType<typeof stateOf>} State what is shown at the moment
  */
 
 /** Change one switch of a setting. */
@@ -26,9 +17,12 @@ export const neighbours = (setting) => Array.from(setting, (_, at) => flip(setti
 /** How many heads are off. */
 export const countOff = (setting) => setting.split("0").length - 1;
 
-/** Read from the traits what is shown at the moment. @returns {State} */
+/** Read from the traits what is shown at the moment; `here`: what is known of the setting, `start`: of all heads on. */
 export function stateOf(model) {
-  const [layers, heads] = model.get("sizes"), known = model.get("known");
+  /** @type {Record<string, Measured | undefined>} */
+  const known = model.get("known");
+  /** @type {number[]} */
+  const [layers, heads] = model.get("sizes");
   const name = model.get("score_name"), setting = model.get("gates").flat().join("");
   const [here, start] = [setting, "1".repeat(layers * heads)].map((one) => known[one]);
   return { layers, heads, count: layers * heads, name, known, setting, here, start };

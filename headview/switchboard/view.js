@@ -187,7 +187,8 @@ function makeNotes(model) {
   const key = (colour) => node("span", { class: "key", style: `background: var(--${colour})`, "aria-hidden": "true" });
   const help = node("p", { class: "keys" },
     "Under a switch: what switching just this one would do now. ", key("down"), " to the left: lower, ",
-    key("up"), " to the right: higher", longest, "; nothing drawn: not measured. Arrow keys move among the switches, Space switches.");
+    key("up"), " to the right: higher", longest,
+    "; nothing drawn: not measured. Arrow keys move among the switches, Space switches.");
   return {
     elements: [limits, help],
     /** @param {State} w */

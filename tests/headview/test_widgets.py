@@ -90,7 +90,7 @@ REFUSED = {
     },
     "HeadLab": {
         **{"num_heads": (3, 2.0, "2", None), "scale": ("sqrt", None), "temperature": (0, "warm", float("nan"))},
-        **{"mask": ("future", None), "cursor": ([0], "00", None, [0, 0.5], [2, 0]), "valid_len": (3, 1.0, None)},
+        **{"mask": ("future", None), "show": ("all", ["all"], None), "valid_len": (3, 1.0, None)},
     },
     "ReshapeView": {"path": ("splitt", None), "step": (3, "1"), "chosen": (99, "23"), "colour_by": ("rainbow",)},
     "HeadSwitchboard": {

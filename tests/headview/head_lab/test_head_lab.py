@@ -96,11 +96,10 @@ def test_own_mask_and_focus_can_be_set(qkv):
     lab.own_mask = cells.numpy()
     assert lab.own_mask.equal(cells) and lab.mask == "none"
     assert HeadLab(*qkv, mask=cells).mask == "own"
-    lab.head, lab.cursor = 7, [5, 6]
+    lab.head = 7
     lab.num_heads = 2
-    lab.cursor = [5, 9]  # the last feature of the output of this head
     lab.num_heads = 4
-    assert (lab.head, lab.cursor) == (1, [5, 7])  # a head and a feature that exist
+    assert lab.head == 1  # a head that exists
 
 
 def test_the_lab_of_a_layer_has_the_weights_of_the_layer():

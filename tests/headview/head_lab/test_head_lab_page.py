@@ -245,6 +245,7 @@ lab"""
     for key in ("ArrowDown", "Space", "PageDown"):
         one.locator("canvas").press(key)
     notebook.prints("print(lab.mask, lab.head, lab.own_mask.sum().item(), lab.own_mask[1, 0].item())", "own 1 35 False")
+    other.locator("canvas").press("ArrowDown")
     masked, allowed = "key “\u2068the\u2069”: masked", "key “\u2068the\u2069”: weight"
     until(lambda: masked in other.locator(".readout").inner_text(), "the second view does not follow")
     notebook.python("lab.own_mask = ~torch.eye(6, dtype=torch.bool)")

@@ -52,7 +52,8 @@ def test_forward_and_back_by_buttons_and_keys(static_page):
     assert page.locator(".code").inner_text() == "heads = cut.transpose(1, 2)"
     facts = [fact(page, name) for name in ("Shape", "Strides", "Contiguous", "View or copy")]
     assert facts == ["(1, 2, 4, 3)", "(24, 3, 6, 1)", "no", "view"]
-    assert "Step 2 of 2: heads = cut.transpose(1, 2)" in page.locator("[role=status]").text_content()
+    said = page.locator("[role=status]").text_content()
+    assert said.startswith("Step 2 of 2: 23 = token 2, feature 3") and "heads = cut.transpose(1, 2)" in said
     page.get_by_label("Colour by").select_option("head")
     assert page.get_by_text("head 1: features 3–5").is_visible()
 
@@ -72,7 +73,7 @@ def test_every_path_tells_where_torch_puts_the_number_and_fits_a_narrow_page(sta
                 place = sum(i * stride for i, stride in zip(index, view.tensor.stride(), strict=True))
                 right = {
                     "index": page.locator(".mha p strong").inner_text() == f"({', '.join(map(str, index))})",
-                    "place": page.get_by_text(re.compile(f"Place {place} in memory = ")).count() == 1,
+                    "place": page.locator(".note", has_text=re.compile(f"Place {place} in memory = ")).count() == 1,
                     "memory": fact(page, "View or copy") == facts["memory"].replace("start", "new"),
                     "mistake": page.locator(".mistake").is_visible() == bool(facts["mistake"]),
                     "fits": no_overflow(page) == [],
