@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
+from headview.base import check_choice
 from headview.head_view.axis_labels import Labels, are_samples, candidates_for, labels_from, side_of
 from headview.head_view.check_rows import (
     KINDS,
     as_masks,
-    check_heads,
-    check_kind,
     check_rows,
     refuse_offsets,
     window_of,
@@ -25,10 +24,11 @@ from headview.head_view.check_rows import (
 from headview.head_view.cut import cut
 from headview.head_view.first_look import with_causal_mask
 from headview.head_view.layer_weights import Layer
-from headview.head_view.mean import check_samples, mean_of
+from headview.head_view.mean import mean_of
 from headview.head_view.names import check_axes, layer_names_of, name_heads
 from headview.head_view.patches import Picture, picture_for, placeholders
 from headview.head_view.structures import layers_of
+from mhalib.arguments import check_size
 
 
 @dataclass(eq=False)
@@ -126,11 +126,12 @@ def as_parts(
         TypeError: there are no attention weights in `weights`, or an argument is of another kind.
         ValueError: a rank, a length or a value does not fit.
     """
-    check_heads(num_heads)
+    if num_heads is not None:
+        check_size("num_heads", num_heads)
     if kind is not None:
-        check_kind(kind)
+        check_choice("kind", kind, KINDS)
     check_axes(axes)
-    check_samples(samples)
+    check_choice("samples", samples, ("each", "mean"))
     found = layers_of(weights, num_heads, len(tokens) if are_samples(tokens) else 0)
     groups = _grouped(found)
     named = [
