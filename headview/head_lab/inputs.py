@@ -59,34 +59,23 @@ def as_cells(mask, num_queries: int, num_keys: int) -> Tensor:
     return cells.cpu()
 
 
-def projected(layer, x, memory, names) -> tuple[list[Tensor], list[str]]:
-    """Return q, k and v as the layer projects them, and how a reader writes each.
-
-    Heads of keys that serve several heads of queries are repeated, so that every head has its own copy.
-    """
-    missing = [name for name in ("W_q", "W_k", "W_v") if not callable(getattr(layer, name, None))]
+def projected(layer, x, name: str) -> tuple[list[Tensor], list[str]]:
+    """Return q, k and v as the layer projects them, and how a reader, who calls `x` so, writes each."""
+    missing = [part for part in ("W_q", "W_k", "W_v") if not callable(getattr(layer, part, None))]
     if missing:
         raise TypeError(
             f"HeadLab.of needs a layer with W_q, W_k and W_v; {type(layer).__name__} has no {', '.join(missing)}. "
             "Take mhalib.MultiHeadAttention, or project yourself: HeadLab(q, k, v)"
         )
-    heads = getattr(layer, "num_heads", 1)
-    copies = heads // (getattr(layer, "num_kv_heads", heads) or heads)
-    sources = [(x, names[0])] + 2 * [(x, names[0]) if memory is None else (memory, names[1])]
-    made, code = [], []
-    for name, (given, written) in zip(("W_q", "W_k", "W_v"), sources, strict=True):
-        rows, weight = as_rows(written, given), getattr(layer, name).weight
+    rows, made, code = as_rows(name, x), [], []
+    for part in ("W_q", "W_k", "W_v"):
+        weight = getattr(layer, part).weight
         if rows.shape[-1] != weight.shape[-1]:
-            takes = f"layer.{name} takes {weight.shape[-1]}"
-            raise ValueError(f"{written} has {rows.shape[-1]} features, {takes}; give what the layer is given")
+            takes = f"layer.{part} takes {weight.shape[-1]}"
+            raise ValueError(f"{name} has {rows.shape[-1]} features, {takes}; give what the layer is given")
         with torch.no_grad():
-            out = getattr(layer, name)(rows.to(weight))
-        code.append(f"layer.{name}({as_written(written, given, weight.dtype)})")
-        if name != "W_q" and copies > 1:
-            out = out.unflatten(-1, (heads // copies, -1)).repeat_interleave(copies, -2).flatten(-2)
-            code[-1] += f".unflatten(-1, ({heads // copies}, -1)).repeat_interleave({copies}, -2).flatten(-2)"
-        made.append(out)
-        code[-1] = as_written(code[-1], out[None])
+            made.append(getattr(layer, part)(rows.to(weight)))
+        code.append(as_written(f"layer.{part}({as_written(name, x, weight.dtype)})", made[-1][None]))
     return made, code
 
 

@@ -129,24 +129,21 @@ class HeadLab(View):
             raise
 
     @classmethod
-    def of(cls, layer, x, memory=None, *, num_heads=None, names=("x", "memory"), **options) -> "HeadLab":
+    def of(cls, layer, x, *, names=("x",), **options) -> "HeadLab":
         """Return the lab of an attention layer and its input.
 
         Args:
             layer: has `W_q`, `W_k` and `W_v`, as `mhalib.MultiHeadAttention` and d2l's layer have.
             x: what the layer is given, `(T, features)` or `(1, T, features)`.
-            memory: where keys and values come from, if not from `x` (cross-attention).
-            num_heads: as many as the layer has, or 1 where it does not say.
-            names: how you write `x` and `memory`, for the code: `("x[1]",)` for one sample of a batch.
-            options: what `HeadLab` takes by name, such as `tokens`.
+            names: how you write `x`, for the code: `("x[1]",)` for one sample of a batch.
+            options: what `HeadLab` takes by name, such as `tokens`. There are as many heads as the layer has.
 
         Raises:
             TypeError: the layer lacks a projection, or the input is not floating.
             ValueError: the input does not fit.
         """
-        (q, k, v), written = projected(layer, x, memory, names)
-        heads = getattr(layer, "num_heads", 1) if num_heads is None else num_heads
-        return cls(q, k, v, num_heads=heads, code_inputs=written, **options)
+        (q, k, v), written = projected(layer, x, *names)
+        return cls(q, k, v, **{"num_heads": getattr(layer, "num_heads", 1), "code_inputs": written} | options)
 
     @classmethod
     def of_words(cls, features: Callable[[list[str]], Tensor], words: Sequence[str], **options) -> "HeadLab":

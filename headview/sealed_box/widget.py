@@ -29,8 +29,7 @@ class SealedBox(View):
     moves in steps. Steps along the same vector, up to sign, share a letter.
 
     `t`, `opened` and `steps_seen` (the numbers of the steps that were crossed, from the left) can be set from a cell
-    and the view follows; what the reader does in the view stands in them afterwards. `written` holds the vectors of the
-    letters that were crossed so far.
+    and the view follows; what the reader does in the view stands in them afterwards.
 
     Args:
         f: the box, from `(B, T, d_model)` to `(B, T, d_model)`, float64; it runs without gradients.
@@ -96,12 +95,6 @@ class SealedBox(View):
             flips=self._turns(),
             remark=self._found.remark,
         )
-
-    @property
-    def written(self) -> dict[str, Tensor]:
-        """The vectors of the steps that were crossed so far, by letter; float64, the largest feature positive."""
-        letters = sorted({self._found.steps[number].letter for number in self.steps_seen})
-        return {letter_name(letter): self._found.vectors[letter] for letter in letters}
 
     def figure(self) -> DescribedFigure:
         """Return the output along the line, with what was crossed and, if it is open, what the heads do."""

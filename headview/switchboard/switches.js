@@ -16,7 +16,7 @@ const switchMost = (heads) => (heads <= 4 ? 84 : heads <= 8 ? 64 : 46);
  * @param {State} w sizes and names; the rest is shown by `show(w)`
  * @param {() => State} state
  * @param {(setting: string) => void} go
- * @returns `{grid, readout, show, focus}`; `readout` tells about the switch that has the pointer or the focus
+ * @returns `{grid, readout, show}`; `readout` tells about the switch that has the pointer or the focus
  */
 export function makeSwitches(w, state, go) {
   const readout = node("p", { class: "note readout" });
@@ -47,7 +47,6 @@ export function makeSwitches(w, state, go) {
       grid.parentElement.classList.toggle("roomy", buttons[0].offsetWidth >= ROOMY_FROM);
       readout.textContent = readoutText(now, pointed);
     },
-    focus: () => buttons.find((button) => button.tabIndex === 0).focus(),
   };
 }
 

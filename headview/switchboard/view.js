@@ -4,7 +4,7 @@
 import { listen, node, oncePerFrame, onNewRoom, pushButton, put, setUp, tickBox } from "../core.js";
 import { makeSwitches } from "./switches.js";
 import {
-  countOff, formatChange, formatScore, headName, isComplete, largestChange, neighbours, plural, stateOf, wordsOfChange,
+  countOff, formatChange, formatScore, isComplete, largestChange, neighbours, plural, stateOf, wordsOfChange,
 } from "./table.js";
 /** @import { State } from "./table.js" */
 
@@ -27,7 +27,7 @@ function render({ model, el }) {
     redraw();
   });
   const switches = makeSwitches(state(), state, go), summary = makeSummary(model);
-  const problem = makeProblem(model, asker, wanted, switches.focus);
+  const problem = makeProblem(model);
   const board = node("div", { class: "board" }, switches.grid), answers = makeAnswers(model), notes = makeNotes(model);
   root.append(summary.box, controls.box, problem.box, board, switches.readout, ...answers.elements, ...notes.elements);
 
@@ -61,24 +61,25 @@ function render({ model, el }) {
  */
 function makeAsker(model, wanted) {
   let asked = "", timer = 0;
-  const send = (setting) => model.send({ measure: (asked = setting) });
-  function ask() {
+  /** `again`: also for a present setting that has failed. */
+  function ask(again = false) {
     if (model.isStatic || asked || timer) return;
-    const next = wanted().find((setting) => !model.get("known")[setting] && !model.get("failures")[setting]);
-    if (next) send(next);
+    const failed = (setting, i) => model.get("failures")[setting] && !(again && i === 0);
+    asked = wanted().find((setting, i) => !model.get("known")[setting] && !failed(setting, i)) || "";
+    if (asked) model.send({ measure: asked });
   }
   function askSoon() {
     clearTimeout(timer);
     timer = setTimeout(() => {
       timer = 0;
-      ask();
+      ask(true);
     }, WAIT_MS);
   }
   const heard = () => {
     asked = "";
     ask();
   };
-  return { ask, askSoon, send, heard, stop: () => clearTimeout(timer) };
+  return { ask, askSoon, heard, stop: () => clearTimeout(timer) };
 }
 
 /** The score of the present setting, or why it is not there. */
@@ -126,28 +127,17 @@ function makeControls(model, state, go, wished) {
   };
 }
 
-/** What could not be measured and why, and a button to try again. */
-function makeProblem(model, asker, wanted, focusSwitch) {
-  let shown = "", failed = "";
-  const again = pushButton("Measure again", () => {
-    focusSwitch(); // this button is about to go
-    asker.send(failed);
-  });
+/** Why the present setting could not be measured; the kernel is asked once more when the reader comes here again. */
+function makeProblem(model) {
   const box = node("p", { class: "problem", role: "alert", hidden: true });
   return {
     box,
     /** @param {State} w */
-    show(w) {
-      const failures = model.get("failures");
-      failed = wanted().find((setting) => failures[setting]) || "";
-      box.hidden = !failed;
-      const [why] = failures[failed] || [];
-      if (shown === failed + why) return; // told again, it would be read out again
-      shown = failed + why;
-      const at = [...failed].findIndex((digit, i) => digit !== w.setting[i]);
-      const whose = at < 0 ? "This setting" : `Switching ${headName(w, at)}`;
-      box.replaceChildren(...(failed ? [`${whose} could not be measured. ${why} `] : []));
-      if (!model.isStatic) box.append(again);
+    show({ setting, here }) {
+      const [why] = (!here && model.get("failures")[setting]) || [""];
+      box.hidden = !why;
+      const text = `This setting could not be measured. ${why}`;
+      if (box.textContent !== text) box.textContent = text; // told again, it would be read out again
     },
   };
 }
