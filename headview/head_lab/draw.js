@@ -44,7 +44,8 @@ export function paintNumbers({ images, q, state, result, colours: { dark } }) {
       }
     }
   });
-  paintSigned(images.features, q, features, queries, dark);
+  if (images.of !== q || images.dark !== dark) paintSigned(images.features, q, features, queries, dark);
+  Object.assign(images, { of: q, dark });
   if (result.output) images.largest = paintSigned(images.outputs, result.output, headDim, heads * queries, dark);
 }
 

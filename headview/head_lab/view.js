@@ -85,9 +85,9 @@ function step(view) {
   const { heads, features } = view.state;
   if (before !== heads || !view.scores) view.scores = labScores(view.q, view.k, view.state); // all else keeps them
   if (before !== heads && places?.size === features) walk.start(places);
-  view.result = labAttend(view.scores, view.v, view.state);
   const show = model.get("show");
   view.shown = { entropy: show.includes("entropy"), output: show.includes("output") && view.v.length > 0 };
+  view.result = labAttend(view.scores, view.shown.output ? view.v : new Float32Array(0), view.state);
   draw(view);
   view.controls.show(view.state);
   view.summary.textContent = summaryText(view);

@@ -71,6 +71,8 @@ class HeadSwitchboard(View):
     ):
         if not callable(measure):
             raise TypeError(f"measure must be a function of the gates, got {type(measure).__name__}")
+        if not isinstance(score_name, str) or not score_name.strip():
+            raise ValueError(f"score_name must say what is measured, such as 'accuracy', got {score_name!r}")
         check_size("num_layers", num_layers)
         check_size("num_heads", num_heads)
         count = num_layers * num_heads
