@@ -101,9 +101,8 @@ class SealedBox(View):
         t, at, steps = self._places.numpy(), self._at(self.t), [self._found.steps[number] for number in self.steps_seen]
         ratios = (2, 1) if self.opened else (1,)
         figure = new_figure(self._alt(at), (8.0, 4.6 if self.opened else 3.2))
-        graph, *below = figure.subplots(2 if self.opened else 1, 1, sharex=True, squeeze=False, height_ratios=ratios)[
-            :, 0
-        ]
+        panels = figure.subplots(len(ratios), sharex=True, squeeze=False, height_ratios=ratios)
+        graph, *below = panels[:, 0]
         for inside in below:
             ends = (t[0], t[-1], self._looks.shape[1] - 0.5, -0.5)
             look = {"cmap": COLOUR_MAP, "vmin": 0, "vmax": 1, "interpolation": "nearest"}
