@@ -10,15 +10,17 @@ git: who learns needs no Node.js. Its first line names the sources by their hash
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 ESBUILD, TYPESCRIPT = "esbuild@0.25.12", "typescript@5.9.3"
-HEADVIEW = Path(__file__).parents[1] / "headview"
+HEADVIEW = Path(__file__).resolve().parents[1] / "headview"
 STATIC = HEADVIEW / "static"
 VIEWS = sorted(path.parent for path in HEADVIEW.glob("*/view.js"))
+_IMPORTED = re.compile(r'^(?:import|\}) ?.* from "(\.[^"]+)";$', re.MULTILINE)
 _ENDS = (("light", ""), ("dark", " dark"))
 _TYPES = "--noEmit --allowJs --checkJs --target esnext --module esnext --moduleResolution bundler --lib esnext,dom"
 
@@ -58,8 +60,14 @@ def _plain(by_theme: dict[str, str]) -> dict[str, str]:
 
 
 def sources_of(view: Path) -> list[Path]:
-    """Return the JavaScript that a view is made of, its own and what all share."""
-    return [*sorted(HEADVIEW.glob("*.js")), *sorted(view.glob("*.js"))]
+    """Return the JavaScript that a view is made of: its `view.js`, and what that imports, and so on."""
+    found, open_ = set(), [view / "view.js"]
+    while open_:
+        path = open_.pop()
+        if path not in found:
+            found.add(path)
+            open_ += [(path.parent / name).resolve() for name in _IMPORTED.findall(path.read_text(encoding="utf-8"))]
+    return sorted(found)
 
 
 def fingerprint(paths: list[Path]) -> str:

@@ -102,7 +102,7 @@ export function makeFind(view) {
  * Mark at the edges of a map where tokens lie that were found: labels have no room for all.
  * @param {CanvasRenderingContext2D} context @param {Scene} scene
  */
-export function markFound(context, { found, shown, win: [q0, q1, k0, k1], paint, w }, n, frame) {
+export function markFound(context, { found, shown, win: [q0, q1, k0, k1], paint }, n, frame) {
   if (!found[0].size && !found[1].size) return;
   const { rows, columns } = shown.frames[n].source, long = 4;
   const high = frame.height / (q1 - q0), wide = frame.width / (k1 - k0);

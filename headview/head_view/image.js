@@ -156,7 +156,7 @@ function outsideText({ w }, { axis, rest, sum, text, values }) {
 
 /** Draw the picture with what lies over it, and say that. @param {Scene} scene */
 function drawPicture(panel, scene) {
-  const { w, view, paint, layout, shown, cursor, names } = scene, { picture } = w.meta, { canvas, note } = panel;
+  const { w, view, paint, layout, shown, cursor } = scene, { picture } = w.meta, { canvas, note } = panel;
   const room = Math.min(PICTURE_WIDEST, layout.form === "two" ? layout.room : layout.bars);
   panel.box.style.width = `${room}px`;
   const fit = Math.min(room / picture.width, PICTURE_WIDEST / picture.height);

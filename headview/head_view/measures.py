@@ -18,7 +18,6 @@ ROWS = 64  # of a head of a large part, evenly spaced
 IN_FULL_UP_TO = 60_000_000  # weights; what needs every row of a head is left out of larger parts
 LITTLE = 0.01  # what counts as next to nothing
 OWN = ("entropy", "sparsity", "first token", "previous token", "induction", "distance")
-LOWEST_FIRST = ("entropy",)
 
 
 def check_measures(given, parts: list) -> dict:

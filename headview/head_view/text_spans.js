@@ -114,7 +114,7 @@ export function numbersOf(view, source, { axis, place }, [first, end]) {
  * Outline the token of the cursor in a run, and mark what was searched for.
  * @param {ReturnType<typeof makeRun>} one @param {Scene} scene
  */
-export function markRun(one, { cursor, found, w }, places, chooses) {
+export function markRun(one, { cursor, found }, places, chooses) {
   const at = cursor[one.axis] - one.first, other = cursor[1 - one.axis] - one.first;
   const chosen = `${at} ${other} ${chooses}`;
   if (one.chosen !== chosen) {

@@ -173,7 +173,7 @@ function draw(view) {
 
 /** @param {View} view @param {Scene} scene */
 function drawScene(view, scene) {
-  const { w, page, several, model } = view, { shown, mode } = scene;
+  const { w, page, several } = view, { shown, mode } = scene;
   if (several) {
     drawOverview(page.overview, scene);
     const chosen = headName(w, scene.layer, scene.head);
