@@ -21,10 +21,9 @@ from headview.head_view.check_rows import (
     refuse_offsets,
     window_of,
 )
-from headview.head_view.cut import cut
+from headview.head_view.cut import cut, mean_of
 from headview.head_view.first_look import with_causal_mask
 from headview.head_view.layer_weights import Layer
-from headview.head_view.mean import mean_of
 from headview.head_view.names import check_axes, layer_names_of, name_heads
 from headview.head_view.patches import Picture, picture_for, placeholders
 from headview.head_view.structures import layers_of

@@ -2,17 +2,18 @@
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 from PIL import Image
 from torch import Tensor
 
+from headview.base import check_choice, is_whole
+
 _LONGEST = 448  # pixels
 _BESIDE = 8  # class and register tokens that may stand beside the patches of a square image
 _PLACEHOLDER = re.compile(r"<\|?[^<>]*(?:image|img)[^<>]*\|?>", re.IGNORECASE)  # <image>, <|image_pad|>, …
-ON = ("both", "keys", "queries")
 
 
 @dataclass(eq=False)
@@ -48,12 +49,11 @@ def picture_for(image, shape: tuple[int, int], patches, first, on: str | None) -
     """
     queries, keys = shape
     on = on or ("both" if queries == keys else "keys")
-    if on not in ON:
-        raise ValueError(f"image_on must be one of {', '.join(map(repr, ON))}, got {on!r}")
+    check_choice("image_on", on, ("both", "keys", "queries"))
     if on == "both" and queries != keys:
         raise ValueError(f'image_on="both" needs as many queries as keys, got {queries} and {keys}; say "keys"')
     tokens = queries if on == "queries" else keys
-    if first is not None and (not isinstance(first, int) or isinstance(first, bool) or not 0 <= first < tokens):
+    if first is not None and not (is_whole(first) and 0 <= first < tokens):
         raise ValueError(f"first must be the index of a token, from 0 to {tokens - 1}, got {first!r}")
     rows, columns = _grid(patches, tokens, first)
     first = tokens - rows * columns if first is None else first
@@ -76,7 +76,7 @@ def placeholders(labels: list[str]) -> tuple[int, int] | None:
 
 def _grid(patches, tokens: int, first: int | None) -> tuple[int, int]:
     if patches is not None:
-        if not isinstance(patches, (tuple, list)) or len(patches) != 2 or not all(_is_count(n) for n in patches):
+        if not isinstance(patches, (tuple, list)) or len(patches) != 2 or not all(is_whole(n) and n > 0 for n in patches):
             raise ValueError(f"patches must be (rows, columns), such as (14, 14), got {patches!r}")
         return tuple(patches)
     side = math.isqrt(tokens if first is None else tokens - first)
@@ -85,10 +85,6 @@ def _grid(patches, tokens: int, first: int | None) -> tuple[int, int]:
         what = f"{tokens} tokens" if first is None else f"{tokens - first} tokens from first={first} on"
         raise ValueError(f"{what} make no square of patches; give patches=(rows, columns) and first=")
     return side, side
-
-
-def _is_count(number) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and number > 0
 
 
 def pixels_of(image) -> np.ndarray:
@@ -150,33 +146,3 @@ def labelled(labels: list[str], size: int, picture: Picture) -> list[str]:
     named = len(set(own)) > 1 and own != [str(i) for i in range(picture.first, picture.last)]
     middle = [label or patch for label, patch in zip(own, patches, strict=True)] if named else patches
     return [*labels[: picture.first], *middle, *labels[picture.last :]]
-
-
-def cut_picture(picture: Picture | None, kept: dict[str, list[int] | None]) -> Picture | None:
-    """Return the image where only some tokens of an axis are kept: its patches must be kept together, or dropped.
-
-    Args:
-        picture: the image before.
-        kept: under "queries" and "keys" the tokens that are kept, None for all.
-    """
-    if picture is None:
-        return None
-    axes, first = [], picture.first
-    for axis in ("queries", "keys") if picture.on == "both" else (picture.on,):
-        places = kept[axis]
-        if places is None:
-            axes.append((axis, picture.first))
-            continue
-        inside = [i for i in places if picture.first <= i < picture.last]
-        if not inside:
-            continue
-        at = places.index(picture.first) if picture.first in places else -1
-        if at < 0 or places[at : at + picture.last - picture.first] != list(range(picture.first, picture.last)):
-            continue  # single patches: the image lies under the other axis, or is left out
-        axes.append((axis, at))
-    if not axes:
-        return None
-    if len(axes) == 2 and axes[0][1] != axes[1][1]:
-        axes = axes[1:]  # patches at other places on the two axes: the keys are what is looked at
-    first = axes[0][1]
-    return replace(picture, first=first, on="both" if len(axes) == 2 else axes[0][0])
