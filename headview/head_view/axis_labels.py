@@ -45,16 +45,14 @@ def labels_from(tokens, name: str, words, words_name: str) -> Labels | None:
             raise ValueError(f"{words_name} number the words of {name}; give {name} as well")
         return None
     nested = are_samples(tokens)
+    lists = []
     for each in tokens if nested else [tokens]:
         if isinstance(each, Tensor) or (isinstance(each, np.ndarray) and each.dtype.kind not in "USO"):
             raise TypeError(
                 f"{name} must be strings, got ids of tokens, {type(each).__name__} {tuple(each.shape)}; give "
                 "tokenizer.convert_ids_to_tokens(ids), or [str(i) for i in ids.tolist()] to see the numbers"
             )
-    lists = [
-        as_labels(each, len(each) if _is_list(each) else 0, name, "queries")
-        for each in (tokens if nested else [tokens])
-    ]
+        lists.append(as_labels(each, len(each) if hasattr(each, "__len__") else 0, name, "queries"))
     if given is not None:
         if isinstance(given, str):
             raise TypeError(
@@ -75,18 +73,6 @@ def are_samples(tokens) -> bool:
     )
 
 
-def _is_list(labels) -> bool:
-    return not isinstance(labels, str) and hasattr(labels, "__len__")
-
-
-@dataclass
-class Side:
-    """What stands along one axis of a part, for each sample; empty lists where nothing is known."""
-
-    labels: list[list[str]]
-    words: list[list[int]]
-
-
 def side_of(
     candidates: list[Labels | None],
     size: int,
@@ -97,8 +83,8 @@ def side_of(
     steps: bool,
     clean: bool,
     picture: Picture | None,
-) -> Side:
-    """Return what stands along one axis of a part.
+) -> list[tuple[list[str], list[int]]]:
+    """Return the labels along one axis of a part and their words, for each sample; empty where nothing is known.
 
     Args:
         candidates: the labels that may be meant, the likeliest first.
@@ -123,12 +109,11 @@ def side_of(
             words = words and [each for each in words for _ in range(samples // len(words))]
         if len(lists) == samples and all(len(each) in lengths for each in lists):
             labels.used = True
-            sides = [_one(each, words and words[i], labels, size, clean, picture) for i, each in enumerate(lists)]
-            return Side([side[0] for side in sides], [side[1] for side in sides])
+            return [_one(each, words and words[i], labels, size, clean, picture) for i, each in enumerate(lists)]
     if given and alone:
         _refuse(given[0], size, samples, axis)
     empty = labelled([], size, picture) if picture is not None else []
-    return Side([list(empty) for _ in range(samples)], [[] for _ in range(samples)])
+    return [(list(empty), [])] * samples
 
 
 def _one(tokens: list[str], given, labels: Labels, size: int, clean: bool, picture: Picture | None):
@@ -148,17 +133,12 @@ def _one(tokens: list[str], given, labels: Labels, size: int, clean: bool, pictu
 
 def _refuse(labels: Labels, size: int, samples: int, axis: str) -> None:
     name, lists = labels.name, labels.lists
-    if len(lists) != samples:
-        if len(lists) == 1:
-            if len(lists[0]) == size:
-                raise ValueError(
-                    f"{name} is one list, the weights hold {samples} samples; give one list for each, {_PADDED}, or "
-                    f"[{name}] * {samples} where they are alike"
-                )
-        else:
-            raise ValueError(
-                f"{name} are lists for {len(lists)} samples, the weights hold {samples}; give one for each"
-            )
+    if len(lists) != samples and (len(lists) > 1 or len(lists[0]) == size):
+        came = "is one list" if len(lists) == 1 else f"are lists for {len(lists)} samples"
+        raise ValueError(
+            f"{name} {came}, the weights hold {samples} samples; give one list for each, {_PADDED}, or "
+            f"[{name}] * {samples} where they are alike"
+        )
     short = next((i for i, each in enumerate(lists) if len(each) != size), 0)
     which = name if len(lists) == 1 else f"{name}[{short}]"
     more = f", {_PADDED}" if len(lists) > 1 else ""

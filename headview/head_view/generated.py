@@ -52,10 +52,7 @@ def _is_cross(maps: list[Tensor]) -> bool:
 def _onto_another(maps: list[Tensor], layer: int, ancestors: Tensor | None) -> tuple[Tensor, Tensor | None]:
     keys = {part.shape[-1] for part in maps}
     if len(keys) > 1:
-        raise ValueError(
-            f"the steps of layer {layer} look at {sorted(keys)} keys, where one other sequence was expected; give the "
-            "steps of one call of generate()"
-        )
+        raise _no_steps(layer, f"look at {sorted(keys)} keys, where one other sequence was expected")
     new = [maps[0], *(part[:, :, -1:] for part in maps[1:])]  # without a cache a step repeats what was before
     rows = [_of_the_beams(part, step, ancestors) for step, part in enumerate(new)]
     return torch.cat([row for row, _ in rows], 2), _unless_ended(rows)
@@ -78,10 +75,7 @@ def _onto_itself(maps: list[Tensor], layer: int, ancestors: Tensor | None) -> tu
     samples, heads = blocks[0][0].shape[:2]
     if any(part.shape[:2] != (samples, heads) for part, *_ in blocks):
         shapes = sorted({tuple(part.shape[:2]) for part, *_ in blocks})
-        raise ValueError(
-            f"the steps of layer {layer} differ in samples or heads, {shapes}; give the steps of one call of "
-            "generate(), and several calls as a dict, {'first': maps, 'second': more}"
-        )
+        raise _no_steps(layer, f"differ in samples or heads, {shapes}")
     whole = first.new_zeros(samples, heads, queries, keys)
     allowed = torch.ones(queries, keys, dtype=torch.bool, device=first.device).tril(before)
     row = 0
@@ -91,10 +85,7 @@ def _onto_itself(maps: list[Tensor], layer: int, ancestors: Tensor | None) -> tu
         if row == 0:  # a prompt may see itself from both sides, such as an image
             allowed[: part.shape[-2], begin:end] |= (seen > 0).flatten(0, 1).any(0)
         if (part[..., end:] != 0).any():
-            raise ValueError(
-                f"a step of layer {layer} holds weight on keys that are not there yet, {tuple(part.shape)} for "
-                f"{end} tokens; give the steps of one call of generate(), in their order"
-            )
+            raise _no_steps(layer, f"hold weight on keys that are not there yet, {tuple(part.shape)} for {end} tokens")
         whole[:, :, row : row + part.shape[-2], begin:end] = seen
         row += part.shape[-2]
     ended = _unless_ended([(part, gone) for part, gone, _ in blocks])
@@ -116,3 +107,10 @@ def _unless_ended(rows: list[tuple[Tensor, Tensor | None]]) -> Tensor | None:
     if all(ended is None or not ended.any() for _, ended in rows):
         return None
     return torch.cat([~ended[:, None].expand(-1, part.shape[-2]) for part, ended in rows], 1)[:, None, :, None]
+
+
+def _no_steps(layer: int, what: str) -> ValueError:
+    return ValueError(
+        f"the steps of layer {layer} {what}; give those of one call of generate(), in their order, and several calls "
+        "as a dict, {'first': maps, 'second': more}"
+    )

@@ -23,10 +23,9 @@ from headview.head_view.check_rows import (
 )
 from headview.head_view.cut import cut, mean_of
 from headview.head_view.first_look import with_causal_mask
-from headview.head_view.layer_weights import Layer
 from headview.head_view.names import check_axes, layer_names_of, name_heads
 from headview.head_view.patches import Picture, picture_for, placeholders
-from headview.head_view.structures import layers_of
+from headview.head_view.structures import Layer, layers_of
 from mhalib.arguments import check_size
 
 
@@ -290,15 +289,11 @@ def _label(part: Part, candidates, alone: bool, steps: bool, clean: bool) -> Non
     for axis, given, size in zip(("queries", "keys"), candidates, part.shape[2:], strict=True):
         picture = part.picture if part.picture and part.picture.on in ("both", axis) else None
         sides.append(side_of(given, size, part.samples, axis, alone=alone, steps=steps, clean=clean, picture=picture))
-    part.tokens, part.key_tokens = (side.labels for side in sides)
-    for ours, theirs in zip(*(side.words for side in sides), strict=True):
-        known = bool(ours or theirs)  # where one axis has no words, each of its tokens is one
-        sizes = part.shape[2:]
-        part.words.append(
-            tuple(each or list(range(size)) for each, size in zip((ours, theirs), sizes, strict=True))
-            if known
-            else ([], [])
-        )
+    part.tokens, part.key_tokens = ([labels for labels, _ in side] for side in sides)
+    for words in zip(*([words for _, words in side] for side in sides), strict=True):
+        if any(words):  # where one axis has no words, each of its tokens is one
+            words = (each or list(range(size)) for each, size in zip(words, part.shape[2:], strict=True))
+        part.words.append(tuple(words))
 
 
 def _check_used(named: list[Labels | None], parts: list[Part]) -> None:

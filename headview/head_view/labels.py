@@ -7,10 +7,10 @@ belong to which axis is not decided here.
 
 import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")  # how sentencepiece writes a byte that it has no piece for
-_HEX = re.compile(r"(?:<[89A-F][0-9A-F]>)+")  # how this module writes bytes that are no character yet
 _SPECIAL = re.compile(r"<[^<>\s]+>|<\|.*\|>|\[[A-Z]+\d*\]")  # <s>, <|endoftext|>, [CLS], <pad>
 _BLANKS = {" ": "␣", "\n": "↵", "\r": "↵", "\t": "⇥"}
 
@@ -97,11 +97,12 @@ def words_of(tokens: Sequence[str]) -> list[int]:
     marks = marks_of(tokens)
     if not marks:
         return []
-    numbers, number = [], -1
-    for i, token in enumerate(tokens):
-        number += i == 0 or _begins(token, tokens[i - 1], marks)
-        numbers.append(number)
-    return numbers
+    return _counted(_begins(token, before, marks) for before, token in pairwise(tokens))
+
+
+def _counted(begins: Iterable[bool]) -> list[int]:
+    """Return the number of the word of each token, from whether each but the first begins one."""
+    return list(accumulate(begins, initial=0))
 
 
 def _begins(token: str, before: str, marks: str) -> bool:
@@ -123,39 +124,14 @@ def numbered(words: Sequence, size: int, name: str) -> list[int]:
         TypeError: it is no list of integers and None.
         ValueError: it has another length than `size`.
     """
-    if isinstance(words, str) or not hasattr(words, "__len__") or not all(w is None or _is_number(w) for w in words):
+    if not hasattr(words, "__len__") or not all(word is None or _is_number(word) for word in words):
         raise TypeError(f"{name} must hold one number for each token, or None, got {words!r:.60}; give ids.word_ids()")
     if len(words) != size:
         raise ValueError(
             f"{name} has {len(words)} numbers for {size} tokens; give one for each, as ids.word_ids() does"
         )
-    numbers, number = [], -1
-    for i, word in enumerate(words):
-        number += i == 0 or word is None or words[i - 1] is None or int(word) != int(words[i - 1])
-        numbers.append(number)
-    return numbers
+    return _counted(None in pair or int(pair[0]) != int(pair[1]) for pair in pairwise(words))[:size]
 
 
 def _is_number(word: object) -> bool:
     return hasattr(word, "__index__") and not isinstance(word, bool)
-
-
-def word_labels(tokens: Sequence[str], words: Sequence[int]) -> list[str]:
-    """Return one label for each word: its pieces joined.
-
-    Args:
-        tokens: the labels as shown, one for each token.
-        words: the number of the word of each token, from 0 without gaps.
-
-    Bytes that show as `<E2><80>` in pieces become the character that they spell together.
-    """
-    if len(tokens) != len(words):
-        raise ValueError(f"{len(tokens)} tokens and {len(words)} numbers of words; give one number for each token")
-    labels = [""] * (max(words, default=-1) + 1)
-    for token, word in zip(tokens, words, strict=True):
-        labels[word] += token
-    return [_HEX.sub(_rejoined, label) for label in labels]
-
-
-def _rejoined(found: re.Match) -> str:
-    return _decoded(bytes.fromhex(re.sub("[<>]", "", found[0])))

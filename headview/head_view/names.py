@@ -2,7 +2,7 @@
 
 import re
 
-from headview.head_view.layer_weights import Layer
+from headview.head_view.structures import Layer
 
 
 def layer_names_of(found: list[Layer], given) -> dict[tuple, str]:

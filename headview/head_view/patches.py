@@ -76,7 +76,8 @@ def placeholders(labels: list[str]) -> tuple[int, int] | None:
 
 def _grid(patches, tokens: int, first: int | None) -> tuple[int, int]:
     if patches is not None:
-        if not isinstance(patches, (tuple, list)) or len(patches) != 2 or not all(is_whole(n) and n > 0 for n in patches):
+        pair = isinstance(patches, (tuple, list)) and len(patches) == 2
+        if not pair or not all(is_whole(n) and n > 0 for n in patches):
             raise ValueError(f"patches must be (rows, columns), such as (14, 14), got {patches!r}")
         return tuple(patches)
     side = math.isqrt(tokens if first is None else tokens - first)

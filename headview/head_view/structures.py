@@ -5,21 +5,25 @@ layers return. Numbers are not looked at here, and nothing is copied; the steps 
 `generated.py`.
 """
 
-from dataclasses import replace
+import warnings
+from dataclasses import dataclass, replace
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
 from headview.head_view.generated import are_steps, stitched
-from headview.head_view.layer_weights import (
-    HOW_TO_ASK,
-    HOW_TO_CAPTURE,
-    Layer,
-    as_layer,
-    as_tensor,
-    is_pair,
-    of_a_pair,
-)
+from mhalib.arguments import check_weights_kind
 
+HOW_TO_ASK = (
+    "ask for the weights: need_weights=True, average_attn_weights=False in nn.MultiheadAttention; in transformers "
+    'attn_implementation="eager" when the model is loaded, and output_attentions=True when it is called'
+)
+HOW_TO_CAPTURE = """or let capture make them:
+    from headview import capture
+    with capture(model) as maps:
+        model(inputs)
+    HeadView(maps, tokens)"""
 _PARTS = {  # what an output of transformers calls its maps: what the part is called
     "attentions": "",
     "encoder_attentions": "encoder",
@@ -36,16 +40,37 @@ _HALVES = {  # of CLIP and its heirs, CLAP, BLIP-2: outputs inside an output
     "vision_outputs": "vision",
     "language_model_outputs": "text",
 }
+_WINDOWS = "its maps hold the windows of the image along the axis of samples, each with tokens of its own"
+_NEIGHBOURS = "its last axis holds a neighbourhood of each query, not keys"
 _NO_KEYS = {  # how the classes of outputs begin whose last axis is something else: what it is
     "Longformer": "its last axis holds global tokens and the places of a sliding window around each query, not keys",
     "LED": "the last axis of its encoder holds places of a sliding window around each query, not keys",
-    "Swin": "its maps hold the windows of the image along the axis of samples, each with tokens of its own",
-    "MaskFormerSwin": "its maps hold the windows of the image along the axis of samples, each with tokens of its own",
-    "Donut": "its maps hold the windows of the image along the axis of samples, each with tokens of its own",
-    "Dinat": "its last axis holds a neighbourhood of each query, not keys",
-    "Nat": "its last axis holds a neighbourhood of each query, not keys",
+    "Swin": _WINDOWS,
+    "MaskFormerSwin": _WINDOWS,
+    "Donut": _WINDOWS,
+    "Dinat": _NEIGHBOURS,
+    "Nat": _NEIGHBOURS,
     "Reformer": "its queries and keys are sorted into chunks",
 }
+
+
+@dataclass
+class Layer:
+    """One layer as it was found, with what is known about it."""
+
+    weights: Tensor  # (B, h, Tq, Tk)
+    name: str
+    place: int  # in the list it came from, gaps counted
+    of: tuple[str, int]  # that list: what it is called, how long it is
+    role: str = ""  # "encoder", "decoder", "cross", "text", "vision", or the name of a part
+    named: bool = False  # the model or the reader gave it this name
+    allowed: Tensor | None = None
+    kv_heads: int | None = None
+    scale: float | None = None
+    sums: str = "weights"
+    inside: tuple[Tensor | None, Tensor | None, Tensor | None] = (None, None, None)  # queries, keys, values
+    steps: bool = False  # put together from steps of generate()
+    averaged: bool = False  # one map per sample, the mean over its heads
 
 
 def layers_of(weights, num_heads: int | None = None, samples: int = 0) -> list[Layer]:
@@ -205,14 +230,12 @@ def _of_a_dict(given: dict, num_heads: int | None) -> list[Layer]:
         where = f"weights[{name!r}]"
         if value is None:
             continue
-        pair = isinstance(value, tuple) and len(value) == 2 and is_pair(*value)
-        if isinstance(value, (list, tuple, dict)) and not pair or _is_output_object(value):
+        if isinstance(value, (list, tuple, dict)) and not _is_pair(value) or _is_output_object(value):
             for layer in layers_of(value, num_heads):
                 role = f"{name} {layer.role}".strip()
                 layers.append(replace(layer, role=role, of=(role, layer.of[1])))
             continue
-        part = of_a_pair(*value) if pair else as_tensor(value, where)
-        layer = as_layer(part, where, i, len(given), num_heads)
+        layer = as_layer(_weights_in(value, where), where, i, len(given), num_heads)
         layer.name, layer.named, layer.role = str(name), True, role_of(str(name))
         layers.append(layer)
     if not layers:
@@ -224,8 +247,8 @@ def _of_a_list(given, num_heads: int | None, samples: int) -> list[Layer]:
     if not len(given):
         # What transformers returns when its faster attention, the default, was asked for weights.
         raise ValueError(f"weights is an empty {type(given).__name__}; {HOW_TO_ASK}\n{HOW_TO_CAPTURE}")
-    if isinstance(given, tuple) and len(given) == 2 and is_pair(*given):
-        return [as_layer(of_a_pair(*given), "weights", 0, 1, num_heads)]
+    if _is_pair(given):
+        return [as_layer(_weights_in(given, "weights"), "weights", 0, 1, num_heads)]
     if are_steps(given):
         return _of_steps(given, "")
     missing = [i for i, part in enumerate(given) if part is None]
@@ -239,8 +262,7 @@ def _of_a_list(given, num_heads: int | None, samples: int) -> list[Layer]:
                 f"weights[{i}] is the whole output of a model, {type(part).__name__}; give it alone, not in a list"
             )
         if part is not None:
-            pair = isinstance(part, tuple) and len(part) == 2 and is_pair(*part)
-            part = of_a_pair(*part) if pair else as_tensor(part, f"weights[{i}]")
+            part = _weights_in(part, f"weights[{i}]")
             layers.append(as_layer(part, f"weights[{i}]", i, len(given), num_heads, samples))
     return layers
 
@@ -253,3 +275,82 @@ def _refuse_mixed(given) -> None:
                 f"weights[{i}] is a {type(part).__name__} of {len(part)} maps, beside other things that a model "
                 f"returned; give it alone, weights[{i}]"
             )
+
+
+# ---------------------------------------------------------------------------------------------------- one layer
+
+
+def _is_pair(given) -> bool:
+    """Is this a layer's output `(…, Tq, d)` with its weights, rather than the weights of two layers?"""
+    if not isinstance(given, tuple) or len(given) != 2:
+        return False
+    one, two = (tuple(getattr(part, "shape", ())) for part in given)
+    if not (2 <= len(one) <= 3 and len(one) <= len(two) <= 4 and one != two):
+        return False
+    return one[-2] == two[-2] or one[:-1] == (two[-2], two[0])  # torch puts B second unless told batch_first
+
+
+def _weights_in(given, name: str) -> Tensor:
+    """Return a tensor, an array, or the weights of a pair, one map per head; their mean would pass for a head."""
+    if not _is_pair(given):
+        return as_tensor(given, name)
+    output, weights = given
+    batch = output.shape[0 if output.shape[-2] == weights.shape[-2] else 1]
+    if weights.ndim == output.ndim and (weights.ndim == 2 or len(weights) == batch):
+        raise ValueError(
+            f"weights {tuple(weights.shape)} beside an output {tuple(output.shape)} are one map per sample, the mean "
+            "over its heads; call the layer with average_attn_weights=False, or give the weights alone if one map is "
+            "what you want"
+        )
+    return as_tensor(weights, name)
+
+
+def as_tensor(part, name: str) -> Tensor:
+    """Return a tensor or an array as a tensor, over the same memory wherever torch can read it."""
+    if part is None:
+        raise TypeError(f"{name} is None; {HOW_TO_ASK}")
+    if isinstance(part, np.ndarray):
+        if part.dtype.kind != "f":
+            raise TypeError(f"{name}: attention weights are floating, got {part.dtype}; give weights, not token ids")
+        if not part.dtype.isnative or part.itemsize > 8 or any(stride < 0 for stride in part.strides):
+            part = np.array(part, dtype=part.dtype.newbyteorder("=") if part.itemsize <= 8 else float)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nor is it written to
+            part = torch.from_numpy(part)
+    if not isinstance(part, Tensor):
+        raise TypeError(f"{name} must be a tensor or a numpy array, got {type(part).__name__}; use torch.tensor(...)")
+    check_weights_kind(name, part)
+    if part.device.type == "meta":
+        raise ValueError(f"{name} is on the meta device, where tensors hold no numbers; compute it on a real one")
+    if part.layout != torch.strided:
+        raise ValueError(f"{name} must be a dense tensor, got {part.layout}; use .to_dense()")
+    return part.detach()
+
+
+def as_layer(
+    part: Tensor,
+    name: str,
+    place: int,
+    of: int,
+    num_heads: int | None,
+    samples: int = 0,
+    role: str = "",
+) -> Layer:
+    """Return one layer as `(B, h, Tq, Tk)`."""
+    if not 2 <= part.ndim <= 4 or 0 in part.shape:
+        raise ValueError(
+            f"{name} must be (Tq, Tk), (h, Tq, Tk), (layers, h, Tq, Tk), (layers, B, h, Tq, Tk) or a list of layers "
+            f"(B, h, Tq, Tk), none empty, got {tuple(part.shape)}"
+        )
+    averaged = part.ndim == 3 and samples == len(part) > 1 and num_heads in (None, 1)
+    if averaged:  # labels of so many samples tell that it is one map for each
+        part = part[:, None]
+    elif part.ndim == 3 and num_heads is not None and len(part) % num_heads == 0:
+        part = part.unflatten(0, (-1, num_heads))  # samples folded into the heads, as d2l does
+    part = part[None, None] if part.ndim == 2 else part[None] if part.ndim == 3 else part
+    if num_heads is not None and part.shape[1] != num_heads:
+        raise ValueError(
+            f"{name} holds {part.shape[1]} maps, expected num_heads={num_heads} or a multiple of it; if it is one map "
+            "per sample, the mean over its heads, ask for each head: average_attn_weights=False"
+        )
+    return Layer(part, f"layer {place}", place, (role, of), role, averaged=averaged)

@@ -1,12 +1,11 @@
 """The labels of a view: marks of tokenizers taken off, bytes spelled, words told, and what lies under an axis."""
 
 import numpy as np
-import pytest
 import torch
 from PIL import Image
 
 from headview.head_view.inputs import as_parts
-from headview.head_view.labels import cleaned, word_labels, words_of
+from headview.head_view.labels import cleaned, words_of
 from headview.head_view.patches import picture_for, pixels_of
 from tests.helpers.head_view_examples import some
 
@@ -34,16 +33,6 @@ def test_every_byte_of_the_alphabet_comes_back():
     for text in ("naïve €5", "日本 語", "نص عربي", "emoji 🙂 ok"):
         pieces = ["".join(letter[b] for b in (" " + word).encode()) for word in text.split(" ")]
         assert cleaned(pieces) == text.split(" ")
-
-
-def test_words_join_their_pieces_and_their_bytes():
-    tokens = ["It", "Ġâ", "ĢĻ", "s", "Ġcaf", "Ã©"]
-    shown, words = cleaned(tokens), words_of(tokens)
-    assert shown[1:3] == ["<E2>", "<80><99>"]
-    assert word_labels(shown, words) == ["It", "’s", "café"]
-    assert word_labels([], []) == []
-    with pytest.raises(ValueError, match="2 tokens and 1 numbers"):
-        word_labels(["a", "b"], [0])
 
 
 def test_parts_hold_shown_labels_and_words():
