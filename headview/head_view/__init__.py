@@ -2,11 +2,11 @@
 
 In Python, in the order in which numbers pass:
 
-- what the reader has: `inputs` makes parts of it, maps of one shape, with `structures`, `layer_weights` and
-  `generated` (how weights are handed out), `check_rows` (whether they are weights), `axis_labels`, `labels` and `names`
-  (what stands beside them), `patches` (the image under them), `cut` (some of their rows), `mean` (one for all samples);
-- what is shown of it: `combine` makes a map of heads, `pyramid` makes it smaller, `measures` and `likeness` say of each
-  head what a number can say, `neuron` where a row comes from, `first_look` what a view opens with;
+- what the reader has: `inputs` makes parts of it, maps of one shape, with `structures` and `generated`
+  (how weights are handed out), `check_rows` (whether they are weights), `axis_labels`, `labels` and `names` (what
+  stands beside them), `patches` (the image under them), `cut` (some of their rows, or the mean over samples);
+- what is shown of it: `combine` makes a map of heads, `pyramid` makes it smaller, `facts` says of each head what a
+  number can say, `neuron` where a row comes from;
 - how it travels: `codes` packs numbers, `metadata` says all else, `serve` answers the page, `page_budget` chooses for a
   page without a kernel;
 - what the reader chose and takes away: `state`, `widget`, `reading`;
