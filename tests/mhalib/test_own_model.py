@@ -161,7 +161,7 @@ def test_what_the_sentences_name_half_precision_queries_keys_and_values_and_two_
     scope["before"], scope["after"] = torch.randn(2, 2, 4, 6, 6).softmax(-1)  # (2 layers, 4 heads, 6, 6) each
     view = run(inline("compare=after"), scope)
     assert view.sides == ["before", "after"]
-    view.side = "difference"
+    view.side, view.layer, view.head = "difference", 0, 0
     difference = (scope["after"] - scope["before"])[0, 0]
     np.testing.assert_allclose(view.selection.weights, difference, atol=1e-6)
     view.side = "a"
