@@ -132,11 +132,21 @@ def play(nb: NotebookNode, folder: Path, env: dict[str, str] | None = None, *, t
 
 
 class _Client(NotebookClient):
-    """An nbclient that does not wait for an answer which has come.
+    """An nbclient that starts on a busy machine, and does not wait for an answer which has come.
 
     For the output areas of `interact`, nbclient sends on the very socket on which it waits for the end of the cell,
     past asyncio, which may then never be told of an answer that came at that moment; more so on a busy machine.
     """
+
+    async def async_start_new_kernel_client(self):
+        """Start a second kernel where the first could not: another program took a port that had just been free."""
+        try:
+            return await super().async_start_new_kernel_client()
+        except RuntimeError:
+            self.km = self.kc = None
+            self.create_kernel_manager()
+            await self.async_start_new_kernel()
+            return await super().async_start_new_kernel_client()
 
     async def _async_check_alive(self) -> None:  # is called each second while a cell runs
         self.kc.shell_channel.socket.get(zmq.EVENTS)  # asking tells asyncio as well
