@@ -86,6 +86,7 @@ def set_up(root: Path = ROOT) -> None:
     if alone:
         pip("--no-deps", *alone)
     importlib.invalidate_caches()
+    sys.path.insert(0, str(root))  # wherever the notebook goes from here
     os.chdir(root / "notebooks")
     added = ", ".join([*missing, *alone]) or "nothing"
     print(f"The course is there; added: {added}. torch is {there.get('torch')}, as it was.")

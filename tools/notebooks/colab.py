@@ -11,33 +11,32 @@ Colab the cell puts out nothing, so all outputs stay, counted on by one.
 import argparse
 import sys
 import tomllib
+from copy import deepcopy
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
 import mhalib
+from tools.notebooks.kinds import HELPER
 from tools.notebooks.plain import COLAB
 from tools.notebooks.run import NOTEBOOKS, ROOT, read, write
 from tools.notebooks.store import NotebookError, source_hash, stale
 from tools.notebooks.which import chosen_by
 
+METADATA = {"slideshow": {"slide_type": "skip"}, "tags": [HELPER], "jupyter": {"source_hidden": True}}
 SOURCE = """\
-# For Google Colab: fetches the course and what is missing there. Anywhere else this cell does nothing.
+# Helper: set up Google Colab; anywhere else this does nothing
 import sys
 
 if "google.colab" in sys.modules and "tools.colab" not in sys.modules:
-    import subprocess
-    from pathlib import Path
+    from subprocess import getstatusoutput
 
-    COURSE = {course}  # the address of the repository that this notebook comes from, such as "https://…"
-    EDITION, folder = "{tag}", Path("mhalib-course").resolve()
-    clone = ["git", "clone", "--quiet", "--depth=1", f"--branch={{EDITION}}", "--", COURSE, str(folder)]
-    if not folder.exists() and (done := subprocess.run(clone, capture_output=True, text=True)).returncode:
-        raise RuntimeError(f"COURSE must be the address of the course, which has the tag {{EDITION}}: {{done.stderr}}")
-    sys.path.insert(0, str(folder))
-    from tools import colab
-
-    colab.set_up()"""
+    COURSE, EDITION = {course}, "{tag}"  # the address of the course's repository, such as "https://…", and its tag
+    clone = f"git clone -q --depth=1 -b {{EDITION}} -- '{{COURSE}}' mhalib-course"
+    failed, said = getstatusoutput(f"test -d mhalib-course || {{clone}}")
+    assert not failed, f"COURSE must be the address of the course, which has the tag {{EDITION}}: {{said}}"
+    sys.path.insert(0, "mhalib-course")
+    __import__("tools.colab").colab.set_up()"""
 
 
 def cell_source(version: str, course: str) -> str:
@@ -58,12 +57,12 @@ def put(nb: NotebookNode, source: str) -> bool:
         NotebookError: the outputs are not those of the source; then the cell must not make it look so.
     """
     here = [number for number, cell in enumerate(nb.cells) if cell.id == COLAB]
-    if here == [1] and nb.cells[1].source == source:
+    if here == [1] and nb.cells[1].source == source and nb.cells[1].metadata == METADATA:
         return False
     if reason := stale(nb):
         raise NotebookError(f"{reason}; run `make notebooks` first")
     nb.cells = [cell for cell in nb.cells if cell.id != COLAB]
-    nb.cells.insert(1, new_code_cell(source, id=COLAB, metadata={"slideshow": {"slide_type": "skip"}}))
+    nb.cells.insert(1, new_code_cell(source, id=COLAB, metadata=deepcopy(METADATA)))
     code = [cell for cell in nb.cells if cell.cell_type == "code" and cell.source.strip()]
     for count, cell in enumerate(code, 1):
         cell.execution_count = count
@@ -78,7 +77,7 @@ def lacks_cell(nb: NotebookNode, version: str) -> str | None:
     """Return what is wrong with the cell in a notebook of this edition, or None."""
     if len(nb.cells) < 2 or nb.cells[1].id != COLAB:
         return "its second cell is not the one for Colab"
-    ours = f'EDITION, folder = "v{version}"' in nb.cells[1].source
+    ours = f', "v{version}"  # the address' in nb.cells[1].source
     return None if ours else f"its cell for Colab fetches another than v{version}"
 
 

@@ -6,11 +6,13 @@ and each lesson repeats it for its reader. What else a lesson must hold is teste
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nbformat import NotebookNode
 
+from tools.notebooks.kinds import folded, lines_of
 from tools.notebooks.plain import COLAB
 from tools.notebooks.run import NOTEBOOKS, read
 from tools.notebooks.which import is_lesson, lesson_files
@@ -19,9 +21,14 @@ TITLE = re.compile(r"# (\d\d) · (.+)")
 ABOUT = re.compile(r"# (.+)\n\n\*(?:Question: )?([^*]+)\*\n")  # of a notebook without a number
 QUESTION = re.compile(r"\*Question: (.+?)\*", re.DOTALL)
 MINUTES = re.compile(r"(\d+) minutes")
-# The stopwatch: what a reader needs, exercises and the running of the cells aside.
-WORDS_A_MINUTE, SECONDS_A_CELL, SECONDS_A_PREDICTION = 200, 20, 30
+# Honest minutes: what a reader needs to read words and the code in sight, to guess, and to wait where the text tells of
+# a wait, "about 20 seconds". Exercises are not counted: each says its own minutes.
+WORDS_A_MINUTE, LINES_A_MINUTE, SECONDS_A_PREDICTION = 200, 12, 30
 PREDICTION = "**Predict"
+WAIT = re.compile(r"\babout (\d+) seconds\b")
+SKIP = re.compile(
+    r"\*First time: [^*]*?\]\(#([^)]+)\)[^*]*\*"
+)  # from here on, up to that heading, not on the quick way
 QUICK_WAY = ("00", "02", "03", "05", "07", "10")  # what must be seen, in two hours
 
 
@@ -34,7 +41,8 @@ class Lesson:
     title: str
     question: str
     minutes: int
-    counted: float  # the minutes by the stopwatch
+    counted: float  # the minutes by words and lines
+    counted_quick: float  # the same for what is on the quick way
 
     @property
     def heading(self) -> str:
@@ -87,22 +95,58 @@ def describe(nb: NotebookNode, name: str) -> Lesson:
             f"minutes the lesson takes, `About 40 minutes`; it says {first[:200]!r}"
         )
     asked = " ".join(question[1].split())
-    return Lesson(name, title[1], title[2].strip(), asked[0].upper() + asked[1:], int(minutes[1]), stopwatch(nb))
+    asked = asked[0].upper() + asked[1:]
+    counted, quick = honest_minutes(nb.cells), honest_minutes(quick_cells(nb))
+    return Lesson(name, title[1], title[2].strip(), asked, int(minutes[1]), counted, quick)
 
 
-def stopwatch(nb: NotebookNode) -> float:
-    """Return how many minutes a lesson takes to read, run and predict, without *Try it* and without waiting."""
+def honest_minutes(cells: Sequence[NotebookNode]) -> float:
+    """Return how many minutes a lesson takes to read, guess and wait, without *Try it*."""
     seconds, counts = 0.0, True
-    for cell in nb.cells:
+    for cell in cells:
         if cell.cell_type == "code":
-            seconds += counts * SECONDS_A_CELL * (cell.get("id") != COLAB)  # which asks for no thought
+            in_sight = not folded(cell) and cell.id != COLAB
+            seconds += counts * in_sight * 60 * lines_of(cell.source) / LINES_A_MINUTE
             continue
         for part in re.split(r"^(?=## )", cell.source, flags=re.MULTILINE):
             if part.startswith("## "):
                 counts = not part.startswith("## Try it")
-            words = len(part.split())
-            seconds += counts * (60 * words / WORDS_A_MINUTE + part.count(PREDICTION) * SECONDS_A_PREDICTION)
+            waits = sum(map(int, WAIT.findall(part)))
+            guesses = part.count(PREDICTION) * SECONDS_A_PREDICTION
+            seconds += counts * (60 * len(part.split()) / WORDS_A_MINUTE + guesses + waits)
     return seconds / 60
+
+
+def quick_cells(nb: NotebookNode) -> list[NotebookNode]:
+    """Return the cells of the quick way, in their order: without what a first reader is told to skip, and *Try it*.
+
+    Raises:
+        ValueError: a lesson says to skip to a heading that does not follow.
+    """
+    cells, until = [], None
+    for cell in nb.cells:
+        if cell.cell_type == "code":
+            cells += [cell] * (until is None)
+            continue
+        kept = ""
+        for part in re.split(r"^(?=#{2,3} )", cell.source, flags=re.MULTILINE):
+            heading = part.split("\n", 1)[0].lstrip("# ").strip().replace(" ", "-") if part.startswith("##") else None
+            if heading == until or (heading and heading.startswith("What-you-now-know")):
+                until = None
+            if until is not None:
+                continue
+            skips = SKIP.search(part)
+            if heading and heading.startswith("Try-it"):
+                until = "What-you-now-know"
+            elif skips:
+                kept, until = kept + part[: skips.start()], skips[1]
+            else:
+                kept += part
+        if kept.strip():
+            cells.append(NotebookNode({**cell, "source": kept}))
+    if until not in (None, "What-you-now-know"):
+        raise ValueError(f"a reader is told to skip to #{until}, and no such heading follows")
+    return cells
 
 
 def lessons(folder: Path = NOTEBOOKS) -> list[Lesson]:

@@ -18,10 +18,11 @@ import nbformat
 from nbformat import NotebookNode
 from PIL import Image
 
+from tools.notebooks.kinds import folded
 from tools.notebooks.plain import source_hash
 
 MAX_BYTES = 300_000
-CELL_METADATA = {"slideshow"}  # what a lesson says of a cell; the rest is what tools leave behind: times, line counts
+CELL_METADATA = {"slideshow", "tags"}  # what a lesson says of a cell; the rest is what tools leave behind
 VIEW = "application/vnd.jupyter.widget-view+json"
 STATE = "application/vnd.jupyter.widget-state+json"
 BESIDE = ("image/png", "text/html")  # what our widgets show where nothing runs
@@ -98,7 +99,7 @@ def clean(nb: NotebookNode) -> None:
 
 
 def tidy(nb: NotebookNode) -> bool:
-    """Take out in place what tools leave in the cells' metadata; return whether there was anything.
+    """Take out in place what tools leave in the cells' metadata, fold what is folded; return whether anything changed.
 
     JupyterLab 4 writes three defaults into each cell at which its property inspector looks, and "" for its slide type
     "-".
@@ -108,6 +109,8 @@ def tidy(nb: NotebookNode) -> bool:
         cell.metadata = NotebookNode({key: cell.metadata[key] for key in CELL_METADATA & cell.metadata.keys()})
         if cell.metadata.get("slideshow", {}).get("slide_type") == "":
             cell.metadata.slideshow = NotebookNode(slide_type="-")
+        if folded(cell):
+            cell.metadata.jupyter = NotebookNode(source_hidden=True)
     return before != [dict(cell.metadata) for cell in nb.cells]
 
 

@@ -19,6 +19,7 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from traitlets.config import Config
 
 import mhalib
+from tools.notebooks.kinds import folded, title
 
 TEMPLATES = Path(__file__).resolve().parent
 HOLDS = "✓ "  # begins a line in which `mhalib.claims` says that a claim holds
@@ -120,6 +121,7 @@ class Exporter(TemplateExporter):
             config=config, file_extension=".html", template_name=template, extra_template_basedirs=[str(TEMPLATES)]
         )
         filters = {"printed": printed, "inline_code": inline_code, "highlight_code": Highlight2HTML("ipython3")}
+        filters["folded_title"] = lambda cell: title(cell) if folded(cell) else ""
         for name, made in (filters | {"markdown2html": self.markdown2html}).items():
             self.register_filter(name, made)
         self.environment.globals["version"] = mhalib.__version__

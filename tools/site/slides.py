@@ -5,7 +5,8 @@ slide or a subslide, appears at the next key (fragment), goes on with what was t
 (notes), or is left out (skip). What answers a prediction waits for a key in any case; what does, `answers.py` says.
 One cell of text may go on over several slides: a heading inside it begins the next one, a prediction stands alone on
 one, so that the answer comes after it. Of a paragraph a slide shows the first sentence; the whole paragraph is in the
-speaker notes (press S). Where a slide starts and ends is nbconvert's business, what it looks like that of `deck`.
+speaker notes (press S). What a lesson folds stays off the slides: proofs, and the code of helpers. Where a slide starts
+and ends is nbconvert's business, what it looks like that of `deck`.
 """
 
 import re
@@ -15,6 +16,9 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook
+
+from tools.notebooks.kinds import PROOF, folded
+from tools.notebooks.kinds import kind as kind_of
 
 REVEAL = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "plugin/notes/notes.js", "LICENSE")
 WHOLE = ("|", "#", "- ", "* ", "1. ", "```", "![", "$$", "*Question", "<")  # shown as they are
@@ -30,7 +34,7 @@ def as_slides(nb: NotebookNode) -> NotebookNode:
         kind = cell.metadata.get("slideshow", {}).get("slide_type") or "-"  # JupyterLab 4 writes "" for its "-"
         if kind == "-" and cell.metadata.get("site", {}).get("late"):
             kind = "fragment"  # not before what the cell above it puts out
-        if kind != "skip":
+        if kind != "skip" and not (folded(cell) and (kind_of(cell) == PROOF or not cell.outputs)):
             cells += [cell] if cell.cell_type == "code" or kind == "notes" else cut(cell.source, kind)
     return new_notebook(cells=cells)
 
