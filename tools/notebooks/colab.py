@@ -32,9 +32,9 @@ if "google.colab" in sys.modules and "tools.colab" not in sys.modules:
     from subprocess import getstatusoutput
 
     COURSE, EDITION = {course}, "{tag}"  # the address of the course's repository, such as "https://…", and its tag
-    clone = f"git clone -q --depth=1 -b {{EDITION}} -- '{{COURSE}}' mhalib-course"
-    failed, said = getstatusoutput(f"test -d mhalib-course || {{clone}}")
-    assert not failed, f"COURSE must be the address of the course, which has the tag {{EDITION}}: {{said}}"
+    clone = f"test -d mhalib-course || git clone -q --depth=1 -b {{EDITION}} -- '{{COURSE}}' mhalib-course"
+    if (done := getstatusoutput(clone))[0]:
+        raise RuntimeError(f"COURSE must be the address of the course, which has the tag {{EDITION}}: {{done[1]}}")
     sys.path.insert(0, "mhalib-course")
     __import__("tools.colab").colab.set_up()"""
 
