@@ -1,8 +1,9 @@
 """See what the heads of any PyTorch model do, and touch attention: `from headview import HeadView, capture`.
 
 `capture` takes the attention maps out of a model while it runs; it needs torch alone. `HeadView` shows the maps of any
-model at any size; `HeadLab`, `ReshapeView`, `HeadSwitchboard` and `SealedBox` are the live figures of the lessons.
-It judges no layer (`attention_doctor` does) and holds nothing of the course itself (`mhacourse`).
+model at any size; `HeadLab`, `ReshapeView`, `HeadSwitchboard`, `SealedBox`, `ScoreBars` and `ArrowView` are the live
+figures of the lessons. It judges no layer (`attention_doctor` does) and holds nothing of the course itself
+(`mhacourse`).
 
 A view answers within a frame, in JupyterLab and in a page without a kernel, and fetches nothing from the network. Each
 is a folder: in `widget.py`, Python checks what it is given and holds the state; `view.js` and the modules beside it
@@ -19,11 +20,13 @@ from headview.capture import capture
 from headview.capture_maps import Maps
 
 _VIEWS = {
+    "ArrowView": "arrow_view",
     "HeadLab": "head_lab",
     "HeadSwitchboard": "switchboard",
     "HeadView": "head_view",
     "PredictionView": "prediction",
     "ReshapeView": "reshape_view",
+    "ScoreBars": "score_bars",
     "SealedBox": "sealed_box",
 }
 

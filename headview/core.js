@@ -258,3 +258,12 @@ export function listen(model, names, call) {
   names.forEach((name) => model.on(`change:${name}`, call));
   return () => names.forEach((name) => model.off(`change:${name}`, call));
 }
+
+// ---------------------------------------------------------------- numbers
+
+/** The softmax of some scores. @param {number[]} scores */
+export function softmax(scores) {
+  const most = Math.max(...scores), powers = scores.map((score) => Math.exp(score - most));
+  const sum = powers.reduce((total, power) => total + power, 0);
+  return powers.map((power) => power / sum);
+}

@@ -19,7 +19,7 @@ from tools.notebooks.run import execute, write
 from tools.notebooks.store import make_storable
 
 PREPARE = """import torch
-from headview import HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView, SealedBox
+from headview import ArrowView, HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView, ScoreBars, SealedBox
 generator = torch.Generator().manual_seed(0)
 q, k, v = torch.randn(3, 6, 8, generator=generator)
 maps = torch.randn(2, 4, 6, 6, generator=generator).mul(2).softmax(-1)
@@ -121,6 +121,20 @@ CASES = {
         # The last event is behind the last step, so that all of them are crossed.
         thousand=(SLIDE.replace("LABEL", "t"), "t", -4 + 1000 * 7 % 778 * (8 / 777)),
         cell=("opened", True),
+    ),
+    "ScoreBars": Case(
+        make="ScoreBars({words[0]: 4 * torch.eye(6), 'b': torch.ones(6, 6)}, words)",
+        key=("[role=slider]", "ArrowRight", "dragged", [[0, 0, 0, 4.25]]),
+        click=(".table > button:nth-of-type(2)", 0.5, 0.5, "query"),
+        thousand=(CLICKS.replace("PARTS", ".table > button"), "query", 1000 % 6),
+        cell=("query", 2),
+    ),
+    "ArrowView": Case(
+        make="ArrowView({words[0]: (1, 1), 'b': (-1, 2)}, (1, 2))",
+        key=("circle[aria-label^=query]", "ArrowRight", "query", [1.7, 1.2]),
+        click=("input", 0.5, 0.5, "scaled"),
+        thousand=(CLICKS.replace("PARTS", "input"), "scaled", False),
+        cell=("scaled", False),
     ),
 }
 QUESTION = CASES["PredictionView"]  # without a kernel its first change is the last, and its picture is text

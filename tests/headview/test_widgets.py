@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 import traitlets
 
-from headview import HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView
+from headview import ArrowView, HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView, ScoreBars
 from headview.base import with_texts_once
 from tests.helpers.refusals import accepted
 from tests.helpers.sealed_boxes import sealed
@@ -31,6 +31,8 @@ def widgets():
         ),
         "PredictionView": PredictionView(HOSTILE, HOSTILE, options=told, words=("a or b?", "<b>a or b?</b>")),
         "SealedBox": sealed(),
+        "ScoreBars": ScoreBars({HOSTILE: torch.eye(2), "b": torch.ones(2, 2)}, [HOSTILE, "b"]),
+        "ArrowView": ArrowView({HOSTILE: (1, 1), "b": (-1, 2)}, (1, 2)),
     }
 
 
@@ -98,6 +100,11 @@ REFUSED = {
     },
     "PredictionView": {"picked": ("c", 1, ["b"], True), "revealed": (1, "yes", None)},
     "SealedBox": {"t": (3.5, "0", None, True), "opened": (1, "yes"), "steps_seen": ([4], [-1], "0", None)},
+    "ScoreBars": {"query": (2, -1, "0", None, True), "dragged": ([[0, 0, 2, 1.0]], [[0, 0, 0, "1"]], "0", None)},
+    "ArrowView": {
+        **{"query": ([1, 4], [1], "12", None, [1, float("nan")]), "places": ([[1, 1]], [[1, 1], [1, 4]], None)},
+        "scaled": (0, "yes", None),
+    },
 }
 
 

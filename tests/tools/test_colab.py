@@ -71,10 +71,10 @@ def test_in_colab_it_fetches_the_edition_and_sets_up_once_or_asks_for_the_addres
     source = cell_source("1.2.3", "")
     after = "import mhalib; print(mhalib.__version__, 'mhalib-course' in mhalib.__file__)"
     for _ in range(2):  # again after a restart of the kernel
-        done = in_colab(source.replace('COURSE = ""', f"COURSE = {course.as_uri()!r}"), content, after)
+        done = in_colab(source.replace('EDITION = ""', f"EDITION = {course.as_uri()!r}"), content, after)
         assert (done.returncode, done.stdout) == (0, "set up\n1.2.3 True\n"), done.stderr
     for address in ("", "--upload-pack=touch hacked"):
-        done = in_colab(source.replace('COURSE = ""', f"COURSE = {address!r}"), nothing)
+        done = in_colab(source.replace('EDITION = ""', f"EDITION = {address!r}"), nothing)
         assert done.returncode == 1 and [*nothing.iterdir()] == []
         assert "\nRuntimeError: COURSE must be the address of the course, which has" in done.stderr
 
