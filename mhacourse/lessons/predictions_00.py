@@ -1,23 +1,26 @@
-"""The predictions of lesson 00: whom words look at with one, two and four heads, and what thinner heads do."""
+"""The predictions of lesson 00: which words attend to which with one, two and four heads, and what thin heads do."""
 
 from mhacourse.prediction import Choose, Number
 
 one_head = Choose(
-    about="whom a repeated word looks at most, with one head",
+    about="which word a repeated word attends to most, with one head",
     right="itself",
     options={
         'the other two "the"': (
-            "They are spelled alike, and that counts. But they stand elsewhere, and a single head adds both up: alike "
-            "in one thing only is beaten by alike in both."
+            "They are spelled alike, and that counts. But they are far away, and a single head adds both up: a word "
+            "that is alike in one respect loses to a word that is alike in both."
         ),
         "its neighbours": (
-            "They stand near, and that counts. But they are spelled differently, and a single head adds both up: alike "
-            "in one thing only is beaten by alike in both."
+            "They are close, and that counts. But they are spelled differently, and a single head adds both up: a word "
+            "that is alike in one respect loses to a word that is alike in both."
         ),
-        "itself": "Only the word itself is alike in both, in spelling and in place, and the one head adds them up.",
+        "itself": (
+            "Almost all the ink is on the diagonal. Only the word itself is alike in both, in spelling and in place, "
+            "and the single head adds them up."
+        ),
         "all words about equally": (
-            "So it would be if no word stood out in the sum of both likenesses. One does: the word itself, which has "
-            "the largest of both."
+            "That would happen if no word stood out in the sum of both likenesses. One does: the word itself, which "
+            "has the largest of both."
         ),
     },
 )
@@ -27,38 +30,38 @@ spelling_share = Number(
     right=(85, 100),
     right_text="over 85 %",
     unit="%",
-    why="In this head nothing is as much alike as the same word, and the weights favour the largest score strongly.",
+    why="In this head nothing is as similar as the same word, and weights strongly favour the largest score.",
     guesses=(
         (
             0,
             30,
-            "One or two of the eleven other words are the same, so 9 or 18 % would be blind chance. But this head sees "
-            "nothing but spelling, and nothing is spelled as much alike as the same word.",
+            "One or two of the eleven other words are the same, so 9 or 18 % would be pure chance. But this head sees "
+            "nothing except spelling, and nothing is spelled more like a word than the same word.",
         ),
         (
             30,
             85,
-            'Other words share letters, too: "bridge" and "while" end like "the". They do score something, but a '
-            "weight grows much faster than its score: half the likeness is far less than half the weight.",
+            'Other words share letters, too: "bridge" and "while" end like "the". They do score, but a weight grows '
+            "much faster than its score: half the likeness makes far less than half the weight.",
         ),
     ),
-    other="A share lies between 0 and 100 %: what goes to others is cut up among them.",
+    other="A share is between 0 and 100 %: it is one part of what goes to the other words.",
 )
 
 painter_endings = Choose(
-    about='whom "painter" looks at by its ending',
+    about='which word "painter" looks at by its ending',
     right="baker",
     options={
         "painted": (
-            "To a reader it is the closest word. But what is alike is how the two begin, and this head was given "
+            "To a reader it is the closest word. But the two are alike in how they begin, and this head was given "
             "nothing but endings: -ter and -ted share no piece."
         ),
         "no other word": (
-            "No other word ends with -ter, true. But one, two and three last letters are counted apart, and -r and -er "
-            "are shared."
+            "It is true that no other word ends with -ter. But the last one, two and three letters count separately, "
+            "and -r and -er are shared."
         ),
         "baker": "Both end with -r and with -er: two of the three pieces that the head compares.",
-        "The, the word before it": "That is near, but this head does not know where a word stands; heads 2 and 3 do.",
+        "The, the word before it": "It is close, but this head does not know where a word is. Heads 2 and 3 do.",
     },
 )
 
@@ -67,16 +70,16 @@ paler = Choose(
     right="they get paler",
     options={
         "they get paler": (
-            "A word's score with itself is the root of head_dim, because here the query of a word equals its key. "
-            "Fewer features, a smaller lead."
+            "Ask more questions, and here the answers get fainter: with fewer features to compare, the word itself has "
+            "a smaller lead over the others."
         ),
         "they get sharper": (
-            "Specialists should know better, one thinks. Here a narrow head has fewer numbers to tell words apart, and "
-            "the lead of a word over the others shrinks."
+            "Specialists should know better, one might think. But a narrow head has fewer numbers to tell words apart, "
+            "and the lead of a word over the others shrinks."
         ),
         "they stay as they are": (
-            "The 64 numbers do stay. But each head divides its score by the root of its own size, and the score of a "
-            "word with itself is then that very root: 8 for 64 features, 2 for 4."
+            "The 64 numbers do stay the same. But each head divides its score by the root of its own size, and then "
+            "the score of a word with itself is that very root: 8 for 64 features, 2 for 4."
         ),
     },
 )
@@ -86,16 +89,16 @@ two_matrices = Choose(
     right="as sharp with 16 heads as with 1",
     options={
         "paler with 16 heads, as before": (
-            "So it was while a query equalled its key: the lead of a word on the diagonal came from that. Two matrices "
-            "take the lead away, and the division by the root of head_dim keeps all else alike."
+            "That happened while a query equalled its key, which gave each word its lead on the diagonal. Two "
+            "different matrices take the lead away, and the division by the root of head_dim takes care of the rest."
         ),
         "sharper with 16 heads than with 1": (
             "Fewer features make each score noisier, one may think. The division by the root of head_dim makes up for "
             "exactly that; lesson 02 shows it."
         ),
         "as sharp with 16 heads as with 1": (
-            "Now a word has no lead with itself, and the division by the root of head_dim keeps the spread of all "
-            "scores the same. That is what it is for: lesson 02."
+            "So the fading belonged to our picture, not to thin heads. Now a word has no lead with itself, and the "
+            "division by the root of head_dim keeps the spread of all scores the same."
         ),
     },
 )
