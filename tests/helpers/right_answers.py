@@ -40,11 +40,11 @@ def count_pairs(f, T, d_model):
     return pairs
 
 
-def count_by_singular_values(f, d_model):
-    c, d = torch.randn(2, 80, 1, d_model).double()
-    moved = f(torch.cat([c, c + d[:1]], 1))[:, 1:] - f(c + d[:1])
-    sizes = torch.linalg.svdvals(moved[:, 0])
-    return len(sizes[sizes > sizes[0] * 1e-8])
+def sees_one_token_moved(f, d_model):
+    x = torch.randn(3, 8, d_model)
+    y = x.clone()
+    y[:, -1] = torch.randn(3, d_model)
+    return torch.tensor(not torch.allclose(f(x)[:, :-1], f(y)[:, :-1], atol=1e-5))
 
 
 def head_by_head(q, k, v, h):
@@ -88,7 +88,9 @@ RIGHT = {
     "leaky_loss": [1.3863, 1.386, 1.39, 1.38, torch.tensor(16.0).log() / 2],
     "keeps_tokens_apart": [permute_one_sample, lambda merge: torch.tensor(change_one_token(merge))],
     "future_pairs": [count_pairs, lambda f, T, d: torch.tensor(count_pairs(f, T, d))],
-    "count_heads": [count_by_singular_values],
+    "tests_that_see": ["dc", ["C", "D"]],
+    "no_test_sees": ["ace", "A, C, E"],
+    "sees_the_future": [sees_one_token_moved],
     "repaired": [lambda layer, x, mask: layer.double()(x.double(), mask=mask)],
     "masked_heads": [head_by_head, masked_keys],
     "value_path": [value_path_row_by_row],

@@ -1,5 +1,6 @@
 """A lesson of a few cells, a notebook without a number, and the site made of both, for the tests of its pages."""
 
+import re
 from pathlib import Path
 
 import nbformat
@@ -7,10 +8,13 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from mhacourse import predict
 from tools.site import build as build_site
 from tools.site import live as live_lessons
 from tools.site import questions
 
+ASKED = predict.which_split  # a question of a real lesson; its words are that lesson's business
+RIGHT, WRONG = ASKED.right, next(choice for choice in ASKED.options if choice != ASKED.right)
 LESSON = [
     (
         "slide",
@@ -51,6 +55,9 @@ LESSON = [
         "Nothing gets lost in it.\n\n### In the open: `x`\n\nEverybody reads this.\n\n- **Predict** asks nothing here.",
     ),
     ("subslide", "%%code\nprint('in sight')"),
+    ("-", "%%code\n# Helper: draw <it>\nprint('drawn')"),
+    ("-", "%%code\n# Helper: only names\nname = 3"),
+    ("-", "%%code\n# Proof: it holds\nprint('what a proof says')"),
     ("slide", "## Try it\n\n**1 · Do it** ★ (5 minutes). Do this."),
     ("skip", "%%code\nshapes = ...\ncheck.first_shapes(shapes)"),
     ("slide", "## What you now know\n\n- This."),
@@ -80,6 +87,8 @@ def cell(kind: str, source: str) -> NotebookNode:
     else:
         made = new_markdown_cell(source)
     made.metadata.slideshow = {"slide_type": kind}
+    if folds := re.match(rf"{CODE}# (Helper|Proof): ", source):
+        made.metadata.tags = [folds[1].lower()]
     return made
 
 
@@ -100,6 +109,8 @@ def make_site(folder: Path) -> Path:
     )
     (path.parent / "HANDOUT.md").write_text("# On one page\n\nSee [this](07_lesson.ipynb).")
     (path.parent / "FRONT_ENDS.md").write_text("# Where it runs\n\nIn a [class](TEACHING.md), too.")
+    (path.parent / "YOUR_MODEL.md").write_text("# Your own model\n\nFirst [install](INSTALL.md) it.")
+    (path.parent / "INSTALL.md").write_text("# Other ways to start\n\nBy hand.")
     (folder / "questions.txt").write_text(QUESTIONS, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(questions, "SOURCE", folder / "questions.txt")

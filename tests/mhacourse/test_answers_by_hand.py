@@ -25,6 +25,12 @@ def looked_up(maps, tokens, last=0, behind=lambda key, query: True):
     return torch.stack(rows).mean(0)
 
 
+def two_tokens(f, n):
+    x = torch.randn(1, 2, n)
+    y = torch.stack([x[:, 0], torch.randn(1, n)], dim=1)
+    return not torch.allclose(f(x)[:, 0], f(y)[:, 0], atol=1e-6)
+
+
 # The mistakes of the catalogue, written in other ways than there; some were once taken for other mistakes.
 NAMED = [
     ("first_shapes", "Heads behind the tokens", ((2, 12, 4, 16), (2, 4, 12, 12))),  # the other shape is right
@@ -36,7 +42,7 @@ NAMED = [
     ("leaky_loss", "As training leaves it", 1.397),
     ("keeps_tokens_apart", "Blind to a shift", permutes([2, 3, 4, 0, 1])),
     ("keeps_tokens_apart", "Blind to a mirror", permutes([3, 2, 1, 0], samples=1)),
-    ("count_heads", "Too few c", lambda f, n: min(check.count_heads.answer(f, n), 20)),
+    ("sees_the_future", "Blind further ahead", two_tokens),
     ("induction", "Not the query itself", lambda maps, tokens: looked_up(maps, tokens, last=1)),
     ("cache_size", "Rounded", [201.3e6, 50.3e6]),
     ("quiet_softmax", "Overflow", lambda s: s.exp() / s.exp().sum(-1, keepdim=True).add(1)),

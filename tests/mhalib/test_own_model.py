@@ -1,4 +1,4 @@
-"""Models that are not ours: the lines of the README, as they are written, on small ones with random weights."""
+"""Models that are not ours: the lines of README and YOUR_MODEL as written, on small ones with random weights."""
 
 import ast
 import re
@@ -15,7 +15,8 @@ from mhalib.heads import zero_importance
 from mhalib.reference import from_torch
 from tests.helpers.small_models import model_of, pair
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+README = "\n".join((ROOT / name).read_text("utf-8") for name in ("README.md", "notebooks/YOUR_MODEL.md"))
 TOKENS = "any sentence will do here now".split()
 WORDS = {word: place for place, word in enumerate(["[UNK]", *TOKENS])}
 ENDLESS = {"vocab_size": len(WORDS), "bos_token_id": 0, "eos_token_id": None}  # it knows these words, and never stops

@@ -67,8 +67,8 @@ def test_similar_sentences_come_first(model):
     assert spearman(similarity, torch.tensor(grades)) > 0.85
 
 
-def test_the_lines_of_the_readme_run_as_they_are_written(folder):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_lines_of_the_page_run_as_they_are_written(folder):
+    text = (ROOT / "notebooks/YOUR_MODEL.md").read_text(encoding="utf-8")
     (code,) = [block for block in re.findall(r"```python\n(.*?)```", text, re.S) if "load_minilm" in block]
     scope = {}
     exec(code, scope)

@@ -21,7 +21,7 @@ from tools.notebooks.run import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "notebooks/TEACHING.md", "notebooks/HANDOUT.md")
-PAGES += ("notebooks/FRONT_ENDS.md", "SECURITY.md")
+PAGES += ("notebooks/FRONT_ENDS.md", "notebooks/INSTALL.md", "notebooks/YOUR_MODEL.md", "SECURITY.md")
 
 HOSTS = ("pypi" + ".org", "pythonhosted" + ".org", "download.pytorch" + ".org")
 # What must stand nowhere, but in files whose name matches the second pattern. Written in pieces: this file is searched.
@@ -63,11 +63,15 @@ def files() -> list[str]:
 # ------------------------------------------------------------------------------------------ what the pages say
 
 
+def test_the_readme_leads_and_does_not_hold_all():
+    assert len(text("README.md").splitlines()) <= 200
+    assert text("README.md").index("make lab ") < text("README.md").index("## The road")
+
+
 def test_readme_and_notes_for_teachers_list_the_lessons_as_they_say_themselves():
     rows = re.findall(r"^\| \[\d\d · .+$", text("README.md"), re.MULTILINE)
     assert rows == [
-        f"| [{lesson.heading}](notebooks/{lesson.name}.ipynb) | {lesson.question} | {lesson.minutes} "
-        f"| {lesson.counted:.0f} |"
+        f"| [{lesson.heading}](notebooks/{lesson.name}.ipynb) | {lesson.question} | {lesson.minutes} |"
         for lesson in lessons()
     ]
     notes = re.findall(r"^### (\d\d · .+)$", text("notebooks/TEACHING.md"), re.MULTILINE)
@@ -118,7 +122,7 @@ def test_links_commands_and_tools_of_pages_lead_to_what_is_there():
 
 def test_the_versions_and_pythons_that_are_named_agree():
     assert re.search(r"^version: (.+)$", text("CITATION.cff"), re.MULTILINE)[1] == mhalib.__version__
-    assert f"mhalib-{mhalib.__version__}-py3" in text("README.md")
+    assert f"mhalib-{mhalib.__version__}-py3" in text("notebooks/YOUR_MODEL.md")
     oldest, newest = (".".join(map(str, version)) for version in (setup_env.OLDEST, setup_env.NEWEST))
     assert (check_machine.OLDEST, check_machine.NEWEST) == (setup_env.OLDEST, setup_env.NEWEST)
     assert f"You need Python {oldest} to {newest}" in text("README.md")

@@ -15,6 +15,7 @@ from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import mhalib
+from tests.helpers.small_site import RIGHT, WRONG
 from tools.bench import peers
 from tools.notebooks.run import PACKAGES
 from tools.site import build as build_site
@@ -224,12 +225,22 @@ def test_slides_obey_slide_types_headings_and_predictions():
 # ---------------------------------------------------------------- what answers a prediction, and the reference
 
 
+def test_helpers_and_proofs_are_folded_on_a_page_and_their_code_is_on_no_slide(site):
+    page, deck = soup(site, "07_lesson.html"), soup(site, "slides/07_lesson.html")
+    titles = [summary.get_text() for summary in page.select("details.folded:not([open]) > summary")]
+    assert titles == ["Helper: draw <it>", "Helper: only names", "Proof: it holds"]
+    assert page.select(".folded .code") and not page.select(".folded .output")
+    assert "what a proof says" in page.main.get_text()
+    assert "drawn" in deck.get_text()
+    assert "what a proof says" not in deck.get_text() and "name = 3" not in deck.get_text()
+
+
 def test_a_page_covers_what_answers_and_nothing_else_each_part_by_one_button(site):
     page = soup(site, "07_lesson.html")
     wrapped = " ".join(part.get_text() for part in page.select(".answer"))
-    for answer in ("The first sentence", "nearly", "The answer: the second", "Nothing gets lost"):
+    for answer in ("The first sentence", "nearly", f"The answer: {RIGHT}", "Nothing gets lost"):
         assert answer in wrapped
-    for shown in ("Some words before", "how much is lost", "Guess.", "○ both", "Everybody reads this", "in sight"):
+    for shown in ("Some words before", "how much is lost", "Guess.", f"○ {WRONG}", "Everybody reads this", "in sight"):
         assert shown in page.main.get_text() and shown not in wrapped
     assert len(page.select(".answer .mhalib-view")) == 2 and not page.select(".answer :is(h1, h2, h3, .answer)")
     assert ["claim" in said.get_text() for said in page.select(".answer .code")] == [True]  # it says what comes out
@@ -286,6 +297,6 @@ def test_every_public_name_is_in_the_reference_with_what_it_is_its_source_and_th
     for path in ("mhalib.claim", "mhacourse.check", "mhacourse.predict", "headview.HeadLab"):
         links = sections[path].find_parent("section").select(".used a")
         used[path.rpartition(".")[2]] = {link["href"].removeprefix("07_lesson.html#") for link in links}
-    assert used == {"claim": {"cell-9"}, "check": {"cell-15"}, "predict": {"cell-7", "cell-17"}, "HeadLab": {"cell-11"}}
+    assert used == {"claim": {"cell-9"}, "check": {"cell-18"}, "predict": {"cell-7", "cell-20"}, "HeadLab": {"cell-11"}}
     source = sections["mhalib.split_heads"].find_parent("section").details.get_text()
     assert "return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)" in source

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tests.helpers.browser import settle, until
+from tests.helpers.small_site import ASKED, RIGHT, WRONG
 
 ALIVE = """document.querySelector(".mhalib-view") && [...document.querySelectorAll(".mhalib-view")]
   .every((view) => view.querySelector(".mha canvas, .mha fieldset"))"""
@@ -176,7 +177,7 @@ def test_answers_are_covered_for_everybody_and_a_button_uncovers_one_and_covers_
 
 def test_without_javascript_everything_shows_and_nothing_is_offered_that_needs_it(open_page):
     page = open_page("07_lesson.html", script=False)
-    said = ["The first sentence says", "○ the second", "and <b>both</b>", "The answer: the second", "Nothing gets lost"]
+    said = ["The first sentence says", f"○ {RIGHT}", "and <b>both</b>", f"The answer: {RIGHT}", "Nothing gets lost"]
     for text in said:
         assert page.locator("main :is(p, .claims li, .output div)").filter(has_text=text).last.is_visible()
     assert not any(control.is_visible() for control in page.locator("button, input").all())
@@ -206,7 +207,7 @@ def test_the_switch_shows_all_is_remembered_and_keeps_the_place(open_page):
 
 def test_a_guess_is_judged_uncovers_its_answer_and_is_summed_up(open_page):
     page = open_page("07_lesson.html")
-    results, first = page.locator(".mhalib-results"), page.get_by_role("radio", name="the first")
+    results, first = page.locator(".mhalib-results"), page.get_by_role("radio", name=WRONG)
     assert "Nothing predicted yet" in results.inner_text()
     first.press("Space")
     until(lambda: seen(page) == SECOND, "the answer was not uncovered")
@@ -214,7 +215,7 @@ def test_a_guess_is_judged_uncovers_its_answer_and_is_summed_up(open_page):
     count = int(results.get_attribute("data-count"))
     assert results.inner_text().splitlines() == [
         f"Predicted: 1 of {count}, 0 rightly",
-        "Surprised by: which candidate equals the specification: the second, not the first",
+        f"Surprised by: {ASKED.about}: {RIGHT}, not {WRONG}",
         f"Not predicted: {count - 1}",
     ]
     guess = """(cell, detail) => cell.dispatchEvent(new CustomEvent("mhalib-predicted", { bubbles: true, detail }))"""
@@ -262,7 +263,7 @@ def test_slides_show_an_answer_at_the_next_key(slides):
     settle(slides)
     slide = slides.locator("section.present section.present")
     told = slides.locator(".aria-status")  # what reveal.js lets a screen reader say
-    code, answer, next_one = (slide.get_by_text(text) for text in ("claim(True", "The answer: the second", "how much"))
+    code, answer, next_one = (slide.get_by_text(text) for text in ("claim(True", f"The answer: {RIGHT}", "how much"))
     assert code.first.is_visible() and not answer.is_visible() and "The answer" not in told.inner_text()
     slides.keyboard.press("Space")
     assert code.first.is_visible() and answer.is_visible() and not next_one.is_visible()

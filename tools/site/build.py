@@ -35,7 +35,7 @@ from tools.site.live import LIVE, executed
 from tools.site.questions import box
 
 BESIDE = ("GLOSSARY",)  # pages for readers: in the list below the notebooks of the appendix, and found by the search
-FOR_TEACHERS = ("TEACHING", "HANDOUT", "FRONT_ENDS")  # pages too, to which the first page leads
+FURTHER = ("TEACHING", "HANDOUT", "FRONT_ENDS", "YOUR_MODEL", "INSTALL")  # pages too, to which the first page leads
 MAX_BYTES = 15_000_000  # all pages together
 PARTS = re.compile(r'^const parts = (\{"kind": .*\});$', re.MULTILINE)  # of a view, in a fragment of `page_fragment`
 WHAT = (
@@ -105,7 +105,7 @@ def build(paths: list[Path], out: Path) -> None:
     about = {name: introduce(nb, name) for name, nb in notebooks.items()}
     lessons = [notebook for notebook in about.values() if isinstance(notebook, Lesson)]
     others = [notebook for notebook in about.values() if not isinstance(notebook, Lesson)]
-    beside = {name: (NOTEBOOKS / f"{name}.md").read_text(encoding="utf-8") for name in (*BESIDE, *FOR_TEACHERS)}
+    beside = {name: (NOTEBOOKS / f"{name}.md").read_text(encoding="utf-8") for name in (*BESIDE, *FURTHER)}
     titles = {name: re.match("# (.+)", source)[1] for name, source in beside.items()}
     terms = glossary(beside["GLOSSARY"])
     listed = {name.lower(): titles[name] for name in BESIDE} | {reference.HOME: reference.TITLE}
