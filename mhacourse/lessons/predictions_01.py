@@ -4,19 +4,19 @@ from mhacourse.prediction import Choose, Number
 
 shared_qk = Choose(
     about="what is lost if query and key come from one matrix",
-    right="two words score each other alike",
+    right="the direction of a look",
     options={
-        "two words score each other alike": (
-            "The product of two vectors does not ask which came first, so the scores are symmetric: nobody can look "
-            "without being looked at."
+        "the direction of a look": (
+            "The product of two vectors does not ask which came first, so the scores are symmetric: no word can look "
+            "without being looked at in return."
         ),
         "every word looks at itself only": (
-            "A word does score itself high then, as in lesson 00, where queries were keys. But others may score higher "
-            "still; what is lost for certain is the direction."
+            "A word does score itself high then, as in lesson 00, where queries were keys. But others may score even "
+            "higher. What is lost for certain is the direction."
         ),
         "nothing: one matrix learns as well": (
-            "One matrix can learn a lot, but whatever it learns, q · k is the same product both ways. What it can "
-            "never learn is to look without being looked at."
+            "One matrix can learn a lot, but whatever it learns, q · k is the same product both ways. It can "
+            "never learn to look without being looked at."
         ),
     },
 )
@@ -26,13 +26,13 @@ rows_that_change = Choose(
     right="row 1 only",
     options={
         "all rows: it is attention": (
-            "In attention tokens do take from each other. But that is the work of the weights, later on; a projection "
-            "multiplies each row by W, and no other row comes in."
+            "In attention, tokens do take from each other. But the weights do that, later on; a projection multiplies "
+            "each row by W, and no other row comes in."
         ),
         "row 1 only": "Each row of the product is made of one row of tokens: a projection never mixes tokens.",
         "row 1 and those after it": (
-            "So it would be in a network that reads from left to right. A matrix product has no order of rows: each is "
-            "made for itself."
+            "That would happen in a network that reads from left to right. A matrix product has no order of rows: each "
+            "is made on its own."
         ),
     },
 )
@@ -42,10 +42,10 @@ linear_weight = Choose(
     right="(2, 4)",
     options={
         "(4, 2)": (
-            "The arguments stand in this order, and so does W in x @ W. But the layer stores W turned around and "
-            "computes x @ weight.T."
+            "The arguments come in this order, and so do the sizes of W in x @ W. But the layer stores the transpose "
+            "and computes x @ weight.T."
         ),
-        "(2, 4)": "Out before in: one row for each output. The layer computes x @ weight.T.",
+        "(2, 4)": "Out comes before in, one row for each output. The layer computes x @ weight.T.",
         "(2, 5)": "One more column would hold the bias. torch keeps it apart, in linear.bias.",
     },
 )
@@ -66,8 +66,8 @@ features_seen = Number(
         (
             0,
             8,
-            "There are 8 heads, but no number of q was made of so few features: each is a sum over all that W has in "
-            "its row.",
+            "There are 8 heads, but no number of q is made of so few features: each is a sum over a whole row of the "
+            "weight.",
         ),
     ),
     other="Each number of q is a sum over a whole row of the weight: no feature is left out, and there are 512.",
@@ -78,7 +78,7 @@ blind_directions = Number(
     right=(448, 448),
     right_text="448",
     unit="of 512",
-    why="64 numbers can tell 64 directions apart; the other 512 - 64 are the blind spot.",
+    why="64 numbers can tell 64 directions apart. The other 512 - 64 are the blind spot.",
     guesses=(
         (
             0,
@@ -86,7 +86,7 @@ blind_directions = Number(
             "Every single feature counts, as you just saw. But 64 sums of 512 numbers cannot tell all their changes "
             "apart: some changes cancel out in each of the sums.",
         ),
-        (64, 64, "64 are the directions that it does notice, one for each of its numbers. The others are 512 - 64."),
+        (64, 64, "It notices 64 directions, one for each of its numbers. The blind ones are the others, 512 - 64."),
     ),
     other="64 numbers can tell at most 64 of 512 directions apart; the rest is not noticed.",
 )
@@ -104,7 +104,8 @@ same_start = Choose(
             "shape."
         ),
         "those of separate layers": (
-            "Xavier draws smaller numbers for a larger weight. A score multiplies two of them, so its spread is halved."
+            "Xavier draws smaller numbers for a larger weight. A score multiplies two of them, so in a fused layer its "
+            "spread is halved."
         ),
     },
 )
@@ -121,8 +122,8 @@ same_cut = Choose(
             "The cut by head gives head 0 the first 192 rows, and all of these make q in a contiguous weight."
         ),
         "k and v exchanged, q right": (
-            "Not that orderly: only the first 64 rows are right by chance, the query of head 0. From there on heads "
-            "and parts are mixed up."
+            "It is not that orderly. Only the first 64 rows, the query of head 0, are right by chance. From there on "
+            "heads and parts are mixed up."
         ),
     },
 )
