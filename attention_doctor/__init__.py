@@ -56,7 +56,7 @@ def examine(
         TypeError: it wants arguments of which nothing is known, or cannot be called; `adapt` helps.
         ValueError: a size is no positive integer, the heads do not divide the features, or weights do not fit.
 
-    Taught in notebook 06.
+    Taught in notebook 16.
 
     Examples:
         >>> from mhalib import MultiHeadAttention

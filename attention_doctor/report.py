@@ -57,7 +57,7 @@ class Remark:
 
 
 class FindingsError(AssertionError):
-    """Raised by `Report.raise_for_findings`, for tests of your own layer; see notebook 06."""
+    """Raised by `Report.raise_for_findings`, for tests of your own layer; see notebook 16."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The predictions of lesson 06: what real modules return, which tests see a bug, and what shows from outside."""
+"""The predictions of lesson 06: how equal the ways to write the layer are, and what real modules return."""
 
 from mhacourse.prediction import Choose, Number
 
@@ -45,6 +45,26 @@ textbook_maps = Number(
     ),
     other="The keys are all alike, so no head can prefer one. Only the mask makes maps differ, one for each sample.",
     unit="of 10 maps",
+)
+
+in_float64 = Choose(
+    about="what becomes of the largest difference in float64",
+    right="it shrinks to around 1e-14",
+    options={
+        "it stays as it is": (
+            "It would if one of the ways computed another formula. A difference of formulas does not care how many "
+            "digits there are."
+        ),
+        "it shrinks to around 1e-14": (
+            "It is rounding, and float64 keeps 29 bits more: each error is some 500 million times smaller."
+        ),
+        "it vanishes: all are exactly equal": (
+            "The ways add the same numbers in different orders, and each order rounds differently, in float64 as well."
+        ),
+        "it halves": (
+            "Twice as many bits sounds like half the error. But each bit halves it, and there are 29 more of them."
+        ),
+    },
 )
 
 keras_key_dim = Choose(
@@ -94,100 +114,4 @@ batch_second_map = Choose(
             "Right about the axes that it confuses. But by default the heads are averaged, so there is no axis of 8."
         ),
     },
-)
-
-toy_test = Number(
-    about="how many of nine broken layers fail the toy test",
-    right=(0, 0),
-    right_text="0",
-    why="It prints a shape, and every one of the nine gives the right shape.",
-    guesses=(
-        (
-            1,
-            3,
-            "Those that put numbers in the wrong place do not change the shape either: reshape gives whatever shape "
-            "it is asked for.",
-        ),
-        (
-            4,
-            8,
-            "So many bugs ought to show somewhere. They would in the numbers, on tokens that differ; a shape shows "
-            "none of them.",
-        ),
-        (9, 9, "Every one of them is broken, but the test only looks at the shape, which is right."),
-    ),
-    other="There are nine layers, so the answer lies between 0 and 9.",
-    unit="of 9",
-)
-
-unseen_bug = Choose(
-    about="which of the nine the doctor can name only by looking inside while the layer computes",
-    right="scale 1/√d_model",
-    options={
-        "scale 1/√d_model": (
-            "Every map is still a legal attention map, only flatter; a healthy layer with smaller W_q makes the same."
-        ),
-        "W_o unused": (
-            "The output has the right shape and depends on the right tokens. But no gradient reaches W_o, which is a "
-            "parameter all the same."
-        ),
-        "another sample's heads": (
-            "Within a sample nothing looks wrong, the order of tokens included. But change one sample, and the other "
-            "one moves."
-        ),
-        "dropout left on": (
-            "It seems to be hidden in randomness. But an examined layer is in eval mode, and two calls that differ "
-            "give it away at once."
-        ),
-    },
-)
-
-grouped_box = Number(
-    about="how many heads are counted where 8 share 2 heads of keys and values",
-    right=(8, 8),
-    right_text="8",
-    why="Each query head has scores of its own, and a piece of W_o of its own, so each adds a direction of its own.",
-    guesses=(
-        (
-            2,
-            2,
-            "Only two kinds of values come out of W_v. But each of the eight heads weighs them on its own and writes "
-            "them through its own piece of W_o.",
-        ),
-        (
-            4,
-            4,
-            "Four query heads share one head of keys. They share the keys, not the queries, so each has its own map.",
-        ),
-        (
-            10,
-            16,
-            "Heads of keys do not write anything; only heads of queries end in a piece of W_o, and there are eight.",
-        ),
-    ),
-    other="Ask for each head of queries: does it have a map of its own, and a piece of W_o of its own?",
-    unit="heads",
-)
-
-twin_heads = Number(
-    about="how many of 4 heads are counted where two have the same scores",
-    right=(3, 3),
-    right_text="3",
-    why="The two always look at the same tokens, so what they add comes only together: one direction for both.",
-    guesses=(
-        (
-            4,
-            4,
-            "Their values do differ. But they always come in the same mixture, by the same weight, so their two "
-            "vectors are only ever seen as one sum.",
-        ),
-        (2, 2, "The two are one, but the other two heads still have maps of their own."),
-        (
-            1,
-            1,
-            "Only two heads have the same scores. The other two move on their own, each in its own direction.",
-        ),
-    ),
-    other="Two heads that always get the same weight are seen as one; count the others as usual.",
-    unit="of 4 heads",
 )

@@ -1,0 +1,454 @@
+"""The exercises of lesson 16: which tests see a bug, which bug none can see, a test of one's own, and a repair."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+import mhalib
+from mhacourse.exercise import Change, Choice, Exercise, Wrong
+from mhacourse.inputs import draw
+from mhacourse.lessons.lesson_06 import identity, seeded, window
+from mhacourse.other_inputs import on_an_empty_row
+from mhacourse.remarks import Asked, uses
+from mhacourse.repairs import Line, Repair
+
+tests_that_see = Choice(
+    task=(
+        "A layer lacks the transpose in its merge. Which of the five tests can fail because of that? "
+        "All that can, as letters."
+    ),
+    answer="CD",
+    options={
+        "A": "the shape of the output is right, and inputs of ones make all tokens alike.",
+        "B": "with one head there is nothing to exchange: an axis of length 1 moves no number.",
+        "C": "with four heads an early row holds pieces of later tokens, so it moves.",
+        "D": "attention without positions follows the order of its tokens; a layer that mixes tokens does not.",
+        "E": "the bug is the same both times. This test finds a dropout that was left on.",
+    },
+    hints=(
+        "The bug mixes tokens. Which tests use several heads, several tokens, and tokens that differ?",
+        "With one head, what does the transpose exchange? Which test says the same of every layer, broken or not?",
+        "One head or one token hides it, and so does any test that looks at shapes or repeats itself.",
+    ),
+    see="Three probes",
+)
+
+
+no_test_sees = Choice(
+    task=(
+        "A test from outside hands a layer tokens and a mask and looks at what comes out, as often as it likes. "
+        "Which of the five changes can it never see, because a healthy layer with other weights does just the same? "
+        "All of them, as letters."
+    ),
+    answer="ACE",
+    options={
+        "A": "scores divided by a larger root are what a healthy layer with a smaller W_q computes.",
+        "B": "rows that do not sum to 1 show as soon as a token is repeated under a causal mask. No weights do that.",
+        "C": "keys made by W_q are those of a healthy layer whose W_k happens to equal its W_q.",
+        "D": "whatever its weights, a healthy layer reads nothing that the mask hides: change one token to see it.",
+        "E": "a healthy layer whose W_o is the identity returns the merged heads as they are.",
+    },
+    hints=(
+        "For each one: which weights would you give a healthy layer, so that it does the same?",
+        "Two of the five break a promise that every healthy layer keeps, whatever its weights.",
+        "W_q, W_k and W_o may be any matrices: smaller ones, two equal ones, the identity.",
+    ),
+    see="What no test from outside sees",
+)
+
+
+def sees_the_future_solution(f, d_model):
+    x = torch.randn(2, 6, d_model)  # (B, T, d_model)
+    y = torch.cat([x[:, :-1], torch.randn(2, 1, d_model)], dim=1)  # another last token
+    return bool((f(y) - f(x))[:, :-1].abs().max() > 1e-6)
+
+
+def _sees_in_a_loop(f, d_model):
+    T = 5
+    x = torch.randn(1, T, d_model)
+    before = f(x)  # (1, T, d_model)
+    for s in range(1, T):
+        changed = x.clone()
+        changed[:, s] = torch.randn(d_model)
+        after = f(changed)  # (1, T, d_model)
+        for t in range(s):
+            if not torch.allclose(after[0, t], before[0, t], atol=1e-6):
+                return True
+    return False
+
+
+def _causal(num_heads, name, merge=mhalib.merge_heads, masked=True, wide=1.0):
+    """Return a function of (B, T, d_model), one layer of attention, which the example names."""
+
+    def f(x):
+        layer = seeded(lambda: mhalib.MultiHeadAttention(x.shape[-1], num_heads)).to(x.dtype).requires_grad_(False)
+        q, k, v = (mhalib.split_heads(W(x), num_heads) for W in (layer.W_q, layer.W_k, layer.W_v))
+        mask = mhalib.causal_mask(x.shape[1]) if masked else None
+        return wide * layer.W_o(merge(mhalib.scaled_dot_product_attention(q, k, v, mask)[0]))
+
+    f.__name__ = name
+    return f
+
+
+def _no_transpose(heads):
+    return heads.reshape(heads.shape[0], heads.shape[2], -1)  # (B, h, T, hd) -> (B, T, d_model), tokens mixed
+
+
+def _ahead(steps, x):
+    """Return the token so many places later, zeros where there is none."""
+    return F.pad(x, (0, 0, 0, steps))[:, steps:]
+
+
+def _mean_of_the_past(x):
+    return x.cumsum(1) / torch.arange(1, x.shape[1] + 1)[:, None]
+
+
+def _next_token_in_one_feature(x):
+    return torch.cat([x[..., :-1], _ahead(1, x[..., -1:])], dim=-1)
+
+
+def _three_ahead(x):
+    return x + _ahead(3, x)
+
+
+def _little_of_the_next(x):
+    return x + 1e-3 * _ahead(1, x)
+
+
+def _norm_then_next(x):
+    return _mean_of_the_past(x) + _ahead(1, F.layer_norm(x, x.shape[-1:]))
+
+
+def _next_that_cancels(x):
+    total = _ahead(1, x).sum(-1, keepdim=True)
+    return torch.cat([x[..., :-2], total, -total], dim=-1)
+
+
+def _tests(tokens=6, changed=-1, looked=slice(None, -1), new=None, off=1e-6, draws=draw, by="max"):
+    """Return a test with these choices; some of them are wrong."""
+
+    def test(f, d_model):
+        x = draws(0, 2, tokens, d_model)
+        y = x.clone()
+        y[:, changed] = draw(1, 2, d_model) if new is None else new(x[:, changed])
+        moved = (f(y) - f(x))[:, looked]
+        return bool((moved.sum(-1).abs() if by == "sum" else moved.abs()).max() > off)
+
+    return test
+
+
+sees_the_future = Exercise(
+    task=(
+        "Write sees_the_future(f, d_model): a test of a causal layer f, (B, T, d_model) -> (B, T, d_model). True when "
+        "an output reads a token that comes later, and False when none does. The tokens to test with are yours to draw."
+    ),
+    answer=sees_the_future_solution,
+    plain=(sees_the_future_solution, _sees_in_a_loop),
+    cases=lambda: [
+        (_causal(4, "that is causal"), 8),
+        (_causal(4, "without the transpose in its merge", merge=_no_transpose), 8),
+        (_causal(2, "that ignores its mask", masked=False), 6),
+        (_causal(1, "that is causal and has one head", wide=20.0), 5),
+        (_mean_of_the_past, 4),
+        (_next_token_in_one_feature, 4),
+        (_three_ahead, 3),
+        (_little_of_the_next, 6),
+        (_norm_then_next, 6),
+        (_next_that_cancels, 4),
+    ],
+    hints=(
+        "Two inputs that differ in the last token only. Which outputs must be the same for both?",
+        "Every output but the last. Compare f(x)[:, :-1] with f(y)[:, :-1].",
+        "Draw the new token at random, take six tokens or so, and call it a leak from 1e-6 on.",
+    ),
+    wrong={
+        "It looks at the last output, too": Wrong(
+            Change("(f(y) - f(x))[:, :-1]", "(f(y) - f(x))"),
+            "a causal layer fails: the last output reads the last token, and so it should.",
+            "Compare the outputs before the token that you change: [:, :-1].",
+        ),
+        "The first token changed": Wrong(
+            _tests(changed=0, looked=slice(1, None)),
+            "you change the first token and look at later outputs. These may read it: that is the past.",
+            "Change the last token, and look at the outputs before it.",
+        ),
+        "Only the shape": Wrong(
+            lambda f, d_model: f(draw(0, 2, 6, d_model)).shape != (2, 6, d_model),
+            "every layer passes, those that read the future as well. A shape does that, one token, or equal inputs.",
+            "Give f two inputs that differ in the last of several tokens, and compare the earlier outputs.",
+            also=(_tests(new=lambda token: token),),
+        ),
+        "The first output only": Wrong(
+            _tests(looked=0),
+            "you look at the first output only. A layer that reads the next token or the one after shows it later.",
+            "Look at all outputs but the last: [:, :-1].",
+        ),
+        "Blind further ahead": Wrong(
+            _tests(looked=-2),
+            "a layer that reads three tokens ahead passes: there are too few tokens, or you look at one output only.",
+            "Take six tokens or more, and look at all outputs but the last: [:, :-1].",
+            also=(_tests(tokens=3), _tests(tokens=2)),
+        ),
+        "A constant added": Wrong(
+            _tests(new=lambda token: token + 1),
+            "all features of the token grow by the same number. A LayerNorm takes just that away, and nothing moves.",
+            "Put a token in its place that is drawn anew: torch.randn.",
+        ),
+        "A leak that is small": Wrong(
+            Change("> 1e-6", "> 0.01"),
+            "a layer passes that lets a thousandth of the next token through.",
+            "In float32, rounding is below 1e-6 here: whatever is larger has moved.",
+        ),
+        "One feature looked at": Wrong(
+            lambda f, d_model: (f(_other(d_model)) - f(draw(0, 2, 6, d_model)))[:, :-1, 0].abs().max().item() > 1e-6,
+            "you look at one feature of each output. What leaks into another one is not seen.",
+            "Compare all features: abs().max() over everything before the last output.",
+        ),
+        "Sums that cancel": Wrong(
+            _tests(by="sum"),
+            "you sum over the features before abs. One may rise where another falls; then nothing seems to move.",
+            "First abs(), then max.",
+        ),
+        "Turned around": Wrong(
+            lambda f, d_model: not sees_the_future_solution(f, d_model),
+            "it says True of the layers that read no later token, and False of those that do.",
+            "True means that the future is seen: something moved.",
+        ),
+    },
+    see="Three probes",
+)
+
+
+def _other(d_model):
+    x = draw(0, 2, 6, d_model)
+    return torch.cat([x[:, :-1], draw(1, 2, 1, d_model)], dim=1)
+
+
+def repaired_solution(layer, x, mask):
+    B, T, _ = x.shape
+    q, k, v = (W(x).view(B, T, layer.num_heads, -1).transpose(1, 2) for W in (layer.W_q, layer.W_k, layer.W_v))
+    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5  # (B, num_heads, T, T)
+    scores = scores.masked_fill(~mask, -torch.inf)
+    heads = scores.softmax(-1) @ v  # (B, num_heads, T, head_dim)
+    return layer.W_o(heads.transpose(1, 2).reshape(B, T, -1))  # -> (B, T, d_model)
+
+
+def _repaired_steps(layer, x, mask):
+    B, T, d_model = x.shape
+    num_heads = layer.num_heads
+    head_dim = d_model // num_heads
+    q = layer.W_q(x)
+    k = layer.W_k(x)
+    v = layer.W_v(x)
+    q = q.reshape(B, T, num_heads, head_dim).transpose(1, 2)  # (B, T, d_model) -> (B, num_heads, T, head_dim)
+    k = k.reshape(B, T, num_heads, head_dim).transpose(1, 2)
+    v = v.reshape(B, T, num_heads, head_dim).transpose(1, 2)
+    scores = q @ k.transpose(2, 3)  # -> (B, num_heads, T, T)
+    scores = scores / head_dim**0.5
+    scores = scores.masked_fill(~mask, -torch.inf)
+    weights = torch.softmax(scores, dim=-1)
+    heads = weights @ v  # -> (B, num_heads, T, head_dim)
+    merged = heads.transpose(1, 2)  # -> (B, T, num_heads, head_dim)
+    merged = merged.reshape(B, T, d_model)
+    return layer.W_o(merged)
+
+
+def _repaired_loop(layer, x, mask):
+    B, T, d_model = x.shape
+    size = d_model // layer.num_heads
+    q, k, v = layer.W_q(x), layer.W_k(x), layer.W_v(x)
+    heads = []
+    for i in range(layer.num_heads):
+        start = i * size
+        stop = start + size
+        scores = q[:, :, start:stop] @ k[:, :, start:stop].transpose(1, 2)  # -> (B, T, T)
+        scores = scores / math.sqrt(size)
+        scores = scores.masked_fill(~mask, -torch.inf)
+        weights = torch.softmax(scores, dim=-1)
+        heads.append(weights @ v[:, :, start:stop])
+    return layer.W_o(torch.cat(heads, dim=-1))  # num_heads x (B, T, size) -> (B, T, d_model)
+
+
+# Here y is (B, T, d_model), heads are (B, num_heads, T, head_dim), scores (B, num_heads, T, T).
+_LINES = {
+    "the split": Line(
+        lambda y, h: y.unflatten(-1, (h, -1)).transpose(1, 2),
+        "view(B, num_heads, T, head_dim) cuts the sentence: view to (B, T, num_heads, head_dim), then transpose(1, 2)",
+        given=lambda y, h: y.reshape(y.shape[0], h, y.shape[1], -1),
+        changed={
+            "its transpose is missing, tokens stand before heads": lambda y, h: y.unflatten(-1, (h, -1)),
+            "the transpose is there, but view still cuts the sentence": lambda y, h: y.reshape(
+                y.shape[0], h, y.shape[1], -1
+            ).transpose(1, 2),
+            "features are dealt out to the heads in turn": lambda y, h: y.unflatten(-1, (-1, h)).permute(0, 3, 1, 2),
+            "the transpose comes before the cut": lambda y, h: y.mT.reshape(y.shape[0], h, y.shape[1], -1),
+            "the last two axes are turned, not tokens and heads": lambda y, h: (
+                y.reshape(y.shape[0], h, -1, y.shape[1]).mT
+            ),
+        },
+    ),
+    "the scale": Line(
+        lambda d_model, head_dim, h, T: math.sqrt(head_dim),
+        "divide by the root of head_dim, which is q.shape[-1]",
+        given=lambda d_model, head_dim, h, T: math.sqrt(d_model),
+        changed={
+            "scores are not divided at all": lambda d_model, head_dim, h, T: 1,
+            "you divide by head_dim itself, without the root": lambda d_model, head_dim, h, T: head_dim,
+            "you divide by d_model itself": lambda d_model, head_dim, h, T: d_model,
+            "you divide by the root of num_heads": lambda d_model, head_dim, h, T: math.sqrt(h),
+            "you divide by num_heads": lambda d_model, head_dim, h, T: h,
+            "you divide by the root of T": lambda d_model, head_dim, h, T: math.sqrt(T),
+            "you multiply with the root": lambda d_model, head_dim, h, T: 1 / math.sqrt(head_dim),
+            "you divide by the root twice, or by that of its square": lambda d_model, head_dim, h, T: head_dim**2,
+        }
+        | {
+            f"it is the root of the number {n}, which is head_dim of some layers only": (
+                lambda d_model, head_dim, h, T, n=n: math.sqrt(n)
+            )
+            for n in (2, 3, 4, 8, 16, 32, 64)
+        }
+        | {
+            f"it counts on {n} heads, and this layer may have others": (
+                lambda d_model, head_dim, h, T, n=n: math.sqrt(d_model // n)
+            )
+            for n in (2, 3, 4, 8)
+        },
+    ),
+    "the mask": Line(
+        lambda scores, mask, softmax: softmax(scores.masked_fill(~mask, -math.inf)),
+        "before the softmax, scores.masked_fill(~mask, -inf): True means may attend, and it fills where it reads True",
+        given=lambda scores, mask, softmax: softmax(scores.masked_fill(mask, -math.inf)),
+        changed={
+            "it is left out, every token sees all": lambda scores, mask, softmax: softmax(scores),
+            "it takes True for blocked, with a large number in place of inf": lambda scores, mask, softmax: softmax(
+                scores.masked_fill(mask, -1e9)
+            ),
+            "it takes True for blocked, and a row without a key becomes 0": lambda scores, mask, softmax: softmax(
+                scores.masked_fill(mask, -math.inf)
+            ).nan_to_num(0.0),
+            "it comes after the softmax, so the weights no longer sum to 1": lambda scores, mask, softmax: (
+                softmax(scores) * mask
+            ),
+            "it is turned over its diagonal: query and key are exchanged": lambda scores, mask, softmax: softmax(
+                scores.masked_fill(~mask.mT, -math.inf)
+            ),
+            "turned over its diagonal, it is not ~mask": lambda scores, mask, softmax: softmax(
+                scores.masked_fill(mask.mT, -math.inf)
+            ),
+            "it is a causal mask of your own, whatever mask comes": lambda scores, mask, softmax: softmax(
+                scores.masked_fill(~torch.ones_like(mask).tril(), -math.inf)
+            ),
+            "it hides what comes later besides, which the mask may allow": lambda scores, mask, softmax: softmax(
+                scores.masked_fill(~mask.tril(), -math.inf)
+            ),
+            "the scores it should hide become 0, and a score of 0 hides nothing": lambda scores, mask, softmax: softmax(
+                scores.masked_fill(~mask, 0)
+            ),
+            "1 and 0 are added to the scores, which hides nothing": lambda scores, mask, softmax: softmax(
+                scores + mask.float()
+            ),
+        },
+    ),
+    "the merge": Line(
+        lambda heads: heads.transpose(1, 2).flatten(2),
+        "transpose(1, 2) brings the heads of a token together, then reshape joins them",
+        given=lambda heads: heads.reshape(heads.shape[0], heads.shape[2], -1),
+        changed={
+            "view cannot join what a transpose has moved, reshape can": lambda heads: heads.transpose(1, 2).view(
+                heads.shape[0], heads.shape[2], -1
+            ),
+            "features come before heads": lambda heads: heads.permute(0, 2, 3, 1).flatten(2),
+            "tokens change places with features, not with heads": lambda heads: heads.mT.reshape(
+                heads.shape[0], heads.shape[2], -1
+            ),
+        },
+    ),
+    "the projections": Line(
+        lambda layer: (layer.W_q, layer.W_k, layer.W_v),
+        "q comes from W_q, k from W_k, v from W_v",
+        changed={
+            "k comes from W_q": lambda layer: (layer.W_q, layer.W_q, layer.W_v),
+            "v comes from W_k": lambda layer: (layer.W_q, layer.W_k, layer.W_k),
+        },
+    ),
+    "the product": Line(
+        lambda q, k: q @ k.mT,
+        "scores are q @ k.transpose(-2, -1): a row for each query",
+        changed={"q and k are exchanged": lambda q, k: k @ q.mT},
+    ),
+    "the softmax": Line(
+        lambda scores: scores.softmax(-1),
+        "softmax runs over the keys, the last axis",
+        changed={
+            "it runs over the queries": lambda scores: scores.softmax(-2),
+            "it runs over the heads": lambda scores: scores.softmax(1),
+        },
+    ),
+    "the output": Line(
+        lambda layer, merged: layer.W_o(merged),
+        "W_o is applied once, to the merged heads",
+        changed={
+            "W_o is left out": lambda layer, merged: merged,
+            "W_o is applied twice": lambda layer, merged: layer.W_o(layer.W_o(merged)),
+        },
+    ),
+}
+
+
+def _layer_of(form):
+    """Return the layer whose lines have these forms."""
+
+    def forward(layer, x, mask):
+        T, d_model = x.shape[1:]
+        q, k, v = (form["the split"](W(x), layer.num_heads) for W in form["the projections"](layer))
+        scale = form["the scale"](d_model, d_model // layer.num_heads, layer.num_heads, T)
+        weights = form["the mask"](form["the product"](q, k) / scale, mask, form["the softmax"])
+        return form["the output"](layer, form["the merge"](weights @ v))
+
+    return forward
+
+
+def _layer_cases():
+    x = torch.tensor([[[1.0, 0, 2, 1, -1, 0], [2, 1, 0, 0, 1, 1]]])
+    cases = [(identity(mhalib.MultiHeadAttention(6, 2)), x, mhalib.causal_mask(2))]
+    for B, T, num_heads, head_dim, mask in (
+        (2, 4, 1, 6, window(4, 1, 2)),  # one head: only the mask can be wrong
+        (2, 4, 4, 3, window(4, 1, 1)),  # as many heads as tokens: heads that look at heads fit the mask
+        (2, 5, 3, 4, window(5, 2, 1)),
+        (3, 6, 4, 2, mhalib.causal_mask(6)),
+    ):
+        d_model = num_heads * head_dim
+        layer = seeded(lambda d=d_model, h=num_heads: mhalib.MultiHeadAttention(d, h))
+        cases.append((layer, 2 * draw(d_model, B, T, d_model), mask))
+    return cases
+
+
+repaired = Repair(
+    task=(
+        "Four lines of this layer are broken. Repair them. layer holds W_q, W_k, W_v, W_o and num_heads; "
+        "mask is boolean, (T, T), True = may attend; it need not be causal."
+    ),
+    answer=repaired_solution,
+    plain=(_repaired_steps, _repaired_loop),
+    cases=_layer_cases,
+    axes=("sample", "token", "feature"),
+    lines=_LINES,
+    where_right={
+        1: "With one head your layer is right. Look where there are several: at the split, the scale and the merge."
+    },
+    build=_layer_of,
+    hints=(
+        "Go line by line: split, scale, mask, merge. Each has one mistake, each has a lesson: 03, 02, 04, 05.",
+        "The check says which lines are right already, so repair one and run it.",
+        "Two of the four are a transpose that is missing.",
+    ),
+    see="Nine broken layers",
+    remarks=(
+        Asked(
+            "The task asks to repair four lines; yours calls the layer's own forward, which was never broken.",
+            uses(mhalib.MultiHeadAttention.forward),
+        ),
+        on_an_empty_row,
+    ),
+)

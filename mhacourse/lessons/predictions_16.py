@@ -1,0 +1,134 @@
+"""The predictions of lesson 16: which tests see a bug, which bug none of them sees, and what the doctor leaves out."""
+
+from mhacourse.prediction import Choose, Number
+
+toy_test = Number(
+    about="how many of nine broken layers fail the toy test",
+    right=(0, 0),
+    right_text="0: all nine pass",
+    why="The test prints a shape, and every one of the nine gives the right shape.",
+    guesses=(
+        (
+            1,
+            3,
+            "Those that put numbers in the wrong place do not change the shape either: reshape gives whatever shape "
+            "it is asked for.",
+        ),
+        (
+            4,
+            8,
+            "So many bugs ought to show somewhere. They would in the numbers, on tokens that differ; a shape shows "
+            "none of them.",
+        ),
+        (9, 9, "Every one of them is broken, but the test only looks at the shape, which is right."),
+    ),
+    other="There are nine layers, so the answer lies between 0 and 9.",
+    unit="of 9",
+)
+
+same_picture = Number(
+    about="for how many of the nine one changed token leaves the healthy picture",
+    right=(2, 2),
+    right_text="2: the wrong scale, and the W_o that is not used",
+    why="The wrong scale changes how much a token reads and a missing W_o where it is written, but not who reads whom.",
+    guesses=(
+        (0, 0, "Each of the nine computes something wrong. But two of them still read just the tokens that they may."),
+        (1, 1, "One of them is easy to find. There is another: it reads the right tokens and leaves out a matrix."),
+        (
+            3,
+            4,
+            "The softmax over queries seems to stay under the mask. But its weights are divided by a sum over later "
+            "queries, so it reads the future, too. And dropout moves outputs that nothing has touched.",
+        ),
+        (5, 9, "This probe sees more than one would think: seven of the nine move an output that must stay still."),
+    ),
+    other="There are nine broken layers, so the answer lies between 0 and 9.",
+    unit="of 9",
+)
+
+reordered = Number(
+    about="how many of the nine do not follow the order of their tokens",
+    right=(3, 3),
+    right_text="3: the wrong split, the merge without a transpose, and dropout",
+    why="Two mix tokens by their place in the row, and one never gives the same answer twice.",
+    guesses=(
+        (
+            0,
+            2,
+            "The wrong split and the merge without a transpose do break it. So does dropout: two calls give two "
+            "answers, whatever the order.",
+        ),
+        (
+            4,
+            4,
+            "The fourth may be the refold. It exchanges whole samples, and inside each the tokens keep their order.",
+        ),
+        (
+            5,
+            9,
+            "Without a mask, the two mistakes with masks do no harm; and a wrong scale, a wrong axis or a missing W_o "
+            "treat all places alike.",
+        ),
+    ),
+    other="There are nine broken layers, so the answer lies between 0 and 9.",
+    unit="of 9",
+)
+
+repeated_token = Choose(
+    about="whether a repeated token betrays a softmax over queries, without a mask",
+    right="no, rows and columns are alike here",
+    options={
+        "yes, the rows no longer sum to 1": (
+            "In general they don't. But here all scores are equal, so every weight is 1/6, whichever way you sum."
+        ),
+        "no, rows and columns are alike here": (
+            "All scores are equal and there are as many queries as keys, so every weight is 1/6 either way."
+        ),
+        "only with several heads": (
+            "Each head has a softmax of its own, and in each of them all scores are equal. The number of heads changes "
+            "nothing."
+        ),
+    },
+)
+
+unseen_bug = Choose(
+    about="which of the nine passes all six tests",
+    right="scale 1/√d_model",
+    options={
+        "scale 1/√d_model": (
+            "Every map is still a legal attention map, only flatter; a healthy layer with a smaller W_q makes the same."
+        ),
+        "W_o unused": (
+            "Its outputs are those of a legal layer. But no gradient reaches W_o, and the sixth test looks at that."
+        ),
+        "another sample's heads": (
+            "Within a sample nothing looks wrong, the order of the tokens included. But change one sample, and the "
+            "other one moves."
+        ),
+        "dropout left on": (
+            "It seems to be hidden in randomness. But a layer in eval mode must answer twice alike, and this one does "
+            "not."
+        ),
+    },
+)
+
+forgetful = Choose(
+    about="what the doctor says of a cross-attention that reads one text only",
+    right="no finding, and it says what it has not examined",
+    options={
+        "a finding: an input is not used": (
+            "So it would be if the doctor knew that there are two texts. Called with three inputs, it may be a "
+            "self-attention, which has only one."
+        ),
+        "no finding, and not a word more": (
+            "No finding is right. But the doctor noticed that keys and values came from one input, and asks about it."
+        ),
+        "no finding, and it says what it has not examined": (
+            "For a self-attention nothing is wrong. But the list of what was not examined asks whether yours is meant "
+            "as one."
+        ),
+        "an error: the shapes do not fit": (
+            "Shapes fit: the output is as long as the queries, and nobody can see from it where the keys came from."
+        ),
+    },
+)
