@@ -2,13 +2,16 @@
 
 from mhacourse.prediction import Choose
 
-share_of_cat = Choose(
+share_of_animal = Choose(
     about="how much larger a share is whose score is twice as large, 4 against 2",
     right="about seven times",
     options={
         "twice": "Twice the score suggests twice the share. But a softmax takes e to the power of each score first.",
-        "about seven times": "e to the power of the difference: shares differ by a ratio where scores differ by a sum.",
-        "hardly at all": "2 is not much of a lead, it seems. In the exponent it is: e squared is more than 7.",
+        "about seven times": (
+            "e² is about 7.4: a softmax takes e to the power of each score, so what counts is the lead of 2, not the "
+            "factor of 2."
+        ),
+        "hardly at all": "A lead of 2 looks small. In the exponent it isn't: e squared is more than 7.",
     },
 )
 
@@ -16,8 +19,10 @@ query_of_zeros = Choose(
     about="what a query of zeros gets",
     right="the plain mean of all values",
     options={
-        "the plain mean of all values": "All scores are 0, so all shares are alike: a mean without any choice.",
-        "its own value": "Nothing says that a token looks at itself; zeros agree with every key alike.",
+        "the plain mean of all values": (
+            "It scores 0 with every key, equal scores are equal shares, and so it gets a mean without any choice."
+        ),
+        "its own value": "Nothing tells a token to look at itself, and zeros agree with every key alike.",
         "nothing": "Its scores are all 0, but scores are not weights: e to the power of 0 is 1, for every key alike.",
     },
 )
@@ -28,7 +33,10 @@ growth_of_variance = Choose(
     options={
         "it stays": "Every feature keeps its variance of 1, but four times as many terms are added.",
         "it grows by 2": "That is the typical score, the root of the variance. The variance adds up by terms.",
-        "it grows by 4": "Variances of independent terms add up, one for each feature.",
+        "it grows by 4": (
+            "Each product of two features has variance 1, and variances of independent terms add up: the variance is "
+            "head_dim."
+        ),
         "it grows by 16": "A sum of equal terms would; independent ones partly cancel.",
     },
 )
@@ -37,8 +45,10 @@ which_root = Choose(
     about="which number torch and d2l put under the root, of 512 features in 8 heads",
     right="64, the features of a head",
     options={
-        "512, the features of the model": "A formula's d is the model's, one thinks. A head multiplies and adds 64.",
-        "64, the features of a head": "As many terms as were added: q.shape[-1].",
+        "512, the features of the model": (
+            "The d of a formula looks like the model's. But a head multiplies and adds only 64 features."
+        ),
+        "64, the features of a head": "As many as were multiplied and added for one score: q.shape[-1].",
         "8, the number of heads": "It tells the two roots apart, but not how many terms were added.",
     },
 )
@@ -47,7 +57,7 @@ shrinking_reaction = Choose(
     about="how much less a weight reacts when another score is ahead by 10",
     right="by a factor of thousands",
     options={
-        "by half": "So it would be if shares followed scores in proportion; a softmax is flat far from the tie.",
+        "by half": "It would, if shares followed scores in proportion. A softmax is flat far from the tie.",
         "by a factor of ten": "The gap enters an exponent: e to the power of 10 is 22,000.",
         "by a factor of thousands": "w(1 - w) falls with e to the power of the gap: a quarter becomes 5e-5.",
     },
@@ -57,9 +67,9 @@ what_sums_to_one = Choose(
     about="what sums to 1 when the softmax runs over the queries",
     right="the columns",
     options={
-        "the columns": "Each key hands out one unit of itself, and the queries share it.",
+        "the columns": "sum(0) is all ones: each key hands out one unit of itself, and the queries share it.",
         "the rows, as always": "A softmax sums to 1 along the axis that it is given, and this one was given the other.",
-        "nothing, it stops with an error": "One would wish so. Both axes exist, so both run.",
+        "nothing, it stops with an error": "If only it did. Both axes exist, so both run.",
     },
 )
 
@@ -67,7 +77,7 @@ mask_and_wrong_axis = Choose(
     about="whether a causal mask mends a softmax over the queries",
     right="it does not: nearly all outputs still change",
     options={
-        "it does not: nearly all outputs still change": "Later queries stand in the sum that divides each column.",
+        "it does not: nearly all outputs still change": "Later queries are still in the sum that divides each column.",
         "half: only every second output changes": "The mask hides half of the scores, not half of the columns.",
         "it does: what is hidden cannot matter": (
             "Hidden scores do not matter. But later queries see earlier keys, quite legally, and share their column."
@@ -75,7 +85,7 @@ mask_and_wrong_axis = Choose(
     },
 )
 
-two_banks = Choose(
+two_olds = Choose(
     about="whether the same word beside other words gets another output",
     right="exactly the same output",
     options={
@@ -83,6 +93,6 @@ two_banks = Choose(
             "Attention looks at all tokens at once, not at neighbours; both words ask the same of the same sentence."
         ),
         "exactly the same output": "Equal queries, the same keys: without positions a sentence is a bag of words.",
-        "the same in some heads only": "Heads have matrices of their own; in each, both words are one vector.",
+        "the same in some heads only": "Each head has its own matrices, but in each of them both words are one vector.",
     },
 )

@@ -3,15 +3,20 @@
 from mhacourse.prediction import Choose, Number
 
 which_split = Choose(
-    about="which candidate equals the specification",
-    right="the second",
+    about="what a single view, without a transpose, puts into the heads",
+    right="other numbers in each head",
     options={
-        "the first": (
+        "the same numbers in the same places": (
             "Its shape is right, and a shape is all that most of us look at. But it cuts the sentence, not the "
-            "features: head 0 gets the first tokens whole."
+            "features: head 0 gets the first two tokens whole."
         ),
-        "the second": "It cuts each token's features first, then brings the heads to the front.",
-        "both": "They have the same shape and the same numbers, in another order: row 1 of head 0 tells them apart.",
+        "each head's numbers, with its rows in another order": (
+            "Order is not all: head 0 now holds 2 and 3, which belong to head 1, and nothing of the last two tokens."
+        ),
+        "other numbers in each head": (
+            "Only the two steps cut each token's features first, then bring the heads to the front; the view alone "
+            "cuts the sentence, and head 0 gets tokens 0 and 1 whole."
+        ),
     },
 )
 
@@ -19,19 +24,9 @@ place_of_23 = Choose(
     about="where the view alone puts token 2, feature 3",
     right="head 1, row 1",
     options={
-        "head 1, row 1": "On the line 23 is number 11. Head 1 begins at 8, and its rows are 2 long.",
-        "head 1, row 2": "That is its right place; the view alone gets the head right here, but not the row.",
-        "head 0, row 3": "Head 0 ends with number 7 on the line, long before token 2 begins.",
-    },
-)
-
-row_under_the_wrong_view = Choose(
-    about="row 1 of head 0 of (2, 5, 12) with three heads under the view alone",
-    right="token 0, features 4 to 7",
-    options={
-        "token 1, features 0 to 3": "That is what row 1 of head 0 should hold, and what the right split puts there.",
-        "token 1, features 4 to 7": "Row 1 sounds like token 1. But a token is 12 numbers long here, and a row only 4.",
-        "token 0, features 4 to 7": "The line is cut every four numbers, so the first token fills three rows.",
+        "head 1, row 1": "In memory 23 is number 11. Head 1 begins at number 8, and its rows are 2 long.",
+        "head 1, row 2": "That is its right place. The view alone gets the head right here, but not the row.",
+        "head 0, row 3": "Head 0 ends with number 7 in memory, just before token 2 begins.",
     },
 )
 
@@ -39,7 +34,7 @@ five_that_share = Number(
     about="how many of view, transpose, permute, contiguous and reshape share memory with x",
     right=(3, 3),
     right_text="three: view, transpose and permute",
-    why="view, transpose and permute only write down other shapes and strides.",
+    why="view, transpose and permute only note down other shapes and strides; contiguous and reshape copy here.",
     guesses=(
         (0, 1, "A transposed matrix looks like a new one. Only its strides are new; the numbers stay where they are."),
         (2, 2, "permute is transpose in another spelling: it swaps strides, too."),
@@ -55,8 +50,8 @@ number_1_of_the_fold = Choose(
     right="sample 0, head 1",
     options={
         "sample 1, head 0": "With the heads outside: all samples of head 0 first. Legal, but another layout.",
-        "sample 0, head 1": "All heads of a sample stand together: number b · num_heads + i.",
-        "half of each": "A reshape that mixes samples would do that; here the heads stand beside their sample.",
+        "sample 0, head 1": "All heads of a sample come together: number b · num_heads + i.",
+        "half of each": "A reshape that mixes samples would do that; here the heads are beside their sample.",
     },
 )
 
@@ -66,7 +61,7 @@ future_pairs_of_the_wrong_split = Number(
     right_text="three",
     why="Head 1 begins with token 2, so its first rows, which go to outputs 0 and 1, show the future.",
     guesses=(
-        (0, 0, "The mask is right, one thinks. It hides rows, and the rows are no longer tokens."),
+        (0, 0, "The mask is right. But it hides rows, and the rows are no longer tokens."),
         (1, 2, "Each head leaks where its rows run ahead of the tokens: count the rows of head 1, too."),
         (4, 6, "Not everything leaks: head 0 holds early tokens only, and half of the pairs stay hidden."),
     ),
@@ -89,8 +84,8 @@ tests_that_the_wrong_split_passes = Choose(
     about="which of three popular tests the wrong split passes",
     right="all three",
     options={
-        "all three": "None of them looks at where a single number stands.",
-        "the shape and the ones": "There and back as well: the wrong merge is the exact way back of the wrong split.",
+        "all three": "None of them looks at where a single number is.",
+        "the shape and the ones": "There and back as well: the wrong merge exactly undoes the wrong split.",
         "the shape only": "Ones look alike in every place, too, and two equal mistakes undo each other.",
     },
 )

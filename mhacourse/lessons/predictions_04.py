@@ -6,8 +6,8 @@ first_causal_row = Choose(
     about="the first row of causal weights for random scores",
     right="1, 0, 0, 0 in every head",
     options={
-        "nobody can know": "The scores are random, but of the first row only one survives, and one share is all of it.",
-        "1, 0, 0, 0 in every head": "The first token may see itself only, whatever the scores.",
+        "nobody can know": "The scores are random, but of the first row only one survives, and its share is always 1.",
+        "1, 0, 0, 0 in every head": "The first token may see only itself, and a single share is all of it.",
         "1/4 four times": "Equal shares need equal scores; and three of the four keys are blocked.",
     },
 )
@@ -18,7 +18,7 @@ padded_and_alone = Choose(
     options={
         "the same: padding means nothing": "To us. To the layer <pad> is a token with a vector, a key and a value.",
         "nearly the same": "Five tokens against two: the padding has most of the keys.",
-        "clearly other ones": "A good part of the weight goes to words that are not there.",
+        "clearly other ones": "Without a mask a good part of the weight goes to words that are not there.",
     },
 )
 
@@ -27,7 +27,7 @@ joining_blocked_masks = Choose(
     right="or, |",
     options={
         "and, &": "That joins masks in which True means may attend: both must allow. Blocking turns it around.",
-        "or, |": "One of them is enough to block.",
+        "or, |": "One of them is enough to block: what both allow is what neither blocks.",
         "plus, +": "That joins masks of 0 and -inf; of booleans it makes no mask at all, or an or by luck.",
     },
 )
@@ -36,7 +36,7 @@ mask_upside_down = Choose(
     about="what SDPA does with a mask that is upside down",
     right="it runs, and 20 of 21 rows are wrong",
     options={
-        "it runs, and 20 of 21 rows are wrong": "They see only what is blocked, and nothing is said.",
+        "it runs, and 20 of 21 rows are wrong": "These rows see only what should be blocked, and torch says nothing.",
         "it returns NaN in the rows that are wrong": (
             "Only a row with nothing to see could; here 20 of 21 rows have something, the wrong thing."
         ),
@@ -50,7 +50,7 @@ float_triangle = Number(
     right_text="about a quarter, 15 to 45 %",
     why="Floats are added: 1 for the past, 0 for the future, which is a never of only -1.",
     guesses=(
-        (0, 5, "0 blocks, one thinks. It is added to the scores, and adding 0 blocks nothing."),
+        (0, 5, "0 looks like a block. But it is added to the scores, and adding 0 blocks nothing."),
         (45, 100, "Less: the past gets 1 more than the future, a factor of e for each key."),
     ),
     other="Some of it, and less than a half: the past gets a factor of e more.",
@@ -63,7 +63,7 @@ never_added_in_float64 = Choose(
     options={
         "NaN": "That is what -inf makes, 0/0. A number as large as it may be is still a number.",
         "all shares alike": "So it is in float32, where -1e9 swallows the scores. float64 keeps them.",
-        "as if there were no mask": "All scores move by the same amount, and a softmax sees differences only.",
+        "as if there were no mask": "All scores move by the same amount, and a softmax sees only differences.",
     },
 )
 
@@ -84,10 +84,10 @@ dropout_places = Choose(
     right="on the weights and on the output",
     options={
         "anywhere: dropout is fair everywhere": (
-            "Each number is, since the others grow by as much as is lost. But behind the scores stands a softmax, "
+            "For each number it is, since the others grow by as much as is lost. But after the scores comes a softmax, "
             "which does not hand a mean through."
         ),
-        "on the weights and on the output": "Behind both there is nothing but sums.",
+        "on the weights and on the output": "After both there is nothing but sums, and a mean passes through a sum.",
         "on the scores, since rows then still sum to 1": (
             "They do. But a row that sums to 1 can still be another row on average, and it is."
         ),
@@ -98,10 +98,10 @@ one_query_is_causal = Number(
     about="how many of six keys one new query sees with is_causal=True",
     right=(1, 1),
     right_text="one, the oldest",
-    why="The triangle begins at the top left: query 0 belongs to key 0.",
+    why="The triangle is aligned at the top left, so query 0 belongs to key 0.",
     guesses=(
         (6, 6, "It is the newest token, so it should see all six. The triangle is drawn from the other corner."),
-        (5, 5, "All that came before it, one thinks. The triangle is drawn from the other corner."),
+        (5, 5, "All that came before it sounds right. But the triangle is drawn from the other corner."),
     ),
     other="The first row of a triangle that begins at the top left.",
     unit="of 6",

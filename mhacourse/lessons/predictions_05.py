@@ -109,10 +109,10 @@ leaking_pairs = Number(
 )
 
 easy_tasks = Number(
-    about="which share of the tokens the wrong merge copies and reverses rightly",
+    about="which share of the tokens the wrong merge copies and reverses rightly, without a mask",
     right=(98, 100),
     right_text="over 99 %",
-    why="Row t has a head of its own, which can bring it whatever token it needs.",
+    why="Every head may look anywhere, so it learns to fetch what the row needs in which its piece will end up.",
     guesses=(
         (
             0,
@@ -136,6 +136,34 @@ easy_tasks = Number(
     unit="%",
 )
 
+masked_copy = Number(
+    about="which share of the tokens two heads copy through the wrong merge, under a causal mask",
+    right=(60, 70),
+    right_text="about 65 %",
+    why="Five of the eight rows get a piece that has read their token; the other three can only guess.",
+    guesses=(
+        (
+            98,
+            100,
+            "So it was without a mask. Now a head may not look ahead, and some rows get only pieces of tokens that "
+            "come before theirs.",
+        ),
+        (
+            0,
+            12,
+            "About 6 % is a guess. But row 0 gets a piece of token 1, which may look back at token 0; others do, too.",
+        ),
+        (
+            12,
+            60,
+            "You expect a loss, and there is one. Count the rows whose pieces reach their token: it is more than half.",
+        ),
+        (70, 98, "There is a loss, and it is larger: with two heads, three of the eight rows never see their token."),
+    ),
+    other="A share of tokens lies between 0 and 100 %.",
+    unit="%",
+)
+
 louder_head = Choose(
     about="what a louder head does to the others' part of the output",
     right="nothing",
@@ -151,24 +179,6 @@ louder_head = Choose(
         ),
         "it grows as well, by a part": (
             "Each output feature is made of all heads, but each head has its own rows of W_o, so no other term moves."
-        ),
-    },
-)
-
-sealed_layer = Choose(
-    about="whether the number of heads can be told from outside",
-    right="yes, exactly",
-    options={
-        "no: shapes and parameters are the same for any number": (
-            "So they are, and no shape tells. But eight heads can react to a second token in eight ways, one head only "
-            "in one."
-        ),
-        "no: W_o mixes them so that nothing can be told apart": (
-            "It mixes them, but as a sum, and a sum of eight terms that vary on their own spans eight directions."
-        ),
-        "yes, exactly": "What a second token adds spans one direction for each head, and directions can be counted.",
-        "only roughly, by how sharply it attends": (
-            "How sharp a map is depends on the weights and hardly on the number of heads. Counting directions is exact."
         ),
     },
 )

@@ -2,6 +2,21 @@
 
 from mhacourse.prediction import Choose, Number
 
+who_is_tired = Choose(
+    about='where "it" goes when the sentence speaks of the street first',
+    right='mostly to "street"',
+    options={
+        'still mostly to "animal"': (
+            'Streets are never tired, so you know who is meant. The head does not: it sends .64 to "street" and .14 to '
+            '"animal".'
+        ),
+        'mostly to "street"': ('It sends .64 to "street" and .14 to "animal", although no street was ever tired.'),
+        "about half to each": (
+            'Torn between grammar and sense: a good guess. But it hardly hesitates: .64 to "street", .14 to "animal".'
+        ),
+    },
+)
+
 layers_that_learn = Choose(
     about="which models learn to repeat",
     right="only the one with two layers",
@@ -14,8 +29,8 @@ layers_that_learn = Choose(
             "Fewer weights are easier to train, that is often true. But here two looks must come one after the other."
         ),
         "only the one with two layers": (
-            "It takes two looks, one after the other: each place fetches the letter before it, then the last letter "
-            "finds the place that fetched it."
+            "It names nearly all letters rightly, and one layer less than four in ten: it takes two looks, one after "
+            "the other."
         ),
         "neither": (
             "No position and no fixed distance tells what comes next, so it looks hard. But heads compare contents, "
@@ -32,7 +47,9 @@ induction_heads = Choose(
             "One would do, and then the others would be free for something else. But there is nothing else to do here, "
             "and each of them gets a smaller loss by helping."
         ),
-        "all four": "Each of them lowers the loss by doing it, and nothing asks them to share out the work.",
+        "all four": (
+            "One would do, but each of them lowers the loss by doing it, and all four end up with the same pattern."
+        ),
         "none: it is the first layer that finds the place": (
             "The first layer cannot: the keys do not know their neighbours before it has run."
         ),
@@ -98,7 +115,7 @@ silenced_map = Choose(
         "all its keys get the same weight": (
             "That is what zero queries or keys would do. W_o comes after the map, and cannot change it."
         ),
-        "nothing": "The map is finished before W_o decides what becomes of it.",
+        "nothing": "It stays the same to the last bit: the map is finished before W_o decides what becomes of it.",
     },
 )
 
@@ -138,8 +155,8 @@ cls_arrives = Choose(
 )
 
 encoder_maps = Choose(
-    about="what nn.TransformerEncoder hands out of its maps",
-    right="nothing",
+    about="which of its maps nn.TransformerEncoder hands out",
+    right="none of them",
     options={
         "all of them, one for each head": (
             "nn.MultiheadAttention can do that. But the layer around it asks for no weights, and has no argument with "
@@ -148,6 +165,8 @@ encoder_maps = Choose(
         "their mean over the heads": (
             "That is what nn.MultiheadAttention gives unless told otherwise. But the layer around it asks for none."
         ),
-        "nothing": "Its layers ask for no weights, and their fast path has none to give.",
+        "none of them": (
+            "It returns its output alone. Its layers ask for no weights, and their fast path has none to give."
+        ),
     },
 )

@@ -2,6 +2,21 @@
 
 from mhacourse.prediction import Choose, Number
 
+heads_in_the_unknown_box = Number(
+    about="how many heads are in the box that you asked along a line",
+    right=(5, 5),
+    right_text="5, one for each step that the answer takes",
+    why="Each of them makes one step on the line, and each step has a vector of its own.",
+    guesses=(
+        (1, 1, "So one step would be all: a single head can only look at the second token or not."),
+        (4, 4, "Count again, from one end of the line to the other. Between five steps lie four plateaus."),
+        (6, 6, "The answer stands still at six heights, the two ends counted; between them it takes five steps."),
+        (32, 32, "That is the number of features. All of them move at the same few places."),
+    ),
+    other="Drag from one end to the other: at how many places does the answer move?",
+    unit="heads",
+)
+
 box_alone = Choose(
     about="what one token alone can tell of a layer",
     right="the sum of all heads' values",
@@ -10,27 +25,12 @@ box_alone = Choose(
             "There is none to see: every weight is 1. What the values do is plain to see then."
         ),
         "the sum of all heads' values": (
-            "Every weight is 1, so the heads' values are simply added: one matrix for all of them."
+            "Every weight is 1, so what the heads make of the token is simply added up: one matrix for all of them."
         ),
         "the values of each head": (
             "They come out added up, and a sum does not tell its parts. For that the weights must change."
         ),
     },
-)
-
-steps_of_four = Number(
-    about="in how many steps the answer of four heads moves along a line",
-    right=(4, 4),
-    right_text="4, one for each head",
-    why="The score of the second token rises or falls evenly along a line, so each head crosses zero once.",
-    guesses=(
-        (0, 0, "So it would be if no head changed its mind. On a line that is long enough each one does."),
-        (1, 1, "One step for all would need heads that cross zero at the same place."),
-        (8, 8, "Each head switches once: on a straight line its score passes zero only once."),
-        (16, 16, "Four switches have 16 settings, but a walk passes only five of them: one more after each switch."),
-    ),
-    other="On a straight line, how often can something that grows evenly pass zero?",
-    unit="steps",
 )
 
 nearness_of_maps = Choose(
