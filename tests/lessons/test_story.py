@@ -1,0 +1,172 @@
+"""The story of a lesson stands in front of its proof, a question before its answer, the quick way by itself."""
+
+import ast
+import builtins
+import re
+from statistics import median
+
+import pytest
+from nbformat.v4 import new_code_cell
+
+from mhacourse import predict
+from mhacourse.prediction import Choose
+from tests.lessons.test_notebooks import BRIEFLY, LESSONS, PATHS, run
+from tools.notebooks.kinds import FOLDED, PROOF, folded, kind, lacks_title, title, visible_lines, words_in
+from tools.notebooks.lessons import QUICK_WAY, describe, quick_cells
+from tools.notebooks.plain import COLAB
+from tools.notebooks.run import clear, read
+
+MOST_LINES, MEDIAN_LINES, QUICK_MINUTES = 200, 5, 120
+CLAIM = re.compile(r"^\s*claim\(", re.MULTILINE)
+ASKS, REVEALS = re.compile(r"predict\.(\w+)\(\)"), re.compile(r"predict\.(\w+)\.reveal\(\)")
+QUICK = [path for path in LESSONS if path.stem[:2] in QUICK_WAY]
+
+
+def test_helpers_and_proofs_are_folded_under_a_title_and_a_claim_is_a_proof():
+    wrong = []
+    for path in PATHS:
+        for number, cell in enumerate(read(path).cells):
+            tags, hidden = cell.metadata.get("tags", []), cell.metadata.get("jupyter", {})
+            if not set(tags) <= set(FOLDED) or bool(hidden) != folded(cell):
+                wrong.append(f"{path.name}, cell {number}: tags {tags}, {hidden}")
+            elif folded(cell) and (reason := lacks_title(cell)):
+                wrong.append(f"{path.name}, cell {number}: {reason}")
+            elif cell.cell_type == "code" and CLAIM.search(cell.source) and kind(cell) != PROOF:
+                wrong.append(f"{path.name}, cell {number}: a claim that is not in a proof: {cell.source[:60]!r}")
+            elif folded(cell) and REVEALS.search(cell.source):
+                wrong.append(f"{path.name}, cell {number}: an answer is revealed by a cell that is folded")
+    assert wrong == []
+
+
+def test_the_code_in_sight_is_short():
+    found = {path.name: visible_lines(read(path)) for path in PATHS}
+    long = {name: (sum(lines), median(lines)) for name, lines in found.items()}
+    wrong = {name: both for name, both in long.items() if both[0] > MOST_LINES or both[1] > MEDIAN_LINES}
+    assert wrong == {}
+
+
+# ------------------------------------------------------------------------------------------ guess first
+
+
+def seen(cell):
+    """Return the words of a cell that a reader sees before running it."""
+    if cell.cell_type == "markdown":
+        return cell.source
+    if cell.id == COLAB:
+        return ""
+    return title(cell) if folded(cell) else words_in(re.sub(r"(?m)^\s*[%!].*$", "", cell.source))
+
+
+def gives_away(question, text):
+    """Return what of the answer stands in a text: the right choice, or a number that is right; or None."""
+    if isinstance(question, Choose):
+        right = " ".join(question.right.casefold().split())
+        plain = " ".join(re.sub(r"[*_`]", "", text).casefold().split())
+        pattern = rf"(?<!\w){re.escape(right)}(?!\w)"
+        if len(right) <= 4:  # "no", "yes", "1 %": as the beginning of a sentence
+            pattern = rf"(?:^|[.:?!] ){re.escape(right)}(?!\w)"
+        return (found := re.search(pattern, plain)) and found[0]
+    low, high = question.right
+    for written in re.findall(r"(?<![\w.])\d*\.?\d+(?![\w]|\.\d)", re.sub(r"\$[^$]*\$|`[^`]*`|\]\([^)]*\)", "", text)):
+        if low <= float(written) <= high:
+            return written
+    return None
+
+
+def test_what_gives_a_choice_or_a_number_away_is_seen():
+    choose = Choose("x", options={"the other two": "So.", "itself": "So.", "no": "So."}, right="itself")
+    assert gives_away(choose, "Each looks at **itself**.") and not gives_away(choose, "Each looks somewhere.")
+    choose = Choose("x", options={"yes": "So.", "no": "So."}, right="no")
+    assert gives_away(choose, "Is it so? No, it is not.") and not gives_away(choose, "There is no other way.")
+
+
+def test_nothing_in_sight_gives_an_answer_away_before_it_is_revealed():
+    """From the question to the end of the first paragraph below the cell that reveals, which stands on its screen."""
+    wrong = []
+    for path in LESSONS:
+        cells = read(path).cells
+        sources = [cell.source.strip() if cell.cell_type == "code" else "" for cell in cells]
+        asked = {found[1]: place for place, source in enumerate(sources) if (found := ASKS.fullmatch(source))}
+        told = {name: place for place, source in enumerate(sources) for name in REVEALS.findall(source)}
+        words = [name for name in asked if name not in told] + [name for name in told if name not in asked]
+        wrong += [f"{path.stem[:2]}: {name} is asked or revealed only" for name in words]
+        for name in asked.keys() & told.keys():
+            between = [seen(cell) for cell in cells[asked[name] + 1 : told[name] + 1]]
+            below = next((cell for cell in cells[told[name] + 1 :] if not folded(cell)), None)
+            if below is not None and below.cell_type == "markdown":
+                between.append(below.source.split("\n\n")[0])
+            if found := gives_away(getattr(predict, name), "\n".join(between)):
+                wrong.append(f"{path.stem[:2]}: {name}, {found!r} stands in sight")
+    assert wrong == []
+
+
+def test_what_is_revealed_is_shown():
+    """It is what the cell returns, so it stands in the last line."""
+    wrong = []
+    for path in LESSONS:
+        for cell in read(path).cells:
+            shown = [output.get("data", {}).get("text/plain", "") for output in cell.get("outputs", [])]
+            told = sum(text.startswith("The answer: ") for text in shown)
+            if cell.cell_type == "code" and told != len(REVEALS.findall(cell.source)):
+                wrong.append(f"{path.stem[:2]}: {cell.source[-60:]!r} shows {told} answers")
+    assert wrong == []
+
+
+def test_every_prediction_asks_in_the_cell_below_it():
+    wrong = []
+    for path in LESSONS:
+        cells = read(path).cells
+        for cell, below in zip(cells, cells[1:], strict=False):
+            asks = cell.cell_type == "markdown" and re.search(r"^\*\*Predict\b", cell.source, re.MULTILINE)
+            if asks and not ASKS.fullmatch(below.source.strip()):
+                wrong.append(f"{path.stem[:2]}: {cell.source[asks.start() :][:80]}")
+    assert wrong == []
+
+
+# ------------------------------------------------------------------------------------------ the quick way
+
+
+def test_the_quick_way_takes_two_hours_and_each_of_its_lessons_leads_to_the_next():
+    lessons = [describe(read(path), path.stem) for path in QUICK]
+    assert [lesson.number for lesson in lessons] == list(QUICK_WAY)
+    assert sum(lesson.counted_quick for lesson in lessons) <= QUICK_MINUTES
+    wrong = []
+    for path, following in zip(QUICK, QUICK[1:], strict=False):
+        last = read(path).cells[-1].source
+        if not re.search(rf"Next on the quick way: \[{following.stem[:2]} · [^]]+\]\({following.name}\)", last):
+            wrong.append(f"{path.name} does not lead to {following.name} on the quick way")
+    assert wrong == []
+
+
+def names_of(source):
+    """Return the names that a cell reads at its top or inside, and those that it sets at its top."""
+    tree = ast.parse(re.sub(r"(?m)^\s*[%!].*$", "", source))
+    reads = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    inner = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    sets = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            sets |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.ExceptHandler)) and node.name:
+            sets.add(node.name)
+    return reads - inner, sets
+
+
+@pytest.mark.parametrize("path", QUICK, ids=lambda path: path.stem)
+def test_the_quick_way_needs_no_name_of_what_it_skips(path):
+    known, missing = set(dir(builtins)), {}
+    for cell in quick_cells(read(path)):
+        if cell.cell_type == "code":
+            reads, sets = names_of(cell.source)
+            missing |= {name: cell.source[:60] for name in reads - sets - known}
+            known |= sets
+    assert missing == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", QUICK, ids=lambda path: path.stem)
+def test_the_quick_way_runs_alone(path, tmp_path):
+    nb = clear(read(path))
+    nb.cells = quick_cells(nb)
+    nb.cells.insert(1, new_code_cell(BRIEFLY))
+    run(path, nb, tmp_path, MHALIB_CLAIMS="tell")
