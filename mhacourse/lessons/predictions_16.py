@@ -61,7 +61,8 @@ reordered = Number(
         (
             4,
             4,
-            "The fourth may be the refold. It exchanges whole samples, and inside each the tokens keep their order.",
+            "The fourth may be the refold. It exchanges heads between samples, and inside each the tokens keep "
+            "their order.",
         ),
         (
             5,
