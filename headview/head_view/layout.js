@@ -105,8 +105,8 @@ export function linesPlace(seen, room, labels, heads) {
   const left = labels.row + ROW_MARGIN, right = Math.max(60, labels.key + KEY_MARGIN);
   const across = Math.max(1, Math.floor(width / SAMPLE_WIDE));
   const legend = heads > 1 ? Math.ceil(heads / across) * SAMPLE_HIGH + 4 : 0;
-  const usual = room < NARROW ? TALLEST_NARROW : TALLEST;
-  const tall = Math.min(Math.max(usual, Math.min(LONGEST, seen.queries)), LINE_STEP * Math.max(seen.queries, seen.keys));
+  const usual = Math.max(room < NARROW ? TALLEST_NARROW : TALLEST, Math.min(LONGEST, seen.queries));
+  const tall = Math.min(usual, LINE_STEP * Math.max(seen.queries, seen.keys));
   const frame = { x: left, y: TITLE_ROOM + legend, width: width - left - right, height: tall };
   const at = (i, size) => frame.y + ((i + 0.5) * frame.height) / size;
   return {
