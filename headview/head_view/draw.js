@@ -116,21 +116,21 @@ export function rowLabels(context, { label, first, end, found }, cursor, paint, 
   }
 }
 
-/** Write labels below a row of cells, turned where they do not fit; places as for `rowLabels`, turned as well. */
-export function columnLabels(context, { label, first, end, found }, cursor, paint, { x, y, step, room }) {
+/** Write labels below a row, or `above` it, turned where they do not fit; places as for `rowLabels`, turned too. */
+export function columnLabels(context, { label, first, end, found }, cursor, paint, { x, y, step, room, above = false }) {
   context.font = SMALL_FONT;
   const wider = (i) => context.measureText(label(i)).width > step - LABEL_AIR;
   let turned = step < 14;
   for (let i = first; i < end && !turned; i++) turned = wider(i); // often the first
   for (const i of thinnedFrom(first, end, step, turned ? 14 : 0, cursor, found)) {
     dressLabel(context, i === cursor, paint, found?.(i));
-    if (turned) placeTurned(context, label(i), x(i), y, "right", "middle", room);
-    else placeText(context, label(i), x(i), y, "center", "top");
+    if (turned) placeTurned(context, label(i), x(i), y, above ? "left" : "right", "middle", room);
+    else placeText(context, label(i), x(i), y, "center", above ? "bottom" : "top");
   }
 }
 
 /** `thinned` for the labels from `first` on; where some were searched for, these come before the others. */
-export function thinnedFrom(first, end, step, room, kept, found) {
+function thinnedFrom(first, end, step, room, kept, found) {
   const all = thinned(end - first, step, room, kept - first).map((i) => i + first);
   const plain = all.filter((i) => i >= first && i < end);
   if (!found || step >= room) return plain;

@@ -6,7 +6,6 @@ import {
   themeColours, tooltip,
 } from "../core.js";
 import { LABEL_FONT, placeText, shorten, SMALL_FONT, widestOf } from "../core_draw.js";
-import { drawAcross } from "./across.js";
 import { drawBars } from "./bars.js";
 import { bindOverview } from "./choose_heads.js";
 import { DRAWN, makeControls } from "./controls.js";
@@ -14,7 +13,7 @@ import { hiddenLimits } from "./hidden_tokens.js";
 import { endAt, isolate, isolatedIn, pictureKeys, placeAt, wordAt } from "./hover.js";
 import { makePicturePanel } from "./image.js";
 import { layout } from "./layout.js";
-import { drawPairs } from "./lines.js";
+import { drawAcross, drawPairs } from "./lines.js";
 import { followGroup } from "./linked.js";
 import { drawMap, joined } from "./map.js";
 import { makeNeuronPanel } from "./neuron.js";
@@ -31,7 +30,7 @@ import { bindWindow, bringIntoSight, windowOf, windowText } from "./window.js";
 /** @import { Source } from "./source.js" */
 
 export const PAGE = 10; // queries that Page Up and Page Down move
-export const LONGEST_LABEL = { characters: 14, pixels: 92 };
+const LONGEST_LABEL = { characters: 14, pixels: 92 };
 const MEASURED = 3000; // labels whose width is measured; of more, these stand for all
 
 /** How a head can be shown. `draw(canvas, scene)` returns where maps or lines are and what is to be said of them. */
