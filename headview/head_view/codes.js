@@ -47,21 +47,6 @@ export function decodeHead(set, side, layer, head) {
   return decodeMap(set.codes(side).subarray(at * size, (at + 1) * size), set.levels, set.tops(side)[at], set.signed);
 }
 
-/**
- * Read a block of codes of several maps, such as an overview. @param {ArrayBuffer|ArrayBufferView} bytes
- * @param {"uint8"|"uint16"|"float32"} storage @param {number} size cells of one map
- * @returns {Float32Array} the numbers of all maps
- */
-export function readMaps(bytes, storage, tops, size, signed) {
-  const codes = new KINDS[storage](ownBytes(bytes));
-  const cells = new Float32Array(codes.length);
-  for (let at = 0; at < tops.length; at++) {
-    const map = codes.subarray(at * size, (at + 1) * size);
-    cells.set(decodeMap(map, LEVELS[storage], tops[at], signed), at * size);
-  }
-  return cells;
-}
-
 let halves = null; // the 65,536 numbers of float16
 
 /** Read numbers of float16, times a factor. @param {ArrayBuffer|ArrayBufferView} bytes @returns {Float32Array} */
