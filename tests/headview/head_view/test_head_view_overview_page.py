@@ -194,6 +194,13 @@ def test_heads_are_sorted_by_what_is_said_of_them_and_walked_in_that_order(stati
     assert seen == [f"layer {i // 4} head {i % 4}" for i in (*order, order[-1])]
 
 
+def test_what_heads_are_sorted_by_stands_below_thumbnails_of_28_pixels_too(static_page):
+    view = with_traits(HeadView(some(8, 8, 16, 16)), order="entropy")
+    page = opened(static_page, view, width=1000)
+    assert 28 <= page.evaluate("globalThis.places.grid.side") < 40
+    assert {f"{x:.2f}" for x in facts_of(view)["measures"]["entropy"]} <= written(page)
+
+
 def test_groups_of_likeness_stand_apart_and_are_named(static_page):
     diagonal, first, flat = torch.eye(12), torch.zeros(12, 12), torch.full((12, 12), 1 / 12)
     first[:, 0] = 1
