@@ -3,7 +3,7 @@
 // one more means masked, two more NaN. Signed numbers have their codes to both sides of LEVELS >> 1. Decoded numbers
 // are Float32Array in row-major order, MASKED where masked, NaN where NaN.
 
-import { differenceOf } from "./combine.js";
+import { typed } from "../core.js";
 
 export const MASKED = -Infinity;
 export const LEVELS = { uint8: 253, uint16: 65533, float32: 0 }; // float32 is stored as it is: no levels
@@ -49,10 +49,10 @@ export function decodeHead(set, side, layer, head) {
 
 let halves = null; // the 65,536 numbers of float16
 
-/** Read numbers of float16, times a factor. @param {ArrayBuffer|ArrayBufferView} bytes @returns {Float32Array} */
+/** Read numbers of float16, times a factor. @param {ArrayBufferView} bytes @returns {Float32Array} */
 export function readHalves(bytes, start = 0, factor = 1) {
   halves ||= Float32Array.from({ length: 65536 }, (_, bits) => fromHalf(bits));
-  const coded = new Uint16Array(ownBytes(bytes), start), numbers = new Float32Array(coded.length);
+  const coded = typed(bytes, Uint16Array, start), numbers = new Float32Array(coded.length);
   for (let i = 0; i < coded.length; i++) numbers[i] = halves[coded[i]] * factor; // a plain loop is ten times as fast
   return numbers;
 }
@@ -64,21 +64,12 @@ function fromHalf(bits) {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-/** Read a tile as codes.py packs it. @param {ArrayBuffer|ArrayBufferView} bytes @returns {Float32Array} row by row */
-export function readTile(bytes) {
-  const own = ownBytes(bytes);
-  return readHalves(own, 4, new Float32Array(own, 0, 1)[0]);
-}
+/** Read a tile as codes.py packs it. @param {ArrayBufferView} bytes @returns {Float32Array} row by row */
+export const readTile = (bytes) => readHalves(bytes, 4, typed(bytes, Float32Array, 0, 1)[0]);
 
 /** By how much a number of a tile may be off, `top` its largest. */
 export const errorOfHalf = (value, top) =>
   (Number.isFinite(value) ? Math.max(Math.abs(value) * 2 ** -11, top * 2 ** -25) : 0);
-
-/** Return bytes as a buffer of their own, so that numbers of any size may begin at its start. */
-function ownBytes(bytes) {
-  if (bytes instanceof ArrayBuffer) return bytes;
-  return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
-}
 
 /** Is `one` to stand for a block rather than `other`, neither of them NaN or masked? */
 export function isLarger(one, other, signed) {
@@ -88,40 +79,38 @@ export function isLarger(one, other, signed) {
 }
 
 /**
- * Shrink every head to at most side x side cells. The largest number of a block stands for it, so that a thin
- * diagonal does not vanish. @param {WholePart} set @param {"a"|"b"|"difference"} which
+ * Shrink every head of a side to at most `most` x `most` cells.
+ * @param {WholePart} set @param {"a"|"b"} side
  * @returns {{rows: number, columns: number, cells: Float32Array, missing: boolean[]}} cells: (layers * heads, rows,
  *   columns); missing: which heads hold NaN
  */
-export function poolHeads(set, side, which = "a") {
-  const rows = Math.min(set.queries, side), columns = Math.min(set.keys, side), size = rows * columns;
-  const cells = new Float32Array(set.layers * set.heads * size);
-  const missing = [];
-  for (let layer = 0; layer < set.layers; layer++) {
-    for (let head = 0; head < set.heads; head++) {
-      const whole = which === "difference"
-        ? differenceOf(decodeHead(set, "a", layer, head), decodeHead(set, "b", layer, head))
-        : decodeHead(set, which, layer, head);
-      const pooled = poolCells(whole, set.queries, set.keys, side, set.signed || which === "difference");
-      cells.set(pooled, (layer * set.heads + head) * size);
-      missing.push(pooled.some(Number.isNaN));
-    }
+export function poolHeads(set, most, side) {
+  const rows = Math.min(set.queries, most), columns = Math.min(set.keys, most), size = rows * columns;
+  const cells = new Float32Array(set.layers * set.heads * size), missing = [];
+  for (let i = 0; i < set.layers * set.heads; i++) {
+    const whole = decodeHead(set, side, Math.floor(i / set.heads), i % set.heads);
+    const pooled = poolCells({ cells: whole, rows: set.queries, columns: set.keys }, rows, columns, set.signed);
+    cells.set(pooled, i * size);
+    missing.push(pooled.some(Number.isNaN));
   }
   return { rows, columns, cells, missing };
 }
 
-/** Shrink one map (queries, keys) to at most side x side. @returns {Float32Array} */
-function poolCells(cells, queries, keys, side, signed) {
-  const rows = Math.min(queries, side), columns = Math.min(keys, side);
-  const starts = (parts, whole) => Uint32Array.from({ length: parts + 1 }, (_, i) => Math.ceil((i * whole) / parts));
-  const tops = starts(rows, queries), lefts = starts(columns, keys);
+/**
+ * Shrink one map to so many rows and columns. The largest number of a block stands for it, so that a thin diagonal does
+ * not vanish; NaN in it makes it NaN, and it is masked where all of it is.
+ * @param {{cells: Float32Array, rows: number, columns: number}} whole @returns {Float32Array}
+ */
+export function poolCells(whole, rows, columns, signed) {
+  const starts = (parts, size) => Uint32Array.from({ length: parts + 1 }, (_, i) => Math.ceil((i * size) / parts));
+  const tops = starts(rows, whole.rows), lefts = starts(columns, whole.columns);
   const pooled = new Float32Array(rows * columns);
   for (let row = 0, at = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++, at++) {
       let best = MASKED;
       block: for (let q = tops[row]; q < tops[row + 1]; q++) {
-        for (let i = q * keys + lefts[column]; i < q * keys + lefts[column + 1]; i++) {
-          const cell = cells[i];
+        for (let i = q * whole.columns + lefts[column]; i < q * whole.columns + lefts[column + 1]; i++) {
+          const cell = whole.cells[i];
           if (cell !== cell) {
             best = NaN;
             break block;

@@ -3,7 +3,7 @@
 
 import { typed } from "../core.js";
 import { errorOf, errorOfHalf, MASKED, readTile } from "./codes.js";
-import { groupsOf, LocalPyramid, TILE } from "./combine.js";
+import { groupsOf, levelsOf, LocalPyramid, TILE } from "./combine.js";
 /** @import { Thumbnail, Weights } from "./sample.js" */
 /** @import { View } from "./selection.js" */
 
@@ -131,9 +131,6 @@ export function localSource(spec, set, shown) {
     error: (value) => errorOf(value, set.levels, Math.max(...tops), set.signed),
   };
 }
-
-/** How often a size can be halved until a tile holds it. */
-const levelsOf = (rows, columns) => Math.max(0, Math.ceil(Math.log2(Math.max(rows, columns, 1) / TILE))) + 1;
 
 /** Return a map whose tiles come from the kernel, or are carried. @param {View} view @returns {Source} */
 export function remoteSource(view, spec, set) {
