@@ -3,7 +3,7 @@
 import { bindKeys, focusable, node } from "../core.js";
 import { pictureOf } from "./hover.js";
 import { joined } from "./map.js";
-import { cellText, placeOf, shownMaps } from "./selection.js";
+import { cellText, cursorIn, shownMaps } from "./selection.js";
 import { isOneText } from "./text.js";
 import { moveCursor } from "./view.js";
 /** @import { Scene } from "./map.js" */
@@ -65,8 +65,7 @@ export function makeFind(view) {
     tell();
     if (!places.length) return view.say(count.textContent || "Nothing to find");
     at = (at < 0 ? (by > 0 ? 0 : places.length - 1) : at + by + places.length) % places.length;
-    const [axis, place] = places[at], { rows, columns } = shownMaps(view).source;
-    const cursor = [placeOf(rows, view.model.get("query")), placeOf(columns, view.key)];
+    const [axis, place] = places[at], cursor = cursorIn(view, shownMaps(view).source);
     cursor[axis] = place;
     moveCursor(view, cursor[0], cursor[1]);
     tell();

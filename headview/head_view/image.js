@@ -9,7 +9,7 @@ import { formatWeight, MASKED } from "./codes.js";
 import { pixelsOf, scaleEnds, shareOn } from "./draw.js";
 import { patchOf, patchPlace, photoOf } from "./patches.js";
 import { placeName } from "./sample.js";
-import { cellText, notHere, placeOf, shownMaps } from "./selection.js";
+import { cellText, cursorIn, notHere, placeOf, shownMaps } from "./selection.js";
 import { regionOf } from "./source.js";
 import { moveCursor } from "./view.js";
 /** @import { Scene } from "./map.js" */
@@ -28,13 +28,8 @@ function showsQueries({ w, model }) {
 
 /** One column of a map, as `source.row` gives a row. @param {Source} source */
 function columnOf(source, column) {
-  const high = source.rows.length, wide = source.columns.length;
-  if (!source.cells) {
-    const cells = regionOf(source, [0, high, column, column + 1]);
-    return cells && { cells, exact: false };
-  }
-  const cells = Float32Array.from({ length: high }, (_, i) => source.cells[i * wide + column]);
-  return { cells, exact: source.row(0).exact };
+  const cells = regionOf(source, [0, source.rows.length, column, column + 1]);
+  return cells && { cells, exact: source.cells !== null && source.row(0).exact };
 }
 
 /**
@@ -243,7 +238,7 @@ function bindPicture(view, panel) {
     const axis = showsQueries(view) ? 0 : 1, name = `patch ${patchPlace(view.w, at)}`;
     const place = placeHolding(axis ? source.columns : source.rows, view.w.meta.picture.first + at);
     if (place < 0) return `${name} is hidden`;
-    const [row, column] = [placeOf(source.rows, view.model.get("query")), placeOf(source.columns, view.key)];
+    const [row, column] = cursorIn(view, source);
     const said = axis ? cellText(view, row, place) : cellText(view, place, column);
     return said.includes(name) ? said : `${name} · ${said}`;
   });
@@ -268,7 +263,7 @@ function choosePatch(view, axis, at) {
   if (!source) return false;
   const place = placeHolding(axis ? source.columns : source.rows, view.w.meta.picture.first + at);
   if (place < 0) return false;
-  const [row, column] = [placeOf(source.rows, view.model.get("query")), placeOf(source.columns, view.key)];
+  const [row, column] = cursorIn(view, source);
   moveCursor(view, axis ? row : place, axis ? place : column);
   return true;
 }

@@ -169,15 +169,3 @@ export function acrossPlace(seen, { room, labels }, heads, left) {
     ],
   };
 }
-
-/**
- * The row and column at a place of a picture, fractions included; in line mode one of them, the other null. Null where
- * there is neither. `win`: the window.
- */
-export function cellAt(frame, win, mode, px, py) {
-  const x = (px - frame.x) / frame.width, y = (py - frame.y) / frame.height, [q0, q1, k0, k1] = win;
-  if (y < 0 || y >= 1) return null;
-  const row = q0 + y * (q1 - q0);
-  if (mode === "map") return x < 0 || x >= 1 ? null : [row, k0 + x * (k1 - k0)];
-  return x < 0.5 ? [row, null] : [null, k0 + y * (k1 - k0)];
-}

@@ -78,7 +78,6 @@ export function makeBlocks(model, changed) {
     has: (key) => carried.has(key) || asked.has(key),
     error: (key) => asked.get(key)?.error,
     late: () => late,
-    waiting: () => waiting.size,
     missing: () => model.isStatic && wanted.size > 0, // in a page without a kernel
     count: () => heard, // grows with what is known
     stopped: () => stopped,

@@ -8,7 +8,7 @@ import { MASKED } from "./codes.js";
 import { pixelsOf, shareOn } from "./draw.js";
 import { isolate, pictureKeys } from "./hover.js";
 import { joined } from "./map.js";
-import { cellText, placeOf, rowTogether, shownMaps } from "./selection.js";
+import { cellText, cursorIn, rowTogether, shownMaps } from "./selection.js";
 import { regionOf } from "./source.js";
 import { moveCursor, PAGE } from "./view.js";
 /** @import { Scene } from "./map.js" */
@@ -146,8 +146,8 @@ function bindRun(view, one) {
   const { run, spans, axis, first, alone } = one, { tip } = view;
   const numbers = new Map(spans.map((span, i) => [span, first + i]));
   const cursor = () => {
-    const { rows, columns } = shownMaps(view)?.source || { rows: [[0]], columns: [[0]] };
-    return [placeOf(rows, view.model.get("query")), placeOf(columns, view.key)];
+    const source = shownMaps(view)?.source;
+    return source ? cursorIn(view, source) : [0, 0];
   };
   /** The cell of a token of this run and the chosen one: of one text, the run is both axes. */
   const cellOf = (place, both) => cursor().map((at, i) => (i === (both ? 1 - axis : axis) ? place : at));

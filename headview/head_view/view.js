@@ -10,7 +10,7 @@ import { drawBars } from "./bars.js";
 import { bindOverview } from "./choose_heads.js";
 import { DRAWN, makeControls } from "./controls.js";
 import { hiddenLimits } from "./hidden_tokens.js";
-import { endAt, isolate, isolatedIn, pictureKeys, placeAt, wordAt } from "./hover.js";
+import { endAt, isolate, isolatedIn, pictureKeys, placeAt } from "./hover.js";
 import { makePicturePanel } from "./image.js";
 import { layout } from "./layout.js";
 import { drawAcross, drawPairs } from "./lines.js";
@@ -21,7 +21,7 @@ import { headOrder, overviewLimits, sortedBy } from "./order.js";
 import { drawOverview } from "./overview.js";
 import { patchNames } from "./patches.js";
 import { headName, readSet } from "./sample.js";
-import { cellText, lacks, placeOf, queriesTogether, shownHeads, shownMaps } from "./selection.js";
+import { cellText, cursorIn, lacks, queriesTogether, shownHeads, shownMaps } from "./selection.js";
 import { makeBlocks } from "./source.js";
 import { drawText, makeText } from "./text.js";
 import { bindWindow, bringIntoSight, windowOf, windowText } from "./window.js";
@@ -132,8 +132,7 @@ function sceneOf(view) {
   if (!shown) return null;
   /** @type {any} */
   const traits = Object.fromEntries(DRAWN.map((name) => [name, model.get(name)]));
-  const dark = root.classList.contains("dark"), { rows, columns } = shown.source;
-  const cursor = [placeOf(rows, traits.query), placeOf(columns, view.key)];
+  const dark = root.classList.contains("dark"), { rows, columns } = shown.source, cursor = cursorIn(view, shown.source);
   const side = model.get("sides").length < 2 ? "a" : traits.side === "both" ? "a" : traits.side;
   return {
     ...traits, look: { colours: traits.colours, dark }, side, w, names, layout, kept, images, cursor, dark, shown, view, paint: themeColours(root),
@@ -274,11 +273,11 @@ function bindPointer(view) {
   const { model, page } = view;
   /** @returns {[number, number] | null} */
   const cell = ({ offsetX, offsetY }) => { // a word beside or below a map is its row, or its column
-    const found = placeAt(view, offsetX, offsetY) || wordAt(view, offsetX, offsetY);
+    const found = placeAt(view, offsetX, offsetY, true);
     const source = found && shownMaps(view)?.source;
     if (!source) return null;
     const whole = (place, other) => (place === null ? other : Math.floor(place));
-    const here = [placeOf(source.rows, model.get("query")), placeOf(source.columns, view.key)];
+    const here = cursorIn(view, source);
     return [whole(found[0], here[0]), whole(found[1], here[1])];
   };
   bindWindow(view, page.focus, (x, y) => {
@@ -310,7 +309,7 @@ function bindKeyboard(view) {
   const move = (rows, columns) => () => {
     const source = shownMaps(view)?.source;
     if (!source) return;
-    const [row, column] = [placeOf(source.rows, model.get("query")), placeOf(source.columns, view.key)];
+    const [row, column] = cursorIn(view, source);
     moveCursor(view, row + rows, column + columns);
   };
   bindKeys(page.focus, {
