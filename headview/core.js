@@ -182,6 +182,9 @@ export function tooltip(root) {
   };
 }
 
+/** Count things: "1 head", "2 heads". */
+export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+
 /** Return an id that no other view on the page has. */
 export function freshId(name) {
   return `${name}-${Math.random().toString(36).slice(2)}`;

@@ -1,6 +1,6 @@
 // How the views draw on a canvas: colours of weights, pixels, marks, labels, the cursor. Nothing here knows a widget.
 
-import { HATCH, MAPS, MASKED, NAN } from "./colours.js";
+import { GROUP_COLOURS, HATCH, MAPS, MASKED, NAN } from "./colours.js";
 import { node } from "./core.js";
 
 // ---------------------------------------------------------------- colours of weights
@@ -50,6 +50,12 @@ export function inkOn(pixel) {
 export function weightColour(weight, dark) {
   const pixel = weightPixels(dark)[Math.max(0, Math.min(255, Math.round(weight * 255)))];
   return { fill: cssColour(pixel), ink: inkOn(pixel) };
+}
+
+/** The colour of a group, such as a token or a letter, and the ink, black or white, that reads on it. */
+export function groupColours(group) {
+  const fill = GROUP_COLOURS[group % GROUP_COLOURS.length];
+  return { fill, ink: inkOn(fromHex(fill.slice(1))) };
 }
 
 // ---------------------------------------------------------------- canvases
@@ -149,6 +155,23 @@ export function strokeOnAnything(context, black, white, stroke) {
     context.strokeStyle = colour;
     context.lineWidth = width;
     stroke();
+  }
+}
+
+/**
+ * Draw the colours of a table in a line, between what they begin and end with; `y`: the middle.
+ * @param {string[]} ends
+ */
+export function lyingScale(context, table, ends, x, y, ink) {
+  const [from, to] = ends, wide = 90, high = 12, air = 5;
+  context.font = SMALL_FONT;
+  context.fillStyle = ink;
+  const left = x + Math.ceil(context.measureText(from).width) + air;
+  placeText(context, from, x, y, "left", "middle");
+  placeText(context, to, left + wide + air, y, "left", "middle");
+  for (let i = 0; i < wide; i++) {
+    context.fillStyle = cssColour(table[Math.round((255 * i) / (wide - 1))]);
+    context.fillRect(left + i, y - high / 2, 1.5, high);
   }
 }
 

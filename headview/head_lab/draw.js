@@ -2,7 +2,7 @@
 
 import { node } from "../core.js";
 import {
-  cssColour, hatch, hatchColour, LABEL_FONT, maskedPixel, paintPixels, placeText, placeTurned, signedPixels, sizeCanvas,
+  hatch, hatchColour, LABEL_FONT, lyingScale, maskedPixel, paintPixels, placeText, placeTurned, signedPixels, sizeCanvas,
   SMALL_FONT, strokeOnAnything, thinned, weightColour, weightPixels,
 } from "../core_draw.js";
 import { BAND, LEGEND_LINE } from "./layout.js";
@@ -192,17 +192,8 @@ function drawValues(context, { state, result, colours, plan: { focus } }) {
 }
 
 /** The scale of the weights and, below it, that of the outputs. */
-function drawLegend(context, { images, shown, colours, plan: { legend } }) {
-  const scaleBar = (y, from, to, table) => {
-    write(context, from, 2, y, colours.ink, { small: true });
-    const start = context.measureText(from).width + 8, steps = 90;
-    for (let i = 0; i < steps; i++) {
-      context.fillStyle = cssColour(table[Math.round((255 * i) / (steps - 1))]);
-      context.fillRect(start + i, y - 9, 1.5, 10);
-    }
-    write(context, to, start + steps + 6, y, colours.ink, { small: true });
-  };
-  scaleBar(legend + 11, "weight 0", "1", weightPixels(colours.dark));
-  const end = images.largest.toPrecision(2);
-  if (shown.output) scaleBar(legend + 11 + LEGEND_LINE, `output −${end}`, `+${end}`, signedPixels(colours.dark));
+function drawLegend(context, { images, shown, colours: { ink, dark }, plan: { legend } }) {
+  lyingScale(context, weightPixels(dark), ["weight 0", "1"], 2, legend + 7, ink);
+  const end = images.largest.toPrecision(2), ends = [`output −${end}`, `+${end}`];
+  if (shown.output) lyingScale(context, signedPixels(dark), ends, 2, legend + 7 + LEGEND_LINE, ink);
 }

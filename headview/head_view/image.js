@@ -2,7 +2,7 @@
 
 import { bindKeys, choice, focusable, freshId, node, put, slider, tellUnderPointer } from "../core.js";
 import {
-  cssColour, hatch, hatchColour, LABEL_FONT, maskedPixel, NAN_PIXEL, placeText, sizeCanvas, SMALL_FONT,
+  cssColour, hatch, hatchColour, LABEL_FONT, lyingScale, maskedPixel, NAN_PIXEL, placeText, sizeCanvas,
   strokeOnAnything,
 } from "../core_draw.js";
 import { formatWeight, MASKED } from "./codes.js";
@@ -117,24 +117,6 @@ function framePatches(context, { w, shown: { source }, cursor }, cell, width, he
   context.restore();
 }
 
-/**
- * Draw which colours stand for which numbers, in a line below the picture.
- * @param {CanvasRenderingContext2D} context @param {Scene} scene
- */
-function scaleBelow(context, { paint, look }, { scale }, width, y) {
-  const table = pixelsOf(scale, look), [least, most] = scaleEnds(scale);
-  context.font = SMALL_FONT;
-  const [left, right] = [least, most].map((said) => context.measureText(said).width + 6);
-  const wide = Math.max(20, Math.min(200, width - left - right));
-  for (let i = 0; i < wide; i++) {
-    context.fillStyle = cssColour(table[Math.round((255 * i) / wide)]);
-    context.fillRect(left + i, y + 2, 1.5, 9);
-  }
-  context.fillStyle = paint.ink;
-  placeText(context, least, 0, y, "left", "top");
-  placeText(context, most, left + wide + 6, y, "left", "top");
-}
-
 /** Say what lies beside the picture. @param {Scene} scene */
 function outsideText({ w }, { axis, rest, sum, text, values }) {
   const labels = axis ? w.keyTokens : w.tokens, name = w.axes[axis];
@@ -151,7 +133,7 @@ function outsideText({ w }, { axis, rest, sum, text, values }) {
 
 /** Draw the picture with what lies over it, and say that. @param {Scene} scene */
 function drawPicture(panel, scene) {
-  const { w, view, paint, layout, shown, cursor } = scene, { picture } = w.meta, { canvas, note } = panel;
+  const { w, view, paint, look, layout, shown, cursor } = scene, { picture } = w.meta, { canvas, note } = panel;
   const room = Math.min(PICTURE_WIDEST, layout.form === "two" ? layout.room : layout.bars);
   panel.box.style.width = `${room}px`;
   const fit = Math.min(room / picture.width, PICTURE_WIDEST / picture.height);
@@ -169,7 +151,10 @@ function drawPicture(panel, scene) {
   if (photo) context.drawImage(photo, 0, PICTURE_TITLE, width, height);
   if (over) shadePatches(context, scene, over, cell, PICTURE_TITLE);
   framePatches(context, scene, cell, width, height, PICTURE_TITLE);
-  if (over) scaleBelow(context, scene, over, Math.max(width, 160), PICTURE_TITLE + height + 8);
+  if (over) {
+    const { scale } = over, middle = PICTURE_TITLE + height + 14;
+    lyingScale(context, pixelsOf(scale, look), scaleEnds(scale), 0, middle, paint.ink);
+  }
   const lacks = [!photo && "The picture is not here. ", !over && notHere(view, "The numbers of this row are")];
   note.textContent = (over ? outsideText(scene, over) : "") + lacks.filter(Boolean).join("");
   canvas.setAttribute("aria-label", `Picture of ${picture.rows} × ${picture.columns} patches, weights ${title}: ` +

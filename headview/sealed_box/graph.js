@@ -2,9 +2,9 @@
 // looks at along the same t; and bars for one vector.
 
 import {
-  cssColour, drawKept, paintPixels, placeText, signedPixels, sizeCanvas, SMALL_FONT, weightPixels,
+  cssColour, drawKept, groupColours, paintPixels, placeText, signedPixels, sizeCanvas, SMALL_FONT, weightPixels,
 } from "../core_draw.js";
-import { letterColours, letterName, numberText } from "./box.js";
+import { letterName, numberText } from "./box.js";
 /** @import { Box, State } from "./box.js" */
 
 const GRAPH_HEIGHT = 230;
@@ -104,7 +104,7 @@ function drawStrips(context, { inside, heads, points }, where, paint) {
 
 /** Mark a step that was crossed with its letter, to the right of `free`. Returns where the letter ends. */
 function drawLetter(context, x, free, where, letter) {
-  const { fill, ink } = letterColours(letter);
+  const { fill, ink } = groupColours(letter);
   context.fillStyle = fill;
   context.fillRect(x - 1, EDGE.top - 8, 2, where.bottom - EDGE.top + 8);
   context.font = "bold 12px system-ui, sans-serif";
