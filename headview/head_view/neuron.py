@@ -8,10 +8,9 @@ _PLAIN_UP_TO = 400_000  # bytes of a head's queries and keys that travel as floa
 _FLOAT16_MOST = 65_504
 
 
-def has_neurons(part, layer: int | None = None) -> bool:
-    """Does a part hold the queries and keys that its weights come from, or those of one layer?"""
-    both = (part.queries, part.keys)
-    return all(given is not None and (layer is None or given[layer] is not None) for given in both)
+def has_neurons(part) -> bool:
+    """Does a part hold the queries and keys that its weights come from?"""
+    return part.queries is not None and part.keys is not None
 
 
 def neurons(part, sample: int, layer: int, head: int, exact: bool = False) -> tuple[dict, bytes]:
@@ -24,12 +23,7 @@ def neurons(part, sample: int, layer: int, head: int, exact: bool = False) -> tu
         about: `storage`, "float32" or "float16"; `features`; `scale` of the sums of products, 1 / sqrt(features) where
             nobody said; `rough`, whether weights, queries or keys were kept in fewer bits than float32.
         data: the queries `(Tq, features)`, then the keys `(Tk, features)`.
-
-    Raises:
-        ValueError: the part holds no queries and keys of this layer.
     """
-    if not has_neurons(part, layer):
-        raise ValueError("this layer came without queries and keys; take them along: capture(model, qkv=True)")
     both = [x[layer].detach()[sample, head] for x in (part.queries, part.keys)]
     rough = any(x.element_size() < 4 for x in (part.layers[layer], *both))
     queries, keys = (x.to("cpu").float() for x in both)
