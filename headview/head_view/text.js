@@ -9,7 +9,7 @@ import { pixelsOf, scaleEnds } from "./draw.js";
 import { activeBeside } from "./hover.js";
 import { placeName } from "./sample.js";
 import { notHere } from "./selection.js";
-import { colourRun, makeRun, markRun, numbersOf } from "./text_spans.js";
+import { dressRun, makeRun, numbersOf } from "./text_spans.js";
 /** @import { Scene } from "./map.js" */
 /** @import { Weights } from "./sample.js" */
 /** @import { View } from "./selection.js" */
@@ -93,8 +93,8 @@ export function drawText(canvas, scene) {
     const range = [one.first, one.first + one.spans.length];
     const takes = oneText || one.axis !== front.axis, values = takes ? numbersOf(view, frame.source, front, range) : null;
     waits ||= takes && !values;
-    colourRun(one, values, frame.scale, look);
-    markRun(one, scene, one.axis ? frame.source.columns : frame.source.rows, one.axis === (direction === "to" ? 1 : 0));
+    const places = one.axis ? frame.source.columns : frame.source.rows;
+    dressRun(one, values, frame.scale, scene, places, one.axis === (direction === "to" ? 1 : 0));
     one.run.setAttribute("aria-label", runText(scene, one, front, frame));
   }
   nameText(text, scene, front);
