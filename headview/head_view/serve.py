@@ -139,11 +139,11 @@ class Blocks:
         small = self.small(part, sample, side, _ALIKE)
         heads = small.reshape(-1, *small.shape[2:])
         order, groups = order_by_likeness(heads) if len(heads) <= _ALIKE_UP_TO else (np.zeros(0), np.zeros(0))
-        found, rows = measures_of(self.sides["a" if side == "difference" else side][part], sample, self.measures)
+        found = measures_of(self.sides["a" if side == "difference" else side][part], sample, self.measures)
         numbers = {
             name: [None if np.isnan(x) else round(float(x), 4) for x in each.ravel()] for name, each in found.items()
         }
-        return {"measures": numbers, "rows": rows, "likeness": order.tolist(), "groups": groups.tolist()}, b""
+        return {"measures": numbers, "likeness": order.tolist(), "groups": groups.tolist()}, b""
 
     # ------------------------------------------------------------ one map
 
