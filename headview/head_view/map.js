@@ -8,7 +8,7 @@ import { markFound } from "./find.js";
 import { NAME_ROOM } from "./layout.js";
 import { besideThumbs } from "./patches.js";
 import { placeOf, queriesTogether } from "./selection.js";
-import { regionOf } from "./source.js";
+import { hasAll, regionOf, tilesIn } from "./source.js";
 /** @import { Look } from "./draw.js" */
 /** @import { Order } from "./order.js" */
 /** @import { Weights } from "./sample.js" */
@@ -77,17 +77,15 @@ function drawTiles(context, scene, shown, frame) {
   const all = [source.rows.length, source.columns.length];
   const draw = (level, asks) => {
     const side = TILE << level;
-    for (let i = Math.floor(q0 / side); i * side < Math.min(q1, all[0]); i++) {
-      for (let j = Math.floor(k0 / side); j * side < Math.min(k1, all[1]); j++) {
-        const tile = (asks || source.has(level, i, j)) && source.tile(level, i, j);
-        // At an edge the last cell of a level may stand for less than its 2 x 2.
-        if (!tile) continue;
-        const image = tileImage(scene, shown, level, i, j, tile, hatched);
-        place(image, i * side, j * side, tile.rows << level, tile.columns << level);
-      }
+    for (const [i, j] of tilesIn(win, level)) {
+      const tile = (asks || source.has(level, i, j)) && source.tile(level, i, j);
+      // At an edge the last cell of a level may stand for less than its 2 x 2.
+      if (!tile) continue;
+      const image = tileImage(scene, shown, level, i, j, tile, hatched);
+      place(image, i * side, j * side, tile.rows << level, tile.columns << level);
     }
   };
-  const whole = complete(scene, source, level), { small } = source;
+  const whole = hasAll(source, win, level), { small } = source;
   if (!whole) {
     if (small) place(tileImage(scene, shown, "small", 0, 0, small, true), 0, 0, ...all);
     for (let above = source.levels - 1; above > level; above--) draw(above, false);
@@ -95,16 +93,6 @@ function drawTiles(context, scene, shown, frame) {
   draw(level, true);
   context.restore();
   return { level, whole };
-}
-
-/** Are all tiles in sight there? Asks for none. */
-function complete({ win: [q0, q1, k0, k1] }, source, level) {
-  if (source.cells) return true;
-  const side = TILE << level;
-  for (let i = Math.floor(q0 / side); i * side < q1; i++) {
-    for (let j = Math.floor(k0 / side); j * side < k1; j++) if (!source.has(level, i, j)) return false;
-  }
-  return true;
 }
 
 /** Draw what stays of the maps while the cursor moves. @param {Scene} scene */

@@ -4,6 +4,7 @@
 import { typed } from "../core.js";
 import { errorOf, errorOfHalf, MASKED, readTile } from "./codes.js";
 import { groupsOf, levelsOf, LocalPyramid, TILE } from "./combine.js";
+/** @import { Win } from "./map.js" */
 /** @import { Thumbnail, Weights } from "./sample.js" */
 /** @import { View } from "./selection.js" */
 
@@ -174,31 +175,38 @@ export function remoteSource(view, spec, set) {
   return source;
 }
 
-/** Put a row together from the finest tiles that are there; null where they are not. @param {Source} source */
+/** Put a row together from the finest tiles, if they are there; asks for none. @param {Source} source */
 function rowFromTiles(source, row) {
-  const wide = source.columns.length, cells = new Float32Array(wide).fill(NaN);
-  const i = Math.floor(row / TILE);
-  for (let j = 0; j * TILE < wide; j++) {
-    if (!source.has(0, i, j)) return null;
-    const tile = source.tile(0, i, j);
-    cells.set(tile.cells.subarray((row - i * TILE) * tile.columns, (row - i * TILE + 1) * tile.columns), j * TILE);
-  }
-  return { cells, exact: false };
+  /** @type {Win} */
+  const win = [row, row + 1, 0, source.columns.length];
+  return hasAll(source, win, 0) ? { cells: regionOf(source, win), exact: false } : null;
 }
 
-/** Return the cells of a window of a map, whole cells, or null while tiles are on their way. @param {Source} source */
-export function regionOf(source, [q0, q1, k0, k1]) {
-  const wide = k1 - k0, cells = new Float32Array((q1 - q0) * wide);
+/** Are all tiles of a window there? Asks for none. @param {Source} source @param {Win} win */
+export const hasAll = (source, win, level) => [...tilesIn(win, level)].every(([i, j]) => source.has(level, i, j));
+
+/** The tiles of a level that a window touches. @param {Win} win */
+export function* tilesIn([q0, q1, k0, k1], level) {
+  const side = TILE << level;
+  for (let i = Math.floor(q0 / side); i * side < q1; i++) {
+    for (let j = Math.floor(k0 / side); j * side < k1; j++) yield [i, j];
+  }
+}
+
+/**
+ * Return the cells of a window of a map, whole cells, or null while tiles are on their way.
+ * @param {Source} source @param {Win} win
+ */
+export function regionOf(source, win) {
+  const [q0, q1, k0, k1] = win, wide = k1 - k0, cells = new Float32Array((q1 - q0) * wide);
   let complete = true;
-  for (let i = Math.floor(q0 / TILE); i * TILE < q1; i++) {
-    for (let j = Math.floor(k0 / TILE); j * TILE < k1; j++) {
-      const tile = source.tile(0, i, j);
-      if (!tile) { complete = false; continue; }
-      const left = Math.max(k0, j * TILE), right = Math.min(k1, j * TILE + tile.columns);
-      for (let q = Math.max(q0, i * TILE); q < Math.min(q1, i * TILE + tile.rows); q++) {
-        const from = (q - i * TILE) * tile.columns - j * TILE;
-        cells.set(tile.cells.subarray(from + left, from + right), (q - q0) * wide + left - k0);
-      }
+  for (const [i, j] of tilesIn(win, 0)) {
+    const tile = source.tile(0, i, j);
+    if (!tile) { complete = false; continue; }
+    const left = Math.max(k0, j * TILE), right = Math.min(k1, j * TILE + tile.columns);
+    for (let q = Math.max(q0, i * TILE); q < Math.min(q1, i * TILE + tile.rows); q++) {
+      const from = (q - i * TILE) * tile.columns - j * TILE;
+      cells.set(tile.cells.subarray(from + left, from + right), (q - q0) * wide + left - k0);
     }
   }
   return complete ? cells : null;
