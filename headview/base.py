@@ -67,12 +67,17 @@ def is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def as_numbers(name: str, x: Tensor) -> Tensor:
-    """Return a floating tensor, from any device and in any precision, as float32 on the CPU without gradient."""
+def check_held(name: str, x: Tensor) -> None:
+    """Refuse a tensor that holds no numbers, or not one for each place."""
     if x.device.type == "meta":
         raise ValueError(f"{name} is on the meta device, where tensors hold no numbers; compute it on a real one")
     if x.layout != torch.strided:
         raise ValueError(f"{name} must be a dense tensor, got {x.layout}; use .to_dense()")
+
+
+def as_numbers(name: str, x: Tensor) -> Tensor:
+    """Return a floating tensor, from any device and in any precision, as float32 on the CPU without gradient."""
+    check_held(name, x)
     return x.detach().to("cpu", torch.float32)
 
 
