@@ -143,17 +143,20 @@ export function hatch(context, rectangles, colour, step = 6) {
   }
   context.save();
   context.clip(cells);
-  context.strokeStyle = colour;
-  context.lineWidth = 1;
+  strokeIn(context, colour, 1);
   context.stroke(lines);
   context.restore();
+}
+
+/** Draw lines from now on in this colour and width. */
+export function strokeIn(context, colour, width) {
+  Object.assign(context, { strokeStyle: colour, lineWidth: width });
 }
 
 /** Draw what `stroke()` strokes twice, white on black, so that the line is seen on every colour. */
 export function strokeOnAnything(context, black, white, stroke) {
   for (const [colour, width] of [["#000", black], ["#fff", white]]) {
-    context.strokeStyle = colour;
-    context.lineWidth = width;
+    strokeIn(context, colour, width);
     stroke();
   }
 }
@@ -164,8 +167,7 @@ export function strokeOnAnything(context, black, white, stroke) {
  */
 export function lyingScale(context, table, ends, x, y, ink) {
   const [from, to] = ends, wide = 90, high = 12, air = 5;
-  context.font = SMALL_FONT;
-  context.fillStyle = ink;
+  writeIn(context, SMALL_FONT, ink);
   const left = x + Math.ceil(context.measureText(from).width) + air;
   placeText(context, from, x, y, "left", "middle");
   placeText(context, to, left + wide + air, y, "left", "middle");
@@ -179,6 +181,11 @@ export function lyingScale(context, table, ends, x, y, ink) {
 
 export const LABEL_FONT = "12px system-ui, sans-serif";
 export const SMALL_FONT = "11px system-ui, sans-serif";
+
+/** Write from now on in this font and colour. */
+export function writeIn(context, font, colour) {
+  Object.assign(context, { font, fillStyle: colour });
+}
 
 /** Write at a place, `align` and `baseline` as canvas names them; squeezed where it is wider than `room`. */
 export function placeText(context, text, x, y, align, baseline, room = undefined) {

@@ -2,8 +2,8 @@
 
 import { node } from "../core.js";
 import {
-  hatch, hatchColour, LABEL_FONT, lyingScale, maskedPixel, paintPixels, placeText, placeTurned, signedPixels, sizeCanvas,
-  SMALL_FONT, strokeOnAnything, thinned, weightColour, weightPixels,
+  hatch, hatchColour, LABEL_FONT, lyingScale, maskedPixel, paintPixels, placeText, placeTurned, signedPixels,
+  sizeCanvas, SMALL_FONT, strokeIn, strokeOnAnything, thinned, weightColour, weightPixels, writeIn,
 } from "../core_draw.js";
 import { BAND, LEGEND_LINE } from "./layout.js";
 import { labBits } from "./numbers.js";
@@ -65,8 +65,7 @@ export function drawCanvas(view, places) {
 
 /** Write in small or normal size at a baseline. */
 function write(context, text, x, y, colour, { align = "left", bold = false, small = false, room = undefined } = {}) {
-  context.font = `${bold ? "bold " : ""}${small ? SMALL_FONT : LABEL_FONT}`;
-  context.fillStyle = colour;
+  writeIn(context, `${bold ? "bold " : ""}${small ? SMALL_FONT : LABEL_FONT}`, colour);
   placeText(context, text, x, y, align, "alphabetic", room);
 }
 
@@ -74,8 +73,7 @@ function write(context, text, x, y, colour, { align = "left", bold = false, smal
 function drawRows(context, image, { queries }, head, [x, y, wide, high], colours) {
   context.imageSmoothingEnabled = wide < image.width || high < queries; // an average of more numbers than pixels
   context.drawImage(image, 0, head * queries, image.width, queries, x, y, wide, high);
-  context.strokeStyle = colours.line;
-  context.lineWidth = 1;
+  strokeIn(context, colours.line, 1);
   context.strokeRect(x - 0.5, y - 0.5, wide + 1, high + 1);
 }
 
@@ -110,8 +108,7 @@ function drawFeatures(context, { images, state, colours }, places) {
   for (const [f, [x, y, wide]] of places) {
     context.drawImage(images.features, f, 0, 1, state.queries, x, y, Math.max(wide, 0.5), BAND);
     if (f % state.headDim) continue;
-    context.strokeStyle = colours.line;
-    context.lineWidth = 1;
+    strokeIn(context, colours.line, 1);
     context.strokeRect(x - 0.5, y - 0.5, wide * state.headDim + 1, BAND + 1);
   }
 }
@@ -124,8 +121,7 @@ function drawThumb(context, view, panel, h) {
   drawMap(context, view, panel, h);
   write(context, (roomy ? `head ${h}` : h) + bits, x, y - BAND - 9, colours.ink, { bold: chosen, small: true });
   if (!chosen) return;
-  context.strokeStyle = colours.accent;
-  context.lineWidth = 3;
+  strokeIn(context, colours.accent, 3);
   context.strokeRect(x - 2, y - 2, wide + 4, high + 4);
 }
 
@@ -172,8 +168,7 @@ function drawLabels(context, { names, colours, columnsWide, cursor }, { x, y, ce
     const flat = columnsWide <= cell - 4;
     if (flat) write(context, names.columns[j], middle, y + high + 14, colours.ink, look(bold, "center"));
     else {
-      context.font = `${bold ? "bold " : ""}${LABEL_FONT}`;
-      context.fillStyle = colours.ink;
+      writeIn(context, `${bold ? "bold " : ""}${LABEL_FONT}`, colours.ink);
       placeTurned(context, names.columns[j], middle + 4, y + high + 5, "right", "alphabetic", LONGEST_LABEL);
     }
   }

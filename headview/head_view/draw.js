@@ -2,7 +2,7 @@
 
 import {
   cssColour, hatch, hatchColour, hatchPixel, inkOn, isHatched, LABEL_FONT, maskedPixel, NAN_PIXEL, placeText,
-  placeTurned, signedPixels, SMALL_FONT, thinned, weightPixels,
+  placeTurned, signedPixels, SMALL_FONT, thinned, weightPixels, writeIn,
 } from "../core_draw.js";
 import { MASKED } from "./codes.js";
 import { LABEL_AIR, SCALE_ROOM } from "./layout.js";
@@ -69,8 +69,7 @@ function middleOf(i, wide, origin, { frame, cell }) {
 /** Hatch every masked cell of a region, and write a "?" into every NaN cell. `origin`: where it begins. */
 export function markCells(context, weights, wide, origin, place, dark) {
   const { high, wide: across } = place.cell, masked = [];
-  context.font = `bold ${Math.round(Math.min(high, across, 20) * 0.7)}px system-ui, sans-serif`;
-  context.fillStyle = "#000";
+  writeIn(context, `bold ${Math.round(Math.min(high, across, 20) * 0.7)}px system-ui, sans-serif`, "#000");
   for (let i = 0; i < weights.length; i++) {
     if (weights[i] > MASKED && weights[i] === weights[i]) continue;
     const [x, y] = middleOf(i, wide, origin, place);
@@ -101,8 +100,7 @@ export function shortNumber(value) {
 
 /** Set font and colour of a label: the one of the cursor stands out, and what was searched for. */
 export function dressLabel(context, isCursor, paint, isFound = false) {
-  context.font = isCursor || isFound ? `bold ${SMALL_FONT}` : SMALL_FONT;
-  context.fillStyle = isFound ? paint.accent : isCursor ? paint.ink : paint.soft;
+  writeIn(context, isCursor || isFound ? `bold ${SMALL_FONT}` : SMALL_FONT, isFound ? paint.accent : isCursor ? paint.ink : paint.soft);
 }
 
 /**
@@ -147,8 +145,7 @@ function thinnedFrom(first, end, step, room, kept, found) {
 
 /** Name the axes: `rows` beside the frame, turned; `columns` below it, at the foot of a canvas of this height. */
 export function axisNames(context, frame, height, rows, columns, paint) {
-  context.font = LABEL_FONT;
-  context.fillStyle = paint.soft;
+  writeIn(context, LABEL_FONT, paint.soft);
   placeText(context, columns, frame.x + frame.width / 2, height - 2, "center", "bottom");
   placeTurned(context, rows, 2, frame.y + frame.height / 2, "center", "top");
 }
@@ -163,8 +160,7 @@ export function colourBar(context, x, y, height, scale, look, paint) {
   context.strokeStyle = paint.line; // the least of it has the colour of the page
   context.lineWidth = 1;
   context.strokeRect(x - 0.5, y - 0.5, wide + 1, height + 2);
-  context.font = SMALL_FONT;
-  context.fillStyle = paint.ink;
+  writeIn(context, SMALL_FONT, paint.ink);
   const at = x + wide + 4, [least, most] = scaleEnds(scale);
   placeText(context, most, at, y, "left", "top");
   placeText(context, least, at, y + height, "left", "bottom");

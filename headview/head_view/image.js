@@ -2,8 +2,8 @@
 
 import { bindKeys, choice, focusable, freshId, node, put, slider, tellUnderPointer } from "../core.js";
 import {
-  cssColour, hatch, hatchColour, LABEL_FONT, lyingScale, maskedPixel, NAN_PIXEL, placeText, sizeCanvas,
-  strokeOnAnything,
+  cssColour, hatch, hatchColour, LABEL_FONT, lyingScale, maskedPixel, NAN_PIXEL, placeText, sizeCanvas, strokeIn,
+  strokeOnAnything, writeIn,
 } from "../core_draw.js";
 import { formatWeight, MASKED } from "./codes.js";
 import { pixelsOf, scaleEnds, shareOn } from "./draw.js";
@@ -100,8 +100,7 @@ function framePatches(context, { w, shown: { source }, cursor }, cell, width, he
     context.beginPath();
     for (let i = 1; i < columns; i++) context.rect(i * cell.wide, top, 0, height);
     for (let i = 1; i < rows; i++) context.rect(0, top + i * cell.high, width, 0);
-    context.strokeStyle = "rgb(128 128 128 / .4)";
-    context.lineWidth = 1;
+    strokeIn(context, "rgb(128 128 128 / .4)", 1);
     context.stroke();
   }
   [source.rows, source.columns].forEach((places, axis) => {
@@ -145,8 +144,7 @@ function drawPicture(panel, scene) {
   const of = showsQueries(view) ? 1 : 0, chosen = (of ? shown.source.columns : shown.source.rows)[cursor[of]];
   const title = `${of ? "onto" : "of"} ${w.axes[of]} ${placeName(of ? w.keyTokens : w.tokens, chosen)}`;
   context.direction = "ltr";
-  context.font = `bold ${LABEL_FONT}`;
-  context.fillStyle = paint.ink;
+  writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
   placeText(context, `picture: weights ${title}`, 0, 0, "left", "top", room);
   if (photo) context.drawImage(photo, 0, PICTURE_TITLE, width, height);
   if (over) shadePatches(context, scene, over, cell, PICTURE_TITLE);

@@ -2,7 +2,7 @@
 // no listeners.
 
 import { LINE_COLOURS } from "../colours.js";
-import { drawKept, LABEL_FONT, placeText, sizeCanvas, SMALL_FONT, widestOf } from "../core_draw.js";
+import { drawKept, LABEL_FONT, placeText, sizeCanvas, SMALL_FONT, strokeIn, widestOf, writeIn } from "../core_draw.js";
 import { MASKED } from "./codes.js";
 import { axisNames, columnLabels, rowLabels } from "./draw.js";
 import { ACROSS_STEP, acrossPlace, linesPlace, SAMPLE_HIGH, SAMPLE_WIDE, TITLE_ROOM } from "./layout.js";
@@ -57,8 +57,7 @@ function faintLines(context, weights, seen, place, top, style, most, from) {
   }
   const [begin, to] = place.ends, [queryAt, keyAt] = place.at;
   context.setLineDash(style.dash);
-  context.strokeStyle = style.colour;
-  context.lineWidth = seen.queries > THIN_FROM ? 0.75 : 1;
+  strokeIn(context, style.colour, seen.queries > THIN_FROM ? 0.75 : 1);
   groups.forEach((group, g) => {
     context.globalAlpha = 0.08 + 0.42 * ((g + 0.5) / STRENGTHS);
     context.beginPath();
@@ -108,15 +107,13 @@ function lineSample(context, name, i, across, style, paint) {
   const x = (i % across) * SAMPLE_WIDE, y = TITLE_ROOM + 6 + Math.floor(i / across) * SAMPLE_HIGH;
   const long = 34, gap = 6;
   context.setLineDash(style.dash);
-  context.strokeStyle = style.colour;
-  context.lineWidth = 3;
+  strokeIn(context, style.colour, 3);
   context.beginPath();
   context.moveTo(x, y);
   context.lineTo(x + long, y);
   context.stroke();
   context.setLineDash([]);
-  context.font = SMALL_FONT;
-  context.fillStyle = paint.ink;
+  writeIn(context, SMALL_FONT, paint.ink);
   placeText(context, name, x + long + gap, y, "left", "middle", SAMPLE_WIDE - long - 8);
 }
 
@@ -142,8 +139,7 @@ function drawEnds(context, place, scene, region) {
     const write = turned ? columnLabels : rowLabels, along = { [turned ? "x" : "y"]: (i) => at[axis](i - start) };
     write(context, labels, inFront, paint, { ...beside[axis], step: steps[axis], ...along });
   });
-  context.font = SMALL_FONT;
-  context.fillStyle = paint.ink;
+  writeIn(context, SMALL_FONT, paint.ink);
   for (const { axis, place: token, mark } of marksInFront(scene, region)) {
     const { from, end, align, baseline } = marks[axis], spot = at[axis](token);
     if (steps[axis] >= from) placeText(context, mark, turned ? spot : end, turned ? end : spot, align, baseline);
@@ -163,8 +159,7 @@ function marksInFront(scene, { win: [q0, q1, k0, k1], maps }) {
 
 /** Mark the cursor, as far as it is in sight: a ring at its query, a square at its key. */
 function lineCursor(context, { turned, ends, at }, { cursor, paint }, { win }) {
-  context.strokeStyle = paint.ink;
-  context.lineWidth = 2;
+  strokeIn(context, paint.ink, 2);
   context.beginPath();
   cursor.forEach((token, axis) => {
     if (token < win[2 * axis] || token >= win[2 * axis + 1]) return;
@@ -273,8 +268,7 @@ export function drawAcross(canvas, scene) {
   const fits = Math.max(2, Math.floor((layout.room - left - 8) / ACROSS_STEP)), region = linesRegion(scene, fits, fits);
   const place = acrossPlace(seenIn(region.win), layout, region.maps.length, left), [above, below] = place.ends;
   const drawn = drawRegion(canvas, scene, region, place), { context } = drawn;
-  context.font = LABEL_FONT;
-  context.fillStyle = paint.soft;
+  writeIn(context, LABEL_FONT, paint.soft);
   placeText(context, axes[0], 0, above - 6, "left", "bottom", left - 4);
   placeText(context, axes[1], 0, below + 6, "left", "top", left - 4);
   const said = region.cut && `Of the tokens in sight, ${fits} fit side by side: those around the cursor. `;

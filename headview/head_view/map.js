@@ -1,7 +1,9 @@
 // The heat maps of HeadView: tiles of the level that fits the screen, marks and numbers where cells are large enough.
 
 import { node } from "../core.js";
-import { drawKept, MARKED_FROM, paintPixels, placeText, sizeCanvas, SMALL_FONT } from "../core_draw.js";
+import {
+  drawKept, MARKED_FROM, paintPixels, placeText, sizeCanvas, SMALL_FONT, strokeIn, writeIn,
+} from "../core_draw.js";
 import { TILE } from "./combine.js";
 import { axisNames, cellValues, colourBar, columnLabels, markCells, rowLabels, shadeWeights } from "./draw.js";
 import { markFound } from "./find.js";
@@ -110,8 +112,7 @@ function drawCells(sheet, scene) {
     const next = shown.frames[n + 1], last = !next || next.scale.signed !== one.scale.signed || map.across === 1;
     if (last) colourBar(sheet, frame.x + frame.width + 12, frame.y, tall, one.scale, scene.look, paint);
     if (!one.title) return;
-    sheet.font = `bold ${SMALL_FONT}`;
-    sheet.fillStyle = paint.ink;
+    writeIn(sheet, `bold ${SMALL_FONT}`, paint.ink);
     placeText(sheet, one.title, frame.x, frame.y - 4, "left", "bottom", frame.width);
   });
   return told;
@@ -175,8 +176,7 @@ export function drawMap(canvas, scene) {
 
 /** A thin line around a map: what holds little has the colour of the page. */
 function frameMap(context, frame, paint) {
-  context.strokeStyle = paint.hair;
-  context.lineWidth = 1;
+  strokeIn(context, paint.hair, 1);
   context.strokeRect(frame.x - 0.5, frame.y - 0.5, frame.width + 1, frame.height + 1);
 }
 
@@ -188,8 +188,7 @@ function frameCursor(context, frame, rows, [row, column], high, wide, paint) {
   context.beginPath();
   context.rect(frame.x - 4, frame.y - 4, frame.width + 8, frame.height + 8);
   context.clip();
-  context.strokeStyle = paint.cursor;
-  context.lineWidth = 1.5;
+  strokeIn(context, paint.cursor, 1.5);
   for (const at of rows) context.strokeRect(frame.x, frame.y + at * high - clear, frame.width, high + 2 * clear);
   context.lineWidth = 2.5;
   context.strokeRect(x - clear, y - clear, wide + 2 * clear, high + 2 * clear);

@@ -2,7 +2,7 @@
 
 import { node } from "../core.js";
 import {
-  drawKept, LABEL_FONT, paintPixels, placeText, placeTurned, sharpness, sizeCanvas, SMALL_FONT,
+  drawKept, LABEL_FONT, paintPixels, placeText, placeTurned, sharpness, sizeCanvas, SMALL_FONT, strokeIn, writeIn,
 } from "../core_draw.js";
 import { shadeWeights } from "./draw.js";
 import { BRACKET, pairOf, sharedBy, TURNED_NAME } from "./grid.js";
@@ -37,8 +37,7 @@ function drawThumbs(context, scene) {
   const { w, paint, order, layout: { grid } } = scene;
   const cells = Math.max(8, Math.min(THUMB_CELLS, Math.round(grid.side * sharpness()))); // no more than it has pixels
   const pooled = w.overview(scene.side, cells);
-  context.font = `bold ${LABEL_FONT}`;
-  context.fillStyle = paint.ink;
+  writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
   const alone = w.meta.named ? `heads of ${w.meta.layer_names[0]}` : "heads";
   const title = order.heads ? `heads by ${sortedBy(order.by)}` : w.layers > 1 ? "layers × heads" : alone;
   placeText(context, title, 0, 0, "left", "top", grid.width);
@@ -47,8 +46,7 @@ function drawThumbs(context, scene) {
   if (!pooled) return false;
   const thumb = paintAtlas(pooled, scene), framed = grid.step - grid.side >= 2;
   context.imageSmoothingEnabled = false;
-  context.strokeStyle = paint.hair;
-  context.lineWidth = 1;
+  strokeIn(context, paint.hair, 1);
   for (let i = 0; i < w.layers * w.heads; i++) {
     const [x, y] = grid.at(...pairOf(w, i));
     thumb(context, i, x, y, grid.side);
@@ -91,8 +89,7 @@ function nameThumbs(context, { w, paint, order, layout: { grid } }) {
 function bracketShared(context, { w, paint, layout: { grid } }) {
   const sizes = sharedBy(w), { side, step, left, rows, once, bracket } = grid;
   if (!bracket) return;
-  context.strokeStyle = paint.soft;
-  context.lineWidth = 1;
+  strokeIn(context, paint.soft, 1);
   context.beginPath();
   for (const { heads, y } of once ? rows.slice(0, 1) : rows) {
     const size = sizes[Math.floor(heads[0] / w.heads)], above = y - BRACKET - 0.5;
@@ -115,8 +112,7 @@ function markMissing(context, x, y, side) {
   context.font = `bold ${Math.min(16, side)}px system-ui, sans-serif`;
   context.textAlign = "center";
   context.textBaseline = "top";
-  context.lineWidth = 3;
-  context.strokeStyle = "#000";
+  strokeIn(context, "#000", 3);
   context.strokeText("?", x, y - 5);
   context.fillStyle = "#fff";
   context.fillText("?", x, y - 5);

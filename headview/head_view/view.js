@@ -5,7 +5,7 @@ import {
   bindKeys, focusable, freshId, listen, node, oncePerFrame, onNewRoom, put, roomIn, setUp, tellUnderPointer,
   themeColours, tooltip,
 } from "../core.js";
-import { LABEL_FONT, placeText, shorten, SMALL_FONT, widestOf } from "../core_draw.js";
+import { LABEL_FONT, placeText, shorten, SMALL_FONT, widestOf, writeIn } from "../core_draw.js";
 import { drawBars } from "./bars.js";
 import { bindOverview } from "./choose_heads.js";
 import { DRAWN, makeControls } from "./controls.js";
@@ -200,8 +200,7 @@ function drawScene(view, scene) {
 /** Write above the picture which heads it shows, or how many where that is too long, and what is in sight. */
 function titlePicture(canvas, context, { w, mode, combine, shown, paint, win }) {
   const asMap = mode === "map", room = parseFloat(canvas.style.width), { rows, columns } = shown.source;
-  context.font = `bold ${LABEL_FONT}`;
-  context.fillStyle = paint.ink;
+  writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
   const part = w.meta.name && `${w.meta.name}, `, sight = windowText(w, win, rows.length, columns.length);
   const title = part + shown.title + (sight && ` · ${sight}`);
   const count = `${shown.pairs.length} heads`, short = asMap ? `${combine} of ${count}` : count;
