@@ -14,7 +14,6 @@ const LEAST_VALUE = 0.05; // below, the readout says it
 const LABEL_STEP = 13; // pixels between labels that can be read
 export const LONGEST_LABEL = 96;
 const BAR_WIDE = 42; // the most possible entropy
-const HATCH_STEP = 6;
 
 // ---------------------------------------------------------------- images, one pixel a number
 
@@ -98,7 +97,7 @@ function hatching(kept, { queries, keys, allowed }, cell, dark) {
       else masked.push([column * cell, row * cell, cell, cell]);
     }
   }
-  hatch(sizeCanvas(kept.canvas, keys * cell, queries * cell), masked, hatchColour(dark), HATCH_STEP);
+  hatch(sizeCanvas(kept.canvas, keys * cell, queries * cell), masked, hatchColour(dark));
   return kept.canvas;
 }
 

@@ -14,15 +14,15 @@ and what the bytes of each kind hold:
     neurons PART SAMPLE SIDE LAYER HEAD    all queries and keys of a head (neuron.py)
 """
 
+import functools
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Callable
 
 import numpy as np
 
 from headview.head_view.codes import encode, pack_tile, storage_for
-from headview.head_view.combine import Shown, compute, exact_row, is_signed, norms, overviews, whole
+from headview.head_view.combine import Shown, compute, exact_row, norms, overviews, whole
 from headview.head_view.inputs import Part
 from headview.head_view.likeness import order_by_likeness
 from headview.head_view.measures import measures_of
@@ -49,8 +49,8 @@ class Blocks:
         self.sides, self.exact, self.measures = sides, exact, measures or {}
         self.parts = sides["a"]
         self._maps: OrderedDict[str, tuple[Shown, Pyramid]] = OrderedDict()
-        self._small: dict[tuple, np.ndarray] = {}
-        self._wholes: OrderedDict[str, Answer] = OrderedDict()
+        self.small = functools.cache(self.small)
+        self._whole = functools.lru_cache(len(sides))(self._whole)  # a page is often written after a view was shown
 
     # ------------------------------------------------------------ what is there
 
@@ -73,23 +73,7 @@ class Blocks:
     def answer(self, key: str) -> Answer:
         """Return a block: what is said of its bytes, and these."""
         kind, rest = key.split(" ", 1)
-        makers: dict[str, Callable[..., Answer]] = {
-            "whole": self._whole,
-            "overview": self._overview,
-            "norms": self._norms,
-            "facts": self._facts,
-            "tile": self._tile,
-            "row": self._row,
-            "image": self._image,
-            "neurons": self._neurons,
-        }
-        if kind != "whole":
-            return makers[kind](rest)
-        if key not in self._wholes:  # a page is often written after a view was shown
-            self._wholes[key] = makers[kind](rest)
-            while len(self._wholes) > len(self.sides):
-                self._wholes.popitem(last=False)
-        return self._wholes[key]
+        return getattr(self, f"_{kind}")(rest)  # a method below for each kind of key
 
     # ------------------------------------------------------------ all heads
 
@@ -118,13 +102,10 @@ class Blocks:
         given = self.sides["a" if side == "difference" else side][part]
         layers, heads = given.shape[:2]
         most = most or max(8, min(_THUMB, math.isqrt(_OVERVIEW_BYTES // (layers * heads))))
-        key = (part, sample, side, most)
-        if key not in self._small:
-            other = self.sides["b"][part] if side == "difference" else None
-            if other is not None and not self.has_differences(part):
-                raise ValueError("so many weights are compared head by head only")
-            self._small[key] = overviews(given, sample, most, other)
-        return self._small[key]
+        other = self.sides["b"][part] if side == "difference" else None
+        if other is not None and not self.has_differences(part):
+            raise ValueError("so many weights are compared head by head only")
+        return overviews(given, sample, most, other)
 
     def has_differences(self, part: int) -> bool:
         """Are there two sides, and are they small enough for all their differences?"""
@@ -192,6 +173,3 @@ class Blocks:
     def _neurons(self, text: str) -> Answer:
         part, sample, side, layer, head = text.split()
         return neurons(self.sides[side][int(part)], int(sample), int(layer), int(head), self.exact)
-
-    def is_signed(self, spec: dict) -> bool:
-        return is_signed(self.parts[spec["part"]], spec)

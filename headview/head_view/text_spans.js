@@ -164,18 +164,13 @@ function bindRun(view, one) {
   });
 }
 
-/** The token of the next line of text, above or below, that is nearest to a token; itself where there is none. */
+/** The token of the next line of text, below or above (`by` -1), that is nearest to a token; itself without one. */
 function nextLine(spans, from, by) {
-  const box = spans[from]?.getClientRects()[0];
+  const boxes = spans.map((span) => span.getClientRects()[0]), box = boxes[from];
   if (!box) return from;
-  const middle = box.left + box.width / 2;
-  let best = from, least = [Infinity, Infinity];
-  for (let i = from + by; i >= 0 && i < spans.length; i += by) {
-    const other = spans[i].getClientRects()[0], down = Math.abs(other.top - box.top);
-    if (down < box.height / 2) continue;
-    if (down > least[0] + box.height / 2) break; // two lines away
-    const side = Math.abs(other.left + other.width / 2 - middle);
-    if (side < least[1] || least[0] === Infinity) [best, least] = [i, [down, side]];
-  }
-  return best;
+  const down = (i) => by * (boxes[i].top - box.top), middle = ({ left, width }) => left + width / 2;
+  const side = (i) => Math.abs(middle(boxes[i]) - middle(box));
+  const ahead = [...boxes.keys()].filter((i) => down(i) > box.height / 2), nearest = Math.min(...ahead.map(down));
+  const line = ahead.filter((i) => down(i) < nearest + box.height / 2);
+  return line.reduce((best, i) => (side(i) < side(best) ? i : best), line[0] ?? from);
 }
