@@ -27,7 +27,7 @@ class Labels:
     used: bool = False
 
 
-def labels_from(tokens, name: str, words, words_name: str) -> Labels | None:
+def labels_from(tokens, name: str, words) -> Labels | None:
     """Return given labels, and the words that belong to them.
 
     Args:
@@ -42,7 +42,7 @@ def labels_from(tokens, name: str, words, words_name: str) -> Labels | None:
     given = None if marked or words is None else words
     if tokens is None:
         if given is not None:
-            raise ValueError(f"{words_name} number the words of {name}; give {name} as well")
+            raise ValueError(f"words number the words of {name}; give {name} as well")
         return None
     nested = are_samples(tokens)
     lists = []
@@ -55,12 +55,10 @@ def labels_from(tokens, name: str, words, words_name: str) -> Labels | None:
         lists.append(as_labels(each, len(each) if hasattr(each, "__len__") else 0, name, "queries"))
     if given is not None:
         if isinstance(given, str):
-            raise TypeError(
-                f'{words_name} must be "auto", None or a list of numbers, got {given!r}; give ids.word_ids()'
-            )
+            raise TypeError(f'words must be "auto", None or a list of numbers, got {given!r}; give ids.word_ids()')
         given = given if nested or are_samples(given) else [given]
         if len(given) != len(lists):
-            raise ValueError(f"{words_name} are for {len(given)} samples, {name} for {len(lists)}; give as many")
+            raise ValueError(f"words are for {len(given)} samples, {name} for {len(lists)}; give as many")
     return Labels(name, lists, given, marked)
 
 
@@ -119,7 +117,7 @@ def side_of(
 def _one(tokens: list[str], given, labels: Labels, size: int, clean: bool, picture: Picture | None):
     """Return the labels as shown and the numbers of the words of one sample."""
     if given is not None:
-        words = numbered(given, len(tokens), "words" if labels.name == "tokens" else "key_words")
+        words = numbered(given, len(tokens), "words")
     else:
         words = words_of(tokens) if labels.marked else []
     shown = cleaned(tokens) if clean else list(tokens)

@@ -75,7 +75,6 @@ def as_parts(
     head_names: Sequence[str] | None = None,
     axes: tuple[str, str] = ("query", "key"),
     words="auto",
-    key_words="auto",
     clean: bool = True,
     image=None,
     patches: tuple[int, int] | None = None,
@@ -106,9 +105,8 @@ def as_parts(
         layer_names: a name or a number for each layer, or the number of the first.
         head_names: a name for each head.
         axes: what the queries and the keys are called.
-        words: the word of each token, as `word_ids()` of a tokenizer gives it, None for a token of its own; "auto",
-            as the marks of the tokenizer tell; None for no words.
-        key_words: the same for `key_tokens`.
+        words: the word of each of `tokens`, as `word_ids()` of a tokenizer gives it, None for a token of its own;
+            "auto", as the marks of the tokenizer tell, as they do for `key_tokens`; None for no words.
         clean: whether the marks of a tokenizer are taken off the labels.
         image: what lies under the tokens of an axis.
         patches: rows and columns of the image's patches; found where they make a square. Where a patch has no label
@@ -132,10 +130,8 @@ def as_parts(
     check_choice("samples", samples, ("each", "mean"))
     found = layers_of(weights, num_heads, len(tokens) if are_samples(tokens) else 0)
     groups = _grouped(found)
-    named = [
-        labels_from(tokens, "tokens", words, "words"),
-        labels_from(key_tokens, "key_tokens", key_words, "key_words"),
-    ]
+    marked = None if words is None else "auto"
+    named = [labels_from(tokens, "tokens", words), labels_from(key_tokens, "key_tokens", marked)]
     told = _first_patch(named, patches) if image is not None and first is None else (first, patches)
     pictures = _pictures(groups, image, patches, first, image_on, told)
     roles = {role.split(" ")[-1] for role, _ in groups.values()}
