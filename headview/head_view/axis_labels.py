@@ -72,7 +72,7 @@ def are_samples(tokens) -> bool:
 
 
 def side_of(
-    candidates: list[Labels | None],
+    labels: Labels | None,
     size: int,
     samples: int,
     axis: str,
@@ -85,7 +85,7 @@ def side_of(
     """Return the labels along one axis of a part and their words, for each sample; empty where nothing is known.
 
     Args:
-        candidates: the labels that may be meant, the likeliest first.
+        labels: those that may be meant.
         size: how many tokens the axis has.
         samples: of the part.
         axis: "queries" or "keys".
@@ -99,8 +99,7 @@ def side_of(
     """
     patches = 0 if picture is None else picture.rows * picture.columns
     lengths = {size} | ({size + 1} if steps else set()) | ({size - patches} if patches else set())
-    given = [each for each in candidates if each is not None]
-    for labels in given:
+    if labels is not None:
         lists, words = labels.lists, labels.words
         if steps and samples % len(lists) == 0:  # beams of one source, or several answers to it
             lists = [each for each in lists for _ in range(samples // len(lists))]
@@ -108,8 +107,8 @@ def side_of(
         if len(lists) == samples and all(len(each) in lengths for each in lists):
             labels.used = True
             return [_one(each, words and words[i], labels, size, clean, picture) for i, each in enumerate(lists)]
-    if given and alone:
-        _refuse(given[0], size, samples, axis)
+        if alone:
+            _refuse(labels, size, samples, axis)
     empty = labelled([], size, picture) if picture is not None else []
     return [(list(empty), [])] * samples
 
@@ -147,8 +146,11 @@ def _refuse(labels: Labels, size: int, samples: int, axis: str) -> None:
     )
 
 
-def candidates_for(role: str, tokens: Labels | None, key_tokens: Labels | None, square: bool, two_sided: bool):
-    """Return which labels may stand along the queries and along the keys of a part, the likeliest first.
+_ALONG = {"encoder": (1, 1), "decoder": (0, 0), "": (0, 0), "cross": (0, 1)}  # of a translator: 1 is its source
+
+
+def along(role: str, tokens: Labels | None, key_tokens: Labels | None, square: bool, two_sided: bool) -> tuple:
+    """Return which labels stand along the queries and along the keys of a part, None where nothing is known.
 
     Args:
         role: what the part is.
@@ -159,11 +161,7 @@ def candidates_for(role: str, tokens: Labels | None, key_tokens: Labels | None, 
     """
     last = role.split(" ")[-1]  # a part of a part is called "first encoder"
     if last in ("vision", "audio"):  # its tokens are patches
-        return [], []
-    if two_sided and last == "encoder":
-        return [key_tokens], [key_tokens]
-    if two_sided and last in ("decoder", ""):
-        return [tokens], [tokens]
-    if last == "cross" and two_sided:
-        return [tokens], [key_tokens]
-    return [tokens], [key_tokens if key_tokens is not None else tokens if square else None]
+        return None, None
+    if two_sided and last in _ALONG:
+        return tuple((tokens, key_tokens)[side] for side in _ALONG[last])
+    return tokens, tokens if key_tokens is None and square else key_tokens

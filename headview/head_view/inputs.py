@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from headview.base import check_choice
-from headview.head_view.axis_labels import Labels, are_samples, candidates_for, labels_from, side_of
+from headview.head_view.axis_labels import Labels, along, are_samples, labels_from, side_of
 from headview.head_view.check_rows import (
     KINDS,
     as_masks,
@@ -145,7 +145,7 @@ def as_parts(
         part.picture = picture
         _check(part, layers, kind)
         square = part.shape[2] == part.shape[3]
-        _label(part, candidates_for(role, *named, square, two_sided), len(groups) == 1, layers[0].steps, clean)
+        _label(part, along(role, *named, square, two_sided), len(groups) == 1, layers[0].steps, clean)
         part.windows = [window_of(*each) for each in zip(part.layers, part.allowed, strict=True)]
         parts.append(part)
     _check_used(named, parts)
@@ -279,10 +279,10 @@ def _check(part: Part, layers: list[Layer], kind: str | None) -> None:
     check_rows(part.layers, names, part.kind, part.allowed)
 
 
-def _label(part: Part, candidates, alone: bool, steps: bool, clean: bool) -> None:
+def _label(part: Part, named: tuple, alone: bool, steps: bool, clean: bool) -> None:
     """Write labels and words beside both axes."""
     sides = []
-    for axis, given, size in zip(("queries", "keys"), candidates, part.shape[2:], strict=True):
+    for axis, given, size in zip(("queries", "keys"), named, part.shape[2:], strict=True):
         picture = part.picture if part.picture and part.picture.on in ("both", axis) else None
         sides.append(side_of(given, size, part.samples, axis, alone=alone, steps=steps, clean=clean, picture=picture))
     part.tokens, part.key_tokens = ([labels for labels, _ in side] for side in sides)
