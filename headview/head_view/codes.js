@@ -27,49 +27,35 @@ const TINY = 0.001; // what is below is said as 3.2e-5
  * @property {[number[], number[]]} words for each query and key the number of its word; empty where not known
  */
 
+const shares = new Map(); // by levels and sign: what each code stands for, as a share of the largest
+
+function sharesOf(levels, signed) {
+  const key = `${levels} ${signed}`, zero = signed ? levels >> 1 : 0, most = signed ? levels >> 1 : levels;
+  if (!shares.has(key)) {
+    const all = Float32Array.from({ length: levels + 3 }, (_, code) => ((code - zero) / most) ** POWER);
+    all.set([MASKED, NaN], levels + 1);
+    shares.set(key, all);
+  }
+  return shares.get(key);
+}
+
 /** Return the numbers that codes of one map stand for. @returns {Float32Array} */
 function decodeMap(codes, levels, top, signed) {
   if (!levels) return codes instanceof Float32Array ? codes : Float32Array.from(codes);
-  const zero = signed ? levels >> 1 : 0, most = signed ? levels >> 1 : levels;
-  const scale = Math.max(top, LEAST_SHARE);
-  const values = new Float32Array(levels + 3);
-  for (let code = 0; code <= levels; code++) values[code] = Math.fround(((code - zero) / most) ** POWER) * scale;
-  values[levels + 1] = MASKED;
-  values[levels + 2] = NaN;
-  const cells = new Float32Array(codes.length);
-  for (let i = 0; i < codes.length; i++) cells[i] = values[codes[i]];
+  const table = sharesOf(levels, signed), scale = Math.max(top, LEAST_SHARE), cells = new Float32Array(codes.length);
+  for (let i = 0; i < codes.length; i++) cells[i] = table[codes[i]] * scale;
   return cells;
 }
+
+/** Read a block as `codes.pack` makes it. @param {ArrayBufferView} bytes @returns {Float32Array} row by row */
+export const readPacked = (bytes, signed) =>
+  decodeMap(typed(bytes, Uint16Array, 4), LEVELS.uint16, typed(bytes, Float32Array, 0, 1)[0], signed);
 
 /** Return the numbers of one head. @param {WholePart} set @returns {Float32Array} (queries, keys) */
 export function decodeHead(set, side, layer, head) {
   const at = layer * set.heads + head, size = set.queries * set.keys;
   return decodeMap(set.codes(side).subarray(at * size, (at + 1) * size), set.levels, set.tops(side)[at], set.signed);
 }
-
-let halves = null; // the 65,536 numbers of float16
-
-/** Read numbers of float16, times a factor. @param {ArrayBufferView} bytes @returns {Float32Array} */
-export function readHalves(bytes, start = 0, factor = 1) {
-  halves ||= Float32Array.from({ length: 65536 }, (_, bits) => fromHalf(bits));
-  const coded = typed(bytes, Uint16Array, start), numbers = new Float32Array(coded.length);
-  for (let i = 0; i < coded.length; i++) numbers[i] = halves[coded[i]] * factor; // a plain loop is ten times as fast
-  return numbers;
-}
-
-function fromHalf(bits) {
-  const sign = bits >> 15 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  if (exponent === 31) return fraction ? NaN : sign * Infinity;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
-}
-
-/** Read a tile as codes.py packs it. @param {ArrayBufferView} bytes @returns {Float32Array} row by row */
-export const readTile = (bytes) => readHalves(bytes, 4, typed(bytes, Float32Array, 0, 1)[0]);
-
-/** By how much a number of a tile may be off, `top` its largest. */
-export const errorOfHalf = (value, top) =>
-  (Number.isFinite(value) ? Math.max(Math.abs(value) * 2 ** -11, top * 2 ** -25) : 0);
 
 /** Is `one` to stand for a block rather than `other`, neither of them NaN or masked? */
 export function isLarger(one, other, signed) {

@@ -6,7 +6,7 @@ import { bindKeys, focusable, freshId, node, roomIn, tellUnderPointer, typed } f
 import {
   hatch, hatchColour, LABEL_FONT, paintPixels, placeText, sizeCanvas, SMALL_FONT, strokeIn, widestOf, writeIn,
 } from "../core_draw.js";
-import { MASKED, readHalves } from "./codes.js";
+import { MASKED, readPacked } from "./codes.js";
 import { dressLabel, shadeWeights, shortest } from "./draw.js";
 import { headName, placeName } from "./sample.js";
 import { notHere, placeOf, shownMaps, sourceOf } from "./selection.js";
@@ -34,7 +34,7 @@ const NARROW = { ...SIZE, gap: 4, label: 64, number: 41, bar: 20 }, NARROW_BELOW
 function headOf(view, key) {
   const heads = (view.neuronHeads ||= new Map()), block = view.blocks.get(key);
   if (block && !heads.has(key)) {
-    const numbers = block.storage === "float32" ? typed(block.bytes, Float32Array) : readHalves(block.bytes);
+    const numbers = block.storage === "float32" ? typed(block.bytes, Float32Array) : readPacked(block.bytes, true);
     heads.set(key, { ...block, numbers });
   }
   return heads.get(key) || null;

@@ -8,7 +8,7 @@ and what the bytes of each kind hold:
     norms PART SAMPLE a             float32 (layers, h, Tk): how long the value vectors are
     facts PART SAMPLE SIDE          no bytes: the measures of the heads by their names (None: nothing to say), their
                                     order by likeness and the group of each (none of more than 2,048 heads)
-    tile LEVEL ROW COLUMN SPEC      what `codes.pack_tile` makes of a tile
+    tile LEVEL ROW COLUMN SPEC      float32 the largest size in the tile, then its codes of two bytes
     row ROW SPEC                    float32, one row of the map
     image PART                      uint8 (H, W, 3): the picture under the tokens
     neurons PART SAMPLE SIDE LAYER HEAD    all queries and keys of a head (neuron.py)
@@ -21,7 +21,7 @@ from collections import OrderedDict
 
 import numpy as np
 
-from headview.head_view.codes import encode, pack_tile, storage_for
+from headview.head_view.codes import encode, pack, storage_for
 from headview.head_view.combine import Shown, compute, exact_row, norms, overviews, whole
 from headview.head_view.inputs import Part
 from headview.head_view.likeness import order_by_likeness
@@ -151,7 +151,7 @@ class Blocks:
         level, row, column, spec = text.split(" ", 3)
         shown, pyramid = self.map_of(json.loads(spec))
         cells = pyramid.tile(int(level), int(row), int(column))
-        return {"rows": cells.shape[0], "columns": cells.shape[1], "of": shown.top}, pack_tile(cells)
+        return {"rows": cells.shape[0], "columns": cells.shape[1], "of": shown.top}, pack(cells, signed=shown.signed)
 
     def _row(self, text: str) -> Answer:
         row, spec = text.split(" ", 1)

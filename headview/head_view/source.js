@@ -2,7 +2,7 @@
 // in the state, the others are asked of the kernel when they come into sight. A page without a kernel has what it has.
 
 import { typed } from "../core.js";
-import { errorOf, errorOfHalf, MASKED, readTile } from "./codes.js";
+import { errorOf, LEVELS, MASKED, readPacked } from "./codes.js";
 import { groupsOf, levelsOf, LocalPyramid, TILE } from "./combine.js";
 /** @import { Win } from "./map.js" */
 /** @import { Thumbnail, Weights } from "./sample.js" */
@@ -143,7 +143,7 @@ export function remoteSource(view, spec, set) {
   /** @type {Source} */
   const source = {
     key, spec, rows, columns, small, cells: null, masked: false, missing: false,
-    error: (value) => errorOfHalf(value, source.top ?? 1),
+    error: (value) => errorOf(value, LEVELS.uint16, source.top ?? 1, source.signed),
     signed: set.signed || spec.side === "difference",
     levels: levelsOf(rows.length, columns.length),
     top: plain ? small?.top ?? null : null,
@@ -157,7 +157,7 @@ export function remoteSource(view, spec, set) {
       const block = blocks.get(`tile ${name} ${key}`);
       if (!block) return null;
       if (!plain) source.top = Math.max(source.top || 0, block.of ?? 0);
-      const { rows, columns } = block, tile = { cells: readTile(block.bytes), rows, columns };
+      const { rows, columns } = block, tile = { cells: readPacked(block.bytes, source.signed), rows, columns };
       for (const value of tile.cells) {
         if (value === MASKED) source.masked = true;
         else if (value !== value) source.missing = true;
