@@ -216,9 +216,17 @@ export function shorten(text, length) {
   return characters.slice(0, length - 1).map((c) => c.segment).join("") + "…";
 }
 
-/** Return which of `size` labels to show when they are `step` pixels apart and one needs `room`; `kept` always. */
-export function thinned(size, step, room, kept) {
-  const stride = Math.max(1, Math.ceil(room / step));
-  const near = (i) => Math.abs(i - kept) * step < room && i !== kept;
-  return Array.from({ length: size }, (_, i) => i).filter((i) => i === kept || (i % stride === 0 && !near(i)));
+/**
+ * Return which labels to show, from `first` to before `end`, when they are `step` pixels apart and one needs `room`:
+ * `kept`, then those that were `found`, then every so many.
+ */
+export function thinned(first, end, step, room, kept, found = (_) => false) {
+  const all = Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i), shown = [];
+  const stride = Math.max(1, Math.ceil(room / step)), isKept = (i) => i === kept;
+  for (const isWanted of [isKept, found, (i) => (i - first) % stride === 0]) {
+    for (const i of all.filter(isWanted)) {
+      if (!shown.some((other) => other === i || Math.abs(other - i) * step < room)) shown.push(i);
+    }
+  }
+  return shown;
 }

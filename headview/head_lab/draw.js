@@ -159,10 +159,10 @@ function drawFocus(context, view) {
 /** Name the rows and columns, as many as can be read; those of the cursor in bold. */
 function drawLabels(context, { names, colours, columnsWide, cursor }, { x, y, cell, high }) {
   const look = (bold, align) => ({ bold, align, room: LONGEST_LABEL });
-  for (const i of thinned(names.rows.length, cell, LABEL_STEP, cursor.row)) {
+  for (const i of thinned(0, names.rows.length, cell, LABEL_STEP, cursor.row)) {
     write(context, names.rows[i], x - 5, y + (i + 0.5) * cell + 4, colours.ink, look(i === cursor.row, "right"));
   }
-  for (const j of thinned(names.columns.length, cell, LABEL_STEP, cursor.column)) {
+  for (const j of thinned(0, names.columns.length, cell, LABEL_STEP, cursor.column)) {
     const middle = x + (j + 0.5) * cell, bold = j === cursor.column;
     const flat = columnsWide <= cell - 4;
     if (flat) write(context, names.columns[j], middle, y + high + 14, colours.ink, look(bold, "center"));

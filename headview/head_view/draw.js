@@ -100,7 +100,8 @@ export function shortNumber(value) {
 
 /** Set font and colour of a label: the one of the cursor stands out, and what was searched for. */
 export function dressLabel(context, isCursor, paint, isFound = false) {
-  writeIn(context, isCursor || isFound ? `bold ${SMALL_FONT}` : SMALL_FONT, isFound ? paint.accent : isCursor ? paint.ink : paint.soft);
+  const font = isCursor || isFound ? `bold ${SMALL_FONT}` : SMALL_FONT;
+  writeIn(context, font, isFound ? paint.accent : isCursor ? paint.ink : paint.soft);
 }
 
 /**
@@ -108,39 +109,24 @@ export function dressLabel(context, isCursor, paint, isFound = false) {
  * or begin (x), their middle heights (y, a function), the distance between two and the room of one.
  */
 export function rowLabels(context, { label, first, end, found }, cursor, paint, { x, y, step, room, align }) {
-  for (const i of thinnedFrom(first, end, step, 14, cursor, found)) {
+  for (const i of thinned(first, end, step, 14, cursor, found)) {
     dressLabel(context, i === cursor, paint, found?.(i));
     placeText(context, label(i), x, y(i), align, "middle", room);
   }
 }
 
 /** Write labels below a row, or `above` it, turned where they do not fit; places as for `rowLabels`, turned too. */
-export function columnLabels(context, { label, first, end, found }, cursor, paint, { x, y, step, room, above = false }) {
+export function columnLabels(context, { label, first, end, found }, cursor, paint, place) {
+  const { x, y, step, room, above = false } = place;
   context.font = SMALL_FONT;
   const wider = (i) => context.measureText(label(i)).width > step - LABEL_AIR;
   let turned = step < 14;
   for (let i = first; i < end && !turned; i++) turned = wider(i); // often the first
-  for (const i of thinnedFrom(first, end, step, turned ? 14 : 0, cursor, found)) {
+  for (const i of thinned(first, end, step, turned ? 14 : 0, cursor, found)) {
     dressLabel(context, i === cursor, paint, found?.(i));
     if (turned) placeTurned(context, label(i), x(i), y, above ? "left" : "right", "middle", room);
     else placeText(context, label(i), x(i), y, "center", above ? "bottom" : "top");
   }
-}
-
-/** `thinned` for the labels from `first` on; where some were searched for, these come before the others. */
-function thinnedFrom(first, end, step, room, kept, found) {
-  const all = thinned(end - first, step, room, kept - first).map((i) => i + first);
-  const plain = all.filter((i) => i >= first && i < end);
-  if (!found || step >= room) return plain;
-  const shown = kept >= first && kept < end ? [kept] : [];
-  const isFree = (i) => shown.every((other) => Math.abs(other - i) * step >= room);
-  let last = -Infinity;
-  for (let i = first; i < end; i++) {
-    if ((i - last) * step < room || !found(i) || !isFree(i)) continue;
-    shown.push(i);
-    last = i;
-  }
-  return last === -Infinity ? plain : [...shown, ...plain.filter(isFree)];
 }
 
 /** Name the axes: `rows` beside the frame, turned; `columns` below it, at the foot of a canvas of this height. */
