@@ -116,14 +116,14 @@ def side_of(
 def _one(tokens: list[str], given, labels: Labels, size: int, clean: bool, picture: Picture | None):
     """Return the labels as shown and the numbers of the words of one sample."""
     if given is not None:
-        words = numbered(given, len(tokens), "words")
+        words = numbered(given, len(tokens))
     else:
         words = words_of(tokens) if labels.marked else []
     shown = cleaned(tokens) if clean else list(tokens)
     if picture is not None:
         if words and len(tokens) < size:  # each patch is a word of its own
             none = [None] * (size - len(tokens))
-            words = numbered([*words[: picture.first], *none, *words[picture.first :]], size, "words")
+            words = numbered([*words[: picture.first], *none, *words[picture.first :]], size)
         shown = labelled(shown, size, picture)
     return shown[:size], words[:size]
 

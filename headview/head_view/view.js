@@ -304,7 +304,7 @@ function addRow(view) {
 
 /** @param {View} view */
 function bindKeyboard(view) {
-  const { model, page } = view;
+  const { page } = view;
   const move = (rows, columns) => () => {
     const source = shownMaps(view)?.source;
     if (!source) return;
