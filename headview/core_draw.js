@@ -46,12 +46,6 @@ export function inkOn(pixel) {
   return light > 0.179 ? "#000" : "#fff"; // where both have the same contrast, by WCAG
 }
 
-/** The colour of a weight from 0 to 1, and the ink, black or white, that reads on it. */
-export function weightColour(weight, dark) {
-  const pixel = weightPixels(dark)[Math.max(0, Math.min(255, Math.round(weight * 255)))];
-  return { fill: cssColour(pixel), ink: inkOn(pixel) };
-}
-
 /** The colour of a group, such as a token or a letter, and the ink, black or white, that reads on it. */
 export function groupColours(group) {
   const fill = GROUP_COLOURS[group % GROUP_COLOURS.length];

@@ -2,16 +2,18 @@
 
 import { node } from "../core.js";
 import {
-  hatch, hatchColour, LABEL_FONT, lyingScale, maskedPixel, paintPixels, placeText, placeTurned, signedPixels,
-  sizeCanvas, SMALL_FONT, strokeIn, strokeOnAnything, thinned, weightColour, weightPixels, writeIn,
+  hatch, hatchColour, LABEL_FONT, lyingScale, paintPixels, placeText, placeTurned, signedPixels, sizeCanvas, SMALL_FONT,
+  strokeIn, strokeOnAnything, weightPixels, writeIn,
 } from "../core_draw.js";
+import { MASKED } from "../head_view/codes.js";
+import { cellValues, columnLabels, rowLabels, shadeWeights } from "../head_view/draw.js";
 import { BAND, LEGEND_LINE } from "./layout.js";
 import { labBits } from "./numbers.js";
 /** @import { LabView } from "./view.js" */
 
+const WEIGHTS = { kind: "fixed", top: 1, signed: false }; // how they become colours
 const VALUES_FROM = 34; // pixels of a cell that has room for its number
 const LEAST_VALUE = 0.05; // below, the readout says it
-const LABEL_STEP = 13; // pixels between labels that can be read
 export const LONGEST_LABEL = 96;
 const BAR_WIDE = 42; // the most possible entropy
 
@@ -23,29 +25,29 @@ export function makeImages() {
   return { maps, outputs, features, largest: 0, hatchings: [{}, {}] };
 }
 
-/** Paint signed numbers, row by row. Returns the largest. */
-function paintSigned(image, numbers, wide, high, dark) {
-  const largest = numbers.reduce((most, x) => Math.max(most, Math.abs(x)), 1e-12), signed = signedPixels(dark);
-  paintPixels(image, wide, high, (pixels) => {
-    for (let at = 0; at < pixels.length; at++) pixels[at] = signed[Math.round(127.5 + (numbers[at] / largest) * 127.5)];
-  });
-  return largest;
+/** Paint numbers row by row, on a scale as HeadView has them. */
+function paintRows(image, numbers, columns, scale, dark) {
+  const rows = numbers.length / columns, how = { rows, columns, scale, look: { dark }, hatched: false };
+  paintPixels(image, columns, rows, (pixels) => shadeWeights(pixels, 0, columns, numbers, how));
+}
+
+/** The scale of signed numbers up to their largest. */
+function signedScale(numbers) {
+  const top = numbers.reduce((most, x) => Math.max(most, Math.abs(x)), 1e-12);
+  return { kind: "fixed", top, signed: true };
 }
 
 /** Turn new numbers into images. @param {LabView} view */
 export function paintNumbers({ images, q, state, result, colours: { dark } }) {
-  const table = weightPixels(dark), masked = maskedPixel(dark);
-  const { queries, keys, features, heads, headDim, allowed } = state;
-  paintPixels(images.maps, keys, heads * queries, (pixels) => {
-    for (let h = 0, at = 0; h < heads; h++) {
-      for (let cell = 0; cell < allowed.length; cell++, at++) {
-        pixels[at] = allowed[cell] ? table[Math.round(result.weights[at] * 255)] : masked;
-      }
-    }
-  });
-  if (images.of !== q || images.dark !== dark) paintSigned(images.features, q, features, queries, dark);
+  const { keys, features, headDim, allowed } = state;
+  const cells = result.weights.map((weight, at) => (allowed[at % allowed.length] ? weight : MASKED));
+  paintRows(images.maps, cells, keys, WEIGHTS, dark);
+  if (images.of !== q || images.dark !== dark) paintRows(images.features, q, features, signedScale(q), dark);
   Object.assign(images, { of: q, dark });
-  if (result.output) images.largest = paintSigned(images.outputs, result.output, headDim, heads * queries, dark);
+  if (!result.output) return;
+  const scale = signedScale(result.output);
+  images.largest = scale.top;
+  paintRows(images.outputs, result.output, headDim, scale, dark);
 }
 
 // ---------------------------------------------------------------- the canvas
@@ -156,33 +158,21 @@ function drawFocus(context, view) {
   strokeOnAnything(context, 4, 2, () => context.strokeRect(left, y + cursor.row * cell, wide, cell));
 }
 
-/** Name the rows and columns, as many as can be read; those of the cursor in bold. */
-function drawLabels(context, { names, colours, columnsWide, cursor }, { x, y, cell, high }) {
-  const look = (bold, align) => ({ bold, align, room: LONGEST_LABEL });
-  for (const i of thinned(0, names.rows.length, cell, LABEL_STEP, cursor.row)) {
-    write(context, names.rows[i], x - 5, y + (i + 0.5) * cell + 4, colours.ink, look(i === cursor.row, "right"));
-  }
-  for (const j of thinned(0, names.columns.length, cell, LABEL_STEP, cursor.column)) {
-    const middle = x + (j + 0.5) * cell, bold = j === cursor.column;
-    const flat = columnsWide <= cell - 4;
-    if (flat) write(context, names.columns[j], middle, y + high + 14, colours.ink, look(bold, "center"));
-    else {
-      writeIn(context, `${bold ? "bold " : ""}${LABEL_FONT}`, colours.ink);
-      placeTurned(context, names.columns[j], middle + 4, y + high + 5, "right", "alphabetic", LONGEST_LABEL);
-    }
-  }
+/** Name the rows and columns, as many as can be read. */
+function drawLabels(context, { names, colours, cursor }, { x, y, cell, high }) {
+  const all = (texts) => ({ label: (i) => texts[i], first: 0, end: texts.length, found: undefined });
+  const [down, across] = [y, x].map((start) => (i) => start + (i + 0.5) * cell);
+  const place = { step: cell, room: LONGEST_LABEL };
+  rowLabels(context, all(names.rows), cursor.row, colours, { ...place, x: x - 5, y: down, align: "right" });
+  columnLabels(context, all(names.columns), cursor.column, colours, { ...place, x: across, y: y + high + 5 });
 }
 
 /** Write the weights of the head in focus into its cells. */
-function drawValues(context, { state, result, colours, plan: { focus } }) {
-  const { queries, keys, head, allowed } = state;
-  for (let at = 0; at < queries * keys; at++) {
-    const weight = result.weights[head * queries * keys + at];
-    if (!allowed[at] || weight < LEAST_VALUE) continue;
-    const x = focus.x + ((at % keys) + 0.5) * focus.cell, y = focus.y + (Math.floor(at / keys) + 0.5) * focus.cell;
-    const { ink } = weightColour(weight, colours.dark);
-    write(context, weight.toFixed(2), x, y + 4, ink, { align: "center", small: true });
-  }
+function drawValues(context, { state, result, colours: { dark }, plan: { focus } }) {
+  const { queries, keys, head } = state, size = queries * keys, cell = { wide: focus.cell, high: focus.cell };
+  const weights = result.weights.subarray(head * size, (head + 1) * size);
+  const large = weights.map((weight) => (weight < LEAST_VALUE ? MASKED : weight));
+  cellValues(context, large, keys, [0, 0], { frame: focus, cell }, WEIGHTS, { dark });
 }
 
 /** The scale of the weights and, below it, that of the outputs. */

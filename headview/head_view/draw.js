@@ -9,7 +9,7 @@ import { LABEL_AIR, SCALE_ROOM } from "./layout.js";
 
 const HATCH_NAN = 0xffffffff;
 
-/** @typedef {{colours: string, dark: boolean}} Look the colour map that a reader has chosen, on which page */
+/** @typedef {{colours?: string, dark: boolean}} Look the colour map that a reader has chosen, on which page */
 
 /**
  * @typedef {object} Scale how numbers become colours
