@@ -7,7 +7,6 @@ modules of each. What a widget shows and accepts is its own business.
 import base64
 import hashlib
 import json
-import re
 import warnings
 import zlib
 from pathlib import Path
@@ -68,12 +67,17 @@ def is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def as_numbers(name: str, x: Tensor) -> Tensor:
-    """Return a floating tensor, from any device and in any precision, as float32 on the CPU without gradient."""
+def check_held(name: str, x: Tensor) -> None:
+    """Refuse a tensor that holds no numbers, or not one for each place."""
     if x.device.type == "meta":
         raise ValueError(f"{name} is on the meta device, where tensors hold no numbers; compute it on a real one")
     if x.layout != torch.strided:
         raise ValueError(f"{name} must be a dense tensor, got {x.layout}; use .to_dense()")
+
+
+def as_numbers(name: str, x: Tensor) -> Tensor:
+    """Return a floating tensor, from any device and in any precision, as float32 on the CPU without gradient."""
+    check_held(name, x)
     return x.detach().to("cpu", torch.float32)
 
 
@@ -105,23 +109,6 @@ def whole_page(title: str, fragment: str) -> str:
         "@media (prefers-color-scheme: dark) { body { background: #1b1b1b } }</style></head>\n"
         f"<body><main>\n{fragment}</main></body>\n</html>\n"
     )
-
-
-def with_texts_once(page: str) -> str:
-    """Return a page with fragments of `page_fragment` in which the module and the style of each kind stand once.
-
-    The first fragment of a kind brings them along, and those after it in the page find them there.
-    """
-    seen = set()
-
-    def lighter(found: re.Match) -> str:
-        parts = json.loads(found[1])
-        if parts["kind"] in seen:
-            del parts["source"], parts["style"]
-        seen.add(parts["kind"])
-        return f"const parts = {as_script(parts)};"
-
-    return re.sub(r'^const parts = (\{"kind": .*\});$', lighter, page, flags=re.MULTILINE)
 
 
 def as_script(value: dict) -> str:

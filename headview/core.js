@@ -163,6 +163,19 @@ export function pushButton(label, onClick) {
   return made;
 }
 
+/** A button that shows and hides a box, and tells `changed()`. Returns `{button, open(on)}`. */
+export function foldButton(label, name, box, changed) {
+  const button = pushButton(label, () => open(box.hidden));
+  const open = (on) => {
+    box.hidden = !on;
+    button.setAttribute("aria-expanded", String(on));
+    changed();
+  };
+  button.setAttribute("aria-expanded", "false");
+  button.setAttribute("aria-label", name);
+  return { button, open };
+}
+
 /** A tooltip that follows the pointer. Returns `{show(text, event), hide()}`. */
 export function tooltip(root) {
   const tip = node("div", { class: "tip", role: "presentation", hidden: true });
@@ -181,6 +194,9 @@ export function tooltip(root) {
     hide: () => (tip.hidden = true),
   };
 }
+
+/** Count things: "1 head", "2 heads". */
+export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
 /** Return an id that no other view on the page has. */
 export function freshId(name) {

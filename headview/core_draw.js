@@ -1,6 +1,6 @@
 // How the views draw on a canvas: colours of weights, pixels, marks, labels, the cursor. Nothing here knows a widget.
 
-import { HATCH, MAPS, MASKED, NAN } from "./colours.js";
+import { GROUP_COLOURS, HATCH, MAPS, MASKED, NAN } from "./colours.js";
 import { node } from "./core.js";
 
 // ---------------------------------------------------------------- colours of weights
@@ -46,10 +46,10 @@ export function inkOn(pixel) {
   return light > 0.179 ? "#000" : "#fff"; // where both have the same contrast, by WCAG
 }
 
-/** The colour of a weight from 0 to 1, and the ink, black or white, that reads on it. */
-export function weightColour(weight, dark) {
-  const pixel = weightPixels(dark)[Math.max(0, Math.min(255, Math.round(weight * 255)))];
-  return { fill: cssColour(pixel), ink: inkOn(pixel) };
+/** The colour of a group, such as a token or a letter, and the ink, black or white, that reads on it. */
+export function groupColours(group) {
+  const fill = GROUP_COLOURS[group % GROUP_COLOURS.length];
+  return { fill, ink: inkOn(fromHex(fill.slice(1))) };
 }
 
 // ---------------------------------------------------------------- canvases
@@ -137,18 +137,37 @@ export function hatch(context, rectangles, colour, step = 6) {
   }
   context.save();
   context.clip(cells);
-  context.strokeStyle = colour;
-  context.lineWidth = 1;
+  strokeIn(context, colour, 1);
   context.stroke(lines);
   context.restore();
+}
+
+/** Draw lines from now on in this colour and width. */
+export function strokeIn(context, colour, width) {
+  Object.assign(context, { strokeStyle: colour, lineWidth: width });
 }
 
 /** Draw what `stroke()` strokes twice, white on black, so that the line is seen on every colour. */
 export function strokeOnAnything(context, black, white, stroke) {
   for (const [colour, width] of [["#000", black], ["#fff", white]]) {
-    context.strokeStyle = colour;
-    context.lineWidth = width;
+    strokeIn(context, colour, width);
     stroke();
+  }
+}
+
+/**
+ * Draw the colours of a table in a line, between what they begin and end with; `y`: the middle.
+ * @param {string[]} ends
+ */
+export function lyingScale(context, table, ends, x, y, ink) {
+  const [from, to] = ends, wide = 90, high = 12, air = 5;
+  writeIn(context, SMALL_FONT, ink);
+  const left = x + Math.ceil(context.measureText(from).width) + air;
+  placeText(context, from, x, y, "left", "middle");
+  placeText(context, to, left + wide + air, y, "left", "middle");
+  for (let i = 0; i < wide; i++) {
+    context.fillStyle = cssColour(table[Math.round((255 * i) / (wide - 1))]);
+    context.fillRect(left + i, y - high / 2, 1.5, high);
   }
 }
 
@@ -156,6 +175,11 @@ export function strokeOnAnything(context, black, white, stroke) {
 
 export const LABEL_FONT = "12px system-ui, sans-serif";
 export const SMALL_FONT = "11px system-ui, sans-serif";
+
+/** Write from now on in this font and colour. */
+export function writeIn(context, font, colour) {
+  Object.assign(context, { font, fillStyle: colour });
+}
 
 /** Write at a place, `align` and `baseline` as canvas names them; squeezed where it is wider than `room`. */
 export function placeText(context, text, x, y, align, baseline, room = undefined) {
@@ -186,9 +210,17 @@ export function shorten(text, length) {
   return characters.slice(0, length - 1).map((c) => c.segment).join("") + "…";
 }
 
-/** Return which of `size` labels to show when they are `step` pixels apart and one needs `room`; `kept` always. */
-export function thinned(size, step, room, kept) {
-  const stride = Math.max(1, Math.ceil(room / step));
-  const near = (i) => Math.abs(i - kept) * step < room && i !== kept;
-  return Array.from({ length: size }, (_, i) => i).filter((i) => i === kept || (i % stride === 0 && !near(i)));
+/**
+ * Return which labels to show, from `first` to before `end`, when they are `step` pixels apart and one needs `room`:
+ * `kept`, then those that were `found`, then every so many.
+ */
+export function thinned(first, end, step, room, kept, found = (_) => false) {
+  const all = Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i), shown = [];
+  const stride = Math.max(1, Math.ceil(room / step)), isKept = (i) => i === kept;
+  for (const isWanted of [isKept, found, (i) => (i - first) % stride === 0]) {
+    for (const i of all.filter(isWanted)) {
+      if (!shown.some((other) => other === i || Math.abs(other - i) * step < room)) shown.push(i);
+    }
+  }
+  return shown;
 }

@@ -1,7 +1,7 @@
 // The controls of HeadLab. Each one sets a trait; what is computed and drawn follows the traits. In sight are the
 // number of heads, the words, and what the trait `show` names; the rest folds behind "More".
 
-import { bindKeys, bytesOf, choice, focusable, node, pushButton, put, slider, tickBox } from "../core.js";
+import { bindKeys, bytesOf, choice, focusable, foldButton, node, pushButton, put, slider, tickBox } from "../core.js";
 import { labCode } from "./code.js";
 import { labAllowed } from "./numbers.js";
 /** @import { LabView } from "./view.js" */
@@ -85,15 +85,7 @@ export function makeControls(view, told) {
   });
   const words = makeWords(view);
   const code = focusable(node("pre", { hidden: true, role: "region", "aria-label": "The code for what is shown" }));
-  const opens = (label, part) => {
-    const button = pushButton(label, () => {
-      part.hidden = !part.hidden;
-      button.setAttribute("aria-expanded", String(!part.hidden));
-      show(view.state);
-    });
-    button.setAttribute("aria-expanded", "false");
-    return button;
-  };
+  const opens = (label, part) => foldButton(label, label, part, () => show(view.state)).button;
   const tick = (label, name) => tickBox(label, (on) => {
     const others = model.get("show").filter((other) => other !== name);
     put(model, "show", on ? [...others, name] : others);

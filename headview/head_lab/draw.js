@@ -2,19 +2,20 @@
 
 import { node } from "../core.js";
 import {
-  cssColour, hatch, hatchColour, LABEL_FONT, maskedPixel, paintPixels, placeText, placeTurned, signedPixels, sizeCanvas,
-  SMALL_FONT, strokeOnAnything, thinned, weightColour, weightPixels,
+  hatch, hatchColour, LABEL_FONT, lyingScale, paintPixels, placeText, placeTurned, signedPixels, sizeCanvas, SMALL_FONT,
+  strokeIn, strokeOnAnything, weightPixels, writeIn,
 } from "../core_draw.js";
+import { MASKED } from "../head_view/codes.js";
+import { cellValues, columnLabels, rowLabels, shadeWeights } from "../head_view/draw.js";
 import { BAND, LEGEND_LINE } from "./layout.js";
 import { labBits } from "./numbers.js";
 /** @import { LabView } from "./view.js" */
 
+const WEIGHTS = { kind: "fixed", top: 1, signed: false }; // how they become colours
 const VALUES_FROM = 34; // pixels of a cell that has room for its number
 const LEAST_VALUE = 0.05; // below, the readout says it
-const LABEL_STEP = 13; // pixels between labels that can be read
 export const LONGEST_LABEL = 96;
 const BAR_WIDE = 42; // the most possible entropy
-const HATCH_STEP = 6;
 
 // ---------------------------------------------------------------- images, one pixel a number
 
@@ -24,29 +25,29 @@ export function makeImages() {
   return { maps, outputs, features, largest: 0, hatchings: [{}, {}] };
 }
 
-/** Paint signed numbers, row by row. Returns the largest. */
-function paintSigned(image, numbers, wide, high, dark) {
-  const largest = numbers.reduce((most, x) => Math.max(most, Math.abs(x)), 1e-12), signed = signedPixels(dark);
-  paintPixels(image, wide, high, (pixels) => {
-    for (let at = 0; at < pixels.length; at++) pixels[at] = signed[Math.round(127.5 + (numbers[at] / largest) * 127.5)];
-  });
-  return largest;
+/** Paint numbers row by row, on a scale as HeadView has them. */
+function paintRows(image, numbers, columns, scale, dark) {
+  const rows = numbers.length / columns, how = { rows, columns, scale, look: { dark }, hatched: false };
+  paintPixels(image, columns, rows, (pixels) => shadeWeights(pixels, 0, columns, numbers, how));
+}
+
+/** The scale of signed numbers up to their largest. */
+function signedScale(numbers) {
+  const top = numbers.reduce((most, x) => Math.max(most, Math.abs(x)), 1e-12);
+  return { kind: "fixed", top, signed: true };
 }
 
 /** Turn new numbers into images. @param {LabView} view */
 export function paintNumbers({ images, q, state, result, colours: { dark } }) {
-  const table = weightPixels(dark), masked = maskedPixel(dark);
-  const { queries, keys, features, heads, headDim, allowed } = state;
-  paintPixels(images.maps, keys, heads * queries, (pixels) => {
-    for (let h = 0, at = 0; h < heads; h++) {
-      for (let cell = 0; cell < allowed.length; cell++, at++) {
-        pixels[at] = allowed[cell] ? table[Math.round(result.weights[at] * 255)] : masked;
-      }
-    }
-  });
-  if (images.of !== q || images.dark !== dark) paintSigned(images.features, q, features, queries, dark);
+  const { keys, features, headDim, allowed } = state;
+  const cells = result.weights.map((weight, at) => (allowed[at % allowed.length] ? weight : MASKED));
+  paintRows(images.maps, cells, keys, WEIGHTS, dark);
+  if (images.of !== q || images.dark !== dark) paintRows(images.features, q, features, signedScale(q), dark);
   Object.assign(images, { of: q, dark });
-  if (result.output) images.largest = paintSigned(images.outputs, result.output, headDim, heads * queries, dark);
+  if (!result.output) return;
+  const scale = signedScale(result.output);
+  images.largest = scale.top;
+  paintRows(images.outputs, result.output, headDim, scale, dark);
 }
 
 // ---------------------------------------------------------------- the canvas
@@ -65,8 +66,7 @@ export function drawCanvas(view, places) {
 
 /** Write in small or normal size at a baseline. */
 function write(context, text, x, y, colour, { align = "left", bold = false, small = false, room = undefined } = {}) {
-  context.font = `${bold ? "bold " : ""}${small ? SMALL_FONT : LABEL_FONT}`;
-  context.fillStyle = colour;
+  writeIn(context, `${bold ? "bold " : ""}${small ? SMALL_FONT : LABEL_FONT}`, colour);
   placeText(context, text, x, y, align, "alphabetic", room);
 }
 
@@ -74,8 +74,7 @@ function write(context, text, x, y, colour, { align = "left", bold = false, smal
 function drawRows(context, image, { queries }, head, [x, y, wide, high], colours) {
   context.imageSmoothingEnabled = wide < image.width || high < queries; // an average of more numbers than pixels
   context.drawImage(image, 0, head * queries, image.width, queries, x, y, wide, high);
-  context.strokeStyle = colours.line;
-  context.lineWidth = 1;
+  strokeIn(context, colours.line, 1);
   context.strokeRect(x - 0.5, y - 0.5, wide + 1, high + 1);
 }
 
@@ -100,7 +99,7 @@ function hatching(kept, { queries, keys, allowed }, cell, dark) {
       else masked.push([column * cell, row * cell, cell, cell]);
     }
   }
-  hatch(sizeCanvas(kept.canvas, keys * cell, queries * cell), masked, hatchColour(dark), HATCH_STEP);
+  hatch(sizeCanvas(kept.canvas, keys * cell, queries * cell), masked, hatchColour(dark));
   return kept.canvas;
 }
 
@@ -110,8 +109,7 @@ function drawFeatures(context, { images, state, colours }, places) {
   for (const [f, [x, y, wide]] of places) {
     context.drawImage(images.features, f, 0, 1, state.queries, x, y, Math.max(wide, 0.5), BAND);
     if (f % state.headDim) continue;
-    context.strokeStyle = colours.line;
-    context.lineWidth = 1;
+    strokeIn(context, colours.line, 1);
     context.strokeRect(x - 0.5, y - 0.5, wide * state.headDim + 1, BAND + 1);
   }
 }
@@ -124,8 +122,7 @@ function drawThumb(context, view, panel, h) {
   drawMap(context, view, panel, h);
   write(context, (roomy ? `head ${h}` : h) + bits, x, y - BAND - 9, colours.ink, { bold: chosen, small: true });
   if (!chosen) return;
-  context.strokeStyle = colours.accent;
-  context.lineWidth = 3;
+  strokeIn(context, colours.accent, 3);
   context.strokeRect(x - 2, y - 2, wide + 4, high + 4);
 }
 
@@ -161,48 +158,26 @@ function drawFocus(context, view) {
   strokeOnAnything(context, 4, 2, () => context.strokeRect(left, y + cursor.row * cell, wide, cell));
 }
 
-/** Name the rows and columns, as many as can be read; those of the cursor in bold. */
-function drawLabels(context, { names, colours, columnsWide, cursor }, { x, y, cell, high }) {
-  const look = (bold, align) => ({ bold, align, room: LONGEST_LABEL });
-  for (const i of thinned(names.rows.length, cell, LABEL_STEP, cursor.row)) {
-    write(context, names.rows[i], x - 5, y + (i + 0.5) * cell + 4, colours.ink, look(i === cursor.row, "right"));
-  }
-  for (const j of thinned(names.columns.length, cell, LABEL_STEP, cursor.column)) {
-    const middle = x + (j + 0.5) * cell, bold = j === cursor.column;
-    const flat = columnsWide <= cell - 4;
-    if (flat) write(context, names.columns[j], middle, y + high + 14, colours.ink, look(bold, "center"));
-    else {
-      context.font = `${bold ? "bold " : ""}${LABEL_FONT}`;
-      context.fillStyle = colours.ink;
-      placeTurned(context, names.columns[j], middle + 4, y + high + 5, "right", "alphabetic", LONGEST_LABEL);
-    }
-  }
+/** Name the rows and columns, as many as can be read. */
+function drawLabels(context, { names, colours, cursor }, { x, y, cell, high }) {
+  const all = (texts) => ({ label: (i) => texts[i], first: 0, end: texts.length, found: undefined });
+  const [down, across] = [y, x].map((start) => (i) => start + (i + 0.5) * cell);
+  const place = { step: cell, room: LONGEST_LABEL };
+  rowLabels(context, all(names.rows), cursor.row, colours, { ...place, x: x - 5, y: down, align: "right" });
+  columnLabels(context, all(names.columns), cursor.column, colours, { ...place, x: across, y: y + high + 5 });
 }
 
 /** Write the weights of the head in focus into its cells. */
-function drawValues(context, { state, result, colours, plan: { focus } }) {
-  const { queries, keys, head, allowed } = state;
-  for (let at = 0; at < queries * keys; at++) {
-    const weight = result.weights[head * queries * keys + at];
-    if (!allowed[at] || weight < LEAST_VALUE) continue;
-    const x = focus.x + ((at % keys) + 0.5) * focus.cell, y = focus.y + (Math.floor(at / keys) + 0.5) * focus.cell;
-    const { ink } = weightColour(weight, colours.dark);
-    write(context, weight.toFixed(2), x, y + 4, ink, { align: "center", small: true });
-  }
+function drawValues(context, { state, result, colours: { dark }, plan: { focus } }) {
+  const { queries, keys, head } = state, size = queries * keys, cell = { wide: focus.cell, high: focus.cell };
+  const weights = result.weights.subarray(head * size, (head + 1) * size);
+  const large = weights.map((weight) => (weight < LEAST_VALUE ? MASKED : weight));
+  cellValues(context, large, keys, [0, 0], { frame: focus, cell }, WEIGHTS, { dark });
 }
 
 /** The scale of the weights and, below it, that of the outputs. */
-function drawLegend(context, { images, shown, colours, plan: { legend } }) {
-  const scaleBar = (y, from, to, table) => {
-    write(context, from, 2, y, colours.ink, { small: true });
-    const start = context.measureText(from).width + 8, steps = 90;
-    for (let i = 0; i < steps; i++) {
-      context.fillStyle = cssColour(table[Math.round((255 * i) / (steps - 1))]);
-      context.fillRect(start + i, y - 9, 1.5, 10);
-    }
-    write(context, to, start + steps + 6, y, colours.ink, { small: true });
-  };
-  scaleBar(legend + 11, "weight 0", "1", weightPixels(colours.dark));
-  const end = images.largest.toPrecision(2);
-  if (shown.output) scaleBar(legend + 11 + LEGEND_LINE, `output −${end}`, `+${end}`, signedPixels(colours.dark));
+function drawLegend(context, { images, shown, colours: { ink, dark }, plan: { legend } }) {
+  lyingScale(context, weightPixels(dark), ["weight 0", "1"], 2, legend + 7, ink);
+  const end = images.largest.toPrecision(2), ends = [`output −${end}`, `+${end}`];
+  if (shown.output) lyingScale(context, signedPixels(dark), ends, 2, legend + 7 + LEGEND_LINE, ink);
 }

@@ -35,7 +35,6 @@ const KEYS_TOLD =
  * @property {{entropy: boolean, output: boolean}} shown in the picture
  * @property {any} plan from `layout` @property {{row: number, column: number}} cursor @property {any} colours
  * @property {any} images from `makeImages` @property {{wide: number, high: number}} labels the room of the longest
- * @property {number} columnsWide the widest short label of a column
  * @property {any} controls @property {any} walk the features on their way @property {() => void} redraw
  * @property {{result: LabResult, dark: boolean}} [painted] what the images hold
  * @property {HTMLElement} readout @property {HTMLElement} summary
@@ -58,7 +57,7 @@ function readInputs(view) {
   const [wide, columnsWide] = [shortRows, shortColumns].map((texts) =>
     Math.min(LONGEST_LABEL, Math.ceil(widestOf(context, texts))));
   const names = { rows: shortRows, columns: shortColumns }, labelRoom = { wide: wide + 24, high: columnsWide + 12 };
-  Object.assign(view, { q, k, v, queries, keys, features, rows, columns, names, labels: labelRoom, columnsWide });
+  Object.assign(view, { q, k, v, queries, keys, features, rows, columns, names, labels: labelRoom });
   view.scores = null;
 }
 

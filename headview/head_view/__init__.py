@@ -13,7 +13,7 @@ In Python, in the order in which numbers pass:
 - pictures where nothing runs, and files: `screen` says what is seen, `picture` draws it.
 
 In the page, `view.js` brings all together: `source.js`, `sample.js`, `codes.js` and `combine.js` have the numbers;
-`window.js`, `layout.js` and `grid.js` the places; `map.js`, `lines.js`, `across.js`, `text.js`, `overview.js`,
-`bars.js`, `image.js` and `neuron.js` each draw one thing, with `draw.js`; `controls.js`, `find.js`,
-`hidden_tokens.js`, `choose_heads.js`, `hover.js` and `linked.js` take what the reader does; `export.js` is the PNG.
+`window.js`, `layout.js` and `grid.js` the places; `map.js`, `lines.js`, `text.js`, `overview.js`, `bars.js`,
+`image.js` and `neuron.js` each draw one thing, with `draw.js`; `controls.js`, `find.js`, `hidden_tokens.js`,
+`choose_heads.js`, `hover.js` and `linked.js` take what the reader does; `export.js` is the PNG.
 """

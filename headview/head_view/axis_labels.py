@@ -27,7 +27,7 @@ class Labels:
     used: bool = False
 
 
-def labels_from(tokens, name: str, words, words_name: str) -> Labels | None:
+def labels_from(tokens, name: str, words) -> Labels | None:
     """Return given labels, and the words that belong to them.
 
     Args:
@@ -42,7 +42,7 @@ def labels_from(tokens, name: str, words, words_name: str) -> Labels | None:
     given = None if marked or words is None else words
     if tokens is None:
         if given is not None:
-            raise ValueError(f"{words_name} number the words of {name}; give {name} as well")
+            raise ValueError(f"words number the words of {name}; give {name} as well")
         return None
     nested = are_samples(tokens)
     lists = []
@@ -55,12 +55,10 @@ def labels_from(tokens, name: str, words, words_name: str) -> Labels | None:
         lists.append(as_labels(each, len(each) if hasattr(each, "__len__") else 0, name, "queries"))
     if given is not None:
         if isinstance(given, str):
-            raise TypeError(
-                f'{words_name} must be "auto", None or a list of numbers, got {given!r}; give ids.word_ids()'
-            )
+            raise TypeError(f'words must be "auto", None or a list of numbers, got {given!r}; give ids.word_ids()')
         given = given if nested or are_samples(given) else [given]
         if len(given) != len(lists):
-            raise ValueError(f"{words_name} are for {len(given)} samples, {name} for {len(lists)}; give as many")
+            raise ValueError(f"words are for {len(given)} samples, {name} for {len(lists)}; give as many")
     return Labels(name, lists, given, marked)
 
 
@@ -74,7 +72,7 @@ def are_samples(tokens) -> bool:
 
 
 def side_of(
-    candidates: list[Labels | None],
+    labels: Labels | None,
     size: int,
     samples: int,
     axis: str,
@@ -87,7 +85,7 @@ def side_of(
     """Return the labels along one axis of a part and their words, for each sample; empty where nothing is known.
 
     Args:
-        candidates: the labels that may be meant, the likeliest first.
+        labels: those that may be meant.
         size: how many tokens the axis has.
         samples: of the part.
         axis: "queries" or "keys".
@@ -101,8 +99,7 @@ def side_of(
     """
     patches = 0 if picture is None else picture.rows * picture.columns
     lengths = {size} | ({size + 1} if steps else set()) | ({size - patches} if patches else set())
-    given = [each for each in candidates if each is not None]
-    for labels in given:
+    if labels is not None:
         lists, words = labels.lists, labels.words
         if steps and samples % len(lists) == 0:  # beams of one source, or several answers to it
             lists = [each for each in lists for _ in range(samples // len(lists))]
@@ -110,8 +107,8 @@ def side_of(
         if len(lists) == samples and all(len(each) in lengths for each in lists):
             labels.used = True
             return [_one(each, words and words[i], labels, size, clean, picture) for i, each in enumerate(lists)]
-    if given and alone:
-        _refuse(given[0], size, samples, axis)
+        if alone:
+            _refuse(labels, size, samples, axis)
     empty = labelled([], size, picture) if picture is not None else []
     return [(list(empty), [])] * samples
 
@@ -119,14 +116,14 @@ def side_of(
 def _one(tokens: list[str], given, labels: Labels, size: int, clean: bool, picture: Picture | None):
     """Return the labels as shown and the numbers of the words of one sample."""
     if given is not None:
-        words = numbered(given, len(tokens), "words" if labels.name == "tokens" else "key_words")
+        words = numbered(given, len(tokens))
     else:
         words = words_of(tokens) if labels.marked else []
     shown = cleaned(tokens) if clean else list(tokens)
     if picture is not None:
         if words and len(tokens) < size:  # each patch is a word of its own
             none = [None] * (size - len(tokens))
-            words = numbered([*words[: picture.first], *none, *words[picture.first :]], size, "words")
+            words = numbered([*words[: picture.first], *none, *words[picture.first :]], size)
         shown = labelled(shown, size, picture)
     return shown[:size], words[:size]
 
@@ -149,8 +146,11 @@ def _refuse(labels: Labels, size: int, samples: int, axis: str) -> None:
     )
 
 
-def candidates_for(role: str, tokens: Labels | None, key_tokens: Labels | None, square: bool, two_sided: bool):
-    """Return which labels may stand along the queries and along the keys of a part, the likeliest first.
+_ALONG = {"encoder": (1, 1), "decoder": (0, 0), "": (0, 0), "cross": (0, 1)}  # of a translator: 1 is its source
+
+
+def along(role: str, tokens: Labels | None, key_tokens: Labels | None, square: bool, two_sided: bool) -> tuple:
+    """Return which labels stand along the queries and along the keys of a part, None where nothing is known.
 
     Args:
         role: what the part is.
@@ -161,11 +161,7 @@ def candidates_for(role: str, tokens: Labels | None, key_tokens: Labels | None, 
     """
     last = role.split(" ")[-1]  # a part of a part is called "first encoder"
     if last in ("vision", "audio"):  # its tokens are patches
-        return [], []
-    if two_sided and last == "encoder":
-        return [key_tokens], [key_tokens]
-    if two_sided and last in ("decoder", ""):
-        return [tokens], [tokens]
-    if last == "cross" and two_sided:
-        return [tokens], [key_tokens]
-    return [tokens], [key_tokens if key_tokens is not None else tokens if square else None]
+        return None, None
+    if two_sided and last in _ALONG:
+        return tuple((tokens, key_tokens)[side] for side in _ALONG[last])
+    return tokens, tokens if key_tokens is None and square else key_tokens

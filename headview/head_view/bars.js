@@ -1,6 +1,6 @@
 // The weights of one query in HeadView, or of several summed, as bars: their strongest keys. Of a comparison both sides.
 
-import { cssColour, LABEL_FONT, placeText, sizeCanvas, SMALL_FONT } from "../core_draw.js";
+import { cssColour, LABEL_FONT, placeText, sizeCanvas, SMALL_FONT, strokeIn, writeIn } from "../core_draw.js";
 import { formatWeight, MASKED } from "./codes.js";
 import { dressLabel, pixelsOf, shareOn } from "./draw.js";
 import { joined } from "./map.js";
@@ -25,12 +25,10 @@ export function drawBars(canvas, scene) {
   const columns = source.columns.length, width = layout.bars;
   const context = sizeCanvas(canvas, width, BAR.top + Math.min(layout.most, columns) * BAR.step + 4);
   context.direction = "ltr";
-  context.font = `bold ${LABEL_FONT}`;
-  context.fillStyle = paint.ink;
+  writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
   const title = queryNames(scene, source);
   placeText(context, title, 0, 0, "left", "top", width);
-  context.font = SMALL_FONT;
-  context.fillStyle = paint.soft;
+  writeIn(context, SMALL_FONT, paint.soft);
   const rows = frames.map((frame) => rowTogether(view, frame.source));
   if (rows.includes(null)) {
     const why = notHere(view, "The numbers of this row are");
@@ -79,10 +77,8 @@ function drawBar(context, { paint, layout, look }, { scale }, weight, text, { y,
   const table = pixelsOf(scale, look), shade = none ? 0 : shareOn({ ...scale, kind: "fixed", top: end })(weight);
   context.fillStyle = cssColour(table[Math.round(shade * 255)]);
   context.fillRect(BAR.left, y, long, high);
-  context.strokeStyle = paint.line;
-  context.lineWidth = 1;
+  strokeIn(context, paint.line, 1);
   context.strokeRect(BAR.left + 0.5, y + 0.5, Math.max(1, long - 1), high - 1);
-  context.font = high < 10 ? "9px system-ui, sans-serif" : SMALL_FONT;
-  context.fillStyle = paint.ink;
+  writeIn(context, high < 10 ? "9px system-ui, sans-serif" : SMALL_FONT, paint.ink);
   placeText(context, text.replace(/^about | ±.*$/g, ""), BAR.left + long + 6, y + high / 2, "left", "middle", BAR.right - 8);
 }

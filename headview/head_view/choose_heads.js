@@ -2,7 +2,7 @@
 
 import { bindKeys, put, tellUnderPointer } from "../core.js";
 import { formatWeight } from "./codes.js";
-import { headAt, headBeside } from "./grid.js";
+import { headAt, headBeside, lineOf, pairOf } from "./grid.js";
 import { headText } from "./order.js";
 import { headName } from "./sample.js";
 /** @import { View } from "./selection.js" */
@@ -54,7 +54,7 @@ export function bindOverview(view, tip) {
   tellUnderPointer(page.overview, tip, (event) => {
     const head = found(event);
     if (!head) return null;
-    const { w } = view, tops = w.overview(model.get("side") === "b" ? "b" : "a", 8)?.tops;
+    const { w } = view, side = model.get("side") === "b" ? "b" : "a", tops = w.some(side)?.tops(side);
     const said = headText(view, ...head);
     view.blocks.ask(); // its facts, if they are not here yet
     return `${said}, largest weight ${tops ? formatWeight(tops[head[0] * w.heads + head[1]], null) : "…"}`;
@@ -64,20 +64,15 @@ export function bindOverview(view, tip) {
   /** @param {[number, number] | null} head */
   const go = (head) => head && chooseHead(view, ...head);
   const step = (right, down) => () => go(headBeside(view.w, view.layout.grid, ...here(), right, down));
-  const end = (last) => () => {
-    const { w, layout: { grid } } = view, [layer] = here();
-    if (!grid.folded) return go([layer, last ? w.heads - 1 : 0]);
-    const i = grid.list[last ? grid.list.length - 1 : 0];
-    return go([Math.floor(i / w.heads), i % w.heads]);
-  };
+  const end = (last) => () => go(pairOf(view.w, lineOf(view.w, view.layout.grid, here()[0]).at(last)));
   const together = (which) => () => showHeads(view, model.get("heads") === which ? "chosen" : which);
   bindKeys(page.overview, {
     ArrowLeft: step(-1, 0),
     ArrowRight: step(1, 0),
     ArrowUp: step(0, -1),
     ArrowDown: step(0, 1),
-    Home: end(false),
-    End: end(true),
+    Home: end(0),
+    End: end(-1),
     " ": () => addOrRemove(view, ...here()),
     l: together("layer"),
     a: together("all"),

@@ -3,7 +3,7 @@
 // one more means masked, two more NaN. Signed numbers have their codes to both sides of LEVELS >> 1. Decoded numbers
 // are Float32Array in row-major order, MASKED where masked, NaN where NaN.
 
-import { differenceOf } from "./combine.js";
+import { typed } from "../core.js";
 
 export const MASKED = -Infinity;
 export const LEVELS = { uint8: 253, uint16: 65533, float32: 0 }; // float32 is stored as it is: no levels
@@ -27,72 +27,34 @@ const TINY = 0.001; // what is below is said as 3.2e-5
  * @property {[number[], number[]]} words for each query and key the number of its word; empty where not known
  */
 
+const shares = new Map(); // by levels and sign: what each code stands for, as a share of the largest
+
+function sharesOf(levels, signed) {
+  const key = `${levels} ${signed}`, zero = signed ? levels >> 1 : 0, most = signed ? levels >> 1 : levels;
+  if (!shares.has(key)) {
+    const all = Float32Array.from({ length: levels + 3 }, (_, code) => ((code - zero) / most) ** POWER);
+    all.set([MASKED, NaN], levels + 1);
+    shares.set(key, all);
+  }
+  return shares.get(key);
+}
+
 /** Return the numbers that codes of one map stand for. @returns {Float32Array} */
 function decodeMap(codes, levels, top, signed) {
   if (!levels) return codes instanceof Float32Array ? codes : Float32Array.from(codes);
-  const zero = signed ? levels >> 1 : 0, most = signed ? levels >> 1 : levels;
-  const scale = Math.max(top, LEAST_SHARE);
-  const values = new Float32Array(levels + 3);
-  for (let code = 0; code <= levels; code++) values[code] = Math.fround(((code - zero) / most) ** POWER) * scale;
-  values[levels + 1] = MASKED;
-  values[levels + 2] = NaN;
-  const cells = new Float32Array(codes.length);
-  for (let i = 0; i < codes.length; i++) cells[i] = values[codes[i]];
+  const table = sharesOf(levels, signed), scale = Math.max(top, LEAST_SHARE), cells = new Float32Array(codes.length);
+  for (let i = 0; i < codes.length; i++) cells[i] = table[codes[i]] * scale;
   return cells;
 }
+
+/** Read a block as `codes.pack` makes it. @param {ArrayBufferView} bytes @returns {Float32Array} row by row */
+export const readPacked = (bytes, signed) =>
+  decodeMap(typed(bytes, Uint16Array, 4), LEVELS.uint16, typed(bytes, Float32Array, 0, 1)[0], signed);
 
 /** Return the numbers of one head. @param {WholePart} set @returns {Float32Array} (queries, keys) */
 export function decodeHead(set, side, layer, head) {
   const at = layer * set.heads + head, size = set.queries * set.keys;
   return decodeMap(set.codes(side).subarray(at * size, (at + 1) * size), set.levels, set.tops(side)[at], set.signed);
-}
-
-/**
- * Read a block of codes of several maps, such as an overview. @param {ArrayBuffer|ArrayBufferView} bytes
- * @param {"uint8"|"uint16"|"float32"} storage @param {number} size cells of one map
- * @returns {Float32Array} the numbers of all maps
- */
-export function readMaps(bytes, storage, tops, size, signed) {
-  const codes = new KINDS[storage](ownBytes(bytes));
-  const cells = new Float32Array(codes.length);
-  for (let at = 0; at < tops.length; at++) {
-    const map = codes.subarray(at * size, (at + 1) * size);
-    cells.set(decodeMap(map, LEVELS[storage], tops[at], signed), at * size);
-  }
-  return cells;
-}
-
-let halves = null; // the 65,536 numbers of float16
-
-/** Read numbers of float16, times a factor. @param {ArrayBuffer|ArrayBufferView} bytes @returns {Float32Array} */
-export function readHalves(bytes, start = 0, factor = 1) {
-  halves ||= Float32Array.from({ length: 65536 }, (_, bits) => fromHalf(bits));
-  const coded = new Uint16Array(ownBytes(bytes), start), numbers = new Float32Array(coded.length);
-  for (let i = 0; i < coded.length; i++) numbers[i] = halves[coded[i]] * factor; // a plain loop is ten times as fast
-  return numbers;
-}
-
-function fromHalf(bits) {
-  const sign = bits >> 15 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  if (exponent === 31) return fraction ? NaN : sign * Infinity;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
-}
-
-/** Read a tile as codes.py packs it. @param {ArrayBuffer|ArrayBufferView} bytes @returns {Float32Array} row by row */
-export function readTile(bytes) {
-  const own = ownBytes(bytes);
-  return readHalves(own, 4, new Float32Array(own, 0, 1)[0]);
-}
-
-/** By how much a number of a tile may be off, `top` its largest. */
-export const errorOfHalf = (value, top) =>
-  (Number.isFinite(value) ? Math.max(Math.abs(value) * 2 ** -11, top * 2 ** -25) : 0);
-
-/** Return bytes as a buffer of their own, so that numbers of any size may begin at its start. */
-function ownBytes(bytes) {
-  if (bytes instanceof ArrayBuffer) return bytes;
-  return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
 }
 
 /** Is `one` to stand for a block rather than `other`, neither of them NaN or masked? */
@@ -103,40 +65,38 @@ export function isLarger(one, other, signed) {
 }
 
 /**
- * Shrink every head to at most side x side cells. The largest number of a block stands for it, so that a thin
- * diagonal does not vanish. @param {WholePart} set @param {"a"|"b"|"difference"} which
+ * Shrink every head of a side to at most `most` x `most` cells.
+ * @param {WholePart} set @param {"a"|"b"} side
  * @returns {{rows: number, columns: number, cells: Float32Array, missing: boolean[]}} cells: (layers * heads, rows,
  *   columns); missing: which heads hold NaN
  */
-export function poolHeads(set, side, which = "a") {
-  const rows = Math.min(set.queries, side), columns = Math.min(set.keys, side), size = rows * columns;
-  const cells = new Float32Array(set.layers * set.heads * size);
-  const missing = [];
-  for (let layer = 0; layer < set.layers; layer++) {
-    for (let head = 0; head < set.heads; head++) {
-      const whole = which === "difference"
-        ? differenceOf(decodeHead(set, "a", layer, head), decodeHead(set, "b", layer, head))
-        : decodeHead(set, which, layer, head);
-      const pooled = poolCells(whole, set.queries, set.keys, side, set.signed || which === "difference");
-      cells.set(pooled, (layer * set.heads + head) * size);
-      missing.push(pooled.some(Number.isNaN));
-    }
+export function poolHeads(set, most, side) {
+  const rows = Math.min(set.queries, most), columns = Math.min(set.keys, most), size = rows * columns;
+  const cells = new Float32Array(set.layers * set.heads * size), missing = [];
+  for (let i = 0; i < set.layers * set.heads; i++) {
+    const whole = decodeHead(set, side, Math.floor(i / set.heads), i % set.heads);
+    const pooled = poolCells({ cells: whole, rows: set.queries, columns: set.keys }, rows, columns, set.signed);
+    cells.set(pooled, i * size);
+    missing.push(pooled.some(Number.isNaN));
   }
   return { rows, columns, cells, missing };
 }
 
-/** Shrink one map (queries, keys) to at most side x side. @returns {Float32Array} */
-function poolCells(cells, queries, keys, side, signed) {
-  const rows = Math.min(queries, side), columns = Math.min(keys, side);
-  const starts = (parts, whole) => Uint32Array.from({ length: parts + 1 }, (_, i) => Math.ceil((i * whole) / parts));
-  const tops = starts(rows, queries), lefts = starts(columns, keys);
+/**
+ * Shrink one map to so many rows and columns. The largest number of a block stands for it, so that a thin diagonal does
+ * not vanish; NaN in it makes it NaN, and it is masked where all of it is.
+ * @param {{cells: Float32Array, rows: number, columns: number}} whole @returns {Float32Array}
+ */
+export function poolCells(whole, rows, columns, signed) {
+  const starts = (parts, size) => Uint32Array.from({ length: parts + 1 }, (_, i) => Math.ceil((i * size) / parts));
+  const tops = starts(rows, whole.rows), lefts = starts(columns, whole.columns);
   const pooled = new Float32Array(rows * columns);
   for (let row = 0, at = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++, at++) {
       let best = MASKED;
       block: for (let q = tops[row]; q < tops[row + 1]; q++) {
-        for (let i = q * keys + lefts[column]; i < q * keys + lefts[column + 1]; i++) {
-          const cell = cells[i];
+        for (let i = q * whole.columns + lefts[column]; i < q * whole.columns + lefts[column + 1]; i++) {
+          const cell = whole.cells[i];
           if (cell !== cell) {
             best = NaN;
             break block;

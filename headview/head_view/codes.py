@@ -11,7 +11,6 @@ import torch
 
 LEVELS = {"uint8": 253, "uint16": 65533, "float32": 0}
 POWER = 3  # a code stands for largest * (code / LEVELS) ** POWER
-MASKED = -np.inf  # what a masked cell reads
 # Two bytes keep four digits; one byte keeps as many as the colours can show.
 TWO_BYTES_UP_TO = 2_000_000
 # By which share the sum of a row may be off before some of its numbers are rounded the other way.
@@ -55,34 +54,10 @@ def encode(cells: np.ndarray, storage: str, *, signed: bool = False) -> tuple[np
     return codes, tops.numpy().astype("<f4")
 
 
-def decode(codes: np.ndarray, tops: np.ndarray | np.floating, storage: str, *, signed: bool = False) -> np.ndarray:
-    """Return the numbers that codes stand for, float32: -inf where masked, NaN where NaN.
-
-    Args:
-        codes, tops: from `encode`, or part of a map's codes with the number that belongs to it.
-        storage, signed: as they were given to `encode`.
-    """
-    if storage == "float32":
-        return codes.astype(np.float32)
-    levels = LEVELS[storage]
-    share = np.arange(levels + 3, dtype=np.float64)
-    share = (share - (levels >> 1)) / (levels >> 1) if signed else share / levels
-    values = (share**POWER).astype(np.float32)
-    values[-2:] = MASKED, np.nan
-    # A head of zeros has a largest number of 0, and 0 * -inf would be NaN.
-    scale = np.maximum(np.asarray(tops, np.float32), np.finfo(np.float32).tiny)[..., None, None]
-    return values[codes] * scale
-
-
-def pack_tile(cells: np.ndarray) -> bytes:
-    """Return a tile as one block: its largest size, float32, and its cells as shares of that, float16, little-endian.
-
-    Masked stays -inf, and NaN stays NaN.
-    """
-    with np.errstate(invalid="ignore"):
-        sizes = np.abs(np.where(np.isfinite(cells), cells, 0))
-        top = np.float32(max(sizes.max(initial=0), np.finfo(np.float32).tiny))
-        return top.astype("<f4").tobytes() + (cells / top).astype("<f2").tobytes()
+def pack(cells: np.ndarray, *, signed: bool) -> bytes:
+    """Return one map, or a tile of one, as a block: its largest size, float32, then codes of two bytes."""
+    codes, top = encode(cells, "uint16", signed=signed)
+    return top.tobytes() + codes.tobytes()
 
 
 def _rounded(plain: torch.Tensor, tops: torch.Tensor, storage: str, signed: bool) -> np.ndarray:

@@ -2,7 +2,7 @@
 // work: heads -> values or rollout -> combine -> words -> hidden tokens -> renormalise -> difference. And the pyramid
 // of such a map: what pyramid.py makes. Cells are Float32Array, row by row, MASKED where masked, NaN where NaN.
 
-import { decodeHead, isLarger, MASKED } from "./codes.js";
+import { decodeHead, isLarger, MASKED, poolCells } from "./codes.js";
 /** @import { WholePart } from "./codes.js" */
 /** @import { Tile } from "./source.js" */
 
@@ -49,8 +49,8 @@ export function groupsOf(set, spec, axis) {
 /** Return one side of what is shown, before the difference. @returns {Float32Array} */
 function sideOf(set, side, spec, rows, columns) {
   const combined = combineMaps(chosenMaps(set, side, spec), spec.combine ?? "maximum", set.signed);
-  const byKey = joinColumns(combined, set.queries, set.keys, columns, set.signed);
-  const cells = joinRows(byKey, set.queries, columns.length, rows, set.signed);
+  const byKey = joinTokens(combined, set.keys, columns, 1, set.signed);
+  const cells = joinTokens(byKey, columns.length, rows, 0, set.signed);
   const hides = () => [rows, columns].some((kept, axis) =>
     kept.length < groupsOf(set, { ...spec, hidden: [] }, axis).length);
   if (spec.renormalise && set.kind === "weights" && hides()) renormaliseRows(cells, rows.length, columns.length);
@@ -87,41 +87,28 @@ function combineMaps(maps, how, signed) {
   return cells;
 }
 
-/** Return keys joined to columns: the sum of weights, the mean of signed numbers; masked where all of one is. */
-function joinColumns(cells, queries, keys, columns, signed) {
-  if (columns.length === keys) return cells;
-  const joined = new Float32Array(queries * columns.length);
-  for (let q = 0, at = 0; q < queries; q++) {
-    for (const column of columns) {
+/**
+ * Return queries joined to rows (axis 0), or keys to columns: the sum of a word's keys, the mean of its queries, a
+ * masked weight being 0; of signed numbers always the mean of those that are not masked. Masked where all of one is.
+ * @param {number} wide columns of the cells
+ */
+function joinTokens(cells, wide, groups, axis, signed) {
+  const size = axis ? wide : cells.length / wide, others = cells.length / size;
+  if (groups.length === size) return cells;
+  const joined = new Float32Array(groups.length * others);
+  groups.forEach((group, i) => {
+    const most = axis ? 1 : group.length;
+    for (let other = 0; other < others; other++) {
       let sum = 0, count = 0;
-      for (const key of column) {
-        const cell = cells[q * keys + key];
+      for (const token of group) {
+        const cell = cells[axis ? other * wide + token : token * wide + other];
         if (cell === MASKED) continue;
         sum += cell;
         count++;
       }
-      joined[at++] = !count ? MASKED : signed ? sum / count : sum;
+      joined[axis ? other * groups.length + i : i * wide + other] = count ? sum / (signed ? count : most) : MASKED;
     }
-  }
-  return joined;
-}
-
-/** Return queries joined to rows by their mean; a weight that is masked is 0, a signed number that is, is not there. */
-function joinRows(cells, queries, width, rows, signed) {
-  if (rows.length === queries) return cells;
-  const joined = new Float32Array(rows.length * width);
-  for (let row = 0, at = 0; row < rows.length; row++) {
-    for (let column = 0; column < width; column++, at++) {
-      let sum = 0, count = 0;
-      for (const q of rows[row]) {
-        const cell = cells[q * width + column];
-        if (cell === MASKED) continue;
-        sum += cell;
-        count++;
-      }
-      joined[at] = !count ? MASKED : sum / (signed ? count : rows[row].length);
-    }
-  }
+  });
   return joined;
 }
 
@@ -136,7 +123,7 @@ function renormaliseRows(cells, rows, width) {
 }
 
 /** Return `after - before`; what is masked in one of them counts as 0 there. @returns {Float32Array} */
-export function differenceOf(before, after) {
+function differenceOf(before, after) {
   const plain = (cell) => (cell === MASKED ? 0 : cell);
   return after.map((cell, i) =>
     (cell === MASKED && before[i] === MASKED ? MASKED : plain(cell) - plain(before[i])));
@@ -197,6 +184,9 @@ function flowOn(mixed, flowed, size) {
   return product;
 }
 
+/** How often a size can be halved until a tile holds it, and one more. */
+export const levelsOf = (rows, columns) => Math.max(0, Math.ceil(Math.log2(Math.max(rows, columns, 1) / TILE))) + 1;
+
 /**
  * A map at all sizes, each level half as long as the one below; made when it is asked for, and kept. `levels` is how
  * many there are, level 0 is the map itself; the last one has at most 256 rows and columns.
@@ -206,14 +196,16 @@ export class LocalPyramid {
   constructor(cells, rows, columns, signed) {
     this.signed = signed;
     this.made = [{ cells, rows, columns }];
-    this.levels = 1;
-    for (let longest = Math.max(rows, columns); longest > TILE; longest = Math.ceil(longest / 2)) this.levels++;
+    this.levels = levelsOf(rows, columns);
   }
 
   /** Return a level: the largest of each 2 x 2 cells of the one below, at the edges of what is there.
    * @returns {Tile} */
   level(number) {
-    while (this.made.length <= number) this.made.push(halfOf(this.made.at(-1), this.signed));
+    while (this.made.length <= number) {
+      const below = this.made.at(-1), rows = Math.ceil(below.rows / 2), columns = Math.ceil(below.columns / 2);
+      this.made.push({ cells: poolCells(below, rows, columns, this.signed), rows, columns });
+    }
     return this.made[number];
   }
 
@@ -228,27 +220,4 @@ export class LocalPyramid {
     }
     return { cells, rows, columns };
   }
-}
-
-/** Return the level above one; NaN in a block makes it NaN, and it is masked where all of it is. */
-function halfOf(below, signed) {
-  const rows = Math.ceil(below.rows / 2), columns = Math.ceil(below.columns / 2);
-  const cells = new Float32Array(rows * columns);
-  for (let row = 0, at = 0; row < rows; row++) {
-    const bottom = Math.min(2 * row + 2, below.rows);
-    for (let column = 0; column < columns; column++, at++) {
-      const right = Math.min(2 * column + 2, below.columns);
-      let best = MASKED;
-      for (let i = 2 * row; i < bottom; i++) {
-        for (let from = i * below.columns + 2 * column; from < i * below.columns + right; from++) {
-          const cell = below.cells[from];
-          if (cell === MASKED) continue;
-          if (cell !== cell) best = NaN;
-          else if (best === MASKED || isLarger(cell, best, signed)) best = cell; // NaN is larger than none, so it stays
-        }
-      }
-      cells[at] = best;
-    }
-  }
-  return { cells, rows, columns };
 }

@@ -5,8 +5,9 @@ heads -> values or rollout -> combine -> words -> hidden tokens -> renormalise -
 
 A spec is a dict: `part`, `sample`, `side` ("a", "b", "difference"), `heads` ([[layer, head], ...]), `combine`
 ("maximum", "mean"), `values` ("weights", "values", "rollout"), `hidden` (labels), `renormalise`, `words`. What is
-left out has its plain value. Masked cells are -inf; where numbers are added or averaged and some are masked, weights
-count them as 0 within a word, and means over heads leave them out.
+left out has its plain value. Whether a choice can be made is checked where it is made, in `state.py` and on the page.
+Masked cells are -inf; where numbers are added or averaged and some are masked, weights count them as 0 within a word,
+and means over heads leave them out.
 """
 
 from collections.abc import Iterator
@@ -19,12 +20,6 @@ from torch import Tensor
 from headview.head_view.codes import encode
 from headview.head_view.pyramid import overview
 from mhalib.heads import rollout
-
-_CHOICES = {
-    "side": ("a", "b", "difference"),
-    "combine": ("maximum", "mean"),
-    "values": ("weights", "values", "rollout"),
-}
 
 
 @dataclass
@@ -48,11 +43,7 @@ def compute(part, spec: dict, other=None) -> Shown:
     Args:
         part: a `Part`; only the heads that are asked for are converted.
         spec: see the head of this module.
-        other: the part to compare with, for the sides "b" and "difference".
-
-    Raises:
-        ValueError: a choice is unknown, a head does not exist, the other part or the values are missing, or the
-            parts differ in shape.
+        other: the part to compare with, of the same shape, for the sides "b" and "difference".
     """
     rows, columns = groups_of(part, spec)
     cells = _cells(part, spec, other, rows, columns)
@@ -65,8 +56,6 @@ def exact_row(part, spec: dict, row: int, other=None) -> np.ndarray:
     Only a rollout has to be computed in full.
     """
     rows, columns = groups_of(part, spec)
-    if not 0 <= row < len(rows):
-        raise ValueError(f"row must be from 0 to {len(rows) - 1}, got {row}")
     return _cells(part, spec, other, rows[row : row + 1], columns)[0]
 
 
@@ -127,13 +116,8 @@ def overviews(part, sample: int, side: int, other=None) -> np.ndarray:
 def norms(part, sample: int) -> np.ndarray:
     """Return the lengths of the value vectors, float32 `(layers, h, Tk)`: what a weight has to move.
 
-    Raises:
-        ValueError: the part holds no values.
-
     Kobayashi et al., Attention is Not Only a Weight (EMNLP 2020).
     """
-    if part.values is None:
-        raise ValueError("this part holds no value vectors; capture them too: capture(model, qkv=True)")
     return torch.stack([v[sample].detach().to("cpu", torch.float32).norm(dim=-1) for v in part.values]).numpy()
 
 
@@ -169,22 +153,9 @@ def _runs(numbers: list[int]) -> list[list[int]]:
 
 def _cells(part, spec: dict, other, rows, columns) -> np.ndarray:
     """Return the cells of these rows and columns."""
-    side = _choice(spec, "side")
-    if side == "a":
-        return _side(part, spec, rows, columns)
-    if other is None:
-        raise ValueError(f'side "{side}" needs a second set of maps; give the maps to compare with')
-    if other.shape != part.shape:
-        raise ValueError(f"maps to compare must have one shape, got {part.shape} and {other.shape}")
-    after = _side(other, spec, rows, columns)
-    return after if side == "b" else _difference(_side(part, spec, rows, columns), after)
-
-
-def _choice(spec: dict, name: str) -> str:
-    value = spec.get(name, _CHOICES[name][0])
-    if value not in _CHOICES[name]:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, _CHOICES[name]))}, got {value!r}")
-    return value
+    side = spec.get("side", "a")
+    sides = [_side(one, spec, rows, columns) for one in {"a": [part], "b": [other]}.get(side, [part, other])]
+    return _difference(*sides) if side == "difference" else sides[0]
 
 
 def _difference(before: np.ndarray, after: np.ndarray) -> np.ndarray:
@@ -197,14 +168,11 @@ def _difference(before: np.ndarray, after: np.ndarray) -> np.ndarray:
 
 
 def _side(part, spec: dict, rows, columns) -> np.ndarray:
-    layers, heads, queries, keys = part.shape
+    _, _, queries, keys = part.shape
     signed = part.kind == "signed"
-    wanted = spec["heads"]
-    if not wanted or not all(0 <= i < layers and 0 <= j < heads for i, j in wanted):
-        raise ValueError(f"heads are [layer, head] below [{layers}, {heads}], at least one, got {wanted!r}")
     picked = torch.tensor([i for row in rows for i in row], dtype=torch.long)
     picked = None if len(picked) == queries else picked
-    cells = _combined(_maps(part, spec, picked), _choice(spec, "combine"), signed).numpy()
+    cells = _combined(_maps(part, spec, picked), spec.get("combine", "maximum"), signed).numpy()
     shown = [i for column in columns for i in column]
     cells = cells if len(shown) == keys else cells[:, shown]
     cells = _grouped(cells, columns, 1, signed, mean=signed)
@@ -217,7 +185,7 @@ def _side(part, spec: dict, rows, columns) -> np.ndarray:
 
 def _maps(part, spec: dict, queries) -> Iterator[Tensor]:
     """Yield the maps of the chosen heads, weighted as asked for, float32 `(queries, Tk)`."""
-    sample, values = spec.get("sample", 0), _choice(spec, "values")
+    sample, values = spec.get("sample", 0), spec.get("values", "weights")
     if values == "rollout":
         for layer in dict.fromkeys(layer for layer, _ in spec["heads"]):
             rolled = _rolled(part, sample, layer)
@@ -234,16 +202,7 @@ def _rolled(part, sample: int, layer: int) -> Tensor:
     """Return how much of each token has flowed into each query by `layer`, float32 `(T, T)`.
 
     A cell is masked where all heads of the layer are and nothing flowed on another way.
-
-    Raises:
-        ValueError: the map is not square, or its numbers are signed.
     """
-    _, _, queries, keys = part.shape
-    if queries != keys or part.kind == "signed":
-        raise ValueError(
-            f"a rollout needs weights of tokens on themselves, got {part.kind} of {queries} queries by {keys} keys; "
-            'choose "weights"'
-        )
     below = (head_cells(part, sample, i) for i in range(layer + 1))
     flowed = rollout(cells.masked_fill(cells == -torch.inf, 0) for cells in below)
     blocked = (head_cells(part, sample, layer) == -torch.inf).all(0)

@@ -2,7 +2,7 @@
 // which scale, and what a reader must choose among: parts, samples, sides; the rest stands behind "More", each control
 // only where it can do something.
 
-import { choice, freshId, node, pushButton, put, slider, tickBox } from "../core.js";
+import { choice, foldButton, freshId, node, pushButton, put, slider, tickBox } from "../core.js";
 import { COLOUR_MAPS, offerFile, savePng } from "../core_draw.js";
 import { addOrRemove, showHeads } from "./choose_heads.js";
 import { wholePicture } from "./export.js";
@@ -70,19 +70,6 @@ function makeControl({ model }, trait, { label, choices, of, set, seen, left }) 
   };
 }
 
-/** A button that shows and hides a box. */
-function makeToggle(label, name, box, changed) {
-  const button = pushButton(label, () => open(box.hidden));
-  const open = (on) => {
-    box.hidden = !on;
-    button.setAttribute("aria-expanded", String(on));
-    changed();
-  };
-  button.setAttribute("aria-expanded", "false");
-  button.setAttribute("aria-label", name);
-  return { button, open };
-}
-
 /**
  * Make the bar, what folds below it and the keys behind "?". Returns `{box, fold, help, find, show}`; `show()` sets
  * all to the traits. @param {View} view @param {HTMLElement} help
@@ -111,8 +98,8 @@ export function makeControls(view, help) {
   const fold = node("div", { class: "controls fold", hidden: true }, made[0].box, made[1].box, add, clear,
     ...made.slice(2).map(({ box }) => box), find.box, hiding.box, renormalise.box, zooms, save);
   help.hidden = true;
-  const more = makeToggle("More", "More", fold, () => view.redraw());
-  const keys = makeToggle("?", "Keys", help, () => view.redraw());
+  const more = foldButton("More", "More", fold, () => view.redraw());
+  const keys = foldButton("?", "Keys", help, () => view.redraw());
   return {
     box: node("div", { class: "controls" }, ...inSight.map(({ box }) => box), least.box, more.button, keys.button),
     fold,

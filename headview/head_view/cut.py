@@ -84,7 +84,7 @@ def _labels(labels: list, places: list[int], kept) -> list:
 
 
 def _words(words: list[int], places: list[int]) -> list[int]:
-    return numbered([words[place] for place in places], len(places), "words") if words else words
+    return numbered([words[place] for place in places], len(places)) if words else words
 
 
 def _picture(picture: Picture, kept: dict[str, list[int]]) -> Picture | None:

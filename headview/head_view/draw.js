@@ -2,14 +2,14 @@
 
 import {
   cssColour, hatch, hatchColour, hatchPixel, inkOn, isHatched, LABEL_FONT, maskedPixel, NAN_PIXEL, placeText,
-  placeTurned, signedPixels, SMALL_FONT, thinned, weightPixels,
+  placeTurned, signedPixels, SMALL_FONT, thinned, weightPixels, writeIn,
 } from "../core_draw.js";
 import { MASKED } from "./codes.js";
 import { LABEL_AIR, SCALE_ROOM } from "./layout.js";
 
 const HATCH_NAN = 0xffffffff;
 
-/** @typedef {{colours: string, dark: boolean}} Look the colour map that a reader has chosen, on which page */
+/** @typedef {{colours?: string, dark: boolean}} Look the colour map that a reader has chosen, on which page */
 
 /**
  * @typedef {object} Scale how numbers become colours
@@ -69,8 +69,7 @@ function middleOf(i, wide, origin, { frame, cell }) {
 /** Hatch every masked cell of a region, and write a "?" into every NaN cell. `origin`: where it begins. */
 export function markCells(context, weights, wide, origin, place, dark) {
   const { high, wide: across } = place.cell, masked = [];
-  context.font = `bold ${Math.round(Math.min(high, across, 20) * 0.7)}px system-ui, sans-serif`;
-  context.fillStyle = "#000";
+  writeIn(context, `bold ${Math.round(Math.min(high, across, 20) * 0.7)}px system-ui, sans-serif`, "#000");
   for (let i = 0; i < weights.length; i++) {
     if (weights[i] > MASKED && weights[i] === weights[i]) continue;
     const [x, y] = middleOf(i, wide, origin, place);
@@ -101,8 +100,8 @@ export function shortNumber(value) {
 
 /** Set font and colour of a label: the one of the cursor stands out, and what was searched for. */
 export function dressLabel(context, isCursor, paint, isFound = false) {
-  context.font = isCursor || isFound ? `bold ${SMALL_FONT}` : SMALL_FONT;
-  context.fillStyle = isFound ? paint.accent : isCursor ? paint.ink : paint.soft;
+  const font = isCursor || isFound ? `bold ${SMALL_FONT}` : SMALL_FONT;
+  writeIn(context, font, isFound ? paint.accent : isCursor ? paint.ink : paint.soft);
 }
 
 /**
@@ -110,45 +109,29 @@ export function dressLabel(context, isCursor, paint, isFound = false) {
  * or begin (x), their middle heights (y, a function), the distance between two and the room of one.
  */
 export function rowLabels(context, { label, first, end, found }, cursor, paint, { x, y, step, room, align }) {
-  for (const i of thinnedFrom(first, end, step, 14, cursor, found)) {
+  for (const i of thinned(first, end, step, 14, cursor, found)) {
     dressLabel(context, i === cursor, paint, found?.(i));
     placeText(context, label(i), x, y(i), align, "middle", room);
   }
 }
 
-/** Write labels below a row of cells, turned where they do not fit; places as for `rowLabels`, turned as well. */
-export function columnLabels(context, { label, first, end, found }, cursor, paint, { x, y, step, room }) {
+/** Write labels below a row, or `above` it, turned where they do not fit; places as for `rowLabels`, turned too. */
+export function columnLabels(context, { label, first, end, found }, cursor, paint, place) {
+  const { x, y, step, room, above = false } = place;
   context.font = SMALL_FONT;
   const wider = (i) => context.measureText(label(i)).width > step - LABEL_AIR;
   let turned = step < 14;
   for (let i = first; i < end && !turned; i++) turned = wider(i); // often the first
-  for (const i of thinnedFrom(first, end, step, turned ? 14 : 0, cursor, found)) {
+  for (const i of thinned(first, end, step, turned ? 14 : 0, cursor, found)) {
     dressLabel(context, i === cursor, paint, found?.(i));
-    if (turned) placeTurned(context, label(i), x(i), y, "right", "middle", room);
-    else placeText(context, label(i), x(i), y, "center", "top");
+    if (turned) placeTurned(context, label(i), x(i), y, above ? "left" : "right", "middle", room);
+    else placeText(context, label(i), x(i), y, "center", above ? "bottom" : "top");
   }
-}
-
-/** `thinned` for the labels from `first` on; where some were searched for, these come before the others. */
-export function thinnedFrom(first, end, step, room, kept, found) {
-  const all = thinned(end - first, step, room, kept - first).map((i) => i + first);
-  const plain = all.filter((i) => i >= first && i < end);
-  if (!found || step >= room) return plain;
-  const shown = kept >= first && kept < end ? [kept] : [];
-  const isFree = (i) => shown.every((other) => Math.abs(other - i) * step >= room);
-  let last = -Infinity;
-  for (let i = first; i < end; i++) {
-    if ((i - last) * step < room || !found(i) || !isFree(i)) continue;
-    shown.push(i);
-    last = i;
-  }
-  return last === -Infinity ? plain : [...shown, ...plain.filter(isFree)];
 }
 
 /** Name the axes: `rows` beside the frame, turned; `columns` below it, at the foot of a canvas of this height. */
 export function axisNames(context, frame, height, rows, columns, paint) {
-  context.font = LABEL_FONT;
-  context.fillStyle = paint.soft;
+  writeIn(context, LABEL_FONT, paint.soft);
   placeText(context, columns, frame.x + frame.width / 2, height - 2, "center", "bottom");
   placeTurned(context, rows, 2, frame.y + frame.height / 2, "center", "top");
 }
@@ -163,8 +146,7 @@ export function colourBar(context, x, y, height, scale, look, paint) {
   context.strokeStyle = paint.line; // the least of it has the colour of the page
   context.lineWidth = 1;
   context.strokeRect(x - 0.5, y - 0.5, wide + 1, height + 2);
-  context.font = SMALL_FONT;
-  context.fillStyle = paint.ink;
+  writeIn(context, SMALL_FONT, paint.ink);
   const at = x + wide + 4, [least, most] = scaleEnds(scale);
   placeText(context, most, at, y, "left", "top");
   placeText(context, least, at, y + height, "left", "bottom");

@@ -3,7 +3,7 @@
 import { bindKeys, focusable, node } from "../core.js";
 import { pictureOf } from "./hover.js";
 import { joined } from "./map.js";
-import { cellText, placeOf, shownMaps } from "./selection.js";
+import { cellText, cursorIn, shownMaps } from "./selection.js";
 import { isOneText } from "./text.js";
 import { moveCursor } from "./view.js";
 /** @import { Scene } from "./map.js" */
@@ -65,8 +65,7 @@ export function makeFind(view) {
     tell();
     if (!places.length) return view.say(count.textContent || "Nothing to find");
     at = (at < 0 ? (by > 0 ? 0 : places.length - 1) : at + by + places.length) % places.length;
-    const [axis, place] = places[at], { rows, columns } = shownMaps(view).source;
-    const cursor = [placeOf(rows, view.model.get("query")), placeOf(columns, view.key)];
+    const [axis, place] = places[at], cursor = cursorIn(view, shownMaps(view).source);
     cursor[axis] = place;
     moveCursor(view, cursor[0], cursor[1]);
     tell();
@@ -102,19 +101,16 @@ export function makeFind(view) {
  * Mark at the edges of a map where tokens lie that were found: labels have no room for all.
  * @param {CanvasRenderingContext2D} context @param {Scene} scene
  */
-export function markFound(context, { found, shown, win: [q0, q1, k0, k1], paint }, n, frame) {
-  if (!found[0].size && !found[1].size) return;
+export function markFound(context, { found, shown, win, paint }, n, frame) {
   const { rows, columns } = shown.frames[n].source, long = 4;
-  const high = frame.height / (q1 - q0), wide = frame.width / (k1 - k0);
-  const isFound = (tokens, axis) => tokens?.some((token) => found[axis].has(token));
-  const right = frame.x + frame.width, bottom = frame.y + frame.height;
   context.fillStyle = paint.accent;
-  for (let i = Math.floor(q0); i < q1; i++) {
-    const y = frame.y + Math.max(0, i - q0) * high, end = Math.min(bottom, frame.y + (i + 1 - q0) * high);
-    if (isFound(rows[i], 0)) context.fillRect(frame.x - long - 1, y, long, Math.max(1, end - y));
-  }
-  for (let i = Math.floor(k0); i < k1; i++) {
-    const x = frame.x + Math.max(0, i - k0) * wide, end = Math.min(right, frame.x + (i + 1 - k0) * wide);
-    if (isFound(columns[i], 1)) context.fillRect(x, bottom + 1, Math.max(1, end - x), long);
-  }
+  [rows, columns].forEach((places, axis) => {
+    const [first, end] = win.slice(2 * axis), step = (axis ? frame.width : frame.height) / (end - first);
+    for (let i = Math.floor(first); found[axis].size && i < end; i++) {
+      if (!places[i]?.some((token) => found[axis].has(token))) continue;
+      const from = Math.max(0, i - first) * step, wide = Math.max(1, (Math.min(end, i + 1) - first) * step - from);
+      if (axis) context.fillRect(frame.x + from, frame.y + frame.height + 1, wide, long);
+      else context.fillRect(frame.x - long - 1, frame.y + from, long, wide);
+    }
+  });
 }

@@ -1,38 +1,28 @@
 // What of a picture lies under the pointer: a cell of a map, or a token at the end of lines, which then stands alone.
 
 import { hide, hideAtCursor } from "./hidden_tokens.js";
-import { cellAt } from "./layout.js";
 import { setWindow, zoom, ZOOM_STEP } from "./window.js";
 /** @import { View } from "./selection.js" */
 
 const NEAR_AN_END = 0.2; // of the way from queries to keys: so close to a token the pointer means this one
 
-/** A frame with its axes exchanged. */
-const turnedFrame = ({ x, y, width, height }) => ({ x: y, y: x, width: height, height: width });
-
 /**
  * The place under the pointer: the row and column of a map, fractions included; of lines one of them, the other null.
- * Null where there is neither. @param {View} view @returns {number[] | null}
+ * Null where there is neither. With `words` also beside a map, where a word is its row, and below, where it is its
+ * column. @param {View} view @returns {(number | null)[] | null}
  */
-export function placeAt(view, x, y) {
-  const mode = view.model.get("mode"), win = view.shownWindow;
-  for (const frame of view.frames || []) {
-    const found = mode === "across" ? cellAt(turnedFrame(frame), win, "lines", y, x)
-      : cellAt(frame, win, mode === "map" ? "map" : "lines", x, y);
-    if (found) return found;
-  }
-  return null;
-}
-
-/** The row or the column whose word is under the pointer, beside or below a map; the other null. @param {View} view */
-export function wordAt(view, x, y) {
-  const win = view.shownWindow;
-  if (view.model.get("mode") !== "map") return null;
+export function placeAt(view, x, y, words = false) {
+  const mode = view.model.get("mode"), [q0, q1, k0, k1] = view.shownWindow;
   for (const { x: left, y: top, width, height } of view.frames || []) {
-    const down = (y - top) / height, right = (x - left) / width;
-    if (x < left && down >= 0 && down < 1) return [win[0] + down * (win[1] - win[0]), null];
-    if (y > top + height && y < top + height + view.layout.map.below && right >= 0 && right < 1) {
-      return [null, win[2] + right * (win[3] - win[2])];
+    const right = (x - left) / width, down = (y - top) / height, inside = (share) => share >= 0 && share < 1;
+    const query = (share) => q0 + share * (q1 - q0), key = (share) => k0 + share * (k1 - k0);
+    if (mode !== "map") {
+      const [along, far] = mode === "across" ? [right, down] : [down, right];
+      if (inside(along)) return far < 0.5 ? [query(along), null] : [null, key(along)];
+    } else if (inside(right) && inside(down)) return [query(down), key(right)];
+    else if (words && inside(down) && x < left) return [query(down), null];
+    else if (words && inside(right) && y >= top + height && y < top + height + view.layout.map.below) {
+      return [null, key(right)];
     }
   }
   return null;

@@ -2,14 +2,14 @@
 
 import { bindKeys, choice, focusable, freshId, node, put, slider, tellUnderPointer } from "../core.js";
 import {
-  cssColour, hatch, hatchColour, LABEL_FONT, maskedPixel, NAN_PIXEL, placeText, sizeCanvas, SMALL_FONT,
-  strokeOnAnything,
+  cssColour, hatch, hatchColour, LABEL_FONT, lyingScale, maskedPixel, NAN_PIXEL, placeText, sizeCanvas, strokeIn,
+  strokeOnAnything, writeIn,
 } from "../core_draw.js";
 import { formatWeight, MASKED } from "./codes.js";
 import { pixelsOf, scaleEnds, shareOn } from "./draw.js";
 import { patchOf, patchPlace, photoOf } from "./patches.js";
 import { placeName } from "./sample.js";
-import { cellText, notHere, placeOf, shownMaps } from "./selection.js";
+import { cellText, cursorIn, notHere, placeOf, shownMaps } from "./selection.js";
 import { regionOf } from "./source.js";
 import { moveCursor } from "./view.js";
 /** @import { Scene } from "./map.js" */
@@ -28,13 +28,8 @@ function showsQueries({ w, model }) {
 
 /** One column of a map, as `source.row` gives a row. @param {Source} source */
 function columnOf(source, column) {
-  const high = source.rows.length, wide = source.columns.length;
-  if (!source.cells) {
-    const cells = regionOf(source, [0, high, column, column + 1]);
-    return cells && { cells, exact: false };
-  }
-  const cells = Float32Array.from({ length: high }, (_, i) => source.cells[i * wide + column]);
-  return { cells, exact: source.row(0).exact };
+  const cells = regionOf(source, [0, source.rows.length, column, column + 1]);
+  return cells && { cells, exact: source.cells !== null && source.row(0).exact };
 }
 
 /**
@@ -105,8 +100,7 @@ function framePatches(context, { w, shown: { source }, cursor }, cell, width, he
     context.beginPath();
     for (let i = 1; i < columns; i++) context.rect(i * cell.wide, top, 0, height);
     for (let i = 1; i < rows; i++) context.rect(0, top + i * cell.high, width, 0);
-    context.strokeStyle = "rgb(128 128 128 / .4)";
-    context.lineWidth = 1;
+    strokeIn(context, "rgb(128 128 128 / .4)", 1);
     context.stroke();
   }
   [source.rows, source.columns].forEach((places, axis) => {
@@ -120,24 +114,6 @@ function framePatches(context, { w, shown: { source }, cursor }, cell, width, he
       context.strokeRect(inside[0], inside[1], far[0] - inside[0], far[1] - inside[1]));
   });
   context.restore();
-}
-
-/**
- * Draw which colours stand for which numbers, in a line below the picture.
- * @param {CanvasRenderingContext2D} context @param {Scene} scene
- */
-function scaleBelow(context, { paint, look }, { scale }, width, y) {
-  const table = pixelsOf(scale, look), [least, most] = scaleEnds(scale);
-  context.font = SMALL_FONT;
-  const [left, right] = [least, most].map((said) => context.measureText(said).width + 6);
-  const wide = Math.max(20, Math.min(200, width - left - right));
-  for (let i = 0; i < wide; i++) {
-    context.fillStyle = cssColour(table[Math.round((255 * i) / wide)]);
-    context.fillRect(left + i, y + 2, 1.5, 9);
-  }
-  context.fillStyle = paint.ink;
-  placeText(context, least, 0, y, "left", "top");
-  placeText(context, most, left + wide + 6, y, "left", "top");
 }
 
 /** Say what lies beside the picture. @param {Scene} scene */
@@ -156,7 +132,7 @@ function outsideText({ w }, { axis, rest, sum, text, values }) {
 
 /** Draw the picture with what lies over it, and say that. @param {Scene} scene */
 function drawPicture(panel, scene) {
-  const { w, view, paint, layout, shown, cursor } = scene, { picture } = w.meta, { canvas, note } = panel;
+  const { w, view, paint, look, layout, shown, cursor } = scene, { picture } = w.meta, { canvas, note } = panel;
   const room = Math.min(PICTURE_WIDEST, layout.form === "two" ? layout.room : layout.bars);
   panel.box.style.width = `${room}px`;
   const fit = Math.min(room / picture.width, PICTURE_WIDEST / picture.height);
@@ -168,13 +144,15 @@ function drawPicture(panel, scene) {
   const of = showsQueries(view) ? 1 : 0, chosen = (of ? shown.source.columns : shown.source.rows)[cursor[of]];
   const title = `${of ? "onto" : "of"} ${w.axes[of]} ${placeName(of ? w.keyTokens : w.tokens, chosen)}`;
   context.direction = "ltr";
-  context.font = `bold ${LABEL_FONT}`;
-  context.fillStyle = paint.ink;
+  writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
   placeText(context, `picture: weights ${title}`, 0, 0, "left", "top", room);
   if (photo) context.drawImage(photo, 0, PICTURE_TITLE, width, height);
   if (over) shadePatches(context, scene, over, cell, PICTURE_TITLE);
   framePatches(context, scene, cell, width, height, PICTURE_TITLE);
-  if (over) scaleBelow(context, scene, over, Math.max(width, 160), PICTURE_TITLE + height + 8);
+  if (over) {
+    const { scale } = over, middle = PICTURE_TITLE + height + 14;
+    lyingScale(context, pixelsOf(scale, look), scaleEnds(scale), 0, middle, paint.ink);
+  }
   const lacks = [!photo && "The picture is not here. ", !over && notHere(view, "The numbers of this row are")];
   note.textContent = (over ? outsideText(scene, over) : "") + lacks.filter(Boolean).join("");
   canvas.setAttribute("aria-label", `Picture of ${picture.rows} × ${picture.columns} patches, weights ${title}: ` +
@@ -243,7 +221,7 @@ function bindPicture(view, panel) {
     const axis = showsQueries(view) ? 0 : 1, name = `patch ${patchPlace(view.w, at)}`;
     const place = placeHolding(axis ? source.columns : source.rows, view.w.meta.picture.first + at);
     if (place < 0) return `${name} is hidden`;
-    const [row, column] = [placeOf(source.rows, view.model.get("query")), placeOf(source.columns, view.key)];
+    const [row, column] = cursorIn(view, source);
     const said = axis ? cellText(view, row, place) : cellText(view, place, column);
     return said.includes(name) ? said : `${name} · ${said}`;
   });
@@ -268,7 +246,7 @@ function choosePatch(view, axis, at) {
   if (!source) return false;
   const place = placeHolding(axis ? source.columns : source.rows, view.w.meta.picture.first + at);
   if (place < 0) return false;
-  const [row, column] = [placeOf(source.rows, view.model.get("query")), placeOf(source.columns, view.key)];
+  const [row, column] = cursorIn(view, source);
   moveCursor(view, axis ? row : place, axis ? place : column);
   return true;
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from headview.base import check_choice
-from headview.head_view.axis_labels import Labels, are_samples, candidates_for, labels_from, side_of
+from headview.head_view.axis_labels import Labels, along, are_samples, labels_from, side_of
 from headview.head_view.check_rows import (
     KINDS,
     as_masks,
@@ -75,7 +75,6 @@ def as_parts(
     head_names: Sequence[str] | None = None,
     axes: tuple[str, str] = ("query", "key"),
     words="auto",
-    key_words="auto",
     clean: bool = True,
     image=None,
     patches: tuple[int, int] | None = None,
@@ -106,9 +105,8 @@ def as_parts(
         layer_names: a name or a number for each layer, or the number of the first.
         head_names: a name for each head.
         axes: what the queries and the keys are called.
-        words: the word of each token, as `word_ids()` of a tokenizer gives it, None for a token of its own; "auto",
-            as the marks of the tokenizer tell; None for no words.
-        key_words: the same for `key_tokens`.
+        words: the word of each of `tokens`, as `word_ids()` of a tokenizer gives it, None for a token of its own;
+            "auto", as the marks of the tokenizer tell, as they do for `key_tokens`; None for no words.
         clean: whether the marks of a tokenizer are taken off the labels.
         image: what lies under the tokens of an axis.
         patches: rows and columns of the image's patches; found where they make a square. Where a patch has no label
@@ -132,10 +130,8 @@ def as_parts(
     check_choice("samples", samples, ("each", "mean"))
     found = layers_of(weights, num_heads, len(tokens) if are_samples(tokens) else 0)
     groups = _grouped(found)
-    named = [
-        labels_from(tokens, "tokens", words, "words"),
-        labels_from(key_tokens, "key_tokens", key_words, "key_words"),
-    ]
+    marked = None if words is None else "auto"
+    named = [labels_from(tokens, "tokens", words), labels_from(key_tokens, "key_tokens", marked)]
     told = _first_patch(named, patches) if image is not None and first is None else (first, patches)
     pictures = _pictures(groups, image, patches, first, image_on, told)
     roles = {role.split(" ")[-1] for role, _ in groups.values()}
@@ -149,7 +145,7 @@ def as_parts(
         part.picture = picture
         _check(part, layers, kind)
         square = part.shape[2] == part.shape[3]
-        _label(part, candidates_for(role, *named, square, two_sided), len(groups) == 1, layers[0].steps, clean)
+        _label(part, along(role, *named, square, two_sided), len(groups) == 1, layers[0].steps, clean)
         part.windows = [window_of(*each) for each in zip(part.layers, part.allowed, strict=True)]
         parts.append(part)
     _check_used(named, parts)
@@ -283,10 +279,10 @@ def _check(part: Part, layers: list[Layer], kind: str | None) -> None:
     check_rows(part.layers, names, part.kind, part.allowed)
 
 
-def _label(part: Part, candidates, alone: bool, steps: bool, clean: bool) -> None:
+def _label(part: Part, named: tuple, alone: bool, steps: bool, clean: bool) -> None:
     """Write labels and words beside both axes."""
     sides = []
-    for axis, given, size in zip(("queries", "keys"), candidates, part.shape[2:], strict=True):
+    for axis, given, size in zip(("queries", "keys"), named, part.shape[2:], strict=True):
         picture = part.picture if part.picture and part.picture.on in ("both", axis) else None
         sides.append(side_of(given, size, part.samples, axis, alone=alone, steps=steps, clean=clean, picture=picture))
     part.tokens, part.key_tokens = ([labels for labels, _ in side] for side in sides)

@@ -117,7 +117,7 @@ def _begins(token: str, before: str, marks: str) -> bool:
     return token[:1] in ("Ġ", "Ċ", "ĉ", "č") or before[-1:] in ("Ċ", "ĉ", "č")
 
 
-def numbered(words: Sequence, size: int, name: str) -> list[int]:
+def numbered(words: Sequence, size: int) -> list[int]:
     """Return given word numbers as 0, 1, 2, …; None, a special token, is a word of its own.
 
     Raises:
@@ -125,11 +125,9 @@ def numbered(words: Sequence, size: int, name: str) -> list[int]:
         ValueError: it has another length than `size`.
     """
     if not hasattr(words, "__len__") or not all(word is None or _is_number(word) for word in words):
-        raise TypeError(f"{name} must hold one number for each token, or None, got {words!r:.60}; give ids.word_ids()")
+        raise TypeError(f"words must hold one number for each token, or None, got {words!r:.60}; give ids.word_ids()")
     if len(words) != size:
-        raise ValueError(
-            f"{name} has {len(words)} numbers for {size} tokens; give one for each, as ids.word_ids() does"
-        )
+        raise ValueError(f"words has {len(words)} numbers for {size} tokens; give one for each, as ids.word_ids() does")
     return _counted(None in pair or int(pair[0]) != int(pair[1]) for pair in pairwise(words))[:size]
 
 

@@ -32,6 +32,9 @@ const CELL_OF_FEW = 10; // ... as far as its cells need not be larger than this 
 
 const LINE_STEP = 26; // between the tokens of a short text in line mode
 const LINES_WIDEST = 560;
+export const ACROSS_STEP = 14; // between two labels that are turned: with less they run into each other
+const ACROSS_WIDEST = 64; // between the tokens of a short text, side by side
+const ACROSS_TALL = { least: 120, most: 240, share: 0.4 }; // of lines that run down; the share is that of their width
 export const SAMPLE_WIDE = 130, SAMPLE_HIGH = 18; // an entry of the legend of lines
 
 /**
@@ -99,36 +102,70 @@ function mapPlace(seen, room, labels, maps) {
   return { frames, across, below, width, height: TITLE_ROOM + (across > 1 ? 1 : maps) * stepY };
 }
 
-/** Where the lines of `heads` heads stand: queries at the left of `frame`, keys at its right, a legend above it. */
+/**
+ * @typedef {object} LinesPlace where lines stand
+ * @property {object} frame @property {boolean} turned do they run down, from tokens side by side?
+ * @property {number[]} ends where they begin and end @property {((i: number) => number)[]} at of each axis,
+ *   where a token stands along them @property {number[]} steps how far from the next
+ * @property {number} samples entries of the legend in a row @property {number} width @property {number} height
+ * @property {object[]} beside of each axis, its labels, as `rowLabels` or `columnLabels` takes them
+ * @property {object[]} marks of each axis, where marks stand, and from which step on
+ */
+
+/** Where lines stand in a frame. */
+function linesIn(frame, seen, turned) {
+  const [start, long] = turned ? [frame.x, frame.width] : [frame.y, frame.height];
+  const [end, far] = turned ? [frame.y, frame.height] : [frame.x, frame.width];
+  const steps = [long / seen.queries, long / seen.keys];
+  return { frame, turned, steps, ends: [end, end + far], at: steps.map((step) => (i) => start + (i + 0.5) * step) };
+}
+
+/** How many entries of the legend of lines stand in a row, and how high all are. */
+function legendOf(heads, width) {
+  const samples = Math.max(1, Math.floor(width / SAMPLE_WIDE));
+  return { samples, legend: heads > 1 ? Math.ceil(heads / samples) * SAMPLE_HIGH + 4 : 0 };
+}
+
+/**
+ * Where the lines of `heads` heads stand: queries at the left of `frame`, keys at its right, a legend above it.
+ * @returns {LinesPlace}
+ */
 export function linesPlace(seen, room, labels, heads) {
-  const width = Math.min(room, LINES_WIDEST);
+  const width = Math.min(room, LINES_WIDEST), { samples, legend } = legendOf(heads, width);
   const left = labels.row + ROW_MARGIN, right = Math.max(60, labels.key + KEY_MARGIN);
-  const across = Math.max(1, Math.floor(width / SAMPLE_WIDE));
-  const legend = heads > 1 ? Math.ceil(heads / across) * SAMPLE_HIGH + 4 : 0;
   const usual = room < NARROW ? TALLEST_NARROW : TALLEST;
-  const tall = Math.min(Math.max(usual, Math.min(LONGEST, seen.queries)), LINE_STEP * Math.max(seen.queries, seen.keys));
-  const frame = { x: left, y: TITLE_ROOM + legend, width: width - left - right, height: tall };
-  const at = (i, size) => frame.y + ((i + 0.5) * frame.height) / size;
+  const tall = Math.max(usual, Math.min(LONGEST, seen.queries)), most = LINE_STEP * Math.max(seen.queries, seen.keys);
+  const frame = { x: left, y: TITLE_ROOM + legend, width: width - left - right, height: Math.min(tall, most) };
   return {
-    frame,
-    right,
-    across,
-    width,
+    ...linesIn(frame, seen, false), samples, width,
     height: frame.y + frame.height + 24,
-    ends: [frame.x, frame.x + frame.width],
-    queryAt: (i) => at(i, seen.queries),
-    keyAt: (i) => at(i, seen.keys),
+    beside: [
+      { x: left - 6, room: labels.row + 4, align: "right" }, { x: width - right + 6, room: right - 22, align: "left" },
+    ],
+    marks: [left - labels.row - 8, width - 6].map((end) => ({ end, align: "right", baseline: "middle", from: 9 })),
   };
 }
 
 /**
- * The row and column at a place of a picture, fractions included; in line mode one of them, the other null. Null where
- * there is neither. `win`: the window.
+ * The same for lines that run down, from a row of queries to a row of keys; `left`: the room of the names of the axes.
+ * @returns {LinesPlace}
  */
-export function cellAt(frame, win, mode, px, py) {
-  const x = (px - frame.x) / frame.width, y = (py - frame.y) / frame.height, [q0, q1, k0, k1] = win;
-  if (y < 0 || y >= 1) return null;
-  const row = q0 + y * (q1 - q0);
-  if (mode === "map") return x < 0 || x >= 1 ? null : [row, k0 + x * (k1 - k0)];
-  return x < 0.5 ? [row, null] : [null, k0 + y * (k1 - k0)];
+export function acrossPlace(seen, { room, labels }, heads, left) {
+  const widths = [labels.row, labels.key];
+  const { samples, legend } = legendOf(heads, room), { least, most, share } = ACROSS_TALL;
+  const width = Math.min(room - left - 8, ACROSS_WIDEST * Math.max(seen.queries, seen.keys));
+  const turned = (axis) => widths[axis] > width / (axis ? seen.keys : seen.queries) - LABEL_AIR;
+  const [above, below] = widths.map((widest, axis) => (turned(axis) ? widest + 4 : FLAT_LABELS - 4) + 6);
+  const height = Math.max(least, Math.min(most, share * width));
+  const frame = { x: left, y: TITLE_ROOM + legend + above, width, height }, end = frame.y + height;
+  return {
+    ...linesIn(frame, seen, true), samples,
+    width: Math.max(260, left + width + 8),
+    height: end + below,
+    beside: [{ y: frame.y - 6, room: widths[0] + 2, above: true }, { y: end + 6, room: widths[1] + 2 }],
+    marks: [
+      { end: frame.y + 4, align: "center", baseline: "top", from: 6 },
+      { end: end - 4, align: "center", baseline: "bottom", from: 6 },
+    ],
+  };
 }

@@ -1,13 +1,15 @@
-// How HeadView draws heads as lines from queries at the left to keys at the right. No state and no listeners.
+// How HeadView draws heads as lines from queries to keys: at the left and the right, or above and below. No state and
+// no listeners.
 
 import { LINE_COLOURS } from "../colours.js";
-import { drawKept, placeText, sizeCanvas, SMALL_FONT } from "../core_draw.js";
+import { drawKept, LABEL_FONT, placeText, sizeCanvas, SMALL_FONT, strokeIn, widestOf, writeIn } from "../core_draw.js";
 import { MASKED } from "./codes.js";
-import { axisNames, rowLabels } from "./draw.js";
-import { linesPlace, SAMPLE_HIGH, SAMPLE_WIDE, TITLE_ROOM } from "./layout.js";
+import { axisNames, columnLabels, rowLabels } from "./draw.js";
+import { ACROSS_STEP, acrossPlace, linesPlace, SAMPLE_HIGH, SAMPLE_WIDE, TITLE_ROOM } from "./layout.js";
 import { labelsOf } from "./map.js";
 import { lineMaps, placeOf, queriesTogether } from "./selection.js";
 import { regionOf } from "./source.js";
+/** @import { LinesPlace } from "./layout.js" */
 /** @import { Scene, Win } from "./map.js" */
 
 /** Lines need more contrast than fills: readable on white, and on near black. The dash says it without colour. */
@@ -53,16 +55,15 @@ function faintLines(context, weights, seen, place, top, style, most, from) {
     const size = Math.abs(weights[i]);
     if (size >= least && size > 0 && size < Infinity) groups[Math.min(STRENGTHS - 1, Math.floor((size / top) * STRENGTHS))].push(i);
   }
-  const [left, right] = place.ends;
+  const [begin, to] = place.ends, [queryAt, keyAt] = place.at;
   context.setLineDash(style.dash);
-  context.strokeStyle = style.colour;
-  context.lineWidth = seen.queries > THIN_FROM ? 0.75 : 1;
+  strokeIn(context, style.colour, seen.queries > THIN_FROM ? 0.75 : 1);
   groups.forEach((group, g) => {
     context.globalAlpha = 0.08 + 0.42 * ((g + 0.5) / STRENGTHS);
     context.beginPath();
     for (const i of group) {
-      context.moveTo(left, place.queryAt(Math.floor(i / seen.keys)));
-      context.lineTo(right, place.keyAt(i % seen.keys));
+      context.moveTo(begin, queryAt(Math.floor(i / seen.keys)));
+      context.lineTo(to, keyAt(i % seen.keys));
     }
     context.stroke();
   });
@@ -84,7 +85,7 @@ function linesOf(weights, seen, { axis, place }) {
 
 /** Draw lines strong: `[query, key, weight]` of each. */
 function strongLines(context, lines, place, top, style) {
-  const [left, right] = place.ends;
+  const [begin, to] = place.ends, [queryAt, keyAt] = place.at;
   context.setLineDash(style.dash);
   context.strokeStyle = style.colour;
   for (const [query, key, weight] of lines) {
@@ -93,8 +94,8 @@ function strongLines(context, lines, place, top, style) {
     context.globalAlpha = 0.35 + 0.65 * share;
     context.lineWidth = 1 + 3.5 * share;
     context.beginPath();
-    context.moveTo(left, place.queryAt(query));
-    context.lineTo(right, place.keyAt(key));
+    context.moveTo(begin, queryAt(query));
+    context.lineTo(to, keyAt(key));
     context.stroke();
   }
   context.globalAlpha = 1;
@@ -106,15 +107,13 @@ function lineSample(context, name, i, across, style, paint) {
   const x = (i % across) * SAMPLE_WIDE, y = TITLE_ROOM + 6 + Math.floor(i / across) * SAMPLE_HIGH;
   const long = 34, gap = 6;
   context.setLineDash(style.dash);
-  context.strokeStyle = style.colour;
-  context.lineWidth = 3;
+  strokeIn(context, style.colour, 3);
   context.beginPath();
   context.moveTo(x, y);
   context.lineTo(x + long, y);
   context.stroke();
   context.setLineDash([]);
-  context.font = SMALL_FONT;
-  context.fillStyle = paint.ink;
+  writeIn(context, SMALL_FONT, paint.ink);
   placeText(context, name, x + long + gap, y, "left", "middle", SAMPLE_WIDE - long - 8);
 }
 
@@ -127,49 +126,50 @@ function tokensInFront({ isolated, view, shown: { source } }) {
   return queriesTogether(view).map((query) => ({ axis: 0, place: placeOf(source.rows, query) }));
 }
 
-/** The row and column that are in front. @param {Scene} scene */
-export function placesInFront({ isolated, cursor }) {
-  return cursor.map((place, axis) => (isolated?.axis === axis ? isolated.place : place));
-}
-
-/** Draw the labels at both ends, and beside those what the token in front may not see or what is no number. */
-function lineEnds(context, place, scene, region) {
-  const { shown, paint, names, found, layout: { labels } } = scene, [query, key] = placesInFront(scene);
-  const { frame } = place, { source } = shown, [q0, q1, k0, k1] = region.win;
-  const [left, right] = place.ends, steps = [frame.height / (q1 - q0), frame.height / (k1 - k0)];
-  const queryAt = (i) => place.queryAt(i - q0), keyAt = (i) => place.keyAt(i - k0);
-  const rows = { x: left - 6, y: queryAt, step: steps[0], room: labels.row + 4, align: "right" };
-  const columns = { x: right + 6, y: keyAt, step: steps[1], room: place.right - 22, align: "left" };
-  rowLabels(context, labelsOf(names.rows, source.rows, q0, q1, found[0]), query, paint, rows);
-  rowLabels(context, labelsOf(names.columns, source.columns, k0, k1, found[1]), key, paint, columns);
-  context.font = SMALL_FONT;
-  context.fillStyle = paint.ink;
-  for (const { axis, at, mark } of marksInFront(scene, region)) {
-    if (steps[axis] < 9) continue;
-    if (axis) placeText(context, mark, place.width - 6, place.keyAt(at), "right", "middle");
-    else placeText(context, mark, left - labels.row - 8, place.queryAt(at), "right", "middle");
+/**
+ * Draw the labels at both ends, and beside those what the token in front may not see or what is no number.
+ * @param {LinesPlace} place @param {Scene} scene
+ */
+function drawEnds(context, place, scene, region) {
+  const { shown: { source }, paint, names, found, isolated, cursor } = scene;
+  const { turned, steps, at, beside, marks } = place;
+  [source.rows, source.columns].forEach((places, axis) => {
+    const [start, end] = region.win.slice(2 * axis), inFront = isolated?.axis === axis ? isolated.place : cursor[axis];
+    const labels = labelsOf(axis ? names.columns : names.rows, places, start, end, found[axis]);
+    const write = turned ? columnLabels : rowLabels, along = { [turned ? "x" : "y"]: (i) => at[axis](i - start) };
+    write(context, labels, inFront, paint, { ...beside[axis], step: steps[axis], ...along });
+  });
+  writeIn(context, SMALL_FONT, paint.ink);
+  for (const { axis, place: token, mark } of marksInFront(scene, region)) {
+    const { from, end, align, baseline } = marks[axis], spot = at[axis](token);
+    if (steps[axis] >= from) placeText(context, mark, turned ? spot : end, turned ? end : spot, align, baseline);
   }
 }
 
 /** What stands at the other ends where there is no line from the token in front. @param {Scene} scene */
-export function marksInFront(scene, { win: [q0, q1, k0, k1], maps }) {
+function marksInFront(scene, { win: [q0, q1, k0, k1], maps }) {
   const { axis, place } = tokenInFront(scene), seen = { queries: q1 - q0, keys: k1 - k0 };
   const all = maps.filter(Boolean).map((weights) => linesOf(weights, seen, { axis, place: place - (axis ? k0 : q0) }));
   return (all[0] || []).flatMap(([q, k], i) => {
     const missing = all.some((lines) => Number.isNaN(lines[i][2]));
     const masked = all.every((lines) => lines[i][2] === MASKED);
-    return missing || masked ? [{ axis: 1 - axis, at: axis ? q : k, mark: missing ? "?" : "×" }] : [];
+    return missing || masked ? [{ axis: 1 - axis, place: axis ? q : k, mark: missing ? "?" : "×" }] : [];
   });
 }
 
-/** Mark the cursor: a ring at its query, a square at its key. */
-function lineCursor(context, place, query, key, ink) {
-  const [left, right] = place.ends;
-  context.strokeStyle = ink;
-  context.lineWidth = 2;
+/** Mark the cursor, as far as it is in sight: a ring at its query, a square at its key. */
+function lineCursor(context, { turned, ends, at }, { cursor, paint }, { win }) {
+  strokeIn(context, paint.ink, 2);
   context.beginPath();
-  context.arc(left, place.queryAt(query), 4, 0, 7);
-  context.rect(right - 3, place.keyAt(key) - 3, 6, 6);
+  cursor.forEach((token, axis) => {
+    if (token < win[2 * axis] || token >= win[2 * axis + 1]) return;
+    const spot = [ends[axis], at[axis](token - win[2 * axis])], [x, y] = turned ? spot.reverse() : spot;
+    if (axis) context.rect(x - 3, y - 3, 6, 6);
+    else {
+      context.moveTo(x + 4, y);
+      context.arc(x, y, 4, 0, 7);
+    }
+  });
   context.stroke();
 }
 
@@ -179,7 +179,7 @@ const LINES_UP_TO = 1024; // queries and keys in sight: more lines are one grey
  * The cells in sight of each head, whole ones. Where more than `upTo` are in sight, `around` of them at the cursor.
  * @param {Scene} scene @returns {{win: Win, names: string[], maps: (Float32Array | null)[], cut: boolean}}
  */
-export function linesRegion({ view, shown, win, cursor }, upTo = LINES_UP_TO, around = 256) {
+function linesRegion({ view, shown, win, cursor }, upTo = LINES_UP_TO, around = 256) {
   /** @type {[number, number]} */
   const size = [shown.source.rows.length, shown.source.columns.length];
   /** @returns {[number, number]} */
@@ -203,12 +203,12 @@ const isAll = ([q0, q1, k0, k1], [rows, columns]) => q0 === 0 && k0 === 0 && q1 
 
 /**
  * Draw the lines of a region: faint ones of all tokens, unless one stands alone, and strong ones of the one in front.
- * A place that is `turned` counts across where others count down. Returns how many lines there are and are drawn.
+ * Returns how many lines there are and are drawn.
  * @param {Scene} scene
  */
-export function drawLines(context, scene, { win, names, maps }, place) {
+function drawLines(context, scene, { win, names, maps }, place) {
   const { shown, paint, kept, isolated } = scene, { top } = shown.frames[0].scale;
-  const seen = { queries: win[1] - win[0], keys: win[3] - win[2] }, styles = lineStyles(maps.length, scene.dark);
+  const seen = seenIn(win), styles = lineStyles(maps.length, scene.dark);
   const turn = (sheet) => place.turned && sheet.transform(0, 1, 1, 0, 0, 0);
   const from = Math.max(FAINT, scene.least);
   const id = JSON.stringify([names, shown.source.key, top, win, place.turned, from, scene.view.blocks.count()]);
@@ -219,7 +219,7 @@ export function drawLines(context, scene, { win, names, maps }, place) {
       kept.counts = maps.map((weights, i) => weights && faintLines(sheet, weights, seen, place, top, styles[i], most, from));
     });
   }
-  if (names.length > 1) names.forEach((name, i) => lineSample(context, name, i, place.across, styles[i], paint));
+  if (names.length > 1) names.forEach((name, i) => lineSample(context, name, i, place.samples, styles[i], paint));
   const front = tokensInFront(scene).map(({ axis, place: token }) => ({ axis, place: token - (axis ? win[2] : win[0]) }));
   context.save();
   turn(context);
@@ -230,26 +230,47 @@ export function drawLines(context, scene, { win, names, maps }, place) {
   return { drawn: sum("drawn"), all: sum("all") };
 }
 
+/** How many queries and keys are in a window of whole cells. @param {Win} win */
+const seenIn = ([q0, q1, k0, k1]) => ({ queries: q1 - q0, keys: k1 - k0 });
+
 /**
- * Draw the chosen heads as lines between tokens. Returns the context, where they are, and how many.
+ * Draw a region as lines in a place. Returns the context, where the lines are, and how many.
+ * @param {Scene} scene @param {LinesPlace} place
+ */
+function drawRegion(canvas, scene, region, place) {
+  const { frame, steps, turned } = place, context = sizeCanvas(canvas, place.width, place.height);
+  const counts = drawLines(context, scene, region, place);
+  drawEnds(context, place, scene, region);
+  lineCursor(context, place, scene, region);
+  const cellsOf = (x, y) => steps.map((step) => (turned ? x : y) / step);
+  return { context, frames: [frame], win: region.win, ...counts, told: [], cellsOf };
+}
+
+/** Draw the chosen heads as lines from the queries at the left to the keys at the right. @param {Scene} scene */
+export function drawPairs(canvas, scene) {
+  const { w: { axes }, paint, layout } = scene, region = linesRegion(scene);
+  const place = linesPlace(seenIn(region.win), layout.room, layout.labels, region.maps.length);
+  const drawn = drawRegion(canvas, scene, region, place), { context } = drawn;
+  axisNames(context, place.frame, place.height, axes[0], "", paint);
+  placeText(context, axes[1], place.ends[1] + 6, place.height - 4, "left", "bottom");
+  return { ...drawn, cut: region.cut };
+}
+
+/**
+ * Draw the chosen heads as lines from a row of queries to a row of keys. What does not fit at a readable step is cut to
+ * what is around the cursor. Returns what `drawPairs` returns.
  * @param {Scene} scene
  */
-export function drawPairs(canvas, scene) {
-  const { w, paint, cursor: [query, key] } = scene;
-  const region = linesRegion(scene), { win, maps, cut } = region;
-  const seen = { queries: win[1] - win[0], keys: win[3] - win[2] };
-  const place = linesPlace(seen, scene.layout.room, scene.layout.labels, maps.length);
-  const context = sizeCanvas(canvas, place.width, place.height);
-  const counts = drawLines(context, scene, region, place);
-  axisNames(context, place.frame, place.height, w.axes[0], "", paint);
-  placeText(context, w.axes[1], place.ends[1] + 6, place.height - 4, "left", "bottom");
-  lineEnds(context, place, scene, region);
-  context.save();
-  context.beginPath();
-  context.rect(0, place.frame.y - 6, place.width, place.frame.height + 12); // the cursor may be out of sight
-  context.clip();
-  lineCursor(context, place, query - win[0], key - win[2], paint.ink);
-  context.restore();
-  const { height } = place.frame, cellsOf = (_, y) => [(y * seen.queries) / height, (y * seen.keys) / height];
-  return { context, frames: [place.frame], win, ...counts, cut, told: [], cellsOf };
+export function drawAcross(canvas, scene) {
+  const { w: { axes }, paint, layout } = scene, measure = canvas.getContext("2d");
+  measure.font = LABEL_FONT;
+  const left = Math.ceil(widestOf(measure, axes)) + 8;
+  const fits = Math.max(2, Math.floor((layout.room - left - 8) / ACROSS_STEP)), region = linesRegion(scene, fits, fits);
+  const place = acrossPlace(seenIn(region.win), layout, region.maps.length, left), [above, below] = place.ends;
+  const drawn = drawRegion(canvas, scene, region, place), { context } = drawn;
+  writeIn(context, LABEL_FONT, paint.soft);
+  placeText(context, axes[0], 0, above - 6, "left", "bottom", left - 4);
+  placeText(context, axes[1], 0, below + 6, "left", "top", left - 4);
+  const said = region.cut && `Of the tokens in sight, ${fits} fit side by side: those around the cursor. `;
+  return { ...drawn, said };
 }

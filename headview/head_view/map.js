@@ -1,14 +1,16 @@
 // The heat maps of HeadView: tiles of the level that fits the screen, marks and numbers where cells are large enough.
 
 import { node } from "../core.js";
-import { drawKept, MARKED_FROM, paintPixels, placeText, sizeCanvas, SMALL_FONT } from "../core_draw.js";
+import {
+  drawKept, MARKED_FROM, paintPixels, placeText, sizeCanvas, SMALL_FONT, strokeIn, writeIn,
+} from "../core_draw.js";
 import { TILE } from "./combine.js";
 import { axisNames, cellValues, colourBar, columnLabels, markCells, rowLabels, shadeWeights } from "./draw.js";
 import { markFound } from "./find.js";
 import { NAME_ROOM } from "./layout.js";
 import { besideThumbs } from "./patches.js";
 import { placeOf, queriesTogether } from "./selection.js";
-import { regionOf } from "./source.js";
+import { hasAll, regionOf, tilesIn } from "./source.js";
 /** @import { Look } from "./draw.js" */
 /** @import { Order } from "./order.js" */
 /** @import { Weights } from "./sample.js" */
@@ -77,17 +79,15 @@ function drawTiles(context, scene, shown, frame) {
   const all = [source.rows.length, source.columns.length];
   const draw = (level, asks) => {
     const side = TILE << level;
-    for (let i = Math.floor(q0 / side); i * side < Math.min(q1, all[0]); i++) {
-      for (let j = Math.floor(k0 / side); j * side < Math.min(k1, all[1]); j++) {
-        const tile = (asks || source.has(level, i, j)) && source.tile(level, i, j);
-        // At an edge the last cell of a level may stand for less than its 2 x 2.
-        if (!tile) continue;
-        const image = tileImage(scene, shown, level, i, j, tile, hatched);
-        place(image, i * side, j * side, tile.rows << level, tile.columns << level);
-      }
+    for (const [i, j] of tilesIn(win, level)) {
+      const tile = (asks || source.has(level, i, j)) && source.tile(level, i, j);
+      // At an edge the last cell of a level may stand for less than its 2 x 2.
+      if (!tile) continue;
+      const image = tileImage(scene, shown, level, i, j, tile, hatched);
+      place(image, i * side, j * side, tile.rows << level, tile.columns << level);
     }
   };
-  const whole = complete(scene, source, level), { small } = source;
+  const whole = hasAll(source, win, level), { small } = source;
   if (!whole) {
     if (small) place(tileImage(scene, shown, "small", 0, 0, small, true), 0, 0, ...all);
     for (let above = source.levels - 1; above > level; above--) draw(above, false);
@@ -95,16 +95,6 @@ function drawTiles(context, scene, shown, frame) {
   draw(level, true);
   context.restore();
   return { level, whole };
-}
-
-/** Are all tiles in sight there? Asks for none. */
-function complete({ win: [q0, q1, k0, k1] }, source, level) {
-  if (source.cells) return true;
-  const side = TILE << level;
-  for (let i = Math.floor(q0 / side); i * side < q1; i++) {
-    for (let j = Math.floor(k0 / side); j * side < k1; j++) if (!source.has(level, i, j)) return false;
-  }
-  return true;
 }
 
 /** Draw what stays of the maps while the cursor moves. @param {Scene} scene */
@@ -122,8 +112,7 @@ function drawCells(sheet, scene) {
     const next = shown.frames[n + 1], last = !next || next.scale.signed !== one.scale.signed || map.across === 1;
     if (last) colourBar(sheet, frame.x + frame.width + 12, frame.y, tall, one.scale, scene.look, paint);
     if (!one.title) return;
-    sheet.font = `bold ${SMALL_FONT}`;
-    sheet.fillStyle = paint.ink;
+    writeIn(sheet, `bold ${SMALL_FONT}`, paint.ink);
     placeText(sheet, one.title, frame.x, frame.y - 4, "left", "bottom", frame.width);
   });
   return told;
@@ -187,8 +176,7 @@ export function drawMap(canvas, scene) {
 
 /** A thin line around a map: what holds little has the colour of the page. */
 function frameMap(context, frame, paint) {
-  context.strokeStyle = paint.hair;
-  context.lineWidth = 1;
+  strokeIn(context, paint.hair, 1);
   context.strokeRect(frame.x - 0.5, frame.y - 0.5, frame.width + 1, frame.height + 1);
 }
 
@@ -200,8 +188,7 @@ function frameCursor(context, frame, rows, [row, column], high, wide, paint) {
   context.beginPath();
   context.rect(frame.x - 4, frame.y - 4, frame.width + 8, frame.height + 8);
   context.clip();
-  context.strokeStyle = paint.cursor;
-  context.lineWidth = 1.5;
+  strokeIn(context, paint.cursor, 1.5);
   for (const at of rows) context.strokeRect(frame.x, frame.y + at * high - clear, frame.width, high + 2 * clear);
   context.lineWidth = 2.5;
   context.strokeRect(x - clear, y - clear, wide + 2 * clear, high + 2 * clear);

@@ -41,8 +41,8 @@ def check_measures(given, parts: list) -> dict:
     return dict(given)
 
 
-def measures_of(part, sample: int, own: dict) -> tuple[dict[str, np.ndarray], int]:
-    """Return the measures of all heads of a part, each float32 `(layers, h)`, and how many rows the first ones saw.
+def measures_of(part, sample: int, own: dict) -> dict[str, np.ndarray]:
+    """Return the measures of all heads of a part, each float32 `(layers, h)`.
 
     NaN where a head has no such number: entropy of signed numbers, induction without a token that comes again.
 
@@ -66,7 +66,7 @@ def measures_of(part, sample: int, own: dict) -> tuple[dict[str, np.ndarray], in
             maps = torch.stack([head_cells(part, sample, i) for i in range(layers)])
             measure = measure(maps.masked_fill(maps == -torch.inf, 0))
         numbers[name] = _as_numbers(name, measure, (layers, heads))
-    return numbers, queries if rows is None else ROWS
+    return numbers
 
 
 def _quick(cells: Tensor, kind: str) -> tuple[np.ndarray, ...]:

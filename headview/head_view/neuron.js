@@ -4,9 +4,9 @@
 
 import { bindKeys, focusable, freshId, node, roomIn, tellUnderPointer, typed } from "../core.js";
 import {
-  hatch, hatchColour, LABEL_FONT, paintPixels, placeText, sizeCanvas, SMALL_FONT, widestOf,
+  hatch, hatchColour, LABEL_FONT, paintPixels, placeText, sizeCanvas, SMALL_FONT, strokeIn, widestOf, writeIn,
 } from "../core_draw.js";
-import { MASKED, readHalves } from "./codes.js";
+import { MASKED, readPacked } from "./codes.js";
 import { dressLabel, shadeWeights, shortest } from "./draw.js";
 import { headName, placeName } from "./sample.js";
 import { notHere, placeOf, shownMaps, sourceOf } from "./selection.js";
@@ -34,7 +34,7 @@ const NARROW = { ...SIZE, gap: 4, label: 64, number: 41, bar: 20 }, NARROW_BELOW
 function headOf(view, key) {
   const heads = (view.neuronHeads ||= new Map()), block = view.blocks.get(key);
   if (block && !heads.has(key)) {
-    const numbers = block.storage === "float32" ? typed(block.bytes, Float32Array) : readHalves(block.bytes);
+    const numbers = block.storage === "float32" ? typed(block.bytes, Float32Array) : readPacked(block.bytes, true);
     heads.set(key, { ...block, numbers });
   }
   return heads.get(key) || null;
@@ -193,12 +193,10 @@ function drawNeurons(panel, scene, read) {
   const place = (panel.place = placesOf(read, panel.width, widest));
   const context = sizeCanvas(canvas, place.width, place.height);
   context.direction = "ltr";
-  context.font = `bold ${LABEL_FONT}`;
-  context.fillStyle = paint.ink;
+  writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
   const title = `${headName(w, layer, head)}, ${w.axes[0]} ${placeName(w.tokens, [read.query])}`;
   placeText(context, title, 0, 0, "left", "top", place.width);
-  context.font = SMALL_FONT;
-  context.fillStyle = paint.soft;
+  writeIn(context, SMALL_FONT, paint.soft);
   const count = keys.length === w.keys ? "all" : `the strongest ${keys.length} of`;
   const [ofQ, ofK, ofProducts] = [read.q, read.k, read.products].map((numbers) => `±${shortest(largestOf(numbers))}`);
   placeText(context, `${count} ${w.keys.toLocaleString("en")} ${w.axes[1]}s; colours of q to ${ofQ}, k to ${ofK}, ` +
@@ -235,8 +233,7 @@ function drawNeurons(panel, scene, read) {
 /** Frame the row of the cursor's key, and the feature that was walked to. */
 function frameChosen(context, { keys, features }, place, { key, feature }, paint) {
   const at = keys.indexOf(key), wide = place.long / features;
-  context.strokeStyle = paint.cursor;
-  context.lineWidth = 1.5;
+  strokeIn(context, paint.cursor, 1.5);
   if (at >= 0) context.strokeRect(1, place.rowAt(at) + 0.5, place.width - 2, place.high - 1);
   if (feature === null || feature >= features) return;
   const strips = [[place.left, 38], ...(at < 0 ? [] : place.stripsAt(at))];

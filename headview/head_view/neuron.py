@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 
-_PLAIN_UP_TO = 400_000  # bytes of a head's queries and keys that travel as float32; of more, float16
-_FLOAT16_MOST = 65_504
+from headview.head_view.codes import pack
+
+_PLAIN_UP_TO = 400_000  # bytes of a head's queries and keys that travel as float32; of more, codes of two bytes
 
 
-def has_neurons(part, layer: int | None = None) -> bool:
-    """Does a part hold the queries and keys that its weights come from, or those of one layer?"""
-    both = (part.queries, part.keys)
-    return all(given is not None and (layer is None or given[layer] is not None) for given in both)
+def has_neurons(part) -> bool:
+    """Does a part hold the queries and keys that its weights come from?"""
+    return part.queries is not None and part.keys is not None
 
 
 def neurons(part, sample: int, layer: int, head: int, exact: bool = False) -> tuple[dict, bytes]:
@@ -21,22 +21,16 @@ def neurons(part, sample: int, layer: int, head: int, exact: bool = False) -> tu
         exact: all digits; otherwise only while they are few.
 
     Returns:
-        about: `storage`, "float32" or "float16"; `features`; `scale` of the sums of products, 1 / sqrt(features) where
+        about: `storage`, "float32" or "uint16"; `features`; `scale` of the sums of products, 1 / sqrt(features) where
             nobody said; `rough`, whether weights, queries or keys were kept in fewer bits than float32.
-        data: the queries `(Tq, features)`, then the keys `(Tk, features)`.
-
-    Raises:
-        ValueError: the part holds no queries and keys of this layer.
+        data: the queries `(Tq, features)`, then the keys `(Tk, features)`; of codes before these what the largest
+            stands for.
     """
-    if not has_neurons(part, layer):
-        raise ValueError("this layer came without queries and keys; take them along: capture(model, qkv=True)")
     both = [x[layer].detach()[sample, head] for x in (part.queries, part.keys)]
     rough = any(x.element_size() < 4 for x in (part.layers[layer], *both))
-    queries, keys = (x.to("cpu").float() for x in both)
-    most = max(x.nan_to_num(0, 0, 0).abs().max().item() if x.numel() else 0 for x in (queries, keys))
-    few = 4 * (queries.numel() + keys.numel()) <= _PLAIN_UP_TO
-    storage, kind = ("float32", "<f4") if exact or few or most > _FLOAT16_MOST else ("float16", "<f2")
-    features, scale = queries.shape[-1], None if part.scales is None else part.scales[layer]
-    about = {"storage": storage, "features": features, "rough": rough or storage == "float16"}
+    numbers = np.concatenate([x.to("cpu").float().numpy() for x in both]).astype("<f4")
+    coded = not exact and numbers.nbytes > _PLAIN_UP_TO and np.isfinite(numbers).all()
+    features, scale = numbers.shape[-1], None if part.scales is None else part.scales[layer]
+    about = {"storage": "uint16" if coded else "float32", "features": features, "rough": rough or bool(coded)}
     about["scale"] = float(1 / math.sqrt(features) if scale is None else scale)
-    return about, b"".join(np.ascontiguousarray(x.numpy(), kind).tobytes() for x in (queries, keys))
+    return about, pack(numbers, signed=True) if coded else numbers.tobytes()

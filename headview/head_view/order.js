@@ -3,7 +3,7 @@
 
 import { SMALL_FONT, widestOf } from "../core_draw.js";
 import { shortNumber } from "./draw.js";
-import { allAlike, sharedBy } from "./grid.js";
+import { allAlike, pairOf, sharedBy } from "./grid.js";
 import { headName } from "./sample.js";
 import { blockKey } from "./source.js";
 /** @import { Weights } from "./sample.js" */
@@ -12,7 +12,8 @@ import { blockKey } from "./source.js";
 const LOWEST_FIRST = ["entropy"];
 
 /** What heads are sorted by, in words. */
-export const sortedBy = (by) => (by === "likeness" ? by : `${by}, ${LOWEST_FIRST.includes(by) ? "lowest" : "highest"} first`);
+export const sortedBy = (by) =>
+  (by === "likeness" ? by : `${by}, ${LOWEST_FIRST.includes(by) ? "lowest" : "highest"} first`);
 const LONGEST_NAME = 84; // pixels, of a layer beside its row
 
 /**
@@ -27,28 +28,23 @@ const LONGEST_NAME = 84; // pixels, of a layer beside its row
  * @property {{layer: number, head: number, caption: number}} room of the longest, in pixels
  */
 
+const WORDS = /(?<=[./\s_])|(?<=\D)(?=\d)|(?<=\d)(?=[^\d./\s_])/; // each with what parts it from the next
+
 /**
  * The part of each name that tells it from the others: "3" of "encoder.layer.3.attention", where all have that form.
  * @param {string[]} names
  */
 function tellingParts(names) {
-  const cut = names.map((name) => name.match(/\d+|\D+/g) || [""]), [first] = cut;
-  const differing = first.map((_, i) => i).filter((i) => cut.some((parts) => parts[i] !== first[i]));
-  if (cut.every((parts) => parts.length === first.length) && (differing.length === 1 || names.length === 1)) {
-    const at = names.length === 1 ? first.findLastIndex((part) => /\d/.test(part)) : differing[0];
-    if (at >= 0 && cut.every((parts) => /^\d/.test(parts[at]))) return cut.map((parts) => parts[at]);
-  }
-  if (names.length === 1) return names;
-  const words = names.map((name) => name.split(/(?<=[./\s_])/)); // each with what parts it from the next
-  const most = Math.min(...words.map((parts) => parts.length)) - 1;
-  let same = 0;
-  while (same < most && words.every((parts) => parts[same] === words[0][same])) same++;
-  const ends = words.map((parts) => parts.slice(same));
-  let tail = 0;
-  const last = (parts, i) => parts[parts.length - 1 - i];
-  const left = Math.min(...ends.map((parts) => parts.length)) - 1;
-  while (tail < left && ends.every((parts) => last(parts, tail) === last(ends[0], tail))) tail++;
-  return ends.map((parts) => parts.slice(0, parts.length - tail).join("").replace(/[./\s_]$/, ""));
+  const cut = names.map((name) => name.split(WORDS)), most = Math.min(...cut.map((words) => words.length)) - 1;
+  const same = (place, left) => {
+    let count = 0;
+    while (count < left && cut.every((words) => words.at(place(count)) === cut[0].at(place(count)))) count++;
+    return count;
+  };
+  const number = cut[0].findLastIndex((word) => /\d/.test(word));
+  const start = names.length > 1 ? same((i) => i, most) : Math.max(0, number);
+  const end = names.length > 1 ? same((i) => -1 - i, most - start) : number < 0 ? 0 : most - start;
+  return cut.map((words) => words.slice(start, words.length - end).join("").replace(/[./\s_]$/, ""));
 }
 
 /** Shorten a text from its beginning until it fits; its end tells most. */
@@ -68,10 +64,9 @@ function overviewNames({ w, page }) {
   const numbers = Array.from({ length: w.heads }, (_, i) => String(i));
   const given = w.meta.head_names.length ? tellingParts(w.meta.head_names) : numbers;
   const names = given.map((name) => endOf(context, name, LONGEST_NAME));
-  const widest = { layer: widestOf(context, layers), head: widestOf(context, names) };
-  const caption = w.layers > 1 ? widest.layer + widest.head + context.measureText("·").width : widest.head;
-  const room = { layer: Math.ceil(widest.layer), head: Math.ceil(widest.head), caption: Math.ceil(caption) + 2 };
-  return (w.overviewNames = { layers, names, room });
+  const [layer, head, dot] = [layers, names, ["·"]].map((texts) => Math.ceil(widestOf(context, texts)));
+  const caption = head + 2 + (w.layers > 1 ? layer + dot : 0);
+  return (w.overviewNames = { layers, names, room: { layer, head, caption } });
 }
 
 /** The key of the facts of all heads of the side that is shown. @param {View} view */
@@ -116,14 +111,16 @@ function sortHeads(by, facts) {
   const numbers = facts.measures[by], sign = LOWEST_FIRST.includes(by) ? 1 : -1;
   if (!numbers || numbers.every((number) => number === null)) return null;
   const last = (number) => (number === null ? Infinity : sign * number); // heads without a number stand last
-  const apart = (a, b) => (last(numbers[a]) === last(numbers[b]) ? 0 : last(numbers[a]) - last(numbers[b]));
+  const apart = (a, b) => last(numbers[a]) - last(numbers[b]) || 0; // two of them are NaN apart
   const heads = numbers.map((_, i) => i).sort(apart); // which keeps the model's order where they are alike
   return { heads, groups: null, numbers };
 }
 
 /** The caption of a head in a block. @param {Weights} w @param {Order} order */
-export const captionOf = (w, { layers, names }, layer, head) =>
-  w.layers > 1 ? `${layers[layer]}·${names[head]}` : names[head];
+export function headCaption(w, { layers, names }, i) {
+  const [layer, head] = pairOf(w, i);
+  return w.layers > 1 ? `${layers[layer]}·${names[head]}` : names[head];
+}
 
 /** A fact as it stands below a thumbnail. */
 export function factText(by, number) {
@@ -151,15 +148,15 @@ function windowOfLayer(w, layer) {
 /** Say a head and what is known of it, beside its numbers. @param {View} view */
 export function headText(view, layer, head) {
   const { w, order } = view, at = layer * w.heads + head;
-  const facts = factsOf(view, w.whole), { entropy, sparsity, ...others } = facts?.measures || {};
+  const facts = factsOf(view, w.whole);
   const weights = w.kind === "weights" || w.kind === "part";
   const little = weights ? "of the weights below 0.01" : "of the numbers below 0.01 of its largest";
+  const more = { entropy: " of what is possible", sparsity: ` ${little}` };
+  const said = (name, number) => (name === "sparsity" ? "" : `${name} `) + factText(name, number) + (more[name] || "");
   const group = order?.groups && facts?.groups[at], full = w.meta.full_names[layer];
   return [
     headName(w, layer, head) + (full === w.meta.layer_names[layer] ? "" : ` (${full})`),
-    typeof entropy?.[at] === "number" && `entropy ${entropy[at].toFixed(2)} of what is possible`,
-    typeof sparsity?.[at] === "number" && `${Math.round(100 * sparsity[at])} % ${little}`,
-    ...Object.entries(others).map(([name, of]) => typeof of[at] === "number" && `${name} ${shortNumber(of[at])}`),
+    ...Object.entries(facts?.measures || {}).map(([name, of]) => typeof of[at] === "number" && said(name, of[at])),
     typeof group === "number" && `group ${group + 1} of ${order.groups.length}`,
     sharedText(w, layer, head),
     windowOfLayer(w, layer),

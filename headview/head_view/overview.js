@@ -2,12 +2,11 @@
 
 import { node } from "../core.js";
 import {
-  drawKept, LABEL_FONT, paintPixels, placeText, placeTurned, sharpness, sizeCanvas, SMALL_FONT,
+  drawKept, LABEL_FONT, paintPixels, placeText, placeTurned, sharpness, sizeCanvas, SMALL_FONT, strokeIn, writeIn,
 } from "../core_draw.js";
-import { isLarger, MASKED } from "./codes.js";
 import { shadeWeights } from "./draw.js";
-import { allAlike, BRACKET, ROW_BRACKET, sharedBy, TURNED_NAME, WINDOW_MARK } from "./grid.js";
-import { captionOf, factText, sortedBy } from "./order.js";
+import { BRACKET, pairOf, sharedBy, TURNED_NAME } from "./grid.js";
+import { factText, headCaption, sortedBy } from "./order.js";
 /** @import { Scene } from "./map.js" */
 
 const LONGEST_CANVAS = 8192; // pixels that every browser allows
@@ -33,37 +32,12 @@ function paintAtlas({ rows, columns, cells, tops }, scene) {
     context.drawImage(atlas, (i % across) * columns, Math.floor(i / across) * rows, columns, rows, x, y, side, side);
 }
 
-/** All heads shrunk to no more cells than a thumbnail has pixels, so that none is lost; null until they are there. */
-function pooledFor({ w, side }, pixels) {
-  const most = Math.max(8, Math.min(THUMB_CELLS, Math.round(pixels * sharpness())));
-  const pooled = w.overview(side, most);
-  return pooled && poolThumbs(pooled, most, w.layers * w.heads, w.signed || side === "difference");
-}
-
-/** Pool thumbnails that have more cells than pixels by their largest, as `poolHeads` does with maps. */
-function poolThumbs(pooled, most, count, signed) {
-  const { rows: from, columns: across, cells } = pooled, rows = Math.min(from, most), columns = Math.min(across, most);
-  if (rows === from && columns === across) return pooled;
-  const size = rows * columns, made = new Float32Array(count * size).fill(MASKED);
-  const rowOf = Int32Array.from({ length: from }, (_, q) => Math.floor((q * rows) / from));
-  const columnOf = Int32Array.from({ length: across }, (_, k) => Math.floor((k * columns) / across));
-  for (let head = 0, i = 0; head < count; head++) {
-    for (let q = 0; q < from; q++) {
-      const start = head * size + rowOf[q] * columns;
-      for (let k = 0; k < across; k++, i++) {
-        const at = start + columnOf[k], [x, now] = [cells[i], made[at]];
-        if (x !== x || (x !== MASKED && now === now && (now === MASKED || isLarger(x, now, signed)))) made[at] = x;
-      }
-    }
-  }
-  return { ...pooled, rows, columns, cells: made };
-}
-
 /** Draw what stays of the overview while heads are chosen: thumbnails, names and marks. @param {Scene} scene */
 function drawThumbs(context, scene) {
-  const { w, paint, order, layout: { grid } } = scene, pooled = pooledFor(scene, grid.side);
-  context.font = `bold ${LABEL_FONT}`;
-  context.fillStyle = paint.ink;
+  const { w, paint, order, layout: { grid } } = scene;
+  const cells = Math.max(8, Math.min(THUMB_CELLS, Math.round(grid.side * sharpness()))); // no more than it has pixels
+  const pooled = w.overview(scene.side, cells);
+  writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
   const alone = w.meta.named ? `heads of ${w.meta.layer_names[0]}` : "heads";
   const title = order.heads ? `heads by ${sortedBy(order.by)}` : w.layers > 1 ? "layers × heads" : alone;
   placeText(context, title, 0, 0, "left", "top", grid.width);
@@ -72,10 +46,9 @@ function drawThumbs(context, scene) {
   if (!pooled) return false;
   const thumb = paintAtlas(pooled, scene), framed = grid.step - grid.side >= 2;
   context.imageSmoothingEnabled = false;
-  context.strokeStyle = paint.hair;
-  context.lineWidth = 1;
+  strokeIn(context, paint.hair, 1);
   for (let i = 0; i < w.layers * w.heads; i++) {
-    const [x, y] = grid.at(Math.floor(i / w.heads), i % w.heads);
+    const [x, y] = grid.at(...pairOf(w, i));
     thumb(context, i, x, y, grid.side);
     if (framed) context.strokeRect(x - 0.5, y - 0.5, grid.side + 1, grid.side + 1);
     if (pooled.missing?.[i] && grid.side >= 10) markMissing(context, x + grid.side / 2, y + grid.side / 2, grid.side);
@@ -83,73 +56,53 @@ function drawThumbs(context, scene) {
   return true;
 }
 
-/** Name layers and heads, as many as can be read; in a block each head, or the first of each row. */
-function nameThumbs(context, scene) {
+/** Name layers and heads, as many as can be read, and say what they are sorted by and how far layers see. */
+function nameThumbs(context, { w, paint, order, layout: { grid } }) {
+  const { side, step, left, rows, turned, captioned, folded, bracket } = grid;
+  const every = folded ? 1 : Math.max(1, Math.ceil((turned ? 13 : Math.max(20, order.room.head + 6)) / step));
+  const captionOf = (i) => (folded ? headCaption(w, order, i) : order.names[i % w.heads]);
+  let last = -Infinity; // where the last name at the left stands
   context.font = SMALL_FONT;
-  context.fillStyle = scene.paint.ink;
-  (scene.layout.grid.folded ? nameBlock : nameTable)(context, scene);
-}
-
-function nameTable(context, { w, paint, order, layout: { grid } }) {
-  const { side, step, left, at, turned } = grid, windows = w.meta.windows || [];
-  const firstTop = at(0, 0)[1] - 4 - grid.bracket - (grid.rowBracket ? ROW_BRACKET : 0);
-  const every = Math.max(1, Math.ceil((turned ? 13 : Math.max(20, order.room.head + 6)) / step));
-  for (let head = 0; head < w.heads; head += every) {
-    const x = at(0, head)[0] + side / 2;
-    if (turned) placeTurned(context, order.names[head], x, firstTop, "left", "middle", TURNED_NAME);
-    else placeText(context, order.names[head], x, firstTop, "center", "bottom");
-  }
-  const rows = Math.max(1, Math.ceil(14 / step)), marked = windows.some(Boolean) && !allAlike(windows);
-  for (let layer = 0; layer < w.layers; layer += rows) {
-    const y = at(layer, 0)[1] + side / 2;
+  for (const [r, { heads, y, name, first, window }] of rows.entries()) {
     context.fillStyle = paint.ink;
-    placeText(context, order.layers[layer], left - 6, y, "right", "middle");
+    for (let column = 0; captioned && (folded || r === 0) && column < heads.length; column += every) {
+      const x = left + column * step + side / 2, above = y - 3 - bracket, text = captionOf(heads[column]);
+      if (turned) placeTurned(context, text, x, above, "left", "middle", TURNED_NAME);
+      else placeText(context, text, x, above, "center", "bottom", every * step - 4);
+    }
+    const middle = y + side / 2, told = middle - last >= 12, atLeft = first && name;
+    if (told && (atLeft || !captioned)) {
+      placeText(context, atLeft || captionOf(heads[0]), left - 6, middle, "right", "middle", left - 8);
+      last = middle;
+    }
     context.fillStyle = paint.soft;
-    if (!marked || !windows[layer]) continue;
-    placeText(context, `≤ ${windows[layer]}`, left + w.heads * step + 3, y, "left", "middle", WINDOW_MARK - 6);
+    if (told && window) placeText(context, window, left + heads.length * step + 3, middle, "left", "middle", 34);
+    if (!grid.below) continue;
+    heads.forEach((i, column) => {
+      const x = left + column * step + side / 2;
+      placeText(context, factText(order.by, order.numbers[i]), x, y + side + 2, "center", "top", step);
+    });
   }
-}
-
-function nameBlock(context, { w, paint, order, layout: { grid } }) {
-  const { side, step, caption, below, at, list, left } = grid;
-  let row = -1;
-  for (const i of list) {
-    const layer = Math.floor(i / w.heads), [x, y] = at(layer, i % w.heads), middle = x + side / 2;
-    const name = captionOf(w, order, layer, i % w.heads), first = y !== row && x === left;
-    context.fillStyle = paint.ink;
-    if (caption) placeText(context, name, middle, y - 2, "center", "bottom", step - 4);
-    else if (first && step >= 10) placeText(context, name, left - 6, y + side / 2, "right", "middle", left - 8);
-    row = y;
-    context.fillStyle = paint.soft;
-    if (below) placeText(context, factText(order.by, order.numbers[i]), middle, y + side + 2, "center", "top", step);
-  }
-  context.font = `bold ${SMALL_FONT}`;
-  context.fillStyle = paint.ink;
-  for (const { x, y, name } of grid.named) placeText(context, name, x, y + 4, "left", "top");
 }
 
 /** Draw a bracket over heads that share their keys: above all rows where these are alike, else over each. */
-function bracketShared(context, { w, paint, order, layout: { grid } }) {
-  const sizes = sharedBy(w), { side, at, caption, folded, rowBracket } = grid;
-  if (order.heads || sizes.every((size) => size < 2)) return;
-  context.strokeStyle = paint.soft;
-  context.lineWidth = 1;
+function bracketShared(context, { w, paint, layout: { grid } }) {
+  const sizes = sharedBy(w), { side, step, left, rows, once, bracket } = grid;
+  if (!bracket) return;
+  strokeIn(context, paint.soft, 1);
   context.beginPath();
-  const bracket = (x, end, y) => {
-    context.moveTo(x, y + 3);
-    context.lineTo(x, y);
-    context.lineTo(end, y);
-    context.lineTo(end, y + 3);
-  };
-  for (let layer = 0; layer < (rowBracket ? w.layers : 1); layer++) {
-    if (sizes[layer] < 2 || !(rowBracket || grid.bracket)) continue;
-    for (let head = 0, first = 0; head < w.heads; head++) {
-      const [x, y] = at(layer, head), next = head + 1 < w.heads && at(layer, head + 1);
-      if (next && (head + 1) % sizes[layer] && next[1] === y) continue; // a group goes on, in the same row
-      const above = folded ? y - caption + 1.5 : rowBracket ? y - 4.5 : y - BRACKET - 0.5;
-      bracket(at(layer, first)[0] + 0.5, x + side - 0.5, above);
-      first = head + 1;
-    }
+  for (const { heads, y } of once ? rows.slice(0, 1) : rows) {
+    const size = sizes[Math.floor(heads[0] / w.heads)], above = y - BRACKET - 0.5;
+    let x = left + 0.5;
+    heads.forEach((i, column) => {
+      if (size < 2 || (column < heads.length - 1 && ((i % w.heads) + 1) % size)) return; // the group goes on
+      const end = left + column * step + side - 0.5;
+      context.moveTo(x, above + 3);
+      context.lineTo(x, above);
+      context.lineTo(end, above);
+      context.lineTo(end, above + 3);
+      x = left + (column + 1) * step + 0.5;
+    });
   }
   context.stroke();
 }
@@ -159,70 +112,42 @@ function markMissing(context, x, y, side) {
   context.font = `bold ${Math.min(16, side)}px system-ui, sans-serif`;
   context.textAlign = "center";
   context.textBaseline = "top";
-  context.lineWidth = 3;
-  context.strokeStyle = "#000";
+  strokeIn(context, "#000", 3);
   context.strokeText("?", x, y - 5);
   context.fillStyle = "#fff";
   context.fillText("?", x, y - 5);
 }
 
-/** The frames of what is chosen: `[x, y, width, height, dashed]`; of many heads at once one frame for all. */
+/** The frames of what is chosen: `[x, y, width, height, dashed]`; one for heads that stand side by side. */
 function framesOf({ w, layer, head, heads, overlay, layout: { grid } }) {
-  const { at, side } = grid, around = (one, two, out) => {
-    const [x, y] = at(...one), [endX, endY] = at(...two);
-    return [x - out, y - out, endX - x + side + 2 * out, endY - y + side + 2 * out];
+  const around = (pairs, out, dashed) => {
+    const places = pairs.map((pair) => grid.at(...pair)), xs = places.map(([x]) => x), ys = places.map(([, y]) => y);
+    const [x, y] = [Math.min(...xs) - out, Math.min(...ys) - out], more = grid.side + out;
+    return [x, y, Math.max(...xs) - x + more, Math.max(...ys) - y + more, dashed];
   };
-  const dashed = (one, two) => [...around(one, two, 2), true], here = [layer, head];
-  const chosen = [...around(here, here, 1.5), false];
-  if (heads === "chosen") return [...overlay.map(([i, j]) => dashed([i, j], [i, j])), chosen];
-  const last = w.heads - 1;
-  const all = (one, two) => [dashed(one, two), chosen];
-  if (!grid.folded) return heads === "layer" ? all([layer, 0], [layer, last]) : all([0, 0], [w.layers - 1, last]);
-  if (heads === "layer" && w.layers > 1) { // the heads of a layer are spread over the block
-    return [...Array.from({ length: w.heads }, (_, j) => dashed([layer, j], [layer, j])), chosen];
-  }
-  let [right, bottom] = [0, 0];
-  for (const i of grid.list) {
-    const [x, y] = at(Math.floor(i / w.heads), i % w.heads);
-    [right, bottom] = [Math.max(right, x), Math.max(bottom, y)];
-  }
-  return [[grid.left - 2, grid.top - 2, right - grid.left + side + 4, bottom - grid.top + side + 4, true], chosen];
+  const all = grid.list.map((i) => pairOf(w, i)).filter(([i]) => heads === "all" || i === layer);
+  const others = heads === "chosen" ? overlay : all;
+  const together = heads === "all" || (heads === "layer" && (w.layers === 1 || !grid.folded));
+  const frames = together ? [others] : others.map((pair) => [pair]);
+  return [...frames.map((pairs) => around(pairs, 2, true)), around([[layer, head]], 1.5, false)];
 }
 
 /** Draw all heads small, the chosen one framed, those shown with it dashed. Only frames move. @param {Scene} scene */
 export function drawOverview(canvas, scene) {
   const { paint, kept, w, order, layout: { grid } } = scene, { width, height } = grid;
   const { side, scale, look: { colours } } = scene;
-  const drawn = JSON.stringify([w.part, w.sample, side, scale, colours, order.id, width, height, devicePixelRatio]);
-  const key = JSON.stringify([drawn, scene.layer, scene.head, scene.heads, scene.overlay]);
+  const drawn = JSON.stringify([w.part, w.sample, side, scale, colours, order.id]);
+  const key = JSON.stringify([drawn, scene.layer, scene.head, scene.heads, scene.overlay, devicePixelRatio]);
   if (kept.overview === key) return; // the cursor moved, no head was chosen
-  let there = true, context = canvas.getContext("2d");
-  if (kept.thumbs?.drawn !== drawn) {
-    context = sizeCanvas(canvas, width, height);
-    drawKept(context, (kept.thumbs ||= {}), drawn, width, height, (sheet) => (there = drawThumbs(sheet, scene)));
-    kept.thumbs.drawn = there ? drawn : "";
-    if (!there) kept.thumbs.key = "";
-  } else clearFrames(context, kept);
-  kept.overview = there ? key : "";
-  kept.frames = framesOf(scene);
+  const context = sizeCanvas(canvas, width, height);
+  kept.thumbs ||= {};
+  kept.overview = key;
+  drawKept(context, kept.thumbs, drawn, width, height, (sheet) => (kept.thumbs.there = drawThumbs(sheet, scene)));
+  if (!kept.thumbs.there) kept.overview = kept.thumbs.key = "";
   context.strokeStyle = paint.cursor;
-  for (const [x, y, wide, high, dashed] of kept.frames) {
+  for (const [x, y, wide, high, dashed] of framesOf(scene)) {
     context.setLineDash(dashed ? [3, 2] : []);
     context.lineWidth = dashed ? 1.5 : 2.5;
     context.strokeRect(x, y, wide, high);
   }
-}
-
-/** Lay what was drawn before over the old frames. */
-function clearFrames(context, { frames, thumbs }) {
-  const sharp = sharpness();
-  context.save();
-  context.setTransform(1, 0, 0, 1, 0, 0);
-  for (const [x, y, wide, high] of frames) {
-    const [left, top] = [x - 3, y - 3].map((place) => Math.max(0, Math.floor(place * sharp)));
-    const [across, down] = [Math.ceil((wide + 7) * sharp), Math.ceil((high + 7) * sharp)];
-    context.clearRect(left, top, across, down);
-    context.drawImage(thumbs.canvas, left, top, across, down, left, top, across, down);
-  }
-  context.restore();
 }

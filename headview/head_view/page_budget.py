@@ -104,7 +104,7 @@ def _needed(blocks: Blocks, part: int, sample: int) -> list[str]:
 def _take_neurons(take, blocks: Blocks, spec: dict, chosen: tuple[int, int]) -> list[str]:
     """Take the queries and keys of the chosen head on both sides; return what to say where they do not fit."""
     part, sample, (layer, head) = spec["part"], spec["sample"], chosen
-    sides = [side for side, parts in blocks.sides.items() if has_neurons(parts[part], layer)]
+    sides = [side for side, parts in blocks.sides.items() if has_neurons(parts[part])]
     keys = [f"neurons {part} {sample} {side} {layer} {head}" for side in sides]
     return [] if all([take(key) for key in keys]) else ["the queries and keys of the head did not fit"]
 

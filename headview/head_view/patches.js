@@ -2,7 +2,7 @@
 // looks as a label of a map. The pixels are a block; where the patches are, Python says in the part.
 
 import { node, typed } from "../core.js";
-import { packColour, paintPixels } from "../core_draw.js";
+import { packColour, paintPixels, strokeIn } from "../core_draw.js";
 /** @import { Scene } from "./map.js" */
 /** @import { Weights } from "./sample.js" */
 /** @import { View } from "./selection.js" */
@@ -70,8 +70,7 @@ export function besideThumbs(context, scene, axis, places, labels, place) {
     const x = axis ? place.x(i) - wide / 2 : place.x - wide, y = axis ? place.y : place.y(i) - high / 2;
     drawPatch(context, photo, picture, patchOf(w, axis, places[i][0]), x, y, wide, high);
     if (i !== cursor[axis] && !labels.found(i)) continue;
-    context.strokeStyle = i === cursor[axis] ? paint.ink : paint.accent;
-    context.lineWidth = 2;
+    strokeIn(context, i === cursor[axis] ? paint.ink : paint.accent, 2);
     context.strokeRect(x, y, wide, high);
   }
   return { ...labels, label: (i) => (isThumb(i) ? "" : labels.label(i)) };

@@ -43,19 +43,13 @@ class Pyramid:
         A block is 2 x 2 cells of the level below, at the far edges what is there of it. NaN in it makes it NaN; it is
         masked where all of it is.
         """
-        if not 0 <= number < self.levels:
-            raise ValueError(f"this pyramid has levels 0 to {self.levels - 1}, got {number}; level 0 is the map itself")
         while len(self._made) <= number:
             self._made.append(_half(self._made[-1], self.signed))
         return self._made[number]
 
     def tile(self, number: int, row: int, column: int) -> np.ndarray:
         """Return tile `(row, column)` of a level, at most 256 x 256."""
-        cells = self.level(number)
-        rows, columns = (-(-size // TILE) for size in cells.shape)
-        if not (0 <= row < max(rows, 1) and 0 <= column < max(columns, 1)):
-            raise ValueError(f"level {number} has {rows} x {columns} tiles, got row {row} and column {column}")
-        return cells[row * TILE : (row + 1) * TILE, column * TILE : (column + 1) * TILE]
+        return self.level(number)[row * TILE : (row + 1) * TILE, column * TILE : (column + 1) * TILE]
 
 
 def overview(layer: Tensor, side: int, *, allowed: Tensor | None = None, signed: bool = False) -> np.ndarray:

@@ -1,6 +1,5 @@
 """What a reader takes out of a HeadView: the piece that is selected, and the strongest of its weights."""
 
-import heapq
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -59,7 +58,7 @@ def largest(heads, labels: tuple[list[str], list[str]], n: int) -> list[Strong]:
     """
     best: list[tuple[float, tuple[int, ...]]] = []  # the number, and its place turned round: of two the first is more
     for most, (layer, head), map_of in heads:
-        if len(best) == n and (most, (-layer, -head)) < (best[0][0], best[0][1][:2]):
+        if len(best) == n and (most, (-layer, -head)) < (best[-1][0], best[-1][1][:2]):
             break  # also of alike ones the later head would lose
         cells = torch.from_numpy(map_of().cells)
         cells = cells.masked_fill(~cells.isfinite(), -torch.inf)
@@ -67,18 +66,11 @@ def largest(heads, labels: tuple[list[str], list[str]], n: int) -> list[Strong]:
         least = found[-1].item()
         alike = (cells.flatten() == least).nonzero().flatten()[:n]  # topk takes any of those
         places = [*places[found > least].tolist(), *alike.tolist()]
-        for place in places:
-            row, column = divmod(place, cells.shape[1])
-            weight = cells[row, column].item()
-            if weight == -torch.inf:
-                continue
-            entry = (weight, (-layer, -head, -row, -column))
-            if len(best) < n:
-                heapq.heappush(best, entry)
-            else:
-                heapq.heappushpop(best, entry)
+        for row, column in (divmod(place, cells.shape[1]) for place in places):
+            best.append((cells[row, column].item(), (-layer, -head, -row, -column)))
+        best = sorted((entry for entry in best if entry[0] > -torch.inf), reverse=True)[:n]
     found = []
-    for weight, turned in sorted(best, reverse=True):
+    for weight, turned in best:
         layer, head, query, key = (-place for place in turned)
         names = [side[place] for side, place in zip(labels, (query, key), strict=True)]
         found.append(Strong(weight, layer, head, query, key, *names))

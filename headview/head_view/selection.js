@@ -191,6 +191,10 @@ export function placeOf(places, token) {
   return low;
 }
 
+/** The row and column of the cursor in a map. @param {View} view @param {Source} source @returns {[number, number]} */
+export const cursorIn = ({ model, key }, { rows, columns }) =>
+  [placeOf(rows, model.get("query")), placeOf(columns, key)];
+
 /** Say that numbers are not there: on their way from a kernel, or not in a page that has none. @param {View} view */
 export const notHere = ({ model }, what) =>
   (model.isStatic ? `${what} not in this page. ` : `${what} not here yet. `);

@@ -8,21 +8,21 @@ and what the bytes of each kind hold:
     norms PART SAMPLE a             float32 (layers, h, Tk): how long the value vectors are
     facts PART SAMPLE SIDE          no bytes: the measures of the heads by their names (None: nothing to say), their
                                     order by likeness and the group of each (none of more than 2,048 heads)
-    tile LEVEL ROW COLUMN SPEC      what `codes.pack_tile` makes of a tile
+    tile LEVEL ROW COLUMN SPEC      float32 the largest size in the tile, then its codes of two bytes
     row ROW SPEC                    float32, one row of the map
     image PART                      uint8 (H, W, 3): the picture under the tokens
     neurons PART SAMPLE SIDE LAYER HEAD    all queries and keys of a head (neuron.py)
 """
 
+import functools
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Callable
 
 import numpy as np
 
-from headview.head_view.codes import encode, pack_tile, storage_for
-from headview.head_view.combine import Shown, compute, exact_row, is_signed, norms, overviews, whole
+from headview.head_view.codes import encode, pack, storage_for
+from headview.head_view.combine import Shown, compute, exact_row, norms, overviews, whole
 from headview.head_view.inputs import Part
 from headview.head_view.likeness import order_by_likeness
 from headview.head_view.measures import measures_of
@@ -49,8 +49,8 @@ class Blocks:
         self.sides, self.exact, self.measures = sides, exact, measures or {}
         self.parts = sides["a"]
         self._maps: OrderedDict[str, tuple[Shown, Pyramid]] = OrderedDict()
-        self._small: dict[tuple, np.ndarray] = {}
-        self._wholes: OrderedDict[str, Answer] = OrderedDict()
+        self.small = functools.cache(self.small)
+        self._whole = functools.lru_cache(len(sides))(self._whole)  # a page is often written after a view was shown
 
     # ------------------------------------------------------------ what is there
 
@@ -71,38 +71,14 @@ class Blocks:
         return [f"{kind} {number} {sample} {side}" for side in self.sides]
 
     def answer(self, key: str) -> Answer:
-        """Return a block: what is said of its bytes, and these.
-
-        Raises:
-            ValueError: there is no such block.
-        """
-        kind, *rest = key.split(" ", 1)
-        makers: dict[str, Callable[..., Answer]] = {
-            "whole": self._whole,
-            "overview": self._overview,
-            "norms": self._norms,
-            "facts": self._facts,
-            "tile": self._tile,
-            "row": self._row,
-            "image": self._image,
-            "neurons": self._neurons,
-        }
-        if kind not in makers or not rest:
-            raise ValueError(f"there is no block {key!r}; its first word is one of {', '.join(makers)}")
-        if kind != "whole":
-            return makers[kind](rest[0])
-        if key not in self._wholes:  # a page is often written after a view was shown
-            self._wholes[key] = makers[kind](rest[0])
-            while len(self._wholes) > len(self.sides):
-                self._wholes.popitem(last=False)
-        return self._wholes[key]
+        """Return a block: what is said of its bytes, and these."""
+        kind, rest = key.split(" ", 1)
+        return getattr(self, f"_{kind}")(rest)  # a method below for each kind of key
 
     # ------------------------------------------------------------ all heads
 
     def _place(self, text: str) -> tuple[int, int, str]:
         part, sample, side = text.split()
-        if side != "difference" and side not in self.sides:
-            raise ValueError(f"there is no side {side!r} to compare with")
         return int(part), int(sample), side
 
     def _whole(self, text: str) -> Answer:
@@ -126,13 +102,10 @@ class Blocks:
         given = self.sides["a" if side == "difference" else side][part]
         layers, heads = given.shape[:2]
         most = most or max(8, min(_THUMB, math.isqrt(_OVERVIEW_BYTES // (layers * heads))))
-        key = (part, sample, side, most)
-        if key not in self._small:
-            other = self.sides["b"][part] if side == "difference" else None
-            if other is not None and not self.has_differences(part):
-                raise ValueError("so many weights are compared head by head only")
-            self._small[key] = overviews(given, sample, most, other)
-        return self._small[key]
+        other = self.sides["b"][part] if side == "difference" else None
+        if other is not None and not self.has_differences(part):
+            raise ValueError("so many weights are compared head by head only")
+        return overviews(given, sample, most, other)
 
     def has_differences(self, part: int) -> bool:
         """Are there two sides, and are they small enough for all their differences?"""
@@ -147,11 +120,11 @@ class Blocks:
         small = self.small(part, sample, side, _ALIKE)
         heads = small.reshape(-1, *small.shape[2:])
         order, groups = order_by_likeness(heads) if len(heads) <= _ALIKE_UP_TO else (np.zeros(0), np.zeros(0))
-        found, rows = measures_of(self.sides["a" if side == "difference" else side][part], sample, self.measures)
+        found = measures_of(self.sides["a" if side == "difference" else side][part], sample, self.measures)
         numbers = {
             name: [None if np.isnan(x) else round(float(x), 4) for x in each.ravel()] for name, each in found.items()
         }
-        return {"measures": numbers, "rows": rows, "likeness": order.tolist(), "groups": groups.tolist()}, b""
+        return {"measures": numbers, "likeness": order.tolist(), "groups": groups.tolist()}, b""
 
     # ------------------------------------------------------------ one map
 
@@ -178,7 +151,7 @@ class Blocks:
         level, row, column, spec = text.split(" ", 3)
         shown, pyramid = self.map_of(json.loads(spec))
         cells = pyramid.tile(int(level), int(row), int(column))
-        return {"rows": cells.shape[0], "columns": cells.shape[1], "of": shown.top}, pack_tile(cells)
+        return {"rows": cells.shape[0], "columns": cells.shape[1], "of": shown.top}, pack(cells, signed=shown.signed)
 
     def _row(self, text: str) -> Answer:
         row, spec = text.split(" ", 1)
@@ -193,15 +166,10 @@ class Blocks:
     # ------------------------------------------------------------ what lies behind a map
 
     def _image(self, text: str) -> Answer:
-        picture = self.parts[int(text)].picture
-        if picture is None:
-            raise ValueError("this part has no picture; give one: HeadView(..., image=)")
-        height, width = picture.pixels.shape[:2]
-        return {"height": height, "width": width}, np.ascontiguousarray(picture.pixels, np.uint8).tobytes()
+        pixels = self.parts[int(text)].picture.pixels
+        height, width = pixels.shape[:2]
+        return {"height": height, "width": width}, np.ascontiguousarray(pixels, np.uint8).tobytes()
 
     def _neurons(self, text: str) -> Answer:
         part, sample, side, layer, head = text.split()
         return neurons(self.sides[side][int(part)], int(sample), int(layer), int(head), self.exact)
-
-    def is_signed(self, spec: dict) -> bool:
-        return is_signed(self.parts[spec["part"]], spec)

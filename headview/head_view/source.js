@@ -2,8 +2,9 @@
 // in the state, the others are asked of the kernel when they come into sight. A page without a kernel has what it has.
 
 import { typed } from "../core.js";
-import { errorOf, errorOfHalf, MASKED, readTile } from "./codes.js";
-import { groupsOf, LocalPyramid, TILE } from "./combine.js";
+import { errorOf, LEVELS, MASKED, readPacked } from "./codes.js";
+import { groupsOf, levelsOf, LocalPyramid, TILE } from "./combine.js";
+/** @import { Win } from "./map.js" */
 /** @import { Thumbnail, Weights } from "./sample.js" */
 /** @import { View } from "./selection.js" */
 
@@ -78,7 +79,6 @@ export function makeBlocks(model, changed) {
     has: (key) => carried.has(key) || asked.has(key),
     error: (key) => asked.get(key)?.error,
     late: () => late,
-    waiting: () => waiting.size,
     missing: () => model.isStatic && wanted.size > 0, // in a page without a kernel
     count: () => heard, // grows with what is known
     stopped: () => stopped,
@@ -132,9 +132,6 @@ export function localSource(spec, set, shown) {
   };
 }
 
-/** How often a size can be halved until a tile holds it. */
-const levelsOf = (rows, columns) => Math.max(0, Math.ceil(Math.log2(Math.max(rows, columns, 1) / TILE))) + 1;
-
 /** Return a map whose tiles come from the kernel, or are carried. @param {View} view @returns {Source} */
 export function remoteSource(view, spec, set) {
   const key = specKey(spec), { blocks } = view;
@@ -146,7 +143,7 @@ export function remoteSource(view, spec, set) {
   /** @type {Source} */
   const source = {
     key, spec, rows, columns, small, cells: null, masked: false, missing: false,
-    error: (value) => errorOfHalf(value, source.top ?? 1),
+    error: (value) => errorOf(value, LEVELS.uint16, source.top ?? 1, source.signed),
     signed: set.signed || spec.side === "difference",
     levels: levelsOf(rows.length, columns.length),
     top: plain ? small?.top ?? null : null,
@@ -160,7 +157,7 @@ export function remoteSource(view, spec, set) {
       const block = blocks.get(`tile ${name} ${key}`);
       if (!block) return null;
       if (!plain) source.top = Math.max(source.top || 0, block.of ?? 0);
-      const { rows, columns } = block, tile = { cells: readTile(block.bytes), rows, columns };
+      const { rows, columns } = block, tile = { cells: readPacked(block.bytes, source.signed), rows, columns };
       for (const value of tile.cells) {
         if (value === MASKED) source.masked = true;
         else if (value !== value) source.missing = true;
@@ -178,31 +175,38 @@ export function remoteSource(view, spec, set) {
   return source;
 }
 
-/** Put a row together from the finest tiles that are there; null where they are not. @param {Source} source */
+/** Put a row together from the finest tiles, if they are there; asks for none. @param {Source} source */
 function rowFromTiles(source, row) {
-  const wide = source.columns.length, cells = new Float32Array(wide).fill(NaN);
-  const i = Math.floor(row / TILE);
-  for (let j = 0; j * TILE < wide; j++) {
-    if (!source.has(0, i, j)) return null;
-    const tile = source.tile(0, i, j);
-    cells.set(tile.cells.subarray((row - i * TILE) * tile.columns, (row - i * TILE + 1) * tile.columns), j * TILE);
-  }
-  return { cells, exact: false };
+  /** @type {Win} */
+  const win = [row, row + 1, 0, source.columns.length];
+  return hasAll(source, win, 0) ? { cells: regionOf(source, win), exact: false } : null;
 }
 
-/** Return the cells of a window of a map, whole cells, or null while tiles are on their way. @param {Source} source */
-export function regionOf(source, [q0, q1, k0, k1]) {
-  const wide = k1 - k0, cells = new Float32Array((q1 - q0) * wide);
+/** Are all tiles of a window there? Asks for none. @param {Source} source @param {Win} win */
+export const hasAll = (source, win, level) => [...tilesIn(win, level)].every(([i, j]) => source.has(level, i, j));
+
+/** The tiles of a level that a window touches. @param {Win} win */
+export function* tilesIn([q0, q1, k0, k1], level) {
+  const side = TILE << level;
+  for (let i = Math.floor(q0 / side); i * side < q1; i++) {
+    for (let j = Math.floor(k0 / side); j * side < k1; j++) yield [i, j];
+  }
+}
+
+/**
+ * Return the cells of a window of a map, whole cells, or null while tiles are on their way.
+ * @param {Source} source @param {Win} win
+ */
+export function regionOf(source, win) {
+  const [q0, q1, k0, k1] = win, wide = k1 - k0, cells = new Float32Array((q1 - q0) * wide);
   let complete = true;
-  for (let i = Math.floor(q0 / TILE); i * TILE < q1; i++) {
-    for (let j = Math.floor(k0 / TILE); j * TILE < k1; j++) {
-      const tile = source.tile(0, i, j);
-      if (!tile) { complete = false; continue; }
-      const left = Math.max(k0, j * TILE), right = Math.min(k1, j * TILE + tile.columns);
-      for (let q = Math.max(q0, i * TILE); q < Math.min(q1, i * TILE + tile.rows); q++) {
-        const from = (q - i * TILE) * tile.columns - j * TILE;
-        cells.set(tile.cells.subarray(from + left, from + right), (q - q0) * wide + left - k0);
-      }
+  for (const [i, j] of tilesIn(win, 0)) {
+    const tile = source.tile(0, i, j);
+    if (!tile) { complete = false; continue; }
+    const left = Math.max(k0, j * TILE), right = Math.min(k1, j * TILE + tile.columns);
+    for (let q = Math.max(q0, i * TILE); q < Math.min(q1, i * TILE + tile.rows); q++) {
+      const from = (q - i * TILE) * tile.columns - j * TILE;
+      cells.set(tile.cells.subarray(from + left, from + right), (q - q0) * wide + left - k0);
     }
   }
   return complete ? cells : null;

@@ -125,18 +125,18 @@ class Chosen(View):
 
     @traitlets.validate("overlay")
     def _check_heads(self, proposal):
-        layers, heads = self.shape[:2]
-        given = proposal["value"]
-        if not isinstance(given, (list, tuple)):
-            raise Refused(f"overlay is a list of [layer, head], such as [[0, 1]], got {given!r}")
-        chosen = [list(pair) if isinstance(pair, (list, tuple)) else pair for pair in given]
-        for pair in chosen:
-            whole = isinstance(pair, list) and len(pair) == 2 and all(map(is_whole, pair))
-            if not (whole and 0 <= pair[0] < layers and 0 <= pair[1] < heads):
-                raise Refused(
-                    f"overlay is a list of [layer, head], layer below {layers} and head below {heads}, got {pair!r}"
-                )
-        unique = [pair for i, pair in enumerate(chosen) if pair not in chosen[:i]]
+        (layers, heads), given = self.shape[:2], proposal["value"]
+
+        def is_head(pair) -> bool:
+            whole = isinstance(pair, (list, tuple)) and len(pair) == 2 and all(map(is_whole, pair))
+            return whole and 0 <= pair[0] < layers and 0 <= pair[1] < heads
+
+        if not isinstance(given, (list, tuple)) or not all(map(is_head, given)):
+            raise Refused(
+                f"overlay is a list of [layer, head], such as [[0, 1]], layer below {layers} and head below {heads}, "
+                f"got {given!r}"
+            )
+        unique = [list(pair) for pair in dict.fromkeys(map(tuple, given))]
         if len(unique) > _OVERLAY:
             raise Refused(f"overlay holds at most {_OVERLAY} heads, got {len(unique)}")
         return unique

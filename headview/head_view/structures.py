@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from headview.base import check_held
 from headview.head_view.generated import are_steps, stitched
 from mhalib.arguments import check_weights_kind
 
@@ -320,10 +321,7 @@ def as_tensor(part, name: str) -> Tensor:
     if not isinstance(part, Tensor):
         raise TypeError(f"{name} must be a tensor or a numpy array, got {type(part).__name__}; use torch.tensor(...)")
     check_weights_kind(name, part)
-    if part.device.type == "meta":
-        raise ValueError(f"{name} is on the meta device, where tensors hold no numbers; compute it on a real one")
-    if part.layout != torch.strided:
-        raise ValueError(f"{name} must be a dense tensor, got {part.layout}; use .to_dense()")
+    check_held(name, part)
     return part.detach()
 
 

@@ -3,14 +3,13 @@
 
 import { choice, node, put } from "../core.js";
 import {
-  cssColour, hatchColour, maskedPixel, NAN_PIXEL, placeText, shorten, sizeCanvas, SMALL_FONT,
+  cssColour, hatchColour, lyingScale, maskedPixel, NAN_PIXEL, shorten, sizeCanvas,
 } from "../core_draw.js";
 import { pixelsOf, scaleEnds } from "./draw.js";
 import { activeBeside } from "./hover.js";
 import { placeName } from "./sample.js";
 import { notHere } from "./selection.js";
-import { colourRun, makeRun, markRun, numbersOf } from "./text_spans.js";
-/** @import { Scale } from "./draw.js" */
+import { dressRun, makeRun, numbersOf } from "./text_spans.js";
 /** @import { Scene } from "./map.js" */
 /** @import { Weights } from "./sample.js" */
 /** @import { View } from "./selection.js" */
@@ -51,22 +50,6 @@ function fillTexts(view, { w, shown }, plan) {
   const parts = text.made.flatMap((one) => (one.caption ? [one.caption, one.run] : [one.run]));
   text.runs.replaceChildren(...parts);
   if (held >= 0) text.made[held]?.run.focus({ preventScroll: true }); // the hand stays where it was
-}
-
-/** Draw the scale, lying. @param {Scale} scale */
-function lyingScale(canvas, scale, look, paint) {
-  const wide = 90, high = 12, table = pixelsOf(scale, look), [least, top] = scaleEnds(scale);
-  const context = sizeCanvas(canvas, 190, 16);
-  context.font = SMALL_FONT;
-  const left = Math.ceil(context.measureText(least).width) + 4;
-  context.fillStyle = paint.ink;
-  placeText(context, least, 0, 8, "left", "middle");
-  placeText(context, top, left + wide + 4, 8, "left", "middle");
-  for (let i = 0; i < wide; i++) {
-    context.fillStyle = cssColour(table[Math.round((255 * i) / (wide - 1))]);
-    context.fillRect(left + i, 2, 1.5, high);
-  }
-  canvas.setAttribute("aria-label", `Colours from ${least} to ${top}`);
 }
 
 // ---------------------------------------------------------------- a frame
@@ -110,12 +93,14 @@ export function drawText(canvas, scene) {
     const range = [one.first, one.first + one.spans.length];
     const takes = oneText || one.axis !== front.axis, values = takes ? numbersOf(view, frame.source, front, range) : null;
     waits ||= takes && !values;
-    colourRun(one, values, frame.scale, look);
-    markRun(one, scene, one.axis ? frame.source.columns : frame.source.rows, one.axis === (direction === "to" ? 1 : 0));
+    const places = one.axis ? frame.source.columns : frame.source.rows;
+    dressRun(one, values, frame.scale, scene, places, one.axis === (direction === "to" ? 1 : 0));
     one.run.setAttribute("aria-label", runText(scene, one, front, frame));
   }
   nameText(text, scene, front);
-  lyingScale(text.bar, shown.frames[0].scale, look, paint);
+  const { scale } = shown.frames[0], ends = scaleEnds(scale);
+  lyingScale(sizeCanvas(text.bar, 190, 16), pixelsOf(scale, look), ends, 0, 8, paint.ink);
+  text.bar.setAttribute("aria-label", `Colours from ${ends.join(" to ")}`);
   const cut = plan.filter(({ axis, range }) => range[1] - range[0] < sizes[axis]);
   const counted = cut.map(({ axis, range: [first, end] }) => (
     `${w.axes[axis]} ${first}–${end - 1} of ${sizes[axis].toLocaleString("en")}`));

@@ -8,10 +8,9 @@ import { MASKED } from "./codes.js";
 import { pixelsOf, shareOn } from "./draw.js";
 import { isolate, pictureKeys } from "./hover.js";
 import { joined } from "./map.js";
-import { cellText, placeOf, rowTogether, shownMaps } from "./selection.js";
+import { cellText, cursorIn, rowTogether, shownMaps } from "./selection.js";
 import { regionOf } from "./source.js";
 import { moveCursor, PAGE } from "./view.js";
-/** @import { Scene } from "./map.js" */
 /** @import { View } from "./selection.js" */
 
 const LONGEST_TOKEN = 60; // characters
@@ -58,7 +57,7 @@ export function makeRun(view, w, frame, n, axis, [first, end], alone) {
   texts.forEach((text, i) => {
     const last = i > 0 && places[i - 1][places[i - 1].length - 1], word = [numbers[last], numbers[places[i][0]]];
     if (i && !spaced && isApart(texts[i - 1], text, word)) children.push(" ");
-    spans.push(node("span", { class: isSpecial(text) ? "special" : undefined }, textOf(text)));
+    spans.push(node("span", {}, textOf(text)));
     children.push(spans[i]);
   });
   const left = runsLeft(texts);
@@ -67,7 +66,7 @@ export function makeRun(view, w, frame, n, axis, [first, end], alone) {
   const run = focusable(node("div", about, ...children));
   const name = alone ? "" : `${w.axes[axis]} text`, caption = [frame.title, name].filter(Boolean).join(", ");
   const one = {
-    run, spans, axis, first, n, left, alone, shown: [], table: null, chosen: "", marked: [], found: null,
+    run, spans, axis, first, n, left, alone, special: texts.map(isSpecial), shown: [], chosen: -1,
     caption: caption ? node("div", { class: "caption" }, caption) : null,
   };
   bindRun(view, one);
@@ -84,22 +83,30 @@ function cssColours(table) {
   return cssOf.get(table);
 }
 
-/** Colour the tokens of a run by numbers, or leave them plain where there are none; touches only what changes. */
-export function colourRun(one, values, scale, look) {
-  const share = shareOn(scale), table = pixelsOf(scale, look), css = cssColours(table), { spans } = one;
-  if (one.table !== table) one.shown = new Array(spans.length).fill(null);
-  one.table = table;
+/**
+ * Dress the tokens of a run: on the colours of numbers, plain where there are none; the cursor's outlined, what was
+ * searched for marked. Touches only what changes.
+ * @param {ReturnType<typeof makeRun>} one @param {boolean} chooses is the cursor's token of this axis in front?
+ */
+export function dressRun(one, values, scale, { look, cursor, found }, places, chooses) {
+  const share = shareOn(scale), css = cssColours(pixelsOf(scale, look)), { spans, first, axis, alone } = one;
+  const at = cursor[axis] - first, other = alone ? cursor[1 - axis] - first : -1;
   spans.forEach((span, i) => {
-    const value = values?.[i];
-    const none = value === undefined ? -1 : value === MASKED ? -2 : Number.isNaN(value) ? -3 : 0;
-    const code = none || Math.round(share(value) * 255);
-    if (one.shown[i] === code) return;
-    one.shown[i] = code;
-    span.classList.toggle("masked", code === -2);
-    span.classList.toggle("missing", code === -3);
-    span.style.backgroundColor = code >= 0 ? css[code][0] : "";
-    span.style.color = code >= 0 ? css[code][1] : "";
+    const value = values?.[i], number = value > MASKED, special = one.special[i];
+    const [colour, ink] = number ? css[Math.round(share(value) * 255)] : ["", ""];
+    const marks = {
+      special, masked: value === MASKED, missing: Number.isNaN(value), chosen: chooses && i === at,
+      other: (i === at && !chooses) || (i === other && i !== at),
+      found: places[first + i].some((token) => found[axis].has(token)),
+    };
+    const name = Object.keys(marks).filter((mark) => marks[mark]).join(" "), shown = `${name} ${colour}`;
+    if (one.shown[i] === shown) return;
+    one.shown[i] = shown;
+    span.className = name;
+    Object.assign(span.style, { backgroundColor: colour, color: ink });
   });
+  if (one.chosen !== at && spans[at]) keepInBox(one.run.parentElement, spans[at]);
+  one.chosen = at;
 }
 
 /** The numbers of one token over a span of the other axis; null while they are not there. @param {View} view */
@@ -108,28 +115,6 @@ export function numbersOf(view, source, { axis, place }, [first, end]) {
   if (together) return rowTogether(view, source)?.cells.subarray(first, end) || null;
   if (axis === 0) return source.row(place)?.cells.subarray(first, end) || null;
   return regionOf(source, [first, end, place, place + 1]);
-}
-
-/**
- * Outline the token of the cursor in a run, and mark what was searched for.
- * @param {ReturnType<typeof makeRun>} one @param {Scene} scene
- */
-export function markRun(one, { cursor, found }, places, chooses) {
-  const at = cursor[one.axis] - one.first, other = cursor[1 - one.axis] - one.first;
-  const chosen = `${at} ${other} ${chooses}`;
-  if (one.chosen !== chosen) {
-    one.marked.forEach((span) => span.classList.remove("chosen", "other"));
-    one.marked = [one.spans[at], one.alone && one.spans[other]].filter(Boolean);
-    one.spans[at]?.classList.add(chooses ? "chosen" : "other");
-    if (one.alone && other !== at) one.spans[other]?.classList.add("other");
-    one.chosen = chosen;
-    if (one.spans[at]) keepInBox(one.run.parentElement, one.spans[at]);
-  }
-  const sought = found[one.axis];
-  if (one.found === sought) return;
-  one.found = sought;
-  const isFound = (tokens) => tokens.some((token) => sought.has(token));
-  one.spans.forEach((span, i) => span.classList.toggle("found", isFound(places[one.first + i])));
 }
 
 /** Scroll a box, never the page, as far as an element in it needs. */
@@ -146,8 +131,8 @@ function bindRun(view, one) {
   const { run, spans, axis, first, alone } = one, { tip } = view;
   const numbers = new Map(spans.map((span, i) => [span, first + i]));
   const cursor = () => {
-    const { rows, columns } = shownMaps(view)?.source || { rows: [[0]], columns: [[0]] };
-    return [placeOf(rows, view.model.get("query")), placeOf(columns, view.key)];
+    const source = shownMaps(view)?.source;
+    return source ? cursorIn(view, source) : [0, 0];
   };
   /** The cell of a token of this run and the chosen one: of one text, the run is both axes. */
   const cellOf = (place, both) => cursor().map((at, i) => (i === (both ? 1 - axis : axis) ? place : at));
@@ -179,18 +164,13 @@ function bindRun(view, one) {
   });
 }
 
-/** The token of the next line of text, above or below, that is nearest to a token; itself where there is none. */
+/** The token of the next line of text, below or above (`by` -1), that is nearest to a token; itself without one. */
 function nextLine(spans, from, by) {
-  const box = spans[from]?.getClientRects()[0];
+  const boxes = spans.map((span) => span.getClientRects()[0]), box = boxes[from];
   if (!box) return from;
-  const middle = box.left + box.width / 2;
-  let best = from, least = [Infinity, Infinity];
-  for (let i = from + by; i >= 0 && i < spans.length; i += by) {
-    const other = spans[i].getClientRects()[0], down = Math.abs(other.top - box.top);
-    if (down < box.height / 2) continue;
-    if (down > least[0] + box.height / 2) break; // two lines away
-    const side = Math.abs(other.left + other.width / 2 - middle);
-    if (side < least[1] || least[0] === Infinity) [best, least] = [i, [down, side]];
-  }
-  return best;
+  const down = (i) => by * (boxes[i].top - box.top), middle = ({ left, width }) => left + width / 2;
+  const side = (i) => Math.abs(middle(boxes[i]) - middle(box));
+  const ahead = [...boxes.keys()].filter((i) => down(i) > box.height / 2), nearest = Math.min(...ahead.map(down));
+  const line = ahead.filter((i) => down(i) < nearest + box.height / 2);
+  return line.reduce((best, i) => (side(i) < side(best) ? i : best), line[0] ?? from);
 }

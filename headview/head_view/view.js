@@ -5,16 +5,15 @@ import {
   bindKeys, focusable, freshId, listen, node, oncePerFrame, onNewRoom, put, roomIn, setUp, tellUnderPointer,
   themeColours, tooltip,
 } from "../core.js";
-import { LABEL_FONT, placeText, shorten, SMALL_FONT, widestOf } from "../core_draw.js";
-import { drawAcross } from "./across.js";
+import { LABEL_FONT, placeText, shorten, SMALL_FONT, widestOf, writeIn } from "../core_draw.js";
 import { drawBars } from "./bars.js";
 import { bindOverview } from "./choose_heads.js";
 import { DRAWN, makeControls } from "./controls.js";
 import { hiddenLimits } from "./hidden_tokens.js";
-import { endAt, isolate, isolatedIn, pictureKeys, placeAt, wordAt } from "./hover.js";
+import { endAt, isolate, isolatedIn, pictureKeys, placeAt } from "./hover.js";
 import { makePicturePanel } from "./image.js";
 import { layout } from "./layout.js";
-import { drawPairs } from "./lines.js";
+import { drawAcross, drawPairs } from "./lines.js";
 import { followGroup } from "./linked.js";
 import { drawMap, joined } from "./map.js";
 import { makeNeuronPanel } from "./neuron.js";
@@ -22,7 +21,7 @@ import { headOrder, overviewLimits, sortedBy } from "./order.js";
 import { drawOverview } from "./overview.js";
 import { patchNames } from "./patches.js";
 import { headName, readSet } from "./sample.js";
-import { cellText, lacks, placeOf, queriesTogether, shownHeads, shownMaps } from "./selection.js";
+import { cellText, cursorIn, lacks, queriesTogether, shownHeads, shownMaps } from "./selection.js";
 import { makeBlocks } from "./source.js";
 import { drawText, makeText } from "./text.js";
 import { bindWindow, bringIntoSight, windowOf, windowText } from "./window.js";
@@ -31,7 +30,7 @@ import { bindWindow, bringIntoSight, windowOf, windowText } from "./window.js";
 /** @import { Source } from "./source.js" */
 
 export const PAGE = 10; // queries that Page Up and Page Down move
-export const LONGEST_LABEL = { characters: 14, pixels: 92 };
+const LONGEST_LABEL = { characters: 14, pixels: 92 };
 const MEASURED = 3000; // labels whose width is measured; of more, these stand for all
 
 /** How a head can be shown. `draw(canvas, scene)` returns where maps or lines are and what is to be said of them. */
@@ -133,8 +132,7 @@ function sceneOf(view) {
   if (!shown) return null;
   /** @type {any} */
   const traits = Object.fromEntries(DRAWN.map((name) => [name, model.get(name)]));
-  const dark = root.classList.contains("dark"), { rows, columns } = shown.source;
-  const cursor = [placeOf(rows, traits.query), placeOf(columns, view.key)];
+  const dark = root.classList.contains("dark"), { rows, columns } = shown.source, cursor = cursorIn(view, shown.source);
   const side = model.get("sides").length < 2 ? "a" : traits.side === "both" ? "a" : traits.side;
   return {
     ...traits, look: { colours: traits.colours, dark }, side, w, names, layout, kept, images, cursor, dark, shown, view, paint: themeColours(root),
@@ -202,8 +200,7 @@ function drawScene(view, scene) {
 /** Write above the picture which heads it shows, or how many where that is too long, and what is in sight. */
 function titlePicture(canvas, context, { w, mode, combine, shown, paint, win }) {
   const asMap = mode === "map", room = parseFloat(canvas.style.width), { rows, columns } = shown.source;
-  context.font = `bold ${LABEL_FONT}`;
-  context.fillStyle = paint.ink;
+  writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
   const part = w.meta.name && `${w.meta.name}, `, sight = windowText(w, win, rows.length, columns.length);
   const title = part + shown.title + (sight && ` · ${sight}`);
   const count = `${shown.pairs.length} heads`, short = asMap ? `${combine} of ${count}` : count;
@@ -275,11 +272,11 @@ function bindPointer(view) {
   const { model, page } = view;
   /** @returns {[number, number] | null} */
   const cell = ({ offsetX, offsetY }) => { // a word beside or below a map is its row, or its column
-    const found = placeAt(view, offsetX, offsetY) || wordAt(view, offsetX, offsetY);
+    const found = placeAt(view, offsetX, offsetY, true);
     const source = found && shownMaps(view)?.source;
     if (!source) return null;
     const whole = (place, other) => (place === null ? other : Math.floor(place));
-    const here = [placeOf(source.rows, model.get("query")), placeOf(source.columns, view.key)];
+    const here = cursorIn(view, source);
     return [whole(found[0], here[0]), whole(found[1], here[1])];
   };
   bindWindow(view, page.focus, (x, y) => {
@@ -307,11 +304,11 @@ function addRow(view) {
 
 /** @param {View} view */
 function bindKeyboard(view) {
-  const { model, page } = view;
+  const { page } = view;
   const move = (rows, columns) => () => {
     const source = shownMaps(view)?.source;
     if (!source) return;
-    const [row, column] = [placeOf(source.rows, model.get("query")), placeOf(source.columns, view.key)];
+    const [row, column] = cursorIn(view, source);
     moveCursor(view, row + rows, column + columns);
   };
   bindKeys(page.focus, {

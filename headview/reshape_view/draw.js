@@ -1,7 +1,6 @@
 // How the picture of ReshapeView is drawn, once layout.js has said where everything stands.
 
-import { GROUP_COLOURS } from "../colours.js";
-import { inkOn, packColour, placeText, SMALL_FONT, strokeOnAnything } from "../core_draw.js";
+import { groupColours, placeText, SMALL_FONT, strokeOnAnything } from "../core_draw.js";
 import { CELL_HEIGHT, lineTop, MEMORY_HEIGHT } from "./layout.js";
 import { meaning, wrongOf } from "./stations.js";
 /** @import { State } from "./stations.js" */
@@ -15,13 +14,6 @@ const SIGN = { wide: 11, high: 13 }; // the mark of a wrong place
 const DOTS_APART = 4.5; // at most
 const SHOWS_LABELS = 18; // a cell of the tensor shows its label from this width on
 const NUMBER_ROOM = 40; // of the place of the chosen number: to the first number of the line, and to the edge
-
-/** The colour of a token or a head, and the ink, black or white, that reads on it. */
-export function groupColours(group) {
-  const fill = GROUP_COLOURS[group % GROUP_COLOURS.length];
-  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(fill.slice(at, at + 2), 16));
-  return { fill, ink: inkOn(packColour(red, green, blue)) };
-}
 
 /**
  * Draw all of it.

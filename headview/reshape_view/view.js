@@ -5,8 +5,8 @@ import {
   bindKeys, choice, focusable, listen, node, oncePerFrame, onNewRoom, pushButton, put, roomIn, setUp, slider,
   tellUnderPointer, themeColours, tooltip,
 } from "../core.js";
-import { sizeCanvas } from "../core_draw.js";
-import { drawPicture, groupColours } from "./draw.js";
+import { groupColours, sizeCanvas } from "../core_draw.js";
+import { drawPicture } from "./draw.js";
 import { labelAt, layout, neighbour } from "./layout.js";
 import { inBrackets, MEMORY_WORDS, stateOf, tell, wrongOf } from "./stations.js";
 import { makeWalk } from "./walk.js";

@@ -1,8 +1,6 @@
 // What SealedBox knows: its line of points, the steps on it, and how these are named and said. Nothing here draws.
 
-import { GROUP_COLOURS } from "../colours.js";
-import { bytesOf } from "../core.js";
-import { inkOn, packColour } from "../core_draw.js";
+import { bytesOf, plural } from "../core.js";
 
 /**
  * @typedef {{number: number, middle: number, letter: number, sign: number}} Step crossed between `middle` and the next
@@ -44,15 +42,6 @@ export const tText = (box, at) => numberText(placeOf(box, at), box.digits);
 export const letterName = (letter) =>
   (letter >= 26 ? letterName(Math.floor(letter / 26) - 1) : "") + String.fromCharCode(65 + (letter % 26));
 
-/** The colours of a letter: its patch, and black or white on it. */
-export function letterColours(letter) {
-  const fill = GROUP_COLOURS[letter % GROUP_COLOURS.length];
-  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(fill.slice(at, at + 2), 16));
-  return { fill, ink: inkOn(packColour(red, green, blue)) };
-}
-
-export const plain = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
-
 /** Name the largest features of a vector. @param {Float32Array} vector @param {number} most what is large */
 export function largest(vector, most) {
   if (vector.every((x) => Math.abs(x) < 1e-6 * most)) return "0 in every feature";
@@ -66,7 +55,7 @@ export function comparison(box, { seen }) {
   const turning = box.flips.filter((steps) => steps.length).length;
   const together = seen.filter(({ number }) => box.flips.filter((steps) => steps.includes(number)).length > 1);
   const names = [...new Set(together.map(({ letter }) => letterName(letter)))].join(", ");
-  const heads = `${plain(box.heads, "head")}, of which ${turning} turn${turning === 1 ? "s" : ""}`;
+  const heads = `${plural(box.heads, "head")}, of which ${turning} turn${turning === 1 ? "s" : ""}`;
   const apart = names && ` Several turn at once at ${names}; more points, or another line, would tell them apart.`;
-  return `You saw ${plain(count, "different vector")}. Inside: ${heads} at a step of this line.${apart}`;
+  return `You saw ${plural(count, "different vector")}. Inside: ${heads} at a step of this line.${apart}`;
 }

@@ -2,9 +2,10 @@
 // looks at along the same t; and bars for one vector.
 
 import {
-  cssColour, drawKept, paintPixels, placeText, signedPixels, sizeCanvas, SMALL_FONT, weightPixels,
+  cssColour, drawKept, groupColours, paintPixels, placeText, signedPixels, sizeCanvas, SMALL_FONT, strokeIn,
+  weightPixels,
 } from "../core_draw.js";
-import { letterColours, letterName, numberText } from "./box.js";
+import { letterName, numberText } from "./box.js";
 /** @import { Box, State } from "./box.js" */
 
 const GRAPH_HEIGHT = 230;
@@ -69,8 +70,7 @@ function drawLines(context, box, where, paint) {
     const text = t ? numberText(t, 3).replace(/\.?0+$/, "") : "t = 0";
     placeText(context, text, where.left + share * (where.right - where.left), where.bottom + 15, align, "top");
   });
-  context.strokeStyle = paint.soft;
-  context.lineWidth = 1.3;
+  strokeIn(context, paint.soft, 1.3);
   context.lineJoin = "round";
   for (let i = 0; i < box.width; i++) {
     context.beginPath();
@@ -96,15 +96,14 @@ function drawStrips(context, { inside, heads, points }, where, paint) {
     context.fillStyle = paint.ink;
     placeText(context, `head ${head}`, where.left - 5, y + STRIP.high / 2, "right", "middle", where.left - 6);
     context.drawImage(strips, 0, head, points, 1, where.left, y, wide, STRIP.high);
-    context.strokeStyle = paint.line;
-    context.lineWidth = 1;
+    strokeIn(context, paint.line, 1);
     context.strokeRect(where.left - 0.5, y - 0.5, wide + 1, STRIP.high + 1);
   }
 }
 
 /** Mark a step that was crossed with its letter, to the right of `free`. Returns where the letter ends. */
 function drawLetter(context, x, free, where, letter) {
-  const { fill, ink } = letterColours(letter);
+  const { fill, ink } = groupColours(letter);
   context.fillStyle = fill;
   context.fillRect(x - 1, EDGE.top - 8, 2, where.bottom - EDGE.top + 8);
   context.font = "bold 12px system-ui, sans-serif";

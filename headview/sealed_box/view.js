@@ -1,9 +1,10 @@
 // SealedBox: the reader turns t, sees the output move in steps, collects them, and then opens the box.
 
 import {
-  listen, node, oncePerFrame, onNewRoom, pushButton, put, roomIn, setUp, slider, themeColours,
+  listen, node, oncePerFrame, onNewRoom, plural, pushButton, put, roomIn, setUp, slider, themeColours,
 } from "../core.js";
-import { comparison, largest, letterColours, letterName, plain, placeOf, pointAt, readBox, tText } from "./box.js";
+import { groupColours } from "../core_draw.js";
+import { comparison, largest, letterName, placeOf, pointAt, readBox, tText } from "./box.js";
 import { drawBars, drawGraph, layout } from "./graph.js";
 /** @import { Box, State, Step } from "./box.js" */
 
@@ -65,7 +66,7 @@ function stopBeside({ steps, stops }, at, way) {
 }
 
 /** @param {Step[]} seen */
-const countText = (seen) => plain(new Set(seen.map(({ letter }) => letter)).size, "different vector");
+const countText = (seen) => plural(new Set(seen.map(({ letter }) => letter)).size, "different vector");
 
 /** The steps to the left and right, and t. @param {Box} box */
 function makeControls(box, go, leap) {
@@ -99,7 +100,7 @@ function makeGraph(root, box, go) {
     /** @param {State} now */
     show(now) {
       const vector = box.moved.subarray(now.at * box.width, (now.at + 1) * box.width), t = tText(box, now.at);
-      const crossed = `${plain(now.seen.length, "step")} crossed so far`;
+      const crossed = `${plural(now.seen.length, "step")} crossed so far`;
       lines.setAttribute("aria-label", `At t = ${t} the output moves by ${largest(vector, box.most)}; ${crossed}`);
       if (!roomIn(root)) return;
       last = layout(box, roomIn(root));
@@ -131,7 +132,7 @@ function makeWritten(root, box) {
       shown = key;
       const letters = [...new Set(seen.map(({ letter }) => letter))];
       none.hidden = letters.length > 0;
-      count.textContent = letters.length ? `: ${countText(seen)} in ${plain(seen.length, "step")}` : "";
+      count.textContent = letters.length ? `: ${countText(seen)} in ${plural(seen.length, "step")}` : "";
       list.replaceChildren(...letters.map((one) => item(one, seen.filter(({ letter }) => letter === one))));
     },
   };
@@ -139,7 +140,7 @@ function makeWritten(root, box) {
 
 /** A letter on its colour; "?" for a step that was not crossed yet. */
 function patch(letter) {
-  const { fill, ink } = letter < 0 ? { fill: "var(--field)", ink: "var(--ink)" } : letterColours(letter);
+  const { fill, ink } = letter < 0 ? { fill: "var(--field)", ink: "var(--ink)" } : groupColours(letter);
   const said = letter < 0 ? [node("span", { class: "hidden" }, "a step not crossed yet")] : [];
   const sign = node("span", letter < 0 ? { "aria-hidden": "true" } : {}, letter < 0 ? "?" : letterName(letter));
   return node("i", { style: `background:${fill};color:${ink}` }, sign, ...said);

@@ -1,7 +1,7 @@
 // The switches of HeadSwitchboard: a button a head, what switching just this one would do, and the keys among them.
 
-import { bindKeys, focusable, node } from "../core.js";
-import { effectOf, flip, formatChange, formatScore, headName, largestChange, plural, wordsOfChange } from "./table.js";
+import { bindKeys, focusable, node, plural } from "../core.js";
+import { effectOf, flip, formatChange, formatScore, headName, largestChange, wordsOfChange } from "./table.js";
 /** @import { State } from "./table.js" */
 
 const SWITCH_LEAST = 22; // pixels wide

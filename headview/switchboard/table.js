@@ -49,8 +49,6 @@ export function headName(w, at) {
   return (w.layers > 1 ? `layer ${Math.floor(at / w.heads)} ` : "") + `head ${at % w.heads}`;
 }
 
-export const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
-
 /** Write a score, as Python's picture does. */
 export const formatScore = (x) => x.toFixed(Math.abs(x) < 1000 ? 3 : 0);
 

@@ -1,10 +1,10 @@
 // HeadSwitchboard in the browser: the switches, the score, what the model says.
 // The present setting and what is known live in traits; the kernel is asked for the rest.
 
-import { listen, node, oncePerFrame, onNewRoom, pushButton, put, setUp, tickBox } from "../core.js";
+import { listen, node, oncePerFrame, onNewRoom, plural, pushButton, put, setUp, tickBox } from "../core.js";
 import { makeSwitches } from "./switches.js";
 import {
-  countOff, formatChange, formatScore, isComplete, largestChange, neighbours, plural, stateOf, wordsOfChange,
+  countOff, formatChange, formatScore, isComplete, largestChange, neighbours, stateOf, wordsOfChange,
 } from "./table.js";
 /** @import { State } from "./table.js" */
 

@@ -81,8 +81,7 @@ class HeadSwitchboard(View):
                 f"a board holds at most {_MOST_HEADS} heads, got {num_layers} x {num_heads}; take some of the layers"
             )
         self._measure, self._shape, self._all_on = measure, (num_layers, num_heads), "1" * count
-        self._scores: dict[str, float] = {}
-        self._answers: dict[str, list[tuple[str, str, bool | None]]] = {}
+        self._found: dict[str, tuple[float, list[tuple[str, str, bool | None]]]] = {}  # by setting: score and answers
         settings = map("".join, itertools.product("10", repeat=count)) if count <= _AT_ONCE else [self._all_on]
         total = 2**count if count <= _AT_ONCE else 1
         for setting in tqdm(settings, total=total, unit="setting", leave=False, disable=total == 1):
@@ -91,7 +90,7 @@ class HeadSwitchboard(View):
             sizes=[num_layers, num_heads],
             score_name=score_name,
             gates=[[1] * num_heads for _ in range(num_layers)],
-            labels=[label for label, *_ in self._answers[self._all_on]],
+            labels=[label for label, *_ in self._found[self._all_on][1]],
             **self._packed(),
         )
         self.on_msg(self._hear)
@@ -99,19 +98,18 @@ class HeadSwitchboard(View):
     @property
     def score(self) -> float:
         """The score of the present setting, measured now if that was not done yet."""
-        return self._measured(self._setting)
+        return self._measured(self._setting)[0]
 
     @property
     def answers(self) -> list[tuple[str, str, bool | None]]:
         """What the model says in the present setting: `(label, said, right)`."""
-        self._measured(self._setting)
-        return self._answers[self._setting]
+        return self._measured(self._setting)[1]
 
     def figure(self) -> DescribedFigure:
         """Return the switches as a static picture, and in each what switching just this head off would change."""
-        setting, (layers, heads) = self._setting, self._shape
+        setting, (layers, heads), answers = self._setting, self._shape, []
         try:
-            score, start = self._measured(setting), self._scores[self._all_on]
+            (score, answers), (start, _) = self._measured(setting), self._found[self._all_on]
             title = f"{self.score_name} {score:.3f}"
             told = f"{title}, with all heads on {start:.3f}"
         except Exception as error:  # a picture is no place to fail: `score` raises it
@@ -119,8 +117,8 @@ class HeadSwitchboard(View):
             told = f"{title}: {told_of(error, self._measure)}"
         on = torch.tensor([digit == "1" for digit in setting]).view(self._shape)
         others = [setting[:at] + "0" + setting[at + 1 :] for at in range(len(setting))]
-        whole = all(one in self._scores for one in (setting, *others))
-        numbers = torch.tensor([self._scores[one] - score for one in others]).view(self._shape) if whole else on
+        whole = all(one in self._found for one in (setting, *others))
+        numbers = torch.tensor([self._found[one][0] - score for one in others]).view(self._shape) if whole else on
         figure = plot_attention(
             numbers.float(),
             [f"layer {layer}" for layer in range(layers)],
@@ -137,7 +135,7 @@ class HeadSwitchboard(View):
         off = [f"layer {at // heads} head {at % heads}" for at, digit in enumerate(setting) if digit == "0"]
         names = ", ".join(off[:_NAMED]) + (f" and {len(off) - _NAMED} more" if len(off) > _NAMED else "")
         marks = {True: " ✓", False: " ✗", None: ""}
-        said = ", ".join(f"{label} {text}{marks[right]}" for label, text, right in self._answers.get(setting, []))
+        said = ", ".join(f"{label} {text}{marks[right]}" for label, text, right in answers)
         figure.alt = f"{told}. Switched off: {names or 'no head'}, of {layers} x {heads} layers and heads."
         figure.alt += f" The model says: {said}." * bool(said)
         return figure
@@ -153,37 +151,33 @@ class HeadSwitchboard(View):
         with torch.no_grad():
             given = self._measure(torch.tensor([float(digit) for digit in setting]).view(self._shape))
         score, answers = as_score_and_answers(given)
-        found, labels = (
-            [label for label, *_ in given] for given in (answers, self._answers.get(self._all_on, answers))
-        )
+        _, first = self._found.get(self._all_on, (score, answers))
+        found, labels = ([label for label, *_ in given] for given in (answers, first))
         if found != labels:
             raise ValueError(
                 f"the answers of every setting must carry the same labels, one example in one order: {labels} with all "
                 f"heads on, {found} with the heads {setting}"
             )
-        self._scores[setting], self._answers[setting] = score, answers
+        self._found[setting] = score, answers
 
     def _packed(self) -> dict:
         """Return what is known as the view reads it."""
         places: dict[tuple[str, bool | None], int] = {}
         known = {
-            setting: [
-                score,
-                [places.setdefault((said, right), len(places)) for _, said, right in self._answers[setting]],
-            ]
-            for setting, score in self._scores.items()
+            setting: [score, [places.setdefault((said, right), len(places)) for _, said, right in answers]]
+            for setting, (score, answers) in self._found.items()
         }
         return {"phrases": [list(phrase) for phrase in places], "known": known}
 
-    def _measured(self, setting: str) -> float:
-        """Return the score of a setting; if it is new, measure it and tell the views."""
-        if setting not in self._scores:
+    def _measured(self, setting: str) -> tuple[float, list[tuple[str, str, bool | None]]]:
+        """Return score and answers of a setting; if it is new, measure it and tell the views."""
+        if setting not in self._found:
             self._add(setting)
             with self.hold_sync():
                 self.failures = {key: failure for key, failure in self.failures.items() if key != setting}
                 for name, value in self._packed().items():
                     setattr(self, name, value)
-        return self._scores[setting]
+        return self._found[setting]
 
     def _hear(self, _widget, content, _buffers) -> None:
         """Measure what a view asks for; there is no cell that could show an error, so the view does."""

@@ -1,6 +1,5 @@
 """What all widgets share on the Python side: the bundle, the page without a kernel, and what they refuse."""
 
-import json
 import re
 import subprocess
 import sys
@@ -10,14 +9,12 @@ import torch
 import traitlets
 
 from headview import ArrowView, HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView, ScoreBars
-from headview.base import with_texts_once
 from tests.helpers.refusals import accepted
 from tests.helpers.sealed_boxes import sealed
 from tools import views
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = "</script><script>alert(1)</script>"
-PARTS = re.compile(r"^const parts = (.*);$", re.MULTILINE)
 
 
 def widgets():
@@ -142,16 +139,6 @@ def test_numbers_are_taken_from_anywhere_and_others_are_refused(as_shipped):
     }
     for make in (HeadView, HeadLab):
         assert accepted({words: lambda make=make, given=given: make(given) for words, given in others.items()}) == []
-
-
-def test_a_page_carries_the_module_of_each_kind_once():
-    made = widgets()
-    pages = [made[name].to_html() for name in ("PredictionView", "HeadView", "PredictionView", "HeadView")]
-    parts = [json.loads(found) for found in PARTS.findall(with_texts_once("\n".join(pages)))]
-    for text in ("source", "style"):
-        assert [text in part for part in parts] == [True, True, False, False]
-    assert [part["kind"] for part in parts] == [parts[i]["kind"] for i in (0, 1, 0, 1)]
-    assert [part["state"] for part in parts] == [json.loads(PARTS.search(page)[1])["state"] for page in pages]
 
 
 def run(code: str) -> subprocess.CompletedProcess:

@@ -2,7 +2,10 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import torch
+
+from headview.head_view import codes
 
 NAN = float("nan")
 WORDS = [0, 0, 1, 2, 2, 2, 3]
@@ -46,3 +49,13 @@ def example(kind, masked, missing):
         mask[:, 2, 3, 3:] = False  # and one that in a row sees nothing of a word that the next rows see
         weights = weights if kind == "signed" else weights * mask
     return part_of(weights, mask=mask, kind=kind, tokens=TOKENS, words=(WORDS, WORDS), values=values)
+
+
+def decoded(coded: np.ndarray, tops, storage: str, *, signed: bool = False) -> np.ndarray:
+    """What codes of `codes.encode` stand for, as the page reads them."""
+    if storage == "float32":
+        return coded
+    levels, zero = codes.LEVELS[storage], codes.LEVELS[storage] >> 1 if signed else 0
+    shares = ((np.arange(levels + 3.0) - zero) / (zero or levels)) ** codes.POWER
+    shares[-2:] = -np.inf, np.nan
+    return (shares[coded] * np.maximum(tops, np.finfo("f4").tiny)[..., None, None]).astype("f4")

@@ -11,7 +11,7 @@ from headview.head_view.combine import compute, exact_row
 from headview.head_view.likeness import order_by_likeness
 from headview.head_view.measures import measures_of
 from headview.head_view.pyramid import Pyramid, overview
-from tests.helpers.head_view_examples import NAN, TOKENS, causal, example, part_of, some
+from tests.helpers.head_view_examples import NAN, TOKENS, causal, decoded, example, part_of, some
 
 INF = float("inf")
 
@@ -63,7 +63,7 @@ def test_maps_with_a_sink_keep_small_weights_and_row_sums_in_one_byte(maps, toke
     w = w * (1 - sink)
     w[..., :1] += sink
     w = w.numpy()
-    read = codes.decode(*codes.encode(w, "uint8"), "uint8")
+    read = decoded(*codes.encode(w, "uint8"), "uint8")
     assert (read[w > 1e-4] > 0).all()
     large = w > 1e-3
     assert np.median(np.abs(read - w)[large] / w[large]) <= 0.03
@@ -85,7 +85,7 @@ def test_codes_come_back_with_masked_and_nan_where_they_were(storage, signed):
     cells[1, 1] = 0
     coded, tops = codes.encode(cells, storage, signed=signed)
     assert coded.dtype == np.dtype(storage) and coded.shape == cells.shape and tops.shape == (2, 3)
-    read = codes.decode(coded, tops, storage, signed=signed)
+    read = decoded(coded, tops, storage, signed=signed)
     # half a step of the cube root
     share = {"uint8": 0.013 * (1 + signed), "uint16": 5e-5 * (1 + signed), "float32": 0}[storage]
     finite = np.isfinite(cells)
@@ -266,13 +266,12 @@ def test_measures_are_those_of_the_definition():
     weights[0, 0, 1] = 1 / 4
     weights[0, 0, 2] = causal(4) / causal(4).sum(-1, keepdim=True)
     weights[0, 0, 3] = NAN
-    found, rows = measures_of(part_of(weights), 0, {})
+    found = measures_of(part_of(weights), 0, {})
     same(found["entropy"][0, [0, 1, 3]], [0, 1, NAN])
     same(found["sparsity"][0], [12 / 16, 0, 6 / 16, NAN])
     same(found["first token"][0, :3], [1 / 4, 1 / 4, (1 + 1 / 2 + 1 / 3 + 1 / 4) / 4])
     same(found["distance"][0, [0, 1, 3]], [0, 10 / 8, NAN])
-    assert rows == 4
-    masked, _ = measures_of(part_of(weights, mask=causal(4)), 0, {})
+    masked = measures_of(part_of(weights, mask=causal(4)), 0, {})
     same(masked["entropy"][0, 2], 1)  # all open keys alike
     same(masked["sparsity"][0, 2], 0)
 

@@ -134,15 +134,15 @@ def test_names_are_cut_to_what_tells_them_apart_and_windows_told(static_page, de
 
 def test_heads_that_share_keys_are_bracketed_and_told(static_page, described):
     weights = some(2, 8, 6, 6)
-    bracket = "[globalThis.places.grid.bracket, globalThis.places.grid.rowBracket]"
+    bracket = "[globalThis.places.grid.bracket, globalThis.places.grid.once]"
     rows = opened(static_page, described(weights, kv_heads=[8, 4]))
     assert "shares" not in tip_over(rows, 0, 2)
     assert "shares its keys with head 3," in tip_over(rows, 1, 2)
-    assert rows.evaluate(bracket) == [0, True]
+    assert rows.evaluate(bracket) == [6, False]
     shared = opened(static_page, described(weights, kv_heads=[2, 2]))
     largest = f"largest weight {weights[0, 5].max():.4f}"
     assert tip_over(shared, 0, 5).endswith(f"shares its keys with heads 4–7, {largest}")
-    assert shared.evaluate(bracket) == [6, False]
+    assert shared.evaluate(bracket) == [6, True]
     # The bracket over heads 4 to 7 is one line that ends between 3 and 4.
     ink = shared.evaluate(
         """() => { const { grid } = globalThis.places, canvas = document.querySelector("canvas.overview");
@@ -192,6 +192,13 @@ def test_heads_are_sorted_by_what_is_said_of_them_and_walked_in_that_order(stati
         seen.append(chosen(page))
     assert order != list(range(12))
     assert seen == [f"layer {i // 4} head {i % 4}" for i in (*order, order[-1])]
+
+
+def test_what_heads_are_sorted_by_stands_below_thumbnails_of_28_pixels_too(static_page):
+    view = with_traits(HeadView(some(8, 8, 16, 16)), order="entropy")
+    page = opened(static_page, view, width=1000)
+    assert 28 <= page.evaluate("globalThis.places.grid.side") < 40
+    assert {f"{x:.2f}" for x in facts_of(view)["measures"]["entropy"]} <= written(page)
 
 
 def test_groups_of_likeness_stand_apart_and_are_named(static_page):

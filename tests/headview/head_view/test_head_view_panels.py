@@ -13,6 +13,7 @@ from headview.head_view.neuron import neurons
 from headview.head_view.page_budget import carried
 from headview.head_view.patches import Picture
 from headview.head_view.widget import HeadView
+from tests.helpers.head_view_examples import decoded
 
 
 def captured(queries=6, keys=9, heads=3, features=8, *, allowed=None, bias=0.0, scale=0.4, **about) -> Part:
@@ -45,8 +46,10 @@ def picture(rows=2, columns=3, first=0, on="keys") -> Picture:
 
 def unpacked(about, data, queries):
     """The queries and the keys of a head."""
-    numbers = np.frombuffer(data, {"float32": "<f4", "float16": "<f2"}[about["storage"]]).astype("f4")
-    numbers = numbers.reshape(-1, about["features"])
+    coded = about["storage"] == "uint16"
+    numbers = np.frombuffer(data, "<u2" if coded else "<f4", offset=4 * coded).reshape(-1, about["features"])
+    if coded:
+        numbers = decoded(numbers, np.frombuffer(data[:4], "<f4")[0], "uint16", signed=True)
     return numbers[:queries], numbers[queries:]
 
 
@@ -55,15 +58,14 @@ def unpacked(about, data, queries):
 
 @pytest.mark.parametrize(
     ("keys", "exact", "storage", "close"),
-    [(9, False, "float32", 0), (900, False, "float16", 2e-3), (900, True, "float32", 0)],
+    [(9, False, "float32", 0), (900, False, "uint16", 5e-4), (900, True, "float32", 0)],
 )
 def test_a_page_gets_all_queries_and_keys_of_a_head(keys, exact, storage, close):
     part = captured(keys, keys, 1, 64)
     about, data = neurons(part, 1, 0, 0, exact)
-    assert about["storage"] == storage and about["rough"] is (storage == "float16")
-    numbers = np.frombuffer(data, {"float32": "<f4", "float16": "<f2"}[storage]).astype("f4").reshape(2, keys, 64)
-    np.testing.assert_allclose(numbers[0], part.queries[0][1, 0].numpy(), atol=close)
-    np.testing.assert_allclose(numbers[1], part.keys[0][1, 0].numpy(), atol=close)
+    assert about["storage"] == storage and about["rough"] is (storage == "uint16")
+    for found, given in zip(unpacked(about, data, keys), (part.queries, part.keys), strict=True):
+        np.testing.assert_allclose(found, given[0][1, 0].numpy(), atol=close)
 
 
 def test_keys_that_heads_share_and_half_precision_are_read_as_they_are():
