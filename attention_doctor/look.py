@@ -6,7 +6,6 @@ product with a parameter makes is a projection; of projections a product makes s
 weights, of weights and values a product makes what the heads write. A fused kernel is computed once more in its parts.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -34,6 +33,7 @@ NEAR = {  # what else leaves a tensor what it is
     "projection": OF_ROWS,
     "head": OF_ROWS,
 }
+KERNEL = torch.ops.aten._scaled_dot_product_attention_math.default  # what fused kernels do, in operations
 RANK = {"weights": 5, "head": 4, "exp": 3, "product": 2, "projection": 1}  # the operand of the highest is followed
 
 
@@ -151,7 +151,7 @@ class Look(TorchDispatchMode):
             self._convolved(args[0], out)
         elif name in SOFTMAX:
             self._softmax(args[0], args[1] % out.ndim, out)
-        elif any(info.kind for _, info in infos):
+        elif name in TIMES | OVER or any(info != NOTHING for _, info in infos):
             made = [x for x in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(x, Tensor) and plain(x)]
             self._follow(name, args, infos, [x for x in made if x.is_floating_point() or x.is_complex()])
         return out
@@ -165,7 +165,7 @@ class Look(TorchDispatchMode):
             return None
         if lead.kind in ("", "learned"):
             lead = infos[0][1]
-            if lead.kind and all(info.kind == "learned" or x.numel() <= 1 for x, info in infos):
+            if name in MOVES | TIMES | OVER and all(info.kind == lead.kind or x.numel() <= 1 for x, info in infos):
                 self._put_all(made, replace(lead, factor=self._times(name, args, lead)))
             return None
         if lead.kind == "exp" and name in OVER and len(infos) > 1 and infos[1][1].kind == "exp":
@@ -300,18 +300,12 @@ class Look(TorchDispatchMode):
     def _kernel(self, given: dict, out: Tensor) -> None:
         """Compute a fused kernel in its parts, which are seen, and let its output be what they give."""
         q, k, v, mask = (given[name] for name in ("query", "key", "value", "mask"))
+        options = {"scale": given.get("scale")}
+        if q.ndim == 4 and k.shape[1] != q.shape[1]:
+            options["enable_gqa"] = True
+        chance, causal = given.get("dropout_p", 0.0), given.get("is_causal", False)
         with self:
-            if q.ndim == 4 and k.shape[1] != q.shape[1]:
-                k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
-            scores = q @ k.mT * (q.shape[-1] ** -0.5 if given.get("scale") is None else float(given["scale"]))
-            if given.get("is_causal"):
-                scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=torch.bool).tril(), -math.inf)
-            if mask is not None:
-                scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
-            weights = torch.softmax(scores, -1).masked_fill(scores.amax(-1, keepdim=True) == -math.inf, 0.0)
-            if given.get("dropout_p"):
-                weights = torch.dropout(weights, given["dropout_p"], True)
-            made = weights @ v
+            made, _ = KERNEL.decompose(q, k, v, mask, chance, causal, **options)
         out.copy_(made)
         self.put(out, self.info(made))
 
