@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from headview.eye import PRODUCTS, SOFTMAX, kernel_arguments, plain, role, tensors
+from headview.eye import OVER, PRODUCTS, SOFTMAX, TIMES, kernel_arguments, plain, role, tensors
 
-TIMES, OVER, SUMS = {"mul", "mul_"}, {"div", "div_"}, {"add", "add_", "sub", "sub_", "neg"}
+SUMS = {"add", "add_", "sub", "sub_", "neg"}
 NORMS = {"rsqrt", "rsqrt_", "native_layer_norm", "_fused_rms_norm"}  # and all that have "norm" in their names
 MOVES = set(  # what leaves rows rows, wherever they come to lie
     "view _unsafe_view reshape _reshape_alias permute transpose t expand clone contiguous slice select split unbind "
@@ -41,12 +41,9 @@ RANK = {"weights": 5, "head": 4, "exp": 3, "product": 2, "projection": 1}  # the
 class Info:
     """What is known of a tensor."""
 
-    kind: str = (
-        ""  # "learned", "projection", "product" (of which scores are made), "exp", "weights", "head", or nothing
-    )
+    kind: str = ""  # "learned", "projection", "product" (it makes scores), "exp", "weights", "head", or nothing
     of: tuple[int, ...] = ()  # the numbers of the projections, products, softmaxes or steps that it comes from
-    factor: float | None = 1.0  # with which it was multiplied since; None where it is no number
-    normed: bool = False  # whether it was divided by a norm
+    factor: float | None = 1.0  # with which it was multiplied since; None where it is no number, as behind a norm
     far: bool = False  # whether something came between that neither moves nor scales it
     depth: int = 0  # how many steps of attention lie before it
     turned: bool = False  # whether it was multiplied by numbers that are neither learned nor made of inputs
@@ -178,6 +175,8 @@ class Look(TorchDispatchMode):
         of = tuple(dict.fromkeys(n for info in same for n in info.of))
         factor, far = self._times(name, args, lead), any(info.far for info in same)
         normed = name in NORMS or "norm" in name
+        if lead.kind == "projection" and (normed or any(info.factor is None for info in same)):
+            factor = None
         if name in TIMES | OVER:
             far = lead.far if lead.kind == "projection" else far  # by its norm, or a gate of the same token
             for n in lead.of if lead.kind == "head" and "projection" in kinds else ():
@@ -190,7 +189,7 @@ class Look(TorchDispatchMode):
         if lead.kind == "product":  # a sum of scores and more, a product of scores
             far |= name in SUMS and kinds.count("product") + kinds.count("projection") > 1
             far |= name in TIMES and len(same) > 1
-        info = Info(lead.kind, of, factor, normed or any(info.normed for info in same), far, depth, turned)
+        info = Info(lead.kind, of, factor, far, depth, turned)
         return self._put_all(made, info, name.endswith("_"))
 
     def _put_all(self, made: list[Tensor], info: Info, inside: bool = False) -> None:
