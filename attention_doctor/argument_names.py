@@ -85,18 +85,18 @@ def role_of(name: str) -> str | None:
 
 @cache
 def compiled(text: str) -> Callable:
-    """Return the function of x, and of a mask or of rows and columns, that an expression says; ours alone come here."""
-    return eval(compile(f"lambda x, mask=None, rows=None: {text}", "<call>", "eval"), {"torch": torch})
+    """Return the function of inputs x, y, z and a mask that an expression says; ours alone come here."""
+    return eval(compile(f"lambda x, y=None, z=None, mask=None: {text}", "<call>", "eval"), {"torch": torch})
 
 
 class Filler:
-    """An argument that depends on x `(B, T, d)`: the expression of x that makes it, to be shown and pasted."""
+    """An argument that depends on the inputs, x `(B, T, d)` alone or more: the expression that makes it, to paste."""
 
     def __init__(self, text: str):
         self.text = text
 
-    def __call__(self, x: Tensor) -> object:
-        return compiled(self.text)(x)
+    def __call__(self, *inputs: Tensor, mask: Tensor | None = None) -> object:
+        return compiled(self.text)(*inputs, mask=mask)
 
     def __repr__(self) -> str:
         return f"lambda x: {self.text}"

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attention_doctor import argument_names as names
-from attention_doctor.calling import parts, pick, signature_of, turned_back
+from attention_doctor.calling import Attribute, parts, pick, signature_of, turned_back
 from attention_doctor.patient import Patient, amount
 from attention_doctor.report import Report
 
@@ -25,9 +25,8 @@ class Grows(dict):
     """An empty cache with the method that transformers' caches have: `update(k, v, …)` returns all that came so far."""
 
     def update(self, k: Tensor, v: Tensor, layer: int | None = 0, *_, **__) -> tuple[Tensor, Tensor]:
-        self[layer] = (
-            tuple(torch.cat(p, -2) for p in zip(self[layer], (k, v), strict=True)) if layer in self else (k, v)
-        )
+        before = self.get(layer, (k[..., :0, :], v[..., :0, :]))
+        self[layer] = torch.cat((before[0], k), -2), torch.cat((before[1], v), -2)
         return self[layer]
 
     def get_seq_length(self, layer: int | None = 0, *_) -> int:
@@ -238,20 +237,16 @@ def _grew(short: object, long: object) -> bool:
 
 def _at(result: object, path: tuple) -> object:
     for key in path:
-        result = getattr(result, key) if isinstance(key, str) and not isinstance(result, dict) else result[key]
+        result = getattr(result, key) if isinstance(key, Attribute) else result[key]
     return result
 
 
-def _paths(result: object, output: Tensor, path: tuple = ()) -> Iterator[tuple]:
+def _paths(result: object, output: Tensor) -> Iterator[tuple]:
     """Yield the paths to all parts of a result that hold tensors but not its output, the larger parts first."""
-    if path and not any(t is output for t in _tensors(result)) and _shapes(result):
-        yield path
-    if isinstance(result, Tensor) or len(path) > 2:
-        return
-    in_a_row = isinstance(result, (tuple, list))
-    inside = result if isinstance(result, dict) else getattr(result, "__dict__", {})
-    for key, part in enumerate(result) if in_a_row else inside.items():
-        yield from _paths(part, output, (*path, key))
+    found = {(place if isinstance(place, tuple) else (place,)): x for place, x in parts(result) if place is not None}
+    for path in dict.fromkeys(whole[:n] for whole in found for n in range(1, len(whole) + 1)):
+        if not any(x is output for inner, x in found.items() if inner[: len(path)] == path):
+            yield path
 
 
 def _joined(old: object, new: object, tokens: int) -> object:

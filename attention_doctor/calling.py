@@ -23,16 +23,14 @@ ROLES = {
 }
 ORDER = ("queries", "context", "keys", "values")  # of the inputs of a call, whatever their order in the signature
 MASKS = ("allowed", "blocked", "additive", "float01", "lengths", None)
-AXES = {  # of a layer's tokens -> how (B, T, d_model) becomes them, in code
-    "B T d": "{x}",
-    "B d T": "{x}.transpose(1, 2).contiguous()",
-    "B d H W": "{x}.transpose(1, 2).unflatten(2, {rows}).contiguous()",
-    "B H W d": "{x}.unflatten(1, {rows})",
-    "T d": "{x}[0]",
-    "T B d": "{x}.transpose(0, 1)",
+AXES = {  # of a layer's tokens -> how (B, T, d_model) becomes them, and how they become it again, in code
+    "B T d": ("", ""),
+    "B d T": (".transpose(1, 2).contiguous()", ".transpose(1, 2)"),
+    "B d H W": (".transpose(1, 2).unflatten(2, {rows}).contiguous()", ".flatten(2).transpose(1, 2)"),
+    "B H W d": (".unflatten(1, {rows})", ".flatten(1, 2)"),
+    "T d": ("[0]", "[None]"),
+    "T B d": (".transpose(0, 1)", ".transpose(0, 1)"),
 }
-BACK = {"T B d": ".transpose(0, 1)", "B d T": ".transpose(1, 2)", "B d H W": ".flatten(2).transpose(1, 2)"}
-BACK |= {"B H W d": ".flatten(1, 2)", "T d": "[None]"}
 OVER = ("pairs", "keys")
 
 
@@ -66,10 +64,6 @@ class Mask:
             return "prefix"
         return "keys" if self.over == "keys" else "shared" if self.rank == 2 else "any"
 
-    def made(self, mask: Tensor, x: Tensor) -> Tensor:
-        """Return a boolean mask `(B, Tq, Tk)` as the layer wants it, for tokens `x`."""
-        return compiled(self.in_code())(x, mask).contiguous()
-
     @property
     def open(self) -> Filler:
         """What hides nothing, as an argument made of x."""
@@ -77,7 +71,7 @@ class Mask:
         return Filler(self.in_code().replace("mask", f"({made})"))
 
     def in_code(self) -> str:
-        """Return the same as an expression of `mask` `(B, T, T)`."""
+        """Return how a boolean mask `(B, Tq, Tk)` becomes what the layer wants, as an expression of `mask` and `x`."""
         if self.kind == "lengths":
             return "mask.sum(-1)" + ("" if self.rank == 2 else "[:, 0]")
         places = {("pairs", 2): "[0]", ("pairs", 4): "[:, None]", ("keys", 2): "[:, 0]", ("keys", 3): "[:, :1]"}
@@ -156,26 +150,26 @@ class Adapted:
             self.output = next((place for place, part in parts(result) if part is out), None)
         return turned_back(out, self.axes)
 
+    def turned(self, tokens: int, masked: bool) -> list[tuple[str | None, Filler]]:
+        """Return keyword and expression of each input and last of the mask, which are x, y, z and mask in it."""
+        names, there = dict(zip(self.roles, "xyz", strict=False)), AXES[self.axes][0].format(rows=picture(tokens))
+        made = [(word, Filler(names[role] + there)) for role, word in self.inputs]
+        return [*made, (self.mask.name, Filler(self.mask.in_code()))] if masked else made
+
     def result(self, inputs: Sequence[Tensor], mask: Tensor | None = None, **more) -> object:
         """Return whatever the layer returns; `more` are arguments besides those that it always gets."""
-        of = dict(zip(self.roles, inputs, strict=True))
-        args = [turned(of[role], self.axes) for role, keyword in self.inputs if keyword is None]
-        kwargs = {keyword: turned(of[role], self.axes) for role, keyword in self.inputs if keyword is not None}
-        kwargs |= {name: value(inputs[0]) if callable(value) else value for name, value in self.also.items()}
+        x = inputs[0] if inputs else torch.zeros(1, 1, 1)  # a layer that names none says itself what it misses
         if mask is None and self.mask is not None and self.mask.always:
-            mask = torch.ones(len(inputs[0]), *(x.shape[1] for x in (inputs[0], inputs[-1])), dtype=torch.bool)
-            mask = mask.to(inputs[0].device)
-        if mask is not None and self.mask is not None:
-            made = self.mask.made(mask, inputs[0])
-            if self.mask.name is None:
-                args.append(made)
-            else:
-                kwargs[self.mask.name] = made
-            before = made.clone()
-        result = self.target(*args, **kwargs | more)
-        if mask is not None and self.mask is not None:
-            changed = int((made != before).sum())
-            self.written = f"{changed} of its {made.numel()} entries changed" if changed else ""
+            mask = torch.ones(len(x), x.shape[1], inputs[-1].shape[1], dtype=torch.bool, device=x.device)
+        masked = mask is not None and self.mask is not None
+        made = [(word, value(*inputs, mask=mask).contiguous()) for word, value in self.turned(x.shape[1], masked)]
+        also = {name: value(x) if callable(value) else value for name, value in self.also.items()}
+        last = made[-1][1] if masked else x.new_zeros(0)
+        before = last.clone()
+        args, words = [value for word, value in made if word is None], {word: value for word, value in made if word}
+        result = self.target(*args, **also | words | more)
+        changed = int((last != before).sum())
+        self.written = f"{changed} of its {last.numel()} entries changed" if changed else ""
         return result
 
     written = ""  # what the last call wrote into its mask
@@ -205,26 +199,28 @@ class Adapted:
 
     def as_function(self, tokens: int) -> list[str]:
         """Return the lines of a function `attend(x, mask=None)` around `layer` that calls it so, in plain torch."""
-        names = dict(zip(self.roles, "xyz", strict=False))
-        given = [
-            (f"{keyword}=" if keyword else "") + AXES[self.axes].format(x=names[role], rows=picture(tokens))
-            for role, keyword in self.inputs
-        ]
         path = self.output if isinstance(self.output, tuple) else () if self.output is None else (self.output,)
         picked = "".join(f".{part}" if isinstance(part, Attribute) else f"[{part!r}]" for part in path)
-        tail, others = picked + BACK.get(self.axes, ""), [*names.values()][1:]
-        also = [(n, getattr(value, "text", repr(value))) for n, value in self.also.items()]
-        further = [f"{name}={text}" for name, text in also if not self.mask or name != self.mask.name]
-        open_call = f"return layer({', '.join(given + further)}){tail}"
+
+        def call(masked: bool) -> str:
+            made = self.turned(tokens, masked)
+            also = [(name, value) for name, value in self.also.items() if name not in dict(made)]
+            given = [(word, getattr(value, "text", repr(value))) for word, value in [*made, *also]]
+            said = ", ".join(f"{word}={text}" if word else text for word, text in given)
+            return f"return layer({said}){picked}{AXES[self.axes][1]}"
+
+        others = "yz"[: len(self.roles) - 1]
         lines = [f"def attend(x{''.join(f', {name}=None' for name in others)}, mask=None):"]
         lines += [f"    {name} = x if {name} is None else {name}" for name in others]
         if self.mask is None:
-            return [*lines, f"    {open_call}"]
+            return [*lines, f"    {call(False)}"]
         always = "mask = torch.ones(len(x), x.shape[1], x.shape[1]).bool()"
-        lines += ["    if mask is None:", f"        {always if self.mask.always else open_call}"]
-        code = f"{self.mask.name}={self.mask.in_code()}" if self.mask.name else self.mask.in_code()
-        given = [*given, *further, code] if self.mask.name else [*given, code, *further]
-        return [*lines, f"    return layer({', '.join(given)}){tail}"]
+        return [
+            *lines,
+            "    if mask is None:",
+            f"        {always if self.mask.always else call(False)}",
+            f"    {call(True)}",
+        ]
 
 
 class Attribute(str):
@@ -239,16 +235,11 @@ def picture(tokens: int) -> tuple[int, int]:
     return rows, tokens // rows
 
 
-def turned(x: Tensor, axes: str) -> Tensor:
-    """Return tokens `(B, T, d)` with the axes that a layer wants."""
-    return compiled(AXES[axes].format(x="x", rows="rows"))(x, rows=picture(x.shape[1])).contiguous()
-
-
 def turned_back(out: Tensor, axes: str) -> Tensor:
     """Return an output with the axes `(B, T, d_out)`; what has other axes, as it is."""
     if out.ndim != len(axes.split()):
         return out[None] if axes == "T d" and out.ndim == 1 else out
-    return compiled("x" + BACK.get(axes, ""))(out)
+    return compiled("x" + AXES[axes][1])(out)
 
 
 def pick(result: object, output: object = None) -> Tensor:
@@ -267,11 +258,10 @@ def parts(result: object, path: tuple = ()) -> Iterator[tuple[object, Tensor]]:
     if isinstance(result, Tensor):
         yield (None if not path else path[0] if len(path) == 1 else path), result
     elif len(path) < 3:
-        of = (
-            dict(enumerate(result)) if isinstance(result, (tuple, list)) else result if isinstance(result, dict) else {}
-        )
-        named = {} if of else getattr(result, "__dict__", {})
-        for key, part in [*of.items(), *((Attribute(name), part) for name, part in named.items() if name[0] != "_")]:
+        of = dict(enumerate(result)) if isinstance(result, (tuple, list)) else result
+        if not isinstance(of, dict):
+            of = {Attribute(name): part for name, part in getattr(result, "__dict__", {}).items() if name[0] != "_"}
+        for key, part in of.items():
             yield from parts(part, (*path, key))
 
 

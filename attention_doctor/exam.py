@@ -33,10 +33,9 @@ class Exam:
                 for i in range(self.inputs)
             ]
             self.first = self.look()
-            if all(flat(step) for step in self.first.steps):
+            self.spread, self.flat = spread, all(flat(step) for step in self.first.steps)
+            if self.flat:
                 break
-        self.spread = spread
-        self.flat = all(flat(step) for step in self.first.steps)
 
     def look(
         self,

@@ -130,9 +130,8 @@ def _without_steps(exam: Exam, report: Report) -> None:
     seen, patient = exam.first, exam.patient
     if seen.shares and not patient.docs.says(OTHER_KINDS) and seen.shares[0][1].factor is not None:
         sums = seen.shares[0][0].sum(-1)
-        what = (
-            f"scores meet the values as they are; a query's sum to {float(sums.min()):.2f} to {float(sums.max()):.2f}"
-        )
+        low, high = float(sums.min()), float(sums.max())
+        what = f"scores meet the values as they are; a query's sum to {low:.2f} to {high:.2f}"
         report.find("no-softmax", f"{what}: nothing makes shares of 1 of them.")
     elif seen.exps and _weighs_more_than_one(patient, exam.T):
         text = "with every token given twice the outputs change: exponentials are not divided by their sum"

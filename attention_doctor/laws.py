@@ -131,10 +131,8 @@ def merge(exam: Exam, j: int) -> Said:
         if known and bool((exam.arrivals(j, samples=True)[0] == MANY).any()):
             where = "rows before the output projection hold what heads wrote for several samples."
             return "find", "mixes-samples", where
-        where = (
-            f"{int((merged == MANY).sum())} of {len(merged)} rows before the output projection hold what heads wrote"
-        )
-        return "find", "mixes-tokens-on-merge", f"{where} for several tokens."
+        where = f"{int((merged == MANY).sum())} of {len(merged)} rows before the output projection"
+        return "find", "mixes-tokens-on-merge", f"{where} hold what heads wrote for several tokens."
     tokenwise = tuple(out.shape) == (exam.B, exam.T) and not exam.patient.call.guessed
     if not tokenwise or not known or exam.depth(steps[j]) != max(exam.depth(step) for step in steps):
         return None
@@ -206,7 +204,7 @@ def scale(exam: Exam, j: int) -> Said:
     infos, head_dim = (step.of_q, step.of_k), step.q.shape[-1]
     factors = [i.factor if i.kind in ("projection", "") and not i.far else None for i in infos]
     factors.append(step.of_scores.factor)
-    if None in factors or any(i.normed for i in infos):
+    if None in factors:
         return "skip", "the scale", "it is learned, or follows from the input, or queries and keys are normed"
     if head_dim in (exam.T, exam.B * exam.T) and rows is not None and MANY in rows:
         return None  # attention over channels
@@ -220,11 +218,8 @@ def scale(exam: Exam, j: int) -> Said:
 
 def named(factor: float, step: Step, exam: Exam) -> str:
     """Return what a factor is, where it is one of the usual mistakes."""
-    head_dim, d, h = (
-        step.v.shape[-1] if step.q is None else step.q.shape[-1],
-        exam.patient.d_model,
-        exam.patient.num_heads,
-    )
+    head_dim = (step.v if step.q is None else step.q).shape[-1]
+    d, h = exam.patient.d_model, exam.patient.num_heads
     known = {
         "1: nothing is scaled": 1.0,
         f"1/√d_model, √{d}": d**-0.5,
@@ -252,11 +247,8 @@ def meant(exam: Exam, factor: float, head_dim: int) -> bool:
 def twins(exam: Exam, j: int) -> Said:
     """Hold that heads differ, and that each reaches an output."""
     step = exam.first.steps[j]
-    used, per, dead = (
-        step.used,
-        len(step.used) // exam.B,
-        [] if step.gated else list(exam.silent(j)),
-    )  # a gate may be shut
+    used, per = step.used, len(step.used) // exam.B
+    dead = [] if step.gated else list(exam.silent(j))  # a gate may be shut
     if dead:
         what = f"what {len(dead)} of its {len(used)} maps attend to (map {dead[0]} first) reaches no output."
         return ("find", "heads-unused", what) if len(dead) < len(used) else None

@@ -6,7 +6,6 @@ product with a parameter makes is a projection; of projections a product makes s
 weights, of weights and values a product makes what the heads write. A fused kernel is computed once more in its parts.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,9 +15,9 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from headview.eye import PRODUCTS, SOFTMAX, kernel_arguments, plain, role, tensors
+from headview.eye import OVER, PRODUCTS, SOFTMAX, TIMES, kernel_arguments, plain, role, tensors
 
-TIMES, OVER, SUMS = {"mul", "mul_"}, {"div", "div_"}, {"add", "add_", "sub", "sub_", "neg"}
+SUMS = {"add", "add_", "sub", "sub_", "neg"}
 NORMS = {"rsqrt", "rsqrt_", "native_layer_norm", "_fused_rms_norm"}  # and all that have "norm" in their names
 MOVES = set(  # what leaves rows rows, wherever they come to lie
     "view _unsafe_view reshape _reshape_alias permute transpose t expand clone contiguous slice select split unbind "
@@ -34,6 +33,7 @@ NEAR = {  # what else leaves a tensor what it is
     "projection": OF_ROWS,
     "head": OF_ROWS,
 }
+KERNEL = torch.ops.aten._scaled_dot_product_attention_math.default  # what fused kernels do, in operations
 RANK = {"weights": 5, "head": 4, "exp": 3, "product": 2, "projection": 1}  # the operand of the highest is followed
 
 
@@ -41,12 +41,9 @@ RANK = {"weights": 5, "head": 4, "exp": 3, "product": 2, "projection": 1}  # the
 class Info:
     """What is known of a tensor."""
 
-    kind: str = (
-        ""  # "learned", "projection", "product" (of which scores are made), "exp", "weights", "head", or nothing
-    )
+    kind: str = ""  # "learned", "projection", "product" (it makes scores), "exp", "weights", "head", or nothing
     of: tuple[int, ...] = ()  # the numbers of the projections, products, softmaxes or steps that it comes from
-    factor: float | None = 1.0  # with which it was multiplied since; None where it is no number
-    normed: bool = False  # whether it was divided by a norm
+    factor: float | None = 1.0  # with which it was multiplied since; None where it is no number, as behind a norm
     far: bool = False  # whether something came between that neither moves nor scales it
     depth: int = 0  # how many steps of attention lie before it
     turned: bool = False  # whether it was multiplied by numbers that are neither learned nor made of inputs
@@ -151,7 +148,7 @@ class Look(TorchDispatchMode):
             self._convolved(args[0], out)
         elif name in SOFTMAX:
             self._softmax(args[0], args[1] % out.ndim, out)
-        elif any(info.kind for _, info in infos):
+        elif name in TIMES | OVER or any(info != NOTHING for _, info in infos):
             made = [x for x in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(x, Tensor) and plain(x)]
             self._follow(name, args, infos, [x for x in made if x.is_floating_point() or x.is_complex()])
         return out
@@ -165,7 +162,7 @@ class Look(TorchDispatchMode):
             return None
         if lead.kind in ("", "learned"):
             lead = infos[0][1]
-            if lead.kind and all(info.kind == "learned" or x.numel() <= 1 for x, info in infos):
+            if name in MOVES | TIMES | OVER and all(info.kind == lead.kind or x.numel() <= 1 for x, info in infos):
                 self._put_all(made, replace(lead, factor=self._times(name, args, lead)))
             return None
         if lead.kind == "exp" and name in OVER and len(infos) > 1 and infos[1][1].kind == "exp":
@@ -178,6 +175,8 @@ class Look(TorchDispatchMode):
         of = tuple(dict.fromkeys(n for info in same for n in info.of))
         factor, far = self._times(name, args, lead), any(info.far for info in same)
         normed = name in NORMS or "norm" in name
+        if lead.kind == "projection" and (normed or any(info.factor is None for info in same)):
+            factor = None
         if name in TIMES | OVER:
             far = lead.far if lead.kind == "projection" else far  # by its norm, or a gate of the same token
             for n in lead.of if lead.kind == "head" and "projection" in kinds else ():
@@ -190,7 +189,7 @@ class Look(TorchDispatchMode):
         if lead.kind == "product":  # a sum of scores and more, a product of scores
             far |= name in SUMS and kinds.count("product") + kinds.count("projection") > 1
             far |= name in TIMES and len(same) > 1
-        info = Info(lead.kind, of, factor, normed or any(info.normed for info in same), far, depth, turned)
+        info = Info(lead.kind, of, factor, far, depth, turned)
         return self._put_all(made, info, name.endswith("_"))
 
     def _put_all(self, made: list[Tensor], info: Info, inside: bool = False) -> None:
@@ -300,18 +299,12 @@ class Look(TorchDispatchMode):
     def _kernel(self, given: dict, out: Tensor) -> None:
         """Compute a fused kernel in its parts, which are seen, and let its output be what they give."""
         q, k, v, mask = (given[name] for name in ("query", "key", "value", "mask"))
+        options = {"scale": given.get("scale")}
+        if q.ndim == 4 and k.shape[1] != q.shape[1]:
+            options["enable_gqa"] = True
+        chance, causal = given.get("dropout_p", 0.0), given.get("is_causal", False)
         with self:
-            if q.ndim == 4 and k.shape[1] != q.shape[1]:
-                k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
-            scores = q @ k.mT * (q.shape[-1] ** -0.5 if given.get("scale") is None else float(given["scale"]))
-            if given.get("is_causal"):
-                scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=torch.bool).tril(), -math.inf)
-            if mask is not None:
-                scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
-            weights = torch.softmax(scores, -1).masked_fill(scores.amax(-1, keepdim=True) == -math.inf, 0.0)
-            if given.get("dropout_p"):
-                weights = torch.dropout(weights, given["dropout_p"], True)
-            made = weights @ v
+            made, _ = KERNEL.decompose(q, k, v, mask, chance, causal, **options)
         out.copy_(made)
         self.put(out, self.info(made))
 

@@ -123,7 +123,7 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
     T, sees, full = exam.T, found.sees[0], torch.ones(exam.T, exam.T, dtype=torch.bool)
     later, earlier, own = sees.triu(1), sees.tril(-1), bool(sees.diagonal().all())
     past, mirrored, alone = earlier.equal(full.tril(-1)), later.equal(full.triu(1)), exam.inputs == 1
-    leaks, windowed = bool(later.any()), own and not bool(sees.all())
+    leaks, windowed, most = bool(later.any()), own and not bool(sees.all()), int(sees.sum(-1).max())
     one_more, one_less = later.equal(full.triu(1) & ~full.triu(2)), sees[1:].equal(full.tril(-1)[1:])
     unused = bool(sees[:, :-1].all()) and not bool(sees[: T - (not found.inside), -1].any())
     cases = [  # whether it is so, what that is
@@ -133,11 +133,7 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
         (mirrored and not bool(earlier.any()) and alone, "future-leak", "each query sees none before its own."),
         (T > 2 and exam.flat and unused, "key-unused", f"{T} queries see every key but the last, number {T - 1}."),
         (past and not leaks and not causal, "causal", "no output depends on a later token."),
-        (
-            windowed and not past and not mirrored,
-            "window",
-            f"a query sees {int(sees.sum(-1).max())} of {T} keys at most.",
-        ),
+        (windowed and not past and not mirrored, "window", f"a query sees {most} of {T} keys at most."),
     ]
     code, text = next(((code, text) for seen, code, text in cases if seen), ("", ""))
     if code:
@@ -240,9 +236,8 @@ def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
         if bool(more.any()):
             form = replace(form, always=True)  # it takes the place of one that the layer makes by itself
             if form.shows in ("keys", "prefix"):
-                return Tried(
-                    form, "future-leak", f"with a mask over the keys it hides no later token: {cells(more, free)}."
-                )
+                text = f"with a mask over the keys it hides no later token: {cells(more, free)}."
+                return Tried(form, "future-leak", text)
     replaces, hid, steps = form.always or base is None, False, exam.first.steps
     mixed = any(step.of_weights.far for step in steps)  # heads that talk make of -inf what they like
     before = free if replaces else base

@@ -1,6 +1,5 @@
 """What no single step shows: whether a layer runs, repeats itself, keeps samples apart, and uses all that it has."""
 
-import inspect
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -264,7 +263,8 @@ def dead_parameters(patient: Patient, forms: list[Mask], T: int, flat: bool, rep
             named = {n: p for n, p in named.items() if n in found or owners[n] in ran}  # the rest is another's business
         dead = set(named) - found
         idle = {n for n in dead if owners[n] is not module and owners[n] not in ran}
-        other = idle if idle and _may_be_for_another_call(patient, idle) else set()
+        calls = patient.docs.code.partition("def forward")[2]  # what is named there, and never ran, is for another call
+        other = idle if any(re.search(rf"\bself\.{n.partition('.')[0]}\b", calls) for n in idle) else set()
         if dead - other:
             module.train()
             with suppress(Exception):  # whatever another's code raises in training
@@ -332,14 +332,3 @@ def _replaced(parameter: nn.Parameter, rows: Tensor, x: list[Tensor], patient: P
         if moved:
             return False
     return bool(kept.any())
-
-
-def _may_be_for_another_call(patient: Patient, idle: set[str]) -> bool:
-    """Whether modules that were never called stand behind an `if`."""
-    try:
-        lines = inspect.getsource(type(patient.module).forward).splitlines()
-    except (OSError, TypeError):
-        return False
-    names = "|".join(re.escape(n.split(".")[0]) for n in idle)
-    used = [i for i, line in enumerate(lines) if re.search(rf"\b({names})\b", line)]
-    return any(re.search(r"\bif\b", line) for i in used for line in lines[max(0, i - 3) : i + 1])

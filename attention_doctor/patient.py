@@ -54,7 +54,7 @@ class Patient:
         # Two ways to one number differ by rounding; in float64 layers, too, the softmax may be float32.
         self.tolerance = 1e-5 if self.dtype.itemsize >= 4 else 16 * torch.finfo(self.dtype).eps
         self.docs = docs_of(call.target)
-        self._spare = call.module if call.module is None else _copied(call.module)
+        self._spare = _copied(call.module)
 
     def __call__(self, x: Tensor | Sequence[Tensor], mask: Tensor | None = None, grad: bool = False) -> Tensor:
         """Return the output `(B, T, d_out)`; raise Crash where the layer raises.
@@ -191,7 +191,8 @@ def amount(difference: Tensor) -> str:
     return "NaN" if math.isnan(largest) else "infinity" if math.isinf(largest) else f"{largest:.2g}"
 
 
-def _copied(owner: nn.Module) -> nn.Module | None:
+def _copied(owner: object) -> object | None:
+    """Return a copy; None where there is none."""
     try:
         return copy.deepcopy(owner)
     except Exception:  # a lock, an open file, a tensor inside a graph
@@ -229,12 +230,9 @@ def on_the_table(call: Adapted, module: nn.Module | None) -> Iterator[tuple[Adap
     uncompiled = "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance")
     compiler = torch.compiler.set_stance("force_eager") if uncompiled else nullcontext()
     try:
-        twin = None
-        if own is not None and (module is None or module is own):
-            try:
-                twin = copy.deepcopy(own)
-            except Exception:  # a lock, an open file, a tensor inside a graph
-                module = own if isinstance(own, nn.Module) else module
+        twin = _copied(own) if module is None or module is own else None
+        if twin is None and module is None and isinstance(own, nn.Module):
+            module = own
         if twin is not None:
             call = replace(call, target=twin if call.target is own else getattr(twin, call.target.__name__))
             module = modules_of(twin).eval()
