@@ -13,10 +13,10 @@ from collections.abc import Callable
 from mhacourse.advice import advice_for
 from mhacourse.attempt import Attempt, changes, recognise, same_results
 from mhacourse.compare import difference, kind_of, show
+from mhacourse.edits import find
 from mhacourse.note import Note
 from mhacourse.observe import observe
 from mhacourse.remarks import remarks_on
-from mhacourse.search import find
 from mhacourse.stub import is_stub
 from mhacourse.values import explain
 
@@ -125,9 +125,9 @@ def small_edit(attempt: Attempt) -> Note | None:
         edit = find(exercise.edits, exercise.inputs, exercise.right, attempt.outcomes)
     if edit is None:
         return None
-    title = re.sub(r"^(but )?with (?!out)|^and then ", "", edit.says).partition(":")[0]
+    title = re.sub(r"^(but )?with (?!out)|^and then ", "", edit.says)
     parts = [("What:", f"your function does what a right one would do {edit.says}.")]
-    parts += [("Why:", edit.rule.why)] if edit.rule.why else []
+    parts += [("Why:", edit.why)] if edit.why else []
     parts += [*attempt.example, *attempt.printed]
     return Note(f"not yet. {title[0].upper()}{title[1:]}", parts, mood="wrong", code=f"wrong: {edit.says}")
 
