@@ -15,7 +15,7 @@ from mhacourse.attempt import Attempt, changes, recognise, same_results
 from mhacourse.compare import difference, kind_of, show
 from mhacourse.edits import find
 from mhacourse.note import Note
-from mhacourse.observe import observe
+from mhacourse.observe import observe, other_axes
 from mhacourse.remarks import remarks_on
 from mhacourse.stub import is_stub
 from mhacourse.values import explain
@@ -155,9 +155,13 @@ def changes_its_input(attempt: Attempt) -> Note | None:
 
 
 def first_difference(attempt: Attempt) -> Note:
-    """Show the first input on which the result is wrong, and the first place where it is."""
+    """Name axes that are lost, joined or in another order; else say what is right, and show the first difference."""
+    difference = attempt.worst.difference
     seen = [("", words) for words in observe(attempt.cases)]
-    return _not_yet(attempt.worst.difference.kind, *seen, *attempt.example, *attempt.printed)
+    if words := other_axes(attempt.cases) if difference.kind == "shape" else "":
+        parts = [("What:", f"{words}."), *seen, *attempt.example, *attempt.printed]
+        return Note(f"not yet. Of the result, {words}", parts, mood="wrong", code=f"wrong: {words}")
+    return _not_yet(difference.kind, *seen, *attempt.example, *attempt.printed)
 
 
 def in_numbers(attempt: Attempt) -> Note | None:
