@@ -18,8 +18,7 @@ from mhacourse import lessons
 from mhacourse.exercise import Exercise
 from mhacourse.lessons.problems import PROBLEMS
 from mhacourse.note import bar
-from mhacourse.prediction_base import Prediction
-from mhacourse.prediction_results import Results, sum_up
+from mhacourse.prediction import Prediction, Results, sum_up
 from mhacourse.problem_set import Problems
 
 __all__ = ["Checks", "Predictions", "Problems", "check", "predict", "problem"]
