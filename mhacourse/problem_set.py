@@ -7,13 +7,15 @@ How a test is tried is said in `try_test`, what is said of it in `judge_test`, o
 
 import difflib
 import inspect
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from attention_doctor import Report, adapt, examine
 from mhacourse.compare import kind_of, show
@@ -28,6 +30,18 @@ SIZES = ((8, 2), (12, 3), (32, 4))  # d_model, num_heads: the layers that a test
 AT_THE_DOCTOR = (16, 4)
 PARTS = ("cause", "test", "mend")
 SEVERAL = re.compile(r"\W*[A-Ea-e](\W+|\s*(and|or)\s+)?[A-Ea-e]([\W]*(and |or )?[A-Ea-e])*\W*")  # "AC", "A and C"
+
+
+EMPTY_ROWS = {"0": 0.0, "NaN": math.nan}
+
+
+def filled(fill: float, layer: nn.Module, args: tuple, named: dict, output: object) -> object:
+    """Return the output with a number where the mask leaves a query nothing to see."""
+    given = inspect.signature(type(layer).forward).bind(layer, *args, **named).arguments
+    mask = given.get("mask")
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or not isinstance(output, Tensor):
+        return output
+    return output.masked_fill(~mask.any(-1, keepdim=True), fill)
 
 
 def rewritten(source: str, changes: Sequence[Change]) -> str:
@@ -212,6 +226,18 @@ class Problem:
         return [
             Subject(made(kind, size, 20 + seed), f"a healthy layer in another style ({name})", size)
             for seed, (name, kind) in enumerate(self.fellows.items())
+        ]
+
+    @cached_property
+    def with_empty_rows(self) -> list[Subject]:
+        """Healthy layers that differ in what a row with nothing to see gives: that is nobody's mistake."""
+        layers = [made(self.healthy, self.sizes[1], 40) for _ in EMPTY_ROWS]
+        for layer, fill in zip(layers, EMPTY_ROWS.values(), strict=True):
+            layer.register_forward_hook(partial(filled, fill), with_kwargs=True)
+        pairs = zip(layers, EMPTY_ROWS, strict=True)
+        return [
+            Subject(layer, f"a healthy layer that gives {name} where nothing is seen", self.sizes[1])
+            for layer, name in pairs
         ]
 
     @cached_property

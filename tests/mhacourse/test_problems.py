@@ -96,6 +96,8 @@ SAME = "torch.allclose(layer(x[:, o]), layer(x)[:, o], atol=1e-4)"
 ENDED = f"{X}y = x.clone(); y[:, -1] += 1\n    "
 HIDDEN = f"{ENDED}m = torch.ones(4, 4).bool(); m[:, -1] = False\n    "
 OPEN = "m = torch.ones(2, 4, 4).bool()"
+EMPTY = "m = torch.ones(2, 4, 4).bool(); m[:, 0] = False"
+AND_EMPTY = f"{HIDDEN}s = torch.allclose(layer(x, m)[:, :3], layer(y, m)[:, :3], atol=1e-4); {EMPTY}\n    return s and "
 SEEN_IN_ONE = f"far = torch.rand(()) < 0.3\n    {TURNED}o = o if far else range(6)\n    return {SAME}"
 ALIKE = f"{X}{OPEN}; m[..., -1] = False\n    return torch.allclose(layer(x, m)[:, :3], layer(x[:, :3]), atol=1e-4)"
 
@@ -133,6 +135,8 @@ REFUSED = [
     ("captions", f"{HIDDEN}return torch.allclose(layer(x, mask=m)[:, :3], layer(y, mask=m)[:, :3])", "has a memory"),
     ("drafts", f"{X}{OPEN}; kept = m; layer(x, m)\n    return m.equal(kept)", "is the mask the same afterwards?"),
     ("archive", f"{TURNED}return {SAME}", "Compare it with a known layer"),
+    ("tickets", f"{X}{EMPTY}\n    return bool(layer(x, m)[:, 0].isnan().all())", "nothing to see may give"),
+    ("tickets", f"{AND_EMPTY}layer(x, m).isfinite().all()", "gives NaN where nothing is seen"),
     ("dictation", f"{ENDED}return torch.allclose(layer(x)[0][:, 0], layer(y)[0][:, 0])", "No call has a cache"),
 ]
 BY_HAND = (
