@@ -10,7 +10,7 @@ import inspect
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -22,7 +22,7 @@ from mhacourse.compare import kind_of, show
 from mhacourse.exercise import OUR_SECONDS, Change
 from mhacourse.judge_mend import judged_mending, outcomes_of
 from mhacourse.judge_test import judged
-from mhacourse.note import Note, bar
+from mhacourse.note import ByName, Note, bar
 from mhacourse.run import Outcome
 from mhacourse.try_test import LARGER, Subject, made, tried
 
@@ -295,31 +295,14 @@ class Problem:
         return Note(title, [("", self.options[chosen])], mood=mood, code=code)
 
 
-class Problems:
-    """All problems by name, in the order of the notebook; the names complete with Tab.
-
-    Args:
-        problems: by name.
-    """
+class Problems(ByName):
+    """All problems by name, in the order of the notebook; the names complete with Tab."""
 
     def __init__(self, problems: Mapping[str, Problem]):
-        self._problems = dict(problems)
-        for name, problem in self._problems.items():
-            problem.name, problem.siblings = name, list(self._problems.values())
-
-    def __getattr__(self, name: str) -> Problem:
-        if not name.startswith("_") and name in self._problems:
-            return self._problems[name]
-        close = difflib.get_close_matches(name, dir(self), 1)
-        meant = f"did you mean problem.{close[0]}?" if close else f"choose from {', '.join(dir(self))}"
-        raise AttributeError(f"there is no problem {name!r}; {meant}")
-
-    def __dir__(self) -> list[str]:
-        return list(self._problems)
-
-    def __iter__(self) -> Iterator[Problem]:
-        return iter(self._problems.values())
+        super().__init__("problem", "problem", dict(problems))
+        for name, problem in problems.items():
+            problem.name, problem.siblings = name, list(problems.values())
 
     def __repr__(self) -> str:
-        width = max(map(len, self._problems))
+        width = max(map(len, dir(self)))
         return "\n".join(f"{p.name:{width}}  {bar(len(p.done), len(PARTS)):10}  {p.saw}" for p in self)
