@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from attention_doctor import Report, adapt, examine
 from mhacourse.compare import kind_of, show
-from mhacourse.exercise import OUR_SECONDS, Change
+from mhacourse.exercise import OUR_SECONDS, Change, Wrong
 from mhacourse.judge_mend import judged_mending, outcomes_of
 from mhacourse.judge_test import judged
 from mhacourse.note import ByName, Note, bar
@@ -74,7 +74,8 @@ class Problem:
         alarm: the same for a test that accuses a healthy layer.
         fellows: healthy layers in other styles that are called in the same way, each by a phrase.
         near: for a healthy layer, changes that would break it, each by a phrase: a test must see one of them.
-        needless: for a healthy layer, what some changes make of it, in words; said of a layer that was mended so.
+        wrong: mended layers that are not right, by a short name that becomes the headline; each answer, and each in
+            `also`, is a list of `Change`s of the healthy layer. Of a healthy one `what` follows "your change".
         returns: said to who takes what the layer returns for a tensor, where it is a tuple.
         sizes: the `(d_model, num_heads)` at which a test is tried.
         adapted: how the doctor is told to call it, and the code that says so.
@@ -95,7 +96,7 @@ class Problem:
     alarm: Mapping[str, str] = field(default_factory=dict)
     fellows: Mapping[str, Callable] = field(default_factory=dict)
     near: Mapping[str, Change] = field(default_factory=dict)
-    needless: Mapping[str, Sequence[Sequence[Change]]] = field(default_factory=dict)
+    wrong: Mapping[str, Wrong] = field(default_factory=dict)
     returns: str = ""
     sizes: Sequence[tuple[int, int]] = SIZES
     adapted: tuple[Callable, str] = (adapt, "adapt(layer)")
@@ -251,10 +252,14 @@ class Problem:
         return outcomes_of(self, self.given, OUR_SECONDS)[0]
 
     @cached_property
-    def needless_outcomes(self) -> list[tuple[str, list[Outcome]]]:
-        """What a healthy layer does in each case after changes that it did not need, each with the words for it."""
-        kinds = [(words, self._changed(changes)) for words, some in self.needless.items() for changes in some]
-        return [(words, outcomes_of(self, kind, OUR_SECONDS)[0]) for words, kind in kinds]
+    def catalogue(self) -> list[tuple[str, Wrong, list[Outcome]]]:
+        """Of each wrong mending the name of its mistake, its text, and what it does in each case."""
+        entries = [
+            (name, wrong, changes) for name, wrong in self.wrong.items() for changes in (wrong.answer, *wrong.also)
+        ]
+        entries = [(name, c if isinstance(c, Wrong) else wrong, c) for name, wrong, c in entries]
+        kinds = [self._changed(c.answer if isinstance(c, Wrong) else c) for _, _, c in entries]
+        return [(*one[:2], outcomes_of(self, kind, OUR_SECONDS)[0]) for one, kind in zip(entries, kinds, strict=True)]
 
     def also_found_by(self, test: Callable) -> tuple[list[str], int]:
         """Return the names of the other problems that a test shows, and how many others there are."""
