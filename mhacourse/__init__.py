@@ -9,7 +9,6 @@ is run, compared and judged lies in the modules beside this one. What was solved
 kernel stops, and nowhere else.
 """
 
-import difflib
 import importlib
 import pkgutil
 from types import ModuleType
@@ -17,15 +16,14 @@ from types import ModuleType
 from mhacourse import lessons
 from mhacourse.exercise import Exercise
 from mhacourse.lessons.problems import PROBLEMS
-from mhacourse.note import bar
-from mhacourse.prediction_base import Prediction
-from mhacourse.prediction_results import Results, sum_up
+from mhacourse.note import ByName
+from mhacourse.prediction import Prediction, Results, sum_up
 from mhacourse.problem_set import Problems
 
 __all__ = ["Checks", "Predictions", "Problems", "check", "predict", "problem"]
 
 
-class Checks:
+class Checks(ByName):
     """All exercises by name; the names complete with Tab.
 
     Args:
@@ -33,37 +31,20 @@ class Checks:
     """
 
     def __init__(self, *modules: ModuleType):
-        self._exercises: dict[str, Exercise] = {}
+        exercises: dict[str, Exercise] = {}
         for module in modules:
             found = {name: value for name, value in vars(module).items() if isinstance(value, Exercise)}
             for name, exercise in found.items():
                 exercise.name, exercise.siblings = name, list(found.values())
                 exercise.lesson = module.__name__.rpartition("_")[2]
-            self._exercises |= found
-
-    def __getattr__(self, name: str) -> Exercise:
-        if not name.startswith("_") and name in self._exercises:
-            return self._exercises[name]
-        close = difflib.get_close_matches(name, dir(self), 1)
-        meant = f"did you mean check.{close[0]}?" if close else f"choose from {', '.join(dir(self))}"
-        raise AttributeError(f"there is no exercise {name!r}; {meant}")
-
-    def __dir__(self) -> list[str]:
-        return list(self._exercises)
-
-    def __iter__(self):
-        return iter(self._exercises.values())
+            exercises |= found
+        super().__init__("exercise", "check", exercises)
 
     def __repr__(self) -> str:
-        lines = []
-        for lesson in sorted({exercise.lesson for exercise in self}):
-            exercises = [exercise for exercise in self if exercise.lesson == lesson]
-            done = bar(sum(exercise.solved for exercise in exercises), len(exercises))
-            lines.append(f"{lesson}  {done}  {', '.join(exercise.name for exercise in exercises)}")
-        return "\n".join(lines)
+        return self.by_lesson(lambda exercise: exercise.solved)
 
 
-class Predictions:
+class Predictions(ByName):
     """All predictions by name; the names complete with Tab.
 
     Args:
@@ -74,15 +55,16 @@ class Predictions:
     """
 
     def __init__(self, *modules: ModuleType):
-        self._predictions: dict[str, Prediction] = {}
+        predictions: dict[str, Prediction] = {}
         for module in modules:
             for name, value in vars(module).items():
                 if not isinstance(value, Prediction):
                     continue
-                if name in self._predictions or name in vars(Predictions):
+                if name in predictions or hasattr(Predictions, name):
                     raise ValueError(f"{module.__name__}: the name {name} is taken; give the prediction another one")
                 value.name, value.lesson = name, module.__name__.rpartition("_")[2]
-                self._predictions[name] = value
+                predictions[name] = value
+        super().__init__("prediction", "predict", predictions)
 
     def results(self, lesson: str = "") -> Results:
         """Return what was predicted rightly in a lesson, such as "05", and what came as a surprise.
@@ -100,29 +82,14 @@ class Predictions:
         return sum_up(lesson, ours)
 
     def __call__(self, *given: object) -> object:
-        first = next(iter(self._predictions), "…")
+        first = next(iter(self._things), "…")
         raise TypeError(f"each prediction has its name: write predict.{first}(); predict alone lists them")
 
-    def __getattr__(self, name: str) -> Prediction:
-        if not name.startswith("_") and name in self._predictions:
-            return self._predictions[name]
-        close = difflib.get_close_matches(name, dir(self), 1)
-        meant = f"did you mean predict.{close[0]}?" if close else f"choose from {', '.join(dir(self))}"
-        raise AttributeError(f"there is no prediction {name!r}; {meant}")
-
     def __dir__(self) -> list[str]:
-        return [*self._predictions, "results"]
-
-    def __iter__(self):
-        return iter(self._predictions.values())
+        return [*super().__dir__(), "results"]
 
     def __repr__(self) -> str:
-        lines = []
-        for lesson in sorted({prediction.lesson for prediction in self}):
-            ours = [prediction for prediction in self if prediction.lesson == lesson]
-            done = bar(sum(prediction.picked is not None for prediction in ours), len(ours))
-            lines.append(f"{lesson}  {done}  {', '.join(prediction.name for prediction in ours)}")
-        return "\n".join(lines)
+        return self.by_lesson(lambda prediction: prediction.picked is not None)
 
 
 # One module of each kind for each lesson, found by its name.

@@ -41,9 +41,6 @@ ADVICE = {
     "must be Tensor, not": "torch's functions take tensors; for a single number there is the module math.",
     "converted to a Scalar": _ONE_NUMBER,
     "can be converted to Python scalars": _ONE_NUMBER,
-    "only integer tensors of a single element": (
-        "an index or a size must be one whole number; int(...) makes one of a tensor."
-    ),
     "values to unpack": (
         "as many names must stand on the left as there are parts on the right. Print x.shape, or len(...)."
     ),
@@ -55,33 +52,14 @@ ADVICE = {
     "must match the existing size": (
         "expand stretches only axes of size 1: put one there first, with [:, None] or unsqueeze."
     ),
-    "must be greater or equal to the number of dimensions": (
-        "expand and repeat need a size for every axis, the new ones first."
-    ),
     "Sizes of tensors must match except in dimension": (
         "cat joins along one axis; all the other sizes must agree. Which axis?"
     ),
-    "split_with_sizes expects": (
-        "split takes the sizes of the parts, one for each, and they must add up to the size of the axis that is cut: "
-        "which axis is it, and how long? chunk takes the number of parts."
-    ),
-    "stack expects each tensor to be equal size": (
-        "stack makes a new axis of things of one shape; cat joins along an old one."
-    ),
-    "Tensors must have same number of dimensions": "what cat joins must have equally many axes. Print the shapes.",
     "does not require grad": (
         "no gradient flows from here: what it is asked of was not computed from a tensor that wants one."
     ),
-    "expected m1 and m2 to have the same dtype": _SAME_DTYPE,
-    "expected scalar type": _SAME_DTYPE,
-    "'function' object has no attribute": "what came is a function. All that can be done with it is to call it.",
-    "'tuple' object has no attribute": (
-        "what came is a tuple, of several things. Take the one that you mean: a, b = …, or …[0]."
-    ),
     "unsupported operand type": "one side is not what you think. Print type(...) of both.",
     "'NoneType' object": "what came is None. Does a function that you call lack its return?",
-    "missing 1 required positional argument": "a call lacks an argument. help(...) shows what it takes.",
-    "unexpected keyword argument": "there is no argument of this name. help(...) shows what it takes.",
     "is not defined": "is the name spelled right, and has the cell that makes it been run?",
 }
 

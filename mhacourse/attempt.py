@@ -12,7 +12,7 @@ from torch import Tensor
 from mhacourse.compare import Axes, Difference, difference, kind_of, show, show_rows
 from mhacourse.run import Outcome
 
-MOST_LINES = 14  # of an example
+MOST_LINES = 12  # of an example
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,23 @@ class Attempt:
         case, names = self.worst, self.exercise.parameters
         call = ("For example:", f"{self.exercise.name}({', '.join(names)})")
         given = [(f"{name} = ", value) for name, value in zip(names, case.inputs, strict=True)]
-        if failure := case.theirs.failure:
-            line = [("code", failure.line)] if failure.line else []
-            return [call, ("code", _table(given)), ("It stopped:", failure.message), *line]
+        if case.theirs.failure:
+            return [call, ("code", _table(given))]
         given += [("expected: ", case.ours.value), ("got:      ", case.theirs.value)]
         parts = [call, ("code", _table(given))]
         if case.difference:
             parts.append(("First difference:", case.difference.sentence()))
-        if case.theirs.changed:
-            parts.append(("Changed on the way:", ", ".join(names[i] for i in case.theirs.changed)))
         return parts
+
+    @property
+    def before_all(self) -> list[tuple[str, str]]:
+        """What comes before any guess: the error with its line, or which inputs were changed on the way."""
+        if self.exercise.cases is None:
+            return []
+        if failure := self.worst.theirs.failure:
+            return [("It stopped:", failure.message), *([("code", failure.line)] if failure.line else [])]
+        changed = ", ".join(self.exercise.parameters[i] for i in self.worst.theirs.changed)
+        return [("Changed on the way:", changed)] if changed else []
 
 
 def _table(values: Sequence[tuple[str, object]]) -> str:
@@ -107,7 +114,8 @@ def _table(values: Sequence[tuple[str, object]]) -> str:
         shown[[text.startswith(label) for text in shown].index(True)] = (
             f"{label}{kind_of(value)} of shape {tuple(value.shape)}"
         )
-    return "\n".join(shown)
+    lines = "\n".join(shown).splitlines()
+    return "\n".join(lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "…"])
 
 
 def same_results(some: Sequence[Outcome], others: Sequence[Outcome]) -> bool:
@@ -138,15 +146,15 @@ def changes(outcomes: Sequence[Outcome]) -> list[tuple[int, ...]]:
     return [outcome.changed for outcome in outcomes]
 
 
-def recognise(catalogue: Sequence[tuple[str, list[Outcome]]], outcomes: Sequence[Outcome]) -> str | None:
-    """Return the name of the catalogued wrong answer that does just this, or None.
+def recognise(catalogue: Sequence[tuple], outcomes: Sequence[Outcome]) -> tuple | None:
+    """Return the entry of the catalogue that does just this, or None; what it does is the last in it.
 
     One that changes the same inputs comes first; then one that changes none, for a mistake in the result stays what
     it is where the inputs are changed besides.
     """
-    alike = [(name, changes(known)) for name, known in catalogue if same_results(known, outcomes)]
+    alike = [entry for entry in catalogue if same_results(entry[-1], outcomes)]
     for wanted in (changes(outcomes), [()] * len(outcomes)):
-        for name, known in alike:
-            if known == wanted:
-                return name
+        for entry in alike:
+            if changes(entry[-1]) == wanted:
+                return entry
     return None

@@ -148,13 +148,6 @@ def shape_in_words(expected: tuple[int, ...], got: tuple[int, ...], axes: tuple[
         return f"the {'axes' if most else 'axis'} of {names} {'are' if most else 'is'} missing"
     if len(strange) == 1 and len(missing) >= 2 and strange[0] == math.prod(missing):
         return f"{names} are joined into one axis of {strange[0]}"
-    if (
-        len(strange) == 1
-        and len(missing) == 1
-        and len(got) == len(expected)
-        and got.index(strange[0]) == expected.index(missing[0])
-    ):
-        return f"{strange[0]} where {missing[0]} is right, at the axis of {name[missing[0]]}"
     return ""
 
 

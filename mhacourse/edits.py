@@ -1,16 +1,20 @@
-"""All single edits of a right answer, by the rules of `mistakes`: where they fit, and what they make of it.
+"""The error model: a wrong answer is often a right one with a small edit.
 
-How code is compared with the pattern of a rule is said in `rule_patterns`. An edit is made into a function only when it
-is first tried; see `search`. Three kinds of edit that no pattern can say, because they change two lines at once, are
-functions here.
+After R. Singh, S. Gulwani and A. Solar-Lezama, *Automated feedback generation for introductory programming assignments*
+(PLDI 2013). What people write instead is said in `slips`; here it is put into a right answer, and the edit looked for
+that does what a learner's function does. What an edit says must be seen in the learner's own code: where it would have
+to name a variable of our solution, `…` stands there, and it is never said.
 """
 
 import ast
 import contextlib
+import copy
 import inspect
 import itertools
+import math
 import re
 import textwrap
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,264 +23,42 @@ from numbers import Real
 import torch
 from torch import Tensor
 
+from mhacourse.attempt import same_result
 from mhacourse.compare import readable
-from mhacourse.mistakes import IN_ORDER, RULES, WHOLE, Rule
-from mhacourse.rule_patterns import SIZE, fits, pattern_of
-from mhacourse.run import Outcome, call
+from mhacourse.run import Outcome, OutOfTime, call, limits
+from mhacourse.slips import Slip, axes_in, changes_of, results, slips
 
-N = ast.unparse
+SECONDS = 0.8  # for one search; what was found out about an edit is kept
 ALIKE = 0.3  # what it costs to make one edit at all places that it fits
-ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Constant, ast.Subscript, ast.List, ast.Tuple, ast.Slice)
-WORDS = {
-    "B": "samples", "h": "heads", "num_heads": "heads", "T": "tokens", "Tq": "queries", "Tk": "keys", "n": "entries",
-    "kv": "groups", "hd": "features of a head", "head_dim": "features of a head", "d_model": "features",
-    "d": "features",
-}  # fmt: skip
-
-
-# --------------------------------------------------------------------------------------------- what the rules may call
-
-
-def dealt(x: Tensor, parts: int, dim: int) -> tuple[Tensor, ...]:
-    """Return as many parts as `chunk` does, but dealt out in turn, as cards are."""
-    return tuple(x.movedim(dim, 0)[i::parts].movedim(0, dim) for i in range(parts))
-
-
-def tiled(x: Tensor, times: int, dim: int) -> Tensor:
-    """Return x, whole, several times along one axis."""
-    return torch.cat([x] * times, dim)
-
-
-def only(x: Tensor, axis: int, index: int) -> Tensor:
-    """Return x with 0 everywhere but at one place of an axis."""
-    kept = torch.zeros_like(x)
-    kept.select(axis, index).copy_(x.select(axis, index))
-    return kept
-
-
-def without(x: Tensor, axis: int, index: int) -> Tensor:
-    """Return x with 0 at one place of an axis."""
-    rest = x.clone()
-    rest.select(axis, index).zero_()
-    return rest
-
-
-def opposite(x: Tensor | bool) -> Tensor | bool:
-    """Return True for False, and 1 - x for numbers."""
-    if isinstance(x, bool):
-        return not x
-    return ~x if x.dtype == torch.bool else 1 - x
-
-
-def pair(x: object) -> tuple | list:
-    """Return x where it is two things, and refuse all else."""
-    if not isinstance(x, (tuple, list)) or len(x) != 2:
-        raise TypeError
-    return x
-
-
-def counted_out(x: Tensor, order: Sequence[int]) -> Tensor:
-    """Return x as it is where numbers are counted out into the turned shape, and that is turned back."""
-    return x.reshape([x.shape[axis] for axis in order]).permute([order.index(axis) for axis in range(x.ndim)])
-
-
-HELPERS = {f.__name__: f for f in (dealt, tiled, only, without, opposite, pair, counted_out)}
-
-
-# --------------------------------------------------------------------------------------------- a right answer, read
-
-
-class Source:
-    """A right function as a syntax tree, with the names and axes that are known in it.
-
-    Args:
-        source: the text of the function.
-        known: the names that it uses, by what they are.
-        example: the inputs of one case, by which the kinds of its arguments are known.
-        axes: what the axes of its result are called.
-    """
-
-    def __init__(self, source: str, known: dict[str, object], example: tuple, axes: tuple[str, ...]):
-        self.known, self.result_axes = known, axes
-        self.tree = _AsMethods().visit(ast.parse(source))
-        self.function = self.tree.body[0]
-        self.function.decorator_list, self.function.returns = [], None
-        arguments = self.function.args.args + self.function.args.kwonlyargs
-        for argument in arguments:
-            argument.annotation = None
-        self.given = dict(zip([argument.arg for argument in arguments], example, strict=False))
-        nodes = list(ast.walk(self.function))
-        stored = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-        self.names = list(dict.fromkeys([*self.given, *stored]))
-        self._place = {}
-        for parent in nodes:
-            for name, value in ast.iter_fields(parent):
-                children = list(enumerate(value)) if isinstance(value, list) else [(None, value)]
-                self._place |= {id(child): (parent, name, i) for i, child in children if isinstance(child, ast.AST)}
-        ast.fix_missing_locations(self.tree)
-        self._called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-        lines = [node for node in nodes if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)]
-        self._defined = {line.targets[0].id: N(line.value) for line in reversed(lines) if len(N(line.value)) <= 60}
-        self._axes = {}
-        for line in source.splitlines():
-            if found := re.match(r"\s*(\w+) = .*#.*\(([^()]*)\)[^()]*$", line):
-                self._axes[found[1]] = [axis.strip() for axis in found[2].split(",")]
-
-    def is_variable(self, node: ast.AST) -> bool:
-        """Return whether a node reads a variable of the function; one that writes it cannot be anything else."""
-        named = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in self.names
-        return named and id(node) not in self._called
-
-    def axis(self, of: ast.AST | None, axis: int) -> str:
-        """Return an axis of an expression in words, "the queries (dim=-2)", by the shapes in the comments."""
-        while isinstance(of, (ast.Call, ast.Attribute, ast.BinOp)):
-            of = of.func if isinstance(of, ast.Call) else of.value if isinstance(of, ast.Attribute) else of.left
-        names = self._axes.get(of.id, ()) if isinstance(of, ast.Name) else ()
-        known = -len(names) <= axis < len(names) and names[axis] in WORDS
-        return f"the {WORDS[names[axis]]} (dim={axis})" if known else f"dim={axis}"
-
-    def explained(self, says: str) -> str:
-        """Return a sentence with the meaning of the first of our own variables in it, which no learner knows."""
-        for name in re.findall(r"\w+", says):
-            told = name in self.given or name in WORDS or f"{name} = " in says
-            if name in self._defined and not told:
-                return f"{says}; there, {name} = {self._defined[name]}"
-        return says
-
-    def kinds(self, name: str) -> set[str]:
-        """Return what an argument is: "tensor", "boolean", "number", …."""
-        value = self.given[name]
-        if isinstance(value, Tensor):
-            return {
-                "tensor",
-                "boolean" if value.dtype == torch.bool else "floating" if value.is_floating_point() else "",
-            }
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return {"number", "whole number" if isinstance(value, int) else "fraction"}
-        return {"list"} if isinstance(value, list) else set()
-
-    def edited(self, places: Sequence[tuple[ast.AST, str]]) -> Callable:
-        """Return the function with other text at some places.
-
-        Raises:
-            SyntaxError: that is no Python.
-        """
-        names = {**self.known, **HELPERS}
-        with contextlib.ExitStack() as undo:
-            for node, text in places:
-                undo.callback(self._put, node, node)
-                self._put(node, _parsed(text, node))
-            exec(compile(self.tree, "<edited>", "exec"), names)
-        return names[self.function.name]
-
-    def _put(self, node: ast.AST, other: ast.AST) -> None:
-        """Let another node stand in the place of a node: copying the whole tree would take most of the time."""
-        parent, name, number = self._place[id(node)]
-        if number is None:
-            setattr(parent, name, other)
-        else:
-            getattr(parent, name)[number] = other
-
-
-class _AsMethods(ast.NodeTransformer):
-    """Write torch.softmax(x, -1) as x.softmax(-1), so that a rule needs to know one way only."""
-
-    APART = {"where", "tensor", "cat", "stack"}  # methods of these names do something else, or there are none
-
-    def visit_Call(self, node: ast.Call) -> ast.Call:
-        self.generic_visit(node)
-        match node.func:
-            case ast.Attribute(value=ast.Name(id="torch" | "F"), attr=name):
-                if node.args and hasattr(Tensor, name) and name not in self.APART:
-                    node.func, node.args = ast.Attribute(node.args[0], name, ast.Load()), node.args[1:]
-        return node
-
-
-def _parsed(text: str, instead_of: ast.AST) -> ast.AST:
-    if isinstance(instead_of, ast.Slice):
-        return ast.parse(f"_[{text[1:-1]}]", mode="eval").body.slice
-    if isinstance(instead_of, ast.expr):
-        made = ast.parse(text, mode="eval").body
-        return _to_write(made) if isinstance(getattr(instead_of, "ctx", None), ast.Store) else made
-    (line,) = ast.parse(textwrap.dedent(text)).body
-    for part in ast.walk(line):  # the body of a loop, or of an if, stays
-        if getattr(part, "body", None) and isinstance(part.body, list) and N(part.body[0]) == "...":
-            part.body = instead_of.body
-    return line
-
-
-def _to_write(made: ast.expr) -> ast.expr:
-    """Let an expression stand at the left of an equals sign."""
-    made.ctx = ast.Store()
-    for part in getattr(made, "elts", ()):
-        _to_write(part)
-    return made
-
-
-# --------------------------------------------------------------------------------------------- what letters stand for
-
-
-def _code(value: object) -> str:
-    """Return what a letter stands for as code."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return ", ".join(map(N, value))
-    return N(value) if isinstance(value, ATOMS) else f"({N(value)})"
-
-
-def _words(value: object) -> str:
-    """Return what a letter stands for as a short text."""
-    text = value if isinstance(value, str) else ", ".join(map(N, value)) if isinstance(value, list) else N(value)
-    line, *more = text.splitlines() or [""]  # of a loop, its first line
-    return line[:45] + "…" if more or len(line) > 45 else line
-
-
-# --------------------------------------------------------------------------------------------- the edits
+ENOUGH = 14.0  # bits that the results must hold: with a thousand edits, fewer would be chance
+SIZE = re.compile(r"[BThn]|Tq|Tk|kv|num_\w+|head_dim|d_model|width|size|group")  # what sizes are called in this house
+LONGEST = 45  # characters of code in a sentence
 
 
 @dataclass(eq=False)
 class Edit:
-    """A small edit of a right answer, made into a function when it is first tried.
+    """A small edit of a right answer, made into a function when it is first tried; `Slip` tells its other parts."""
 
-    Args:
-        rule: the kind of edit.
-        says: what the edited function does, to follow "your function does what ours would do".
-        cost: how far-fetched it is.
-        make: returns the function.
-    """
-
-    rule: Rule
     says: str
     cost: Real
+    why: str
     make: Callable[[], Callable]
     _function: Callable | None = None
-    _known: dict[int, tuple[Outcome, tuple] | None] = field(default_factory=dict)
+    _known: dict[int, Outcome | None] = field(default_factory=dict)
 
-    def outcome(self, case: int, inputs: tuple) -> tuple[Outcome, tuple] | None:
-        """Return what the edited function does with a case, and a `print_of` it; None where it came to no end."""
+    @property
+    def can_be_told(self) -> bool:
+        """Whether all that it names can be seen by who has not seen our solution."""
+        return "…" not in self.says
+
+    def outcome(self, case: int, inputs: tuple) -> Outcome | None:
+        """Return what the edited function does with a case; None where it came to no end, or is no Python."""
         if case not in self._known:
             self._known[case] = None
-            try:
+            with contextlib.suppress(SyntaxError):
                 self._function = self._function or self.make()
-            except (SyntaxError, ValueError):  # this edit is no Python
-                return None
-            outcome = call(self._function, inputs)
-            self._known[case] = outcome, print_of(outcome)
+                self._known[case] = call(self._function, inputs)
         return self._known[case]
-
-
-def print_of(outcome: Outcome) -> tuple:
-    """Return a few things of an outcome by which most others are told apart at once: its kind, its shape, its sums."""
-    value = outcome.value
-    if outcome.failure:
-        return (outcome.failure.message, None)
-    if not isinstance(value, Tensor):
-        return ("no tensor", len(value) if isinstance(value, tuple | list) else None)
-    if not readable(value) or value.is_complex():
-        return ("tensor", None)
-    numbers = value.detach().cpu().double()
-    return ("tensor", value.shape, float(numbers.sum()), float(numbers.abs().sum()))
 
 
 def edits_of(answers: Sequence[Callable], example: tuple, axes: tuple[str, ...]) -> list[Edit]:
@@ -287,166 +69,218 @@ def edits_of(answers: Sequence[Callable], example: tuple, axes: tuple[str, ...])
         example: the inputs of one case.
         axes: what the axes of the result are called.
     """
-    made: list[Edit] = []
+    made, texts = [], set()
     for answer in answers:
-        source = Source(textwrap.dedent(inspect.getsource(answer)), inspect.unwrap(answer).__globals__, example, axes)
-        made += _by_rules(source, RULES if made else (*RULES, *WHOLE))
-        made += _in_two_lines(source)
-    return sorted(made, key=lambda edit: edit.cost)
+        source, names = textwrap.dedent(inspect.getsource(answer)), inspect.unwrap(answer).__globals__
+        lowered = re.sub(r"-(math|torch)\.inf\b", "-1e9", source)  # as people write it: no mistake of theirs
+        for text in dict.fromkeys((source, lowered)):
+            made += Places(text, names, example).edits(texts)
+    return sorted([*made, *_of_the_whole(answers[0], example, axes)], key=lambda edit: edit.cost)
 
 
-def _by_rules(source: Source, rules: Sequence[Rule]) -> Iterator[Edit]:
-    alike = defaultdict(list)
-    nodes = [node for line in source.function.body for node in ast.walk(line)]
-    seen = set()  # places and texts: many rules come to the same edit
-    for rule in sorted(rules, key=lambda rule: rule.cost):
-        given = rule.find.startswith("given ")
-        pattern = None if given else pattern_of(rule.find)
-        for node in source.given if given else nodes:
-            found: dict = {"P": node} if given else {}
-            if not given and (not fits(pattern, node, found, source.is_variable) or not _allowed(rule, found)):
-                continue
-            if given and not _allowed_argument(rule, node, source):
-                continue
-            for put, says, everywhere in _filled(rule, found, source):
-                place = (source.function.body[0], f"if True:\n    {put}\n    ...") if given else (node, put)
-                if given:
-                    place = (place[0], f"if True:\n    {put}\n{textwrap.indent(N(place[0]), '    ')}")
-                if (id(place[0]), place[1]) in seen:
-                    continue
-                seen.add((id(place[0]), place[1]))
-                yield Edit(rule, says, rule.cost, lambda place=place: source.edited([place]))
-                if not given and not rule.find.startswith("return"):
-                    alike[everywhere].append((rule, place))
-    for says, places in alike.items():
-        if 1 < len(places) <= 6:
-            rule = places[0][0]
-            put = [place for _, place in places]
-            yield Edit(rule, says, rule.cost + ALIKE, lambda put=put: source.edited(put))
+def _of_the_whole(answer: Callable, example: tuple, axes: tuple[str, ...]) -> Iterator[Edit]:
+    """Yield the edits of a whole argument before the first line, and of the whole result behind the last."""
+    names = list(inspect.signature(answer).parameters)
+    for i, value in enumerate(example):
+        for says, cost, change in changes_of(value):
+            yield Edit(says.format(names[i]), cost, "", lambda i=i, f=change: _with_given(answer, i, f))
+        for j in range(i + 1, len(example)):
+            if type(value) is type(example[j]) and not callable(value):
+                for one, other, says, cost in (
+                    (j, i, f"with {names[i]} and {names[j]} exchanged", 1.2),
+                    (i, i, f"with {names[i]} in the place of {names[j]} as well", 1.3),
+                    (j, j, f"with {names[j]} in the place of {names[i]} as well", 1.3),
+                ):
+                    yield Edit(says, cost, "", lambda i=i, j=j, at=(one, other): _exchanged(answer, i, j, at))
+    for says, cost, change in results(axes):
+        yield Edit(says, cost, "", lambda change=change: lambda *given: change(answer(*given)))
 
 
-def _allowed(rule: Rule, found: dict) -> bool:
-    for letter, names in rule.only.items():
-        if letter in found and (found[letter] in names) == (names[0] == "!"):
-            return False
-    return True
+def _with_given(answer: Callable, i: int, change: Callable) -> Callable:
+    return lambda *given: answer(*given[:i], change(given[i]), *given[i + 1 :])
 
 
-def _allowed_argument(rule: Rule, name: str, source: Source) -> bool:
-    kind = rule.only.get("P")
-    return kind is None or kind in source.kinds(name)
+def _exchanged(answer: Callable, i: int, j: int, at: tuple[int, int]) -> Callable:
+    one, other = at
+    return lambda *given: answer(*given[:i], given[one], *given[i + 1 : j], given[other], *given[j + 1 :])
 
 
-def _filled(rule: Rule, found: dict, source: Source) -> Iterator[tuple[str, str, str]]:
-    """Yield the text that an edit puts, and what it says, for each of what {X} stands for in turn."""
-    code = {letter: _code(value) for letter, value in found.items()}
-    words = {letter: _words(value) for letter, value in found.items()}
-    if "I" in found:
-        words["I_"] = source.axis(found.get("A"), int(N(found["I"])))
-    for option in _options(rule, found, source):
-        x = option.format(**code) if "{" in option else option
-        if rule.find == "N":
-            x = repr(eval(x, {}))  # of one number and what the rule does to it
-        if x and x in [words.get(letter) for letter in "IVNSPR"]:
-            continue
-        if x and x == f"{words.get('I')}, {words.get('J')}":
-            continue
-        spoken = {**words, "X": x, **_axis_words(rule, x, found, source)}
-        put = re.sub(r"(\(|,)(\s*,)+", r"\1", rule.put.format(X=x, **code))  # what is not there leaves its comma
-        put = put.replace(", )", ")")
-        says, everywhere = rule.says.format(**spoken), (rule.alike or rule.says).format(**spoken)
-        if rule.each not in ("axes", "orders"):  # those speak of axes, which may be called as a variable is
-            says, everywhere = source.explained(says), source.explained(everywhere)
-        yield put, says, everywhere
+# --------------------------------------------------------------------------------------------- places in a source
 
 
-def _options(rule: Rule, found: dict, source: Source) -> Sequence[str]:
-    if rule.each == "names":
-        if "P" in found:
-            others = list(source.given)[list(source.given).index(found["P"]) + 1 :]
-            kind = type(source.given[found["P"]])
-            every = source.given if "as well" in rule.says else others
-            return [
-                name
-                for name in every
-                if name != found["P"] and type(source.given[name]) is kind and kind is not type(len)
-            ]
-        if rule.find.startswith("return"):
-            return [name for name in source.names if name not in source.given]
-        sized = bool(re.fullmatch(SIZE, found["V"].id))  # nobody takes a tensor for a size
-        return [name for name in source.names if bool(re.fullmatch(SIZE, name)) == sized]
-    if rule.each == "axes":
-        value = source.given.get(found.get("P"))
-        return [str(i) for i in range(value.ndim if isinstance(value, Tensor) else len(source.result_axes))]
-    if rule.each == "orders":
-        n = len(source.result_axes)
-        return [", ".join(map(str, p)) for p in itertools.permutations(range(n)) if list(p) != sorted(p)]
-    return rule.each
+class _AsMethods(ast.NodeTransformer):
+    """Write torch.softmax(x, -1) as x.softmax(-1), so that a slip needs to know one way only."""
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        match node.func:
+            case ast.Attribute(value=ast.Name(id="torch" | "F"), attr=name) if name not in ("where", "cat", "stack"):
+                if node.args and hasattr(Tensor, name) and hasattr(torch, name):
+                    node.func, node.args = ast.Attribute(node.args[0], name, ast.Load()), node.args[1:]
+        return node
 
 
-def _axis_words(rule: Rule, x: str, found: dict, source: Source) -> dict[str, str]:
-    axes = source.result_axes
-    if rule.each == "axes" and "P" not in found and x.isdigit():
-        name = axes[int(x)]
-        return {"X_one": name, "X_all": re.sub(r"([^aeiou])y$", r"\1ie", name) + "s"}
-    if rule.each == "orders":
-        return {"X_": ", ".join(axes[int(i)] for i in x.split(", "))}
-    return {"X_": source.axis(found.get("A"), int(x)) if re.fullmatch(r"-?\d", x) else x}
+class Places:
+    """The places of a right function at which people write something else.
+
+    Args:
+        source: its text.
+        known: the names that it uses, by what they are.
+        example: the inputs of one case.
+    """
+
+    def __init__(self, source: str, known: dict[str, object], example: tuple):
+        self.known = known
+        (function,) = ast.parse(source).body
+        arguments = function.args.args + function.args.kwonlyargs
+        function.decorator_list, function.returns = [], None
+        for argument in arguments:
+            argument.annotation = None
+        self.text = ast.unparse(ast.fix_missing_locations(_AsMethods().visit(function)))
+        (self.function,) = ast.parse(self.text).body
+        self.starts = [0, *itertools.accumulate(map(len, self.text.splitlines(keepends=True)))]
+        self.given = dict(zip([argument.arg for argument in arguments], example, strict=False))
+        self.axes = {id(part) for node in ast.walk(self.function) for axis in axes_in(node) for part in ast.walk(axis)}
+        self.meaning: dict[str, ast.expr | None] = {}  # of a variable; None where that is not to be said
+        for node in ast.walk(self.function):
+            if isinstance(node, ast.Assign):
+                self._learn(node.targets[0], node.value)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                self.meaning.setdefault(node.id, None)
+
+    def _learn(self, target: ast.expr, value: ast.expr) -> None:
+        match target, value:
+            case ast.Name(id=name), _:
+                self.meaning[name] = None if name in self.meaning else value
+            case ast.Tuple(elts=names), ast.Tuple(elts=values) if len(names) == len(values):
+                for one, other in zip(names, values, strict=True):
+                    self._learn(one, other)
+            case ast.Tuple(elts=names), _:
+                for i, name in enumerate(names):
+                    self._learn(name, ast.Subscript(value, ast.Constant(i), ast.Load()))
+
+    def edits(self, texts: set[str]) -> Iterator[Edit]:
+        """Yield the edits whose texts are not there yet, and those of all places at which the same can be said."""
+        alike: dict[str, list] = defaultdict(list)
+        for (start, end), slip in sorted(self._slips(), key=lambda one: one[1].cost):
+            text = self.text[:start] + slip.put + self.text[end:]
+            if text not in texts:
+                texts.add(text)
+                alike[re.sub(r"with \w+ over (dim=.*), not", r"with \1 in the place of", slip.says)].append(
+                    (start, end, slip)
+                )
+                yield Edit(slip.says, slip.cost, slip.why, lambda text=text: self._made(text))
+        for says, places in alike.items():
+            places.sort(key=lambda place: -place[0])  # from the end, so that the other places stay where they are
+            if 1 < len(places) <= 6 and all(one[0] >= two[1] for one, two in itertools.pairwise(places)):
+                text = self.text
+                for start, end, slip in places:
+                    text = text[:start] + slip.put + text[end:]
+                says = f"{says}, wherever it stands"
+                yield Edit(says, slip.cost + ALIKE, slip.why, lambda text=text: self._made(text))
+
+    def _slips(self) -> Iterator[tuple[tuple[int, int], Slip]]:
+        names = self._names()
+        for node in ast.walk(self.function):
+            at = getattr(node, "iter", node)  # of a loop, what it goes through
+            written = isinstance(node, (ast.Name, ast.Tuple)) and isinstance(node.ctx, ast.Store)
+            if node is not self.function and hasattr(at, "lineno") and not written and id(node) not in self.axes:
+                start = self.starts[at.lineno - 1] + at.col_offset
+                end = self.starts[at.end_lineno - 1] + at.end_col_offset
+                yield from (((start, end), slip) for slip in slips(node, self.code, names))
+
+    def _names(self) -> dict[str, list[str]]:
+        """Return for each variable the others of its kind: nobody takes a tensor for a size."""
+        every = [*self.given, *(name for name in self.meaning if name not in self.given)]
+        sizes = {name for name in every if SIZE.fullmatch(name)}
+        names = {name: [o for o in every if o != name and (o in sizes) == (name in sizes)] for name in every}
+        return names | {"sizes": [*sizes]}
+
+    def _made(self, text: str) -> Callable:
+        names = dict(self.known)
+        exec(compile(text, "<edited>", "exec"), names)
+        return names[self.function.name]
+
+    def code(self, node: ast.AST) -> str:
+        """Return code as a learner can read it: our own variables by what they stand for; `…` where that fails."""
+        text = ast.unparse(_Inlined(self).visit(copy.deepcopy(node)))
+        return "…" if len(text) > LONGEST or "…" in text else text
 
 
-# --------------------------------------------------------------------------------------------- edits of two lines
+class _Inlined(ast.NodeTransformer):
+    """Put what our variables stand for in their places."""
 
-EXCHANGED = Rule("two lines", "", "", 1.4, why=IN_ORDER)
-MOVED = Rule("a step and another line", "", "", 1.4, why=IN_ORDER)
-ALSO = Rule("a line and an argument", "", "", 1.3)
+    def __init__(self, places: Places):
+        self.places, self.depth = places, 0
 
-
-def _in_two_lines(source: Source) -> Iterator[Edit]:
-    for rule, places, says in (*_lines_exchanged(source), *_steps_moved(source), *_another_alike(source)):
-        yield Edit(rule, says, rule.cost, lambda places=places: source.edited(places))
-
-
-def _lines_exchanged(source: Source) -> Iterator[tuple]:
-    for one, two in itertools.pairwise(source.function.body):
-        if not isinstance(two, ast.Return) and not isinstance(one, ast.Expr):
-            yield EXCHANGED, [(one, N(two)), (two, N(one))], f"with the lines {_words(one)} and {_words(two)} exchanged"
-
-
-def _steps_moved(source: Source) -> Iterator[tuple]:
-    """Do the last step of a line to another line's result, too early or too late."""
-    lines = [line for line in ast.walk(source.function) if isinstance(line, (ast.Assign, ast.Return)) and line.value]
-    for line in lines:
-        for inner, outer, words in _last_steps(line.value):
-            for other in lines:
-                if other is not line and not isinstance(other.value, ast.Tuple):
-                    to = "the result" if isinstance(other, ast.Return) else N(other.targets[0])
-                    moved = outer.replace("…", N(other.value))
-                    yield MOVED, [(line.value, inner), (other.value, moved)], f"with {words} at another place, on {to}"
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.places.given or node.id not in self.places.meaning:
+            return ast.Name("…") if node.id.startswith("_") else node
+        meaning, self.depth = self.places.meaning[node.id], self.depth + 1
+        read = (
+            ast.Name("…")
+            if meaning is None or self.depth > 4
+            else self.visit(ast.parse(ast.unparse(meaning)).body[0].value)
+        )
+        self.depth -= 1
+        return read
 
 
-def _last_steps(value: ast.expr) -> Iterator[tuple[str, str, str]]:
-    """Yield what is left of an expression without its last step, that step around `…`, and its words."""
-    match value:
-        case ast.BinOp(left=left, op=ast.Div() | ast.Mult() | ast.Add() | ast.Sub(), right=right):
-            sign = {ast.Div: "/", ast.Mult: "*", ast.Add: "+", ast.Sub: "-"}[type(value.op)]
-            yield N(left), f"(…) {sign} ({N(right)})", f"{sign} {_words(right)}"
-            if isinstance(value.op, ast.Mult):
-                yield N(right), f"({N(left)}) * (…)", f"the factor {_words(left)}"
-        case ast.BinOp(left=ast.BinOp(left=factor, op=ast.Mult(), right=left), op=ast.MatMult(), right=right):
-            yield f"({N(left)}) @ ({N(right)})", f"({N(factor)}) * (…)", f"the factor {_words(factor)}"
-        case ast.Call(func=ast.Attribute(value=of, attr=name)):
-            step = ast.Call(ast.Attribute(ast.Name("…"), name), value.args, value.keywords)
-            yield N(of), N(step).replace("…", "(…)"), name
+# --------------------------------------------------------------------------------------------- the edit that was made
 
 
-def _another_alike(source: Source) -> Iterator[tuple]:
-    """Do to another argument what a line does to one."""
-    for line in source.function.body:
-        if not isinstance(line, ast.Assign) or not isinstance(line.targets[0], ast.Name):
-            continue
-        used = {node.id for node in ast.walk(line.value) if isinstance(node, ast.Name)}
-        for like, other in itertools.product(sorted(used & set(source.given)), source.given):
-            if other not in used and other != line.targets[0].id:
-                text = re.sub(rf"\b{like}\b", other, N(line.value))
-                put = f"if True:\n    {N(line)}\n    {other} = {text}"
-                yield ALSO, [(line, put)], f"with {other} treated as {like} is: {_words(text)}"
+def find(edits: Sequence[Edit], inputs: Sequence[tuple], right: Sequence[Outcome], theirs: Sequence[Outcome]):
+    """Return the cheapest edit that does the same as the learner's function on every case, or None.
+
+    Args:
+        edits: of the exercise, the cheapest first.
+        inputs, right, theirs: the cases, and what our answer and the learner's do with them.
+    """
+    if len(theirs) < len(inputs) or _bits(theirs, right) < ENOUGH:
+        return None
+    right_ones = [same_result(ours, other) for ours, other in zip(right, theirs, strict=True)]
+    # First the cases that tell most: where there is a wrong result.
+    order = sorted(range(len(inputs)), key=lambda i: (right_ones[i], theirs[i].failure is not None, i))
+    with contextlib.suppress(OutOfTime), limits(SECONDS), warnings.catch_warnings(action="ignore"):
+        for edit in filter(lambda edit: edit.can_be_told, edits):
+            if all((did := edit.outcome(i, inputs[i])) and _same(did, theirs[i]) for i in order):
+                return edit
+    return None
+
+
+def _same(edited: Outcome, theirs: Outcome) -> bool:
+    """Return whether both did the same; where there is no result, the messages must agree, with the sizes in them."""
+    if edited.failure and theirs.failure:
+        return edited.failure.message == theirs.failure.message
+    return same_result(edited, theirs)
+
+
+def _bits(theirs: Sequence[Outcome], right: Sequence[Outcome]) -> Real:
+    """Return how much the results say; where there are none, how much the errors do, by the sizes that they tell."""
+    told = [i for i in range(len(theirs)) if theirs[i].failure is None]
+    if any(not same_result(right[i], theirs[i]) for i in told):
+        values = [theirs[i].value for i in told]
+        if all(isinstance(value, Real) and value == values[0] for value in values):
+            return _bits_of(values[0])  # a constant, which does not look at what comes in
+        return sum(map(_bits_of, values))
+    return 7 * len(
+        {other.failure.message for other in theirs if other.failure and re.search(r"\d", other.failure.message)}
+    )
+
+
+def _bits_of(value: object, depth: int = 0) -> Real:
+    """Return roughly how many bits a result holds, by how many numbers there are in it; of booleans by the rarer."""
+    if isinstance(value, (tuple, list)):
+        return sum(_bits_of(part, depth + 1) for part in value) if depth < 4 else 0.0  # a list may hold itself
+    if isinstance(value, (bool, int, float)):
+        return 1 if isinstance(value, bool) else 4 if isinstance(value, int) else 10.0 * math.isfinite(value)
+    if not isinstance(value, Tensor) or not readable(value) or value.is_complex():
+        return 0.0
+    numbers = value.detach().cpu().flatten().double()
+    numbers = numbers[numbers.isfinite()]
+    distinct = numbers.unique().numel()
+    if distinct < 2:
+        return 2.0
+    if value.dtype == torch.bool:
+        return min(len(numbers), 4 * min(int(numbers.sum()), int((1 - numbers).sum())))
+    return (10 if value.is_floating_point() else 4) * distinct

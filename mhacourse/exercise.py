@@ -54,7 +54,8 @@ class Wrong:
         answer: a function or a value that is wrong in just this way, or a `Change` of the right one.
         what: what it does, in a sentence.
         why: why that is wrong, and what to do.
-        also: other answers with this same mistake that do not do quite the same.
+        also: other answers with this same mistake that do not do quite the same, each a `Wrong` where it has its own
+            text.
     """
 
     answer: object
@@ -167,13 +168,17 @@ class Exercise:
         return None if self.given is None else self.outcomes(self.given, OUR_SECONDS)[0]
 
     @cached_property
-    def catalogue(self) -> list[tuple[str, list[Outcome]]]:
-        """What each catalogued wrong answer does, beside the name of its mistake."""
-        answers = [(name, answer) for name, wrong in self.wrong.items() for answer in (wrong.answer, *wrong.also)]
-        return [(name, self.outcomes(self.made(answer), OUR_SECONDS)[0]) for name, answer in answers]
+    def catalogue(self) -> list[tuple[str, Wrong, list[Outcome]]]:
+        """Of each catalogued wrong answer the name of its mistake, its text, and what it does."""
+        entries = [
+            (name, wrong, answer) for name, wrong in self.wrong.items() for answer in (wrong.answer, *wrong.also)
+        ]
+        entries = [(name, answer if isinstance(answer, Wrong) else wrong, answer) for name, wrong, answer in entries]
+        return [(name, wrong, self.outcomes(self.made(answer), OUR_SECONDS)[0]) for name, wrong, answer in entries]
 
     def made(self, answer: object) -> object:
         """Return a catalogued answer as it is called: of a `Change`, the changed function."""
+        answer = answer.answer if isinstance(answer, Wrong) else answer
         return answer.of((self.plain or (self.answer,))[0]) if isinstance(answer, Change) else answer
 
     @cached_property

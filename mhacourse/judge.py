@@ -13,10 +13,10 @@ from collections.abc import Callable
 from mhacourse.advice import advice_for
 from mhacourse.attempt import Attempt, changes, recognise, same_results
 from mhacourse.compare import difference, kind_of, show
+from mhacourse.edits import find
 from mhacourse.note import Note
-from mhacourse.observe import observe
+from mhacourse.observe import observe, other_axes
 from mhacourse.remarks import remarks_on
-from mhacourse.search import find
 from mhacourse.stub import is_stub
 from mhacourse.values import explain
 
@@ -27,10 +27,11 @@ def _still_open(attempt: Attempt, state: str = "not yet written.") -> Note:
     return Note(state, [("", f"When stuck: check.{attempt.exercise.name}.hint()")], mood="open", code="stub")
 
 
-def _mistake(attempt: Attempt, name: str) -> Note:
-    wrong = attempt.exercise.wrong[name]
-    parts = [("What:", wrong.what), ("Why:", wrong.why), *attempt.example, *attempt.printed]
-    return Note(f"not yet. {name}", parts, mood="wrong", code=f"wrong: {name}")
+def _mistake(attempt: Attempt, name: str, what: str, why: str = "", code: str = "") -> Note:
+    """Return the note on a mistake that has a name: the error or the change of an input first, the example last."""
+    told = [("What:", what), *([("Why:", why)] if why else [])]
+    parts = [*attempt.before_all, *told, *attempt.example, *attempt.printed]
+    return Note(f"not yet. {name}", parts, mood="wrong", code=f"wrong: {code or name}")
 
 
 def _not_yet(code: str, *parts: tuple[str, str]) -> Note:
@@ -97,8 +98,8 @@ def accept(attempt: Attempt) -> Note:
 
 def known_mistake(attempt: Attempt) -> Note | None:
     """Name the catalogued wrong answer that does the same."""
-    name = recognise(attempt.exercise.catalogue, attempt.outcomes)
-    return _mistake(attempt, name) if name else None
+    found = recognise(attempt.exercise.catalogue, attempt.outcomes)
+    return _mistake(attempt, found[0], found[1].what, found[1].why) if found else None
 
 
 def known_in_one_part(attempt: Attempt) -> Note | None:
@@ -108,12 +109,12 @@ def known_in_one_part(attempt: Attempt) -> Note | None:
         return None
     if not isinstance(theirs, (tuple, list)) or len(theirs) != len(ours):
         return None
-    for name, (known,) in attempt.exercise.catalogue:
+    for name, wrong_answer, (known,) in attempt.exercise.catalogue:
         if not isinstance(known.value, (tuple, list)) or len(known.value) != len(ours):
             continue
         parts = zip(ours, known.value, theirs, strict=True)
         if all(difference(right, got) is None or difference(wrong, got) is None for right, wrong, got in parts):
-            return _mistake(attempt, name)
+            return _mistake(attempt, name, wrong_answer.what, wrong_answer.why)
     return None
 
 
@@ -125,11 +126,10 @@ def small_edit(attempt: Attempt) -> Note | None:
         edit = find(exercise.edits, exercise.inputs, exercise.right, attempt.outcomes)
     if edit is None:
         return None
-    title = re.sub(r"^(but )?with (?!out)|^and then ", "", edit.says).partition(":")[0]
-    parts = [("What:", f"your function does what a right one would do {edit.says}.")]
-    parts += [("Why:", edit.rule.why)] if edit.rule.why else []
-    parts += [*attempt.example, *attempt.printed]
-    return Note(f"not yet. {title[0].upper()}{title[1:]}", parts, mood="wrong", code=f"wrong: {edit.says}")
+    title = re.sub(r"^(but )?with (?!out)|^and then ", "", edit.says)
+    title = title[0].upper() + title[1:]
+    what = f"your function does what a right one would do {edit.says}."
+    return _mistake(attempt, title, what, edit.why, edit.says)
 
 
 def stopped(attempt: Attempt) -> Note | None:
@@ -139,7 +139,7 @@ def stopped(attempt: Attempt) -> Note | None:
         return None
     advice = advice_for(failure.message)
     often = [("Often:", advice)] if advice else []
-    return _not_yet(failure.kind, *attempt.example, *often, *attempt.printed)
+    return _not_yet(failure.kind, *attempt.before_all, *often, *attempt.example, *attempt.printed)
 
 
 def changes_its_input(attempt: Attempt) -> Note | None:
@@ -155,9 +155,12 @@ def changes_its_input(attempt: Attempt) -> Note | None:
 
 
 def first_difference(attempt: Attempt) -> Note:
-    """Show the first input on which the result is wrong, and the first place where it is."""
+    """Name axes that are lost, joined or in another order; else say what is right, and show the first difference."""
+    difference = attempt.worst.difference
     seen = [("", words) for words in observe(attempt.cases)]
-    return _not_yet(attempt.worst.difference.kind, *seen, *attempt.example, *attempt.printed)
+    if words := other_axes(attempt.cases) if difference.kind == "shape" else "":
+        return _mistake(attempt, f"Of the result, {words}", " ".join([f"{words}.", *(text for _, text in seen)]))
+    return _not_yet(difference.kind, *attempt.before_all, *seen, *attempt.example, *attempt.printed)
 
 
 def in_numbers(attempt: Attempt) -> Note | None:

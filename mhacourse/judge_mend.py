@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from mhacourse.advice import advice_for
+from mhacourse.attempt import recognise, same_results
 from mhacourse.compare import Difference, difference, kind_of
 from mhacourse.note import Note
 from mhacourse.run import Failure, Outcome, run
@@ -44,9 +45,18 @@ def judged_mending(problem, layer: object) -> Note:
     if not any(wrong.values()) and (problem.changes or "cause" in problem.done):
         said = "At the same weights it does what the healthy layer does." if problem.changes else "Nothing was to mend."
         return Note("right.", [("", said), *printed], mood="right", code="right")
-    if _same(outcomes, problem.given_outcomes):
+    if same_results(outcomes, problem.given_outcomes):
         words = f"Edit the class {name} where it stands, run its cell, then this one."
         return Note("still the code that was given.", [("", words), *printed], code="as given")
+    found = recognise(problem.catalogue, outcomes)
+    if found and problem.changes:
+        name, known, _ = found
+        parts = [("What:", known.what), ("Why:", known.why), *_rows(wrong), *printed]
+        return Note(f"not yet. {name}", parts, mood="wrong", code=f"wrong: {name}")
+    needless = []
+    if not problem.changes:
+        what = found[1].what if found else "makes another function of it"
+        needless = [("", f"As it was given, it was right at these weights; your change {what}.")]
     first = next(filter(None, wrong.values()))
     if isinstance(first, Failure):
         advice = advice_for(first.message)
@@ -54,16 +64,7 @@ def judged_mending(problem, layer: object) -> Note:
         return _no(first.kind, *_rows(wrong), *often, *printed)
     opinion = _second_opinion(problem, layer) if first.kind == "value" else []
     missing = [("", "Is a return missing?")] if outcomes[0].value is None else []
-    return _no(first.kind, *_needless(problem, outcomes), *_rows(wrong), *opinion, *missing, *printed)
-
-
-def _needless(problem, outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
-    """Return what a change made of a layer that needed none."""
-    if problem.changes:
-        return []
-    known = (words for words, others in problem.needless_outcomes if _same(outcomes, others))
-    what = next(known, "makes another function of it")
-    return [("", f"As it was given, it was right at these weights; your change {what}.")]
+    return _no(first.kind, *needless, *_rows(wrong), *opinion, *missing, *printed)
 
 
 def _rows(wrong: Mapping[str, Difference | Failure | None]) -> list[tuple[str, str]]:
@@ -92,12 +93,6 @@ def _wrong(problem, outcomes: Sequence[Outcome]) -> dict[str, Difference | Failu
         masks = isinstance(right.value, Tensor) and right.value.dtype == torch.bool
         found[name].append(got.failure or difference(right.value, got.value, MASK_AXES if masks else AXES))
     return {name: next(filter(None, some), None) for name, some in found.items()}
-
-
-def _same(some: Sequence[Outcome], others: Sequence[Outcome]) -> bool:
-    if len(some) != len(others) or any(outcome.failure for outcome in (*some, *others)):
-        return False
-    return all(difference(a.value, b.value) is None for a, b in zip(some, others, strict=True))
 
 
 def _in_words(wrong: Difference | Failure | None) -> str:

@@ -39,7 +39,8 @@ def judged(problem, test: object) -> Note:
     except ValueError:  # some built-in functions have no signature
         pass
     ill, well, fellows = problem.ill, problem.well, problem.others
-    trial = drawn_again(test, tried(test, [*ill, *well, *fellows]), ill)
+    empty = problem.with_empty_rows
+    trial = drawn_again(test, tried(test, [*ill, *well, *fellows, *empty]), ill, empty)
     lines = trial.printed.splitlines()
     lines = [*lines[:MOST_PRINTED], *["…"] * (len(lines) > MOST_PRINTED)]
     printed = [("You printed:", ""), ("code", "\n".join(lines))] if lines else []
@@ -147,6 +148,8 @@ def _accuses(problem, test, trial) -> Note | None:
         parts.append(("", "It says False of every layer, and so it says nothing."))
     found = (words for name, words in problem.alarm.items() if subject.calls and BLIND[name](subject.calls))
     why = "" if secret else next(found, "")
+    if any(call.mask is not None and not call.mask.bool().any(-1).all() for call in subject.calls):
+        why = "A query with nothing to see may give anything: leave such rows of a mask out of what you compare."
     if _sees_rounding_alone(test, subject):
         why = "What it saw is rounding: two right ways to add the same numbers differ a little. torch.allclose(a, b, "
         why += "atol=1e-4) allows for that; torch.equal allows nothing, and allclose without atol 1e-8 near 0."

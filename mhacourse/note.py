@@ -4,7 +4,8 @@ All words come in as plain text and are escaped here; the colours are those of t
 meaning lies in a colour alone.
 """
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 
@@ -93,3 +94,38 @@ def _in_a_notebook(note: Note) -> dict[str, str]:
 def bar(done: int, of: int) -> str:
     """Return a small bar such as `■■□□ 2 of 4`."""
     return f"{'■' * done}{'□' * (of - done)} {done} of {of}"
+
+
+class ByName:
+    """Things by name, which complete with Tab.
+
+    Args:
+        kind: what one of them is called.
+        called: what they are called together in the notebook, such as "check".
+        things: by name.
+    """
+
+    def __init__(self, kind: str, called: str, things: dict[str, object]):
+        self._kind, self._called, self._things = kind, called, things
+
+    def __getattr__(self, name: str):
+        if not name.startswith("_") and name in self._things:
+            return self._things[name]
+        close = difflib.get_close_matches(name, dir(self), 1)
+        meant = f"did you mean {self._called}.{close[0]}?" if close else f"choose from {', '.join(dir(self))}"
+        raise AttributeError(f"there is no {self._kind} {name!r}; {meant}")
+
+    def __dir__(self) -> list[str]:
+        return list(self._things)
+
+    def __iter__(self) -> Iterator:
+        return iter(self._things.values())
+
+    def by_lesson(self, is_done: Callable[[object], bool]) -> str:
+        """Return a line for each lesson: how much of it is done, and the names."""
+        lines = []
+        for lesson in sorted({thing.lesson for thing in self}):
+            ours = [thing for thing in self if thing.lesson == lesson]
+            done = bar(sum(map(is_done, ours)), len(ours))
+            lines.append(f"{lesson}  {done}  {', '.join(thing.name for thing in ours)}")
+        return "\n".join(lines)

@@ -1,18 +1,143 @@
-"""A prediction: what a reader guesses before the cell that answers, `predict.first_split()`.
+"""Predictions: what a reader guesses before the cell that answers, `predict.first_split()`.
 
-A `Choose` or a `Number` stands in the exercises' modules of `lessons`, with a sentence for each guess: why one would
-think so. What was guessed lives in the kernel until it stops, and nowhere else; how, is said in `prediction_base.py`.
+A `Choose` or a `Number` stands in the modules `predictions_NN` of `lessons`, with a sentence for each guess: why one
+would think so. What was guessed lives in the kernel until it stops, and nowhere else. How a question looks and takes a
+guess is said in `headview`; that a record lacks nothing is said by the tests.
 """
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from html import escape
 from numbers import Real
 from typing import ClassVar
 
-from mhacourse.prediction_base import Prediction, demand, is_said
+from mhacourse.note import LiveNote, Note
+
+
+@dataclass(repr=False, eq=False)
+class Prediction:
+    """What all predictions have; a lesson's module holds a `Choose` or a `Number`.
+
+    Args:
+        about: what is predicted, a phrase that a list can hold: "whom a word looks at with one head".
+
+    Its name and its lesson come from the module that defines it, see `Predictions`. `picked` is the guess, a choice or
+    a number, and None as long as there is none; `revealed`, whether the answer was shown.
+    What a kind of prediction has to know besides: its `right_text` and `right_guess`, `choices`, `is_right`, `said`,
+    `sentence_about`, `_understood` (the guess as it is kept) and `_facts` (what the view has to know).
+    """
+
+    about: str
+    name: str = field(default="", init=False)
+    lesson: str = field(default="", init=False)
+    revealed: bool = field(default=False, init=False)
+
+    _blank: ClassVar[str] = "…"  # what stands for a guess where one is told how to hand it over
+
+    def __post_init__(self):
+        self._picked: str | Real | None = None
+        self._view = None
+        self._listeners: list[Callable[[], None]] = []
+
+    def __call__(self, guess: object = None) -> object:
+        """Ask: show the choices, or a field for a number.
+
+        Where no view can be, a guess can be handed over: `predict.first_split("the second")`.
+
+        Args:
+            guess: a choice or a number; when left out, the reader is asked.
+
+        Raises:
+            ValueError: the guess cannot be one; or there is one already, and the answer was shown.
+        """
+        if guess is not None:
+            guess = self._understood(guess)
+            if self.revealed and self._picked not in (None, guess):
+                kept = self.said(self._picked)
+                raise ValueError(f"predict.{self.name}: the answer was shown, and your guess stays {kept}")
+            self.picked = guess
+        view = self._shown_view()
+        return self._asked() if view is None else view
+
+    def __repr__(self) -> str:
+        asked = f"write predict.{self.name}() to be asked, predict.{self.name}.reveal() to see the answer"
+        return f"predict.{self.name} · lesson {self.lesson}\n{self._question}\n{asked}"
+
+    # ------------------------------------------------------------------------- the guess and the answer
+
+    @property
+    def picked(self) -> str | Real | None:
+        """The guess, in the view or by hand."""
+        return self._picked
+
+    @picked.setter
+    def picked(self, guess: str | Real | None) -> None:
+        guess = None if guess is None else self._understood(guess)
+        if self._view is not None:
+            self._view.picked = guess
+        self._keep(guess)
+
+    def reveal(self) -> Note:
+        """Return what is right, and what the reader had guessed; for the end of the cell that answers.
+
+        All views of the question say it as well. A guess that was made in time, but heard of only now because the
+        kernel was busy with the cell, counts: the view takes one until it knows of the answer, and what this shows in
+        a notebook follows.
+        """
+        self.revealed = True
+        if self._view is not None:
+            self._view.revealed = True
+        return self._verdict()
+
+    def follow(self, listener: Callable[[], None]) -> None:
+        """Call the listener after each new guess."""
+        self._listeners.append(listener)
+
+    def _keep(self, guess: str | Real | None) -> None:
+        if guess != self._picked:
+            self._picked = guess
+            for listener in self._listeners:
+                listener()
+
+    def _verdict(self) -> LiveNote:
+        live = {"again": self._verdict, "of": (self,)}
+        if self.picked is None:
+            parts = [("", self.sentence_about(self.right_guess))]
+            return LiveNote(f"The answer: {self.right_text}", parts, code="open", **live)
+        said, right = self.said(self.picked), self.is_right(self.picked)
+        title = f"You predicted: {said}. " + ("Right." if right else f"It is: {self.right_text}.")
+        mood = "right" if right else "wrong"
+        return LiveNote(title, [("", self.sentence_about(self.picked))], mood=mood, code=said, **live)
+
+    # ------------------------------------------------------------------------- how it is asked
+
+    @property
+    def _question(self) -> str:
+        return f"Your guess: {self.about}?"
+
+    def _asked(self) -> Note:
+        """Return the question as text, where no view can be."""
+        by_hand = f"To answer here, say predict.{self.name}({self._blank})"
+        return Note(self._question, [*(("", line) for line in self.choices()), ("", by_hand)])
+
+    def _shown_view(self):
+        """Return the one view of this prediction, or None where anywidget is missing."""
+        if self._view is None or self._view.comm is None:  # never asked, or its reader closed all widgets
+            try:
+                from headview import PredictionView
+            except ModuleNotFoundError as error:
+                if error.name != "anywidget":
+                    raise
+                return None
+            words = (repr(self._asked()), Note(self._question, [("", line) for line in self.choices()])._repr_html_())
+            view = PredictionView(self.about, self.right_text, name=self.name, words=words, **self._facts())
+            view.picked, view.revealed = self._picked, self.revealed
+            view.observe(lambda change: self._keep(change["new"]), "picked")
+            self._view = view
+        return self._view
 
 
 @dataclass(repr=False, eq=False)
@@ -29,17 +154,6 @@ class Choose(Prediction):
     right: str = ""
 
     _blank: ClassVar[str] = '"…"'
-
-    def __post_init__(self):
-        super().__post_init__()
-        known = ", ".join(map(repr, self.options))
-        demand(len(self.options) >= 2, f"options must be two choices or more, each with its sentence, got {known}")
-        for choice, sentence in self.options.items():
-            demand(is_said(choice), f"a choice must say something, got {choice!r}")
-            demand(is_said(sentence), f"the choice {choice!r} needs a sentence: why one would think so")
-        plain = [" ".join(choice.casefold().split()) for choice in self.options]
-        demand(len(set(plain)) == len(plain), f"two choices read the same: {known}")
-        demand(self.right in self.options, f"right must be one of the options {known}, got {self.right!r}")
 
     @property
     def right_text(self) -> str:
@@ -98,33 +212,6 @@ class Number(Prediction):
     other: str = ""
     unit: str = ""
 
-    def __post_init__(self):
-        super().__post_init__()
-        demand(
-            len(self.right) == 2 and all(map(_is_number, self.right)) and self.right[0] <= self.right[1],
-            f"right must be (low, high), two finite numbers, the smaller one first, got {self.right!r}",
-        )
-        demand(is_said(self.right_text), "right_text must say the answer in words, such as 'about .58'")
-        demand(is_said(self.why), "why must be a sentence about a right number")
-        before = [self.right]
-        for guess in self.guesses:
-            demand(
-                len(guess) == 3 and all(_is_number(end, endless=True) for end in guess[:2]) and guess[0] <= guess[1],
-                f"a guess must be (low, high, sentence), the smaller number first, got {guess!r}",
-            )
-            low, high, sentence = guess
-            demand(is_said(sentence), f"the guess from {low} to {high} needs a sentence: why one would think so")
-            demand(
-                not _covered(low, high, before),
-                f"the guess from {low} to {high} is never said: right and the guesses before it hold all its numbers; "
-                "put the narrow ones first",
-            )
-            before.append((low, high))
-        demand(
-            is_said(self.other) or _covered(-math.inf, math.inf, before),
-            "other must be a sentence: what is said of a number that neither right nor a guess holds",
-        )
-
     @property
     def right_guess(self) -> Real:
         """A guess that is right."""
@@ -155,7 +242,7 @@ class Number(Prediction):
         return next((sentence for low, high, sentence in self.guesses if low <= guess <= high), self.other)
 
     def _understood(self, guess: object) -> float:
-        if not _is_number(guess):
+        if isinstance(guess, bool) or not isinstance(guess, Real) or not math.isfinite(guess):
             raise ValueError(f"predict.{self.name}: give a number such as 3 or 0.25, got {guess!r}")
         return float(guess)
 
@@ -163,18 +250,47 @@ class Number(Prediction):
         return {"ranges": [(*self.right, self.why), *self.guesses], "other": self.other, "unit": self.unit}
 
 
-def _is_number(value: object, *, endless: bool = False) -> bool:
-    if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(value):
-        return False
-    return endless or math.isfinite(value)
+@dataclass(frozen=True, repr=False)
+class Results(LiveNote):
+    """What the predictions of a lesson came to: the note at the beginning of *What you now know*.
+
+    In a page without a kernel nobody has guessed yet when it is made, so its script writes the note: it finds the
+    element of class `mhalib-results`, with the lesson's number in `data-lesson` and the number of its predictions in
+    `data-count`, and fills it from the events `mhalib-predicted`, see `PredictionView`.
+
+    Args:
+        lesson: its number, such as "05".
+        count: how many predictions it has.
+    """
+
+    lesson: str = ""
+    count: int = 0
+
+    def _repr_html_(self) -> str:
+        inside = super()._repr_html_() if self.parts else f"<div>{escape(self.title)}</div>"
+        place = f'class="mhalib-results" data-lesson="{escape(self.lesson)}" data-count="{self.count}"'
+        return f"<div {place}>{inside}</div>"
 
 
-def _covered(low: Real, high: Real, ranges: Sequence[tuple[Real, Real]]) -> bool:
-    """Whether these ranges, ends included, together hold all numbers from low to high."""
-    reached = low
-    for start, end in sorted(ranges):
-        if start <= reached:
-            if end >= high:
-                return True
-            reached = max(reached, end)
-    return False
+def sum_up(lesson: str, predictions: Sequence[Prediction]) -> Results:
+    """Return what was predicted rightly, what came as a surprise, and how many were not predicted."""
+    live = {
+        "again": lambda: sum_up(lesson, predictions),
+        "of": tuple(predictions),
+        "lesson": lesson,
+        "count": len(predictions),
+    }
+    made = [prediction for prediction in predictions if prediction.picked is not None]
+    if not made:
+        times = "once" if len(predictions) == 1 else f"{len(predictions)} times"
+        return Results(f"Nothing predicted yet. This lesson asks {times}.", code="open", **live)
+    right = [prediction for prediction in made if prediction.is_right(prediction.picked)]
+    missing = len(predictions) - len(made)
+    parts = [("Foreseen:", "; ".join(prediction.about for prediction in right))] * bool(right)
+    parts += [
+        ("Surprised by:", f"{prediction.about}: {prediction.right_text}, not {prediction.said(prediction.picked)}")
+        for prediction in made
+        if prediction not in right
+    ]
+    parts += [("Not predicted:", str(missing))] * bool(missing)
+    return Results(f"Predicted: {len(made)} of {len(predictions)}, {len(right)} rightly", parts, **live)

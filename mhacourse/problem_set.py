@@ -7,20 +7,22 @@ How a test is tried is said in `try_test`, what is said of it in `judge_test`, o
 
 import difflib
 import inspect
+import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from attention_doctor import Report, adapt, examine
 from mhacourse.compare import kind_of, show
-from mhacourse.exercise import OUR_SECONDS, Change
+from mhacourse.exercise import OUR_SECONDS, Change, Wrong
 from mhacourse.judge_mend import judged_mending, outcomes_of
 from mhacourse.judge_test import judged
-from mhacourse.note import Note, bar
+from mhacourse.note import ByName, Note, bar
 from mhacourse.run import Outcome
 from mhacourse.try_test import LARGER, Subject, made, tried
 
@@ -28,6 +30,18 @@ SIZES = ((8, 2), (12, 3), (32, 4))  # d_model, num_heads: the layers that a test
 AT_THE_DOCTOR = (16, 4)
 PARTS = ("cause", "test", "mend")
 SEVERAL = re.compile(r"\W*[A-Ea-e](\W+|\s*(and|or)\s+)?[A-Ea-e]([\W]*(and |or )?[A-Ea-e])*\W*")  # "AC", "A and C"
+
+
+EMPTY_ROWS = {"0": 0.0, "NaN": math.nan}
+
+
+def filled(fill: float, layer: nn.Module, args: tuple, named: dict, output: object) -> object:
+    """Return the output with a number where the mask leaves a query nothing to see."""
+    given = inspect.signature(type(layer).forward).bind(layer, *args, **named).arguments
+    mask = given.get("mask")
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or not isinstance(output, Tensor):
+        return output
+    return output.masked_fill(~mask.any(-1, keepdim=True), fill)
 
 
 def rewritten(source: str, changes: Sequence[Change]) -> str:
@@ -60,7 +74,8 @@ class Problem:
         alarm: the same for a test that accuses a healthy layer.
         fellows: healthy layers in other styles that are called in the same way, each by a phrase.
         near: for a healthy layer, changes that would break it, each by a phrase: a test must see one of them.
-        needless: for a healthy layer, what some changes make of it, in words; said of a layer that was mended so.
+        wrong: mended layers that are not right, by a short name that becomes the headline; each answer, and each in
+            `also`, is a list of `Change`s of the healthy layer. Of a healthy one `what` follows "your change".
         returns: said to who takes what the layer returns for a tensor, where it is a tuple.
         sizes: the `(d_model, num_heads)` at which a test is tried.
         adapted: how the doctor is told to call it, and the code that says so.
@@ -81,7 +96,7 @@ class Problem:
     alarm: Mapping[str, str] = field(default_factory=dict)
     fellows: Mapping[str, Callable] = field(default_factory=dict)
     near: Mapping[str, Change] = field(default_factory=dict)
-    needless: Mapping[str, Sequence[Sequence[Change]]] = field(default_factory=dict)
+    wrong: Mapping[str, Wrong] = field(default_factory=dict)
     returns: str = ""
     sizes: Sequence[tuple[int, int]] = SIZES
     adapted: tuple[Callable, str] = (adapt, "adapt(layer)")
@@ -215,6 +230,18 @@ class Problem:
         ]
 
     @cached_property
+    def with_empty_rows(self) -> list[Subject]:
+        """Healthy layers that differ in what a row with nothing to see gives: that is nobody's mistake."""
+        layers = [made(self.healthy, self.sizes[1], 40) for _ in EMPTY_ROWS]
+        for layer, fill in zip(layers, EMPTY_ROWS.values(), strict=True):
+            layer.register_forward_hook(partial(filled, fill), with_kwargs=True)
+        pairs = zip(layers, EMPTY_ROWS, strict=True)
+        return [
+            Subject(layer, f"a healthy layer that gives {name} where nothing is seen", self.sizes[1])
+            for layer, name in pairs
+        ]
+
+    @cached_property
     def right_outcomes(self) -> list[Outcome]:
         """What the healthy layer does in each case."""
         return outcomes_of(self, self.healthy, OUR_SECONDS)[0]
@@ -225,10 +252,14 @@ class Problem:
         return outcomes_of(self, self.given, OUR_SECONDS)[0]
 
     @cached_property
-    def needless_outcomes(self) -> list[tuple[str, list[Outcome]]]:
-        """What a healthy layer does in each case after changes that it did not need, each with the words for it."""
-        kinds = [(words, self._changed(changes)) for words, some in self.needless.items() for changes in some]
-        return [(words, outcomes_of(self, kind, OUR_SECONDS)[0]) for words, kind in kinds]
+    def catalogue(self) -> list[tuple[str, Wrong, list[Outcome]]]:
+        """Of each wrong mending the name of its mistake, its text, and what it does in each case."""
+        entries = [
+            (name, wrong, changes) for name, wrong in self.wrong.items() for changes in (wrong.answer, *wrong.also)
+        ]
+        entries = [(name, c if isinstance(c, Wrong) else wrong, c) for name, wrong, c in entries]
+        kinds = [self._changed(c.answer if isinstance(c, Wrong) else c) for _, _, c in entries]
+        return [(*one[:2], outcomes_of(self, kind, OUR_SECONDS)[0]) for one, kind in zip(entries, kinds, strict=True)]
 
     def also_found_by(self, test: Callable) -> tuple[list[str], int]:
         """Return the names of the other problems that a test shows, and how many others there are."""
@@ -269,31 +300,14 @@ class Problem:
         return Note(title, [("", self.options[chosen])], mood=mood, code=code)
 
 
-class Problems:
-    """All problems by name, in the order of the notebook; the names complete with Tab.
-
-    Args:
-        problems: by name.
-    """
+class Problems(ByName):
+    """All problems by name, in the order of the notebook; the names complete with Tab."""
 
     def __init__(self, problems: Mapping[str, Problem]):
-        self._problems = dict(problems)
-        for name, problem in self._problems.items():
-            problem.name, problem.siblings = name, list(self._problems.values())
-
-    def __getattr__(self, name: str) -> Problem:
-        if not name.startswith("_") and name in self._problems:
-            return self._problems[name]
-        close = difflib.get_close_matches(name, dir(self), 1)
-        meant = f"did you mean problem.{close[0]}?" if close else f"choose from {', '.join(dir(self))}"
-        raise AttributeError(f"there is no problem {name!r}; {meant}")
-
-    def __dir__(self) -> list[str]:
-        return list(self._problems)
-
-    def __iter__(self) -> Iterator[Problem]:
-        return iter(self._problems.values())
+        super().__init__("problem", "problem", dict(problems))
+        for name, problem in problems.items():
+            problem.name, problem.siblings = name, list(problems.values())
 
     def __repr__(self) -> str:
-        width = max(map(len, self._problems))
+        width = max(map(len, dir(self)))
         return "\n".join(f"{p.name:{width}}  {bar(len(p.done), len(PARTS)):10}  {p.saw}" for p in self)

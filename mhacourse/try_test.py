@@ -147,19 +147,20 @@ def tried(test: Callable, subjects: Sequence[Subject]) -> Trial:
     return Trial(subjects, [silence if words is None else words for words in said], printed, silence)
 
 
-def drawn_again(test: Callable, trial: Trial, ill: Sequence[Subject]) -> Trial:
+def drawn_again(test: Callable, trial: Trial, ill: Sequence[Subject], well: Sequence[Subject] = ()) -> Trial:
     """Return a trial in which a broken layer that was passed counts as seen if the test sees it in most draws.
 
-    A test that draws an order may have drawn the old one; another draw may show what this one does not.
+    A test that draws an order may have drawn the old one; another draw may show what this one does not. A healthy layer
+    among `well` counts as accused if it is in any draw.
     """
     said, rare = list(trial.said), {}
-    for subject in [subject for subject in trial.which(True) if subject in ill]:
+    for subject in [subject for subject in trial.which(True) if subject in (*ill, *well)]:
         calls = list(subject.calls)
         outcomes, _ = run(_seeded(test), [(subject.layer, seed) for seed in MORE_SEEDS], SECONDS)
         subject.calls[:] = calls  # those of which the answer is known
         answers = [trial.silence if answer is None else answer for answer in map(_read, outcomes)]
         seen = sum(answer is False for answer in answers)
-        if 2 * seen > len(answers) + 1:
+        if 2 * seen > len(answers) + 1 or seen and subject in well:
             said[trial.subjects.index(subject)] = False
         elif seen:
             rare[subject] = (seen, len(answers) + 1)

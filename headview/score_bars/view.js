@@ -3,7 +3,7 @@
 
 import { LINE_COLOURS } from "../colours.js";
 import { bindKeys, bytesOf, focusable, listen, node, oncePerFrame, pushButton, put, setUp, softmax } from "../core.js";
-import { weightColour } from "../core_draw.js";
+import { cssColour, inkOn, weightPixels } from "../core_draw.js";
 
 const LEAST = 0, STEP = 0.25; // of a score that is dragged, or moved by a key
 
@@ -53,8 +53,8 @@ function render({ model, el }) {
         part.style.cssText = `width: ${wide}%; background: ${colours[head]}`;
       });
       cells.forEach((cell, i) => {
-        const { fill, ink } = weightColour(weights[i][key], dark);
-        cell.style.cssText = `background: ${fill}; color: ${ink}`;
+        const pixel = weightPixels(dark)[Math.round(255 * weights[i][key])];
+        cell.style.cssText = `background: ${cssColour(pixel)}; color: ${inkOn(pixel)}`;
         cell.textContent = weights[i][key].toFixed(2);
       });
     });

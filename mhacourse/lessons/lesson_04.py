@@ -411,14 +411,17 @@ def _masked_cases():
     nothing = torch.tensor([[[False, False, False], [True, True, False]]])  # for its first query
     empty = _two_masks(5, 3, T=5)[:, 1:].clone()
     empty[1, 0] = False  # a query of sample 1 that may see nothing
-    # exp overflows in the first row; in the second, a number such as -1e4 for "never" is larger than any score.
-    far = torch.tensor([[[[1000.0, 1001.0, 0.0, -1000.0], [-20000.0, -20001.0, -20002.0, -20000.0]]]])
+    # exp overflows in the first row; in the second, a number such as -1e4 for "never" is larger than any score; in the
+    # third, the largest score is hidden.
+    far = torch.tensor(
+        [[[[1000.0, 1001.0, 0.0, -1000.0], [-20000.0, -20001.0, -20002.0, -20000.0], [0.0, 1.0, 1000.0, 2.0]]]]
+    )
     return [
         (tiny, torch.tensor([[[True, False, False], [True, True, False]]])),
         (tiny, nothing),
         # As many heads as samples: a mask that lacks its axis for the heads gives numbers here, and stops elsewhere.
         (draw(0, 3, 3, 2, 4), _two_masks(4, 2, 1, T=4)[:, 2:]),
-        (far, torch.tensor([[[True, True, False, False], [True, True, True, False]]])),
+        (far, torch.tensor([[[True, True, False, False], [True, True, True, False], [True, True, False, True]]])),
         (draw(1, 2, 3, 4, 5), empty),
         (draw(3, 2, 4, 1, 1), torch.tensor([[[True]], [[False]]])),  # one query and one key keep their axes
         (draw(2, 2, 6, 3, 4), _two_masks(4, 3, T=4)[:, 1:]),

@@ -229,7 +229,8 @@ def _share_cases():
     mask[..., 3] = False  # nobody sees this key
     mask[1, :2, 4] = False
     weights = (2 * draw(6, 2, 3, 4, 5)).masked_fill(~mask[:, None], -torch.inf).softmax(-1)
-    return [(by_hand, causal), (weights, mask)]
+    unused = torch.tensor([[[[1.0, 0, 0], [1, 0, 0], [0, 0.5, 0.5]]]])  # a query may see a key and give it nothing
+    return [(by_hand, causal), (unused, causal), (weights, mask)]
 
 
 mean_share = Exercise(

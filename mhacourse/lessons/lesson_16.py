@@ -434,9 +434,6 @@ repaired = Repair(
     cases=_layer_cases,
     axes=("sample", "token", "feature"),
     lines=_LINES,
-    where_right={
-        1: "With one head your layer is right. Look where there are several: at the split, the scale and the merge."
-    },
     build=_layer_of,
     hints=(
         "Go line by line: split, scale, mask, merge. Each has one mistake, each has a lesson: 03, 02, 04, 05.",

@@ -54,6 +54,18 @@ def powers_and_sum(scores, mask):
     return powers / (powers.sum(-1, keepdim=True) + 1e-9)
 
 
+def by_all_keys(scores, mask):
+    powers = (scores - scores.amax(-1, keepdim=True)).exp() * mask[:, None]  # the largest score may be hidden
+    return powers / powers.sum(-1, keepdim=True).clamp(min=1e-30)
+
+
+def flat_loop(text):
+    flat, positions = text.flatten(), torch.zeros(text.numel(), dtype=torch.long)
+    for t in range(1, len(flat)):
+        positions[t] = positions[t - 1] + 1 if flat[t] == flat[t - 1] else 0
+    return positions.view(text.shape)
+
+
 def changes_one(token, rows):
     def test(merge):
         heads = torch.randn(2, 3, 4, 5)
@@ -103,6 +115,10 @@ NOT_RIGHT = [
     ("masked_softmax", lambda s, m: s.masked_fill(~m[:, None], -100.0).softmax(-1) * m[:, None]),
     ("masked_softmax", lambda s, m: s.masked_fill(~m[:, None], -1e4).softmax(-1) * m[:, None]),
     ("masked_softmax", powers_and_sum),  # exp without the largest score
+    ("masked_softmax", by_all_keys),
+    ("packed_positions", lambda text: check.packed_positions.answer(text.flatten()[None])[0].view(text.shape)),
+    ("packed_positions", flat_loop),
+    ("mean_share", lambda weights, mask: weights.sum((0, 2)) / (weights > 0).sum((0, 2)).clamp(min=1)),
     ("keeps_tokens_apart", changes_one(-1, slice(-1))),  # looks before the last token only
     ("keeps_tokens_apart", changes_one(0, slice(1, None))),
     ("keeps_tokens_apart", permutes([1, 0, 2, 3, 4, 5])),

@@ -1,8 +1,10 @@
 """The error model: a learner's function that does what one small edit of a right answer would do hears which."""
 
+import re
+
 import torch
 
-from mhacourse import search
+from mhacourse import check, edits
 from mhacourse.exercise import Exercise
 
 X = torch.tensor([[1.0, 2.0, 4.0], [0.0, 5.0, 3.0]])
@@ -31,6 +33,16 @@ def gram(x):
     return x @ x.mT
 
 
+def lowered(x, mask):
+    return x.masked_fill(~mask, -torch.inf).softmax(-1)
+
+
+def hidden(x):
+    secret = x.softmax(-1).log().exp().log().exp().log().exp()
+    other = secret.sum(-1, keepdim=True) + x.shape[0] + x.shape[1] - 4
+    return secret.exp() / 2 * other
+
+
 def four_more(n):
     return n + 4
 
@@ -45,24 +57,27 @@ def counted_down(x):
 
 TWICE, CHOSEN = asked(twice, (X,), (1.5 * X.mT,)), asked(chosen, (X, X > 2), (2 * X, X > 1))
 SCALED, GRAM = asked(scaled, (X, 2), (X, 3)), asked(gram, (X,), (X.square()[:, :2].repeat(1, 2),))
+LOWERED, HIDDEN = asked(lowered, (X, X > 2), (2 * X, X > 1)), asked(hidden, (X,), (1.5 * X.mT,))
 MORE = asked(four_more, *((n,) for n in range(1, 10)))
 
 NAMED = [
-    (TWICE, lambda x: x.softmax(0) + x.softmax(1), "Softmax over dim=-2, not over dim=-1"),
+    (TWICE, lambda x: x.softmax(0) + x.softmax(1), "Softmax over dim=-2, not dim=-1"),
     (TWICE, lambda x: 2 * x.softmax(0), "wherever it stands"),
-    (CHOSEN, lambda x, m: torch.where(m, x.softmax(0), x), "Softmax over dim=-2, not over dim=-1"),
-    (CHOSEN, lambda x, m: torch.where(m, x, x.softmax(-1)), "The condition of where the other way round"),
-    (CHOSEN, lambda x, m: x.softmax(-1), "so that mask is ignored"),
+    (CHOSEN, lambda x, m: torch.where(m, x.softmax(0), x), "Softmax over dim=-2, not dim=-1"),
+    (CHOSEN, lambda x, m: torch.where(m, x, x.softmax(-1)), "Mask the other way round"),
+    (CHOSEN, lambda x, m: x.softmax(-1), "Mask ignored, as if it were True everywhere"),
     (CHOSEN, lambda x, m: -torch.where(m, x.softmax(-1), x), "Turns the sign"),
-    (SCALED, lambda x, n: (x + n).exp() / n, "/ n at another place, on the result"),
+    (SCALED, lambda x, n: (x + n).exp(), "Without the division by n"),
+    (LOWERED, lambda x, m: x.masked_fill(m, -1e9).softmax(-1), "The mask the other way round"),
     (GRAM, lambda x: x @ x, "Without .mT"),  # which stops: the message holds the sizes
-    (MORE, lambda n: n, "Without adding 4"),
+    (HIDDEN, lambda x: x.softmax(-1).exp() / 2, "Without one of its factors"),
+    (MORE, lambda n: n, "Without the term 4"),
     (MORE, lambda n: n - 4, "- in the place of + before 4"),
 ]
 UNNAMED = [
     (TWICE, lambda x: 3 * x.softmax(1).sin()),
     (TWICE, lambda x: x.softmax(0) + x.softmax(1) if x[0, 0] == 1 else x.softmax(0)),  # not on every case
-    (TWICE, lambda x: torch.zeros(2)),
+    (TWICE, lambda x: torch.zeros(7, 7)),
     (TWICE, lambda x: x * torch.nan),
     (GRAM, lambda x: x @ x[:, :-1]),  # which stops with other sizes
     (GRAM, lambda x: [][0]),
@@ -79,6 +94,14 @@ def test_the_edit_that_does_the_same_is_named_and_none_where_none_does_or_the_re
 
 
 def test_an_edit_that_never_ends_does_not_keep_the_learner_waiting(monkeypatch):
-    monkeypatch.setattr(search, "SECONDS", 0.5)
+    monkeypatch.setattr(edits, "SECONDS", 0.5)
     exercise = asked(counted_down, (X,), (2 * X,))
     assert exercise(lambda x: x.sin()).title == exercise(lambda x: x.cos()).title == ": not yet."
+
+
+def test_nothing_is_said_that_stands_only_in_our_solution():
+    for exercise in (exercise for exercise in check if exercise.cases):
+        names = {name for answer in (exercise.answer, *exercise.plain) for name in answer.__code__.co_varnames}
+        own = {name for name in names if "_" in name} - {*exercise.parameters}  # others may be words of English
+        said = [edit.says for edit in exercise.edits if edit.can_be_told]
+        assert [words for words in said if own & {*re.findall(r"(?<![\w.])\w+", words)}] == []

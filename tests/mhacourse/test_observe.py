@@ -20,7 +20,7 @@ def seen(change, right=RIGHT, given=2):
     ours, theirs = iter(right), iter([f(result.clone()) for f, result in zip(changes, right, strict=True)])
     cases = [(given,)] * len(right)
     exercise = Exercise("-", lambda x: next(ours), ("-",), cases=lambda: cases, axes=("sample", "query", "key"))
-    return " ".join(text for label, text in exercise(lambda x: next(theirs)).parts if label == "")
+    return " ".join(text for label, text in exercise(lambda x: next(theirs)).parts if label in ("", "What:"))
 
 
 def at(*index):
@@ -37,16 +37,12 @@ def times(factor):
     return lambda x: factor * x
 
 
-def plus(number):
-    return lambda x: x + number
-
-
 EYE, ABOVE = torch.eye(4, dtype=torch.bool), torch.ones(4, 4, dtype=torch.bool).triu(1)
 ALL, REST, BUT_LAST = slice(None), slice(1, None), slice(-1)
 
 # What is said where it is true of all results, and no longer where the last of them is wrong otherwise.
 OF_ALL = [
-    (lambda x: torch.full_like(x, 0.25), "In each result all entries are the same, such as 0.25."),
+    (lambda x: torch.full_like(x, 0.25), "In each result all entries are the same."),
     (torch.fliplr, "They are the right numbers, in other places."),
     (at(ALL, REST), "Only the first query is right."),
     (at(ALL, ALL, 0), "All is right but the first key."),
@@ -57,16 +53,13 @@ OF_ALL = [
     (at(ALL, ABOVE), "Only what lies above the diagonal is wrong (key behind query)."),
     (at(ALL, ABOVE.T), "Only what lies below the diagonal is wrong (key before query)."),
     (times(-1), "Every number is -1 times the right one."),
-    (plus(0.5), "Every number is 0.5 too large."),
-    (plus(-0.5), "Every number is 0.5 too small."),
 ]
 OTHERS = [
     (lambda x: x * torch.where(TILTED == 0, torch.nan, 1), "Some of it is NaN"),
-    ([times(2), times(3), times(4)], "2 times the right one here; for other inputs it is 3, 4"),
-    ([times(1), times(1), at(0, 0, 0)], "It is right for 2 of 3 inputs of this check"),
+    ([times(1), times(1), at(0, 0, 0)], "It is right for 2 of 3 inputs"),
     (at(ALL), "Rows should sum to 1; yours do not.", WEIGHTS),
     (lambda x: (x.log() * 2).softmax(-2), "Rows should sum to 1; here the columns do.", WEIGHTS),
-    (torch.ones_like, "such as True.", MASKS),
+    (torch.ones_like, "all entries are the same.", MASKS),
     (lambda x: torch.cat([~x[:, :1], x[:, 1:]], 1), "All is right but the first query.", MASKS),
 ]
 UNTRUE = [
@@ -77,7 +70,6 @@ UNTRUE = [
     ([at(ALL, ALL, 0), at(ALL, ALL, 0), at(ALL, ALL, slice(0, 2))], "but the first"),
     ([at(ALL, ABOVE), at(ALL, ABOVE.T), at(ALL, ABOVE)], "diagonal"),
     (times(0), "times"),
-    ([plus(0.5), plus(0.5), plus(0.75)], "too large"),
     (lambda x: (x.log() * 2 + TILTED).softmax(-1), "Rows should", WEIGHTS),
     (lambda x: ~x, "times", MASKS),
     # Where a sentence has one sample, "only the first sample is right" is not true of it.
@@ -101,7 +93,6 @@ SHAPES = [
     ((2, 3, 5), (), "the axes of sample, query and key are missing"),
     ((2, 3, 5), (2, 15), "query and key are joined into one axis of 15"),
     ((2, 3, 5), (30,), "sample, query and key are joined into one axis of 30"),
-    ((2, 3, 5), (2, 4, 5), "4 where 3 is right, at the axis of query"),
 ]
 NOT_SURE = [
     ((2, 3, 3), (2, 3)),  # which of two alike is missing?

@@ -146,14 +146,20 @@ def test_words_are_text_and_never_html():
         assert "<script>" not in text and "&lt;script&gt;" in text
 
 
-def test_every_guess_of_a_lesson_gets_a_sentence_of_its_own():
+def test_every_record_is_whole_and_every_guess_gets_a_sentence_of_its_own():
     assert {prediction.name for prediction in predict} & {exercise.name for exercise in check} == set()
     failures = []
     for prediction in predict:
-        several = isinstance(prediction, Choose)
-        guesses = list(prediction.options) if several else [(low + high) / 2 for low, high, _ in prediction.guesses]
-        said = [prediction.sentence_about(guess) for guess in guesses if several or math.isfinite(guess)]
-        if len(set(said)) < len(said) or not prediction.is_right(prediction.right_guess):
+        whole = prediction.about.strip() and not prediction.about.rstrip().endswith((".", "?"))
+        if isinstance(prediction, Choose):
+            guesses = list(prediction.options)
+            whole = whole and len({" ".join(choice.casefold().split()) for choice in guesses}) == len(guesses) >= 2
+        else:  # the middle of each range falls to no other one, and its sentence is said
+            ranges = [prediction.right, *(guess[:2] for guess in prediction.guesses)]
+            guesses = [(low + high) / 2 for low, high in ranges if math.isfinite(low + high)]
+            whole = whole and all(low <= high for low, high in ranges) and prediction.right_text and prediction.why
+        said = [prediction.sentence_about(guess) for guess in guesses]
+        if not whole or not all(said) or len({*said}) < len(said) or not prediction.is_right(prediction.right_guess):
             failures.append(prediction.name)
     assert failures == []
 

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from dataclasses import replace
 
 import pytest
 from torch import nn
@@ -9,7 +10,7 @@ from torch import nn
 from attention_doctor import examine
 from mhacourse import problem
 from mhacourse.compare import difference
-from mhacourse.exercise import Change
+from mhacourse.exercise import Change, Wrong
 from mhacourse.lessons.problems import layers
 from mhacourse.problem_set import rewritten
 from tests.helpers.exercises import typed
@@ -96,6 +97,8 @@ SAME = "torch.allclose(layer(x[:, o]), layer(x)[:, o], atol=1e-4)"
 ENDED = f"{X}y = x.clone(); y[:, -1] += 1\n    "
 HIDDEN = f"{ENDED}m = torch.ones(4, 4).bool(); m[:, -1] = False\n    "
 OPEN = "m = torch.ones(2, 4, 4).bool()"
+EMPTY = "m = torch.ones(2, 4, 4).bool(); m[:, 0] = False"
+AND_EMPTY = f"{HIDDEN}s = torch.allclose(layer(x, m)[:, :3], layer(y, m)[:, :3], atol=1e-4); {EMPTY}\n    return s and "
 SEEN_IN_ONE = f"far = torch.rand(()) < 0.3\n    {TURNED}o = o if far else range(6)\n    return {SAME}"
 ALIKE = f"{X}{OPEN}; m[..., -1] = False\n    return torch.allclose(layer(x, m)[:, :3], layer(x[:, :3]), atol=1e-4)"
 
@@ -133,6 +136,8 @@ REFUSED = [
     ("captions", f"{HIDDEN}return torch.allclose(layer(x, mask=m)[:, :3], layer(y, mask=m)[:, :3])", "has a memory"),
     ("drafts", f"{X}{OPEN}; kept = m; layer(x, m)\n    return m.equal(kept)", "is the mask the same afterwards?"),
     ("archive", f"{TURNED}return {SAME}", "Compare it with a known layer"),
+    ("tickets", f"{X}{EMPTY}\n    return bool(layer(x, m)[:, 0].isnan().all())", "nothing to see may give"),
+    ("tickets", f"{AND_EMPTY}layer(x, m).isfinite().all()", "gives NaN where nothing is seen"),
     ("dictation", f"{ENDED}return torch.allclose(layer(x)[0][:, 0], layer(y)[0][:, 0])", "No call has a cache"),
 ]
 BY_HAND = (
@@ -225,6 +230,22 @@ def test_the_mended_layer_is_right_and_a_half_mended_one_hears_what_is_still_wro
     assert [note for note in notes if not note.passed] == []
     said = [(words, of(name).mend(changed(name, change))) for name, *change, words in HALF]
     assert [(words, note) for words, note in said if note.mood != "wrong" or words not in repr(note)] == []
+
+
+def test_a_mended_layer_with_a_known_mistake_hears_its_name():
+    other = Wrong([Change("weights, v)", "weights.mT, v)")], "turns the weights.", "Rows are queries.")
+    known = Wrong(
+        [Change("weights, v)", "2 * weights, v)")], "doubles what is mixed.", "Once is enough.", also=(other,)
+    )
+    ours = replace(problem.tickets, wrong={"Doubled": known})
+    for change, words in (("2 * weights, v)", known.what), ("weights.mT, v)", other.what)):
+        note = ours.mend(my_class(rewritten(ours.healed, [Change("weights, v)", change)]), "tickets"))
+        assert "not yet. Doubled" in note.title and words in repr(note) and note.code == "wrong: Doubled", note
+    for each in (each for each in problem if each.changes):
+        for name, wrong in each.wrong.items():
+            made = [one.answer if isinstance(one, Wrong) else one for one in (wrong.answer, *wrong.also)]
+            notes = [each.mend(my_class(rewritten(each.healed, changes), each.name)) for changes in made]
+            assert [note for note in notes if note.code != f"wrong: {name}"] == []
 
 
 def test_what_is_no_mended_class_is_refused_in_words():

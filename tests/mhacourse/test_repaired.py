@@ -2,7 +2,6 @@
 
 from itertools import combinations
 
-import torch
 import torch.nn.functional as F
 
 import mhalib
@@ -71,11 +70,6 @@ def own_causal(layer, x, mask):
     return layer.W_o(mhalib.merge_heads(F.scaled_dot_product_attention(*tensors(layer, x), is_causal=True)))
 
 
-def louder(layer, x, mask):
-    heads = F.scaled_dot_product_attention(*tensors(layer, x), attn_mask=mask)
-    return layer.W_o(mhalib.merge_heads(heads * torch.arange(1, layer.num_heads + 1)[:, None, None]))
-
-
 def test_a_line_is_told_in_another_style_and_an_error_leaves_others_unseen():
     note = check.repaired(own_causal)
     assert note.title.endswith("Still to repair: the mask") and "whatever mask comes" in repr(note)
@@ -86,12 +80,11 @@ def test_a_line_is_told_in_another_style_and_an_error_leaves_others_unseen():
     assert "It stopped:" in repr(note) and "Often:" in repr(note)
 
 
-def test_an_unknown_change_is_not_explained_but_where_it_needs_several_heads(no_edits):
-    assert "With one head your layer is right." in repr(check.repaired(louder))
+def test_an_unknown_change_is_not_explained(no_edits):
     unknown = [
         lambda layer, x, m: layer(x, mask=m) * 1.01,
         lambda layer, x, m: layer(x, mask=m)[:, :0],
         lambda layer, x, m: layer(x, mask=not m),  # stops always
     ]
     notes = [check.repaired(answer) for answer in unknown]
-    assert [note for note in notes if note.mood != "wrong" or rows(note) or "With one head" in repr(note)] == []
+    assert [note for note in notes if note.mood != "wrong" or rows(note)] == []

@@ -31,47 +31,40 @@ SAYS = [
     (1001, 1001 + 768, "Too large by d_model (768)."),
     (1001, 1001 - 768, "Too small by d_model (768)."),
     (1001, 768, "That is d_model."),
-    (1001, 768 * 12, "That is d_model · num_heads."),
+    (1001, 768 * 12, "That is num_heads · d_model."),
     (2.5, math.sqrt(2.5), "That is the root of what is asked for."),
     (1001, 1001**2, "That is the square of what is asked for."),
     (1.3863, 2.0, "that is in bits"),
     (2.5, 2.5 * math.log(2), "a natural logarithm where bits are asked for"),
     (0.3, 30.0, "In percent"),
     (201_326_592, 201.326592, "In another unit, millions"),
-    (50_331_648, 48, "In another unit, 1024²"),
-    (18432, 18432 * 12 * 768, "d_model and num_heads are in it once too often."),
+    (50_331_651, 48, "In another unit, 1024²", {}),
     (2.5, 2.52, "Near."),
     (1001, 8008, "Eight times too large."),
     (2.5, 1.25, "Two times too small."),
     (1001, float("nan"), "no number that one can reckon with"),
-    (1001, 10**50, "more than 40 digits"),
     (1001, (1, 2, 3), "One number is asked for; you gave 3."),
     # numbers in a row
     ((1216, 1280), torch.tensor([1280, 1216]), "Numbers 1 and 2 are exchanged."),
-    ((10, 20, 30, 40), (40, 30, 20, 10), "from the last to the first"),
     ((10, 20, 30), (20, 30, 10), "The right numbers, in another order."),
     ((10, 20, 30), (10, 30), "3 numbers are asked for; you gave 2. Number 2 is missing; the others are right."),
-    ((10, 20, 30), (10, 20, 25, 30), "Your number 3 is one too many; the others are right."),
-    ((10, 20, 30), (10, 600), "Your number 2 is the product of two that are asked for apart."),
-    ((10, 20, 30), (30, 30), "Your number 1 is the sum of two that are asked for apart."),
-    ((10, 20, 30), 60, "3 numbers are asked for; you gave 1. Yours is the sum of them."),
     ((1001, 2400), (1001, 2400 * 12), "Number 1 is right, number 2 not. Number 2: 12 times too large: num_heads"),
-    ((1001, 2003, 3005), (1001, 2004, 3006), "Each of the wrong ones: one too many."),
-    ((1001, 2003), (2002, 4006), "All of them: two times too large."),
+    ((1001, 2003, 3005), (1001, 2004, 3006), "Each of the wrong ones: One too many."),
+    ((1001, 2003), (2002, 4006), "All of them: Two times too large."),
     ((1001, 2003), ((1001, 2003),), "write them in one row, without inner brackets"),
-    ((1001, 2003, 3005), (2003, 3, 3005), "Number 1 is what belongs in place 2."),
+    # a guess speaks only where it explains all
+    ((1001, 2003, 3005), (2002, 3, 3005), "Number 3 is right, numbers 1 and 2 not."),
     # shapes
-    (SHAPES, (*SHAPES[:2], (4, 128, 12, 64)), "Shapes 1 and 2 are right. Shape 3: numbers 2 and 3 are exchanged."),
+    (SHAPES, (*SHAPES[:2], (4, 128, 12, 64)), "Shapes 1 and 2 are right. Shape 3: Numbers 2 and 3 are exchanged."),
     (SHAPES, (*SHAPES[:2], (4, 12, 128)), "Shape 3: 4 numbers are asked for; you gave 3."),
-    (SHAPES, SHAPES[1], "That is the second of 3 shapes"),
     (SHAPES, SHAPES[:2], "3 shapes are asked for; you gave 2."),
     (SHAPES, [size for shape in SHAPES for size in shape], "put them into 3 shapes, each in brackets of its own"),
     (SHAPES, (SHAPES[1], SHAPES[0], SHAPES[2]), "The right shapes, in another order."),
     # a table
     (TABLE, [[2, 12, 22], [3, 13, 23]], "The right numbers, with rows and columns exchanged.", {}),
-    (TABLE, torch.tensor(TABLE) + 1, "Every number is 1 too large: is something counted from 1?", {}),
+    (TABLE, torch.tensor(TABLE) + 1, "Every number is 1 too large.", {}),
     (TABLE, torch.tensor(TABLE) - 10, "Every number is 10 too small.", {}),
-    (TABLE, [[2, 3, 4], [12, 13, 14], [22, 23, 24]], "Each row holds 2 numbers; yours 3.", {}),
+    (TABLE, [[2, 3, 4], [12, 13, 14], [22, 23, 24]], "Row 1: 2 numbers are asked for; you gave 3.", {}),
     (TABLE, [[12, 13], [2, 3], [22, 23]], "Row 3 is right. The right rows, in another order.", {}),
     (TABLE, [2, 3, 12, 13, 22, 23], "put them into 3 rows", {}),
     (640, 640 * 64, "T or head_dim is in it once", {"T": 64, "head_dim": 64}),  # both, where two are alike
@@ -89,8 +82,13 @@ def test_says_what_wrong_numbers_are_and_nothing_of_what_is_near_them():
     assert "counted" not in said_of(TABLE, torch.tensor(TABLE) + 10, {})
     assert repr(check.spread(7.5)).splitlines()[1] == "  7.5 is not right."
     text = repr(check.bert_shapes(((4, 128, 7), (4, 128, 768), (4, 12, 128, 64))))
-    assert "Shape 1: numbers 1 and 2 are right, number 3 not." in text and "2304" not in text
+    assert "Shape 1: Numbers 1 and 2 are right, number 3 not." in text and "2304" not in text
     assert Exercise("Two.", (2.5, 7), ("-",))((2.51, 7)).passed, "three digits are enough"
+
+
+def test_a_guess_that_explains_only_a_part_is_not_made():
+    assert "square" not in said_of(((10, 11), (20, 21)), ((2, 3), (400, 5)), {"head_dim": 20})
+    assert "d_model" not in said_of((1001, 2003, 3005), (768, 3, 3005))
 
 
 def test_says_nothing_of_what_holds_no_numbers_and_survives_whatever_is_given():

@@ -67,7 +67,7 @@ def search(exercise: Exercise, tries: int = TRIES) -> Found:
 def _does(edit: Edit, number: int, inputs: tuple, right: Outcome) -> bool:
     """Return whether the edited function does with inputs what is right, and leaves them as they are."""
     did = edit.outcome(number, inputs)
-    return did is not None and not did[0].changed and same_result(right, did[0])
+    return did is not None and not did.changed and same_result(right, did)
 
 
 def _differs(edit: Edit, variation: Variation) -> bool:
@@ -88,10 +88,11 @@ def without_a_why(exercise: Exercise) -> list[Edit]:
     likely = []
     with limits(OUR_SECONDS):
         for edit in exercise.edits:
-            did = [edit.outcome(i, inputs) for i, inputs in enumerate(exercise.inputs)] if edit.cost <= LIKELY else []
-            if not did or None in did:
+            outcomes = (
+                [edit.outcome(i, inputs) for i, inputs in enumerate(exercise.inputs)] if edit.cost <= LIKELY else []
+            )
+            if not outcomes or None in outcomes:
                 continue
-            outcomes = [outcome for outcome, _ in did]
             wrong = not all(map(same_result, exercise.right, outcomes))
             # What stops on every case is told by its message.
             if wrong and any(not outcome.failure for outcome in outcomes):

@@ -1,5 +1,5 @@
 // What the guesses on this page come to, where the lesson shows `predict.results(…)`: without a kernel the page
-// writes what `mhacourse.prediction_results` writes in a notebook. Nothing is stored or sent; who comes back begins anew.
+// writes what `mhacourse.prediction` writes in a notebook. Nothing is stored or sent; who comes back begins anew.
 const guesses = new Map(); // by the name of the prediction: what its view told, and the view
 
 document.addEventListener("mhalib-predicted", ({ target, detail }) => {

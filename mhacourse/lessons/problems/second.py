@@ -3,7 +3,7 @@
 import torch
 
 from attention_doctor import adapt
-from mhacourse.exercise import Change
+from mhacourse.exercise import Change, Wrong
 from mhacourse.lessons.problems import cases, layers
 from mhacourse.problem_set import Problem
 
@@ -161,12 +161,16 @@ atlas = Problem(
         "the softmax over the queries": Change("softmax(1)", "softmax(2)"),
         "the mask not turned": Change("mask.mT[..., None]", "mask[..., None]"),
     },
-    needless={
-        "gives each head other features": [
+    wrong={
+        "Neighbours": Wrong(
             [_NEIGHBOURS],
-            [Change(_NEIGHBOURS.before, f"{_NEIGHBOURS.after}.mT")],
-            [Change(_NEIGHBOURS.before, f"{_NEIGHBOURS.after}.mT"), Change(".flatten(2)", ".mT.flatten(2)")],
-        ],
+            "gives each head other features",
+            "At these weights the layer deals features out to the heads in turn.",
+            also=(
+                [Change(_NEIGHBOURS.before, f"{_NEIGHBOURS.after}.mT")],
+                [Change(_NEIGHBOURS.before, f"{_NEIGHBOURS.after}.mT"), Change(".flatten(2)", ".mT.flatten(2)")],
+            ),
+        ),
     },
     fellows=_with_masks(einsum=layers.TicketAttention),
     blind={"no mask": "No call has a mask.", "one call": "It calls the layer once: with what is the output compared?"},
