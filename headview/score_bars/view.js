@@ -11,7 +11,7 @@ function render({ model, el }) {
   const { root, say, onTheme, atEnd, dispose } = setUp(el, "score-bars", "Scores and weights of one word");
   const names = model.get("names"), tokens = model.get("tokens"), count = tokens.length;
   const given = bytesOf(model, "scores", Float32Array);
-  const most = Math.ceil(Math.max(...given) + 1);
+  const most = Math.ceil(2 * Math.max(...given)); // room to drag a bar until it wins
   const said = node("span"), reset = pushButton("Reset", () => put(model, "dragged", []));
   const table = node("div", { class: "table", style: `--heads: ${names.length}` });
   const sum = names.length === 2 ? "one head adds both" : "one head adds all";

@@ -490,7 +490,7 @@ aligned = Exercise(
             "Keep their axis: mean(-1).",
         ),
     },
-    see="An alignment that is known",
+    see="A model that translates",
     remarks=(
         Asked("The task asks to write it; yours calls {found} of the library.", uses(alignment_agreement)),
         Grows(lambda heads=3, queries=4: (draw(0, heads, queries, 5).softmax(-1), torch.ones(queries, 5) > 0)),

@@ -3,7 +3,7 @@
 from mhacourse.prediction import Choose, Number
 
 one_head = Choose(
-    about="which word a repeated word attends to most, with one head",
+    about="which word a repeated word looks at most, with one head",
     right="itself",
     options={
         'the other two "the"': (

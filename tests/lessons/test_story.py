@@ -39,7 +39,7 @@ def test_helpers_and_proofs_are_folded_under_a_title_and_a_claim_is_a_proof():
 
 
 def test_the_code_in_sight_is_short():
-    found = {path.name: visible_lines(read(path)) for path in PATHS}
+    found = {path.name: visible_lines(read(path)) for path in LESSONS}
     long = {name: (sum(lines), median(lines)) for name, lines in found.items()}
     wrong = {name: both for name, both in long.items() if both[0] > MOST_LINES or both[1] > MEDIAN_LINES}
     assert wrong == {}
