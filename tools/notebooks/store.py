@@ -106,7 +106,9 @@ def tidy(nb: NotebookNode) -> bool:
     """
     before = [dict(cell.metadata) for cell in nb.cells]
     for cell in nb.cells:
-        cell.metadata = NotebookNode({key: cell.metadata[key] for key in CELL_METADATA & cell.metadata.keys()})
+        cell.metadata = NotebookNode(
+            {key: cell.metadata[key] for key in CELL_METADATA & cell.metadata.keys() if cell.metadata[key]}
+        )
         if cell.metadata.get("slideshow", {}).get("slide_type") == "":
             cell.metadata.slideshow = NotebookNode(slide_type="-")
         if folded(cell):
