@@ -15,7 +15,7 @@ from mhacourse.attempt import Attempt, changes, recognise, same_results
 from mhacourse.compare import difference, kind_of, show
 from mhacourse.edits import find
 from mhacourse.note import Note
-from mhacourse.observe import observe, other_axes
+from mhacourse.observe import holds_the_numbers, observe, other_axes
 from mhacourse.remarks import remarks_on
 from mhacourse.stub import is_stub
 from mhacourse.values import explain
@@ -155,11 +155,16 @@ def changes_its_input(attempt: Attempt) -> Note | None:
 
 
 def first_difference(attempt: Attempt) -> Note:
-    """Name axes that are lost, joined or in another order; else say what is right, and show the first difference."""
+    """Say what is true of the result, its axes first where it has other ones, and show the first difference.
+
+    That axes are lost or joined names a mistake only where the numbers are right otherwise: those of `x * 0` are not.
+    """
     difference = attempt.worst.difference
     seen = [("", words) for words in observe(attempt.cases)]
     if words := other_axes(attempt.cases) if difference.kind == "shape" else "":
-        return _mistake(attempt, f"Of the result, {words}", " ".join([f"{words}.", *(text for _, text in seen)]))
+        if holds_the_numbers(attempt.cases):
+            return _mistake(attempt, f"Of the result, {words}", " ".join([f"{words}.", *(text for _, text in seen)]))
+        seen.insert(0, ("", f"Of the result, {words}."))
     return _not_yet(difference.kind, *attempt.before_all, *seen, *attempt.example, *attempt.printed)
 
 

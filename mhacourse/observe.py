@@ -27,6 +27,23 @@ def other_axes(cases: Sequence[Case]) -> str:
     return ""
 
 
+def holds_the_numbers(cases: Sequence[Case]) -> bool:
+    """Return whether each result has the numbers of the right one, in whatever shape and order.
+
+    Where it has fewer, an axis is missing, which is the mistake whatever its numbers are.
+    """
+    for case in cases:
+        both = case.ours.value, case.theirs.value
+        if not all(isinstance(x, Tensor) and readable(x) for x in both):
+            return False
+        ours, theirs = (x.detach().double().flatten().sort().values for x in both)
+        if len(theirs) < len(ours):
+            continue
+        if len(theirs) > len(ours) or not torch.allclose(ours, theirs, rtol=RTOL, atol=ATOL):
+            return False
+    return True
+
+
 def observe(cases: Sequence[Case]) -> list[str]:
     """Return what is true of a wrong answer's results, the most telling first."""
     right = [case for case in cases if case.result_is_right]

@@ -89,12 +89,11 @@ def test_the_summary_of_a_class_says_what_to_talk_about_and_names_no_learner(tmp
     assert len(shown) > 8 and [line for line in shown if line != "  …" and line not in printed.splitlines()] == []
     assert [line for line in printed.splitlines() if " of 12 · " in line] == [
         "4 of 12 · split_heads: A view without a transpose",
+        "3 of 12 · split_heads: without a name",
         "2 of 12 · head_one: A slice of the sentence",
         "2 of 12 · split_heads: The transpose is missing",
-        "2 of 12 · split_heads: Of the result, head and feature are joined into one axis of 12",
         "1 of 12 · head_one: Head 0 instead of head 1",
         "1 of 12 · head_one: without a name",
-        "1 of 12 · split_heads: without a name",
     ]
     said = printed + (tmp_path / "table_mistakes.csv").read_text(encoding="utf-8")
     assert [who for who, *_ in TWELVE if who.removesuffix("_03") in said.lower()] == []
