@@ -131,6 +131,7 @@ def test_other_files_are_not_replaced_and_a_formula_that_cannot_be_set_is_refuse
             fill(tmp_path)
         assert (tmp_path / "letters.txt").read_text(encoding="utf-8") == "mine"
     assert "<math" in as_mathml(r"\frac{a}{b} \cdot \begin{pmatrix} a & b \\ c & d \end{pmatrix}")
+    assert "<mtext>head_dim</mtext>" in as_mathml(r"\sqrt{\text{head\_dim}}")
     with pytest.raises(ValueError, match="formula"):
         as_mathml(r"\begin{aligned} a &= b \\ c &= d \end{aligned}")
 

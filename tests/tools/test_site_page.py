@@ -43,6 +43,7 @@ def test_pages_fit_and_their_widgets_are_alive(open_page, theme, width):
     assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 22, 22)"}[theme]
     assert page.locator(".mha.dark").count() == page.locator(".mha").count() * (theme == "dark")
     view = page.locator(".mhalib-view").first
+    assert "not in this page" not in view.inner_text()  # its numbers came along, and not its frame alone
     before = view.screenshot()
     view.locator("canvas").first.focus()
     page.keyboard.press("ArrowRight")

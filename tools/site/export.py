@@ -31,6 +31,7 @@ def as_mathml(latex: str, **options) -> str:
     mathml = to_mathml(latex, **options)
     if "<mi>&</mi>" in mathml:
         raise ValueError(f"the pages cannot set this formula; write each of its lines as one of its own: {latex[:80]}")
+    mathml = mathml.replace(r"\_", "_")  # of \text{head\_dim}, which comes out with its backslash
     return mathml.replace("<math ", f'<math alttext="{escape(latex)}" ', 1)
 
 

@@ -5,8 +5,11 @@ made from lessons that are executed here, once for each state of the lesson, the
 """
 
 import base64
+import copy
+import functools
 import hashlib
 import multiprocessing
+import operator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -74,9 +77,10 @@ def make_live(nb: NotebookNode) -> None:
         model = models.get(output.get("data", {}).get(VIEW, {}).get("model_id"), {})
         if model.get("model_module") != "anywidget":
             continue  # a small demonstration by ipywidgets: its picture stays
-        state = dict(model["state"])
+        state = copy.deepcopy(dict(model["state"]))
         for buffer in model.get("buffers", []):
-            state[buffer["path"][0]] = base64.b64decode(buffer["data"])
+            *path, last = buffer["path"]  # a trait, or places within one: ["blocks", "overview 0 0 a", "bytes"]
+            functools.reduce(operator.getitem, path, state)[last] = base64.b64decode(buffer["data"])
         del output.data[VIEW]
         name = state["_anywidget_id"].rpartition(".")[2]
         fragment = page_fragment(name, state)
