@@ -67,32 +67,40 @@ class ScoreBars(View):
 
     def weights(self) -> Float[Tensor, "rows keys"]:
         """Return the weights of the word that looks: a row for each head, and last that of one head for all."""
-        scores = self._scores.clone()
-        for head, query, key, score in self.dragged:
-            scores[head, query, key] = score
-        apart = scores[:, self.query]  # (heads, keys)
-        return torch.cat([apart, apart.sum(0, keepdim=True) / len(apart) ** 0.5]).softmax(-1)
+        return self._rows().softmax(-1)
 
     def figure(self) -> DescribedFigure:
-        """Return the weights of the word that looks, in each head and in one head."""
+        """Return the scores of the word that looks, in each head and added up, with the weights that come of them."""
         weights, looks = self.weights(), self.tokens[self.query]
+        scores = self._rows()
         names = [*self.names, "one head adds both" if len(self.names) == 2 else "one head adds all"]
         most = [
             f"{name}: {self.tokens[row.argmax()]} {row.max():.2f}" for name, row in zip(names, weights, strict=True)
         ]
         figure = new_figure(
-            f"Weights of {looks!r}, word {self.query}, in {len(names) - 1} heads and in one. "
-            f"Largest: {'; '.join(most)}.",
+            f"Scores of {looks!r}, word {self.query}, in {len(names) - 1} heads and in one, and the weights that come "
+            f"of them. Largest weights: {'; '.join(most)}.",
             (8.0, 0.6 + 0.24 * len(self.tokens)),
         )
+        low, high = scores.min().clamp(max=0).item(), scores.max().clamp(min=0).item()
+        room = 0.25 * (high - low or 1)  # for the weights
         for number, panel in enumerate(figure.subplots(1, len(names), sharey=True)):
-            panel.barh(range(len(self.tokens)), weights[number].tolist(), color=LINE_COLOURS[number])
-            panel.set(xlim=(0, 1), xlabel="weight")
+            bars = panel.barh(range(len(self.tokens)), scores[number].tolist(), color=LINE_COLOURS[number])
+            panel.bar_label(bars, [f"{weight:.2f}" for weight in weights[number]], padding=3, fontsize=7)
+            panel.set(xlim=(low - room, high + room), xlabel="score; at its end, the weight")
             panel.set_title(names[number], fontsize=10)
             panel.set_yticks(range(len(self.tokens)), self.tokens)
         figure.axes[0].invert_yaxis()
         figure.axes[0].set_ylabel(f"key; the query is {looks!r}")
         return figure
+
+    def _rows(self) -> Float[Tensor, "rows keys"]:
+        """Return the scores of the word that looks: a row for each head, and last that of one head for all."""
+        scores = self._scores.clone()
+        for head, query, key, score in self.dragged:
+            scores[head, query, key] = score
+        apart = scores[:, self.query]  # (heads, keys)
+        return torch.cat([apart, apart.sum(0, keepdim=True) / len(apart) ** 0.5])
 
     @traitlets.validate("query")
     def _check_query(self, proposal):

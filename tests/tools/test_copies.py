@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tests.helpers.small_course import change, contents, today, write_lesson
 from tools.links import targets
@@ -68,6 +69,23 @@ def test_a_copy_is_its_lesson_without_outputs_remembers_it_and_leads_to_the_othe
         assert copy.metadata.mhalib == {"lesson": path.stem, "lesson_sha256": source_hash(lesson)}
         assert text == nbformat.writes(copy) + "\n"  # as Jupyter writes it
         assert places(copy, "my") == [OURS.sub(r"my/\1", place) for place in places(lesson, "notebooks")]
+
+
+def test_what_goes_on_from_an_answer_is_folded_up_to_the_next_heading_or_question(course):
+    lesson = course / "notebooks" / "01_two.ipynb"
+    texts = {
+        "It is 3, since [x](#y).\n\n- one\n- two": [True, "It is 3, since [x](#y).\n\n- one\n- two\n\n</details>"],
+        "Because.\n\n## Next part\n\nMore.": [True, "Because.\n\n</details>\n\n## Next part\n\nMore."],
+        "**Predict.** What next?": [False, "**Predict.** What next?"],
+    }
+    for text, (folded, end) in texts.items():
+        asked, answered = new_code_cell("predict.x()"), new_code_cell("print(3)\npredict.x.reveal()")
+        parts = [new_markdown_cell("Guess."), asked, new_markdown_cell("Run it."), answered, new_markdown_cell(text)]
+        nbformat.write(new_notebook(cells=[*parts, new_markdown_cell("Further down.")]), lesson)
+        guess, _, run_it, _, after, further = nbformat.reads(own_copy(lesson), 4).cells
+        assert [guess.source, run_it.source, further.source] == ["Guess.", "Run it.", "Further down."]
+        assert after.source.startswith("<details><summary><i>After your guess</i></summary>\n\n") == folded
+        assert after.source.endswith(end)
 
 
 def test_which_parts_of_a_text_are_links_and_where_they_lead_from_my(course):

@@ -47,7 +47,7 @@ NAMES = {
 NAMES |= {"einsum": einsum, "rearrange": rearrange, "reduce": reduce, "repeat": repeat}
 NAMES |= {name: getattr(mhalib, name) for name in mhalib.__all__}
 VERDICTS = ("fitting", "difference", "misleading", "passed")
-BY = {"wrong": "the catalogue", "edit": "the error model"}  # who named, by the first word of a note's code
+MODEL = "It does what a right one would do"  # how a title goes on where the error model has named the mistake
 
 
 def tasks() -> str:
@@ -115,7 +115,9 @@ def table(rows: list[dict]) -> str:
             raise ValueError(f"{answer} needs a verdict: one of {VERDICTS[:3]}, got {verdict!r}")
         mend = row["exercise"].endswith(".mend")
         by_lesson["set, mend" if mend else row["lesson"]][verdict] += 1
-        by_whom[BY.get(row["code"].partition(":")[0], "what is seen")][verdict] += 1
+        named = row["code"].startswith("wrong:")
+        by_model = MODEL in row["said"].partition("\n")[0]
+        by_whom["the error model" if by_model else "the catalogue" if named else "what is seen"][verdict] += 1
     lines = [f"| | wrong | {' | '.join(VERDICTS)} |", "|---|" + "---|" * (len(VERDICTS) + 1)]
     everything = {"all": sum(by_lesson.values(), collections.Counter())}
     for name, counts in [*sorted(by_lesson.items()), *sorted(by_whom.items()), *everything.items()]:

@@ -1,9 +1,9 @@
 """A lesson as plain JSON: its hash, and what the copy of it holds that a learner works in.
 
-A copy has no outputs, its links hold from the folder `my/`, and its metadata remembers from which edition of the lesson
-it came. Where the copies lie, and that none is ever overwritten, is the business of `copies.py`.
-Only the standard library, so that copies can be laid before any package of the course is there, and at once: `make lab`
-does it each time.
+A copy has no outputs, what answers a prediction is folded in it, its links hold from the folder `my/`, and its metadata
+remembers from which edition of the lesson it came. Where the copies lie, and that none is ever overwritten, is the
+business of `copies.py`. Only the standard library, so that copies can be laid before any package of the course is
+there, and at once: `make lab` does it each time.
 """
 
 import base64
@@ -24,6 +24,9 @@ ALONE = (
 SCRIPT = re.compile(r"^%run \.\./(tools/\w+)\.py\b", re.MULTILINE)
 PICTURES = "../images/"
 COLAB = "set-up-colab"  # the id of the cell that `colab.py` puts into each notebook; whoever works here needs none
+
+_GOES_ON = re.compile(r"^(?:#{1,6} |\*\*Predict\b)", re.MULTILINE)  # a text that no longer answers it
+AFTER = "<details><summary><i>After your guess</i></summary>\n\n{}\n\n</details>"
 
 _PIECES = re.compile(
     r"\\."  # a sign that is meant as itself
@@ -133,7 +136,26 @@ def _copied(path: Path) -> dict:
             cell["outputs"], cell["execution_count"] = [], None
         elif cell["cell_type"] == "markdown":
             _put(cell, with_links(_source(cell), lambda target: from_my(target, notebooks)))
+    _fold_answers(nb["cells"])
     return nb
+
+
+def _fold_answers(cells: list[dict]) -> None:
+    """Fold the first text below each `reveal()`: it goes on from the answer, on one screen with the open question.
+
+    What is further down is out of sight by then, and a fold on every text would be in the reader's way.
+    """
+    revealed = False
+    for cell in cells:
+        source = _source(cell)
+        if cell["cell_type"] == "code":
+            revealed = revealed or ".reveal()" in source
+        elif revealed and cell["cell_type"] == "markdown":
+            next_part = _GOES_ON.search(source)
+            end = next_part.start() if next_part else len(source)
+            if source[:end].strip():
+                _put(cell, f"{AFTER.format(source[:end].strip())}\n\n{source[end:]}".rstrip())
+            revealed = False
 
 
 def from_my(target: str, notebooks: set[str]) -> str:
