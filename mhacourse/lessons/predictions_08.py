@@ -5,12 +5,12 @@ from mhacourse.prediction import Choose, Number
 true_of_200 = Number(
     about="in how many of 200 seeds the experiment says True",
     right=(100, 150),
-    right_text="in some 120 of them, 100 to 150 in each round of 200",
+    right_text="in some 120 of them; every round of 200 seeds gives 100 to 150",
     unit="of 200",
-    why="Too often for luck, and too rarely for a law.",
+    why="Rather more than half: too often for luck, and too rarely for a law.",
     guesses=(
-        (180, 200, "It was true once, and it was argued like mathematics. But a law does not fail in so many cases."),
-        (0, 20, "One True may have been luck, since in general the two do differ. But luck does not come so often."),
+        (180, 200, "It was true once, and the argument sounds like mathematics. But a law does not fail this often."),
+        (0, 20, "In general the two do differ, so one True may have been luck. But luck does not come this often."),
     ),
     other="It is rather more than half: too often for luck, and too rarely for a law.",
 )
@@ -20,14 +20,16 @@ spread_of_scores = Choose(
     right="by thousands",
     options={
         "by a few units": (
-            "So it was in lesson 02, and the scale is there to keep it so. But it reckons with features around 0; here "
+            "So it was in lesson 02, and the scale is meant to keep it so. But it assumes features around 0, and here "
             "all of them are large and positive."
         ),
         "by thousands": (
-            "Each feature of q and k is a sum of 512 positive numbers, and each score a sum of 512 products of those."
+            "Each feature of q and k is a sum of 512 positive numbers, and each score is a sum of 512 products of "
+            "those, in the hundreds of thousands. A few per cent more or less are thousands."
         ),
         "hardly at all, they are nearly equal": (
-            "They are, compared with their size, which is far larger still. But a softmax sees differences only."
+            "Compared with their own size they are, since that is far larger still. But a softmax sees differences "
+            "only."
         ),
     },
 )
@@ -41,11 +43,14 @@ leaves_most_true = Choose(
             "signs or be near 0, and then each head follows its own noise."
         ),
         "weights around 0 in place of positive ones": (
-            "It looks like a small change, a shift by a half. It takes away just what made one token the loudest."
+            "A shift by a half looks like a small change. But it takes away exactly what made one token the loudest."
         ),
-        "two tokens in place of ten": "A close race between two is rarer than one between the best two of ten.",
+        "two tokens in place of ten": (
+            "A close race between two is rarer than one between the best two of ten, so True is commoner."
+        ),
         "the weights of nn.Linear": (
-            "They are what a real layer starts from, and small. So no token wins outright, and the maps differ."
+            "A real layer starts from them, and they are small and around 0. So no token wins outright, and maps "
+            "differ."
         ),
     },
 )
@@ -55,11 +60,12 @@ tied_heads = Choose(
     right="no, the single head has a sharper map",
     options={
         "yes, all eight maps are the same": (
-            "They are, and most people stop here. But the single head does not have that map: its scores add up those "
-            "of the eight."
+            "They are the same, and most people stop here. But the single head does not have that map: its scores are "
+            "those of the eight, added up."
         ),
         "no, the single head has a sharper map": (
-            "Eight equal scores are added, and divided by a root that is only √8 times as large."
+            "Its scores add eight equal ones, and divide by a root that is only √8 times as large. So they are √8 "
+            "times as far apart."
         ),
         "no, the single head has a flatter map": (
             "It divides by a larger root, which alone would make it flatter. But it adds eight times as many products."
@@ -73,7 +79,7 @@ where_one_head_looks = Choose(
     options={
         "at mat alone": "Adding scores multiplies weights: only mat has a large weight in both.",
         "at cat and rug, where the heads differ": (
-            "These are the words that only one of the two heads likes, and the other gives them the lowest score."
+            "Each of these words is liked by one of the two heads only, and the other gives it its lowest score."
         ),
         "at cat, mat and rug alike": (
             "As if the maps were added or averaged. But it is the scores that are added, before the softmax."
@@ -86,14 +92,16 @@ blocks_with_gradient = Choose(
     right="with eight heads the first, with one head all",
     options={
         "with eight heads the first, with one head the first": (
-            "The outputs and the blocks have the same numbers. But one head makes its map from all blocks together."
+            "Outputs and blocks are numbered alike, so it looks as if they belonged together. But one head makes its "
+            "map from all blocks."
         ),
         "with eight heads the first, with one head all": (
-            "What head 0 writes depends on the map of head 0. The single head has only one map, made by all blocks."
+            "What head 0 writes depends on the map of head 0 alone. The single head has only one map, made by all "
+            "blocks."
         ),
         "with eight heads all, with one head all": (
-            "Every block sees the whole input. But what comes back depends on what it wrote: seven heads wrote nothing "
-            "that this loss looks at."
+            "Every block sees the whole input. But a gradient comes back only where something was written, and seven "
+            "heads wrote nothing that this loss looks at."
         ),
     },
 )
@@ -105,9 +113,9 @@ weights_in_the_other_model = Choose(
         "nearly 100 %, as with four": (
             "All keys match and all shapes are the same. But training has fitted each block to a softmax of its own."
         ),
-        "about a half": "Less than one head finds for itself: these weights were made for four maps.",
+        "about a half": "That is less than a single head finds for itself: these weights were made for four maps.",
         "as much as guessing, 6 %": (
-            "The values and the readout still fit, and the one map is no nonsense: it looks where the four maps agree."
+            "The values and the readout still fit, and the one map is not nonsense: it looks where the four maps agree."
         ),
     },
 )
@@ -117,10 +125,13 @@ keys_of_one_feature = Number(
     right=(2, 2),
     right_text="2",
     unit="of 64",
-    why="The largest and the smallest: a product with one number has its maximum at one of the two ends.",
+    why=(
+        "The largest key wins for every positive query, the smallest for every negative one, and no other key ever "
+        "wins."
+    ),
     guesses=(
         (1, 1, "It would be one, the largest key, if all queries were positive. Negative ones want the smallest."),
-        (3, 20, "Few, that is right. But all keys lie on one line, and a line has only two ends."),
+        (3, 20, "Few is right. But all keys are on one line, and a line has only two ends."),
         (21, 64, "20,000 queries ask in many ways, one would think. With one feature there are two: more, or less."),
     ),
     other="Each query has one first choice, so it is one key at least, and 64 at most.",
@@ -131,10 +142,12 @@ bias_to_spare = Choose(
     right="that of k",
     options={
         "that of q": (
-            "It looks like the twin of b_k. But it meets another key in each column, so it changes scores within a row."
+            "It looks like the twin of b_k. But in each column it meets another key, so it changes scores within a row."
         ),
         "that of k": "It adds the same number to all scores of a query, and a softmax sees differences only.",
-        "that of v": "It is part of what every row mixes. It can be moved into b_o, but not just left out.",
+        "that of v": (
+            "Every row mixes it in, so it reaches every output. You can move it into b_o, but not leave it out."
+        ),
         "none: each moves the output": (
             "Each moves some numbers on the way. But what moves a whole row of scores alike is gone after the softmax."
         ),
@@ -146,13 +159,15 @@ key_bias_after_adam = Choose(
     right="some thousandths away from 0",
     options={
         "at 0: it has no gradient": (
-            "So it would be on paper, and nearly with SGD. But a gradient of rounding errors is not exactly 0, and "
-            "Adam measures each gradient by its own size."
+            "On paper, yes, and very nearly with SGD. But a gradient of rounding errors is not exactly 0, and Adam "
+            "measures each gradient by its own usual size."
         ),
-        "some thousandths away from 0": "Its gradient is rounding noise, and Adam makes steps of it.",
+        "some thousandths away from 0": (
+            "Its gradient is nothing but rounding, and Adam makes steps of it all the same."
+        ),
         "as far as the bias of q": (
-            "That one has a signal, which points the same way step after step. Noise takes one step back for each step "
-            "forward, nearly."
+            "That one follows a signal, which points the same way step after step. Noise takes nearly one step back "
+            "for each step forward."
         ),
     },
 )

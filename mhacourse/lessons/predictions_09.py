@@ -1,4 +1,4 @@
-"""The predictions of lesson 09: what wide heads cost, and who wins a fair comparison."""
+"""The predictions of lesson 09: what wide heads cost, and what wins a fair comparison."""
 
 from mhacourse.prediction import Choose, Number
 
@@ -13,8 +13,8 @@ unsplit_map = Choose(
             "Nothing is cut off: the product runs over all the features, those of the other heads as well."
         ),
         "a softmax of the four heads' scores, added up": (
-            "A product over all features is the sum of the products over each head's features, and then comes one "
-            "softmax."
+            "A product over all features is the sum of the products over each head's features. Only then comes the "
+            "softmax, and there is one of it."
         ),
         "four maps, one above the other": (
             "That is what the split is for. Without it queries and keys are (B, T, heads * d_model), and their "
@@ -28,13 +28,15 @@ wide_flops = Choose(
     right="exactly eight times",
     options={
         "fewer than eight times": (
-            "The maps have the same size, so one may think that their work is the same. But each score in them is a "
-            "product of 728 features instead of 91."
+            "The maps have the same size, so their work seems to be the same. But each score in them now multiplies "
+            "728 features instead of 91."
         ),
-        "exactly eight times": "Projections and maps both grow with num_heads * head_dim, now eight times as much.",
+        "exactly eight times": (
+            "Projections and maps both grow with num_heads * head_dim, which is eight times as large."
+        ),
         "more than eight times": (
-            "64 times would be right if the width stood squared somewhere. d_model stays, only num_heads * head_dim "
-            "grows."
+            "It would be 64 times if the width appeared squared somewhere. But d_model stays; only num_heads * "
+            "head_dim grows."
         ),
     },
 )
@@ -44,14 +46,14 @@ wide_memory = Choose(
     right="more, but not eight times as much",
     options={
         "eight times as much": (
-            "Weights, FLOPs and cache say so, and the queries, keys and values do grow eight times. But most of what "
-            "is kept are the maps, and they stay as they are."
+            "Weights, FLOPs and cache do, and so do the queries, keys and values. But most of what is kept is maps, "
+            "and they stay as they are."
         ),
         "as much: the maps are what counts": (
             "The maps are over half of it, and they do stay. But queries, keys and values are kept as well, and these "
             "grow."
         ),
-        "more, but not eight times as much": "The maps are in both sums, and only the rest grows.",
+        "more, but not eight times as much": "The maps are part of both sums, and only the rest grows eight times.",
     },
 )
 
@@ -59,14 +61,16 @@ three_runs = Choose(
     about="where the interval of three runs lies",
     right="it is wider than from .55 to .57",
     options={
-        "it is wider than from .55 to .57": "Three runs say little about how far runs scatter, so t is 4.3.",
+        "it is wider than from .55 to .57": (
+            "It reaches from below .54 to above .58. Three runs say little about how far runs scatter, so t is 4.3."
+        ),
         "it is just from .55 to .57": (
-            "That is where the runs lie. The interval is about their true mean, and three runs may all lie on one "
-            "side of it."
+            "That is where the runs are. The interval is about their true mean, and three runs may all be on one side "
+            "of it."
         ),
         "it is narrower than from .55 to .57": (
-            "A mean is surer than a single run, that is true. But how far runs scatter must be guessed from three of "
-            "them, and for that t is 4.3 instead of 2."
+            "A mean is indeed surer than a single run. But how far runs scatter has to be guessed from three of them, "
+            "and for that t is 4.3 instead of 2."
         ),
     },
 )
@@ -95,15 +99,19 @@ best_arm = Choose(
     right="eight narrow heads",
     options={
         "eight wide heads, as many weights": (
-            "Each of them can do more. But for the same weights their model has 14 features instead of 32, and all "
+            "Each of them can do more. But for the same weights their model has 14 features instead of 32, and all six "
             "answers must pass through these."
         ),
-        "eight narrow heads": "Four features are enough to find one place among sixteen, and the model keeps its 32.",
+        "eight narrow heads": (
+            "They find nearly everything. Four features are enough to find one place among sixteen, and the model "
+            "keeps its 32."
+        ),
         "two layers of one head": (
-            "A second layer has a second map, but two maps are still few for six places at once."
+            "A second layer has a second map, and later steps can build on it. But two maps are few for six places, "
+            "and learning to use them together is slow: within 200 steps they hardly pass a single head."
         ),
         "none: they all find the same": (
-            "They would with two lookups. A task must be hard enough, or it decides nothing."
+            "With two lookups they nearly would. A task must be hard enough, or it decides nothing."
         ),
     },
 )
@@ -113,15 +121,15 @@ curve_of_heads = Choose(
     right="up, and down again",
     options={
         "up all the way": (
-            "More heads are more maps, and up to eight that helps. But the weights are shared out: 32 heads of 32 "
-            "features have one feature each."
+            "More heads are more maps, and up to eight that helps. But the features are shared out: of 32, thirty-two "
+            "heads get one each."
         ),
         "up, and then level": (
-            "More heads than places to look at could just stand idle. But they are not free: each new one makes the "
-            "others thinner."
+            "More heads than there are places to look at could just do nothing. But they are not free: each new one "
+            "makes the others thinner."
         ),
         "down all the way": "Heads do get thinner from the start. But a single one can only average six places.",
-        "up, and down again": "Too few heads average; too many are too thin.",
+        "up, and down again": "An arch: too few heads average, too many are too thin.",
     },
 )
 
@@ -130,32 +138,13 @@ thick_enough = Choose(
     right="four features each",
     options={
         "all thirty-two: no head may be made smaller": (
-            "That is the proposal, and it works, for over 20 times the FLOPs. But eight heads of four features did it "
-            "before."
+            "That is the proposal, and it would work, for over 20 times the FLOPs. But eight heads of four features "
+            "did it before."
         ),
         "sixteen each, half of the model": "It would do, and costs more than it must: four are enough for this task.",
-        "four features each": "As many as each of the eight heads had that did best.",
+        "four features each": "That is what each of the eight heads had that did best.",
         "no width helps: there are too many of them": (
-            "Heads that are not needed do no harm by being there, only by taking features from the others."
-        ),
-    },
-)
-
-lost_worker = Choose(
-    about="what becomes of a sweep on a cluster when a worker dies",
-    right="they are made again, with the same numbers",
-    options={
-        "they are missing from the result": (
-            "A call without an answer is not forgotten: the scheduler knows which worker had it, and gives it on."
-        ),
-        "they are made again, with the same numbers": (
-            "All that is drawn in a run follows from its seed, whichever worker makes it, and however often."
-        ),
-        "they are made again, with other numbers": (
-            "They would, if a run drew from a state of its worker. Here all that is drawn follows from its seed."
-        ),
-        "the whole sweep has to be started again": (
-            "Finished runs have come back by then, and a call that is lost stands for itself."
+            "Heads that nobody needs do no harm by being there, only by taking features from the others."
         ),
     },
 )
