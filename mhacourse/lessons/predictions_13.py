@@ -2,13 +2,14 @@
 
 from mhacourse.prediction import Choose
 
-shuffled_tokens = Choose(
-    about="what happens to the outputs of a layer when its tokens are shuffled",
-    right="they are shuffled alike",
+the_same_word_twice = Choose(
+    about="how the outputs at two equal words compare, without a mask and without positions",
+    right="they are equal",
     options={
-        "nothing at all": "Each output belongs to its token, and goes where the token goes.",
-        "each token gets another output": "It would if a score asked for places. It asks for two vectors.",
-        "they are shuffled alike": "Scores and weighted means do not ask where a token stands.",
+        "they differ, since their neighbours do": "Both see all twelve words, their neighbours included, and give them "
+        "the same weights.",
+        "they are similar, but not equal": "So it would be, if anything in the layer told one from the other.",
+        "they are equal": "The same word gives the same query, the same scores with all words, and the same mean.",
     },
 )
 
@@ -33,11 +34,11 @@ rows_to_sort = Choose(
 )
 
 rotated_before_the_split = Choose(
-    about="on what a score depends with equal tokens, halves rotated before the split",
+    about="on what a score depends, with equal tokens, when rotate-half comes before the split into heads",
     right="on the places themselves",
     options={
         "on the distance, as always": "Only if both features of a pair are in the same head.",
-        "on the distance, at another speed": "So it is with neighbours, where a pair stays in one head.",
+        "on the distance, at another speed": "So it is with interleaved pairs, which stay in one head.",
         "on the places themselves": "A head holds one feature of each pair, and half a turn cancels nothing.",
     },
 )
@@ -79,5 +80,16 @@ rotations_of_a_cached_key = Choose(
         "once": "At its own position, when it enters. The new query brings the distance along.",
         "eleven times": "The distance grows with each step, but it is the query that has turned further.",
         "never": "Then only the query would be turned, and a score would depend on its place alone.",
+    },
+)
+
+longer_than_trained = Choose(
+    about="how a rotary model trained on 24 tokens reads the last third of 72 best, without further training",
+    right="with the larger base",
+    options={
+        "as it is": "It reads on, and gets worse with each token; its slow pairs come to angles it never saw.",
+        "divided by 3": "No position is new then, but every distance is: one place back has become a third of a place.",
+        "with the larger base": "The fastest pair still tells neighbours apart, and the slow ones stay within angles "
+        "that training showed.",
     },
 )

@@ -37,6 +37,19 @@ where_the_sink_goes = Choose(
     },
 )
 
+silent_when_not_found = Choose(
+    about="which way out keeps a query silent that learns only by looking that it finds nothing",
+    right="softmax1 only",
+    options={
+        "softmax1 and the gate": "The gate was perfect when a token knew by itself. It sees the query and not what "
+        "the query found, so here it hardly does better than a plain softmax.",
+        "softmax1 only": "Where no key fits, all scores are low, and the 1 in the denominator takes the row. The gate "
+        "sees the query's own token, which is the same whether its kind is there or not.",
+        "the gate only": "It sees the query's own token, which is the same whether its kind is there or not.",
+        "neither": "Where no key fits, all scores are low, and then softmax1 is silent by itself.",
+    },
+)
+
 the_flattest_maps = Choose(
     about="whose maps are the flattest of the five",
     right="those of counting",
