@@ -1,13 +1,14 @@
-"""The exercises of lesson 12: the size of a cache, the mask of one new query, pooled keys, a step with a cache."""
+"""The exercises of lesson 12: the size of a cache, a window with sinks, heads out of latents, a step with a cache."""
 
 import torch
 import torch.nn.functional as F
 
-from mhacourse.exercise import Change, Choice, Exercise, Wrong
+from mhacourse.exercise import Change, Exercise, Wrong
 from mhacourse.inputs import draw
 from mhacourse.other_inputs import in_float16, on_a_turned_input
-from mhacourse.remarks import Grows
-from mhalib.attention import scaled_dot_product_attention
+from mhacourse.remarks import Asked, Grows
+from mhacourse.watched_calls import Trace
+from mhalib.attention import scaled_dot_product_attention, split_heads
 from mhalib.masks import causal_mask
 
 
@@ -25,14 +26,14 @@ def _cache_size():
 cache_size = Exercise(
     task=(
         "24 layers, 16 heads, head_dim 64, a text of 2,048 tokens, 2 bytes a number. "
-        "How many bytes does the cache hold if every head has keys and values of its own, and how many with 4 heads of "
-        "keys and values?"
+        "How many bytes does the cache hold if every head has keys and values of its own, and how many with 4 KV "
+        "heads?"
     ),
     answer=(201_326_592, 50_331_648),
     plain=(_cache_size,),
     sizes={"the number of layers": 24, "num_heads": 16, "num_kv_heads": 4, "head_dim": 64, "T": 2048},
     hints=(
-        "For each layer and each token: one key and one value for each head of keys and values.",
+        "For each layer and each token: one key and one value for each KV head.",
         "A key has head_dim numbers, and so has a value. How many bytes does one token leave behind in one layer?",
         "2 · layers · num_kv_heads · head_dim · tokens numbers, and each takes two bytes.",
     ),
@@ -60,7 +61,7 @@ cache_size = Exercise(
         "Nothing saved": Wrong(
             (201_326_592, 201_326_592),
             "16 heads are counted both times.",
-            "With 4 heads of keys and values, only those 4 are kept.",
+            "With 4 KV heads, only those 4 are kept.",
         ),
         "Queries as well": Wrong(
             (301_989_888, 150_994_944),
@@ -87,7 +88,7 @@ cache_size = Exercise(
         "Values not shared": Wrong(
             (201_326_592, 125_829_120),
             "in the second size only the keys are shared.",
-            "A head of keys and values is one thing: with 4 of them there are 4 of values, too.",
+            "A KV head holds keys and values: with 4 of them there are 4 of each.",
         ),
         "Exchanged": Wrong((50_331_648, 201_326_592), "the two answers are exchanged.", "First 16 heads, then 4."),
     },
@@ -96,125 +97,263 @@ cache_size = Exercise(
 )
 
 
-new_query_masks = Choice(
+def window_with_sinks_solution(T, window, sinks):
+    query, key = torch.arange(T)[:, None], torch.arange(T)
+    behind = query - key  # (T, T): how far behind the query a key is
+    return (behind >= 0) & ((behind < window) | (key < sinks))
+
+
+def _window_by_steps(T, window, sinks):
+    places = torch.arange(T)
+    behind = places[:, None] - places
+    causal = behind >= 0
+    near = behind < window
+    first = places < sinks
+    return causal & (near | first)
+
+
+def _window_by_loop(T, window, sinks):
+    mask = torch.zeros(T, T, dtype=torch.bool)
+    for i in range(T):
+        start = max(0, i - window + 1)
+        mask[i, start : i + 1] = True
+        last = min(sinks, i + 1)
+        mask[i, :last] = True
+    return mask
+
+
+def _band(T, window, sinks, first=0, ahead=0):
+    behind = torch.arange(T)[:, None] - torch.arange(T)
+    return (behind >= first - ahead) & ((behind < window) | (torch.arange(T) < sinks))
+
+
+window_with_sinks = Exercise(
     task=(
-        "One new query over six keys, its own among them, in F.scaled_dot_product_attention. "
-        "Which of the six masks are right? All of them, as letters."
+        "Write window_with_sinks(T, window, sinks): a boolean mask (T, T), True where a query may look. It sees the "
+        "last `window` tokens, itself among them, and the first `sinks` tokens of the text, but never a later one."
     ),
-    answer="ACEF",
-    options={
-        "A": "the newest token may see everything that is there, so nothing has to be hidden.",
-        "B": "torch aligns at the top left: the query counts as the first one and sees the first key only.",
-        "C": "the queries are taken as the last positions, so this one sees all six keys.",
-        "D": "the first row belongs to the first token, which sees itself alone.",
-        "E": "the last row of the square belongs to the newest token and is True throughout.",
-        "F": "torch's name for a mask aligned at the bottom right: one query, six keys, all of them seen.",
-    },
+    answer=window_with_sinks_solution,
+    plain=(_window_by_steps, _window_by_loop),
+    cases=lambda: [(6, 2, 1), (9, 3, 2), (8, 1, 0), (5, 7, 1), (7, 4, 0), (8, 2, 3)],
+    axes=("query", "key"),
     hints=(
-        "Which keys may the newest of six tokens see?",
-        "All six. So which of these are True, or nothing, everywhere?",
+        "How far is a key behind the query? torch.arange(T)[:, None] - torch.arange(T) says it for all pairs.",
+        "Three conditions: not later, less than window behind, among the first. Which two are joined by or?",
+        "Not later holds for all, also for the first tokens: (behind >= 0) & (near | first).",
     ),
-    see="Where is_causal bites",
+    wrong={
+        "The first tokens are seen too early": Wrong(
+            lambda T, window, sinks: _band(T, window, 0) | (torch.arange(T) < sinks).expand(T, T),
+            "query 0 sees the second of the first tokens, which comes later.",
+            "Causal holds for sinks as well: (behind >= 0) & (near | first).",
+        ),
+        "One token too many": Wrong(
+            lambda T, window, sinks: _band(T, window + 1, sinks),
+            "the window has one token more.",
+            "The query is one of them: behind < window, not <=.",
+        ),
+        "One token too few": Wrong(
+            lambda T, window, sinks: _band(T, window - 1, sinks),
+            "the window has one token less.",
+            "Behind 0 is the query itself, behind window - 1 the last one in.",
+        ),
+        "Without itself": Wrong(
+            lambda T, window, sinks: _band(T, window + 1, sinks, first=1),
+            "a query does not see itself.",
+            "The window ends with the query: behind >= 0.",
+            also=(lambda T, window, sinks: _band(T, window, sinks, first=1),),
+        ),
+        "No sinks": Wrong(
+            lambda T, window, sinks: _band(T, window, 0),
+            "the first tokens leave.",
+            "Keep them for every query that comes after them: | (key < sinks).",
+        ),
+        "No window": Wrong(
+            lambda T, window, sinks: _band(T, T, 0),
+            "this is the causal mask: nothing ever leaves.",
+            "Only keys less than window behind stay, and the first ones.",
+        ),
+        "A window to both sides": Wrong(
+            lambda T, window, sinks: _band(T, window, sinks, ahead=window - 1),
+            "a query sees as far ahead as behind.",
+            "A model that writes sees nothing later: behind >= 0.",
+            also=(
+                lambda T, window, sinks: (
+                    ((torch.arange(T)[:, None] - torch.arange(T)).abs() < window) | (torch.arange(T) < sinks)
+                ),
+            ),
+        ),
+        "Near and first": Wrong(
+            Change("causal & (near | first)", "causal & near & first"),
+            "a key must be near and among the first.",
+            "One of the two is enough: near | first.",
+        ),
+        "One sink too many": Wrong(
+            lambda T, window, sinks: _band(T, window, sinks + 1),
+            "one token more is kept at the start.",
+            "Token number sinks is the one behind them: key < sinks.",
+        ),
+        "The sinks taken off the window": Wrong(
+            lambda T, window, sinks: _band(T, window - sinks, sinks),
+            "the window is shorter by the sinks.",
+            "A cache of a fixed size would do so. Here the window has `window` tokens, and the sinks come on top.",
+        ),
+        "Turned around": Wrong(
+            lambda T, window, sinks: _band(T, window, sinks).T,
+            "rows and columns are exchanged: keys look at queries.",
+            "Queries are rows: torch.arange(T)[:, None] is the query.",
+        ),
+        "True is blocked": Wrong(
+            lambda T, window, sinks: ~_band(T, window, sinks),
+            "it is True where nobody may look.",
+            "Here and in F.scaled_dot_product_attention True means keep (lesson 04).",
+        ),
+    },
+    see="When the first token leaves",
+    remarks=(Grows(lambda tokens=8: (tokens, 3, 2)),),
 )
 
 
-def pool_heads_solution(weight, num_heads, num_kv_heads):
-    blocks = weight.unflatten(0, (num_kv_heads, num_heads // num_kv_heads, -1))  # -> (kv, group, head_dim, d_model)
-    return blocks.mean(1).flatten(0, 1)  # -> (num_kv_heads * head_dim, d_model)
+def latent_heads_solution(q, c, U_k, U_v):
+    num_heads, head_dim = q.shape[1], q.shape[-1]
+    asked = q @ U_k.unflatten(0, (num_heads, head_dim))  # (B, num_heads, T, head_dim) -> (B, num_heads, T, rank)
+    kept = c[:, None]  # (B, T, rank) -> (B, 1, T, rank)
+    weights = (asked @ kept.mT / head_dim**0.5).softmax(-1)  # (B, num_heads, T, T)
+    return weights @ kept @ U_v.unflatten(0, (num_heads, head_dim)).mT  # -> (B, num_heads, T, head_dim)
 
 
-def _pool_heads_by_steps(weight, num_heads, num_kv_heads):
-    width, d_model = weight.shape
-    head_dim = width // num_heads
-    group = num_heads // num_kv_heads
-    blocks = weight.reshape(num_kv_heads, group, head_dim, d_model)
-    pooled = blocks.mean(1)  # -> (num_kv_heads, head_dim, d_model)
-    return pooled.reshape(num_kv_heads * head_dim, d_model)
+def _latent_heads_by_steps(q, c, U_k, U_v):
+    B, num_heads, T, head_dim = q.shape
+    rank = c.shape[-1]
+    up_k = U_k.reshape(num_heads, head_dim, rank)
+    up_v = U_v.reshape(num_heads, head_dim, rank)
+    asked = q @ up_k  # -> (B, num_heads, T, rank)
+    kept = c.unsqueeze(1)  # -> (B, 1, T, rank)
+    scores = asked @ kept.transpose(2, 3)
+    scores = scores / head_dim**0.5
+    weights = scores.softmax(-1)
+    mixed = weights @ kept  # -> (B, num_heads, T, rank)
+    return mixed @ up_v.transpose(1, 2)
 
 
-def _pool_heads_by_loop(weight, num_heads, num_kv_heads):
-    width, d_model = weight.shape
-    head_dim = width // num_heads
-    group = num_heads // num_kv_heads
-    heads = weight.reshape(num_heads, head_dim, d_model)
-    pooled = []
-    for kv_head in range(num_kv_heads):
-        first = kv_head * group
-        last = first + group
-        pooled.append(heads[first:last].mean(0))
-    return torch.cat(pooled)
+def _latent_heads_by_keys(q, c, U_k, U_v):
+    B, num_heads, T, head_dim = q.shape
+    k = (c @ U_k.T).view(B, T, num_heads, head_dim).transpose(1, 2)  # -> (B, num_heads, T, head_dim)
+    v = (c @ U_v.T).view(B, T, num_heads, head_dim).transpose(1, 2)
+    weights = (q @ k.transpose(2, 3) / head_dim**0.5).softmax(-1)
+    return weights @ v
 
 
-def _pool_cases():
-    by_hand = torch.tensor([[1.0, 2], [3, 0], [5, 4], [2, 6], [1, 3], [9, 0]])  # 6 heads of one row
-    sizes = [(6, 2, 4, 5), (12, 3, 2, 7), (4, 1, 3, 5)]  # num_heads, num_kv_heads, head_dim, d_model
-    return [(by_hand, 6, 2)] + [(draw(i, h * hd, d), h, kv) for i, (h, kv, hd, d) in enumerate(sizes)]
+def _latent(q, c, U_k, U_v, scale=None, cut=lambda U, h: U.unflatten(0, (h, -1)), mix=lambda kept: kept):
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    up_k, up_v = (cut(U, q.shape[1]) for U in (U_k, U_v))
+    weights = (q @ up_k @ c[:, None].mT * scale).softmax(-1)
+    return weights @ mix(c[:, None]) @ up_v.mT
 
 
-pool_heads = Exercise(
+def _dealt_out(U, num_heads):
+    return U.unflatten(0, (-1, num_heads)).transpose(0, 1)
+
+
+def _latent_cases():
+    q = torch.tensor([[[[2.0, 0], [0, 1]], [[1, 1], [0, 2]]]])  # two heads of 2 features, two tokens
+    c = torch.tensor([[[1.0, 0, 2], [0, 1, 1]]])  # three latents a token
+    U_k = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]])
+    U_v = torch.tensor([[2.0, 0, 1], [0, 4, 0], [1, 0, 3], [0, 5, 2]])
+    sizes = [(2, 4, 6, 3, 5), (3, 2, 5, 7, 4), (1, 3, 4, 6, 8)]  # B, num_heads, T, head_dim, rank
+    return [(q, c, U_k, U_v)] + [
+        (draw(i, B, h, T, d), draw(10 + i, B, T, r), draw(20 + i, h * d, r), draw(30 + i, h * d, r))
+        for i, (B, h, T, d, r) in enumerate(sizes)
+    ]
+
+
+def _builds_keys(trace: Trace) -> str:
+    q, c = trace.inputs[0].shape, trace.inputs[1].shape
+    full = torch.Size((*c[:2], q[1] * q[3]))
+    return "keys or values of all heads" if any(call.made == tuple(full) for call in trace.calls) else ""
+
+
+latent_heads = Exercise(
     task=(
-        "Write pool_heads(weight, num_heads, num_kv_heads): from W_k.weight of a plain layer, (num_heads * head_dim, "
-        "d_model), that of a layer with fewer heads of keys, (num_kv_heads * head_dim, d_model). "
-        "Each new head is the mean of its group of neighbours."
+        "Write latent_heads(q, c, U_k, U_v): q is (B, num_heads, T, head_dim), c are the latents, (B, T, rank). U_k "
+        "and U_v, both (num_heads * head_dim, rank), make the keys and values of all heads. No mask. Return the heads' "
+        "outputs, (B, num_heads, T, head_dim), without ever making a key or a value."
     ),
-    answer=pool_heads_solution,
-    plain=(_pool_heads_by_steps, _pool_heads_by_loop),
-    cases=_pool_cases,
-    axes=("row", "feature"),
+    answer=latent_heads_solution,
+    plain=(_latent_heads_by_steps, _latent_heads_by_keys),
+    cases=_latent_cases,
+    axes=("sample", "head", "query", "feature"),
     hints=(
-        "The rows of a head stand side by side. Cut the rows into heads, and the heads into groups.",
-        "weight.unflatten(0, (num_kv_heads, group, head_dim)): over which axis is the mean?",
-        "Over the group, axis 1. Then the first two axes become rows again: flatten(0, 1).",
+        "q · (U_k c) is (q U_k) · c: which of the two products can be made before anything is looked up?",
+        "Each head has its own rows of U_k: U_k.unflatten(0, (num_heads, head_dim)), and q @ that is (B, h, T, rank).",
+        "Divide by the root of head_dim as before. Mix latents, and let each head's U_v work on the mixture.",
     ),
     wrong={
-        "The first of each group": Wrong(
-            lambda w, h, kv: w.unflatten(0, (kv, h // kv, -1))[:, 0].flatten(0, 1),
-            "each new head is the first of its group.",
-            "That throws the others away. Asked is the mean of the group.",
+        "The root of the latents": Wrong(
+            lambda q, c, U_k, U_v: _latent(q, c, U_k, U_v, scale=c.shape[-1] ** -0.5),
+            "the scores are divided by the root of rank, as F.scaled_dot_product_attention does unasked.",
+            "The scores are still those of head_dim features: hand it scale=head_dim**-0.5.",
         ),
-        "Every other head": Wrong(
-            lambda w, h, kv: w.unflatten(0, (h // kv, kv, -1)).mean(0).flatten(0, 1),
-            "the groups are heads 0, 2, 4, … and 1, 3, 5, …",
-            "Neighbours share: (num_kv_heads, group), not (group, num_kv_heads).",
+        "No scale": Wrong(
+            lambda q, c, U_k, U_v: _latent(q, c, U_k, U_v, scale=1.0),
+            "the scores are not divided.",
+            "Divide by the root of head_dim, as for keys.",
         ),
-        "The sum of the group": Wrong(
-            Change("blocks.mean(1)", "blocks.sum(1)"),
-            "the heads of a group are added.",
-            "The keys would grow with the group, and the scores with them. Take the mean.",
+        "Rows dealt out in turn": Wrong(
+            lambda q, c, U_k, U_v: _latent(q, c, U_k, U_v, cut=_dealt_out),
+            "head i took the rows i, i + h, i + 2h, … of U_k and U_v.",
+            "The rows of a head are neighbours: unflatten(0, (num_heads, head_dim)).",
         ),
-        "The mean inside a head": Wrong(
-            lambda w, h, kv: w.unflatten(0, (-1, h // kv)).mean(1),
-            "neighbouring rows are averaged, and the rows of one head stand side by side.",
-            "Cut into heads first. The mean is over heads, row by row.",
-            also=(
-                lambda w, h, kv: w.unflatten(0, (kv, -1, h // kv)).mean(2).flatten(0, 1),
-                lambda w, h, kv: w.unflatten(0, (kv, h // kv, -1)).mean(2).flatten(0, 1),
+        "The first head for all": Wrong(
+            lambda q, c, U_k, U_v: _latent(q, c, U_k, U_v, cut=lambda U, h: U[None, : U.shape[0] // h]),
+            "all heads use the rows of the first.",
+            "The latents are shared, U_k and U_v are not: each head has rows of its own.",
+        ),
+        "Keys where values belong": Wrong(
+            Change("mixed @ up_v.transpose(1, 2)", "mixed @ up_k.transpose(1, 2)"),
+            "the mixture went through U_k.",
+            "U_k belongs into the question, U_v behind the mixture.",
+        ),
+        "Values where keys belong": Wrong(
+            Change("asked = q @ up_k", "asked = q @ up_v"),
+            "the question went through U_v.",
+            "U_k belongs into the question, U_v behind the mixture.",
+        ),
+        "Latents come out": Wrong(
+            Change("mixed @ up_v.transpose(1, 2)", "mixed"),
+            "the result is the mixture of latents, (B, num_heads, T, rank).",
+            "One product is left: each head's U_v makes head_dim features of rank.",
+        ),
+        "A causal mask": Wrong(
+            lambda q, c, U_k, U_v: F.scaled_dot_product_attention(
+                q, *(split_heads(c @ U.T, q.shape[1]) for U in (U_k, U_v)), is_causal=True
             ),
+            "no query sees a later token.",
+            "The task asks for no mask.",
         ),
-        "A mean over the groups": Wrong(
-            lambda w, h, kv: w.unflatten(0, (kv, h // kv, -1)).mean(0).flatten(0, 1),
-            "the mean goes over the groups, axis 0.",
-            "The heads of one group are axis 1: mean(1).",
+        "The mean of the latents": Wrong(
+            lambda q, c, U_k, U_v: _latent(q, c, U_k, U_v, mix=lambda kept: kept.mean(2, keepdim=True).expand_as(kept)),
+            "the weights do not matter: all latents were averaged first.",
+            "Mix the latents by the weights, weights @ kept.",
         ),
-        "One mean for all": Wrong(
-            lambda w, h, kv: w.unflatten(0, (h, -1)).mean(0).repeat(kv, 1),
-            "every new head is the mean of all heads.",
-            "Each group has a mean of its own.",
-        ),
-        "Columns": Wrong(
-            lambda w, h, kv: w.T.unflatten(0, (kv, -1, w.shape[0] // h)).mean(1).flatten(0, 1).T,
-            "the columns were cut, not the rows.",
-            "nn.Linear stores (out, in): heads are blocks of rows, columns are features of the input.",
-            also=(lambda w, h, kv: w.unflatten(1, (kv, -1)).mean(2),),
-        ),
-        "Still in blocks": Wrong(
-            Change("pooled.reshape(num_kv_heads * head_dim, d_model)", "pooled"),
-            "the heads are still an axis of their own.",
-            "A weight has two axes: flatten(0, 1) joins heads and rows.",
+        "Merged": Wrong(
+            Change("mixed @ up_v.transpose(1, 2)", "(mixed @ up_v.transpose(1, 2)).transpose(1, 2).flatten(2)"),
+            "the heads are merged.",
+            "Asked are the heads one by one, (B, num_heads, T, head_dim).",
         ),
     },
-    see="From separate heads to shared ones",
-    remarks=(Grows(lambda heads=4: (draw(0, 2 * heads, 6), heads, 2)),),
+    see="Latent attention",
+    remarks=(
+        Asked("The task asks for no keys and values; yours makes {found}.", _builds_keys),
+        Grows(
+            lambda tokens=3, heads=4, samples=2: (
+                draw(0, samples, heads, tokens, 2),
+                draw(1, samples, tokens, 3),
+                draw(2, heads * 2, 3),
+                draw(3, heads * 2, 3),
+            )
+        ),
+    ),
 )
 
 
@@ -333,7 +472,7 @@ cached_step = Exercise(
         ),
         "Heads dealt out in turn": Wrong(
             lambda *x: _step(*x, share=lambda y, group: y.repeat(1, group, 1, 1)),
-            "the heads of keys come as a, b, a, b.",
+            "the KV heads come as a, b, a, b.",
             "Neighbours share: repeat_interleave.",
         ),
         "No scale": Wrong(

@@ -1,34 +1,40 @@
-"""The predictions of lesson 12: what sharing saves and costs, what a cache keeps, when maps are what costs."""
+"""The predictions of lesson 12: what sharing saves, what a cache keeps, latents, windows, and which kernel runs."""
 
-from mhacourse.prediction import Choose, Number
+from mhacourse.prediction import Choose
+
+kept_in_2026 = Choose(
+    about="how many numbers a model of 2026 with 119 billion weights keeps for each token",
+    right="about 11,500",
+    options={
+        "about 4.5 million": (
+            "Seventeen times the weights, seventeen times the memory: so it would be if nothing but the size had "
+            "changed. It keeps 11,520."
+        ),
+        "about 262,000, as many": (
+            "Nobody would want more than in 2023, true. But it keeps far less: 11,520 numbers, less than a twentieth."
+        ),
+        "about 65,000": "A quarter would be a good saving. It keeps 11,520, less than a twentieth.",
+        "about 11,500": "Less than a twentieth. There are several ways to get there, and this lesson builds them.",
+    },
+)
 
 head_of_keys = Choose(
-    about="which of two heads of keys query head 4 of eight reads",
+    about="which of two KV heads query head 4 of eight reads",
     right="the second",
     options={
         "the first": "So it would be if heads were dealt out in turn, 0, 1, 0, 1; here neighbours share.",
-        "the second": "Heads 0 to 3 read the first, 4 to 7 the second.",
-        "a mean of both": "Nothing is averaged: each head of queries reads one head of keys as it is.",
+        "the second": "Heads 0 to 3 read the first, 4 to 7 the second: neighbours share.",
+        "a mean of both": "Nothing is averaged: each query head reads one KV head as it is.",
     },
 )
 
 saved_by_sharing = Choose(
-    about="what becomes eight times smaller with one head of keys for eight",
+    about="what becomes eight times smaller with one KV head for eight query heads",
     right="only what is kept",
     options={
         "only what is kept": "Keys and values shrink by the whole factor; W_q, W_o and the eight maps stay.",
         "the weights and what is kept": "Of four projections two shrink, so more than half of the weights stay.",
-        "all three of them": "One would hope so. But there are still eight heads of queries and eight maps.",
-    },
-)
-
-llama_that_keeps_more = Choose(
-    about="which Llama 2 keeps more for each token, that of 7 or of 70 billion weights",
-    right="the one of 7 billion",
-    options={
-        "the one of 70 billion": "It has 80 layers against 32, but only 8 heads of keys and values against 32.",
-        "the one of 7 billion": "It does not share: 32 heads of keys and values in each layer.",
-        "both the same": "The heads are equally wide, but neither their number nor that of the layers is the same.",
+        "all three of them": "One would hope so. But there are still eight query heads and eight maps.",
     },
 )
 
@@ -36,8 +42,14 @@ four_with_shared_keys = Choose(
     about="how well four heads that share keys and values do two lookups",
     right="nearly all right",
     options={
-        "like a single head, about a half": "They share what they look at; each has a softmax of its own.",
-        "in between, about three quarters": "Half of a head is shared, but the queries decide here.",
+        "like a single head, about a half": (
+            "They share what they look at. But each has a softmax of its own, and in lesson 07 that was what the "
+            "single head lacked. They get above 90 %."
+        ),
+        "in between, about three quarters": (
+            "Half of each head is shared, so it is a fair guess. But the queries decide where a head looks, and those "
+            "are four. They get above 90 %."
+        ),
         "nearly all right": "Four softmaxes ask four questions of the same keys.",
     },
 )
@@ -46,9 +58,9 @@ changed_by_a_new_token = Choose(
     about="which numbers of earlier positions change when a new token arrives",
     right="none of them",
     options={
-        "none of them": "No position hears of a later one, and so all of it can be kept.",
-        "their keys and values": "These come from earlier positions alone, in every layer.",
-        "their outputs": "They would, if they could see it. The mask is causal.",
+        "none of them": "No position sees a later one, so everything about it can be kept.",
+        "their keys and values": "These come from earlier positions alone, in every layer. None of them changes.",
+        "their outputs": "They would, if they could see the new token. But the mask is causal, so nothing changes.",
     },
 )
 
@@ -56,36 +68,79 @@ wrong_from_the_top_left = Choose(
     about="which positions are wrong with a cache and a mask aligned at the top left",
     right="all after the first piece",
     options={
-        "all of them": "The first piece has as many keys as queries: there both alignments agree.",
+        "all of them": (
+            "The first piece has as many keys as queries: there both alignments agree. All that come after it are "
+            "wrong."
+        ),
         "all after the first piece": "Each new query is taken for query 0 and sees the first key alone.",
-        "none: one query needs no mask": "It needs none, but it was given one: a single True, at the left.",
+        "none: one query needs no mask": (
+            "It needs none, but it was given one: a single True, at the left. So each new token is wrong."
+        ),
     },
 )
 
-tokens_at_which_maps_cost_more = Number(
-    about="at how many tokens the maps cost as much as the projections, with 64 features",
-    right=(128, 129),
-    right_text="128, twice the features",
-    why="4 T² d against 8 T d²: equal where T is 2 d.",
-    guesses=(
-        (8, 8, "The number of heads does not count: each has its own map, and each is thinner."),
-        (
-            64,
-            64,
-            "A map is T by T and a projection 64 by 64, but there are two products with maps and four projections.",
+keys_of_a_latent = Choose(
+    about="what each step must make anew of all earlier tokens, if only latents are kept",
+    right="neither keys nor values",
+    options={
+        "their keys and values": (
+            "That is how a latent layer is trained, so it looks like the price of the small cache. But U_k can move "
+            "into the question, and U_v behind the mixture: neither keys nor values are made."
         ),
-        (256, 100000, "Later than it is: the maps grow with the square of T."),
-    ),
-    other="Compare 4 T² d with 8 T d².",
-    unit="tokens",
+        "their keys, but not their values": (
+            "Values can indeed be mixed as latents first and made bigger afterwards. The same trick works on the other "
+            "side: a query can be made into a question about latents."
+        ),
+        "neither keys nor values": (
+            "U_k is moved into the question, U_v behind the mixture. The kept latent is looked at as it is."
+        ),
+    },
 )
 
-column_without_a_price = Choose(
-    about="where eight wide heads cost no more than eight narrow ones",
-    right="the maps",
+rotated_latents = Choose(
+    about="how far off the outputs are if the folded queries and the latents are rotated",
+    right="more than a quarter",
     options={
-        "the operations": "Wider heads multiply more numbers for every score: eight times as many.",
-        "the cache": "Keys and values are as wide as the heads: eight times as many numbers.",
-        "the maps": "A map is T by T, however wide the vectors were that made it.",
+        "not at all: rotating is linear, too": (
+            "It is linear, but the order matters: a rotation of 8 features after U_k is no rotation of 12 before it. "
+            "The outputs are more than a quarter off."
+        ),
+        "a few percent": (
+            "As if it were an approximation. It is another layer: the outputs are more than a quarter off."
+        ),
+        "more than a quarter": "Rotation stands between W_q and U_k, and there it stops the fold.",
+    },
+)
+
+first_token_leaves = Choose(
+    about="what happens when the start token has left the window of 8",
+    right="tokens that should be silent answer",
+    options={
+        "nothing: what is asked for is one place back": (
+            "So is what the head needs to know. But a head that looks for nothing has to look somewhere, and the start "
+            "token was that place. Without it, silent tokens begin to answer."
+        ),
+        "tokens that ask get wrong answers": (
+            "These have their answer one place back, inside the window, and they find it. It is the silent tokens that "
+            "begin to answer."
+        ),
+        "tokens that should be silent answer": (
+            "The answers stay right. What is lost is the place to look at for nothing, and the weight that lay there "
+            "goes to tokens that mean something."
+        ),
+    },
+)
+
+leaves_the_fused_kernel = Choose(
+    about="which of four calls leaves the fused kernel",
+    right="no batch axis",
+    options={
+        "a boolean mask": "Some kernels of graphics cards refuse a mask; the one on the CPU takes it.",
+        "two KV heads": "With enable_gqa the fused kernel shares them itself, without a copy.",
+        "float64": "Slower, and still fused.",
+        "no batch axis": (
+            "It looks like the most harmless of the four: same numbers, one axis of length 1 less. The fused kernel "
+            "wants four axes, and nobody says a word."
+        ),
     },
 )
