@@ -38,7 +38,7 @@ not-finite: the output holds NaN or infinity
   As long as each query may see one key, every number is finite; look for 0/0 and inf - inf in the softmax. Notebook 02.
 not-deterministic: two calls with the same input differ
   Dropout belongs to training: switch it off in eval(), and use self.training or nn.Dropout. Or does it keep something
-  from call to call, such as a cache or a mask? Notebook 06.
+  from call to call, such as a cache or a mask? Notebooks 04 and 16.
 mutates-input: it changes the tensors that it was given
   An in-place operation such as `scores += mask` or `mask *= ...` reaches the caller's tensor; work on a copy.
   Notebook 04.
@@ -86,7 +86,7 @@ mask-order: a sample is given the mask of another sample
 nan-on-empty-row: a query with no key gives NaN
   A softmax over nothing but -inf is 0/0; give such a row zeros, in the gradient too. Notebook 04.
 dead-parameters: parameters that have no part in the output
-  A parameter that no gradient reaches is never trained: is the projection called, and is its result used? Notebook 06.
+  A parameter that no gradient reaches is never trained: is the projection called, and is its result used? Notebook 16.
 groups-differ: shared keys and shared values are repeated in different orders
   Where heads share keys and values, head i of the queries needs both of the same group: repeat_interleave for both, or
   repeat for both. Notebook 12.
@@ -103,7 +103,7 @@ cache-differs: generating with its cache differs from the full pass
   keys and values are joined in one order, the older first. Notebook 12.
 input-ignored: an input has no part in the output
   Queries, keys and values may be three different tensors: is each projection given its own input, v_proj(value) and not
-  v_proj(key)? Notebook 06.
+  v_proj(key)? Notebook 16.
 """)
 
 REMARKS = entries("""
@@ -116,7 +116,7 @@ causal: it hides later tokens by itself
 window: each token sees its neighbourhood only
   A sliding window is a mask; what lies outside of it reaches a token by way of further layers. Notebook 04.
 positions: it tells places apart
-  Attention alone treats tokens as a set; something here adds where they stand. Notebook 06.
+  Attention alone treats tokens as a set; something here adds where they stand. Notebooks 13 and 16.
 mask-rank: it takes one form of a mask only
   One mask for all samples is (T, T), one for each (B, T, T); an axis for the heads, mask[:, None], lets the second
   broadcast, too. Notebook 04.

@@ -44,7 +44,9 @@ def _alarm(seconds: float):
     finally:  # reached even if the bell rang on the way to the line above
         running = False
         signal.setitimer(signal.ITIMER_REAL, *timer)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
+        # An alarm that is on its way to another thread ends the process where the default stands; a silent bell stays.
+        if handler not in (None, signal.SIG_DFL):
+            signal.signal(signal.SIGALRM, handler)
 
 
 def _ours(handler: object) -> bool:

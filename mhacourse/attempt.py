@@ -13,6 +13,7 @@ from mhacourse.compare import Axes, Difference, difference, kind_of, show, show_
 from mhacourse.run import Outcome
 
 MOST_LINES = 12  # of an example
+LONGEST = 100  # characters of a line that holds a whole tensor
 
 
 @dataclass(frozen=True)
@@ -106,16 +107,16 @@ class Attempt:
 
 
 def _table(values: Sequence[tuple[str, object]]) -> str:
-    """Return values with their labels, a line for each row; where that is long, of the largest tensors the shapes."""
+    """Return values with their labels, a line for each row; where that is long, the largest on one line each."""
     shown = [show_rows(label, value) for label, value in values]
-    sizes = sorted((len(text.splitlines()), i) for i, text in enumerate(shown) if isinstance(values[i][1], Tensor))
-    while sum(len(text.splitlines()) for text in shown) > MOST_LINES and sizes:
-        label, value = values[sizes.pop()[1]]
-        shown[[text.startswith(label) for text in shown].index(True)] = (
-            f"{label}{kind_of(value)} of shape {tuple(value.shape)}"
-        )
-    lines = "\n".join(shown).splitlines()
-    return "\n".join(lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "…"])
+    for _, i in sorted(((len(text.splitlines()), i) for i, text in enumerate(shown)), reverse=True):
+        if sum(len(text.splitlines()) for text in shown) > MOST_LINES:
+            label, value = values[i]
+            line = label + show(value)
+            if len(line) > LONGEST and isinstance(value, Tensor):
+                line = f"{label}{kind_of(value)} of shape {tuple(value.shape)}"
+            shown[i] = line if len(line) <= LONGEST else f"{line[:LONGEST]} …"
+    return "\n".join(shown)
 
 
 def same_results(some: Sequence[Outcome], others: Sequence[Outcome]) -> bool:
@@ -146,13 +147,18 @@ def changes(outcomes: Sequence[Outcome]) -> list[tuple[int, ...]]:
     return [outcome.changed for outcome in outcomes]
 
 
+def _messages(outcomes: Sequence[Outcome]) -> list[str]:
+    return [outcome.failure.message for outcome in outcomes if outcome.failure]
+
+
 def recognise(catalogue: Sequence[tuple], outcomes: Sequence[Outcome]) -> tuple | None:
     """Return the entry of the catalogue that does just this, or None; what it does is the last in it.
 
     One that changes the same inputs comes first; then one that changes none, for a mistake in the result stays what
-    it is where the inputs are changed besides.
+    it is where the inputs are changed besides. Of two that stop on the same inputs, the one with the same message.
     """
     alike = [entry for entry in catalogue if same_results(entry[-1], outcomes)]
+    alike.sort(key=lambda entry: _messages(entry[-1]) != _messages(outcomes))
     for wanted in (changes(outcomes), [()] * len(outcomes)):
         for entry in alike:
             if changes(entry[-1]) == wanted:

@@ -27,10 +27,11 @@ def _still_open(attempt: Attempt, state: str = "not yet written.") -> Note:
     return Note(state, [("", f"When stuck: check.{attempt.exercise.name}.hint()")], mood="open", code="stub")
 
 
-def _mistake(attempt: Attempt, name: str, what: str, why: str = "", code: str = "") -> Note:
+def _mistake(attempt: Attempt, name: str, what: str = "", why: str = "", code: str = "") -> Note:
     """Return the note on a mistake that has a name: the error or the change of an input first, the example last."""
-    told = [("What:", what), *([("Why:", why)] if why else [])]
-    parts = [*attempt.before_all, *told, *attempt.example, *attempt.printed]
+    told = [(label, text) for label, text in (("What:", what), ("Why:", why)) if text]
+    example = [(label, text.removesuffix(f": {name[0].lower()}{name[1:]}")) for label, text in attempt.example]
+    parts = [*attempt.before_all, *told, *example, *attempt.printed]
     return Note(f"not yet. {name}", parts, mood="wrong", code=f"wrong: {code or name}")
 
 
@@ -126,10 +127,7 @@ def small_edit(attempt: Attempt) -> Note | None:
         edit = find(exercise.edits, exercise.inputs, exercise.right, attempt.outcomes)
     if edit is None:
         return None
-    title = re.sub(r"^(but )?with (?!out)|^and then ", "", edit.says)
-    title = title[0].upper() + title[1:]
-    what = f"your function does what a right one would do {edit.says}."
-    return _mistake(attempt, title, what, edit.why, edit.says)
+    return _mistake(attempt, f"It does what a right one would do {edit.says}", why=edit.why, code=edit.says)
 
 
 def stopped(attempt: Attempt) -> Note | None:
@@ -161,9 +159,10 @@ def first_difference(attempt: Attempt) -> Note:
     """
     difference = attempt.worst.difference
     seen = [("", words) for words in observe(attempt.cases)]
-    if words := other_axes(attempt.cases) if difference.kind == "shape" else "":
-        if holds_the_numbers(attempt.cases):
-            return _mistake(attempt, f"Of the result, {words}", " ".join([f"{words}.", *(text for _, text in seen)]))
+    words = other_axes(attempt.cases) if difference.kind == "shape" else ""
+    if words and holds_the_numbers(attempt.cases):
+        return _mistake(attempt, f"{words[0].upper()}{words[1:]}", " ".join(text for _, text in seen))
+    if words and not difference.sentence().endswith(words):
         seen.insert(0, ("", f"Of the result, {words}."))
     return _not_yet(difference.kind, *attempt.before_all, *seen, *attempt.example, *attempt.printed)
 

@@ -1,5 +1,8 @@
 """A mended layer beside the healthy one, at the same weights, case by case; and what is said of it."""
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -11,7 +14,7 @@ from mhacourse.attempt import recognise, same_results
 from mhacourse.compare import Difference, difference, kind_of
 from mhacourse.note import Note
 from mhacourse.run import Failure, Outcome, run
-from mhacourse.try_test import made
+from mhacourse.try_test import made, source_of
 
 AXES, MASK_AXES = ("sample", "token", "feature"), ("sample", "query", "key")
 
@@ -20,15 +23,22 @@ class OtherParameters(Exception):
     """A mended layer whose parameters are not those of the given one."""
 
 
-def outcomes_of(problem, kind: type[nn.Module], seconds: float | None = None) -> tuple[list[Outcome], str]:
-    """Return what a class does in each case of a problem, at two sizes each, with the weights of the healthy layer."""
+def calls_of(problem) -> list[tuple[str, tuple[int, int]]]:
+    """Return how a mended layer is driven: in each case, at two sizes each."""
+    return [(name, size) for name in problem.cases for size in problem.sizes[1:]]
+
+
+def outcomes_of(
+    problem, kind: type[nn.Module], seconds: float | None = None, calls: Sequence[tuple] = ()
+) -> tuple[list[Outcome], str]:
+    """Return what a class does in all calls of a problem, or in some, with the weights of the healthy layer."""
 
     def drive(name, size):
         layer = made(kind, size, 0)
         _copy_parameters(made(problem.healthy, size, sum(size)), layer)
         return problem.cases[name](layer, size[0])
 
-    return run(drive, [(name, size) for name in problem.cases for size in problem.sizes[1:]], seconds)
+    return run(drive, calls or calls_of(problem), seconds)
 
 
 def judged_mending(problem, layer: object) -> Note:
@@ -46,17 +56,21 @@ def judged_mending(problem, layer: object) -> Note:
         said = "At the same weights it does what the healthy layer does." if problem.changes else "Nothing was to mend."
         return Note("right.", [("", said), *printed], mood="right", code="right")
     if same_results(outcomes, problem.given_outcomes):
-        words = f"Edit the class {name} where it stands, run its cell, then this one."
-        return Note("still the code that was given.", [("", words), *printed], code="as given")
-    found = recognise(problem.catalogue, outcomes)
-    if found and problem.changes:
-        name, known, _ = found
-        parts = [("What:", known.what), ("Why:", known.why), *_rows(wrong), *printed]
-        return Note(f"not yet. {name}", parts, mood="wrong", code=f"wrong: {name}")
-    needless = []
-    if not problem.changes:
-        what = found[1].what if found else "makes another function of it"
-        needless = [("", f"As it was given, it was right at these weights; your change {what}.")]
+        written = _methods(*map(source_of, filter(inspect.isfunction, vars(layer).values())))
+        if written <= _methods(problem.source) or not problem.changes:
+            words = f"Edit the class {name} where it stands, run its cell, then this one."
+            return Note("still the code that was given.", [("", words), *printed], code="as given")
+        what = "your layer is written in another way, but in each case it does what the given one does."
+        why = f"No result depends on what you changed. When stuck: problem.{problem.name}.hint()"
+        parts = [("What:", what), ("Why:", why)]
+        return Note("not yet. The same as before", [*parts, *printed], mood="wrong", code="wrong: the same as before")
+    was_right = [] if problem.changes else [("", "As it was given, it was right at these weights.")]
+    if found := recognise(problem.catalogue(outcomes), outcomes):
+        mistake, known, _ = found
+        in_cases = "; ".join(case for case in wrong if wrong[case])
+        parts = [*_error(wrong), ("What:", known.what), ("Why:", known.why), ("Wrong in:", in_cases)]
+        code = f"wrong: {mistake}"
+        return Note(f"not yet. {mistake}", [*was_right, *parts, *printed], mood="wrong", code=code)
     first = next(filter(None, wrong.values()))
     if isinstance(first, Failure):
         advice = advice_for(first.message)
@@ -64,7 +78,19 @@ def judged_mending(problem, layer: object) -> Note:
         return _no(first.kind, *_rows(wrong), *often, *printed)
     opinion = _second_opinion(problem, layer) if first.kind == "value" else []
     missing = [("", "Is a return missing?")] if outcomes[0].value is None else []
-    return _no(first.kind, *needless, *_rows(wrong), *opinion, *missing, *printed)
+    return _no(first.kind, *was_right, *_rows(wrong), *opinion, *missing, *printed)
+
+
+def _methods(*sources: str) -> set[str]:
+    """Return the methods in some pieces of source, without their comments and spaces."""
+    nodes = (node for source in sources for node in ast.walk(ast.parse(textwrap.dedent(source))))
+    return {ast.dump(node) for node in nodes if isinstance(node, ast.FunctionDef)}
+
+
+def _error(wrong: Mapping[str, Difference | Failure | None]) -> list[tuple[str, str]]:
+    """Return the first error of torch with its line, where there is one."""
+    failed = [found for found in wrong.values() if isinstance(found, Failure)]
+    return [("It stopped:", failed[0].message), ("code", failed[0].line)] if failed else []
 
 
 def _rows(wrong: Mapping[str, Difference | Failure | None]) -> list[tuple[str, str]]:
@@ -86,7 +112,7 @@ def _no(code: str, *parts: tuple[str, str]) -> Note:
 def _wrong(problem, outcomes: Sequence[Outcome]) -> dict[str, Difference | Failure | None]:
     """Return for each case what is wrong first; a case that was not reached is late."""
     late = Failure("time", "not reached in time", "")
-    names = [name for name in problem.cases for _ in problem.sizes[1:]]
+    names = [name for name, _ in calls_of(problem)]
     found = {name: [] for name in names}
     for i, (name, right) in enumerate(zip(names, problem.right_outcomes, strict=True)):
         got = outcomes[i] if i < len(outcomes) else Outcome(failure=late)
@@ -106,7 +132,7 @@ def _in_words(wrong: Difference | Failure | None) -> str:
 
 def _second_opinion(problem, layer: type[nn.Module]) -> list[tuple[str, str]]:
     """Return the doctor's first finding in a half-mended layer, where he comes to one."""
-    (outcome,), _ = run(partial(_first_finding, problem, layer), [()])
+    (outcome,), _ = run(partial(_first_finding, problem, layer), [()], 0.8)
     return [("The doctor:", outcome.value)] if outcome.value else []
 
 

@@ -19,7 +19,6 @@ from mhacourse.stub import is_stub
 from mhacourse.try_test import BLIND, Subject, drawn_again, source_of, tried
 
 LOOSE = 0.02  # a tolerance above this is blind to most
-MOST_PRINTED = 5  # lines
 
 
 def judged(problem, test: object) -> Note:
@@ -41,9 +40,7 @@ def judged(problem, test: object) -> Note:
     ill, well, fellows = problem.ill, problem.well, problem.others
     empty = problem.with_empty_rows
     trial = drawn_again(test, tried(test, [*ill, *well, *fellows, *empty]), ill, empty)
-    lines = trial.printed.splitlines()
-    lines = [*lines[:MOST_PRINTED], *["…"] * (len(lines) > MOST_PRINTED)]
-    printed = [("You printed:", ""), ("code", "\n".join(lines))] if lines else []
+    printed = [("You printed:", ""), ("code", trial.printed)] if trial.printed else []
     for note in (_nothing, _stopped, _no_answer, _wrong_way_round, _passes, _accuses):
         if said := note(problem, test, trial):
             return Note(said.title, [*said.parts, *printed], mood=said.mood, code=said.code)

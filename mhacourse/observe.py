@@ -1,6 +1,7 @@
 """What can be seen of a wrong result where no mistake is known: what is right about it, and what it looks like.
 
-Every sentence is a fact about all the inputs of a check together, never a guess at a cause.
+Every sentence is a fact about all the inputs of a check together, or about the one that is shown, never a guess at a
+cause.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ from torch import Tensor
 from mhacourse.attempt import Case
 from mhacourse.compare import ATOL, RTOL, readable, shape_in_words
 
-MOST = 2  # sentences; the first ones say most
+MOST, MOST_PLACES = 2, 8  # sentences, of which the first ones say most, and places in one of them
 
 
 def other_axes(cases: Sequence[Case]) -> str:
@@ -72,43 +73,25 @@ def _of_numbers(pairs: Sequence[tuple[Tensor, Tensor]], axes: tuple[str, ...]) -
         yield "In each result all entries are the same."
     elif all(_close(ours.flatten().sort().values, theirs.flatten().sort().values).all() for ours, theirs in pairs):
         yield "They are the right numbers, in other places."
-    yield from _where_right([_close(*pair) for pair in pairs], axes)
+    yield from _where_right(_close(*pairs[0]), axes)
     factors = {f"{(theirs * ours).sum() / ours.square().sum():.4g}" for ours, theirs in pairs}
-    if (
-        len(factors) == 1
-        and factors != {"0"}
-        and all(_close(float(*factors) * ours, theirs).all() for ours, theirs in pairs)
-    ):
-        yield f"Every number is {factors.pop()} times the right one."
-    ours, theirs = ([pair[side] for pair in pairs] for side in (0, 1))
-    if _sum_to_one(ours, -1) and not _sum_to_one(theirs, -1):
-        yield "Rows should sum to 1; " + ("here the columns do." if _sum_to_one(theirs, -2) else "yours do not.")
+    if len(factors) == 1 and factors != {"0"}:
+        if all(_close(float(*factors) * ours, theirs).all() for ours, theirs in pairs):
+            yield f"Every number is {factors.pop()} times the right one."
 
 
-def _where_right(right: Sequence[Tensor], axes: tuple[str, ...]) -> Iterator[str]:
-    """Say along which axis some places are right and the others not: the first, the last, the diagonal, a triangle."""
-    if len(axes) != right[0].ndim:
-        return
-    if len(axes) > 1 and all(r.shape[-1] == r.shape[-2] > 1 for r in right):
-        above = [torch.ones(r.shape[-2:], dtype=torch.bool).triu(1).expand_as(r) for r in right]
-        if all(r[a | a.mT].all() for r, a in zip(right, above, strict=True)):
-            yield "Only the diagonal is wrong."
-        elif all(r[~a].all() for r, a in zip(right, above, strict=True)):
-            yield f"Only what lies above the diagonal is wrong ({axes[-1]} behind {axes[-2]})."
-        elif all(r[~a.mT].all() for r, a in zip(right, above, strict=True)):
-            yield f"Only what lies below the diagonal is wrong ({axes[-1]} before {axes[-2]})."
-    for axis, name in enumerate(axes):
-        lines = [r.movedim(axis, 0).flatten(1).all(1) if r.ndim > 1 else r for r in right]
-        ends = {"first": [(line[:1], line[1:]) for line in lines], "last": [(line[-1:], line[:-1]) for line in lines]}
-        for word, parts in ends.items() if any(len(line) > 1 for line in lines) else ():
-            if all(one.all() and not others.any() for one, others in parts):
-                yield f"Only the {word} {name} is right."
-            elif all(others.all() and not one.any() for one, others in parts):
-                yield f"All is right but the {word} {name}."
+def _where_right(right: Tensor, axes: tuple[str, ...]) -> Iterator[str]:
+    """Say of the result that is shown along which axis some places are right and the others not: which heads or rows.
 
-
-def _sum_to_one(results: Sequence[Tensor], axis: int) -> bool:
-    return all(result.ndim > 1 and bool(((result.sum(axis) - 1).abs() < 1e-3).all()) for result in results)
+    Args:
+        right: True where a number of it is right.
+        axes: what its axes are called.
+    """
+    for axis, name in enumerate(axes if len(axes) == right.ndim else ()):
+        lines = right.movedim(axis, 0).flatten(1).all(1) if right.ndim > 1 else right
+        places = lines.nonzero()[:, 0].tolist()
+        if 0 < len(places) < min(len(lines), MOST_PLACES):
+            yield f"In the example it is right for {name} {', '.join(map(str, places))}, and for no other {name}."
 
 
 def _close(ours: Tensor, theirs: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ How a test is tried is said in `try_test`, what is said of it in `judge_test`, o
 `judge_mend`; the problems themselves stand in `lessons.problems`.
 """
 
+import contextlib
 import difflib
 import inspect
 import math
@@ -18,9 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from attention_doctor import Report, adapt, examine
+from mhacourse.attempt import same_result
 from mhacourse.compare import kind_of, show
 from mhacourse.exercise import OUR_SECONDS, Change, Wrong
-from mhacourse.judge_mend import judged_mending, outcomes_of
+from mhacourse.judge_mend import calls_of, judged_mending, outcomes_of
 from mhacourse.judge_test import judged
 from mhacourse.note import ByName, Note, bar
 from mhacourse.run import Outcome
@@ -32,6 +34,7 @@ PARTS = ("cause", "test", "mend")
 SEVERAL = re.compile(r"\W*[A-Ea-e](\W+|\s*(and|or)\s+)?[A-Ea-e]([\W]*(and |or )?[A-Ea-e])*\W*")  # "AC", "A and C"
 
 
+STILL = "That line was right as it was given; the one that was wrong still is."
 EMPTY_ROWS = {"0": 0.0, "NaN": math.nan}
 
 
@@ -75,7 +78,7 @@ class Problem:
         fellows: healthy layers in other styles that are called in the same way, each by a phrase.
         near: for a healthy layer, changes that would break it, each by a phrase: a test must see one of them.
         wrong: mended layers that are not right, by a short name that becomes the headline; each answer, and each in
-            `also`, is a list of `Change`s of the healthy layer. Of a healthy one `what` follows "your change".
+            `also`, is a list of `Change`s of the healthy layer, tried with the given mistake still there as well.
         returns: said to who takes what the layer returns for a tensor, where it is a tuple.
         sizes: the `(d_model, num_heads)` at which a test is tried.
         adapted: how the doctor is told to call it, and the code that says so.
@@ -106,6 +109,7 @@ class Problem:
     siblings: list = field(default_factory=list, init=False, repr=False)
     done: set = field(default_factory=set, init=False)
     hints_shown: int = field(default=0, init=False)
+    _known: dict[tuple[type[nn.Module], int], Outcome] = field(default_factory=dict, init=False, repr=False)
 
     # ------------------------------------------------------------------------------------------- what a reader calls
 
@@ -252,14 +256,31 @@ class Problem:
         return outcomes_of(self, self.given, OUR_SECONDS)[0]
 
     @cached_property
-    def catalogue(self) -> list[tuple[str, Wrong, list[Outcome]]]:
-        """Of each wrong mending the name of its mistake, its text, and what it does in each case."""
+    def mended_wrongly(self) -> list[tuple[str, Wrong, type[nn.Module]]]:
+        """Of each wrong mending its name, its text and the class: first alone, then beside the given mistake."""
         entries = [
-            (name, wrong, changes) for name, wrong in self.wrong.items() for changes in (wrong.answer, *wrong.also)
+            (name, *((c, c.answer) if isinstance(c, Wrong) else (wrong, c)))
+            for name, wrong in self.wrong.items()
+            for c in (wrong.answer, *wrong.also)
         ]
-        entries = [(name, c if isinstance(c, Wrong) else wrong, c) for name, wrong, c in entries]
-        kinds = [self._changed(c.answer if isinstance(c, Wrong) else c) for _, _, c in entries]
-        return [(*one[:2], outcomes_of(self, kind, OUR_SECONDS)[0]) for one, kind in zip(entries, kinds, strict=True)]
+        made = [(name, wrong, self._changed(changes)) for name, wrong, changes in entries]
+        for name, wrong, changes in entries if self.changes else ():
+            with contextlib.suppress(ValueError):  # it changes the line that was wrong
+                still = replace(wrong, why=f"{wrong.why} {STILL}")
+                made.append((name, still, self._changed([*self.changes, *changes])))
+        return made
+
+    def catalogue(self, outcomes: Sequence[Outcome]) -> list[tuple[str, Wrong, list[Outcome]]]:
+        """Return the wrong mendings, with what they do, that do as `outcomes` in the first call that is wrong."""
+        pairs = zip(self.right_outcomes, outcomes, strict=False)
+        at = next((i for i, pair in enumerate(pairs) if not same_result(*pair)), 0)
+        alike = [one for one in self.mended_wrongly if same_result(self._outcome(one[2], at), outcomes[at])]
+        return [(name, wrong, outcomes_of(self, kind, OUR_SECONDS)[0]) for name, wrong, kind in alike]
+
+    def _outcome(self, kind: type[nn.Module], at: int) -> Outcome:
+        if (kind, at) not in self._known:
+            self._known[kind, at] = outcomes_of(self, kind, OUR_SECONDS, [calls_of(self)[at]])[0][0]
+        return self._known[kind, at]
 
     def also_found_by(self, test: Callable) -> tuple[list[str], int]:
         """Return the names of the other problems that a test shows, and how many others there are."""

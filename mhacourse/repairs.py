@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 
-from mhacourse.advice import advice_for
 from mhacourse.attempt import Attempt, same_result
 from mhacourse.exercise import Exercise, Wrong
 from mhacourse.judge import FUNCTION, Step, known_mistake
@@ -133,17 +132,15 @@ def line_by_line(attempt: Attempt) -> Note | None:
     if not wrong:
         return None
     fine, unseen = (sum(told.get(name) == state for name in exercise.broken) for state in (RIGHT, None))
-    names = [name for name in exercise.lines if name in exercise.broken or name in wrong]
-    rows = [(f"{name[0].upper()}{name[1:]}:", _said(told.get(name), name in exercise.broken)) for name in names]
-    failure = attempt.worst.theirs.failure
-    often = [("Often:", advice)] if failure and (advice := advice_for(failure.message)) else []
+    names = [name for name in told if name in exercise.broken or name in wrong]
+    rows = [(f"{name[0].upper()}{name[1:]}:", _said(told[name], name in exercise.broken)) for name in names]
     parts = [*attempt.before_all, ("What:", exercise.how_far(fine, unseen)), *rows, ("Why:", exercise.cures(wrong))]
     title = exercise.headline(wrong)
-    parts += [*often, *attempt.example, *attempt.printed]
+    parts += [*attempt.example, *attempt.printed]
     return Note(f"not yet. {title}", parts, mood="wrong", code=f"wrong: {title}")
 
 
-def _said(state: str | None, was_broken: bool) -> str:
-    if state in (None, RIGHT, UNTOUCHED):
-        return f"{state or 'not to be seen in these results'}."
+def _said(state: str, was_broken: bool) -> str:
+    if state in (RIGHT, UNTOUCHED):
+        return f"{state}."
     return f"{'changed, but not right' if was_broken else 'was right, and is not any more'}: {state}."

@@ -24,7 +24,7 @@ from attention_doctor.stopping import OutOfTime, time_limit
 
 SECONDS = 10.0  # for all inputs of one check
 HEAD_ROOM = 2 << 30  # bytes on top of what the process holds
-MAX_PRINTED = 2000  # characters of the learner's own output
+MAX_PRINTED, MOST_LINES = 600, 5  # characters and lines of the learner's own output
 
 _NOT_THE_LEARNER = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
 _HOUSE = Path(__file__).resolve().parents[1]
@@ -130,22 +130,21 @@ def learner_line(error: BaseException) -> str:
 
 
 class _Bounded(io.TextIOBase):
-    """Keeps the beginning of what is printed and counts the rest."""
+    """Keeps the beginning of what is printed."""
 
     def __init__(self) -> None:
-        self._kept, self._lost = "", 0
+        self._kept = ""
 
     def writable(self) -> bool:
         return True
 
     def write(self, text: str) -> int:
-        kept = text[: MAX_PRINTED - len(self._kept)]
-        self._kept += kept
-        self._lost += len(text) - len(kept)
+        self._kept += text[: MAX_PRINTED + 1 - len(self._kept)]
         return len(text)
 
     def text(self) -> str:
-        return self._kept + (f"\n… and {self._lost} more characters" if self._lost else "")
+        kept = "\n".join(self._kept[:MAX_PRINTED].splitlines()[:MOST_LINES])
+        return kept + ("\n…" if len(kept) < len(self._kept.rstrip()) else "")
 
 
 @contextlib.contextmanager

@@ -36,7 +36,6 @@ SIGNS = {  # what an operand is called, seen and unseen, and what people write f
     ast.BitAnd: ("&", "the condition", "one of its conditions", "|"),
     ast.BitOr: ("|", "the condition", "one of its conditions", "&"),
 }
-COMPARED = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 ROUNDS = {
     "[:1]": "only the first round", "[1:]": "the first round left out", "[:-1]": "the last round left out",
     "[::-1]": "the rounds from the last to the first",
@@ -59,7 +58,7 @@ class Slip:
 
     Args:
         put: the code.
-        says: what the function does then, to follow "your function does what a right one would do".
+        says: what the function does then, to follow "it does what a right one would do".
         cost: 1 for what happens most often; among the slips that fit, the cheapest is told.
         why: what to think of, where `says` does not say it.
     """
@@ -85,16 +84,10 @@ def slips(node: ast.AST, code: Callable[[ast.AST], str], names: dict[str, list[s
             yield from _of_turn(f"({unparse(of)})", f".{turn}")
         case ast.BinOp() if type(node.op) in SIGNS:
             yield from _of_operation(node, code)
-        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in COMPARED:
-            for sign in {*COMPARED.values()} - {COMPARED[type(op)]}:
-                words = f"with {sign} in the place of {COMPARED[type(op)]}"
-                yield Slip(f"({unparse(left)} {sign} {unparse(right)})", words, 1.2, BY_HAND)
         case ast.UnaryOp(op=ast.Invert() | ast.Not(), operand=of):
             yield Slip(f"({unparse(of)})", "with a condition the other way round", 1, "Try one entry by hand.")
-        case ast.UnaryOp(op=ast.USub(), operand=of) if not isinstance(of, ast.Constant):
-            yield Slip(f"({unparse(of)})", f"without the minus before {code(of)}")
-        case ast.Constant(value=bool() as value):
-            yield Slip(str(not value), f"with {not value} in the place of {value}", 1.6)
+        case ast.Constant(value=bool()):
+            return
         case ast.Constant(value=int() | float()) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
             n = ast.literal_eval(node)
             for x in dict.fromkeys((n + 1, n - 1, 0, 1, 2 * n, n / 2)):
@@ -116,9 +109,6 @@ def slips(node: ast.AST, code: Callable[[ast.AST], str], names: dict[str, list[s
         case ast.For(iter=of) | ast.comprehension(iter=of):
             for part, words in ROUNDS.items():
                 yield Slip(f"list({unparse(of)}){part}", f"with {words} of its loop", 1.25, BY_HAND)
-        case ast.AugAssign(target=target, value=value):
-            put = f"{unparse(target)} = {unparse(value)}"
-            yield Slip(put, "with the last one alone, nothing added up", 1.2)
         case ast.Return(value=ast.Tuple(elts=parts)):
             for number, part in enumerate(parts, 1):
                 yield Slip(f"return {unparse(part)}", f"giving back result {number} alone", 1.1)
@@ -137,7 +127,7 @@ def axes_in(node: ast.AST) -> list[ast.AST]:
 
 def _of_turn(x: str, turn: str) -> Iterator[Slip]:
     yield Slip(x, f"without {turn}", why=MIDDLE if "T" in turn else "")
-    words = f"with a reshape in the place of {turn}: the shape is right, the numbers stay where they were"
+    words = f"with a reshape in the place of {turn}"
     yield Slip(f"{x}.reshape({x}{turn}.shape)", words, why=NO_MOVE)
     yield Slip(f"{x}.permute(*range({x}.ndim)[::-1])", "with .T, which turns all axes", 1.1)
 
@@ -279,9 +269,7 @@ def changes_of(value: object) -> list[Change]:
 RESULT: list[Change] = [
     ("but with 0 and 1 for False and True", 1, lambda y: y.float() if y.dtype == torch.bool else y.new_zeros(0)),
     ("but with whole numbers", 1, torch.Tensor.long),
-    ("and then takes the opposite", 1, lambda y: ~y if y.dtype == torch.bool else 1 - y),
     ("and then turns the sign", 1.1, torch.neg),
-    ("and then doubles it", 1.4, lambda y: 2 * y),
     ("in percent", 1.4, lambda y: 100 * y),
 ]
 ALONG_ONE: list[Change] = [  # along one axis of the result, by its name
@@ -291,23 +279,12 @@ ALONG_ONE: list[Change] = [  # along one axis of the result, by its name
     ("but with the first {one} given for all {all}", 1.2, lambda y, i: y.narrow(i, 0, 1).expand_as(y)),
     ("but without the first {one}", 1.2, lambda y, i: y.narrow(i, 1, y.shape[i] - 1)),
     ("but without the last {one}", 1.2, lambda y, i: y.narrow(i, 0, y.shape[i] - 1)),
-    ("for the first {one} only; the other {all} stay 0", 1.2, lambda y, i: _only(y, i)),
-    ("but with the first {one} left 0", 1.3, lambda y, i: y - _only(y, i)),
     ("and then takes the mean over the {all}", 1.1, lambda y, i: y.mean(i)),
     ("and then sums over the {all}", 1.1, lambda y, i: y.sum(i)),
     ("with one axis too many, of size 1, before the {all}", 1.2, lambda y, i: y.unsqueeze(i)),
-    ("with the axis of {all} lost where it has size 1", 1.4, lambda y, i: y.squeeze(i)),
     ("but with the {all} from the last to the first", 1.2, lambda y, i: y.flip(i)),
-    ("but with each {one} at the next one's place", 1.3, lambda y, i: y.roll(1, i)),
-    ("and then takes a softmax over the {all}", 1.2, lambda y, i: y.softmax(i)),
     ("with the {all} and the next axis joined into one", 1.1, lambda y, i: y.flatten(i, i + 1)),
 ]
-
-
-def _only(y: Tensor, axis: int) -> Tensor:
-    """Return y with 0 everywhere but at the first place of an axis."""
-    kept = torch.arange(y.shape[axis]) == 0
-    return y * kept.view([-1 if i == axis else 1 for i in range(y.ndim)])
 
 
 def results(axes: tuple[str, ...]) -> Iterator[Change]:

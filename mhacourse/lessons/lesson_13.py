@@ -8,7 +8,7 @@ from mhacourse.remarks import Grows
 
 layout_parts = Choice(
     task=(
-        "A fused layer, q, then k, then v, was trained with neighbours as pairs and shall run with halves. "
+        "A fused layer, q, then k, then v, was trained interleaved and is to run with rotate-half. "
         "What has to be sorted inside each head? All that is right, as letters."
     ),
     answer="ABE",
@@ -163,23 +163,23 @@ def _rows_cases():
 
 rows_to_neighbours = Exercise(
     task=(
-        "Write rows_to_neighbours(weight, num_heads): weight is that of W_q in the layout of halves, "
-        "(num_heads * head_dim, d_model). Return the one in the layout of neighbours, of the same shape."
+        "Write rows_to_neighbours(weight, num_heads): weight is that of W_q in the rotate-half layout, "
+        "(num_heads * head_dim, d_model). Return the interleaved one, of the same shape."
     ),
     answer=rows_to_neighbours_solution,
     plain=(_rows_by_stack, _rows_by_order),
     cases=_rows_cases,
     axes=("row", "feature"),
     hints=(
-        "First cut the rows into heads. In a head of 6, halves are the pairs (0, 3), (1, 4), (2, 5). Neighbours?",
+        "First cut the rows into heads. In a head of 6, rotate-half pairs (0, 3), (1, 4), (2, 5). Interleaved?",
         "Rows 0, 3, 1, 4, 2, 5 of each head: a table of 2 by head_dim / 2, read by columns.",
         "weight.unflatten(0, (num_heads, 2, -1)), exchange axes 1 and 2, and flatten(0, 2).",
     ),
     wrong={
         "The other way round": Wrong(
             lambda w, h: w.unflatten(0, (h, -1, 2)).transpose(1, 2).flatten(0, 2),
-            "this leads from neighbours to halves.",
-            "In halves, the first ones of all pairs stand in front: the axis of 2 comes first.",
+            "this leads from interleaved to rotate-half.",
+            "In rotate-half, the first ones of all pairs come first, and so does the axis of 2.",
         ),
         "Over the whole width": Wrong(
             lambda w, h: w.unflatten(0, (2, -1)).transpose(0, 1).flatten(0, 1),
@@ -188,7 +188,7 @@ rows_to_neighbours = Exercise(
         ),
         "The other way, over the whole width": Wrong(
             lambda w, h: w.unflatten(0, (-1, 2)).transpose(0, 1).flatten(0, 1),
-            "the rows were sorted from neighbours to halves, and over the whole width.",
+            "the rows were sorted from interleaved to rotate-half, and over the whole width.",
             "Cut into heads first, and take the axis of 2 before head_dim / 2.",
         ),
         "The columns": Wrong(
@@ -278,8 +278,8 @@ def _turned_cases():
 turned_pairs = Exercise(
     task=(
         "Write turned_pairs(x, positions): x is (B, num_heads, T, head_dim), positions are (B, T), integers. Turn "
-        "each pair of features in the layout of halves, pair i by 10000 ** (-2 * i / head_dim) for each position, and "
-        "return the shape of x."
+        "each pair of features, in the rotate-half layout: pair i by 10000 ** (-2 * i / head_dim) for each position. "
+        "Return the shape of x."
     ),
     answer=turned_pairs_solution,
     plain=(_turned_by_steps, _turned_by_rotate_half),
@@ -293,12 +293,12 @@ turned_pairs = Exercise(
     wrong={
         "Neighbours": Wrong(
             lambda x, p: _turned(x, p, neighbours=True),
-            "features 0 and 1 are a pair, as in the layout of neighbours.",
-            "In halves, feature 0 turns with feature head_dim / 2.",
+            "features 0 and 1 are a pair, as in the interleaved layout.",
+            "In rotate-half, feature 0 turns with feature head_dim / 2.",
         ),
         "Halves that come back as neighbours": Wrong(
             Change("torch.cat([first, second], dim=-1)", "torch.stack([first, second], dim=-1).flatten(-2)"),
-            "the pairs were taken as halves and put back as neighbours.",
+            "the pairs were taken as rotate-half and put back as interleaved.",
             "What was chunked belongs back with cat, what was taken in steps of two with stack and flatten.",
         ),
         "Backwards": Wrong(
@@ -309,7 +309,7 @@ turned_pairs = Exercise(
         "The slow ones half as slow": Wrong(
             lambda x, p: _turned(x, p, speeds=lambda half: 10000.0 ** (-torch.arange(half) / (2 * half))),
             "the exponent is -i / head_dim.",
-            "It is -2 i / head_dim: 2 i is where pair i would begin as neighbours, torch.arange(0, head_dim, 2).",
+            "It is -2 i / head_dim: 2 i is where pair i would begin if interleaved, torch.arange(0, head_dim, 2).",
         ),
         "All at one speed": Wrong(
             lambda x, p: _turned(x, p, speeds=lambda half: torch.ones(half)),

@@ -77,6 +77,45 @@ value_path = Exercise(
             Change("alone - constant", "alone"),
             "every column of your V holds the constant as well.",
             "f(e_i) is V e_i + constant: subtract f of a token of zeros.",
+            also=(
+                lambda f, n: (f(torch.eye(n)[:, None])[:, 0], f(torch.zeros(1, 1, n))[0, 0]),
+                lambda f, n: (f(torch.eye(n)[:, None])[:, 0].T, torch.zeros(n)),
+            ),
+        ),
+        "The constant along the wrong axis": Wrong(
+            Change("V = V.T", "V = alone.T - constant"),
+            "you turn first and then subtract the constant, a number of it from each column.",
+            "Number i of the constant belongs to row i of V: subtract it from what comes out, then turn.",
+        ),
+        "The constant is a mean": Wrong(
+            Change("constant = f(nothing)", "constant = alone.mean(0)[None, None]"),
+            "your constant is the mean of what comes out, which holds a part of every column of V.",
+            "Only a token of zeros leaves nothing but the constant.",
+        ),
+        "Minus V": Wrong(
+            Change("alone - constant", "constant - alone"),
+            "all numbers of your V have the opposite sign.",
+            "V e_i is what comes out minus the constant.",
+        ),
+        "The axis of the tokens is still there": Wrong(
+            lambda f, n: (f(torch.eye(n)[:, None]) - f(torch.zeros(1, 1, n)), f(torch.zeros(1, 1, n))[0, 0]),
+            "V has three axes: samples, one token, features.",
+            "Take token 0 of each sample, [:, 0], and turn what is left: .T",
+            also=(lambda f, n: (f(torch.eye(n)[:, None]) - f(torch.zeros(1, 1, n))[0, 0], f(torch.zeros(1, 1, n))),),
+        ),
+        "The constant is still a batch": Wrong(
+            lambda f, n: (value_path_solution(f, n)[0], f(torch.zeros(1, 1, n))),
+            "V is right. Your constant is (1, 1, d_model), as the box returned it.",
+            "Sample 0, token 0 of it is (d_model): [0, 0].",
+            also=(
+                lambda f, n: (value_path_solution(f, n)[0], f(torch.zeros(1, 1, n))[0]),
+                lambda f, n: (value_path_solution(f, n)[0], f(torch.zeros(1, n, n))[0]),
+            ),
+        ),
+        "One column alone": Wrong(
+            lambda f, n: (value_path_solution(f, n)[0][:, 0], f(torch.zeros(1, 1, n))[0, 0]),
+            "you ask about a single token.",
+            "Each token e_i tells column i: it takes d_model of them, torch.eye(d_model)[:, None].",
         ),
         "All tokens in one sample": Wrong(
             lambda f, n: (
@@ -90,6 +129,8 @@ value_path = Exercise(
                     f(torch.eye(n)[None])[0] - f(torch.zeros(1, 1, n))[0, 0],
                     f(torch.zeros(1, 1, n))[0, 0],
                 ),
+                lambda f, n: (f(torch.eye(n)[None])[0].T, f(torch.zeros(1, 1, n))[0, 0]),
+                lambda f, n: (f(torch.eye(n)[None])[0], f(torch.zeros(1, 1, n))[0, 0]),
             ),
         ),
         "Beside a token of zeros": Wrong(
@@ -138,6 +179,10 @@ def _walk_steps_by_loop(moved):
     return torch.stack(steps)
 
 
+def _sorted(steps, descending):
+    return steps[steps.norm(dim=1).argsort(descending=descending)]
+
+
 def _walk(seed, steps, d_model, rounding=1e-5):
     """Return a walk of plateaus of 2 to 4 points each, with rounding on them, that starts anywhere."""
     levels = torch.cat([draw(seed + 1, 1, d_model), draw(seed, steps, d_model)]).cumsum(0)
@@ -148,7 +193,7 @@ def _walk(seed, steps, d_model, rounding=1e-5):
 def _walk_cases():
     by_hand = torch.tensor([[0, 0], [0, 0], [1, 0], [1, 0], [1, 10], [1, 10]]).float()
     returns = torch.tensor([[1, 5, 2], [1, 5, 2], [4, 5, 0], [4, 5, 0], [1, 5, 2], [1, 5, 2], [1, 5, 2.2]]).float()
-    at_the_ends = torch.tensor([[0, 0, 0], [1, 1, 1], [1, 1, 1], [3, 3, 3]]).float()
+    at_the_ends = torch.tensor([[0, 0, 0], [1, 1, 1], [1, 1, 1], [4, -2, 1]]).float()  # one step sums to 0
     return [(by_hand,), _walk(0, 3, 4), (returns,), (at_the_ends,), _walk(1, 5, 7)]
 
 
@@ -208,6 +253,82 @@ walk_steps = Exercise(
             "you drop steps whose features sum to less than zero.",
             "How long a step is, is told by its norm, or its largest absolute value.",
         ),
+        "From feature to feature": Wrong(
+            lambda m: m.diff(dim=1)[m.diff(dim=1).norm(dim=1) > 1e-2],
+            "you subtract neighbouring features of one point.",
+            "A step leads from a point to the next one: dim=0.",
+        ),
+        "Columns are chosen, not rows": Wrong(
+            lambda m: m.diff(dim=0)[:, m.diff(dim=0).norm(dim=0) > 1e-2],
+            "you take the norm over the points, and keep some features of all.",
+            "A row is a step, and its norm is that over its features: norm(dim=1).",
+        ),
+        "Where, not which": Wrong(
+            lambda m: (m.diff(dim=0).norm(dim=1) > 1e-2).nonzero()[:, 0],
+            "you return at which points there is a step.",
+            "Asked are the rows themselves: moved.diff(dim=0)[...].",
+            also=(lambda m: m.diff(dim=0).norm(dim=1) > 1e-2,),
+        ),
+        "Rounding made 0": Wrong(
+            lambda m: m.diff(dim=0).where(m.diff(dim=0).abs() > 1e-2, 0.0),
+            "what is no step is a row of zeros.",
+            "These rows must go: keep those whose norm is over 1e-2.",
+        ),
+        "Not in their order": Wrong(
+            lambda m: m.diff(dim=0).unique(dim=0),
+            "unique sorts what it returns, and takes alike rows together.",
+            "The steps are asked for as they come, rounding left out: a norm over 1e-2.",
+            also=(
+                lambda m: m.unique(dim=0).diff(dim=0),
+                lambda m: _sorted(walk_steps_solution(m), descending=True),
+                lambda m: _sorted(walk_steps_solution(m), descending=False),
+            ),
+        ),
+        "Up to the end": Wrong(
+            lambda m: (m[-1] - m[:-1])[m.diff(dim=0).norm(dim=1) > 1e-2],
+            "you subtract each point from the last one, so a step holds all later ones.",
+            "Each step is the difference of two neighbours.",
+        ),
+        "All steps added": Wrong(
+            lambda m: walk_steps_solution(m).sum(0),
+            "your steps are added up.",
+            "Each step is a row of its own, the difference of two neighbours.",
+        ),
+        "Directions alone": Wrong(
+            lambda m: torch.nn.functional.normalize(walk_steps_solution(m), dim=1),
+            "each of your steps has the length 1.",
+            "How much a head writes counts as well: keep the row as it is.",
+        ),
+        "Without their signs": Wrong(
+            lambda m: walk_steps_solution(m).abs(),
+            "no number of yours is negative.",
+            "abs() may help to find a step. What it leads to is the row itself.",
+        ),
+        "Steps in all features": Wrong(
+            lambda m: m.diff(dim=0)[(m.diff(dim=0).abs() > 1e-2).all(1)],
+            "you drop steps that leave some feature where it was.",
+            "One feature is enough: the norm, or any(1).",
+        ),
+        "The sum in the place of the norm": Wrong(
+            lambda m: m.diff(dim=0)[m.diff(dim=0).sum(1).abs() > 1e-2],
+            "you drop steps whose features sum to 0, one up and another down.",
+            "How long a step is, is told by its norm, or its largest absolute value.",
+        ),
+        "Only feature 0 is asked": Wrong(
+            lambda m: m.diff(dim=0)[m.diff(dim=0)[:, 0].abs() > 1e-2],
+            "you drop steps that leave feature 0 where it was.",
+            "A step may lead anywhere: take the norm over all features.",
+        ),
+        "Points far from 0": Wrong(
+            lambda m: m[m.norm(dim=1) > 1e-2],
+            "you keep the points whose own norm is large.",
+            "A step is a difference: moved[1:] - moved[:-1].",
+        ),
+        "Rounded": Wrong(
+            lambda m: m.round(decimals=2).diff(dim=0)[m.round(decimals=2).diff(dim=0).norm(dim=1) > 0],
+            "the numbers of your steps are rounded, and a plateau near the edge of two digits looks like a step.",
+            "Leave the numbers as they are, and drop the rows whose norm is below 1e-2.",
+        ),
     },
     see="A walk far away",
     remarks=(Grows(lambda points=6: (torch.arange(points).float()[:, None].expand(points, 3).contiguous(),)),),
@@ -230,6 +351,14 @@ def _looks_by_products(moved, writes):
     overlaps = writes @ writes.T  # (heads, heads)
     inverse = torch.linalg.inv(overlaps)
     return products @ inverse
+
+
+def _one_after_the_other(moved, writes):
+    looks = []
+    for row in writes:
+        looks.append(moved @ row / (row @ row))
+        moved = moved - looks[-1][:, None] * row
+    return torch.stack(looks, 1)
 
 
 def _looks_cases():
@@ -278,6 +407,7 @@ looks_from_outside = Exercise(
             lambda m, w: (m @ torch.linalg.pinv(w)).softmax(-1),
             "you make the shares of all heads sum to 1.",
             "A softmax stands in each head, over tokens. How much one head looks says nothing of another.",
+            also=(lambda m, w: (m @ w.T).softmax(-1), lambda m, w: (m @ torch.linalg.pinv(w)).softmax(0)),
         ),
         "Shares of all heads": Wrong(
             lambda m, w: (m @ torch.linalg.pinv(w)) / (m @ torch.linalg.pinv(w)).sum(-1, keepdim=True),
@@ -293,6 +423,54 @@ looks_from_outside = Exercise(
             lambda m, w: m @ w.T / w.norm(dim=1),
             "you project on the direction of each head's vector: that is a length, not a share.",
             "Solve moved = looks @ writes for all heads at once, by least squares.",
+        ),
+        "Cosines": Wrong(
+            lambda m, w: F.cosine_similarity(m[:, None], w[None], dim=-1),
+            "you return cosines, which do not depend on how long a vector is.",
+            "Twice as much of a head's vector is twice as much looking: solve moved = looks @ writes.",
+        ),
+        "Lengths alone": Wrong(
+            lambda m, w: m.norm(dim=1, keepdim=True) / w.norm(dim=1),
+            "you divide the length of a sum by the length of each head's vector.",
+            "Where the sum leads tells which head wrote it: solve moved = looks @ writes.",
+        ),
+        "Feature by feature": Wrong(
+            lambda m, w: (m[:, None] / w[None]).mean(-1),
+            "you divide numbers by numbers, as if one head had written all of them.",
+            "Each number of moved is a sum over heads: solve for all heads at once, by least squares.",
+            also=(lambda m, w: m / w, lambda m, w: m[:, None] / w[None]),
+        ),
+        "One head after the other": Wrong(
+            lambda m, w: _one_after_the_other(m, w),
+            "you take out what head 0 may have written, then head 1 from what is left, and so on.",
+            "The vectors are not at right angles, so head 0 gets what others wrote along it: solve for all at once.",
+        ),
+        "Solved without turning": Wrong(
+            lambda m, w: torch.linalg.lstsq(w, m).solution,
+            "you solve writes @ X = moved, or multiply from the left.",
+            "Here the unknown stands on the left, moved = looks @ writes: transpose both, and the solution back.",
+            also=(
+                lambda m, w: torch.linalg.lstsq(w.T, m).solution,
+                lambda m, w: torch.linalg.pinv(w) @ m,
+            ),
+        ),
+        "Moved and writes exchanged": Wrong(
+            lambda m, w: torch.linalg.lstsq(m.T, w.T).solution,
+            "you make the heads' vectors out of the sums.",
+            "lstsq(A, B) solves A X = B: what is known of the heads comes first, writes.T, the sums second, moved.T.",
+            also=(lambda m, w: torch.linalg.lstsq(m.T, w.T).solution.T,),
+        ),
+        "solve and inv want as many equations as unknowns": Wrong(
+            lambda m, w: torch.linalg.solve(w.T, m.T).T,
+            "you use what is made for square matrices; writes has a row for each head and a column for each feature.",
+            "lstsq and pinv take any shape.",
+            also=(lambda m, w: torch.linalg.solve(w, m), lambda m, w: m @ torch.linalg.inv(w)),
+        ),
+        "Cut off at 0 and 1": Wrong(
+            lambda m, w: (m @ torch.linalg.pinv(w)).clamp(0, 1),
+            "you cut what is below 0 or above 1.",
+            "A head that nobody knows of leaves such numbers: they tell that something is missing. Leave them.",
+            also=(lambda m, w: (m @ torch.linalg.pinv(w)).clamp(min=0), lambda m, w: (m @ torch.linalg.pinv(w)).abs()),
         ),
     },
     see="Where each head looks",
@@ -376,8 +554,12 @@ twin_keys = Exercise(
         ),
         "One matrix for all heads": Wrong(
             lambda k, m: _twin(k, m[:1].expand(len(m), -1, -1)),
-            "you use the matrix of head 0 for all heads.",
+            "you use one matrix, that of head 0 or a mean, for all heads.",
             "Each head has a matrix of its own: mix[h] belongs to the rows of head h.",
+            also=(
+                lambda k, m: _twin(k, m.mean(0, keepdim=True).expand(len(m), -1, -1)),
+                lambda k, m: _twin(k, m[-1:].expand(len(m), -1, -1)),
+            ),
         ),
         "Still in heads": Wrong(
             Change("heads.reshape(width, d_model)", "heads"),
@@ -388,6 +570,11 @@ twin_keys = Exercise(
             lambda k, m: torch.linalg.inv(m).mT @ k,
             "you multiply each head's matrix with the whole of W_k, which holds the rows of all heads.",
             "Cut W_k into its heads first, W_k.unflatten(0, (num_heads, -1)), and join them again, .flatten(0, 1).",
+            also=(
+                lambda k, m: torch.linalg.inv(m) @ k,
+                lambda k, m: torch.cat([torch.linalg.inv(one).T @ k for one in m]),
+                lambda k, m: torch.cat([torch.linalg.inv(one) @ k for one in m]),
+            ),
         ),
         "Heads dealt out in turn": Wrong(
             lambda k, m: torch.einsum("hij,jhd->ihd", torch.linalg.inv(m).mT, k.unflatten(0, (-1, len(m)))).flatten(
@@ -395,6 +582,37 @@ twin_keys = Exercise(
             ),
             "you take rows 0, h, 2h, … as those of head 0.",
             "The rows of a head stand side by side: unflatten(0, (num_heads, -1)).",
+            also=(lambda k, m: (torch.linalg.inv(m).mT @ k.unflatten(0, (-1, len(m))).transpose(0, 1)).flatten(0, 1),),
+        ),
+        "Pieces of num_heads rows": Wrong(
+            lambda k, m: torch.cat([torch.linalg.inv(a).T @ b for a, b in zip(m, k.split(len(m)), strict=False)]),
+            "split(n) makes pieces of n rows, so yours have num_heads rows each.",
+            "There are num_heads pieces, of head_dim rows: chunk(num_heads), or split(head_dim).",
+        ),
+        "Features cut, not rows": Wrong(
+            lambda k, m: torch.linalg.inv(m).mT @ k.unflatten(1, (len(m), -1)),
+            "you cut the columns of W_k, which are the features that all heads read.",
+            "A head owns some rows: unflatten(0, (num_heads, -1)).",
+        ),
+        "Each head turned": Wrong(
+            lambda k, m: (k.unflatten(0, (len(m), -1)).mT @ torch.linalg.inv(m)).flatten(0, 1),
+            "the rows of each head have become columns.",
+            "Multiply from the left, inv(mix).mT @ rows, and the rows stay rows.",
+            also=(lambda k, m: k.unflatten(0, (len(m), -1)).mT @ torch.linalg.inv(m),),
+        ),
+        "From the right": Wrong(
+            lambda k, m: k @ torch.linalg.inv(torch.block_diag(*m)).T,
+            "you multiply the features, not the rows.",
+            "mix[h] mixes the rows of a head, and so does what makes up for it: from the left.",
+        ),
+        "One over each number": Wrong(
+            lambda k, m: _twin(k, m, lambda x: 1 / x.mT),
+            "you divide 1 by each number of mix.",
+            "The inverse of a matrix is another matrix: torch.linalg.inv(mix).",
+            also=(
+                lambda k, m: (k.unflatten(0, (len(m), -1)) / m).flatten(0, 1),
+                lambda k, m: _twin(k, m, lambda x: 1 / x),
+            ),
         ),
     },
     see="What no experiment can tell",

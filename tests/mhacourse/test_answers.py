@@ -7,7 +7,7 @@ import re
 import sys
 
 from mhacourse import check
-from mhacourse.exercise import Choice
+from mhacourse.exercise import Choice, Wrong
 from tests.helpers.mutants import mutants
 from tests.helpers.right_answers import RIGHT
 from tools.notebooks.run import NOTEBOOKS
@@ -69,8 +69,8 @@ def test_every_known_mistake_gets_its_own_name_with_its_reason_and_an_example():
     for exercise in check:
         for name, wrong in exercise.wrong.items():
             for answer in (wrong.answer, *wrong.also):
-                note = exercise(exercise.made(answer))
-                told = [wrong.what, wrong.why, exercise.see, *["For example:"] * bool(exercise.cases)]
+                note, own = exercise(exercise.made(answer)), answer if isinstance(answer, Wrong) else wrong
+                told = [own.what, own.why, exercise.see, *["For example:"] * bool(exercise.cases)]
                 if note.title != f"{exercise.name}: not yet. {name}" or not all(words in repr(note) for words in told):
                     failures.append((name, note))
         failures += [f"{exercise.name} counts as solved"] if exercise.solved else []

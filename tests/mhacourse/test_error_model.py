@@ -61,17 +61,17 @@ LOWERED, HIDDEN = asked(lowered, (X, X > 2), (2 * X, X > 1)), asked(hidden, (X,)
 MORE = asked(four_more, *((n,) for n in range(1, 10)))
 
 NAMED = [
-    (TWICE, lambda x: x.softmax(0) + x.softmax(1), "Softmax over dim=-2, not dim=-1"),
+    (TWICE, lambda x: x.softmax(0) + x.softmax(1), "softmax over dim=-2, not dim=-1"),
     (TWICE, lambda x: 2 * x.softmax(0), "wherever it stands"),
-    (CHOSEN, lambda x, m: torch.where(m, x.softmax(0), x), "Softmax over dim=-2, not dim=-1"),
-    (CHOSEN, lambda x, m: torch.where(m, x, x.softmax(-1)), "Mask the other way round"),
-    (CHOSEN, lambda x, m: x.softmax(-1), "Mask ignored, as if it were True everywhere"),
-    (CHOSEN, lambda x, m: -torch.where(m, x.softmax(-1), x), "Turns the sign"),
-    (SCALED, lambda x, n: (x + n).exp(), "Without the division by n"),
-    (LOWERED, lambda x, m: x.masked_fill(m, -1e9).softmax(-1), "The mask the other way round"),
-    (GRAM, lambda x: x @ x, "Without .mT"),  # which stops: the message holds the sizes
-    (HIDDEN, lambda x: x.softmax(-1).exp() / 2, "Without one of its factors"),
-    (MORE, lambda n: n, "Without the term 4"),
+    (CHOSEN, lambda x, m: torch.where(m, x.softmax(0), x), "softmax over dim=-2, not dim=-1"),
+    (CHOSEN, lambda x, m: torch.where(m, x, x.softmax(-1)), "mask the other way round"),
+    (CHOSEN, lambda x, m: x.softmax(-1), "mask ignored, as if it were True everywhere"),
+    (CHOSEN, lambda x, m: -torch.where(m, x.softmax(-1), x), "turns the sign"),
+    (SCALED, lambda x, n: (x + n).exp(), "without the division by n"),
+    (LOWERED, lambda x, m: x.masked_fill(m, -1e9).softmax(-1), "the mask the other way round"),
+    (GRAM, lambda x: x @ x, "without .mT"),  # which stops: the message holds the sizes
+    (HIDDEN, lambda x: x.softmax(-1).exp() / 2, "without one of its factors"),
+    (MORE, lambda n: n, "without the term 4"),
     (MORE, lambda n: n - 4, "- in the place of + before 4"),
 ]
 UNNAMED = [
@@ -87,10 +87,12 @@ UNNAMED = [
 
 def test_the_edit_that_does_the_same_is_named_and_none_where_none_does_or_the_results_say_too_little():
     notes = [(words, exercise(answer)) for exercise, answer, words in NAMED]
-    wrong = [(words, note) for words, note in notes if not note.title.endswith(words) or "What:" not in repr(note)]
+    wrong = [
+        (words, note) for words, note in notes if not note.title.endswith(words) or not note.code.startswith("wrong: ")
+    ]
     assert wrong == []
     notes = [(number, exercise(answer)) for number, (exercise, answer) in enumerate(UNNAMED)]
-    assert [(number, note) for number, note in notes if note.mood != "wrong" or "What:" in repr(note)] == []
+    assert [(number, note) for number, note in notes if note.mood != "wrong" or note.code.startswith("wrong: ")] == []
 
 
 def test_an_edit_that_never_ends_does_not_keep_the_learner_waiting(monkeypatch):

@@ -2,12 +2,15 @@
 
 import torch
 
-from mhacourse.exercise import Change
+from mhacourse.exercise import Change, Wrong
 from mhacourse.lessons.problems import cases, layers
+from mhacourse.lessons.problems.mendings import everywhere
 from mhacourse.problem_set import Problem
 from mhalib.attention import MultiHeadAttention
 
+_SPLIT = "view(B, T, self.num_heads, -1).transpose(1, 2)"
 MERGE = Change("heads.transpose(1, 2).reshape", "heads.reshape")
+_TIME_FIRST = [Change(", batch_first=True", "")]
 PLAIN = {
     "einsum": layers.TicketAttention,
     "folded heads": layers.LetterAttention,
@@ -44,7 +47,7 @@ def _does_not_see_the_future(layer):
 reviews = Problem(
     saw="the stars change with the order of the words",
     healthy=layers.ReviewAttention,
-    changes=[Change("view(B, T, self.num_heads, -1).transpose(1, 2)", "view(B, self.num_heads, T, -1)"), MERGE],
+    changes=[Change(_SPLIT, "view(B, self.num_heads, T, -1)"), MERGE],
     right="B",
     options={
         "A": "softmax(-1) of scores (B, num_heads, Tq, Tk) goes over the keys. Print weights.sum(-1): ones everywhere.",
@@ -77,6 +80,49 @@ reviews = Problem(
     },
     alarm={"otherwise": "Tokens in another order give outputs in that other order: reorder one side to compare."},
     fellows=PLAIN,
+    wrong={
+        "The merge is not mended": Wrong(
+            [MERGE],
+            "the split is right now; the reshape at the end still joins numbers that belong to several tokens.",
+            "Go the same way back: heads.transpose(1, 2) makes (B, T, num_heads, head_dim), and then reshape.",
+        ),
+        "The split is not mended": Wrong(
+            [Change(_SPLIT, "view(B, self.num_heads, T, -1)")],
+            "the merge is right now; the split still gives a head some tokens whole.",
+            "Cut the features first, view(B, T, num_heads, -1), then exchange axes 1 and 2.",
+        ),
+        "A transpose behind the wrong view": Wrong(
+            [Change(_SPLIT, "view(B, self.num_heads, T, -1).transpose(1, 2)")],
+            "the view still cuts the sentence into pieces, and the transpose moves these.",
+            "view reads numbers as they lie, token after token: its sizes must be (B, T, num_heads, -1) in this order.",
+            also=([Change(_SPLIT, "view(B, self.num_heads, T, -1).transpose(1, 2)"), MERGE],),
+        ),
+        "Heads attend to heads": Wrong(
+            [Change(_SPLIT, "view(B, T, self.num_heads, -1)"), MERGE],
+            "q and k are (B, T, num_heads, head_dim), so each token compares its own heads, and sees no other token.",
+            "The last two axes enter q @ k: transpose(1, 2) puts the tokens there.",
+            also=([Change(_SPLIT, "view(B, T, self.num_heads, -1)")],),
+        ),
+        "Features dealt out in turn": Wrong(
+            [Change(_SPLIT, "view(B, T, -1, self.num_heads).permute(0, 3, 1, 2)")],
+            "head 0 holds features 0, h, 2h, …",
+            "No token is mixed with another, but these weights were made for heads of neighbouring features: "
+            "view(B, T, num_heads, -1), in this order.",
+            also=(
+                [
+                    Change(_SPLIT, "view(B, T, -1, self.num_heads).permute(0, 3, 1, 2)"),
+                    Change("heads.transpose(1, 2)", "heads.permute(0, 2, 3, 1)"),
+                ],
+            ),
+        ),
+        "Exchanged before the cut": Wrong(
+            [Change(_SPLIT, "transpose(1, 2).reshape(B, self.num_heads, T, -1)")],
+            "tokens and features change places first, and are then cut together.",
+            "First cut the last axis, view(B, T, num_heads, -1), then exchange axes 1 and 2.",
+            also=([Change(_SPLIT, "transpose(1, 2).reshape(B, self.num_heads, T, -1)"), MERGE],),
+        ),
+        **everywhere(layers.ReviewAttention, but=("The heads are joined as they lie",)),
+    },
     word="The right word: the split mixes tokens. It changed one row of a projection after another, and saw where "
     "in the maps it stands.",
 )
@@ -111,6 +157,39 @@ triage = Problem(
         "the layer of the course, dropout=0.5": lambda d, h: MultiHeadAttention(d, h, dropout=0.5),
         "einsum": layers.TicketAttention,
     },
+    wrong={
+        "It never drops": Wrong(
+            [Change("self.dropout if self.training else 0.0", "0.0")],
+            "two calls agree now, in training as well: dropout is switched off for good.",
+            "In training it is wanted. Ask for the mode: self.dropout if self.training else 0.0.",
+        ),
+        "The mode is read the wrong way round": Wrong(
+            [Change("self.dropout if self.training else 0.0", "0.0 if self.training else self.dropout")],
+            "it drops weights in use, and none in training.",
+            "self.training is True in training, and False after eval().",
+        ),
+        "The same draw each time": Wrong(
+            [Change("dropout = self.dropout if", "torch.manual_seed(0)\n        dropout = self.dropout if True or")],
+            "weights are still dropped, always the same ones.",
+            "A fixed seed hides chance, and resets everybody else's. Ask for the mode: self.dropout if self.training.",
+        ),
+        "All is dropped in use": Wrong(
+            [Change("else 0.0", "else 1.0")],
+            "in use it drops each weight.",
+            "The second number is the share of weights that are dropped after eval(): 0.0.",
+            also=([Change("else 0.0", "else 1 - self.dropout")],),
+        ),
+        "q, k and v change places": Wrong(
+            [Change("q, k, v = F.linear", "k, q, v = F.linear")],
+            "the first piece of weight_in is used for the keys.",
+            "It was the queries', and these weights were made for that; the order had nothing to do with chance.",
+            also=(
+                [Change("q, k, v = F.linear", "v, k, q = F.linear")],
+                [Change("q, k, v = F.linear", "q, v, k = F.linear")],
+            ),
+        ),
+        **everywhere(layers.TriageAttention),
+    },
     word="It sets eval mode and calls twice, before anything else: in a layer that answers by chance, no other "
     "comparison means anything.",
 )
@@ -118,7 +197,7 @@ triage = Problem(
 sensors = Problem(
     saw="an alarm depends on the other machines in the batch",
     healthy=layers.SensorAttention,
-    changes=[Change(", batch_first=True", "")],
+    changes=_TIME_FIRST,
     right="A",
     options={
         "A": "nn.MultiheadAttention reads (T, B, d_model) unless it is told batch_first=True. It takes samples for "
@@ -144,6 +223,58 @@ sensors = Problem(
     },
     alarm={"otherwise": "A sample that you change may change its own output. Compare the others alone."},
     fellows={"three linears": layers.ReviewAttention, **PLAIN},
+    wrong={
+        "Turned on the way in only": Wrong(
+            [*_TIME_FIRST, Change("self.norm(x)", "self.norm(x).transpose(0, 1)")],
+            "the attention gets (T, B, d_model), and its answer is added to x as it comes, (T, B, d_model) as well.",
+            "Turn it back, found.transpose(0, 1); or say batch_first=True, and turn nothing.",
+        ),
+        "Turned on the way out only": Wrong(
+            [*_TIME_FIRST, Change("x + found", "x + found.transpose(0, 1)")],
+            "the attention still gets samples as tokens, and only its answer is turned.",
+            "What goes in must be (T, B, d_model); or say batch_first=True, and turn nothing.",
+        ),
+        "A reshape in the place of a transpose": Wrong(
+            [
+                *_TIME_FIRST,
+                Change("self.norm(x)", "self.norm(x).reshape(x.shape[1], x.shape[0], -1)"),
+                Change("x + found", "x + found.reshape(x.shape)"),
+            ],
+            "the shape is (T, B, d_model), and the numbers stay where they were: samples and moments are mixed.",
+            "Axes change places by transpose(0, 1). Or say batch_first=True, and turn nothing.",
+        ),
+        "The answer is not turned back": Wrong(
+            [*_TIME_FIRST, Change("        normed =", "        x = x.transpose(0, 1)\n        normed =")],
+            "the result is (T, B, d_model).",
+            "Who calls it expects (B, T, d_model): turn it back, or say batch_first=True, and turn nothing.",
+        ),
+        "Each moment sees itself alone": Wrong(
+            [
+                *_TIME_FIRST,
+                Change(
+                    "found, _ = self.attention(normed, normed, normed, need_weights=False)",
+                    "found = torch.cat([self.attention(n, n, n, need_weights=False)[0] for n in normed.split(1)])",
+                ),
+            ],
+            "each sample goes in as (1, T, d_model), and is read as T samples of one token.",
+            "No sample sees another now, and no moment its own past. Say batch_first=True.",
+        ),
+        "The residual connection is gone": Wrong(
+            [Change("x + found", "found")],
+            "what was found is returned without x.",
+            "x + found adds to each number the one in the same place, and mixes nothing.",
+        ),
+        "The norm is added, not x": Wrong(
+            [Change("x + found", "normed + found")],
+            "the normed tokens are added to what was found.",
+            "The residual connection adds the layer's input as it came.",
+        ),
+        "The norm is gone": Wrong(
+            [Change("self.norm(x)", "x")],
+            "the tokens go into the attention as they are.",
+            "LayerNorm takes its mean over the features of one token, and so it mixes nothing.",
+        ),
+    },
     word="One sample changes the output of another: the doctor changed one and looked at the others.",
 )
 
@@ -178,6 +309,34 @@ verses = Problem(
     fellows={
         "a fused function": layers.CausalFused,
         "a loop over heads": layers.DraftAttention,
+    },
+    wrong={
+        "A token may not see itself": Wrong(
+            [Change(".tril())", ".tril(-1))")],
+            "the mask hides the diagonal as well, so token 0 sees nothing: its row is NaN.",
+            "The diagonal must stay: token t has to tell token t + 1, and may see itself.",
+        ),
+        "The mask of the past": Wrong(
+            [Change(".tril())", ".triu())")],
+            "each token sees itself and the future.",
+            "Rows are queries and columns keys; the past lies on and below the diagonal: tril.",
+        ),
+        "q, k and v of each head side by side": Wrong(
+            [
+                Change(
+                    "view(B, T, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)",
+                    "view(B, T, self.num_heads, 3, -1).permute(3, 0, 2, 1, 4)",
+                )
+            ],
+            "the rows of qkv are read as q, k, v of head 0, then q, k, v of head 1.",
+            "That is a legal layout, for other weights: these hold q of all heads first.",
+        ),
+        "Heads attend to heads": Wrong(
+            [Change("permute(2, 0, 3, 1, 4)", "permute(2, 0, 1, 3, 4)")],
+            "q, k and v are (B, T, num_heads, head_dim), so the scores are (B, T, num_heads, num_heads).",
+            "permute was right as it was given: the tokens have to be the last axis but one.",
+        ),
+        **everywhere(layers.VerseAttention, but=("The heads are joined as they lie",)),
     },
     word="The merge mixes the tokens. The doctor changed what the heads write for one token, and saw at which "
     "tokens it comes out.",

@@ -5,6 +5,7 @@ import torch
 from attention_doctor import adapt
 from mhacourse.exercise import Change, Wrong
 from mhacourse.lessons.problems import cases, layers
+from mhacourse.lessons.problems.mendings import everywhere
 from mhacourse.problem_set import Problem
 
 _HIDE = """\
@@ -17,10 +18,19 @@ _ERASE = """\
         if mask is not None:
             weights = weights * mask.unsqueeze(-3)
 """
+_FILL = "scores.masked_fill(~mask.unsqueeze(-3), -1e9)"
+_FOLD = "heads.reshape(B * self.num_heads, T, -1)"
+_REPEAT = "mask.expand(B, T, T).repeat_interleave(self.num_heads, dim=0)"
+_CAUSAL = "allowed & torch.ones(T, T, dtype=torch.bool).tril()"
 _NEIGHBOURS = Change("unflatten(-1, (-1, self.num_heads))", "unflatten(-1, (self.num_heads, -1))")
 _OWN_OUTPUT = "A hidden token still asks: its own output changes with it. Compare the outputs of the others."
 _NO_MASK = "No call has a mask, and without one the layer is right."
 _OPEN = "The masks hide nothing: all of their entries are True."
+
+
+def _erased(weights: str) -> list[Change]:
+    """Return the layer of tickets with a mask behind the softmax, as it was given but for these weights."""
+    return [Change(_HIDE, _ERASE), Change("weights * mask.unsqueeze(-3)", weights)]
 
 
 def _with_masks(**more) -> dict:
@@ -95,6 +105,54 @@ tickets = Problem(
     blind={"no mask": _NO_MASK, "open masks": _OPEN},
     alarm={"otherwise": _OWN_OUTPUT},
     fellows=_with_masks(**{"folded heads": layers.LetterAttention}),
+    wrong={
+        "The mask is added to the scores": Wrong(
+            [Change(_FILL, "scores + mask.unsqueeze(-3)")],
+            "a key that may be seen gets a score that is larger by 1, for True counts as 1.",
+            "A hidden key still has a weight, a smaller one. Only a score of -1e9 or -inf has the weight 0.",
+        ),
+        "A second softmax": Wrong(
+            _erased("(weights * mask.unsqueeze(-3)).softmax(-1)"),
+            "the weights go through a softmax again, in which a hidden one of 0 counts as exp(0) = 1.",
+            "One softmax, of scores in which the hidden ones are -1e9.",
+        ),
+        "Hidden weights of -1e9": Wrong(
+            _erased("weights.masked_fill(~mask.unsqueeze(-3), -1e9)"),
+            "the weights are filled with -1e9, behind the softmax.",
+            "That is a number for scores. Fill the scores, and the softmax makes weights of 0 of them.",
+            also=(_erased("weights.masked_fill(~mask.unsqueeze(-3), -torch.inf)"),),
+        ),
+        "What may be seen is erased": Wrong(
+            _erased("weights * ~mask.unsqueeze(-3)"),
+            "the weights of the hidden keys are kept, and the others set to 0.",
+            "The mask was read the right way round. What is wrong is where: behind the softmax.",
+        ),
+        "Shared out among the queries": Wrong(
+            _erased("weights * mask.unsqueeze(-3)\n            weights = weights / weights.sum(-2, keepdim=True)"),
+            "what is left is divided by its sum over the queries.",
+            "A query shares out its weight of 1 among its keys: sum(-1), or fill the scores before the softmax.",
+        ),
+        "Divided by the number of keys": Wrong(
+            _erased("weights * mask.unsqueeze(-3) / mask.unsqueeze(-3).sum(-1, keepdim=True)"),
+            "what is left is divided by how many keys may be seen.",
+            "What is left has another sum: weights.sum(-1, keepdim=True). Or fill the scores before the softmax.",
+            also=(_erased("weights * mask.unsqueeze(-3) / mask.unsqueeze(-3).float().mean(-1, keepdim=True)"),),
+        ),
+        "The values are hidden": Wrong(
+            [
+                Change(_HIDE, "        weights = scores.softmax(-1)\n"),
+                Change("weights, v)", "weights, v if mask is None else v * mask[..., -1, :, None, None])"),
+            ],
+            "the values of hidden tokens are set to 0, and their keys still take a weight.",
+            "As before, what is left of the weights sums to less than 1. Fill the scores before the softmax.",
+        ),
+        "The axis of the heads counted from the front": Wrong(
+            [Change("mask.unsqueeze(-3)", "mask.unsqueeze(1)")],
+            "a mask (T, T) for all samples becomes (T, 1, T).",
+            "unsqueeze(-3) puts the axis before queries and keys, whatever stands before these.",
+        ),
+        **everywhere(layers.TicketAttention),
+    },
     word="Hidden tokens still have an effect. The doctor read the weights as they were used: what is "
     "hidden has had its part in the sum.",
 )
@@ -130,6 +188,53 @@ letters = Problem(
     },
     alarm={"otherwise": _OWN_OUTPUT},
     fellows=_with_masks(einsum=layers.TicketAttention),
+    wrong={
+        "The queries are repeated": Wrong(
+            [Change("repeat_interleave(self.num_heads, dim=0)", "repeat_interleave(self.num_heads, dim=1)")],
+            "each row of a mask is repeated, (B, num_heads * T, T).",
+            "The masks themselves are repeated, each one for the heads of its letter: dim=0.",
+            also=(
+                [Change("repeat_interleave(self.num_heads, dim=0)", "repeat(1, self.num_heads, 1)")],
+                [Change("repeat_interleave(self.num_heads, dim=0)", "repeat_interleave(self.num_heads, dim=-1)")],
+            ),
+        ),
+        "As often as there are letters": Wrong(
+            [Change("repeat_interleave(self.num_heads, dim=0)", "repeat_interleave(B, dim=0)")],
+            "each mask is repeated B times.",
+            "A letter has num_heads heads, and each of them needs its mask.",
+        ),
+        "The first letter's mask for all": Wrong(
+            [Change(_REPEAT, "mask.expand(B, T, T)[:1]")],
+            "all letters get the mask of letter 0.",
+            "Each letter has a mask of its own, which its num_heads heads share.",
+        ),
+        "One mask out of all": Wrong(
+            [Change(_REPEAT, "mask.expand(B, T, T).all(0)")],
+            "a key is hidden from all letters where one of them hides it.",
+            "Each letter has a mask of its own, which its num_heads heads share.",
+        ),
+        "A mask for all letters is forgotten": Wrong(
+            [Change("mask.expand(B, T, T).repeat_interleave", "mask.repeat_interleave")],
+            "a mask (T, T) has no axis of letters, and its rows are repeated.",
+            "expand(B, T, T) was right: it gives each letter that mask.",
+        ),
+        "The heads in the place of letters": Wrong(
+            [Change(_REPEAT, "mask.expand(B, self.num_heads, T, T).reshape(-1, T, T)")],
+            "expand takes the axis of the masks for that of the heads.",
+            "Put an axis for the heads behind that of the letters: mask[:, None].expand(-1, num_heads, -1, -1).",
+        ),
+        "Folded in the other order, not unfolded": Wrong(
+            [Change(_FOLD, "heads.transpose(0, 1).reshape(B * self.num_heads, T, -1)")],
+            "fold puts head 0 of all letters first, and the view at the end still expects letter 0 with all its heads.",
+            "The order is free, but fold, mask and view must agree. It is less to mend the mask alone.",
+        ),
+        "Unfolded in the other order": Wrong(
+            [Change(".view(B, self.num_heads, T, -1)", ".view(self.num_heads, B, T, -1).transpose(0, 1)")],
+            "the end takes the rows for head 0 of all letters, then head 1.",
+            "fold puts letter 0 with all its heads first, and the view at the end was right.",
+        ),
+        **everywhere(layers.LetterAttention),
+    },
     word="A sample is given the mask of another. The doctor gave each sample a mask of its own, and read off the "
     "weights whose mask it follows.",
 )
@@ -164,13 +269,45 @@ atlas = Problem(
     wrong={
         "Neighbours": Wrong(
             [_NEIGHBOURS],
-            "gives each head other features",
-            "At these weights the layer deals features out to the heads in turn.",
+            "each head gets other features.",
+            "At these weights the layer deals features out to the heads in turn, as is its right.",
             also=(
                 [Change(_NEIGHBOURS.before, f"{_NEIGHBOURS.after}.mT")],
                 [Change(_NEIGHBOURS.before, f"{_NEIGHBOURS.after}.mT"), Change(".flatten(2)", ".mT.flatten(2)")],
             ),
         ),
+        "Heads before features in the merge": Wrong(
+            [Change(".flatten(2)", ".mT.flatten(2)")],
+            "each row holds all of head 0, then all of head 1.",
+            "Here the features were dealt out to the heads in turn, and flatten(2) put them back in that order.",
+        ),
+        "The mask is not turned": Wrong(
+            [Change("mask.mT[..., None]", "mask[..., None]")],
+            "the mask is read with queries and keys exchanged.",
+            "A mask is (queries, keys), and here the scores have the keys first.",
+        ),
+        "One of the two roots is gone": Wrong(
+            [Change(", k / k.shape[2] ** 0.25", ", k")],
+            "the scores are divided by the fourth root of head_dim.",
+            "A fourth root on q and one on k make, in their product, the root of head_dim.",
+            also=([Change("q / q.shape[2] ** 0.25, k", "q, k")],),
+        ),
+        "No scale": Wrong(
+            [Change("q, k = q / q.shape[2] ** 0.25, k / k.shape[2] ** 0.25", "pass")],
+            "the scores are not divided at all.",
+            "A fourth root on q and one on k make, in their product, the root of head_dim.",
+        ),
+        "The scale of the number of heads": Wrong(
+            [Change("q.shape[2] ** 0.25, k / k.shape[2]", "q.shape[3] ** 0.25, k / k.shape[3]")],
+            "the scores are divided by the root of num_heads.",
+            "q is (B, T, head_dim, num_heads) here, so q.shape[2] is head_dim.",
+        ),
+        "Queries before keys, half of the way": Wrong(
+            [Change("bqdh,bkdh->bkqh", "bqdh,bkdh->bqkh")],
+            "the scores have the queries first, and the lines below still take the first axis for the keys.",
+            "The order is free, but mask, softmax and product must agree with it, as they did.",
+        ),
+        **everywhere(layers.AtlasAttention),
     },
     fellows=_with_masks(einsum=layers.TicketAttention),
     blind={"no mask": "No call has a mask.", "one call": "It calls the layer once: with what is the output compared?"},
@@ -211,6 +348,44 @@ captions = Problem(
         lambda layer: adapt(lambda x, mask=None: layer(x, x, mask)),
         "adapt(lambda x, mask=None: layer(x, x, mask))",
     ),
+    wrong={
+        "Self-attention reads it the wrong way round": Wrong(
+            [Change("mask == 0\n", "mask == 1\n")],
+            "self-attention hides what may be seen.",
+            "True means may attend in both branches, so hidden is where the mask is False: mask == 0, or ~mask.",
+        ),
+        "The branches exchanged": Wrong(
+            [Change("mask == 0\n", "mask == 1 if memory is None else mask == 0\n")],
+            "with memory it is right now, and self-attention is not.",
+            "True means may attend in both branches: one line without a case.",
+        ),
+        "With memory there is no mask": Wrong(
+            [Change("if mask is not None:", "if mask is not None and memory is None:")],
+            "with memory the mask is never used, so the border is seen.",
+            "The border of a picture is to be hidden: mask == 0 in both branches.",
+        ),
+        "No mask for self-attention": Wrong(
+            [Change("if mask is not None:", "if mask is not None and memory is not None:")],
+            "without memory the mask is never used.",
+            "Words are padded as well: mask == 0 in both branches.",
+        ),
+        "The mask turned with memory": Wrong(
+            [Change("hidden = mask == 0", "hidden = (mask if memory is None else mask.mT) == 0")],
+            "with memory the mask has keys as rows.",
+            "It is (B, Tq, Tk), as the scores are: nothing is to be turned.",
+        ),
+        "Keys and values exchanged": Wrong(
+            [Change(".chunk(2, dim=-1)", ".chunk(2, dim=-1)[::-1]")],
+            "the first half of W_kv is used for the values.",
+            "It was the keys', and these weights were made for that.",
+        ),
+        "The words ask themselves": Wrong(
+            [Change("source = x if memory is None else memory", "source = x")],
+            "memory is never read.",
+            "The words ask, and the picture answers: keys and values come from memory.",
+        ),
+        **everywhere(layers.CaptionAttention, but=("The mask is read the wrong way round",)),
+    },
     word="Handed over as self-attention, layer(x, None, mask), the doctor finds nothing. It examines "
     "what it is handed: only with memory, here x itself, does it come by the second branch.",
 )
@@ -242,5 +417,59 @@ drafts = Problem(
         "otherwise": "Its outputs are right, each time. Look at what you handed over: is the mask the same afterwards?",
     },
     fellows={"a fused function": layers.CausalFused},
+    wrong={
+        "The mask of padding is lost": Wrong(
+            [Change("allowed & torch.ones", "torch.ones")],
+            "the caller's mask is replaced by the causal one, so padding is seen.",
+            "Both count: allowed & torch.ones(...).tril() makes a new tensor of both.",
+            also=([Change(_CAUSAL, "torch.ones(B, T, T, dtype=torch.bool).tril()")],),
+        ),
+        "One of the two is enough": Wrong(
+            [Change("allowed & torch.ones", "allowed | torch.ones")],
+            "a key is seen where the padding or the causal mask allows it.",
+            "Both must allow it: &.",
+        ),
+        "No longer causal": Wrong(
+            [Change(_CAUSAL, "allowed.clone()")],
+            "the caller's mask is left alone, and the future is seen.",
+            "A copy is right, and the causal mask belongs into it: allowed & torch.ones(...).tril().",
+        ),
+        "Causal without a mask only": Wrong(
+            [
+                Change(
+                    f"if mask is None else mask\n        allowed = {_CAUSAL}",
+                    "if mask is None else mask\n        allowed = allowed.tril() if mask is None else mask",
+                )
+            ],
+            "with a mask for padding the future is seen.",
+            "It is always causal; the mask comes on top: allowed & torch.ones(...).tril().",
+        ),
+        "A token may not see itself": Wrong(
+            [Change(".tril()", ".tril(-1)")],
+            "the diagonal is hidden as well, so token 0 sees nothing, and gets an average.",
+            "A token may see itself: the given tril() was right.",
+        ),
+        "The mask of the past": Wrong(
+            [Change(".tril()", ".triu()")],
+            "each token sees itself and the future.",
+            "Rows are queries and columns keys; the past lies on and below the diagonal: tril.",
+        ),
+        "A tensor has no copy()": Wrong(
+            [Change("else mask", "else mask.copy()")],
+            "copy() is a method of lists and of NumPy's arrays.",
+            "A tensor's is called clone(). Or make a new one: allowed & ...",
+        ),
+        "Features dealt out in turn": Wrong(
+            [
+                Change(
+                    "for part in torch.arange(self.d_model).chunk(self.num_heads)",
+                    "for part in torch.arange(self.d_model).view(-1, self.num_heads).T",
+                )
+            ],
+            "head 0 gets features 0, h, 2h, …",
+            "These weights were made for heads of neighbouring features; the loop was right.",
+        ),
+        **everywhere(layers.DraftAttention),
+    },
     word="It changes what it was given. The doctor keeps a copy of each tensor that it hands over, and compares.",
 )

@@ -3,9 +3,24 @@
 import torch
 
 from attention_doctor import adapt
-from mhacourse.exercise import Change
+from mhacourse.exercise import Change, Wrong
 from mhacourse.lessons.problems import cases, layers
+from mhacourse.lessons.problems.mendings import everywhere
 from mhacourse.problem_set import Problem
+
+_SHARED = "part.repeat_interleave(share, dim=1)"
+_ROWS, _MASKED = "self.tril[S - T : S, :S]", "scores.masked_fill(~self.tril[S - T : S, :S], -torch.inf)"
+_GROWN = "torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)"
+
+
+def _repeated(heads: str) -> list[Change]:
+    """Return the layer of the archive with other heads of keys and values."""
+    return [Change(_SHARED, heads)]
+
+
+def _seen(rows: str) -> list[Change]:
+    """Return the layer of dictation with another piece of its causal mask."""
+    return [Change(_ROWS, rows)]
 
 
 def _same_with_the_same_weights(layer):
@@ -56,6 +71,62 @@ archive = Problem(
         "the layer of the course": lambda d, h: layers.FromTheLibrary(d, h, num_kv_heads=2),
     },
     sizes=((8, 4), (24, 6), (32, 8)),
+    wrong={
+        "Another axis is repeated": Wrong(
+            _repeated("part.repeat_interleave(share, dim=2)"),
+            "tokens, features or samples are repeated, and there are as few heads as before.",
+            "(B, num_kv_heads, T, head_dim): the heads are axis 1.",
+            also=(
+                _repeated("part.repeat(1, 1, share, 1)"),
+                _repeated("part.repeat_interleave(share, dim=-1)"),
+                _repeated("part.repeat_interleave(share, dim=0)"),
+            ),
+        ),
+        "No axis": Wrong(
+            _repeated("part.repeat_interleave(share)"),
+            "without dim, repeat_interleave makes one long row of all numbers.",
+            "Say which axis: the heads are axis 1 of (B, num_kv_heads, T, head_dim).",
+        ),
+        "As often as there are KV heads": Wrong(
+            _repeated("part.repeat_interleave(self.num_kv_heads, dim=1)"),
+            "each head is repeated num_kv_heads times.",
+            "It has to serve num_heads / num_kv_heads heads of queries: share times.",
+        ),
+        "Keys and values disagree": Wrong(
+            [
+                Change(
+                    f"k, v = ({_SHARED} for part in (k, v))",
+                    "k, v = k.repeat_interleave(share, dim=1), v.repeat(1, share, 1, 1)",
+                )
+            ],
+            "the keys are shared by neighbours now, the values still in turn.",
+            "A head needs keys and values of the same head: both take repeat_interleave.",
+            also=(
+                [
+                    Change(
+                        f"k, v = ({_SHARED} for part in (k, v))",
+                        "k, v = k.repeat(1, share, 1, 1), v.repeat_interleave(share, dim=1)",
+                    )
+                ],
+            ),
+        ),
+        "One head of keys for all": Wrong(
+            _repeated("part[:, :1].repeat(1, self.num_heads, 1, 1)"),
+            "all heads of queries share KV head 0.",
+            "There are num_kv_heads of them; neighbouring heads of queries share one.",
+        ),
+        "A mean of the KV heads": Wrong(
+            _repeated("part.mean(1, keepdim=True)"),
+            "all heads of queries share the mean of the KV heads.",
+            "There are num_kv_heads of them; neighbouring heads of queries share one.",
+        ),
+        "The KV heads in the opposite order": Wrong(
+            _repeated("part.flip(1).repeat_interleave(share, dim=1)"),
+            "the first heads of queries get the last KV head.",
+            "Head 0 of the queries and head 0 of the keys belong together.",
+        ),
+        **everywhere(layers.ArchiveAttention),
+    },
     word="No finding, and rightly: as it stands it is a layer like any other. But the doctor remarks how the heads "
     "share: cycled. The published ones share as neighbours.",
 )
@@ -91,6 +162,86 @@ dictation = Problem(
     fellows={"a cache of inputs": layers.KeepsInputs},
     returns="This layer returns a pair: out, cache = layer(x).",
     adapted=(lambda layer: adapt(layer, mask=None, causal=True), "adapt(layer, mask=None, causal=True)"),
+    wrong={
+        "New tokens see each other": Wrong(
+            _seen("self.tril[S - 1 : S, :S]"),
+            "one new token is right now; of several, the first sees the later ones.",
+            "Each of the T new tokens needs its own row: tril[S - T : S, :S]. The last of these alone, rows from S on "
+            "or the end of the whole mask hide nothing.",
+            also=(_seen("self.tril[S : S + T, :S]"), _seen("self.tril[-T:, :S]"), _seen("self.tril[-1, :S]")),
+        ),
+        "One row too late": Wrong(
+            _seen("self.tril[S - T + 1 : S + 1, :S]"),
+            "the rows begin one token too late, so that each new token sees the next one.",
+            "Rows count from 0: the last of S tokens has row S - 1, and the first of the T new ones S - T.",
+        ),
+        "One row too early": Wrong(
+            _seen("self.tril[S - T - 1 : S - 1, :S]"),
+            "the rows begin one token too early.",
+            "The last of S tokens has row S - 1, and a slice stops before its end: tril[S - T : S, :S].",
+        ),
+        "All rows to the end": Wrong(
+            _seen("self.tril[S - T :, :S]"),
+            "the slice goes on to row 63, and there are T new tokens.",
+            "It has to stop at S: tril[S - T : S, :S].",
+        ),
+        "A row for every token": Wrong(
+            _seen("self.tril[:S, :S]"),
+            "there are S rows, and only T queries: the tokens of before do not ask again.",
+            "Of the S rows, the last T: tril[S - T : S, :S].",
+        ),
+        "The columns are cut as well": Wrong(
+            _seen("self.tril[S - T : S, S - T : S]"),
+            "the mask speaks of the new tokens alone.",
+            "They may see all that was said before as well, so all S columns stay: tril[S - T : S, :S].",
+        ),
+        "The columns are cut, not the rows": Wrong(
+            _seen("self.tril[:T, S - T : S]"),
+            "the rows are still the first ones, and the columns those of the new tokens.",
+            "Rows are queries, the new tokens; columns are keys, all S of them: tril[S - T : S, :S].",
+        ),
+        "The diagonal moved the wrong way": Wrong(
+            _seen("torch.ones(T, S, dtype=torch.bool).tril(T - S)"),
+            "the diagonal is moved to the left by what is cached, so new tokens see even less.",
+            "Each may see S - T tokens more: tril(S - T), or tril[S - T : S, :S] of the stored mask.",
+        ),
+        "No mask once there is a cache": Wrong(
+            [Change(_MASKED, f"({_MASKED} if cache is None else scores)")],
+            "one new token is right now; of several, the first sees the later ones.",
+            "A piece of several tokens needs its mask, too: the last T of the S rows.",
+        ),
+        "No mask for a single token": Wrong(
+            [Change(_MASKED, f"({_MASKED.replace('S - T : S', ':T')} if T > 1 else scores)")],
+            "one new token is right now; several still get the first rows.",
+            "The last T of the S rows are right in each case: tril[S - T : S, :S].",
+        ),
+        "New tokens before the old ones": Wrong(
+            [Change(_GROWN, "torch.cat([k, cache[0]], dim=2), torch.cat([v, cache[1]], dim=2)")],
+            "the cache has the newest token first.",
+            "The rows and columns of tril count tokens as they were said: cat([cache[0], k]) was right.",
+        ),
+        "The cache exchanges keys and values": Wrong(
+            [Change(_GROWN, "torch.cat([cache[1], k], dim=2), torch.cat([cache[0], v], dim=2)")],
+            "new keys are joined to old values.",
+            "The layer returns (k, v), so cache[0] holds keys.",
+        ),
+        "The cache grows along the wrong axis": Wrong(
+            [Change(_GROWN, "torch.cat([cache[0], k], dim=1), torch.cat([cache[1], v], dim=1)")],
+            "with each step there are more heads, and as many tokens as before.",
+            "(B, num_heads, T, head_dim): the tokens are axis 2.",
+        ),
+        "Only the newest is kept": Wrong(
+            [Change("(k, v)\n", "(k[:, :, -T:], v[:, :, -T:])\n")],
+            "the cache that is returned holds the new tokens alone.",
+            "What was said before has to stay in it: (k, v) as they were joined.",
+        ),
+        "Queries change places with keys": Wrong(
+            [Change("q, k, v = self.qkv", "k, q, v = self.qkv")],
+            "the first third of qkv is used for the keys.",
+            "It was the queries', and these weights were made for that.",
+        ),
+        **everywhere(layers.DictationAttention, but=("The mask is not used",)),
+    },
     word="With the whole text nothing is wrong. But the doctor saw an argument for a cache and one that comes back: it "
     "called the layer in pieces as well, and compared.",
 )

@@ -1,0 +1,232 @@
+"""Wrong mendings that any of these layers can suffer: a line beside the broken one is changed, and was right.
+
+Each is a `Change` of the healthy layer, in the words that its line has in this layer or that. What is wrong in one
+layer only stands beside its problem. That the given mistake is still there besides is found out by `Problem`.
+"""
+
+import inspect
+
+from torch import nn
+
+from mhacourse.exercise import Change, Wrong
+
+# By its name: what it does, why that is wrong, and the pieces of source that become others.
+SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
+    "The softmax goes over the queries": (
+        "each key shares out a weight of 1 among the queries.",
+        "A query shares out its weight among the keys: added up over the axis of the keys, the weights must give 1.",
+        {"softmax(-1)": "softmax(-2)", "softmax(1)": "softmax(2)"},
+    ),
+    "The softmax goes over the heads": (
+        "the heads share out a weight of 1 for each pair of tokens.",
+        "Each head has a softmax of its own, over its keys.",
+        {
+            "weights = scores.softmax(-1)": "weights = scores.softmax(1)",
+            "heads = scores.softmax(-1)": "heads = scores.softmax(1)",
+            "** 0.5).softmax(-1)": "** 0.5).softmax(1)",
+            "-torch.inf).softmax(-1)": "-torch.inf).softmax(1)",
+            "softmax(1)": "softmax(-1)",
+        },
+    ),
+    "No softmax": (
+        "the scores themselves weigh the values.",
+        "A query shares out a weight of 1 among its keys: the softmax makes such shares of the scores.",
+        {
+            "weights = scores.softmax(-1)": "weights = scores",
+            "scores.softmax(-1) @ v": "scores @ v",
+            "torch.bmm(scores.softmax(-1), v)": "torch.bmm(scores, v)",
+            "** 0.5).softmax(-1)": "** 0.5)",
+            "-torch.inf).softmax(-1)": "-torch.inf)",
+            "scores.softmax(1)": "scores",
+        },
+    ),
+    "No scale": (
+        "the scores are not divided at all.",
+        "Divide by the root of head_dim: larger scores make a sharper softmax.",
+        {
+            " / q.shape[-1] ** 0.5": "",
+            " * q.shape[-1] ** -0.5": "",
+            " / self.head_dim**0.5": "",
+            " / len(part) ** 0.5": "",
+        },
+    ),
+    "The scale of the whole width": (
+        "the scores are divided by the root of d_model.",
+        "q and k of one head have head_dim features, and their product grows with these alone.",
+        {
+            "q.shape[-1] **": "x.shape[-1] **",
+            "self.head_dim**0.5": "self.d_model**0.5",
+            "len(part) **": "self.d_model **",
+        },
+    ),
+    "The scale of the number of heads": (
+        "the scores are divided by the root of num_heads.",
+        "What counts is how many features q and k of one head have: head_dim.",
+        {
+            "q.shape[-1] **": "self.num_heads **",
+            "self.head_dim**0.5": "self.num_heads**0.5",
+            "len(part) **": "self.num_heads **",
+        },
+    ),
+    "No root in the scale": (
+        "the scores are not divided by the root of head_dim, but by head_dim itself or a half of it.",
+        "The spread of q @ k grows with the root of head_dim, and that is what the scale takes back.",
+        {
+            "q.shape[-1] ** 0.5": ("q.shape[-1]", "q.shape[-1] * 0.5"),
+            "q.shape[-1] ** -0.5": ("q.shape[-1] ** -1", "q.shape[-1] * -0.5"),
+            "self.head_dim**0.5": "self.head_dim",
+            "len(part) ** 0.5": "len(part)",
+            "** 0.25": "** 0.5",
+        },
+    ),
+    "Multiplied by the scale": (
+        "the scores are multiplied by the root of head_dim.",
+        "They are too large as it is: divide by the root.",
+        {
+            "/ q.shape[-1] ** 0.5": "* q.shape[-1] ** 0.5",
+            "* q.shape[-1] ** -0.5": "* q.shape[-1] ** 0.5",
+            "/ self.head_dim**0.5": "* self.head_dim**0.5",
+            "/ len(part) ** 0.5": "* len(part) ** 0.5",
+        },
+    ),
+    "The mask is read the wrong way round": (
+        "what may be seen is hidden, and what is hidden is seen.",
+        "True means may attend, here and in torch's fused function; masked_fill fills where True, so it takes ~mask.",
+        {
+            "~mask": "mask",
+            "~self.tril": "self.tril",
+            "~allowed": "allowed",
+            "mask == 0": "mask != 0",
+            "mask.unsqueeze(-3)  #": "~mask.unsqueeze(-3)  #",
+        },
+    ),
+    "The mask is turned": (
+        "the mask is read with queries and keys exchanged.",
+        "Its rows are queries and its columns keys, and so are those of the scores here.",
+        {
+            "mask.unsqueeze(-3)": "mask.mT.unsqueeze(-3)",
+            "hidden.unsqueeze(-3)": "hidden.mT.unsqueeze(-3)",
+            "mask.expand(": "mask.mT.expand(",
+            "~allowed": "~allowed.mT",
+        },
+    ),
+    "The mask is not used": (
+        "the layer does what it does without a mask.",
+        "Does a line use it, and is the result kept? masked_fill returns new scores, and leaves the old ones alone.",
+        {
+            "scores = scores.masked_fill": "scores.masked_fill",
+            ".masked_fill(~allowed, -1e9)": "",
+            "scores.masked_fill(~self.tril[:T, :T], -torch.inf)": "scores",
+            "scores.masked_fill(~self.tril[S - T : S, :S], -torch.inf)": "scores",
+            "attn_mask=mask": "attn_mask=None",
+        },
+    ),
+    "The mask has no axis for the heads": (
+        "a mask for each sample is laid beside the heads, not beside the samples.",
+        "(B, T, T) has to become (B, 1, T, T): unsqueeze(-3). Only where B and num_heads agree is there no error.",
+        {
+            "~mask.unsqueeze(-3)": ("~mask", "~mask.unsqueeze(0)"),
+            "hidden.unsqueeze(-3)": ("hidden", "hidden.unsqueeze(0)"),
+            "mask.unsqueeze(-3)  #": ("mask  #", "mask.unsqueeze(0)  #"),
+        },
+    ),
+    "The mask's axis for the heads is in another place": (
+        "the axis of size 1 does not come just before queries and keys.",
+        "Scores are (B, num_heads, T, T), so a mask becomes (…, 1, T, T): unsqueeze(-3).",
+        {"unsqueeze(-3)": ("unsqueeze(-2)", "unsqueeze(-1)")},
+    ),
+    "Hidden scores become 0": (
+        "a hidden key gets the score 0, as by scores * mask; that is a score like any other.",
+        "exp(0) is 1, so it keeps a weight. Only a score far below all others, -1e9 or -inf, has the weight 0.",
+        {"-1e9": "0.0", "-torch.inf": "0.0"},
+    ),
+    "Hidden scores are too near": (
+        "a hidden key gets a small score, but a score like any other.",
+        "exp(-1) is .37, so it keeps a weight. Only a score far below all others, -1e9 or -inf, has the weight 0.",
+        {"-1e9": ("-1.0", "-9.0"), "-torch.inf": ("-1.0", "-9.0")},
+    ),
+    "A hidden key wins": (
+        "a hidden key gets the largest score of all.",
+        "The minus is lost: what must not be seen needs a score far below all others, -1e9.",
+        {"-1e9": "1e9", "-torch.inf": ("1e9", "torch.inf")},
+    ),
+    "The mask comes after the softmax": (
+        "hidden keys take part in the softmax, and their weights are set to 0 behind it.",
+        "What is left sums to less than 1. A key must lose before the softmax shares out: fill the scores.",
+        {
+            "scores.masked_fill(~self.tril[:T, :T], -torch.inf).softmax(-1)": (
+                "scores.softmax(-1).masked_fill(~self.tril[:T, :T], 0)"
+            ),
+            "scores.masked_fill(~self.tril[S - T : S, :S], -torch.inf).softmax(-1)": (
+                "scores.softmax(-1).masked_fill(~self.tril[S - T : S, :S], 0)"
+            ),
+        },
+    ),
+    "The heads are joined as they lie": (
+        "the merge does not bring the heads behind the tokens, so a token gets the pieces of several.",
+        "(B, num_heads, T, head_dim) has to become (B, T, num_heads, head_dim) first: transpose(1, 2), then join.",
+        {
+            "heads.transpose(1, 2).reshape": "heads.reshape",
+            "heads.transpose(1, 2).flatten(2)": "heads.reshape(x.shape)",
+            "(weights @ v).transpose(1, 2)": "(weights @ v)",
+        },
+    ),
+    "Features before heads in the merge": (
+        "in each row of the merge, feature 0 of all heads comes first, then feature 1.",
+        "W_o expects all of head 0, then all of head 1: exchange axes 1 and 2, and nothing else.",
+        {
+            "heads.transpose(1, 2).reshape": "heads.permute(0, 2, 3, 1).reshape",
+            "heads.transpose(1, 2).flatten(2)": "heads.permute(0, 2, 3, 1).flatten(2)",
+            "(weights @ v).transpose(1, 2)": "(weights @ v).permute(0, 2, 3, 1)",
+        },
+    ),
+    "The merge turns the last two axes": (
+        "the merge exchanges tokens and features, and leaves the heads where they are.",
+        "The heads have to go behind the tokens: exchange axes 1 and 2, not the last two.",
+        {
+            "heads.transpose(1, 2).reshape": "heads.mT.reshape",
+            "heads.transpose(1, 2).flatten(2)": "heads.mT.reshape(x.shape)",
+            "(weights @ v).transpose(1, 2)": "(weights @ v).mT",
+        },
+    ),
+    "The merge exchanges samples and heads": (
+        "the merge exchanges axes 0 and 1, so samples are mixed.",
+        "The heads have to go behind the tokens: exchange axes 1 and 2.",
+        {
+            "heads.transpose(1, 2).reshape": "heads.transpose(0, 1).reshape",
+            "heads.transpose(1, 2).flatten(2)": "heads.transpose(0, 1).reshape(x.shape)",
+            "(weights @ v).transpose(1, 2)": "(weights @ v).transpose(0, 1)",
+        },
+    ),
+    "The error that view raises": (
+        "the transpose of the merge is right, but view cannot join axes that are no longer neighbours in memory.",
+        "Keep the transpose, and write reshape or flatten(2).",
+        {
+            "heads.transpose(1, 2).reshape": "heads.transpose(1, 2).view",
+            "heads.transpose(1, 2).flatten(2)": "heads.transpose(1, 2).view(x.shape)",
+            "heads.reshape(B, T, -1)": "heads.view(B, T, -1)",
+        },
+    ),
+    "The output projection is gone": (
+        "the heads are returned as they are joined.",
+        "The last projection mixes the heads. It takes one token at a time, so it can do no harm to others.",
+        {
+            "self.W_o(": "(",
+            "self.proj(": "(",
+            "F.linear(heads.transpose(1, 2).flatten(2), self.weight_out)": "heads.transpose(1, 2).flatten(2)",
+        },
+    ),
+}
+
+
+def everywhere(healthy: type[nn.Module], but: tuple[str, ...] = ()) -> dict[str, Wrong]:
+    """Return those of `SLIPS` whose line stands in this layer, but for some by their names."""
+    source = inspect.getsource(healthy)
+    found = {}
+    for name, (what, why, pieces) in SLIPS.items():
+        here = [(piece, after) for piece, after in pieces.items() if piece in source]
+        if here and name not in but:
+            piece, after = here[0]
+            first, *more = [[Change(piece, one)] for one in ((after,) if isinstance(after, str) else after)]
+            found[name] = Wrong(first, what, why, also=tuple(more))
+    return found
