@@ -1,15 +1,18 @@
-"""The predictions of lesson 11: what a model loses without a head or a token, and what a measure makes of it."""
+"""The predictions of lesson 11: what a model loses without a head or a token, and what one sentence says of it."""
 
-from mhacourse.prediction import Choose
+from mhacourse.prediction import Choose, Number
 
 heads_that_cost_a_lot = Choose(
     about="how many of eight heads cost more than ten points when they alone are off",
     right="one or two",
     options={
-        "none of them": "One previous-token head has no stand-in, and everything behind it needs what it finds.",
-        "one or two": "The previous-token head of layer 0; for the others there are stand-ins.",
-        "about half": "Four heads do the work of layer 1. But all four do the same, so each can be missing.",
-        "all eight": "A model that is nearly always right need not need each of its parts.",
+        "none of them": (
+            "Eight heads sound like plenty of stand-ins. But the main previous-token head has none, and everything "
+            "behind it needs what it finds."
+        ),
+        "one or two": "The previous-token heads of layer 0. For all others there are stand-ins.",
+        "about half": "Four heads do the work of layer 1. But all four do the same, so any one can be missing.",
+        "all eight": "A model that is nearly always right need not use each of its parts for that.",
     },
 )
 
@@ -17,7 +20,7 @@ all_four_of_layer_1 = Choose(
     about="what is left without four heads of which each alone costs next to nothing",
     right="next to nothing right",
     options={
-        "next to nothing right": "They stood in for each other, and now nobody does.",
+        "next to nothing right": "Each was harmless because the others stood in for it, and now nobody does.",
         "about half right": "There is no half of this work: either some head looks it up, or none.",
         "more than 80 % right": "Four times a few points. But each was harmless because the others were there.",
     },
@@ -29,7 +32,7 @@ head_with_a_twin = Choose(
     options={
         "as important as before": "It does what it did, but at half the strength, and its twin does the rest.",
         "half as important": "Half of the strength suggests half of the loss; the softmax behind hardly minds.",
-        "worth a few points": "The twin stands in for it.",
+        "worth a few points": "The twin stands in for it, and the softmax behind hardly minds half of the strength.",
     },
 )
 
@@ -59,8 +62,32 @@ speed_of_a_mask = Choose(
     options={
         "twice as fast": "Half of the heads do nothing, but they do it after all the products were computed.",
         "somewhat faster": "A product with zero takes as long as any other.",
-        "not at all": "All is computed, then multiplied by 0.",
+        "not at all": "Everything is computed first and then multiplied by 0, so nothing is saved.",
     },
+)
+
+labels_that_change = Number(
+    about="how many of 72 labels change from one sentence to all of them",
+    right=(5, 15),
+    right_text="about one in eight, some 9 of 72; from one sentence to the next it is anything from 3 to 20",
+    why="A single sentence gets most labels right, and does not tell you which.",
+    guesses=(
+        (
+            0,
+            4,
+            "A head does one thing, so one sentence should show it. But a head is no machine with one job: many give "
+            "a little here and a little there, and a sentence tips them over the limit.",
+        ),
+        (
+            16,
+            40,
+            "One sentence is little to go by. But most heads of this model rest on the separators whatever they read, "
+            "and that much shows at once.",
+        ),
+        (41, 72, "The sentence lied, but not about everything: what a head does most shows in most sentences."),
+    ),
+    other="It is a number of labels, out of 72.",
+    unit="of 72 labels",
 )
 
 all_72_heads_off = Choose(

@@ -13,6 +13,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "bert": ["SentenceModel"],
         "minilm": ["load_minilm"],
         "pairs": ["SENTENCE_PAIRS"],
+        "sentences": ["STORED_SURVEY", "many_sentences"],
         "weights": ["WeightsMissing"],
     },
 )

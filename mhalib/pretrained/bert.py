@@ -47,7 +47,7 @@ class Block(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(d_model, eps=1e-12)
 
     def forward(
-        self, x: Float[Tensor, "batch tokens d_model"], mask: Bool[Tensor, "batch 1 tokens"], need_weights: bool
+        self, x: Float[Tensor, "batch tokens d_model"], mask: Bool[Tensor, "batch 1 tokens"] | None, need_weights: bool
     ) -> tuple[Float[Tensor, "batch tokens d_model"], Float[Tensor, "batch num_heads tokens tokens"] | None]:
         found = self.attention(x, mask=mask, need_weights=need_weights)
         found, weights = found if need_weights else (found, None)
@@ -100,13 +100,16 @@ class SentenceModel(nn.Module):
         self.layers = nn.ModuleList(Block(d_model, num_heads, 4 * d_model) for _ in range(num_layers))
 
     def forward(
-        self, tokens: Int[Tensor, "batch tokens"], lengths: Int[Tensor, "batch"], need_weights: bool = False
+        self,
+        tokens: Int[Tensor, "batch tokens"],
+        lengths: Int[Tensor, "batch"] | None = None,
+        need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch tokens d_model"], list[Float[Tensor, "batch num_heads tokens tokens"]]]:
         """Return what the last layer says about every token, and on request the attention of every layer.
 
         Args:
             tokens: `(B, T)`, ids, padding behind the sentence; `tokenize` makes them.
-            lengths: `(B,)`, how many of them count.
+            lengths: `(B,)`, how many of them count; all when left out.
             need_weights: also return the attention.
 
         Returns:
@@ -115,7 +118,7 @@ class SentenceModel(nn.Module):
         num_tokens = tokens.shape[1]
         x = self.token_embedding(tokens) + self.position_embedding.weight[:num_tokens] + self.type_embedding.weight[0]
         x = self.norm(x)  # (B, T, d_model)
-        mask = padding_mask(lengths, num_tokens)  # (B, 1, T)
+        mask = None if lengths is None else padding_mask(lengths, num_tokens)  # (B, 1, T)
         maps = []
         for layer in self.layers:
             x, weights = layer(x, mask, need_weights)

@@ -1,0 +1,1 @@
+"""HeadScatter: heads as points over two measures of a survey. `widget.py` holds the numbers, `view.js` draws them."""

@@ -1,0 +1,133 @@
+// HeadScatter in the browser: a point for each head over two measures, and beside it what the chosen head does.
+
+import { bindKeys, bytesOf, choice, focusable, listen, node, oncePerFrame, plural, put, setUp } from "../core.js";
+import { cssColour, inkOn, weightPixels } from "../core_draw.js";
+
+const WIDE = 400, HIGH = 330, LEFT = 38, LOW = 292, RIGHT = 392, TOP = 22; // of the plane and of its axes
+const FIRST_INK = 30; // of 255, for the first layer; the last has all
+const SHOWN_LAYERS = 12; // up to so many have a name beside their ink
+const PARTS = 4; // mean, half an interval, .05 and .95
+
+/** Make an element of SVG. */
+function drawn(tag, attributes = {}, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
+  made.append(...children);
+  return made;
+}
+
+function render({ model, el }) {
+  const { root, say, onTheme, atEnd, dispose } = setUp(el, "head-scatter", "Heads over two measures");
+  const names = model.get("names"), labels = model.get("labels"), [layers, heads, texts, kept] = model.get("sizes");
+  const numbers = bytesOf(model, "numbers", Float32Array), cells = bytesOf(model, "cells", Float32Array);
+  const tokens = JSON.parse(new TextDecoder().decode(model.get("tokens"))), count = layers * heads;
+  const ends = model.get("ends"), number = (measure, part, head) => numbers[(measure * PARTS + part) * count + head];
+
+  const options = names.map((name) => [name, name]);
+  const pickers = ["x", "y"].map((axis) => choice(axis === "x" ? "Across" : "Up", options, (name) => put(model, axis, name)));
+  const plane = drawn("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, class: "plane", role: "img" });
+  const axes = drawn("g"), points = drawn("g"), reach = drawn("path", { class: "reach" });
+  const circles = labels.map(() => drawn("circle", { r: 4.5, class: "head" }));
+  const ring = drawn("circle", { r: 8, class: "ring" });
+  points.append(...circles);
+  plane.append(axes, reach, points, ring);
+  const inks = [...Array(layers).keys()].map(() => node("i"));
+  const legend = node("div", { class: "layers" }, ...inks.map((ink, layer) => node("span", {}, ink, ` layer ${layer}`)));
+  legend.hidden = layers > SHOWN_LAYERS;
+  const right = node("div", { class: "right" });
+  root.append(
+    node("div", { class: "controls" }, ...pickers.map((picker) => picker.box), node("span", { class: "note" },
+      `${plural(count, "head")}, means over ${texts.toLocaleString("en")} texts. Click a point.`)),
+    node("div", { class: "both" }, node("div", { class: "left" }, plane, legend), right),
+  );
+
+  const which = () => ["x", "y"].map((axis) => names.indexOf(model.get(axis)));
+  const chosen = () => model.get("chosen")[0] * heads + model.get("chosen")[1];
+  const choose = (head) => put(model, "chosen", [Math.floor(head / heads), head % heads]);
+  const across = (measure, value) => LEFT + ((RIGHT - LEFT) * value) / ends[measure];
+  const up = (measure, value) => LOW - ((LOW - TOP) * value) / ends[measure];
+  const named = (head) => `layer ${Math.floor(head / heads)}, head ${head % heads}`;
+  const spot = (head) => {
+    const [x, y] = which();
+    return [across(x, number(x, 0, head)), up(y, number(y, 0, head))];
+  };
+
+  plane.addEventListener("click", ({ clientX, clientY }) => {
+    const { x, y } = new DOMPoint(clientX, clientY).matrixTransform(plane.getScreenCTM().inverse());
+    const far = labels.map((_, head) => Math.hypot(spot(head)[0] - x, spot(head)[1] - y) || 1e9); // NaN is no place
+    choose(far.indexOf(Math.min(...far)));
+  });
+  const go = (by) => () => choose((chosen() + by + count) % count);
+  bindKeys(focusable(plane), { ArrowLeft: go(-1), ArrowRight: go(1), ArrowUp: go(-heads), ArrowDown: go(heads) });
+
+  /** A text at which the chosen head is strongest: the query in a frame, the key under ink. */
+  function example([text, value, query, key, weight], dark) {
+    const words = tokens[text], pixel = weightPixels(dark)[Math.round(255 * Math.min(1, weight))];
+    const shown = words.map((token, i) => {
+      const kind = i === query ? "token query" : "token";
+      const ink = i === key ? `background: ${cssColour(pixel)}; color: ${inkOn(pixel)}` : false;
+      return [node("span", { class: kind, style: ink }, token), " "];
+    });
+    const told = `${value.toFixed(2)} in this text; ${weight.toFixed(2)} of “${words[query]}” goes to “${words[key]}”`;
+    return node("div", { class: "example" }, ...shown.flat(), node("small", {}, told));
+  }
+  function tell(dark) {
+    const head = chosen(), on = which();
+    const rows = names.flatMap((name, i) => {
+      const [mean, half, low, high] = [0, 1, 2, 3].map((part) => number(i, part, head));
+      const said = Number.isFinite(mean) ? [`${mean.toFixed(2)} ± ${half.toFixed(3)}`, `${low.toFixed(2)} to ${high.toFixed(2)}`]
+        : ["in no text", ""];
+      return [name, ...said].map((part) => node("span", { class: on.includes(i) ? "on" : false }, part));
+    });
+    const heads3 = ["", "mean", "nine of ten texts"].map((part) => node("span", { class: "note" }, part));
+    const blocks = [...new Set(on)].flatMap((measure) => {
+      const start = (measure * count + head) * kept * 5;
+      const some = [...Array(kept).keys()].map((i) => [...cells.subarray(start + 5 * i, start + 5 * i + 5)]);
+      const there = some.filter(([text]) => text >= 0).map((each) => example(each, dark));
+      return [node("div", { class: "note" }, `Strongest in “${names[measure]}” (query framed, key inked):`), ...there];
+    });
+    const title = `${named(head)}: ${labels[head]}`;
+    right.replaceChildren(node("div", { class: "title" }, title), node("div", { class: "means" }, ...heads3, ...rows), ...blocks);
+    return title;
+  }
+
+  function draw() {
+    const dark = root.classList.contains("dark"), [x, y] = which(), here = chosen();
+    pickers.forEach((picker, i) => picker.show(names[[x, y][i]]));
+    const inkOf = (layer) => cssColour(weightPixels(dark)[
+      Math.round(FIRST_INK + ((255 - FIRST_INK) * layer) / Math.max(1, layers - 1))]);
+    inks.forEach((ink, layer) => (ink.style.background = inkOf(layer)));
+    axes.replaceChildren(drawn("path", { d: `M${LEFT} ${TOP}V${LOW}H${RIGHT}`, class: "axes" }), ...[0, 0.5, 1].flatMap((share) => [
+      drawn("text", { x: across(x, share * ends[x]), y: LOW + 14, "text-anchor": "middle" }, short(share * ends[x])),
+      drawn("text", { x: LEFT - 5, y: up(y, share * ends[y]) + 4, "text-anchor": "end" }, short(share * ends[y])),
+    ]), drawn("text", { x: (LEFT + RIGHT) / 2, y: HIGH - 8, "text-anchor": "middle", class: "name" }, names[x]),
+    drawn("text", { x: 4, y: 12, class: "name" }, names[y]));
+    circles.forEach((circle, head) => {
+      const [cx, cy] = spot(head), seen = Number.isFinite(cx + cy);
+      circle.style.display = seen ? "" : "none";
+      if (seen) Object.entries({ cx, cy, fill: inkOf(Math.floor(head / heads)) }).forEach((pair) => circle.setAttribute(...pair));
+    });
+    const [cx, cy] = spot(here), there = Number.isFinite(cx + cy);
+    ring.style.display = reach.style.display = there ? "" : "none";
+    if (there) {
+      ring.setAttribute("cx", String(cx));
+      ring.setAttribute("cy", String(cy));
+      const [a, b] = [2, 3].map((part) => across(x, number(x, part, here)));
+      const [c, d] = [2, 3].map((part) => up(y, number(y, part, here)));
+      reach.setAttribute("d", `M${a} ${cy}H${b}M${cx} ${c}V${d}`);
+    }
+    const title = tell(dark);
+    plane.setAttribute("aria-label", `${count} heads, ${names[x]} across, ${names[y]} up; ${title}. Arrow keys choose another`);
+    say(title);
+  }
+  const redraw = oncePerFrame(draw);
+  atEnd(listen(model, ["x", "y", "chosen"], redraw));
+  onTheme(redraw);
+  draw();
+  return dispose;
+}
+
+/** A number on an axis. @param {number} value */
+const short = (value) => String(Number(value.toFixed(2)));
+
+export default { render };
