@@ -1,9 +1,10 @@
 """See what the heads of any PyTorch model do, and touch attention: `from headview import HeadView, capture`.
 
-`capture` takes the attention maps out of a model while it runs; it needs torch alone. `HeadView` shows the maps of any
-model at any size; `HeadLab`, `ReshapeView`, `HeadSwitchboard`, `SealedBox`, `ScoreBars` and `ArrowView` are the live
-figures of the lessons. It judges no layer (`attention_doctor` does) and holds nothing of the course itself
-(`mhacourse`).
+`capture` takes the attention maps out of a model while it runs, and `why` splits one of its scores into what made it;
+both need torch alone. `survey` measures every head over thousands of texts, and `HeadScatter` shows what came out.
+`HeadView` shows the maps of any model at any size, `LiveModel` a small real one that runs in the page itself.
+`HeadLab`, `ReshapeView`, `HeadSwitchboard`, `SealedBox`, `ScoreBars` and `ArrowView` are the live figures of the
+lessons. It judges no layer (`attention_doctor` does) and holds nothing of the course itself (`mhacourse`).
 
 A view answers within a frame, in JupyterLab and in a page without a kernel, and fetches nothing from the network. Each
 is a folder: in `widget.py`, Python checks what it is given and holds the state; `view.js` and the modules beside it
@@ -18,23 +19,30 @@ import importlib
 
 from headview.capture import capture
 from headview.capture_maps import Maps
+from headview.why import Sources, why
 
 _VIEWS = {
     "ArrowView": "arrow_view",
     "HeadLab": "head_lab",
+    "HeadScatter": "head_scatter",
     "HeadSwitchboard": "switchboard",
     "HeadView": "head_view",
+    "LiveModel": "live_model",
     "PredictionView": "prediction",
     "ReshapeView": "reshape_view",
     "ScoreBars": "score_bars",
     "SealedBox": "sealed_box",
 }
 
-__all__ = ["Maps", "capture", *_VIEWS]
+_SURVEYS = ("Survey", "survey")
+
+__all__ = ["Maps", "Sources", "capture", "why", *_SURVEYS, *_VIEWS]
 
 
 def __getattr__(name: str) -> object:
-    """Load a view when it is first asked for: it needs more than torch."""
+    """Load a view, or the survey, when it is first asked for: they need more than torch."""
+    if name in _SURVEYS:
+        return getattr(importlib.import_module("headview.surveys"), name)
     if name not in _VIEWS:
         raise AttributeError(f"module 'headview' has no attribute {name!r}; it has {', '.join(__all__)}")
     importlib.import_module("headview.base")  # says what is missing, once and plainly

@@ -15,6 +15,7 @@ import { setWindow, zoom, ZOOM_STEP } from "./window.js";
 export const DRAWN = [ // traits that the picture follows
   "part", "sample", "layer", "head", "query", "key", "rows", "least", "mode", "scale", "combine", "overlay", "side",
   "window", "values", "words", "hidden", "renormalise", "colours", "order", "heads", "direction", "neurons", "strength",
+  "reasons",
 ];
 const SCALE_NAMES = { fixed: "0 to 1", maximum: "up to the largest", log: "logarithmic", root: "square root" };
 const KINDS = { svg: "image/svg+xml", pdf: "application/pdf", html: "text/html" };
@@ -51,6 +52,7 @@ function controlsOf(view) {
     colours: { label: "Colours", choices: COLOUR_MAPS.map((name) => [name, name]) },
     words: { label: "Words for subwords", seen: () => view.w.words.some((axis) => axis.length) },
     neurons: { label: "Query and keys by feature", seen: () => view.w.meta.has_neurons },
+    reasons: { label: "Why it looks there", seen: () => view.w.meta.why === view.w.sample },
     renormalise: { label: "rows sum to 1 again",
       seen: () => model.get("hidden").length > 0 && view.w.kind === "weights" },
   };

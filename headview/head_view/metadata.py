@@ -30,6 +30,7 @@ def described(part: Part, blocks: Blocks, number: int) -> dict:
         "storage": blocks.storage(number),
         "has_values": part.values is not None,
         "has_neurons": has_neurons(part),
+        "why": None if blocks.why is None else blocks.why.sample,
         "picture": _placed(part.picture),
     }
 

@@ -83,6 +83,7 @@ def carried(
         for side in shown:
             take(f"facts {part} {sample} {side}")
     left += _take_neurons(take, blocks, spec, chosen or spec["heads"][0])
+    left += _take_reasons(take, blocks, chosen or spec["heads"][0])
     others = [(p, s) for p, count in enumerate(samples) for s in range(count) if (p, s) != (part, sample)]
     missing = [place for place in others if not all([take(key) for key in _needed(blocks, *place)])]
     if missing:
@@ -107,6 +108,13 @@ def _take_neurons(take, blocks: Blocks, spec: dict, chosen: tuple[int, int]) -> 
     sides = [side for side, parts in blocks.sides.items() if has_neurons(parts[part])]
     keys = [f"neurons {part} {sample} {side} {layer} {head}" for side in sides]
     return [] if all([take(key) for key in keys]) else ["the queries and keys of the head did not fit"]
+
+
+def _take_reasons(take, blocks: Blocks, chosen: tuple[int, int]) -> list[str]:
+    """Take what the scores of each head are made of, the chosen one first; return what to say where it does not fit."""
+    first = "why {} {}".format(*chosen)
+    fits = [take(key) for key in sorted(blocks.reasons(), key=lambda key: key != first)]
+    return [] if all(fits) else [f"what the scores of {fits.count(False)} heads are made of did not fit"]
 
 
 def _take_levels(take, blocks: Blocks, spec: dict) -> int | None:

@@ -12,12 +12,14 @@ and what the bytes of each kind hold:
     row ROW SPEC                    float32, one row of the map
     image PART                      uint8 (H, W, 3): the picture under the tokens
     neurons PART SAMPLE SIDE LAYER HEAD    all queries and keys of a head (neuron.py)
+    why LAYER HEAD                  what each source brought into them (reasons.py)
 """
 
 import functools
 import json
 import math
 from collections import OrderedDict
+from contextlib import suppress
 
 import numpy as np
 
@@ -28,6 +30,8 @@ from headview.head_view.likeness import order_by_likeness
 from headview.head_view.measures import measures_of
 from headview.head_view.neuron import neurons
 from headview.head_view.pyramid import Pyramid
+from headview.head_view.reasons import reasons
+from headview.why import Sources
 
 WHOLE_UP_TO = 4_000_000  # weights of a part that travel at once; of more, what is in sight
 EXACT_UP_TO = 40_000_000  # the same where all digits were asked for
@@ -37,6 +41,7 @@ _KEPT_CELLS = 150_000_000  # of the maps that are kept, three small ones or one 
 _ALIKE = 24  # cells along a side of a head: enough to tell alike heads from others, and quickly made
 _ALIKE_UP_TO = 2_048  # heads that are sorted by likeness: it takes all their distances
 _SIGNED_EXACT_UP_TO = 500_000
+_REASONS_UP_TO = 400_000  # bytes
 _DIFFERENCES_UP_TO = 40_000_000  # weights whose differences are made for the overview
 
 Answer = tuple[dict, bytes]
@@ -45,8 +50,10 @@ Answer = tuple[dict, bytes]
 class Blocks:
     """Make blocks by their keys, from the parts of one or two sides."""
 
-    def __init__(self, sides: dict[str, list[Part]], exact: bool, measures: dict | None = None):
-        self.sides, self.exact, self.measures = sides, exact, measures or {}
+    def __init__(
+        self, sides: dict[str, list[Part]], exact: bool, measures: dict | None = None, why: Sources | None = None
+    ):
+        self.sides, self.exact, self.measures, self.why = sides, exact, measures or {}, why
         self.parts = sides["a"]
         self._maps: OrderedDict[str, tuple[Shown, Pyramid]] = OrderedDict()
         self.small = functools.cache(self.small)
@@ -69,6 +76,20 @@ class Blocks:
         """Return the keys of what a view needs before it can show a part."""
         kind = "whole" if self.is_whole(number) else "overview"
         return [f"{kind} {number} {sample} {side}" for side in self.sides]
+
+    def reasons(self) -> list[str]:
+        """Return the keys of what the scores are made of, of all layers whose scores can be split."""
+        found = []
+        for layer, (heads, *_) in enumerate(self.why.shapes if self.why else ()):
+            with suppress(ValueError):  # the panel says why it cannot
+                self.answer(f"why {layer} 0")
+                found += [f"why {layer} {head}" for head in range(heads)]
+        return found
+
+    def few_reasons(self) -> list[str]:
+        """Return the same keys, where all of it is little enough to travel at once."""
+        keys = self.reasons()
+        return keys if sum(len(self.answer(key)[1]) for key in keys[:1]) * len(keys) <= _REASONS_UP_TO else []
 
     def answer(self, key: str) -> Answer:
         """Return a block: what is said of its bytes, and these."""
@@ -173,3 +194,7 @@ class Blocks:
     def _neurons(self, text: str) -> Answer:
         part, sample, side, layer, head = text.split()
         return neurons(self.sides[side][int(part)], int(sample), int(layer), int(head), self.exact)
+
+    def _why(self, text: str) -> Answer:
+        layer, head = map(int, text.split())
+        return reasons(self.why, layer, head)

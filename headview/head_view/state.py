@@ -20,6 +20,7 @@ _PLACES = ("layer", "head", "query", "key")
 SETTABLE = (  # traits that the constructor takes, a part before the places in it
     *("part", "sample", *_PLACES, "rows", "mode", "direction", "scale", "combine", "overlay", "window", "side"),
     *("values", "words", "hidden", "renormalise", "colours", "order", "heads", "neurons", "strength", "least"),
+    "reasons",
 )
 _OVERLAY = 32  # eight colours times four kinds of line
 _SPEC = ("part", "sample", "side", "heads", "combine", "values", "hidden", "renormalise", "words")
@@ -51,6 +52,7 @@ class Chosen(View):
     colours = traitlets.TraitType(COLOUR_MAPS[0]).tag(sync=True)
     order = traitlets.TraitType("model").tag(sync=True)
     neurons = traitlets.Bool(False).tag(sync=True)
+    reasons = traitlets.Bool(False).tag(sync=True)
     strength = traitlets.TraitType(0.75).tag(sync=True)
     least = traitlets.TraitType(0.1).tag(sync=True)
     measures = traitlets.List(traitlets.Unicode()).tag(sync=True)

@@ -20,6 +20,7 @@ import { makeNeuronPanel } from "./neuron.js";
 import { headOrder, overviewLimits, sortedBy } from "./order.js";
 import { drawOverview } from "./overview.js";
 import { patchNames } from "./patches.js";
+import { makeReasonsPanel } from "./reasons.js";
 import { headName, readSet } from "./sample.js";
 import { cellText, cursorIn, lacks, queriesTogether, shownHeads, shownMaps } from "./selection.js";
 import { makeBlocks } from "./source.js";
@@ -340,7 +341,7 @@ function render({ model, el }) {
   view.cursorCell = [0.5, 0.5]; // until a frame is drawn
   takeUp(view);
   view.controls = makeControls(view, view.page.help);
-  view.under = [makePicturePanel(view), makeNeuronPanel(view)];
+  view.under = [makePicturePanel(view), makeReasonsPanel(view), makeNeuronPanel(view)];
   const { page } = view;
   page.panels.append(...view.under.map(({ box }) => box));
   root.append(view.controls.box, page.help, view.controls.fold, page.panels, page.limits);

@@ -25,8 +25,10 @@ from headview.head_view.metadata import check_comparison, described
 from headview.head_view.page_budget import carried
 from headview.head_view.picture import figure_of, png_of, save
 from headview.head_view.reading import Reading
+from headview.head_view.reasons import check_sources
 from headview.head_view.serve import Blocks
 from headview.head_view.state import SETTABLE
+from headview.why import Sources
 from mhalib.plots import DescribedFigure
 
 _PAGE_MEGABYTES = 4
@@ -49,6 +51,8 @@ class HeadView(Reading):
         names: what to call the two that are compared.
         measures: of your own, to order and label the heads by, next to those that are there: by its name a function
             of the maps `(layers, h, Tq, Tk)` that returns `(layers, h)`, or such numbers.
+        why: the `headview.Sources` of the pass that the maps are from: below the map is shown what the score of
+            the chosen cell is made of. A page without a kernel carries it for as many heads as fit.
         options: what else `inputs.as_parts` takes: `kind`, `layer_names`, `head_names`, `axes`, `words`, `clean`,
             `queries`, `keys`, `samples`, `image`, `patches`, `first`, `image_on`; and any of the traits below. Where
             no query is chosen the view opens on the strongest cell that is neither on the diagonal nor at the first
@@ -65,7 +69,8 @@ class HeadView(Reading):
     `words` (words for pieces), `side` of a comparison, `colours`, `order` of the heads in the overview ("model",
     "likeness", or one of `measures`), `heads` that the picture shows ("chosen", those of the overlay, "layer", all of
     the layer, or "all"; set to one of the latter, `combine` becomes "mean"), `neurons` (are a query and its keys shown
-    feature by feature?), `strength` (how strongly weights lie over a picture, 0 to 1).
+    feature by feature?), `reasons` (is shown what a score is made of?), `strength` (how strongly weights lie over a
+    picture, 0 to 1).
 
     Raises:
         TypeError: the weights are not floating or no tensors, or the mask is not boolean.
@@ -92,6 +97,7 @@ class HeadView(Reading):
         compare=None,
         names: tuple[str, str] = ("a", "b"),
         measures: dict | None = None,
+        why: Sources | None = None,
         **options,
     ):
         if not isinstance(exact, bool):
@@ -107,12 +113,15 @@ class HeadView(Reading):
             sides["b"] = parts_of(compare)
             check_comparison(sides["a"], sides["b"], names)
         own = check_measures(measures, sides["a"])
-        self._blocks = Blocks(sides, exact, own)
+        self._blocks = Blocks(sides, exact, own, check_sources(why, sides["a"]))
         super().__init__(
             parts=[described(part, self._blocks, i) for i, part in enumerate(sides["a"])],
             sides=list(names) if compare is not None else [""],
-            blocks=_as_state({key: self._blocks.answer(key) for key in self._blocks.first(0, 0)}),
+            blocks=_as_state(
+                {key: self._blocks.answer(key) for key in self._blocks.first(0, 0) + self._blocks.few_reasons()}
+            ),
             measures=[*OWN, *own],
+            reasons=why is not None,
             **{name: [] for name in ("overlay", "window", "hidden", "rows")},
         )
         for name, value in chosen.items():  # the part comes first: the others are places in it

@@ -1,0 +1,91 @@
+"""The predictions of lesson 17: which term carries a lead, which wire matters, who shares it, and a real head."""
+
+from mhacourse.prediction import Choose
+
+carries_the_lead = Choose(
+    about="which of the 36 terms carries most of the lead",
+    right="token × a head of layer 0",
+    options={
+        "token × token": (
+            "Both ends have a letter, and letters are what the task is about. But the key that is chosen holds another "
+            "letter than the query. It is the letter *before* the key that fits, and the token of the key does not "
+            "know it: a head of layer 0 brought it."
+        ),
+        "position × position": (
+            "Positions carry the first look, one place to the left. But the distance to the twin is drawn anew in "
+            "every sequence, so no pair of positions can tell where it is. It is token × a head of layer 0."
+        ),
+        "token × a head of layer 0": (
+            "The query says its own letter; the key says which letter came before it, and only a head of layer 0 can "
+            "have brought that."
+        ),
+        "a head of layer 0 × a head of layer 0": (
+            "Two layers, so heads meet heads: that is nearly it. But the query needs no help, since it knows its own "
+            "letter. Only the key has something to learn from layer 0."
+        ),
+    },
+)
+
+which_wire = Choose(
+    about="which cut makes the model forget how to repeat",
+    right="only the one out of the keys",
+    options={
+        "only the one out of the queries": (
+            "The query asks for its own letter, which its token already holds. What it lacks without layer 0, it never "
+            "used. It is the keys that need to know the letter before them."
+        ),
+        "only the one out of the keys": (
+            "The letter before a place is read in the keys and nowhere else: about one answer in ten stays right, "
+            "while the other two cuts change next to nothing."
+        ),
+        "only the one out of the values": (
+            "What a head writes comes from its values, so they seem to matter most. But what is to be written is the "
+            "letter of the key itself, and that comes from its token."
+        ),
+        "each of the three": (
+            "Layer 0 wrote it into the stream, and all three read the stream. But each reads only the directions that "
+            "its matrix picks, and two of them pick others."
+        ),
+    },
+)
+
+one_of_two = Choose(
+    about="how many answers stay right without the crowned head's wire, where two heads share the work",
+    right="over half",
+    options={
+        "about one in ten": (
+            "So it is where one head does it all. Here another head brings the same letter, and the score is a sum: "
+            "over half of the answers stay right."
+        ),
+        "about a third": (
+            "Half of the lead is gone, so much should go wrong. But the softmax only asks which key is ahead, and half "
+            "a lead is still a lead: over half of the answers stay right."
+        ),
+        "over half": (
+            "The other head brings the same letter. The lead shrinks, but most often the right key is still ahead."
+        ),
+        "all of them": (
+            "If each of the two could do it alone, nothing would be lost. But their parts add up, and with only one of "
+            "them some leads get too small."
+        ),
+    },
+)
+
+real_share = Choose(
+    about='how much of the lead of "animal" over "street" the largest of 1,849 terms carries',
+    right="15 %",
+    options={
+        "over half": (
+            "In the small models one term does nearly all. Here the largest carries 15 %: many terms, of both signs, "
+            "make the difference."
+        ),
+        "about a third": (
+            "A head that found the animal so clearly should have a main reason. The largest term carries 15 %, and "
+            "hundreds of small ones the rest."
+        ),
+        "15 %": "The largest is small, and the others are smaller still: the lead is what is left of many that cancel.",
+        "under 1 %": (
+            "With 1,849 terms, each could be tiny. They are not all alike, though: the largest carries 15 %."
+        ),
+    },
+)
