@@ -20,6 +20,9 @@ from tools.notebooks.store import make_storable
 
 PREPARE = """import torch
 from headview import ArrowView, HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView, ScoreBars, SealedBox
+from headview import HeadScatter, LiveModel, survey
+from mhalib import MultiHeadAttention
+from tests.helpers.small_sentences import small_sentences
 generator = torch.Generator().manual_seed(0)
 q, k, v = torch.randn(3, 6, 8, generator=generator)
 maps = torch.randn(2, 4, 6, 6, generator=generator).mul(2).softmax(-1)
@@ -37,6 +40,10 @@ def turned(c):
 
 def box(tokens):
     return turned(tokens) * (tokens.shape[1] - 1)
+
+torch.manual_seed(0)
+two = torch.nn.Sequential(torch.nn.Embedding.from_pretrained(9 * torch.randn(6, 8)), MultiHeadAttention(8, 2))
+surveyed = survey(two, ["all", "of it"], lambda text: (range(6), words), progress=False)
 
 line = dict(start=torch.zeros(4), direction=torch.ones(4), probe=torch.ones(4), reach=4.0, points=778)"""
 
@@ -60,6 +67,13 @@ WALK = """(view) => {
 CLICKS = """(view) => {
   const parts = [...view.querySelectorAll("PARTS")];
   for (let i = 0; i <= 1000; i++) parts[i % parts.length].click();
+}"""
+PICKS = """(view) => {
+  const choice = view.querySelector("[aria-label=Across]");
+  for (let i = 0; i <= 1000; i++) {
+    choice.selectedIndex = i % 9;
+    choice.dispatchEvent(new Event("change", { bubbles: true }));
+  }
 }"""
 
 
@@ -135,6 +149,20 @@ CASES = {
         click=("input", 0.5, 0.5, "scaled"),
         thousand=(CLICKS.replace("PARTS", "input"), "scaled", False),
         cell=("scaled", False),
+    ),
+    "LiveModel": Case(
+        make="LiveModel(small_sentences(), head=(1, 0))",
+        key=("canvas", "ArrowRight", "head", [1, 1]),
+        click=("canvas", 0.3, 0.35, "head"),
+        thousand=(CLICKS.replace("PARTS", ".words button"), "query", 1000 % 15),
+        cell=("query", 2),
+    ),
+    "HeadScatter": Case(
+        make="HeadScatter(surveyed)",
+        key=("svg.plane", "ArrowRight", "chosen", [0, 1]),
+        click=("circle.head", 0.5, 0.5, "chosen"),
+        thousand=(PICKS, "x", "first token"),
+        cell=("x", "distance"),
     ),
 }
 QUESTION = CASES["PredictionView"]  # without a kernel its first change is the last, and its picture is text

@@ -8,13 +8,31 @@ from pathlib import Path
 import torch
 import traitlets
 
-from headview import ArrowView, HeadLab, HeadSwitchboard, HeadView, PredictionView, ReshapeView, ScoreBars
+from headview import (
+    ArrowView,
+    HeadLab,
+    HeadScatter,
+    HeadSwitchboard,
+    HeadView,
+    LiveModel,
+    PredictionView,
+    ReshapeView,
+    ScoreBars,
+)
+from headview import survey as survey_of
+from mhalib import MultiHeadAttention
 from tests.helpers.refusals import accepted
 from tests.helpers.sealed_boxes import sealed
+from tests.helpers.small_sentences import small_sentences
 from tools import views
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = "</script><script>alert(1)</script>"
+
+
+def surveyed():
+    model = torch.nn.Sequential(torch.nn.Embedding(2, 8), MultiHeadAttention(8, 2))
+    return survey_of(model, [HOSTILE], lambda text: ((0, 1), (text, "b")), progress=False)
 
 
 def widgets():
@@ -30,6 +48,8 @@ def widgets():
         "SealedBox": sealed(),
         "ScoreBars": ScoreBars({HOSTILE: torch.eye(2), "b": torch.ones(2, 2)}, [HOSTILE, "b"]),
         "ArrowView": ArrowView({HOSTILE: (1, 1), "b": (-1, 2)}, (1, 2)),
+        "LiveModel": LiveModel(small_sentences(), HOSTILE),
+        "HeadScatter": HeadScatter(surveyed()),
     }
 
 
@@ -98,9 +118,14 @@ REFUSED = {
     "PredictionView": {"picked": ("c", 1, ["b"], True), "revealed": (1, "yes", None)},
     "SealedBox": {"t": (3.5, "0", None, True), "opened": (1, "yes"), "steps_seen": ([4], [-1], "0", None)},
     "ScoreBars": {"query": (2, -1, "0", None, True), "dragged": ([[0, 0, 2, 1.0]], [[0, 0, 0, "1"]], "0", None)},
+    "HeadScatter": {"x": ("size", 0, None), "y": ("", []), "chosen": ([1, 0], [0, -1], [0], "00", None, [0, True])},
     "ArrowView": {
         **{"query": ([1, 4], [1], "12", None, [1, float("nan")]), "places": ([[1, 1]], [[1, 1], [1, 4]], None)},
         "scaled": (0, "yes", None),
+    },
+    "LiveModel": {
+        **{"sentence": (3, None), "second": (["a"],), "head": ([2, 0], 1, None), "query": (-1, 0.5, True)},
+        "off": ([[0, 3]], [1], "11", None),
     },
 }
 

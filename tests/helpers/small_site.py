@@ -9,9 +9,10 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from mhacourse import predict
+from tests.helpers.small_sentences import small_sentences
 from tools.site import build as build_site
 from tools.site import live as live_lessons
-from tools.site import questions
+from tools.site import questions, real_model
 
 ASKED = predict.which_split  # a question of a real lesson; its words are that lesson's business
 RIGHT, WRONG = ASKED.right, next(choice for choice in ASKED.options if choice != ASKED.right)
@@ -111,10 +112,12 @@ def make_site(folder: Path) -> Path:
     (path.parent / "FRONT_ENDS.md").write_text("# Where it runs\n\nIn a [class](TEACHING.md), too.")
     (path.parent / "YOUR_MODEL.md").write_text("# Your own model\n\nFirst [install](INSTALL.md) it.")
     (path.parent / "INSTALL.md").write_text("# Other ways to start\n\nBy hand.")
+    (path.parent / "LIVE.md").write_text(f"# Live\n\nType.\n\n{real_model.PLACE}\n\n## Below\n\nSee.")
     (folder / "questions.txt").write_text(QUESTIONS, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(questions, "SOURCE", folder / "questions.txt")
         patch.setattr(live_lessons, "KEPT", folder / "kept")
         patch.setattr(build_site, "NOTEBOOKS", path.parent)
+        patch.setattr(real_model, "load_minilm", small_sentences)
         build_site.build([path, other], folder / "site")
     return folder / "site"

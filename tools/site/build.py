@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell, new_notebook
+from nbformat.v4 import new_notebook
 
 from headview.base import as_script
 from tools.links import fault, html, leads_away, links
@@ -28,15 +28,15 @@ from tools.notebooks.store import NotebookError
 from tools.notebooks.terms import glossary, with_links
 from tools.notebooks.which import chosen_by
 from tools.pictures import hero
-from tools.site import reference, slides
+from tools.site import real_model, reference, slides
 from tools.site.answers import cover
 from tools.site.export import HOLDS, TEMPLATES, Exporter, place_of
 from tools.site.live import LIVE, executed
 from tools.site.questions import box
 
 BESIDE = ("GLOSSARY",)  # pages for readers: in the list below the notebooks of the appendix, and found by the search
-FURTHER = ("TEACHING", "HANDOUT", "FRONT_ENDS", "YOUR_MODEL", "INSTALL")  # pages too, to which the first page leads
-MAX_BYTES = 15_000_000  # all pages together
+FURTHER = ("TEACHING", "HANDOUT", "FRONT_ENDS", "YOUR_MODEL", "INSTALL", "LIVE")  # the first page leads to them
+MAX_BYTES = 15_000_000  # all pages together, without the real model
 PARTS = re.compile(r'^const parts = (\{"kind": .*\});$', re.MULTILINE)  # of a view, in a fragment of `page_fragment`
 WHAT = (
     "A course that builds multi-head attention step by step, from the first reshape to what trained heads do. Every "
@@ -102,6 +102,7 @@ def build(paths: list[Path], out: Path) -> None:
     """Write the pages and slides of these lessons into the folder."""
     notebooks = executed(paths)
     site = Site(out)  # only now: a lesson that fails leaves the older site
+    live = real_model.bring(out)
     about = {name: introduce(nb, name) for name, nb in notebooks.items()}
     lessons = [notebook for notebook in about.values() if isinstance(notebook, Lesson)]
     others = [notebook for notebook in about.values() if not isinstance(notebook, Lesson)]
@@ -136,7 +137,7 @@ def build(paths: list[Path], out: Path) -> None:
         show = deck.render(slides.as_slides(nb), name=name, title=notebook.heading, notes="../")
         site.write(f"slides/{name}", show)
     for name, source in beside.items():
-        text = page(new_notebook(cells=[new_markdown_cell(source)]), name.lower(), titles[name])
+        text = page(new_notebook(cells=real_model.around(live, source)), name.lower(), titles[name])
         if name in BESIDE:
             site.find(name.lower(), titles[name], titles[name], text)
     headings = {name: notebook.heading for name, notebook in about.items()}
@@ -147,6 +148,7 @@ def build(paths: list[Path], out: Path) -> None:
         "what": WHAT,
         "hero": hero.ALT,
         "asked": box(notebooks),
+        "live": live is not None,
     }
     home |= {"predictions": predictions, **shown_by(notebooks.values())}
     site.write("index", exporter.environment.get_template("home.html.j2").render(page=home | shared))
@@ -183,8 +185,13 @@ def faults(out: Path) -> list[str]:
             found += [f"{path.relative_to(out)}: {target[:80]} {wrong}"] if wrong else []
         bare = [picture for picture in page.find_all("img") if not picture.get("alt")]
         found += [f"{path.relative_to(out)}: a picture without a description" for _ in bare]
-    size = bytes_of(out)
-    return found + ([f"the pages together have {size / 1e6:.1f} MB, more than they may"] if size > MAX_BYTES else [])
+    heavy = bytes_of(out / real_model.FOLDER)
+    for what, size, most in (
+        ("pages together have", bytes_of(out) - heavy, MAX_BYTES),
+        ("pieces of the model have", heavy, real_model.MAX_BYTES),
+    ):
+        found += [f"the {what} {size / 1e6:.1f} MB, more than they may"] if size > most else []
+    return found
 
 
 def bytes_of(out: Path) -> int:
