@@ -52,12 +52,16 @@ function makeKnobs(view, change) {
 function makeWords(view) {
   const { model } = view;
   const input = focusable(node("input", { type: "text", autocomplete: "off", spellcheck: "false" }), null);
-  const take = () => put(model, "sentence", input.value);
+  const take = () => (input.value.trim() ? put(model, "sentence", input.value) : complain());
   input.addEventListener("change", take);
   bindKeys(input, { Enter: take });
   const box = node("label", { class: "sentence" }, "Your words", input);
   box.hidden = !model.get("sentence") || Boolean(model.isStatic); // other words have no numbers without a kernel
   const note = node("p", { class: "note problem", role: "alert" });
+  const complain = () => {
+    note.textContent = "Type at least one word.";
+    note.hidden = false;
+  };
   let shown = "";
   return {
     box, note,

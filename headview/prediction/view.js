@@ -6,6 +6,7 @@ import { bindKeys, freshId, listen, node, pushButton, put, setUp } from "../core
 const NOTED = "Noted. Go on: what follows answers it.";
 const UNHEARD = "Not noted yet: the kernel is busy, or was stopped. If it was stopped, run this cell again.";
 const LOST = "The kernel that asked was restarted. Run this cell again to guess.";
+const FOLDED = "After your guess"; // what a learner's copy writes over such a text
 const PATIENCE_MS = 1500; // until a view says that the kernel has not heard of a guess
 
 function render({ model, el }) {
@@ -16,6 +17,7 @@ function render({ model, el }) {
     if (judged(model).settled) return;
     put(model, "picked", guess);
     if (model.isStatic) return tellPage(root, model);
+    unfoldBelow(root);
     clearTimeout(waiting);
     waiting = setTimeout(() => model.get("heard") !== model.get("picked") && changed(UNHEARD), PATIENCE_MS);
   };
@@ -79,6 +81,20 @@ function judged(model) {
 /** The first line of a verdict, as Python writes it below the cell that answers. @param {Judged} w */
 function titleOf({ said, right, answer }) {
   return `You predicted: ${said}. ${right ? "Right." : `It is: ${answer}.`}`;
+}
+
+/**
+ * Open the texts that go on from the answer: a learner's copy folds them, see `tools/notebooks/plain.py`. They are below
+ * the question, as far as the next one or the next heading.
+ * @param {Node} root
+ */
+function unfoldBelow(root) {
+  for (const each of document.querySelectorAll("details, h1, h2, h3, h4, h5, h6, strong")) {
+    if (!(root.compareDocumentPosition(each) & Node.DOCUMENT_POSITION_FOLLOWING)) continue;
+    if (each instanceof HTMLDetailsElement) {
+      if (each.querySelector("summary")?.textContent === FOLDED) each.open = true;
+    } else if (each.tagName !== "STRONG" || each.textContent?.startsWith("Predict")) return;
+  }
 }
 
 /** Tell the page, which may have covered what answers. */

@@ -178,7 +178,7 @@ function makeNotes(model) {
   const help = node("p", { class: "keys" },
     "Under a switch: what switching just this one would do now. ", key("down"), " to the left: lower, ",
     key("up"), " to the right: higher", longest,
-    "; nothing drawn: not measured. Arrow keys move among the switches, Space switches.");
+    ". Without a bar, a switch is not measured yet. Arrow keys move among the switches, Space switches.");
   return {
     elements: [limits, help],
     /** @param {State} w */
@@ -187,7 +187,7 @@ function makeNotes(model) {
       limits.hidden = isComplete(w);
       limits.textContent = `${plural(Object.keys(w.known).length, "setting")} measured so far; ${kernel}`;
       const most = largestChange(w);
-      longest.textContent = most ? `; a full half is ${formatScore(most)}` : "";
+      longest.textContent = most ? ` (the longest bar: ${formatScore(most)})` : "";
     },
   };
 }

@@ -158,6 +158,7 @@ def fit(
                         right, answers = _count_right(scores, targets)
                         lately.append(right / answers)
                         if len(lately) == LATELY and sum(lately) / LATELY >= enough:
+                            bar.total = bar.n  # finished, and not broken off: a bar that is left early turns red
                             break
         except KeyboardInterrupt:
             if not attended:  # half a training must not pass for a whole one

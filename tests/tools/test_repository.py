@@ -57,7 +57,7 @@ def files() -> list[str]:
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     names = {name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()}
-    return sorted(name for name in names if not name.endswith((".png", ".gif")))
+    return sorted(name for name in names if not name.endswith((".png", ".gif", ".npz")))
 
 
 # ------------------------------------------------------------------------------------------ what the pages say

@@ -141,9 +141,9 @@ def _copied(path: Path) -> dict:
 
 
 def _fold_answers(cells: list[dict]) -> None:
-    """Fold the first text below each `reveal()`: it goes on from the answer, on one screen with the open question.
+    """Fold the texts that go on from a `reveal()`, as far as the next heading or question.
 
-    What is further down is out of sight by then, and a fold on every text would be in the reader's way.
+    In JupyterLab they are on one screen with the open question. A guess opens them: see `headview/prediction/view.js`.
     """
     revealed = False
     for cell in cells:
@@ -155,7 +155,7 @@ def _fold_answers(cells: list[dict]) -> None:
             end = next_part.start() if next_part else len(source)
             if source[:end].strip():
                 _put(cell, f"{AFTER.format(source[:end].strip())}\n\n{source[end:]}".rstrip())
-            revealed = False
+            revealed = next_part is None
 
 
 def from_my(target: str, notebooks: set[str]) -> str:

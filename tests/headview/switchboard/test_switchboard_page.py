@@ -77,7 +77,7 @@ def test_the_bars_show_what_each_switch_would_do(static_page):
     for head, word, border in ((0, "off", "dashed"), (1, "on", "solid")):  # they differ in more than a colour
         assert switch(page, 1, head).locator(".state").inner_text().startswith(word)
         assert switch(page, 1, head).evaluate("(one) => getComputedStyle(one).borderTopStyle") == border
-    assert page.get_by_text("a full half is 0.450").count() == 1
+    assert page.get_by_text("(the longest bar: 0.450)").count() == 1
     switch(page, 1, 0).hover()
     assert page.locator(".readout").inner_text() == "layer 1 head 0 is off. Switching it on: accuracy 1.000 (+0.300)"
 
