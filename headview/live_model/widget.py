@@ -95,11 +95,10 @@ class LiveModel(View):
             return *self._model.attend(self.sentence), float(first @ second)
 
     def figure(self) -> DescribedFigure:
-        """Return all heads on the sentence, as torch computes them."""
-        _, maps, alike = self.attend()
-        layers, heads = self._sizes
-        names = [f"{i // heads}.{i % heads}" for i in range(layers * heads)]
-        figure = plot_attention(maps.flatten(0, 1), titles=names, columns=heads, scale="root")
+        """Return the chosen head on the sentence, as torch computes it."""
+        tokens, maps, alike = self.attend()
+        layer, head = self.head
+        figure = plot_attention(maps[layer, head], tokens, titles=[f"layer {layer} head {head}"], scale="root")
         figure.alt += f" The sentence: {self.sentence!r}. Its cosine with {self.second!r} is {alike:.3f}."
         return figure
 
