@@ -98,7 +98,9 @@ class LiveModel(View):
         """Return the chosen head on the sentence, as torch computes it."""
         tokens, maps, alike = self.attend()
         layer, head = self.head
-        figure = plot_attention(maps[layer, head], tokens, titles=[f"layer {layer} head {head}"], scale="root")
+        figure = plot_attention(
+            maps[layer, head], tokens, titles=[f"layer {layer} head {head}"], scale="root", values=False
+        )
         figure.alt += f" The sentence: {self.sentence!r}. Its cosine with {self.second!r} is {alike:.3f}."
         return figure
 
