@@ -25,9 +25,9 @@ from playwright.sync_api import Page, sync_playwright
 
 from headview import HeadLab, HeadView
 from headview.base import View
+from mhalib.experiments import sentence_features
 from mhalib.pretrained import WeightsMissing, load_minilm
 from tools.make_images import IMAGES
-from tools.pictures.hand_built import SENTENCE, hand_built
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND", "--force-color-profile=srgb"]
@@ -39,10 +39,9 @@ Shot = Callable[[int], None]  # takes a frame that is seen for so many milliseco
 
 
 def lab() -> HeadLab:
-    """Return the sentence, features and weights of `images/hero.png`."""
-    layer, x, _ = hand_built(1)
-    with torch.no_grad():
-        return HeadLab(layer.W_q(x), layer.W_k(x), tokens=SENTENCE, num_heads=1)
+    """Return the explorer that opens lesson 00, with a single head."""
+    words = "The painter painted the old bridge while the old baker baked bread".split()
+    return HeadLab.of_words(sentence_features, words, num_heads=1)
 
 
 def more_heads(page: Page, shot: Shot) -> None:
@@ -97,7 +96,8 @@ def record(view: View, play: Callable[[Page, Shot], None], width: int, until: st
     path, frames = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None), []
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        page = browser.new_page(viewport={"width": width, "height": 900})
+        # What moves by itself is left out: a frame would show it half-way.
+        page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
         file = Path(folder, "page.html")
         file.write_text(PAGE.format(view=view.to_html()), encoding="utf-8")
         page.goto(file.as_uri())
