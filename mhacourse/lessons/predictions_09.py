@@ -46,14 +46,17 @@ wide_memory = Choose(
     right="more, but not eight times as much",
     options={
         "eight times as much": (
-            "Weights, FLOPs and cache do, and so do the queries, keys and values. But most of what is kept is maps, "
-            "and they stay as they are."
+            "Weights, FLOPs and cache do, and so do the queries, keys and values. But most of what is kept here is "
+            "maps, and they stay as they are: 1.8 times. Without maps, in a fused kernel, it comes near: 6.5 times."
         ),
         "as much: the maps are what counts": (
             "The maps are over half of it, and they do stay. But queries, keys and values are kept as well, and these "
-            "grow."
+            "grow: 1.8 times in all, and 6.5 times in a fused kernel, which keeps no maps."
         ),
-        "more, but not eight times as much": "The maps are part of both sums, and only the rest grows eight times.",
+        "more, but not eight times as much": (
+            "The maps are part of both sums, and only the rest grows: 1.8 times in all. Without maps, in a fused "
+            "kernel, it is 6.5 times: the input is still the same."
+        ),
     },
 )
 
