@@ -87,9 +87,10 @@ longer_than_trained = Choose(
     about="how a rotary model trained on 24 tokens reads the last third of 72 best, without further training",
     right="with the larger base",
     options={
-        "as it is": "It reads on, and gets worse with each token; its slow pairs come to angles it never saw.",
+        "as it is": "It reads on, and gets worse with each token: its second pair comes to 7 radians, and training "
+        "showed 2.3.",
         "divided by 3": "No position is new then, but every distance is: one place back has become a third of a place.",
-        "with the larger base": "The fastest pair still tells neighbours apart, and the slow ones stay within angles "
-        "that training showed.",
+        "with the larger base": "The fastest pair still tells neighbours apart. The second, which otherwise runs past "
+        "a full turn by place 63, now gets to 4 radians.",
     },
 )

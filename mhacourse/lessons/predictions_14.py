@@ -4,13 +4,15 @@ import math
 
 from mhacourse.prediction import Choose, Number
 
-what_add_zero_attn_does = Choose(
-    about="what add_zero_attn computes for six tokens, without biases",
-    right="softmax1",
+what_six_weights_sum_to = Choose(
+    about="what the weights of a query on the six tokens sum to, with add_zero_attn",
+    right="less than 1",
     options={
-        "a mask for padding": "The zeros are one more key, not a mask: everybody may look at it.",
-        "softmax1": "A key of zeros has score 0, which is the 1 in the denominator, and its value adds nothing.",
-        "six weights that sum to 1": "Seven weights do. The seventh is on nothing, so the six sum to less.",
+        "1, as in any softmax": "Seven weights do. The seventh is on nothing, so the six sum to less.",
+        "less than 1": "The key of zeros has score 0, which is the 1 in the denominator. It takes its share of the "
+        "weight, and its value adds nothing.",
+        "0": "So it would be if the key of zeros took all. Its score is 0, and theirs are not far from it.",
+        "more than 1": "One more term in the denominator makes each weight smaller.",
     },
 )
 
@@ -41,12 +43,14 @@ silent_when_not_found = Choose(
     about="which way out keeps a query silent that learns only by looking that it finds nothing",
     right="softmax1 only",
     options={
-        "softmax1 and the gate": "The gate was perfect when a token knew by itself. It sees the query and not what "
-        "the query found, so here it hardly does better than a plain softmax.",
+        "all three": "A gate sees the query and not what the query found. A marker could be found, but hardly ever is.",
+        "the marker and softmax1": "A marker could take the row where no other key fits. Training hardly ever gets "
+        "there: the marker's score must lie between those of keys that fit and of keys that do not.",
         "softmax1 only": "Where no key fits, all scores are low, and the 1 in the denominator takes the row. The gate "
-        "sees the query's own token, which is the same whether its kind is there or not.",
-        "the gate only": "It sees the query's own token, which is the same whether its kind is there or not.",
-        "neither": "Where no key fits, all scores are low, and then softmax1 is silent by itself.",
+        "sees the query's own token, which is the same whether its kind is there or not. The marker would have to "
+        "learn the score that the 1 has from the start.",
+        "the gate only": "It was perfect when a token knew by itself. It sees the query's own token, which is the "
+        "same whether its kind is there or not.",
     },
 )
 
@@ -61,7 +65,7 @@ the_flattest_maps = Choose(
 )
 
 tied_heads_apart = Choose(
-    about="how far apart the maps of tied heads are after 200 steps",
+    about="how far apart the maps of tied heads are after 150 steps",
     right="equal in every bit",
     options={
         "as far as other heads": "Training tells heads apart only where something differs, a gradient or a start.",
@@ -83,13 +87,15 @@ largest_normed_score = Number(
     other="Two vectors of length √6: the product is at most 6, and then comes the division by √6.",
 )
 
-scale_before_or_after = Choose(
-    about="whether it matters in float16 to divide q first",
-    right="yes, the product overflows",
+rows_with_nan = Choose(
+    about="how many of 1,024 rows are NaN in float16, when the product comes before the division",
+    right="some, fewer than 60",
     options={
-        "no, it is the same number": "In exact numbers it is. A float16 ends at 65,504, and the product passes that.",
-        "yes, the product overflows": "Once it is infinite, no division brings it back.",
-        "only by a rounding in the last digit": "That is what one sees while all numbers stay below 65,504.",
+        "none": "So it is when q is divided first. A float16 ends at 65,504, and once a product is infinite, no "
+        "division brings it back.",
+        "some, fewer than 60": "Few products pass 65,504, and one that does makes its whole row NaN. Divide q first, "
+        "and there is none.",
+        "nearly all": "The products have a spread of 18,000, so it takes a rare one to pass 65,504.",
     },
 )
 
