@@ -17,7 +17,7 @@ ADVICE = {
         "Keep the transpose, and use reshape, or contiguous() before view (lesson 03)."
     ),
     "is invalid for input of size": (
-        "the sizes you ask for do not multiply to the number of elements. Print x.shape first."
+        "the sizes you ask for do not multiply to the number of elements. Print x.shape; is one of yours fixed?"
     ),
     "must match the size of tensor": (
         "two shapes do not broadcast. Write both below each other, aligned at the right (lesson 04)."
@@ -42,7 +42,8 @@ ADVICE = {
     "converted to a Scalar": _ONE_NUMBER,
     "can be converted to Python scalars": _ONE_NUMBER,
     "values to unpack": (
-        "as many names must stand on the left as there are parts on the right. Print x.shape, or len(...)."
+        "as many names must stand on the left as there are parts on the right: print len(...). If that line cuts with "
+        "chunk, split or unbind, look at its dim: without one they cut axis 0."
     ),
     "Dimension out of range": "there is no such axis: a tensor of 3 axes has 0, 1, 2, or from the end -1, -2, -3.",
     "is out of bounds for dimension": (

@@ -142,13 +142,18 @@ def shape_in_words(expected: tuple[int, ...], got: tuple[int, ...], axes: tuple[
         return ""
     missing = [size for size in expected if size not in got]
     strange = [size for size in got if size not in name]
-    *most, last = [name[size] for size in missing] or [""]
+    *most, last = [plural(name[size]) for size in missing] or [""]
     names = f"{', '.join(most)} and {last}" if most else last
     if not strange and missing:
-        return f"the {'axes' if most else 'axis'} of {names} {'are' if most else 'is'} missing"
+        return f"the result lacks {'axes' if most else 'an axis'} {'of' if ' ' in last else 'for the'} {names}"
     if len(strange) == 1 and len(missing) >= 2 and strange[0] == math.prod(missing):
         return f"{names} are joined into one axis of {strange[0]}"
     return ""
+
+
+def plural(name: str) -> str:
+    """Return what several of a kind are called: queries, heads; a name in two words stays."""
+    return name if " " in name else f"{name[:-1]}ies" if name.endswith("ry") else f"{name}s"
 
 
 def as_sequence(value: object) -> object:

@@ -14,9 +14,10 @@ from mhacourse.advice import advice_for
 from mhacourse.attempt import Attempt, changes, recognise, same_results
 from mhacourse.compare import difference, kind_of, show
 from mhacourse.edits import find
-from mhacourse.note import Note
+from mhacourse.note import Note, not_yet
 from mhacourse.observe import holds_the_numbers, observe, other_axes
 from mhacourse.remarks import remarks_on
+from mhacourse.slips import why_of
 from mhacourse.stub import is_stub
 from mhacourse.values import explain
 
@@ -35,10 +36,6 @@ def _mistake(attempt: Attempt, name: str, what: str = "", why: str = "", code: s
     return Note(f"not yet. {name}", parts, mood="wrong", code=f"wrong: {code or name}")
 
 
-def _not_yet(code: str, *parts: tuple[str, str]) -> Note:
-    return Note("not yet.", list(parts), mood="wrong", code=code)
-
-
 def untouched(attempt: Attempt) -> Note | None:
     """Leave the dots of the stub, and the None of a cell that was not run, as not yet written."""
     return _still_open(attempt) if attempt.answer is None or attempt.answer is ... else None
@@ -49,7 +46,7 @@ def no_function(attempt: Attempt) -> Note | None:
     if callable(attempt.answer):
         return None
     words = f"expected a function, got {kind_of(attempt.answer)}; give the function itself, without calling it"
-    return _not_yet("type", ("", words))
+    return not_yet("type", ("", words))
 
 
 def wrong_arity(attempt: Attempt) -> Note | None:
@@ -63,7 +60,7 @@ def wrong_arity(attempt: Attempt) -> Note | None:
         signature.bind(*names)
     except TypeError:
         words = f"the check calls it with {len(names)} arguments, ({', '.join(names)}); yours takes {signature}"
-        return _not_yet("arity", ("", words))
+        return not_yet("arity", ("", words))
     return None
 
 
@@ -73,7 +70,7 @@ def returns_nothing(attempt: Attempt) -> Note | None:
         return None
     if is_stub(attempt.answer):
         return _still_open(attempt)
-    return _not_yet("none", ("", "Your function returns None. Is a return missing?"), *attempt.printed)
+    return not_yet("none", ("", "Your function returns None. Is a return missing?"), *attempt.printed)
 
 
 def as_given(attempt: Attempt) -> Note | None:
@@ -127,7 +124,9 @@ def small_edit(attempt: Attempt) -> Note | None:
         edit = find(exercise.edits, exercise.inputs, exercise.right, attempt.outcomes)
     if edit is None:
         return None
-    return _mistake(attempt, f"It does what a right one would do {edit.says}", why=edit.why, code=edit.says)
+    return _mistake(
+        attempt, f"It does what a right one would do {edit.says}", why=edit.why or why_of(edit.says), code=edit.says
+    )
 
 
 def stopped(attempt: Attempt) -> Note | None:
@@ -137,7 +136,7 @@ def stopped(attempt: Attempt) -> Note | None:
         return None
     advice = advice_for(failure.message)
     often = [("Often:", advice)] if advice else []
-    return _not_yet(failure.kind, *attempt.before_all, *often, *attempt.example, *attempt.printed)
+    return not_yet(failure.kind, *attempt.before_all, *often, *attempt.example, *attempt.printed)
 
 
 def changes_its_input(attempt: Attempt) -> Note | None:
@@ -149,7 +148,7 @@ def changes_its_input(attempt: Attempt) -> Note | None:
         f"The result is right, but your function changes {names} of its caller. "
         "Make a new tensor: no +=, no method that ends in an underscore."
     )
-    return _not_yet("changes its input", ("", words), *attempt.printed)
+    return not_yet("changes its input", ("", words), *attempt.printed)
 
 
 def first_difference(attempt: Attempt) -> Note:
@@ -163,8 +162,8 @@ def first_difference(attempt: Attempt) -> Note:
     if words and holds_the_numbers(attempt.cases):
         return _mistake(attempt, f"{words[0].upper()}{words[1:]}", " ".join(text for _, text in seen))
     if words and not difference.sentence().endswith(words):
-        seen.insert(0, ("", f"Of the result, {words}."))
-    return _not_yet(difference.kind, *attempt.before_all, *seen, *attempt.example, *attempt.printed)
+        seen.insert(0, ("", f"{words[0].upper()}{words[1:]}."))
+    return not_yet(difference.kind, *attempt.before_all, *seen, *attempt.example, *attempt.printed)
 
 
 def in_numbers(attempt: Attempt) -> Note | None:
@@ -180,35 +179,31 @@ def in_numbers(attempt: Attempt) -> Note | None:
 def first_difference_untold(attempt: Attempt) -> Note:
     """Say where a value differs, but not from what: a value is its own solution."""
     found = attempt.worst.difference
-    return _not_yet(found.kind, ("", found.sentence(tell_expected=found.kind != "value")))
+    return not_yet(found.kind, ("", found.sentence(tell_expected=found.kind != "value")))
 
 
 def no_option(attempt: Attempt) -> Note | None:
     """Ask for letters out of the options where something else came."""
     options, chosen = attempt.exercise.options, None if isinstance(attempt.answer, dict) else _letters(attempt.answer)
     if chosen is None:
-        return _not_yet("type", ("", f'expected letters such as "AB", got {kind_of(attempt.answer)}'))
+        return not_yet("type", ("", f'expected letters such as "AB", got {kind_of(attempt.answer)}'))
     if not chosen <= set(options):
-        return _not_yet("type", ("", f"expected letters out of {', '.join(options)}, got {show(attempt.answer)}"))
+        return not_yet("type", ("", f"expected letters out of {', '.join(options)}, got {show(attempt.answer)}"))
     return None
 
 
 def wrong_option(attempt: Attempt) -> Note | None:
     """Name the first letter that does not belong to the answer, then the first that is missing."""
-    chosen, wanted = _letters(attempt.answer), attempt.exercise.answer
-    if chosen == set(attempt.exercise.options) - set(wanted) and len(chosen) > 1:
-        words = (
-            "Exactly the letters that do not belong to the answer. Read the question once more: what does it ask for?"
-        )
-        return _not_yet("wrong: the opposite", ("", words))
-    more = len(chosen ^ set(wanted)) - 1
+    options, chosen, wanted = attempt.exercise.options, _letters(attempt.answer), {*attempt.exercise.answer}
+    if chosen == {*options} - wanted and len(chosen) > 1:
+        words = "Exactly the letters that should not be in the answer. Read the question again: what does it ask for?"
+        return not_yet("wrong: the opposite", ("", words))
+    more = len(chosen ^ wanted) - 1
     also = [("", f"{'One more letter is' if more == 1 else f'{more} more letters are'} not right yet.")] if more else []
-    for letter, reason in attempt.exercise.options.items():
-        if letter in chosen and letter not in wanted:
-            return _not_yet(f"wrong: not {letter}", ("", f"{letter} does not belong to it: {reason}"), *also)
-    for letter, reason in attempt.exercise.options.items():
-        if letter not in chosen and letter in wanted:
-            return _not_yet(f"wrong: {letter} as well", ("", f"{letter} belongs to it as well: {reason}"), *also)
+    for letter in (x for x in options if x in chosen - wanted):
+        return not_yet(f"wrong: not {letter}", ("", f"{letter} cannot be in the answer: {options[letter]}"), *also)
+    for letter in (x for x in options if x in wanted - chosen):
+        return not_yet(f"wrong: {letter} as well", ("", f"You left out {letter}: {options[letter]}"), *also)
     return None
 
 

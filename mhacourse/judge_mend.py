@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from mhacourse.advice import advice_for
 from mhacourse.attempt import recognise, same_results
 from mhacourse.compare import Difference, difference, kind_of
-from mhacourse.note import Note
+from mhacourse.note import Note, not_yet
 from mhacourse.run import Failure, Outcome, run
 from mhacourse.try_test import made, source_of
 
@@ -48,7 +49,7 @@ def judged_mending(problem, layer: object) -> Note:
         return Note("not yet mended.", [("", f"When stuck: problem.{problem.name}.hint()")], code="stub")
     if not (isinstance(layer, type) and issubclass(layer, nn.Module)):
         got = f"a layer that is already made, {name}(…)" if isinstance(layer, nn.Module) else kind_of(layer)
-        return _no("type", ("", f"expected the class {name} itself, got {got}"))
+        return not_yet("type", ("", f"expected the class {name} itself, got {got}"))
     outcomes, printed = outcomes_of(problem, layer)
     printed = [("You printed:", ""), ("code", printed)] if printed else []
     wrong = _wrong(problem, outcomes)
@@ -56,13 +57,13 @@ def judged_mending(problem, layer: object) -> Note:
         said = "At the same weights it does what the healthy layer does." if problem.changes else "Nothing was to mend."
         return Note("right.", [("", said), *printed], mood="right", code="right")
     if same_results(outcomes, problem.given_outcomes):
-        written = _methods(*map(source_of, filter(inspect.isfunction, vars(layer).values())))
-        if written <= _methods(problem.source) or not problem.changes:
+        written = [*map(source_of, filter(inspect.isfunction, vars(layer).values()))]
+        if _methods(*written) <= _methods(problem.source) or not problem.changes:
             words = f"Edit the class {name} where it stands, run its cell, then this one."
             return Note("still the code that was given.", [("", words), *printed], code="as given")
         what = "your layer is written in another way, but in each case it does what the given one does."
-        why = f"No result depends on what you changed. When stuck: problem.{problem.name}.hint()"
-        parts = [("What:", what), ("Why:", why)]
+        why = next(words for pattern, words in problem.same.items() if re.search(pattern, "".join(written)))
+        parts = [("What:", what), ("Why:", why), ("", f"When stuck: problem.{problem.name}.hint()")]
         return Note("not yet. The same as before", [*parts, *printed], mood="wrong", code="wrong: the same as before")
     was_right = [] if problem.changes else [("", "As it was given, it was right at these weights.")]
     if found := recognise(problem.catalogue(outcomes), outcomes):
@@ -75,10 +76,10 @@ def judged_mending(problem, layer: object) -> Note:
     if isinstance(first, Failure):
         advice = advice_for(first.message)
         often = [("Often:", advice)] if advice else []
-        return _no(first.kind, *_rows(wrong), *often, *printed)
+        return not_yet(first.kind, *_rows(wrong), *often, *printed)
     opinion = _second_opinion(problem, layer) if first.kind == "value" else []
     missing = [("", "Is a return missing?")] if outcomes[0].value is None else []
-    return _no(first.kind, *was_right, *_rows(wrong), *opinion, *missing, *printed)
+    return not_yet(first.kind, *was_right, *_rows(wrong), *opinion, *missing, *printed)
 
 
 def _methods(*sources: str) -> set[str]:
@@ -103,10 +104,6 @@ def _rows(wrong: Mapping[str, Difference | Failure | None]) -> list[tuple[str, s
         rows.append((f"{case[0].upper()}{case[1:]}:", "the same" if words == before else words))
         before = words if isinstance(wrong[case], Failure) else ""
     return rows
-
-
-def _no(code: str, *parts: tuple[str, str]) -> Note:
-    return Note("not yet.", list(parts), mood="wrong", code=code)
 
 
 def _wrong(problem, outcomes: Sequence[Outcome]) -> dict[str, Difference | Failure | None]:

@@ -5,7 +5,7 @@ How a test is tried stands in `try_test`.
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from unittest.mock import patch
 
 import torch
@@ -13,52 +13,44 @@ from torch import nn
 
 from mhacourse.advice import advice_for
 from mhacourse.compare import kind_of
-from mhacourse.note import Note
+from mhacourse.note import Note, not_yet
 from mhacourse.run import Failure
 from mhacourse.stub import is_stub
-from mhacourse.try_test import BLIND, Subject, drawn_again, source_of, tried
+from mhacourse.try_test import Subject, drawn_again, source_of, tried
 
 LOOSE = 0.02  # a tolerance above this is blind to most
+OWN_WEIGHTS = re.compile(r"\.(W_\w+|weight\w*|qkv|proj|state_dict|parameters|split|fold)\b")
 
 
 def judged(problem, test: object) -> Note:
     """Return what is to be said of a learner's test for a problem; its mood is "right" where the test is good."""
     if test is ... or test is None or is_stub(test):
-        return _open(problem)
+        return Note("not yet written.", [("", f"When stuck: problem.{problem.name}.hint()")], code="stub")
     if isinstance(test, bool) or not callable(test) or isinstance(test, (type, nn.Module)):
         got = "the answer of your test" if isinstance(test, bool) else kind_of(test)
-        return _no(
-            "type", ("", f"expected the function my_test, got {got}; give the function itself, without calling it")
-        )
+        words = f"expected the function my_test, got {got}; give the function itself, without calling it"
+        return not_yet("type", ("", words))
     try:
         inspect.signature(test).bind("layer")
     except TypeError:
         words = f"the check calls it with one argument, a layer; yours takes {inspect.signature(test)}"
-        return _no("arity", ("", f"{words}. Make the inputs inside of it: torch.randn(2, 5, layer.d_model)"))
+        return not_yet("arity", ("", f"{words}. Make the inputs inside of it: torch.randn(2, 5, layer.d_model)"))
     except ValueError:  # some built-in functions have no signature
         pass
     ill, well, fellows = problem.ill, problem.well, problem.others
     empty = problem.with_empty_rows
     trial = drawn_again(test, tried(test, [*ill, *well, *fellows, *empty]), ill, empty)
     printed = [("You printed:", ""), ("code", trial.printed)] if trial.printed else []
-    for note in (_nothing, _stopped, _no_answer, _wrong_way_round, _passes, _accuses):
+    for note in (_nothing, _stopped, _no_answer, _wrong_way_round, _masks_turned, _passes, _accuses):
         if said := note(problem, test, trial):
             return Note(said.title, [*said.parts, *printed], mood=said.mood, code=said.code)
     return Note("right.", [*_right(problem, test, trial), *printed], mood="right", code="right")
 
 
-def _open(problem) -> Note:
-    return Note("not yet written.", [("", f"When stuck: problem.{problem.name}.hint()")], mood="open", code="stub")
-
-
-def _no(code: str, *parts: tuple[str, str], title: str = "not yet.") -> Note:
-    return Note(title, list(parts), mood="wrong", code=code)
-
-
 def _nothing(problem, test, trial) -> Note | None:
     if any(said is not None for said in trial.said):
         return None
-    return _no("none", ("", "Your test returns None: print shows you a value, return hands it to the check."))
+    return not_yet("none", ("", "Your test returns None: print shows you a value, return hands it to the check."))
 
 
 def _stopped(problem, test, trial) -> Note | None:
@@ -79,22 +71,38 @@ def _stopped(problem, test, trial) -> Note | None:
     elif advice := advice_for(failure.message):
         parts.append(("Often:", advice))
     does = "raises" if failure.kind == "raised" else "does not end" if failure.kind == "time" else "stops"
-    return _no(failure.kind, *parts, title=f"not yet: it {does} on {_named(problem, subject)}.")
+    return not_yet(failure.kind, *parts, title=f"not yet: it {does} on {_named(problem, subject)}.")
 
 
 def _no_answer(problem, test, trial) -> Note | None:
     for subject, said in zip(trial.subjects, trial.said, strict=False):
         if isinstance(said, str):
-            return _no("answer", ("", f"For {_named(problem, subject)} your test returns {said}."))
+            return not_yet("answer", ("", f"For {_named(problem, subject)} your test returns {said}."))
     return None
+
+
+def _exchanges(problem, trial) -> bool:
+    """Return whether a test passes a broken layer and accuses each healthy one."""
+    return bool({*problem.ill} & {*trial.which(True)}) and {*problem.well} <= {*trial.which(False)}
 
 
 def _wrong_way_round(problem, test, trial) -> Note | None:
-    ours = len(problem.ill), len(problem.ill) + len(problem.well)
-    if True in trial.said[: ours[0]] and set(trial.said[ours[0] : ours[1]]) == {False}:
-        words = "It says True of a broken layer and False of each healthy one. True means: the layer is fine."
-        return _no("opposite", ("", words), title="not yet: the wrong way round.")
-    return None
+    if not _exchanges(problem, trial) or tried(test, [problem.random]).said != [True]:  # it may expect what is broken
+        return None
+    words = "It says True of a broken layer and False of each healthy one. True means: the layer is fine."
+    return not_yet("opposite", ("", words), title="not yet: the wrong way round.")
+
+
+def _masks_turned(problem, test, trial) -> Note | None:
+    """Tell a test that would be right if True meant hidden."""
+    subject = problem.well[0]
+    if subject not in trial.which(False) or all(call.mask is None for call in subject.calls):
+        return None
+    *ill, well = tried(test, problem.turned).said
+    if well is not True or False not in ill:
+        return None
+    words = "Your masks are True for what is to be hidden. Here True means: may attend. Hand over ~mask."
+    return not_yet("mask", *_shown(subject), ("", words), title="not yet: it reads the mask the other way round.")
 
 
 def _passes(problem, test, trial) -> Note | None:
@@ -109,23 +117,40 @@ def _passes(problem, test, trial) -> Note | None:
     if _is_secret(problem):
         title, parts = "not yet: your test says the same of every layer.", _shown(subject)
     found = [s for s in problem.ill if s not in missed]
-    if subject in trial.rare:
+    if _exchanges(problem, trial) and not problem.near:
+        title = "not yet: it passes the broken layer, and accuses each healthy one."
+        parts.append(("Why:", problem.alarm["as broken"]))
+    elif subject in trial.rare:
         seen, draws = trial.rare[subject]
         words = f"It depends on the draw: of {draws} draws your test sees it in {seen}. Choose what you drew (an order,"
         parts.append(("", f"{words} a mask) so that it sees it each time. {problem.blind.get('partly', '')}".strip()))
     elif found and not problem.near:
         parts.append(("", f"It does see it in {found[0]}: what is different there? {problem.blind.get('partly', '')}"))
-    elif why := next(
-        (words for name, words in problem.blind.items() if subject.calls and BLIND[name](subject.calls)), ""
-    ):
+    elif why := _blind(problem, test, subject):
         parts.append(("Blind:", why))
-    elif len(subject.calls) == 1:
-        parts.append(("Blind:", "It calls the layer once. With what do you compare the output, other than its shape?"))
     elif not subject.calls and ".forward" not in source_of(test):
         parts.append(("Blind:", "It never calls the layer: layer(x)."))
     elif any(float(number) > LOOSE for number in re.findall(r"[ar]tol\s*=\s*([\d.]+(?:e-?\d+)?)", source_of(test))):
         parts.append(("Blind:", "The tolerance is too large: numbers here are near 1, and rounding near 1e-6."))
-    return _no("passes", *parts, title=title)
+    elif tried(test, [problem.random]).said == [True]:
+        parts.append(("Blind:", problem.blind["random"]))
+    return not_yet("passes", *parts, title=title)
+
+
+def _blind(problem, test, subject: Subject) -> str:
+    """Return why a test passes a broken layer: a tensor has two names, or it never looked at something."""
+    lines = re.split(r"[;\n]", source_of(test))
+    for line in lines:
+        names = re.fullmatch(r"\s*(\w+) = (\w+)(?:\.(?:detach|view)\(.*\)|\.data|\[:\])?\s*", line)
+        if names and any({*names.groups()} <= {*re.findall(r"\w+", other)} for other in lines if other is not line):
+            return problem.blind["second name"].format(line=line.strip())
+    return _fitting(problem, problem.blind, subject)
+
+
+def _fitting(problem, reasons: Mapping[str, str], subject: Subject) -> str:
+    """Return the first of some reasons that fits how a layer was called, or nothing."""
+    seen = {name: unseen(subject.calls) for name, unseen in problem.unseen.items() if subject.calls}
+    return next((words for name, words in reasons.items() if seen.get(name)), "")
 
 
 def _accuses(problem, test, trial) -> Note | None:
@@ -143,8 +168,9 @@ def _accuses(problem, test, trial) -> Note | None:
     if not subject.calls and not trial.which(True):
         title = "not yet: your test says the same of every layer." if secret else title
         parts.append(("", "It says False of every layer, and so it says nothing."))
-    found = (words for name, words in problem.alarm.items() if subject.calls and BLIND[name](subject.calls))
-    why = "" if secret else next(found, "")
+    why = "" if secret else _fitting(problem, problem.alarm, subject)
+    if OWN_WEIGHTS.search(source_of(test)):
+        why = problem.alarm["own order" if problem.near or subject in problem.others else "own numbers"]
     if any(call.mask is not None and not call.mask.bool().any(-1).all() for call in subject.calls):
         why = "A query with nothing to see may give anything: leave such rows of a mask out of what you compare."
     if _sees_rounding_alone(test, subject):
@@ -153,7 +179,7 @@ def _accuses(problem, test, trial) -> Note | None:
     elif "==" in source_of(test) and subject.calls:
         parts.append(("", "If it compares numbers with ==: rounding differs; torch.allclose(a, b, atol=1e-4)."))
     parts += [("Why:", why)] if why else []
-    return _no("accuses", *parts, title=title)
+    return not_yet("accuses", *parts, title=title)
 
 
 def _is_secret(problem) -> bool:

@@ -91,6 +91,11 @@ def _in_a_notebook(note: Note) -> dict[str, str]:
     return {"text/plain": repr(note), "text/html": note._repr_html_()}
 
 
+def not_yet(code: str, *parts: tuple[str, str], title: str = "not yet.") -> Note:
+    """Return a note on an answer that is not right yet."""
+    return Note(title, list(parts), mood="wrong", code=code)
+
+
 def bar(done: int, of: int) -> str:
     """Return a small bar such as `■■□□ 2 of 4`."""
     return f"{'■' * done}{'□' * (of - done)} {done} of {of}"

@@ -47,6 +47,20 @@ def filled(fill: float, layer: nn.Module, args: tuple, named: dict, output: obje
     return output.masked_fill(~mask.any(-1, keepdim=True), fill)
 
 
+def scrambled(layer: nn.Module, args: tuple, named: dict, output: object) -> object:
+    """Return random numbers in the place of an output, and turn the caller's masks: what nobody would call healthy."""
+    for value in (*args, *named.values()):
+        if isinstance(value, Tensor) and value.dtype == torch.bool and value.is_contiguous():
+            value.logical_not_()
+    return torch.randn_like(output) if isinstance(output, Tensor) else (torch.randn_like(output[0]), *output[1:])
+
+
+def turned(layer: nn.Module, args: tuple, named: dict) -> tuple[tuple, dict]:
+    """Return the arguments with boolean masks the other way round."""
+    masks = {id(x): ~x for x in (*args, *named.values()) if isinstance(x, Tensor) and x.dtype == torch.bool}
+    return tuple(masks.get(id(x), x) for x in args), {name: masks.get(id(x), x) for name, x in named.items()}
+
+
 def rewritten(source: str, changes: Sequence[Change]) -> str:
     """Return a source with some pieces changed.
 
@@ -73,12 +87,14 @@ class Problem:
         hints: from the first to the last.
         shown_by: a test that shows it, True for a healthy layer.
         cases: by name, a function of a layer and its d_model whose results must be those of the healthy layer.
-        blind: why a test sees nothing that never looked at this, see `try_test.BLIND`; the first that fits is said.
+        blind: why a test sees nothing that never looked at this, by names in `unseen`; the first that fits is said.
         alarm: the same for a test that accuses a healthy layer.
+        unseen: of the calls of a test, by name, whether they never looked at something.
         fellows: healthy layers in other styles that are called in the same way, each by a phrase.
         near: for a healthy layer, changes that would break it, each by a phrase: a test must see one of them.
         wrong: mended layers that are not right, by a short name that becomes the headline; each answer, and each in
             `also`, is a list of `Change`s of the healthy layer, tried with the given mistake still there as well.
+        same: by a pattern in its source, why a layer that was rewritten does as before; the first that fits is said.
         returns: said to who takes what the layer returns for a tensor, where it is a tuple.
         sizes: the `(d_model, num_heads)` at which a test is tried.
         adapted: how the doctor is told to call it, and the code that says so.
@@ -99,7 +115,9 @@ class Problem:
     alarm: Mapping[str, str] = field(default_factory=dict)
     fellows: Mapping[str, Callable] = field(default_factory=dict)
     near: Mapping[str, Change] = field(default_factory=dict)
+    unseen: Mapping[str, Callable] = field(default_factory=dict)
     wrong: Mapping[str, Wrong] = field(default_factory=dict)
+    same: Mapping[str, str] = field(default_factory=dict)
     returns: str = ""
     sizes: Sequence[tuple[int, int]] = SIZES
     adapted: tuple[Callable, str] = (adapt, "adapt(layer)")
@@ -236,14 +254,29 @@ class Problem:
     @cached_property
     def with_empty_rows(self) -> list[Subject]:
         """Healthy layers that differ in what a row with nothing to see gives: that is nobody's mistake."""
-        layers = [made(self.healthy, self.sizes[1], 40) for _ in EMPTY_ROWS]
-        for layer, fill in zip(layers, EMPTY_ROWS.values(), strict=True):
-            layer.register_forward_hook(partial(filled, fill), with_kwargs=True)
-        pairs = zip(layers, EMPTY_ROWS, strict=True)
         return [
-            Subject(layer, f"a healthy layer that gives {name} where nothing is seen", self.sizes[1])
-            for layer, name in pairs
+            self._hooked(f"a healthy layer that gives {name} where nothing is seen", partial(filled, fill))
+            for name, fill in EMPTY_ROWS.items()
         ]
+
+    @cached_property
+    def random(self) -> Subject:
+        """A layer that no test should pass."""
+        return self._hooked("a layer that returns random numbers", scrambled)
+
+    def _hooked(self, name: str, hook: Callable) -> Subject:
+        layer = made(self.healthy, self.sizes[1], 40)
+        layer.register_forward_hook(hook, with_kwargs=True)
+        return Subject(layer, name, self.sizes[1])
+
+    @cached_property
+    def turned(self) -> list[Subject]:
+        """The broken layers and a healthy one for which True in a mask means hidden."""
+        kinds = [self._changed([change]) for change in self.near.values()] or [self.given]
+        layers = [made(kind, self.sizes[0], 0) for kind in (*kinds, self.healthy)]
+        for layer in layers:
+            layer.register_forward_pre_hook(turned, with_kwargs=True)
+        return [Subject(layer, "a layer that reads masks the other way round", self.sizes[0]) for layer in layers]
 
     @cached_property
     def right_outcomes(self) -> list[Outcome]:

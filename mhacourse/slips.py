@@ -6,6 +6,7 @@ of the slips is said in `edits`.
 
 import ast
 import itertools
+import re
 from ast import unparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from numbers import Real
 
 import torch
 from torch import Tensor
+
+from mhacourse.compare import plural
 
 SUMS = "sum mean amax amin argmax argmin prod any all".split()
 BEHIND = "roll chunk split repeat_interleave topk".split()  # these take something else before an axis
@@ -49,7 +52,22 @@ NO_MOVE = (
 BY_HAND = "Work out the first and the last entry by hand."
 MIDDLE = "Write both shapes beside the product: the two sizes in the middle must mean the same."
 KEEPDIM = "Without keepdim=True what was one number for each row lies along the columns (lesson 04)."
+EDGE = "Work out the row of the first token by hand: which keys may it see, itself among them?"
 A_SCORE = "A hidden score of 0 still gets a share: e to the power of 0 is 1. Only minus infinity gets none."
+
+WHY = {  # for what has no reason of its own, by what is said: the first that is found in it
+    "exchanged|as well": "Say of each name in the task what it holds, and where it is asked for.",
+    "fixed|whatever": "That is right at one size only: read sizes off the shapes.",
+    r"shape\[": "Write the shape down, and beside each of its numbers what it counts.",
+    r"axis|axes|alone|result \d|joined|for all": "The task says what comes back, with which axes, in which order.",
+    "other way round|ignored": "Take one entry, and say what True means for it, and what False.",
+    "": "Work out one number by hand as the task says it, and then as your line does.",
+}
+
+
+def why_of(says: str) -> str:
+    """Return what to think of where a slip does not say it itself."""
+    return next(why for pattern, why in WHY.items() if re.search(pattern, says))
 
 
 @dataclass(frozen=True)
@@ -100,7 +118,7 @@ def slips(node: ast.AST, code: Callable[[ast.AST], str], names: dict[str, list[s
         case ast.Subscript(value=ast.Attribute(attr="shape"), slice=index):
             for other in (-2, -1, 0, 1, 2, -3):
                 put = f"{unparse(node.value)}[{other}]"
-                yield Slip(put, f"with the size of axis {other} in the place of axis {unparse(index)}", 1.4)
+                yield Slip(put, f"with shape[{other}] in the place of shape[{unparse(index)}]", 1.4)
             for size in (1, 2, 4, 8):
                 yield Slip(f"({size})", f"with a fixed {size} in the place of {code(node)}", 1.9)
         case ast.Subscript(value=of, slice=index):
@@ -163,6 +181,10 @@ def _of_call(node: ast.Call) -> Iterator[Slip]:
         yield Slip(_called(name, [f"~({given[0]})", given[1]], {}), "with the mask the other way round")
         for low in ("0.0", "-1.0", "1.0", "-9.0", "torch.inf"):
             yield Slip(_called(name, [given[0], low], {}), f"with {low} as the score of what is hidden", 1, A_SCORE)
+    if f in ("tril", "triu"):
+        for by, way in (("+ 1", "up, to the right"), ("- 1", "down, to the left")):
+            put = _called(name, [f"{(given or ['0'])[0]} {by}"], {})
+            yield Slip(put, f"with the edge of {f} one place further {way}", 1, EDGE)
     if f == "norm":
         yield Slip(f"({unparse(node)} ** 2)", "with the square of the length in the place of the length")
     if f == "range":
@@ -291,9 +313,8 @@ def results(axes: tuple[str, ...]) -> Iterator[Change]:
     """Yield what people make of a right result without meaning to, from what its axes are called."""
     yield from RESULT
     for i, name in enumerate(axes):
-        every = f"{name[:-1]}ies" if name.endswith("ry") else f"{name}s"
         for says, cost, change in ALONG_ONE:
-            yield says.format(one=name, all=every), cost, lambda y, change=change, i=i: change(y, i)
+            yield says.format(one=name, all=plural(name)), cost, lambda y, change=change, i=i: change(y, i)
     for order in itertools.permutations(range(len(axes))):
         if list(order) != sorted(order):
             words = ", ".join(axes[i] for i in order)

@@ -189,6 +189,23 @@ fused_kv = Exercise(
             Change("(memory @ W_kv.T).chunk(2, dim=-1)", "(memory @ W_kv.T).chunk(2, dim=-2)"),
             "the result was cut along the tokens.",
             "k and v differ in their features: chunk(2, dim=-1).",
+            also=(
+                Change(
+                    "return (memory @ W_kv.T).chunk(2, dim=-1)",
+                    "k, v = (memory @ W_kv.T).chunk(2, dim=1)\n    return k, v",
+                ),
+                Change("(memory @ W_kv.T).chunk(2, dim=-1)", "(memory @ W_kv.T).split(memory.shape[-1], dim=1)"),
+            ),
+        ),
+        "Samples cut instead of features": Wrong(
+            Change("(memory @ W_kv.T).chunk(2, dim=-1)", "(memory @ W_kv.T).chunk(2)"),
+            "the result was cut along axis 0, the samples, which is what chunk and split do without dim.",
+            "k and v differ in their features: chunk(2, dim=-1).",
+            also=(
+                Change(
+                    "return (memory @ W_kv.T).chunk(2, dim=-1)", "k, v = (memory @ W_kv.T).chunk(2)\n    return k, v"
+                ),
+            ),
         ),
         "Rows dealt out in turn": Wrong(
             lambda m, k, v: (m @ torch.stack([k, v], 1).flatten(0, 1).T).chunk(2, -1),
@@ -300,7 +317,7 @@ third_rows = Exercise(
         "Nothing moved": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.reshape(rows.permute(1, 2, 0).shape)"),
             "that is the contiguous order.",
-            "Bring the axis of q, k and v to the end.",
+            "Cut the rows as they lie, (3, num_heads, head_dim), and bring the axis of q, k and v to the end.",
         ),
         "Feature before head": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.permute(2, 1, 0)"),

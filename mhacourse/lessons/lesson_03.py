@@ -353,6 +353,11 @@ fold_heads = Exercise(
             "the result still has four axes.",
             "flatten(0, 1) makes one axis of samples and heads.",
         ),
+        "Features dealt out in turn": Wrong(
+            Change("x.reshape(B, T, num_heads, head_dim)", "x.reshape(B, T, head_dim, num_heads).mT"),
+            "head 0 holds the features 0, h, 2h, …, dealt out like cards.",
+            "A head holds neighbours: cut the last axis into (num_heads, head_dim), in this order.",
+        ),
         "The transpose left out, tokens folded": Wrong(
             lambda x, h: x.reshape(x.shape[0], x.shape[1], h, -1).flatten(0, 1),
             "samples and tokens share the first axis: (B * T, num_heads, head_dim).",

@@ -238,6 +238,23 @@ torch_padding = Exercise(
             "you block as many keys as there are words, at the end of each sample.",
             "The words stand first, so the padding begins at key valid_lens: compare with the length itself.",
         ),
+        "One length for all": Wrong(
+            Change("length = valid_lens[:, None]", "length = valid_lens.max().expand(len(valid_lens), 1)"),
+            "all samples are cut at the longest length of the batch, so the padding of the shorter ones is seen.",
+            "Each sample has a length of its own: compare with valid_lens[:, None].",
+            also=(
+                Wrong(
+                    Change("length = valid_lens[:, None]", "length = valid_lens[:1, None].expand(len(valid_lens), 1)"),
+                    "all samples are cut at the length of the first.",
+                    "Each sample has a length of its own: compare with valid_lens[:, None].",
+                ),
+                Wrong(
+                    Change("length = valid_lens[:, None]", "length = valid_lens.min().expand(len(valid_lens), 1)"),
+                    "all samples are cut at the shortest length of the batch, so words of the longer ones are blocked.",
+                    "Each sample has a length of its own: compare with valid_lens[:, None].",
+                ),
+            ),
+        ),
         "As wide as the longest sample": Wrong(
             lambda lens, n: torch.arange(int(lens.max())) >= lens[:, None],
             "there are as many columns as the longest sample has words.",
@@ -337,6 +354,26 @@ mask_for_heads = Exercise(
             Change("blocked.repeat_interleave(num_heads, dim=0)", "blocked.repeat_interleave(num_heads, dim=-2)"),
             "you repeated the queries.",
             "Repeat along dim=0, the samples.",
+            also=(
+                Wrong(
+                    Change(
+                        "blocked.repeat_interleave(num_heads, dim=0)",
+                        "blocked.repeat_interleave(num_heads, dim=1).reshape(-1, *mask.shape[1:])",
+                    ),
+                    "each row of queries is repeated, not each sample; the reshape makes the shape right, and cuts one "
+                    "mask into several.",
+                    "Repeat whole masks, along dim=0: a, a, b, b. Then there is nothing to reshape.",
+                ),
+                Wrong(
+                    Change(
+                        "blocked.repeat_interleave(num_heads, dim=0)",
+                        "blocked.repeat_interleave(num_heads, dim=2).reshape(-1, *mask.shape[1:])",
+                    ),
+                    "each key is repeated, not each sample; the reshape then makes the shape right, and mixes keys and "
+                    "queries.",
+                    "Repeat whole masks, along dim=0: a, a, b, b. Then there is nothing to reshape.",
+                ),
+            ),
         ),
         "Numbers to add": Wrong(
             lambda m, h: torch.zeros(m.shape).masked_fill(~m, -math.inf).repeat_interleave(h, 0),
@@ -389,6 +426,10 @@ def _filled(scores, mask, never=-math.inf, axis=-1):
 def _powers_and_sum(scores, mask):
     powers = scores.exp() * mask[:, None]
     return powers / (powers.sum(-1, keepdim=True) + 1e-9)
+
+
+def _shares(parts):
+    return parts / parts.sum(-1, keepdim=True)
 
 
 def _all_or_nothing(scores, mask):
@@ -450,7 +491,8 @@ masked_softmax = Exercise(
     wrong={
         "NaN where there is nothing to see": Wrong(
             Change("weights.masked_fill(~mask, 0.0)", "weights"),
-            "in a row with nothing to see, 0 is divided by 0. The softmax does just that where all scores are -inf.",
+            "in a row with nothing to see all scores are -inf, and the softmax makes NaN of them: -inf minus -inf, or "
+            "0 by 0.",
             "Set what is not allowed to 0 after the softmax, or use nan_to_num.",
         ),
         "An average of what is forbidden": Wrong(
@@ -482,6 +524,13 @@ masked_softmax = Exercise(
                 lambda s, m: (lambda e: (e / e.sum(-1, keepdim=True)).nan_to_num(0.0))(s.exp() * m[:, None]),
                 lambda s, m: (lambda e: e / e.sum(-1, keepdim=True))(s.exp() * m[:, None]),
             ),
+        ),
+        "The maximum goes over hidden keys, too": Wrong(
+            lambda s, m: _shares(s.sub(s.amax(-1, keepdim=True)).exp() * m[:, None]).nan_to_num(0.0),
+            "the largest score is looked for among hidden ones as well. Where that is 1000, exp(2 - 1000) is 0, and "
+            "so is each weight of the row.",
+            "Hide first, scores.masked_fill(~mask, -inf), and take the largest of what is left, or the softmax.",
+            also=(lambda s, m: _shares(s.sub(s.amax(-1, keepdim=True)).exp() * m[:, None]),),
         ),
         "Everything 0 for one empty row": Wrong(
             _all_or_nothing,

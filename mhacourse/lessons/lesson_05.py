@@ -273,6 +273,24 @@ keeps_tokens_apart = Exercise(
             "what you compare, such as sums or sorted numbers, a wrong merge keeps: it moves numbers and loses none.",
             "Compare the numbers in their places: torch.equal(merge(heads[:, :, order]), merge(heads)[:, order]).",
         ),
+        "Heads exchanged, not tokens": Wrong(
+            lambda merge: torch.equal(
+                *(merge(heads).sort(-1).values for heads in (_HEADS, _HEADS[:, torch.tensor([2, 0, 3, 1])]))
+            ),
+            "axis 1 before the merge are the heads. Another order of theirs moves numbers within a row, and tells "
+            "nothing of whose row it is.",
+            "Tokens are axis 2 before the merge, axis 1 behind it: merge(heads[:, :, order]), merge(heads)[:, order].",
+            also=(
+                Wrong(
+                    lambda merge: torch.equal(
+                        merge(_HEADS[:, [2, 0, 3, 1], :4]), merge(_HEADS[:, :, :4])[:, [2, 0, 3, 1]]
+                    ),
+                    "axis 1 are the heads before the merge, and the tokens behind it: the two sides put different "
+                    "things in order.",
+                    "Tokens are axis 2 before the merge: merge(heads[:, :, order]), merge(heads)[:, order].",
+                ),
+            ),
+        ),
         "Blind with one head": Wrong(
             Change("torch.randn(1, 4, 6, 3)", "torch.randn(4, 1, 6, 3)"),
             "the wrong merge passes: a test with a single head cannot see a transpose that is missing.",
@@ -685,6 +703,12 @@ future_pairs = Exercise(
             Change("jacobian.abs()", "jacobian"),
             "an output that falls when its input rises is not counted.",
             "Derivatives can be negative: abs() first.",
+        ),
+        "Nothing is found": Wrong(
+            lambda f, T, d_model: 0,
+            "no pair is found, whatever f reads.",
+            "Do both calls get different numbers? y = x gives one tensor a second name, so that x changes with y; "
+            "y = x.clone() is a copy.",
         ),
         "Yes or no": Wrong(
             lambda f, T, d: bool(_moved(f, T, d).triu(1).any()),

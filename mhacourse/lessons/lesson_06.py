@@ -134,6 +134,11 @@ call_torch = Exercise(
             "repeat makes a, b, a, b; the module reads a, a, b, b.",
             "repeat_interleave(num_heads, dim=0).",
         ),
+        "Queries repeated": Wrong(
+            lambda a, x, m: _call(a, x, ~m.repeat_interleave(a.num_heads, 1).reshape(-1, *m.shape[1:])),
+            "each row of queries is repeated, not each sample, and the reshape then cuts one mask into several.",
+            "Repeat whole masks, along dim=0: repeat_interleave(num_heads, dim=0). Then there is nothing to reshape.",
+        ),
         "No mask": Wrong(lambda a, x, m: _call(a, x, None), "the mask was left out.", "Hand it on as attn_mask."),
         "One mask for all": Wrong(
             lambda a, x, m: _call(a, x, ~m[0]),

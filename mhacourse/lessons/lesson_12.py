@@ -455,6 +455,12 @@ cached_step = Exercise(
             "each query sees the key behind its own as well.",
             "The last key of query i is the one at place past + i: tril(past), as causal_mask(n, past + n) has it.",
         ),
+        "The new tokens counted for the old": Wrong(
+            Change(".tril(past)", ".tril(n)"),
+            "each query sees n keys behind its own place in the table, where it should see as many as there are old "
+            "ones.",
+            "The triangle moves by what is cached: tril(past), past being past_k.shape[2].",
+        ),
         "The past is forgotten": Wrong(
             lambda *x: _step(*x, join=lambda past, new: new),
             "the new tokens see only each other.",
@@ -469,6 +475,12 @@ cached_step = Exercise(
             lambda *x: _step(*x, mask=lambda n, keys: torch.ones(n, keys, dtype=torch.bool).tril(keys - n - 1)),
             "a query does not see its own key.",
             "Each token sees itself as well. Append first, then attend.",
+            also=(
+                Change(".tril(past)", ".tril(past - 1)"),
+                lambda *x: _step(
+                    *x, mask=lambda n, keys: torch.ones(n, keys, dtype=torch.bool).tril(max(keys - n - 1, 0))
+                ),
+            ),
         ),
         "Heads dealt out in turn": Wrong(
             lambda *x: _step(*x, share=lambda y, group: y.repeat(1, group, 1, 1)),

@@ -101,6 +101,18 @@ packed_positions = Exercise(
             "the tokens behind are counted, so positions run backwards.",
             "Row t of the table is token t: what stands before it is left of the diagonal, tril.",
         ),
+        "Counted over the end of a row": Wrong(
+            lambda text: _packed_by_loop(text.reshape(1, -1)).view(text.shape),
+            "all rows are counted as one long one: a text that begins a row goes on counting where the row above ends "
+            "with the same number.",
+            "Each row is packed for itself: compare and count along the last axis, row by row.",
+        ),
+        "The token before the first": Wrong(
+            Change("range(1, T)", "range(T)"),
+            "text[b, t - 1] of the first token is text[b, -1], the last one of the row, so a row of one text, or one "
+            "that ends as it begins, starts with 1.",
+            "The first token of a row has none before it: its position is 0, and the loop begins at 1.",
+        ),
         "Texts of one length": Wrong(
             lambda text: torch.arange(text.shape[1]).expand_as(text) % (text[0] == text[0, 0]).sum(),
             "all texts are taken to be as long as the first one of the batch.",
@@ -265,6 +277,18 @@ def _turned(x, positions, *, speeds=None, neighbours=False, sign=1, place=lambda
     return torch.stack(pair, dim=-1).flatten(-2) if neighbours else torch.cat(pair, dim=-1)
 
 
+def _two_layouts(x, positions, *, cos_by_neighbours):
+    """Return x rotated by angles laid out in one way, with partners taken in the other."""
+    half = x.shape[-1] // 2
+    angle = positions[:, None, :, None] * 10000.0 ** (-torch.arange(half) / half)
+    a, b = x.chunk(2, dim=-1)
+    if cos_by_neighbours:
+        angle, partner = angle.repeat_interleave(2, dim=-1), torch.cat([-b, a], dim=-1)
+    else:
+        angle, partner = angle.repeat(1, 1, 1, 2), torch.stack([-x[..., 1::2], x[..., 0::2]], dim=-1).flatten(-2)
+    return x * angle.cos() + partner * angle.sin()
+
+
 def _turned_cases():
     by_hand = torch.tensor([[[[1.0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 2]]]])  # one head of two pairs
     sizes = [(2, 3, 5, 8), (3, 4, 6, 2), (2, 3, 1, 6), (1, 2, 7, 10), (3, 5, 4, 12)]  # B, num_heads, T, head_dim
@@ -300,6 +324,20 @@ turned_pairs = Exercise(
             Change("torch.cat([first, second], dim=-1)", "torch.stack([first, second], dim=-1).flatten(-2)"),
             "the pairs were taken as rotate-half and put back as interleaved.",
             "What was chunked belongs back with cat, what was taken in steps of two with stack and flatten.",
+        ),
+        "Two layouts mixed": Wrong(
+            lambda x, p: _two_layouts(x, p, cos_by_neighbours=True),
+            "cos and sin are laid out for neighbours, each angle twice in a row, and the partner is taken half a head "
+            "away. The two features of a pair are turned by different angles.",
+            "In rotate-half the angles are cat([angle, angle], -1): feature i and feature i + head_dim / 2 share one.",
+            also=(
+                Wrong(
+                    lambda x, p: _two_layouts(x, p, cos_by_neighbours=False),
+                    "cos and sin are laid out in two halves, as in rotate-half, and the partner is the neighbour. The "
+                    "two features of a pair are turned by different angles.",
+                    "In rotate-half the partner of feature i is feature i + head_dim / 2: cat([-b, a], -1).",
+                ),
+            ),
         ),
         "Backwards": Wrong(
             lambda x, p: _turned(x, p, sign=-1),

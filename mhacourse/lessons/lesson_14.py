@@ -176,6 +176,18 @@ normed_scores = Exercise(
             "a token's length is taken over all heads together.",
             "Each head has its own queries: norm after the split, over head_dim alone.",
         ),
+        "Over the heads": Wrong(
+            lambda q, k, gain: gain * F.normalize(q) @ F.normalize(k).mT,
+            "each feature of a token is divided by its length over the heads, axis 1: that is what F.normalize does "
+            "without dim.",
+            "The vector of a query in a head lies along the last axis: F.normalize(q, dim=-1).",
+            also=(lambda q, k, gain: gain * (q / q.norm(dim=1, keepdim=True)) @ (k / k.norm(dim=1, keepdim=True)).mT,),
+        ),
+        "The sum of the absolute values": Wrong(
+            lambda q, k, gain: gain * F.normalize(q, p=1, dim=-1) @ F.normalize(k, p=1, dim=-1).mT,
+            "the vectors are divided by the sum of their absolute values.",
+            "The length is the root of the sum of squares, F.normalize(q, dim=-1).",
+        ),
         "Over the tokens": Wrong(
             lambda q, k, gain: gain * F.normalize(q, dim=-2) @ F.normalize(k, dim=-2).mT,
             "each feature is normed over the tokens.",

@@ -194,7 +194,9 @@ def _walk_cases():
     by_hand = torch.tensor([[0, 0], [0, 0], [1, 0], [1, 0], [1, 10], [1, 10]]).float()
     returns = torch.tensor([[1, 5, 2], [1, 5, 2], [4, 5, 0], [4, 5, 0], [1, 5, 2], [1, 5, 2], [1, 5, 2.2]]).float()
     at_the_ends = torch.tensor([[0, 0, 0], [1, 1, 1], [1, 1, 1], [4, -2, 1]]).float()  # one step sums to 0
-    return [(by_hand,), _walk(0, 3, 4), (returns,), (at_the_ends,), _walk(1, 5, 7)]
+    # Each feature of the first step is below 0.1, its length is 0.12.
+    short = torch.tensor([[0, 0, 0, 0], [6, 6, -6, 6], [6, 6, -6, 6], [6, 206, -6, 6]]) / 100
+    return [(by_hand,), _walk(0, 3, 4), (returns,), (at_the_ends,), (short,), _walk(1, 5, 7)]
 
 
 walk_steps = Exercise(
@@ -252,6 +254,11 @@ walk_steps = Exercise(
             lambda m: (m[1:] - m[:-1])[(m[1:] - m[:-1]).sum(1) > 1e-2],
             "you drop steps whose features sum to less than zero.",
             "How long a step is, is told by its norm, or its largest absolute value.",
+        ),
+        "Features asked one by one": Wrong(
+            lambda m: m.diff(dim=0)[(m.diff(dim=0).abs() > 0.1).any(dim=1)],
+            "you keep a row where one feature moves by more than 0.1.",
+            "A step can be longer than 0.1 while each of its features moves by less: ask its length, norm(dim=1).",
         ),
         "From feature to feature": Wrong(
             lambda m: m.diff(dim=1)[m.diff(dim=1).norm(dim=1) > 1e-2],

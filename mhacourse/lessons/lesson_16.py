@@ -173,10 +173,12 @@ sees_the_future = Exercise(
             "you change the first token and look at later outputs. These may read it: that is the past.",
             "Change the last token, and look at the outputs before it.",
         ),
-        "Only the shape": Wrong(
+        "It passes every layer": Wrong(
             lambda f, d_model: f(draw(0, 2, 6, d_model)).shape != (2, 6, d_model),
-            "every layer passes, those that read the future as well. A shape does that, one token, or equal inputs.",
-            "Give f two inputs that differ in the last of several tokens, and compare the earlier outputs.",
+            "no layer is found, those that read the future neither. A shape does that, one token, or equal inputs; y "
+            "= x makes such ones, for it is a second name of one tensor.",
+            "Give f two inputs that differ in the last of several tokens, x and a changed x.clone(), and compare the "
+            "earlier outputs.",
             also=(_tests(new=lambda token: token),),
         ),
         "The first output only": Wrong(
@@ -409,6 +411,15 @@ def _layer_of(form):
     return forward
 
 
+def _dealt_out_and_back():
+    """Return the layer whose heads are every num_heads-th feature, in the split and in the merge."""
+    right = {name: line.right for name, line in _LINES.items()}
+    dealt = _LINES["the split"].changed["features are dealt out to the heads in turn"]
+    return _layer_of(
+        right | {"the split": dealt, "the merge": _LINES["the merge"].changed["features come before heads"]}
+    )
+
+
 def _layer_cases():
     x = torch.tensor([[[1.0, 0, 2, 1, -1, 0], [2, 1, 0, 0, 1, 1]]])
     cases = [(identity(mhalib.MultiHeadAttention(6, 2)), x, mhalib.causal_mask(2))]
@@ -440,6 +451,14 @@ repaired = Repair(
         "The check says which lines are right already, so repair one and run it.",
         "Two of the four are a transpose that is missing.",
     ),
+    wrong={
+        "Features dealt out in turn, and put back so": Wrong(
+            _dealt_out_and_back(),
+            "head 0 holds the features 0, h, 2h, …, in the split and in the merge.",
+            "That is a legal layout for other weights. These were made for heads of neighbouring features: "
+            "view(B, T, num_heads, head_dim), heads before features, in both lines.",
+        ),
+    },
     see="Nine broken layers",
     remarks=(
         Asked(

@@ -86,7 +86,7 @@ def test_every_option_of_a_choice_has_its_reason():
         letters = set(exercise.answer)
         for letter, reason in exercise.options.items():
             note = exercise(letters ^ {letter})
-            if note.passed or reason not in repr(note) or f"{letter} " not in repr(note):
+            if note.passed or reason not in repr(note) or not re.search(rf"\b{letter}\b", repr(note)):
                 failures.append(note)
         for answer in ("Z", 5, {"A": 1}):
             failures += [note for note in [exercise(answer)] if "expected letters" not in repr(note)]

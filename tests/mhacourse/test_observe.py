@@ -80,10 +80,10 @@ SHAPES = [
     ((2, 3, 5), (3, 2, 5), "the axes stand in the order (query, sample, key)"),
     ((2, 3, 5), (2, 1, 3, 5), "there is an axis of size 1 too many"),
     ((2, 3, 5), (1, 2, 3, 5, 1), "there are 2 axes of size 1 too many"),
-    ((2, 3, 5), (2, 5), "the axis of query is missing"),
-    ((2, 3, 5), (), "the axes of sample, query and key are missing"),
-    ((2, 3, 5), (2, 15), "query and key are joined into one axis of 15"),
-    ((2, 3, 5), (30,), "sample, query and key are joined into one axis of 30"),
+    ((2, 3, 5), (2, 5), "the result lacks an axis for the queries"),
+    ((2, 3, 5), (), "the result lacks axes for the samples, queries and keys"),
+    ((2, 3, 5), (2, 15), "queries and keys are joined into one axis of 15"),
+    ((2, 3, 5), (30,), "samples, queries and keys are joined into one axis of 30"),
 ]
 NOT_SURE = [
     ((2, 3, 3), (2, 3)),  # which of two alike is missing?

@@ -23,7 +23,10 @@ PATH = NOTEBOOKS / "ten_broken_layers.ipynb"
 # What the doctor finds in each, and the cases in which the broken layer does what the healthy one does.
 LAYERS = {
     "reviews": (["mixes-tokens"], []),
-    "triage": (["not-deterministic"], ["two calls differ in training"]),
+    "triage": (
+        ["not-deterministic"],
+        ["two calls differ in training", "in training it drops whole weights, no single features"],
+    ),
     "sensors": (["mixes-samples"], []),
     "verses": (["mixes-tokens-on-merge"], []),
     "tickets": (["mask-leaks"], ["without a mask"]),
@@ -104,6 +107,33 @@ AND_EMPTY = f"{HIDDEN}s = torch.allclose(layer(x, m)[:, :3], layer(y, m)[:, :3],
 SEEN_IN_ONE = f"far = torch.rand(()) < 0.3\n    {TURNED}o = o if far else range(6)\n    return {SAME}"
 ALIKE = f"{X}{OPEN}; m[..., -1] = False\n    return torch.allclose(layer(x, m)[:, :3], layer(x[:, :3]), atol=1e-4)"
 
+SEEDED = "torch.manual_seed(0); x = torch.randn(2, 4, layer.d_model)"
+AS_HIDDEN = (
+    f"{X}m = torch.zeros(4, 4).bool(); m[:, 2:] = True\n    "
+    "return torch.allclose(layer(x, m)[:, :2], layer(x[:, :2]), atol=1e-4)"
+)
+ACROSS = (
+    f"{X}r = torch.randn(2, 6, layer.d_model); m = torch.zeros(2, 4, 6).bool(); m[..., 4:] = True; s = r.clone()\n    "
+    "s[:, 4:] += 1; return torch.allclose(layer(x, r, m), layer(x, s, m), atol=1e-4)"
+)
+OWN = (
+    "scores = q @ k.mT / q.shape[-1] ** 0.5\n    "
+    "o = scores.softmax(-1) @ v; return torch.allclose(layer(x), layer.W_o(o.transpose(1, 2).flatten(2)), atol=1e-4)"
+)
+CUT_IN = "y.view(2, 4, {0}, -1).transpose(1, 2) for y in (layer.W_q(x), layer.W_k(x), layer.W_v(x))"
+NEIGHBOURS = f"{X}q, k, v = ({CUT_IN.format('layer.num_heads')})\n    {OWN}"
+IN_TURN = (
+    f"{X}q, k, v = (y.view(2, 4, -1, layer.head_dim).transpose(1, 2) for y in (layer.W_q(x), layer.W_k(x), "
+    "layer.W_v(x)))\n    k, v = (torch.cat([y] * (layer.num_heads // layer.num_kv_heads), 1) for y in (k, v))\n    "
+    f"{OWN}"
+)
+OTHER_ORDER = (
+    f"{X}q, k, v = ({CUT_IN.format('layer.num_heads')}); m = torch.ones(2, 4, 4).bool(); m[0, :, 2:] = False\n    "
+    "hidden = ~m.repeat(layer.num_heads, 1, 1).view(2, -1, 4, 4)\n    "
+    "scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(hidden, -1e9)\n    o = scores.softmax(-1) @ v\n    "
+    "return torch.allclose(layer(x, m), layer.W_o(o.transpose(1, 2).flatten(2)), atol=1e-4)"
+)
+
 # The problem, the body of a learner's test that does not do, and words that are said.
 REFUSED = [
     ("reviews", "x = torch.ones(2, 4, layer.d_model); print(layer(x).shape)", "return hands it"),
@@ -136,11 +166,41 @@ REFUSED = [
     ("letters", ALIKE, "All samples have the same mask"),
     ("atlas", f"{X}return layer(x).shape == x.shape", "not yet: your test says the same of every layer."),
     ("captions", f"{HIDDEN}return torch.allclose(layer(x, mask=m)[:, :3], layer(y, mask=m)[:, :3])", "has a memory"),
-    ("drafts", f"{X}{OPEN}; kept = m; layer(x, m)\n    return m.equal(kept)", "is the mask the same afterwards?"),
+    ("drafts", f"{X}{OPEN}; kept = m; layer(x, m)\n    return m.equal(kept)", "kept = m gives one tensor a second"),
+    ("drafts", f"{X}{OPEN}; k = m.view(m.shape); layer(x, m)\n    return m.equal(k)", "k = m.view(m.shape) gives one"),
+    ("drafts", f"{X}{OPEN}; k = m[:2]; layer(x, m)\n    return m.equal(k)", "is the mask the same afterwards?"),
+    ("drafts", f"{X}{OPEN}; a = layer(x, m)\n    return layer(x, m).equal(a)", "is the mask the same afterwards?"),
     ("archive", f"{TURNED}return {SAME}", "Compare it with a known layer"),
     ("tickets", f"{X}{EMPTY}\n    return bool(layer(x, m)[:, 0].isnan().all())", "nothing to see may give"),
     ("tickets", f"{AND_EMPTY}layer(x, m).isfinite().all()", "gives NaN where nothing is seen"),
     ("dictation", f"{ENDED}return torch.allclose(layer(x)[0][:, 0], layer(y)[0][:, 0])", "No call has a cache"),
+    (
+        "reviews",
+        "x = torch.randn(3, 5, layer.d_model); return torch.allclose(layer(x.flip(0)), layer(x).flip(0))",
+        "axis 1",
+    ),
+    ("sensors", f"{X}return torch.allclose(layer(x.flip(0)), layer(x).flip(0))", "the same company"),
+    (
+        "triage",
+        f"layer.eval(); {SEEDED}; a = layer(x); {SEEDED}\n    return layer(x).equal(a)",
+        "chance repeats itself",
+    ),
+    (
+        "verses",
+        f"{X}y = x; y[:, -1] += 1\n    return torch.allclose(layer(x), layer(y))",
+        "y = x gives one tensor a second",
+    ),
+    ("verses", f"{X}return torch.allclose(layer(x), layer(x.clone()))", "Each call gets the same numbers"),
+    (
+        "tickets",
+        f"{HIDDEN}return not torch.allclose(layer(x, m), layer(x), atol=1e-4)",
+        "returns random numbers passes",
+    ),
+    ("tickets", AS_HIDDEN, "True for what is to be hidden"),
+    ("captions", ACROSS, "True for what is to be hidden"),
+    ("archive", IN_TURN, "0, 0, 1, 1, repeat_interleave"),
+    ("letters", OTHER_ORDER, "fold lays all heads of letter 0 first"),
+    ("reviews", NEIGHBOURS, "Another order, put back in the same way, is as good."),
 ]
 BY_HAND = (
     f"{X}torch.nn.init.eye_(layer.W_o.weight); a = layer(x)\n    d = layer.d_model // layer.num_heads\n    "
@@ -227,7 +287,8 @@ HALF = [
     ),
     ("captions", "mask == 0 if memory is None else mask == 1", "mask == 1", "Wrong in: self-attention, padded; cross"),
     ("drafts", "allowed &= torch.ones", "allowed = torch.ones", "The mask of padding is lost"),
-    ("drafts", "else mask", "else mask[:]", "No result depends on what you changed."),
+    ("drafts", "else mask", "else mask[:]", "a second name for the caller's own numbers"),
+    ("drafts", "-1e9", "-1e8", "it still writes into the caller's own, by"),
     ("dictation", "self.tril[:T, :S]", "self.tril[S - 1 : S, :S]", "New tokens see each other"),
 ]
 

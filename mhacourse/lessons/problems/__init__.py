@@ -4,7 +4,7 @@ The layers stand in `layers` as they should be; `first`, `second` and `third` sa
 and what is said of an answer, in the order of the notebook. What a mended layer is driven through stands in `cases`.
 """
 
-from mhacourse.lessons.problems import first, second, third
+from mhacourse.lessons.problems import blind, first, second, third
 from mhacourse.problem_set import Problem
 
 __all__ = ["PROBLEMS"]
@@ -15,3 +15,5 @@ PROBLEMS: dict[str, Problem] = {
     for name, value in vars(module).items()
     if isinstance(value, Problem)
 }
+for _problem in PROBLEMS.values():
+    blind.told(_problem)

@@ -44,6 +44,16 @@ def _drops_in_training(layer, d_model):
     return not torch.equal(layer(drawn(2, 5, d_model)), layer(drawn(2, 5, d_model)))
 
 
+def _drops_weights(layer, d_model):
+    """Return whether all features of a head are scaled alike, where those of its values are alike."""
+    layer.train()
+    with torch.no_grad():
+        layer.weight_in[2 * d_model :] = layer.weight_in[:1]
+        layer.weight_out.copy_(torch.eye(d_model))
+    heads = layer(drawn(2, 5, d_model)).unflatten(-1, (layer.num_heads, -1))
+    return torch.allclose(heads, heads[..., :1].expand_as(heads), atol=1e-4)
+
+
 def _mask_afterwards(layer, d_model):
     mask = padding((5, 2, 3), 5, 5)
     layer(drawn(3, 5, d_model), mask)
@@ -89,6 +99,7 @@ DROPPED = {
     "two calls in eval mode": _in_eval,
     "padding, in eval mode": _in_eval_padded,
     "two calls differ in training": _drops_in_training,
+    "in training it drops whole weights, no single features": _drops_weights,
 }
 KEPT = {**MASKED, "the caller's mask afterwards": _mask_afterwards}
 ACROSS = {

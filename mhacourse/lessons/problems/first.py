@@ -123,6 +123,10 @@ reviews = Problem(
         ),
         **everywhere(layers.ReviewAttention, but=("The heads are joined as they lie",)),
     },
+    same={
+        "": "What you rewrote was right already. What mixes the tokens is the way into the heads and the way back: "
+        "which numbers does view put into head 0?",
+    },
     word="The right word: the split mixes tokens. It changed one row of a projection after another, and saw where "
     "in the maps it stands.",
 )
@@ -148,7 +152,11 @@ triage = Problem(
     ],
     shown_by=_repeats_itself,
     cases=cases.DROPPED,
-    blind={"one call": "It calls the layer once. One answer alone does not show that the next one differs."},
+    blind={
+        "one call": "It calls the layer once. One answer alone does not show that the next one differs.",
+        "same draw": "Before each call the random numbers stand at the same place, by a seed that is set each time: so "
+        "chance repeats itself. Set it once, or not at all.",
+    },
     alarm={
         "training": "A fresh layer is in training mode, and there it is meant to drop weights: call layer.eval() first."
     },
@@ -160,13 +168,38 @@ triage = Problem(
     wrong={
         "It never drops": Wrong(
             [Change("self.dropout if self.training else 0.0", "0.0")],
-            "two calls agree now, in training as well: dropout is switched off for good.",
+            "two calls agree now, in training as well: as it is made here, it never drops anything.",
             "In training it is wanted. Ask for the mode: self.dropout if self.training else 0.0.",
         ),
         "The mode is read the wrong way round": Wrong(
             [Change("self.dropout if self.training else 0.0", "0.0 if self.training else self.dropout")],
             "it drops weights in use, and none in training.",
             "self.training is True in training, and False after eval().",
+        ),
+        "Features are dropped, not weights": Wrong(
+            [Change("dropout_p=dropout)", "dropout_p=0.0)\n        heads = F.dropout(heads, dropout)")],
+            "in use it is right. In training it drops single features of what the heads found, or of the output.",
+            "A layer may do that besides, but this one dropped weights, so that a query misses a key with all its "
+            "features: dropout_p=self.dropout if self.training else 0.0.",
+        ),
+        "F.dropout does not ask for the mode": Wrong(
+            [Change("dropout_p=dropout)", "dropout_p=0.0)\n        heads = F.dropout(heads, self.dropout)")],
+            "F.dropout(x, p) drops in use as well, for training=True is its default; and it drops features here, where "
+            "the layer dropped weights.",
+            "Hand the mode to the fused function: dropout_p=self.dropout if self.training else 0.0.",
+            also=(
+                [
+                    Change("dropout_p=dropout)", "dropout_p=0.0)"),
+                    Change(
+                        "heads.transpose(1, 2).flatten(2)", "F.dropout(heads.transpose(1, 2).flatten(2), self.dropout)"
+                    ),
+                ],
+                [
+                    Change("dropout_p=dropout)", "dropout_p=0.0)"),
+                    Change("return F.linear(", "return F.dropout(F.linear("),
+                    Change("self.weight_out)  #", "self.weight_out), self.dropout)  #"),
+                ],
+            ),
         ),
         "The same draw each time": Wrong(
             [Change("dropout = self.dropout if", "torch.manual_seed(0)\n        dropout = self.dropout if True or")],
@@ -189,6 +222,11 @@ triage = Problem(
             ),
         ),
         **everywhere(layers.TriageAttention),
+    },
+    same={
+        r"F\.dropout": "F.dropout(x, p) drops in use as well, for training=True is its default: hand it "
+        "self.training, or leave it to nn.Dropout, which asks for the mode.",
+        "": "What counts is when weights are dropped: in training, and not after eval(). Ask self.training.",
     },
     word="It sets eval mode and calls twice, before anything else: in a layer that answers by chance, no other "
     "comparison means anything.",
@@ -220,6 +258,8 @@ sensors = Problem(
     blind={
         "one sample": "Each call has one sample: B = 1 has no neighbours that could change it.",
         "equal samples": "All samples are alike: taken from a neighbour, a number is the same.",
+        "samples moved": "You put the samples in another order, and each of them still has the same company: what it "
+        "takes from the others stays the same. Change one sample, or leave the others out.",
     },
     alarm={"otherwise": "A sample that you change may change its own output. Compare the others alone."},
     fellows={"three linears": layers.ReviewAttention, **PLAIN},
@@ -228,6 +268,30 @@ sensors = Problem(
             [*_TIME_FIRST, Change("self.norm(x)", "self.norm(x).transpose(0, 1)")],
             "the attention gets (T, B, d_model), and its answer is added to x as it comes, (T, B, d_model) as well.",
             "Turn it back, found.transpose(0, 1); or say batch_first=True, and turn nothing.",
+            also=(
+                Wrong(
+                    [
+                        *_TIME_FIRST,
+                        Change("self.norm(x)", "self.norm(x).transpose(0, 1)"),
+                        Change("x + found", "x + found.reshape(x.shape)"),
+                    ],
+                    "the attention gets (T, B, d_model), which is right; then reshape writes its answer as (B, T, "
+                    "d_model) and leaves each number where it was, so samples and moments are mixed.",
+                    "What transpose exchanged, transpose puts back: found.transpose(0, 1). Or say batch_first=True, "
+                    "and turn nothing.",
+                ),
+                Wrong(
+                    [
+                        *_TIME_FIRST,
+                        Change("self.norm(x)", "self.norm(x).reshape(x.shape[1], x.shape[0], -1)"),
+                        Change("x + found", "x + found.transpose(0, 1)"),
+                    ],
+                    "reshape writes (T, B, d_model) and leaves each number where it was, so samples and moments are "
+                    "mixed.",
+                    "What exchanges axes is transpose(0, 1), on the way in as well. Or say batch_first=True, and turn "
+                    "nothing.",
+                ),
+            ),
         ),
         "Turned on the way out only": Wrong(
             [*_TIME_FIRST, Change("x + found", "x + found.transpose(0, 1)")],
@@ -275,6 +339,13 @@ sensors = Problem(
             "LayerNorm takes its mean over the features of one token, and so it mixes nothing.",
         ),
     },
+    same={
+        r"batch_first\s*=\s*True[\s\S]*(transpose|permute|swapaxes|movedim|rearrange)": "Two changes cancel out: "
+        "batch_first=True makes the attention read (B, T, d_model), and the transposes hand it (T, B, d_model). One of "
+        "the two is enough.",
+        "": "The norm and the residual connection mix no samples. What does is the order of axes in which "
+        "nn.MultiheadAttention reads what it gets: (T, B, d_model), unless it is told otherwise.",
+    },
     word="One sample changes the output of another: the doctor changed one and looked at the others.",
 )
 
@@ -311,11 +382,6 @@ verses = Problem(
         "a loop over heads": layers.DraftAttention,
     },
     wrong={
-        "A token may not see itself": Wrong(
-            [Change(".tril())", ".tril(-1))")],
-            "the mask hides the diagonal as well, so token 0 sees nothing: its row is NaN.",
-            "The diagonal must stay: token t has to tell token t + 1, and may see itself.",
-        ),
         "The mask of the past": Wrong(
             [Change(".tril())", ".triu())")],
             "each token sees itself and the future.",
@@ -337,6 +403,10 @@ verses = Problem(
             "permute was right as it was given: the tokens have to be the last axis but one.",
         ),
         **everywhere(layers.VerseAttention, but=("The heads are joined as they lie",)),
+    },
+    same={
+        "": "Mask and scores were right already. What goes wrong is the way back from heads to rows: whose numbers "
+        "does the row of token 0 hold, when (B, num_heads, T, head_dim) is reshaped as it lies?",
     },
     word="The merge mixes the tokens. The doctor changed what the heads write for one token, and saw at which "
     "tokens it comes out.",

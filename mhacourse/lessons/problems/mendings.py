@@ -10,6 +10,9 @@ from torch import nn
 
 from mhacourse.exercise import Change, Wrong
 
+END_TO_END = r"repeat\(|cat\(|tile\(|expand\(|stack\("  # what lays copies 0, 1, 0, 1 and not 0, 0, 1, 1
+_OWN_CAUSAL = "scores.masked_fill(~self.tril[:T, :T], -torch.inf)"
+
 # By its name: what it does, why that is wrong, and the pieces of source that become others.
 SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     "The softmax goes over the queries": (
@@ -116,7 +119,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         {
             "scores = scores.masked_fill": "scores.masked_fill",
             ".masked_fill(~allowed, -1e9)": "",
-            "scores.masked_fill(~self.tril[:T, :T], -torch.inf)": "scores",
+            _OWN_CAUSAL: "scores",
             "scores.masked_fill(~self.tril[S - T : S, :S], -torch.inf)": "scores",
             "attn_mask=mask": "attn_mask=None",
         },
@@ -149,6 +152,30 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         "a hidden key gets the largest score of all.",
         "The minus is lost: what must not be seen needs a score far below all others, -1e9.",
         {"-1e9": "1e9", "-torch.inf": ("1e9", "torch.inf")},
+    ),
+    "A token may not see itself": (
+        "the causal mask hides the diagonal as well: a token sees what came before it, and not itself.",
+        "The diagonal must stay: token t has to tell token t + 1, so it may see itself.",
+        {
+            _OWN_CAUSAL: (
+                "scores.masked_fill(~self.tril[:T, :T].tril(-1), -torch.inf)",
+                "scores.masked_fill(~self.tril[:T, :T].tril(-1), -1e9)",
+                "scores.masked_fill(~self.tril[:T, :T].tril(-1) & (torch.arange(T * T).view(T, T) > 0), -torch.inf)",
+            ),
+            "~self.tril[S - T : S, :S]": (
+                "~self.tril[S - T : S, :S].tril(S - T - 1)",
+                "~self.tril[S - T : S, :S].tril(max(S - T - 1, 0))",
+            ),
+            "~allowed": ("~allowed.tril(-1)", "~allowed.tril(-1) & (torch.arange(T * T).view(T, T) > 0)"),
+        },
+    ),
+    "Each token sees the next one": (
+        "the causal mask begins one place too far to the right, so that each token sees the one behind it.",
+        "Token t may see itself and what came before: tril() without a number, or triu(1) for what is hidden.",
+        {
+            "~self.tril[:T, :T]": "torch.ones(T, T, dtype=torch.bool).triu(2)",
+            "dtype=torch.bool).tril()\n        outs": "dtype=torch.bool).tril(1)\n        outs",
+        },
     ),
     "The mask comes after the softmax": (
         "hidden keys take part in the softmax, and their weights are set to 0 behind it.",

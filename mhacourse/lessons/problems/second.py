@@ -5,7 +5,7 @@ import torch
 from attention_doctor import adapt
 from mhacourse.exercise import Change, Wrong
 from mhacourse.lessons.problems import cases, layers
-from mhacourse.lessons.problems.mendings import everywhere
+from mhacourse.lessons.problems.mendings import END_TO_END, everywhere
 from mhacourse.problem_set import Problem
 
 _HIDE = """\
@@ -25,6 +25,7 @@ _CAUSAL = "allowed & torch.ones(T, T, dtype=torch.bool).tril()"
 _NEIGHBOURS = Change("unflatten(-1, (-1, self.num_heads))", "unflatten(-1, (self.num_heads, -1))")
 _OWN_OUTPUT = "A hidden token still asks: its own output changes with it. Compare the outputs of the others."
 _NO_MASK = "No call has a mask, and without one the layer is right."
+_SECOND_NAME = r"detach\(|\.data\b|mask\.view|mask\[|view_as|contiguous|asarray|as_tensor|\.bool\(|\.to\("
 _OPEN = "The masks hide nothing: all of their entries are True."
 
 
@@ -153,6 +154,11 @@ tickets = Problem(
         ),
         **everywhere(layers.TicketAttention),
     },
+    same={
+        "masked_fill|where": "To set hidden weights to 0 by another function is the same: the softmax has shared out "
+        "by then. It is the scores that must be filled, before the softmax.",
+        "": "What goes wrong is the place of the mask: behind the softmax, hidden keys have had their share already.",
+    },
     word="Hidden tokens still have an effect. The doctor read the weights as they were used: what is "
     "hidden has had its part in the sum.",
 )
@@ -186,7 +192,11 @@ letters = Problem(
         "one sample": "Each call has one sample, and so there is no other mask to be mistaken for its own.",
         "shared masks": "All samples have the same mask; one that is mistaken for another looks just like it.",
     },
-    alarm={"otherwise": _OWN_OUTPUT},
+    alarm={
+        "otherwise": _OWN_OUTPUT,
+        "as broken": "You expect the masks or the heads in the order of the broken layer, 0, 1, 0, 1. fold lays all "
+        "heads of letter 0 first: 0, 0, 1, 1.",
+    },
     fellows=_with_masks(einsum=layers.TicketAttention),
     wrong={
         "The queries are repeated": Wrong(
@@ -196,6 +206,16 @@ letters = Problem(
             also=(
                 [Change("repeat_interleave(self.num_heads, dim=0)", "repeat(1, self.num_heads, 1)")],
                 [Change("repeat_interleave(self.num_heads, dim=0)", "repeat_interleave(self.num_heads, dim=-1)")],
+                Wrong(
+                    [Change(_REPEAT, f"{_REPEAT.replace('dim=0', 'dim=1')}.view(-1, T, T)")],
+                    "each row of a mask is repeated, and view then cuts one mask into several.",
+                    "The masks themselves are repeated, each one for the heads of its letter: dim=0, and no view.",
+                ),
+                Wrong(
+                    [Change(_REPEAT, f"{_REPEAT.replace('dim=0', 'dim=2')}.view(-1, T, T)")],
+                    "each key of a mask is repeated, and view then cuts one mask into several.",
+                    "The masks themselves are repeated, each one for the heads of its letter: dim=0, and no view.",
+                ),
             ),
         ),
         "As often as there are letters": Wrong(
@@ -234,6 +254,12 @@ letters = Problem(
             "fold puts letter 0 with all its heads first, and the view at the end was right.",
         ),
         **everywhere(layers.LetterAttention),
+    },
+    same={
+        END_TO_END: "The masks still lie end to end, 0, 1, 0, 1: repeat, tile, cat and a "
+        "new axis in front all lay them so. The heads were folded as 0, 0, 1, 1.",
+        "": "What goes wrong is the order in which the masks are repeated: it must be that in which fold lays the "
+        "heads.",
     },
     word="A sample is given the mask of another. The doctor gave each sample a mask of its own, and read off the "
     "weights whose mask it follows.",
@@ -310,7 +336,10 @@ atlas = Problem(
         **everywhere(layers.AtlasAttention),
     },
     fellows=_with_masks(einsum=layers.TicketAttention),
-    blind={"no mask": "No call has a mask.", "one call": "It calls the layer once: with what is the output compared?"},
+    blind={
+        "no mask": "No call has a mask. Take one that is not the same when rows and columns change places.",
+        "one call": "It calls the layer once: with what is the output compared?",
+    },
     alarm={"otherwise": _OWN_OUTPUT},
     word="The doctor finds nothing, and it has looked at the softmax, the scale, the split, the merge and the masks. "
     "The remark is a matter of taste.",
@@ -386,6 +415,10 @@ captions = Problem(
         ),
         **everywhere(layers.CaptionAttention, but=("The mask is read the wrong way round",)),
     },
+    same={
+        "": "What goes wrong is the line that says which keys are hidden where there is a memory: True means may "
+        "attend, there as well.",
+    },
     word="Handed over as self-attention, layer(x, None, mask), the doctor finds nothing. It examines "
     "what it is handed: only with memory, here x itself, does it come by the second branch.",
 )
@@ -444,11 +477,6 @@ drafts = Problem(
             "with a mask for padding the future is seen.",
             "It is always causal; the mask comes on top: allowed & torch.ones(...).tril().",
         ),
-        "A token may not see itself": Wrong(
-            [Change(".tril()", ".tril(-1)")],
-            "the diagonal is hidden as well, so token 0 sees nothing, and gets an average.",
-            "A token may see itself: the given tril() was right.",
-        ),
         "The mask of the past": Wrong(
             [Change(".tril()", ".triu()")],
             "each token sees itself and the future.",
@@ -470,6 +498,15 @@ drafts = Problem(
             "These weights were made for heads of neighbouring features; the loop was right.",
         ),
         **everywhere(layers.DraftAttention),
+    },
+    same={
+        _SECOND_NAME: "What you made is a "
+        "second name for the caller's own numbers: detach(), view, [:], and to or bool where nothing is to convert "
+        "share its memory, and &= still writes into it. clone() copies; a & b makes a new tensor.",
+        r"clone\(|copy": "The copy comes too late, or is of something else: when it is made, &= has written into the "
+        "caller's mask already. Copy before that line, or join by a & b, which makes a new tensor.",
+        "": "What goes wrong is the line that joins the two masks: it still writes into the caller's own, by whatever "
+        "name.",
     },
     word="It changes what it was given. The doctor keeps a copy of each tensor that it hands over, and compares.",
 )

@@ -5,7 +5,7 @@ import torch
 from attention_doctor import adapt
 from mhacourse.exercise import Change, Wrong
 from mhacourse.lessons.problems import cases, layers
-from mhacourse.lessons.problems.mendings import everywhere
+from mhacourse.lessons.problems.mendings import END_TO_END, everywhere
 from mhacourse.problem_set import Problem
 
 _SHARED = "part.repeat_interleave(share, dim=1)"
@@ -67,6 +67,10 @@ archive = Problem(
         "otherwise": "Only the order of the heads is another one. Seen from outside, this is a right layer with other "
         "weights: reordered, masked, cut, it behaves. Compare it with a known layer at the same weights.",
     },
+    alarm={
+        "as broken": "You expect the KV heads in the order of the broken layer, 0, 1, 0, 1, as repeat and cat lay "
+        "them. In the published weights neighbouring heads of queries share one: 0, 0, 1, 1, repeat_interleave.",
+    },
     fellows={
         "the layer of the course": lambda d, h: layers.FromTheLibrary(d, h, num_kv_heads=2),
     },
@@ -80,6 +84,11 @@ archive = Problem(
                 _repeated("part.repeat(1, 1, share, 1)"),
                 _repeated("part.repeat_interleave(share, dim=-1)"),
                 _repeated("part.repeat_interleave(share, dim=0)"),
+                Wrong(
+                    _repeated("part.repeat_interleave(share, dim=2).reshape(len(x), -1, *part.shape[2:])"),
+                    "tokens are repeated, and the reshape then cuts one head into several.",
+                    "Repeat whole heads, axis 1 of (B, num_kv_heads, T, head_dim): then there is nothing to reshape.",
+                ),
             ),
         ),
         "No axis": Wrong(
@@ -120,12 +129,30 @@ archive = Problem(
             "all heads of queries share the mean of the KV heads.",
             "There are num_kv_heads of them; neighbouring heads of queries share one.",
         ),
+        "The heads are not put back in their order": Wrong(
+            [
+                Change(
+                    f"k, v = ({_SHARED} for part in (k, v))",
+                    "q = q.unflatten(1, (self.num_kv_heads, share)).transpose(1, 2).flatten(1, 2)\n"
+                    "        k, v = (part.repeat(1, share, 1, 1) for part in (k, v))",
+                )
+            ],
+            "the heads of queries are sorted so that they fit the keys, and what they find goes into W_o in that "
+            "order.",
+            "Sort them back before W_o, or leave the queries as they are and repeat the keys as neighbours: "
+            "repeat_interleave.",
+        ),
         "The KV heads in the opposite order": Wrong(
             _repeated("part.flip(1).repeat_interleave(share, dim=1)"),
             "the first heads of queries get the last KV head.",
             "Head 0 of the queries and head 0 of the keys belong together.",
         ),
         **everywhere(layers.ArchiveAttention),
+    },
+    same={
+        END_TO_END: "The KV heads still come in turn, 0, 1, 0, 1: repeat, tile, cat and a new "
+        "axis in front all lay them so. Neighbouring heads of queries share one: 0, 0, 1, 1.",
+        "": "What goes wrong is the order in which the KV heads are handed out to the heads of queries.",
     },
     word="No finding, and rightly: as it stands it is a layer like any other. But the doctor remarks how the heads "
     "share: cycled. The published ones share as neighbours.",
@@ -158,7 +185,11 @@ dictation = Problem(
         "no cache": "No call has a cache: in one go the layer is right. Hand on what the call before returned.",
         "otherwise": "With what do you compare the outputs of the steps? At once, the same tokens give the right ones.",
     },
-    alarm={"no cache": "Each call begins anew: hand on the cache, out, cache = layer(token, cache)."},
+    alarm={
+        "no cache": "Each call begins anew: hand on the cache, out, cache = layer(token, cache).",
+        "otherwise": "The cache holds what was handed over before. Hand over each token once, and compare it with the "
+        "same token of one call with all.",
+    },
     fellows={"a cache of inputs": layers.KeepsInputs},
     returns="This layer returns a pair: out, cache = layer(x).",
     adapted=(lambda layer: adapt(layer, mask=None, causal=True), "adapt(layer, mask=None, causal=True)"),
@@ -241,6 +272,10 @@ dictation = Problem(
             "It was the queries', and these weights were made for that.",
         ),
         **everywhere(layers.DictationAttention, but=("The mask is not used",)),
+    },
+    same={
+        "": "The cache was right already. What goes wrong is which rows of tril the T new tokens get: T = 1 gets row "
+        "0, however long the text is.",
     },
     word="With the whole text nothing is wrong. But the doctor saw an argument for a cache and one that comes back: it "
     "called the layer in pieces as well, and compared.",

@@ -1,0 +1,73 @@
+"""What is said of a test for any of the problems: why it sees nothing, and why it accuses a healthy layer.
+
+What is to be said for one problem only stands there, under the same names.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from mhacourse.problem_set import Problem
+from mhacourse.try_test import Call
+
+
+def _alike(some: Mapping[str, object], others: Mapping[str, object]) -> bool:
+    pairs = [(some.get(name), others.get(name)) for name in {*some, *others}]
+    return all(torch.equal(a, b) if isinstance(a, Tensor) and isinstance(b, Tensor) else a is b for a, b in pairs)
+
+
+# What a test may never have looked at, by the name under which it is said why that matters.
+UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
+    "no mask": lambda calls: all(call.mask is None for call in calls),
+    "open masks": lambda calls: all(call.mask is None or bool(call.mask.all()) for call in calls),
+    "no memory": lambda calls: all(call.given.get("memory") is None for call in calls),
+    "no mask with memory": lambda calls: all(
+        call.mask is None for call in calls if call.given.get("memory") is not None
+    ),
+    "no cache": lambda calls: all(call.given.get("cache") is None for call in calls),
+    "one sample": lambda calls: all(len(call.x) == 1 for call in calls),
+    "one token": lambda calls: all(call.x.shape[1] == 1 for call in calls),
+    "training": lambda calls: all(call.training for call in calls),
+    "shared masks": lambda calls: all(
+        call.mask is None or call.mask.ndim == 2 or bool((call.mask == call.mask[:1]).all()) for call in calls
+    ),
+    "lower masks": lambda calls: all(call.mask is None or torch.equal(call.mask, call.mask.tril()) for call in calls),
+    "equal tokens": lambda calls: all(bool((call.x == call.x[:, :1]).all()) for call in calls),
+    "equal samples": lambda calls: all(bool((call.x == call.x[:1]).all()) for call in calls),
+    "equal inputs": lambda calls: len(calls) > 1 and all(_alike(calls[0].given, call.given) for call in calls),
+    "samples moved": lambda calls: (
+        len({str(call.x.tolist()) for call in calls}) > len({str(sorted(call.x.tolist())) for call in calls}) == 1
+    ),
+    "same draw": lambda calls: len(calls) > 1 and len({call.chance for call in calls}) == 1,
+    "one call": lambda calls: len(calls) == 1,
+    "otherwise": lambda calls: True,
+}
+
+# Besides: a line gives a tensor a second name, a layer of random numbers passes.
+BLIND = {
+    "second name": "{line} gives one tensor a second name: what is written into the one stands in the other. clone() "
+    "copies.",
+    "equal inputs": "Each call gets the same numbers, so there is nothing that could show. Change something in "
+    "between.",
+    "samples moved": "Your calls hold the same samples in another order, axis 0. The tokens of each are axis 1.",
+    "random": "A layer that returns random numbers passes as well. Say which numbers must be equal, and compare these.",
+}
+LEFT = {"one call": "It calls the layer once. With what do you compare the output, other than its shape?"}
+# Besides: a test passes the broken layer and accuses the others, or computes an output by itself.
+ALARM = {
+    "as broken": "What you compare with is what the broken layer does.",
+    "own order": "It compares with a computation of your own from the layer's weights, which deals the features out "
+    "to the heads in one order. Another order, put back in the same way, is as good. Compare the layer with itself: "
+    "one token changed, hidden, or in another place.",
+    "own numbers": "It compares with a computation of your own from the layer's weights, and on a healthy layer the "
+    "two differ. Look at yours: the order of the heads, the scale, the biases.",
+}
+
+
+def told(problem: Problem) -> None:
+    """Let a problem say its own reasons first, then those for any problem, and last what is left."""
+    own = {name: words for name, words in problem.blind.items() if name != "otherwise"}
+    # A name keeps the place at which it comes first, and its last words.
+    problem.blind = own | BLIND | problem.blind | {name: words for name, words in LEFT.items() if name not in own}
+    problem.alarm, problem.unseen = ALARM | problem.alarm, UNSEEN
