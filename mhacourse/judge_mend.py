@@ -24,6 +24,10 @@ class OtherParameters(Exception):
     """A mended layer whose parameters are not those of the given one."""
 
 
+class ChangesInputs(Exception):
+    """A mended layer that writes into what it was handed."""
+
+
 def calls_of(problem) -> list[tuple[str, tuple[int, int]]]:
     """Return how a mended layer is driven: in each case, at two sizes each."""
     return [(name, size) for name in problem.cases for size in problem.sizes[1:]]
@@ -37,6 +41,8 @@ def outcomes_of(
     def drive(name, size):
         layer = made(kind, size, 0)
         _copy_parameters(made(problem.healthy, size, sum(size)), layer)
+        if not problem.spoils:
+            _guard_inputs(layer)
         return problem.cases[name](layer, size[0])
 
     return run(drive, calls or calls_of(problem), seconds)
@@ -123,7 +129,7 @@ def _in_words(wrong: Difference | Failure | None) -> str:
         return "right"
     if isinstance(wrong, Difference):
         return f"wrong, {wrong.sentence()}"
-    message = wrong.message.removeprefix("OtherParameters: ")
+    message = wrong.message.removeprefix("OtherParameters: ").removeprefix("ChangesInputs: ")
     return f"it stopped: {message}" + (f" ({wrong.line})" if wrong.line else "")
 
 
@@ -136,6 +142,21 @@ def _second_opinion(problem, layer: type[nn.Module]) -> list[tuple[str, str]]:
 def _first_finding(problem, layer: type[nn.Module]) -> str:
     findings = problem.report(layer).findings
     return f"{findings[0].title} ({findings[0].evidence.rstrip('.')})." if findings else ""
+
+
+def _guard_inputs(layer: nn.Module) -> None:
+    """Let a layer raise as soon as a tensor that it was handed is another one after the call."""
+    before: list[tuple[Tensor, Tensor]] = []
+
+    def remember(module, args, named):
+        before[:] = [(x, x.clone()) for x in (*args, *named.values()) if isinstance(x, Tensor)]
+
+    def compare(module, args, named, output):
+        if not all(torch.equal(x, kept) for x, kept in before):
+            raise ChangesInputs("the layer changes what its caller handed over; work on a .clone(), or out of place")
+
+    layer.register_forward_pre_hook(remember, with_kwargs=True)
+    layer.register_forward_hook(compare, with_kwargs=True)
 
 
 def _copy_parameters(twin: nn.Module, layer: nn.Module) -> None:

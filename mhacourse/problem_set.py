@@ -99,6 +99,7 @@ class Problem:
         sizes: the `(d_model, num_heads)` at which a test is tried.
         adapted: how the doctor is told to call it, and the code that says so.
         word: what the doctor's word means here, or why he has none.
+        spoils: does the given layer change what it is handed? Else no mended one may.
 
     Its name comes from the variable that holds it, see `Problems`.
     """
@@ -122,6 +123,7 @@ class Problem:
     sizes: Sequence[tuple[int, int]] = SIZES
     adapted: tuple[Callable, str] = (adapt, "adapt(layer)")
     word: str = ""
+    spoils: bool = False
 
     name: str = field(default="", init=False)
     siblings: list = field(default_factory=list, init=False, repr=False)

@@ -95,11 +95,13 @@ class LiveModel(View):
             return *self._model.attend(self.sentence), float(first @ second)
 
     def figure(self) -> DescribedFigure:
-        """Return the chosen head on the sentence, as torch computes it."""
+        """Return what the chosen head's query looks at in the sentence, as torch computes it."""
         tokens, maps, alike = self.attend()
         layer, head = self.head
+        at = min(self.query, len(tokens) - 1)
+        title = f"layer {layer} head {head}"
         figure = plot_attention(
-            maps[layer, head], tokens, titles=[f"layer {layer} head {head}"], scale="root", values=False
+            maps[layer, head, at : at + 1], tokens[at : at + 1], tokens, titles=[title], scale="root"
         )
         figure.alt += f" The sentence: {self.sentence!r}. Its cosine with {self.second!r} is {alike:.3f}."
         return figure

@@ -40,7 +40,8 @@ def _in_eval_padded(layer, d_model):
 
 
 def _drops_in_training(layer, d_model):
-    layer.train()
+    layer.eval()
+    layer.train()  # again: what `eval` switched off for good stays off
     return not torch.equal(layer(drawn(2, 5, d_model)), layer(drawn(2, 5, d_model)))
 
 

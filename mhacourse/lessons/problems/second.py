@@ -427,6 +427,7 @@ drafts = Problem(
     saw="the next layer sees only the past",
     healthy=layers.DraftAttention,
     changes=[Change("allowed = allowed & torch.ones", "allowed &= torch.ones")],
+    spoils=True,
     right="D",
     options={
         "A": "arange(d_model).chunk(num_heads) gives neighbouring features to each head, in q, k and v alike; the "
