@@ -19,7 +19,7 @@ import importlib
 
 from headview.capture import capture
 from headview.capture_maps import Maps
-from headview.why import Sources, why
+from headview.sources import Sources, why
 
 _VIEWS = {
     "ArrowView": "arrow_view",

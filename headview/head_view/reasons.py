@@ -8,7 +8,7 @@ import re
 import numpy as np
 
 from headview.head_view.inputs import Part
-from headview.why import Sources
+from headview.sources import Sources
 
 
 def check_sources(given: object, parts: list[Part]) -> Sources | None:

@@ -31,7 +31,7 @@ from headview.head_view.measures import measures_of
 from headview.head_view.neuron import neurons
 from headview.head_view.pyramid import Pyramid
 from headview.head_view.reasons import reasons
-from headview.why import Sources
+from headview.sources import Sources
 
 WHOLE_UP_TO = 4_000_000  # weights of a part that travel at once; of more, what is in sight
 EXACT_UP_TO = 40_000_000  # the same where all digits were asked for

@@ -28,7 +28,7 @@ from headview.head_view.reading import Reading
 from headview.head_view.reasons import check_sources
 from headview.head_view.serve import Blocks
 from headview.head_view.state import SETTABLE
-from headview.why import Sources
+from headview.sources import Sources
 from mhalib.plots import DescribedFigure
 
 _PAGE_MEGABYTES = 4
