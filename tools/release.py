@@ -10,6 +10,7 @@ uploaded and no tag is set: at the end stands what to type.
 import argparse
 import datetime
 import hashlib
+import json
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ import sys
 from pathlib import Path
 
 import mhalib
+from mhalib.pretrained.minilm import MINILM
 from tools.notebooks.colab import lacks_cell
 from tools.notebooks.run import read
 from tools.notebooks.which import notebook_files
@@ -72,9 +74,27 @@ def build(root: Path, out: Path) -> None:
         ("cyclonedx_py", "environment", "--output-reproducible", "--of", "JSON", "-o", bill),
     ):
         subprocess.run([sys.executable, "-m", module, *arguments], cwd=root, check=True)
+    add_model(Path(bill))
     files = sorted(out.iterdir())
     sums = "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
     (out / "SHA256SUMS").write_text(sums, encoding="utf-8", newline="\n")
+
+
+def add_model(bill: Path) -> None:
+    """Add the real model to a bill of materials: the package that carries it tells the licence of its own code only."""
+    told = json.loads(bill.read_text(encoding="utf-8"))
+    told.setdefault("components", []).append(
+        {
+            "type": "machine-learning-model",
+            "bom-ref": MINILM.name,
+            "name": MINILM.name,
+            "version": MINILM.revision,
+            "purl": f"pkg:huggingface/{MINILM.repository}@{MINILM.revision}",
+            "licenses": [{"license": {"id": "Apache-2.0"}}],
+            "hashes": [{"alg": "SHA-256", "content": MINILM.sha256["model.safetensors"]}],
+        }
+    )
+    bill.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8", newline="\n")
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:

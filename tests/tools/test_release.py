@@ -1,5 +1,6 @@
 """What a release consists of, and what is refused before it is built."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,14 @@ def test_what_is_no_release_is_refused_and_a_house_in_order_is_one(house, capsys
     assert wrong == []
     subprocess.run(["git", "tag", f"v{VERSION}"], cwd=house, check=True)
     assert release.main([], house) == 1 and "expected a version above" in capsys.readouterr().out
+
+
+def test_the_bill_of_materials_knows_the_real_model_and_its_licence(tmp_path):
+    bill = tmp_path / "bill.cdx.json"
+    bill.write_text('{"bomFormat": "CycloneDX", "components": [{"name": "torch"}]}')
+    release.add_model(bill)
+    _, model = json.loads(bill.read_text())["components"]
+    assert model["name"] == "all-MiniLM-L6-v2" and model["licenses"] == [{"license": {"id": "Apache-2.0"}}]
 
 
 @pytest.mark.slow
