@@ -79,14 +79,15 @@ export function markCells(context, weights, wide, origin, place, dark) {
   hatch(context, masked, hatchColour(dark));
 }
 
-/** Write the numbers into the cells of a region, as far as they are numbers. */
+/** Write the numbers into the cells of a region; what rounds to 0 has the colour of the page, which says enough. */
 export function cellValues(context, weights, wide, origin, place, scale, look) {
   const share = shareOn(scale), table = pixelsOf(scale, look);
   context.font = SMALL_FONT;
   for (let i = 0; i < weights.length; i++) {
-    if (!(weights[i] > MASKED)) continue;
+    const text = shortNumber(weights[i]);
+    if (!(weights[i] > MASKED) || Number(text) === 0) continue;
     context.fillStyle = inkOn(table[(share(weights[i]) * 255 + 0.5) | 0]);
-    placeText(context, shortNumber(weights[i]), ...middleOf(i, wide, origin, place), "center", "middle");
+    placeText(context, text, ...middleOf(i, wide, origin, place), "center", "middle");
   }
 }
 
