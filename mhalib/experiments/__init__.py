@@ -1,9 +1,9 @@
 """Experiments of a few seconds: tasks, small models, training, and what many runs say together.
 
-Names are handed on when they are first asked for, so that a task needs neither joblib nor a plot. Upwards:
-`randomness`, `statistics`, `tasks`, `grammar` and `sentence` know none of the others; then `models`, `positions`,
-`training`, `together`, `sweeps`, `comparison`, `night`; beside them `curves` draws runs, and `translation` is an
-experiment of its own. Trained heads are looked at in `mhalib.heads`.
+Names are handed on when they are first asked for, so that a task needs neither joblib nor a plot. Upwards: `tasks`,
+`grammar`, `sentence` and `statistics` know none of the others; then `models`, `positions`, `training`, `sweeps`,
+`comparison`, `night`; beside them `curves` draws runs, and `translation` is an experiment of its own. Trained heads are
+looked at in `mhalib.heads`.
 """
 
 import lazy_loader
@@ -12,17 +12,15 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "comparison": ["Comparison", "compare_arms", "count_flops"],
-        "curves": ["LiveCurve", "plot_losses", "plot_runs"],
-        "grammar": ["NounPhrase", "Sentence", "known_words", "parse", "random_sentence"],
-        "models": ["CausalModel", "LookupModel", "count_parameters"],
+        "curves": ["LiveCurve", "plot_runs"],
+        "grammar": ["Sentence", "parse"],
+        "models": ["CausalModel", "LookupModel", "count_parameters", "seeded"],
         "positions": ["PlacedModel", "positions_from_mask", "rotary_permutation", "rotate", "slopes"],
-        "randomness": ["seeded"],
         "sentence": ["sentence_features"],
         "statistics": ["Interval", "interval", "spearman"],
         "sweeps": ["SweepError", "sweep"],
         "tasks": ["Lookup", "Repeats"],
-        "together": ["fit_together"],
-        "training": ["DivergedError", "Fit", "Task", "cross_entropy", "evaluate", "find_device", "fit"],
+        "training": ["DivergedError", "Fit", "Task", "evaluate", "fit", "fit_together"],
         "translation": ["Translation", "TranslationModel", "alignments", "pack", "sentences_right"],
     },
 )

@@ -7,38 +7,24 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 
-from mhalib.experiments.statistics import Bounds, interval
+from mhalib.experiments.statistics import interval
 from mhalib.plots import COLOURS, DescribedFigure, new_figure
 
-# Those that are dark enough for a line on white.
-_LINES = (COLOURS[6], COLOURS[5], COLOURS[2], COLOURS[4], COLOURS[1], COLOURS[0])
 SECONDS = 0.5  # between two pictures of a live curve: drawing takes time from training
 
 
 class LiveCurve:
     """Draws the loss while `fit` trains: `fit(..., watch=LiveCurve())`. The cell keeps the last picture.
 
-    One of them draws one training; make another for the next. Outside of a notebook nothing is drawn.
-
-    Taught in notebook 07.
+    One of them draws one training. Outside of a notebook nothing is drawn. Taught in notebook 07.
     """
 
     def __init__(self):
-        self.show, self.drawn = _Cell(), -math.inf
+        self.handle, self.drawn = None, -math.inf
 
     def __call__(self, losses: Sequence[float], done: bool) -> None:
-        if losses and (done or time.monotonic() - self.drawn >= SECONDS):
-            self.show(plot_losses({"training": losses}))
-            self.drawn = time.monotonic()
-
-
-class _Cell:
-    """One place in the output of the running cell, where each picture replaces the one before."""
-
-    def __init__(self):
-        self.handle = None
-
-    def __call__(self, figure: DescribedFigure) -> None:
+        if not losses or (not done and time.monotonic() - self.drawn < SECONDS):
+            return
         try:
             from IPython import get_ipython
             from IPython.display import display
@@ -46,62 +32,41 @@ class _Cell:
             return
         if getattr(get_ipython(), "kernel", None) is None:
             return
-        bundle, metadata = figure._repr_mimebundle_()
+        bundle, metadata = _loss_curve(losses)._repr_mimebundle_()
         if self.handle is None:
             self.handle = display(bundle, metadata=metadata, raw=True, display_id=True)
         else:
             self.handle.update(bundle, metadata=metadata, raw=True)
+        self.drawn = time.monotonic()
 
 
-def plot_losses(losses: Mapping[str, Sequence[float]]) -> DescribedFigure:
-    """Draw the loss of each step, one line for each name.
-
-    Args:
-        losses: name -> the loss of every step, in nats.
-
-    Raises:
-        ValueError: there is nothing to draw.
-
-    No notebook uses it by itself; `LiveCurve` of notebook 07 draws the same while a model trains.
-    """
-    if not losses or not all(losses.values()):
-        raise ValueError("plot_losses needs at least one loss for each name: {'one head': result.losses}")
-    ends = "; ".join(f"{name} from {values[0]:.2f} to {values[-1]:.2f}" for name, values in losses.items())
-    figure = new_figure(f"Loss against training steps: {ends}.", (6.0, 3.0))
+def _loss_curve(losses: Sequence[float]) -> DescribedFigure:
+    told = f"Loss against training steps: training from {losses[0]:.2f} to {losses[-1]:.2f}."
+    figure = new_figure(told, (6.0, 3.0))
     axes = figure.subplots()
-    for i, (name, values) in enumerate(losses.items()):
-        axes.plot(range(1, len(values) + 1), values, color=_LINES[i % len(_LINES)], linewidth=1.2, label=name)
+    axes.plot(range(1, len(losses) + 1), losses, color=COLOURS[6], linewidth=1.2)
     axes.set(xlabel="step", ylabel="loss (nats)", ylim=(0, None))
-    if len(losses) > 1:
-        axes.legend(frameon=False, fontsize=8)
     return figure
 
 
 def plot_runs(
-    scores: Mapping[str, Sequence[float]],
-    xlabel: str,
-    ylabel: str = "accuracy",
-    *,
-    chance: float | None = None,
-    bounds: Bounds | None = (0.0, 1.0),
+    scores: Mapping[str, Sequence[float]], xlabel: str, ylabel: str = "accuracy", *, chance: float | None = None
 ) -> DescribedFigure:
     """Draw every run as a dot, arm by arm, with the mean and its 95 % interval beside the dots.
 
     Args:
-        scores: name of the arm -> the score of each run, at least two.
-        xlabel: what tells the arms apart.
-        ylabel: what the score is.
+        scores: name of the arm -> the score of each run, from 0 to 1, at least two.
+        xlabel, ylabel: what tells the arms apart, and what the score is.
         chance: the score of guessing, drawn as a dashed line.
-        bounds: the lowest and the highest possible score, which no interval leaves; None where there are none.
 
     Raises:
-        ValueError: there is no arm, or one has fewer than two finite scores, or some that are not within the bounds.
+        ValueError: there is no arm, or one has fewer than two scores, or some that are not from 0 to 1.
 
     Taught in notebook 09.
     """
     if not scores:
         raise ValueError("plot_runs needs at least one arm: {'one head': [0.57, 0.58]}")
-    found = {arm: interval(values, bounds=bounds) for arm, values in scores.items()}
+    found = {arm: interval(values, bounds=(0, 1)) for arm, values in scores.items()}
     told = "; ".join(f"{arm} {mean:.2f} ({low:.2f} to {high:.2f})" for arm, (mean, low, high) in found.items())
     figure = new_figure(
         f"{ylabel} of every run against {xlabel}, mean and 95 % interval: {told}.", (1.5 + 0.9 * len(scores), 3.5)
@@ -119,5 +84,5 @@ def plot_runs(
         axes.text(len(scores) - 0.5, chance, "guessing ", fontsize=8, ha="right", va="bottom", color="#555555")
     axes.set_xticks(range(len(scores)), list(scores))
     axes.set(xlabel=xlabel, ylabel=ylabel, xlim=(-0.5, len(scores) - 0.5))
-    axes.set_ylim(bottom=min(0.0, *map(min, scores.values())))  # a scale from 0 makes small differences look small
+    axes.set_ylim(bottom=0)  # a scale from 0 makes small differences look small
     return figure

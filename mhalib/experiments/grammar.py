@@ -60,10 +60,7 @@ LONGEST = 12
 
 
 class NounPhrase(NamedTuple):
-    """A determiner, adjectives or None, and a noun: keys of the tables above.
-
-    Its sentences are those of notebook 10.
-    """
+    """A determiner, adjectives or None, and a noun: keys of the tables above."""
 
     determiner: str
     size: str | None
@@ -88,10 +85,7 @@ class NounPhrase(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """Subject, verb, object, and whether all this is denied.
-
-    Its sentences are those of notebook 10.
-    """
+    """Subject, verb, object, and whether all this is denied. Notebook 10 translates such sentences."""
 
     subject: NounPhrase
     verb: str
@@ -177,14 +171,7 @@ def _parse_phrase(words: list[str]) -> tuple[NounPhrase | None, list[str]]:
 
 
 def known_words(text: str) -> list[str]:
-    """Return the words of an English text with the full stop as the last one, if all of them are known.
-
-    Raises:
-        TypeError: it is no text.
-        ValueError: a word is unknown.
-
-    The words are those of notebook 10.
-    """
+    """Return the words of an English text with the full stop as the last one; errors as in `parse`."""
     if not isinstance(text, str):
         raise TypeError(
             f"expected a sentence as text, got {type(text).__name__}; give one such as 'the cat sees my dog'"
@@ -202,19 +189,15 @@ def known_words(text: str) -> list[str]:
 
 
 def random_sentence(drawn: list[int]) -> Sentence:
-    """Return the sentence that twelve random whole numbers choose.
+    """Return the sentence that twelve random whole numbers choose."""
 
-    The sentences are those of notebook 10.
-    """
-    subject, object_ = _random_phrase(*drawn[:5]), _random_phrase(*drawn[5:10])
-    return Sentence(subject, _pick(VERBS, drawn[10]), drawn[11] % 2 == 1, object_)
+    def pick(table: dict[str, str], number: int) -> str:
+        return list(table)[number % len(table)]
 
+    def phrase(determiner: int, size: int, colour: int, noun: int, plural: int) -> NounPhrase:
+        # An even number gives no adjective; half of an odd one says which.
+        adjectives = (pick(table, n // 2) if n % 2 else None for table, n in ((SIZES, size), (COLOURS, colour)))
+        return NounPhrase(pick(DETERMINERS, determiner), *adjectives, pick(NOUNS, noun), plural % 2 == 1)
 
-def _random_phrase(determiner: int, size: int, colour: int, noun: int, plural: int) -> NounPhrase:
-    # An even number gives no adjective; half of an odd one says which.
-    adjectives = (_pick(table, n // 2) if n % 2 else None for table, n in ((SIZES, size), (COLOURS, colour)))
-    return NounPhrase(_pick(DETERMINERS, determiner), *adjectives, _pick(NOUNS, noun), plural % 2 == 1)
-
-
-def _pick(table: dict[str, str], number: int) -> str:
-    return list(table)[number % len(table)]
+    subject, object_ = phrase(*drawn[:5]), phrase(*drawn[5:10])
+    return Sentence(subject, pick(VERBS, drawn[10]), drawn[11] % 2 == 1, object_)

@@ -4,33 +4,37 @@ Without feed-forward layers and norms, what such a model can do is what its atte
 is said in `training`; the attention itself is `mhalib.MultiHeadAttention`.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mhalib.arguments import check_size, check_tensor
 from mhalib.attention import MultiHeadAttention
-from mhalib.experiments.randomness import seeded
 from mhalib.masks import causal_mask
 
 
-class TokenModel(nn.Module):
-    """Token and position embeddings, layers of attention, one readout: what the two models below have in common.
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw from `seed`, a whole number of 0 or more, inside the `with`; then the CPU's random state is as before."""
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise ValueError(f"seed must be a whole number of 0 or more, got {seed!r}; give one such as 0")
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed every other device as well
+        yield
 
-    The number of parameters does not depend on `num_heads`, as long as `head_dim` is left out.
+
+class TokenModel(nn.Module):
+    """Token and position embeddings, layers of attention, one readout: what the models of the lessons have in common.
 
     Args:
-        vocab: how many different tokens.
-        tokens: the longest sequence.
+        vocab, tokens: how many different tokens, and how many in the longest sequence.
         scores: how many numbers the readout gives for each position.
-        d_model, num_heads: sizes of the attention.
-        head_dim: features of one head; `d_model // num_heads` when left out, `d_model` for wide heads.
-        num_kv_heads: how many heads of keys and values; as many as `num_heads` when left out.
+        d_model, num_heads, head_dim, num_kv_heads: of each layer, as in `MultiHeadAttention`.
         num_layers: how many layers of attention.
         seed: of the initial weights; the global random state stays as it is.
-
-    Attributes:
-        layers: the attention layers; `model.layers[0].W_o` and the like may be replaced for an experiment.
 
     Raises:
         ValueError: a size is not a positive integer, or `d_model` cannot be cut into `num_heads`, or those into
@@ -53,32 +57,25 @@ class TokenModel(nn.Module):
         sizes = {"vocab": vocab, "tokens": tokens, "d_model": d_model, "num_layers": num_layers}
         for name, size in sizes.items():
             check_size(name, size)
+        shared = {"head_dim": head_dim, "num_kv_heads": num_kv_heads}
         with seeded(seed):
             self.token_embedding = nn.Embedding(vocab, d_model)
             self.position_embedding = nn.Embedding(tokens, d_model)
-            self.layers = nn.ModuleList(
-                MultiHeadAttention(d_model, num_heads, head_dim=head_dim, num_kv_heads=num_kv_heads)
-                for _ in range(num_layers)
-            )
+            self.layers = nn.ModuleList(MultiHeadAttention(d_model, num_heads, **shared) for _ in range(num_layers))
             self.readout = nn.Linear(d_model, scores)
 
     def attend(
         self, tokens: Int[Tensor, "batch tokens"], need_weights: bool, *, causal: bool, around_first: bool
     ) -> tuple[Float[Tensor, "batch tokens d_model"], list[Float[Tensor, "batch num_heads tokens tokens"]]]:
-        """Send tokens through all layers; each adds what its heads found to what it got (a residual connection).
+        """Send tokens `(B, T)` through all layers; each adds what its heads found to what it got, a way around it.
 
-        Args:
-            tokens: `(B, T)`, integers.
-            need_weights: also return the attention.
-            causal: whether no position sees a later one.
-            around_first: whether there is a way around the first layer as well.
+        The first layer has one only if `around_first`. With `causal`, no position sees a later one.
 
         Returns:
             `(B, T, d_model)`, and a list with `(B, num_heads, T, T)` per layer, empty without `need_weights`.
 
         Raises:
-            TypeError: the tokens are no tensor of integers.
-            ValueError: they are not `(B, T)`, too many, or outside the vocabulary.
+            TypeError, ValueError: the tokens are no ids `(B, T)`, too many, or outside the vocabulary.
         """
         _check_tokens(tokens, self.token_embedding, self.position_embedding)
         num_tokens = tokens.shape[1]
@@ -95,18 +92,10 @@ class TokenModel(nn.Module):
 
 
 class LookupModel(TokenModel):
-    """Every position sees all others and reports tokens: which stand at the places where it had to look?
+    """Every position sees all others and reports `lookups` tokens: which stand at the places where it had to look?
 
-    A single layer has no way around attention: what is read out is what the heads found.
-
-    Args:
-        lookups: how many tokens each position reports.
-        vocab, tokens, d_model, num_heads, head_dim, num_kv_heads, num_layers, seed: as in `TokenModel`.
-
-    Raises:
-        ValueError: as in `TokenModel`.
-
-    Taught in notebooks 07, 09 and 12.
+    A single layer has no way around attention: what is read out is what the heads found. The rest is as in
+    `TokenModel`. Taught in notebooks 07, 09 and 12.
 
     Examples:
         >>> import torch
@@ -129,37 +118,22 @@ class LookupModel(TokenModel):
         num_layers: int = 1,
         seed: int = 0,
     ):
-        for name, size in {"vocab": vocab, "lookups": lookups}.items():
-            check_size(name, size)
+        check_size("vocab", vocab)
+        check_size("lookups", lookups)
         super().__init__(vocab, tokens, lookups * vocab, d_model, num_heads, head_dim, num_kv_heads, num_layers, seed)
         self.lookups = lookups
 
     def forward(
         self, tokens: Int[Tensor, "batch tokens"], need_weights: bool = False
-    ) -> (
-        Float[Tensor, "batch lookups tokens vocab"]
-        | tuple[Float[Tensor, "batch lookups tokens vocab"], list[Float[Tensor, "batch num_heads tokens tokens"]]]
-    ):
-        """Score every token of the vocabulary as the answer, for each lookup at each position.
-
-        Returns:
-            scores `(B, lookups, T, vocab)`; with `need_weights` a pair of them and the attention of every layer.
-
-        Tokens `(B, T)` and errors as in `TokenModel.attend`.
-        """
+    ) -> Float[Tensor, "batch lookups tokens vocab"] | tuple[Tensor, list[Tensor]]:
+        """Score every token as the answer: `(B, lookups, T, vocab)`, with `need_weights` also the attention."""
         x, maps = self.attend(tokens, need_weights, causal=False, around_first=False)
         scores = self.readout(x).unflatten(-1, (self.lookups, -1)).transpose(1, 2)  # -> (B, lookups, T, vocab)
         return (scores, maps) if need_weights else scores
 
 
 class CausalModel(TokenModel):
-    """No position sees a later one, and each says: what comes next?
-
-    Args:
-        vocab, tokens, d_model, num_heads, num_kv_heads, num_layers, seed: as in `TokenModel`.
-
-    Raises:
-        ValueError: as in `TokenModel`.
+    """No position sees a later one, and each says: what comes next? Arguments and errors as in `TokenModel`.
 
     Elhage et al. (2021), "A Mathematical Framework for Transformer Circuits". Taught in notebooks 10 to 12.
 
@@ -186,17 +160,8 @@ class CausalModel(TokenModel):
 
     def forward(
         self, tokens: Int[Tensor, "batch tokens"], need_weights: bool = False
-    ) -> (
-        Float[Tensor, "batch tokens vocab"]
-        | tuple[Float[Tensor, "batch tokens vocab"], list[Float[Tensor, "batch num_heads tokens tokens"]]]
-    ):
-        """Score every token of the vocabulary as the one that follows, at each position.
-
-        Returns:
-            scores `(B, T, vocab)`; with `need_weights` a pair of them and the attention of every layer.
-
-        Tokens `(B, T)` and errors as in `TokenModel.attend`.
-        """
+    ) -> Float[Tensor, "batch tokens vocab"] | tuple[Tensor, list[Tensor]]:
+        """Score every token as the one that follows: `(B, T, vocab)`, with `need_weights` also the attention."""
         x, maps = self.attend(tokens, need_weights, causal=True, around_first=True)
         scores = self.readout(x)  # (B, T, d_model) -> (B, T, vocab)
         return (scores, maps) if need_weights else scores
@@ -206,12 +171,6 @@ def count_parameters(model: nn.Module) -> int:
     """Return how many numbers training may change; a weight that is used twice counts once.
 
     Taught in notebook 07.
-
-    Examples:
-        >>> import torch
-        >>> from mhalib.experiments import count_parameters
-        >>> count_parameters(torch.nn.Linear(3, 2))
-        8
     """
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 

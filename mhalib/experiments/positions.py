@@ -14,7 +14,6 @@ from mhalib.attention import merge_heads, scaled_dot_product_attention, split_he
 from mhalib.experiments.models import TokenModel
 from mhalib.masks import causal_mask, check_boolean, combine_masks, with_head_axis
 
-LAYOUTS = ("halves", "neighbours")
 WAYS = ("learned", "rotary", "slopes", "none")
 
 
@@ -36,20 +35,11 @@ def rotate(
             Llama of Hugging Face, or "neighbours" `(0, 1), (2, 3), …` as in the paper, GPT-J and Meta's Llama.
         base: how much slower the last pairs turn than the first.
 
-    Returns:
-        the same shape.
-
     Raises:
         TypeError: `x` is not floating, or the positions are no integers.
         ValueError: shapes do not fit, `head_dim` is odd, or there is no such layout.
 
     Su et al. (2021), "RoFormer", section 3.2. Taught in notebook 13.
-
-    Examples:
-        >>> import torch
-        >>> from mhalib.experiments import rotate
-        >>> rotate(torch.tensor([[[[1.0, 0.0]]]]), torch.tensor([0]))
-        tensor([[[[1., 0.]]]])
     """
     check_tensor("x", x)
     if not x.is_floating_point():
@@ -59,7 +49,8 @@ def rotate(
             f"x must be (B, num_heads, T, head_dim), got {tuple(x.shape)}; split into heads first, with split_heads"
         )
     _check_positions(positions, x.shape[0], x.shape[2])
-    _check_layout(layout)
+    if layout not in ("halves", "neighbours"):
+        raise ValueError(f"layout must be 'halves' or 'neighbours', got {layout!r}; take the one of your weights")
     check_divides("head_dim", x.shape[-1], 2, by="features of a pair")
     half = x.shape[-1] // 2
     precise = torch.promote_types(x.dtype, torch.float32)  # a large position times a speed has too many digits for half
@@ -76,23 +67,15 @@ def rotate(
 
 
 def rotary_permutation(head_dim: int) -> Int[Tensor, "head_dim"]:
-    """Return the order that brings the features of one head from the layout "neighbours" to "halves".
+    """Return the order 0, 2, 4, …, 1, 3, 5, … that brings the features of a head from "neighbours" to "halves".
 
     `W.unflatten(0, (num_heads, head_dim))[:, rotary_permutation(head_dim)].flatten(0, 1)` does so with the rows of W_q
     and W_k, inside each head; `.argsort()` of it leads back. W_v stays as it is, for values are not rotated.
-
-    Returns:
-        `(head_dim,)`: 0, 2, 4, …, 1, 3, 5, …
 
     Raises:
         ValueError: `head_dim` is no positive even integer.
 
     Taught in notebook 13.
-
-    Examples:
-        >>> from mhalib.experiments import rotary_permutation
-        >>> rotary_permutation(6)
-        tensor([0, 2, 4, 1, 3, 5])
     """
     check_size("head_dim", head_dim)
     check_divides("head_dim", head_dim, 2, by="features of a pair")
@@ -100,16 +83,10 @@ def rotary_permutation(head_dim: int) -> Int[Tensor, "head_dim"]:
 
 
 def slopes(num_heads: int) -> Float[Tensor, "num_heads"]:
-    """Return how much each head takes off a score for each token of distance, steepest first.
+    """Return how much each head takes off a score for each token of distance, steepest first: `(num_heads,)`.
 
     `1/2, 1/4, …, 1/256` for eight heads: from `2 ** (-8 / num_heads)` on in equal ratios. Where `num_heads` is no power
     of 2, the next smaller one comes first, and then every other slope of the next larger one, as the authors have it.
-
-    Returns:
-        `(num_heads,)`, positive.
-
-    Raises:
-        ValueError: `num_heads` is no positive integer.
 
     Press et al. (2022), "Train Short, Test Long" (ALiBi), section 3. Taught in notebook 13.
 
@@ -135,16 +112,9 @@ def positions_from_mask(valid: Bool[Tensor, "batch tokens"]) -> Int[Tensor, "bat
         `(B, T)`, integers; padding before the first token gets 0, later padding repeats the last position.
 
     Raises:
-        TypeError: the mask is not boolean.
-        ValueError: it is not `(B, T)`.
+        TypeError, ValueError: the mask is not boolean, or not `(B, T)`.
 
     Taught in notebook 13.
-
-    Examples:
-        >>> import torch
-        >>> from mhalib.experiments import positions_from_mask
-        >>> positions_from_mask(torch.tensor([[False, True, True]]))
-        tensor([[0, 0, 1]])
     """
     check_boolean("valid", valid)
     if valid.ndim != 2:
@@ -156,22 +126,11 @@ class PlacedModel(TokenModel):
     """A causal model like `CausalModel` that is told where tokens stand in one of four ways.
 
     Args:
-        vocab, tokens, d_model, num_heads, num_layers, seed: as in `TokenModel`.
         way: "learned" embeddings, added to the tokens; "rotary": queries and keys rotated in every layer; "slopes": a
             penalty on the distance in every layer; "none".
         slopes: `(num_heads,)`, those of the heads; `slopes(num_heads)` when left out.
 
-    Raises:
-        ValueError: as in `TokenModel`, or there is no such way.
-
-    Taught in notebook 13.
-
-    Examples:
-        >>> import torch
-        >>> from mhalib.experiments import PlacedModel
-        >>> model = PlacedModel(vocab=5, tokens=6, d_model=8, num_heads=2, way="rotary")
-        >>> model(torch.zeros(3, 6, dtype=torch.long)).shape
-        torch.Size([3, 6, 5])
+    Other arguments and errors as in `TokenModel`. Taught in notebook 13.
     """
 
     def __init__(
@@ -200,11 +159,8 @@ class PlacedModel(TokenModel):
         need_weights: bool = False,
         positions: Int[Tensor, "*batch_tokens"] | None = None,
         mask: Bool[Tensor, "..."] | None = None,
-    ) -> (
-        Float[Tensor, "batch tokens vocab"]
-        | tuple[Float[Tensor, "batch tokens vocab"], list[Float[Tensor, "batch num_heads tokens tokens"]]]
-    ):
-        """Score every token of the vocabulary as the one that follows, at each position.
+    ) -> Float[Tensor, "batch tokens vocab"] | tuple[Tensor, list[Tensor]]:
+        """Score every token as the one that follows: `(B, T, vocab)`, with `need_weights` also the attention.
 
         Args:
             tokens: `(B, T)`, integers.
@@ -212,9 +168,6 @@ class PlacedModel(TokenModel):
             positions: `(T,)` or `(B, T)`; 0 to T - 1 when left out.
             mask: boolean, True where attention is allowed, `(T, T)`, `(B, 1, T)` or `(B, T, T)`; it is joined with the
                 causal one. Every query sees itself.
-
-        Returns:
-            scores `(B, T, vocab)`; with `need_weights` a pair of them and the attention of every layer.
 
         Raises:
             TypeError, ValueError: positions or mask do not fit the tokens, or a learned model has no such position.
@@ -263,8 +216,3 @@ def _check_positions(positions: Tensor, batch: int, tokens: int) -> None:
             f"positions must be (T,) or (B, T), here ({tokens},) or ({batch}, {tokens}), got {tuple(positions.shape)}; "
             "give each token its own"
         )
-
-
-def _check_layout(layout: str) -> None:
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout must be 'halves' or 'neighbours', got {layout!r}; take the one of your weights")

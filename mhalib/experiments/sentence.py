@@ -11,10 +11,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-SPELLING = 16  # features of how a word begins, and as many of how it ends
-WAVES = 16  # wavelengths of the position, a sine and a cosine each
-SHORTEST, LONGEST = 6, 60  # wavelengths in words
-
 
 def sentence_features(words: Sequence[str], seed: int = 0, shift: int = 0) -> Float[Tensor, "1 tokens 64"]:
     """Return 64 numbers for each word: 16 of its beginning, 16 of its ending, 16 fast waves and 16 slow ones.
@@ -32,15 +28,9 @@ def sentence_features(words: Sequence[str], seed: int = 0, shift: int = 0) -> Fl
         `(1, T, 64)`, float32.
 
     Raises:
-        TypeError: `words` is one text instead of several.
-        ValueError: there is no word, or an empty one.
+        TypeError, ValueError: `words` is one text instead of several, there is no word, or an empty one.
 
     Taught in notebook 00.
-
-    Examples:
-        >>> from mhalib.experiments import sentence_features
-        >>> sentence_features(["the", "cat"]).shape
-        torch.Size([1, 2, 64])
     """
     if isinstance(words, str):
         raise TypeError(f"words must be a list of words, got the text {words!r}; use .split()")
@@ -50,18 +40,13 @@ def sentence_features(words: Sequence[str], seed: int = 0, shift: int = 0) -> Fl
     begins = torch.stack([_letters([f"^{word[:n]}" for n in (1, 2, 3)], seed) for word in small])
     ends = torch.stack([_letters([f"{word[-n:]}$" for n in (1, 2, 3)], seed) for word in small])
     positions = torch.arange(len(words)).float() - shift
-    return torch.cat([begins, ends, _waves(positions)], dim=-1)[None]  # (T, 64) -> (1, T, 64)
+    angles = 2 * torch.pi * positions[:, None] / (6 * 10 ** torch.linspace(0, 1, 16))  # (T, 1) / (16,) -> (T, 16)
+    waves = 2**0.5 * torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)  # (T, 16, 2) -> (T, 32)
+    return torch.cat([begins, ends, waves], dim=-1)[None]  # (T, 64) -> (1, T, 64)
 
 
 def _letters(pieces: list[str], seed: int) -> Float[Tensor, "16"]:
     """Return numbers of length 4 that are always the same for the same pieces of text, on every machine."""
     codes = [crc32(f"{seed} {piece}".encode()) for piece in pieces]
-    draws = [torch.randn(SPELLING, generator=torch.Generator().manual_seed(code)) for code in codes]
-    return SPELLING**0.5 * torch.nn.functional.normalize(sum(draws), dim=0)
-
-
-def _waves(positions: Float[Tensor, "tokens"]) -> Float[Tensor, "tokens 32"]:
-    lengths = SHORTEST * (LONGEST / SHORTEST) ** torch.linspace(0, 1, WAVES)
-    angles = 2 * torch.pi * positions[:, None] / lengths  # (T, 1) / (16,) -> (T, 16)
-    pairs = torch.stack([angles.sin(), angles.cos()], dim=-1)  # (T, 16, 2)
-    return 2**0.5 * pairs.flatten(1)  # (T, 16, 2) -> (T, 32)
+    draws = [torch.randn(16, generator=torch.Generator().manual_seed(code)) for code in codes]
+    return 4 * torch.nn.functional.normalize(sum(draws), dim=0)

@@ -6,18 +6,19 @@ repeated. What a single run does is said by the function that is given, for exam
 
 import hashlib
 import inspect
+import itertools
 import json
 import multiprocessing
 import os
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from mhalib.arguments import check_size
-from mhalib.experiments.training import torch_threads, unattended
+from mhalib.experiments.training import torch_threads
 
 try:
     import joblib
@@ -32,18 +33,15 @@ Key = tuple[str, int]  # an arm and a seed
 
 
 class SweepError(RuntimeError):
-    """Some runs of a sweep failed; `rows` holds those that did not, `failures` says by arm and seed what went wrong.
+    """Some runs of a sweep failed; `rows` holds those that did not, and the message says what went wrong."""
 
-    Raised by `sweep`, which notebook 09 teaches.
-    """
-
-    def __init__(self, message: str, rows: list[Row], failures: dict[Key, str]):
+    def __init__(self, message: str, rows: list[Row]):
         super().__init__(message)
-        self.rows, self.failures = rows, failures
+        self.rows = rows
 
 
 def sweep(
-    run: Callable[..., Mapping[str, Any]],
+    run: Callable[..., Any],
     arms: Mapping[str, Mapping[str, Any]],
     seeds: Sequence[int],
     *,
@@ -62,7 +60,7 @@ def sweep(
 
     Inside `with joblib.parallel_config(backend="dask")`, the same call runs on the Dask cluster whose client is
     open; a run whose worker dies is started again elsewhere. Results are stored by the calling process only, so the
-    workers need not share a disk with it.
+    workers need not share a disk with it. Each process uses one thread of torch.
 
     Args:
         run: trains and returns a mapping of plain numbers, texts and lists; may be defined in a notebook.
@@ -77,44 +75,37 @@ def sweep(
         progress: show one bar over all runs.
 
     Returns:
-        one dict per run, `{"arm": …, "seed": …, **settings, **results}`, arm by arm and seed by seed in the order
-        given, whatever the order in which they ended.
+        one dict per run, `{"arm": …, "seed": …, **settings, **results}`, arm by arm and seed by seed as given.
 
     Raises:
         TypeError: an arm or a seed is no plain value, or `run` cannot be called.
         ValueError: there are no arms or seeds, or a seed stands there twice.
         SweepError: runs failed. All others have been finished by then, and stored.
 
-    Each process uses one thread of torch: with small models, more threads for each only wait for each other.
     Taught in notebook 09.
-
-    Examples:
-        >>> from mhalib.experiments import sweep
-        >>> def run(seed, width):
-        ...     return {"score": seed + width}
-        ...
-        >>> arms = {"narrow": {"width": 10}, "wide": {"width": 20}}
-        >>> rows = sweep(run, arms, seeds=[0, 1], workers=1, progress=False)
-        >>> [row["score"] for row in rows]
-        [10, 11, 20, 21]
     """
     jobs = _jobs(run, arms, seeds)
-    if workers is not None:
-        check_size("workers", workers)
-    if together is not None:
-        check_size("together", together)
+    for name, size in {"workers": workers, "together": together}.items():
+        if size is not None:
+            check_size(name, size)
     store = _Store(folder)
     done = {key: result for key, job in jobs.items() if (result := store.read(job)) is not None}
-    pending = {key: job for key, job in jobs.items() if key not in done}
+    pending = {key: job["settings"] for key, job in jobs.items() if key not in done}
     failures: dict[Key, str] = {}
+
+    def rows() -> list[Row]:
+        there = ((key, job["settings"]) for key, job in jobs.items() if key in done)
+        return [{"arm": key[0], "seed": key[1], **settings, **done[key]} for key, settings in there]
+
+    kept = "is in this error's `.rows` (with a folder=… it would be kept)"
+    kept = f"; what is done {kept if folder is None else 'is kept: the same call goes on from there'}"
     # No more processes than runs: each of them costs the memory of one torch.
     workers = min(joblib.effective_n_jobs(workers or -1), max(1, len(pending)))
-    found = _results(run, pending, workers, timeout, together)
     with tqdm(total=len(jobs), initial=len(done), unit="run", leave=False, disable=not progress) as bar:
         try:
             # Closing stops the workers also when the reader, or a full disk, interrupts this loop between two results.
-            with closing(found) as results:
-                for key, result, failure in results:
+            with closing(_results(run, pending, workers, timeout, together)) as results:
+                for key, result, failure in itertools.chain.from_iterable(results):
                     if failure is None:
                         store.write(jobs[key], result)
                         done[key] = result
@@ -123,25 +114,21 @@ def sweep(
                     bar.set_postfix_str(f"{key[0]}, seed {key[1]}", refresh=False)
                     bar.update()
         except (BrokenProcessPool, multiprocessing.TimeoutError) as error:
-            what = (
-                f"no run ended within {timeout:g} s"
-                if isinstance(error, multiprocessing.TimeoutError)
-                else "a worker process died"
+            died = isinstance(error, BrokenProcessPool)
+            what = "a worker process died" if died else f"no run ended within {timeout:g} s"
+            message = (
+                f"{what} while these were running or waiting: {_names(key for key in jobs if key not in done)}; "
+                f"use fewer workers if memory was short{kept}"
             )
-            advice = (
-                f"{what} while these were running or waiting: {_names(k for k in jobs if k not in done)}; "
-                "use fewer workers if memory was short"
-            )
-            raise SweepError(advice + _kept(folder), _rows(jobs, done), failures) from error
+            raise SweepError(message, rows()) from error
     if failures:
-        (arm, seed), first = next((key, failures[key]) for key in jobs if key in failures)
+        failed = [key for key in jobs if key in failures]
         raise SweepError(
-            f"{len(failures)} of {len(jobs)} runs failed: {_names(key for key in jobs if key in failures)}; the others "
-            f"are done{_kept(folder)}. Of arm {arm!r}, seed {seed}:\n{first}",
-            _rows(jobs, done),
-            failures,
+            f"{len(failures)} of {len(jobs)} runs failed: {_names(failed)}; the others are done{kept}. "
+            f"Of arm {failed[0][0]!r}, seed {failed[0][1]}:\n{failures[failed[0]]}",
+            rows(),
         )
-    return _rows(jobs, done)
+    return rows()
 
 
 def _jobs(run: Callable, arms: Mapping, seeds: Sequence[int]) -> dict[Key, Row]:
@@ -173,39 +160,23 @@ def _jobs(run: Callable, arms: Mapping, seeds: Sequence[int]) -> dict[Key, Row]:
 
 
 def _results(
-    run: Callable,
-    pending: Mapping[Key, Row],
-    workers: int,
-    timeout: float | None,
-    together: int | None = None,
-) -> Iterator[tuple[Key, Row | None, str | None]]:
-    """Yield key, result and failure of each run as it ends."""
+    run: Callable, pending: Mapping[Key, Row], workers: int, timeout: float | None, together: int | None
+) -> Iterator[list[tuple[Key, Row | None, str | None]]]:
+    """Return what each call gives as it ends: key, result and failure of its runs, which are all of one arm."""
     # Tasks are handed out as workers come free, and results go as soon as they are taken: memory does not grow with
     # the sweep. One call per batch, or a finished run would wait, not yet stored, for others in its batch.
     parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1, timeout=timeout)
-    calls = _calls(pending, together or 1)
-    for ended in parallel(joblib.delayed(_call)(run, *call, together is not None) for call in calls):
-        yield from ended
-
-
-def _calls(pending: Mapping[Key, Row], size: int) -> Iterator[tuple[list[Key], Row]]:
-    """Cut what is pending into calls of up to `size` runs of one arm, each with the arm's settings."""
-    keys: list[Key] = []
-    settings: Row = {}
-    for key, job in pending.items():
-        if keys and (len(keys) == size or keys[0][0] != key[0]):
-            yield keys, settings
-            keys = []
-        keys, settings = [*keys, key], job["settings"]
-    if keys:
-        yield keys, settings
+    size = together or 1
+    by_arm = [list(keys) for _, keys in itertools.groupby(pending, key=lambda key: key[0])]
+    calls = [keys[first : first + size] for keys in by_arm for first in range(0, len(keys), size)]
+    return parallel(joblib.delayed(_call)(run, keys, pending[keys[0]], together is not None) for keys in calls)
 
 
 def _call(run: Callable, keys: list[Key], settings: Row, many: bool) -> list[tuple[Key, Row | None, str | None]]:
     """Make one call in a worker. Errors come back as text, so that they do not stop the runs beside them."""
     seeds = [seed for _, seed in keys]
     try:
-        with torch_threads(1), unattended():
+        with torch_threads(1):
             results = run(seeds=seeds, **settings) if many else [run(seed=seeds[0], **settings)]
         if not isinstance(results, (list, tuple)) or len(results) != len(keys):
             raise TypeError(
@@ -236,23 +207,9 @@ def _plain(values: Row, what: str) -> Row:
         ) from error
 
 
-def _rows(jobs: Mapping[Key, Row], done: Mapping[Key, Row]) -> list[Row]:
-    return [
-        {"arm": arm, "seed": seed, **job["settings"], **done[arm, seed]}
-        for (arm, seed), job in jobs.items()
-        if (arm, seed) in done
-    ]
-
-
-def _names(keys: Iterator[Key]) -> str:
+def _names(keys: Iterable[Key]) -> str:
     names = [f"{arm} (seed {seed})" for arm, seed in keys]
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-
-
-def _kept(folder: str | os.PathLike | None) -> str:
-    if folder is None:
-        return "; what is done is in this error's `.rows` (with a folder=… it would be kept)"
-    return "; what is done is kept: the same call goes on from there"
 
 
 class _Store:
@@ -269,25 +226,18 @@ class _Store:
             return None
         try:
             stored = json.loads(self._path(job).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            result = stored["result"]
+        except (OSError, ValueError, TypeError, KeyError):
             return None
-        if not isinstance(stored, dict) or not isinstance(stored.get("result"), dict):
-            return None
-        return stored["result"] if stored == {**job, "result": stored["result"]} else None
+        return result if isinstance(result, dict) and stored == {**job, "result": result} else None
 
     def write(self, job: Row, result: Row) -> None:
         """Store a finished run in one step: the name appears when all of the file is there."""
-        if self.folder is None:
-            return
-        path = self._path(job)
-        unfinished = path.with_suffix(f".{os.getpid()}.tmp")  # two sweeps may share a folder
-        unfinished.write_text(json.dumps({**job, "result": result}, indent=1), encoding="utf-8")
-        try:
+        if self.folder is not None:
+            path = self._path(job)
+            unfinished = path.with_suffix(f".{os.getpid()}.tmp")  # two sweeps may share a folder
+            unfinished.write_text(json.dumps({**job, "result": result}, indent=1), encoding="utf-8")
             os.replace(unfinished, path)
-        except PermissionError:  # on Windows, while another sweep reads this run: then it is stored, and the same
-            unfinished.unlink()
-            if self.read(job) is None:
-                raise
 
     def _path(self, job: Row) -> Path:
         text = json.dumps(job, sort_keys=True)

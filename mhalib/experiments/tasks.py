@@ -20,41 +20,26 @@ NO_ANSWER = -100  # in the place of an answer where none is wanted: torch's own 
 class Lookup:
     """Each position reports the tokens that stand at `lookups` other positions, all of them at once.
 
-    The tokens are drawn anew for every batch, each as likely as the others: there is nothing to memorise, and
-    the only way to the answer is to look. Make one with `Lookup.permutations` or `Lookup.offsets`.
+    The tokens are drawn anew for every batch: there is nothing to memorise, and the only way to the answer is to look.
+    Make one with `Lookup.permutations` or `Lookup.offsets`.
 
     Args:
         sources: `(lookups, T)`, integers: lookup `l` reports at position `t` the token at `sources[l, t]`.
-        vocab: how many different tokens there are.
-
-    Raises:
-        TypeError: `sources` is no tensor of integers.
-        ValueError: `sources` has another rank or names a position that does not exist; `vocab` is below 2.
+        vocab: how many different tokens there are, at least 2.
 
     Taught in notebooks 07 and 09.
-
-    Examples:
-        >>> import torch
-        >>> from mhalib.experiments import Lookup
-        >>> task = Lookup(torch.tensor([[1, 2, 0]]), vocab=5)
-        >>> inputs, answers = task.batch(4, torch.Generator().manual_seed(0))
-        >>> bool((answers[:, 0] == inputs[:, [1, 2, 0]]).all())
-        True
     """
 
     sources: Int[Tensor, "lookups tokens"]
     vocab: int = 16
 
     def __post_init__(self):
-        check_tensor("sources", self.sources)
-        if self.sources.dtype != torch.int64:
-            raise TypeError(f"sources must be positions (torch.int64), got {self.sources.dtype}; use sources.long()")
-        if self.sources.ndim != 2 or self.sources.numel() == 0:
-            raise ValueError(f"sources must be (lookups, T), got {tuple(self.sources.shape)}; one lookup is x[None]")
-        low, high = self.sources.min().item(), self.sources.max().item()
-        if low < 0 or high >= self.tokens:
+        x = self.sources
+        check_tensor("sources", x)
+        if x.dtype != torch.int64 or x.ndim != 2 or not x.numel() or x.min() < 0 or x.max() >= self.tokens:
             raise ValueError(
-                f"sources must be positions from 0 to {self.tokens - 1}, got {low} to {high}; wrap them with % T"
+                f"sources must be (lookups, T) positions (torch.int64), each from 0 to T - 1, got {x.dtype} "
+                f"{tuple(x.shape)}: {x.tolist()!r:.60}; wrap them with % T, use .long(), one lookup is x[None]"
             )
         check_size("vocab", self.vocab)
         if self.vocab < 2:
@@ -109,12 +94,7 @@ class Lookup:
     def batch(
         self, size: int, generator: torch.Generator
     ) -> tuple[Int[Tensor, "batch tokens"], Int[Tensor, "batch lookups tokens"]]:
-        """Return fresh tokens `(B, T)` and the right answers `(B, lookups, T)`.
-
-        Raises:
-            ValueError: `size` is not a positive integer.
-        """
-        check_size("size", size)
+        """Return fresh tokens `(B, T)` and the right answers `(B, lookups, T)`."""
         tokens = torch.randint(self.vocab, (size, self.tokens), generator=generator)
         return tokens, tokens[:, self.sources]  # (B, T) -> (B, lookups, T)
 
@@ -133,22 +113,13 @@ class Repeats:
 
     Args:
         tokens: length of a sequence, `T`.
-        shortest, longest: how many tokens are said again, each number as likely as the others. Where the two are
-            equal, one fixed distance solves the task.
+        shortest, longest: how many tokens are said again, each number as likely as the others.
         vocab: how many different tokens there are. The repeats begin behind `longest` to `vocab` new tokens.
 
     Raises:
-        ValueError: a size is no positive integer, or not 2 <= `shortest` <= `longest` <= `vocab` < `tokens`.
+        ValueError: not 2 <= `shortest` <= `longest` <= `vocab` < `tokens`.
 
     Taught in notebooks 10 and 12.
-
-    Examples:
-        >>> import torch
-        >>> from mhalib.experiments import Repeats
-        >>> task = Repeats(tokens=24, shortest=4, longest=6, vocab=12)
-        >>> inputs, answers = task.batch(2, torch.Generator().manual_seed(0))
-        >>> inputs.shape
-        torch.Size([2, 24])
     """
 
     tokens: int = 24
@@ -157,8 +128,6 @@ class Repeats:
     vocab: int = 22
 
     def __post_init__(self):
-        for name in ("tokens", "shortest", "longest", "vocab"):
-            check_size(name, getattr(self, name))
         if not 2 <= self.shortest <= self.longest <= self.vocab < self.tokens:
             raise ValueError(
                 f"sizes must be 2 <= shortest <= longest <= vocab < tokens, got shortest={self.shortest}, "
@@ -169,12 +138,7 @@ class Repeats:
     def batch(
         self, size: int, generator: torch.Generator
     ) -> tuple[Int[Tensor, "batch tokens"], Int[Tensor, "batch tokens"]]:
-        """Return fresh tokens `(B, T)` and the one that follows each, `(B, T)`; `NO_ANSWER` where nothing tells it.
-
-        Raises:
-            ValueError: `size` is not a positive integer.
-        """
-        check_size("size", size)
+        """Return fresh tokens `(B, T)` and the one that follows each, `(B, T)`; `NO_ANSWER` where nothing tells it."""
         order = torch.rand(size, self.vocab, generator=generator).argsort(-1)  # (B, vocab), no token twice
         length = torch.randint(self.shortest, self.longest + 1, (size, 1), generator=generator)
         start = torch.randint(self.longest, self.vocab + 1, (size, 1), generator=generator)

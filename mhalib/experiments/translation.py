@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from mhalib.arguments import check_size, check_tensor
 from mhalib.attention import MultiHeadAttention
 from mhalib.experiments.grammar import (
     ENGLISH,
@@ -27,7 +26,7 @@ from mhalib.experiments.grammar import (
     known_words,
     random_sentence,
 )
-from mhalib.experiments.randomness import seeded
+from mhalib.experiments.models import seeded
 from mhalib.experiments.tasks import NO_ANSWER
 from mhalib.masks import causal_mask
 
@@ -48,12 +47,7 @@ class Translation:
     held_out: bool = False
 
     def sentences(self, size: int, generator: torch.Generator) -> list[Sentence]:
-        """Return so many sentences; half of them have a negation, half of the noun phrases each kind of adjective.
-
-        Raises:
-            ValueError: `size` is not a positive integer.
-        """
-        check_size("size", size)
+        """Return so many sentences; half of them have a negation, half of the noun phrases each kind of adjective."""
         found: list[Sentence] = []
         while len(found) < size:
             drawn = torch.randint(2**31, (size, 12), generator=generator).tolist()
@@ -63,11 +57,7 @@ class Translation:
     def batch(
         self, size: int, generator: torch.Generator
     ) -> tuple[Int[Tensor, "batch packed"], Int[Tensor, "batch tokens"]]:
-        """Return what `pack` makes of fresh sentences: inputs `(B, 2 * LONGEST)` and right answers `(B, LONGEST)`.
-
-        Raises:
-            ValueError: `size` is not a positive integer.
-        """
+        """Return what `pack` makes of fresh sentences: inputs `(B, 2 * LONGEST)` and right answers `(B, LONGEST)`."""
         return pack(self.sentences(size, generator))
 
 
@@ -75,9 +65,8 @@ def pack(sentences: Sequence[Sentence]) -> tuple[Int[Tensor, "batch packed"], In
     """Return sentences as the ids that `TranslationModel` takes, and the right answers.
 
     A task hands over one tensor, so source and target lie in it side by side: in the first `LONGEST` columns the
-    English words, in the others the French ones, moved one place to the right behind `START`. In the row of answers
-    stand the French words themselves: at each place the model has read the words before it. Unused places hold 0
-    (`PAD`) in the inputs and -100 (`NO_ANSWER`) in the answers.
+    English words, in the others the French ones, moved one place to the right behind `START`. The answers are the
+    French words themselves. Unused places hold 0 (`PAD`) in the inputs and -100 (`NO_ANSWER`) in the answers.
 
     Used in notebook 10.
     """
@@ -147,10 +136,11 @@ class _Layer(nn.Module):
 class TranslationModel(nn.Module):
     """An encoder that reads English and a decoder that writes French: attention and norms, no feed-forward layers.
 
+    The encoder has one layer, the decoder one over the French words so far and one over what the encoder returns
+    (cross-attention).
+
     Args:
         d_model, num_heads: sizes of every attention layer.
-        num_layers: of the encoder, and of the decoder, where each has one layer over the French words so far and one
-            over what the encoder returns (cross-attention).
         seed: of the initial weights; the global random state stays as it is.
 
     Raises:
@@ -159,19 +149,14 @@ class TranslationModel(nn.Module):
     Vaswani et al. (2017); norms before the layers as in Xiong et al. (2020). Taught in notebook 10.
     """
 
-    def __init__(self, d_model: int = 32, num_heads: int = 4, *, num_layers: int = 1, seed: int = 0):
+    def __init__(self, d_model: int = 32, num_heads: int = 4, *, seed: int = 0):
         super().__init__()
-        check_size("num_layers", num_layers)
-
-        def layers() -> nn.ModuleList:
-            return nn.ModuleList(_Layer(d_model, num_heads) for _ in range(num_layers))
-
         with seeded(seed):
             self.english_embedding = nn.Embedding(len(ENGLISH), d_model)
             self.french_embedding = nn.Embedding(len(FRENCH), d_model)
             self.english_positions = nn.Embedding(LONGEST, d_model)
             self.french_positions = nn.Embedding(LONGEST, d_model)
-            self.encoder, self.decoder, self.cross = layers(), layers(), layers()
+            self.encoder, self.decoder, self.cross = (_Layer(d_model, num_heads) for _ in range(3))
             self.encoder_norm, self.decoder_norm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
             self.readout = nn.Linear(d_model, len(FRENCH))
 
@@ -182,43 +167,25 @@ class TranslationModel(nn.Module):
 
         Args:
             packed: `(B, LONGEST + Tt)` as from `pack`: English ids padded to `LONGEST`, then what the decoder reads.
-            need_weights: also return the attention of all layers.
+            need_weights: also return the maps; no key of padding has any weight in them.
 
         Returns:
-            scores `(B, Tt, len(FRENCH))`, or a pair of them and the maps, in which no key of padding has any weight.
-
-        Raises:
-            TypeError: the ids are no tensor of integers.
-            ValueError: they have another shape.
+            scores `(B, Tt, len(FRENCH))`, with `need_weights` a pair of them and the maps.
         """
-        check_tensor("packed", packed)
-        if packed.dtype != torch.int64:
-            raise TypeError(f"packed must be ids (torch.int64), got {packed.dtype}; make them with pack(sentences)")
-        if packed.ndim != 2 or not LONGEST < packed.shape[1] <= 2 * LONGEST:
-            raise ValueError(
-                f"packed must be (B, {LONGEST} + Tt) with Tt from 1 to {LONGEST}, got {tuple(packed.shape)}; "
-                "make it with pack(sentences)"
-            )
         source, target = packed[:, :LONGEST], packed[:, LONGEST:]
         words = (source != ENGLISH_ID[PAD])[:, None]  # (B, 1, Ts), True where a key is no padding
         earlier = causal_mask(target.shape[1], device=packed.device)  # (Tt, Tt)
         maps = Maps([], [], []) if need_weights else Maps(None, None, None)
         x = self.english_embedding(source) + self.english_positions.weight  # (B, Ts, d_model)
-        for layer in self.encoder:
-            x = layer(x, None, words, maps.encoder)
-        x = self.encoder_norm(x)
+        x = self.encoder_norm(self.encoder(x, None, words, maps.encoder))
         y = self.french_embedding(target) + self.french_positions.weight[: target.shape[1]]  # (B, Tt, d_model)
-        for own, cross in zip(self.decoder, self.cross, strict=True):
-            y = cross(own(y, None, earlier, maps.decoder), x, words, maps.cross)
+        y = self.cross(self.decoder(y, None, earlier, maps.decoder), x, words, maps.cross)
         scores = self.readout(self.decoder_norm(y))  # (B, Tt, d_model) -> (B, Tt, len(FRENCH))
         return (scores, maps) if need_weights else scores
 
     @torch.no_grad()
     def write(self, source: Int[Tensor, "batch english"]) -> Int[Tensor, "batch french"]:
-        """Translate word by word, each time the word with the highest score.
-
-        Args:
-            source: `(B, LONGEST)`, English ids, padded.
+        """Translate padded English ids, `(B, LONGEST)`, word by word, each time the word with the highest score.
 
         Returns:
             `(B, LONGEST)`, French ids up to the full stop, 0 (`PAD`) behind it.
@@ -239,9 +206,7 @@ class TranslationModel(nn.Module):
             ValueError: a word is unknown, or there are none, or too many.
         """
         english = known_words(text)
-        device = self.readout.weight.device
-        ids = [ENGLISH_ID[word] for word in english]
-        source = torch.tensor([ids + [0] * (LONGEST - len(ids))], device=device)
+        source = torch.tensor([_filled([ENGLISH_ID[word] for word in english], ENGLISH_ID[PAD])])
         written = self.write(source)
         french = [FRENCH[i] for i in written[0].tolist() if i != FRENCH_ID[PAD]]
         read = torch.cat([torch.full_like(source[:, :1], FRENCH_ID[START]), written[:, : len(french) - 1]], 1)
@@ -259,5 +224,5 @@ def sentences_right(model: TranslationModel, sentences: Sequence[Sentence]) -> B
 
     Taught in notebook 10.
     """
-    inputs, targets = (x.to(model.readout.weight.device) for x in pack(sentences))
+    inputs, targets = pack(sentences)
     return (model.write(inputs[:, :LONGEST]) == targets.clamp(min=FRENCH_ID[PAD])).all(1)

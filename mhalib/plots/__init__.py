@@ -2,7 +2,7 @@
 
 Nothing here shows a figure or keeps state; a notebook shows what a cell returns. All heads of one picture share one
 scale, from 0 to 1 where nothing else is asked for, as one per panel makes a flat head look sharp. Every figure has a
-text for readers who do not see it. All colours of `mhalib` are named in `colours`, all scales in `scales`.
+text for readers who do not see it. All colours of `mhalib` are named in `colours`, all scales in `cells`.
 """
 
 import lazy_loader
@@ -11,6 +11,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "attention": ["plot_attention"],
+        "cells": ["SCALES", "hatch", "pooled", "pooled_words", "round_numbers", "share", "ticks"],
         "colours": [
             "COLOURS",
             "COLOUR_MAP",
@@ -26,9 +27,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "signed_shades",
         ],
         "figure": ["DescribedFigure", "as_labels", "new_figure"],
-        "hatching": ["hatch"],
-        "pooling": ["pooled", "pooled_words", "round_numbers"],
-        "scales": ["LOG_FROM", "SCALES", "check_scale", "end_of", "scale_words", "share", "ticks"],
         "shapes": ["plot_reshape", "plot_shapes"],
     },
 )

@@ -26,34 +26,34 @@ HATCH_COLOURS = {"light": "#A0A0A0", "dark": "#707070"}
 MASKED_COLOURS = {"light": "#EFEFEF", "dark": "#2A2A2A"}
 NAN_COLOUR = COLOURS[5]
 
-_STEPS = 256
 _INK_HUE, _PLUS_HUE, _MINUS_HUE = 255, 150, 315  # degrees around Oklab's circle: blue, green, purple
 _CHROMA = 0.135  # of the strongest colour, in the middle of a map
 _PAGE = {"light": 1.0, "dark": 0.2222}  # lightness
 _MOST = {"light": 0.24, "dark": 0.97}  # and of the most ink
 _MOST_SIGNED = {"light": 0.38, "dark": 0.88}  # two hues must stay apart at their ends
-_ARC, _SIGNED_ARC = 0.9 * math.pi, 0.6 * math.pi  # how chroma rises and falls with the share, as a sine
 
 
 def ink_shades(theme: str = "light") -> list[tuple[float, float, float]]:
     """Return the 256 colours of "ink" as red, green and blue from 0 to 1, from the page to the most ink."""
-    ends = (_PAGE[theme], _MOST[theme])
-    return [_ink(i / (_STEPS - 1), ends, _INK_HUE, _ARC) for i in range(_STEPS)]
+    # Chroma rises and falls with the share of the ink, as a sine over this arc.
+    return [_ink(i / 255, _PAGE[theme], _MOST[theme], _INK_HUE, 0.9 * math.pi) for i in range(256)]
 
 
 def signed_shades(theme: str = "light") -> list[tuple[float, float, float]]:
     """Return the 256 colours of signed numbers, from the most negative one; 0 lies between the two in the middle."""
+    shares = [2 * i / 255 - 1 for i in range(256)]
+    hues = [_PLUS_HUE if share > 0 else _MINUS_HUE for share in shares]
     ends = (_PAGE[theme], _MOST_SIGNED[theme])
-    sides = [(2 * i / (_STEPS - 1) - 1) for i in range(_STEPS)]
-    return [_ink(abs(side), ends, _PLUS_HUE if side > 0 else _MINUS_HUE, _SIGNED_ARC) for side in sides]
+    return [_ink(abs(share), *ends, hue, 0.6 * math.pi) for share, hue in zip(shares, hues, strict=True)]
 
 
-def _ink(share: float, ends: tuple[float, float], hue: int, arc: float) -> tuple[float, float, float]:
+def _ink(share: float, page: float, most: float, hue: int, arc: float) -> tuple[float, float, float]:
     """Return the colour of a share of the ink between the lightness of the page and that of the most ink."""
-    lightness = ends[0] + (ends[1] - ends[0]) * share
+    lightness = page + (most - page) * share
     chroma = _CHROMA * math.sin(arc * share)
+    angle = math.radians(hue)
     while True:
-        colour = _from_oklab(lightness, chroma * _cos(hue), chroma * _sin(hue))
+        colour = _from_oklab(lightness, chroma * math.cos(angle), chroma * math.sin(angle))
         if all(-1e-6 <= part <= 1 + 1e-6 for part in colour):
             return tuple(min(1.0, max(0.0, part)) for part in colour)
         chroma *= 0.95  # as colourful as a screen can show this lightness
@@ -68,14 +68,6 @@ def _from_oklab(lightness: float, a: float, b: float) -> tuple[float, float, flo
     green = -1.2684380046 * long + 2.6097574011 * middle - 0.3413193965 * short
     blue = -0.0041960863 * long - 0.7034186147 * middle + 1.7076147010 * short
     return tuple(12.92 * x if x <= 0.0031308 else 1.055 * x ** (1 / 2.4) - 0.055 for x in (red, green, blue))
-
-
-def _cos(degrees: int) -> float:
-    return math.cos(math.radians(degrees))
-
-
-def _sin(degrees: int) -> float:
-    return math.sin(math.radians(degrees))
 
 
 # Known to matplotlib by their names, on a light page; force: a notebook may load this a second time.

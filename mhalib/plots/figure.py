@@ -34,18 +34,10 @@ def new_figure(alt: str, size: tuple[float, float] = (6.0, 3.5)) -> DescribedFig
     """Return an empty figure; draw on `figure.subplots()` and let the cell return the figure.
 
     Args:
-        alt: what the picture shows, in one or two sentences.
+        alt: what the picture shows, in one or two sentences; without it, a ValueError.
         size: width and height in inches, at 100 dots per inch.
 
-    Raises:
-        ValueError: the text is empty, or no text.
-
     Notebook 01 draws with it first.
-
-    Examples:
-        >>> from mhalib.plots import new_figure
-        >>> figure = new_figure("A line that rises.", size=(4.0, 3.0))
-        >>> line = figure.subplots().plot([0, 1])
     """
     if not isinstance(alt, str) or not alt.strip():
         raise ValueError("a figure needs an alternative text: say in a sentence what it shows")
@@ -55,12 +47,7 @@ def new_figure(alt: str, size: tuple[float, float] = (6.0, 3.5)) -> DescribedFig
 
 
 def as_labels(labels: Sequence[str] | None, size: int, name: str, axis: str) -> list[str]:
-    """Return labels as a list of strings, an empty one where they are None.
-
-    Raises:
-        ValueError: the labels are one text instead of several, or not `size` of them; it calls them `name`, and what
-            they stand at `axis`.
-    """
+    """Return labels as a list of strings, an empty one for None, or say what is wrong with `name` at the `axis`."""
     if labels is None:
         return []
     if isinstance(labels, str) or not hasattr(labels, "__len__") or getattr(labels, "ndim", 1) == 0:

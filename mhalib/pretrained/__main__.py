@@ -3,10 +3,9 @@
 import argparse
 import sys
 
-from mhalib.pretrained import minilm
-from mhalib.pretrained.weights import WeightsMissing, find, read_verified
+from mhalib.pretrained.minilm import MINILM, WeightsMissing, find, read_verified
 
-MODELS = (minilm.MINILM,)
+MODELS = (MINILM,)  # what may be fetched
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -16,16 +15,14 @@ def main(argv: list[str] | None = None) -> int:
         "--download", action="store_true", help="fetch it from the hub of Hugging Face if it is missing"
     )
     given = parser.parse_args(argv)
-    code = 0
-    for record in MODELS:
-        try:
-            folder = find(record, download=given.download)
-            read_verified(record, folder)
-            print(f"{record.name} is in {folder}, verified.")
-        except (WeightsMissing, ValueError) as error:
-            print(error, file=sys.stderr)
-            code = 1
-    return code
+    try:
+        folder = find(download=given.download)
+        read_verified(folder)
+    except (WeightsMissing, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{MINILM.name} is in {folder}, verified.")
+    return 0
 
 
 if __name__ == "__main__":

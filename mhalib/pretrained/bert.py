@@ -1,23 +1,19 @@
 """A BERT for sentences in our own layer, and how weights of Hugging Face are read into it.
 
-Everything around the attention is here, and small: embeddings, norms, feed-forward layers, the mean over tokens. Which
-models there are is said by records such as `minilm.MINILM`; where their files lie, in `weights`; what the heads do is
-measured in `mhalib.heads`.
+Everything around the attention is here, and small: embeddings, norms, feed-forward layers, the mean over tokens. Where
+the files of the weights lie is said in `minilm`; what the heads do is measured in `mhalib.heads`.
 """
 
 import warnings
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from mhalib.arguments import check_size
 from mhalib.attention import MultiHeadAttention
 from mhalib.masks import padding_mask
-from mhalib.pretrained.weights import Pretrained, find, read_verified
 
 try:
     from safetensors.torch import load as read_tensors
@@ -28,15 +24,27 @@ except ModuleNotFoundError as missing:
         name=missing.name,
     ) from None
 
+# What a BERT of Hugging Face calls its parts, and what they are called here; the first that fits counts.
+NAMES = (
+    ("embeddings.word_embeddings.", "token_embedding."),
+    ("embeddings.position_embeddings.", "position_embedding."),
+    ("embeddings.token_type_embeddings.", "type_embedding."),
+    ("embeddings.LayerNorm.", "norm."),
+    ("attention.self.query.", "attention.W_q."),
+    ("attention.self.key.", "attention.W_k."),
+    ("attention.self.value.", "attention.W_v."),
+    ("attention.output.dense.", "attention.W_o."),
+    ("attention.output.LayerNorm.", "attention_norm."),
+    ("intermediate.dense.", "feed_forward.0."),
+    ("output.dense.", "feed_forward.2."),
+    ("output.LayerNorm.", "feed_forward_norm."),
+)
+
 
 class Block(nn.Module):
     """One layer of a BERT: attention, then a feed-forward layer, each added to what came and normalised after it.
 
-    Args:
-        d_model, num_heads: sizes of the attention.
-        hidden: features inside the feed-forward layer.
-
-    Vaswani et al. (2017), section 3.1; Devlin et al. (2019). Taught in notebook 10.
+    Vaswani et al. (2017), section 3.1; Devlin et al. (2019).
     """
 
     def __init__(self, d_model: int, num_heads: int, hidden: int):
@@ -60,8 +68,7 @@ class SentenceModel(nn.Module):
 
     Args:
         tokenizer: cuts sentences into tokens, `[CLS]` before them and `[SEP]` behind.
-        vocab: how many different tokens.
-        tokens: how many positions have an embedding.
+        vocab, tokens: how many different tokens, and how many positions have an embedding.
         d_model, num_heads, num_layers: sizes of the attention; the feed-forward layers are 4 times as wide.
         longest: tokens of a sentence, `[CLS]` and `[SEP]` included, as it was trained; the rest is cut off.
 
@@ -69,9 +76,6 @@ class SentenceModel(nn.Module):
 
     Attributes:
         layers: one `Block` each; `model.layers[0].attention` is our `MultiHeadAttention`.
-
-    Raises:
-        ValueError: a size is not a positive integer, or `d_model` cannot be cut into `num_heads`.
 
     Devlin et al. (2019), Reimers and Gurevych (2019). Taught in notebook 10.
     """
@@ -88,8 +92,6 @@ class SentenceModel(nn.Module):
         longest: int = 256,
     ):
         super().__init__()
-        for name, size in {"vocab": vocab, "tokens": tokens, "num_layers": num_layers, "longest": longest}.items():
-            check_size(name, size)
         self.tokenizer = tokenizer
         self.tokenizer.enable_truncation(min(longest, tokens))  # whatever the file of the tokenizer says
         self.tokenizer.enable_padding()
@@ -105,15 +107,11 @@ class SentenceModel(nn.Module):
         lengths: Int[Tensor, "batch"] | None = None,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch tokens d_model"], list[Float[Tensor, "batch num_heads tokens tokens"]]]:
-        """Return what the last layer says about every token, and on request the attention of every layer.
+        """Return what the last layer says about every token, `(B, T, d_model)`, and the attention of every layer.
 
         Args:
-            tokens: `(B, T)`, ids, padding behind the sentence; `tokenize` makes them.
-            lengths: `(B,)`, how many of them count; all when left out.
-            need_weights: also return the attention.
-
-        Returns:
-            `(B, T, d_model)`, and a list with `(B, num_heads, T, T)` per layer, empty without `need_weights`.
+            tokens, lengths: from `tokenize`; all tokens count where the lengths are left out.
+            need_weights: without it, the list of maps, `(B, num_heads, T, T)` per layer, is empty.
         """
         num_tokens = tokens.shape[1]
         x = self.token_embedding(tokens) + self.position_embedding.weight[:num_tokens] + self.type_embedding.weight[0]
@@ -127,19 +125,12 @@ class SentenceModel(nn.Module):
         return x, maps
 
     def tokenize(self, sentences: Sequence[str]) -> tuple[Int[Tensor, "batch tokens"], Int[Tensor, "batch"]]:
-        """Return the ids of the tokens, padded to the longest sentence, and how many of them count.
-
-        Args:
-            sentences: one or more.
-
-        Returns:
-            ids `(B, T)` and lengths `(B,)`, on the device of the model.
-
-        Raises:
-            TypeError: `sentences` is no list of strings.
-            ValueError: it is empty.
+        """Return the ids of the tokens, `(B, T)`, padded to the longest sentence, and how many of them count, `(B,)`.
 
         A sentence of more tokens than the model was made for is cut, with a warning.
+
+        Raises:
+            TypeError, ValueError: `sentences` is no list of strings, or an empty one.
         """
         if isinstance(sentences, str) or not all(isinstance(sentence, str) for sentence in sentences):
             raise TypeError(f"sentences must be a list of strings, got {sentences!r:.60}; a single one is [sentence]")
@@ -158,26 +149,17 @@ class SentenceModel(nn.Module):
         ids = torch.tensor([encoding.ids for encoding in encodings], device=device)
         return ids, torch.tensor([sum(encoding.attention_mask) for encoding in encodings], device=device)
 
-    def encode(self, sentences: Sequence[str], batch_size: int = 64) -> Float[Tensor, "sentences d_model"]:
+    def encode(self, sentences: Sequence[str]) -> Float[Tensor, "sentences d_model"]:
         """Return one vector of length 1 per sentence; the dot product of two is their similarity, from -1 to 1.
 
-        Args:
-            sentences: one or more.
-            batch_size: how many go through the model at once; the result is the same up to rounding.
-
-        Returns:
-            `(N, d_model)`.
-
         Raises:
-            TypeError: `sentences` is no list of strings.
-            ValueError: it is empty, or `batch_size` is no positive integer.
+            TypeError, ValueError: `sentences` is no list of strings, or an empty one.
 
         Taught in notebook 10.
         """
-        check_size("batch_size", batch_size)
         ids, lengths = self.tokenize(sentences)
         vectors = []
-        for few, counts in zip(ids.split(batch_size), lengths.split(batch_size), strict=True):
+        for few, counts in zip(ids.split(64), lengths.split(64), strict=True):
             few = few[:, : int(counts.max())]  # no more padding than these need
             x, _ = self(few, counts)
             kept = padding_mask(counts, few.shape[1]).to(x.dtype)  # (B, 1, T)
@@ -186,13 +168,7 @@ class SentenceModel(nn.Module):
         return torch.cat(vectors)
 
     def attend(self, sentence: str) -> tuple[list[str], Float[Tensor, "layers num_heads tokens tokens"]]:
-        """Return the tokens of one sentence, and the attention of every head of every layer.
-
-        Args:
-            sentence: a single one.
-
-        Returns:
-            the tokens, from `[CLS]` to `[SEP]`, and `(layers, num_heads, T, T)`.
+        """Return the tokens of one sentence, from `[CLS]` to `[SEP]`, and the attention, `(layers, num_heads, T, T)`.
 
         Raises:
             TypeError: `sentence` is no string.
@@ -206,34 +182,15 @@ class SentenceModel(nn.Module):
         return [self.tokenizer.id_to_token(int(i)) for i in ids[0]], torch.cat(maps)  # B is 1: layers take its place
 
 
-def load(record: Pretrained, folder: str | Path | None = None, *, download: bool = False) -> SentenceModel:
-    """Return a model that others trained in our own layer, ready to use: no dropout, and no gradients for its weights.
-
-    Args:
-        record: which model.
-        folder, download: as in `weights.find`.
-
-    Raises:
-        WeightsMissing: its files are not there, or the download was cut off.
-        ValueError: a file is not the pinned one; nothing of it is loaded.
-    """
-    files = read_verified(record, find(record, folder, download=download))
+def from_files(files: Mapping[str, bytes]) -> SentenceModel:
+    """Return the model whose `tokenizer.json` and `model.safetensors` these are: no dropout, no gradients."""
+    weights = {}
+    for name, tensor in read_tensors(files["model.safetensors"]).items():
+        if not name.startswith(("embeddings.position_ids", "pooler.")):  # 0, 1, 2, …, and a head for another task
+            new = name.replace("encoder.layer.", "layers.")
+            old, ours = next(((old, ours) for old, ours in NAMES if old in new), ("", ""))
+            weights[new.replace(old, ours)] = tensor
     with torch.device("meta"):  # without numbers of its own: nothing is drawn that these would replace
-        model = SentenceModel(Tokenizer.from_str(files["tokenizer.json"].decode()), **record.sizes)
-    model.load_state_dict(from_bert(read_tensors(files["model.safetensors"]), record), assign=True)
+        model = SentenceModel(Tokenizer.from_str(files["tokenizer.json"].decode()))
+    model.load_state_dict(weights, assign=True)
     return model.requires_grad_(False).eval()
-
-
-def from_bert(tensors: dict[str, Tensor], record: Pretrained) -> dict[str, Tensor]:
-    """Return the weights of a BERT of Hugging Face, a state dict, under the names that they have here.
-
-    Taught in notebook 10.
-    """
-    renamed = {}
-    for name, tensor in tensors.items():
-        if name.startswith(record.unused):
-            continue
-        new = name.replace("encoder.layer.", "layers.")
-        old, ours = next(((old, ours) for old, ours in record.names if old in new), ("", ""))
-        renamed[new.replace(old, ours)] = tensor
-    return renamed

@@ -15,9 +15,6 @@ def interleaved_rows(num_heads: int, head_dim: int) -> Int[Tensor, "rows"]:
     Interleaved means that the rows of each head stand together, its q, then its k, then its v; this is what
     a reshape to `(heads, 3 * head_dim)` before the cut into three makes of a fused layer.
 
-    Args:
-        num_heads, head_dim: sizes of the layer.
-
     Returns:
         `(3 * num_heads * head_dim,)`, int64: at place i, the row of the contiguous weight that comes there.
 
@@ -43,11 +40,8 @@ class InterleavedAttention(nn.Module):
     A legal layout, used by several public models, and not the one of `nn.MultiheadAttention`.
 
     Args:
-        input_dim: features of the input.
-        d_model: features of the output.
-        num_heads: how many heads; divides `d_model`.
-        dropout: share of the attention weights dropped in training.
-        bias: whether the projections have a bias.
+        input_dim, d_model: features of the input and of the output.
+        num_heads, dropout, bias: as in `MultiHeadAttention`.
 
     Raises:
         ValueError: a size is not a positive integer, or `d_model` cannot be cut into `num_heads`.
@@ -57,8 +51,7 @@ class InterleavedAttention(nn.Module):
 
     def __init__(self, input_dim: int, d_model: int, num_heads: int, dropout: float = 0.0, bias: bool = False):
         super().__init__()
-        for name, size in {"input_dim": input_dim, "d_model": d_model}.items():
-            check_size(name, size)
+        check_size("input_dim", input_dim)
         check_divides("d_model", d_model, num_heads)
         self.num_heads, self.dropout = num_heads, dropout
         self.qkv = nn.Linear(input_dim, 3 * d_model, bias=bias)
@@ -86,12 +79,6 @@ def to_interleaved(layer: MultiHeadAttention) -> InterleavedAttention:
         ValueError: q, k and v do not come from the same input, or heads are wide or shared.
 
     Taught in notebooks 01 and 06.
-
-    Examples:
-        >>> from mhalib import MultiHeadAttention
-        >>> from mhalib.reference import to_interleaved
-        >>> to_interleaved(MultiHeadAttention(d_model=8, num_heads=2)).num_heads
-        2
     """
     check_plain(layer, "the interleaved layout")
     parts = (layer.W_q, layer.W_k, layer.W_v)

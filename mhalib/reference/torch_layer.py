@@ -19,12 +19,6 @@ def to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
             its queries have `d_model` features.
 
     Taught in notebook 06.
-
-    Examples:
-        >>> from mhalib import MultiHeadAttention
-        >>> from mhalib.reference import to_torch
-        >>> to_torch(MultiHeadAttention(d_model=8, num_heads=2)).num_heads
-        2
     """
     check_plain(layer, "nn.MultiheadAttention")
     d_model = layer.d_model
@@ -65,12 +59,6 @@ def from_torch(other: nn.MultiheadAttention) -> MultiHeadAttention:
         ValueError: the layer appends a bias or a zero to its keys, which ours does not.
 
     Taught in notebook 06.
-
-    Examples:
-        >>> import torch
-        >>> from mhalib.reference import from_torch
-        >>> from_torch(torch.nn.MultiheadAttention(8, 2)).num_heads
-        2
     """
     check_kind(other, nn.MultiheadAttention)
     if other.bias_k is not None or other.add_zero_attn:

@@ -13,8 +13,7 @@ from pathlib import Path
 import torch
 import transformers
 
-from mhalib.pretrained.minilm import MINILM
-from mhalib.pretrained.weights import find
+from mhalib.pretrained.minilm import MINILM, find
 
 SENTENCES = [
     "A man is playing a guitar.",
@@ -29,13 +28,13 @@ SENTENCES = [
 LOOKED_AT = "She saw the cat."
 
 torch.set_num_threads(1)
-folder = str(find(MINILM))
+folder = str(find())
 tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 model = transformers.BertModel.from_pretrained(folder, attn_implementation="eager").eval()
 
 
 def embed(sentences: list[str]) -> torch.Tensor:
-    cut = tokenizer(sentences, padding=True, truncation=True, max_length=MINILM.sizes["longest"], return_tensors="pt")
+    cut = tokenizer(sentences, padding=True, truncation=True, max_length=256, return_tensors="pt")
     counts = cut["attention_mask"][..., None].float()  # (B, T, 1)
     mean = (model(**cut).last_hidden_state * counts).sum(1) / counts.sum(1)
     return mean / mean.norm(dim=-1, keepdim=True)

@@ -39,7 +39,7 @@ TENSORS = [  # any tensor
     ("valid_lens", lambda it: padding_mask(it, 3)),
     ("mask", to_boolean),
     ("weights", plot_attention),
-    ("x: labels", lambda it: plot_reshape({"x": it}, lambda n: 0)),
+    ("x: labels", lambda it: plot_reshape({"x": it}, lambda n: 0, [])),
     ("inputs", InterleavedAttention(8, 8, 2)),
 ]
 

@@ -17,14 +17,13 @@ from mhalib.experiments import (
     LookupModel,
     Repeats,
     count_parameters,
-    cross_entropy,
     evaluate,
     fit,
     fit_together,
     seeded,
 )
 from mhalib.experiments.tasks import NO_ANSWER
-from mhalib.experiments.training import EVALUATION_SEED, LATELY, torch_threads, unattended
+from mhalib.experiments.training import EVALUATION_SEED, LATELY, torch_threads
 from tests.helpers.refusals import accepted
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -193,7 +192,7 @@ def hold_against(run, losses, model):
     assert run.losses == pytest.approx(losses, abs=1e-5)
     for name, weight in model.state_dict().items():
         torch.testing.assert_close(run.model.state_dict()[name], weight, rtol=0, atol=1e-4)
-    assert not run.interrupted and run.seconds > 0 and not run.model.training
+    assert run.seconds > 0 and not run.model.training
 
 
 def test_fit_is_the_loop_that_one_would_write_by_hand():
@@ -206,7 +205,7 @@ def test_training_ends_once_enough_of_fresh_answers_are_right():
     """At the first step whose last 20 batches, counted before they were learned from, hold that share of them."""
     _, shares = by_hand(make(), seed=0, enough=0.9)
     result = train(steps=1000, enough=0.9)
-    assert LATELY < len(result.losses) == len(shares) < 1000 and not result.interrupted
+    assert LATELY < len(result.losses) == len(shares) < 1000
     assert result.losses == train(steps=len(shares)).losses, "up to there nothing else is done"
     assert len(train(steps=30, enough=1.0).losses) == 30, "what is not reached takes all the steps"
 
@@ -229,27 +228,12 @@ def test_the_same_seed_gives_the_same_bits_and_global_randomness_is_left_alone()
         assert torch.equal(weight, again.model.state_dict()[name])
 
 
-def test_an_interrupt_ends_training_with_what_was_reached_but_not_where_nobody_watches():
-    def stop(losses, done):
-        if len(losses) == 3 and not done:
-            raise KeyboardInterrupt
-
-    before = torch.get_rng_state()
-    result = train(steps=1000, watch=stop)
-    assert result.interrupted and len(result.losses) == 3
-    assert result.losses == train(steps=3).losses and result.evaluation == train(steps=3).evaluation
-    assert torch.equal(before, torch.get_rng_state())
-    with pytest.raises(KeyboardInterrupt), unattended():
-        train(watch=stop)
-    assert train(steps=1000, watch=stop).interrupted, "and afterwards it is as before"
-
-
 def test_watch_sees_every_step_and_the_end_and_torch_has_its_threads_back_afterwards():
     with torch_threads(2):
         seen = []
         train(steps=3, watch=lambda losses, done: seen.append((len(losses), done, torch.get_num_threads())))
         assert seen == [(1, False, 1), (2, False, 1), (3, False, 1), (3, True, 1)] and torch.get_num_threads() == 2
-        with pytest.raises(DivergedError, match="after 1 steps the loss on fresh batches is nan"):
+        with pytest.raises(DivergedError, match="the loss on fresh batches after 1 steps is nan"):
             train(steps=1, lr=1e38)
         assert torch.get_num_threads() == 2
 
@@ -262,21 +246,20 @@ def test_a_loss_that_is_no_number_is_refused_with_step_and_rate():
             self.seen += 1
             return super().forward(tokens) * (math.inf if self.seen == 3 else 1.0)
 
-    with pytest.raises(ValueError, match=r"nan at step 2 with lr=0\.01: .* such as lr=0\.001"):
+    with pytest.raises(ValueError, match=r"at step 2 is nan with lr=0\.01: .* such as lr=0\.001"):
         train(Failing(6, 5, 2, 8, 2))
 
 
 def test_evaluation_by_hand_counts_every_answer_once_also_in_pieces():
-    net, source = make(), generator(5)
-    pieces = [Gaps().batch(size, source) for size in (256, 44)]
+    net, source = make(), generator(EVALUATION_SEED)
+    pieces = [Gaps().batch(256, source) for _ in range(4)]
     tokens, answers = (torch.cat(parts) for parts in zip(*pieces, strict=True))
-    found = evaluate(net, Gaps(), size=300, seed=5)
+    found = evaluate(net, Gaps())
     right = sum(net(x[None])[0].argmax(-1).eq(y).sum().item() for x, y in zip(tokens, answers, strict=True))
     assert found["accuracy"] == pytest.approx(right / (answers != NO_ANSWER).sum().item())
     chances = net(tokens).softmax(-1)[answers != NO_ANSWER]  # (answers, vocab)
     wanted = chances.gather(1, answers[answers != NO_ANSWER][:, None]).log().mean().neg()
     assert found["loss"] == pytest.approx(wanted.item(), abs=1e-5)
-    assert evaluate(net, TASK) == evaluate(net, TASK, seed=EVALUATION_SEED) != evaluate(net, TASK, seed=0)
 
 
 def together(seeds, models=None, **settings):
@@ -349,29 +332,28 @@ def test_tasks_sizes_tokens_and_trainings_that_cannot_be_are_refused_by_name(as_
         "above 0 and at most 1, got nan": {"enough": math.nan},
         "lr must be a positive number, got 0.0": {"lr": 0.0},
         "lr must be a positive number, got nan": {"lr": math.nan},
-        "device 'abacus' is not to be had here; use device='cpu'": {"device": "abacus"},
-        "device 'meta' is not to be had here": {"device": "meta"},
         "seed must be a whole number of 0 or more, got -1": {"seed": -1},
     }
     lost = [make(seed=4), make(seed=5)]
     nn.init.constant_(lost[1].readout.weight, math.inf)
     calls = {
-        "TypeError: sources must be positions": partial(Lookup, torch.zeros(1, 2)),
-        "(lookups, T), got (3,)": partial(Lookup, torch.arange(3)),
-        "from 0 to 1, got 0 to 2": partial(Lookup, torch.tensor([[0, 2]])),
-        "from 0 to 1, got -1 to 0": partial(Lookup, torch.tensor([[0, -1]])),
+        "got torch.float32 (1, 2)": partial(Lookup, torch.zeros(1, 2)),
+        "got torch.int64 (3,)": partial(Lookup, torch.arange(3)),
+        "(1, 2): [[0, 2]]": partial(Lookup, torch.tensor([[0, 2]])),
+        "(1, 2): [[0, -1]]": partial(Lookup, torch.tensor([[0, -1]])),
         "vocab must be at least 2": partial(Lookup.offsets, 4, vocab=1),
         "at least tokens=5, got 4": partial(Lookup.permutations, 4, 4),
         "got (1, -3)": partial(Lookup.offsets, 4, (1, -3)),
-        "size must be a positive integer, got 0": partial(Lookup.offsets(4).batch, 0, generator()),
         "got shortest=1,": partial(Repeats, shortest=1),
         "got shortest=5, longest=4": partial(Repeats, shortest=5, longest=4),
         "vocab=22, tokens=22": partial(Repeats, tokens=22),
         "lookups must be a positive integer": partial(LookupModel, 7, 5, 0, 8, 2),
-        "DivergedError: the loss at step 0 is not finite for seeds [5] with lr=0.01": partial(together, [4, 5], lost),
+        "DivergedError: the loss at step 0 is nan for seeds [5] with lr=0.01": partial(together, [4, 5], lost),
         "got 0 models and 0 seeds": partial(together, []),
         "got 1 models and 2 seeds": partial(together, [1, 2], [make()]),
-        "got (2, 4, 5)": partial(cross_entropy, torch.zeros(2, 4, 5), torch.zeros(2, 3, dtype=torch.int64)),
+        "the targets, (4, 2, 5), and one axis of choices behind it, got (4, 3, 5, 6)": partial(
+            train, LookupModel(6, 5, 3, 8, 2)
+        ),
     }
     failures += accepted({words: partial(train, **given) for words, given in (shared | alone).items()})
     failures += accepted({words: partial(together, [1], **given) for words, given in shared.items()})
