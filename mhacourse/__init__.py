@@ -23,6 +23,14 @@ from mhacourse.problem_set import Problems
 __all__ = ["Checks", "Predictions", "Problems", "check", "predict", "problem"]
 
 
+def _defined(kind: type, module: ModuleType) -> dict:
+    """Return what a module of a lesson holds of a kind, by its name, and tell each its name and its lesson."""
+    found = {name: value for name, value in vars(module).items() if isinstance(value, kind)}
+    for name, value in found.items():
+        value.name, value.lesson = name, module.__name__.rpartition("_")[2]
+    return found
+
+
 class Checks(ByName):
     """All exercises by name; the names complete with Tab.
 
@@ -33,10 +41,9 @@ class Checks(ByName):
     def __init__(self, *modules: ModuleType):
         exercises: dict[str, Exercise] = {}
         for module in modules:
-            found = {name: value for name, value in vars(module).items() if isinstance(value, Exercise)}
-            for name, exercise in found.items():
-                exercise.name, exercise.siblings = name, list(found.values())
-                exercise.lesson = module.__name__.rpartition("_")[2]
+            found = _defined(Exercise, module)
+            for exercise in found.values():
+                exercise.siblings = list(found.values())
             exercises |= found
         super().__init__("exercise", "check", exercises)
 
@@ -57,13 +64,10 @@ class Predictions(ByName):
     def __init__(self, *modules: ModuleType):
         predictions: dict[str, Prediction] = {}
         for module in modules:
-            for name, value in vars(module).items():
-                if not isinstance(value, Prediction):
-                    continue
-                if name in predictions or hasattr(Predictions, name):
-                    raise ValueError(f"{module.__name__}: the name {name} is taken; give the prediction another one")
-                value.name, value.lesson = name, module.__name__.rpartition("_")[2]
-                predictions[name] = value
+            found = _defined(Prediction, module)
+            if taken := found.keys() & {*predictions, "results"}:
+                raise ValueError(f"{module.__name__}: the name {taken.pop()} is taken; give the prediction another one")
+            predictions |= found
         super().__init__("prediction", "predict", predictions)
 
     def results(self, lesson: str = "") -> Results:

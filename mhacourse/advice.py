@@ -34,7 +34,6 @@ ADVICE = {
         "Between tensors write &, |, ~, with brackets; in the place of an if, torch.where, .any() or .all()."
     ),
     "operator.invert": "~ turns True and False round: make the mask with dtype=torch.bool (lesson 04).",
-    '"bitwise_': "&, | and ~ are for booleans: make both sides with dtype=torch.bool.",
     "could not infer output dtype": (
         "booleans and integers have no mean. Make them numbers with a fraction first: .float().mean()."
     ),
@@ -45,7 +44,6 @@ ADVICE = {
         "as many names must stand on the left as there are parts on the right: print len(...). If that line cuts with "
         "chunk, split or unbind, look at its dim: without one they cut axis 0."
     ),
-    "Dimension out of range": "there is no such axis: a tensor of 3 axes has 0, 1, 2, or from the end -1, -2, -3.",
     "is out of bounds for dimension": (
         "a place is counted from 0, so the last is one less than the size. Which axis is meant?"
     ),
@@ -53,14 +51,10 @@ ADVICE = {
     "must match the existing size": (
         "expand stretches only axes of size 1: put one there first, with [:, None] or unsqueeze."
     ),
-    "Sizes of tensors must match except in dimension": (
-        "cat joins along one axis; all the other sizes must agree. Which axis?"
-    ),
     "does not require grad": (
         "no gradient flows from here: what it is asked of was not computed from a tensor that wants one."
     ),
     "unsupported operand type": "one side is not what you think. Print type(...) of both.",
-    "'NoneType' object": "what came is None. Does a function that you call lack its return?",
     "is not defined": "is the name spelled right, and has the cell that makes it been run?",
 }
 

@@ -135,9 +135,8 @@ def shape_in_words(expected: tuple[int, ...], got: tuple[int, ...], axes: tuple[
     name = dict(zip(expected, axes, strict=True))
     if sorted(got) == sorted(expected):
         return f"the axes stand in the order ({', '.join(name[size] for size in got)})"
-    if tuple(size for size in got if size != 1) == expected:
-        more = len(got) - len(expected)
-        return "there is an axis of size 1 too many" if more == 1 else f"there are {more} axes of size 1 too many"
+    if len(got) == len(expected) + 1 and tuple(size for size in got if size != 1) == expected:
+        return "there is an axis of size 1 too many"
     if len({*got}) < len(got):
         return ""
     missing = [size for size in expected if size not in got]
@@ -196,15 +195,10 @@ def _are_numbers(value: object, depth: int = 0) -> bool:
 def _sequences(expected: tuple | list, got: object, axes: Axes) -> Difference | None:
     if isinstance(got, Tensor) and not readable(got):
         return Difference("type", f"{len(expected)} parts", kind_of(got))
-    if isinstance(got, Tensor) and not any(isinstance(part, Tensor) for part in expected):
-        deep = bool(expected) and isinstance(expected[0], (tuple, list))
-        if got.ndim > 1 + deep:
-            return Difference("type", f"{len(expected)} numbers", "a tensor; of a tensor, give its .shape")
-        got = got.tolist() if got.ndim else got
-    elif isinstance(got, Tensor) and got.ndim and len(got) == len(expected):
-        got = list(got)  # it unpacks as a tuple does: k, v = torch.stack([k, v])
     if not any(isinstance(part, Tensor) for part in expected):
         got = as_sequence(got)
+    elif isinstance(got, Tensor) and got.ndim and len(got) == len(expected):
+        got = list(got)  # it unpacks as a tuple does: k, v = torch.stack([k, v])
     if not isinstance(got, (tuple, list)):
         return Difference("type", f"{len(expected)} parts", kind_of(got))
     if len(got) != len(expected):
@@ -265,8 +259,6 @@ def kind_of(value: object) -> str:
         return "a nested tensor" if value.is_nested else f"{_a(_family(value.dtype))} tensor"
     if isinstance(value, types.GeneratorType):
         return "a generator (a function with yield); return the result instead"
-    if isinstance(value, types.CoroutineType):
-        return "a coroutine; write def, not async def"
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if type(value).__name__ == "ndarray":

@@ -1,21 +1,22 @@
 """The error model: a wrong answer is often a right one with a small edit.
 
 After R. Singh, S. Gulwani and A. Solar-Lezama, *Automated feedback generation for introductory programming assignments*
-(PLDI 2013). What people write instead is said in `slips`; here it is put into a right answer, and the edit looked for
-that does what a learner's function does. What an edit says must be seen in the learner's own code: where it would have
-to name a variable of our solution, `…` stands there, and it is never said.
+(PLDI 2013). `_slips` says what people write in the place of a piece of a right answer; the edit is looked for that does
+what a learner's function does. A slip that happens in many exercises is a line here, one of a single exercise an entry
+of its catalogue. What an edit says must be seen in the learner's own code: for a name that only our solution has, `…`
+stands there, and it is never said.
 """
 
 import ast
 import contextlib
-import copy
 import inspect
 import itertools
 import math
 import re
 import textwrap
 import warnings
-from collections import defaultdict
+from ast import unparse
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
@@ -26,22 +27,73 @@ from torch import Tensor
 from mhacourse.attempt import same_result
 from mhacourse.compare import readable
 from mhacourse.run import Outcome, OutOfTime, call, limits
-from mhacourse.slips import Slip, axes_in, changes_of, results, slips
 
 SECONDS = 0.8  # for one search; what was found out about an edit is kept
 ALIKE = 0.3  # what it costs to make one edit at all places that it fits
-ENOUGH = 14.0  # bits that the results must hold: with a thousand edits, fewer would be chance
+ENOUGH = 4  # different numbers that the results must hold: with a thousand edits, fewer would be chance
 SIZE = re.compile(r"[BThn]|Tq|Tk|kv|num_\w+|head_dim|d_model|width|size|group")  # what sizes are called in this house
 LONGEST = 45  # characters of code in a sentence
+
+KEPT = "range list len tuple enumerate zip isinstance tolist item transpose permute movedim".split()  # never left out
+SUMS = "sum mean amax amin prod any all".split()
+ORDERED = "view reshape permute".split()
+INSTEAD = {"sum": "mean", "mean": "sum", "amax": "amin", "any": "all", "all": "any", "exp": "exp2", "tril": "triu"}
+SIGNS = {  # what an operand is called, seen and unseen, and what people write for the sign
+    ast.Add: ("+", "the term", "one of its terms", "- *"),
+    ast.Sub: ("-", "subtracting", "a subtraction", "+ /"),
+    ast.Mult: ("*", "the factor", "one of its factors", "/ @ +"),
+    ast.Div: ("/", "the division by", "a division", "// *"),
+    ast.FloorDiv: ("//", "the division by", "a division", "/ %"),
+    ast.Mod: ("%", "the remainder by", "a remainder", "//"),
+    ast.MatMult: ("@", "the product with", "a product", "*"),
+    ast.Pow: ("**", "the power", "a power", "*"),
+    ast.BitAnd: ("&", "the condition", "one of its conditions", "|"),
+    ast.BitOr: ("|", "the condition", "one of its conditions", "&"),
+}
+ROUNDS = {
+    "list({})[:1]": "only the first round of its loop",
+    "list({})[1:]": "the first round left out of its loop",
+    "list({})[:-1]": "the last round left out of its loop",
+    "[i + 1 for i in {}]": "a loop that counts from 1",
+}
+WHY = {  # the reader's question, by what is said: the first that is found in it
+    "exchanged|as well": "Say of each name in the task what it holds, and where it is asked for.",
+    "a fixed": "That is right at one size only: read sizes off the shapes.",
+    r"shape\[": "Write the shape down, and beside each of its numbers what it counts.",
+    "reshape|view": "reshape and view count the numbers out again in their order; only transpose and permute exchange "
+    "axes (lesson 03).",
+    "keepdim": "Without keepdim=True what was one number for each row lies along the columns (lesson 04).",
+    r"\.m?T|product": "Write both shapes beside the product: the two sizes in the middle must mean the same.",
+    "torch.inf": "A hidden score of 0 still gets a share: e to the power of 0 is 1. Only minus infinity gets none.",
+    r"dim=|everything|\w\(-?\d": "Write the shape of what comes in beside the line, and name its axes: along which are "
+    "numbers put together?",
+    "round": "Work out the first and the last entry by hand.",
+    "axis|axes|alone|order": "The task says what comes back, with which axes, in which order.",
+    "other way round|ignored": "Take one entry, and say what True means for it, and what False.",
+    "": "Work out one number by hand as the task says it, and then as your line does.",
+}
+
+Slip = tuple[str, str, Real]  # the code that stands instead, what is said of it, and its cost
+Read = Callable[[str], str]  # returns code as a learner can read it, with `…` for what only we have written
+
+
+def why_of(says: str) -> str:
+    """Return what to think of where an edit was made."""
+    return next(why for pattern, why in WHY.items() if re.search(pattern, says))
 
 
 @dataclass(eq=False)
 class Edit:
-    """A small edit of a right answer, made into a function when it is first tried; `Slip` tells its other parts."""
+    """A small edit of a right answer, made into a function when it is first tried.
+
+    Args:
+        says: what the function does then, to follow "it does what a right one would do".
+        cost: among the edits that fit, the cheapest is told.
+        make: makes the function.
+    """
 
     says: str
     cost: Real
-    why: str
     make: Callable[[], Callable]
     _function: Callable | None = None
     _known: dict[int, Outcome | None] = field(default_factory=dict)
@@ -74,156 +126,274 @@ def edits_of(answers: Sequence[Callable], example: tuple, axes: tuple[str, ...])
         source, names = textwrap.dedent(inspect.getsource(answer)), inspect.unwrap(answer).__globals__
         lowered = re.sub(r"-(math|torch)\.inf\b", "-1e9", source)  # as people write it: no mistake of theirs
         for text in dict.fromkeys((source, lowered)):
-            made += Places(text, names, example).edits(texts)
+            made += _Places(text, names).edits(texts)
     return sorted([*made, *_of_the_whole(answers[0], example, axes)], key=lambda edit: edit.cost)
 
 
-def _of_the_whole(answer: Callable, example: tuple, axes: tuple[str, ...]) -> Iterator[Edit]:
-    """Yield the edits of a whole argument before the first line, and of the whole result behind the last."""
-    names = list(inspect.signature(answer).parameters)
-    for i, value in enumerate(example):
-        for says, cost, change in changes_of(value):
-            yield Edit(says.format(names[i]), cost, "", lambda i=i, f=change: _with_given(answer, i, f))
-        for j in range(i + 1, len(example)):
-            if type(value) is type(example[j]) and not callable(value):
-                for one, other, says, cost in (
-                    (j, i, f"with {names[i]} and {names[j]} exchanged", 1.2),
-                    (i, i, f"with {names[i]} in the place of {names[j]} as well", 1.3),
-                    (j, j, f"with {names[j]} in the place of {names[i]} as well", 1.3),
-                ):
-                    yield Edit(says, cost, "", lambda i=i, j=j, at=(one, other): _exchanged(answer, i, j, at))
-    for says, cost, change in results(axes):
-        yield Edit(says, cost, "", lambda change=change: lambda *given: change(answer(*given)))
+# ------------------------------------------------------------------------------------- a piece of a right answer
 
 
-def _with_given(answer: Callable, i: int, change: Callable) -> Callable:
-    return lambda *given: answer(*given[:i], change(given[i]), *given[i + 1 :])
+def _slips(node: ast.AST, read: Read, names: dict[str, list[str]]) -> Iterator[Slip]:
+    """Yield what people write in the place of a piece of code; of a loop, of what it goes through.
+
+    Args:
+        node: the piece.
+        read: see `Read`.
+        names: for each variable the others of its kind; under "sizes" those that are sizes.
+    """
+    match node:
+        case ast.Call():
+            yield from _of_call(node, read)
+        case ast.Attribute(value=of, attr="mT" | "T" as turn):
+            yield from _of_turn(f"({unparse(of)})", f".{turn}")
+        case ast.BinOp() if type(node.op) in SIGNS:
+            yield from _of_operation(node, read)
+        case ast.Subscript(value=of, slice=index):
+            yield from _of_index(unparse(of), index, read)
+        case ast.UnaryOp(op=ast.Invert() | ast.Not(), operand=of):
+            yield f"({unparse(of)})", "with a condition the other way round", 1
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Attribute(attr="inf")):
+            for low in ("0.0", "torch.inf"):
+                yield low, f"with {low} in the place of -torch.inf", 1
+        case ast.Constant(value=bool()):
+            return
+        case ast.Constant(value=int() | float()) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
+            n = ast.literal_eval(node)
+            for x in dict.fromkeys((n + 1, n - 1, 0, 1, 2 * n, n / 2)):
+                yield f"({x})", f"with {x:g} in the place of {n:g}", 1.6
+        case ast.Name(id=name) if name in names:
+            yield from _of_size(read(name)) if name in names["sizes"] else ()
+            for other in names[name]:
+                yield f"({other})", f"with {read(other)} in the place of {read(name)}", 1.8
+        case ast.Return(value=ast.Tuple(elts=parts)):
+            yield f"return {', '.join(map(unparse, parts[::-1]))}", "with the results exchanged", 1
+        case ast.For(iter=of) | ast.comprehension(iter=of):
+            for rounds, words in ROUNDS.items():
+                yield rounds.format(unparse(of)), f"with {words}", 1.25
 
 
-def _exchanged(answer: Callable, i: int, j: int, at: tuple[int, int]) -> Callable:
-    one, other = at
-    return lambda *given: answer(*given[:i], given[one], *given[i + 1 : j], given[other], *given[j + 1 :])
+def _of_size(shown: str) -> Iterator[Slip]:
+    for size in (1, 2, 4, 8):
+        yield f"({size})", f"with a fixed {size} in the place of {shown}", 1.9
 
 
-# --------------------------------------------------------------------------------------------- places in a source
+def _of_turn(x: str, turn: str) -> Iterator[Slip]:
+    yield x, f"without {turn}", 1
+    yield f"{x}.reshape({x}{turn}.shape)", f"with a reshape in the place of {turn}", 1
+    yield f"{x}.permute(*range({x}.ndim)[::-1])", "with .T, which turns all axes", 1.1
 
 
-class _AsMethods(ast.NodeTransformer):
-    """Write torch.softmax(x, -1) as x.softmax(-1), so that a slip needs to know one way only."""
+def _of_operation(node: ast.BinOp, read: Read) -> Iterator[Slip]:
+    """Yield what becomes of a + b and the like: one side left out, another sign."""
+    sign, seen, unseen, others = SIGNS[type(node.op)]
+    a, b = f"({unparse(node.left)})", f"({unparse(node.right)})"
+    shown = read(unparse(node.right))
+    for kept, out in ((a, shown), (b, read(unparse(node.left))))[: 2 if sign in "+*@&|" else 1]:
+        yield kept, f"without {unseen if '…' in out else f'{seen} {out}'}", 1
+    for other in others.split():
+        words = f"with {other} in the place of {sign}"
+        yield f"({a} {other} {b})", words if "…" in shown else f"{words} before {shown}", 1.2
 
-    def visit_Call(self, node: ast.Call) -> ast.Call:
-        self.generic_visit(node)
-        match node.func:
-            case ast.Attribute(value=ast.Name(id="torch" | "F"), attr=name) if name not in ("where", "cat", "stack"):
-                if node.args and hasattr(Tensor, name) and hasattr(torch, name):
-                    node.func, node.args = ast.Attribute(node.args[0], name, ast.Load()), node.args[1:]
-        return node
+
+def _of_call(node: ast.Call, read: Read) -> Iterator[Slip]:
+    """Yield what becomes of x.f(…), f(x, …) or torch.f(x, …): left out, another function, other arguments."""
+    owner, _, f = unparse(node.func).rpartition(".")
+    x, given = owner, [*map(unparse, node.args), *(f"{part.arg}={unparse(part.value)}" for part in node.keywords)]
+    if owner in ("", "torch", "math", "F"):
+        if not node.args or f.startswith("_"):
+            return
+        x, *given = given
+    method = owner == x or owner and hasattr(Tensor, f)  # torch.softmax(x, -1) is x.softmax(-1)
+    start = f"({x})." if method else f"{owner}{'.' * bool(owner)}"
+
+    def called(f: str, given: Sequence[str]) -> str:
+        return f"{start}{f}({', '.join(given if method else [x, *given])})"
+
+    if f not in KEPT:
+        yield f"({x})", f"without {f if owner == x else unparse(node.func)}", 1
+    if f in INSTEAD:
+        yield called(INSTEAD[f], given), f"with {INSTEAD[f]} in the place of {f}", 1.4
+    if f in SUMS:
+        yield called(f, []), f"with {f} over everything", 1
+    if "keepdim=True" in given:
+        yield called(f, [part for part in given if part != "keepdim=True"]), f"without keepdim=True in {f}", 1
+    if f in ("transpose", "permute"):
+        yield from _of_turn(f"({x})", f".{f}({', '.join(given)})")
+    for other in _numbers_changed(given):
+        words = f"with {f}({', '.join(other)}) in the place of {f}({', '.join(given)})"
+        yield called(f, other), read(words), 1
+    for order in itertools.permutations(given) if f in ORDERED and len(given) in (3, 4) else ():
+        yield called(f, order), f"with the arguments of {f} in another order", 1.3
 
 
-class Places:
+def _of_index(x: str, index: ast.expr, read: Read) -> Iterator[Slip]:
+    """Yield what becomes of x[…]: nothing chosen, another place, another axis, another order."""
+    parts, name = [*map(unparse, index.elts if isinstance(index, ast.Tuple) else [index])], ""
+    others = [*_numbers_changed(parts)]
+    if x.endswith(".shape"):
+        name = "shape"
+        yield from _of_size(read(f"{x}[{parts[0]}]"))
+    else:
+        yield x, "without the choice by an index [ ]", 1.5
+        others += [*itertools.permutations(parts), (":", *parts)]
+    for other in others:
+        words = read(f"with {name}[{', '.join(other)}] in the place of {name}[{', '.join(parts)}]")
+        if "…" in words:
+            n = len(parts)
+            words = f"with an index on axis {n}, not {n - 1}" if len(other) > n else "with an index in another order"
+        yield f"({x})[{', '.join(other)}]", words, 1.4
+
+
+def _numbers_changed(given: Sequence[str]) -> Iterator[list[str]]:
+    """Yield what is given to a call, or as an index, with one number changed: another axis, another place."""
+    for i, part in enumerate(given):
+        name, number = re.fullmatch(r"(\w+=)?(-?\d)?.*", part, re.DOTALL).groups("")
+        if part == name + number and number:
+            near = sorted(range(-3, 4), key=lambda other, old=int(number): (other < 0) != (old < 0))
+            yield from ([*given[:i], f"{name}{other}", *given[i + 1 :]] for other in near)
+
+
+class _Places:
     """The places of a right function at which people write something else.
 
     Args:
         source: its text.
         known: the names that it uses, by what they are.
-        example: the inputs of one case.
     """
 
-    def __init__(self, source: str, known: dict[str, object], example: tuple):
+    def __init__(self, source: str, known: dict[str, object]):
         self.known = known
         (function,) = ast.parse(source).body
-        arguments = function.args.args + function.args.kwonlyargs
+        self.given = [argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)]
         function.decorator_list, function.returns = [], None
-        for argument in arguments:
-            argument.annotation = None
-        self.text = ast.unparse(ast.fix_missing_locations(_AsMethods().visit(function)))
+        self.text = unparse(function)
         (self.function,) = ast.parse(self.text).body
         self.starts = [0, *itertools.accumulate(map(len, self.text.splitlines(keepends=True)))]
-        self.given = dict(zip([argument.arg for argument in arguments], example, strict=False))
-        self.axes = {id(part) for node in ast.walk(self.function) for axis in axes_in(node) for part in ast.walk(axis)}
-        self.meaning: dict[str, ast.expr | None] = {}  # of a variable; None where that is not to be said
-        for node in ast.walk(self.function):
-            if isinstance(node, ast.Assign):
-                self._learn(node.targets[0], node.value)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                self.meaning.setdefault(node.id, None)
+        self._learn()
 
-    def _learn(self, target: ast.expr, value: ast.expr) -> None:
-        match target, value:
-            case ast.Name(id=name), _:
-                self.meaning[name] = None if name in self.meaning else value
-            case ast.Tuple(elts=names), ast.Tuple(elts=values) if len(names) == len(values):
-                for one, other in zip(names, values, strict=True):
-                    self._learn(one, other)
-            case ast.Tuple(elts=names), _:
-                for i, name in enumerate(names):
-                    self._learn(name, ast.Subscript(value, ast.Constant(i), ast.Load()))
+    def _learn(self) -> None:
+        """Note what each variable stands for in code that a learner can read, `…` where that is not to be said."""
+        nodes = [*ast.walk(self.function)]
+        stored = Counter(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+        self.meaning = dict.fromkeys(stored, "…")
+        for node in (node for node in nodes if isinstance(node, ast.Assign)):
+            target, value = node.targets[0], node.value
+            names = target.elts if isinstance(target, ast.Tuple) else [target]
+            values = [unparse(value)]
+            if isinstance(target, ast.Tuple):
+                pairs = isinstance(value, ast.Tuple)
+                values = map(unparse, value.elts) if pairs else [f"{unparse(value)}[{i}]" for i in range(len(names))]
+            for name, text in zip(names, values, strict=False):
+                if isinstance(name, ast.Name) and stored[name.id] == 1:
+                    text = self.read(text)
+                    compound = "…" not in text and isinstance(ast.parse(text, mode="eval").body, ast.BinOp)
+                    self.meaning[name.id] = f"({text})" if compound else text
+
+    def read(self, code: str) -> str:
+        """Return code as a learner can read it: our own variables by what they stand for; `…` where that fails."""
+        own = {name: text for name, text in self.meaning.items() if name not in self.given}
+        text = re.sub(r"(?<![\w.])[a-zA-Z_]\w*\b(?!=)", lambda word: own.get(word[0], word[0]), code)
+        text = text[1:-1] if code in own and text[0] == "(" else text
+        hidden = len(text) - len(code) > LONGEST or "…" in text or re.search(r"(?<![\w.])_\w", text)
+        return "…" if hidden else text
 
     def edits(self, texts: set[str]) -> Iterator[Edit]:
         """Yield the edits whose texts are not there yet, and those of all places at which the same can be said."""
         alike: dict[str, list] = defaultdict(list)
-        for (start, end), slip in sorted(self._slips(), key=lambda one: one[1].cost):
-            text = self.text[:start] + slip.put + self.text[end:]
+        for (start, end), (put, says, cost) in sorted(self._slips(), key=lambda one: one[1][2]):
+            text = self.text[:start] + put + self.text[end:]
             if text not in texts:
                 texts.add(text)
-                alike[re.sub(r"with \w+ over (dim=.*), not", r"with \1 in the place of", slip.says)].append(
-                    (start, end, slip)
-                )
-                yield Edit(slip.says, slip.cost, slip.why, lambda text=text: self._made(text))
+                alike[says].append((start, end, put, cost))
+                yield Edit(says, cost, lambda text=text: self._made(text))
         for says, places in alike.items():
-            places.sort(key=lambda place: -place[0])  # from the end, so that the other places stay where they are
+            places.sort(reverse=True)  # from the end, so that the other places stay where they are
             if 1 < len(places) <= 6 and all(one[0] >= two[1] for one, two in itertools.pairwise(places)):
                 text = self.text
-                for start, end, slip in places:
-                    text = text[:start] + slip.put + text[end:]
+                for start, end, put, _ in places:
+                    text = text[:start] + put + text[end:]
                 says = f"{says}, wherever it stands"
-                yield Edit(says, slip.cost + ALIKE, slip.why, lambda text=text: self._made(text))
+                yield Edit(says, places[0][3] + ALIKE, lambda text=text: self._made(text))
 
     def _slips(self) -> Iterator[tuple[tuple[int, int], Slip]]:
-        names = self._names()
-        for node in ast.walk(self.function):
-            at = getattr(node, "iter", node)  # of a loop, what it goes through
-            written = isinstance(node, (ast.Name, ast.Tuple)) and isinstance(node.ctx, ast.Store)
-            if node is not self.function and hasattr(at, "lineno") and not written and id(node) not in self.axes:
-                start = self.starts[at.lineno - 1] + at.col_offset
-                end = self.starts[at.end_lineno - 1] + at.end_col_offset
-                yield from (((start, end), slip) for slip in slips(node, self.code, names))
-
-    def _names(self) -> dict[str, list[str]]:
-        """Return for each variable the others of its kind: nobody takes a tensor for a size."""
-        every = [*self.given, *(name for name in self.meaning if name not in self.given)]
+        every = dict.fromkeys([*self.given, *self.meaning])
         sizes = {name for name in every if SIZE.fullmatch(name)}
         names = {name: [o for o in every if o != name and (o in sizes) == (name in sizes)] for name in every}
-        return names | {"sizes": [*sizes]}
+        nodes = [*ast.walk(self.function)]
+        behind_minus = {id(node.operand) for node in nodes if isinstance(node, ast.UnaryOp)}  # -1 is one number
+        for node in nodes:
+            at = getattr(node, "iter", node)  # of a loop, what it goes through
+            written = isinstance(node, (ast.Name, ast.Tuple)) and isinstance(node.ctx, ast.Store)
+            negated = isinstance(node, ast.Constant) and id(node) in behind_minus
+            if node is not self.function and hasattr(at, "lineno") and not written and not negated:
+                start = self.starts[at.lineno - 1] + at.col_offset
+                end = self.starts[at.end_lineno - 1] + at.end_col_offset
+                yield from (((start, end), slip) for slip in _slips(node, self.read, names | {"sizes": [*sizes]}))
 
     def _made(self, text: str) -> Callable:
         names = dict(self.known)
         exec(compile(text, "<edited>", "exec"), names)
         return names[self.function.name]
 
-    def code(self, node: ast.AST) -> str:
-        """Return code as a learner can read it: our own variables by what they stand for; `…` where that fails."""
-        text = ast.unparse(_Inlined(self).visit(copy.deepcopy(node)))
-        return "…" if len(text) > LONGEST or "…" in text else text
+
+# --------------------------------------------------------------------------------- whole arguments, whole results
+
+Change = tuple[str, Real, Callable]
+
+ARGUMENT: list[Change] = [  # what people make of an argument: what is said of its name, the cost, the change
+    ("with {} turned, its last two axes exchanged", 1.3, lambda x: x.mT),
+    ("with the first two axes of {} exchanged", 1.3, lambda x: x.transpose(0, 1)),
+    ("with {} the other way round", 1, torch.logical_not),
+    ("with {} ignored, as if it were True everywhere", 1.2, lambda x: x | True),
+    ("with the square of {}", 1.4, lambda x: x**2),
+    ("with one less than {}", 1.4, lambda x: x - 1),
+    *((f"with the first entry along axis {i} of {{}} used for all", 1.5, lambda x, i=i: x.narrow(i, 0, 1).expand_as(x))
+      for i in range(3)),
+]  # fmt: skip
+RESULT: list[Change] = [
+    ("but with whole numbers", 1, torch.Tensor.long),
+    ("but with floating numbers", 1, torch.Tensor.float),
+    ("and then turns the sign", 1.1, torch.neg),
+    ("in percent", 1.4, lambda y: 100 * y),
+]
+ALONG_ONE: list[Change] = [  # along one axis of the result, by its name
+    ("for the first {} alone; that axis is gone", 1.1, lambda y, i: y.select(i, 0)),
+    ("for the last {} alone; that axis is gone", 1.2, lambda y, i: y.select(i, -1)),
+    ("for the first {} alone", 1.1, lambda y, i: y.narrow(i, 0, 1)),
+]
 
 
-class _Inlined(ast.NodeTransformer):
-    """Put what our variables stand for in their places."""
+def _of_the_whole(answer: Callable, example: tuple, axes: tuple[str, ...]) -> Iterator[Edit]:
+    """Yield the edits of a whole argument before the first line, and of the whole result behind the last."""
+    names = list(inspect.signature(answer).parameters)
+    for i, value in enumerate(example):
+        for says, cost, change in () if callable(value) else ARGUMENT:
+            yield Edit(says.format(names[i]), cost, lambda i=i, f=change: _with_given(answer, i, f))
+        for j in range(i + 1, len(example)):
+            if type(value) is type(example[j]) and not callable(value):
+                says = f"with {names[i]} and {names[j]} exchanged"
+                yield Edit(says, 1.2, lambda i=i, j=j: _exchanged(answer, i, j))
+    for says, cost, change in _results(axes):
+        yield Edit(says, cost, lambda change=change: lambda *given: change(answer(*given)))
 
-    def __init__(self, places: Places):
-        self.places, self.depth = places, 0
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id in self.places.given or node.id not in self.places.meaning:
-            return ast.Name("…") if node.id.startswith("_") else node
-        meaning, self.depth = self.places.meaning[node.id], self.depth + 1
-        read = (
-            ast.Name("…")
-            if meaning is None or self.depth > 4
-            else self.visit(ast.parse(ast.unparse(meaning)).body[0].value)
-        )
-        self.depth -= 1
-        return read
+def _with_given(answer: Callable, i: int, change: Callable) -> Callable:
+    return lambda *given: answer(*given[:i], change(given[i]), *given[i + 1 :])
+
+
+def _exchanged(answer: Callable, i: int, j: int) -> Callable:
+    return lambda *given: answer(*given[:i], given[j], *given[i + 1 : j], given[i], *given[j + 1 :])
+
+
+def _results(axes: tuple[str, ...]) -> Iterator[Change]:
+    """Yield what people make of a right result without meaning to, from what its axes are called."""
+    yield from RESULT
+    for i, name in enumerate(axes):
+        for says, cost, change in ALONG_ONE:
+            yield says.format(name), cost, lambda y, change=change, i=i: change(y, i)
+    for order in itertools.permutations(range(len(axes))):
+        words = ", ".join(axes[i] for i in order)
+        yield f"but with its axes in the order ({words})", 1, lambda y, order=order: y.permute(order)
 
 
 # --------------------------------------------------------------------------------------------- the edit that was made
@@ -236,7 +406,7 @@ def find(edits: Sequence[Edit], inputs: Sequence[tuple], right: Sequence[Outcome
         edits: of the exercise, the cheapest first.
         inputs, right, theirs: the cases, and what our answer and the learner's do with them.
     """
-    if len(theirs) < len(inputs) or _bits(theirs, right) < ENOUGH:
+    if len(theirs) < len(inputs) or not _say_enough(theirs, right):
         return None
     right_ones = [same_result(ours, other) for ours, other in zip(right, theirs, strict=True)]
     # First the cases that tell most: where there is a wrong result.
@@ -255,32 +425,19 @@ def _same(edited: Outcome, theirs: Outcome) -> bool:
     return same_result(edited, theirs)
 
 
-def _bits(theirs: Sequence[Outcome], right: Sequence[Outcome]) -> Real:
-    """Return how much the results say; where there are none, how much the errors do, by the sizes that they tell."""
-    told = [i for i in range(len(theirs)) if theirs[i].failure is None]
-    if any(not same_result(right[i], theirs[i]) for i in told):
-        values = [theirs[i].value for i in told]
-        if all(isinstance(value, Real) and value == values[0] for value in values):
-            return _bits_of(values[0])  # a constant, which does not look at what comes in
-        return sum(map(_bits_of, values))
-    return 7 * len(
-        {other.failure.message for other in theirs if other.failure and re.search(r"\d", other.failure.message)}
-    )
+def _say_enough(theirs: Sequence[Outcome], right: Sequence[Outcome]) -> bool:
+    """Return whether wrong results hold enough to be no chance; where there are none, the errors by their sizes."""
+    if all(other.failure or same_result(ours, other) for ours, other in zip(right, theirs, strict=True)):
+        messages = {other.failure.message for other in theirs if other.failure}
+        return sum(bool(re.search(r"\d", message)) for message in messages) > 1
+    numbers = [number for other in theirs if not other.failure for number in _numbers(other.value)]
+    return len({*numbers}) >= ENOUGH or min(map(numbers.count, (0, 1))) >= ENOUGH
 
 
-def _bits_of(value: object, depth: int = 0) -> Real:
-    """Return roughly how many bits a result holds, by how many numbers there are in it; of booleans by the rarer."""
+def _numbers(value: object) -> list[Real]:
     if isinstance(value, (tuple, list)):
-        return sum(_bits_of(part, depth + 1) for part in value) if depth < 4 else 0.0  # a list may hold itself
-    if isinstance(value, (bool, int, float)):
-        return 1 if isinstance(value, bool) else 4 if isinstance(value, int) else 10.0 * math.isfinite(value)
-    if not isinstance(value, Tensor) or not readable(value) or value.is_complex():
-        return 0.0
-    numbers = value.detach().cpu().flatten().double()
-    numbers = numbers[numbers.isfinite()]
-    distinct = numbers.unique().numel()
-    if distinct < 2:
-        return 2.0
-    if value.dtype == torch.bool:
-        return min(len(numbers), 4 * min(int(numbers.sum()), int((1 - numbers).sum())))
-    return (10 if value.is_floating_point() else 4) * distinct
+        return [number for part in value for number in _numbers(part)]
+    if isinstance(value, Tensor) and readable(value) and not value.is_complex():
+        value = value.detach().cpu().flatten().double()
+        return value[value.isfinite()].tolist()
+    return [value] if isinstance(value, (int, float)) and math.isfinite(value) else []

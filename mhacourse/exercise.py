@@ -14,7 +14,7 @@ from mhacourse.attempt import Attempt
 from mhacourse.compare import Axes, show
 from mhacourse.edits import Edit, edits_of
 from mhacourse.judge import CHOICE, FUNCTION, VALUE, Step, judge
-from mhacourse.note import Note, bar
+from mhacourse.note import Note, bar, hints_so_far
 from mhacourse.run import Outcome, run
 
 OUR_SECONDS = 600.0  # for answers that are known to end, on however busy a machine
@@ -38,12 +38,22 @@ class Change:
         Raises:
             ValueError: the source does not hold the piece.
         """
-        source = textwrap.dedent(inspect.getsource(right))
-        if self.before not in source:
-            raise ValueError(f"{right.__name__} does not hold {self.before!r}; take a piece of its source as it stands")
         names = dict(inspect.unwrap(right).__globals__)
-        exec(source.replace(self.before, self.after), names)
+        exec(rewritten(textwrap.dedent(inspect.getsource(right)), [self]), names)
         return names[right.__name__]
+
+
+def rewritten(source: str, changes: Sequence[Change]) -> str:
+    """Return a source with some pieces changed.
+
+    Raises:
+        ValueError: it does not hold a piece.
+    """
+    for change in changes:
+        if change.before not in source:
+            raise ValueError(f"the source does not hold {change.before!r}; take a piece of it as it stands")
+        source = source.replace(change.before, change.after)
+    return source
 
 
 @dataclass(frozen=True)
@@ -116,10 +126,7 @@ class Exercise:
     def hint(self) -> Note:
         """Return the hints so far and one more."""
         self.hints_shown = min(self.hints_shown + 1, len(self.hints))
-        shown = [(f"{number}.", text) for number, text in enumerate(self.hints[: self.hints_shown], 1)]
-        if self.hints_shown == len(self.hints):
-            shown.append(("", f"That was the last hint. The solution: check.{self.name}.solution()"))
-        return Note(f"check.{self.name} · hint {self.hints_shown} of {len(self.hints)}", shown)
+        return hints_so_far(f"check.{self.name}", self.hints, self.hints_shown)
 
     def solution(self) -> Note:
         """Return a right answer."""

@@ -12,12 +12,11 @@ from collections.abc import Callable
 
 from mhacourse.advice import advice_for
 from mhacourse.attempt import Attempt, changes, recognise, same_results
-from mhacourse.compare import difference, kind_of, show
-from mhacourse.edits import find
+from mhacourse.compare import kind_of, show
+from mhacourse.edits import find, why_of
 from mhacourse.note import Note, not_yet
 from mhacourse.observe import holds_the_numbers, observe, other_axes
 from mhacourse.remarks import remarks_on
-from mhacourse.slips import why_of
 from mhacourse.stub import is_stub
 from mhacourse.values import explain
 
@@ -100,22 +99,6 @@ def known_mistake(attempt: Attempt) -> Note | None:
     return _mistake(attempt, found[0], found[1].what, found[1].why) if found else None
 
 
-def known_in_one_part(attempt: Attempt) -> Note | None:
-    """Name the mistake that is in some of several shapes, where the other shapes are right."""
-    ours, theirs = attempt.exercise.answer, attempt.answer
-    if not (isinstance(ours, tuple) and isinstance(ours[0], tuple)):
-        return None
-    if not isinstance(theirs, (tuple, list)) or len(theirs) != len(ours):
-        return None
-    for name, wrong_answer, (known,) in attempt.exercise.catalogue:
-        if not isinstance(known.value, (tuple, list)) or len(known.value) != len(ours):
-            continue
-        parts = zip(ours, known.value, theirs, strict=True)
-        if all(difference(right, got) is None or difference(wrong, got) is None for right, wrong, got in parts):
-            return _mistake(attempt, name, wrong_answer.what, wrong_answer.why)
-    return None
-
-
 def small_edit(attempt: Attempt) -> Note | None:
     """Say which small edit of a right answer does the same."""
     exercise = attempt.exercise
@@ -124,9 +107,7 @@ def small_edit(attempt: Attempt) -> Note | None:
         edit = find(exercise.edits, exercise.inputs, exercise.right, attempt.outcomes)
     if edit is None:
         return None
-    return _mistake(
-        attempt, f"It does what a right one would do {edit.says}", why=edit.why or why_of(edit.says), code=edit.says
-    )
+    return _mistake(attempt, f"It does what a right one would do {edit.says}", why=why_of(edit.says), code=edit.says)
 
 
 def stopped(attempt: Attempt) -> Note | None:
@@ -184,7 +165,7 @@ def first_difference_untold(attempt: Attempt) -> Note:
 
 def no_option(attempt: Attempt) -> Note | None:
     """Ask for letters out of the options where something else came."""
-    options, chosen = attempt.exercise.options, None if isinstance(attempt.answer, dict) else _letters(attempt.answer)
+    options, chosen = attempt.exercise.options, None if isinstance(attempt.answer, dict) else letters_in(attempt.answer)
     if chosen is None:
         return not_yet("type", ("", f'expected letters such as "AB", got {kind_of(attempt.answer)}'))
     if not chosen <= set(options):
@@ -194,7 +175,7 @@ def no_option(attempt: Attempt) -> Note | None:
 
 def wrong_option(attempt: Attempt) -> Note | None:
     """Name the first letter that does not belong to the answer, then the first that is missing."""
-    options, chosen, wanted = attempt.exercise.options, _letters(attempt.answer), {*attempt.exercise.answer}
+    options, chosen, wanted = attempt.exercise.options, letters_in(attempt.answer), {*attempt.exercise.answer}
     if chosen == {*options} - wanted and len(chosen) > 1:
         words = "Exactly the letters that should not be in the answer. Read the question again: what does it ask for?"
         return not_yet("wrong: the opposite", ("", words))
@@ -207,7 +188,7 @@ def wrong_option(attempt: Attempt) -> Note | None:
     return None
 
 
-def _letters(answer: object) -> set[str] | None:
+def letters_in(answer: object) -> set[str] | None:
     """Return the letters of "BD", "B and D", ["B", "D"]; None for what holds no letters."""
     try:
         text = answer if isinstance(answer, str) else " ".join(map(str, answer))
@@ -229,7 +210,7 @@ FUNCTION: tuple[Step, ...] = (
     changes_its_input,
     first_difference,
 )
-VALUE: tuple[Step, ...] = (untouched, right, known_mistake, known_in_one_part, in_numbers, first_difference_untold)
+VALUE: tuple[Step, ...] = (untouched, right, known_mistake, in_numbers, first_difference_untold)
 CHOICE: tuple[Step, ...] = (untouched, no_option, wrong_option, accept)
 
 

@@ -5,7 +5,6 @@ import inspect
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -64,15 +63,19 @@ def judged_mending(problem, layer: object) -> Note:
         return Note("right.", [("", said), *printed], mood="right", code="right")
     if same_results(outcomes, problem.given_outcomes):
         written = [*map(source_of, filter(inspect.isfunction, vars(layer).values()))]
-        if _methods(*written) <= _methods(problem.source) or not problem.changes:
+        if _methods(*written) <= _methods(problem.source):
             words = f"Edit the class {name} where it stands, run its cell, then this one."
             return Note("still the code that was given.", [("", words), *printed], code="as given")
+        if not problem.changes:
+            said = "At the same weights it does what it should, as the given layer did. Nothing was to mend."
+            return Note("right.", [("", said), *printed], mood="right", code="right")
         what = "your layer is written in another way, but in each case it does what the given one does."
         why = next(words for pattern, words in problem.same.items() if re.search(pattern, "".join(written)))
         parts = [("What:", what), ("Why:", why), ("", f"When stuck: problem.{problem.name}.hint()")]
         return Note("not yet. The same as before", [*parts, *printed], mood="wrong", code="wrong: the same as before")
     was_right = [] if problem.changes else [("", "As it was given, it was right at these weights.")]
-    if found := recognise(problem.catalogue(outcomes), outcomes):
+    found = recognise(problem.catalogue(outcomes), outcomes)
+    if found and not _stops_otherwise(wrong, outcomes, found[-1]):
         mistake, known, _ = found
         in_cases = "; ".join(case for case in wrong if wrong[case])
         parts = [*_error(wrong), ("What:", known.what), ("Why:", known.why), ("Wrong in:", in_cases)]
@@ -83,9 +86,14 @@ def judged_mending(problem, layer: object) -> Note:
         advice = advice_for(first.message)
         often = [("Often:", advice)] if advice else []
         return not_yet(first.kind, *_rows(wrong), *often, *printed)
-    opinion = _second_opinion(problem, layer) if first.kind == "value" else []
     missing = [("", "Is a return missing?")] if outcomes[0].value is None else []
-    return not_yet(first.kind, *was_right, *_rows(wrong), *opinion, *missing, *printed)
+    return not_yet(first.kind, *was_right, *_rows(wrong), *missing, *printed)
+
+
+def _stops_otherwise(wrong: Mapping, outcomes: Sequence[Outcome], known: Sequence[Outcome]) -> bool:
+    """Return whether a layer only stops, and says something else then than a known one: that may be another mistake."""
+    said, known_said = ([one.failure.message for one in some if one.failure] for some in (outcomes, known))
+    return all(isinstance(found, Failure) for found in wrong.values() if found) and said != known_said
 
 
 def _methods(*sources: str) -> set[str]:
@@ -131,17 +139,6 @@ def _in_words(wrong: Difference | Failure | None) -> str:
         return f"wrong, {wrong.sentence()}"
     message = wrong.message.removeprefix("OtherParameters: ").removeprefix("ChangesInputs: ")
     return f"it stopped: {message}" + (f" ({wrong.line})" if wrong.line else "")
-
-
-def _second_opinion(problem, layer: type[nn.Module]) -> list[tuple[str, str]]:
-    """Return the doctor's first finding in a half-mended layer, where he comes to one."""
-    (outcome,), _ = run(partial(_first_finding, problem, layer), [()], 0.8)
-    return [("The doctor:", outcome.value)] if outcome.value else []
-
-
-def _first_finding(problem, layer: type[nn.Module]) -> str:
-    findings = problem.report(layer).findings
-    return f"{findings[0].title} ({findings[0].evidence.rstrip('.')})." if findings else ""
 
 
 def _guard_inputs(layer: nn.Module) -> None:

@@ -5,7 +5,7 @@ meaning lies in a colour alone.
 """
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
@@ -94,6 +94,14 @@ def _in_a_notebook(note: Note) -> dict[str, str]:
 def not_yet(code: str, *parts: tuple[str, str], title: str = "not yet.") -> Note:
     """Return a note on an answer that is not right yet."""
     return Note(title, list(parts), mood="wrong", code=code)
+
+
+def hints_so_far(called: str, hints: Sequence[str], shown: int) -> Note:
+    """Return the first hints, and after the last one the way to the solution."""
+    parts = [(f"{number}.", text) for number, text in enumerate(hints[:shown], 1)]
+    if shown == len(hints):
+        parts.append(("", f"That was the last hint. The solution: {called}.solution()"))
+    return Note(f"{called} · hint {shown} of {len(hints)}", parts)
 
 
 def bar(done: int, of: int) -> str:

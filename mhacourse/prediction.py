@@ -6,10 +6,8 @@ guess is said in `headview`; that a record lacks nothing is said by the tests.
 """
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from html import escape
 from numbers import Real
 from typing import ClassVar
@@ -26,8 +24,9 @@ class Prediction:
 
     Its name and its lesson come from the module that defines it, see `Predictions`. `picked` is the guess, a choice or
     a number, and None as long as there is none; `revealed`, whether the answer was shown.
-    What a kind of prediction has to know besides: its `right_text` and `right_guess`, `choices`, `is_right`, `said`,
-    `sentence_about`, `_understood` (the guess as it is kept) and `_facts` (what the view has to know).
+    What a kind of prediction has to know besides: `right_text`, the answer in words, and `right_guess`, a guess that is
+    right; `choices`, what is asked for; of a guess whether it `is_right`, how it is `said`, its `sentence_about`, and
+    how it is kept, `_understood`; what the view has to know, `_facts`.
     """
 
     about: str
@@ -157,28 +156,22 @@ class Choose(Prediction):
 
     @property
     def right_text(self) -> str:
-        """The right choice."""
         return self.right
 
     @property
     def right_guess(self) -> str:
-        """A guess that is right."""
         return self.right
 
     def choices(self) -> list[str]:
-        """Return the choices."""
         return [f"○ {option}" for option in self.options]
 
     def is_right(self, guess: object) -> bool:
-        """Whether this is the right choice."""
         return guess == self.right
 
     def said(self, guess: object) -> str:
-        """Return the choice."""
         return str(guess)
 
     def sentence_about(self, guess: object) -> str:
-        """Return the sentence of this choice."""
         return self.options[guess]
 
     def _understood(self, guess: object) -> str:
@@ -214,29 +207,20 @@ class Number(Prediction):
 
     @property
     def right_guess(self) -> Real:
-        """A guess that is right."""
         return sum(self.right) / 2
 
     def choices(self) -> list[str]:
-        """Return what is asked for."""
         return [f"a number {self.unit}".rstrip()]
 
     def is_right(self, guess: object) -> bool:
-        """Whether the number lies in the range that counts as right, its ends included."""
         low, high = self.right
         return low <= guess <= high
 
     def said(self, guess: object) -> str:
-        """Return the number with its unit, written as a browser writes it."""
-        number = float(guess) + 0.0  # -0 is 0
-        written = repr(number)
-        if 1e-6 <= abs(number) < 1e21 or not number:
-            written = f"{Decimal(written):f}".removesuffix(".0")
-        shortened = re.sub("e([-+])0", r"e\1", written)
-        return f"{shortened} {self.unit}".rstrip()
+        number = f"{float(guess) + 0.0:.15g}".replace("e-0", "e-")  # as a browser writes it; -0 is 0
+        return f"{number} {self.unit}".rstrip()
 
     def sentence_about(self, guess: object) -> str:
-        """Return the sentence of the first range that holds this number."""
         if self.is_right(guess):
             return self.why
         return next((sentence for low, high, sentence in self.guesses if low <= guess <= high), self.other)

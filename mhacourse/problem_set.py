@@ -21,19 +21,17 @@ from torch import Tensor, nn
 from attention_doctor import Report, adapt, examine
 from mhacourse.attempt import same_result
 from mhacourse.compare import kind_of, show
-from mhacourse.exercise import OUR_SECONDS, Change, Wrong
+from mhacourse.exercise import OUR_SECONDS, Change, Wrong, rewritten
+from mhacourse.judge import letters_in
 from mhacourse.judge_mend import calls_of, judged_mending, outcomes_of
 from mhacourse.judge_test import judged
-from mhacourse.note import ByName, Note, bar
+from mhacourse.note import ByName, Note, bar, hints_so_far, not_yet
 from mhacourse.run import Outcome
-from mhacourse.try_test import LARGER, Subject, made, tried
+from mhacourse.try_test import LARGER, Subject, made
 
 SIZES = ((8, 2), (12, 3), (32, 4))  # d_model, num_heads: the layers that a test is tried on, the smallest first
 AT_THE_DOCTOR = (16, 4)
 PARTS = ("cause", "test", "mend")
-SEVERAL = re.compile(r"\W*[A-Ea-e](\W+|\s*(and|or)\s+)?[A-Ea-e]([\W]*(and |or )?[A-Ea-e])*\W*")  # "AC", "A and C"
-
-
 STILL = "That line was right as it was given; the one that was wrong still is."
 EMPTY_ROWS = {"0": 0.0, "NaN": math.nan}
 
@@ -47,31 +45,10 @@ def filled(fill: float, layer: nn.Module, args: tuple, named: dict, output: obje
     return output.masked_fill(~mask.any(-1, keepdim=True), fill)
 
 
-def scrambled(layer: nn.Module, args: tuple, named: dict, output: object) -> object:
-    """Return random numbers in the place of an output, and turn the caller's masks: what nobody would call healthy."""
-    for value in (*args, *named.values()):
-        if isinstance(value, Tensor) and value.dtype == torch.bool and value.is_contiguous():
-            value.logical_not_()
-    return torch.randn_like(output) if isinstance(output, Tensor) else (torch.randn_like(output[0]), *output[1:])
-
-
 def turned(layer: nn.Module, args: tuple, named: dict) -> tuple[tuple, dict]:
     """Return the arguments with boolean masks the other way round."""
     masks = {id(x): ~x for x in (*args, *named.values()) if isinstance(x, Tensor) and x.dtype == torch.bool}
     return tuple(masks.get(id(x), x) for x in args), {name: masks.get(id(x), x) for name, x in named.items()}
-
-
-def rewritten(source: str, changes: Sequence[Change]) -> str:
-    """Return a source with some pieces changed.
-
-    Raises:
-        ValueError: it does not hold a piece.
-    """
-    for change in changes:
-        if change.before not in source:
-            raise ValueError(f"the source does not hold {change.before!r}; take a piece of it as it stands")
-        source = source.replace(change.before, change.after)
-    return source
 
 
 @dataclass(repr=False, eq=False)
@@ -153,18 +130,14 @@ class Problem:
     def hint(self) -> Note:
         """Return the hints so far and one more."""
         self.hints_shown = min(self.hints_shown + 1, len(self.hints))
-        shown = [(f"{number}.", text) for number, text in enumerate(self.hints[: self.hints_shown], 1)]
-        if self.hints_shown == len(self.hints):
-            shown.append(("", f"That was the last hint. The solution: problem.{self.name}.solution()"))
-        return Note(f"problem.{self.name} · hint {self.hints_shown} of {len(self.hints)}", shown)
+        return hints_so_far(f"problem.{self.name}", self.hints, self.hints_shown)
 
     def solution(self) -> Note:
         """Return the cause, a test that shows it, and the lines that mend it."""
         lines = [line for line in difflib.ndiff(self.source.splitlines(), self.healed.splitlines()) if line[0] in "+-"]
-        mended = (
-            [("Mend it:", ""), ("code", "\n".join(lines))] if lines else [("Mend it:", "there is nothing to mend.")]
-        )
-        parts = [(f"{self.right}.", self.options[self.right]), ("Show it:", ""), ("code", self._test_text()), *mended]
+        mended = [("Mend it:", ""), ("code", "\n".join(lines) or "there is nothing to mend")]
+        shown_by = inspect.getsource(self.shown_by).replace(f"def {self.shown_by.__name__}", "def my_test")
+        parts = [(f"{self.right}.", self.options[self.right]), ("Show it:", ""), ("code", shown_by), *mended]
         return Note(f"problem.{self.name} · one solution", parts)
 
     def code(self) -> Note:
@@ -224,11 +197,8 @@ class Problem:
     def ill(self) -> list[Subject]:
         """The layers that a test must accuse; of a healthy layer, its near variants, of which one is enough."""
         if self.near:
-            near = {name: self._changed([change]) for name, change in self.near.items()}
-            return [
-                Subject(made(kind, self.sizes[0], 0), f"the layer with {name}", self.sizes[0])
-                for name, kind in near.items()
-            ]
+            near = {f"the layer with {name}": self._changed([change]) for name, change in self.near.items()}
+            return [Subject(made(kind, self.sizes[0], 0), name, self.sizes[0]) for name, kind in near.items()]
         return [Subject(made(self.given, size, seed), "the broken layer", size) for seed, size in enumerate(self.sizes)]
 
     @cached_property
@@ -237,39 +207,26 @@ class Problem:
         name = "the layer as it is" if self.near else "the mended layer"
         seeds = [(seed, size, 1.0) for seed, size in enumerate((*self.sizes, *self.sizes))]
         seeds += [(10 + seed, size, LARGER) for seed, size in enumerate(self.sizes[:2])]
-        return [
-            Subject(
-                made(self.healthy, size, seed, factor), name + " with weights six times as large" * (factor > 1), size
-            )
-            for seed, size, factor in seeds
-        ]
+        named = {1.0: name, LARGER: f"{name} with weights six times as large"}
+        return [Subject(made(self.healthy, size, seed, factor), named[factor], size) for seed, size, factor in seeds]
 
     @cached_property
     def others(self) -> list[Subject]:
         """Healthy layers in other styles."""
-        size = self.sizes[1]
-        return [
-            Subject(made(kind, size, 20 + seed), f"a healthy layer in another style ({name})", size)
-            for seed, (name, kind) in enumerate(self.fellows.items())
-        ]
+        size, kinds = self.sizes[1], enumerate(self.fellows.items())
+        name = "a healthy layer in another style"
+        return [Subject(made(kind, size, 20 + seed), f"{name} ({style})", size) for seed, (style, kind) in kinds]
 
     @cached_property
     def with_empty_rows(self) -> list[Subject]:
         """Healthy layers that differ in what a row with nothing to see gives: that is nobody's mistake."""
-        return [
-            self._hooked(f"a healthy layer that gives {name} where nothing is seen", partial(filled, fill))
-            for name, fill in EMPTY_ROWS.items()
-        ]
-
-    @cached_property
-    def random(self) -> Subject:
-        """A layer that no test should pass."""
-        return self._hooked("a layer that returns random numbers", scrambled)
-
-    def _hooked(self, name: str, hook: Callable) -> Subject:
-        layer = made(self.healthy, self.sizes[1], 40)
-        layer.register_forward_hook(hook, with_kwargs=True)
-        return Subject(layer, name, self.sizes[1])
+        subjects = []
+        for name, fill in EMPTY_ROWS.items():
+            layer = made(self.healthy, self.sizes[1], 40)
+            layer.register_forward_hook(partial(filled, fill), with_kwargs=True)
+            name = f"a healthy layer that gives {name} where nothing is seen"
+            subjects.append(Subject(layer, name, self.sizes[1]))
+        return subjects
 
     @cached_property
     def turned(self) -> list[Subject]:
@@ -317,19 +274,8 @@ class Problem:
             self._known[kind, at] = outcomes_of(self, kind, OUR_SECONDS, [calls_of(self)[at]])[0][0]
         return self._known[kind, at]
 
-    def also_found_by(self, test: Callable) -> tuple[list[str], int]:
-        """Return the names of the other problems that a test shows, and how many others there are."""
-        others = [problem for problem in self.siblings if problem is not self and problem.changes]
-        subjects = [subject for problem in others for subject in (problem.ill[0], problem.well[0])]
-        said = tried(test, subjects).said
-        pairs = zip(others, said[::2], said[1::2], strict=False)
-        return [problem.name for problem, ill, well in pairs if ill is False and well is True], len(others)
-
-    def _test_text(self) -> str:
-        return inspect.getsource(self.shown_by).replace(f"def {self.shown_by.__name__}", "def my_test")
-
     def report(self, kind: type[nn.Module] | None = None) -> Report:
-        """Return what the doctor finds in the layer, or in a mended one."""
+        """Return what the doctor finds in the layer that is given, or in another one."""
         layer = made(kind or self.given, AT_THE_DOCTOR, 0)
         return examine(self.adapted[0](layer), *AT_THE_DOCTOR, module=layer)
 
@@ -338,22 +284,21 @@ class Problem:
     def _cause(self, letter: object) -> Note:
         if letter is ... or letter is None:
             return Note("not yet chosen.", [("", f"When stuck: problem.{self.name}.hint()")], code="stub")
-        known, text = ", ".join(self.options), letter
-        if isinstance(letter, (list, tuple, set)):
-            text = " ".join(map(str, letter))
-        found = re.match(r"\W*([A-Za-z])(?![A-Za-z])", text) if isinstance(text, str) else None
-        if isinstance(text, str) and SEVERAL.fullmatch(text):
+        text = letter.upper() if isinstance(letter, str) else ""
+        letters = letters_in(letter) or set()
+        if len(letters) > 1 and letters <= set(self.options):
             words = f"One letter, please: which of them explains all that was seen? You gave {show(letter)}."
-            return Note("not yet.", [("", words)], mood="wrong", code="type")
-        chosen = found[1].upper() if found else None
-        if chosen not in self.options:
+            return not_yet("type", ("", words))
+        found = re.match(r"\W*([A-Z])\b", text)  # as in "B: the split"
+        if found is None or found[1] not in self.options:
             got = show(letter) if isinstance(letter, str) else kind_of(letter)
-            words = f'expected one letter out of {known}, such as "A", got {got}'
-            return Note("not yet.", [("", words)], mood="wrong", code="type")
-        right = chosen == self.right
-        title = f"right, {chosen}." if right else f"not {chosen}."
-        code, mood = ("right", "right") if right else (f"not {chosen}", "wrong")
-        return Note(title, [("", self.options[chosen])], mood=mood, code=code)
+            words = f'expected one letter out of {", ".join(self.options)}, such as "A", got {got}'
+            return not_yet("type", ("", words))
+        chosen = found[1]
+        said = ("", self.options[chosen])
+        if chosen != self.right:
+            return not_yet(f"not {chosen}", said, title=f"not {chosen}.")
+        return Note(f"right, {chosen}.", [said], mood="right", code="right")
 
 
 class Problems(ByName):

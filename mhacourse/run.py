@@ -92,8 +92,6 @@ def call(answer: Callable, case: tuple) -> Outcome:
     torch.default_generator.manual_seed(0)  # of the CPU: asking for those of other devices takes longer than a call
     try:
         value = answer(*given)
-        if type(value).__name__ == "coroutine":
-            value.close()  # it will never be awaited, and Python would complain about that
     except (OutOfTime, KeyboardInterrupt):
         raise
     except BaseException as error:  # sys.exit() as well: the learner's code must not end the kernel

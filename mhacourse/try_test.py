@@ -7,7 +7,7 @@ it all stands in `judge_test`.
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,6 @@ from mhacourse.run import Failure, Outcome, run
 SECONDS = 20.0  # for one test on some thirty small layers
 LARGER = 6.0  # a healthy layer stays healthy with larger weights
 SEED = 150  # of what a test draws: with it randperm(T) is no identity, T = 3 to 8, before or after the usual inputs
-MORE_SEEDS = tuple(range(1, 9))  # for a test that passes a broken layer: does it see it in other draws?
 _ASSERTED = "an assert that did not hold"
 
 
@@ -95,15 +94,11 @@ class Trial:
         subjects: what it was tried on.
         said: its answers.
         printed: what it printed.
-        silence: what it means by no answer.
-        rare: by subject in how many draws of how many it accuses a layer, where these are few.
     """
 
     subjects: Sequence[Subject]
     said: Sequence[bool | Failure | str | None]
     printed: str = ""
-    silence: bool | None = None
-    rare: Mapping[Subject, tuple[int, int]] = field(default_factory=dict)
 
     def which(self, answer: object) -> list[Subject]:
         return [subject for subject, said in zip(self.subjects, self.said, strict=False) if said is answer]
@@ -113,7 +108,7 @@ def tried(test: Callable, subjects: Sequence[Subject]) -> Trial:
     """Run a test on copies of some layers; after a time-out there are fewer answers than subjects."""
     for subject in subjects:
         subject.calls.clear()
-    outcomes, printed = run(_seeded(test), [(subject.layer, SEED) for subject in subjects], SECONDS)
+    outcomes, printed = run(_seeded(test), [(subject.layer,) for subject in subjects], SECONDS)
     said = [_read(outcome) for outcome in outcomes]
     if any(outcome.value is _ASSERTED for outcome in outcomes) or "assert" in source_of(test):
         silence = True  # an assert says nothing where it holds
@@ -121,32 +116,12 @@ def tried(test: Callable, subjects: Sequence[Subject]) -> Trial:
         silence = True  # if ...: return False, and no word for the other case
     else:
         silence = False if True in said and False not in said else None
-    return Trial(subjects, [silence if words is None else words for words in said], printed, silence)
-
-
-def drawn_again(test: Callable, trial: Trial, ill: Sequence[Subject], well: Sequence[Subject] = ()) -> Trial:
-    """Return a trial in which a broken layer that was passed counts as seen if the test sees it in most draws.
-
-    A test that draws an order may have drawn the old one; another draw may show what this one does not. A healthy layer
-    among `well` counts as accused if it is in any draw.
-    """
-    said, rare = list(trial.said), {}
-    for subject in [subject for subject in trial.which(True) if subject in (*ill, *well)]:
-        calls = list(subject.calls)
-        outcomes, _ = run(_seeded(test), [(subject.layer, seed) for seed in MORE_SEEDS], SECONDS)
-        subject.calls[:] = calls  # those of which the answer is known
-        answers = [trial.silence if answer is None else answer for answer in map(_read, outcomes)]
-        seen = sum(answer is False for answer in answers)
-        if 2 * seen > len(answers) + 1 or seen and subject in well:
-            said[trial.subjects.index(subject)] = False
-        elif seen:
-            rare[subject] = (seen, len(answers) + 1)
-    return replace(trial, said=said, rare=rare)
+    return Trial(subjects, [silence if words is None else words for words in said], printed)
 
 
 def _seeded(test: Callable) -> Callable:
-    def answer(layer, seed):
-        torch.manual_seed(seed)
+    def answer(layer):
+        torch.manual_seed(SEED)
         try:
             return test(layer)
         except AssertionError:
@@ -168,7 +143,7 @@ def _read(outcome: Outcome) -> bool | Failure | str | None:
         value = value.item()
     elif type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
-    if isinstance(value, bool) or isinstance(value, int) and value in (0, 1):
+    if isinstance(value, int) and value in (0, 1):
         return bool(value)
     if isinstance(value, Tensor) and value.dtype == torch.bool:
         return f"a boolean tensor of shape {tuple(value.shape)}; .all() makes one answer of it"

@@ -1,57 +1,29 @@
 """The value model: how a number, or several, came to differ from the right ones.
 
-Numbers have no source to be edited. People put right numbers in wrong places, take a size once too often, forget one,
-count from 1, or use another unit; that is looked for here. It says what the given number is, not what it should be: a
-value is its own solution. A guess speaks only where it explains all that is wrong.
+Numbers have no source to be edited. People put right numbers in wrong places, take a size once too often, or forget
+one; that is looked for here. It says what the given number is, not what it should be: a value is its own solution. A
+guess speaks only where it explains all that is wrong.
 """
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 
 from mhacourse.compare import HUGE, as_sequence, difference
 
-NEAR = 2e-2
 CLOSE = 2e-3  # what a number is compared with may be typed with three digits
-
-OTHERS: list[tuple[Callable[[Real], Real], str]] = [  # what people make of a number, the likeliest first
-    (lambda x: -x, "The size is right, the sign is not."),
-    (lambda x: x + 1 if x == int(x) else x, "One too many. Is something counted from 1, or an end counted with it?"),
-    (lambda x: x - 1 if x == int(x) else x, "One too few. Is an end left out?"),
-    (lambda x: x**2, "That is the square of what is asked for."),
-    (lambda x: math.sqrt(x), "That is the root of what is asked for."),
-    (lambda x: math.log(x), "That is the logarithm of what is asked for."),
-    (lambda x: 100 * x if x <= 1 else x, "In percent; asked is the share, between 0 and 1."),
-    (lambda x: x / math.log(2), "In another unit: that is in bits, where natural logarithms are asked for."),
-    (lambda x: x * math.log(2), "In another unit: a natural logarithm where bits are asked for."),
-    *((lambda x, by=by: x / by if x > 1000 else x, f"In another unit, {unit}; asked is the number itself.")
-      for by, unit in ((1000, "thousands"), (1e6, "millions"), (1024, "1024s"), (2**20, "1024²"), (2**30, "1024³"))),
-    *((lambda x, by=by: x * by if _is_rich(x) else x, f"{word} times too large.")
-      for by, word in ((2, "Two"), (3, "Three"), (4, "Four"), (8, "Eight"))),
-    *((lambda x, by=by: x / by if _is_rich(x) else x, f"{word} times too small.")
-      for by, word in ((2, "Two"), (3, "Three"), (4, "Four"), (8, "Eight"))),
-]  # fmt: skip
-
-
-def _is_rich(x: Real) -> bool:
-    """Return whether a factor is no chance, as it is among small whole numbers."""
-    return abs(x) >= 100 or x != int(x)
+TIMES = {2: "Two", 3: "Three", 4: "Four", 8: "Eight"}
 
 
 def explain(expected: object, got: object, sizes: Mapping[str, Real]) -> tuple[list[str], list[str]]:
-    """Return what is right of a wrong value, and what the wrong part of it is, in sentences; of a right one, nothing.
+    """Return what is right of a wrong value, and what the wrong part of it is, in sentences.
 
     Args:
         expected: a number, or numbers in tuples or lists.
         got: what was given.
         sizes: the sizes that the task speaks of, by name.
     """
-    if difference(expected, got) is None:
-        return [], []
-    if isinstance(got, float) and not math.isfinite(got):
+    if isinstance(got, (int, float)) and not abs(got) < HUGE:
         return [], ["That is no number that one can reckon with: something was divided by 0, or is too large."]
-    if isinstance(got, int) and abs(got) >= HUGE:
-        return [], ["That is far too large: more than 40 digits."]
     expected, got = _numbers(expected), _numbers(got)
     if got is None:
         return [], []
@@ -67,32 +39,21 @@ def _numbers(value: object, depth: int = 0) -> list | Real | None:
     """Return nested lists of numbers; None for what is none."""
     value = as_sequence(value)
     if isinstance(value, (list, tuple)):
-        parts = [_numbers(part, depth + 1) for part in value] if depth < 4 else []
+        parts = [_numbers(part, depth + 1) for part in value] if depth < 4 else []  # a list may hold itself
         return None if None in parts or not parts else parts
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return value if abs(value) < HUGE else None  # NaN and infinity as well are no numbers to reckon with
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return value if is_number and abs(value) < HUGE else None
 
 
 def _rows(expected: list[list], got: list, sizes: Mapping[str, Real]) -> tuple[list[str], list[str]]:
     """Say of rows, or of several shapes, which are right and what the others are."""
     n, word = len(expected), "shape" if sizes else "row"
-    if _all_right(_flat(expected), _flat(got)) and got != expected:
-        return [], [f"The numbers are right; put them into {n} {word}s, each in brackets of its own."]
     if not all(isinstance(row, list) and not any(isinstance(part, list) for part in row) for row in got):
         return [], [f"Asked are {n} {word}s of numbers, each in brackets of its own."]
-    if len({*map(len, expected)}) == 1 and [list(column) for column in zip(*expected, strict=True)] == got:
-        return [], ["The right numbers, with rows and columns exchanged."]
-    right = [i for i, row in enumerate(expected) if i < len(got) and _all_right(row, got[i])]
-    where = [f"{_list(word, right)} {'is' if len(right) == 1 else 'are'} right."] if right else []
     if len(got) != n:
-        return where, [f"{n} {word}s are asked for; you gave {len(got)}."]
-    if sorted(expected) == sorted(got):
-        return where, [f"The right {word}s, in another order."]
-    apart = {b - a for a, b in zip(_flat(expected), _flat(got), strict=False)}
-    if len(apart) == 1 and [*map(len, expected)] == [*map(len, got)]:
-        by = apart.pop()
-        return where, [f"Every number is {abs(by):g} too {'large' if by > 0 else 'small'}."]
+        return [], [f"{n} {word}s are asked for; you gave {len(got)}."]
+    right = [i for i in range(n) if _all_right(expected[i], got[i])]
+    where = [f"{_list(word, right)} {'is' if len(right) == 1 else 'are'} right."] if right else []
     told = {i: _row(expected[i], got[i], sizes) for i in range(n) if i not in right}
     if all(cause for _, cause in told.values()):
         return where, [f"{word.capitalize()} {i + 1}: {words}" for i, (_, cause) in told.items() for words in cause]
@@ -109,7 +70,7 @@ def _row(expected: list, got: list, sizes: Mapping[str, Real]) -> tuple[list[str
         said = f"{n} number{'s are' if n > 1 else ' is'} asked for; you gave {len(got)}."
         missing = [i for i in range(n) if _all_right(expected[:i] + expected[i + 1 :], got)]
         return [], [said, *(f"Number {i + 1} is missing; the others are right." for i in missing[:1])]
-    wrong = [i for i in range(n) if not _is_right(expected[i], got[i])]
+    wrong = [i for i in range(n) if difference(expected[i], got[i])]
     right = [i for i in range(n) if i not in wrong]
     if _all_right(sorted(expected), sorted(got)):
         two = len(wrong) == 2
@@ -126,14 +87,12 @@ def _row(expected: list, got: list, sizes: Mapping[str, Real]) -> tuple[list[str
 
 def _number(expected: Real, got: Real, sizes: Mapping[str, Real]) -> list[str]:
     """Say what a number is, compared with the right one; the first that fits."""
-    if not isinstance(expected, int) and abs(got - expected) <= NEAR * abs(expected):
-        return ["Near. Is it measured, or rounded? Work it out, and give three digits."]
-    fits = (words for x, words in _others(expected, sizes) if _is_same(x, got) and not _is_same(x, expected))
+    fits = (words for x, words in _others(expected, sizes) if abs(x - got) <= (isinstance(x, float) and CLOSE * abs(x)))
     return [*fits][:1]
 
 
 def _others(x: Real, sizes: Mapping[str, Real]) -> Iterator[tuple[Real, str]]:
-    """Yield what people make of a number x, each with its words: first by the sizes of the task, then by `OTHERS`."""
+    """Yield what people make of a number x, each with its words, the likeliest first."""
     alike: dict[Real, list[str]] = {}
     for name, size in sizes.items():
         alike.setdefault(size, []).append(name)
@@ -141,29 +100,18 @@ def _others(x: Real, sizes: Mapping[str, Real]) -> Iterator[tuple[Real, str]]:
     for size, name in named.items():
         if isinstance(x, int) and size > 4 and x % size == 0:  # a factor of 2, 3 or 4 has too many reasons
             yield x * size, f"{size:g} times too large: {name} is in it once too often."
-            yield x / size, f"{size:g} times too small: {name} is missing from it."
+            yield x // size, f"{size:g} times too small: {name} is missing from it."
     for size, name in named.items():
         yield size, f"That is {name}."
-        yield x + size, f"Too large by {name} ({size:g})."
-        yield x - size, f"Too small by {name} ({size:g})."
         yield from ((size * other, f"That is {name} · {words}.") for other, words in named.items() if other > size)
-    for change, words in OTHERS:
-        if x > 0 or words.startswith(("The size", "One")):
-            yield change(x), words
-
-
-def _is_right(expected: Real, got: Real) -> bool:
-    return difference(expected, got) is None
-
-
-def _is_same(a: Real, b: Real) -> bool:
-    return a == b or (not (isinstance(a, int) and isinstance(b, int)) and abs(a - b) <= CLOSE * max(abs(a), abs(b)))
+    yield -x, "The size is right, the sign is not."
+    for by, word in TIMES.items() if abs(x) >= 100 or x != int(x) else ():  # among small numbers it is chance
+        yield x * by, f"{word} times too large."
+        yield x / by, f"{word} times too small."
 
 
 def _all_right(expected: Sequence, got: Sequence) -> bool:
-    if len(expected) != len(got) or any(isinstance(part, list) for part in (*expected, *got)):
-        return False
-    return all(map(_is_right, expected, got))
+    return len(expected) == len(got) and not any(map(difference, expected, got))
 
 
 def _flat(value: list) -> list[Real]:

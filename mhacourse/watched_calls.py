@@ -15,10 +15,9 @@ SECONDS = 2.0  # for all inputs of one look
 
 @dataclass(frozen=True)
 class Call:
-    """One call of torch: its name, and the shapes of the first tensor that went in and of the one that came out."""
+    """One call of torch: its name, and the shape of the tensor that came out."""
 
     name: str
-    given: tuple[int, ...]
     made: tuple[int, ...]
 
 
@@ -54,21 +53,12 @@ class _Watch(TorchFunctionMode):
             self.traces[-1].entered.add(frame.f_code)
             frame = frame.f_back
         if self.on and name != "__get__":  # x.shape is no work
-            self.traces[-1].calls.append(Call(name, _shape(args[0] if args else None), _shape(made)))
+            self.traces[-1].calls.append(Call(name, tuple(made.shape) if isinstance(made, Tensor) else ()))
         return made
 
 
-def _shape(x: object) -> tuple[int, ...]:
-    return tuple(x.shape) if isinstance(x, Tensor) else ()
-
-
 def traces(answer: Callable, cases: Sequence[tuple]) -> list[Trace]:
-    """Return what the answer calls on each case; nothing where it comes to no result on one of them.
-
-    Args:
-        answer: a right answer.
-        cases: its inputs, a tuple for each call.
-    """
+    """Return what a right answer calls on each case; nothing where it comes to no result on one of them."""
     watch = _Watch(answer)
     with watch:
         outcomes, _ = run(watch.call, cases, SECONDS)

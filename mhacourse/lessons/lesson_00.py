@@ -1,7 +1,5 @@
 """The exercises of lesson 00: shapes, what a map is, reading one, and a head that looks back."""
 
-import math
-
 import torch
 
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
@@ -26,16 +24,12 @@ first_shapes = Exercise(
             ((2, 12, 4, 16), (2, 12, 4, 4)),
             "tokens stand before heads.",
             "In this course heads sit at axis 1: (B, num_heads, T, head_dim). Then every head holds a whole sentence.",
+            also=(((2, 12, 4, 16), (2, 4, 12, 12)),),
         ),
         "Every head keeps all features": Wrong(
             ((2, 4, 12, 64), (2, 4, 12, 12)),
             "your heads have 64 features each.",
             "The split shares the 64 features out: 64 / 4 = 16 for each head.",
-        ),
-        "Weights as wide as a head": Wrong(
-            ((2, 4, 12, 16), (2, 4, 12, 16)),
-            "your weights have one column for each feature.",
-            "A weight says how much a query takes from a key: one column for each key, 12.",
         ),
         "The sentence cut instead of the features": Wrong(
             ((2, 4, 3, 64), (2, 4, 3, 3)),
@@ -67,9 +61,6 @@ first_shapes = Exercise(
             "samples and heads share one axis, 2 · 4 = 8.",
             "Some libraries do that. In this course each has an axis of its own: (B, num_heads, T, head_dim).",
         ),
-        "One sentence": Wrong(
-            ((1, 4, 12, 16), (1, 4, 12, 12)), "the batch has one sample.", "There are two sentences: B = 2."
-        ),
     },
     see="Seven names for all shapes",
 )
@@ -95,17 +86,6 @@ attention_maps = Choice(
 def most_looked_at_solution(weights):
     itself = torch.eye(weights.shape[-1], dtype=torch.bool)
     return weights.masked_fill(itself, -1).argmax(-1)  # (num_heads, T, T) -> (num_heads, T)
-
-
-def _word_by_word(weights):
-    num_heads, T, _ = weights.shape
-    words = torch.zeros(num_heads, T, dtype=torch.long)  # (num_heads, T)
-    for head in range(num_heads):
-        for query in range(T):
-            row = weights[head, query].clone()  # (T,)
-            row[query] = -1
-            words[head, query] = row.argmax()
-    return words
 
 
 def _row_cut_short(weights):
@@ -139,8 +119,8 @@ most_looked_at = Exercise(
         (draw(0, 2, 4, 4).softmax(-1),),
         (draw(2, 1, 6, 6).softmax(-1),),  # one head keeps its axis
         ((4 * draw(1, 3, 5, 5)).softmax(-1),),
+        (torch.eye(2)[None],),  # nothing for the other word, and it is the only other one
     ],
-    plain=(most_looked_at_solution, _word_by_word),
     axes=("head", "word"),
     hints=(
         "argmax(-1) gives the column of the largest number of each row.",
@@ -153,28 +133,25 @@ most_looked_at = Exercise(
             "most words look at themselves most.",
             "Leave the diagonal out before you look for the largest.",
         ),
+        "A zero on the diagonal": Wrong(
+            Change("(itself, -1)", "(itself, 0)"),
+            "a weight can be 0, too: where all the others are, you name the word itself.",
+            "Put something smaller than any weight on the diagonal, such as -1.",
+        ),
         "Columns instead of rows": Wrong(
-            Change("weights.masked_fill(itself, -1).argmax(-1)", "weights.masked_fill(itself, -1).argmax(-2)"),
+            Change(".argmax(-1)", ".argmax(-2)"),
             "you say who looks most at each word.",
             "Rows are queries: look for the largest number along the last axis.",
         ),
-        "Over the heads": Wrong(
-            Change("weights.masked_fill(itself, -1).argmax(-1)", "weights.masked_fill(itself, -1).argmax(0)"),
-            "you say which head is strongest at each pair.",
-            "Look along the keys, the last axis.",
-        ),
         "The weight instead of the word": Wrong(
-            Change("weights.masked_fill(itself, -1).argmax(-1)", "weights.masked_fill(itself, -1).amax(-1)"),
+            Change(".argmax(-1)", ".amax(-1)"),
             "you return how much, not whom.",
             "argmax gives the place of the largest number.",
         ),
         "The map of the caller changed": Wrong(
             _fill_in_place,
             "the words are right, but the map that came in has a broken diagonal now.",
-            (
-                "fill_diagonal_, and any weights[...] = ..., write into the tensor that came in. "
-                "Work on a copy: masked_fill, or clone() first."
-            ),
+            "Work on a copy, by masked_fill or clone(): fill_diagonal_ and weights[...] = ... write into what came in.",
         ),
         "Counted without the word itself": Wrong(
             _row_cut_short,
@@ -187,15 +164,9 @@ most_looked_at = Exercise(
             "Each head has a diagonal of its own: masked_fill with torch.eye(T, dtype=torch.bool).",
         ),
         "Counted from 1": Wrong(
-            Change(
-                "return weights.masked_fill(itself, -1).argmax(-1)",
-                "return weights.masked_fill(itself, -1).argmax(-1) + 1",
-            ),
+            Change(".argmax(-1)", ".argmax(-1) + 1"),
             "your numbers are one too high.",
             "Words are counted from 0, as everything in Python.",
-        ),
-        "The smallest weight": Wrong(
-            lambda w: w.argmin(-1), "you look for the smallest weight.", "argmax, not argmin."
         ),
         "The second place": Wrong(
             lambda w: w.topk(2).indices[..., 1],
@@ -212,38 +183,6 @@ def looking_back_solution(features, words):
     q = split_heads(features(words, shift=1), 2)  # (1, T, d_model) -> (1, 2, T, 32)
     k = split_heads(features(words), 2)  # (1, T, d_model) -> (1, 2, T, 32)
     return scaled_dot_product_attention(q, k, k)[1][0]  # (1, 2, T, T) -> (2, T, T)
-
-
-def _looking_back_by_steps(features, words):
-    q = features(words, shift=1)  # (1, T, d_model)
-    k = features(words)  # (1, T, d_model)
-    B, T, d_model = q.shape
-    q = q.reshape(B, T, 2, d_model // 2).transpose(1, 2)  # -> (1, num_heads, T, head_dim)
-    k = k.reshape(B, T, 2, d_model // 2).transpose(1, 2)  # -> (1, num_heads, T, head_dim)
-    scores = q @ k.transpose(-2, -1)  # -> (1, num_heads, Tq, Tk)
-    scores = scores / math.sqrt(q.shape[-1])  # (1, num_heads, Tq, Tk)
-    weights = scores.softmax(-1)  # (1, num_heads, Tq, Tk)
-    return weights[0]
-
-
-def _looking(features, words, q_shift=0, k_shift=0, num_heads=2):
-    q, k = (split_heads(features(words, shift=shift), num_heads) for shift in (q_shift, k_shift))
-    return scaled_dot_product_attention(q, k, k)[1][0]
-
-
-def _other_seed(features, words):
-    q, k = (split_heads(features(words, seed), 2) for seed in (1, 0))
-    return scaled_dot_product_attention(q, k, k)[1][0]
-
-
-def _words_moved(features, words):
-    q, k = (split_heads(features(some), 2) for some in (words[-1:] + words[:-1], words))
-    return scaled_dot_product_attention(q, k, k)[1][0]
-
-
-def _handed_on(features, words):
-    q, k = (split_heads(features(words, shift=shift), 2) for shift in (1, 0))
-    return scaled_dot_product_attention(q, k, k)[0][0]
 
 
 def _features(words, seed=0, shift=0):
@@ -272,7 +211,6 @@ looking_back = Exercise(
         (_features, ["a"]),  # one word keeps its axes
         (_features, "the old cat saw the old dog".split()),
     ],
-    plain=(_looking_back_by_steps,),
     axes=("head", "query", "key"),
     hints=(
         "So far q, k and v were the same features. Now q and k have to differ.",
@@ -281,60 +219,29 @@ looking_back = Exercise(
     ),
     wrong={
         "It looks ahead": Wrong(
-            lambda f, w: _looking(f, w, k_shift=1),
-            (
-                "every word finds the one after it. Either the keys pretend, or the queries pretend to stand later "
-                "(shift=-1)."
-            ),
+            Change("shift=1", "shift=-1"),
+            "every word finds the one after it: the keys pretend, or the queries pretend to stand later.",
             "The one who asks must pretend, with shift=1, which is one place earlier.",
         ),
         "It looks at itself": Wrong(
-            lambda f, w: _looking(f, w),
-            "queries and keys have the same positions. (Shifting both changes nothing: only the distance counts.)",
+            Change(", shift=1", ""),
+            "queries and keys have the same positions, shifted or not: only the distance counts.",
             "Give features(words, shift=1) to the queries only.",
         ),
-        "Two places back": Wrong(
-            lambda f, w: _looking(f, w, q_shift=2),
-            "every word finds the second one before it.",
-            "One place earlier is shift=1.",
-        ),
-        "The seed, not the place": Wrong(
-            _other_seed,
-            (
-                "features(words, 1) spells the words in other numbers and leaves them where they are: "
-                "seed is its second argument."
-            ),
-            "Give shift by its name: features(words, shift=1).",
-        ),
         "The words moved, not their places": Wrong(
-            _words_moved,
+            Change("features(words, shift=1)", "features(words[-1:] + words[:-1])"),
             "the queries are those of the sentence with its words moved on, so their spelling moves as well.",
             "Only the places shall pretend: features(words, shift=1), with the words as they are.",
-            also=(
-                lambda f, w: scaled_dot_product_attention(*(split_heads(x, 2) for x in (f(w).roll(1, 1), f(w), f(w))))[
-                    1
-                ][0],
-            ),
         ),
         "The output, not the weights": Wrong(
-            _handed_on,
+            Change("[1][0]", "[0][0]"),
             "you return what the heads hand on, (2, T, 32).",
             "scaled_dot_product_attention returns the output [0] and the weights [1]: take [1].",
         ),
         "One head": Wrong(
-            lambda f, w: _looking(f, w, 1, num_heads=1),
+            Change(", 2)", ", 1)"),
             "there is one map.",
             "Split into two heads: head 1 gets the 32 features of the position.",
-        ),
-        "A batch of one left over": Wrong(
-            Change("return weights[0]", "return weights[:1]"),
-            "the result is (1, 2, T, T).",
-            "Take the only sample: [0].",
-        ),
-        "Turned around": Wrong(
-            Change("return weights[0]", "return weights[0].mT"),
-            "rows and columns are exchanged.",
-            "Rows are queries. The weights come out that way.",
         ),
     },
     see="The head explorer",

@@ -29,21 +29,6 @@ bert_shapes = Exercise(
             "the output of one of three separate layers.",
             "The fused layer makes q, k and v at once: 3 · 768 features.",
         ),
-        "Split without a cut": Wrong(
-            ((4, 128, 2304), (4, 128, 768), (4, 12, 128, 192)),
-            "192 = 3 · 64 is what a head has before q, k and v are cut apart.",
-            "That is the interleaved order of steps. Here the cut comes first, and q has 768 features.",
-        ),
-        "Never cut": Wrong(
-            ((4, 128, 2304), (4, 128, 2304), (4, 12, 128, 192)),
-            "2304 features are q, k and v together.",
-            "chunk(3, dim=-1) cuts them apart: q has 768, and a head of it 64.",
-        ),
-        "Every head with the full width": Wrong(
-            ((4, 128, 2304), (4, 128, 768), (4, 12, 128, 768)),
-            "your heads have 768 features each.",
-            "The split shares the features out: 768 / 12 = 64.",
-        ),
         "One head cut out": Wrong(
             ((4, 128, 2304), (4, 128, 64), (4, 12, 128, 64)),
             "your q has the 64 features of one head.",
@@ -68,11 +53,6 @@ bert_shapes = Exercise(
             ((2304, 768), (768, 768), (12, 64, 768)),
             "these are the shapes of the layer's weights.",
             "Asked are its output and what is cut out of it: each has samples and tokens, (4, 128, …).",
-        ),
-        "The sentence cut": Wrong(
-            ((4, 128, 2304), (4, 128, 768), (4, 12, 64, 128)),
-            "tokens and features of a head are exchanged.",
-            "Each head keeps all 128 tokens; its 64 features come last.",
         ),
     },
     see="Three layers or one",
@@ -109,11 +89,6 @@ key_rows = Exercise(
             "Here each head has 192 rows: 64 for q, then 64 for k, then 64 for v.",
             also=((448, 512),),
         ),
-        "How many, not where it ends": Wrong(
-            (1216, 64),
-            "the first row is right, and 64 is how many follow.",
-            "Asked is the first row that no longer belongs to it: W[1216:1280].",
-        ),
         "Counted from 1": Wrong(
             (1024, 1088), "that is the key of head 5.", "Heads are counted from 0: head 6 is the seventh."
         ),
@@ -141,20 +116,6 @@ def _two_products(memory, W_k, W_v):
     return k, v
 
 
-def _fused_by_steps(memory, W_k, W_v):
-    B, T, d = memory.shape
-    W_kv = torch.cat([W_k, W_v], dim=0)  # -> (2 * d, d)
-    kv = memory @ W_kv.transpose(0, 1)  # -> (B, T, 2 * d)
-    k = kv[:, :, :d]  # (B, T, d)
-    v = kv[:, :, d:]  # (B, T, d)
-    return k, v
-
-
-def _fresh_layer(memory, W_k, W_v):
-    layer = torch.nn.Linear(len(W_k), 2 * len(W_k), bias=False)
-    return layer(memory).chunk(2, dim=-1)
-
-
 fused_kv = Exercise(
     task=(
         "A decoder takes k and v from another sequence. Write fused_kv(memory, W_k, W_v): k and v from one product. "
@@ -167,7 +128,7 @@ fused_kv = Exercise(
         (draw(0, 2, 6, 8), draw(1, 8, 8), draw(2, 8, 8)),
         (draw(3, 3, 5, 7), draw(4, 7, 7), draw(5, 7, 7)),
     ],
-    plain=(fused_kv_solution, _fused_by_steps, _two_products),
+    plain=(fused_kv_solution, _two_products),
     axes={name: ("sample", "token", "feature") for name in "kv"},
     hints=(
         "Stored weights are (out, in): more outputs means more rows.",
@@ -194,17 +155,6 @@ fused_kv = Exercise(
                     "return (memory @ W_kv.T).chunk(2, dim=-1)",
                     "k, v = (memory @ W_kv.T).chunk(2, dim=1)\n    return k, v",
                 ),
-                Change("(memory @ W_kv.T).chunk(2, dim=-1)", "(memory @ W_kv.T).split(memory.shape[-1], dim=1)"),
-            ),
-        ),
-        "Samples cut instead of features": Wrong(
-            Change("(memory @ W_kv.T).chunk(2, dim=-1)", "(memory @ W_kv.T).chunk(2)"),
-            "the result was cut along axis 0, the samples, which is what chunk and split do without dim.",
-            "k and v differ in their features: chunk(2, dim=-1).",
-            also=(
-                Change(
-                    "return (memory @ W_kv.T).chunk(2, dim=-1)", "k, v = (memory @ W_kv.T).chunk(2)\n    return k, v"
-                ),
             ),
         ),
         "Rows dealt out in turn": Wrong(
@@ -212,21 +162,10 @@ fused_kv = Exercise(
             "rows of W_k and W_v alternate.",
             "Then a cut in the middle gives half of each. torch.cat keeps them apart.",
         ),
-        "Not cut": Wrong(
-            Change("(memory @ W_kv.T).chunk(2, dim=-1)", "memory @ W_kv.T"),
-            "k and v are still in one tensor.",
-            "Cut it: chunk(2, dim=-1).",
-        ),
-        "The joined weight does not fit": Wrong(
-            Change("torch.cat([W_k, W_v])", "torch.cat([W_k, W_v], -1)"),
-            "the d features of a token meet the 2d of the joined weight.",
-            "More outputs means more rows, torch.cat([W_k, W_v]) along dim 0; and the product turns it: memory @ W.T.",
-        ),
         "Added": Wrong(
-            lambda m, k, v: (m @ (k + v).T, m @ (k + v).T),
+            lambda m, k, v: (m @ (k + v).T).chunk(2, -1),
             "the weights were added.",
             "Keep both: one below the other.",
-            also=(lambda m, k, v: (m @ (k + v).T).chunk(2, -1),),
         ),
         "Pieces of two features": Wrong(
             lambda m, k, v: (m @ torch.cat([k, v]).T).split(2, dim=-1),
@@ -249,10 +188,9 @@ fused_kv = Exercise(
             "The features of k come first, then those of v: cut in the middle, chunk(2, dim=-1).",
         ),
         "A fresh layer": Wrong(
-            _fresh_layer,
+            Change("torch.cat([W_k, W_v])", "torch.nn.Linear(len(W_k), 2 * len(W_k)).weight"),
             "you make a new nn.Linear, which begins with random weights. W_k and W_v are not used.",
             "Multiply by the weights that were given: memory @ torch.cat([W_k, W_v]).T.",
-            also=(lambda m, k, v: torch.nn.Linear(len(k), 2 * len(k))(m).chunk(2, dim=-1),),
         ),
     },
     see="Three layers or one",
@@ -277,10 +215,6 @@ def _row_by_row(num_heads, head_dim):
     return torch.tensor(rows)  # (3 * num_heads * head_dim,)
 
 
-def _rows(num_heads, head_dim, *order):
-    return torch.arange(3 * num_heads * head_dim).reshape(3, num_heads, head_dim).permute(order).flatten()
-
-
 third_rows = Exercise(
     task=(
         "Someone cuts with qkv.unflatten(-1, (num_heads, head_dim, 3)).unbind(-1). "
@@ -302,12 +236,9 @@ third_rows = Exercise(
     ),
     wrong={
         "The order turned around": Wrong(
-            lambda h, d: _rows(h, d, 1, 2, 0).argsort(),
+            Change(".flatten()", ".flatten().argsort()"),
             "this leads from the third layout back to the contiguous one.",
-            (
-                "W[rows] takes row rows[i] to place i. You have the inverse; drop the argsort, or the reshape to "
-                "(num_heads, head_dim, 3)."
-            ),
+            "W[rows] takes row rows[i] to place i: drop the argsort, or the reshape to (num_heads, head_dim, 3).",
         ),
         "The interleaved layout": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.permute(1, 0, 2)"),
@@ -323,11 +254,6 @@ third_rows = Exercise(
             Change("rows.permute(1, 2, 0)", "rows.permute(2, 1, 0)"),
             "feature, head, part: the axes are turned around completely.",
             "Heads come first: permute(1, 2, 0).",
-        ),
-        "A list of axes": Wrong(
-            Change("rows.permute(1, 2, 0).flatten()", "rows.permute(1, 2, 0)"),
-            "the rows still have three axes.",
-            "One row number for each place: flatten().",
         ),
     },
     see="Two layouts of a fused layer",

@@ -74,22 +74,11 @@ def _attend_by_einsum(q, k, v):
     return torch.einsum("bhqk,bhkd->bhqd", weights, v)
 
 
-def _attend_looking_back(q, k, v):
-    scores = q @ k.mT / math.sqrt(q.shape[-1])
-    future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-    return scores.masked_fill(future, -math.inf).softmax(-1) @ v
-
-
 def _attend_with_one_head(q, k, v):
     B, num_heads, Tq, head_dim = q.shape
     q, k, v = (x.transpose(1, 2).flatten(2) for x in (q, k, v))  # (B, num_heads, T, hd) -> (B, T, num_heads * hd)
     mixed = (q @ k.mT / math.sqrt(head_dim)).softmax(-1) @ v
     return mixed.unflatten(-1, (num_heads, head_dim)).transpose(1, 2)
-
-
-def _attend(q, k, v, scale=None, axis=-1):
-    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
-    return scores.softmax(axis) @ v
 
 
 def _cases():
@@ -126,26 +115,15 @@ attend = Exercise(
         "No scale": Wrong(
             Change("scores / math.sqrt(head_dim)", "scores"),
             "the scores are not divided by anything.",
-            (
-                "Their spread grows with head_dim and the softmax saturates. Divide by sqrt(head_dim), that is "
-                "sqrt(q.shape[-1])."
-            ),
+            "Their spread grows with head_dim, and the softmax saturates: divide by sqrt(q.shape[-1]).",
         ),
         "Divided by sqrt(d_model)": Wrong(
-            lambda q, k, v: _attend(q, k, v, scale=(q.shape[1] * q.shape[-1]) ** -0.5),
+            Change("math.sqrt(head_dim)", "math.sqrt(num_heads * head_dim)"),
             "the scores are divided by the root of num_heads * head_dim.",
-            (
-                "Each head adds up head_dim products, so its root is enough: sqrt(q.shape[-1]). "
-                "With d_model all maps start out flat."
-            ),
-        ),
-        "Half instead of the root": Wrong(
-            lambda q, k, v: _attend(q, k, v, scale=0.5 / q.shape[-1]),
-            "the scores are divided by head_dim and by 2: in Python, ** comes before /, so n**1/2 is n / 2.",
-            "Write n ** 0.5, or math.sqrt(n).",
+            "Each head adds up head_dim products, so its own root is enough: sqrt(q.shape[-1]).",
         ),
         "A fixed 8": Wrong(
-            lambda q, k, v: _attend(q, k, v, scale=1 / 8),
+            Change("math.sqrt(head_dim)", "8"),
             "the scores are divided by 8 whatever the size of a head is. 8 is right for 64 features only.",
             "Ask the query for its size: math.sqrt(q.shape[-1]).",
         ),
@@ -154,21 +132,11 @@ attend = Exercise(
             "the scores are divided by head_dim.",
             "head_dim is their variance; divide by its square root.",
         ),
-        "Multiplied by the root": Wrong(
-            Change("scores / math.sqrt(head_dim)", "scores * math.sqrt(head_dim)"),
-            "the scores are multiplied by sqrt(head_dim).",
-            "The scale makes scores smaller: divide.",
-        ),
         "The root of a number of tokens": Wrong(
-            lambda q, k, v: _attend(q, k, v, scale=k.shape[-2] ** -0.5),
+            Change("math.sqrt(head_dim)", "math.sqrt(k.shape[2])"),
             "the scores are divided by the root of Tq or Tk.",
             "What is added up in a dot product are features, not tokens: q.shape[-1].",
-            also=(lambda q, k, v: _attend(q, k, v, scale=q.shape[-2] ** -0.5),),
-        ),
-        "The root of the number of heads": Wrong(
-            lambda q, k, v: _attend(q, k, v, scale=q.shape[1] ** -0.5),
-            "the scores are divided by the root of q.shape[1], which counts heads.",
-            "Features stand on the last axis: q.shape[-1].",
+            also=(Change("math.sqrt(head_dim)", "math.sqrt(Tq)"),),
         ),
         "Softmax over the queries": Wrong(
             Change("scores.softmax(-1)", "scores.softmax(-2)"),
@@ -177,50 +145,16 @@ attend = Exercise(
         ),
         "Softmax over the heads or the samples": Wrong(
             Change("scores.softmax(-1)", "scores.softmax(1)"),
-            "heads (dim=1) or samples (dim=0) compete with each other; where there is one, every weight is 1.",
-            also=(lambda q, k, v: _attend(q, k, v, axis=0),),
-            why=(
-                "dim=1 is the last axis of a single map (Tq, Tk), but not of (B, num_heads, Tq, Tk). "
-                "Count from the end: softmax(-1). (F.softmax without dim takes dim=1 here.)"
-            ),
-        ),
-        "One sum for the whole map": Wrong(
-            Change("scores.softmax(-1)", "scores.flatten().softmax(0).view(scores.shape)"),
-            "all shares of all queries together sum to 1.",
-            "Each query shares out exactly 1: softmax(-1), or sum(-1, keepdim=True).",
-        ),
-        "The sum has lost its axis": Wrong(
-            lambda q, k, v: (lambda e: e / e.sum(-1) @ v)((q @ k.mT / math.sqrt(q.shape[-1])).exp()),
-            "without keepdim=True the sums of the rows lie along the last axis, and divide columns.",
-            "sum(-1, keepdim=True) keeps them beside their rows; or call softmax(-1).",
-        ),
-        "Divided by the sum of scores": Wrong(
-            lambda q, k, v: (lambda s: s / s.sum(-1, keepdim=True) @ v)(q @ k.mT / math.sqrt(q.shape[-1])),
-            "the scores are divided by their sum, without a power of e.",
-            "Scores can be negative or sum to 0. The softmax makes shares of them.",
+            "heads compete with each other, as F.softmax without dim does it; a single one gets every weight 1.",
+            "dim=1 is the last axis of a single map only. Count from the end: softmax(-1).",
         ),
         "Scaled after the softmax": Wrong(
             lambda q, k, v: (q @ k.mT).softmax(-1) / math.sqrt(q.shape[-1]) @ v,
             "the weights are divided, so rows sum to 1/sqrt(head_dim).",
             "Divide the scores, before the softmax.",
         ),
-        "No softmax": Wrong(
-            Change("scores.softmax(-1)", "scores"),
-            "the scores themselves multiply the values.",
-            "Scores can be negative and sum to anything; the softmax makes shares of them.",
-        ),
-        "The map turned": Wrong(
-            Change("weights @ v", "weights.mT @ v"),
-            "rows and columns of the map are exchanged before it meets the values.",
-            "One row for each query, so the map multiplies as it is: weights @ v.",
-        ),
-        "The weights, not the output": Wrong(
-            Change("weights @ v", "weights"),
-            "you return the map.",
-            "Asked is the mixture of values: weights @ v.",
-        ),
         "No key after the query": Wrong(
-            _attend_looking_back,
+            Change("scores.softmax(-1)", "(scores + torch.full_like(scores, -math.inf).triu(1)).softmax(-1)"),
             "the scores of later keys are masked, as in a model that writes.",
             "No mask was asked for: every query sees every key. Masks come in lesson 04.",
         ),
@@ -228,21 +162,6 @@ attend = Exercise(
             _attend_with_one_head,
             "the heads were merged before the product, so all heads have one map.",
             "Each head has its own: q @ k.transpose(-2, -1) takes the last two axes and leaves the others alone.",
-        ),
-        "Queries and keys exchanged": Wrong(
-            Change("q @ k.transpose(-2, -1)", "k @ q.transpose(-2, -1)"),
-            "each key asks, and the queries answer.",
-            "One row for each query: q @ k.mT, in this order.",
-        ),
-        "Keys mixed instead of values": Wrong(
-            lambda q, k, v: _attend(q, k, k),
-            "the output is a mixture of keys.",
-            "Keys say how to be found, values what to hand over.",
-        ),
-        "Keys not turned": Wrong(
-            Change("k.transpose(-2, -1)", "k"),
-            "q @ k joins features with tokens. It works where both are equally many, and stops elsewhere.",
-            "A score is a dot product over features: q @ k.transpose(-2, -1).",
         ),
     },
     see="All queries at once",
@@ -270,18 +189,6 @@ def _exp_and_sum(scores):
     return scores.exp() / scores.exp().sum(-1, keepdim=True)
 
 
-def _softmax_with_sums(scores):
-    largest = scores.max(dim=-1, keepdim=True).values  # (..., 1)
-    powers = torch.exp(scores - largest)
-    total = torch.sum(powers, dim=-1, keepdim=True)  # (..., 1)
-    return powers / total
-
-
-def _in_place(scores):
-    scores -= scores.amax(-1, keepdim=True)
-    return scores.softmax(-1)
-
-
 stable_softmax = Exercise(
     task=(
         "Write stable_softmax(scores), over the last axis, with exp and sum only. "
@@ -297,7 +204,6 @@ stable_softmax = Exercise(
         (torch.tensor([[2.0], [-1.0]]),),  # one score keeps its axis
         (draw(0, 2, 3, 4),),
     ],
-    plain=(stable_softmax_solution, _softmax_with_sums),
     axes=("query", "key"),
     hints=(
         "Adding the same number to all scores of a row changes nothing.",
@@ -309,7 +215,6 @@ stable_softmax = Exercise(
             Change("scores - scores.amax(-1, keepdim=True)", "scores"),
             "right for small scores; exp(1000) is infinite, and infinite by infinite is NaN.",
             "Subtract the largest score of each row first. The shares stay the same.",
-            also=(lambda s: _exp_and_sum(s.double()),),
         ),
         "One largest score for all rows": Wrong(
             Change("scores.amax(-1, keepdim=True)", "scores.amax()"),
@@ -317,16 +222,15 @@ stable_softmax = Exercise(
             "Each row needs its own: amax(-1, keepdim=True).",
         ),
         "Not the largest score subtracted": Wrong(
-            Change("scores.amax(-1, keepdim=True)", "scores.amin(-1, keepdim=True)"),
-            "you subtract the smallest score of each row, or their mean, so a score far above it still overflows.",
+            Change("scores.amax(-1, keepdim=True)", "scores.mean(-1, keepdim=True)"),
+            "you subtract the mean of each row, so a score far above it still overflows.",
             "Subtract the largest; then no power is above 1.",
-            also=(lambda s: _exp_and_sum(s - s.mean(-1, keepdim=True)),),
         ),
         "NaN swept away": Wrong(
-            lambda s: _exp_and_sum(s).nan_to_num(0.0),
+            lambda s: _exp_and_sum(s).nan_to_num(1.0),
             "exp(1000) still overflows, and nan_to_num puts one number wherever the shares are lost.",
             "Subtract the largest score of each row first, then nothing overflows.",
-            also=(lambda s: _exp_and_sum(s).nan_to_num(1.0),),
+            also=(lambda s: _exp_and_sum(s).nan_to_num(0.0),),
         ),
         "Scores cut off": Wrong(
             lambda s: _exp_and_sum(s.clamp(max=80)),
@@ -337,7 +241,6 @@ stable_softmax = Exercise(
             lambda s: _exp_and_sum(s - 1000),
             "you subtract the same number from every row. Rows far below it get 0/0.",
             "Each row needs its own largest score: amax(-1, keepdim=True).",
-            also=(lambda s: _exp_and_sum(s - 100),),
         ),
         "The largest without its sign": Wrong(
             Change("scores.amax(-1, keepdim=True)", "scores.abs().amax(-1, keepdim=True)"),
@@ -349,43 +252,15 @@ stable_softmax = Exercise(
             "you return the logarithms of the shares.",
             "Shares lie between 0 and 1: take exp of it, or leave the log away.",
         ),
-        "An axis lost": Wrong(
-            Change("powers.sum(-1, keepdim=True)", "powers.sum(-1)"),
-            (
-                "without keepdim=True the sums (or the largest scores) of the rows lie along the last axis, and meet "
-                "columns."
-            ),
-            "sum(-1, keepdim=True) and amax(-1, keepdim=True) keep them beside their rows.",
-            also=(lambda s: s.exp() / s.exp().sum(-1), lambda s: _exp_and_sum(s - s.amax(-1))),
-        ),
-        "The sum over everything": Wrong(
-            lambda s: (s - s.max()).exp() / (s - s.max()).exp().sum(),
-            "all rows together sum to 1.",
-            "Each row is a distribution of its own: sum(-1, keepdim=True).",
-            also=(lambda s: s.exp() / s.exp().sum(), lambda s: s.flatten().softmax(0).view(s.shape)),
-        ),
-        "Over the wrong axis": Wrong(
-            lambda s: s.softmax(-2),
-            "columns sum to one.",
-            "Shares run over the last axis, in the largest score and in the sum.",
-        ),
         "Shifted above the line only": Wrong(
             lambda s: (s - s.amax(-1, keepdim=True)).exp() / s.exp().sum(-1, keepdim=True),
             "the sum was not shifted as the powers were.",
             "Shift once, then use the shifted scores twice.",
         ),
         "Changed in place": Wrong(
-            _in_place,
+            Change("scores - scores.amax(-1, keepdim=True)", "scores.sub_(scores.amax(-1, keepdim=True))"),
             "the result is right, but the scores of the caller are changed.",
-            (
-                "scores = scores - ... makes a new tensor; scores -= ... writes into the old one. "
-                "Lesson 04 comes back to this."
-            ),
-        ),
-        "No sum": Wrong(
-            Change("powers / powers.sum(-1, keepdim=True)", "powers"),
-            "the largest share is always 1; rows do not sum to 1.",
-            "Divide by the sum of the row.",
+            "scores = scores - ... makes a new tensor; scores -= ... writes into the old one.",
         ),
     },
     see="Why a softmax?",
@@ -402,20 +277,6 @@ def cosine_attention_solution(q, k, v, scale):
     q = q / q.norm(dim=-1, keepdim=True)  # every query has length 1
     k = k / k.norm(dim=-1, keepdim=True)
     return (scale * q @ k.mT).softmax(-1) @ v  # (T, hd) @ (hd, T) -> (T, T), then @ (T, hd)
-
-
-def _cosine_by_steps(q, k, v, scale):
-    q_length = (q * q).sum(-1, keepdim=True).sqrt()  # (Tq, 1)
-    k_length = (k * k).sum(-1, keepdim=True).sqrt()  # (Tk, 1)
-    q = q / q_length  # (Tq, hd)
-    k = k / k_length  # (Tk, hd)
-    cosines = q @ k.transpose(0, 1)  # -> (Tq, Tk)
-    weights = (scale * cosines).softmax(-1)  # (Tq, Tk)
-    return weights @ v
-
-
-def _unit(x, dim=-1):
-    return torch.nn.functional.normalize(x, dim=dim)
 
 
 cosine_attention = Exercise(
@@ -435,7 +296,6 @@ cosine_attention = Exercise(
         (3 * draw(0, 5, 8), draw(1, 4, 8), draw(2, 4, 8), 4.0),
         (2 * draw(3, 3, 5), 3 * draw(4, 7, 5), draw(5, 7, 5), 6.0),
     ],
-    plain=(cosine_attention_solution, _cosine_by_steps),
     axes=("query", "feature"),
     hints=(
         "The length of a vector is the root of the sum of its squares, over its features.",
@@ -444,32 +304,22 @@ cosine_attention = Exercise(
     ),
     wrong={
         "Still divided by the root": Wrong(
-            lambda q, k, v, s: (s * _unit(q) @ _unit(k).mT / q.shape[-1] ** 0.5).softmax(-1) @ v,
+            Change("scale * q @ k.mT", "scale * q @ k.mT / math.sqrt(q.shape[-1])"),
             "the cosines are divided by sqrt(head_dim) as well.",
             "The root made up for the lengths; vectors of length 1 need none.",
         ),
-        "Only the queries": Wrong(
-            Change("k / k.norm(dim=-1, keepdim=True)", "k"),
-            "keys keep their length, so a long key is still loud.",
-            "Divide the keys by their lengths, too.",
-        ),
-        "Only the keys": Wrong(
-            Change("q / q.norm(dim=-1, keepdim=True)", "q"),
-            "queries keep their length, so a long query is still sharper.",
-            "Divide the queries by their lengths, too.",
-        ),
         "Lengths over the tokens": Wrong(
-            lambda q, k, v, s: (s * _unit(q, -2) @ _unit(k, -2).mT).softmax(-1) @ v,
+            Change(".norm(dim=-1, keepdim=True)", ".norm(dim=-2, keepdim=True)"),
             "each feature has length 1 over the sentence; tokens now know of each other.",
             "A token is a vector of features: dim=-1.",
         ),
         "Divided by scale": Wrong(
-            lambda q, k, v, s: (_unit(q) @ _unit(k).mT / s).softmax(-1) @ v,
+            Change("(scale * q @ k.mT)", "(q @ k.mT / scale)"),
             "the cosines are divided by scale.",
             "Cosines are small already. Here scale multiplies.",
         ),
         "One length for all": Wrong(
-            lambda q, k, v, s: (s * (q / q.norm()) @ (k / k.norm()).mT).softmax(-1) @ v,
+            Change(".norm(dim=-1, keepdim=True)", ".norm()"),
             "norm() without an axis is one length for the whole tensor.",
             "Each token has a length of its own: norm(dim=-1, keepdim=True).",
         ),
@@ -479,31 +329,24 @@ cosine_attention = Exercise(
             "Multiply the cosines by scale before the softmax.",
         ),
         "The scale after the softmax": Wrong(
-            lambda q, k, v, s: s * (_unit(q) @ _unit(k).mT).softmax(-1) @ v,
+            Change("(scale * q @ k.mT)", "scale * (q @ k.mT)"),
             "the weights are multiplied by scale, so rows sum to scale.",
             "Multiply the cosines, before the softmax: (scale * cosines).softmax(-1).",
         ),
         "A fixed scale": Wrong(
-            lambda q, k, v, s: (8 * _unit(q) @ _unit(k).mT).softmax(-1) @ v,
+            Change("scale * q", "8 * q"),
             "the cosines are multiplied by 8, whatever scale says.",
             "8 is right for the 64 features of the lesson. Use the scale that was given.",
         ),
+        "The square of the length": Wrong(
+            Change(".norm(dim=-1, keepdim=True)", ".square().sum(-1, keepdim=True)"),
+            "each vector is divided by the square of its length.",
+            "The length is the root of the sum of the squares: norm(dim=-1, keepdim=True).",
+        ),
         "Sums instead of lengths": Wrong(
-            lambda q, k, v, s: (
-                (s * (q / q.abs().sum(-1, keepdim=True)) @ (k / k.abs().sum(-1, keepdim=True)).mT).softmax(-1) @ v
-            ),
+            Change(".norm(dim=-1, keepdim=True)", ".abs().sum(-1, keepdim=True)"),
             "each vector is divided by the sum of its features without their signs.",
             "The length is the root of the sum of the squares: norm(dim=-1, keepdim=True).",
-            also=(
-                lambda q, k, v, s: (
-                    (s * (q / q.sum(-1, keepdim=True)) @ (k / k.sum(-1, keepdim=True)).mT).softmax(-1) @ v
-                ),
-            ),
-        ),
-        "No length at all": Wrong(
-            lambda q, k, v, s: mhalib.scaled_dot_product_attention(q, k, v, scale=s)[0],
-            "this is ordinary attention with another scale.",
-            "Divide queries and keys by their lengths first.",
         ),
     },
     see="Why a dot product?",

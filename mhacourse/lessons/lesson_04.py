@@ -48,14 +48,6 @@ def _window_by_distance(T, width):
     return (key <= query) & (query - key < width)
 
 
-def _window_row_by_row(T, width):
-    mask = torch.zeros(T, T, dtype=torch.bool)  # (Tq, Tk)
-    for query in range(T):
-        for key in range(max(0, query - width + 1), query + 1):
-            mask[query, key] = True
-    return mask
-
-
 def _window_from_below_0(T, width):
     mask = torch.zeros(T, T, dtype=torch.bool)
     for query in range(T):
@@ -79,7 +71,7 @@ window_mask = Exercise(
     ),
     answer=window_mask_solution,
     cases=lambda: [(4, 2), (3, 1), (5, 3), (7, 4), (4, 9), (6, 2)],
-    plain=(_window_by_triangles, _window_by_distance, _window_row_by_row),
+    plain=(_window_by_triangles, _window_by_distance),
     axes=("query", "key"),
     hints=(
         "Two conditions: nothing from the future, and nothing too old.",
@@ -88,10 +80,7 @@ window_mask = Exercise(
     ),
     wrong={
         "One token too many": Wrong(
-            Change(
-                "not_too_old = torch.ones(T, T, dtype=torch.bool).triu(1 - width)",
-                "not_too_old = torch.ones(T, T, dtype=torch.bool).triu(-width)",
-            ),
+            Change("triu(1 - width)", "triu(-width)"),
             "each token sees width tokens before itself.",
             "The token itself counts: triu(1 - width).",
         ),
@@ -99,14 +88,6 @@ window_mask = Exercise(
             lambda T, w: _ones(T).tril(-1) & _ones(T).triu(1 - w),
             "no token sees itself.",
             "The first row would be empty, and empty rows are trouble: tril().",
-        ),
-        "The window too short": Wrong(
-            Change(
-                "not_too_old = torch.ones(T, T, dtype=torch.bool).triu(1 - width)",
-                "not_too_old = torch.ones(T, T, dtype=torch.bool).triu(2 - width)",
-            ),
-            "each token sees width - 1 tokens, itself included.",
-            "The token itself counts as one of width: triu(1 - width).",
         ),
         "The wrong side of the diagonal": Wrong(
             Change("1 - width", "width - 1"),
@@ -123,11 +104,6 @@ window_mask = Exercise(
             "the tokens are cut into groups of width, and each sees only its own group.",
             "The window moves with the token: each sees itself and the width - 1 before it, whatever its number.",
         ),
-        "No end to the past": Wrong(
-            Change("torch.ones(T, T, dtype=torch.bool).triu(1 - width)", "torch.ones(T, T, dtype=torch.bool)"),
-            "this is the causal mask.",
-            "Join it by & with a triangle that cuts off what is too old.",
-        ),
         "Both sides": Wrong(
             lambda T, w: _ones(T).tril(w - 1) & _ones(T).triu(1 - w),
             "the window reaches into the future as far as into the past.",
@@ -142,11 +118,6 @@ window_mask = Exercise(
             lambda T, w: ~window_mask_solution(T, w),
             "everything is the wrong way round.",
             "In mhalib and SDPA True means may attend.",
-        ),
-        "Numbers, not booleans": Wrong(
-            lambda T, w: window_mask_solution(T, w).float(),
-            "0 and 1 as floats are added to the scores, and hide nothing.",
-            "Make it boolean: dtype=torch.bool, or == 1.",
         ),
         "Or instead of and": Wrong(
             Change("not_ahead & not_too_old", "not_ahead | not_too_old"),
@@ -163,21 +134,11 @@ def torch_padding_solution(valid_lens, num_keys):
     return torch.arange(num_keys) >= valid_lens[:, None]  # (Tk,) and (B, 1) -> (B, Tk), True = blocked
 
 
-def _padding_by_steps(valid_lens, num_keys):
-    key = torch.arange(num_keys)  # (Tk,)
-    length = valid_lens[:, None]  # (B, 1)
-    return key >= length
-
-
 def _padding_row_by_row(valid_lens, num_keys):
     blocked = torch.zeros(len(valid_lens), num_keys, dtype=torch.bool)  # (B, Tk)
     for sample in range(len(valid_lens)):
         blocked[sample, valid_lens[sample] :] = True
     return blocked
-
-
-def _padded(lens, n):
-    return torch.arange(n) < lens[:, None]
 
 
 torch_padding = Exercise(
@@ -186,11 +147,11 @@ torch_padding = Exercise(
     cases=lambda: [
         (torch.tensor([2, 3]), 3),
         (torch.tensor([1, 4, 2]), 5),
-        (torch.tensor([1]), 3),  # one sample keeps its axis
+        (torch.tensor([1]), 4),  # one sample keeps its axis
         (torch.tensor([0, 1, 1]), 1),  # so does one key
         (torch.tensor([3, 0, 5, 5]), 5),
     ],
-    plain=(_padding_by_steps, _padding_row_by_row),
+    plain=(torch_padding_solution, _padding_row_by_row),
     axes=("sample", "key"),
     hints=(
         "Which keys are padding? Those whose number is not below the length of their sample.",
@@ -199,37 +160,17 @@ torch_padding = Exercise(
     ),
     wrong={
         "True = may attend": Wrong(
-            Change("key >= length", "key < length"),
+            Change(">=", "<"),
             "the words are blocked and the padding is seen.",
             _BLOCKED + " Turn it around with ~.",
         ),
         "One key too few": Wrong(
-            Change("key >= length", "key > length"),
+            Change(">=", ">"),
             "the first padding key is still seen.",
             "With length 2 the keys 0 and 1 count; key 2 is padding already: >=.",
         ),
-        "The last word blocked": Wrong(
-            lambda lens, n: torch.arange(n) >= lens[:, None] - 1,
-            "the last word is taken for padding.",
-            "Keys are counted from 0, lengths from 1.",
-        ),
-        "An axis for the queries": Wrong(
-            Change("return key >= length", "return (key >= length).unsqueeze(1)"),
-            "the shape is (B, 1, Tk), as mhalib wants it.",
-            "key_padding_mask has no axis for queries: (B, Tk).",
-        ),
-        "Four axes": Wrong(
-            lambda lens, n: ~_padded(lens, n)[:, None, None],
-            "the shape is (B, 1, 1, Tk), as SDPA wants it.",
-            "key_padding_mask is (B, Tk).",
-        ),
-        "Floats 0 and 1": Wrong(
-            lambda lens, n: (~_padded(lens, n)).float(),
-            "floats are added to the scores: padding would get a higher score.",
-            "Leave it boolean.",
-        ),
         "Padding at the front": Wrong(
-            Change("return key >= length", "return (key >= length).flip(1)"),
+            lambda lens, n: torch_padding_solution(lens, n).flip(1),
             "you block the first keys, as if the padding stood on the left.",
             "valid_lens counts from the left.",
         ),
@@ -239,31 +180,14 @@ torch_padding = Exercise(
             "The words stand first, so the padding begins at key valid_lens: compare with the length itself.",
         ),
         "One length for all": Wrong(
-            Change("length = valid_lens[:, None]", "length = valid_lens.max().expand(len(valid_lens), 1)"),
+            Change("valid_lens[:, None]", "valid_lens.max().expand(len(valid_lens), 1)"),
             "all samples are cut at the longest length of the batch, so the padding of the shorter ones is seen.",
             "Each sample has a length of its own: compare with valid_lens[:, None].",
-            also=(
-                Wrong(
-                    Change("length = valid_lens[:, None]", "length = valid_lens[:1, None].expand(len(valid_lens), 1)"),
-                    "all samples are cut at the length of the first.",
-                    "Each sample has a length of its own: compare with valid_lens[:, None].",
-                ),
-                Wrong(
-                    Change("length = valid_lens[:, None]", "length = valid_lens.min().expand(len(valid_lens), 1)"),
-                    "all samples are cut at the shortest length of the batch, so words of the longer ones are blocked.",
-                    "Each sample has a length of its own: compare with valid_lens[:, None].",
-                ),
-            ),
         ),
         "As wide as the longest sample": Wrong(
             lambda lens, n: torch.arange(int(lens.max())) >= lens[:, None],
             "there are as many columns as the longest sample has words.",
             "One column for each key, padding included: num_keys may be more than the longest sample.",
-        ),
-        "Keys as rows": Wrong(
-            Change("return key >= length", "return (key >= length).T"),
-            "the shape is (Tk, B).",
-            "One row for each sample: (B, Tk).",
         ),
     },
     see="How each library wants to be told",
@@ -273,27 +197,6 @@ torch_padding = Exercise(
 
 def mask_for_heads_solution(mask, num_heads):
     return ~mask.repeat_interleave(num_heads, dim=0)  # (B, Tq, Tk) -> (B * num_heads, Tq, Tk), True = blocked
-
-
-def _for_heads_by_steps(mask, num_heads):
-    blocked = ~mask  # (B, Tq, Tk)
-    blocked = blocked.repeat_interleave(num_heads, dim=0)  # -> (B * num_heads, Tq, Tk)
-    return blocked
-
-
-def _for_heads_with_an_axis(mask, num_heads):
-    B, Tq, Tk = mask.shape
-    heads = mask[:, None].expand(B, num_heads, Tq, Tk)  # (B, Tq, Tk) -> (B, num_heads, Tq, Tk)
-    rows = heads.reshape(B * num_heads, Tq, Tk)  # -> (B * num_heads, Tq, Tk)
-    return ~rows
-
-
-def _for_heads_row_by_row(mask, num_heads):
-    rows = []
-    for sample in range(len(mask)):
-        for _ in range(num_heads):
-            rows.append(~mask[sample])
-    return torch.stack(rows)  # B * num_heads x (Tq, Tk) -> (B * num_heads, Tq, Tk)
 
 
 def _two_masks(*lens, T):
@@ -312,7 +215,6 @@ mask_for_heads = Exercise(
         (torch.tensor([[[True], [False]]]), 1),  # one row and one key keep their axes
         (_two_masks(5, 3, T=5)[:, 1:4].flip(-1), 4),  # the first key is blocked for some
     ],
-    plain=(_for_heads_by_steps, _for_heads_with_an_axis, _for_heads_row_by_row),
     axes=("row", "query", "key"),
     hints=(
         "Two things change: how often each mask stands there, and what True means.",
@@ -351,34 +253,16 @@ mask_for_heads = Exercise(
             "The module reads a, a, b, b: repeat_interleave(num_heads, dim=0).",
         ),
         "Queries repeated": Wrong(
-            Change("blocked.repeat_interleave(num_heads, dim=0)", "blocked.repeat_interleave(num_heads, dim=-2)"),
+            Change("dim=0", "dim=-2"),
             "you repeated the queries.",
             "Repeat along dim=0, the samples.",
             also=(
                 Wrong(
-                    Change(
-                        "blocked.repeat_interleave(num_heads, dim=0)",
-                        "blocked.repeat_interleave(num_heads, dim=1).reshape(-1, *mask.shape[1:])",
-                    ),
-                    "each row of queries is repeated, not each sample; the reshape makes the shape right, and cuts one "
-                    "mask into several.",
-                    "Repeat whole masks, along dim=0: a, a, b, b. Then there is nothing to reshape.",
-                ),
-                Wrong(
-                    Change(
-                        "blocked.repeat_interleave(num_heads, dim=0)",
-                        "blocked.repeat_interleave(num_heads, dim=2).reshape(-1, *mask.shape[1:])",
-                    ),
-                    "each key is repeated, not each sample; the reshape then makes the shape right, and mixes keys and "
-                    "queries.",
+                    Change("dim=0)", "dim=1).reshape(-1, *mask.shape[1:])"),
+                    "each row of queries is repeated, not each sample, and the reshape cuts one mask into several.",
                     "Repeat whole masks, along dim=0: a, a, b, b. Then there is nothing to reshape.",
                 ),
             ),
-        ),
-        "Numbers to add": Wrong(
-            lambda m, h: torch.zeros(m.shape).masked_fill(~m, -math.inf).repeat_interleave(h, 0),
-            "your mask holds 0 and -inf. The module takes that too, but the task asks for booleans.",
-            "True where a key is blocked: ~mask instead of numbers.",
         ),
     },
     see="The order of repetition",
@@ -392,31 +276,10 @@ def masked_softmax_solution(scores, mask):
     return weights.masked_fill(~mask, 0.0)  # a row with nothing to see is NaN before, zeros after
 
 
-def _masked_softmax_by_steps(scores, mask):
-    B, num_heads, Tq, Tk = scores.shape
-    mask = mask.reshape(B, 1, Tq, Tk)  # (B, Tq, Tk) -> (B, 1, Tq, Tk)
-    scores = scores.masked_fill(~mask, -math.inf)  # (B, num_heads, Tq, Tk)
-    weights = scores.softmax(-1)  # (B, num_heads, Tq, Tk)
-    empty = ~mask.any(-1, keepdim=True)  # (B, 1, Tq, 1)
-    return weights.masked_fill(empty, 0.0)
-
-
 def _masked_softmax_without_nan(scores, mask):
     scores = scores.masked_fill(~mask[:, None], -math.inf)  # (B, num_heads, Tq, Tk)
     weights = scores.softmax(-1)  # (B, num_heads, Tq, Tk)
     return torch.nan_to_num(weights, nan=0.0)
-
-
-def _masked_softmax_row_by_row(scores, mask):
-    B, num_heads, Tq, Tk = scores.shape
-    weights = torch.zeros(B, num_heads, Tq, Tk)  # (B, num_heads, Tq, Tk)
-    for sample in range(B):
-        for head in range(num_heads):
-            for query in range(Tq):
-                allowed = mask[sample, query]
-                if allowed.any():
-                    weights[sample, head, query, allowed] = scores[sample, head, query, allowed].softmax(-1)
-    return weights
 
 
 def _filled(scores, mask, never=-math.inf, axis=-1):
@@ -430,21 +293,6 @@ def _powers_and_sum(scores, mask):
 
 def _shares(parts):
     return parts / parts.sum(-1, keepdim=True)
-
-
-def _all_or_nothing(scores, mask):
-    weights = _filled(scores, mask)
-    return torch.zeros_like(weights) if weights.isnan().any() else weights
-
-
-def _folded(scores, mask):
-    mask = mask.repeat_interleave(scores.shape[1], dim=0)
-    return scores.masked_fill(~mask, -math.inf).softmax(-1).nan_to_num(0.0)
-
-
-def _with_side_effect(scores, mask):
-    scores.masked_fill_(~mask[:, None], -math.inf)
-    return scores.softmax(-1).nan_to_num(0.0)
 
 
 def _masked_cases():
@@ -476,12 +324,7 @@ masked_softmax = Exercise(
     ),
     answer=masked_softmax_solution,
     cases=_masked_cases,
-    plain=(
-        masked_softmax_solution,
-        _masked_softmax_by_steps,
-        _masked_softmax_without_nan,
-        _masked_softmax_row_by_row,
-    ),
+    plain=(masked_softmax_solution, _masked_softmax_without_nan),
     axes=("sample", "head", "query", "key"),
     hints=(
         "Give the mask its axis for the heads first: mask[:, None].",
@@ -491,54 +334,41 @@ masked_softmax = Exercise(
     wrong={
         "NaN where there is nothing to see": Wrong(
             Change("weights.masked_fill(~mask, 0.0)", "weights"),
-            "in a row with nothing to see all scores are -inf, and the softmax makes NaN of them: -inf minus -inf, or "
-            "0 by 0.",
+            "in a row with nothing to see all scores are -inf, and the softmax makes NaN of them.",
             "Set what is not allowed to 0 after the softmax, or use nan_to_num.",
         ),
         "An average of what is forbidden": Wrong(
             lambda s, m: _filled(s, m, -1e9),
-            (
-                "with a large number such as -1e9 for never, a row with nothing to see becomes the average of "
-                "everything, padding and future included."
-            ),
+            "with a number such as -1e9, a row with nothing to see becomes the average of everything.",
             "Set what is not allowed to 0 after the softmax.",
         ),
         "Not low enough for never": Wrong(
             lambda s, m: _filled(s, m, -1e4) * m[:, None],
             "where all scores of a row are lower still, the number that stands for never takes all the weight.",
             "Fill with -inf, which is below every score.",
-            also=(
-                lambda s, m: _filled(s, m, -1000.0) * m[:, None],
-                lambda s, m: _filled(s, m, -100.0) * m[:, None],
-                lambda s, m: _filled(s, m, -1e4),
-                lambda s, m: _filled(s, m, -1000.0),
-                lambda s, m: _filled(s, m, -100.0),
-            ),
+            also=(lambda s, m: _filled(s, m, -1e4),),
         ),
         "exp of scores as they are": Wrong(
             _powers_and_sum,
-            "exp(1000) is infinite, and infinite by infinite is NaN; exp(-20000) is 0, and a row of these sums to 0.",
+            "exp(1000) is infinite, and exp(-20000) is 0: the row becomes NaN.",
             "Let softmax do it, which subtracts the largest score of each row first (lesson 02).",
-            also=(
-                lambda s, m: (lambda e: e / e.sum(-1, keepdim=True).clamp(min=1e-9))(s.exp() * m[:, None]),
-                lambda s, m: (lambda e: (e / e.sum(-1, keepdim=True)).nan_to_num(0.0))(s.exp() * m[:, None]),
-                lambda s, m: (lambda e: e / e.sum(-1, keepdim=True))(s.exp() * m[:, None]),
-            ),
+            also=(lambda s, m: _shares(s.exp() * m[:, None]),),
         ),
         "The maximum goes over hidden keys, too": Wrong(
             lambda s, m: _shares(s.sub(s.amax(-1, keepdim=True)).exp() * m[:, None]).nan_to_num(0.0),
-            "the largest score is looked for among hidden ones as well. Where that is 1000, exp(2 - 1000) is 0, and "
-            "so is each weight of the row.",
-            "Hide first, scores.masked_fill(~mask, -inf), and take the largest of what is left, or the softmax.",
+            "where the largest score is a hidden 1000, exp(2 - 1000) is 0, and so is each weight of the row.",
+            "Hide first, scores.masked_fill(~mask, -inf), and take the largest of what is left.",
             also=(lambda s, m: _shares(s.sub(s.amax(-1, keepdim=True)).exp() * m[:, None]),),
         ),
         "Everything 0 for one empty row": Wrong(
-            _all_or_nothing,
+            Change(
+                "weights.masked_fill(~mask, 0.0)", "weights if weights.isfinite().all() else torch.zeros_like(weights)"
+            ),
             "one row with nothing to see makes all weights of all samples 0.",
             "Only that row is 0: set what is not allowed to 0, or use nan_to_num.",
         ),
         "A mask for samples and heads in one axis": Wrong(
-            _folded,
+            Change("mask[:, None]", "mask.repeat_interleave(scores.shape[1], dim=0)"),
             "the mask is (B * num_heads, Tq, Tk), as nn.MultiheadAttention takes it.",
             "Here the scores have an axis for the heads: give the mask one of size 1, mask[:, None].",
         ),
@@ -546,25 +376,11 @@ masked_softmax = Exercise(
             Change("~mask", "mask"),
             "what is allowed was blocked.",
             "masked_fill fills where its mask is True: give it ~mask.",
-            also=(lambda s, m: _filled(s, ~m), lambda s, m: _filled(s, ~m, -1e9)),
         ),
         "Samples taken for heads": Wrong(
             Change("mask = mask[:, None]", "pass"),
-            (
-                "the samples of the mask stand where the scores have their heads: "
-                "head j of every sample gets the mask of sample j, as long as there are as many heads as samples."
-            ),
+            "head j of every sample gets the mask of sample j, where there are as many heads as samples.",
             "mask[:, None] is (B, 1, Tq, Tk).",
-        ),
-        "The mask without effect": Wrong(
-            lambda s, m: s.softmax(-1),
-            "nothing was hidden.",
-            "Is the mask used? masked_fill, without an underscore, leaves its tensor as it is and returns a new one.",
-        ),
-        "0 for never": Wrong(
-            lambda s, m: (s * m[:, None]).softmax(-1),
-            "a blocked score becomes 0, and exp(0) is 1.",
-            "A score that must not count is -inf, not 0.",
         ),
         "The mask added": Wrong(
             lambda s, m: (s + m[:, None]).softmax(-1),
@@ -577,19 +393,9 @@ masked_softmax = Exercise(
             "Hide before the softmax, then the shares are made of what is left.",
         ),
         "The caller's scores changed": Wrong(
-            _with_side_effect,
+            Change("scores.masked_fill(", "scores.masked_fill_("),
             "the weights are right, but the scores that came in are full of -inf now.",
-            (
-                "masked_fill_, += and scores[...] = ... write in place; masked_fill, without the underscore, makes a "
-                "new tensor."
-            ),
-        ),
-        "Softmax over the queries": Wrong(
-            Change(
-                "scores.masked_fill(~mask, -math.inf).softmax(-1)", "scores.masked_fill(~mask, -math.inf).softmax(-2)"
-            ),
-            "columns sum to 1.",
-            "Each query shares out over the keys: softmax(-1).",
+            "masked_fill_, += and scores[...] = ... write in place; masked_fill makes a new tensor.",
         ),
     },
     see="A row with nothing to see",

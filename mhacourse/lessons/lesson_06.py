@@ -41,11 +41,6 @@ def _call(mha, x, mask, **options):
     return mha(x, x, x, attn_mask=mask, **({"average_attn_weights": False} | options))
 
 
-def _tokens_first(mha, x, mask):
-    output, weights = _call(mha, x.transpose(0, 1), ~mask.repeat_interleave(mha.num_heads, 0))
-    return output.transpose(0, 1), weights
-
-
 def _averaged_copies(mha, x, mask):
     output, weights = mha(x, x, x, attn_mask=~mask.repeat_interleave(mha.num_heads, 0))
     return output, weights[:, None].expand(-1, mha.num_heads, -1, -1)
@@ -89,16 +84,6 @@ def _torch_cases():
     return cases
 
 
-def _call_torch_steps(mha, x, mask):
-    B, T, d_model = x.shape
-    blocked = ~mask
-    blocked = blocked[:, None]  # (B, T, T) -> (B, 1, T, T)
-    blocked = blocked.expand(B, mha.num_heads, T, T)
-    blocked = blocked.reshape(B * mha.num_heads, T, T)
-    output, weights = mha(x, x, x, attn_mask=blocked, average_attn_weights=False)
-    return output, weights
-
-
 call_torch = Exercise(
     task=(
         "Write call_torch(mha, x, mask): self-attention by an nn.MultiheadAttention(batch_first=True). "
@@ -106,7 +91,6 @@ call_torch = Exercise(
         "T, T)."
     ),
     answer=call_torch_solution,
-    plain=(call_torch_solution, _call_torch_steps),
     cases=_torch_cases,
     axes={"output": ("sample", "token", "feature"), "weights": ("sample", "head", "query", "key")},
     hints=(
@@ -116,15 +100,12 @@ call_torch = Exercise(
     ),
     wrong={
         "The polarity": Wrong(
-            Change("~mask.repeat_interleave(mha.num_heads, dim=0)", "mask.repeat_interleave(mha.num_heads, dim=0)"),
+            Change("~mask", "mask"),
             "True still means may attend, so the module looks at just what it must not see.",
             "Give it ~mask: in nn.MultiheadAttention True means blocked.",
         ),
         "Averaged maps": Wrong(
-            Change(
-                "output, weights = mha(x, x, x, attn_mask=blocked, average_attn_weights=False)",
-                "output, weights = mha(x, x, x, attn_mask=blocked, average_attn_weights=True)",
-            ),
+            Change("average_attn_weights=False", "average_attn_weights=True"),
             "the output is right, the weights are the mean over the heads: a map that no head has.",
             "average_attn_weights=False.",
             also=(_averaged_copies,),
@@ -134,27 +115,16 @@ call_torch = Exercise(
             "repeat makes a, b, a, b; the module reads a, a, b, b.",
             "repeat_interleave(num_heads, dim=0).",
         ),
-        "Queries repeated": Wrong(
-            lambda a, x, m: _call(a, x, ~m.repeat_interleave(a.num_heads, 1).reshape(-1, *m.shape[1:])),
-            "each row of queries is repeated, not each sample, and the reshape then cuts one mask into several.",
-            "Repeat whole masks, along dim=0: repeat_interleave(num_heads, dim=0). Then there is nothing to reshape.",
-        ),
-        "No mask": Wrong(lambda a, x, m: _call(a, x, None), "the mask was left out.", "Hand it on as attn_mask."),
         "One mask for all": Wrong(
             lambda a, x, m: _call(a, x, ~m[0]),
             "every sample gets the same mask.",
             "Repeat each sample's mask for its heads.",
-            also=(lambda a, x, m: _call(a, x, ~m.any(0)), lambda a, x, m: _call(a, x, ~m.all(0))),
+            also=(lambda a, x, m: _call(a, x, ~m.any(0)),),
         ),
         "Ones that are added": Wrong(
             lambda a, x, m: _call(a, x, m.repeat_interleave(a.num_heads, 0).float()),
             "a mask of floats is added to the scores; 0 and 1 hide nothing.",
             "Keep it boolean.",
-        ),
-        "The mask of (B, T, T) as it is": Wrong(
-            Change("mask.repeat_interleave(mha.num_heads, dim=0)", "mask"),
-            "the module wants B * num_heads masks and got B.",
-            "repeat_interleave(num_heads, dim=0).",
         ),
         "As padding": Wrong(
             lambda a, x, m: a(x, x, x, key_padding_mask=~m, average_attn_weights=False),
@@ -165,31 +135,11 @@ call_torch = Exercise(
             lambda a, x, m: a(x, x, x, key_padding_mask=~m[:, -1], average_attn_weights=False),
             "every query of a sample gets the mask of its last one.",
             "key_padding_mask has one row for a sample. What differs from query to query goes into attn_mask.",
-            also=(
-                lambda a, x, m: a(
-                    x,
-                    x,
-                    x,
-                    key_padding_mask=~m[:, -1],
-                    attn_mask=~mhalib.causal_mask(x.shape[1]),
-                    average_attn_weights=False,
-                ),
-            ),
-        ),
-        "Causal, whatever mask comes": Wrong(
-            lambda a, x, m: _call(a, x, ~mhalib.causal_mask(x.shape[1])),
-            "each token sees itself and all before it. The mask that was given is not read.",
-            "Make attn_mask of mask.",
         ),
         "is_causal alone": Wrong(
             lambda a, x, m: a(x, x, x, is_causal=True, average_attn_weights=False),
             "is_causal only tells the module that attn_mask is causal. It makes no mask, and yours need not be causal.",
             "Hand the mask itself on, as attn_mask, and leave is_causal out.",
-        ),
-        "Tokens before samples": Wrong(
-            _tokens_first,
-            "x is turned to (T, B, d_model), but a module with batch_first=True reads (B, T, d_model).",
-            "Give it x as it is.",
         ),
         "No weights": Wrong(
             lambda a, x, m: _call(a, x, ~m.repeat_interleave(a.num_heads, 0), need_weights=False),
@@ -210,31 +160,6 @@ def share_heads_solution(k, num_heads):
     return k.repeat_interleave(times, dim=1)  # (B, num_kv_heads, T, head_dim) -> (B, num_heads, T, head_dim)
 
 
-def _share_heads_by_index(k, num_heads):
-    B, num_kv_heads, T, head_dim = k.shape
-    times = num_heads // num_kv_heads
-    index = torch.arange(num_heads)
-    index = index // times  # such as 0, 0, 1, 1
-    return k[:, index]
-
-
-def _share_heads_by_expand(k, num_heads):
-    B, num_kv_heads, T, head_dim = k.shape
-    times = num_heads // num_kv_heads
-    shared = k[:, :, None]  # (B, num_kv_heads, T, head_dim) -> (B, num_kv_heads, 1, T, head_dim)
-    shared = shared.expand(B, num_kv_heads, times, T, head_dim)
-    return shared.reshape(B, num_heads, T, head_dim)
-
-
-def _share_heads_by_loop(k, num_heads):
-    B, num_kv_heads, T, head_dim = k.shape
-    times = num_heads // num_kv_heads
-    heads = []
-    for i in range(num_heads):
-        heads.append(k[:, i // times])  # (B, T, head_dim)
-    return torch.stack(heads, dim=1)  # -> (B, num_heads, T, head_dim)
-
-
 def _kv_labels(B, heads, T, head_dim):
     """Return `(B, heads, T, head_dim)` with the labels `1000·sample + 100·head + 10·token + feature`."""
     samples, numbers = torch.arange(B)[:, None, None, None], torch.arange(heads)[:, None, None]
@@ -247,7 +172,6 @@ share_heads = Exercise(
         "Neighbouring heads of queries share a head of keys."
     ),
     answer=share_heads_solution,
-    plain=(share_heads_solution, _share_heads_by_index, _share_heads_by_expand, _share_heads_by_loop),
     cases=lambda: [
         (_kv_labels(1, 2, 1, 3), 4),
         (_kv_labels(5, 2, 3, 7), 8),
@@ -267,23 +191,11 @@ share_heads = Exercise(
             "the heads come as a, b, a, b.",
             "Neighbours share: a, a, b, b, that is repeat_interleave. Trained weights expect that order.",
         ),
-        "Tokens repeated": Wrong(
-            Change("k.repeat_interleave(times, dim=1)", "k.repeat_interleave(times, dim=-2)"),
-            "every token stands there several times.",
-            "Heads are axis 1: dim=1.",
-            also=(lambda k, h: k.repeat(1, 1, h // k.shape[1], 1),),
-        ),
         "Samples repeated": Wrong(
             Change("k.repeat_interleave(times, dim=1)", "k.repeat_interleave(times, dim=0)"),
             "every sample stands there several times.",
             "Heads are axis 1: dim=1.",
             also=(lambda k, h: k.repeat(h // k.shape[1], 1, 1, 1),),
-        ),
-        "Features repeated": Wrong(
-            Change("k.repeat_interleave(times, dim=1)", "k.repeat_interleave(times, dim=-1)"),
-            "every feature stands there several times.",
-            "Heads are axis 1: dim=1.",
-            also=(lambda k, h: k.repeat(1, 1, 1, h // k.shape[1]),),
         ),
         "One head for all": Wrong(
             lambda k, h: k[:, :1].expand(-1, h, -1, -1),
@@ -311,12 +223,7 @@ share_heads = Exercise(
             "Copy each head of keys for the num_heads // num_kv_heads heads of queries that share it.",
         ),
         "Pieces of another axis": Wrong(
-            lambda k, h: (
-                k[:, :, None]
-                .expand(-1, -1, h // k.shape[1], -1, -1)
-                .transpose(2, 3)
-                .reshape(k.shape[0], h, *k.shape[2:])
-            ),
+            lambda k, h: k.repeat_interleave(h // k.shape[1], 2).reshape(k.shape[0], h, *k.shape[2:]),
             "the copies stand behind the tokens when the axes are joined, so a head holds pieces of several tokens.",
             "Put the copies right behind the heads, (B, num_kv_heads, times, T, head_dim), then flatten(1, 2).",
         ),

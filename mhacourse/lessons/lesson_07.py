@@ -2,20 +2,9 @@
 
 import torch
 
-import mhalib
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw
 from mhacourse.remarks import Asked, Grows, cut_features
-
-
-def _layer_bill():
-    d_model = 768
-    in_proj_weight = 3 * d_model * d_model  # q, k and v below each other
-    in_proj_bias = 3 * d_model
-    out_proj_weight = d_model * d_model
-    out_proj_bias = d_model
-    return in_proj_weight, in_proj_bias, out_proj_weight, out_proj_bias
-
 
 layer_bill = Exercise(
     task=(
@@ -23,7 +12,6 @@ layer_bill = Exercise(
         "in_proj_bias, out_proj.weight and out_proj.bias? Four numbers, in this order."
     ),
     answer=(3 * 768**2, 3 * 768, 768**2, 768),
-    plain=(_layer_bill,),
     sizes={"d_model": 768, "num_heads": 12, "head_dim": 64},
     hints=(
         "Does the number of heads enter?",
@@ -34,29 +22,17 @@ layer_bill = Exercise(
             (12 * 3 * 768**2, 12 * 3 * 768, 768**2, 768),
             "you gave each head matrices from 768 to 768 features.",
             "A head's matrices go from 768 to 64 features: twelve of them are one of 768 x 768.",
-            also=((12 * 3 * 768**2, 12 * 3 * 768, 12 * 768**2, 768), (36 * 768**2, 36 * 768, 12 * 768**2, 12 * 768)),
+            also=((36 * 768**2, 36 * 768, 12 * 768**2, 12 * 768),),
         ),
         "A slice of the input for each head": Wrong(
             (12 * 3 * 64**2, 3 * 768, 768**2, 768),
             "you gave each head matrices from 64 to 64 features, as if it saw a slice of the input.",
             "Each head reads all 768 features: its matrices go from 768 to 64.",
-            also=((12 * 3 * 64**2, 3 * 768, 12 * 64**2, 768),),
-        ),
-        "One head's share": Wrong(
-            (3 * 64 * 768, 3 * 64, 768**2, 768),
-            "the first two are those of a single head.",
-            "There are twelve of them in it.",
-            also=((3 * 64 * 768, 3 * 64, 64 * 768, 768), (3 * 64 * 768, 3 * 64, 64 * 768, 64)),
         ),
         "q, k and v in one": Wrong(
             (768**2, 768, 768**2, 768),
             "in_proj_weight and its bias serve q, k and v, and so are three times as large.",
             "Their first axis is 3 * 768.",
-        ),
-        "The biases like the matrices": Wrong(
-            (3 * 768**2, 3 * 768**2, 768**2, 768**2),
-            "a bias has one number for each output feature.",
-            "3 * 768 and 768.",
         ),
         "No biases": Wrong(
             (3 * 768**2, 0, 768**2, 0),
@@ -148,19 +124,8 @@ own_matrices = Exercise(
     wrong={
         "Heads before q, k, v": Wrong(
             lambda w, h: w.unflatten(0, (h, 3, -1)).transpose(0, 1),
-            (
-                "you cut the rows into heads first, and each head's rows into q, k, v: "
-                "the interleaved layout of lesson 01."
-            ),
+            "each head's rows are cut into q, k, v: the interleaved layout of lesson 01.",
             "nn.MultiheadAttention stores all rows of q first: cut into (3, num_heads, head_dim).",
-        ),
-        "Heads first in the result": Wrong(
-            Change(
-                "return in_proj_weight.reshape(3, num_heads, head_dim, d_model)",
-                "return in_proj_weight.reshape(3, num_heads, head_dim, d_model).transpose(0, 1)",
-            ),
-            "the axes q/k/v and head are exchanged.",
-            "Asked is (3, num_heads, head_dim, d_model).",
         ),
         "A slice of the input": Wrong(
             lambda w, h: w.unflatten(0, (3, -1)).unflatten(-1, (h, -1)).permute(0, 2, 1, 3),
@@ -172,27 +137,6 @@ own_matrices = Exercise(
             lambda w, h: w.unflatten(0, (3, -1, h)).transpose(1, 2),
             "head i got the rows i, i + h, i + 2h, …",
             "The rows of a head stand side by side: (3, num_heads, head_dim), in this order.",
-        ),
-        "Turned": Wrong(
-            Change(
-                "return in_proj_weight.reshape(3, num_heads, head_dim, d_model)",
-                "return in_proj_weight.reshape(3, num_heads, head_dim, d_model).mT",
-            ),
-            "the last two axes are exchanged.",
-            "Keep them as nn.Linear stores them: (head_dim, d_model), out before in.",
-        ),
-        "q alone": Wrong(
-            Change(
-                "return in_proj_weight.reshape(3, num_heads, head_dim, d_model)",
-                "return in_proj_weight.reshape(3, num_heads, head_dim, d_model)[0]",
-            ),
-            "only the matrices of q are there.",
-            "k and v have theirs in the second and the last third of the rows.",
-        ),
-        "Not cut into three": Wrong(
-            lambda w, h: w.unflatten(0, (h, -1)),
-            "the rows were cut into heads only.",
-            "There are three blocks, q, k and v, and num_heads in each of them.",
         ),
     },
     see="Whose matrices are they?",
@@ -224,61 +168,6 @@ def _masked_heads_by_loop(q, k, v, num_heads):
     return result
 
 
-def _masked_heads_by_slices(q, k, v, num_heads):
-    head_dim = q.shape[-1] // num_heads
-    outputs = []
-    for head in range(num_heads):
-        first = head * head_dim
-        last = first + head_dim
-        scores = q[:, :, first:last] @ k[:, :, first:last].transpose(1, 2)  # -> (B, T, T)
-        weights = (scores / head_dim**0.5).softmax(-1)
-        outputs.append(weights @ v[:, :, first:last])  # -> (B, T, head_dim)
-    return torch.cat(outputs, dim=-1)  # -> (B, T, d_model)
-
-
-def _masked(q, k, v, num_heads, scale=None, own_values=True):
-    scale = (q.shape[-1] // num_heads) ** -0.5 if scale is None else scale
-    total = torch.zeros_like(v)
-    for features in torch.eye(num_heads).repeat_interleave(q.shape[-1] // num_heads, dim=1):
-        weights = ((q * features) @ k.mT * scale).softmax(-1)
-        total = total + weights @ (v * features if own_values else v)
-    return total
-
-
-def _one_map_of_all(q, k, v, num_heads):
-    return (q @ k.mT / (q.shape[-1] // num_heads) ** 0.5).softmax(-1) @ v
-
-
-def _mean_map(q, k, v, num_heads):
-    split = [mhalib.split_heads(x, num_heads) for x in (q, k, v)]
-    _, weights = mhalib.scaled_dot_product_attention(*split)
-    return weights.mean(1) @ v
-
-
-def _dealt_out(q, k, v, num_heads):
-    deal = torch.arange(q.shape[-1]).view(-1, num_heads).T.flatten()
-    result = masked_heads_solution(q[..., deal], k[..., deal], v[..., deal], num_heads)
-    return result[..., deal.argsort()]
-
-
-def _minus_infinity(q, k, v, num_heads):
-    size = q.shape[-1] // num_heads
-    parts = [
-        (q.masked_fill(own == 0, -torch.inf) @ (k * own).mT / size**0.5).softmax(-1) @ (v * own)
-        for own in torch.eye(num_heads).repeat_interleave(size, dim=1)
-    ]
-    return sum(parts)
-
-
-def _tokens_at_zero(q, k, v, num_heads):
-    size, result = q.shape[-1] // num_heads, 0
-    for head in range(num_heads):
-        own = torch.zeros(q.shape[1], 1)
-        own[head * size : (head + 1) * size] = 1
-        result = result + ((q * own) @ (k * own).mT / size**0.5).softmax(-1) @ (v * own)
-    return result
-
-
 def _masked_cases():
     q = torch.tensor([[[0.0, 0, 2, 1], [1, 3, 0, 0]]])  # query 0 of head 0 and query 1 of head 1 see all alike
     k = torch.tensor([[[1.0, 0, 1, 2], [0, 2, 1, 0]]])
@@ -294,28 +183,19 @@ masked_heads = Exercise(
         "The result is that of split, attend, merge."
     ),
     answer=masked_heads_solution,
-    plain=(_masked_heads_by_loop, _masked_heads_by_slices),
+    plain=(_masked_heads_by_loop,),
     cases=_masked_cases,
     axes=("sample", "token", "feature"),
     hints=(
-        (
-            "A feature that is 0 adds nothing to a dot product. So q, with the features of the other heads at 0, gives "
-            "this head's scores."
-        ),
-        (
-            "Values with zeros in the features of the other heads give an output that is zero there. "
-            "Such outputs can be added."
-        ),
+        "With the features of the other heads at 0, q gives this head's scores: a 0 adds nothing.",
+        "With zeros there, the values give an output that is zero there, and such outputs can be added.",
         "The root is that of head_dim = d_model // num_heads: that many features are not zero.",
     ),
     wrong={
         "Divided by sqrt(d_model)": Wrong(
-            lambda q, k, v, h: _masked(q, k, v, h, q.shape[-1] ** -0.5),
+            Change("head_dim**0.5", "d_model**0.5"),
             "the scores are divided by the root of all features.",
             "Only head_dim of them are not zero: q.shape[-1] // num_heads.",
-        ),
-        "No scale": Wrong(
-            Change("scores / head_dim**0.5", "scores"), "the scores are not divided.", "Divide by sqrt(head_dim)."
         ),
         "All values for each head": Wrong(
             Change("v * own", "v"),
@@ -323,18 +203,9 @@ masked_heads = Exercise(
             "A head moves its own features only: v * features.",
         ),
         "One map for all": Wrong(
-            _one_map_of_all,
+            lambda q, k, v, h: (q @ k.mT / (q.shape[-1] // h) ** 0.5).softmax(-1) @ v,
             "there is one softmax over all features, so one map.",
             "One softmax for each head: that is all the difference there is.",
-            also=(
-                lambda q, k, v, h: mhalib.scaled_dot_product_attention(q, k, v)[0],
-                lambda q, k, v, h: (q @ k.mT).softmax(-1) @ v,
-            ),
-        ),
-        "The mean of the maps": Wrong(
-            _mean_map,
-            "all features were moved by the average of the heads' maps.",
-            "Each head's features are moved by its own map.",
         ),
         "The mean of the heads": Wrong(
             lambda q, k, v, h: masked_heads_solution(q, k, v, h) / h,
@@ -342,7 +213,7 @@ masked_heads = Exercise(
             "Each head fills features of its own; just add.",
         ),
         "Features dealt out in turn": Wrong(
-            _dealt_out,
+            Change("own[head * head_dim : (head + 1) * head_dim]", "own[head::num_heads]"),
             "head i took the features i, i + h, i + 2h, …",
             "The features of a head stand side by side: feature // head_dim is its head.",
         ),
@@ -352,12 +223,12 @@ masked_heads = Exercise(
             "In the loop, add to what is there: total = total + ..., from a zero before the loop.",
         ),
         "Minus infinity for features": Wrong(
-            _minus_infinity,
+            Change("(q * own)", "q.masked_fill(own == 0, -torch.inf)"),
             "the features of the other heads are minus infinity, and so the scores are no numbers (nan).",
             "Minus infinity belongs to scores whose key gets no weight. A feature that is not to count is 0.",
         ),
         "Tokens at zero": Wrong(
-            _tokens_at_zero,
+            Change("torch.zeros(d_model)", "torch.zeros(T, 1)"),
             "tokens were set to zero, not features.",
             "Every head sees all tokens. Its features are a part of the last axis.",
         ),

@@ -1,5 +1,7 @@
 """The exercises of lesson 08: when heads do not matter, the rank of scores, one map out of many, a gradient."""
 
+import functools
+
 import torch
 
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
@@ -14,41 +16,18 @@ heads_do_not_matter = Choice(
     ),
     answer="BDE",
     options={
-        "A": (
-            "with one scale for both, the scores of one head are the plain sum of the eight. "
-            "A softmax of a sum is still not a sum of softmaxes."
-        ),
+        "A": "the scores of one head are the sum of the eight, but a softmax of a sum is no sum of softmaxes.",
         "B": "the first token may attend to nothing but itself, so every map gives it the weight 1.",
-        "C": (
-            "with one feature a head the sums have one term each. The single head still adds 512 of them before its "
-            "softmax."
-        ),
+        "C": "the single head still adds 512 features before its softmax.",
         "D": "all values are the bias alone, the same for every token, and any mixture of equal values is that value.",
-        "E": (
-            "all scores of a row are equal, in every head: the query meets the same key everywhere. "
-            "So all maps are uniform."
-        ),
+        "E": "all scores of a row are equal, in every head, so all maps are uniform.",
     },
     hints=(
-        (
-            "Maps may differ as long as the mixtures do not, and mixtures may differ only where there is something to "
-            "choose."
-        ),
-        (
-            "Go through them with three questions: is there one key only, are all values alike, are all scores of a "
-            "row alike?"
-        ),
+        "Maps may differ as long as the mixtures do not.",
+        "Ask of each: is there one key only, are all values alike, are all scores of a row alike?",
     ),
     see="When are they equal?",
 )
-
-
-def _rank_of_scores():
-    d_model, num_heads = 96, 6
-    head_dim = d_model // num_heads
-    for_200_tokens = min(200, head_dim)
-    for_10_tokens = min(10, head_dim)
-    return for_200_tokens, for_10_tokens
 
 
 rank_of_scores = Exercise(
@@ -57,7 +36,6 @@ rank_of_scores = Exercise(
         "200 tokens, and which for 10?"
     ),
     answer=(16, 10),
-    plain=(_rank_of_scores,),
     sizes={"d_model": 96, "num_heads": 6, "head_dim": 16, "the first T": 200, "the second T": 10},
     hints=(
         "S = q kᵀ with q of shape (T, head_dim). What can the rank of a product not exceed?",
@@ -80,13 +58,6 @@ rank_of_scores = Exercise(
             "a (10, 10) matrix cannot have rank 16.",
             "With fewer tokens than features the tokens are the limit.",
         ),
-        "The number of heads": Wrong(
-            (6, 6),
-            "6 is the number of heads.",
-            "Asked is the rank of one head's scores: how many features has its query?",
-            also=((6, 10),),
-        ),
-        "Exchanged": Wrong((10, 16), "the two answers are exchanged.", "First for 200 tokens, then for 10."),
     },
     see="Thin and wide: the rank of a head",
 )
@@ -111,17 +82,6 @@ def _one_map_by_products(maps):
     product = maps.prod(1)  # (B, num_heads, T, T) -> (B, T, T)
     power = product ** (1 / num_heads**0.5)
     return power / power.sum(-1, keepdim=True)
-
-
-def _divided(x, axis=-1):
-    return x / x.sum(axis, keepdim=True)
-
-
-def _matrix_product(maps):
-    product = maps[:, 0]
-    for head in range(1, maps.shape[1]):
-        product = product @ maps[:, head]
-    return product
 
 
 def _maps():
@@ -151,11 +111,6 @@ one_map = Exercise(
             "that is the average of the heads.",
             "A single head is no average: its scores add up, so its map is a product.",
         ),
-        "The sum of the maps": Wrong(
-            lambda maps: maps.sum(1),
-            "the maps are added, so each row sums to the number of heads.",
-            "The scores add up, not the maps.",
-        ),
         "No root": Wrong(
             Change("scores / num_heads**0.5", "scores"),
             "the power is missing: this is sharper than the single head.",
@@ -171,16 +126,6 @@ one_map = Exercise(
             "the product is right, but its rows do not sum to 1.",
             "Divide each row by its sum over the keys, or let the softmax do it.",
         ),
-        "Columns that sum to 1": Wrong(
-            Change("scores.softmax(-1)", "scores.softmax(-2)"),
-            "the columns sum to 1, not the rows.",
-            "Each query shares out its weight over the keys, the last axis.",
-        ),
-        "Without the logarithm": Wrong(
-            Change("maps[:, head].log()", "maps[:, head]"),
-            "weights went into a softmax again.",
-            "What adds up are scores: take the logarithm of the maps first.",
-        ),
         "The formula of the scores": Wrong(
             lambda maps: maps.sum(1) / maps.shape[1] ** 0.5,
             "the maps were added and divided by the root of their number.",
@@ -190,13 +135,11 @@ one_map = Exercise(
             Change("scores.softmax(-1)", "scores.exp().softmax(-1)"),
             "the product of the weights went into a softmax.",
             "The softmax would raise e to it once more: divide each row by its sum, or take the logarithm before.",
-            also=(lambda maps: maps.prod(1).softmax(-1),),
         ),
         "Maps as matrices": Wrong(
-            _matrix_product,
+            lambda maps: functools.reduce(torch.matmul, maps.unbind(1)),
             "the maps were multiplied as matrices, one after the other.",
             "Scores add up cell by cell, so weights are multiplied cell by cell: maps.prod(1).",
-            also=(lambda maps: _divided(_matrix_product(maps) ** maps.shape[1] ** -0.5),),
         ),
     },
     see="What one head makes of eight",
@@ -226,27 +169,6 @@ def _key_gradient_by_steps(x, dS, W_q):
     return of_samples.sum(0)
 
 
-def _key_gradient_by_loops(x, dS, W_q):
-    B, T, d_model = x.shape
-    num_heads = dS.shape[1]
-    head_dim = d_model // num_heads
-    gradient = torch.zeros(d_model, d_model)
-    for sample in range(B):
-        for head in range(num_heads):
-            first = head * head_dim
-            last = first + head_dim
-            q = x[sample] @ W_q[:, first:last]  # -> (T, head_dim)
-            dK = dS[sample, head].T @ q / head_dim**0.5
-            gradient[:, first:last] += x[sample].T @ dK  # -> (d_model, head_dim)
-    return gradient
-
-
-def _key_gradient(x, dS, W_q, turn=True, scale=None, merge=merge_heads, reduce=lambda y: y.sum(0)):
-    q = split_heads(x @ W_q, dS.shape[1])
-    dK = (dS.mT if turn else dS) @ q * (q.shape[-1] ** -0.5 if scale is None else scale)
-    return reduce(x.mT @ merge(dK))
-
-
 def _heads_added(x, dS, W_q):
     dK = dS.sum(1).mT @ (x @ W_q) / (W_q.shape[1] // dS.shape[1]) ** 0.5
     return (x.mT @ dK).sum(0)
@@ -267,7 +189,7 @@ key_gradient = Exercise(
         "(B, num_heads, T, T). The layer computes q = x @ W_q and k = x @ W_k."
     ),
     answer=key_gradient_solution,
-    plain=(_key_gradient_by_steps, _key_gradient_by_loops),
+    plain=(_key_gradient_by_steps,),
     cases=_key_cases,
     axes=("feature of x", "feature of k"),
     hints=(
@@ -281,30 +203,10 @@ key_gradient = Exercise(
             "dS met q without being turned.",
             "A key collects over the queries that look at it: sum over the rows of dS, dS.mT @ q.",
         ),
-        "No scale": Wrong(
-            Change("dK / head_dim**0.5", "dK"),
-            "the root of head_dim is missing.",
-            "The scores were divided by it, so the gradient of k is as well.",
-        ),
-        "The root of d_model": Wrong(
-            lambda x, dS, W: _key_gradient(x, dS, W, scale=x.shape[-1] ** -0.5),
-            "the gradient is divided by the root of d_model.",
-            "Each head's scores were divided by the root of its own features, q.shape[-1] after the split.",
-        ),
-        "One gradient for each sample": Wrong(
-            Change("of_samples.sum(0)", "of_samples"),
-            "there is still an axis for the batch.",
-            "One weight serves all samples: their gradients add up.",
-        ),
         "The mean of the samples": Wrong(
             Change("of_samples.sum(0)", "of_samples.mean(0)"),
             "the samples are averaged.",
             "If the loss is a mean, that is in dS already. Gradients of one weight add up: sum(0).",
-        ),
-        "Merged without a transpose": Wrong(
-            Change("dK.transpose(1, 2)", "dK.reshape(dK.transpose(1, 2).shape)"),
-            "the heads were merged without the transpose, so tokens are mixed.",
-            "merge_heads does it right (lesson 05).",
         ),
         "As nn.Linear stores it": Wrong(
             Change("return of_samples.sum(0)", "return of_samples.sum(0).mT"),

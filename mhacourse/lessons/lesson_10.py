@@ -16,10 +16,7 @@ what_maps_tell = Choice(
     answer="AD",
     options={
         "A": "in this row no key can have more: the weights of a row sum to 1, so 0.9 is the largest.",
-        "B": (
-            "the other heads may have read 'black' as well, or the decoder may know the word from elsewhere. "
-            "Take it away and look."
-        ),
+        "B": "the other heads may have read 'black' as well: take it away and look.",
         "C": "what arrives is the weight times the value, through W_o. A short value makes it little.",
         "D": "each row is shared out completely, so 0.1 is left for all other keys together.",
         "E": "a weight says where a head looks, not how much the answer depends on it. Lesson 11 measures that.",
@@ -82,55 +79,29 @@ previous_token = Exercise(
     ),
     wrong={
         "The first query counts": Wrong(
-            lambda maps: maps.diagonal(-1, -2, -1).sum(-1) / maps.shape[-1],
+            Change(".mean(-1)", ".sum(-1) / maps.shape[-1]"),
             "the sum is divided by T.",
             "The first query has no token before it, so T - 1 queries count. A perfect head would not reach 1.",
         ),
         "The last token before the first": Wrong(
-            lambda maps: maps.roll(1, -1).diagonal(0, -2, -1).mean(-1),
+            Change("maps.diagonal(-1, -2, -1)", "maps.roll(1, -1).diagonal(0, -2, -1)"),
             "query 0 counts with its weight on the last token.",
             "Place -1 is the last one: begin at query 1.",
         ),
         "The next token": Wrong(
-            lambda maps: maps.diagonal(1, -2, -1).mean(-1),
+            Change("maps.diagonal(-1,", "maps.diagonal(1,"),
             "these are the weights on the token after the query.",
             "Rows are queries: the token before query 2 is column 1, below the main diagonal.",
-        ),
-        "The token itself": Wrong(
-            lambda maps: maps.diagonal(0, -2, -1).mean(-1),
-            "these are the weights on the query itself.",
-            "One place to the left: offset -1.",
-        ),
-        "The sum": Wrong(
-            Change("maps.diagonal(-1, -2, -1).mean(-1)", "maps.diagonal(-1, -2, -1).sum(-1)"),
-            "the weights are added up, so a longer text scores more.",
-            "Take the mean over the queries.",
         ),
         "The strongest key only": Wrong(
             lambda maps: (maps[:, 1:].argmax(-1) == torch.arange(maps.shape[-1] - 1)).float().mean(-1),
             "this counts the queries whose strongest key is the previous token.",
             "Asked is the weight itself: a head with 0.4 there every time should not score 1.",
         ),
-        "One number for all heads": Wrong(
-            Change("maps.diagonal(-1, -2, -1).mean(-1)", "maps.diagonal(-1, -2, -1).mean()"),
-            "the heads are averaged.",
-            "An average hides the one head that you look for. Keep their axis.",
-        ),
         "All earlier tokens": Wrong(
-            lambda maps: maps.tril(-1).sum((-1, -2)) / (maps.shape[-1] - 1),
+            Change("maps.diagonal(-1, -2, -1).mean(-1)", "maps.tril(-1).mean((-1, -2))"),
             "the weights on all tokens before the query are in it.",
             "One cell for each query: the column just before. tril(-1) keeps everything below the main diagonal.",
-            also=(
-                lambda maps: maps.tril(-1).mean((-1, -2)),
-                lambda maps: maps.tril(-1).sum(-1).mean(-1),
-                lambda maps: maps.tril(-1).sum((-1, -2)) / torch.ones_like(maps[0]).tril(-1).sum(),
-            ),
-        ),
-        "A weight of 0 is left out": Wrong(
-            lambda maps: torch.stack([d[d > 0].mean() for d in maps.diagonal(-1, -2, -1)]),
-            "queries with no weight on the token before them are left out.",
-            "They looked elsewhere, and that is what the score must show. Only the first query has no token before it.",
-            also=(lambda maps: torch.stack([d[d > 0].mean() for d in maps.diagonal(-1, -2, -1)]).nan_to_num(),),
         ),
     },
     see="A score for each pattern",
@@ -177,51 +148,6 @@ def _induction_by_loops(maps, tokens):
     return total / counted
 
 
-def _induction(maps, tokens, shift=1, below=-1, pick=None):
-    same = tokens[:, None] == tokens
-    target = (same & torch.ones_like(same).tril(below)).roll(shift, -1)
-    if pick is not None:
-        target = pick(target)
-    return (maps * target).sum(-1), target
-
-
-def _counted(found):
-    weights, target = found
-    return weights[:, target.any(-1)].mean(-1)
-
-
-def _last_only(target):
-    places = torch.arange(target.shape[-1])
-    return target & (places == (target * (places + 1)).amax(-1, keepdim=True) - 1)
-
-
-def _first_only(target):
-    return target & (target.cumsum(-1) == 1)
-
-
-def _no_tril(maps, tokens):
-    same = tokens[:, None] == tokens
-    same = same & ~torch.eye(len(tokens), dtype=torch.bool)
-    target = same.roll(1, -1)
-    target[:, 0] = False
-    return (maps * target).sum(-1), target
-
-
-def _not_itself(target):
-    return target.tril(-1)
-
-
-def _later_too(maps, tokens):
-    same = (tokens[:, None] == tokens) & ~torch.eye(len(tokens), dtype=torch.bool)
-    return _no_tril(maps, tokens)[0][:, same.any(-1)].mean(-1)
-
-
-def _strongest_behind(maps, tokens):
-    _, target = _induction(maps, tokens)
-    hits = target[torch.arange(len(tokens)), maps.argmax(-1)]
-    return hits[:, target.any(-1)].float().mean(-1)
-
-
 def _holds_the_next(maps, tokens):
     target = (tokens[1:, None] == tokens).tril(-1)  # (T - 1, T): the last query has no next token
     return (maps[:, :-1] * target).sum(-1)[:, target.any(-1)].mean(-1)
@@ -247,7 +173,7 @@ induction = Exercise(
         "maps (num_heads, T, T), tokens (T,), result (num_heads,)."
     ),
     answer=induction_solution,
-    plain=(induction_solution, _induction_by_slices, _induction_by_loops),
+    plain=(_induction_by_slices, induction_solution, _induction_by_loops),
     cases=_induction_cases,
     axes=("head",),
     hints=(
@@ -257,38 +183,28 @@ induction = Exercise(
     ),
     wrong={
         "The same token": Wrong(
-            Change("earlier.roll(1, -1)", "earlier"),
+            Change("(maps * behind)", "(maps * earlier)"),
             "this is the weight on the earlier occurrence itself.",
             "That token is known already. What helps is the one behind it, a column further to the right.",
         ),
-        "The token before it": Wrong(
-            Change("earlier.roll(1, -1)", "earlier.roll(-1, -1)"),
-            "this is the weight on the token before the earlier occurrence.",
-            "Shift the columns the other way: roll(1, -1).",
-        ),
         "All queries count": Wrong(
-            Change("(maps * target).sum(-1)[:, counted]", "(maps * target).sum(-1)"),
+            Change("weights[:, occurred]", "weights"),
             "queries whose token never occurred before count with 0.",
             "They have nothing to find. With them, no head could score 1.",
         ),
         "Later occurrences as well": Wrong(
-            lambda maps, tokens: _counted(_no_tril(maps, tokens)),
+            Change("same.tril(-1)", "same & ~torch.eye(T, dtype=torch.bool)"),
             "keys behind later occurrences count as well.",
             "Only what was said before the query can be looked up: tril(-1) before the shift.",
-            also=(_later_too,),
         ),
         "Not the query itself": Wrong(
-            Change("torch.ones_like(same).tril(-1)", "torch.ones_like(same).tril(-2)"),
+            Change(".tril(-1)", ".tril(-2)"),
             "a key is left out where it is the query itself.",
             "In 'a a' the second a stands just behind the first, and is a key like any other.",
-            also=(
-                lambda maps, tokens: _induction(maps, tokens, pick=_not_itself)[0][
-                    :, _induction(maps, tokens)[1].any(-1)
-                ].mean(-1),
-            ),
+            also=(Change("(maps * behind)", "(maps * behind.tril(-1))"),),
         ),
         "The strongest key only": Wrong(
-            _strongest_behind,
+            Change("(maps * behind).sum(-1)", "behind[torch.arange(T), maps.argmax(-1)].float()"),
             "this counts the queries whose strongest key stands behind an earlier occurrence.",
             "Asked is the weight itself: add it up over the keys, and take the mean over the queries.",
         ),
@@ -297,40 +213,21 @@ induction = Exercise(
             "this looks for keys that hold the token which in truth comes next.",
             "Asked is what stood behind the query's token before, whether it comes again or not.",
         ),
-        "The query's own next token": Wrong(
-            Change("torch.ones_like(same).tril(-1)", "torch.ones_like(same).tril(0)"),
-            "the query itself counts as an earlier occurrence, and so the token after it.",
-            "tril() keeps the main diagonal; tril(-1) drops it.",
-        ),
         "The last occurrence only": Wrong(
-            lambda maps, tokens: _counted(_induction(maps, tokens, pick=_last_only)),
+            Change("earlier[:, :-1]", "(earlier & (earlier.flip(-1).cumsum(-1).flip(-1) == 1))[:, :-1]"),
             "where a token occurred several times, only the last one counts.",
             "Add the weights behind all earlier occurrences.",
         ),
         "The first occurrence only": Wrong(
-            lambda maps, tokens: _counted(_induction(maps, tokens, pick=_first_only)),
+            Change("earlier[:, :-1]", "(earlier & (earlier.cumsum(-1) == 1))[:, :-1]"),
             "where a token occurred several times, only the first one counts.",
             "Add the weights behind all earlier occurrences.",
         ),
-        "A weight of 0 does not count": Wrong(
-            lambda maps, tokens: torch.stack([w[w > 0].mean() for w in _induction(maps, tokens)[0]]),
-            "queries that have 0 on their target are left out.",
-            "They looked elsewhere, and that is what the score must show. Leave out those that have no target.",
-        ),
         "The mean over cells": Wrong(
-            lambda maps, tokens: (lambda w, t: w.sum(-1) / t.sum())(*_induction(maps, tokens)),
+            Change("weights[:, occurred].mean(-1)", "weights.sum(-1) / behind.sum()"),
             "the weights are divided by the number of cells.",
             "A query with two cells shares its weight between them: add first, then take the mean over queries.",
-            also=(
-                lambda maps, tokens: (lambda w, t: (w / t.sum(-1).clamp(min=1))[:, t.any(-1)].mean(-1))(
-                    *_induction(maps, tokens)
-                ),
-            ),
-        ),
-        "The sum": Wrong(
-            Change("(maps * target).sum(-1)[:, counted].mean(-1)", "(maps * target).sum(-1)[:, counted].sum(-1)"),
-            "the weights of all queries are added up.",
-            "Take the mean over the queries that count.",
+            also=(Change("weights[:, occurred]", "(weights / behind.sum(-1).clamp(min=1))[:, occurred]"),),
         ),
     },
     see="A score for each pattern",
@@ -348,49 +245,7 @@ def aligned_solution(maps, alignment):
     return hit[:, alignment.any(-1)].float().mean(-1)  # (num_heads,)
 
 
-def _aligned_by_loops(maps, alignment):
-    num_heads, Tq, Tk = maps.shape
-    shares = torch.zeros(num_heads)
-    for head in range(num_heads):
-        hits = 0
-        counted = 0
-        for query in range(Tq):
-            if alignment[query].any():
-                strongest = maps[head, query].argmax()
-                if alignment[query, strongest]:
-                    hits = hits + 1
-                counted = counted + 1
-        shares[head] = hits / counted
-    return shares
-
-
-def _aligned_by_maximum(maps, alignment):
-    strongest = maps == maps.amax(-1, keepdim=True)  # (num_heads, Tq, Tk)
-    hit = (strongest & alignment).any(-1)  # -> (num_heads, Tq)
-    has_partner = alignment.any(-1)
-    return hit[:, has_partner].float().mean(-1)
-
-
-def _last_partner(maps, alignment):
-    last = (alignment * torch.arange(1, alignment.shape[-1] + 1)).argmax(-1)
-    return (maps.argmax(-1) == last)[:, alignment.any(-1)].float().mean(-1)
-
-
-def _straight_ahead(maps, alignment):
-    return (maps.argmax(-1) == torch.arange(maps.shape[1]))[:, alignment.any(-1)].float().mean(-1)
-
-
-def _all_partners(maps, alignment):
-    hit = ((maps == maps.amax(-1, keepdim=True)) == alignment).all(-1)
-    return hit[:, alignment.any(-1)].float().mean(-1)
-
-
-def _from_the_keys(maps, alignment, keys=slice(None)):
-    return alignment.mT[torch.arange(alignment.shape[1]), maps.argmax(-2)][:, keys].float().mean(-1)
-
-
-def _hits(maps, alignment):
-    return alignment[torch.arange(len(alignment)), maps.argmax(-1)].float(), alignment.any(-1)
+_HIT = "alignment[torch.arange(len(alignment)), strongest]"  # of the solution
 
 
 def _aligned_cases():
@@ -416,21 +271,19 @@ aligned = Exercise(
         "partners; result (num_heads,)."
     ),
     answer=aligned_solution,
-    plain=(aligned_solution, _aligned_by_loops, _aligned_by_maximum),
     cases=_aligned_cases,
     axes=("head",),
     hints=(
-        "Go through the queries that have a partner: which key gets the most weight, and is it one of the partners?",
-        "maps.argmax(-1) is the strongest key of every query, (num_heads, Tq). In which row is it looked up?",
-        "In the query's own: alignment[torch.arange(Tq), strongest] says for each head and query if it is a partner.",
+        "Which key gets the most weight, and is it one of the query's partners?",
+        "maps.argmax(-1) is the strongest key, (num_heads, Tq): look it up in alignment[torch.arange(Tq), strongest].",
         "Keep the queries with a partner, alignment.any(-1), and take the mean over them.",
     ),
     wrong={
         "The weight on partners": Wrong(
-            lambda maps, alignment: (maps * alignment).sum(-1)[:, alignment.any(-1)].mean(-1),
+            Change(_HIT, "(maps * alignment).sum(-1)"),
             "this is a mean of weights on partners.",
             "A measure as well, but another one. Asked is how often the strongest key is a partner.",
-            also=(lambda maps, alignment: (maps * alignment).amax(-1)[:, alignment.any(-1)].mean(-1),),
+            also=(Change(_HIT, "(maps * alignment).amax(-1)"),),
         ),
         "Queries without a partner count": Wrong(
             Change("hit[:, alignment.any(-1)]", "hit"),
@@ -438,56 +291,39 @@ aligned = Exercise(
             "They have nothing to hit: leave them out of the mean.",
         ),
         "The first partner only": Wrong(
-            lambda maps, alignment: (
-                (maps.argmax(-1) == alignment.int().argmax(-1))[:, alignment.any(-1)].float().mean(-1)
-            ),
+            Change(_HIT, "strongest == alignment.int().argmax(-1)"),
             "only the first partner of a query counts.",
             "'ne' has two partners, and either is a hit. Look the strongest key up in the table.",
         ),
         "The last partner only": Wrong(
-            _last_partner,
+            Change(_HIT, "strongest == len(alignment.T) - 1 - alignment.flip(-1).int().argmax(-1)"),
             "only the last partner of a query counts.",
             "'ne' has two partners, and either is a hit. Look the strongest key up in the table.",
         ),
         "All partners at once": Wrong(
-            _all_partners,
+            Change(_HIT, "((maps == maps.amax(-1, keepdim=True)) == alignment).all(-1)"),
             "a query counts only if its strongest key is its single partner.",
             "One of the partners is enough: look the strongest key up in the table.",
         ),
         "More than half": Wrong(
-            lambda maps, alignment: (((maps > 0.5) & alignment).any(-1))[:, alignment.any(-1)].float().mean(-1),
+            Change(_HIT, "((maps > 0.5) & alignment).any(-1)"),
             "this asks whether a partner has more than half of the weight.",
             "The strongest key may have less than half: it only has more than each of the others.",
         ),
         "Straight ahead": Wrong(
-            _straight_ahead,
+            Change(_HIT, "strongest == torch.arange(len(alignment))"),
             "this counts the queries whose strongest key is at their own place.",
             "That is the rule to compare with. Asked is whether it is a partner: look it up in alignment.",
         ),
-        "Only keys that have a partner": Wrong(
-            lambda maps, alignment: aligned_solution(maps[..., alignment.any(0)], alignment[:, alignment.any(0)]),
-            "the strongest key is looked for among those keys only that are somebody's partner.",
-            "A query whose strongest key is nobody's partner is a miss. Take the maximum over all keys.",
-            also=(
-                lambda maps, alignment: aligned_solution(maps * alignment.any(0), alignment),
-                lambda maps, alignment: aligned_solution(maps.masked_fill(~alignment.any(0), -torch.inf), alignment),
-            ),
-        ),
         "The strongest query of each key": Wrong(
-            _from_the_keys,
+            lambda maps, alignment: aligned_solution(maps.mT, alignment.mT),
             "this goes through the keys and takes the strongest query of each.",
             "Each query shares out its weight: the maximum is over the keys, the last axis.",
-            also=(lambda maps, alignment: _from_the_keys(maps, alignment, alignment.any(0)),),
         ),
         "The share of partners found": Wrong(
-            lambda maps, alignment: _hits(maps, alignment)[0].sum(-1) / alignment.sum(),
+            Change("hit[:, alignment.any(-1)].float().mean(-1)", "hit.sum(-1) / alignment.sum()"),
             "the hits are divided by the number of pairs.",
             "A query with two partners can hit only one. Divide by the queries that have a partner.",
-        ),
-        "One number for all heads": Wrong(
-            Change("hit[:, alignment.any(-1)].float().mean(-1)", "hit[:, alignment.any(-1)].float().mean()"),
-            "the heads are averaged.",
-            "Keep their axis: mean(-1).",
         ),
     },
     see="A model that translates",

@@ -1,5 +1,7 @@
 """The exercises of lesson 11: gates, means, the slope of a gate, cutting heads out, and what an experiment shows."""
 
+from itertools import product
+
 import torch
 
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
@@ -62,6 +64,10 @@ def _switch_heads_by_loop(merged, gates):
     return result
 
 
+def _with_gates(change):
+    return lambda merged, gates: switch_heads_solution(merged, change(gates))
+
+
 def _switch_cases():
     return [
         (labels(3, 6), torch.tensor([1.0, 0.0, 0.5])),
@@ -107,20 +113,36 @@ switch_heads = Exercise(
             "Before the merge the heads go back behind the tokens: transpose(1, 2) once more (lesson 05).",
         ),
         "The other way round": Wrong(
-            lambda merged, gates: switch_heads_solution(merged, 1 - gates),
+            _with_gates(lambda gates: 1 - gates),
             "heads with a gate of 1 are off, and those with 0 on.",
             "A gate of 1 leaves a head as it is.",
         ),
         "On or off only": Wrong(
-            lambda merged, gates: switch_heads_solution(merged, (gates > 0).float()),
-            "a gate between 0 and 1 counts as 0 or as 1.",
-            "Multiply by the gate itself: a slope needs what lies between.",
-            also=(lambda merged, gates: switch_heads_solution(merged, (gates == 1).float()),),
+            _with_gates(lambda g: (g > 0).float()),
+            "each gate counts as 0 or as 1.",
+            "Multiply by the gate itself: 0.5 halves a head.",
+            also=tuple(map(_with_gates, (lambda g: g == 1, lambda g: g != 0, lambda g: g >= 0.5))),
+        ),
+        "The gates changed first": Wrong(
+            _with_gates(lambda g: g / g.sum()),
+            "the gates were divided by their sum or mean, or brought between 0 and 1 by clamp or sigmoid.",
+            "Multiply each head by its gate as it is given, whatever its size.",
+            also=tuple(map(_with_gates, (torch.sigmoid, lambda g: g / g.mean(), lambda g: g.clamp(0, 1)))),
         ),
         "An axis for the heads": Wrong(
             Change("heads.reshape(B, T, width)", "heads"),
             "the heads still have an axis of their own.",
             "W_o takes them merged: flatten(-2) at the end.",
+            also=(Change("heads.reshape(B, T, width)", "heads.transpose(1, 2)"),),
+        ),
+        "Fewer features": Wrong(
+            Change("heads.reshape(B, T, width)", "heads.sum(2)"),
+            "the heads were added up, or those with a gate of 0 cut out.",
+            "W_o expects all num_heads * head_dim features: a head that is off hands over zeros.",
+            also=(
+                Change("heads.reshape(B, T, width)", "heads[:, :, gates != 0].flatten(2)"),
+                lambda merged, gates: merged.unflatten(-1, (len(gates), -1))[:, :, gates != 0].flatten(2),
+            ),
         ),
         "Tokens instead of heads": Wrong(
             lambda merged, gates: (merged.reshape(len(merged), len(gates), -1) * gates[:, None]).reshape(merged.shape),
@@ -161,14 +183,9 @@ def _mean_head_by_loops(heads, head):
     return result
 
 
-def _with_head(heads, head, new):
-    heads = heads.clone()
-    heads[:, head] = new
-    return heads
-
-
-def _mean_head(axes):
-    return lambda heads, head: _with_head(heads, head, heads[:, head].mean(axes, keepdim=True))
+def _instead(put):
+    """Return the answer that writes something else in the place of the head's mean."""
+    return Change("heads[:, head].mean((0, 1))", put)
 
 
 def _mean_cases():
@@ -193,41 +210,53 @@ mean_head = Exercise(
     ),
     wrong={
         "Zeros": Wrong(
-            lambda heads, head: _with_head(heads, head, 0),
+            _instead("0"),
             "the head hands over zeros.",
             "That is the other ablation. Here it hands over what it says on average.",
         ),
         "A mean for each sample": Wrong(
-            _mean_head(1),
+            _instead("heads[:, head].mean(1, keepdim=True)"),
             "each sample got a mean of its own.",
             "Then the head still tells the model which sample it saw. One mean for all.",
         ),
         "A mean for each token": Wrong(
-            Change("heads[:, head].mean((0, 1))", "heads[:, head].mean(0)"),
+            _instead("heads[:, head].mean(0)"),
             "each place in the sequence got a mean of its own.",
             "Then the head still tells the model where it stands. Some do it so on purpose; asked is one mean for all.",
         ),
-        "One number": Wrong(
-            Change("heads[:, head].mean((0, 1))", "heads[:, head].mean()"),
-            "the features were averaged as well.",
-            "Features mean different things: keep the last axis.",
-        ),
-        "An axis too far": Wrong(
-            _mean_head((0, 2)),
-            "the mean goes over samples and features.",
-            "heads[:, head] has lost the axis of the heads: (B, T, head_dim). Tokens are its axis 1.",
-            also=(lambda heads, head: _with_head(heads, head, heads[:, head].mean((0, 2))),),
+        "Features averaged": Wrong(
+            _instead("heads[:, head].mean()"),
+            "the mean goes over the features as well.",
+            "Keep them: heads[:, head] is (B, T, head_dim), so samples and tokens are its axes 0 and 1.",
+            also=(
+                _instead("heads[:, head].mean((0, 2))"),
+                *(_instead(f"heads[:, head].mean({axes}, keepdim=True)") for axes in ((0, 2), (1, 2), 2)),
+            ),
         ),
         "All heads": Wrong(
             lambda heads, head: heads.mean((0, 2), keepdim=True).expand_as(heads),
             "every head was replaced by its mean.",
             "Only heads[:, head] changes; the others stay as they are.",
         ),
-        "The mean of the heads": Wrong(
-            lambda heads, head: _with_head(heads, head, heads.mean(1)),
-            "the head was replaced by the mean of all heads.",
+        "The others are zero": Wrong(
+            lambda heads, head: mean_head_solution(heads, head) * (torch.arange(heads.shape[1]) == head)[:, None, None],
+            "only the one head is there, and zeros for the others.",
+            "The others stay as they are: begin with heads.clone(), not with zeros.",
+        ),
+        "Other heads in the mean": Wrong(
+            _instead("heads.mean(1)"),
+            "other heads take part in the mean: all of them, or all but this one.",
             "Replace it by its own mean: heads[:, head] first, the mean after that.",
-            also=(lambda heads, head: _with_head(heads, head, heads.mean((0, 1, 2))),),
+            also=(
+                *map(
+                    _instead,
+                    ("heads.mean((0, 1, 2))", "heads.mean((1, 2))[:, None]", "heads.mean((0, 1))", "heads.mean()"),
+                ),
+                *(
+                    _instead(f"heads[:, torch.arange(heads.shape[1]) != head].mean({axes}, keepdim=True)[:, 0]")
+                    for axes in (1, (1, 2), (0, 1, 2))
+                ),
+            ),
         ),
         "Changed in place": Wrong(
             Change("heads.clone()", "heads"),
@@ -292,28 +321,65 @@ gate_slopes = Exercise(
             Change("slopes.abs()", "slopes"),
             "slopes of opposite sign cancel.",
             "A head that helps one sample and harms another matters to both: abs() before the mean.",
+            also=(lambda x, g: (x * g).sum((0, 2, 3)),),
         ),
         "The absolute value too late": Wrong(
-            lambda heads, grads: (heads * grads).sum((2, 3)).mean(0).abs(),
-            "the absolute value was taken of the mean, when samples had cancelled already.",
+            lambda x, g: (x * g).sum((2, 3)).mean(0).abs(),
+            "the absolute value was taken when samples had cancelled already.",
             "abs() for each sample, then the mean.",
+            also=(lambda x, g: (x * g).sum((0, 2, 3)).abs(),),
         ),
         "The absolute value too early": Wrong(
             Change("products.sum(-1)", "products.abs().sum(-1)"),
             "the absolute value was taken before tokens and features were all added up.",
             "One gate serves them all, so its slope is their sum: abs() after it.",
             also=(
-                lambda heads, grads: (heads * grads).sum(3).abs().sum(2).mean(0),
-                lambda heads, grads: (heads * grads).sum(2).abs().sum(2).mean(0),
+                lambda x, g: (x * g).sum(3).abs().sum(2).mean(0),
+                lambda x, g: (x * g).sum(2).abs().sum(2).mean(0),
+                lambda x, g: (x * g).abs().mean((0, 2, 3)),
+                lambda x, g: (x * g).sum(3).abs().mean((0, 2)),
             ),
         ),
-        "The gradient alone": Wrong(
-            Change("heads * grads", "grads"),
-            "the head's output is missing from the product.",
-            "d (gate * heads) / d gate is heads: a head that says nothing has no slope.",
+        "Lengths, not a dot product": Wrong(
+            lambda x, g: (x.flatten(2).norm(dim=-1) * g.flatten(2).norm(dim=-1)).mean(0),
+            "lengths (norms) were multiplied or added, and a length has no sign, so nothing cancels.",
+            "The slope is the dot product of heads and grads: their products, added up with their signs.",
             also=(
-                lambda heads, grads: grads.abs().sum((2, 3)).mean(0),
-                lambda heads, grads: grads.flatten(2).norm(dim=-1).mean(0),
+                lambda x, g: (x.norm(dim=-1) * g.norm(dim=-1)).sum(-1).mean(0),
+                lambda x, g: (x * g).flatten(2).norm(dim=-1).mean(0),
+                lambda x, g: (x * g).norm(dim=-1).sum(-1).mean(0),
+            ),
+        ),
+        "Added before multiplied": Wrong(
+            lambda x, g: (x.sum((2, 3)) * g.sum((2, 3))).abs().mean(0),
+            "heads and grads were added up or averaged before they met: each number met the gradients of others too.",
+            "Multiply number by number first, then sum.",
+            also=(
+                lambda x, g: (x.sum(2) * g.sum(2)).sum(-1).abs().mean(0),
+                lambda x, g: (x.sum(3) * g.sum(3)).sum(-1).abs().mean(0),
+                lambda x, g: (x.mean(0) * g.mean(0)).sum((1, 2)).abs(),
+            ),
+        ),
+        "One of the two alone": Wrong(
+            Change("heads * grads", "grads"),
+            "only one of heads and grads is in the result.",
+            "d (gate * heads) / d gate is heads, and the chain rule multiplies it by grads.",
+            also=(
+                lambda x, g: g.abs().sum((2, 3)).mean(0),
+                lambda x, g: g.abs().mean((0, 2, 3)),
+                lambda x, g: g.flatten(2).norm(dim=-1).mean(0),
+                lambda x, g: x.abs().sum((2, 3)).mean(0),
+                lambda x, g: x.abs().mean((0, 2, 3)),
+                lambda x, g: x.flatten(2).norm(dim=-1).mean(0),
+            ),
+        ),
+        "Normalised": Wrong(
+            lambda *x: gate_slopes_solution(*x) / gate_slopes_solution(*x).sum(),
+            "the numbers were divided by their sum, their length, or the largest of them.",
+            "That is a step further, for comparing layers. Return the means themselves.",
+            also=(
+                lambda *x: gate_slopes_solution(*x) / gate_slopes_solution(*x).norm(),
+                lambda *x: gate_slopes_solution(*x) / gate_slopes_solution(*x).max(),
             ),
         ),
         "The sum of the samples": Wrong(
@@ -326,16 +392,14 @@ gate_slopes = Exercise(
             "tokens and features were averaged.",
             "The gate multiplies each of them, so the slope is their sum.",
         ),
-        "A slope for each sample": Wrong(
-            Change("slopes.mean(0)", "slopes"),
-            "there is still an axis for the samples.",
-            "Take the mean over the first axis.",
-        ),
         "Squares": Wrong(
-            lambda heads, grads: (heads * grads).sum((2, 3)).square().mean(0).sqrt(),
-            "the slopes of the samples are squared before their mean.",
-            "That gives large slopes more weight. Asked is the mean of their absolute values.",
-            also=(lambda heads, grads: (heads * grads).sum((2, 3)).square().mean(0),),
+            lambda x, g: (x * g).sum((2, 3)).square().mean(0).sqrt(),
+            "squares stand in the place of absolute values.",
+            "They give large slopes more weight. Asked is the mean of |d loss / d gate|.",
+            also=(
+                lambda x, g: (x * g).sum((2, 3)).square().mean(0),
+                lambda x, g: (x * g).square().sum((2, 3)).mean(0),
+            ),
         ),
     },
     see="The slope of a gate",
@@ -397,6 +461,38 @@ def _cut(W_q, W_k, W_v, W_o, rows):
     return W_q[rows], W_k[rows], W_v[rows], W_o[:, rows]
 
 
+def _cut_by(numbers):
+    """Return the answer that takes rows by these numbers, made of keep and head_dim."""
+    return lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, numbers(keep, len(W_q) // len(keep)))
+
+
+_WAYS = {
+    "cut": lambda W, rows: W[rows],
+    "filled with zeros": lambda W, rows: W * rows[:, None],
+    "left whole": lambda W, rows: W,
+}
+
+
+def _ways(*ways):
+    """Return the answer that does this to W_q, W_k, W_v and the columns of W_o."""
+
+    def answer(W_q, W_k, W_v, W_o, keep):
+        rows = _rows(W_q, keep)
+        *some, last = (_WAYS[way](W, rows) for way, W in zip(ways, (W_q, W_k, W_v, W_o.T), strict=True))
+        return *some, last.T
+
+    return answer
+
+
+def _two_ways(one, other):
+    """Return the answers that do one thing to some of the weights, and the other to the rest, if any."""
+    return [_ways(*ways) for ways in product((one, other), repeat=4) if one in ways]
+
+
+_ZEROS = [*_two_ways("filled with zeros", "cut"), *_two_ways("filled with zeros", "left whole")[1:]]
+_WHOLE = _two_ways("left whole", "cut")
+
+
 cut_heads = Exercise(
     task=(
         "Write cut_heads(W_q, W_k, W_v, W_o, keep): the weights as nn.Linear stores them, (num_heads * head_dim, "
@@ -424,22 +520,32 @@ cut_heads = Exercise(
             "The rows of a head stand side by side: repeat_interleave, not repeat.",
         ),
         "Zeros in their place": Wrong(
-            lambda W_q, W_k, W_v, W_o, keep: (
-                *(W * _rows(W_q, keep)[:, None] for W in (W_q, W_k, W_v)),
-                W_o * _rows(W_q, keep),
-            ),
+            _ZEROS[0],
             "the heads are zero, but still there.",
             "Multiplying by zero takes as long as by any other number: leave the rows out.",
-            also=(
-                lambda W_q, W_k, W_v, W_o, keep: (W_q, W_k, W_v, W_o * _rows(W_q, keep)),
-                lambda W_q, W_k, W_v, W_o, keep: (W_q, W_k, W_v * _rows(W_q, keep)[:, None], W_o),
-                lambda W_q, W_k, W_v, W_o, keep: (*(W * _rows(W_q, keep)[:, None] for W in (W_q, W_k, W_v)), W_o),
-            ),
+            also=tuple(_ZEROS[1:]),
         ),
-        "W_o as it was": Wrong(
-            Change("W_o = W_o[:, rows]", "pass"),
-            "W_o still expects all heads.",
-            "What no longer comes has no columns in W_o.",
+        "Not all are cut": Wrong(
+            _WHOLE[0],
+            "some of the four weights still hold all heads: compare their shapes with those expected.",
+            "A head comes out of W_q, W_k and W_v as rows, and goes into W_o as columns: cut all four.",
+            also=tuple(_WHOLE[1:]),
+        ),
+        "Scaled up for what is gone": Wrong(
+            Change("W_o[:, rows]", "W_o[:, rows] * num_heads / keep.sum()"),
+            "what stays was multiplied by num_heads / kept, as dropout does.",
+            "W_o adds up the heads, and what is gone adds nothing: leave the other weights as they are.",
+            also=(Change("W_v[rows]", "W_v[rows] * num_heads / keep.sum()"),),
+        ),
+        "head_dim out of d_model": Wrong(
+            Change("head_dim = width // num_heads", "head_dim = d_model // num_heads"),
+            "head_dim was made of the columns of W_q.",
+            "Its rows are the heads' features: W_q.shape[0] // num_heads. d_model may be another number.",
+        ),
+        "An axis for the heads": Wrong(
+            lambda *x: [W.unflatten(int(i == 3), (int(x[-1].sum()), -1)) for i, W in enumerate(cut_heads_solution(*x))],
+            "the heads that stay have an axis of their own.",
+            "nn.Linear stores weights of two axes: flatten(0, 1), and flatten(1) for W_o.",
         ),
         "Rows of W_o": Wrong(
             Change("W_o[:, rows]", "W_o[rows, :]"),
@@ -459,30 +565,17 @@ cut_heads = Exercise(
             "keep has one entry for each head, and W_q has head_dim rows for each.",
             "Make a mask of rows first: keep.repeat_interleave(head_dim).",
         ),
-        "Keys of all heads": Wrong(
-            lambda W_q, W_k, W_v, W_o, keep: (W_q[_rows(W_q, keep)], W_k, W_v, W_o[:, _rows(W_q, keep)]),
-            "the keys and values of all heads are still there.",
-            "Each head has keys and values of its own: cut W_k and W_v as W_q.",
-        ),
         "One row a head": Wrong(
-            lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, keep.nonzero()[:, 0]),
-            "each head that stays keeps a single row, and not its own.",
+            _cut_by(lambda keep, head_dim: keep.nonzero()[:, 0]),
+            "each head that stays keeps a single row.",
             "A head has head_dim rows: from head * head_dim to (head + 1) * head_dim.",
+            also=(_cut_by(lambda keep, head_dim: keep.nonzero()[:, 0] * head_dim),),
         ),
         "True and False as numbers": Wrong(
-            lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, _rows(W_q, keep).int()),
+            _cut_by(lambda keep, head_dim: keep.repeat_interleave(head_dim).int()),
             "True and False were taken for the numbers 1 and 0, and so the result has rows or heads 1 and 0 only.",
             "A boolean mask takes the rows where it is True; integers are the numbers of rows. Leave keep boolean.",
-            also=(
-                lambda W_q, W_k, W_v, W_o, keep: _cut(
-                    W_q,
-                    W_k,
-                    W_v,
-                    W_o,
-                    (keep.int()[:, None] * (len(W_q) // len(keep)) + torch.arange(len(W_q) // len(keep))).flatten(),
-                ),
-                lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, keep.int()),
-            ),
+            also=(_cut_by(lambda keep, head_dim: keep.int()),),
         ),
     },
     see="Cutting for real",

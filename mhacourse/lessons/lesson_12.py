@@ -8,7 +8,6 @@ from mhacourse.inputs import draw
 from mhacourse.other_inputs import in_float16, on_a_turned_input
 from mhacourse.remarks import Asked, Grows
 from mhacourse.watched_calls import Trace
-from mhalib.attention import scaled_dot_product_attention, split_heads
 from mhalib.masks import causal_mask
 
 
@@ -53,11 +52,6 @@ cache_size = Exercise(
             "this is four times the size.",
             "Keys and values are two things, and each number takes two bytes. Queries and outputs are not kept.",
         ),
-        "One layer": Wrong(
-            (8_388_608, 2_097_152),
-            "only one layer is counted.",
-            "Each layer has keys and values of its own.",
-        ),
         "Nothing saved": Wrong(
             (201_326_592, 201_326_592),
             "16 heads are counted both times.",
@@ -68,11 +62,6 @@ cache_size = Exercise(
             "the queries are counted as well.",
             "Nobody asks for an old query again: only keys and values are kept.",
             also=((301_989_888, 75_497_472),),
-        ),
-        "One token": Wrong(
-            (98_304, 24_576),
-            "this is what one token takes.",
-            "All 2,048 tokens keep their keys and values.",
         ),
         "Another unit": Wrong(
             (192, 48),
@@ -90,7 +79,6 @@ cache_size = Exercise(
             "in the second size only the keys are shared.",
             "A KV head holds keys and values: with 4 of them there are 4 of each.",
         ),
-        "Exchanged": Wrong((50_331_648, 201_326_592), "the two answers are exchanged.", "First 16 heads, then 4."),
     },
     see="What is saved",
     explanation="192 MiB and 48 MiB.",
@@ -122,9 +110,11 @@ def _window_by_loop(T, window, sinks):
     return mask
 
 
-def _band(T, window, sinks, first=0, ahead=0):
-    behind = torch.arange(T)[:, None] - torch.arange(T)
-    return (behind >= first - ahead) & ((behind < window) | (torch.arange(T) < sinks))
+def _window_from_below_0(T, window, sinks):
+    mask = window_with_sinks_solution(T, 0, sinks)
+    for i in range(T):
+        mask[i, i - window + 1 : i + 1] = True
+    return mask
 
 
 window_with_sinks = Exercise(
@@ -143,68 +133,88 @@ window_with_sinks = Exercise(
     ),
     wrong={
         "The first tokens are seen too early": Wrong(
-            lambda T, window, sinks: _band(T, window, 0) | (torch.arange(T) < sinks).expand(T, T),
+            Change("causal & (near | first)", "causal & near | first"),
             "query 0 sees the second of the first tokens, which comes later.",
             "Causal holds for sinks as well: (behind >= 0) & (near | first).",
         ),
+        "Rows for the sinks": Wrong(
+            Change("places < sinks", "(places < sinks)[:, None]"),
+            "the first rows were opened, so the first queries see more.",
+            "Rows are queries. The sinks are keys, which every later query sees: the first columns.",
+            also=(Change("causal & (near | first)", "causal & near | (places < sinks)[:, None]"),),
+        ),
         "One token too many": Wrong(
-            lambda T, window, sinks: _band(T, window + 1, sinks),
+            Change("behind < window", "behind <= window"),
             "the window has one token more.",
             "The query is one of them: behind < window, not <=.",
+            also=(lambda T, window, sinks: window_with_sinks_solution(T, window + 1, sinks + 1),),
         ),
         "One token too few": Wrong(
-            lambda T, window, sinks: _band(T, window - 1, sinks),
+            lambda T, window, sinks: window_with_sinks_solution(T, window - 1, sinks),
             "the window has one token less.",
             "Behind 0 is the query itself, behind window - 1 the last one in.",
         ),
         "Without itself": Wrong(
-            lambda T, window, sinks: _band(T, window + 1, sinks, first=1),
+            Change("behind >= 0", "behind > 0"),
             "a query does not see itself.",
             "The window ends with the query: behind >= 0.",
-            also=(lambda T, window, sinks: _band(T, window, sinks, first=1),),
+            also=(Change("behind >= 0\n    near = behind <", "behind > 0\n    near = behind <="),),
         ),
         "No sinks": Wrong(
-            lambda T, window, sinks: _band(T, window, 0),
+            lambda T, window, sinks: window_with_sinks_solution(T, window, 0),
             "the first tokens leave.",
             "Keep them for every query that comes after them: | (key < sinks).",
         ),
         "No window": Wrong(
-            lambda T, window, sinks: _band(T, T, 0),
+            lambda T, window, sinks: window_with_sinks_solution(T, T, 0),
             "this is the causal mask: nothing ever leaves.",
             "Only keys less than window behind stay, and the first ones.",
         ),
         "A window to both sides": Wrong(
-            lambda T, window, sinks: _band(T, window, sinks, ahead=window - 1),
+            Change("behind >= 0", "behind > -window"),
             "a query sees as far ahead as behind.",
             "A model that writes sees nothing later: behind >= 0.",
-            also=(
-                lambda T, window, sinks: (
-                    ((torch.arange(T)[:, None] - torch.arange(T)).abs() < window) | (torch.arange(T) < sinks)
-                ),
-            ),
-        ),
-        "Near and first": Wrong(
-            Change("causal & (near | first)", "causal & near & first"),
-            "a key must be near and among the first.",
-            "One of the two is enough: near | first.",
+            also=(Change("causal & (near | first)", "(behind.abs() < window) | first"),),
         ),
         "One sink too many": Wrong(
-            lambda T, window, sinks: _band(T, window, sinks + 1),
+            lambda T, window, sinks: window_with_sinks_solution(T, window, sinks + 1),
             "one token more is kept at the start.",
             "Token number sinks is the one behind them: key < sinks.",
         ),
         "The sinks taken off the window": Wrong(
-            lambda T, window, sinks: _band(T, window - sinks, sinks),
+            lambda T, window, sinks: window_with_sinks_solution(T, window - sinks, sinks),
             "the window is shorter by the sinks.",
             "A cache of a fixed size would do so. Here the window has `window` tokens, and the sinks come on top.",
         ),
+        "The sinks added to the window": Wrong(
+            lambda T, window, sinks: window_with_sinks_solution(T, window + sinks, sinks),
+            "the window is longer by the sinks.",
+            "The last `window` tokens are all that is near; the sinks stand at the start of the text.",
+            also=(lambda T, window, sinks: window_with_sinks_solution(T, window + sinks, 0),),
+        ),
+        "A slice that begins below 0": Wrong(
+            _window_from_below_0,
+            "in the first rows the window is empty: Python counts a negative start from the end of the row.",
+            "Begin at max(0, i - window + 1).",
+        ),
+        "The wrong side of the diagonal": Wrong(
+            Change("behind < window", "behind <= 1 - window"),
+            "triu with a positive number lies above the diagonal, in the future.",
+            "What is too old lies below it, where the numbers are negative: triu(1 - window).",
+        ),
+        "Blocks, not a window": Wrong(
+            Change("behind < window", "places[:, None] // window == places // window"),
+            "the tokens are cut into groups of window, and each sees its own group and the sinks.",
+            "The window moves with the query: the last `window` tokens, wherever it stands.",
+        ),
         "Turned around": Wrong(
-            lambda T, window, sinks: _band(T, window, sinks).T,
-            "rows and columns are exchanged: keys look at queries.",
+            lambda T, window, sinks: window_with_sinks_solution(T, window, sinks).T,
+            "rows and columns are exchanged: queries look at what comes later.",
             "Queries are rows: torch.arange(T)[:, None] is the query.",
+            also=(Change("places[:, None] - places", "places - places[:, None]"),),
         ),
         "True is blocked": Wrong(
-            lambda T, window, sinks: ~_band(T, window, sinks),
+            lambda T, window, sinks: ~window_with_sinks_solution(T, window, sinks),
             "it is True where nobody may look.",
             "Here and in F.scaled_dot_product_attention True means keep (lesson 04).",
         ),
@@ -244,17 +254,6 @@ def _latent_heads_by_keys(q, c, U_k, U_v):
     return weights @ v
 
 
-def _latent(q, c, U_k, U_v, scale=None, cut=lambda U, h: U.unflatten(0, (h, -1)), mix=lambda kept: kept):
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    up_k, up_v = (cut(U, q.shape[1]) for U in (U_k, U_v))
-    weights = (q @ up_k @ c[:, None].mT * scale).softmax(-1)
-    return weights @ mix(c[:, None]) @ up_v.mT
-
-
-def _dealt_out(U, num_heads):
-    return U.unflatten(0, (-1, num_heads)).transpose(0, 1)
-
-
 def _latent_cases():
     q = torch.tensor([[[[2.0, 0], [0, 1]], [[1, 1], [0, 2]]]])  # two heads of 2 features, two tokens
     c = torch.tensor([[[1.0, 0, 2], [0, 1, 1]]])  # three latents a token
@@ -290,34 +289,56 @@ latent_heads = Exercise(
     ),
     wrong={
         "The root of the latents": Wrong(
-            lambda q, c, U_k, U_v: _latent(q, c, U_k, U_v, scale=c.shape[-1] ** -0.5),
+            Change("head_dim**0.5", "rank**0.5"),
             "the scores are divided by the root of rank, as F.scaled_dot_product_attention does unasked.",
             "The scores are still those of head_dim features: hand it scale=head_dim**-0.5.",
         ),
+        "The root of the width": Wrong(
+            Change("head_dim**0.5", "(num_heads * head_dim) ** 0.5"),
+            "the scores are divided by the root of num_heads * head_dim.",
+            "Each score is a sum over the head_dim features of one head.",
+        ),
+        "One map for all heads": Wrong(
+            Change("scores.softmax(-1)", "scores.sum(1, keepdim=True).softmax(-1)"),
+            "the heads were added up or averaged, so all of them use one map.",
+            "Each head has scores and a softmax of its own: keep its axis, (B, num_heads, T, T).",
+            also=(
+                Change("scores.softmax(-1)", "scores.mean(1, keepdim=True).softmax(-1)"),
+                Change("scores.softmax(-1)", "scores.softmax(-1).mean(1, keepdim=True)"),
+                Change("scores.softmax(-1)", "scores.softmax(-1).sum(1, keepdim=True)"),
+                Change("scores.softmax(-1)", "(scores.sum(1, keepdim=True) / num_heads**0.5).softmax(-1)"),
+            ),
+        ),
         "No scale": Wrong(
-            lambda q, c, U_k, U_v: _latent(q, c, U_k, U_v, scale=1.0),
+            Change("scores / head_dim**0.5", "scores"),
             "the scores are not divided.",
             "Divide by the root of head_dim, as for keys.",
         ),
+        "Divided behind the softmax": Wrong(
+            Change("weights @ kept", "(asked @ kept.transpose(2, 3)).softmax(-1) / head_dim**0.5 @ kept"),
+            "the root of head_dim came after the softmax, so rows no longer sum to 1.",
+            "Divide the scores, before the softmax.",
+        ),
         "Rows dealt out in turn": Wrong(
-            lambda q, c, U_k, U_v: _latent(q, c, U_k, U_v, cut=_dealt_out),
+            Change(".reshape(num_heads, head_dim, rank)", ".reshape(head_dim, num_heads, rank).transpose(0, 1)"),
             "head i took the rows i, i + h, i + 2h, … of U_k and U_v.",
             "The rows of a head are neighbours: unflatten(0, (num_heads, head_dim)).",
         ),
+        "Sizes in another order": Wrong(
+            Change(".reshape(num_heads, head_dim, rank)", ".reshape(num_heads, rank, head_dim).transpose(1, 2)"),
+            "U_k and U_v were read as (num_heads, rank, head_dim), which cuts through their rows.",
+            "A reshape turns nothing: each of the num_heads * head_dim rows holds rank numbers.",
+        ),
         "The first head for all": Wrong(
-            lambda q, c, U_k, U_v: _latent(q, c, U_k, U_v, cut=lambda U, h: U[None, : U.shape[0] // h]),
+            Change(".reshape(num_heads, head_dim, rank)", "[None, :head_dim]"),
             "all heads use the rows of the first.",
             "The latents are shared, U_k and U_v are not: each head has rows of its own.",
         ),
-        "Keys where values belong": Wrong(
+        "U_k and U_v exchanged": Wrong(
             Change("mixed @ up_v.transpose(1, 2)", "mixed @ up_k.transpose(1, 2)"),
-            "the mixture went through U_k.",
+            "the question went through U_v, or the mixture through U_k.",
             "U_k belongs into the question, U_v behind the mixture.",
-        ),
-        "Values where keys belong": Wrong(
-            Change("asked = q @ up_k", "asked = q @ up_v"),
-            "the question went through U_v.",
-            "U_k belongs into the question, U_v behind the mixture.",
+            also=(Change("q @ up_k", "q @ up_v"), Change("(q, c, U_k, U_v)", "(q, c, U_v, U_k)")),
         ),
         "Latents come out": Wrong(
             Change("mixed @ up_v.transpose(1, 2)", "mixed"),
@@ -325,21 +346,9 @@ latent_heads = Exercise(
             "One product is left: each head's U_v makes head_dim features of rank.",
         ),
         "A causal mask": Wrong(
-            lambda q, c, U_k, U_v: F.scaled_dot_product_attention(
-                q, *(split_heads(c @ U.T, q.shape[1]) for U in (U_k, U_v)), is_causal=True
-            ),
+            Change("scores.softmax(-1)", "(scores + torch.full((T, T), -torch.inf).triu(1)).softmax(-1)"),
             "no query sees a later token.",
             "The task asks for no mask.",
-        ),
-        "The mean of the latents": Wrong(
-            lambda q, c, U_k, U_v: _latent(q, c, U_k, U_v, mix=lambda kept: kept.mean(2, keepdim=True).expand_as(kept)),
-            "the weights do not matter: all latents were averaged first.",
-            "Mix the latents by the weights, weights @ kept.",
-        ),
-        "Merged": Wrong(
-            Change("mixed @ up_v.transpose(1, 2)", "(mixed @ up_v.transpose(1, 2)).transpose(1, 2).flatten(2)"),
-            "the heads are merged.",
-            "Asked are the heads one by one, (B, num_heads, T, head_dim).",
         ),
     },
     see="Latent attention",
@@ -387,24 +396,13 @@ def _cached_step_by_torch(q, k, v, past_k, past_v):
     return F.scaled_dot_product_attention(q, keys, values, attn_mask=~hidden, enable_gqa=True)
 
 
-def _step(
-    q,
-    k,
-    v,
-    past_k,
-    past_v,
-    mask=causal_mask,
-    share=lambda x, group: x.repeat_interleave(group, dim=1),
-    join=lambda past, new: torch.cat([past, new], dim=2),
-    scale=None,
-):
-    k, v = join(past_k, k), join(past_v, v)
-    k, v = (share(x, q.shape[1] // x.shape[1]) for x in (k, v))
-    return scaled_dot_product_attention(q, k, v, mask(q.shape[2], k.shape[2]), scale=scale)[0]
+def _two_softmaxes(joined):
+    def step(q, k, v, past_k, past_v):
+        new = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        old = F.scaled_dot_product_attention(q, past_k, past_v, enable_gqa=True).nan_to_num()  # NaN without a past
+        return joined(old, new, past_k.shape[2], k.shape[2])
 
-
-def _top_left(queries, keys):
-    return torch.ones(queries, keys, dtype=torch.bool).tril()
+    return step
 
 
 def _step_cases():
@@ -435,57 +433,97 @@ cached_step = Exercise(
     ),
     wrong={
         "Aligned at the top left": Wrong(
-            lambda *x: _step(*x, mask=_top_left),
+            Change(".tril(past)", ".tril()"),
             "the first new query sees the first key only, as is_causal=True has it.",
             "The queries are the last of the keys: causal_mask(n, past + n).",
-            also=(lambda *x: _step(*x, mask=lambda n, keys: _top_left(n, keys) if n > 1 else None),),
+            also=(Change(".tril(past)", ".tril(0 if n > 1 else past)"),),
         ),
         "No mask": Wrong(
-            Change("torch.ones(n, past + n, dtype=torch.bool).tril(past)", "torch.ones(n, past + n, dtype=torch.bool)"),
+            Change(".tril(past)", ""),
             "each new query sees all new keys, also those behind it.",
             "For one new token that is right. Several at once need a causal mask.",
         ),
         "A mask only without a past": Wrong(
-            lambda *x: _step(*x, mask=lambda n, keys: _top_left(n, keys) if n == keys else None),
+            Change(".tril(past)", ".tril(past + n if past else 0)"),
             "the first piece has its mask, but in a later one each new query sees all new keys, also those behind it.",
             "For one new token at a time that is right. Several at once need causal_mask(n, past + n).",
         ),
         "One key too many": Wrong(
-            lambda *x: _step(*x, mask=lambda n, keys: torch.ones(n, keys, dtype=torch.bool).tril(keys - n + 1)),
+            Change(".tril(past)", ".tril(past + 1)"),
             "each query sees the key behind its own as well.",
             "The last key of query i is the one at place past + i: tril(past), as causal_mask(n, past + n) has it.",
         ),
-        "The new tokens counted for the old": Wrong(
-            Change(".tril(past)", ".tril(n)"),
-            "each query sees n keys behind its own place in the table, where it should see as many as there are old "
-            "ones.",
-            "The triangle moves by what is cached: tril(past), past being past_k.shape[2].",
-        ),
         "The past is forgotten": Wrong(
-            lambda *x: _step(*x, join=lambda past, new: new),
+            lambda q, k, v, *past: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True),
             "the new tokens see only each other.",
             "Old keys and values first, the new ones behind them; then the mask causal_mask(n, past + n).",
         ),
+        "Only the past": Wrong(
+            lambda q, k, v, *past: F.scaled_dot_product_attention(q, *past, enable_gqa=True),
+            "the new keys and values are missing: a token sees neither itself nor the new ones before it.",
+            "Append first, then attend: cat([past_k, k], dim=2).",
+            also=(_two_softmaxes(lambda old, new, past, n: old if past else new),),
+        ),
+        "Two softmaxes": Wrong(
+            _two_softmaxes(lambda old, new, past, n: (old + new) / 2 if past else new),
+            "old and new keys have a softmax each, and the two results were put together.",
+            "All keys of a query share one softmax: join the keys first.",
+            also=(
+                _two_softmaxes(lambda old, new, past, n: old + new),
+                _two_softmaxes(lambda old, new, past, n: (old + new) / 2),
+                _two_softmaxes(lambda old, new, past, n: (past * old + n * new) / (past + n)),
+            ),
+        ),
+        "New tokens apart": Wrong(
+            Change(
+                "torch.ones(n, past + n, dtype=torch.bool).tril(past)",
+                "torch.cat([torch.ones(n, past), torch.eye(n)], dim=1).bool()",
+            ),
+            "each new token sees the past and itself, but not the new ones before it.",
+            "For one new token that is right. Of several, the second sees the first: causal_mask(n, past + n).",
+        ),
+        "The last query only": Wrong(
+            lambda *x: cached_step_solution(*x)[:, :, -1:],
+            "only the last new token has a result.",
+            "Generation asks for no more, but the task for all n.",
+        ),
+        "Masked behind the softmax": Wrong(
+            Change(
+                "scores.masked_fill(~mask, -torch.inf)\n    weights = scores.softmax(-1)",
+                "scores.softmax(-1)\n    weights = scores * mask",
+            ),
+            "what is hidden took its share in the softmax, so rows no longer sum to 1.",
+            "Put -inf into the scores, before the softmax.",
+        ),
+        "A mask of numbers": Wrong(
+            Change("scores.masked_fill(~mask, -torch.inf)", "scores + mask"),
+            "the mask was added to the scores as numbers, and such numbers hide nothing.",
+            "Leave the mask boolean.",
+        ),
         "New before old": Wrong(
-            lambda *x: _step(*x, join=lambda past, new: torch.cat([new, past], dim=2)),
+            Change("group = ", "k, v = k.roll(n, 2), v.roll(n, 2)\n    group = "),
             "the new keys stand before the old ones, and the mask hides the wrong ones.",
             "The mask goes by places: old first, new behind.",
         ),
         "The new token itself is hidden": Wrong(
-            lambda *x: _step(*x, mask=lambda n, keys: torch.ones(n, keys, dtype=torch.bool).tril(keys - n - 1)),
+            Change(".tril(past)", ".tril(past - 1)"),
             "a query does not see its own key.",
             "Each token sees itself as well. Append first, then attend.",
             also=(
-                Change(".tril(past)", ".tril(past - 1)"),
-                lambda *x: _step(
-                    *x, mask=lambda n, keys: torch.ones(n, keys, dtype=torch.bool).tril(max(keys - n - 1, 0))
-                ),
+                Change(".tril(past)", ".tril(max(past - 1, 0))"),
+                lambda *x: Change(".tril(past)", ".tril(past - 1)").of(_cached_step_by_steps)(*x).nan_to_num(),
             ),
         ),
         "Heads dealt out in turn": Wrong(
-            lambda *x: _step(*x, share=lambda y, group: y.repeat(1, group, 1, 1)),
+            Change("repeat_interleave(group, dim=1)", "repeat(1, group, 1, 1)"),
             "the KV heads come as a, b, a, b.",
             "Neighbours share: repeat_interleave.",
+        ),
+        "One KV head for all": Wrong(
+            Change(".repeat_interleave(group, dim=1)", "[:, :1]"),
+            "all heads use the first KV head, or the mean of all of them.",
+            "Each KV head serves its own group of num_heads / num_kv_heads neighbours: repeat_interleave.",
+            also=(Change(".repeat_interleave(group, dim=1)", ".mean(1, keepdim=True)"),),
         ),
         "No scale": Wrong(
             Change("scores / head_dim**0.5", "scores"),

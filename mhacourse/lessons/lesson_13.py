@@ -1,6 +1,7 @@
 """The exercises of lesson 13: what a layout of pairs changes, packed positions, rows sorted back, rotary positions."""
 
 import torch
+import torch.nn.functional as F
 
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw, labels
@@ -53,6 +54,14 @@ def _packed_by_starts(text):
     return places - first
 
 
+def _packed_by_sorted_numbers(text):
+    rows = []
+    for row in text:
+        _, which, counts = row.unique(return_inverse=True, return_counts=True)
+        rows.append(torch.arange(len(row)) - (counts.cumsum(0) - counts)[which])
+    return torch.stack(rows)
+
+
 def _packed_cases():
     rows = [
         [[0, 0, 0, 1, 1]],
@@ -95,6 +104,7 @@ packed_positions = Exercise(
             lambda text: (text[:, :, None] == text[:, None, :]).sum(-1),
             "all tokens of a text are counted, so each of them gets the same number.",
             "Only those before it count: below the diagonal.",
+            also=(lambda text: (text[:, :, None] == text[:, None, :]).sum(-1) - 1,),
         ),
         "Those behind": Wrong(
             lambda text: (text[:, :, None] == text[:, None, :]).triu(1).sum(-1),
@@ -103,9 +113,38 @@ packed_positions = Exercise(
         ),
         "Counted over the end of a row": Wrong(
             lambda text: _packed_by_loop(text.reshape(1, -1)).view(text.shape),
-            "all rows are counted as one long one: a text that begins a row goes on counting where the row above ends "
-            "with the same number.",
+            "a text goes on counting where a row above has the same number.",
             "Each row is packed for itself: compare and count along the last axis, row by row.",
+            also=(lambda text: packed_positions_solution(text.reshape(1, -1)).view(text.shape),),
+        ),
+        "Numbers taken in order": Wrong(
+            _packed_by_sorted_numbers,
+            "the numbers of the texts are taken to rise along the row.",
+            "They may be any numbers in any order: only == and != mean something here, not < or a sorted list.",
+            also=(
+                lambda text: torch.arange(text.shape[1]) - torch.searchsorted(text, text),
+                lambda text: torch.stack(
+                    [torch.cat([torch.arange(n) for n in row.unique(return_counts=True)[1]]) for row in text]
+                ),
+                Change("text[b, t] == text[b, t - 1]", "text[b, t] <= text[b, t - 1]"),
+                lambda text: packed_positions_solution(text.cummax(1).values),
+            ),
+        ),
+        "Not set back": Wrong(
+            lambda text: F.pad((text[:, 1:] == text[:, :-1]).cumsum(1), (1, 0)),
+            "tokens equal to the one before are counted along the whole row, and the count is never set back.",
+            "A running sum never falls: take off what it was where the text began.",
+            also=(lambda text: (same := F.pad(text[:, 1:] == text[:, :-1], (1, 0))).cumsum(1) * same,),
+        ),
+        "Only the first token set back": Wrong(
+            Change("positions[b, t - 1] + 1", "t"),
+            "the first token of a text gets 0, those behind it their place in the row.",
+            "They count on from 0: take off the place at which their text began.",
+        ),
+        "Two texts in each row": Wrong(
+            lambda text: torch.where((other := text != text[:, :1]), other.cumsum(1) - 1, torch.arange(text.shape[1])),
+            "positions start anew at the second text only.",
+            "A row may hold any number of texts.",
         ),
         "The token before the first": Wrong(
             Change("range(1, T)", "range(T)"),
@@ -115,8 +154,9 @@ packed_positions = Exercise(
         ),
         "Texts of one length": Wrong(
             lambda text: torch.arange(text.shape[1]).expand_as(text) % (text[0] == text[0, 0]).sum(),
-            "all texts are taken to be as long as the first one of the batch.",
+            "all texts are taken to be as long as the first one.",
             "Texts have lengths of their own, in each row.",
+            also=(lambda text: torch.arange(text.shape[1]) % (text == text[:, :1]).sum(1, keepdim=True),),
         ),
         "The first row's for all": Wrong(
             lambda text: packed_positions_solution(text[:1]).expand_as(text),
@@ -130,8 +170,9 @@ packed_positions = Exercise(
         ),
         "The number of the text": Wrong(
             lambda text: text,
-            "the numbers of the texts came back.",
+            "these are numbers of the texts.",
             "They only say who belongs together. Count inside each text.",
+            also=(lambda text: F.pad((text[:, 1:] != text[:, :-1]).cumsum(1), (1, 0)),),
         ),
     },
     see="Two texts in one row",
@@ -208,15 +249,35 @@ rows_to_neighbours = Exercise(
             "the columns were sorted, not the rows.",
             "nn.Linear stores (out, in): rows make the features of q, columns read the token.",
         ),
-        "Heads and halves exchanged": Wrong(
-            lambda w, h: w.unflatten(0, (2, h, -1)).transpose(0, 1).flatten(0, 2),
-            "the axis of 2 was cut off before the heads.",
-            "Heads are the outermost blocks of rows: (num_heads, 2, head_dim / 2).",
+        "As it was": Wrong(
+            lambda w, h: w,
+            "the rows came back in their old order.",
+            "Cutting and joining move nothing: exchange two axes in between.",
+        ),
+        "head_dim out of d_model": Wrong(
+            Change("head_dim = width // num_heads", "head_dim = d_model // num_heads"),
+            "head_dim was made of the columns of the weight.",
+            "Its rows are the heads' features: weight.shape[0] // num_heads. d_model may be another number.",
+            also=(
+                lambda w, h: w.unflatten(0, (-1, 2, w.shape[1] // h // 2)).transpose(1, 2).flatten(0, 2),
+                lambda w, h: w.reshape(h, 2, w.shape[1] // h // 2, -1).transpose(1, 2).reshape(w.shape),
+                lambda w, h: w.reshape(h, 2, w.shape[1] // h // 2, w.shape[1]),
+            ),
         ),
         "Halves exchanged": Wrong(
             lambda w, h: w.unflatten(0, (h, 2, -1)).flip(1).flatten(0, 2),
             "the two halves of each head changed places.",
             "Partners must become neighbours: exchange the axes, not the halves.",
+        ),
+        "The minus of the rotation": Wrong(
+            Change("second = heads[:, half:]", "second = -heads[:, half:]"),
+            "rows have changed their sign.",
+            "The minus belongs to the rotation of q, which comes later. Here rows only change places.",
+            also=(
+                Change("first = heads[:, :half]", "first = -heads[:, :half]"),
+                Change("[first, second]", "[-second, first]"),
+                Change("torch.stack([first, second], dim=2)", "torch.cat([-second, first], dim=1)"),
+            ),
         ),
         "The second one first": Wrong(
             Change("torch.stack([first, second], dim=2)", "torch.stack([second, first], dim=2)"),
@@ -225,8 +286,9 @@ rows_to_neighbours = Exercise(
         ),
         "Still in pairs": Wrong(
             Change("pairs.reshape(width, d_model)", "pairs"),
-            "heads and pairs are still axes of their own.",
+            "heads or pairs still have axes of their own.",
             "A weight has two axes: flatten(0, 2).",
+            also=(Change("pairs.reshape(width, d_model)", "pairs.flatten(1, 2)"),),
         ),
     },
     see="From one layout to the other",
@@ -268,25 +330,16 @@ def _turned_by_rotate_half(x, positions):
     return x * angle.cos() + partner * angle.sin()
 
 
-def _turned(x, positions, *, speeds=None, neighbours=False, sign=1, place=lambda p: p[:, None, :, None]):
-    half = x.shape[-1] // 2
-    speeds = 10000.0 ** (-torch.arange(half) / half) if speeds is None else speeds(half)
-    angle = sign * place(positions) * speeds
-    a, b = (x[..., 0::2], x[..., 1::2]) if neighbours else x.chunk(2, dim=-1)
-    pair = [a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()]
-    return torch.stack(pair, dim=-1).flatten(-2) if neighbours else torch.cat(pair, dim=-1)
+def _by_feature(exponents, neighbours=False):
+    """Return the answer with an exponent for each feature, and its partner half a head away or next to it."""
 
+    def answer(x, positions):
+        angle = positions[:, None, :, None] * 10000.0 ** -exponents(x.shape[-1])
+        a, b = (x[..., 0::2], x[..., 1::2]) if neighbours else x.chunk(2, dim=-1)
+        partner = torch.stack([-b, a], dim=-1).flatten(-2) if neighbours else torch.cat([-b, a], dim=-1)
+        return x * angle.cos() + partner * angle.sin()
 
-def _two_layouts(x, positions, *, cos_by_neighbours):
-    """Return x rotated by angles laid out in one way, with partners taken in the other."""
-    half = x.shape[-1] // 2
-    angle = positions[:, None, :, None] * 10000.0 ** (-torch.arange(half) / half)
-    a, b = x.chunk(2, dim=-1)
-    if cos_by_neighbours:
-        angle, partner = angle.repeat_interleave(2, dim=-1), torch.cat([-b, a], dim=-1)
-    else:
-        angle, partner = angle.repeat(1, 1, 1, 2), torch.stack([-x[..., 1::2], x[..., 0::2]], dim=-1).flatten(-2)
-    return x * angle.cos() + partner * angle.sin()
+    return answer
 
 
 def _turned_cases():
@@ -316,63 +369,134 @@ turned_pairs = Exercise(
     ),
     wrong={
         "Neighbours": Wrong(
-            lambda x, p: _turned(x, p, neighbours=True),
+            lambda x, p: torch.stack(
+                turned_pairs_solution(torch.cat([x[..., 0::2], x[..., 1::2]], dim=-1), p).chunk(2, dim=-1), dim=-1
+            ).flatten(-2),
             "features 0 and 1 are a pair, as in the interleaved layout.",
             "In rotate-half, feature 0 turns with feature head_dim / 2.",
         ),
-        "Halves that come back as neighbours": Wrong(
+        "Taken in one layout, put back in the other": Wrong(
             Change("torch.cat([first, second], dim=-1)", "torch.stack([first, second], dim=-1).flatten(-2)"),
-            "the pairs were taken as rotate-half and put back as interleaved.",
-            "What was chunked belongs back with cat, what was taken in steps of two with stack and flatten.",
+            "the pairs were taken out as halves or as neighbours, and put back the other way.",
+            "Here both belong to halves: chunk(2, dim=-1), and cat at the end.",
+            also=(
+                Change(
+                    "a = x[..., :half]\n    b = x[..., half:]",
+                    "a = x[..., 0::2]\n    b = x[..., 1::2]",
+                ),
+            ),
         ),
         "Two layouts mixed": Wrong(
-            lambda x, p: _two_layouts(x, p, cos_by_neighbours=True),
+            _by_feature(lambda d: torch.arange(0, d, 2).repeat_interleave(2) / d),
             "cos and sin are laid out for neighbours, each angle twice in a row, and the partner is taken half a head "
             "away. The two features of a pair are turned by different angles.",
             "In rotate-half the angles are cat([angle, angle], -1): feature i and feature i + head_dim / 2 share one.",
             also=(
                 Wrong(
-                    lambda x, p: _two_layouts(x, p, cos_by_neighbours=False),
+                    _by_feature(lambda d: torch.arange(0, d, 2).repeat(2) / d, neighbours=True),
                     "cos and sin are laid out in two halves, as in rotate-half, and the partner is the neighbour. The "
                     "two features of a pair are turned by different angles.",
                     "In rotate-half the partner of feature i is feature i + head_dim / 2: cat([-b, a], -1).",
                 ),
             ),
         ),
+        "A speed for each feature": Wrong(
+            _by_feature(lambda d: torch.arange(d) / d),
+            "there are head_dim speeds, so the two features of a pair are turned by different angles.",
+            "Each pair has one speed, head_dim / 2 of them: torch.arange(0, head_dim, 2) / head_dim.",
+            also=(_by_feature(lambda d: 2 * torch.arange(d) / d),),
+        ),
         "Backwards": Wrong(
-            lambda x, p: _turned(x, p, sign=-1),
+            Change("positions[:, :, None]", "-positions[:, :, None]"),
             "the pairs turn the other way.",
             "Scores would be the same, if q and k both did; but then weights of others no longer fit.",
         ),
-        "The slow ones half as slow": Wrong(
-            lambda x, p: _turned(x, p, speeds=lambda half: 10000.0 ** (-torch.arange(half) / (2 * half))),
+        "Other speeds": Wrong(
+            Change("torch.arange(half) / half", "torch.arange(half) / head_dim"),
             "the exponent is -i / head_dim.",
             "It is -2 i / head_dim: 2 i is where pair i would begin if interleaved, torch.arange(0, head_dim, 2).",
+            also=(
+                Wrong(
+                    Change("torch.arange(half) / half", "2 * torch.arange(half) / half"),
+                    "the exponent is -4 i / head_dim.",
+                    "It is -2 i / head_dim: torch.arange(0, head_dim, 2) holds the 2 already.",
+                ),
+                Wrong(
+                    Change("torch.arange(half) / half", "-torch.arange(half) / half"),
+                    "the exponent has no minus, so the later pairs turn faster.",
+                    "It is -2 i / head_dim: the first pair is the fastest.",
+                ),
+                Wrong(
+                    Change("torch.arange(half) / half", "torch.arange(1, half + 1) / half"),
+                    "the pairs are numbered from 1.",
+                    "Pair 0 turns by 1 radian for each position: 10000 ** 0.",
+                ),
+                Wrong(
+                    Change("torch.arange(half) / half", "torch.arange(half) / max(half - 1, 1)"),
+                    "the exponents run from 0 to -1, both included, as some sinusoids have it.",
+                    "The last pair stops short of -1: divide by head_dim / 2, not by one less.",
+                ),
+            ),
         ),
         "All at one speed": Wrong(
-            lambda x, p: _turned(x, p, speeds=lambda half: torch.ones(half)),
+            Change("torch.arange(half) / half", "torch.zeros(half)"),
             "all pairs turn by one radian for each position.",
             "Pair i turns at 10000 ** (-2 * i / head_dim): the first fast, the last slow.",
         ),
         "Slow ones first": Wrong(
-            lambda x, p: _turned(x, p, speeds=lambda half: 10000.0 ** (-torch.arange(half) / half).flip(0)),
+            Change("torch.arange(half) / half", "torch.arange(half).flip(0) / half"),
             "the first pair is the slowest.",
             "Pair 0 turns by 1 radian for each position, the later ones more slowly.",
         ),
+        "No radians": Wrong(
+            Change("positions[:, :, None]", "2 * torch.pi * positions[:, :, None]"),
+            "the angles were multiplied by 2π, or taken for degrees.",
+            "Position times speed is the angle in radians already.",
+            also=(Change("positions[:, :, None]", "positions.deg2rad()[:, :, None]"),),
+        ),
         "Positions from 0 on": Wrong(
-            lambda x, p: _turned(x, torch.arange(p.shape[1]).expand_as(p)),
+            Change("positions[:, :, None]", "torch.arange(T).expand(B, T)[:, :, None]"),
             "the positions are taken to be 0 to T - 1.",
             "They are given, and each sample has its own.",
         ),
+        "Positions from 1 on": Wrong(
+            Change("positions[:, :, None]", "(positions + 1)[:, :, None]"),
+            "the positions are counted from 1.",
+            "Take them as they are given: position 0 is not turned at all.",
+            also=(Change("positions[:, :, None]", "torch.arange(1, T + 1).expand(B, T)[:, :, None]"),),
+        ),
+        "Counted from the first": Wrong(
+            Change("positions[:, :, None]", "(positions - positions[:, :1])[:, :, None]"),
+            "the first position was subtracted from all.",
+            "Scores know only distances, but the keys that this x meets may lie elsewhere: turn by the position given.",
+            also=(Change("positions[:, :, None]", "(positions - positions.min())[:, :, None]"),),
+        ),
         "The first sample's positions": Wrong(
-            lambda x, p: _turned(x, p[:1].expand_as(p)),
+            Change("positions[:, :, None]", "positions[:1, :, None]"),
             "all samples get the positions of the first.",
             "Each sample has its own: (B, T), with an axis of 1 for the heads.",
+        ),
+        "Added, not turned": Wrong(
+            Change("torch.cat([first, second], dim=-1)", "x + torch.cat([sin, cos], dim=-1)"),
+            "sines and cosines were added to x, as to an embedding.",
+            "Here they turn pairs: a cos - b sin in front, a sin + b cos behind.",
+            also=(Change("torch.cat([first, second], dim=-1)", "x + torch.cat([cos, sin], dim=-1)"),),
+        ),
+        "Sine and cosine exchanged": Wrong(
+            Change("cos = angle.cos()\n    sin = angle.sin()", "cos = angle.sin()\n    sin = angle.cos()"),
+            "sin stands where cos belongs, and cos where sin does.",
+            "An angle of 0 leaves x as it is: a cos - b sin in front.",
+        ),
+        "The new half for the old": Wrong(
+            Change("a * sin + b * cos", "first * sin + b * cos"),
+            "the second half was made of the first half that is turned already.",
+            "Both are made of the old a and b: keep them until both are there.",
         ),
         "A shear": Wrong(
             Change("a * sin + b * cos", "b * cos"),
             "the second half misses its share of the first.",
             "A turn changes both: a cos - b sin and a sin + b cos.",
+            also=(Change("a * sin + b * cos", "b"),),
         ),
         "Not a turn": Wrong(
             Change("a * cos - b * sin", "a * cos + b * sin"),

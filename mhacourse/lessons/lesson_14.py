@@ -1,5 +1,7 @@
 """The exercises of lesson 14: bug or not, softmax1 of large scores, scores with QK-norm, a fair column."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -50,9 +52,16 @@ def _one_after_the_shift(scores):
     return e / (1 + e.sum(-1, keepdim=True))
 
 
+def _one_shifted_the_other_way(scores):
+    largest = scores.amax(-1, keepdim=True)
+    e = (scores - largest).exp()
+    return e / (largest.exp() + e.sum(-1, keepdim=True))
+
+
 def _quiet_cases():
     by_hand = torch.tensor([[0.0, 0.0, 0.0], [-9.0, 0.0, 2.0]])  # a quarter each, and a row with different keys
     large = 1000 * draw(3, 2, 4, 3)
+    large += 100 * large.sign()  # wherever somebody cuts large scores off, all of these are cut
     large[0, 0] = torch.tensor([1000.0, 999.0, -1000.0])
     large[1, 3] = -1000.0  # nothing to say
     return [(by_hand,), (large,), (3 * draw(1, 2, 3, 4, 5),)]
@@ -81,13 +90,40 @@ quiet_softmax = Exercise(
         ),
         "Overflow": Wrong(
             lambda s: s.exp() / (1 + s.exp().sum(-1, keepdim=True)),
-            "it is the formula as it stands, and e^1000 is no float.",
+            "it is the formula as it stands, and e^1000 is no float, not even a double one.",
             "Take the largest score away first, or let a padded softmax do it.",
+            also=(
+                lambda s: (s.exp() / (1 + s.exp().sum(-1, keepdim=True))).nan_to_num(),
+                lambda s: s.double().exp() / (1 + s.double().exp().sum(-1, keepdim=True)),
+            ),
+        ),
+        "Large scores are cut off": Wrong(
+            lambda s: s.clamp(max=80).exp() / (1 + s.clamp(max=80).exp().sum(-1, keepdim=True)),
+            "scores above a limit are set to it, so the largest ones become equal.",
+            "Take the largest score of a row away instead: all differences stay, and so do the weights.",
+            also=(lambda s: s.clamp(-80, 80).exp() / (1 + s.clamp(-80, 80).exp().sum(-1, keepdim=True)),),
+        ),
+        "A score of 1": Wrong(
+            lambda s: F.pad(s, (1, 0), value=1.0).softmax(-1)[..., 1:],
+            "the one more score is 1, so e is added to the sum.",
+            "The 1 is e to the power of 0: that score must be 0.",
+        ),
+        "A 1 for each key": Wrong(
+            lambda s: s.exp() / (1 + s.exp()).sum(-1, keepdim=True),
+            "1 is added to each e^s before they are summed, once for each key.",
+            "It stands once beside the sum: 1 + e.sum(-1, keepdim=True). And e^1000 is no float.",
         ),
         "A 1 after the shift": Wrong(
             _one_after_the_shift,
             "the largest score is subtracted, and the 1 stays a 1.",
             "The 1 is the score 0, and it must be shifted as well: it becomes e^-largest.",
+            also=(
+                Wrong(
+                    _one_shifted_the_other_way,
+                    "the largest score is subtracted from all, and added to that of the 1.",
+                    "Take it away there as well: 0 - largest, so the 1 becomes e^-largest.",
+                ),
+            ),
         ),
         "Each key by itself": Wrong(
             lambda s: s.sigmoid(),
@@ -193,6 +229,46 @@ normed_scores = Exercise(
             "each feature is normed over the tokens.",
             "Then a query depends on the others. The last axis is the one.",
         ),
+        "LayerNorm or RMSNorm": Wrong(
+            lambda q, k, gain: gain * F.rms_norm(q, q.shape[-1:]) @ F.rms_norm(k, k.shape[-1:]).mT,
+            "the mean of the squares becomes 1, so each vector has the length √head_dim.",
+            "Many models do that. Asked is length 1: divide by the root of the sum of squares, F.normalize(q, dim=-1).",
+            also=(
+                Wrong(
+                    lambda q, k, gain: gain * F.layer_norm(q, q.shape[-1:]) @ F.layer_norm(k, k.shape[-1:]).mT,
+                    "a LayerNorm takes the mean of the features away, and leaves each vector the length √head_dim.",
+                    "Some models do that. Asked is length 1, and the same direction: F.normalize(q, dim=-1).",
+                ),
+            ),
+        ),
+        "Pair by pair": Wrong(
+            lambda q, k, gain: gain * F.cosine_similarity(q, k, dim=-1),
+            "cosine_similarity compares query t with key t, and no other pair.",
+            "Asked are all pairs, (…, Tq, Tk): norm both, then multiply, q @ k.mT.",
+        ),
+        "Nothing is normed": Wrong(
+            lambda q, k, gain: gain * q @ k.mT,
+            "q and k keep their lengths.",
+            "Before the product each is divided by its length: F.normalize(q, dim=-1).",
+            also=(lambda q, k, gain: gain * q @ k.mT / q.shape[-1] ** 0.5,),
+        ),
+        "Weights, not scores": Wrong(
+            lambda q, k, gain: (gain * F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT).softmax(-1),
+            "a softmax was taken.",
+            "Asked are the scores before it.",
+        ),
+        "Another use of gain": Wrong(
+            lambda q, k, gain: F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT / gain,
+            "the cosines are divided by gain, as by a temperature.",
+            "Here gain is a factor: gain * cosines.",
+            also=(
+                Wrong(
+                    lambda q, k, gain: F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT * math.exp(gain),
+                    "the factor is e^gain, as in models that learn the logarithm of it.",
+                    "Here gain is the factor itself: gain * cosines.",
+                ),
+            ),
+        ),
         "The square of the length": Wrong(
             lambda q, k, gain: (
                 gain * (q / q.square().sum(-1, keepdim=True)) @ (k / k.square().sum(-1, keepdim=True)).mT
@@ -204,11 +280,6 @@ normed_scores = Exercise(
             lambda q, k, gain: gain * F.normalize(q @ k.mT, dim=-1),
             "the rows of scores got length 1.",
             "q and k are normed, before the product.",
-        ),
-        "The gain twice": Wrong(
-            Change("gain * cosines", "gain * gain * cosines"),
-            "gain is in it twice, once for q and once for k.",
-            "One factor for the scores.",
         ),
     },
     see="Scores that grow",
@@ -239,7 +310,8 @@ def _share_cases():
     mask = draw(5, 2, 4, 5) > -0.4
     mask[..., 0] = True
     mask[..., 3] = False  # nobody sees this key
-    mask[1, :2, 4] = False
+    mask[..., 4] = torch.arange(8).view(2, 4) == 1  # and this one a single query of one sample
+    mask[1, :2, 1] = False
     weights = (2 * draw(6, 2, 3, 4, 5)).masked_fill(~mask[:, None], -torch.inf).softmax(-1)
     unused = torch.tensor([[[[1.0, 0, 0], [1, 0, 0], [0, 0.5, 0.5]]]])  # a query may see a key and give it nothing
     return [(by_hand, causal), (unused, causal), (weights, mask)]
@@ -272,6 +344,21 @@ mean_share = Exercise(
             "the weights are summed.",
             "A key that more queries see gets more: divide by their number.",
         ),
+        "Queries that gave it something": Wrong(
+            lambda w, m: w.sum((0, 2)) / (w > 0).sum((0, 2)).clamp(min=1),
+            "the queries with a weight above 0 are counted.",
+            "A query may see a key and give it nothing: that counts as 0 in the mean. The mask says who may see it.",
+        ),
+        "As many as a causal mask lets look": Wrong(
+            lambda w, m: w.sum((0, 2)) / (len(w) * (w.shape[2] - torch.arange(w.shape[3])).clamp(min=1)),
+            "Tq - i queries are counted for key i.",
+            "That is so under a causal mask. Here the mask may be any: count in it.",
+        ),
+        "Once for each head": Wrong(
+            lambda w, m: w.sum((0, 2)) / (m.sum((0, 1)) * w.shape[1]).clamp(min=1),
+            "each query is counted once for every head.",
+            "The sum is that of a single head, so its number is that of one head as well: no axis of heads in it.",
+        ),
         "NaN for a hidden key": Wrong(
             Change("seen = seen.clamp(min=1)", "seen = seen + 0"),
             "a key that nobody may see gets 0 / 0.",
@@ -281,6 +368,7 @@ mean_share = Exercise(
             _per_sample,
             "each sample gets its own mean, and then these are averaged.",
             "Where few may look, a single query then counts as much as many. Sum over both, divide once.",
+            also=(lambda w, m: w.masked_fill(~m[:, None], torch.nan).nanmean(2).nanmean(0).nan_to_num(),),
         ),
         "Over the keys": Wrong(
             lambda w, m: w.sum((0, 3)) / m.sum((0, 2)).clamp(min=1),
@@ -296,6 +384,13 @@ mean_share = Exercise(
             lambda w, m: w.sum((0, 2)) / m[0].sum(0).clamp(min=1),
             "only the queries of the first sample are counted.",
             "The sum goes over all samples, and so must the number.",
+            also=(
+                Wrong(
+                    lambda w, m: w[0].sum(1) / m[0].sum(0).clamp(min=1),
+                    "only the first sample is looked at.",
+                    "The queries of all samples count: sum over axis 0 as well, in the weights and in the mask.",
+                ),
+            ),
         ),
         "One more in the count": Wrong(
             Change("seen = seen.clamp(min=1)", "seen = seen + 1"),

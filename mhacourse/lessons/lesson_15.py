@@ -112,11 +112,6 @@ value_path = Exercise(
                 lambda f, n: (value_path_solution(f, n)[0], f(torch.zeros(1, n, n))[0]),
             ),
         ),
-        "One column alone": Wrong(
-            lambda f, n: (value_path_solution(f, n)[0][:, 0], f(torch.zeros(1, 1, n))[0, 0]),
-            "you ask about a single token.",
-            "Each token e_i tells column i: it takes d_model of them, torch.eye(d_model)[:, None].",
-        ),
         "All tokens in one sample": Wrong(
             lambda f, n: (
                 (f(torch.eye(n)[None])[0] - f(torch.zeros(1, 1, n))[0, 0]).T,
@@ -132,14 +127,6 @@ value_path = Exercise(
                 lambda f, n: (f(torch.eye(n)[None])[0].T, f(torch.zeros(1, 1, n))[0, 0]),
                 lambda f, n: (f(torch.eye(n)[None])[0], f(torch.zeros(1, 1, n))[0, 0]),
             ),
-        ),
-        "Beside a token of zeros": Wrong(
-            lambda f, n: (
-                (f(torch.stack([torch.eye(n), torch.zeros(n, n)], 1))[:, 0] - f(torch.zeros(1, 1, n))[0, 0]).T,
-                f(torch.zeros(1, 1, n))[0, 0],
-            ),
-            "each token stands beside a token of zeros, which takes a part of the weight.",
-            "With a single key the weight is 1. A token of zeros is a key, too: leave it out.",
         ),
         "The constant is that of ones": Wrong(
             Change("torch.zeros(1, 1, d_model)", "torch.ones(1, 1, d_model)"),
@@ -184,14 +171,34 @@ def _sorted(steps, descending):
 
 
 def _walk(seed, steps, d_model, rounding=1e-5):
-    """Return a walk of plateaus of 2 to 4 points each, with rounding on them, that starts anywhere."""
+    """Return a walk of plateaus of 2 to 4 points each that starts anywhere.
+
+    Rounding is on the points inside of a plateau: from its ends, or from its mean, a step is the same.
+    """
     levels = torch.cat([draw(seed + 1, 1, d_model), draw(seed, steps, d_model)]).cumsum(0)
     moved = levels.repeat_interleave(torch.tensor([2 + (i + seed) % 3 for i in range(steps + 1)]), 0)
-    return (moved + rounding * draw(seed + 2, *moved.shape),)
+    inside = torch.zeros(len(moved), 1)
+    inside[1:-1, 0] = ((moved[1:-1] == moved[:-2]) & (moved[1:-1] == moved[2:])).all(1)
+    return (moved + rounding * inside * draw(seed + 2, *moved.shape).clamp(-1, 1),)
+
+
+def _kept(size, least):
+    """Return the steps of those points for which `size` of the whole walk is larger than `least`."""
+    return lambda moved: moved.diff(dim=0)[size(moved) > least]
+
+
+def _chosen_by(size, what, why):
+    """Return the wrong answer that tells steps by another number than their length, with two limits for it."""
+    return Wrong(_kept(size, 1e-2), what, why, also=(_kept(size, 0.1),))
+
+
+def _rounded(moved, digits):
+    rounded = moved.round(decimals=digits).diff(dim=0)
+    return rounded[rounded.norm(dim=1) > 0]
 
 
 def _walk_cases():
-    by_hand = torch.tensor([[0, 0], [0, 0], [1, 0], [1, 0], [1, 10], [1, 10]]).float()
+    by_hand = torch.tensor([[0, 0], [0, 0], [1, 0], [1, 0], [0, 1], [0, 1]]).float()  # a point turns, as long as before
     returns = torch.tensor([[1, 5, 2], [1, 5, 2], [4, 5, 0], [4, 5, 0], [1, 5, 2], [1, 5, 2], [1, 5, 2.2]]).float()
     at_the_ends = torch.tensor([[0, 0, 0], [1, 1, 1], [1, 1, 1], [4, -2, 1]]).float()  # one step sums to 0
     # Each feature of the first step is below 0.1, its length is 0.12.
@@ -250,15 +257,26 @@ walk_steps = Exercise(
             "you return how long each step is, not where it leads.",
             "What a head writes is a vector: keep the row, not its norm.",
         ),
-        "Rising steps only": Wrong(
-            lambda m: (m[1:] - m[:-1])[(m[1:] - m[:-1]).sum(1) > 1e-2],
-            "you drop steps whose features sum to less than zero.",
-            "How long a step is, is told by its norm, or its largest absolute value.",
+        "Only upwards": _chosen_by(
+            lambda m: m.diff(dim=0).amax(1),
+            "you drop steps in which no feature grows.",
+            "A step down is a step, too: abs() first, or the norm.",
         ),
         "Features asked one by one": Wrong(
             lambda m: m.diff(dim=0)[(m.diff(dim=0).abs() > 0.1).any(dim=1)],
             "you keep a row where one feature moves by more than 0.1.",
             "A step can be longer than 0.1 while each of its features moves by less: ask its length, norm(dim=1).",
+            also=(_kept(lambda m: m.diff(dim=0).abs().mean(1), 0.1),),
+        ),
+        "The lengths of the points": _chosen_by(
+            lambda m: m.norm(dim=1).diff().abs(),
+            "you ask whether a point is further from 0 than the one before.",
+            "A step may go around 0. Take the difference first, and then its norm.",
+        ),
+        "The first point is no step": Wrong(
+            lambda m: torch.cat([m[:1], walk_steps_solution(m)]),
+            "the first row is the point at which the walk begins.",
+            "It has no point before it: a walk of n points has n - 1 differences.",
         ),
         "From feature to feature": Wrong(
             lambda m: m.diff(dim=1)[m.diff(dim=1).norm(dim=1) > 1e-2],
@@ -274,7 +292,10 @@ walk_steps = Exercise(
             lambda m: (m.diff(dim=0).norm(dim=1) > 1e-2).nonzero()[:, 0],
             "you return at which points there is a step.",
             "Asked are the rows themselves: moved.diff(dim=0)[...].",
-            also=(lambda m: m.diff(dim=0).norm(dim=1) > 1e-2,),
+            also=(
+                lambda m: m.diff(dim=0).norm(dim=1) > 1e-2,
+                lambda m: (m.diff(dim=0).norm(dim=1) > 1e-2).nonzero(),
+            ),
         ),
         "Rounding made 0": Wrong(
             lambda m: m.diff(dim=0).where(m.diff(dim=0).abs() > 1e-2, 0.0),
@@ -283,46 +304,27 @@ walk_steps = Exercise(
         ),
         "Not in their order": Wrong(
             lambda m: m.diff(dim=0).unique(dim=0),
-            "unique sorts what it returns, and takes alike rows together.",
-            "The steps are asked for as they come, rounding left out: a norm over 1e-2.",
+            "unique sorts the rows by their numbers, so neighbours are no longer those of the walk.",
+            "The steps are asked for as they come: the differences of neighbours whose norm is over 1e-2.",
             also=(
                 lambda m: m.unique(dim=0).diff(dim=0),
+                *(lambda m, n=n: m.round(decimals=n).unique(dim=0).diff(dim=0) for n in (2, 3, 4)),
                 lambda m: _sorted(walk_steps_solution(m), descending=True),
                 lambda m: _sorted(walk_steps_solution(m), descending=False),
             ),
         ),
-        "Up to the end": Wrong(
-            lambda m: (m[-1] - m[:-1])[m.diff(dim=0).norm(dim=1) > 1e-2],
-            "you subtract each point from the last one, so a step holds all later ones.",
-            "Each step is the difference of two neighbours.",
-        ),
-        "All steps added": Wrong(
-            lambda m: walk_steps_solution(m).sum(0),
-            "your steps are added up.",
-            "Each step is a row of its own, the difference of two neighbours.",
-        ),
-        "Directions alone": Wrong(
-            lambda m: torch.nn.functional.normalize(walk_steps_solution(m), dim=1),
-            "each of your steps has the length 1.",
-            "How much a head writes counts as well: keep the row as it is.",
-        ),
-        "Without their signs": Wrong(
-            lambda m: walk_steps_solution(m).abs(),
-            "no number of yours is negative.",
-            "abs() may help to find a step. What it leads to is the row itself.",
-        ),
-        "Steps in all features": Wrong(
-            lambda m: m.diff(dim=0)[(m.diff(dim=0).abs() > 1e-2).all(1)],
+        "Steps in all features": _chosen_by(
+            lambda m: m.diff(dim=0).abs().amin(1),
             "you drop steps that leave some feature where it was.",
             "One feature is enough: the norm, or any(1).",
         ),
-        "The sum in the place of the norm": Wrong(
-            lambda m: m.diff(dim=0)[m.diff(dim=0).sum(1).abs() > 1e-2],
+        "The sum in the place of the norm": _chosen_by(
+            lambda m: m.diff(dim=0).sum(1).abs(),
             "you drop steps whose features sum to 0, one up and another down.",
-            "How long a step is, is told by its norm, or its largest absolute value.",
+            "How long a step is, is told by its norm: norm(dim=1).",
         ),
-        "Only feature 0 is asked": Wrong(
-            lambda m: m.diff(dim=0)[m.diff(dim=0)[:, 0].abs() > 1e-2],
+        "Only feature 0 is asked": _chosen_by(
+            lambda m: m.diff(dim=0)[:, 0].abs(),
             "you drop steps that leave feature 0 where it was.",
             "A step may lead anywhere: take the norm over all features.",
         ),
@@ -332,9 +334,14 @@ walk_steps = Exercise(
             "A step is a difference: moved[1:] - moved[:-1].",
         ),
         "Rounded": Wrong(
-            lambda m: m.round(decimals=2).diff(dim=0)[m.round(decimals=2).diff(dim=0).norm(dim=1) > 0],
-            "the numbers of your steps are rounded, and a plateau near the edge of two digits looks like a step.",
+            lambda m: _rounded(m, 2),
+            "the numbers of your steps are rounded; and a plateau near the edge of two numbers looks like a step.",
             "Leave the numbers as they are, and drop the rows whose norm is below 1e-2.",
+            also=(
+                lambda m: _rounded(m, 3),
+                lambda m: _rounded(m, 4),
+                *(lambda m, n=n: walk_steps_solution(m.round(decimals=n)) for n in (2, 3, 4)),
+            ),
         ),
     },
     see="A walk far away",
@@ -420,6 +427,7 @@ looks_from_outside = Exercise(
             lambda m, w: (m @ torch.linalg.pinv(w)) / (m @ torch.linalg.pinv(w)).sum(-1, keepdim=True),
             "you divide by the sum over heads.",
             "Each head has weights of its own, that sum to 1 over tokens, not over heads.",
+            also=(lambda m, w: F.normalize(m @ torch.linalg.pinv(w), p=1, dim=-1),),
         ),
         "On or off": Wrong(
             lambda m, w: (m @ torch.linalg.pinv(w)).round(),
@@ -435,11 +443,6 @@ looks_from_outside = Exercise(
             lambda m, w: F.cosine_similarity(m[:, None], w[None], dim=-1),
             "you return cosines, which do not depend on how long a vector is.",
             "Twice as much of a head's vector is twice as much looking: solve moved = looks @ writes.",
-        ),
-        "Lengths alone": Wrong(
-            lambda m, w: m.norm(dim=1, keepdim=True) / w.norm(dim=1),
-            "you divide the length of a sum by the length of each head's vector.",
-            "Where the sum leads tells which head wrote it: solve moved = looks @ writes.",
         ),
         "Feature by feature": Wrong(
             lambda m, w: (m[:, None] / w[None]).mean(-1),
@@ -471,7 +474,15 @@ looks_from_outside = Exercise(
             lambda m, w: torch.linalg.solve(w.T, m.T).T,
             "you use what is made for square matrices; writes has a row for each head and a column for each feature.",
             "lstsq and pinv take any shape.",
-            also=(lambda m, w: torch.linalg.solve(w, m), lambda m, w: m @ torch.linalg.inv(w)),
+            also=(
+                lambda m, w: torch.linalg.solve(w, m),
+                lambda m, w: m @ torch.linalg.inv(w),
+                Wrong(
+                    lambda m, w: m @ w.T @ torch.linalg.inv(w.T @ w),
+                    "writes.T @ writes is (d_model, d_model), and with fewer heads than features it has no inverse.",
+                    "The products of the heads with each other have one: writes @ writes.T. Or take pinv, or lstsq.",
+                ),
+            ),
         ),
         "Cut off at 0 and 1": Wrong(
             lambda m, w: (m @ torch.linalg.pinv(w)).clamp(0, 1),
@@ -579,6 +590,7 @@ twin_keys = Exercise(
             "Cut W_k into its heads first, W_k.unflatten(0, (num_heads, -1)), and join them again, .flatten(0, 1).",
             also=(
                 lambda k, m: torch.linalg.inv(m) @ k,
+                lambda k, m: torch.linalg.inv(m).T @ k,
                 lambda k, m: torch.cat([torch.linalg.inv(one).T @ k for one in m]),
                 lambda k, m: torch.cat([torch.linalg.inv(one) @ k for one in m]),
             ),
@@ -590,11 +602,6 @@ twin_keys = Exercise(
             "you take rows 0, h, 2h, … as those of head 0.",
             "The rows of a head stand side by side: unflatten(0, (num_heads, -1)).",
             also=(lambda k, m: (torch.linalg.inv(m).mT @ k.unflatten(0, (-1, len(m))).transpose(0, 1)).flatten(0, 1),),
-        ),
-        "Pieces of num_heads rows": Wrong(
-            lambda k, m: torch.cat([torch.linalg.inv(a).T @ b for a, b in zip(m, k.split(len(m)), strict=False)]),
-            "split(n) makes pieces of n rows, so yours have num_heads rows each.",
-            "There are num_heads pieces, of head_dim rows: chunk(num_heads), or split(head_dim).",
         ),
         "Features cut, not rows": Wrong(
             lambda k, m: torch.linalg.inv(m).mT @ k.unflatten(1, (len(m), -1)),

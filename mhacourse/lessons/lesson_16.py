@@ -165,8 +165,9 @@ sees_the_future = Exercise(
     wrong={
         "It looks at the last output, too": Wrong(
             Change("(f(y) - f(x))[:, :-1]", "(f(y) - f(x))"),
-            "a causal layer fails: the last output reads the last token, and so it should.",
-            "Compare the outputs before the token that you change: [:, :-1].",
+            "a causal layer fails: you also compare an output at the token that you change, or behind it. These read "
+            "it, and should.",
+            "Compare the outputs before that token, along axis 1; where it is the last one, [:, :-1].",
         ),
         "The first token changed": Wrong(
             _tests(changed=0, looked=slice(1, None)),
@@ -175,10 +176,10 @@ sees_the_future = Exercise(
         ),
         "It passes every layer": Wrong(
             lambda f, d_model: f(draw(0, 2, 6, d_model)).shape != (2, 6, d_model),
-            "no layer is found, those that read the future neither. A shape does that, one token, or equal inputs; y "
-            "= x makes such ones, for it is a second name of one tensor.",
-            "Give f two inputs that differ in the last of several tokens, x and a changed x.clone(), and compare the "
-            "earlier outputs.",
+            "no layer is found, those that read the future neither. So it is where two inputs are equal (y = x is a "
+            "second name of one tensor), or differ in another sample, axis 0, and no token.",
+            "Give f two inputs that differ in the last of several tokens, x and a clone with another y[:, -1], and "
+            "compare the earlier outputs.",
             also=(_tests(new=lambda token: token),),
         ),
         "The first output only": Wrong(
@@ -204,8 +205,20 @@ sees_the_future = Exercise(
         ),
         "One feature looked at": Wrong(
             lambda f, d_model: (f(_other(d_model)) - f(draw(0, 2, 6, d_model)))[:, :-1, 0].abs().max().item() > 1e-6,
-            "you look at one feature of each output. What leaks into another one is not seen.",
-            "Compare all features: abs().max() over everything before the last output.",
+            "you look at one feature of each output, or change one of the token. What leaks of another is not seen.",
+            "Draw the whole token anew, and compare all features: abs().max() over everything before the last output.",
+            also=(
+                Wrong(
+                    _tests(new=lambda token: token + torch.eye(token.shape[-1])[0]),
+                    "you change one feature of the token. A layer that reads another feature of it passes.",
+                    "Draw the whole token anew: y[:, -1] = torch.randn(2, d_model).",
+                ),
+            ),
+        ),
+        "Later tokens change places": Wrong(
+            _tests(changed=slice(-2, None), looked=slice(None, -2), new=lambda tokens: tokens.flip(1)),
+            "two later tokens change places. A layer without a mask takes its tokens as a set, so nothing moves.",
+            "Put another token in the place of the last: torch.randn.",
         ),
         "Sums that cancel": Wrong(
             _tests(by="sum"),
@@ -300,6 +313,12 @@ _LINES = {
             "you divide by d_model itself": lambda d_model, head_dim, h, T: d_model,
             "you divide by the root of num_heads": lambda d_model, head_dim, h, T: math.sqrt(h),
             "you divide by num_heads": lambda d_model, head_dim, h, T: h,
+            "you divide the root of d_model by num_heads, and the root is that of the quotient": (
+                lambda d_model, head_dim, h, T: math.sqrt(d_model) / h
+            ),
+            "** comes before //, so the root is taken of num_heads alone": (
+                lambda d_model, head_dim, h, T: d_model // h**0.5
+            ),
             "you divide by the root of T": lambda d_model, head_dim, h, T: math.sqrt(T),
             "you multiply with the root": lambda d_model, head_dim, h, T: 1 / math.sqrt(head_dim),
             "you divide by the root twice, or by that of its square": lambda d_model, head_dim, h, T: head_dim**2,
@@ -337,6 +356,12 @@ _LINES = {
             ),
             "turned over its diagonal, it is not ~mask": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(mask.mT, -math.inf)
+            ),
+            "turned over its diagonal, it is not ~mask; nor does a large number help": lambda scores, mask, softmax: (
+                softmax(scores.masked_fill(mask.mT, -1e9))
+            ),
+            "what it hides gets the largest score: the minus is lost": lambda scores, mask, softmax: softmax(
+                scores.masked_fill(~mask, 1e9)
             ),
             "it is a causal mask of your own, whatever mask comes": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(~torch.ones_like(mask).tril(), -math.inf)
@@ -411,13 +436,15 @@ def _layer_of(form):
     return forward
 
 
+def _with(forms):
+    """Return the layer with other forms of some lines."""
+    return _layer_of({name: line.right for name, line in _LINES.items()} | forms)
+
+
 def _dealt_out_and_back():
     """Return the layer whose heads are every num_heads-th feature, in the split and in the merge."""
-    right = {name: line.right for name, line in _LINES.items()}
     dealt = _LINES["the split"].changed["features are dealt out to the heads in turn"]
-    return _layer_of(
-        right | {"the split": dealt, "the merge": _LINES["the merge"].changed["features come before heads"]}
-    )
+    return _with({"the split": dealt, "the merge": _LINES["the merge"].changed["features come before heads"]})
 
 
 def _layer_cases():
@@ -452,6 +479,17 @@ repaired = Repair(
         "Two of the four are a transpose that is missing.",
     ),
     wrong={
+        "Features in the place of tokens": Wrong(
+            _with({"the split": lambda y, h: y.unflatten(-1, (h, -1)).permute(0, 2, 3, 1)}),
+            "features are the last axis but one of q and k, so they are compared with each other, and no mask fits.",
+            "Tokens and heads change places, and nothing else: view(B, T, num_heads, head_dim).transpose(1, 2).",
+            also=(_with({"the split": lambda y, h: y.unflatten(-1, (h, -1)).mT}),),
+        ),
+        "k is turned along the wrong axes": Wrong(
+            _with({"the product": lambda q, k: q @ k.transpose(1, 2)}),
+            "k.transpose(1, 2) exchanges heads and keys, and q is (B, num_heads, T, head_dim).",
+            "The last two axes of k change places: k.transpose(-2, -1).",
+        ),
         "Features dealt out in turn, and put back so": Wrong(
             _dealt_out_and_back(),
             "head 0 holds the features 0, h, 2h, …, in the split and in the merge.",

@@ -91,6 +91,30 @@ terms = Exercise(
                 ),
             ),
         ),
+        "Number by number": Wrong(
+            lambda q_parts, k_parts: q_parts * k_parts / q_parts.shape[-1] ** 0.5,
+            "feature j of source i of the query is multiplied with that of source i of the key, and nothing is added.",
+            "A term is a dot product, a sum over the features, for each pair of sources: q_parts @ k_parts.T.",
+            also=(lambda q_parts, k_parts: q_parts * k_parts,),
+        ),
+        "Features in the place of sources": Wrong(
+            lambda q_parts, k_parts: q_parts.T @ k_parts / q_parts.shape[-1] ** 0.5,
+            "the sum goes over the sources, so the table is (head_dim, head_dim).",
+            "Rows and columns are sources, and features are summed over: q_parts @ k_parts.T.",
+            also=(lambda q_parts, k_parts: q_parts.T @ k_parts,),
+        ),
+        "Shares, not terms": Wrong(
+            lambda q_parts, k_parts: (q_parts @ k_parts.T) / (q_parts @ k_parts.T).sum(),
+            "each term is divided by their sum.",
+            "Asked are the terms themselves, whose sum is the score.",
+            also=(
+                Wrong(
+                    lambda q_parts, k_parts: (q_parts @ k_parts.T / q_parts.shape[-1] ** 0.5).softmax(-1),
+                    "a softmax was taken.",
+                    "It belongs to all keys of a query, and to whole scores. Terms are the parts of a single score.",
+                ),
+            ),
+        ),
         "The score only": Wrong(
             lambda q_parts, k_parts: q_parts.sum(0) @ k_parts.sum(0) / q_parts.shape[-1] ** 0.5,
             "this is the score, their sum.",
@@ -136,6 +160,13 @@ lead = Exercise(
             Change("terms[..., : query + 1].mean(-1)", "terms.mean(-1)"),
             "the mean runs over all keys, those to come included.",
             "The softmax never sees them: cut at query + 1.",
+            also=(
+                Wrong(
+                    lambda terms, query, key: terms[..., key] - terms[..., : query + 1].sum(-1) / terms.shape[-1],
+                    "the terms of the keys that are seen are added up, and divided by the number of all keys.",
+                    "There are query + 1 keys that are seen: divide by their number.",
+                ),
+            ),
         ),
         "Not itself": Wrong(
             Change(": query + 1]", ": query]"),
@@ -186,13 +217,17 @@ def _copying_in_a_loop(W_v, W_o, E, U):
     return torch.tensor(copied)
 
 
+def _share(letters):
+    return (letters == torch.arange(len(letters))).float().mean()
+
+
 def _copying_cases():
     swap = torch.eye(4)[[1, 0, 2, 3]]  # 0 and 1 are written as each other, the rest as itself
     turn = torch.eye(4)[[1, 2, 0, 3]]
     cases = [(torch.eye(4), torch.eye(4), torch.eye(4), swap), (torch.eye(4), turn, torch.eye(4), turn)]
     for seed in range(3):
         E = draw(seed, 9, 6)
-        cases.append((draw(seed + 10, 3, 6), draw(seed + 20, 6, 3), E, draw(seed + 30, 9, 6)))
+        cases.append((draw(seed + 10, 3, 6) / 3**seed, draw(seed + 20, 6, 3), E, draw(seed + 30, 9, 6)))
     E = draw(40, 8, 6)
     W = draw(41, 3, 6)
     return [*cases, (W, W.T.contiguous(), E, E + 0.3 * draw(42, 8, 6))]
@@ -219,11 +254,6 @@ copying = Exercise(
             "this asks for each letter said which letter raises it most.",
             "Columns are the letters that are looked at: take the largest entry of each column, argmax(0).",
         ),
-        "Query and key in place of value": Wrong(
-            lambda W_v, W_o, E, U: (E @ W_v.T @ W_v @ E.T).argmax(0) == torch.arange(len(E)),
-            "W_o and the readout are not used.",
-            "What reaches the output went through W_v, then W_o, then U.",
-        ),
         "The embedding for the readout": Wrong(
             lambda W_v, W_o, E, U: (E @ W_o @ W_v @ E.T).argmax(0) == torch.arange(len(E)),
             "what is written is compared with the embedding.",
@@ -234,15 +264,69 @@ copying = Exercise(
             "the letters are put in by the readout.",
             "A letter enters as its row of E, and is named by U.",
         ),
-        "One number": Wrong(
-            lambda W_v, W_o, E, U: ((U @ W_o @ W_v @ E.T).argmax(0) == torch.arange(len(E))).float().mean(),
-            "this is the share of the letters that are copied.",
-            "Asked is which ones: True or False for each letter.",
+        "W_o before W_v": Wrong(
+            lambda W_v, W_o, E, U: (E @ W_o @ W_v @ U.T).argmax(1) == torch.arange(len(E)),
+            "with letters as rows, E @ W_o @ W_v sends them through W_o first.",
+            "A row goes through a matrix by its transpose: E @ W_v.T @ W_o.T @ U.T. Or letters as columns: "
+            "U @ W_o @ W_v @ E.T.",
+        ),
+        "Numbers of letters": Wrong(
+            lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).argmax(0),
+            "for each letter you return which one is raised most.",
+            "Asked is whether that is the letter itself: compare with torch.arange(len(E)).",
+            also=(
+                Wrong(
+                    lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).argmax(1),
+                    "for each letter said you return which one raises it most.",
+                    "Columns are the letters that are looked at, argmax(0); then compare with torch.arange(len(E)).",
+                ),
+            ),
         ),
         "Any raise counts": Wrong(
             lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).diagonal() > 0,
             "every letter counts that is raised at all.",
             "A head copies a letter if it raises this one most.",
+            also=(
+                Wrong(
+                    lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).diagonal() > (U @ W_o @ W_v @ E.T).mean(0),
+                    "every letter counts that is raised more than the mean of all.",
+                    "A head copies a letter if it raises this one most.",
+                ),
+                Wrong(
+                    lambda W_v, W_o, E, U: torch.linalg.eigvals(U @ W_o @ W_v @ E.T).real > 0,
+                    "you ask for the signs of eigenvalues, which belong to no single letter.",
+                    "Take a letter's column of U @ W_o @ W_v @ E.T: is its largest entry in the letter's own row?",
+                ),
+            ),
+        ),
+        "One number": Wrong(
+            lambda *given: copying_solution(*given).float().mean(),
+            "this is the share of the letters that are copied.",
+            "Asked is which ones: True or False for each letter.",
+            also=(
+                Wrong(
+                    lambda W_v, W_o, E, U: _share((U @ W_o @ W_v @ E.T).argmax(1)),
+                    "you return a share; and argmax(1) asks for each letter said which letter raises it most.",
+                    "Asked is True or False for each letter looked at, a column: compare argmax(0) with torch.arange.",
+                ),
+                Wrong(
+                    lambda W_v, W_o, E, U: _share((E @ W_o @ W_v @ U.T).argmax(1)),
+                    "you return a share; and with letters as rows, E @ W_o @ W_v sends them through W_o first.",
+                    "Asked is True or False for each letter. Columns go through W_v first: U @ W_o @ W_v @ E.T.",
+                ),
+                *(
+                    Wrong(
+                        lambda W_v, W_o, E, U, score=score, whole=whole: score(
+                            torch.linalg.eigvals(U @ W_o @ W_v @ E.T if whole else W_o @ W_v)
+                        ),
+                        "you return one number for the whole head, made of eigenvalues.",
+                        "That is another measure of copying. Asked is True or False for each letter: is it the one "
+                        "that is raised most where it is looked at?",
+                    )
+                    for score in (lambda v: v.real.sum() / v.abs().sum(), lambda v: (v.real > 0).float().mean())
+                    for whole in (True, False)
+                ),
+            ),
         ),
     },
     see="QK and OV: what a head reads, and what it writes",

@@ -10,14 +10,8 @@ shared_qk = Choose(
             "The product of two vectors does not ask which came first, so the scores are symmetric: no word can look "
             "without being looked at in return."
         ),
-        "every word looks at itself only": (
-            "A word does score itself high then, as in lesson 00, where queries were keys. But others may score even "
-            "higher. What is lost for certain is the direction."
-        ),
-        "nothing: one matrix learns as well": (
-            "One matrix can learn a lot, but whatever it learns, q · k is the same product both ways. It can "
-            "never learn to look without being looked at."
-        ),
+        "every word looks at itself only": "A word does score itself high then, but others may score even higher.",
+        "nothing: one matrix learns as well": "Whatever it learns, q · k is the same product both ways.",
     },
 )
 
@@ -26,13 +20,11 @@ rows_that_change = Choose(
     right="row 1 only",
     options={
         "all rows: it is attention": (
-            "In attention, tokens do take from each other. But the weights do that, later on; a projection multiplies "
-            "each row by W, and no other row comes in."
+            "The weights mix tokens, later on; a projection multiplies each row by W on its own."
         ),
         "row 1 only": "Each row of the product is made of one row of tokens: a projection never mixes tokens.",
         "row 1 and those after it": (
-            "That would happen in a network that reads from left to right. A matrix product has no order of rows: each "
-            "is made on its own."
+            "A network that reads from left to right would; a matrix product makes each row on its own."
         ),
     },
 )
@@ -41,10 +33,7 @@ linear_weight = Choose(
     about="the shape of nn.Linear(4, 2).weight",
     right="(2, 4)",
     options={
-        "(4, 2)": (
-            "The arguments come in this order, and so do the sizes of W in x @ W. But the layer stores the transpose "
-            "and computes x @ weight.T."
-        ),
+        "(4, 2)": "So are the sizes of W in x @ W, but the layer stores the transpose and computes x @ weight.T.",
         "(2, 4)": "Out comes before in, one row for each output. The layer computes x @ weight.T.",
         "(2, 5)": "One more column would hold the bias. torch keeps it apart, in linear.bias.",
     },
@@ -57,18 +46,8 @@ features_seen = Number(
     unit="of 512",
     why="Each number of q was made of the whole token before anything was cut.",
     guesses=(
-        (
-            64,
-            64,
-            "512 / 8 is the width of a head, and many texts say that the input is split. What is split is the output "
-            "of the projection; each of these 64 numbers was made of all 512.",
-        ),
-        (
-            0,
-            8,
-            "There are 8 heads, but no number of q is made of so few features: each is a sum over a whole row of the "
-            "weight.",
-        ),
+        (64, 64, "512 / 8 is the width of a head, but the output of the projection is split, not its input."),
+        (0, 8, "There are 8 heads, but no number of q is made of so few features."),
     ),
     other="Each number of q is a sum over a whole row of the weight: no feature is left out, and there are 512.",
 )
@@ -80,12 +59,7 @@ blind_directions = Number(
     unit="of 512",
     why="64 numbers can tell 64 directions apart. The other 512 - 64 are the blind spot.",
     guesses=(
-        (
-            0,
-            0,
-            "Every single feature counts, as you just saw. But 64 sums of 512 numbers cannot tell all their changes "
-            "apart: some changes cancel out in each of the sums.",
-        ),
+        (0, 0, "Each feature counts, but 64 sums of 512 numbers cannot tell all their changes apart."),
         (64, 64, "It notices 64 directions, one for each of its numbers. The blind ones are the others, 512 - 64."),
     ),
     other="64 numbers can tell at most 64 of 512 directions apart; the rest is not noticed.",
@@ -96,12 +70,10 @@ same_start = Choose(
     right="those of separate layers",
     options={
         "those of the fused layer": (
-            "It has three times as many numbers, but that is why each starts smaller: Xavier divides by in + out, and "
-            "its out is three times as large."
+            "It has three times as many numbers, but that is why each starts smaller: Xavier divides by in + out."
         ),
         "neither: they are the same layer": (
-            "With the same numbers they are. But Xavier draws by the shape of a weight, and three in one have another "
-            "shape."
+            "With the same numbers they are, but Xavier draws by the shape of a weight."
         ),
         "those of separate layers": (
             "Xavier draws smaller numbers for a larger weight. A score multiplies two of them, so in a fused layer its "
@@ -115,15 +87,11 @@ same_cut = Choose(
     right="other q, k and v, in the right shapes",
     options={
         "the same q, k and v": (
-            "The shapes agree, and only the order of two steps was changed. But the first step fixes which rows a head "
-            "gets, and here head 0 gets the first rows of q, and nothing of k."
+            "Only the order of two steps was changed, but the first one fixes which rows a head gets."
         ),
         "other q, k and v, in the right shapes": (
             "The cut by head gives head 0 the first 192 rows, and all of these make q in a contiguous weight."
         ),
-        "k and v exchanged, q right": (
-            "It is not that orderly. Only the first 64 rows, the query of head 0, are right by chance. From there on "
-            "heads and parts are mixed up."
-        ),
+        "k and v exchanged, q right": "It is not that orderly: only the query of head 0 is right, by chance.",
     },
 )

@@ -45,9 +45,7 @@ which_root = Choose(
     about="which number torch and d2l put under the root, of 512 features in 8 heads",
     right="64, the features of a head",
     options={
-        "512, the features of the model": (
-            "The d of a formula looks like the model's. But a head multiplies and adds only 64 features."
-        ),
+        "512, the features of the model": "The d looks like the model's, but a head adds up only 64 products.",
         "64, the features of a head": "As many as were multiplied and added for one score: q.shape[-1].",
         "8, the number of heads": "It tells the two roots apart, but not how many terms were added.",
     },
@@ -89,9 +87,7 @@ two_olds = Choose(
     about="whether the same word beside other words gets another output",
     right="exactly the same output",
     options={
-        "two outputs, the neighbours differ": (
-            "Attention looks at all tokens at once, not at neighbours; both words ask the same of the same sentence."
-        ),
+        "two outputs, the neighbours differ": "Attention sees all tokens at once, not only the neighbours.",
         "exactly the same output": "Equal queries, the same keys: without positions a sentence is a bag of words.",
         "the same in some heads only": "Each head has its own matrices, but in each of them both words are one vector.",
     },

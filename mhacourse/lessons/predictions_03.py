@@ -6,12 +6,9 @@ which_split = Choose(
     about="what a single view, without a transpose, puts into the heads",
     right="other numbers in each head",
     options={
-        "the same numbers in the same places": (
-            "Its shape is right, and a shape is all that most of us look at. But it cuts the sentence, not the "
-            "features: head 0 gets the first two tokens whole."
-        ),
+        "the same numbers in the same places": "The shape is right, but it cuts the sentence, not the features.",
         "each head's numbers, with its rows in another order": (
-            "Order is not all: head 0 now holds 2 and 3, which belong to head 1, and nothing of the last two tokens."
+            "Order is not all: head 0 now holds 2 and 3, which belong to head 1."
         ),
         "other numbers in each head": (
             "Only the two steps cut each token's features first, then bring the heads to the front; the view alone "

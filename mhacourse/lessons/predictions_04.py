@@ -84,8 +84,7 @@ dropout_places = Choose(
     right="on the weights and on the output",
     options={
         "anywhere: dropout is fair everywhere": (
-            "For each number it is, since the others grow by as much as is lost. But after the scores comes a softmax, "
-            "which does not hand a mean through."
+            "For each number it is, but a softmax behind the scores does not hand a mean through."
         ),
         "on the weights and on the output": "After both there is nothing but sums, and a mean passes through a sum.",
         "on the scores, since rows then still sum to 1": (

@@ -6,15 +6,10 @@ output_length = Choose(
     about="how long the output is when 4 queries look at 12 tokens",
     right="4",
     options={
-        "12": (
-            "Twelve tokens are read, but reading makes no outputs. They decide only how wide each row of weights is."
-        ),
+        "12": "Twelve tokens are read, but reading makes no outputs.",
         "4": "Each query gets one mixture of the values, so there are as many outputs as queries.",
-        "16": (
-            "The two sequences are never joined: one asks, the other answers. A joined sequence would be "
-            "self-attention."
-        ),
-        "48": "There are 4 · 12 weights, one for each pair. The values are summed over the 12, which leaves 4.",
+        "16": "The two sequences are never joined: one asks, the other answers.",
+        "48": "There are 4 · 12 weights, but the values are summed over the 12.",
     },
 )
 
@@ -24,24 +19,9 @@ textbook_maps = Number(
     right_text="2, one for each sample",
     why="Equal keys get equal scores: each map is uniform over what the mask allows, and there the samples differ.",
     guesses=(
-        (
-            1,
-            1,
-            "All maps are uniform, that is true. But they spread over three keys in one sample and over two in the "
-            "other.",
-        ),
-        (
-            5,
-            5,
-            "Five heads have five projections. But all keys are the same vector, so whatever the projection, all "
-            "scores of a query are equal.",
-        ),
-        (
-            10,
-            10,
-            "Ten heads and ten draws of weights should give ten maps. But all keys are the same vector, so every head "
-            "gives all of them the same score.",
-        ),
+        (1, 1, "All maps are uniform, but over three keys in one sample and over two in the other."),
+        (5, 5, "Five heads have five projections, but all keys are one vector, so the scores of a query are equal."),
+        (10, 10, "Ten draws of weights, but all keys are the same vector: no head can tell them apart."),
     ),
     other="The keys are all alike, so no head can prefer one. Only the mask makes maps differ, one for each sample.",
     unit="of 10 maps",
@@ -51,19 +31,12 @@ in_float64 = Choose(
     about="what becomes of the largest difference in float64",
     right="it shrinks to around 1e-14",
     options={
-        "it stays as it is": (
-            "It would if one of the ways computed another formula. A difference of formulas does not care how many "
-            "digits there are."
-        ),
+        "it stays as it is": "It would if one of the ways computed another formula.",
         "it shrinks to around 1e-14": (
             "It is rounding, and float64 keeps 29 bits more: each error is some 500 million times smaller."
         ),
-        "it vanishes: all are exactly equal": (
-            "The ways add the same numbers in different orders, and each order rounds differently, in float64 as well."
-        ),
-        "it halves": (
-            "Twice as many bits sounds like half the error. But each bit halves it, and there are 29 more of them."
-        ),
+        "it vanishes: all are exactly equal": "Each way adds in another order and rounds differently, even here.",
+        "it halves": "Each bit halves the error, and there are 29 more of them.",
     },
 )
 
@@ -71,10 +44,7 @@ keras_key_dim = Choose(
     about="how many features a head has with num_heads=8, key_dim=512 in Keras",
     right="512",
     options={
-        "64": (
-            "So it would be in torch, where the layer is told the width of all heads together and cuts it. Keras is "
-            "told the size of one head, and nothing has to divide."
-        ),
+        "64": "So it would be in torch, which is told the width of all heads together; Keras is told the size of one.",
         "512": "key_dim is the size of one head: eight wide heads, with eight times the parameters.",
         "8": "That is how many heads there are, and no size follows from it.",
     },
@@ -85,16 +55,11 @@ moved_samples = Choose(
     right="all three",
     options={
         "only sample 0": (
-            "Samples of a batch must not know of each other. But this module takes the first axis for the tokens, "
-            "unless it is told batch_first=True, so your samples attend to each other."
+            "So it should be, but without batch_first=True this module takes the first axis for the tokens."
         ),
-        "none, it raises an error": (
-            "It would be kind. But (3, 5, 512) is a legal input as three tokens of five samples, too."
-        ),
+        "none, it raises an error": "It would be kind, but (3, 5, 512) is three tokens of five samples just as well.",
         "all three": "By default the first axis is time: the three samples are three tokens, and attend to each other.",
-        "sample 0 and those after it": (
-            "That would be a causal mask over the first axis. There is no mask here, so every one sees every other."
-        ),
+        "sample 0 and those after it": "That would take a causal mask over the first axis.",
     },
 )
 
@@ -107,11 +72,7 @@ batch_second_map = Choose(
             "of the output hides."
         ),
         "(3, 12, 12)": "This is the map that you wanted, averaged over the heads; it takes batch_first=True.",
-        "(3, 8, 12, 12)": (
-            "One map for each of 8 heads takes average_attn_weights=False, and 12 by 12 takes batch_first=True."
-        ),
-        "(12, 8, 3, 3)": (
-            "Right about the axes that it confuses. But by default the heads are averaged, so there is no axis of 8."
-        ),
+        "(3, 8, 12, 12)": "Eight maps take average_attn_weights=False, and 12 by 12 takes batch_first=True.",
+        "(12, 8, 3, 3)": "The axes are confused as you say, but by default the heads are averaged.",
     },
 )

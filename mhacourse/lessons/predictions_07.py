@@ -7,12 +7,9 @@ parameters_of_heads = Choose(
     right="not at all",
     options={
         "eight times as many": (
-            "Pictures draw a set of matrices for each head, so this is the natural guess. But each of these matrices "
-            "is an eighth as tall as the one of a single head, and eight of them make up that one."
+            "Pictures suggest it, but each head's matrices are an eighth as tall as those of a single head."
         ),
-        "a few more, to join the heads": (
-            "Something has to join the heads, true. It is W_o, and a layer with one head has it as well."
-        ),
+        "a few more, to join the heads": "W_o joins them, and a layer with one head has it as well.",
         "not at all": "Four matrices and four biases; num_heads only says how their outputs are cut.",
         "an eighth as many": "One of the eight heads is that small. But there are eight of them.",
     },
@@ -22,22 +19,15 @@ lookups_by_heads = Choose(
     about="what 1, 2, 4 and 8 heads reach on two lookups, with the same number of parameters",
     right="one about a half, the others nearly all",
     options={
-        "all four about the same": (
-            "They have the same parameters, the same steps and the same data, so it is a fair guess. But one head has "
-            "one map, and the task needs two."
-        ),
+        "all four about the same": "They have the same parameters, but one head has one map, and the task needs two.",
         "one about a half, the others nearly all": (
             "The task needs two maps. Two heads have them, if training finds the second one; more heads have some to "
             "spare."
         ),
         "a little more with each head, eight the most": (
-            "More heads, more maps: but only two places have to be looked at, and the second head brings all that was "
-            "missing."
+            "Only two places have to be looked at, so the second head brings all that was missing."
         ),
-        "one the most, since its head is the widest": (
-            "Narrow heads do aim less well, as lesson 09 shows. Four features are still enough here, and the width of "
-            "the one head does not give it a second map."
-        ),
+        "one the most, since its head is the widest": "Four features are enough here, and width is no second map.",
     },
 )
 
@@ -46,21 +36,14 @@ two_of_eight = Choose(
     right="between 60 and 90 %",
     options={
         "about 99 %, as with two heads from the start": (
-            "Two heads can do it if they have to, and these two did not have to: each of them learned a part of a "
-            "lookup and relied on the others for the rest."
+            "These two did not have to do it alone: each relied on the others for the rest."
         ),
         "between 60 and 90 %": (
             "Each lookup is the work of several heads, and what they hand on is added up. One of them brings a part of "
             "it, often enough for the right answer, but not always."
         ),
-        "about a half, as with a single head": (
-            "Two of them do have two maps, so they know which token came from where. That is more than a single head "
-            "knows."
-        ),
-        "6 %, as in guessing": (
-            "That would be so if all eight were needed together. But their parts are added up, and two parts are worth "
-            "something."
-        ),
+        "about a half, as with a single head": "Two of them have two maps: that is more than a single head knows.",
+        "6 %, as in guessing": "Their parts are added up, and two parts are worth something.",
     },
 )
 
@@ -69,11 +52,10 @@ wrong_answers = Choose(
     right="the token of the other lookup",
     options={
         "any token, as in guessing": (
-            "That would be so if it looked at one source and guessed the other. It scores the same, but its loss is "
-            "twice as large, and the loss is what training lowers."
+            "That scores the same, but its loss is twice as large, and training lowers the loss."
         ),
         "a token next to the right one": (
-            "As if it aimed badly. But its map is sharp enough: nearly all of the weight is on the two right places."
+            "Its map is sharp enough: nearly all of the weight is on the two right places."
         ),
         "the token of the other lookup": (
             "It looks at both places, so it has both tokens in one mixture and cannot tell which came from where: a "
@@ -90,15 +72,11 @@ what_helps_one_head = Choose(
             "Then one map is all that is needed, and one head finds it every time. The three others stay where the "
             "single head was before."
         ),
-        "three times as many steps": (
-            "The loss had stopped falling long before. More steps help where something is still to be learned."
-        ),
+        "three times as many steps": "The loss had stopped falling long before.",
         "a head four times as wide, with three times the parameters": (
             "A wider head aims better, but it still gives each position one mixture."
         ),
-        "a second head that is tied to the first": (
-            "There are two heads then, but both have the same map: together they know no more than one."
-        ),
+        "a second head that is tied to the first": "Both have the same map: together they know no more than one.",
     },
 )
 
@@ -107,20 +85,15 @@ same_weights_more_heads = Choose(
     right="between a quarter and two thirds",
     options={
         "not at all, rounding apart": (
-            "The same weights and the same input, and a split only says which number belongs to which head. That is "
-            "right about the features. But behind the split each head takes a softmax of its own."
+            "So it is for the features, but behind the split each head takes a softmax of its own."
         ),
         "by one to five percent": (
-            "A cut looks like a detail of storage. But the scores are cut, too, and the maps that come out of them "
-            "have little in common."
+            "A cut looks like a detail of storage, but it cuts the scores, too, and so makes other maps."
         ),
         "between a quarter and two thirds": (
             "The values and W_o are the same; only the maps that mix the values are different."
         ),
-        "as far as two layers with other weights": (
-            "Those would be further apart, since not even their values would be the same. Here only the maps are "
-            "different."
-        ),
+        "as far as two layers with other weights": "Those would differ in their values, too; here only maps do.",
     },
 )
 
@@ -129,14 +102,8 @@ one_map_for_all = Choose(
     right="not at all",
     options={
         "not at all": "All features are mixed by the same map, so it does not matter how they were cut for it.",
-        "about half as far": (
-            "It seems fair to give half of the change to the split and half to the softmax. But what is split and "
-            "merged again is back where it was."
-        ),
-        "just as far": (
-            "The split is what you see in the code, so it looks like the cause. It only says which feature belongs to "
-            "which head."
-        ),
+        "about half as far": "What is split and merged again is back where it was.",
+        "just as far": "The split is what you see in the code, but it only says which feature belongs to which head.",
     },
 )
 
@@ -144,14 +111,8 @@ operations_of_heads = Choose(
     about="how the operations change from 1 head to 8",
     right="they stay the same",
     options={
-        "eight times as many": (
-            "There are eight maps in place of one, true. But each of their scores is a dot product of an eighth of the "
-            "features."
-        ),
-        "an eighth as many": (
-            "Heads are often called a way to compute in parallel. Each of them is an eighth of the work, and all eight "
-            "have to be done."
-        ),
+        "eight times as many": "There are eight maps, but each of their scores multiplies an eighth of the features.",
+        "an eighth as many": "Each head is an eighth of the work, and all eight have to be done.",
         "they stay the same": "Eight times as many maps, each from an eighth of the features.",
     },
 )
@@ -161,13 +122,8 @@ heads_after_training = Choose(
     right="they are still equal",
     options={
         "they are still equal": "Equal weights get equal gradients, at every step.",
-        "a little apart, and more with each step": (
-            "It would be so if there were the smallest difference to begin with. There is none, at any step."
-        ),
-        "clearly apart: each has its own task": (
-            "In trained models heads do differ, so training seems to part them. But it can only follow gradients, and "
-            "equal heads get equal ones."
-        ),
+        "a little apart, and more with each step": "That takes some difference to begin with, and there is none.",
+        "clearly apart: each has its own task": "Training can only follow gradients, and equal heads get equal ones.",
     },
 )
 
@@ -175,16 +131,9 @@ saved_projections = Choose(
     about="which saved projection does harm to two lookups with four heads",
     right="q = k alone",
     options={
-        "all but the merged matrix": (
-            "The three are drawn apart in every picture. But a head that reads what it is found by, or asks with the "
-            "token as it is, still looks where it wants."
-        ),
-        "v = x alone": (
-            "Then what is read is the token itself. W_o and the readout come after it and can turn it as they like."
-        ),
-        "the merged matrix alone": (
-            "It has more freedom than its two factors, and starts from the same scores. It trains as well as they do."
-        ),
+        "all but the merged matrix": "A head that reads what it is found by still looks where it wants.",
+        "v = x alone": "Then what is read is the token itself, and W_o can turn it as it likes.",
+        "the merged matrix alone": "It has more freedom than its two factors, and trains as well as they do.",
         "q = k alone": "Its scores are the same in both directions, and a lookup goes one way.",
     },
 )

@@ -19,18 +19,12 @@ spread_of_scores = Choose(
     about="how far the ten scores of a row spread with positive weights",
     right="by thousands",
     options={
-        "by a few units": (
-            "So it was in lesson 02, and the scale is meant to keep it so. But it assumes features around 0, and here "
-            "all of them are large and positive."
-        ),
+        "by a few units": "The scale keeps it so for features around 0, but here all of them are large and positive.",
         "by thousands": (
             "Each feature of q and k is a sum of 512 positive numbers, and each score is a sum of 512 products of "
             "those, in the hundreds of thousands. A few per cent more or less are thousands."
         ),
-        "hardly at all, they are nearly equal": (
-            "Compared with their own size they are, since that is far larger still. But a softmax sees differences "
-            "only."
-        ),
+        "hardly at all, they are nearly equal": "For their size they are, but a softmax sees differences only.",
     },
 )
 
@@ -39,19 +33,13 @@ leaves_most_true = Choose(
     right="two tokens in place of ten",
     options={
         "normal input in place of uniform": (
-            "The weights are still positive, so scores are still large. But the sums of two tokens may have different "
-            "signs or be near 0, and then each head follows its own noise."
+            "Scores stay large, but the sum of a token may be near 0, and then each head follows its own noise."
         ),
-        "weights around 0 in place of positive ones": (
-            "A shift by a half looks like a small change. But it takes away exactly what made one token the loudest."
-        ),
+        "weights around 0 in place of positive ones": "It takes away exactly what made one token the loudest.",
         "two tokens in place of ten": (
             "A close race between two is rarer than one between the best two of ten, so True is commoner."
         ),
-        "the weights of nn.Linear": (
-            "A real layer starts from them, and they are small and around 0. So no token wins outright, and maps "
-            "differ."
-        ),
+        "the weights of nn.Linear": "They are small and around 0, so no token wins outright.",
     },
 )
 
@@ -59,17 +47,12 @@ tied_heads = Choose(
     about="whether eight heads with the same W_q and W_k equal the single head",
     right="no, the single head has a sharper map",
     options={
-        "yes, all eight maps are the same": (
-            "They are the same, and most people stop here. But the single head does not have that map: its scores are "
-            "those of the eight, added up."
-        ),
+        "yes, all eight maps are the same": "They are, but the single head adds up their scores first.",
         "no, the single head has a sharper map": (
             "Its scores add eight equal ones, and divide by a root that is only √8 times as large. So they are √8 "
             "times as far apart."
         ),
-        "no, the single head has a flatter map": (
-            "It divides by a larger root, which alone would make it flatter. But it adds eight times as many products."
-        ),
+        "no, the single head has a flatter map": "Its root is larger, but it adds eight times as many products.",
     },
 )
 
@@ -78,11 +61,9 @@ where_one_head_looks = Choose(
     right="at mat alone",
     options={
         "at mat alone": "Adding scores multiplies weights: only mat has a large weight in both.",
-        "at cat and rug, where the heads differ": (
-            "Each of these words is liked by one of the two heads only, and the other gives it its lowest score."
-        ),
+        "at cat and rug, where the heads differ": "Each is liked by one head, and scores lowest in the other.",
         "at cat, mat and rug alike": (
-            "As if the maps were added or averaged. But it is the scores that are added, before the softmax."
+            "That would be so if the maps were added, but it is the scores, before the softmax."
         ),
     },
 )
@@ -92,16 +73,14 @@ blocks_with_gradient = Choose(
     right="with eight heads the first, with one head all",
     options={
         "with eight heads the first, with one head the first": (
-            "Outputs and blocks are numbered alike, so it looks as if they belonged together. But one head makes its "
-            "map from all blocks."
+            "Outputs and blocks are numbered alike, but one head makes its map from all blocks."
         ),
         "with eight heads the first, with one head all": (
             "What head 0 writes depends on the map of head 0 alone. The single head has only one map, made by all "
             "blocks."
         ),
         "with eight heads all, with one head all": (
-            "Every block sees the whole input. But a gradient comes back only where something was written, and seven "
-            "heads wrote nothing that this loss looks at."
+            "Every block sees the input, but seven heads wrote nothing that this loss looks at."
         ),
     },
 )
@@ -110,13 +89,9 @@ weights_in_the_other_model = Choose(
     about="what the weights of four trained heads reach in a model with one",
     right="about a half",
     options={
-        "nearly 100 %, as with four": (
-            "All keys match and all shapes are the same. But training has fitted each block to a softmax of its own."
-        ),
+        "nearly 100 %, as with four": "All shapes match, but training has fitted each block to a softmax of its own.",
         "about a half": "That is less than a single head finds for itself: these weights were made for four maps.",
-        "as much as guessing, 6 %": (
-            "The values and the readout still fit, and the one map is not nonsense: it looks where the four maps agree."
-        ),
+        "as much as guessing, 6 %": "The values still fit, and the one map looks where the four agree.",
     },
 )
 
@@ -141,16 +116,10 @@ bias_to_spare = Choose(
     about="which of the four biases can go",
     right="that of k",
     options={
-        "that of q": (
-            "It looks like the twin of b_k. But in each column it meets another key, so it changes scores within a row."
-        ),
+        "that of q": "It looks like the twin of b_k, but in each column it meets another key.",
         "that of k": "It adds the same number to all scores of a query, and a softmax sees differences only.",
-        "that of v": (
-            "Every row mixes it in, so it reaches every output. You can move it into b_o, but not leave it out."
-        ),
-        "none: each moves the output": (
-            "Each moves some numbers on the way. But what moves a whole row of scores alike is gone after the softmax."
-        ),
+        "that of v": "Every row mixes it in: you can move it into b_o, but not leave it out.",
+        "none: each moves the output": "What moves a whole row of scores alike is gone after the softmax.",
     },
 )
 
@@ -158,16 +127,10 @@ key_bias_after_adam = Choose(
     about="where the bias of k is after 100 steps of Adam",
     right="some thousandths away from 0",
     options={
-        "at 0: it has no gradient": (
-            "On paper, yes, and very nearly with SGD. But a gradient of rounding errors is not exactly 0, and Adam "
-            "measures each gradient by its own usual size."
-        ),
+        "at 0: it has no gradient": "On paper, yes; but its gradient of rounding errors is not exactly 0.",
         "some thousandths away from 0": (
             "Its gradient is nothing but rounding, and Adam makes steps of it all the same."
         ),
-        "as far as the bias of q": (
-            "That one follows a signal, which points the same way step after step. Noise takes nearly one step back "
-            "for each step forward."
-        ),
+        "as far as the bias of q": "That one follows a signal; noise takes nearly one step back for each step forward.",
     },
 )

@@ -6,14 +6,9 @@ who_is_tired = Choose(
     about='where "it" goes when the sentence speaks of the street first',
     right='mostly to "street"',
     options={
-        'still mostly to "animal"': (
-            'Streets are never tired, so you know who is meant. The head does not: it sends .64 to "street" and .14 to '
-            '"animal".'
-        ),
+        'still mostly to "animal"': "Streets are never tired: you know that, and the head does not.",
         'mostly to "street"': ('It sends .64 to "street" and .14 to "animal", although no street was ever tired.'),
-        "about half to each": (
-            'Torn between grammar and sense: a good guess. But it hardly hesitates: .64 to "street", .14 to "animal".'
-        ),
+        "about half to each": "Torn between grammar and sense? It hardly hesitates.",
     },
 )
 
@@ -21,21 +16,15 @@ layers_that_learn = Choose(
     about="which models learn to repeat",
     right="only the one with two layers",
     options={
-        "both": (
-            "A head can look anywhere, so one look seems enough: find my letter further left, take what follows. But "
-            "a head finds places by their keys, and the key of a letter does not know its neighbours."
-        ),
+        "both": "One look seems enough, but the key of a letter does not know its neighbours.",
         "only the one with one layer": (
-            "Fewer weights are easier to train, that is often true. But here two looks must come one after the other."
+            "Fewer weights are often easier to train, but here two looks must follow each other."
         ),
         "only the one with two layers": (
             "It names nearly all letters rightly, and one layer less than four in ten: it takes two looks, one after "
             "the other."
         ),
-        "neither": (
-            "No position and no fixed distance tells what comes next, so it looks hard. But heads compare contents, "
-            "and that is all it takes, twice."
-        ),
+        "neither": "No fixed distance tells what comes next, but heads compare contents, and that is enough.",
     },
 )
 
@@ -43,16 +32,11 @@ induction_heads = Choose(
     about="how many heads of the second layer look behind the twin",
     right="all four",
     options={
-        "one": (
-            "One would do, and then the others would be free for something else. But there is nothing else to do here, "
-            "and each of them gets a smaller loss by helping."
-        ),
+        "one": "One would do, but each of the others gets a smaller loss by helping.",
         "all four": (
             "One would do, but each of them lowers the loss by doing it, and all four end up with the same pattern."
         ),
-        "none: it is the first layer that finds the place": (
-            "The first layer cannot: the keys do not know their neighbours before it has run."
-        ),
+        "none: it is the first layer that finds the place": "Its keys do not know their neighbours before it has run.",
     },
 )
 
@@ -60,21 +44,12 @@ heads_and_alignment = Choose(
     about="what four heads of a translator show of the alignment",
     right="several heads show pieces of it, none all",
     options={
-        "one head shows all of it, the others something else": (
-            "That would be tidy, and it is how such maps are often told. But nobody hands out the roles: what counts "
-            "is what arrives from all heads together."
-        ),
+        "one head shows all of it, the others something else": "That would be tidy, but nobody hands out the roles.",
         "several heads show pieces of it, none all": (
             "Nearly every word is found by some head, and no head finds all of them."
         ),
-        "every head shows all of it": (
-            "All four get the same input and could. But once one head has found a word, the others are free to look at "
-            "its noun, or anywhere."
-        ),
-        "no head shows any of it": (
-            "A map need not show what a model does, that is true. But the English word has to come from somewhere, and "
-            "cross-attention is the only way."
-        ),
+        "every head shows all of it": "All four could, but what one head has found, the others need not look for.",
+        "no head shows any of it": "The English word has to come from somewhere, and this is its only way in.",
     },
 )
 
@@ -98,9 +73,7 @@ strongest_cell = Choose(
     options={
         "less than .5": "The ink only says that no other cell of this panel has more.",
         "about .75": "There is no way to see it in the picture: each panel has a scale of its own.",
-        "nearly 1 as well": (
-            "It has as much ink. But each panel has a scale of its own: the most ink is its own largest weight."
-        ),
+        "nearly 1 as well": "It has as much ink, but the most ink is each panel's own largest weight.",
     },
 )
 
@@ -108,13 +81,8 @@ silenced_map = Choose(
     about="what changes in the map of a head that is silenced",
     right="nothing",
     options={
-        "its weights get smaller": (
-            "The head has no say any more, so its map should fade. But the map is made from queries and keys, before "
-            "W_o comes in."
-        ),
-        "all its keys get the same weight": (
-            "That is what zero queries or keys would do. W_o comes after the map, and cannot change it."
-        ),
+        "its weights get smaller": "The map is made from queries and keys, before W_o comes in.",
+        "all its keys get the same weight": "Queries or keys of zeros would do that; W_o comes after the map.",
         "nothing": "It stays the same to the last bit: the map is finished before W_o decides what becomes of it.",
     },
 )
@@ -126,12 +94,7 @@ typical_separator = Number(
     why="A row must sum to 1: a head that finds nothing to do leaves its weight where it does no harm.",
     guesses=(
         (0, 9, "They are no words, so nothing should be there. But a row must sum to 1, and has to put it somewhere."),
-        (
-            9,
-            35,
-            "Two of some fourteen tokens make 14 %, and that is what an untrained head gives them. Trained ones "
-            "give them far more.",
-        ),
+        (9, 35, "An untrained head gives two of some fourteen tokens 14 %; trained ones give them far more."),
         (65, 100, "The first column is strong. But about half of the weight still goes to words."),
     ),
     other="It is a share of the weight, from 0 to 100 %.",
@@ -142,15 +105,9 @@ cls_arrives = Choose(
     about="which share of what arrives comes from [CLS]",
     right="less than .15",
     options={
-        "more than a third, like its weight": (
-            "If all values were equally long, yes. But what arrives is weight times value, and the value of [CLS] is "
-            "short."
-        ),
+        "more than a third, like its weight": "It would if all values were equally long; that of [CLS] is short.",
         "less than .15": "Its value is short: a place where weight does no harm.",
-        "over a half: it stands for the whole sentence": (
-            "In some models [CLS] is the answer that is read out. This one takes the mean over all tokens, and its "
-            "heads use [CLS] to rest."
-        ),
+        "over a half: it stands for the whole sentence": "In some models; the heads of this one use it to rest.",
     },
 )
 
@@ -158,13 +115,8 @@ encoder_maps = Choose(
     about="which of its maps nn.TransformerEncoder hands out",
     right="none of them",
     options={
-        "all of them, one for each head": (
-            "nn.MultiheadAttention can do that. But the layer around it asks for no weights, and has no argument with "
-            "which you could."
-        ),
-        "their mean over the heads": (
-            "That is what nn.MultiheadAttention gives unless told otherwise. But the layer around it asks for none."
-        ),
+        "all of them, one for each head": "nn.MultiheadAttention can, but the layer around it asks for no weights.",
+        "their mean over the heads": "nn.MultiheadAttention would by default, but the layer around it asks for none.",
         "none of them": (
             "It returns its output alone. Its layers ask for no weights, and their fast path has none to give."
         ),

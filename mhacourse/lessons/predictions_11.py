@@ -72,18 +72,8 @@ labels_that_change = Number(
     right_text="about one in eight, some 9 of 72; from one sentence to the next it is anything from 3 to 20",
     why="A single sentence gets most labels right, and does not tell you which.",
     guesses=(
-        (
-            0,
-            4,
-            "A head does one thing, so one sentence should show it. But a head is no machine with one job: many give "
-            "a little here and a little there, and a sentence tips them over the limit.",
-        ),
-        (
-            16,
-            40,
-            "One sentence is little to go by. But most heads of this model rest on the separators whatever they read, "
-            "and that much shows at once.",
-        ),
+        (0, 4, "A head is no machine with one job: one sentence tips many of them over the limit."),
+        (16, 40, "One sentence is little, but most heads rest on the separators whatever they read."),
         (41, 72, "The sentence lied, but not about everything: what a head does most shows in most sentences."),
     ),
     other="It is a number of labels, out of 72.",
@@ -104,10 +94,7 @@ token_without_weight = Choose(
     about="in how many of 100 texts the answer changes with a token that the last layer gives no weight",
     right="in more than 80",
     options={
-        "in none, or a few": (
-            "The last layer takes nothing from there. But what it takes from the next place was put there by the layer "
-            "before, and that came from the twin."
-        ),
+        "in none, or a few": "What it takes from the next place came there from the twin, by the layer before.",
         "in about half": "As good as a coin. But without its twin the last token finds nothing, in any text.",
         "in more than 80": "Layer 0 carried the twin to the place behind it, and by that layer 1 finds the place.",
     },

@@ -97,22 +97,40 @@ PAGE = """<!doctype html>
 """
 
 
+@pytest.fixture(scope="session")
+def profiles(browser):
+    """Return a function that gives the browser profile of a kind, cut off from the network; each is made once.
+
+    One for each page would cost more than the page.
+    """
+    made = {}
+
+    def profile(**kind):
+        key = tuple(kind.items())
+        if key not in made:
+            made[key] = browser.new_context(**kind)
+            made[key].set_default_timeout(GUARD * 1000 / 4)
+            made[key].set_offline(True)
+        return made[key]
+
+    yield profile
+    for context in made.values():
+        context.close()
+
+
 @pytest.fixture
-def open_file(browser):
-    """Return a function that opens an address of this machine in a fresh profile, without a network.
+def open_file(profiles):
+    """Return a function that opens an address of this machine without a network, in a page that remembers nothing.
 
     `page.problems` lists what went wrong so far.
     """
     pages = []
 
     def open_file(address: str, width: int = 900, theme: str = "light", script: bool = True, motion: bool = True):
-        size, motion = {"width": width, "height": 900}, "no-preference" if motion else "reduce"
-        kind = {"viewport": size, "color_scheme": theme, "reduced_motion": motion, "java_script_enabled": script}
-        context = browser.new_context(**kind)
-        context.set_default_timeout(GUARD * 1000 / 4)
-        context.set_offline(True)
-        page = context.new_page()
-        page.problems = watch(page, ("file:", "blob:", "data:"), script)
+        motion = "no-preference" if motion else "reduce"
+        page = profiles(color_scheme=theme, reduced_motion=motion, java_script_enabled=script).new_page()
+        page.set_viewport_size({"width": width, "height": 900})
+        page.problems, page.with_script = watch(page, ("file:", "blob:", "data:"), script), script
         pages.append(page)
         page.goto(address)
         return page
@@ -120,7 +138,9 @@ def open_file(browser):
     yield open_file
     problems = [problem for page in pages for problem in page.problems]
     for page in pages:
-        page.context.close()
+        if page.with_script:
+            page.evaluate("localStorage.clear()")  # shared by all files, and by the tests after this one
+        page.close()
     assert problems == []
 
 

@@ -1,4 +1,4 @@
-"""The layer of which the healthy and the sick ones are variants, each step a method; and its projections."""
+"""The layer of which the healthy and the sick ones are variants, each step a method."""
 
 import math
 
@@ -45,11 +45,6 @@ class Layer(nn.Module):
         """Attend; x is (B, T, d_model), mask is (T, T) or (B, T, T), True = may attend."""
         q, k, v = self.split_q(self.W_q(x)), self.split_k(self.W_k(x)), self.split_v(self.W_v(x))
         return self.W_o(self.merge(self.attend(q, k, v, mask)))
-
-
-def projections(layer):
-    """Return the four projections of a layer in the form that `examine(..., weights=)` takes."""
-    return {name: getattr(layer, f"W_{name}") for name in "qkvo"}
 
 
 def over_keys(layer):

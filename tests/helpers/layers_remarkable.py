@@ -1,7 +1,7 @@
 """Layers of which something is worth knowing that is no fault: one for each remark of the doctor.
 
 Each entry of `REMARKABLE` is a code and a function without arguments that returns what `examine` takes, for 32
-features and 4 heads, and the projections or None.
+features and 4 heads.
 """
 
 import torch

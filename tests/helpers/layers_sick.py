@@ -101,23 +101,17 @@ class HeadsFoldedByAView(PostNormBlock):
         return super().forward(x)
 
 
-@sick("mixes-tokens", none_with_one_head=True)
-class SplitWithoutTransposeWithoutMask(WithoutMask):
-    split = _wrong_split
+@sick("mixes-tokens")
+class NoColumns(WithoutMask):
+    """Attention along the columns of a picture, cut out by a reshape where a transpose is needed."""
+
+    def forward(self, x):
+        B, H, W, d = x.shape
+        return super().forward(x.reshape(B * W, H, d)).reshape(B, H, W, d)
 
 
 @sick("mixes-tokens-on-merge", none_with_one_head=True)
 class MergeWithoutTranspose(Layer):
-    merge = _wrong_merge
-
-
-@sick("mixes-tokens-on-merge", none_with_one_head=True)
-class MergeWithoutTransposeInGPT(GPT):
-    merge = _wrong_merge
-
-
-@sick("mixes-tokens-on-merge", none_with_one_head=True)
-class MergeWithoutTransposeWithoutMask(WithoutMask):
     merge = _wrong_merge
 
 
@@ -175,12 +169,6 @@ class SoftmaxOverHeads(Layer):
 class SoftmaxOverSamples(Layer):
     def weigh(self, scores):
         return scores.softmax(0)
-
-
-@sick("softmax-axis")
-class SoftmaxOverQueriesWithoutMask(WithoutMask):
-    def weigh(self, scores):
-        return scores.softmax(-2)
 
 
 @sick("softmax-axis", make=lambda d, h: adapt(SoftmaxOverQueriesInGPT(d, h), causal=True))

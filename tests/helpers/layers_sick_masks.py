@@ -205,11 +205,6 @@ class TinyInsteadOfHugeOverKeys:
     pass
 
 
-@sick("mask-leaks", make=lambda d, h: over_lengths(TinyOverKeys(d, h)))
-class TinyInsteadOfHugeAtLengths:
-    pass
-
-
 @sick("mask-leaks", make=lambda d, h: over_lengths(KeyMask(d, h), too_far=1))
 class LengthsCutOneTooFar:
     pass
@@ -222,11 +217,6 @@ class KeyMaskInverted(KeyMask):
 
 @sick("mask-inverted", make=lambda d, h: over_keys(KeyMaskInverted(d, h)))
 class MaskInvertedOverKeys:
-    pass
-
-
-@sick("mask-inverted", make=lambda d, h: over_lengths(KeyMaskInverted(d, h)))
-class MaskInvertedAtLengths:
     pass
 
 

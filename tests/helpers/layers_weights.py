@@ -1,10 +1,11 @@
 """The ways in which projections are stored: one right layer, its matrices laid out as people lay them out.
 
-Each of `LAYOUTS` takes 32 features and 4 heads, `(bias, scale)`; each of `GROUPED` `num_kv_heads`, too.
+Whatever they are called: the doctor sees products and no names.
+
+Each of `LAYOUTS` takes 32 features and 4 heads, and `bias`; each of `GROUPED` `num_kv_heads`, too.
 """
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 D, H, HD = 32, 4, 8
@@ -13,9 +14,9 @@ D, H, HD = 32, 4, 8
 class Core(nn.Module):
     """Attention on finished q, k, v; what makes them is the layout's matter."""
 
-    def __init__(self, bias=True, scale=HD**-0.5, num_kv_heads=H):
+    def __init__(self, bias=True, num_kv_heads=H):
         super().__init__()
-        self.bias, self.factor, self.kv = bias, scale, num_kv_heads
+        self.bias, self.kv = bias, num_kv_heads
         self.make()
 
     def linear(self, out=D, features=D):
@@ -24,7 +25,7 @@ class Core(nn.Module):
     def mix(self, q, k, v, mask):
         q = q.unflatten(-1, (H, HD)).transpose(1, 2)
         k, v = (y.unflatten(-1, (self.kv, HD)).transpose(1, 2).repeat_interleave(H // self.kv, 1) for y in (k, v))
-        scores = q @ k.mT * self.factor
+        scores = q @ k.mT * HD**-0.5
         if mask is not None:
             scores = scores.masked_fill(~(mask if mask.ndim == 2 else mask[:, None]), -1e9)
         return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
@@ -87,12 +88,6 @@ class FusedBlocks(Core):
         return self.proj(merged)
 
 
-class FusedInAnotherOrder(FusedBlocks):
-    def qkv(self, x):
-        k, q, v = self.fused.qkv(x).chunk(3, -1)
-        return q, k, v
-
-
 class FusedHeadByHead(FusedBlocks):
     def qkv(self, x):
         return (part.flatten(2) for part in self.fused.qkv(x).unflatten(-1, (H, 3, HD)).unbind(-2))
@@ -150,11 +145,6 @@ class RawParameters(Core):
         return self.apply_to(merged, "o")
 
 
-class RawParametersTransposed(RawParameters):
-    def apply_to(self, x, name):
-        return F.linear(x, getattr(self, f"W_{name}"), getattr(self, f"b_{name}"))
-
-
 class RawParametersByHead(Core):
     def make(self):
         for name in "qkv":
@@ -185,42 +175,6 @@ class ListsOfHeads(Core):
         return self.linear_layer(merged)
 
 
-class ModulesOfHeads(Core):
-    def make(self):
-        self.heads, self.proj = nn.ModuleList(nn.Module() for _ in range(H)), self.linear()
-        for head in self.heads:
-            head.query, head.key, head.value = (self.linear(HD) for _ in range(3))
-
-    def qkv(self, x):
-        names = ("query", "key", "value")
-        return (torch.cat([getattr(head, name)(x) for head in self.heads], -1) for name in names)
-
-    def out(self, merged):
-        return self.proj(merged)
-
-
-class Annotated(Core):
-    def make(self):
-        self.linears = nn.ModuleList(self.linear() for _ in range(4))
-
-    def qkv(self, x):
-        return (linear(x) for linear in self.linears[:3])
-
-    def out(self, merged):
-        return self.linears[3](merged)
-
-
-class NamesThatSayNothing(Core):
-    def make(self):
-        self.alpha, self.beta, self.gamma, self.delta = (self.linear() for _ in range(4))
-
-    def qkv(self, x):
-        return self.delta(x), self.alpha(x), self.beta(x)
-
-    def out(self, merged):
-        return self.gamma(merged)
-
-
 class OneMatrixForAllHeads(Core):
     def make(self):
         self.values, self.keys, self.queries = (self.linear(HD, HD) for _ in range(3))
@@ -234,23 +188,6 @@ class OneMatrixForAllHeads(Core):
         return self.fc_out(merged)
 
 
-class TwoModulesDeep(Core):
-    def make(self):
-        self.attention = nn.Module()
-        self.attention.self, self.attention.output = nn.Module(), nn.Module()
-        self.attention.self.query, self.attention.self.key, self.attention.self.value = (
-            self.linear() for _ in range(3)
-        )
-        self.attention.output.dense = self.linear()
-
-    def qkv(self, x):
-        inner = self.attention.self
-        return inner.query(x), inner.key(x), inner.value(x)
-
-    def out(self, merged):
-        return self.attention.output.dense(merged)
-
-
 class WithoutOut(ThreeLinears):
     def make(self):
         super().make()
@@ -261,8 +198,7 @@ class WithoutOut(ThreeLinears):
 
 
 LAYOUTS = [
-    ThreeLinears, AroundIt, GPT2, FusedBlocks, FusedInAnotherOrder, FusedHeadByHead, FusedFeatureByFeature,
-    FusedKeysAndValues, RawParameters, RawParametersTransposed, RawParametersByHead, ListsOfHeads, ModulesOfHeads,
-    Annotated, NamesThatSayNothing, OneMatrixForAllHeads, TwoModulesDeep, WithoutOut,
+    ThreeLinears, AroundIt, GPT2, FusedBlocks, FusedHeadByHead, FusedFeatureByFeature, FusedKeysAndValues,
+    RawParameters, RawParametersByHead, ListsOfHeads, OneMatrixForAllHeads, WithoutOut,
 ]  # fmt: skip
 GROUPED = [ThreeLinears, FusedKeysAndValues, FusedGroups, FusedGroupByGroup]

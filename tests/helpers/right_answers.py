@@ -67,6 +67,93 @@ def value_path_row_by_row(f, n):
     return [torch.stack([f(e[None, None])[0, 0] - nothing for e in torch.eye(n)], 1), nothing]
 
 
+def pieces_gated(merged, gates):
+    return torch.cat([piece * gate for piece, gate in zip(merged.chunk(len(gates), -1), gates, strict=True)], -1)
+
+
+def slopes_of_gates(heads, grads):
+    gates = torch.ones(heads.shape[:2], requires_grad=True)
+    with torch.enable_grad():
+        (heads * gates[..., None, None] * grads).sum().backward()
+    return gates.grad.abs().mean(0)
+
+
+def rows_of_heads(W_q, W_k, W_v, W_o, keep):
+    rows = torch.arange(len(W_q)).view(len(keep), -1)[keep].flatten()
+    return [*(W.index_select(0, rows) for W in (W_q, W_k, W_v)), W_o.index_select(1, rows)]
+
+
+def mask_from_distances(T, window, sinks):
+    rows = [[key <= query and (query - key < window or key < sinks) for key in range(T)] for query in range(T)]
+    return torch.tensor(rows)
+
+
+def keys_listed(T, window, sinks):
+    mask = torch.zeros(T, T, dtype=torch.bool)
+    for query in range(T):
+        kept = [*range(min(sinks, query + 1)), *range(query, -1, -1)[:window]]
+        mask[query, kept] = True
+    return mask
+
+
+def latents_asked_once(q, c, U_k, U_v):
+    up_k, up_v = (U.view(q.shape[1], -1, c.shape[-1]) for U in (U_k, U_v))
+    scores = torch.einsum("bhtd,hdr,bsr->bhts", q, up_k, c) / q.shape[-1] ** 0.5
+    return torch.einsum("bhts,bsr,hdr->bhtd", scores.softmax(-1), c, up_v)
+
+
+def latents_as_one_shared_head(q, c, U_k, U_v):
+    up_k, up_v = (U.unflatten(0, q.shape[1::2]) for U in (U_k, U_v))
+    kept = c[:, None].expand(-1, q.shape[1], -1, -1)
+    return F.scaled_dot_product_attention(q @ up_k, kept, kept, scale=q.shape[-1] ** -0.5) @ up_v.mT
+
+
+def query_by_query(q, k, v, past_k, past_v):
+    k, v, old = torch.cat([past_k, k], 2), torch.cat([past_v, v], 2), past_k.shape[2]
+    steps = [
+        F.scaled_dot_product_attention(q[:, :, [i]], k[:, :, : old + i + 1], v[:, :, : old + i + 1], enable_gqa=True)
+        for i in range(q.shape[2])
+    ]
+    return torch.cat(steps, 2)
+
+
+def in_groups(q, k, v, past_k, past_v):
+    k, v = torch.cat([past_k, k], 2)[:, :, None], torch.cat([past_v, v], 2)[:, :, None]
+    grouped = q.unflatten(1, (k.shape[1], -1))  # -> (B, num_kv_heads, group, n, head_dim)
+    mask = torch.full((q.shape[2], k.shape[3]), -torch.inf).triu(k.shape[3] - q.shape[2] + 1)
+    return ((grouped @ k.mT / q.shape[-1] ** 0.5 + mask).softmax(-1) @ v).flatten(1, 2)
+
+
+def two_softmaxes_weighed(q, k, v, past_k, past_v):
+    group = q.shape[1] // k.shape[1]
+    k, v, past_k, past_v = (x.repeat_interleave(group, 1) for x in (k, v, past_k, past_v))
+    old, new = (q @ x.mT / q.shape[-1] ** 0.5 for x in (past_k, k))
+    old, new = old.exp(), new.exp().tril()
+    return (old @ past_v + new @ v) / (old.sum(-1, keepdim=True) + new.sum(-1, keepdim=True))
+
+
+def turned_as_complex(x, positions):
+    a, b = x.chunk(2, -1)
+    speeds = 10000.0 ** (-torch.arange(a.shape[-1]) / a.shape[-1])
+    turned = torch.complex(a, b) * torch.exp(1j * positions[:, None, :, None] * speeds)
+    return torch.cat([turned.real, turned.imag], -1)
+
+
+def value_path_as_a_slope(f, n):
+    nothing = torch.zeros(1, 1, n)
+    return torch.autograd.functional.jacobian(f, nothing).view(n, n), f(nothing).flatten()
+
+
+def between_levels(level):
+    """Return the way by the plateaus: what stands on each, and the differences of these."""
+
+    def steps(moved):
+        ends = (moved.diff(dim=0).norm(dim=1) > 0.05).nonzero()[:, 0] + 1
+        return torch.stack([level(part) for part in moved.tensor_split(ends.tolist())]).diff(dim=0)
+
+    return steps
+
+
 RIGHT = {
     "first_shapes": [[[2, 4, 12, 16], [2, 4, 12, 12]], (torch.Size([2, 4, 12, 16]), torch.zeros(2, 4, 12, 12).shape)],
     "attention_maps": ["DB", ["B", "D"], {"b", "d"}, "B, D", "B and D", "(B; D)", "B/D", "b & d"],
@@ -93,5 +180,26 @@ RIGHT = {
     "sees_the_future": [sees_one_token_moved],
     "repaired": [lambda layer, x, mask: layer.double()(x.double(), mask=mask)],
     "masked_heads": [head_by_head, masked_keys],
-    "value_path": [value_path_row_by_row],
+    "value_path": [value_path_row_by_row, value_path_as_a_slope],
+    "quiet_softmax": [lambda s: s.softmax(-1) * s.logsumexp(-1, keepdim=True).sigmoid()],
+    "mean_share": [lambda w, m: w.masked_fill(~m[:, None], torch.nan).nanmean((0, 2)).nan_to_num()],
+    "walk_steps": [between_levels(lambda part: part.mean(0)), between_levels(lambda part: part[0])],
+    "copying": [lambda W_v, W_o, E, U: (ov := U @ W_o @ W_v @ E.T).diagonal() == ov.amax(0)],
+    "switch_heads": [pieces_gated, lambda x, g: x * torch.kron(g, torch.ones(x.shape[-1] // len(g)))],
+    "mean_head": [
+        lambda x, i: torch.where((torch.arange(x.shape[1]) == i)[:, None, None], x.mean((0, 2), keepdim=True), x),
+        lambda x, i: x.index_copy(1, torch.tensor([i]), x[:, [i]].mean((0, 2), keepdim=True).expand_as(x[:, [i]])),
+    ],
+    "gate_slopes": [slopes_of_gates, lambda x, g: torch.einsum("bhtd,bhtd->bh", x, g).abs().mean(0)],
+    "cut_heads": [rows_of_heads],
+    "cache_size": [[201326592.0, 50331648.0], torch.tensor([192, 48]) * 1024**2],
+    "window_with_sinks": [mask_from_distances, keys_listed],
+    "latent_heads": [latents_asked_once, latents_as_one_shared_head],
+    "cached_step": [query_by_query, in_groups, two_softmaxes_weighed],
+    "packed_positions": [
+        lambda text: torch.tensor([[row[:i].count(name) for i, name in enumerate(row)] for row in text.tolist()]),
+        lambda text: (text[:, :, None] == text[:, None]).cumsum(1).diagonal(0, 1, 2) - 1,
+    ],
+    "rows_to_neighbours": [lambda w, h: w[torch.arange(len(w)).view(h, 2, -1).mT.flatten()]],
+    "turned_pairs": [turned_as_complex],
 }

@@ -1,10 +1,13 @@
-"""Which worker takes which tests when several run: whole files, but of the runs of lessons one at a time."""
+"""Which worker takes which tests when several run: whole files, the site's together, the runs of lessons one by one."""
 
 import os
 
 import pytest
 
+SITE = "tests/tools/test_site"  # so begin the files whose tests share one site, which is executed for them
 
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
     """Return one worker more than cores, four at most: one of them waits, for a page, a kernel or a process."""
     return min(4, 1 + len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else None
@@ -16,14 +19,16 @@ def runs_a_lesson(nodeid: str) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Let a worker take whole files, as `--dist loadfile` does, but of the runs of lessons one at a time."""
+    """Let a worker take whole files, as `--dist loadfile` does, but for the site's and the runs of lessons."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class ByFileAndLesson(LoadFileScheduling):
         def _split_scope(self, nodeid):
-            return nodeid if runs_a_lesson(nodeid) else super()._split_scope(nodeid)
+            if runs_a_lesson(nodeid):
+                return nodeid
+            return SITE if nodeid.startswith(SITE) else super()._split_scope(nodeid)
 
         def _reschedule(self, node):
             # A worker begins a test when it knows the next one, or that there is none. With a single test at hand the

@@ -56,9 +56,6 @@ def yielding(x, num_heads):
     yield mhalib.split_heads(x, num_heads)
 
 
-async def later(x, num_heads): ...
-
-
 def sometimes(x, num_heads):
     if x.shape[1] == 2:
         return mhalib.split_heads(x, num_heads)
@@ -70,7 +67,6 @@ def of_the_right(change):
 
 OTHER_KINDS = [
     (yielding, "a generator"),
-    (later, "a coroutine"),
     (sometimes, "expected a tensor, got None"),
     (lambda x: x, "2 arguments, (x, num_heads); yours takes (x)"),
     (mhalib.split_heads(torch.zeros(1, 2, 4), 2), "give the function itself, without calling it"),

@@ -90,7 +90,6 @@ ADVICE = {
     "x - x.max(-1)": "amax and amin return the numbers alone",
     "x.bool() and x.bool()": "Between tensors write &",
     "torch.sqrt(x.shape[-1])": "the module math",
-    "x & x": "dtype=torch.bool",
     "x[0] @ x[0]": "in a product A @ B",
     "(x > 0).mean()": ".float().mean()",
 }

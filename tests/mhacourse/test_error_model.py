@@ -61,14 +61,14 @@ LOWERED, HIDDEN = asked(lowered, (X, X > 2), (2 * X, X > 1)), asked(hidden, (X,)
 MORE = asked(four_more, *((n,) for n in range(1, 10)))
 
 NAMED = [
-    (TWICE, lambda x: x.softmax(0) + x.softmax(1), "softmax over dim=-2, not dim=-1"),
-    (TWICE, lambda x: 2 * x.softmax(0), "wherever it stands"),
-    (CHOSEN, lambda x, m: torch.where(m, x.softmax(0), x), "softmax over dim=-2, not dim=-1"),
+    (TWICE, lambda x: x.softmax(0) + x.softmax(1), "softmax(-2) in the place of softmax(-1)"),
+    (TWICE, lambda x: 2 * x.softmax(0), "softmax(-2) in the place of softmax(-1), wherever it stands"),
+    (CHOSEN, lambda x, m: torch.where(m, x.softmax(0), x), "softmax(-2) in the place of softmax(-1)"),
     (CHOSEN, lambda x, m: torch.where(m, x, x.softmax(-1)), "mask the other way round"),
     (CHOSEN, lambda x, m: x.softmax(-1), "mask ignored, as if it were True everywhere"),
     (CHOSEN, lambda x, m: -torch.where(m, x.softmax(-1), x), "turns the sign"),
     (SCALED, lambda x, n: (x + n).exp(), "without the division by n"),
-    (LOWERED, lambda x, m: x.masked_fill(m, -1e9).softmax(-1), "the mask the other way round"),
+    (LOWERED, lambda x, m: x.masked_fill(m, -1e9).softmax(-1), "the other way round"),
     (GRAM, lambda x: x @ x, "without .mT"),  # which stops: the message holds the sizes
     (HIDDEN, lambda x: x.softmax(-1).exp() / 2, "without one of its factors"),
     (MORE, lambda n: n, "without the term 4"),

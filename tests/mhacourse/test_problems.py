@@ -11,10 +11,10 @@ from attention_doctor import examine
 from mhacourse import problem
 from mhacourse.attempt import recognise, same_results
 from mhacourse.compare import difference
-from mhacourse.exercise import OUR_SECONDS, Change, Wrong
+from mhacourse.exercise import OUR_SECONDS, Change, Wrong, rewritten
 from mhacourse.judge_mend import outcomes_of
 from mhacourse.lessons.problems import layers
-from mhacourse.problem_set import STILL, rewritten
+from mhacourse.problem_set import STILL
 from tests.helpers.exercises import typed
 from tools.notebooks.run import NOTEBOOKS, clear, play, read
 
@@ -25,7 +25,7 @@ LAYERS = {
     "reviews": (["mixes-tokens"], []),
     "triage": (
         ["not-deterministic"],
-        ["two calls differ in training", "in training it drops whole weights, no single features"],
+        ["two calls differ in training", "in training it drops whole weights, a fifth"],
     ),
     "sensors": (["mixes-samples"], []),
     "verses": (["mixes-tokens-on-merge"], []),
@@ -91,8 +91,7 @@ def test_untouched_stubs_are_left_open_the_test_of_the_solution_is_right_and_wha
             failures += [] if not said.passed and words in repr(said) else [said]
         failures += [f"{each.name} counts as done"] if each.done else []
         said = each.test(each.shown_by)
-        if not said.passed or "Note:" in repr(said) or not re.search(r"It finds (none|\d) of the other", repr(said)):
-            failures.append(said)
+        failures += [] if said.passed and "Note:" not in repr(said) else [said]
     assert failures == []
 
 
@@ -104,9 +103,10 @@ HIDDEN = f"{ENDED}m = torch.ones(4, 4).bool(); m[:, -1] = False\n    "
 OPEN = "m = torch.ones(2, 4, 4).bool()"
 EMPTY = "m = torch.ones(2, 4, 4).bool(); m[:, 0] = False"
 AND_EMPTY = f"{HIDDEN}s = torch.allclose(layer(x, m)[:, :3], layer(y, m)[:, :3], atol=1e-4); {EMPTY}\n    return s and "
-SEEN_IN_ONE = f"far = torch.rand(()) < 0.3\n    {TURNED}o = o if far else range(6)\n    return {SAME}"
 ALIKE = f"{X}{OPEN}; m[..., -1] = False\n    return torch.allclose(layer(x, m)[:, :3], layer(x[:, :3]), atol=1e-4)"
 
+CUT_OFF = "torch.allclose(layer(x, m)[:, :2], layer(x)[:, :2], atol=1e-4)"
+LATER_ALIKE = "torch.allclose(layer(x)[:, 1:], layer(y)[:, 1:], atol=1e-4)"
 SEEDED = "torch.manual_seed(0); x = torch.randn(2, 4, layer.d_model)"
 AS_HIDDEN = (
     f"{X}m = torch.zeros(4, 4).bool(); m[:, 2:] = True\n    "
@@ -152,11 +152,9 @@ REFUSED = [
     ("reviews", f"{X}o = [2, 0, 3, 1]\n    return {SAME}", "Where T = num_heads"),
     ("reviews", f"{TURNED}return torch.allclose(layer(x[:, o]), layer(x), atol=1e-4)", "reorder one side"),
     ("reviews", f"{TURNED}return torch.equal(layer(x[:, o]), layer(x)[:, o])", "is rounding"),
-    ("reviews", f"{TURNED}return torch.allclose(layer(x[:, o]), layer(x)[:, o], atol=10)", "tolerance is too large"),
     ("reviews", f"{TURNED}return not {SAME}", "True means: the layer is fine"),
     ("reviews", f"{TURNED}return 'fine' if {SAME} else 'broken'", "without quotes"),
     ("reviews", "return torch.allclose(layer(torch.randn(2, 4, 12)), torch.ones(1))", "take them from the layer"),
-    ("reviews", SEEN_IN_ONE, "It depends on the draw: of 9 draws your test sees it in 1."),
     ("sensors", "return layer.W_q is not None", "it raises on the broken layer"),
     ("triage", f"{X}return torch.equal(layer(x), layer(x))", "call layer.eval() first"),
     ("sensors", "x = torch.randn(1, 4, layer.d_model)\n    return layer(x).equal(layer(x))", "B = 1 has no neighbours"),
@@ -191,16 +189,22 @@ REFUSED = [
         "y = x gives one tensor a second",
     ),
     ("verses", f"{X}return torch.allclose(layer(x), layer(x.clone()))", "Each call gets the same numbers"),
-    (
-        "tickets",
-        f"{HIDDEN}return not torch.allclose(layer(x, m), layer(x), atol=1e-4)",
-        "returns random numbers passes",
-    ),
     ("tickets", AS_HIDDEN, "True for what is to be hidden"),
     ("captions", ACROSS, "True for what is to be hidden"),
     ("archive", IN_TURN, "0, 0, 1, 1, repeat_interleave"),
     ("letters", OTHER_ORDER, "fold lays all heads of letter 0 first"),
     ("reviews", NEIGHBOURS, "Another order, put back in the same way, is as good."),
+    ("triage", "layer.eval()\n    return getattr(layer, 'dropout', 0.0) == 0.0", "judges by how it is made"),
+    ("sensors", f"{TURNED}return {SAME}", "so each still has the same neighbours in the batch"),
+    ("sensors", f"{X}y = x.clone(); y[:, 0] *= -1\n    return {LATER_ALIKE}", "these that must not matter"),
+    ("tickets", f"{ENDED}return torch.allclose(layer(x)[:, :-1], layer(y)[:, :-1])", "then each token sees all"),
+    (
+        "atlas",
+        f"{ENDED}m = torch.eye(4).bool()\n    return torch.equal(layer(x, m)[:, 0], layer(y, m)[:, 0])",
+        "causal",
+    ),
+    ("verses", f"{X}return torch.allclose(layer(x)[:1], layer(x[:1]), atol=1e-4)", "the same samples, only in other"),
+    ("tickets", f"{X}m = torch.ones(4, 4).bool(); m[2:] = False\n    return {CUT_OFF}", "rows are queries"),
 ]
 BY_HAND = (
     f"{X}torch.nn.init.eye_(layer.W_o.weight); a = layer(x)\n    d = layer.d_model // layer.num_heads\n    "
@@ -229,16 +233,13 @@ ACCEPTED = [
 ]
 
 
-def test_a_naive_test_is_refused_in_fitting_words_and_a_good_one_accepted_however_it_is_written(monkeypatch):
+def test_a_naive_test_is_refused_in_fitting_words_and_a_good_one_accepted_however_it_is_written():
     failures = []
     for name, body, words in REFUSED:
         said = of(name).test(my_test(body))
         failures += [] if said.mood == "wrong" and words in repr(said) and not of(name).done else [(body, said)]
     failures += [said for name, body in ACCEPTED if not (said := of(name).test(my_test(body))).passed]
     assert failures == []
-    drawn = my_test(f"x = torch.randn(2, 5, layer.d_model); o = torch.randperm(5)\n    return {SAME}")
-    monkeypatch.setattr("mhacourse.try_test.SEED", 0)  # with which it is the old order for some layers
-    assert problem.reviews.test(drawn).passed
 
 
 def test_a_healthy_layer_is_given_away_only_to_who_has_found_it():
@@ -256,13 +257,10 @@ def test_a_healthy_layer_is_given_away_only_to_who_has_found_it():
         assert after in repr(problem.atlas.test(my_test(body)))
 
 
-def test_what_is_no_test_is_refused_and_a_good_one_tells_what_else_it_finds(monkeypatch):
+def test_what_is_no_test_is_refused_and_each_gets_the_layers_as_they_were_made(monkeypatch):
     no_tests = {True: "the answer of your test", nn.Linear: "the class Linear", lambda: True: "with one argument"}
     for answer, words in no_tests.items():
         assert words in repr(problem.reviews.test(answer)) and not problem.reviews.done
-    both = my_test(f"{HIDDEN}return torch.allclose(layer(x, m)[:, :3], layer(y, m)[:, :3], atol=1e-4)")
-    assert "It finds none of the other 9" in repr(problem.tickets.test(both))
-    assert "1 of the other 10 as well: tickets" in repr(problem.atlas.test(both))
     said = problem.reviews.test(my_test(f"layer.split\n    {TURNED}return {SAME}"))
     assert said.passed and "in another style" in repr(said) and "Note:" in repr(said)
     problem.reviews.test(my_test("layer.W_q.weight.data.zero_()\n    return True"))
@@ -277,7 +275,7 @@ HALF = [
     ("reviews", "view(B, self.num_heads, T, -1)", "view(B, T, self.num_heads, -1).transpose(1, 2)", "The merge is not"),
     ("reviews", "heads.reshape(x.shape)", "heads.transpose(1, 2).reshape(x.shape)", "The split is not mended"),
     ("reviews", "softmax(-1)", "softmax(-2)", "That line was right as it was given; the one that was wrong still is."),
-    ("reviews", "weights @ v", "2 * weights @ v", "the split into heads mixes"),
+    ("reviews", "weights @ v", "2 * weights @ v", "Two samples: wrong"),
     ("tickets", "weights * mask.unsqueeze(-3)", "weights * ~mask.unsqueeze(-3)", "What may be seen is erased"),
     (
         "tickets",
@@ -324,6 +322,12 @@ def test_a_mended_layer_with_a_known_mistake_hears_its_name():
     assert failures == []
 
 
+def test_a_layer_that_only_stops_gets_the_name_of_a_mistake_that_stops_alike():
+    other = Change("torch.cat([cache[1], v], dim=2)", "v")  # which stops as some known ones do, for another reason
+    note = problem.dictation.mend(my_class(rewritten(problem.dictation.healed, [other]), "dictation"))
+    assert note.code == "raised" and "It stopped" not in note.title
+
+
 def test_what_is_no_mended_class_is_refused_in_words():
     healed = problem.reviews.healed
     answers = {
@@ -352,6 +356,9 @@ def test_the_healthy_layer_needs_no_mending_and_says_so_only_to_who_knows_it():
     for changes, words in NEEDLESS:
         note = atlas.mend(changed("atlas", *changes))
         assert "As it was given, it was right at these weights." in repr(note) and words in repr(note), note
+    usual = [("0.25", "0.125"), ("q, k)", "q, k) / q.shape[2] ** 0.25")]
+    assert atlas.mend(changed("atlas", *usual)).passed, "a right layer is right, whatever was to mend"
+    atlas.done.clear()
     atlas.cause("E")
     assert atlas.done == {"cause", "mend"} and atlas.mend(layers.AtlasAttention).passed
     atlas.test(atlas.shown_by)

@@ -11,7 +11,7 @@ from torch import nn
 import mhalib
 from mhacourse import check, other_inputs, watched_calls
 from mhalib.heads import alignment_agreement, induction_score, previous_token_score
-from tests.helpers.right_answers import count_pairs, head_by_head, loop_attend, masked_keys
+from tests.helpers.right_answers import count_pairs, loop_attend
 
 
 def said_of(name, answer):
@@ -53,27 +53,11 @@ class Hidden(nn.Module):
     forward = staticmethod(lambda q, k, v: F.scaled_dot_product_attention(q, k, v))
 
 
-def by_functional(mha, x, mask):
-    y = x.transpose(0, 1)
-    out, weights = F.multi_head_attention_forward(
-        *(y, y, y, mha.embed_dim, mha.num_heads, mha.in_proj_weight, mha.in_proj_bias, None, None, False, 0.0),
-        *(mha.out_proj.weight, mha.out_proj.bias),
-        attn_mask=~mask.repeat_interleave(mha.num_heads, dim=0),
-        average_attn_weights=False,
-    )
-    return out.transpose(0, 1), weights
-
-
 OTHER_WAYS = [
     ("attend", Hidden(), "yours calls scaled_dot_product_attention"),
     ("attend", lambda q, k, v: mhalib.scaled_dot_product_attention(q, k, v)[0], "calls scaled_dot_product_attention"),
     ("stable_softmax", nn.Softmax(-1), "yours calls softmax"),
-    ("fused_kv", lambda m, k, v: [F.linear(m, W) for W in (k, v)], "yours makes 2 products"),
-    ("by_heads", lambda x, w: F.linear(mhalib.merge_heads(x), w), "yours multiplies all 12 features at once"),
-    ("call_torch", by_functional, "yours never calls it"),
     ("repaired", lambda layer, x, mask: layer(x, mask=mask), "the layer's own forward"),
-    ("masked_heads", head_by_head, "yours takes chunk"),
-    ("masked_heads", masked_keys, "yours takes slices of the features"),
     ("previous_token", lambda maps: previous_token_score(maps), "previous_token_score of the library"),
     ("induction", lambda maps, tokens: induction_score(maps, tokens), "induction_score of the library"),
     ("aligned", lambda maps, alignment: alignment_agreement(maps, alignment), "alignment_agreement of the library"),
@@ -103,16 +87,6 @@ def test_a_loop_is_named_by_what_grows_and_the_solution_stands_below():
     assert "grow with heads, samples and tokens, " in "".join(said_of("attend", loop_attend))
 
 
-def flat(q, k, v):
-    heads = [x.view(-1, *x.shape[2:]) for x in (q, k, v)]
-    return ((heads[0] @ heads[1].mT / q.shape[-1] ** 0.5).softmax(-1) @ heads[2]).view(q.shape)
-
-
-def strided(x, num_heads):
-    B, T, d = x.shape
-    return x.as_strided((B, num_heads, T, d // num_heads), (T * d, d // num_heads, d, 1))
-
-
 def by_numpy(scores):
     powers = torch.from_numpy(scores.numpy())
     return (powers - powers.logsumexp(-1, keepdim=True)).exp()
@@ -132,12 +106,8 @@ def poor(scores):
 OTHER_INPUTS = [
     ("masked_softmax", lambda s, m: s.masked_fill(~m[:, None], -1e9).softmax(-1) * m[:, None], "float16, your fun"),
     ("masked_softmax", lambda s, m: s.double().masked_fill(~m[:, None], -1e9).softmax(-1) * m[:, None], "is float64"),
-    ("masked_softmax", lambda s, m: (s - s.new_tensor(1e9) * ~m[:, None]).softmax(-1) * m[:, None], "longer finite"),
     ("stable_softmax", by_numpy, "gradient is wanted, your function stops: RuntimeErr"),
-    ("split_heads", strided, "as a transpose leaves it, your result is another one"),
     ("split_heads", lambda x, h: mhalib.split_heads(x.detach(), h), "none flows back through your result"),
-    ("attend", flat, "as a transpose leaves it, your function stops: RuntimeError: view size"),
-    ("repaired", lambda layer, x, m: attended(layer, x, m, -1e9), "returns ordinary numbers for it"),
     ("aligned", divides, "Where no query counts, your function stops: ZeroDivisionError"),
 ]
 

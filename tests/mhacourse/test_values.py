@@ -1,8 +1,7 @@
-"""What is said of wrong numbers is true: exchanged, too large by a size, in another unit; right ones pass."""
+"""What is said of wrong numbers is true: exchanged, missing, too large by a size; right ones pass."""
 
 import math
 
-import numpy as np
 import torch
 
 from mhacourse import check
@@ -24,22 +23,10 @@ def said_of(expected, got, sizes=SIZES):
 SAYS = [
     # one number
     (1216, -1216, "The size is right, the sign is not."),
-    (1216, 1217, "One too many."),
-    (1000, np.int64(999), "One too few."),
     (1200, 1200 * 12, "12 times too large: num_heads is in it once too often."),
     (1200, 100, "12 times too small: num_heads is missing from it."),
-    (1001, 1001 + 768, "Too large by d_model (768)."),
-    (1001, 1001 - 768, "Too small by d_model (768)."),
     (1001, 768, "That is d_model."),
     (1001, 768 * 12, "That is num_heads · d_model."),
-    (2.5, math.sqrt(2.5), "That is the root of what is asked for."),
-    (1001, 1001**2, "That is the square of what is asked for."),
-    (1.3863, 2.0, "that is in bits"),
-    (2.5, 2.5 * math.log(2), "a natural logarithm where bits are asked for"),
-    (0.3, 30.0, "In percent"),
-    (201_326_592, 201.326592, "In another unit, millions"),
-    (50_331_651, 48, "In another unit, 1024²", {}),
-    (2.5, 2.52, "Near."),
     (1001, 8008, "Eight times too large."),
     (2.5, 1.25, "Two times too small."),
     (1001, float("nan"), "no number that one can reckon with"),
@@ -49,7 +36,6 @@ SAYS = [
     ((10, 20, 30), (20, 30, 10), "The right numbers, in another order."),
     ((10, 20, 30), (10, 30), "3 numbers are asked for; you gave 2. Number 2 is missing; the others are right."),
     ((1001, 2400), (1001, 2400 * 12), "Number 1 is right, number 2 not. Number 2: 12 times too large: num_heads"),
-    ((1001, 2003, 3005), (1001, 2004, 3006), "Each of the wrong ones: One too many."),
     ((1001, 2003), (2002, 4006), "All of them: Two times too large."),
     ((1001, 2003), ((1001, 2003),), "write them in one row, without inner brackets"),
     # a guess speaks only where it explains all
@@ -58,15 +44,8 @@ SAYS = [
     (SHAPES, (*SHAPES[:2], (4, 128, 12, 64)), "Shapes 1 and 2 are right. Shape 3: Numbers 2 and 3 are exchanged."),
     (SHAPES, (*SHAPES[:2], (4, 12, 128)), "Shape 3: 4 numbers are asked for; you gave 3."),
     (SHAPES, SHAPES[:2], "3 shapes are asked for; you gave 2."),
-    (SHAPES, [size for shape in SHAPES for size in shape], "put them into 3 shapes, each in brackets of its own"),
-    (SHAPES, (SHAPES[1], SHAPES[0], SHAPES[2]), "The right shapes, in another order."),
     # a table
-    (TABLE, [[2, 12, 22], [3, 13, 23]], "The right numbers, with rows and columns exchanged.", {}),
-    (TABLE, torch.tensor(TABLE) + 1, "Every number is 1 too large.", {}),
-    (TABLE, torch.tensor(TABLE) - 10, "Every number is 10 too small.", {}),
     (TABLE, [[2, 3, 4], [12, 13, 14], [22, 23, 24]], "Row 1: 2 numbers are asked for; you gave 3.", {}),
-    (TABLE, [[12, 13], [2, 3], [22, 23]], "Row 3 is right. The right rows, in another order.", {}),
-    (TABLE, [2, 3, 12, 13, 22, 23], "put them into 3 rows", {}),
     (640, 640 * 64, "T or head_dim is in it once", {"T": 64, "head_dim": 64}),  # both, where two are alike
 ]
 
@@ -74,12 +53,11 @@ SAYS = [
 def test_says_what_wrong_numbers_are_and_nothing_of_what_is_near_them():
     said = [(got, words, said_of(expected, got, *sizes)) for expected, got, words, *sizes in SAYS]
     assert [one for one in said if one[1] not in one[2]] == []
-    numbers = [row for row in SAYS if isinstance(row[1], (int, float)) and row[2] != "Near."]
+    numbers = [row for row in SAYS if isinstance(row[1], (int, float))]
     beside = [(row, said_of(row[0], 1.01 * row[1], *row[3:])) for row in numbers]
     assert [(row, text) for row, text in beside if row[2] in text and math.isfinite(row[1])] == []
     # Only a size that divides the number is a factor of it.
     assert "num_heads" not in said_of(1001, 1001 * 12) + said_of(1001.5, 1001.5 * 12)
-    assert "counted" not in said_of(TABLE, torch.tensor(TABLE) + 10, {})
     assert repr(check.spread(7.5)).splitlines()[1] == "  7.5 is not right."
     text = repr(check.bert_shapes(((4, 128, 7), (4, 128, 768), (4, 12, 128, 64))))
     assert "Shape 1: Numbers 1 and 2 are right, number 3 not." in text and "2304" not in text
@@ -87,7 +65,6 @@ def test_says_what_wrong_numbers_are_and_nothing_of_what_is_near_them():
 
 
 def test_a_guess_that_explains_only_a_part_is_not_made():
-    assert "square" not in said_of(((10, 11), (20, 21)), ((2, 3), (400, 5)), {"head_dim": 20})
     assert "d_model" not in said_of((1001, 2003, 3005), (768, 3, 3005))
 
 

@@ -17,6 +17,14 @@ def _alike(some: Mapping[str, object], others: Mapping[str, object]) -> bool:
     return all(torch.equal(a, b) if isinstance(a, Tensor) and isinstance(b, Tensor) else a is b for a, b in pairs)
 
 
+def _samples(*calls: Call) -> set[str]:
+    return {str(sample) for call in calls for sample in call.x.tolist()}
+
+
+def _masks(calls: Sequence[Call]) -> list[Tensor]:
+    return [call.mask for call in calls if call.mask is not None]
+
+
 # What a test may never have looked at, by the name under which it is said why that matters.
 UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "no mask": lambda calls: all(call.mask is None for call in calls),
@@ -36,6 +44,22 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "equal tokens": lambda calls: all(bool((call.x == call.x[:, :1]).all()) for call in calls),
     "equal samples": lambda calls: all(bool((call.x == call.x[:1]).all()) for call in calls),
     "equal inputs": lambda calls: len(calls) > 1 and all(_alike(calls[0].given, call.given) for call in calls),
+    "symmetric masks": lambda calls: all(call.mask is None or torch.equal(call.mask, call.mask.mT) for call in calls),
+    "whole rows": lambda calls: (
+        any(not mask.all() for mask in _masks(calls))
+        and all(bool((mask == mask[..., :1]).all()) for mask in _masks(calls))
+    ),
+    "other inputs": lambda calls: len(calls) == len({str(call.x.tolist()) for call in calls}) > 1,
+    "same samples": lambda calls: (
+        len(calls) > 1
+        and all(call.mask is None and call.given.get("memory") is None for call in calls)
+        and len(_samples(*calls)) == max(len(_samples(call)) for call in calls)
+    ),
+    "tokens moved": lambda calls: (
+        len({str(call.x.tolist()) for call in calls})
+        > len({str([*map(sorted, call.x.tolist())]) for call in calls})
+        == 1
+    ),
     "samples moved": lambda calls: (
         len({str(call.x.tolist()) for call in calls}) > len({str(sorted(call.x.tolist())) for call in calls}) == 1
     ),
@@ -48,14 +72,22 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
 BLIND = {
     "second name": "{line} gives one tensor a second name: what is written into the one stands in the other. clone() "
     "copies.",
+    "equal tokens": "All tokens of a call are alike: whatever is mixed up among them, nothing changes. Draw them: "
+    "torch.randn.",
     "equal inputs": "Each call gets the same numbers, so there is nothing that could show. Change something in "
     "between.",
     "samples moved": "Your calls hold the same samples in another order, axis 0. The tokens of each are axis 1.",
+    "same samples": "Your calls hold the same samples, only in other company: what is wrong within a sample stays as "
+    "it is. Change a token.",
+    "whole rows": "Each row of your masks is all True or all False, and rows are queries. What hides a key from the "
+    "others is a column: mask[..., key] = False.",
     "random": "A layer that returns random numbers passes as well. Say which numbers must be equal, and compare these.",
 }
 LEFT = {"one call": "It calls the layer once. With what do you compare the output, other than its shape?"}
 # Besides: a test passes the broken layer and accuses the others, or computes an output by itself.
 ALARM = {
+    "no call": "It never calls the layer, and judges by how it is made. A healthy layer may be made otherwise, and its "
+    "settings stay the same in either mode. Compare outputs: layer(x).",
     "as broken": "What you compare with is what the broken layer does.",
     "own order": "It compares with a computation of your own from the layer's weights, which deals the features out "
     "to the heads in one order. Another order, put back in the same way, is as good. Compare the layer with itself: "

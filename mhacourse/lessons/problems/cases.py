@@ -45,14 +45,16 @@ def _drops_in_training(layer, d_model):
     return not torch.equal(layer(drawn(2, 5, d_model)), layer(drawn(2, 5, d_model)))
 
 
-def _drops_weights(layer, d_model):
-    """Return whether all features of a head are scaled alike, where those of its values are alike."""
+def _drops_weights(layer, d_model, T=6):
+    """Return whether whole weights are dropped, each by a chance of 0.2, where all are 1 / T and all values are 1."""
     layer.train()
     with torch.no_grad():
-        layer.weight_in[2 * d_model :] = layer.weight_in[:1]
+        layer.weight_in.zero_()
+        layer.weight_in[2 * d_model :] = 1 / d_model
         layer.weight_out.copy_(torch.eye(d_model))
-    heads = layer(drawn(2, 5, d_model)).unflatten(-1, (layer.num_heads, -1))
-    return torch.allclose(heads, heads[..., :1].expand_as(heads), atol=1e-4)
+    heads = layer(torch.ones(4, T, d_model)).unflatten(-1, (layer.num_heads, -1))
+    kept = T * (1 - 0.2) * heads  # how many of its T keys a query is left with
+    return torch.allclose(kept, kept[..., :1].round().expand_as(kept), atol=1e-4) and bool((kept < T + 0.5).all())
 
 
 def _mask_afterwards(layer, d_model):
@@ -66,7 +68,9 @@ def _across(layer, d_model):
 
 
 def _across_padded(layer, d_model):
-    return layer(drawn(2, 4, d_model), drawn(2, 6, d_model, seed=1), padding((6, 3), 4, 6))
+    mask = padding((6, 3), 4, 6)
+    mask[0, 0, 2] = False  # one query sees less than the others
+    return layer(drawn(2, 4, d_model), drawn(2, 6, d_model, seed=1), mask)
 
 
 def _itself_padded(layer, d_model):
@@ -100,7 +104,7 @@ DROPPED = {
     "two calls in eval mode": _in_eval,
     "padding, in eval mode": _in_eval_padded,
     "two calls differ in training": _drops_in_training,
-    "in training it drops whole weights, no single features": _drops_weights,
+    "in training it drops whole weights, a fifth": _drops_weights,
 }
 KEPT = {**MASKED, "the caller's mask afterwards": _mask_afterwards}
 ACROSS = {

@@ -8,8 +8,17 @@ from mhacourse.lessons.problems.mendings import everywhere
 from mhacourse.problem_set import Problem
 from mhalib.attention import MultiHeadAttention
 
-_SPLIT = "view(B, T, self.num_heads, -1).transpose(1, 2)"
-MERGE = Change("heads.transpose(1, 2).reshape", "heads.reshape")
+_CUT, _JOIN = "view(B, T, self.num_heads, -1)", "heads.transpose(1, 2).reshape"
+_SPLIT = f"{_CUT}.transpose(1, 2)"
+MERGE = Change(_JOIN, "heads.reshape")
+_FORWARD = "    def forward"
+_FOR_GOOD = f"    def eval(self):\n        self.dropout = 0.0\n        return super().eval()\n\n{_FORWARD}"
+_FUSED = "heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)"
+_BY_HAND = """\
+scores = q @ k.mT / q.shape[-1] ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -1e9)
+        heads = F.dropout(scores.softmax(-1), dropout) @ v"""
 _TIME_FIRST = [Change(", batch_first=True", "")]
 PLAIN = {
     "einsum": layers.TicketAttention,
@@ -103,6 +112,24 @@ reviews = Problem(
             "The last two axes enter q @ k: transpose(1, 2) puts the tokens there.",
             also=([Change(_SPLIT, "view(B, T, self.num_heads, -1)")],),
         ),
+        "Features in the place of tokens": Wrong(
+            [Change(_SPLIT, f"{_CUT}.permute(0, 2, 3, 1)"), Change(_JOIN, "heads.permute(0, 3, 1, 2).reshape")],
+            "q and k are (B, num_heads, head_dim, T), so features are compared with features.",
+            "The last two axes enter q @ k: tokens and features, in this order. transpose(1, 2) exchanges tokens and "
+            "heads, and nothing else.",
+            also=(
+                [Change(_SPLIT, f"{_CUT}.permute(0, 2, 3, 1)")],
+                [Change(_SPLIT, f"{_CUT}.permute(0, 2, 3, 1)"), MERGE],
+                *(
+                    Wrong(
+                        [Change(_SPLIT, f"{_CUT}.transpose(2, 3)"), *merge],
+                        "q and k are (B, T, head_dim, num_heads): each token compares its own features.",
+                        "Axes 1 and 2 change places, not the last two: .transpose(1, 2).",
+                    )
+                    for merge in ([Change(_JOIN, "heads.transpose(2, 3).reshape")], [MERGE], [])
+                ),
+            ),
+        ),
         "Features dealt out in turn": Wrong(
             [Change(_SPLIT, "view(B, T, -1, self.num_heads).permute(0, 3, 1, 2)")],
             "head 0 holds features 0, h, 2h, …",
@@ -158,7 +185,9 @@ triage = Problem(
         "chance repeats itself. Set it once, or not at all.",
     },
     alarm={
-        "training": "A fresh layer is in training mode, and there it is meant to drop weights: call layer.eval() first."
+        "training": "A fresh layer is in training mode, and there it is meant to drop weights: call layer.eval() "
+        "first.",
+        "other inputs": "Each call gets other numbers, which give other outputs in any layer. Hand over one x twice.",
     },
     fellows={
         "nn.Dropout": layers.DropoutModule,
@@ -170,6 +199,14 @@ triage = Problem(
             [Change("self.dropout if self.training else 0.0", "0.0")],
             "two calls agree now, in training as well: as it is made here, it never drops anything.",
             "In training it is wanted. Ask for the mode: self.dropout if self.training else 0.0.",
+            also=(
+                Wrong(
+                    [Change("self.dropout if self.training else 0.0", "self.dropout"), Change(_FORWARD, _FOR_GOOD)],
+                    "once eval() was called, the rate is 0 for good, after train() as well.",
+                    "Leave the rate as it is, and ask for the mode in each call: self.dropout if self.training else "
+                    "0.0.",
+                ),
+            ),
         ),
         "The mode is read the wrong way round": Wrong(
             [Change("self.dropout if self.training else 0.0", "0.0 if self.training else self.dropout")],
@@ -221,7 +258,7 @@ triage = Problem(
                 [Change("q, k, v = F.linear", "q, v, k = F.linear")],
             ),
         ),
-        **everywhere(layers.TriageAttention),
+        **everywhere(layers.TriageAttention, but=("Keys ask queries",), by_hand=[Change(_FUSED, _BY_HAND)]),
     },
     same={
         r"F\.dropout": "F.dropout(x, p) drops in use as well, for training=True is its default: hand it "
@@ -258,10 +295,16 @@ sensors = Problem(
     blind={
         "one sample": "Each call has one sample: B = 1 has no neighbours that could change it.",
         "equal samples": "All samples are alike: taken from a neighbour, a number is the same.",
+        "tokens moved": "You put the moments in another order, for all machines alike, so each still has the same "
+        "neighbours in the batch. Change one machine, axis 0, or leave the others out.",
         "samples moved": "You put the samples in another order, and each of them still has the same company: what it "
         "takes from the others stays the same. Change one sample, or leave the others out.",
     },
-    alarm={"otherwise": "A sample that you change may change its own output. Compare the others alone."},
+    alarm={
+        "otherwise": "A sample that you change may change its own output. Compare the others alone.",
+        "as broken": "You ask for what the broken layer does: it looks at no other moment of the same machine, axis 1, "
+        "and at that moment of the other machines, axis 0. It is these that must not matter.",
+    },
     fellows={"three linears": layers.ReviewAttention, **PLAIN},
     wrong={
         "Turned on the way in only": Wrong(
@@ -332,6 +375,12 @@ sensors = Problem(
             [Change("x + found", "normed + found")],
             "the normed tokens are added to what was found.",
             "The residual connection adds the layer's input as it came.",
+        ),
+        "The norm comes last": Wrong(
+            [Change("self.norm(x)", "x"), Change("x + found", "self.norm(x + found)")],
+            "the attention gets the tokens as they are, and the sum is normed.",
+            "Many layers do that, but these weights were made for a norm before the attention; and LayerNorm mixes no "
+            "samples.",
         ),
         "The norm is gone": Wrong(
             [Change("self.norm(x)", "x")],

@@ -5,12 +5,14 @@ layer only stands beside its problem. That the given mistake is still there besi
 """
 
 import inspect
+from collections.abc import Sequence
 
 from torch import nn
 
 from mhacourse.exercise import Change, Wrong
 
 END_TO_END = r"repeat\(|cat\(|tile\(|expand\(|stack\("  # what lays copies 0, 1, 0, 1 and not 0, 0, 1, 1
+_FOURTH_ROOTS = "q / q.shape[2] ** 0.25, k / k.shape[2] ** 0.25"
 _OWN_CAUSAL = "scores.masked_fill(~self.tril[:T, :T], -torch.inf)"
 
 # By its name: what it does, why that is wrong, and the pieces of source that become others.
@@ -29,6 +31,15 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
             "** 0.5).softmax(-1)": "** 0.5).softmax(1)",
             "-torch.inf).softmax(-1)": "-torch.inf).softmax(1)",
             "softmax(1)": "softmax(-1)",
+        },
+    ),
+    "Keys ask queries": (
+        "q and k have changed places in the product, so each key shares out its weight among the queries.",
+        "A row of scores belongs to a query: q comes first, and k is turned.",
+        {
+            "q @ k.transpose(-2, -1)": "k @ q.transpose(-2, -1)",
+            "q @ k.mT": "k @ q.mT",
+            "bmm(q, k.mT)": "bmm(k, q.mT)",
         },
     ),
     "No softmax": (
@@ -51,6 +62,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
             " * q.shape[-1] ** -0.5": "",
             " / self.head_dim**0.5": "",
             " / len(part) ** 0.5": "",
+            _FOURTH_ROOTS: "q, k",
         },
     ),
     "The scale of the whole width": (
@@ -60,6 +72,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
             "q.shape[-1] **": "x.shape[-1] **",
             "self.head_dim**0.5": "self.d_model**0.5",
             "len(part) **": "self.d_model **",
+            _FOURTH_ROOTS: "q / self.d_model ** 0.25, k / self.d_model ** 0.25",
         },
     ),
     "The scale of the number of heads": (
@@ -69,7 +82,13 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
             "q.shape[-1] **": "self.num_heads **",
             "self.head_dim**0.5": "self.num_heads**0.5",
             "len(part) **": "self.num_heads **",
+            _FOURTH_ROOTS: "q / self.num_heads ** 0.25, k / self.num_heads ** 0.25",
         },
+    ),
+    "The scale of the number of tokens": (
+        "the scores are divided by the root of how many tokens there are.",
+        "What counts is how many features q and k of one head have: head_dim.",
+        {"q.shape[-1] **": "x.shape[1] **", "self.head_dim**0.5": "x.shape[1]**0.5", "len(part) **": "T **"},
     ),
     "No root in the scale": (
         "the scores are not divided by the root of head_dim, but by head_dim itself or a half of it.",
@@ -246,14 +265,26 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
 }
 
 
-def everywhere(healthy: type[nn.Module], but: tuple[str, ...] = ()) -> dict[str, Wrong]:
-    """Return those of `SLIPS` whose line stands in this layer, but for some by their names."""
-    source = inspect.getsource(healthy)
-    found = {}
+def everywhere(healthy: type[nn.Module], but: tuple[str, ...] = (), by_hand: Sequence[Change] = ()) -> dict[str, Wrong]:
+    """Return those of `SLIPS` whose line stands in this layer, but for some by their names.
+
+    Args:
+        healthy: the layer.
+        but: the names that are left out.
+        by_hand: makes of it the same layer as people rewrite it; slips in that count as well.
+    """
+    source, found = inspect.getsource(healthy), {}
+    ways = [[], [*by_hand]] if by_hand else [[]]
     for name, (what, why, pieces) in SLIPS.items():
-        here = [(piece, after) for piece, after in pieces.items() if piece in source]
-        if here and name not in but:
-            piece, after = here[0]
-            first, *more = [[Change(piece, one)] for one in ((after,) if isinstance(after, str) else after)]
-            found[name] = Wrong(first, what, why, also=tuple(more))
+        made = []
+        for way in ways if name not in but else ():
+            text = source
+            for change in way:
+                text = text.replace(change.before, change.after)
+            here = next(((piece, after) for piece, after in pieces.items() if piece in text), None)
+            if here:
+                piece, after = here
+                made += [[*way, Change(piece, one)] for one in ((after,) if isinstance(after, str) else after)]
+        if made:
+            found[name] = Wrong(made[0], what, why, also=tuple(made[1:]))
     return found

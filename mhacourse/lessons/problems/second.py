@@ -24,7 +24,9 @@ _REPEAT = "mask.expand(B, T, T).repeat_interleave(self.num_heads, dim=0)"
 _CAUSAL = "allowed & torch.ones(T, T, dtype=torch.bool).tril()"
 _NEIGHBOURS = Change("unflatten(-1, (-1, self.num_heads))", "unflatten(-1, (self.num_heads, -1))")
 _OWN_OUTPUT = "A hidden token still asks: its own output changes with it. Compare the outputs of the others."
+_UNMASKED = "No call has a mask: then each token sees all, and each output may change with any of them."
 _NO_MASK = "No call has a mask, and without one the layer is right."
+_OF_A_ROW = "Each row has a sum of its own: weights.sum(-1, keepdim=True). Or fill the scores before the softmax."
 _SECOND_NAME = r"detach\(|\.data\b|mask\.view|mask\[|view_as|contiguous|asarray|as_tensor|\.bool\(|\.to\("
 _OPEN = "The masks hide nothing: all of their entries are True."
 
@@ -104,7 +106,7 @@ tickets = Problem(
     shown_by=_hidden_as_cut,
     cases=cases.MASKED,
     blind={"no mask": _NO_MASK, "open masks": _OPEN},
-    alarm={"otherwise": _OWN_OUTPUT},
+    alarm={"no mask": _UNMASKED, "otherwise": _OWN_OUTPUT},
     fellows=_with_masks(**{"folded heads": layers.LetterAttention}),
     wrong={
         "The mask is added to the scores": Wrong(
@@ -133,11 +135,23 @@ tickets = Problem(
             "what is left is divided by its sum over the queries.",
             "A query shares out its weight of 1 among its keys: sum(-1), or fill the scores before the softmax.",
         ),
-        "Divided by the number of keys": Wrong(
+        "Divided by another number than their sum": Wrong(
             _erased("weights * mask.unsqueeze(-3) / mask.unsqueeze(-3).sum(-1, keepdim=True)"),
             "what is left is divided by how many keys may be seen.",
-            "What is left has another sum: weights.sum(-1, keepdim=True). Or fill the scores before the softmax.",
-            also=(_erased("weights * mask.unsqueeze(-3) / mask.unsqueeze(-3).float().mean(-1, keepdim=True)"),),
+            _OF_A_ROW,
+            also=(
+                _erased("weights * mask.unsqueeze(-3) / mask.unsqueeze(-3).float().mean(-1, keepdim=True)"),
+                Wrong(
+                    _erased("F.normalize(weights * mask.unsqueeze(-3), dim=-1)"),
+                    "F.normalize divides by the root of the sum of squares.",
+                    _OF_A_ROW,
+                ),
+                Wrong(
+                    _erased("weights * mask.unsqueeze(-3)\n            weights = weights / weights.sum()"),
+                    "what is left is divided by the sum over all rows, heads and samples.",
+                    _OF_A_ROW,
+                ),
+            ),
         ),
         "The values are hidden": Wrong(
             [
@@ -193,6 +207,7 @@ letters = Problem(
         "shared masks": "All samples have the same mask; one that is mistaken for another looks just like it.",
     },
     alarm={
+        "no mask": _UNMASKED,
         "otherwise": _OWN_OUTPUT,
         "as broken": "You expect the masks or the heads in the order of the broken layer, 0, 1, 0, 1. fold lays all "
         "heads of letter 0 first: 0, 0, 1, 1.",
@@ -318,29 +333,33 @@ atlas = Problem(
             "A fourth root on q and one on k make, in their product, the root of head_dim.",
             also=([Change("q / q.shape[2] ** 0.25, k", "q, k")],),
         ),
-        "No scale": Wrong(
-            [Change("q, k = q / q.shape[2] ** 0.25, k / k.shape[2] ** 0.25", "pass")],
-            "the scores are not divided at all.",
-            "A fourth root on q and one on k make, in their product, the root of head_dim.",
-        ),
-        "The scale of the number of heads": Wrong(
-            [Change("q.shape[2] ** 0.25, k / k.shape[2]", "q.shape[3] ** 0.25, k / k.shape[3]")],
-            "the scores are divided by the root of num_heads.",
-            "q is (B, T, head_dim, num_heads) here, so q.shape[2] is head_dim.",
-        ),
         "Queries before keys, half of the way": Wrong(
             [Change("bqdh,bkdh->bkqh", "bqdh,bkdh->bqkh")],
             "the scores have the queries first, and the lines below still take the first axis for the keys.",
             "The order is free, but mask, softmax and product must agree with it, as they did.",
+            also=(
+                [
+                    Change("bqdh,bkdh->bkqh", "bqdh,bkdh->bqkh"),
+                    Change("mask.mT[..., None]", "mask[..., None]"),
+                    Change("softmax(1)", "softmax(2)"),
+                ],
+            ),
+        ),
+        "Keys ask queries": Wrong(
+            [Change("mask.mT[..., None]", "mask[..., None]"), Change("softmax(1)", "softmax(2)")],
+            "mask and softmax agree, and both now take the axis of the queries for that of the keys.",
+            "Read the letters: scores are (b, k, q, h), with the keys first, so axis 1 and mask.mT were right.",
         ),
         **everywhere(layers.AtlasAttention),
     },
     fellows=_with_masks(einsum=layers.TicketAttention),
     blind={
         "no mask": "No call has a mask. Take one that is not the same when rows and columns change places.",
+        "symmetric masks": "Your masks stay the same when rows and columns change places: they cannot tell queries "
+        "from keys. Take a causal one, or hide a token from the others.",
         "one call": "It calls the layer once: with what is the output compared?",
     },
-    alarm={"otherwise": _OWN_OUTPUT},
+    alarm={"no mask": _UNMASKED, "otherwise": _OWN_OUTPUT},
     word="The doctor finds nothing, and it has looked at the softmax, the scale, the split, the merge and the masks. "
     "The remark is a matter of taste.",
 )
@@ -370,8 +389,9 @@ captions = Problem(
     blind={
         "no memory": "No call has a memory: self-attention is right. Call it as layer(x, memory, mask).",
         "no mask with memory": "No call with a memory has a mask.",
-        "open masks": "The masks hide nothing, or everything: all of their entries are True.",
+        "open masks": _OPEN,
     },
+    alarm={"no mask": _UNMASKED, "otherwise": _OWN_OUTPUT},
     fellows={"torch's layer": layers.AcrossFromTorch, "the layer of the course": layers.AcrossFromTheLibrary},
     adapted=(
         lambda layer: adapt(lambda x, mask=None: layer(x, x, mask)),
@@ -450,6 +470,7 @@ drafts = Problem(
         "lower masks": "Your masks hide the future already, so there is nothing more to write into them.",
         "otherwise": "Its outputs are right, each time. Look at what you handed over: is the mask the same afterwards?",
     },
+    alarm={"tokens moved": "It is always causal: in another order a token sees other tokens, and so it should."},
     fellows={"a fused function": layers.CausalFused},
     wrong={
         "The mask of padding is lost": Wrong(

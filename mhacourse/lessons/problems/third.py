@@ -68,6 +68,8 @@ archive = Problem(
         "weights: reordered, masked, cut, it behaves. Compare it with a known layer at the same weights.",
     },
     alarm={
+        "one call": "Any two layers differ while their weights do. known.load_state_dict(layer.state_dict()) copies "
+        "them.",
         "as broken": "You expect the KV heads in the order of the broken layer, 0, 1, 0, 1, as repeat and cat lay "
         "them. In the published weights neighbouring heads of queries share one: 0, 0, 1, 1, repeat_interleave.",
     },
@@ -186,6 +188,7 @@ dictation = Problem(
         "otherwise": "With what do you compare the outputs of the steps? At once, the same tokens give the right ones.",
     },
     alarm={
+        "tokens moved": "It is always causal: in another order a token sees other tokens, and so it should.",
         "no cache": "Each call begins anew: hand on the cache, out, cache = layer(token, cache).",
         "otherwise": "The cache holds what was handed over before. Hand over each token once, and compare it with the "
         "same token of one call with all.",
