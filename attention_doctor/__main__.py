@@ -1,8 +1,8 @@
 """`python -m attention_doctor package.module:MyAttention`: examine a layer from the command line.
 
 What is named is a class of layers, a function of tokens, or a factory: a function without arguments that returns the
-layer. How the layer is called is found out, as by `examine`; the options below say it, and what cannot be said here, a
-factory says: it may return what `adapt` gave. Exit code 0: no finding; 1: findings; 2: it could not be examined.
+layer. How the layer is called is found out, as by `examine`; `--called-as`, or a factory that returns what `adapt`
+gave, says it. Exit code 0: no finding; 1: findings; 2: it could not be examined.
 """
 
 import argparse
@@ -13,22 +13,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from attention_doctor import adapt, examine
-from attention_doctor.calling import MASKS, OVER, ROLES, Adapted
 
-OPTIONS = ("mask", "mask_rank", "mask_over")
 ARGUMENTS = {
     "factory": {"help": "package.module:name of a class, or of a function that returns the layer"},
     "--d-model": {"type": int, "help": "features of the input"},
     "--num-heads": {"type": int, "help": "how many heads it is said to have"},
     "--head-dim": {"type": int, "help": "features of one head, if not d_model / num_heads"},
-    "--convention": {"choices": [*ROLES], "help": "how the layer is called"},
-    "--mask": {"choices": [*filter(None, MASKS), "none"], "help": "the kind of mask that it takes"},
-    "--mask-rank": {"type": int, "choices": (1, 2, 3, 4), "help": "axes of the mask"},
-    "--mask-over": {"choices": OVER, "help": "one of pairs, or of keys alone, as for padding"},
-    "--time-first": {"action": "store_true", "help": "the layer takes (T, B, d_model)"},
+    "--called-as": {"metavar": "LINE", "help": "how it is called: such as adapt(layer, mask='blocked')"},
     "--seconds": {"type": float, "default": 60.0, "help": "after which the examination ends"},
     "--markdown": {"metavar": "FILE", "help": "also write a page for a pull request; - prints it"},
 }
@@ -41,7 +36,9 @@ def main(argv: list[str] | None = None) -> int:
         parser.add_argument(name, **options)
     given = parser.parse_args(argv)
     try:
-        attend = _as_told(_load(given.factory), given)
+        attend = _load(given.factory)
+        if given.called_as:
+            attend = eval(given.called_as, {"adapt": adapt, "torch": torch, "layer": attend})
         sizes = (given.d_model, given.num_heads)
         report = examine(attend, *sizes, head_dim=given.head_dim, seconds=given.seconds)
         if given.markdown and given.markdown != "-":
@@ -53,20 +50,6 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     print(report.to_markdown() if given.markdown == "-" else report)
     return 0 if report.ok else 1
-
-
-def _as_told(layer: object, given: argparse.Namespace) -> object:
-    """Return the layer, called as the options say, or as it is where they say nothing."""
-    options = {name: value for name in OPTIONS if (value := getattr(given, name))}
-    if given.time_first:
-        options["batch_first"] = False
-    if options.get("mask") == "none":
-        options["mask"] = None
-    if not (given.convention or options):
-        return layer
-    if isinstance(layer, Adapted):
-        raise ValueError("the factory returns what adapt() gave, which says how it is called; leave out the options")
-    return adapt(layer, given.convention or ("torch" if Adapted(layer).is_torch else "plain"), **options)
 
 
 def _load(name: str) -> Callable:

@@ -48,9 +48,9 @@ def size_of(name: str) -> str | None:
 # ---------------------------------------------------------------------------------------------------------- inputs
 
 INPUTS = {  # roles by name
-    "queries": r"(x_?|inputs?_?|hidden_?)?(q|query|queries|query_states|q_in|q_input|tgt|target)s?",
-    "keys": r"(x_?|inputs?_?)?(k|keys?|key_states|k_in)",
-    "values": r"(x_?|inputs?_?)?(v|values?|value_states|v_in)",
+    "queries": r"(x_?|inputs?_?|hidden_?)?(q|query|queries|tgt|target)s?(_(states|in|input|src|seq))?",
+    "keys": r"(x_?|inputs?_?)?(k|keys?)(_(states|in|input|src|seq))?",
+    "values": r"(x_?|inputs?_?)?(v|values?)(_(states|in|input|src|seq))?",
     "context": r"(x_?|inputs?_?)?(kv|key_value(_states)?|kv_(input|states|in)|memory(_bank)?|mem|context|ctx|cond|c|"
     r"src|source|y|enc\w*|encoder_\w+|other|latents?_kv|x2|xb|b|z)",
 }

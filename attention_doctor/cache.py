@@ -5,7 +5,6 @@ call with all tokens so far and no cache. Where each way of handing a cache over
 """
 
 import copy
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -55,23 +54,20 @@ class Generating:
 
     def __init__(self, patient: Patient, x: Tensor):
         self.x, self.call = x, patient.call
+        self.flags, self.starts, self.places, self.caches, self.others = found = [], [], [], [], []
         signature = signature_of(self.call.target)
-        named = [] if signature is None else list(signature.parameters.values())
-        numbers = {p.name for p in named if isinstance(p.default, int) or p.annotation in (int, bool, "int")}
-        asked = {p.name for p in named if isinstance(p.default, (bool, type(None), type))}
-        left = [p.name for p in named]
-
-        def those(pattern: re.Pattern, among: set[str]) -> list[str]:
-            found = [name for name in left if pattern.search(name) and name in among]
-            left[:] = [name for name in left if name not in found]
-            return found
-
-        every = set(left)
-        self.flags = those(names.FLAG, asked)
-        self.starts = those(names.START, every) + those(names.PLACES, numbers)
-        self.places = those(names.PLACES, every)
-        self.caches = those(names.CACHE, every - numbers)
-        self.others = those(names.ABOUT_PLACES, every - {*self.call.also})
+        for p in signature.parameters.values() if signature else ():
+            number = isinstance(p.default, int) or p.annotation in (int, bool, "int")
+            place = names.PLACES.search(p.name)
+            fits = [  # in the order of what is found; the first counts
+                names.FLAG.search(p.name) and isinstance(p.default, (bool, type(None), type)),
+                names.START.search(p.name) or (place and number),
+                place,
+                names.CACHE.search(p.name) and not number,
+                names.ABOUT_PLACES.search(p.name) and p.name not in self.call.also,
+            ]
+            for those in [those for those, fit in zip(found, fits, strict=True) if fit][:1]:
+                those.append(p.name)
 
     def run(self, target: object, way: Way, x: Tensor, a: int, b: int, held: object = None) -> object:
         """Return what the layer returns for the tokens a to b - 1; `held` is the cache, None for none."""
@@ -99,8 +95,6 @@ class Generating:
                 came = _at(result, way.path)
                 held = came if a == 0 else _joined(held, came, b - a)
             out = turned_back(pick(result, self.call.output), self.call.axes)
-            if out.ndim != 3 or out.shape[1] != b - a:
-                raise ValueError("the output has another number of tokens")
             made.append((out.detach().to("cpu", torch.float32), held))
             a = b
         return made
@@ -195,15 +189,17 @@ def caches_as_the_full_pass(patient: Patient, sees_window: bool, causal: bool, r
         none = f"no way of generating with {', '.join(layer.caches)} was found that runs"
         return report.skip("cache", none) if layer.caches else None
     way, difference, at = best
-    if sees_window:
-        return report.skip("cache", f"{what}; not judged in layers that see a window")
     with patient.quietly(), torch.no_grad():
-        cached, full = layer.seen(way, n)
-    if at >= n and full == [*range(n + 1)] and 1 < len(cached) <= n and cached == full[-len(cached) :]:
-        return report.skip("cache", f"{what}: it keeps the last {len(cached)} tokens alone")
+        cached, full = ([], []) if sees_window else layer.seen(way, n)
+    last = at >= n and full == [*range(n + 1)] and 1 < len(cached) <= n and cached == full[-len(cached) :]
     untold = layer.others + [name for name, value in patient.call.also.items() if callable(value)]
-    if layer.others or (untold and 2 * len(cached) >= len(full)):
-        return report.skip("cache", f"{what}; does it say places in {', '.join(untold)}?")
+    unsure = {  # what may be meant so
+        "; not judged in layers that see a window": sees_window,
+        f": it keeps the last {len(cached)} tokens alone": last,
+        f"; does it say places in {', '.join(untold)}?": layer.others or (untold and 2 * len(cached) >= len(full)),
+    }
+    for why in [why for why, so in unsure.items() if so][:1]:
+        return report.skip("cache", f"{what}{why}")
     where = f"in {way.name}" if way.name else "in the module"
     text = f"{n} tokens, then one at a time with the cache {where}: the output of token {at} (counted from 0)"
     why = "" if cached == full else f"; the new token sees {listed(cached, n)}, in the full pass {listed(full, n)}"
@@ -220,19 +216,15 @@ def listed(tokens: Sequence[int], n: int) -> str:
 # -------------------------------------------------------------------------------------------------------- what it holds
 
 
-def _tensors(held: object) -> Iterator[Tensor]:
-    return (part for _, part in parts(held) if isinstance(part, Tensor))
-
-
-def _shapes(held: object) -> list[tuple[int, ...]]:
-    return [tuple(t.shape) for t in _tensors(held)]
+def _tensors(held: object) -> list[Tensor]:
+    return [part for _, part in parts(held)]
 
 
 def _grew(short: object, long: object) -> bool:
     """Whether each tensor is longer by a token along just one axis."""
-    pairs = list(zip(_shapes(short), _shapes(long), strict=False))
-    grown = [[n - m for m, n in zip(s, t, strict=False) if m != n] for s, t in pairs]
-    return bool(pairs) and all(len(s) == len(t) for s, t in pairs) and all(g == [1] for g in grown)
+    pairs = list(zip(_tensors(short), _tensors(long), strict=False))
+    grown = [[n - m for m, n in zip(s.shape, t.shape, strict=False) if m != n] for s, t in pairs if s.ndim == t.ndim]
+    return bool(pairs) and grown == [[1]] * len(pairs)
 
 
 def _at(result: object, path: tuple) -> object:

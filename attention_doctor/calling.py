@@ -22,6 +22,7 @@ ROLES = {
     "d2l": ("queries", "keys", "values"),
 }
 ORDER = ("queries", "context", "keys", "values")  # of the inputs of a call, whatever their order in the signature
+SURE = ("mask", "m", "allowed_mask", "valid_lens")  # names that say what a mask means here
 MASKS = ("allowed", "blocked", "additive", "float01", "lengths", None)
 AXES = {  # of a layer's tokens -> how (B, T, d_model) becomes them, and how they become it again, in code
     "B T d": ("", ""),
@@ -87,17 +88,12 @@ class Mask:
 
 @dataclass
 class Adapted:
-    """A layer in the doctor's form; made by `adapt`, or by `find_call`.
+    """A layer in the doctor's form; made by `adapt`, which says what its fields mean, or by `find_call`.
 
     Args:
-        target: the layer or function.
         inputs: role and keyword of each of its inputs in their order; None for the keyword where it goes by place.
         mask: the form of mask that it is given now.
         masks: for each mask that it takes, the forms to try.
-        axes: of its tokens, one of `AXES`.
-        output: which part of the result is the output.
-        causal: whether somebody says that it hides later tokens by itself.
-        also: further arguments.
         lengths: the numbers of tokens that it takes, where it takes only some.
         widths: features of each input in the order of `ORDER`; () where they are those of the first.
         pooled: whether its outputs are others than one for each token.
@@ -363,14 +359,11 @@ def _mask_argument(module: Callable, inputs: int, also: Mapping[str, object]) ->
     if signature is None:
         return None
     found = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    left = [p for p in found[inputs:] if p.name not in also]
-    names = [p.name for p in left]
-    masks = [n for n in names if "mask" in n or "len" in n] if found[0].name.startswith("q") else []
-    sure = [n for n in ("mask", "m", "allowed_mask", "valid_lens") if n in names]
-    alone = names if len(names) == 1 and "mask" not in names[0] else []
-    likely = next(iter([*sure, *masks, *alone]), None)
-    if likely is None and names or [p.name for p in left if p.default is p.empty and p.name != likely]:
-        some = next((n for n in names if "mask" in n), "...")
+    left = {p.name: p.default is p.empty for p in found[inputs:] if p.name not in also}
+    sure = [n for n in left if n in SURE or (found[0].name.startswith("q") and ("mask" in n or "len" in n))]
+    likely = next(iter(sure or [n for n in left if len(left) == 1 and "mask" not in n]), None)
+    if (likely is None and left) or any(needed for n, needed in left.items() if n != likely):
+        some = next((n for n in left if "mask" in n), "...")
         raise TypeError(
             f"cannot see which argument of {_name(module)}({', '.join(p.name for p in found)}) is the mask, what True "
             f"means in it, or what the others are; say adapt(layer, mask_name={some!r}, mask='allowed'), or 'blocked', "

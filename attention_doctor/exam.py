@@ -24,7 +24,6 @@ class Exam:
     def __init__(self, patient: Patient, batch: int, tokens: int):
         self.patient, self.B, self.T = patient, 1 if patient.call.axes == "T d" else batch, tokens
         self.inputs = len(patient.call.roles)
-        self._straight: dict[int, bool] = {}
         for spread in (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3):
             # Nearly equal tokens where maps are sharp: a weight of almost 0 looks like none.
             size = spread if spread >= 0.1 else 1.0
@@ -160,11 +159,10 @@ class Exam:
         out, *merged = self._decoded(int(max(rows.max() for rows in groups.values())) + 1, changed)
         return (merged[0] if merged else None), out
 
-    def straight(self, j: int) -> bool:
-        """Return whether the maps of a step's product stand in the order of those that met the values."""
-        if j not in self._straight:
-            self._straight[j] = aligned(self.first.steps[j])
-        return self._straight[j]
+    @cached_property
+    def straight(self) -> list[bool]:
+        """Of each step, whether the maps of its product stand in the order of those that met the values."""
+        return [aligned(step) for step in self.first.steps]
 
     def of_samples(self, j: int) -> Tensor:
         """Return of which sample each row of a step's queries is, `(N, Tq)`; NONE where that is not known."""
@@ -181,7 +179,7 @@ class Exam:
             shape = tuple(step.used.shape[:2])
             rows = [x for x in (self.token_of(j, "q"), self.of(j, "q")) if x is not None and tuple(x.shape) == shape]
             # Where queries and weights stand in two orders, as in some products of einsum, nobody knows.
-            found[j] = rows[0] if rows and (step.q is None or self.straight(j)) else torch.full(shape, NONE)
+            found[j] = rows[0] if rows and (step.q is None or self.straight[j]) else torch.full(shape, NONE)
         return found
 
     def silent(self, j: int) -> Iterator[int]:
@@ -218,7 +216,7 @@ def moved(before: Tensor, after: Tensor) -> Tensor:
 
 def aligned(step: Step) -> bool:
     """Whether the maps of the product stand in the order of the maps that met the values."""
-    if step.raw is None or step.raw.shape != step.used.shape or min(step.used.shape[-2:]) < 2:
+    if step.raw is None or step.raw.shape != step.used.shape or step.used.shape[-1] < 2:
         return False
     shown = step.used > 1e-20
     count = shown.sum(-1, keepdim=True).clamp_min(1)

@@ -110,13 +110,12 @@ def _look_inside(exam: Exam, report: Report) -> None:
         report.find("softmax-twice", "what came out of one softmax went into a second one, which makes it nearly even.")
     elif not seen.steps:
         _without_steps(exam, report)
-    tell = {"find": report.find, "remark": report.remark, "skip": report.skip}
     for law, j in product(LAWS, range(len(seen.steps)) if report.ok else ()):
         if j == 0 and not report.ok:
             return
         try:
             if said := law(exam, j):
-                tell[said[0]](*said[1:])
+                getattr(report, said[0])(*said[1:])
         except Crash as crash:
             report.skip(f"the law of {law.__name__}", str(crash))
     if report.ok and seen.steps:
@@ -189,7 +188,7 @@ def _with_context(patient: Patient, name: str, batch: int, T: int, report: Repor
         exam = Exam(patient.calling(call), batch, T)
         for law, j in product((order, inputs), range(len(exam.first.steps))):
             if said := law(exam, j):
-                (report.find if said[0] == "find" else report.skip)(said[1], f"with {name}: {said[2]}")
+                getattr(report, said[0])(said[1], f"with {name}: {said[2]}")
 
 
 def _places(patient: Patient, T: int, report: Report) -> None:

@@ -21,7 +21,7 @@ MASKS = {
     "itself": "torch.eye(T, dtype=torch.bool).expand(B, T, T)",
 }
 SHOWN = {"keys": ("some keys", "padding"), "prefix": ("padding",), "shared": ("earlier ones", "some keys", "itself")}
-PLACES = r"\bpos|position|rope|rotary|alibi|slope|tril|triu|causal|window|relative"  # by these the order may matter
+PLACES = r"\bpos|position|rope|rotary|alibi|slope|tril|triu|causal|window|relative|axial|column"  # order may matter
 
 
 def compared(why: str, one: str, two: str, first: str = "", must: str = "< 1e-5") -> str:

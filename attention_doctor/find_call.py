@@ -199,7 +199,7 @@ class _Search:
         x = patient.tokens(1 if form.axes == "T d" else batch, T, 0.5).to(patient.device, patient.dtype)
         with patient.quietly(), torch.no_grad():
             try:
-                return form.result([patient.wide(x, i).clone() for i in range(len(form.inputs))])
+                return form.result(patient.inputs(x))
             except Exception as error:
                 return error
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attention_doctor.calling import picture
 from attention_doctor.exam import MANY, Exam
 from attention_doctor.look import Step
 from attention_doctor.report import Report
@@ -59,19 +60,18 @@ def split(exam: Exam, j: int) -> Said:
 def samples(exam: Exam, j: int) -> Said:
     """Hold that queries, keys and values of a map are of one sample."""
     of = {}
-    for name in "qkv" if exam.B > 1 else "":
+    for name in "qkv":
         if (tokens := exam.token_of(j, name)) is not None:
             of[name] = [{exam.place(t)[0] for t in line if t >= 0} for line in tokens.tolist()]
-    for name, maps in of.items():
-        if mixed := [n for n, found in enumerate(maps) if len(found) > 1]:
-            those = ", ".join(map(str, sorted(maps[mixed[0]])))
-            return "find", "mixes-samples", f"map {mixed[0]} holds {LONG[name]} of samples {those}."
-    for a, b in (("q", "k"), ("k", "v"), ("q", "v")):
-        if a in of and b in of and len(of[a]) == len(of[b]) and exam.straight(j):
-            for n, (one, two) in enumerate(zip(of[a], of[b], strict=True)):
-                if one and two and one != two:
-                    where = f"map {n} has {LONG[a]} of sample {min(one)} and {LONG[b]} of sample {min(two)}."
-                    return "find", "mixes-samples", where
+    for name, n, those in ((name, n, those) for name, maps in of.items() for n, those in enumerate(maps)):
+        if len(those) > 1:
+            several = ", ".join(map(str, sorted(those)))
+            return "find", "mixes-samples", f"map {n} holds {LONG[name]} of samples {several}."
+    for a, b in combinations(of if exam.straight[j] else (), 2):
+        for n, (one, two) in enumerate(zip(of[a], of[b], strict=False)):
+            if one and two and one != two and len(of[a]) == len(of[b]):
+                where = f"map {n} has {LONG[a]} of sample {min(one)} and {LONG[b]} of sample {min(two)}."
+                return "find", "mixes-samples", where
     return None
 
 
@@ -84,13 +84,26 @@ def order(exam: Exam, j: int) -> Said:
         if bool((off[off.isfinite()] < 1e-4).all()) and torch.equal(soft[..., 1:], step.used):
             where = "the first of the weights is cut off, a last score was added: key j + 1 meets value j."
             return "find", "mixes-tokens", where
-    if k is None or v is None or k.shape != v.shape or not exam.straight(j):
+    if k is None or v is None or k.shape != v.shape or not exam.straight[j]:
         return None
     per = exam.B * exam.T
     for n, c in ((k >= 0) & (v >= 0) & (k % per != v % per)).nonzero().tolist():
         key, value = int(k[n, c]) % exam.T, int(v[n, c]) % exam.T
         where = f"column {c} of map {n} has the key of token {key} and the value of token {value}."
         return "find", "mixes-tokens", where
+    return None
+
+
+def windows(exam: Exam, j: int) -> Said:
+    """Hold that a map over a part of a picture is of some of its rows, and in each of the same columns."""
+    tokens, (height, width) = exam.token_of(j, "q"), picture(exam.T)
+    for n, line in enumerate(tokens.tolist() if "H" in exam.patient.call.axes and tokens is not None else ()):
+        places = sorted({exam.place(t)[1] for t in line if t >= 0})
+        rows, columns = {p // width for p in places}, {p % width for p in places}
+        if len(places) < len(rows) * len(columns):
+            those = ", ".join(f"({p // width}, {p % width})" for p in places[:8])
+            where = f"map {n} has queries of the places {those} of {height} rows and {width} columns"
+            return "find", "mixes-tokens", f"{where}: no rows, columns or windows of the picture."
     return None
 
 
@@ -258,7 +271,8 @@ def twins(exam: Exam, j: int) -> Said:
     if len(used) == per * exam.B:
         maps = used.view(exam.B, per, *used.shape[1:])
         for g, h in combinations(range(per), 2):
-            if torch.allclose(maps[:, g], maps[:, h], atol=1e-6):
+            free = (maps[:, g].count_nonzero(-1) > 1) | (maps[:, h].count_nonzero(-1) > 1)  # elsewhere there is no choice
+            if free.any() and torch.allclose(maps[:, g][free], maps[:, h][free], atol=1e-6):
                 return "find", "heads-unused", f"heads {g} and {h} of {per} have the same map: they are twins."
     before = exam.first.steps[:j] if exam.token_of(j, "q") is not None else []
     for i, other in enumerate(before):  # heads that are computed one after another
@@ -350,7 +364,7 @@ def _off(scores: Tensor, distance: Tensor) -> float:
     return max(float((x.amax(-1) - x.amin(-1)).max()) for x in lines if not bool(x.isnan().any()))
 
 
-LAWS = [split, samples, order, inputs, merge, shares, scale, twins, groups, positions]
+LAWS = [split, samples, order, windows, inputs, merge, shares, scale, twins, groups, positions]
 
 
 # ---------------------------------------------------------------------------------------------------- of all steps

@@ -2,9 +2,9 @@
 
 import inspect
 from collections.abc import Iterator
+from contextlib import suppress
 
 import torch
-from torch import nn
 
 from attention_doctor.argument_names import SIZES, size_of
 
@@ -25,7 +25,8 @@ def make(kind: type, d_model: int, num_heads: int, head_dim: int | None) -> tupl
     errors = []
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        for arguments in _arguments(kind, sizes):
+        for config in _configs(kind, sizes):
+            arguments = _arguments(kind, sizes, config)
             try:
                 layer = kind(**arguments)
             except Exception as error:
@@ -36,50 +37,36 @@ def make(kind: type, d_model: int, num_heads: int, head_dim: int | None) -> tupl
     wanted = ", ".join(inspect.signature(kind).parameters)
     raise TypeError(
         f"expected a layer, got the class {kind.__name__}({wanted}), which could not be made by d_model={d_model} and "
-        f"num_heads={num_heads} ({errors[0] if errors else 'it has arguments whose names say nothing'}); make one "
-        f"first, such as {kind.__name__}({d_model}, {num_heads})"
+        f"num_heads={num_heads} ({errors[0]}); make one first, such as {kind.__name__}({d_model}, {num_heads})"
     )
 
 
-def _arguments(kind: type, sizes: dict[str, object]) -> Iterator[dict[str, object]]:
-    """Yield the arguments to try: sizes by their names, and a config where one is wanted."""
-    said, missing = _said(kind, sizes)
-    said |= {name: GUESSES.get(p.annotation, 0 if "layer" in name else None) for name, p in missing.items()}
-    config = next(filter(is_config, missing), None)
-    if config is None:
-        yield said
-    elif (typed := _typed(missing[config], sizes, kind)) is not None:
-        yield said | {config: typed}
-    if config is not None:
-        yield said | {config: Config(sizes)}
-
-
-def _said(kind: type, sizes: dict[str, object]) -> tuple[dict, dict]:
-    """Return the sizes among a constructor's arguments by their names, and the needed arguments that are none."""
-    said, missing = {}, {}
+def _arguments(kind: type, sizes: dict[str, object], config: object = None) -> dict[str, object]:
+    """Return sizes for the arguments of a constructor by their names, and a guess for what else it needs."""
+    found = {}
     for p in inspect.signature(kind).parameters.values():
         needed = p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-        size = None if is_config(p.name) or p.annotation is bool else sizes.get(size_of(p.name))
-        if size is not None and (needed or (p.name in CORE and p.default is not None)):
-            said[p.name] = size
+        size = None if p.annotation is bool else sizes.get(size_of(p.name))
+        if is_config(p.name):
+            found |= {p.name: config} if needed else {}
+        elif size is not None and (needed or (p.name in CORE and p.default is not None)):
+            found[p.name] = size
         elif needed:
-            missing[p.name] = p
-    return said, missing
+            found[p.name] = GUESSES.get(p.annotation, 0 if "layer" in p.name else None)
+    return found
 
 
-def _typed(p: inspect.Parameter, sizes: dict[str, object], kind: type) -> object | None:
-    """Return a config of the class that the annotation names, or that is defined beside the layer."""
-    scope = vars(inspect.getmodule(kind) or object)
-    wanted = scope.get(p.annotation) if isinstance(p.annotation, str) else p.annotation
-    if not isinstance(wanted, type) or wanted is p.empty:
-        beside = (v for n, v in scope.items() if isinstance(v, type) and is_config(n))
-        wanted = next((v for v in beside if v.__module__ == kind.__module__), None)
-    if wanted is None or wanted.__module__ == "builtins" or issubclass(wanted, nn.Module):
-        return None
-    try:
-        return wanted(**_said(wanted, sizes)[0])
-    except Exception:
-        return None
+def _configs(kind: type, sizes: dict[str, object]) -> Iterator[object]:
+    """Yield configs: of the class that is annotated, or is defined beside the layer; then one of any kind."""
+    beside = vars(inspect.getmodule(kind) or object)
+    named = [p.annotation for p in inspect.signature(kind).parameters.values() if is_config(p.name)]
+    classes = [beside.get(name, name) if isinstance(name, str) else name for name in named]
+    classes += [v for n, v in beside.items() if is_config(n) and getattr(v, "__module__", "") == kind.__module__]
+    for each in classes if named else ():
+        if isinstance(each, type) and each.__module__ not in ("builtins", "inspect"):
+            with suppress(Exception):
+                yield each(**_arguments(each, sizes))
+    yield Config(sizes)
 
 
 def is_config(name: str) -> bool:

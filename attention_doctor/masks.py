@@ -62,7 +62,7 @@ def _by_weights(exam: Exam, seen: Seen) -> Sight | None:
         if exam.depth(step):
             continue
         used, rows, columns = step.used.float(), exam.token_of(j, "q"), exam.token_of(j, "v")
-        if rows is None or columns is None or step.of_weights.far or not exam.straight(j):
+        if rows is None or columns is None or step.of_weights.far or not exam.straight[j]:
             return None
         if rows.shape != used.shape[:2] or columns.shape != used.shape[::2]:
             return None

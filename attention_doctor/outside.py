@@ -102,7 +102,7 @@ def repeats_itself(patient: Patient, batch: int, T: int, report: Report) -> None
     for p in signature.parameters.values() if signature else ():  # a switch that is on for one call alone
         if isinstance(p.default, bool) and "causal" in p.name:
             with suppress(Exception), patient.quietly(), torch.no_grad():
-                given = [patient.wide(x, i).to(patient.device, patient.dtype) for i in range(len(patient.call.roles))]
+                given = patient.inputs(x.to(patient.device, patient.dtype))
                 patient.call.result(given, None, **{p.name: not p.default})
     more = patient.noise(batch, T, 31)
     forgets(patient, more, None, "other tokens", report)
@@ -258,28 +258,29 @@ def dead_parameters(patient: Patient, forms: list[Mask], T: int, flat: bool, rep
     ran: set[nn.Module] = set()
     hooks = [part.register_forward_pre_hook(lambda m, _: ran.add(m)) for part in module.modules() if part is not module]
     try:
-        found = _reached(patient, named, forms, T)
+        reached = _reached(patient, named, forms, T)
         if getattr(patient.call.target, "__name__", "forward") not in ("forward", "__call__"):
-            named = {n: p for n, p in named.items() if n in found or owners[n] in ran}  # the rest is another's business
-        dead = set(named) - found
+            named = {n: p for n, p in named.items() if n in reached or owners[n] in ran}  # else another's
+        dead = {*named} - {*reached}
         idle = {n for n in dead if owners[n] is not module and owners[n] not in ran}
         calls = patient.docs.code.partition("def forward")[2]  # what is named there, and never ran, is for another call
         other = idle if any(re.search(rf"\bself\.{n.partition('.')[0]}\b", calls) for n in idle) else set()
         if dead - other:
             module.train()
             with suppress(Exception):  # whatever another's code raises in training
-                other |= dead & _reached(patient, named, forms, T)
+                other |= dead & {*_reached(patient, named, forms, T)}
             module.eval()
         if other:
             report.skip(what, f"{', '.join(sorted(other)[:4])}: they are for another call, or for training")
-        parts = list(_unused_parts(patient, named, T)) if not dead and flat else []
+        for name in named if flat and not dead else ():
+            if rows := _idle_rows(patient, named[name], reached[name], owners[name], name, T):
+                text = f"no gradient reaches {len(rows)} rows of {name}, from row {rows[0]} on."
+                report.find("dead-parameters", text)
     except Exception as error:  # whatever another's code raises
         return report.skip(what, f"no gradient could be taken: {type(error).__name__}: {error}".splitlines()[0])
     finally:
         for hook in hooks:
             hook.remove()
-    for name, first, many in parts:
-        report.find("dead-parameters", f"no gradient reaches {many} rows of {name}, from row {first} on.")
     if dead := sorted(dead - other):
         size, some = sum(named[n].numel() for n in dead), ", ".join(dead[:4]) + ", …" * (len(dead) > 4)
         text = f"no gradient reaches {len(dead)} of {len(named)} parameters: {some} ({size} numbers)."
@@ -287,48 +288,38 @@ def dead_parameters(patient: Patient, forms: list[Mask], T: int, flat: bool, rep
     return None
 
 
-def _gradients(patient: Patient, x: Tensor, mask: Tensor | None, named: dict[str, nn.Parameter]) -> list[Tensor | None]:
-    x = x.clone().to(patient.device, patient.dtype).requires_grad_()
-    return list(torch.autograd.grad(patient.everything(x, mask), list(named.values()), allow_unused=True))
-
-
-def _reached(patient: Patient, named: dict[str, nn.Parameter], forms: list[Mask], T: int) -> set[str]:
-    """Return the names of the parameters that a gradient reaches."""
-    found: set[str] = set()
-    for form in [None, *forms]:
+def _reached(patient: Patient, named: dict[str, nn.Parameter], forms: list[Mask], T: int) -> dict[str, Tensor]:
+    """Return of each parameter that a gradient reaches how large it is, over several inputs and masks."""
+    found: dict[str, Tensor] = {}
+    for form, spread in [(None, 1.0), (None, 0.05), *((form, 0.5) for form in forms)]:
         mask = None if form is None else torch.ones(2, T, T, dtype=torch.bool).tril()
         if form is not None and form.shows in ("keys", "prefix"):
             mask = (torch.arange(T) < T - 2).expand(2, T, T)
-        grads = _gradients(patient.with_mask(form), patient.tokens(2, T, 0.5), mask, named)
-        found |= {name for name, grad in zip(named, grads, strict=True) if grad is not None}
+        x = patient.tokens(2, T, spread).to(patient.device, patient.dtype).requires_grad_()
+        total = patient.with_mask(form).everything(x, mask)
+        grads = torch.autograd.grad(total, list(named.values()), allow_unused=True)
+        for name, grad in zip(named, grads, strict=True):
+            if grad is not None:
+                found[name] = found.get(name, 0) + grad.abs()
     return found
 
 
-def _unused_parts(patient: Patient, named: dict[str, nn.Parameter], T: int) -> Iterator[tuple[str, int, int]]:
-    """Yield name, first row and number of the rows of a projection that have no part in the output: not scattered."""
-    x = [patient.tokens(3, T, spread) for spread in (1.0, 0.05)]
-    grads = [_gradients(patient, one, None, named) for one in x]
-    for name, *of in zip(named, *grads, strict=True):
-        if any(grad is None for grad in of) or of[0].ndim < 2 or of[0][0].numel() < 2:
-            continue
-        owner = patient.module.get_submodule(name.rpartition(".")[0])
-        idle = ~sum(grad.abs() for grad in of).flatten(1).any(1)
-        runs = {len(run) for run in re.findall("1+", "".join("01"[int(row)] for row in idle))}
-        each = of[0].ndim == 3 and len(idle) == patient.num_heads  # else rows of a table wait for their places
-        projects = (isinstance(owner, (nn.Linear, _ConvNd)) or "in_proj" in name) and len(idle) >= 6 and runs != {1}
-        whole = len(runs) == 1 and int(idle.sum()) * 8 >= len(idle)
-        if whole and (each or projects) and _replaced(named[name], idle, x, patient):
-            yield name, int(idle.nonzero()[0]), int(idle.sum())
-
-
-def _replaced(parameter: nn.Parameter, rows: Tensor, x: list[Tensor], patient: Patient) -> bool:
-    """Whether other numbers in these rows leave every output as it is; what starts at 0 silences others."""
-    before, kept = [patient(one) for one in x], parameter.detach().clone()
-    noise = torch.randn(kept.shape, generator=torch.Generator().manual_seed(0)).to(kept)
-    for size in (0.3, 3.0):
-        parameter.data[rows] = size * kept.abs().max() * noise[rows]
+def _idle_rows(patient: Patient, of: nn.Parameter, grad: Tensor, owner: nn.Module, name: str, T: int) -> list[int]:
+    """Return the rows of a projection that have no part in the output: runs of one length, not scattered ones."""
+    if of.ndim < 2 or of[0].numel() < 2:
+        return []
+    idle = ~grad.flatten(1).any(1)
+    runs = {len(run) for run in re.findall("1+", "".join("01"[int(row)] for row in idle))}
+    each = of.ndim == 3 and len(idle) == patient.num_heads  # else rows of a table wait for their places
+    projects = (isinstance(owner, (nn.Linear, _ConvNd)) or "in_proj" in name) and len(idle) >= 6 and runs != {1}
+    if not (len(runs) == 1 and int(idle.sum()) * 8 >= len(idle) and (each or projects) and bool(of.any())):
+        return []
+    x, kept = [patient.tokens(3, T, spread) for spread in (1.0, 0.05)], of.detach().clone()
+    before, noise = [patient(one) for one in x], torch.randn(kept.shape, generator=torch.Generator().manual_seed(0))
+    for size in (0.3, 3.0):  # other numbers in these rows leave every output as it is; what starts at 0 silences others
+        of.data[idle] = size * kept.abs().max() * noise.to(kept)[idle]
         moved = any(patient.differ(patient(one), out) for one, out in zip(x, before, strict=True))
-        parameter.data.copy_(kept)
+        of.data.copy_(kept)
         if moved:
-            return False
-    return bool(kept.any())
+            return []
+    return idle.nonzero().flatten().tolist()

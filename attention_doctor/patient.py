@@ -61,7 +61,7 @@ class Patient:
 
         `x` stands for all inputs where they are not handed over one by one. With `grad` it is used as it is.
         """
-        inputs = [self.wide(x, i) for i in range(len(self.call.roles))] if isinstance(x, Tensor) else list(x)
+        inputs = self.inputs(x) if isinstance(x, Tensor) else list(x)
         given = inputs if grad else [one.to(self.device, self.dtype, copy=True) for one in inputs]
         if isinstance(x, Tensor) and not self.call.widths:
             given = given[:1] * len(given)  # one tensor three times, as in self-attention
@@ -100,7 +100,7 @@ class Patient:
     def everything(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """Return one number that its output has a part in, and what else it gives when asked, for gradients."""
         few = slice(1) if self.call.axes == "T d" else slice(None)
-        inputs, mask = [self.wide(x, i)[few] for i in range(len(self.call.roles))], None if mask is None else mask[few]
+        inputs, mask = self.inputs(x[few]), None if mask is None else mask[few]
         signature = signature_of(self.call.target)
         flags = [p.name for p in signature.parameters.values() if p.default is False] if signature else []
         asked = {name: True for name in flags if WEIGHTS_TOO.search(name)}
@@ -121,11 +121,10 @@ class Patient:
             warnings.simplefilter("ignore")
             yield
 
-    def wide(self, x: Tensor, i: int) -> Tensor:
-        """Return tokens with as many features as input `i` has."""
-        width = self.call.widths[i] if self.call.widths else x.shape[-1]
-        repeated = x.repeat(1, 1, -(-width // x.shape[-1]))
-        return repeated[..., :width]
+    def inputs(self, x: Tensor) -> list[Tensor]:
+        """Return tokens for each input, with as many features as it has."""
+        widths = self.call.widths or [x.shape[-1]] * len(self.call.roles)
+        return [x.repeat(1, 1, -(-width // x.shape[-1]))[..., :width] for width in widths]
 
     def unused(self) -> "Patient | None":
         """Return the layer as it was before the first call; None where it cannot be copied."""
@@ -231,13 +230,12 @@ def on_the_table(call: Adapted, module: nn.Module | None) -> Iterator[tuple[Adap
     compiler = torch.compiler.set_stance("force_eager") if uncompiled else nullcontext()
     try:
         twin = _copied(own) if module is None or module is own else None
-        if twin is None and module is None and isinstance(own, nn.Module):
-            module = own
         if twin is not None:
             call = replace(call, target=twin if call.target is own else getattr(twin, call.target.__name__))
-            module = modules_of(twin).eval()
-            _thaw(module)
-        with compiler, nullcontext() if twin is not None else _restored(module):
+            module = modules_of(twin)
+        elif module is None and isinstance(own, nn.Module):
+            module = own
+        with compiler, _restored(module):
             yield call, module
     finally:
         torch.set_num_threads(threads)
@@ -245,14 +243,6 @@ def on_the_table(call: Adapted, module: nn.Module | None) -> Iterator[tuple[Adap
         random.setstate(states[1])
         if numpy is not None:
             numpy.random.set_state(states[2])
-
-
-def _thaw(module: nn.Module) -> None:
-    """Let gradients reach a layer that is frozen as a whole; what alone is frozen in it is meant to be."""
-    if not any(p.requires_grad for p in module.parameters()):
-        for parameter in module.parameters():
-            if parameter.is_leaf:
-                parameter.requires_grad_(parameter.is_floating_point())
 
 
 @contextmanager
@@ -268,7 +258,10 @@ def _restored(module: nn.Module | None) -> Iterator[None]:
         (m, {k: copy.copy(v) if isinstance(v, held) else v for k, v in vars(m).items()}) for m in module.modules()
     ]
     module.eval()
-    _thaw(module)
+    if not any(p.requires_grad for p in module.parameters()):  # what alone is frozen in a layer is meant to be
+        for parameter in module.parameters():
+            if parameter.is_leaf:
+                parameter.requires_grad_(parameter.is_floating_point())
     try:
         yield
     finally:

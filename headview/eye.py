@@ -45,18 +45,14 @@ RANK = {"": 0, "noise": 1, "scores": 2, "exp": 3, "weights": 4}  # the operand o
 COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd  # where torch keeps what operations are made of
 DENSE = torch._C.DispatchKey.CompositeExplicitAutograd  # and FlexAttention
 
-SPARSE = {  # classes whose weights are bands or blocks of a map, never the map
-    "LongformerSelfAttention": "a band of neighbours",
-    "LEDEncoderSelfAttention": "a band of neighbours",
-    "BigBirdBlockSparseAttention": "blocks",
-    "BigBirdPegasusBlockSparseAttention": "blocks",
-    "LocalSelfAttention": "chunks",
-    "LSHSelfAttention": "hashed chunks",
-    "LongT5LocalAttention": "blocks",
-    "LongT5TransientGlobalAttention": "blocks",
-    "PegasusXGlobalLocalAttention": "blocks",
-    "NystromformerSelfAttention": "landmarks",
-    "InformerProbSparseAttention": "the queries that differ most",
+SPARSE = {  # what classes attend to whose weights are bands or blocks of a map, never the map
+    "a band of neighbours": "LongformerSelfAttention LEDEncoderSelfAttention",
+    "blocks": "BigBirdBlockSparseAttention BigBirdPegasusBlockSparseAttention LongT5LocalAttention "
+    "LongT5TransientGlobalAttention PegasusXGlobalLocalAttention",
+    "chunks": "LocalSelfAttention",
+    "hashed chunks": "LSHSelfAttention",
+    "landmarks": "NystromformerSelfAttention",
+    "the queries that differ most": "InformerProbSparseAttention",
 }
 
 
@@ -437,4 +433,4 @@ def sparse_kind(module: nn.Module) -> str | None:
     """Return what a module attends to, if that is less than all keys and so no map; None: nothing is known of it."""
     if getattr(module, "num_landmarks", None) == getattr(module, "seq_len", 0):
         return None  # with as many landmarks as tokens, Nyströmformer attends to all
-    return SPARSE.get(type(module).__name__)
+    return next((what for what, classes in SPARSE.items() if type(module).__name__ in classes.split()), None)

@@ -222,13 +222,13 @@ def test_what_the_command_prints_and_its_exit_code(tmp_path, monkeypatch, capsys
     wrong = []
     for factory, options, code, words in (
         ("healthy", [], 0, "no finding"),
-        ("torch_layer", ["--convention", "torch", "--mask", "none"], 0, "masks: the layer takes none"),
+        ("torch_layer", ["--called-as", "adapt(layer, 'torch', mask=None)"], 0, "masks: the layer takes none"),
         ("inverted", [], 1, "mask-inverted"),
         ("broken", [], 2, "no weights here"),
         ("value", [], 2, "no function that makes a layer"),
         ("missing", [], 2, "has no missing; what can be called in it: "),
         ("MultiHeadAttention", [], 0, "called as: MultiHeadAttention(d_model=32, num_heads=4): adapt(layer"),
-        ("healthy", ["--mask-rank", "1"], 2, "mask_rank must be one of"),
+        ("healthy", ["--called-as", "adapt(layer, mask_rank=1)"], 2, "mask_rank must be one of"),
     ):
         came = main([f"some_layers:{factory}", *SIZES, *options])
         printed = capsys.readouterr()

@@ -282,6 +282,19 @@ class WithoutMask(Layer):
         return super().forward(x)
 
 
+class Neighbours(WithoutMask):
+    """Each query meets the keys and values of five neighbours, which are unfolded."""
+
+    pads = (2, 2), (2, 2)
+
+    def attend(self, q, k, v, mask):
+        places = torch.arange(q.shape[2])[:, None] + torch.arange(-2, 3)
+        outside = (places < 0) | (places >= q.shape[2])
+        k, v = (F.pad(x, (0, 0, *pad)).unfold(2, 5, 1) for x, pad in zip((k, v), self.pads, strict=True))
+        scores = torch.einsum("bhtd,bhtdw->bhtw", q, k) / self.hd**0.5  # k, v: (B, h, T, hd, 5)
+        return torch.einsum("bhtw,bhtdw->bhtd", scores.masked_fill(outside, -1e9).softmax(-1), v)
+
+
 class LargeBiasesWithoutMask(WithoutMask):
     """Biases as large as some trained models have them keep the maps sharp, however small the tokens are."""
 
@@ -390,7 +403,7 @@ class MinusInfinity(Layer):
 
 PLAIN = [
     Layer, LoopsOverHeads, Einsum, Einops, FusedQKV, PermutedFeatures, Folded, Fused, GPT, CausalAndMasked, Rotary,
-    RelativeBias, Alibi, AbsolutePositions, PositionsWithoutMask, PostNormBlock, PreNormBlock, Dropout,
+    Neighbours, RelativeBias, Alibi, AbsolutePositions, PositionsWithoutMask, PostNormBlock, PreNormBlock, Dropout,
     NoOutputProjection, Sink, Float32Softmax, QKNorm, QKNormWithoutMask, Prints, ReturnsWeights, OneMaskForAll,
     NeedsMask, PairsPaddedToNaN, ReLUAtTheEnd, Window, WithoutMask, LargeBiasesWithoutMask, CausalWindow, TwoLayers,
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from torch import nn
 
 from attention_doctor import adapt
 from tests.helpers.layers_base import Layer
-from tests.helpers.layers_healthy import GPT, PostNormBlock, Rotary, Window, WithoutMask
+from tests.helpers.layers_healthy import GPT, Neighbours, PostNormBlock, Rotary, Window, WithoutMask
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,13 @@ class HeadsFoldedByAView(PostNormBlock):
 
     def forward(self, x):
         return super().forward(x)
+
+
+@sick("mixes-tokens")
+class ValuesOfOtherNeighbours(Neighbours):
+    """The values are those of another window than the keys."""
+
+    pads = (2, 2), (4, 0)
 
 
 @sick("mixes-tokens")
