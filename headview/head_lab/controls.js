@@ -48,25 +48,32 @@ function makeKnobs(view, change) {
   };
 }
 
+const MOST_WORDS = 128; // as in inputs.py
+const wordsOf = (text) => text.split(/\s+/).filter(Boolean);
+
 /** The field for the reader's own words, which the kernel turns into numbers. @param {LabView} view */
 function makeWords(view) {
   const { model } = view;
   const input = focusable(node("input", { type: "text", autocomplete: "off", spellcheck: "false" }), null);
-  const take = () => (input.value.trim() ? put(model, "sentence", input.value) : complain());
+  const take = () => {
+    const count = wordsOf(input.value).length;
+    if (count >= 1 && count <= MOST_WORDS) put(model, "sentence", input.value);
+    else complain(`Type 1 to ${MOST_WORDS} words${count ? `; these are ${count}` : ""}.`);
+  };
   input.addEventListener("change", take);
   bindKeys(input, { Enter: take });
   const box = node("label", { class: "sentence" }, "Your words", input);
   box.hidden = !model.get("sentence") || Boolean(model.isStatic); // other words have no numbers without a kernel
   const note = node("p", { class: "note problem", role: "alert" });
-  const complain = () => {
-    note.textContent = "Type at least one word.";
+  const complain = (text) => {
+    note.textContent = text;
     note.hidden = false;
   };
   let shown = "";
   return {
     box, note,
     show() {
-      const sentence = model.get("sentence"), heard = sentence.split(/\s+/).filter(Boolean).join(" ");
+      const sentence = model.get("sentence"), heard = wordsOf(sentence).join(" ");
       if (shown !== sentence) input.value = shown = sentence;
       const waiting = sentence && heard !== view.rows.join(" ");
       note.textContent = model.get("problem") || (waiting ? "The kernel turns these words into numbers…" : "");

@@ -17,7 +17,7 @@ const HATCH_NAN = 0xffffffff;
  * @property {boolean} signed from -top to top, with its own colours
  */
 
-/** Where the logarithmic scale begins, as in mhalib.plots.scales; what is smaller has the first colour. */
+/** Where the logarithmic scale begins, as in mhalib.plots.cells; what is smaller has the first colour. */
 const logFrom = (top) => (top < 1e-3 ? 10 ** (Math.floor(Math.log10(top)) - 4) : 1e-4);
 
 /** Return what tells the place of a number on a scale, 0 to 1; signed, 0 lies at a half. @param {Scale} scale */
