@@ -37,9 +37,9 @@ hypothesis.settings.load_profile("house")
 
 
 # The files that take longest, the longest first: no worker should be left alone with one at the end.
-LONG = """headview/test_contract.py test_predictions_page.py test_sick.py test_switchboard_page.py
-test_look.py test_site_page.py test_head_view_numbers_page.py test_head_lab_page.py
-test_reshape_view_page.py test_sweeps.py""".split()
+LONG = """headview/test_contract.py test_site.py test_site_live.py test_site_page.py test_head_view_page.py
+test_predictions_page.py test_sick.py test_kernel_page.py test_live_model_page.py test_head_lab_page.py
+test_head_view_overview_page.py test_head_view_modes_page.py test_head_view_panels_page.py test_sweeps.py""".split()
 
 
 def pytest_collection_modifyitems(items):

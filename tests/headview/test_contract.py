@@ -313,6 +313,8 @@ def test_all_can_be_used_without_eyes_or_a_mouse(static_page, theme):
         audit = Axe().run(page)
         assert audit.violations_count == 0, audit.generate_report()
         unfold(page)
+    if theme == "dark":
+        return  # it has other colours, which is the audit's business, but the same controls
     found, reached = page.evaluate(CONTROLS, FOCUSABLE), {}
     assert len(found) >= 5 * len(CASES)
     assert [control for control in found if not control["name"] or control["held"] != "true"] == []

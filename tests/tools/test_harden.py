@@ -1,6 +1,10 @@
 """What `tools.notebooks.harden` says of a lesson that holds with another seed and size, and of one that does not."""
 
+import pytest
+
 from tools.notebooks.harden import main
+
+pytestmark = pytest.mark.slow  # four kernels for a tool of those who write lessons
 
 
 def test_another_seed_or_size_may_be_told_and_is_no_failure_but_one_that_stops_is(make_notebook, capsys):

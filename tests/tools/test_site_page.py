@@ -31,9 +31,8 @@ def drawn(page):
     settle(page)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 768, 1100])
-def test_pages_fit_and_their_widgets_are_alive(open_page, theme, width):
+@pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (768, "light"), (1100, "dark")])
+def test_pages_fit_and_their_widgets_are_alive(open_page, width, theme):
     page = open_page("07_lesson.html", width, theme=theme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.get_by_role("button", name="Show what comes out").first.click()

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from headview import HeadView
 from headview.head_view.inputs import as_parts
 from mhalib.masks import causal_mask
 from mhalib.reference import import_d2l
@@ -98,7 +99,7 @@ def test_what_torch_returns_is_taken_as_it_is_and_its_mean_over_heads_refused(ba
         for given in (averaged, tuple(part.numpy() for part in averaged)):
             with pytest.raises(ValueError, match="the mean over its heads; .*average_attn_weights=False"):
                 as_parts(given)
-    assert the(as_parts([pair, pair])).shape == (2, 2, 5, 5)
+    assert HeadView(pair).shape == [1, 2, 5, 5] and the(as_parts([pair, pair])).shape == (2, 2, 5, 5)
     assert the(as_parts({"a": pair, "b": pair})).layer_names == ["a", "b"]
     with pytest.raises(ValueError, match="5 maps, expected num_heads=2.*the mean over its heads"):
         as_parts(averaged[1], num_heads=2)

@@ -54,8 +54,8 @@ def small(head, side, signed):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("spread", [0.0, 1.0, 3.0])
-@pytest.mark.parametrize("maps, tokens", [(144, 128), (12, 512), (1, 2048)])
+@pytest.mark.parametrize("spread", [0.0, 3.0])
+@pytest.mark.parametrize("maps, tokens", [(24, 128), (3, 512), (1, 1024)])
 def test_maps_with_a_sink_keep_small_weights_and_row_sums_in_one_byte(maps, tokens, spread, masked):
     scores = spread * torch.randn(maps, tokens, tokens)
     w = (scores.masked_fill(~causal(tokens), -INF) if masked else scores).softmax(-1)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-import traitlets
 from torch import nn
 
 from headview import capture
@@ -113,15 +112,6 @@ def test_a_page_carries_the_picture_and_the_chosen_head(monkeypatch):
     little = carried_by(view, 1500)
     assert "neurons 0 1 a 0 2" not in little and "queries and keys of the head did not fit" in little[-1]
     assert "the picture did not fit" in carried_by(view, 900)[-1]
-
-
-@pytest.mark.parametrize("wrong", [-0.1, 1.01, "much", True, None, float("nan")])
-def test_the_strength_of_the_weights_over_the_picture_is_a_share(wrong, monkeypatch):
-    view = view_of(captured(picture=picture()), monkeypatch)
-    view.strength = 0
-    with pytest.raises(traitlets.TraitError, match="strength must be a number from 0 to 1"):
-        view.strength = wrong
-    assert view.strength == 0
 
 
 def test_values_weigh_what_is_moved_in_each_head(monkeypatch):

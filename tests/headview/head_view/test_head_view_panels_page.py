@@ -1,7 +1,6 @@
 """The picture under the tokens of a HeadView, and its queries and keys by feature, in a real browser."""
 
 import base64
-import io
 import math
 import re
 
@@ -9,7 +8,6 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from headview.head_view import widget
 from headview.head_view.inputs import Part
@@ -17,6 +15,7 @@ from headview.head_view.patches import Picture
 from headview.head_view.widget import HeadView
 from mhalib.plots import COLOUR_MAP
 from tests.helpers.browser import until, with_script
+from tests.helpers.page import pixels, press, readout
 
 WORDS = "the cat sat on the mat because it was warm".split()
 # What the panels have computed, as lists; what is shown goes through the same functions.
@@ -95,21 +94,6 @@ def view_of(monkeypatch):
         return view
 
     return make
-
-
-def press(page, *keys):
-    for key in keys:
-        page.keyboard.press(key)
-
-
-def readout(page):
-    return page.locator(".readout").text_content()
-
-
-def pixels(locator):
-    """What a canvas holds, (height, width, 4), on the screen's own grid."""
-    data = locator.evaluate("(canvas) => canvas.toDataURL().split(',')[1]")
-    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA"))
 
 
 def numbers(page, name):
@@ -352,6 +336,3 @@ def test_of_8192_keys_the_strongest_are_shown(kernel_page, view_of):
     page.locator("canvas.neurons").focus()
     press(page, "ArrowDown")
     assert f"key {best[0]}" in readout(page) or f"key {best[1]}" in readout(page)
-
-
-# ---------------------------------------------------------------- for everybody

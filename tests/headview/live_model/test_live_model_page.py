@@ -1,4 +1,4 @@
-"""LiveModel in a browser, with a small model: what a reader does, what goes wrong, JupyterLab, a phone."""
+"""LiveModel in a browser, with a small model: what a reader does, what goes wrong, a phone."""
 
 from functools import partial
 
@@ -152,22 +152,6 @@ def test_it_fits_into_every_width(static_page, width, theme):
     assert no_overflow(page) == []
     small, large = (canvas.bounding_box() for canvas in page.locator(".live-model canvas").all())
     assert (large["y"] > small["y"] + 20) == (width < 700)
-
-
-def test_in_jupyterlab_the_kernel_hands_over_the_model_and_its_own_numbers(lab):
-    notebook = lab(
-        "from headview import LiveModel\nfrom tests.helpers.small_sentences import small_sentences\n"
-        f"view = LiveModel(small_sentences(), {SENTENCE!r}, {SECOND!r})\nview"
-    )
-    page = notebook.page
-    page.get_by_role("button", name="Load the model").click()
-    page.wait_for_function("document.querySelector('.bring button')?.hidden")
-    page.get_by_label("Sentence").fill("a cat sat")
-    says(page, "of torch in the kernel")
-    assert float(note(page).partition("within ")[2].split()[0]) <= 0.02
-    notebook.prints("print(view.sentence)", "a cat sat")
-    notebook.python("view.off = [[0, 1], [1, 0]]")
-    until(lambda: "2 heads off" in page.locator(".alike").inner_text(), "the view does not follow")
 
 
 def test_what_does_not_fit_is_refused():

@@ -159,7 +159,7 @@ LAYOUT = """async ([source, traits, width]) => {
 
 def test_every_number_has_a_place_of_its_own(static_page):
     page, failures = static_page(ReshapeView()), []
-    for path, batch, width in itertools.product(PATHS, (1, 2), (300, 420, 1100)):
+    for path, batch, width in itertools.product(PATHS, (1, 2), (300, 1100)):
         view = ReshapeView(4 * batch, 2 * batch, 2 + batch, batch=batch, path=path)
         traits = view.get_state(["path", "chosen", "colour_by", "sizes", "stations"])
         for height, boxes in page.evaluate(LAYOUT, [str(view._esm), traits, width]):

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from headview import HeadSwitchboard
-from tests.helpers.browser import until
 from tests.helpers.page import no_overflow
 
 WEIGHTS = torch.tensor([[0.1, 0.2, 0.0], [0.3, -0.05, 0.45]])
@@ -39,15 +38,12 @@ def answers(page):
     )
 
 
-# ---------------------------------------------------------------- a page without a kernel
-
-
-def test_every_setting_shows_what_python_measured(static_page):
+def test_each_setting_shows_what_python_measured(static_page):
     board = HeadSwitchboard(measure, 2, 3)
     page, now, failures = static_page(board), [1] * 6, []
-    for step in range(64):
-        if step:  # one switch a step, and all 64 settings once
-            at = (step & -step).bit_length() - 1
+    for step in range(16):
+        if step:  # one switch a step, and all 16 settings of four of them once
+            at = (0, 2, 3, 5)[(step & -step).bit_length() - 1]
             now[at] = 1 - now[at]
             switch(page, *divmod(at, 3)).click()
         board.gates = [now[:3], now[3:]]
@@ -142,64 +138,3 @@ def test_scores_of_any_size_can_be_read_on_a_narrow_page(static_page):
         shown = fact(page.locator(".mha").nth(number), "a rather long")
         assert float(shown) == pytest.approx(high, abs=6e-4) and len(shown) <= 6
     assert no_overflow(page) == []
-
-
-# ---------------------------------------------------------------- a notebook with a kernel
-
-LIVE = """import time, torch
-from headview import HeadSwitchboard
-asked, pause, broken = [], 0.0, ""
-
-def measure(gates):
-    asked.append(gates.clone())
-    time.sleep(pause)
-    if broken and not gates.all():
-        raise ValueError(broken)
-    return float(gates.mean()), [("off", int((gates == 0).sum()), None)]
-
-board = HeadSwitchboard(measure, 6, 12)
-board"""
-
-
-def test_the_kernel_measures_what_the_reader_asks_for(lab):
-    live = lab(LIVE, "board")
-    until(lambda: live.page.locator(".mha").count() == 2, "the board was not displayed twice")
-    one, other = live.page.locator(".mha").all()
-
-    def shows(score, *views):
-        for view in views or (one, other):
-            until(lambda view=view: fact(view, "accuracy") == score, f"the score does not become {score}")
-
-    shows("1.000")
-    switch(one, 2, 5).click()
-    shows(f"{71 / 72:.3f}")
-    assert one.locator(".answers b").inner_text() == other.locator(".answers b").inner_text() == "1"
-    live.prints("print(len(asked), round(board.score, 6), board.gates[2][5])", f"2 {71 / 72:.6f} 0")
-    switch(other, 2, 5).click()
-    one.get_by_label("Measure every switch").check()
-    until(lambda: one.locator(".effect.known").count() == 72, "not every switch was measured")
-    assert one.locator(".controls output").inner_text() == "72 of 72"
-    live.prints("print(len(asked), len(board.known))", "73 73")  # what was known is not measured again
-    one.get_by_label("Measure every switch").uncheck()
-    live.python("board.gates = torch.zeros(6, 12)")  # a cell acts, the view asks
-    shows("0.000")
-    live.prints("print(len(asked), board.score)", "74 0.0")
-    live.python("pause = 0.4")
-    one.evaluate("(view) => [...view.querySelectorAll('.switch')].slice(0, 30).forEach((switch_) => switch_.click())")
-    assert fact(one, "accuracy") == "measuring…"
-    shows(f"{30 / 72:.3f}")
-    count, last = live.python("print(len(asked), int(asked[-1].sum()))").split()
-    assert last == "30" and int(count) <= 74 + 5, count  # the last, and few between
-
-    live.python("pause, broken = 0, '<img src=x onerror=alert(1)>'")
-    switch(one, 5, 0).click()
-    said = "This setting could not be measured. ValueError: <img src=x onerror=alert(1)> (in measure, line "
-    shows("not measured")
-    for view in (one, other):
-        until(lambda view=view: said in view.inner_text(), "the error is not shown")
-    live.python("broken = ''")
-    for _ in range(2):  # away, and here again
-        switch(one, 5, 1).click()
-        live.page.wait_for_timeout(400)
-    shows(f"{31 / 72:.3f}")
-    assert live.page.locator(".problem:visible").count() == 0
