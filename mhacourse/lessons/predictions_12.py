@@ -43,8 +43,8 @@ four_with_shared_keys = Choose(
     right="nearly all right",
     options={
         "like a single head, about a half": (
-            "They share what they look at. But each has a softmax of its own, and in lesson 07 that was what the "
-            "single head lacked. They get above 90 %."
+            "They share what they look at. But each has a softmax of its own, and that is what the single head "
+            "lacks. They get above 90 %."
         ),
         "in between, about three quarters": (
             "Half of each head is shared, so it is a fair guess. But the queries decide where a head looks, and those "
@@ -102,7 +102,7 @@ rotated_latents = Choose(
     right="more than a quarter",
     options={
         "not at all: rotating is linear, too": (
-            "It is linear, but the order matters: a rotation of 8 features after U_k is no rotation of 12 before it. "
+            "It is linear, but the order matters: a rotation of 8 features after U_k is no rotation of 10 before it. "
             "The outputs are more than a quarter off."
         ),
         "a few percent": (

@@ -47,7 +47,8 @@ lookups_with_one_slope = Choose(
     about="which lookups two heads learn that have the same slope",
     right="one at most, whatever the slope",
     options={
-        "both, with a middle slope": "At 1/8 the tokens close by look too much alike, and at 1/3 far is out of reach.",
+        "both, with a middle slope": "At 1/8 the tokens close by look too much alike, at 1/3 far is out of reach, "
+        "and at 1/5 neither is learned.",
         "both, with any slope": "Training can raise a score against a slope, but only so far.",
         "one at most, whatever the slope": "A slope is a reach, and the two lookups need two.",
     },

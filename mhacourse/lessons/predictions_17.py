@@ -73,7 +73,7 @@ one_of_two = Choose(
 
 real_share = Choose(
     about='how much of the lead of "animal" over "street" the largest of 1,849 terms carries',
-    right="15 %",
+    right="about a seventh",
     options={
         "over half": (
             "In the small models one term does nearly all. Here the largest carries 15 %: many terms, of both signs, "
@@ -83,7 +83,9 @@ real_share = Choose(
             "A head that found the animal so clearly should have a main reason. The largest term carries 15 %, and "
             "hundreds of small ones the rest."
         ),
-        "15 %": "The largest is small, and the others are smaller still: the lead is what is left of many that cancel.",
+        "about a seventh": (
+            "The largest carries 15 %, and the others are smaller still: the lead is what is left of many that cancel."
+        ),
         "under 1 %": (
             "With 1,849 terms, each could be tiny. They are not all alike, though: the largest carries 15 %."
         ),
