@@ -119,16 +119,16 @@ def _table(values: Sequence[tuple[str, object]]) -> str:
     return "\n".join(shown)
 
 
-def same_results(some: Sequence[Outcome], others: Sequence[Outcome]) -> bool:
+def same_results(some: Sequence[Outcome], others: Sequence[Outcome], right: Sequence[Outcome]) -> bool:
     """Return whether two answers give the same results, and failures on the same inputs.
 
-    One mistake can be written in ways that fail with different messages. The kind of error counts; where there is no
-    result at all, the message as well.
+    One mistake can be written in ways that fail with different messages. Where wrong results agree, the kind of error
+    is enough; where there are none, it says too little, and the messages must agree, with the sizes in them.
     """
     if len(some) != len(others) or not all(map(same_result, some, others)):
         return False
-    pairs = zip(some, others, strict=True)
-    return any(not a.failure for a in some) or all(a.failure.message == b.failure.message for a, b in pairs)
+    wrong = any(not a.failure and not same_result(ours, a) for ours, a in zip(right, some, strict=False))
+    return wrong or _messages(some) == _messages(others)
 
 
 def same_result(a: Outcome, b: Outcome) -> bool:
@@ -151,13 +151,13 @@ def _messages(outcomes: Sequence[Outcome]) -> list[str]:
     return [outcome.failure.message for outcome in outcomes if outcome.failure]
 
 
-def recognise(catalogue: Sequence[tuple], outcomes: Sequence[Outcome]) -> tuple | None:
+def recognise(catalogue: Sequence[tuple], outcomes: Sequence[Outcome], right: Sequence[Outcome]) -> tuple | None:
     """Return the entry of the catalogue that does just this, or None; what it does is the last in it.
 
     One that changes the same inputs comes first; then one that changes none, for a mistake in the result stays what
     it is where the inputs are changed besides. Of two that stop on the same inputs, the one with the same message.
     """
-    alike = [entry for entry in catalogue if same_results(entry[-1], outcomes)]
+    alike = [entry for entry in catalogue if same_results(entry[-1], outcomes, right)]
     alike.sort(key=lambda entry: _messages(entry[-1]) != _messages(outcomes))
     for wanted in (changes(outcomes), [()] * len(outcomes)):
         for entry in alike:

@@ -128,6 +128,9 @@ def shape_in_words(expected: tuple[int, ...], got: tuple[int, ...], axes: tuple[
         expected, got: the two shapes.
         axes: what the axes of the expected one are called.
     """
+    if expected and not got:
+        *some, last = axes or ("place",)
+        return f"one number came; asked is one for each {', '.join(some)}{' and ' if some else ''}{last}"
     if len(axes) != len(expected):
         axes = tuple(f"size {size}" for size in expected)
     if len({*expected} - {1}) < len(expected):  # two sizes alike: nobody can tell which is which

@@ -30,6 +30,7 @@ from mhacourse.run import Outcome, OutOfTime, call, limits
 
 SECONDS = 0.8  # for one search; what was found out about an edit is kept
 ALIKE = 0.3  # what it costs to make one edit at all places that it fits
+UNSEEN = 0.5  # what it costs to name a piece of code that the learner has not written
 ENOUGH = 4  # different numbers that the results must hold: with a thousand edits, fewer would be chance
 SIZE = re.compile(r"[BThn]|Tq|Tk|kv|num_\w+|head_dim|d_model|width|size|group")  # what sizes are called in this house
 LONGEST = 45  # characters of code in a sentence
@@ -62,7 +63,7 @@ WHY = {  # the reader's question, by what is said: the first that is found in it
     r"shape\[": "Write the shape down, and beside each of its numbers what it counts.",
     "reshape|view": "reshape and view count the numbers out again in their order; only transpose and permute exchange "
     "axes (lesson 03).",
-    "keepdim": "Without keepdim=True what was one number for each row lies along the columns (lesson 04).",
+    "without keepdim": "Without keepdim=True what was one number for each row lies along the columns (lesson 04).",
     r"\.m?T|product": "Write both shapes beside the product: the two sizes in the middle must mean the same.",
     "torch.inf": "A hidden score of 0 still gets a share: e to the power of 0 is 1. Only minus infinity gets none.",
     r"dim=|everything|\w\(-?\d": "Write the shape of what comes in beside the line, and name its axes: along which are "
@@ -77,8 +78,11 @@ Slip = tuple[str, str, Real]  # the code that stands instead, what is said of it
 Read = Callable[[str], str]  # returns code as a learner can read it, with `…` for what only we have written
 
 
-def why_of(says: str) -> str:
-    """Return what to think of where an edit was made."""
+def why_of(says: str, source: str) -> str:
+    """Return what to think of where an edit was made; nothing where it names functions that are not theirs."""
+    named = re.findall(r"\w+(?=\()|(?<=arguments of )\w+|reshape", says)
+    if named and not any(f in source for f in (*named, *(ORDERED if {*named} & {*ORDERED} else ()))):
+        return ""
     return next(why for pattern, why in WHY.items() if re.search(pattern, says))
 
 
@@ -98,10 +102,20 @@ class Edit:
     _function: Callable | None = None
     _known: dict[int, Outcome | None] = field(default_factory=dict)
 
-    @property
-    def can_be_told(self) -> bool:
-        """Whether all that it names can be seen by who has not seen our solution."""
-        return "…" not in self.says
+    def can_be_told(self, source: str) -> bool:
+        """Return whether all that it names can be seen by who has not seen our solution, but has written `source`."""
+        ordered = "arguments of" not in self.says or any(f in source for f in ORDERED)
+        return ordered and "…" not in self.says
+
+    def is_written(self, source: str) -> bool:
+        """Return whether the code that it puts in stands in a learner's source."""
+        put = re.match(r"with (?:a fixed |a )?(.+) in the place of", self.says)
+        return put is None or put[1].replace(" ", "") in source.replace(" ", "")
+
+    def told(self, source: str) -> str:
+        """Return what it says; of an index that the learner has not written, that it is another one."""
+        other = r"shape\[-?\d\] in", "another axis of shape in"
+        return self.says if self.is_written(source) else re.sub(*other, self.says)
 
     def outcome(self, case: int, inputs: tuple) -> Outcome | None:
         """Return what the edited function does with a case; None where it came to no end, or is no Python."""
@@ -188,8 +202,9 @@ def _of_operation(node: ast.BinOp, read: Read) -> Iterator[Slip]:
     sign, seen, unseen, others = SIGNS[type(node.op)]
     a, b = f"({unparse(node.left)})", f"({unparse(node.right)})"
     shown = read(unparse(node.right))
+    seen, shown = ("the root", "") if sign == "**" and shown == "0.5" else (seen, shown)
     for kept, out in ((a, shown), (b, read(unparse(node.left))))[: 2 if sign in "+*@&|" else 1]:
-        yield kept, f"without {unseen if '…' in out else f'{seen} {out}'}", 1
+        yield kept, f"without {unseen if '…' in out else f'{seen} {out}'.rstrip()}", 1
     for other in others.split():
         words = f"with {other} in the place of {sign}"
         yield f"({a} {other} {b})", words if "…" in shown else f"{words} before {shown}", 1.2
@@ -316,7 +331,8 @@ class _Places:
                 yield Edit(says, places[0][3] + ALIKE, lambda text=text: self._made(text))
 
     def _slips(self) -> Iterator[tuple[tuple[int, int], Slip]]:
-        every = dict.fromkeys([*self.given, *self.meaning])
+        # Not lists that grow: nobody takes one for a number, and one that is multiplied in each round has no end.
+        every = dict.fromkeys(name for name in (*self.given, *self.meaning) if self.meaning.get(name) != "[]")
         sizes = {name for name in every if SIZE.fullmatch(name)}
         names = {name: [o for o in every if o != name and (o in sizes) == (name in sizes)] for name in every}
         nodes = [*ast.walk(self.function)]
@@ -360,6 +376,7 @@ ALONG_ONE: list[Change] = [  # along one axis of the result, by its name
     ("for the first {} alone; that axis is gone", 1.1, lambda y, i: y.select(i, 0)),
     ("for the last {} alone; that axis is gone", 1.2, lambda y, i: y.select(i, -1)),
     ("for the first {} alone", 1.1, lambda y, i: y.narrow(i, 0, 1)),
+    ("and then adds up along the axis of the {}", 1.2, lambda y, i: y.sum(i)),
 ]
 
 
@@ -399,12 +416,19 @@ def _results(axes: tuple[str, ...]) -> Iterator[Change]:
 # --------------------------------------------------------------------------------------------- the edit that was made
 
 
-def find(edits: Sequence[Edit], inputs: Sequence[tuple], right: Sequence[Outcome], theirs: Sequence[Outcome]):
+def find(
+    edits: Sequence[Edit],
+    inputs: Sequence[tuple],
+    right: Sequence[Outcome],
+    theirs: Sequence[Outcome],
+    source: str = "",
+) -> Edit | None:
     """Return the cheapest edit that does the same as the learner's function on every case, or None.
 
     Args:
         edits: of the exercise, the cheapest first.
         inputs, right, theirs: the cases, and what our answer and the learner's do with them.
+        source: of the learner's function, empty where it is not to be had.
     """
     if len(theirs) < len(inputs) or not _say_enough(theirs, right):
         return None
@@ -412,7 +436,8 @@ def find(edits: Sequence[Edit], inputs: Sequence[tuple], right: Sequence[Outcome
     # First the cases that tell most: where there is a wrong result.
     order = sorted(range(len(inputs)), key=lambda i: (right_ones[i], theirs[i].failure is not None, i))
     with contextlib.suppress(OutOfTime), limits(SECONDS), warnings.catch_warnings(action="ignore"):
-        for edit in filter(lambda edit: edit.can_be_told, edits):
+        told = [edit for edit in edits if edit.can_be_told(source)]
+        for edit in sorted(told, key=lambda edit: edit.cost + UNSEEN * (not edit.is_written(source))):
             if all((did := edit.outcome(i, inputs[i])) and _same(did, theirs[i]) for i in order):
                 return edit
     return None

@@ -15,9 +15,10 @@ from mhacourse.attempt import Attempt, changes, recognise, same_results
 from mhacourse.compare import kind_of, show
 from mhacourse.edits import find, why_of
 from mhacourse.note import Note, not_yet
-from mhacourse.observe import holds_the_numbers, observe, other_axes
+from mhacourse.observe import holds_the_numbers, observe, other_axes, transposed
 from mhacourse.remarks import remarks_on
 from mhacourse.stub import is_stub
+from mhacourse.try_test import source_of
 from mhacourse.values import explain
 
 Step = Callable[[Attempt], Note | None]
@@ -75,7 +76,8 @@ def returns_nothing(attempt: Attempt) -> Note | None:
 def as_given(attempt: Attempt) -> Note | None:
     """Leave the code that a learner starts from as it is, whatever it was copied into."""
     given = attempt.exercise.given_outcomes
-    if given is None or not same_results(given, attempt.outcomes) or changes(given) != changes(attempt.outcomes):
+    same = given is not None and same_results(given, attempt.outcomes, attempt.exercise.right)
+    if not same or changes(given) != changes(attempt.outcomes):
         return None
     return _still_open(attempt, "still the code that was given.")
 
@@ -95,19 +97,19 @@ def accept(attempt: Attempt) -> Note:
 
 def known_mistake(attempt: Attempt) -> Note | None:
     """Name the catalogued wrong answer that does the same."""
-    found = recognise(attempt.exercise.catalogue, attempt.outcomes)
+    found = recognise(attempt.exercise.catalogue, attempt.outcomes, attempt.exercise.right)
     return _mistake(attempt, found[0], found[1].what, found[1].why) if found else None
 
 
 def small_edit(attempt: Attempt) -> Note | None:
     """Say which small edit of a right answer does the same."""
-    exercise = attempt.exercise
-    edit = None
+    exercise, source, edit = attempt.exercise, source_of(attempt.answer), None
     with contextlib.suppress(Exception):  # whatever a learner returns, what is known without the model is still said
-        edit = find(exercise.edits, exercise.inputs, exercise.right, attempt.outcomes)
+        edit = find(exercise.edits, exercise.inputs, exercise.right, attempt.outcomes, source)
     if edit is None:
         return None
-    return _mistake(attempt, f"It does what a right one would do {edit.says}", why=why_of(edit.says), code=edit.says)
+    says, why = edit.told(source), why_of(edit.says, source)
+    return _mistake(attempt, f"It does what a right one would do {says}", why=why, code=edit.says)
 
 
 def stopped(attempt: Attempt) -> Note | None:
@@ -140,6 +142,8 @@ def first_difference(attempt: Attempt) -> Note:
     difference = attempt.worst.difference
     seen = [("", words) for words in observe(attempt.cases)]
     words = other_axes(attempt.cases) if difference.kind == "shape" else ""
+    if turned := transposed(attempt.cases):
+        return _mistake(attempt, turned, " ".join(text for _, text in seen))
     if words and holds_the_numbers(attempt.cases):
         return _mistake(attempt, f"{words[0].upper()}{words[1:]}", " ".join(text for _, text in seen))
     if words and not difference.sentence().endswith(words):

@@ -61,7 +61,7 @@ def judged_mending(problem, layer: object) -> Note:
     if not any(wrong.values()) and (problem.changes or "cause" in problem.done):
         said = "At the same weights it does what the healthy layer does." if problem.changes else "Nothing was to mend."
         return Note("right.", [("", said), *printed], mood="right", code="right")
-    if same_results(outcomes, problem.given_outcomes):
+    if same_results(outcomes, problem.given_outcomes, problem.right_outcomes):
         written = [*map(source_of, filter(inspect.isfunction, vars(layer).values()))]
         if _methods(*written) <= _methods(problem.source):
             words = f"Edit the class {name} where it stands, run its cell, then this one."
@@ -74,8 +74,8 @@ def judged_mending(problem, layer: object) -> Note:
         parts = [("What:", what), ("Why:", why), ("", f"When stuck: problem.{problem.name}.hint()")]
         return Note("not yet. The same as before", [*parts, *printed], mood="wrong", code="wrong: the same as before")
     was_right = [] if problem.changes else [("", "As it was given, it was right at these weights.")]
-    found = recognise(problem.catalogue(outcomes), outcomes)
-    if found and not _stops_otherwise(wrong, outcomes, found[-1]):
+    found = recognise(problem.catalogue(outcomes), outcomes, problem.right_outcomes)
+    if found:
         mistake, known, _ = found
         in_cases = "; ".join(case for case in wrong if wrong[case])
         parts = [*_error(wrong), ("What:", known.what), ("Why:", known.why), ("Wrong in:", in_cases)]
@@ -88,12 +88,6 @@ def judged_mending(problem, layer: object) -> Note:
         return not_yet(first.kind, *_rows(wrong), *often, *printed)
     missing = [("", "Is a return missing?")] if outcomes[0].value is None else []
     return not_yet(first.kind, *was_right, *_rows(wrong), *missing, *printed)
-
-
-def _stops_otherwise(wrong: Mapping, outcomes: Sequence[Outcome], known: Sequence[Outcome]) -> bool:
-    """Return whether a layer only stops, and says something else then than a known one: that may be another mistake."""
-    said, known_said = ([one.failure.message for one in some if one.failure] for some in (outcomes, known))
-    return all(isinstance(found, Failure) for found in wrong.values() if found) and said != known_said
 
 
 def _methods(*sources: str) -> set[str]:

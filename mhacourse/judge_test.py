@@ -5,11 +5,11 @@ How a test is tried stands in `try_test`.
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from unittest.mock import patch
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mhacourse.advice import advice_for
 from mhacourse.compare import kind_of
@@ -125,7 +125,14 @@ def _blind(problem, test, subject: Subject) -> str:
         names = re.fullmatch(r"\s*(\w+) = (\w+)(?:\.(?:detach|view)\(.*\)|\.data|\[:\])?\s*", line)
         if names and any({*names.groups()} <= {*re.findall(r"\w+", other)} for other in lines if other is not line):
             return problem.blind["second name"].format(line=line.strip())
-    return _fitting(problem, problem.blind, subject)
+    why, otherwise = _fitting(problem, problem.blind, subject), problem.blind.get("otherwise", "")
+    if why != otherwise or problem.spoils or problem.near:  # where the outputs are right, it may leave them alone
+        return why
+    rows = max((call.x.shape[1] for call in subject.calls), default=0)
+    for name, first in (("random", 0), ("row 0", 1)):
+        if rows > first and _says_true(test, subject, _drawn_from(first)):
+            return f"{problem.blind[name]} {otherwise}".rstrip()
+    return why
 
 
 def _fitting(problem, reasons: Mapping[str, str], subject: Subject) -> str:
@@ -154,7 +161,11 @@ def _accuses(problem, test, trial) -> Note | None:
         why = problem.alarm["no call"]
     if OWN_WEIGHTS.search(source_of(test)):
         why = problem.alarm["own order" if problem.near or subject in problem.others else "own numbers"]
-    if any(call.mask is not None and not call.mask.bool().any(-1).all() for call in subject.calls):
+    empty = any(call.mask is not None and not call.mask.bool().any(-1).all() for call in subject.calls)
+    hidden = _hidden(subject)
+    if hidden and _says_true(test, subject, lambda y: y.index_fill(1, torch.tensor(hidden), 0.0)):
+        why = "A hidden token still asks: its own output changes with it. Compare the outputs of the others."
+    if empty:
         why = "A query with nothing to see may give anything: leave such rows of a mask out of what you compare."
     if _sees_rounding_alone(test, subject):
         why = "What it saw is rounding: two right ways to add the same numbers differ a little. torch.allclose(a, b, "
@@ -172,6 +183,41 @@ def _is_secret(problem) -> bool:
 
 def _named(problem, subject: Subject) -> str:
     return f"a layer, d_model={subject.size[0]}, num_heads={subject.size[1]}" if _is_secret(problem) else str(subject)
+
+
+def _says_true(test, subject: Subject, change: Callable[[Tensor], Tensor]) -> bool:
+    """Return whether a test says True of a layer whose outputs are changed."""
+
+    def changed(layer, given, output):
+        first, *rest = output if isinstance(output, tuple) else (output,)
+        if not isinstance(first, Tensor) or first.ndim != 3:
+            return output
+        return (change(first), *rest) if rest else change(first)
+
+    hook = subject.layer.register_forward_hook(changed)
+    try:
+        return tried(test, [subject]).said == [True]
+    finally:
+        hook.remove()
+
+
+def _drawn_from(row: int) -> Callable[[Tensor], Tensor]:
+    """Return what makes all rows from one on random, others in each call, whatever a test sows."""
+    chance = torch.Generator().manual_seed(row)
+    return lambda y: torch.cat([y[:, :row], torch.randn(y[:, row:].shape, generator=chance)], dim=1)
+
+
+def _hidden(subject: Subject) -> list[int]:
+    """Return the tokens that the mask of a call hides from all others, where all calls have as many tokens."""
+    masks = [call.mask.bool() for call in subject.calls if isinstance(call.mask, Tensor)]
+    if len({call.x.shape[1] for call in subject.calls}) != 1 or len({mask.shape[-2:] for mask in masks}) != 1:
+        return []
+    T = subject.calls[0].x.shape[1]
+    if masks[0].shape[-2:] != (T, T) or any(call.given.get("memory") is not None for call in subject.calls):
+        return []
+    others = ~torch.eye(T, dtype=torch.bool)
+    seen = torch.stack([(mask & others).any(-2).reshape(-1, T).all(0) for mask in masks]).all(0)
+    return (~seen).nonzero()[:, 0].tolist()
 
 
 def _sees_rounding_alone(test, subject: Subject) -> bool:

@@ -44,6 +44,27 @@ def holds_the_numbers(cases: Sequence[Case]) -> bool:
     return True
 
 
+def transposed(cases: Sequence[Case]) -> str:
+    """Return which result is the transpose of the right one, in words, where it is so for each wrong case."""
+    said = {_transposed_in(case) for case in cases if not case.result_is_right}
+    return said.pop() if len(said) == 1 else ""
+
+
+def _transposed_in(case: Case) -> str:
+    ours, theirs, named = case.ours.value, case.theirs.value, "The result"
+    if case.difference is None or case.difference.kind not in ("value", "shape"):
+        return ""
+    if case.difference.path:
+        named = case.difference.path[0]
+        i = named if isinstance(named, int) else [*case.axes].index(named)
+        ours, theirs, named = ours[i], theirs[i], f"Part [{i}]" if named == i else named
+    if not all(isinstance(x, Tensor) and readable(x) and x.ndim > 1 for x in (ours, theirs)):
+        return ""
+    turned = ours.mT
+    same = turned.shape == theirs.shape and torch.allclose(turned.double(), theirs.double(), rtol=RTOL, atol=ATOL)
+    return f"{named} is transposed" if same else ""
+
+
 def observe(cases: Sequence[Case]) -> list[str]:
     """Return for how many inputs a wrong answer is right, and in the example for which heads, rows or the like."""
     right = sum(case.result_is_right for case in cases)

@@ -77,4 +77,3 @@ with_a_gradient = Probe(
 with_nothing_to_count = Probe(
     "Where no query counts", _nothing_to_count, "The solution returns NaN then: a mean of nothing."
 )
-on_a_turned_input = on_an_empty_row = None  # no right answer was met that did otherwise; to go from the lessons

@@ -8,6 +8,7 @@ guess is said in `headview`; that a record lacks nothing is said by the tests.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from html import escape
 from numbers import Real
 from typing import ClassVar
@@ -217,8 +218,9 @@ class Number(Prediction):
         return low <= guess <= high
 
     def said(self, guess: object) -> str:
-        number = f"{float(guess) + 0.0:.15g}".replace("e-0", "e-")  # as a browser writes it; -0 is 0
-        return f"{number} {self.unit}".rstrip()
+        number = Decimal(f"{float(guess) + 0.0:.15g}")  # written as a browser does; -0 is 0
+        short = 1e-6 <= abs(number) < 1e21 or not number
+        return f"{f'{number:f}' if short else f'{float(number):.15g}'.replace('e-0', 'e-')} {self.unit}".rstrip()
 
     def sentence_about(self, guess: object) -> str:
         if self.is_right(guess):

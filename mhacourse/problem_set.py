@@ -161,7 +161,7 @@ class Problem:
 
     def _told(self, part: str, note: Note) -> Note:
         if note.passed:
-            self.done |= {part} if self.changes or part == "test" else {"cause", "mend"}  # healthy: it is left as it is
+            self.done |= {part} if self.changes or part != "cause" else {part, "mend"}  # healthy: it is left as it is
         solved = sum(problem.is_solved for problem in self.siblings)
         footer = f"{self.name} {bar(len(self.done), len(PARTS))} · all {bar(solved, len(self.siblings))}"
         return replace(note, title=f"{self.name}, {part}: {note.title}", footer=footer)

@@ -24,7 +24,7 @@ Parts = list[tuple[str, str]]
 def remarks_on(exercise, answer: object) -> Parts:
     """Return the first remarks that have something to say, as paragraphs of a note; a slow answer gets fewer."""
     said, until = [], time.monotonic() + SECONDS
-    for remark in filter(None, exercise.remarks):
+    for remark in exercise.remarks:
         if len(said) < MOST and time.monotonic() < until:
             # The answer is right: of what cannot be looked at nothing is said.
             with contextlib.suppress(Exception):
@@ -64,15 +64,6 @@ def uses(*forbidden: str | Callable) -> Callable[[Trace], str]:
         return next(seen, "")
 
     return found
-
-
-def _nothing(*given) -> str:
-    return ""
-
-
-# Of single exercises, and spoken to one learner each; to go from the lessons.
-several_products = product_over_all_heads = cut_features = _nothing
-never_uses = lambda wanted: _nothing  # noqa: E731
 
 
 # ------------------------------------------------------------------------------ a loop where one product does it

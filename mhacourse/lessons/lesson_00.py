@@ -233,6 +233,15 @@ looking_back = Exercise(
             "the queries are those of the sentence with its words moved on, so their spelling moves as well.",
             "Only the places shall pretend: features(words, shift=1), with the words as they are.",
         ),
+        "The finished map shifted": Wrong(
+            Change(
+                "return scaled_dot_product_attention(q, k, k)[1][0]",
+                "maps = scaled_dot_product_attention(k, k, k)[1][0]\n"
+                "    return torch.stack([maps[0], maps[1].roll(-1, -1)])",
+            ),
+            "each word keeps its own query, and the columns of the finished map are moved; the first word wraps round.",
+            "Shift the question, not the answer: queries of features(words, shift=1), and the usual keys.",
+        ),
         "The output, not the weights": Wrong(
             Change("[1][0]", "[0][0]"),
             "you return what the heads hand on, (2, T, 32).",

@@ -4,7 +4,7 @@ import torch
 
 from mhacourse.exercise import Change, Exercise, Wrong
 from mhacourse.inputs import draw
-from mhacourse.remarks import Asked, Grows, several_products
+from mhacourse.remarks import Grows
 
 bert_shapes = Exercise(
     task=(
@@ -162,6 +162,11 @@ fused_kv = Exercise(
             "rows of W_k and W_v alternate.",
             "Then a cut in the middle gives half of each. torch.cat keeps them apart.",
         ),
+        "Parts cut before tokens": Wrong(
+            lambda m, k, v: (m @ torch.cat([k, v]).T).reshape(2, *m.shape).unbind(),
+            "each token's row holds its k, then its v, and the reshape to (2, B, T, d) reads across these rows.",
+            "Cut the last axis, chunk(2, dim=-1), where k and v lie side by side.",
+        ),
         "Added": Wrong(
             lambda m, k, v: (m @ (k + v).T).chunk(2, -1),
             "the weights were added.",
@@ -194,10 +199,7 @@ fused_kv = Exercise(
         ),
     },
     see="Three layers or one",
-    remarks=(
-        Asked("The task asks for k and v from one product; yours makes {found}.", several_products),
-        Grows(lambda samples=2, tokens=4: (draw(0, samples, tokens, 8), draw(1, 8, 8), draw(2, 8, 8))),
-    ),
+    remarks=(Grows(lambda samples=2, tokens=4: (draw(0, samples, tokens, 8), draw(1, 8, 8), draw(2, 8, 8))),),
 )
 
 
@@ -249,6 +251,11 @@ third_rows = Exercise(
             Change("rows.permute(1, 2, 0)", "rows.reshape(rows.permute(1, 2, 0).shape)"),
             "that is the contiguous order.",
             "Cut the rows as they lie, (3, num_heads, head_dim), and bring the axis of q, k and v to the end.",
+        ),
+        "v, k, q": Wrong(
+            Change("rows.permute(1, 2, 0)", "rows.flip(0).permute(1, 2, 0)"),
+            "of each feature comes v first, then k, then q.",
+            "unbind(-1) hands them out as q, k, v, so they stand in this order, as in W.",
         ),
         "Feature before head": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.permute(2, 1, 0)"),

@@ -7,7 +7,7 @@ import torch
 import mhalib
 from mhacourse.exercise import Change, Exercise, Wrong
 from mhacourse.inputs import draw
-from mhacourse.other_inputs import in_float16, on_a_turned_input, with_a_gradient
+from mhacourse.other_inputs import in_float16, with_a_gradient
 from mhacourse.remarks import SOFTMAX, Asked, Grows, uses
 
 spread = Exercise(
@@ -129,8 +129,13 @@ attend = Exercise(
         ),
         "Divided without the root": Wrong(
             Change("math.sqrt(head_dim)", "head_dim"),
-            "the scores are divided by head_dim.",
+            "the scores are divided by head_dim; that is the root twice.",
             "head_dim is their variance; divide by its square root.",
+        ),
+        "The root of the number of heads": Wrong(
+            Change("math.sqrt(head_dim)", "math.sqrt(num_heads)"),
+            "the scores are divided by the root of num_heads: that is axis 1 of q.",
+            "What is added up in a dot product are features, the last axis: q.shape[-1].",
         ),
         "The root of a number of tokens": Wrong(
             Change("math.sqrt(head_dim)", "math.sqrt(k.shape[2])"),
@@ -172,7 +177,6 @@ attend = Exercise(
             uses("scaled_dot_product_attention", mhalib.scaled_dot_product_attention, "multi_head_attention_forward"),
         ),
         Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, heads, tokens, 2),) * 3),
-        on_a_turned_input,
         with_a_gradient,
         in_float16,
     ),
@@ -337,6 +341,11 @@ cosine_attention = Exercise(
             Change("scale * q", "8 * q"),
             "the cosines are multiplied by 8, whatever scale says.",
             "8 is right for the 64 features of the lesson. Use the scale that was given.",
+        ),
+        "The values as well": Wrong(
+            Change("    return", "    v = v / v.norm(dim=-1, keepdim=True)\n    return"),
+            "the values get length 1, too.",
+            "Only what is compared, queries and keys. Values are handed on as they are.",
         ),
         "The square of the length": Wrong(
             Change(".norm(dim=-1, keepdim=True)", ".square().sum(-1, keepdim=True)"),

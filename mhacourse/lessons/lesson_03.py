@@ -5,7 +5,7 @@ import torch
 import mhalib
 from mhacourse.exercise import Change, Exercise, Wrong
 from mhacourse.inputs import draw, head_labels, labels
-from mhacourse.other_inputs import on_a_turned_input, with_a_gradient
+from mhacourse.other_inputs import with_a_gradient
 from mhacourse.remarks import Grows
 
 _SEES = "Cut features, not the sentence: view(B, T, num_heads, head_dim) first, then transpose(1, 2)."
@@ -127,6 +127,11 @@ split_heads = Exercise(
             "the result is (B, T, num_heads, head_dim).",
             "The product q @ k.mT takes the last two axes, and tokens belong there: transpose(1, 2).",
         ),
+        "Number and width exchanged": Wrong(
+            Change("x.reshape(B, T, num_heads, head_dim)", "x.reshape(B, T, head_dim, num_heads)"),
+            "there are head_dim heads of num_heads features each.",
+            "Cut the last axis as (num_heads, head_dim). split(size) takes the width of a piece, chunk(n) how many.",
+        ),
         "Heads that overlap": Wrong(
             lambda x, h: x.unfold(-1, x.shape[-1] // h, 1)[:, :, :h].transpose(1, 2),
             "head 1 begins one feature behind head 0, so neighbouring heads share features.",
@@ -152,7 +157,6 @@ split_heads = Exercise(
     explanation="The library's own does it in its last line; the lines above that refuse what cannot be split.",
     remarks=(
         Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, tokens, 2 * heads), heads)),
-        on_a_turned_input,
         with_a_gradient,
     ),
 )
@@ -226,7 +230,6 @@ merge_heads = Exercise(
     explanation="The library's own does it in its last line; the lines above that refuse what cannot be merged.",
     remarks=(
         Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, heads, tokens, 2),)),
-        on_a_turned_input,
         with_a_gradient,
     ),
 )
@@ -294,6 +297,11 @@ fold_heads = Exercise(
             "head 0 holds the features 0, h, 2h, …, dealt out like cards.",
             "A head holds neighbours: cut the last axis into (num_heads, head_dim), in this order.",
         ),
+        "Heads folded into the tokens": Wrong(
+            lambda x, h: x.reshape(x.shape[0], -1, x.shape[2] // h),
+            "the heads of a token became tokens: (B, T * num_heads, head_dim).",
+            "Fold them into the samples: bring heads beside the samples, transpose(1, 2), then flatten(0, 1).",
+        ),
         "The transpose left out, tokens folded": Wrong(
             lambda x, h: x.reshape(x.shape[0], x.shape[1], h, -1).flatten(0, 1),
             "samples and tokens share the first axis: (B * T, num_heads, head_dim).",
@@ -301,8 +309,5 @@ fold_heads = Exercise(
         ),
     },
     see="Two legal conventions",
-    remarks=(
-        Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, tokens, 2 * heads), heads)),
-        on_a_turned_input,
-    ),
+    remarks=(Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, tokens, 2 * heads), heads)),),
 )

@@ -282,6 +282,12 @@ def _masked_softmax_without_nan(scores, mask):
     return torch.nan_to_num(weights, nan=0.0)
 
 
+def _one_after_the_shift(scores, mask):
+    scores = scores.masked_fill(~mask[:, None], -math.inf)
+    powers = (scores - scores.amax(-1, keepdim=True).clamp(min=-1e38)).exp()
+    return powers / (powers.sum(-1, keepdim=True) + 1)
+
+
 def _filled(scores, mask, never=-math.inf, axis=-1):
     return scores.masked_fill(~mask[:, None], never).softmax(axis)
 
@@ -346,7 +352,7 @@ masked_softmax = Exercise(
             lambda s, m: _filled(s, m, -1e4) * m[:, None],
             "where all scores of a row are lower still, the number that stands for never takes all the weight.",
             "Fill with -inf, which is below every score.",
-            also=(lambda s, m: _filled(s, m, -1e4),),
+            also=(lambda s, m: _filled(s, m, -1e4), lambda s, m: _filled(s, m, -1e4) * m.any(-1)[:, None, :, None]),
         ),
         "exp of scores as they are": Wrong(
             _powers_and_sum,
@@ -359,6 +365,11 @@ masked_softmax = Exercise(
             "where the largest score is a hidden 1000, exp(2 - 1000) is 0, and so is each weight of the row.",
             "Hide first, scores.masked_fill(~mask, -inf), and take the largest of what is left.",
             also=(lambda s, m: _shares(s.sub(s.amax(-1, keepdim=True)).exp() * m[:, None]),),
+        ),
+        "A 1 in the denominator": Wrong(
+            _one_after_the_shift,
+            "1 is added to the sum of the powers, so rows sum to less than 1.",
+            "Against 0 / 0 set what is hidden to 0 after the softmax.",
         ),
         "Everything 0 for one empty row": Wrong(
             Change(

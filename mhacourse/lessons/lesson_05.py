@@ -7,7 +7,7 @@ import torch
 import mhalib
 from mhacourse.exercise import Change, Exercise, Wrong
 from mhacourse.inputs import draw
-from mhacourse.remarks import Asked, Grows, product_over_all_heads
+from mhacourse.remarks import Grows
 
 leaky_loss = Exercise(
     task=(
@@ -222,6 +222,13 @@ keeps_tokens_apart = Exercise(
             _changes(-1, slice(None, -1)),
             "you change the last token and look at earlier rows: a merge that reads earlier tokens passes.",
             "A token may reach no other row at all: look at the later rows as well, and change other tokens, too.",
+            also=(
+                Wrong(
+                    _changes(-1, 0),
+                    "you look at row 0 alone: a merge that mixes the others passes, and the wrong one with few heads.",
+                    "A token may reach no other row at all: change each token, and look at every other row.",
+                ),
+            ),
         ),
         "Only the rows behind": Wrong(
             _changes(0, slice(1, None)),
@@ -291,7 +298,11 @@ by_heads = Exercise(
         "Rows instead of columns": Wrong(
             lambda x, w: sum(h @ p for h, p in zip(x.unbind(1), w.chunk(x.shape[1], 0), strict=True)),
             "the rows of the stored weight met the features of the heads.",
-            "nn.Linear stores out before in: chunk(num_heads, dim=1), and the product takes piece.T.",
+            "nn.Linear stores (d_out, d_in): chunk(num_heads, dim=1), and the product takes piece.T.",
+            also=(
+                lambda x, w: torch.einsum("bhtd,hdo->bto", x, w.reshape(x.shape[1], x.shape[3], -1)),
+                Change("head @ piece.T", "head @ piece"),
+            ),
         ),
         "One piece for all": Wrong(
             Change("weight[:, i * head_dim : (i + 1) * head_dim]", "weight[:, :head_dim]"),
@@ -335,13 +346,7 @@ by_heads = Exercise(
         ),
     },
     see="W_o is a sum over heads",
-    remarks=(
-        Asked(
-            "The task asks for a sum over heads, without a merge; yours multiplies {found} at once.",
-            product_over_all_heads,
-        ),
-        Grows(lambda samples=2, tokens=4: (draw(0, samples, 2, tokens, 3), draw(1, 6, 6))),
-    ),
+    remarks=(Grows(lambda samples=2, tokens=4: (draw(0, samples, 2, tokens, 3), draw(1, 6, 6))),),
 )
 
 

@@ -6,8 +6,8 @@ from torch import nn
 import mhalib
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw
-from mhacourse.other_inputs import on_an_empty_row, with_a_gradient
-from mhacourse.remarks import Asked, Grows, never_uses
+from mhacourse.other_inputs import with_a_gradient
+from mhacourse.remarks import Grows
 
 silent_calls = Choice(
     task=(
@@ -135,6 +135,13 @@ call_torch = Exercise(
             lambda a, x, m: a(x, x, x, key_padding_mask=~m[:, -1], average_attn_weights=False),
             "every query of a sample gets the mask of its last one.",
             "key_padding_mask has one row for a sample. What differs from query to query goes into attn_mask.",
+            also=(
+                Wrong(
+                    lambda a, x, m: a(x, x, x, key_padding_mask=~m.any(1), average_attn_weights=False),
+                    "a key is hidden only where no query may see it, and then from all queries alike.",
+                    "What differs from query to query goes into attn_mask, which has a row for each.",
+                ),
+            ),
         ),
         "is_causal alone": Wrong(
             lambda a, x, m: a(x, x, x, is_causal=True, average_attn_weights=False),
@@ -148,10 +155,6 @@ call_torch = Exercise(
         ),
     },
     see="Which weights come back?",
-    remarks=(
-        Asked("The task asks for a call of mha; yours never calls it.", never_uses(nn.MultiheadAttention.forward)),
-        on_an_empty_row,
-    ),
 )
 
 

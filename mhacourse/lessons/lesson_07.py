@@ -4,7 +4,7 @@ import torch
 
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw
-from mhacourse.remarks import Asked, Grows, cut_features
+from mhacourse.remarks import Grows
 
 layer_bill = Exercise(
     task=(
@@ -73,7 +73,7 @@ breaks_tie = Choice(
         "For each option, ask: would anything change if the two heads changed places?",
         "Three of the six make the heads unequal. Chance enters in one, in two the start is no exact copy.",
     ),
-    see="Heads that start alike stay alike",
+    see="Heads that start alike",
 )
 
 
@@ -235,10 +235,4 @@ masked_heads = Exercise(
     },
     see="Where the outputs part",
     explanation="The split is bookkeeping. What makes a head is a softmax of its own.",
-    remarks=(
-        Asked(
-            "The task asks for zeros in the place of the other heads, with no reshape; yours takes {found}.",
-            cut_features,
-        ),
-    ),
 )

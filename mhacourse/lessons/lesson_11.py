@@ -29,7 +29,7 @@ alone_harmless = Choice(
         ),
         "Each head may be useless, or it may have a stand-in. The experiment cannot tell the two apart.",
     ),
-    see="Harmless alone, fatal together",
+    see="All four at once",
 )
 
 
@@ -124,10 +124,10 @@ switch_heads = Exercise(
             also=tuple(map(_with_gates, (lambda g: g == 1, lambda g: g != 0, lambda g: g >= 0.5))),
         ),
         "The gates changed first": Wrong(
-            _with_gates(lambda g: g / g.sum()),
-            "the gates were divided by their sum or mean, or brought between 0 and 1 by clamp or sigmoid.",
+            _with_gates(lambda g: g / g.mean()),
+            "the gates were divided by their mean or their sum.",
             "Multiply each head by its gate as it is given, whatever its size.",
-            also=tuple(map(_with_gates, (torch.sigmoid, lambda g: g / g.mean(), lambda g: g.clamp(0, 1)))),
+            also=(_with_gates(lambda g: g / g.sum()),),
         ),
         "An axis for the heads": Wrong(
             Change("heads.reshape(B, T, width)", "heads"),
@@ -238,10 +238,12 @@ mean_head = Exercise(
             "every head was replaced by its mean.",
             "Only heads[:, head] changes; the others stay as they are.",
         ),
-        "The others are zero": Wrong(
-            lambda heads, head: mean_head_solution(heads, head) * (torch.arange(heads.shape[1]) == head)[:, None, None],
-            "only the one head is there, and zeros for the others.",
-            "The others stay as they are: begin with heads.clone(), not with zeros.",
+        "The other heads": Wrong(
+            lambda heads, head: torch.where(
+                (torch.arange(heads.shape[1]) == head)[:, None, None], heads, heads.mean((0, 2), keepdim=True)
+            ),
+            "the one head is kept, and all others were replaced by their means.",
+            "It is the other way round: only heads[:, head] changes.",
         ),
         "Other heads in the mean": Wrong(
             _instead("heads.mean(1)"),
@@ -371,15 +373,6 @@ gate_slopes = Exercise(
                 lambda x, g: x.abs().sum((2, 3)).mean(0),
                 lambda x, g: x.abs().mean((0, 2, 3)),
                 lambda x, g: x.flatten(2).norm(dim=-1).mean(0),
-            ),
-        ),
-        "Normalised": Wrong(
-            lambda *x: gate_slopes_solution(*x) / gate_slopes_solution(*x).sum(),
-            "the numbers were divided by their sum, their length, or the largest of them.",
-            "That is a step further, for comparing layers. Return the means themselves.",
-            also=(
-                lambda *x: gate_slopes_solution(*x) / gate_slopes_solution(*x).norm(),
-                lambda *x: gate_slopes_solution(*x) / gate_slopes_solution(*x).max(),
             ),
         ),
         "The sum of the samples": Wrong(

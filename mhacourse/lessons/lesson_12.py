@@ -5,7 +5,7 @@ import torch.nn.functional as F
 
 from mhacourse.exercise import Change, Exercise, Wrong
 from mhacourse.inputs import draw
-from mhacourse.other_inputs import in_float16, on_a_turned_input
+from mhacourse.other_inputs import in_float16
 from mhacourse.remarks import Asked, Grows
 from mhacourse.watched_calls import Trace
 from mhalib.masks import causal_mask
@@ -197,16 +197,6 @@ window_with_sinks = Exercise(
             "in the first rows the window is empty: Python counts a negative start from the end of the row.",
             "Begin at max(0, i - window + 1).",
         ),
-        "The wrong side of the diagonal": Wrong(
-            Change("behind < window", "behind <= 1 - window"),
-            "triu with a positive number lies above the diagonal, in the future.",
-            "What is too old lies below it, where the numbers are negative: triu(1 - window).",
-        ),
-        "Blocks, not a window": Wrong(
-            Change("behind < window", "places[:, None] // window == places // window"),
-            "the tokens are cut into groups of window, and each sees its own group and the sinks.",
-            "The window moves with the query: the last `window` tokens, wherever it stands.",
-        ),
         "Turned around": Wrong(
             lambda T, window, sinks: window_with_sinks_solution(T, window, sinks).T,
             "rows and columns are exchanged: queries look at what comes later.",
@@ -313,6 +303,11 @@ latent_heads = Exercise(
             Change("scores / head_dim**0.5", "scores"),
             "the scores are not divided.",
             "Divide by the root of head_dim, as for keys.",
+        ),
+        "Scaled twice": Wrong(
+            Change("head_dim**0.5", "head_dim"),
+            "the scores are divided by head_dim: without the root, or by the root twice, in the question and again.",
+            "Once by the root of head_dim, as for keys.",
         ),
         "Divided behind the softmax": Wrong(
             Change("weights @ kept", "(asked @ kept.transpose(2, 3)).softmax(-1) / head_dim**0.5 @ kept"),
@@ -448,6 +443,14 @@ cached_step = Exercise(
             "the first piece has its mask, but in a later one each new query sees all new keys, also those behind it.",
             "For one new token at a time that is right. Several at once need causal_mask(n, past + n).",
         ),
+        "The triangle over the old keys": Wrong(
+            Change(
+                "torch.ones(n, past + n, dtype=torch.bool).tril(past)",
+                "torch.cat([torch.ones(n, n).tril(), torch.ones(n, past)], dim=1).bool()",
+            ),
+            "the triangle lies over the first n keys, which are old ones, and the new keys are all open.",
+            "All old keys may be seen. The triangle belongs to the last n columns: causal_mask(n, past + n).",
+        ),
         "One key too many": Wrong(
             Change(".tril(past)", ".tril(past + 1)"),
             "each query sees the key behind its own as well.",
@@ -473,14 +476,6 @@ cached_step = Exercise(
                 _two_softmaxes(lambda old, new, past, n: (old + new) / 2),
                 _two_softmaxes(lambda old, new, past, n: (past * old + n * new) / (past + n)),
             ),
-        ),
-        "New tokens apart": Wrong(
-            Change(
-                "torch.ones(n, past + n, dtype=torch.bool).tril(past)",
-                "torch.cat([torch.ones(n, past), torch.eye(n)], dim=1).bool()",
-            ),
-            "each new token sees the past and itself, but not the new ones before it.",
-            "For one new token that is right. Of several, the second sees the first: causal_mask(n, past + n).",
         ),
         "The last query only": Wrong(
             lambda *x: cached_step_solution(*x)[:, :, -1:],
@@ -540,7 +535,6 @@ cached_step = Exercise(
                 *(draw(i, samples, 2, 5, 2) for i in (3, 4)),
             )
         ),
-        on_a_turned_input,
         in_float16,
     ),
 )

@@ -144,7 +144,8 @@ packed_positions = Exercise(
         "Two texts in each row": Wrong(
             lambda text: torch.where((other := text != text[:, :1]), other.cumsum(1) - 1, torch.arange(text.shape[1])),
             "positions start anew at the second text only.",
-            "A row may hold any number of texts.",
+            "A row may hold any number of texts, with any numbers.",
+            also=(lambda text: torch.arange(text.shape[1]) - (n := (text == 0)).sum(1, keepdim=True) * ~n,),
         ),
         "The token before the first": Wrong(
             Change("range(1, T)", "range(T)"),
@@ -154,25 +155,17 @@ packed_positions = Exercise(
         ),
         "Texts of one length": Wrong(
             lambda text: torch.arange(text.shape[1]).expand_as(text) % (text[0] == text[0, 0]).sum(),
-            "all texts are taken to be as long as the first one.",
+            "all texts are taken to be of one length, that of the first or a share of the row.",
             "Texts have lengths of their own, in each row.",
-            also=(lambda text: torch.arange(text.shape[1]) % (text == text[:, :1]).sum(1, keepdim=True),),
+            also=(
+                lambda text: torch.arange(text.shape[1]) % (text == text[:, :1]).sum(1, keepdim=True),
+                lambda text: (torch.arange(text.shape[1]) % (text.shape[1] // (int(text.max()) + 1))).expand_as(text),
+            ),
         ),
         "The first row's for all": Wrong(
             lambda text: packed_positions_solution(text[:1]).expand_as(text),
             "all rows get the positions of the first.",
             "Each row is packed in its own way.",
-        ),
-        "Where a text begins": Wrong(
-            lambda text: torch.arange(text.shape[1]) - packed_positions_solution(text),
-            "these are the places at which the texts begin.",
-            "Take them off 0 to T - 1: what is left starts anew.",
-        ),
-        "The number of the text": Wrong(
-            lambda text: text,
-            "these are numbers of the texts.",
-            "They only say who belongs together. Count inside each text.",
-            also=(lambda text: F.pad((text[:, 1:] != text[:, :-1]).cumsum(1), (1, 0)),),
         ),
     },
     see="Two texts in one row",
@@ -258,11 +251,7 @@ rows_to_neighbours = Exercise(
             Change("head_dim = width // num_heads", "head_dim = d_model // num_heads"),
             "head_dim was made of the columns of the weight.",
             "Its rows are the heads' features: weight.shape[0] // num_heads. d_model may be another number.",
-            also=(
-                lambda w, h: w.unflatten(0, (-1, 2, w.shape[1] // h // 2)).transpose(1, 2).flatten(0, 2),
-                lambda w, h: w.reshape(h, 2, w.shape[1] // h // 2, -1).transpose(1, 2).reshape(w.shape),
-                lambda w, h: w.reshape(h, 2, w.shape[1] // h // 2, w.shape[1]),
-            ),
+            also=(lambda w, h: w.reshape(h, 2, w.shape[1] // h // 2, w.shape[1]),),
         ),
         "Halves exchanged": Wrong(
             lambda w, h: w.unflatten(0, (h, 2, -1)).flip(1).flatten(0, 2),
@@ -447,12 +436,6 @@ turned_pairs = Exercise(
             Change("torch.arange(half) / half", "torch.arange(half).flip(0) / half"),
             "the first pair is the slowest.",
             "Pair 0 turns by 1 radian for each position, the later ones more slowly.",
-        ),
-        "No radians": Wrong(
-            Change("positions[:, :, None]", "2 * torch.pi * positions[:, :, None]"),
-            "the angles were multiplied by 2π, or taken for degrees.",
-            "Position times speed is the angle in radians already.",
-            also=(Change("positions[:, :, None]", "positions.deg2rad()[:, :, None]"),),
         ),
         "Positions from 0 on": Wrong(
             Change("positions[:, :, None]", "torch.arange(T).expand(B, T)[:, :, None]"),

@@ -1,7 +1,5 @@
 """The exercises of lesson 14: bug or not, softmax1 of large scores, scores with QK-norm, a fair column."""
 
-import math
-
 import torch
 import torch.nn.functional as F
 
@@ -147,11 +145,6 @@ quiet_softmax = Exercise(
             "Leave out the column that you put in.",
             also=(lambda s: F.pad(s, (0, 1)).softmax(-1)[..., 1:],),
         ),
-        "Half of the softmax": Wrong(
-            lambda s: s.softmax(-1) / 2,
-            "1 was added after the weights were shared out, and each is halved.",
-            "The 1 stands beside the sum of e^s, not beside weights that sum to 1.",
-        ),
     },
     see="A zero in the denominator",
 )
@@ -168,6 +161,10 @@ def _normed_scores_by_steps(q, k, gain):
     k = k / k_length
     cosines = q @ k.transpose(-2, -1)  # -> (B, num_heads, Tq, Tk)
     return gain * cosines
+
+
+def _normed_over(*axes):
+    return lambda q, k, gain: gain * (q / q.norm(dim=axes, keepdim=True)) @ (k / k.norm(dim=axes, keepdim=True)).mT
 
 
 def _normed_cases():
@@ -206,18 +203,22 @@ normed_scores = Exercise(
             "The root is for products that grow with head_dim. Cosines do not; gain stands in its place.",
         ),
         "The length of all heads": Wrong(
-            lambda q, k, gain: (
-                gain * (q / q.norm(dim=(1, 3), keepdim=True)) @ (k / k.norm(dim=(1, 3), keepdim=True)).mT
-            ),
+            _normed_over(1, 3),
             "a token's length is taken over all heads together.",
             "Each head has its own queries: norm after the split, over head_dim alone.",
+        ),
+        "One length for all tokens": Wrong(
+            _normed_over(2, 3),
+            "one length is taken of all tokens together.",
+            "Each query and each key is a vector with a length of its own: norm(dim=-1, keepdim=True).",
+            also=(_normed_over(1, 2, 3), _normed_over(0, 1, 2, 3)),
         ),
         "Over the heads": Wrong(
             lambda q, k, gain: gain * F.normalize(q) @ F.normalize(k).mT,
             "each feature of a token is divided by its length over the heads, axis 1: that is what F.normalize does "
             "without dim.",
             "The vector of a query in a head lies along the last axis: F.normalize(q, dim=-1).",
-            also=(lambda q, k, gain: gain * (q / q.norm(dim=1, keepdim=True)) @ (k / k.norm(dim=1, keepdim=True)).mT,),
+            also=(_normed_over(1),),
         ),
         "The sum of the absolute values": Wrong(
             lambda q, k, gain: gain * F.normalize(q, p=1, dim=-1) @ F.normalize(k, p=1, dim=-1).mT,
@@ -261,13 +262,6 @@ normed_scores = Exercise(
             lambda q, k, gain: F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT / gain,
             "the cosines are divided by gain, as by a temperature.",
             "Here gain is a factor: gain * cosines.",
-            also=(
-                Wrong(
-                    lambda q, k, gain: F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT * math.exp(gain),
-                    "the factor is e^gain, as in models that learn the logarithm of it.",
-                    "Here gain is the factor itself: gain * cosines.",
-                ),
-            ),
         ),
         "The square of the length": Wrong(
             lambda q, k, gain: (
@@ -311,7 +305,7 @@ def _share_cases():
     mask[..., 0] = True
     mask[..., 3] = False  # nobody sees this key
     mask[..., 4] = torch.arange(8).view(2, 4) == 1  # and this one a single query of one sample
-    mask[1, :2, 1] = False
+    mask[0, :2, 1] = False  # not as many in both samples
     weights = (2 * draw(6, 2, 3, 4, 5)).masked_fill(~mask[:, None], -torch.inf).softmax(-1)
     unused = torch.tensor([[[[1.0, 0, 0], [1, 0, 0], [0, 0.5, 0.5]]]])  # a query may see a key and give it nothing
     return [(by_hand, causal), (unused, causal), (weights, mask)]
@@ -354,6 +348,11 @@ mean_share = Exercise(
             "Tq - i queries are counted for key i.",
             "That is so under a causal mask. Here the mask may be any: count in it.",
         ),
+        "Keys counted, not queries": Wrong(
+            lambda w, m: (w / m.sum(-1, keepdim=True).clamp(min=1)[:, None]).sum((0, 2)),
+            "for each query it is counted how many keys it sees.",
+            "For each key, how many queries see it: sum the mask over samples and queries, axes 0 and 1.",
+        ),
         "Once for each head": Wrong(
             lambda w, m: w.sum((0, 2)) / (m.sum((0, 1)) * w.shape[1]).clamp(min=1),
             "each query is counted once for every head.",
@@ -385,6 +384,7 @@ mean_share = Exercise(
             "only the queries of the first sample are counted.",
             "The sum goes over all samples, and so must the number.",
             also=(
+                lambda w, m: w.sum((0, 2)) / (m[0].sum(0) * len(m)).clamp(min=1),
                 Wrong(
                     lambda w, m: w[0].sum(1) / m[0].sum(0).clamp(min=1),
                     "only the first sample is looked at.",

@@ -53,6 +53,18 @@ def _box(seed, d_model, num_heads, bias=True):
     return f
 
 
+def _fitted(times):
+    """Return the answer that fits V to so many random tokens for each feature."""
+
+    def answer(f, d_model):
+        x = torch.randn(times * d_model, d_model)
+        y = f(x[:, None])[:, 0]
+        V = torch.linalg.lstsq(x, y).solution.T
+        return V, (y - x @ V.T).mean(0)
+
+    return answer
+
+
 value_path = Exercise(
     task=(
         "Write value_path(f, d_model): f takes (B, T, d_model) and returns as much, and makes of one token alone "
@@ -92,6 +104,12 @@ value_path = Exercise(
             "your constant is the mean of what comes out, which holds a part of every column of V.",
             "Only a token of zeros leaves nothing but the constant.",
         ),
+        "A fit without the constant": Wrong(
+            _fitted(4),
+            "the fit makes V explain the constant as well; what is left over is not the constant.",
+            "Fit both together, with a column of ones, or take f of a token of zeros off first.",
+            also=tuple(map(_fitted, (1, 2, 3, 5, 8, 10))),
+        ),
         "Minus V": Wrong(
             Change("alone - constant", "constant - alone"),
             "all numbers of your V have the opposite sign.",
@@ -127,11 +145,6 @@ value_path = Exercise(
                 lambda f, n: (f(torch.eye(n)[None])[0].T, f(torch.zeros(1, 1, n))[0, 0]),
                 lambda f, n: (f(torch.eye(n)[None])[0], f(torch.zeros(1, 1, n))[0, 0]),
             ),
-        ),
-        "The constant is that of ones": Wrong(
-            Change("torch.zeros(1, 1, d_model)", "torch.ones(1, 1, d_model)"),
-            "your constant is f of a token of ones, which holds all columns of V.",
-            "Only a token of zeros leaves nothing but the constant.",
         ),
         "No constant": Wrong(
             lambda f, n: (value_path_solution(f, n)[0], torch.zeros(n)),
@@ -328,11 +341,6 @@ walk_steps = Exercise(
             "you drop steps that leave feature 0 where it was.",
             "A step may lead anywhere: take the norm over all features.",
         ),
-        "Points far from 0": Wrong(
-            lambda m: m[m.norm(dim=1) > 1e-2],
-            "you keep the points whose own norm is large.",
-            "A step is a difference: moved[1:] - moved[:-1].",
-        ),
         "Rounded": Wrong(
             lambda m: _rounded(m, 2),
             "the numbers of your steps are rounded; and a plateau near the edge of two numbers looks like a step.",
@@ -429,11 +437,6 @@ looks_from_outside = Exercise(
             "Each head has weights of its own, that sum to 1 over tokens, not over heads.",
             also=(lambda m, w: F.normalize(m @ torch.linalg.pinv(w), p=1, dim=-1),),
         ),
-        "On or off": Wrong(
-            lambda m, w: (m @ torch.linalg.pinv(w)).round(),
-            "you round to 0 and 1.",
-            "Only far away is a head a switch. Here it looks by any share.",
-        ),
         "Divided by lengths": Wrong(
             lambda m, w: m @ w.T / w.norm(dim=1),
             "you project on the direction of each head's vector: that is a length, not a share.",
@@ -483,6 +486,11 @@ looks_from_outside = Exercise(
                     "The products of the heads with each other have one: writes @ writes.T. Or take pinv, or lstsq.",
                 ),
             ),
+        ),
+        "Shrunk": Wrong(
+            lambda m, w: torch.linalg.solve(w @ w.T + torch.eye(len(w), dtype=w.dtype), w @ m.T).T,
+            "something is added to the diagonal of writes @ writes.T, as in ridge regression, and the shares shrink.",
+            "Nothing has to be held small here: plain least squares, lstsq or pinv.",
         ),
         "Cut off at 0 and 1": Wrong(
             lambda m, w: (m @ torch.linalg.pinv(w)).clamp(0, 1),

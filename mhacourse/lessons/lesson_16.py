@@ -9,7 +9,6 @@ import mhalib
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw
 from mhacourse.lessons.lesson_06 import identity, seeded, window
-from mhacourse.other_inputs import on_an_empty_row
 from mhacourse.remarks import Asked, uses
 from mhacourse.repairs import Line, Repair
 
@@ -475,7 +474,7 @@ repaired = Repair(
     build=_layer_of,
     hints=(
         "Go line by line: split, scale, mask, merge. Each has one mistake, each has a lesson: 03, 02, 04, 05.",
-        "The check says which lines are right already, so repair one and run it.",
+        "The check counts the lines that are right and names those that are not: repair one, and run it.",
         "Two of the four are a transpose that is missing.",
     ),
     wrong={
@@ -503,6 +502,5 @@ repaired = Repair(
             "The task asks to repair four lines; yours calls the layer's own forward, which was never broken.",
             uses(mhalib.MultiHeadAttention.forward),
         ),
-        on_an_empty_row,
     ),
 )

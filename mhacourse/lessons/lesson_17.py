@@ -183,6 +183,12 @@ lead = Exercise(
             "the terms of all keys are added up, so the longer the text, the more is taken away.",
             "Take the mean.",
         ),
+        "The best other key": Wrong(
+            lambda terms, query, key: terms[..., key] - terms[..., [i for i in range(query + 1) if i != key]].amax(-1),
+            "the largest of the other terms is taken away.",
+            "Asked is the lead over the mean of all keys that the query may see.",
+            also=(Change("terms[..., : query + 1].mean(-1)", "terms[..., : query + 1].amax(-1)"),),
+        ),
         "The term only": Wrong(
             lambda terms, query, key: terms[..., key],
             "this is the term of the key, with nothing taken away.",
@@ -281,6 +287,11 @@ copying = Exercise(
                     "Columns are the letters that are looked at, argmax(0); then compare with torch.arange(len(E)).",
                 ),
             ),
+        ),
+        "Without the sign": Wrong(
+            Change("ov.argmax(0)", "ov.abs().argmax(0)"),
+            "the largest size counts, so that a letter pushed down hard counts as raised.",
+            "Raised most is the largest with its sign: argmax without abs().",
         ),
         "Any raise counts": Wrong(
             lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).diagonal() > 0,

@@ -55,6 +55,11 @@ def counted_down(x):
     return x
 
 
+def sized(x):
+    return x / x.shape[-1]
+
+
+SIZED = asked(sized, (X[:, :2],), (X[:2],))
 TWICE, CHOSEN = asked(twice, (X,), (1.5 * X.mT,)), asked(chosen, (X, X > 2), (2 * X, X > 1))
 SCALED, GRAM = asked(scaled, (X, 2), (X, 3)), asked(gram, (X,), (X.square()[:, :2].repeat(1, 2),))
 LOWERED, HIDDEN = asked(lowered, (X, X > 2), (2 * X, X > 1)), asked(hidden, (X,), (1.5 * X.mT,))
@@ -95,6 +100,21 @@ def test_the_edit_that_does_the_same_is_named_and_none_where_none_does_or_the_re
     assert [(number, note) for number, note in notes if note.mood != "wrong" or note.code.startswith("wrong: ")] == []
 
 
+def test_an_index_is_named_as_the_learner_wrote_it_and_no_function_that_is_not_theirs():
+    found, notes = [], []
+    for source in ("x / x.shape[0]", "x / x.shape[-2]", "x / len(x)"):
+        edit = edits.find(SIZED.edits, SIZED.inputs, SIZED.right, SIZED.outcomes(lambda x: x / len(x))[0], source)
+        found.append(edit.told(source))
+    assert found == [
+        f"with {said} in the place of shape[-1]" for said in ("shape[0]", "shape[-2]", "another axis of shape")
+    ]
+    for source in ("x.softmax(0)", "exp"):
+        notes.append(edits.why_of("with softmax(0) in the place of softmax(-1)", source) != "")
+    assert notes == [True, False]
+    exchanged = edits.Edit("with the arguments of reshape in another order", 1, None)
+    assert [exchanged.can_be_told(source) for source in ("x.view(2, 3)", "x.split(2)")] == [True, False]
+
+
 def test_an_edit_that_never_ends_does_not_keep_the_learner_waiting(monkeypatch):
     monkeypatch.setattr(edits, "SECONDS", 0.5)
     exercise = asked(counted_down, (X,), (2 * X,))
@@ -105,5 +125,5 @@ def test_nothing_is_said_that_stands_only_in_our_solution():
     for exercise in (exercise for exercise in check if exercise.cases):
         names = {name for answer in (exercise.answer, *exercise.plain) for name in answer.__code__.co_varnames}
         own = {name for name in names if "_" in name} - {*exercise.parameters}  # others may be words of English
-        said = [edit.says for edit in exercise.edits if edit.can_be_told]
+        said = [edit.says for edit in exercise.edits if edit.can_be_told("reshape")]
         assert [words for words in said if own & {*re.findall(r"(?<![\w.])\w+", words)}] == []

@@ -55,11 +55,21 @@ def test_what_is_right_is_said_and_nothing_where_nothing_is():
     assert [seen(change, WHOLE) for change in (torch.Tensor.double, torch.Tensor.half, lambda x: x + 0j)] == [""] * 3
 
 
+def test_a_result_that_is_one_number_or_the_right_one_transposed_is_named():
+    assert judged(torch.sum).title == ": not yet. One number came; asked is one for each sample, query and key"
+    assert judged(lambda x: x.mT).title == ": not yet. The result is transposed"
+    parts = Exercise(
+        "-", lambda x: (x, 2 * x), ("-",), cases=lambda: [(RIGHT[0][0],)], axes={"k": ("a", "b"), "v": ("a", "b")}
+    )
+    assert parts(lambda x: (x, 2 * x.T)).title == ": not yet. v is transposed"
+    assert parts(lambda x: (x.T, 3 * x)).title == ": not yet. k is transposed", "the first part that is wrong"
+
+
 SHAPES = [
     ((2, 3, 5), (3, 2, 5), "the axes stand in the order (query, sample, key)"),
     ((2, 3, 5), (2, 1, 3, 5), "there is an axis of size 1 too many"),
     ((2, 3, 5), (2, 5), "the result lacks an axis for the queries"),
-    ((2, 3, 5), (), "the result lacks axes for the samples, queries and keys"),
+    ((2, 3, 5), (), "one number came; asked is one for each sample, query and key"),
     ((2, 3, 5), (2, 15), "queries and keys are joined into one axis of 15"),
     ((2, 3, 5), (30,), "samples, queries and keys are joined into one axis of 30"),
 ]

@@ -96,7 +96,8 @@ def without_a_why(exercise: Exercise) -> list[Edit]:
             wrong = not all(map(same_result, exercise.right, outcomes))
             # What stops on every case is told by its message.
             if wrong and any(not outcome.failure for outcome in outcomes):
-                if not recognise(exercise.catalogue, outcomes) and edit.says not in [other.says for other in likely]:
+                known = recognise(exercise.catalogue, outcomes, exercise.right)
+                if not known and edit.says not in [other.says for other in likely]:
                     likely.append(edit)
     return likely
 

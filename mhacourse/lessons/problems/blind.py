@@ -3,6 +3,7 @@
 What is to be said for one problem only stands there, under the same names.
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -21,6 +22,10 @@ def _samples(*calls: Call) -> set[str]:
     return {str(sample) for call in calls for sample in call.x.tolist()}
 
 
+def _hides(call: Call) -> bool:
+    return call.mask is not None and not bool(call.mask.all())
+
+
 def _masks(calls: Sequence[Call]) -> list[Tensor]:
     return [call.mask for call in calls if call.mask is not None]
 
@@ -28,7 +33,7 @@ def _masks(calls: Sequence[Call]) -> list[Tensor]:
 # What a test may never have looked at, by the name under which it is said why that matters.
 UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "no mask": lambda calls: all(call.mask is None for call in calls),
-    "open masks": lambda calls: all(call.mask is None or bool(call.mask.all()) for call in calls),
+    "open masks": lambda calls: not any(map(_hides, calls)),
     "no memory": lambda calls: all(call.given.get("memory") is None for call in calls),
     "no mask with memory": lambda calls: all(
         call.mask is None for call in calls if call.given.get("memory") is not None
@@ -65,10 +70,18 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     ),
     "same draw": lambda calls: len(calls) > 1 and len({call.chance for call in calls}) == 1,
     "one call": lambda calls: len(calls) == 1,
+    "a mask beside none": lambda calls: any(
+        _alike(one.given | {"mask": None}, other.given | {"mask": None})
+        for one in filter(_hides, calls)
+        for other in itertools.filterfalse(_hides, calls)
+    ),
+    "one piece": lambda calls: all(
+        len(call.given["memory"][0]) == 1 for call in calls if call.given.get("memory") is not None
+    ),
     "otherwise": lambda calls: True,
 }
 
-# Besides: a line gives a tensor a second name, a layer of random numbers passes.
+# Besides: a line gives a tensor a second name, random outputs pass, in all rows or in all but the first.
 BLIND = {
     "second name": "{line} gives one tensor a second name: what is written into the one stands in the other. clone() "
     "copies.",
@@ -81,11 +94,17 @@ BLIND = {
     "it is. Change a token.",
     "whole rows": "Each row of your masks is all True or all False, and rows are queries. What hides a key from the "
     "others is a column: mask[..., key] = False.",
-    "random": "A layer that returns random numbers passes as well. Say which numbers must be equal, and compare these.",
 }
-LEFT = {"one call": "It calls the layer once. With what do you compare the output, other than its shape?"}
+LEFT = {
+    "random": "A layer that returns random numbers passes as well. Say which numbers must be equal, and compare these.",
+    "row 0": "It looks at row 0 alone: with random numbers in all others it says the same. Compare every row that must "
+    "be equal.",
+    "one call": "It calls the layer once. With what do you compare the output, other than its shape?",
+}
 # Besides: a test passes the broken layer and accuses the others, or computes an output by itself.
 ALARM = {
+    "a mask beside none": "It compares a call with a mask with one without, for the same tokens. What is hidden is "
+    "missing in the first, so the outputs of the others change, as they should. Cut the hidden tokens off instead.",
     "no call": "It never calls the layer, and judges by how it is made. A healthy layer may be made otherwise, and its "
     "settings stay the same in either mode. Compare outputs: layer(x).",
     "as broken": "What you compare with is what the broken layer does.",

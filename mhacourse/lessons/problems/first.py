@@ -382,6 +382,11 @@ sensors = Problem(
             "Many layers do that, but these weights were made for a norm before the attention; and LayerNorm mixes no "
             "samples.",
         ),
+        "The values are not normed": Wrong(
+            [Change("normed, normed, normed", "normed, normed, x")],
+            "queries and keys are normed, and the values are x as it came.",
+            "All three are handed the normed tokens; x itself is added afterwards.",
+        ),
         "The norm is gone": Wrong(
             [Change("self.norm(x)", "x")],
             "the tokens go into the attention as they are.",

@@ -23,7 +23,6 @@ _FOLD = "heads.reshape(B * self.num_heads, T, -1)"
 _REPEAT = "mask.expand(B, T, T).repeat_interleave(self.num_heads, dim=0)"
 _CAUSAL = "allowed & torch.ones(T, T, dtype=torch.bool).tril()"
 _NEIGHBOURS = Change("unflatten(-1, (-1, self.num_heads))", "unflatten(-1, (self.num_heads, -1))")
-_OWN_OUTPUT = "A hidden token still asks: its own output changes with it. Compare the outputs of the others."
 _UNMASKED = "No call has a mask: then each token sees all, and each output may change with any of them."
 _NO_MASK = "No call has a mask, and without one the layer is right."
 _OF_A_ROW = "Each row has a sum of its own: weights.sum(-1, keepdim=True). Or fill the scores before the softmax."
@@ -106,7 +105,7 @@ tickets = Problem(
     shown_by=_hidden_as_cut,
     cases=cases.MASKED,
     blind={"no mask": _NO_MASK, "open masks": _OPEN},
-    alarm={"no mask": _UNMASKED, "otherwise": _OWN_OUTPUT},
+    alarm={"no mask": _UNMASKED},
     fellows=_with_masks(**{"folded heads": layers.LetterAttention}),
     wrong={
         "The mask is added to the scores": Wrong(
@@ -208,7 +207,6 @@ letters = Problem(
     },
     alarm={
         "no mask": _UNMASKED,
-        "otherwise": _OWN_OUTPUT,
         "as broken": "You expect the masks or the heads in the order of the broken layer, 0, 1, 0, 1. fold lays all "
         "heads of letter 0 first: 0, 0, 1, 1.",
     },
@@ -359,7 +357,7 @@ atlas = Problem(
         "from keys. Take a causal one, or hide a token from the others.",
         "one call": "It calls the layer once: with what is the output compared?",
     },
-    alarm={"no mask": _UNMASKED, "otherwise": _OWN_OUTPUT},
+    alarm={"no mask": _UNMASKED},
     word="The doctor finds nothing, and it has looked at the softmax, the scale, the split, the merge and the masks. "
     "The remark is a matter of taste.",
 )
@@ -389,9 +387,9 @@ captions = Problem(
     blind={
         "no memory": "No call has a memory: self-attention is right. Call it as layer(x, memory, mask).",
         "no mask with memory": "No call with a memory has a mask.",
-        "open masks": _OPEN,
+        "one piece": "Your memory is one piece: it gets the weight 1, hidden or not. Take several, and hide some.",
     },
-    alarm={"no mask": _UNMASKED, "otherwise": _OWN_OUTPUT},
+    alarm={"no mask": _UNMASKED},
     fellows={"torch's layer": layers.AcrossFromTorch, "the layer of the course": layers.AcrossFromTheLibrary},
     adapted=(
         lambda layer: adapt(lambda x, mask=None: layer(x, x, mask)),
