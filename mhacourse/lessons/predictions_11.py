@@ -10,7 +10,7 @@ heads_that_cost_a_lot = Choose(
             "Eight heads sound like plenty of stand-ins. But the main previous-token head has none, and everything "
             "behind it needs what it finds."
         ),
-        "one or two": "The previous-token heads of layer 0. For all others there are stand-ins.",
+        "one or two": "The previous-token heads of layer 0. The others have stand-ins, or nobody needs them.",
         "about half": "Four heads do the work of layer 1. But all four do the same, so any one can be missing.",
         "all eight": "A model that is nearly always right need not use each of its parts for that.",
     },

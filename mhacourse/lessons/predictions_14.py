@@ -17,7 +17,7 @@ what_six_weights_sum_to = Choose(
 )
 
 weight_on_the_marker = Number(
-    about="how much of the silent queries' weight a token gets that means nothing",
+    about="how much of the silent queries' weight a marker anywhere gets",
     right=(90, 100),
     right_text="over 90 %",
     why="Its value is made nothing, and then all weight on it is a vector of zeros.",
@@ -35,7 +35,7 @@ where_the_sink_goes = Choose(
     options={
         "at place 5, all of them": "They would, had the head learned what the marker is and not where it stood.",
         "at place 0, all of them": "They would, had the head learned the place alone.",
-        "that differs from run to run": "Place and marker always came together, so chance chose the shares.",
+        "that differs from run to run": "Place and marker always came together, so each run may use either, or both.",
     },
 )
 
@@ -43,12 +43,12 @@ silent_when_not_found = Choose(
     about="which way out keeps a query silent that learns only by looking that it finds nothing",
     right="softmax1 only",
     options={
-        "all three": "A gate sees the query and not what the query found. A marker could be found, but hardly ever is.",
+        "all three": "A gate sees the query and not what the query found. A marker seldom gets the right score.",
         "the marker and softmax1": "A marker could take the row where no other key fits. Training hardly ever gets "
-        "there: the marker's score must lie between those of keys that fit and of keys that do not.",
+        "there: its score must be above those of all keys that do not fit, and below that of the one that does.",
         "softmax1 only": "Where no key fits, all scores are low, and the 1 in the denominator takes the row. The gate "
-        "sees the query's own token, which is the same whether its kind is there or not. The marker would have to "
-        "learn the score that the 1 has from the start.",
+        "sees the query's own token, which is the same whether its kind is there or not. A marker has to learn the "
+        "score that the 1 has from the start.",
         "the gate only": "It was perfect when a token knew by itself. It sees the query's own token, which is the "
         "same whether its kind is there or not.",
     },
