@@ -271,7 +271,7 @@ def twins(exam: Exam, j: int) -> Said:
     if len(used) == per * exam.B:
         maps = used.view(exam.B, per, *used.shape[1:])
         for g, h in combinations(range(per), 2):
-            free = (maps[:, g].count_nonzero(-1) > 1) | (maps[:, h].count_nonzero(-1) > 1)  # elsewhere there is no choice
+            free = (maps[:, g].count_nonzero(-1) > 1) | (maps[:, h].count_nonzero(-1) > 1)  # else no choice
             if free.any() and torch.allclose(maps[:, g][free], maps[:, h][free], atol=1e-6):
                 return "find", "heads-unused", f"heads {g} and {h} of {per} have the same map: they are twins."
     before = exam.first.steps[:j] if exam.token_of(j, "q") is not None else []

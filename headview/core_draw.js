@@ -32,7 +32,6 @@ export const signedPixels = (dark) => TABLES[dark ? "ink signed dark" : "ink sig
 
 /** What a mask forbids, and the strokes on it. */
 export const maskedPixel = (dark) => fromHex(MASKED[themeOf(dark)]);
-export const hatchPixel = (dark) => fromHex(HATCH[themeOf(dark)]);
 export const hatchColour = (dark) => `#${HATCH[themeOf(dark)]}`;
 
 /** A pixel as a colour of CSS. @param {number} pixel */
@@ -114,7 +113,7 @@ export function offerFile(blob, name) {
 
 // ---------------------------------------------------------------- marks
 
-export const MARKED_FROM = 8; // pixels of a cell that has room for strokes; of smaller ones single pixels are hatched
+export const MARKED_FROM = 8; // pixels of a cell that has room for strokes; of smaller ones, pixels of NaN are hatched
 const HATCH_STEP = 4; // every fourth pixel, or a stroke at every fourth
 
 /** Is this pixel of a hatched place a stroke? */
@@ -212,12 +211,14 @@ export function shorten(text, length) {
 
 /**
  * Return which labels to show, from `first` to before `end`, when they are `step` pixels apart and one needs `room`:
- * `kept`, then those that were `found`, then every so many.
+ * `kept`, then those that were `found`, then every so many: of many 10, 20, 50 and so on.
  */
 export function thinned(first, end, step, room, kept, found = (_) => false) {
   const all = Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i), shown = [];
-  const stride = Math.max(1, Math.ceil(room / step)), isKept = (i) => i === kept;
-  for (const isWanted of [isKept, found, (i) => (i - first) % stride === 0]) {
+  const least = Math.max(1, Math.ceil(room / step)), power = 10 ** Math.floor(Math.log10(least));
+  const stride = least <= 5 ? least : [1, 2, 5, 10].find((times) => times * power >= least) * power;
+  const isKept = (i) => i === kept;
+  for (const isWanted of [isKept, found, (i) => i % stride === 0]) {
     for (const i of all.filter(isWanted)) {
       if (!shown.some((other) => other === i || Math.abs(other - i) * step < room)) shown.push(i);
     }

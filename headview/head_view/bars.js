@@ -3,12 +3,14 @@
 import { cssColour, LABEL_FONT, placeText, sizeCanvas, SMALL_FONT, strokeIn, writeIn } from "../core_draw.js";
 import { formatWeight, MASKED } from "./codes.js";
 import { dressLabel, pixelsOf, shareOn } from "./draw.js";
+import { lineStyles } from "./lines.js";
 import { joined } from "./map.js";
 import { placeName } from "./sample.js";
 import { notHere, placeOf, queriesTogether, rowTogether } from "./selection.js";
 /** @import { Scene } from "./map.js" */
 
 const BAR = { top: 44, step: 21, high: 15, left: 86, right: 60 }; // in the list; names left, numbers right
+const PAIR = { ...BAR, top: 62, step: 31, high: 25, legend: 36 }; // of two sides: a legend, and two bars a key
 
 /** Name the queries whose rows are summed. @param {Scene} scene */
 function queryNames({ w, view, names }, source) {
@@ -22,8 +24,8 @@ export function drawBars(canvas, scene) {
   const { w, shown, paint, side, view, layout } = scene, compared = shown.frames.filter(({ side }) => side !== "difference");
   const chosen = shown.frames.find((one) => one.side === side) || shown.frames[0];
   const frames = compared.length > 1 ? compared : [chosen], { source } = frames[0];
-  const columns = source.columns.length, width = layout.bars;
-  const context = sizeCanvas(canvas, width, BAR.top + Math.min(layout.most, columns) * BAR.step + 4);
+  const columns = source.columns.length, width = layout.bars, pair = frames.length > 1, bar = pair ? PAIR : BAR;
+  const context = sizeCanvas(canvas, width, bar.top + Math.min(layout.most, columns) * bar.step + 4);
   context.direction = "ltr";
   writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
   const title = queryNames(scene, source);
@@ -44,41 +46,50 @@ export function drawBars(canvas, scene) {
   const together = shown.names.length > 1 && shown.title.replace(/ of .*/, ` of ${heads}`);
   const facts = [`${columns} ${w.axes[1]}s`, together, masked && `${masked} masked`, missing && `${missing} NaN`];
   const rest = facts.filter(Boolean).join(", ");
-  const which = frames.length > 1 ? `${frames.map(({ title }) => title).join(" above ")}: ` : chosen.title && `${chosen.title}: `;
+  const which = !pair && chosen.title ? `${chosen.title}: ` : "", fills = pair ? lineStyles(2, scene.dark) : [];
   placeText(context, `${which}strongest of ${rest}`, 0, 18, "left", "top", width);
+  if (pair) frames.forEach(({ title }, n) => nameSide(context, title, fills[n].colour, (n * width) / 2, width / 2, paint));
   const text = (i, n) => formatWeight(rows[n].cells[i], rows[n].exact ? 0 : frames[n].source.error(rows[n].cells[i]));
   const end = Math.max(frames[0].scale.top, ...order.slice(0, 1).map((i) => sizes[i]), 1e-9); // a sum goes further than the scale
   order.forEach((key, i) => {
-    nameBar(context, scene, source, key, BAR.top + i * BAR.step);
+    nameBar(context, scene, source, key, bar.top + i * bar.step + bar.high / 2 + 0.5);
     frames.forEach((frame, n) => {
-      const high = (BAR.high + 1) / frames.length - 1, y = BAR.top + i * BAR.step + n * (high + 1);
-      drawBar(context, scene, frame, rows[n].cells[key], text(key, n), { y, high, end });
+      const high = (bar.high + 1) / frames.length - 1, y = bar.top + i * bar.step + n * (high + 1);
+      drawBar(context, scene, frame, rows[n].cells[key], text(key, n), { y, high, end, fill: fills[n]?.colour });
     });
   });
   if (!order.length) {
-    placeText(context, masked ? "nothing to attend to" : "no number in this row", 0, BAR.top + 2, "left", "top");
+    placeText(context, masked ? "nothing to attend to" : "no number in this row", 0, bar.top + 2, "left", "top");
   }
-  const said = (key) => frames.map((_, n) => text(key, n)).join(" and ");
-  const heard = order.slice(0, 5).map((key) => `${placeName(w.keyTokens, source.columns[key])} ${said(key)}`);
+  const said = (key) => frames.map(({ title }, n) => (pair ? `${title} ${text(key, n)}` : text(key, n))).join(", ");
+  const heard = order.slice(0, 5).map((key) => `${placeName(w.labels(1, view.model.get("side")), source.columns[key])} ${said(key)}`);
   canvas.setAttribute("aria-label", `Weights of ${title}: ${heard.join("; ") || "none"}. ${rest}.`);
 }
 
+/** Name a side beside its colour, that of its lines. */
+function nameSide(context, name, colour, x, room, paint) {
+  context.fillStyle = colour;
+  context.fillRect(x, PAIR.legend + 3, 18, 8);
+  writeIn(context, SMALL_FONT, paint.ink);
+  placeText(context, name, x + 24, PAIR.legend, "left", "top", room - 32);
+}
+
 /** Write the name of a key before its bars. */
-function nameBar(context, { paint, names, cursor, found }, source, key, y) {
-  const sought = source.columns[key].some((token) => found[1].has(token)), middle = y + BAR.high / 2 + 0.5;
+function nameBar(context, { paint, names, cursor, found }, source, key, middle) {
+  const sought = source.columns[key].some((token) => found[1].has(token));
   dressLabel(context, key === cursor[1], { ...paint, soft: paint.ink }, sought);
   placeText(context, joined(names.columns, source.columns[key]), BAR.left - 6, middle, "right", "middle", BAR.left - 8);
 }
 
 /** Draw one bar and its number. */
-function drawBar(context, { paint, layout, look }, { scale }, weight, text, { y, high, end }) {
+function drawBar(context, { paint, layout, look }, { scale }, weight, text, { y, high, end, fill }) {
   const none = !(weight > MASKED), share = none ? 0 : Math.min(1, Math.abs(weight) / end);
   const long = Math.max(1, (layout.bars - BAR.left - BAR.right) * share);
   const table = pixelsOf(scale, look), shade = none ? 0 : shareOn({ ...scale, kind: "fixed", top: end })(weight);
-  context.fillStyle = cssColour(table[Math.round(shade * 255)]);
+  context.fillStyle = fill || cssColour(table[Math.round(shade * 255)]);
   context.fillRect(BAR.left, y, long, high);
   strokeIn(context, paint.line, 1);
   context.strokeRect(BAR.left + 0.5, y + 0.5, Math.max(1, long - 1), high - 1);
-  writeIn(context, high < 10 ? "9px system-ui, sans-serif" : SMALL_FONT, paint.ink);
+  writeIn(context, SMALL_FONT, paint.ink);
   placeText(context, text.replace(/^about | ±.*$/g, ""), BAR.left + long + 6, y + high / 2, "left", "middle", BAR.right - 8);
 }

@@ -3,7 +3,7 @@
 import { bindKeys, put, tellUnderPointer } from "../core.js";
 import { formatWeight } from "./codes.js";
 import { headAt, headBeside, lineOf, pairOf } from "./grid.js";
-import { headText } from "./order.js";
+import { cellOfHead, headText } from "./order.js";
 import { headName } from "./sample.js";
 /** @import { View } from "./selection.js" */
 
@@ -55,7 +55,7 @@ export function bindOverview(view, tip) {
     const head = found(event);
     if (!head) return null;
     const { w } = view, side = model.get("side") === "b" ? "b" : "a", tops = w.some(side)?.tops(side);
-    const said = headText(view, ...head);
+    const said = cellOfHead(view, ...head) + headText(view, ...head);
     view.blocks.ask(); // its facts, if they are not here yet
     return `${said}, largest weight ${tops ? formatWeight(tops[head[0] * w.heads + head[1]], null) : "…"}`;
   });

@@ -57,6 +57,12 @@ export function decodeHead(set, side, layer, head) {
   return decodeMap(set.codes(side).subarray(at * size, (at + 1) * size), set.levels, set.tops(side)[at], set.signed);
 }
 
+/** Return one number of a head. @param {WholePart} set @param {"a"|"b"} side */
+export function decodeCell(set, side, layer, head, query, key) {
+  const at = layer * set.heads + head, cell = (at * set.queries + query) * set.keys + key;
+  return decodeMap(set.codes(side).subarray(cell, cell + 1), set.levels, set.tops(side)[at], set.signed)[0];
+}
+
 /** Is `one` to stand for a block rather than `other`, neither of them NaN or masked? */
 export function isLarger(one, other, signed) {
   if (!signed) return one > other;
@@ -124,7 +130,12 @@ export function errorOf(value, levels, top, signed) {
  * Say a number with the digits that hold: 0.1234, 3.2e-5, about 0.934 ± 0.006.
  * @param {number} value @param {number} error by how much it may be off, 0 if it is exact @returns {string}
  */
-export function formatWeight(value, error = 0) {
+export const formatWeight = (value, error = 0) => withMinus(value, digitsOf(value, error));
+
+/** A number as text, with a true minus sign. @param {number} value @param {string} text */
+export const withMinus = (value, text) => (value < 0 ? text.replace("-", "−") : text);
+
+function digitsOf(value, error) {
   if (value === MASKED) return "masked";
   if (Number.isNaN(value)) return "NaN, not a number";
   const size = Math.abs(value), tiny = size > 0 && size < TINY;

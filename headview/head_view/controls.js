@@ -22,7 +22,8 @@ const KINDS = { svg: "image/svg+xml", pdf: "application/pdf", html: "text/html" 
 
 /**
  * Controls by the traits they set: a label, choices `[value, text]` or none for a tick box, when it is `seen`, how it
- * is `set` where that takes more than the trait, and which of its options are `left` out.
+ * is `set` where that takes more than the trait, and which of its options are `left` out, or greyed with what they
+ * `need`.
  * @param {View} view @returns {Record<string, object>}
  */
 function controlsOf(view) {
@@ -44,10 +45,12 @@ function controlsOf(view) {
       left: (value) => value === "layer" && (view.w.layers < 2 || view.w.heads < 2) },
     combine: { label: "together as", choices: [["maximum", "maximum"], ["mean", "mean"]],
       seen: () => shownHeads(model).length > 1 },
-    order: { label: "Order heads", choices: [["model", "as in the model"], ...measures, ["likeness", "by likeness"]],
+    order: { label: "Order heads", choices: [["model", "as in the model"], ...measures, ["likeness", "by likeness"],
+      ["cell", "by the chosen cell"]],
       seen: () => view.several, left: (value) => value === "entropy" && view.w.signed },
     values: { label: "Numbers", choices: [["weights", "weights"], ["values", "weights × values"],
       ["rollout", "rollout"]], seen: () => view.w.meta.has_values || view.w.queries === view.w.keys,
+      needs: { values: "capture(qkv=True)" },
       left: (value) => lacks(view.w, value) || (value === "rollout" && view.w.layers < 2) },
     colours: { label: "Colours", choices: COLOUR_MAPS.map((name) => [name, name]) },
     words: { label: "Words for subwords", seen: () => view.w.words.some((axis) => axis.length) },
@@ -59,7 +62,7 @@ function controlsOf(view) {
 }
 
 /** Make the element of one control, and what brings it to its trait. @param {View} view */
-function makeControl({ model }, trait, { label, choices, of, set, seen, left }) {
+function makeControl({ model }, trait, { label, choices, of, set, seen, left, needs = {} }) {
   const change = set || ((value) => put(model, trait, of ? of(value) : value));
   const made = choices ? choice(label, choices, change) : tickBox(label, change);
   return {
@@ -67,7 +70,13 @@ function makeControl({ model }, trait, { label, choices, of, set, seen, left }) 
     show() {
       made.show(choices ? String(model.get(trait)) : model.get(trait));
       made.box.hidden = Boolean(seen) && !seen();
-      if (left) for (const option of made.input.options) option.hidden = left(option.value);
+      if (!left) return;
+      for (const [i, option] of [...made.input.options].entries()) {
+        const need = needs[option.value];
+        option.disabled = left(option.value); // a browser may let a hidden one be chosen
+        option.hidden = option.disabled && !need;
+        option.text = choices[i][1] + (option.disabled && need ? ` (needs ${need})` : "");
+      }
     },
   };
 }

@@ -1,13 +1,14 @@
 // How HeadView draws a map: its pixels, marks, numbers, labels and scale. No state and no listeners.
 
 import {
-  cssColour, hatch, hatchColour, hatchPixel, inkOn, isHatched, LABEL_FONT, maskedPixel, NAN_PIXEL, placeText,
-  placeTurned, signedPixels, SMALL_FONT, thinned, weightPixels, writeIn,
+  cssColour, inkOn, isHatched, LABEL_FONT, maskedPixel, NAN_PIXEL, placeText, placeTurned, signedPixels,
+  SMALL_FONT, thinned, weightPixels, writeIn,
 } from "../core_draw.js";
-import { MASKED } from "./codes.js";
+import { MASKED, withMinus } from "./codes.js";
 import { LABEL_AIR, SCALE_ROOM } from "./layout.js";
 
 const HATCH_NAN = 0xffffffff;
+const FULL_NUMBERS_FROM = 34; // pixels of a cell that has room for 0.65
 
 /** @typedef {{colours?: string, dark: boolean}} Look the colour map that a reader has chosen, on which page */
 
@@ -39,19 +40,19 @@ export function pixelsOf(scale, look) {
 
 /**
  * Colour numbers, one pixel each, into an ImageData as wide as `stride`, the first one at pixel `start`. Where cells
- * are too small for marks, `hatched` says by a pattern what the colour says: masked one way, NaN the other.
- * `pixels` is a Uint32Array.
+ * are too small for marks, `hatched` says by a pattern that they are NaN. `bare` leaves out what is masked: the hatch
+ * that lies below is seen. `pixels` is a Uint32Array.
  */
-export function shadeWeights(pixels, start, stride, weights, { rows, columns, scale, look, hatched }) {
+export function shadeWeights(pixels, start, stride, weights, { rows, columns, scale, look, hatched, bare = false }) {
   const share = shareOn(scale), table = pixelsOf(scale, look);
-  const masked = maskedPixel(look.dark), stroke = hatched ? hatchPixel(look.dark) : masked;
+  const masked = bare ? 0 : maskedPixel(look.dark);
   const plain = scale.kind !== "log" && scale.kind !== "root" && !scale.signed;
   const factor = 255 / Math.max(scale.top, 1e-9);
   for (let y = 0, i = 0; y < rows; y++) {
     for (let x = 0, at = start + y * stride; x < columns; x++, i++, at++) {
       const weight = weights[i];
       if (plain && weight >= 0) pixels[at] = table[Math.min(255, (weight * factor + 0.5) | 0)];
-      else if (weight === MASKED) pixels[at] = isHatched(x, y) ? stroke : masked;
+      else if (weight === MASKED) pixels[at] = masked;
       else if (weight === weight) pixels[at] = table[(share(weight) * 255 + 0.5) | 0];
       else pixels[at] = hatched && isHatched(x, rows - y) ? HATCH_NAN : NAN_PIXEL;
     }
@@ -66,28 +67,33 @@ function middleOf(i, wide, origin, { frame, cell }) {
   ];
 }
 
-/** Hatch every masked cell of a region, and write a "?" into every NaN cell. `origin`: where it begins. */
-export function markCells(context, weights, wide, origin, place, dark) {
-  const { high, wide: across } = place.cell, masked = [];
+/** Write a "?" into every NaN cell of a region. `origin`: where it begins. */
+export function markCells(context, weights, wide, origin, place) {
+  const { high, wide: across } = place.cell;
   writeIn(context, `bold ${Math.round(Math.min(high, across, 20) * 0.7)}px system-ui, sans-serif`, "#000");
   for (let i = 0; i < weights.length; i++) {
-    if (weights[i] > MASKED && weights[i] === weights[i]) continue;
+    if (weights[i] === weights[i]) continue;
     const [x, y] = middleOf(i, wide, origin, place);
-    if (weights[i] === MASKED) masked.push([x - across / 2, y - high / 2, across, high]);
-    else placeText(context, "?", x, y + 1, "center", "middle");
+    placeText(context, "?", x, y + 1, "center", "middle");
   }
-  hatch(context, masked, hatchColour(dark));
 }
 
-/** Write the numbers into the cells of a region; what rounds to 0 has the colour of the page, which says enough. */
+/**
+ * Write the numbers into the cells of a region, in narrow ones .65 for 0.65; what rounds to 0 has the colour of the
+ * page, which says enough. One that would be cut by the edge of the view is left out.
+ */
 export function cellValues(context, weights, wide, origin, place, scale, look) {
-  const share = shareOn(scale), table = pixelsOf(scale, look);
+  const share = shareOn(scale), table = pixelsOf(scale, look), { frame, cell } = place;
+  const short = (text) => (cell.wide < FULL_NUMBERS_FROM ? text.replace(/^(-?)0\./, "$1.").replace("1.00", "1") : text);
   context.font = SMALL_FONT;
   for (let i = 0; i < weights.length; i++) {
     const text = shortNumber(weights[i]);
     if (!(weights[i] > MASKED) || Number(text) === 0) continue;
+    const told = withMinus(weights[i], short(text)), [x, y] = middleOf(i, wide, origin, place);
+    const half = context.measureText(told).width / 2, [right, foot] = [frame.x + frame.width, frame.y + frame.height];
+    if (half > cell.wide / 2 || x - half < frame.x || x + half > right || y - 5 < frame.y || y + 5 > foot) continue;
     context.fillStyle = inkOn(table[(share(weights[i]) * 255 + 0.5) | 0]);
-    placeText(context, text, ...middleOf(i, wide, origin, place), "center", "middle");
+    placeText(context, told, x, y, "center", "middle");
   }
 }
 

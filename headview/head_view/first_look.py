@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from headview.head_view.check_rows import looked_at
+from headview.head_view.combine import head_cells
 from headview.head_view.labels import is_special
 
 _SOME_ROWS = 6  # of each head of a large part, for the choice of a scale
@@ -97,6 +98,26 @@ def strongest_place(part, small: np.ndarray, cells_of, layer: int | None, head: 
     cells = np.where(open_[inside] & np.isfinite(cells), np.abs(cells), -1)
     query, key = (int(i) for i in np.unravel_index(cells.argmax(), cells.shape))
     return at, which, rows[row] + query, columns[column] + key
+
+
+def strongest_in_row(part, sample: int, query: int | None, key: int | None, layer: int | None, head: int | None):
+    """Return layer, head, query and key of the strongest cell of one query, or at one key, in heads of all layers.
+
+    Args:
+        query, key: one or both of them; where no query is given it is the first.
+        layer, head: look only there; anywhere where they are None.
+    """
+    query = query or 0
+    row = torch.tensor([query])
+    cells = np.stack([head_cells(part, sample, i, queries=row)[:, 0].numpy() for i in range(part.shape[0])])
+    open_ = _worth_a_look(part)[query]
+    looked = np.arange(len(open_)) == key if key is not None else open_ if open_.any() else ~open_
+    sizes = np.where(np.isfinite(cells) & looked, np.abs(cells), -1)
+    for axis, only in ((0, layer), (1, head)):
+        if only is not None:
+            sizes = np.where(np.indices(sizes.shape)[axis] == only, sizes, -2)
+    at, which, best = (int(i) for i in np.unravel_index(sizes.argmax(), sizes.shape))
+    return at, which, query, best if key is None else key
 
 
 def _worth_a_look(part) -> np.ndarray:

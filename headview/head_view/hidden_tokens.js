@@ -3,11 +3,13 @@
 import { focusable, node, pushButton, put, tickBox } from "../core.js";
 import { shorten } from "../core_draw.js";
 import { activeBeside } from "./hover.js";
-import { placeOf, shownMaps } from "./selection.js";
+import { placeName } from "./sample.js";
+import { placeOf, shownMaps, sourceOf } from "./selection.js";
 import { isSpecial } from "./text_spans.js";
 /** @import { Weights } from "./sample.js" */
 /** @import { View } from "./selection.js" */
 
+const LITTLE = 0.1; // of a row's weights: the rest was hidden
 const specials = new WeakMap();
 
 /** The special tokens of a sample, each once. @param {Weights} w */
@@ -36,7 +38,7 @@ export function hide(view, labels) {
     return view.redraw();
   }
   put(model, "hidden", hidden);
-  say(hidden.length ? hiddenText(w, hidden) : "All tokens are shown.");
+  say(hidden.length ? hiddenText(hidden) : "All tokens are shown.");
 }
 
 /** Hide the token of the cursor's key, or the word of it, wherever its label stands. @param {View} view */
@@ -47,21 +49,36 @@ export function hideAtCursor(view) {
   hide(view, [...view.model.get("hidden"), ...labels]);
 }
 
-/** Say which tokens are hidden, and how many that are. @param {Weights} w */
-function hiddenText(w, hidden) {
-  const gone = new Set(hidden);
-  const counted = [w.tokens, w.keyTokens].map((labels) => labels.filter((label) => gone.has(label)).length);
-  const some = hidden.slice(0, 6).map((label) => `“${shorten(label, 20)}”`).join(", ");
+/** Say which tokens are hidden. */
+function hiddenText(hidden) {
+  const plain = (label) => (/[\s,.]|^$/.test(label) ? `“${shorten(label, 20)}”` : shorten(label, 20));
   const more = hidden.length > 6 ? ` and ${hidden.length - 6} more` : "";
-  return `Hidden: ${some}${more} (${counted[0]} of ${w.queries} × ${counted[1]} of ${w.keys} tokens).`;
+  return `Hidden: ${hidden.slice(0, 6).map(plain).join(", ")}${more}.`;
+}
+
+/** Say that rows are rescaled, and of which little was left: what they show then says little. @param {View} view */
+function rescaledText(view) {
+  const { w } = view, spec = shownMaps(view)?.source.spec;
+  if (!spec || !spec.renormalise || w.kind !== "weights") return "";
+  const sums = w.whole && spec.side !== "difference" && spec.values !== "values";
+  const plain = sums && sourceOf(view, { ...spec, renormalise: false });
+  const faint = !plain ? [] : plain.rows.filter((_, i) => {
+    const left = plain.row(i).cells.reduce((sum, cell) => (cell > 0 ? sum + cell : sum), 0);
+    return left > 0 && left < LITTLE;
+  });
+  if (!faint.length) return "Rows rescaled to sum to 1. ";
+  const named = [...faint.slice(0, 4).map((tokens) => placeName(w.tokens, tokens)), ...(faint.length > 4 ? ["…"] : [])];
+  const of = `${faint.length} of ${plain.rows.length}: ${w.axes[0]} ${named.join(", ")}`;
+  return `Rows rescaled to sum to 1; under 10 % was left of ${of}. `;
 }
 
 /** The sentence on hidden tokens below the picture. @param {View} view */
-export function hiddenLimits({ model, w, unknown = "" }) {
+export function hiddenLimits(view) {
+  const { model, w, unknown = "" } = view;
   const hidden = model.get("hidden");
   if (!hidden.length) return unknown;
   if (!leavesSome(w, hidden)) return `${unknown}All tokens would be hidden, so all are shown. `;
-  return `${unknown}${hiddenText(w, hidden)} `;
+  return `${unknown}${hiddenText(hidden)} ${rescaledText(view)}`;
 }
 
 /** Read labels separated by blanks; one that has blanks itself, or is empty, stands in quotes. */

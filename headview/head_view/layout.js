@@ -7,6 +7,7 @@ import { GRID_TALL, leastGrid, overviewGrid, STACKED_NARROW, STACKED_TALL } from
 const GUTTER = 16; // between panels, as in style.css
 const BARS_WIDE = 240; // the list of one query, beside the picture
 const BARS_WIDEST = 460; // and below it
+const BARS_GROWN = 1.15; // how much larger maps must become for the bars to leave their side
 const BARS_TALL = 300; // about, where they stand below the overview
 const MOST_BARS = 12, FEW_BARS = 6; // keys in the list; on a telephone
 const NARROW = 560; // a telephone: all of a view is to be a screen and a half
@@ -35,7 +36,7 @@ const LINES_WIDEST = 560;
 export const ACROSS_STEP = 14; // between two labels that are turned: with less they run into each other
 const ACROSS_WIDEST = 64; // between the tokens of a short text, side by side
 const ACROSS_TALL = { least: 120, most: 240, share: 0.4 }; // of lines that run down; the share is that of their width
-export const SAMPLE_WIDE = 130, SAMPLE_HIGH = 18; // an entry of the legend of lines
+export const SAMPLE_WIDE = 130, SAMPLE_HIGH = 18; // an entry of the legend of lines, at least
 
 /**
  * Share a width between overview, picture and bars; where a key would get less than a pixel, stack them. The picture
@@ -46,7 +47,7 @@ export const SAMPLE_WIDE = 130, SAMPLE_HIGH = 18; // an entry of the legend of l
  * @param {Order} order of the heads, from order.js
  * @returns {{form: string, grid: object, map: object, room: number, bars: number, most: number,
  *   labels: object}} `form`: "one", "two"
- *   or "three" columns of panels, "two low" where bars stand below the picture; `room`: the width of its column
+ *   or "three" columns of panels, "two low" where bars stand below the picture, "above" where it stands below both; `room`: the width of its column
  */
 export function layout(w, width, labels, seen, maps, order) {
   const several = w.layers * w.heads > 1;
@@ -58,6 +59,10 @@ export function layout(w, width, labels, seen, maps, order) {
   const rest = width - columnOf(small), withBars = rest - BARS_WIDE - GUTTER;
   const form = withBars >= least ? "three" : several && rest >= least ? "two" : "one";
   const spared = { three: withBars, two: rest, one: width }[form];
+  if (maps > 1 && form !== "one" && !w.meta.picture) {
+    const below = mapPlace(seen, width, labels, maps), beside = mapPlace(seen, spared, labels, maps);
+    if (below.frames[0].width > BARS_GROWN * beside.frames[0].width) return aboveMaps(w, width, labels, below, order);
+  }
   let grid = small;
   if (several && form !== "one") {
     const map = mapPlace(seen, spared, labels, maps), used = Math.max(map.width, Math.min(spared, PICTURE_KEEPS));
@@ -72,6 +77,15 @@ export function layout(w, width, labels, seen, maps, order) {
   const bars = { three: BARS_WIDE, two: Math.min(column, BARS_WIDEST), one: Math.min(width, BARS_WIDEST) }[form];
   const most = width < NARROW ? FEW_BARS : MOST_BARS;
   return { form: underMap ? "two low" : form, grid, room, map, bars, most, labels };
+}
+
+/** Place maps that are compared over the whole width, below the overview and the bars beside it. */
+function aboveMaps(w, width, labels, map, order) {
+  const several = w.layers * w.heads > 1, of = { room: width, map, labels };
+  if (!several) return { ...of, form: "one", grid: null, bars: Math.min(width, BARS_WIDEST), most: MOST_BARS };
+  const grid = overviewGrid(w, order, width - BARS_WIDE - GUTTER, BARS_TALL); // no higher than the bars
+  const bars = Math.min(width - grid.width - GUTTER, BARS_WIDEST);
+  return { ...of, form: "above", grid, bars, most: FEW_BARS };
 }
 
 /**
@@ -107,7 +121,7 @@ function mapPlace(seen, room, labels, maps) {
  * @property {object} frame @property {boolean} turned do they run down, from tokens side by side?
  * @property {number[]} ends where they begin and end @property {((i: number) => number)[]} at of each axis,
  *   where a token stands along them @property {number[]} steps how far from the next
- * @property {number} samples entries of the legend in a row @property {number} width @property {number} height
+ * @property {number} samples entries of the legend in a row @property {number} wide of one @property {number} width @property {number} height
  * @property {object[]} beside of each axis, its labels, as `rowLabels` or `columnLabels` takes them
  * @property {object[]} marks of each axis, where marks stand, and from which step on
  */
@@ -120,24 +134,24 @@ function linesIn(frame, seen, turned) {
   return { frame, turned, steps, ends: [end, end + far], at: steps.map((step) => (i) => start + (i + 0.5) * step) };
 }
 
-/** How many entries of the legend of lines stand in a row, and how high all are. */
-function legendOf(heads, width) {
-  const samples = Math.max(1, Math.floor(width / SAMPLE_WIDE));
-  return { samples, legend: heads > 1 ? Math.ceil(heads / samples) * SAMPLE_HIGH + 4 : 0 };
+/** How many entries of the legend of lines, each so `wide`, stand in a row, and how high all are. */
+function legendOf(heads, width, wide) {
+  const samples = Math.max(1, Math.floor(width / wide));
+  return { samples, wide: Math.min(wide, width), legend: heads > 1 ? Math.ceil(heads / samples) * SAMPLE_HIGH + 4 : 0 };
 }
 
 /**
  * Where the lines of `heads` heads stand: queries at the left of `frame`, keys at its right, a legend above it.
  * @returns {LinesPlace}
  */
-export function linesPlace(seen, room, labels, heads) {
-  const width = Math.min(room, LINES_WIDEST), { samples, legend } = legendOf(heads, width);
+export function linesPlace(seen, room, labels, heads, wide) {
+  const width = Math.min(room, LINES_WIDEST), { legend, ...samples } = legendOf(heads, width, wide);
   const left = labels.row + ROW_MARGIN, right = Math.max(60, labels.key + KEY_MARGIN);
   const usual = room < NARROW ? TALLEST_NARROW : TALLEST;
   const tall = Math.max(usual, Math.min(LONGEST, seen.queries)), most = LINE_STEP * Math.max(seen.queries, seen.keys);
   const frame = { x: left, y: TITLE_ROOM + legend, width: width - left - right, height: Math.min(tall, most) };
   return {
-    ...linesIn(frame, seen, false), samples, width,
+    ...linesIn(frame, seen, false), ...samples, width,
     height: frame.y + frame.height + 24,
     beside: [
       { x: left - 6, room: labels.row + 4, align: "right" }, { x: width - right + 6, room: right - 22, align: "left" },
@@ -150,16 +164,16 @@ export function linesPlace(seen, room, labels, heads) {
  * The same for lines that run down, from a row of queries to a row of keys; `left`: the room of the names of the axes.
  * @returns {LinesPlace}
  */
-export function acrossPlace(seen, { room, labels }, heads, left) {
+export function acrossPlace(seen, { room, labels }, heads, wide, left) {
   const widths = [labels.row, labels.key];
-  const { samples, legend } = legendOf(heads, room), { least, most, share } = ACROSS_TALL;
+  const { legend, ...samples } = legendOf(heads, room, wide), { least, most, share } = ACROSS_TALL;
   const width = Math.min(room - left - 8, ACROSS_WIDEST * Math.max(seen.queries, seen.keys));
   const turned = (axis) => widths[axis] > width / (axis ? seen.keys : seen.queries) - LABEL_AIR;
   const [above, below] = widths.map((widest, axis) => (turned(axis) ? widest + 4 : FLAT_LABELS - 4) + 6);
   const height = Math.max(least, Math.min(most, share * width));
   const frame = { x: left, y: TITLE_ROOM + legend + above, width, height }, end = frame.y + height;
   return {
-    ...linesIn(frame, seen, true), samples,
+    ...linesIn(frame, seen, true), ...samples,
     width: Math.max(260, left + width + 8),
     height: end + below,
     beside: [{ y: frame.y - 6, room: widths[0] + 2, above: true }, { y: end + 6, room: widths[1] + 2 }],

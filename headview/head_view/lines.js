@@ -20,7 +20,7 @@ const STRENGTHS = 8; // faint lines of about the same strength share one stroke,
 const THIN_FROM = 64; // queries
 
 /** Colour and dash of the shown heads: 32 pairs before one comes again. */
-function lineStyles(count, dark) {
+export function lineStyles(count, dark) {
   const palette = LINE_COLOURS[dark ? "dark" : "light"], colours = palette.length;
   return Array.from({ length: count }, (_, i) => ({
     colour: palette[i % colours],
@@ -102,10 +102,19 @@ function strongLines(context, lines, place, top, style) {
   context.setLineDash([]);
 }
 
-/** Draw entry `i` of the legend, `across` of them in a row. */
-function lineSample(context, name, i, across, style, paint) {
-  const x = (i % across) * SAMPLE_WIDE, y = TITLE_ROOM + 6 + Math.floor(i / across) * SAMPLE_HIGH;
-  const long = 34, gap = 6;
+const SAMPLE = { long: 34, gap: 6, air: 14 };
+
+/** The room of an entry of the legend, its name in full. */
+function sampleWide(canvas, names) {
+  const context = canvas.getContext("2d"), { long, gap, air } = SAMPLE;
+  context.font = SMALL_FONT;
+  return Math.max(SAMPLE_WIDE, Math.ceil(widestOf(context, names)) + long + gap + air);
+}
+
+/** Draw entry `i` of the legend. */
+function lineSample(context, name, i, { samples, wide }, style, paint) {
+  const x = (i % samples) * wide, y = TITLE_ROOM + 6 + Math.floor(i / samples) * SAMPLE_HIGH;
+  const { long, gap, air } = SAMPLE;
   context.setLineDash(style.dash);
   strokeIn(context, style.colour, 3);
   context.beginPath();
@@ -114,7 +123,7 @@ function lineSample(context, name, i, across, style, paint) {
   context.stroke();
   context.setLineDash([]);
   writeIn(context, SMALL_FONT, paint.ink);
-  placeText(context, name, x + long + gap, y, "left", "middle", SAMPLE_WIDE - long - 8);
+  placeText(context, name, x + long + gap, y, "left", "middle", wide - long - gap - air);
 }
 
 /** The token whose lines are strong: the one under the pointer, else the query. @param {Scene} scene */
@@ -219,7 +228,7 @@ function drawLines(context, scene, { win, names, maps }, place) {
       kept.counts = maps.map((weights, i) => weights && faintLines(sheet, weights, seen, place, top, styles[i], most, from));
     });
   }
-  if (names.length > 1) names.forEach((name, i) => lineSample(context, name, i, place.samples, styles[i], paint));
+  if (names.length > 1) names.forEach((name, i) => lineSample(context, name, i, place, styles[i], paint));
   const front = tokensInFront(scene).map(({ axis, place: token }) => ({ axis, place: token - (axis ? win[2] : win[0]) }));
   context.save();
   turn(context);
@@ -249,7 +258,8 @@ function drawRegion(canvas, scene, region, place) {
 /** Draw the chosen heads as lines from the queries at the left to the keys at the right. @param {Scene} scene */
 export function drawPairs(canvas, scene) {
   const { w: { axes }, paint, layout } = scene, region = linesRegion(scene);
-  const place = linesPlace(seenIn(region.win), layout.room, layout.labels, region.maps.length);
+  const place = linesPlace(
+    seenIn(region.win), layout.room, layout.labels, region.maps.length, sampleWide(canvas, region.names));
   const drawn = drawRegion(canvas, scene, region, place), { context } = drawn;
   axisNames(context, place.frame, place.height, axes[0], "", paint);
   placeText(context, axes[1], place.ends[1] + 6, place.height - 4, "left", "bottom");
@@ -266,7 +276,8 @@ export function drawAcross(canvas, scene) {
   measure.font = LABEL_FONT;
   const left = Math.ceil(widestOf(measure, axes)) + 8;
   const fits = Math.max(2, Math.floor((layout.room - left - 8) / ACROSS_STEP)), region = linesRegion(scene, fits, fits);
-  const place = acrossPlace(seenIn(region.win), layout, region.maps.length, left), [above, below] = place.ends;
+  const wide = sampleWide(canvas, region.names);
+  const place = acrossPlace(seenIn(region.win), layout, region.maps.length, wide, left), [above, below] = place.ends;
   const drawn = drawRegion(canvas, scene, region, place), { context } = drawn;
   writeIn(context, LABEL_FONT, paint.soft);
   placeText(context, axes[0], 0, above - 6, "left", "bottom", left - 4);

@@ -2,7 +2,8 @@
 
 import { node } from "../core.js";
 import {
-  drawKept, MARKED_FROM, paintPixels, placeText, sizeCanvas, SMALL_FONT, strokeIn, writeIn,
+  cssColour, drawKept, hatch, hatchColour, MARKED_FROM, maskedPixel, paintPixels, placeText, sizeCanvas, SMALL_FONT,
+  strokeIn, writeIn,
 } from "../core_draw.js";
 import { TILE } from "./combine.js";
 import { axisNames, cellValues, colourBar, columnLabels, markCells, rowLabels, shadeWeights } from "./draw.js";
@@ -16,7 +17,7 @@ import { hasAll, regionOf, tilesIn } from "./source.js";
 /** @import { Weights } from "./sample.js" */
 /** @import { View } from "./selection.js" */
 
-const VALUES_FROM = { wide: 34, high: 16 }; // a cell that has room for its number
+const VALUES_FROM = { wide: 24, high: 16 }; // a cell that has room for its number
 const MOST_IMAGES = 120; // coloured tiles that are kept
 
 /**
@@ -56,7 +57,7 @@ function tileImage(scene, { source, scale }, level, i, j, tile, hatched) {
   let image = images.get(key);
   if (!image) {
     image = node("canvas");
-    const how = { rows: tile.rows, columns: tile.columns, scale, look, hatched };
+    const how = { rows: tile.rows, columns: tile.columns, scale, look, hatched, bare: true };
     paintPixels(image, tile.columns, tile.rows, (pixels) => shadeWeights(pixels, 0, tile.columns, tile.cells, how));
     images.set(key, image);
     if (images.size > MOST_IMAGES) images.delete(images.keys().next().value);
@@ -74,8 +75,19 @@ function drawTiles(context, scene, shown, frame) {
   context.rect(frame.x, frame.y, frame.width, frame.height);
   context.clip();
   context.imageSmoothingEnabled = false;
-  const place = (image, y, x, rows, columns) => context.drawImage(
-    image, frame.x + (x - k0) * wide, frame.y + (y - q0) * high, columns * wide, rows * high);
+  // What is masked is bare: the hatch has the same lines at every size, and none looks like a cell.
+  const place = (image, y, x, rows, columns) => {
+    const [left, top] = [frame.x + Math.max(0, x - k0) * wide, frame.y + Math.max(0, y - q0) * high];
+    const [right, foot] = [frame.x + (x + columns - k0) * wide, frame.y + (y + rows - q0) * high];
+    if (source.masked) {
+      const ends = [Math.min(right, frame.x + frame.width), Math.min(foot, frame.y + frame.height)];
+      const seen = [left, top, ends[0] - left, ends[1] - top];
+      context.fillStyle = cssColour(maskedPixel(scene.dark));
+      context.fillRect(...seen);
+      hatch(context, [seen], hatchColour(scene.dark));
+    }
+    context.drawImage(image, frame.x + (x - k0) * wide, frame.y + (y - q0) * high, columns * wide, rows * high);
+  };
   const all = [source.rows.length, source.columns.length];
   const draw = (level, asks) => {
     const side = TILE << level;
@@ -111,7 +123,7 @@ function drawCells(sheet, scene) {
     const tall = Math.min(frame.height, 160);
     const next = shown.frames[n + 1], last = !next || next.scale.signed !== one.scale.signed || map.across === 1;
     if (last) colourBar(sheet, frame.x + frame.width + 12, frame.y, tall, one.scale, scene.look, paint);
-    if (!one.title) return;
+    if (shown.frames.length < 2) return; // the title of the picture names the side
     writeIn(sheet, `bold ${SMALL_FONT}`, paint.ink);
     placeText(sheet, one.title, frame.x, frame.y - 4, "left", "bottom", frame.width);
   });
@@ -130,7 +142,7 @@ function markAndNumber(sheet, scene, { source, scale }, { frame, cell }) {
   sheet.beginPath();
   sheet.rect(frame.x, frame.y, frame.width, frame.height);
   sheet.clip();
-  markCells(sheet, region, wide, origin, place, scene.dark);
+  markCells(sheet, region, wide, origin, place);
   if (cell.wide >= VALUES_FROM.wide && cell.high >= VALUES_FROM.high) {
     cellValues(sheet, region, wide, origin, place, scale, scene.look);
   }

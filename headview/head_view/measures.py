@@ -34,7 +34,7 @@ def check_measures(given, parts: list) -> dict:
     if not isinstance(given, dict) or not all(isinstance(name, str) and name for name in given):
         raise TypeError(f"measures must be a dict of functions or numbers by their names, {example}, got {given!r:.60}")
     for name, measure in given.items():
-        if name in (*OWN, "model", "likeness"):
+        if name in (*OWN, "model", "likeness", "cell"):
             raise ValueError(f"measures has {name!r}, which the view has itself; give yours another name")
         if not callable(measure):
             _as_numbers(name, measure, parts[0].shape[:2])

@@ -1,5 +1,7 @@
 """What a page must know of the parts of a HeadView beside their numbers, and what two of them need to be compared."""
 
+from contextlib import contextmanager
+
 from headview.head_view.first_look import scale_that_shows
 from headview.head_view.inputs import Part
 from headview.head_view.names import short_names
@@ -10,6 +12,8 @@ from headview.head_view.serve import Blocks
 def described(part: Part, blocks: Blocks, number: int) -> dict:
     """Return what a page must know of a part, as JSON."""
     default = [f"layer {i}" for i in range(len(part.layers))]
+    compared = blocks.sides.get("b", blocks.parts)[number]
+    same = (part.tokens, part.key_tokens) == (compared.tokens, compared.key_tokens)
     return {
         "name": part.name,
         "shape": list(part.shape),
@@ -23,6 +27,7 @@ def described(part: Part, blocks: Blocks, number: int) -> dict:
         "auto": scale_that_shows(part),
         "tokens": [list(labels) for labels in part.tokens],
         "key_tokens": [list(labels) for labels in part.key_tokens],
+        "compared": None if same else [compared.tokens, compared.key_tokens],
         "words": [[list(one), list(two)] for one, two in part.words],
         "kv_heads": part.kv_heads,
         "windows": part.windows,
@@ -47,12 +52,26 @@ def _placed(picture) -> dict | None:
     }
 
 
+@contextmanager
+def about_compare():
+    """Say of an error that it is about `compare`, and what to do where its text is longer or shorter."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"compare: {error}; {_LABELS}; {_OTHER_LENGTHS}") from error
+
+
+_LABELS = "its own labels are compare_tokens and compare_key_tokens"
+_OTHER_LENGTHS = "texts of other lengths go into two views that follow each other, one.link(two)"
+
+
 def check_comparison(one: list[Part], two: list[Part], names: tuple[str, str]) -> None:
     if not (isinstance(names, (list, tuple)) and len(names) == 2 and all(isinstance(name, str) for name in names)):
         raise TypeError(f'names are two texts, such as ("before", "after"), got {names!r}')
     shapes = [[(*part.shape, part.samples) for part in parts] for parts in (one, two)]
     if shapes[0] != shapes[1]:
         raise ValueError(
-            f"what is compared must have one shape (layers, h, Tq, Tk, samples), got {shapes[0]} and {shapes[1]}; "
-            "give the same layers of both, such as HeadView(a[:6], compare=b[:6]), for the same text"
+            f"what is compared must have one shape (layers, h, Tq, Tk, samples), got {shapes[0]} and, in compare, "
+            f"{shapes[1]}; give the same layers of both, such as HeadView(a[:6], compare=b[:6]); {_OTHER_LENGTHS}"
         )

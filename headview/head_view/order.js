@@ -1,7 +1,9 @@
 // The order of heads in HeadView's overview, what they are called there, and what is said of one: its facts, whose keys
 // it shares, how far it sees.
 
+import { typed } from "../core.js";
 import { SMALL_FONT, widestOf } from "../core_draw.js";
+import { decodeCell, MASKED, withMinus } from "./codes.js";
 import { shortNumber } from "./draw.js";
 import { allAlike, pairOf, sharedBy } from "./grid.js";
 import { headName } from "./sample.js";
@@ -13,7 +15,8 @@ const LOWEST_FIRST = ["entropy"];
 
 /** What heads are sorted by, in words. */
 export const sortedBy = (by) =>
-  (by === "likeness" ? by : `${by}, ${LOWEST_FIRST.includes(by) ? "lowest" : "highest"} first`);
+  (by === "likeness" ? by : `${spoken(by)}, ${LOWEST_FIRST.includes(by) ? "lowest" : "highest"} first`);
+const spoken = (by) => (by === "cell" ? "the chosen cell" : by);
 const LONGEST_NAME = 84; // pixels, of a layer beside its row
 
 /**
@@ -81,22 +84,54 @@ function factsOf(view, asks) {
   return blocks.has(key) || (asks && !model.isStatic) ? blocks.get(key) : null;
 }
 
+/** The side whose heads are told cell by cell. @param {View} view @returns {"a" | "b"} */
+const sideOfCell = ({ model }) => (model.get("sides").length > 1 && model.get("side") === "b" ? "b" : "a");
+
+/** The key of the numbers of all heads at the cursor's cell. @param {View} view */
+function cellKey(view) {
+  const { part, sample } = view.w, side = sideOfCell(view);
+  return `${blockKey("cell", { part, sample, side })} ${view.model.get("query")} ${view.key}`;
+}
+
+/** The numbers of all heads at the cursor's cell, or null while they are not there. @param {View} view */
+function cellsOf(view) {
+  const { w, blocks, model } = view, key = cellKey(view), side = sideOfCell(view);
+  if (w.whole) {
+    if (!w.all(side)) return null;
+    const number = (_, i) => decodeCell(w, side, ...pairOf(w, i), model.get("query"), view.key);
+    return Array.from({ length: w.layers * w.heads }, number);
+  }
+  const block = (blocks.has(key) || !model.isStatic) && blocks.get(key);
+  return block ? [...typed(block.bytes, Float32Array)] : null;
+}
+
+/** Say what a head has at the cursor's cell, such as “it” → “animal”: 0.65; nothing while it is not known. */
+export function cellOfHead(view, layer, head) {
+  const { w, model } = view, number = cellsOf(view)?.[layer * w.heads + head];
+  const name = (labels, i) => (labels[i] === String(i) ? labels[i] : `“${labels[i]}”`);
+  const said = number === MASKED ? "masked" : withMinus(number, shortNumber(number ?? 0));
+  const place = `${name(w.tokens, model.get("query"))} → ${name(w.keyTokens, view.key)}`;
+  return number === undefined ? "" : `${place}: ${said}, `;
+}
+
 /** The order of the heads; that of the model until the facts are there. @param {View} view @returns {Order} */
 export function headOrder(view) {
   const { w, model, blocks } = view, by = model.get("order"), names = overviewNames(view);
   const unsorted = (note) => ({ by: "model", heads: null, groups: null, numbers: null, ...names, note, id: "model" });
   if (by === "model" || w.layers * w.heads < 2) return unsorted("");
-  const id = `${by} ${factsKey(view)}`;
+  const ofCell = by === "cell", key = ofCell ? cellKey(view) : factsKey(view), id = `${by} ${key}`;
   if (view.sorted?.id === id) return view.sorted;
-  const facts = factsOf(view, true), failed = blocks.error(factsKey(view));
+  const cells = ofCell && cellsOf(view)?.map((cell) => (Number.isFinite(cell) ? cell : null));
+  const facts = ofCell ? cells && { measures: { cell: cells } } : factsOf(view, true), failed = blocks.error(key);
   if (failed) return unsorted(`The heads could not be sorted: ${failed}. `);
   if (!facts) {
-    const why = model.isStatic ? `: what sorts them by ${by} is not in this page` : `, until they are sorted by ${by}`;
+    const what = spoken(by);
+    const why = model.isStatic ? `: what sorts them by ${what} is not in this page` : `, until they are sorted by ${what}`;
     return unsorted(`Heads stand in the model's order${why}. `);
   }
   const sorted = sortHeads(by, facts);
   if (sorted) return (view.sorted = { ...sorted, ...names, by, note: "", id });
-  const none = by === "likeness" ? "So many heads are not sorted by likeness" : `These numbers have no ${by}`;
+  const none = by === "likeness" ? "So many heads are not sorted by likeness" : `No head has a number for ${spoken(by)}`;
   return unsorted(`${none}: the heads stand in the model's order. `);
 }
 

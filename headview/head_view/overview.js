@@ -14,7 +14,7 @@ const THUMB_CELLS = 150; // at most, along each side of a head: a thumbnail is n
 
 /** Colour all thumbnails on one hidden canvas, in rows no longer than browsers allow; return what draws one. */
 function paintAtlas({ rows, columns, cells, tops }, scene) {
-  const { w, look, shown } = scene, { signed } = shown.frames[0].scale;
+  const { w, look } = scene, signed = w.signed || w.thumbs(scene.side) === "difference";
   const kind = scene.scale === "auto" ? w.meta.auto : scene.scale;
   const size = rows * columns, count = w.layers * w.heads;
   const across = Math.min(count, Math.max(1, Math.floor(LONGEST_CANVAS / columns)));
@@ -34,13 +34,14 @@ function paintAtlas({ rows, columns, cells, tops }, scene) {
 
 /** Draw what stays of the overview while heads are chosen: thumbnails, names and marks. @param {Scene} scene */
 function drawThumbs(context, scene) {
-  const { w, paint, order, layout: { grid } } = scene;
+  const { w, paint, order, shown, layout: { grid } } = scene, side = w.thumbs(scene.side);
   const cells = Math.max(8, Math.min(THUMB_CELLS, Math.round(grid.side * sharpness()))); // no more than it has pixels
-  const pooled = w.overview(scene.side, cells);
+  const pooled = w.overview(side, cells);
   writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
   const alone = w.meta.named ? `heads of ${w.meta.layer_names[0]}` : "heads";
   const title = order.heads ? `heads by ${sortedBy(order.by)}` : w.layers > 1 ? "layers × heads" : alone;
-  placeText(context, title, 0, 0, "left", "top", grid.width);
+  const sided = shown.called[side] ? `${title} · ${shown.called[side]}` : title;
+  placeText(context, context.measureText(sided).width > grid.width ? title : sided, 0, 0, "left", "top", grid.width);
   nameThumbs(context, scene);
   bracketShared(context, scene);
   if (!pooled) return false;

@@ -20,6 +20,7 @@ def carried(
     sorts: bool = False,
     chosen: tuple[int, int] | None = None,
     query: int = 0,
+    key: int = 0,
 ) -> tuple[dict[str, Answer], str]:
     """Return the blocks that fit into a budget, by their keys, and a sentence on what was left out, if any.
 
@@ -34,6 +35,7 @@ def carried(
         sorts: are the heads sorted by their facts? Those of few heads come in any case.
         chosen: layer and head whose queries and keys to take along; those of the map when left out.
         query: whose row to take along exactly, where the map does not travel in full.
+        key: of the cell in that row that is taken along of all heads.
     """
     packed: dict[str, Answer] = {}
     sizes: dict[str, float] = {}  # of each in the page; as if it could not be packed, until that matters
@@ -65,16 +67,19 @@ def carried(
     if blocks.parts[part].values is not None:
         take(f"norms {part} {sample} a")
     if not first and blocks.is_whole(part):
-        for key in blocks.first(part, sample):  # one side alone shows nothing
-            packed.pop(key, None), sizes.pop(key, None)
+        for block in blocks.first(part, sample):  # one side alone shows nothing
+            packed.pop(block, None), sizes.pop(block, None)
         for side in blocks.sides:
             take(f"overview {part} {sample} {side}")
     if blocks.parts[part].picture is not None and not take(f"image {part}"):
         left.append("the picture did not fit")
     if not (first and blocks.is_whole(part)):
+        if spec["side"] == "difference" and blocks.has_differences(part):
+            take(f"overview {part} {sample} difference")
         shown, _ = blocks.map_of(spec)
         row = next((i for i, tokens in enumerate(shown.rows) if query in tokens), 0)
         take(f"row {row} {_as_page(spec)}")
+        take(f"cell {part} {sample} {'b' if spec['side'] == 'b' else 'a'} {query} {key}")
         level = _take_levels(take, blocks, spec)
         rest = "all heads are here, shrunk to what the overview shows"
         left.append(f"{rest}; of the chosen one, {_level_name(level)}")
@@ -139,4 +144,4 @@ def _as_page(spec: dict) -> str:
 def _level_name(level: int | None) -> str:
     if level is None:
         return "no more than that"
-    return "every weight" if level == 0 else f"one dot for {2**level} x {2**level} weights"
+    return "every weight" if level == 0 else f"one dot for {2**level} × {2**level} weights"

@@ -102,7 +102,7 @@ class Reading(Chosen):
         rows, columns = shown.rows[first:end], shown.columns[left:right]
         names = [
             ["".join(labels[token] for token in group) for group in groups]
-            for labels, groups in zip(self.named(), (rows, columns), strict=True)
+            for labels, groups in zip(self.named(shown=True), (rows, columns), strict=True)
         ]
         heads = [tuple(pair) for pair in self.shown_heads()]
         part = self.parts[self.part]["name"]

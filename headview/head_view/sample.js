@@ -2,7 +2,8 @@
 // for all parts; the numbers are blocks.
 
 import { typed } from "../core.js";
-import { decodeHead, KINDS, LEVELS, poolHeads } from "./codes.js";
+import { decodeHead, KINDS, LEVELS, poolCells, poolHeads } from "./codes.js";
+import { computeShown } from "./combine.js";
 import { blockKey } from "./source.js";
 /** @import { WholePart } from "./codes.js" */
 /** @import { View } from "./selection.js" */
@@ -16,6 +17,9 @@ import { blockKey } from "./source.js";
  * @property {(side: string) => object | null} all all codes of one side, or null while they are not there
  * @property {(side: string) => WholePart | null} some all of them, or all heads shrunk, where the page has no more
  * @property {(side: string, most: number) => object | null} overview all heads shrunk to so many rows and columns
+ * @property {(side: string) => string} thumbs the side that the overview shows for one that is chosen
+ * @property {(axis: number, side: string, cut?: (label: string, parts: number) => string) => string[]} labels as a side
+ *   has them; of both sides, and of their difference, "tired / wide" where they are not the same
  * @property {(side: string, layer: number, head: number) => Thumbnail | null} thumbnail one head, as it is in `some`
  * @property {{layers: string[], names: string[], room: {layer: number, head: number, caption: number}}} [overviewNames]
  *   as the overview writes them, once it has
@@ -23,6 +27,21 @@ import { blockKey } from "./source.js";
  * @typedef {WholePart & OfSample} Weights
  * @typedef {{rows: number, columns: number, cells: Float32Array, top: number}} Thumbnail
  */
+
+const DIFFERENCE_CELLS = 150; // along a side of a head, at most: a thumbnail is not larger
+
+/** The differences of all heads, shrunk: what a kernel sends of parts that are not whole. @param {Weights} set */
+function differencesOf(set) {
+  const { layers, heads } = set, count = layers * heads, tops = new Float32Array(count);
+  const rows = Math.min(set.queries, DIFFERENCE_CELLS), columns = Math.min(set.keys, DIFFERENCE_CELLS);
+  const cells = new Float32Array(count * rows * columns), whole = { rows: set.queries, columns: set.keys };
+  for (let i = 0; i < count; i++) {
+    const change = computeShown(set, { side: "difference", heads: [[Math.floor(i / heads), i % heads]] });
+    cells.set(poolCells({ ...whole, cells: change.cells }, rows, columns, true), i * rows * columns);
+    tops[i] = change.top;
+  }
+  return { layers, heads, queries: rows, keys: columns, levels: 0, signed: true, codes: () => cells, tops: () => tops };
+}
 
 /** @param {View} view @returns {Weights} */
 export function readSet(view, part, sample) {
@@ -46,7 +65,9 @@ export function readSet(view, part, sample) {
     const of = { layers, heads, queries: rows, keys: columns, levels: LEVELS.uint8, signed };
     return { ...of, codes: () => codes, tops: () => tops };
   };
-  let pooled = { codes: null, most: 0, made: null };
+  const others = meta.compared?.map((labels, axis) => named(labels[sample] || labels[0], axis ? keys : queries));
+  const joint = new Map(); // labels of both sides, by axis
+  let pooled = { codes: null, most: 0, made: null }, differences = null;
   /** @type {any} */
   const set = {
     part, sample, meta, layers, heads, queries, keys,
@@ -66,7 +87,22 @@ export function readSet(view, part, sample) {
     some(side) {
       const apart = side === "difference";
       if (set.whole && !apart) return set.all(side) && set;
+      if (set.whole) return set.all("a") && set.all("b") && (differences ||= differencesOf(set));
       return once(nameOf("overview", side), (block) => readSmall(block, set.signed || apart));
+    },
+    thumbs(side) { // so many differences are made by a kernel, or by none
+      const key = nameOf("overview", side), lost = view.model.isStatic ? !view.blocks.has(key) : view.blocks.error(key);
+      return side === "difference" && !set.whole && lost ? "a" : side;
+    },
+    labels(axis, side, cut) {
+      const one = axis ? set.keyTokens : set.tokens, two = others?.[axis];
+      const plain = !two || side === "a" ? one : side === "b" ? two : null;
+      if (plain) return cut ? plain.map((label) => cut(label, 1)) : plain;
+      const both = (cut) => one.map((label, i) => (
+        label === two[i] ? cut(label, 1) : `${cut(label, 2)} / ${cut(two[i], 2)}`));
+      if (cut) return both(cut);
+      if (!joint.has(axis)) joint.set(axis, both((label) => label));
+      return joint.get(axis);
     },
     overview(side, most) {
       const some = set.some(side), codes = some?.codes(side);

@@ -59,7 +59,7 @@ def on_screen(view) -> Screen:
     if lines and view.heads == "chosen":
         wanted = [(name, view.spec(sides[0], [pair])) for name, pair in zip(names, pairs, strict=True)]
     else:
-        called = dict(zip(("a", "b"), view.sides, strict=False)) | {"difference": "difference"}
+        called = dict(zip(("a", "b", "difference"), (*view.sides, " − ".join(view.sides[::-1])), strict=False))
         wanted = [(called[side] or names[0], view.spec(side)) for side in sides]
     maps = [blocks.map_of(spec) for _, spec in wanted]
     first = maps[0][0]
@@ -153,7 +153,7 @@ def _tops(about: dict, small: np.ndarray, scale: str) -> np.ndarray:
 
 
 def _labels(view, shown, axis: int, span: list[int]) -> list[str]:
-    labels = view.key_tokens if axis else view.tokens
+    labels = view.labels_shown(axis)
     groups = (shown.columns if axis else shown.rows)[span[0] : span[1]]
     plain = all(group == [place] for group, place in zip(groups, range(*span), strict=True))
     if not labels and plain:

@@ -2,7 +2,7 @@
 
 import { tooltip } from "../core.js";
 import { formatWeight, MASKED } from "./codes.js";
-import { computeShown } from "./combine.js";
+import { computeShown, TILE } from "./combine.js";
 import { makeControls } from "./controls.js";
 import { hiddenLabels } from "./hidden_tokens.js";
 import { headName, isIn, placeName } from "./sample.js";
@@ -30,7 +30,7 @@ import { localSource, remoteSource, specKey } from "./source.js";
  * @property {Set<number>[]} found queries and keys that were searched for
  * @property {ReturnType<typeof tooltip>} tip @property {ReturnType<typeof makeControls>} controls
  * @property {{box: HTMLElement, show: (scene: Scene) => void}[]} under panels below the picture
- * @property {{rows: string[], columns: string[]}} names short labels of tokens
+ * @property {{rows: string[], columns: string[], side: string}} names short labels of tokens, as a side has them
  * @property {{row: number, key: number}} labels the room that they need @property {string} form what `layout` is for
  * @property {Order} order of the heads @property {Order} [sorted] the last one by facts
  * @property {object} picture what `draw` of a mode returned
@@ -154,7 +154,7 @@ export function shownMaps(view) {
   const all = model.get("heads") !== "chosen" && names.length > 1;
   const some = names.length > 1 ? `${model.get("combine")} of ${names.join(", ")}` : names[0];
   const alone = all ? titleOfAll(view, names.length) : some;
-  const called = { a: model.get("sides")[0], b: model.get("sides")[1], difference: "difference" };
+  const [a, b] = model.get("sides"), called = { a, b, difference: `${b} − ${a}` };
   const scales = scalesOf(sources, model, w);
   const frames = sources.map((source, i) => ({
     source,
@@ -167,7 +167,7 @@ export function shownMaps(view) {
 
 /** The lines of line mode: one map for each head and side; one a side of all heads. @param {View} view */
 export function lineMaps(view, shown) {
-  const all = shown.frames.map(({ side }) => side);
+  const all = shown.frames.map(({ side }) => side), alone = shown.names.length === 1; // its name is the title
   const sides = all.length > 1 ? all.filter((side) => side !== "difference") : all;
   if (shown.all) {
     const source = (side) => shown.frames.find((one) => one.side === side).source;
@@ -175,7 +175,7 @@ export function lineMaps(view, shown) {
     return sides.map((side) => ({ name: name(side), source: source(side) }));
   }
   return sides.flatMap((side) => shown.pairs.map((pair, i) => ({
-    name: sides.length > 1 ? `${shown.called[side]}: ${shown.names[i]}` : shown.names[i],
+    name: sides.length < 2 ? shown.names[i] : `${shown.called[side]}${alone ? "" : `: ${shown.names[i]}`}`,
     source: sourceOf(view, specOf(view, [pair], side)),
   })));
 }
@@ -199,9 +199,27 @@ export const cursorIn = ({ model, key }, { rows, columns }) =>
 export const notHere = ({ model }, what) =>
   (model.isStatic ? `${what} not in this page. ` : `${what} not here yet. `);
 
+/**
+ * The number of the smallest block around a cell that is there, and how many cells long it is; null where it says
+ * nothing of that cell. @param {Source} source
+ */
+function largestAt(source, row, column) {
+  for (let level = 1; level < source.levels && !source.signed; level++) {
+    const [i, j] = [row, column].map((place) => Math.floor(place / (TILE << level)));
+    const tile = source.has(level, i, j) && source.tile(level, i, j);
+    if (!tile) continue;
+    const value = tile.cells[((row >> level) - i * TILE) * tile.columns + (column >> level) - j * TILE];
+    return Number.isNaN(value) ? null : { value, side: 2 ** level };
+  }
+  return null;
+}
+
 /** Say a number of a map: exactly, or about, with what it may be off by. @param {Source} source */
 function numberText(view, source, row, column) {
   const found = source.row(row);
+  const most = found ? null : largestAt(source, row, column);
+  if (most?.value === MASKED) return formatWeight(MASKED);
+  if (most) return `at most ${formatWeight(most.value, source.error(most.value))} (${most.side} × ${most.side})`;
   if (!found) return notHere(view, "").trim();
   const value = found.cells[column];
   return formatWeight(value, found.exact ? 0 : source.error(value));
@@ -212,13 +230,14 @@ export function cellText(view, row, column) {
   const { w, model } = view, shown = shownMaps(view);
   if (!shown) return "";
   const source = shown.source;
-  const names = [placeName(w.tokens, source.rows[row]), placeName(w.keyTokens, source.columns[column])];
+  const labels = [0, 1].map((axis) => w.labels(axis, model.get("side")));
+  const names = [placeName(labels[0], source.rows[row]), placeName(labels[1], source.columns[column])];
   const place = `${w.axes[0]} ${names[0]}, ${w.axes[1]} ${names[1]}`;
   const lines = model.get("mode") !== "map" && model.get("mode") !== "text" ? lineMaps(view, shown) : [];
   if (lines.length > 1) {
     const each = lines.map(({ name, source }) => `${name} ${source ? numberText(view, source, row, column) : ""}`);
     return `${place}: ${each.join(", ")}`;
   }
-  const said = shown.frames.map(({ source, title }) => `${title ? `${title} ` : ""}${numberText(view, source, row, column)}`);
+  const said = shown.frames.map(({ source, title, side }) => `${title && `${title}${side === "difference" ? " = " : " "}`}${numberText(view, source, row, column)}`);
   return `${place}: ${said.join(", ")}`;
 }

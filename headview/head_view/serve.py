@@ -8,6 +8,7 @@ and what the bytes of each kind hold:
     norms PART SAMPLE a             float32 (layers, h, Tk): how long the value vectors are
     facts PART SAMPLE SIDE          no bytes: the measures of the heads by their names (None: nothing to say), their
                                     order by likeness and the group of each (none of more than 2,048 heads)
+    cell PART SAMPLE SIDE QUERY KEY    float32 (layers, h): one cell of all heads
     tile LEVEL ROW COLUMN SPEC      float32 the largest size in the tile, then its codes of two bytes
     row ROW SPEC                    float32, one row of the map
     image PART                      uint8 (H, W, 3): the picture under the tokens
@@ -22,9 +23,10 @@ from collections import OrderedDict
 from contextlib import suppress
 
 import numpy as np
+import torch
 
 from headview.head_view.codes import encode, pack, storage_for
-from headview.head_view.combine import Shown, compute, exact_row, norms, overviews, whole
+from headview.head_view.combine import Shown, compute, exact_row, head_cells, norms, overviews, whole
 from headview.head_view.inputs import Part
 from headview.head_view.likeness import order_by_likeness
 from headview.head_view.measures import measures_of
@@ -146,6 +148,21 @@ class Blocks:
             name: [None if np.isnan(x) else round(float(x), 4) for x in each.ravel()] for name, each in found.items()
         }
         return {"measures": numbers, "likeness": order.tolist(), "groups": groups.tolist()}, b""
+
+    def _cell(self, text: str) -> Answer:
+        place, query, key = text.rsplit(" ", 2)
+        part, sample, side = self._place(place)
+        given, row = self.sides[side][part], torch.tensor([int(query)])
+        cells = [head_cells(given, sample, i, queries=row)[:, 0, int(key)].numpy() for i in range(len(given.layers))]
+        return {}, np.stack(cells).astype("<f4").tobytes()
+
+    def first_head(self, by: str, sample: int) -> tuple[int, int]:
+        """Return layer and head that stand first by a measure or "likeness", as `order.js` sorts; 0, 0 without any."""
+        facts, _ = self.answer(f"facts 0 {sample} a")
+        numbers = np.array(facts["measures"].get(by, []), float) * (-1 if by == "entropy" else 1)
+        first = facts["likeness"][:1] if by == "likeness" else np.argsort(-numbers, kind="stable")[:1]
+        layer, head = divmod(int(first[0]) if len(first) else 0, self.parts[0].shape[1])
+        return layer, head
 
     # ------------------------------------------------------------ one map
 

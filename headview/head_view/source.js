@@ -142,7 +142,7 @@ export function remoteSource(view, spec, set) {
   const decoded = new Map(); // from this source only; the bytes stay in `blocks`
   /** @type {Source} */
   const source = {
-    key, spec, rows, columns, small, cells: null, masked: false, missing: false,
+    key, spec, rows, columns, small, cells: null, masked: Boolean(small?.cells.includes(MASKED)), missing: false,
     error: (value) => errorOf(value, LEVELS.uint16, source.top ?? 1, source.signed),
     signed: set.signed || spec.side === "difference",
     levels: levelsOf(rows.length, columns.length),

@@ -171,7 +171,7 @@ class Chosen(View):
 
     @traitlets.validate("order")
     def _check_order(self, proposal):
-        check_choice("order", proposal["value"], ("model", *self.measures, "likeness"))
+        check_choice("order", proposal["value"], ("model", *self.measures, "likeness", "cell"))
         return proposal["value"]
 
     @traitlets.validate("hidden")
@@ -200,10 +200,20 @@ class Chosen(View):
         ]
         return kind, [max(end, 1e-9) for end in ends]
 
-    def named(self) -> tuple[list[str], list[str]]:
-        """Return the labels of queries and keys; numbers where they have none."""
+    def labels_shown(self, axis: int) -> list[str]:
+        """Return the labels of the queries (0) or keys (1) of the side in sight; of both, "tired / wide"."""
+        given, compared = (self.tokens, self.key_tokens)[axis], self.parts[self.part]["compared"]
+        if compared is None or self.side == "a":
+            return given
+        other = compared[axis][min(self.sample, len(compared[axis]) - 1)]
+        if self.side == "b" or not given or not other:
+            return other if self.side == "b" else given
+        return [one if one == two else f"{one} / {two}" for one, two in zip(given, other, strict=True)]
+
+    def named(self, *, shown: bool = False) -> tuple[list[str], list[str]]:
+        """Return the labels of queries and keys, as the first side has them or as `shown`; numbers where they lack."""
         sizes = self.shape[2:]
-        both = (self.tokens, self.key_tokens)
+        both = [self.labels_shown(axis) for axis in (0, 1)] if shown else (self.tokens, self.key_tokens)
         return tuple(labels or list(map(str, range(size))) for labels, size in zip(both, sizes, strict=True))
 
     def shown_heads(self) -> list[list[int]]:

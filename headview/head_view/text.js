@@ -21,7 +21,8 @@ const sameTexts = new WeakMap();
 /** Are queries and keys the same text? @param {Weights} w */
 export function isOneText(w) {
   if (!sameTexts.has(w)) {
-    sameTexts.set(w, w.queries === w.keys && w.tokens.every((label, i) => label === w.keyTokens[i]));
+    const [queries, keys] = [0, 1].map((axis) => w.labels(axis, "both"));
+    sameTexts.set(w, w.queries === w.keys && queries.every((label, i) => label === keys[i]));
   }
   return sameTexts.get(w);
 }
@@ -110,8 +111,8 @@ export function drawText(canvas, scene) {
 }
 
 /** Name a run for who does not see it. @param {Scene} scene */
-function runText({ w }, { axis, alone, spans }, front, { source, title }) {
-  const [labels, places] = front.axis ? [w.keyTokens, source.columns] : [w.tokens, source.rows];
+function runText({ w }, { axis, alone, spans }, front, { source, title, side }) {
+  const labels = w.labels(front.axis, side), places = front.axis ? source.columns : source.rows;
   const from = `${front.axis ? "to" : "from"} ${w.axes[front.axis]} ${placeName(labels, places[front.place])}`;
   const text = `${alone ? "Text" : `Text of the ${w.axes[axis]}`} of ${spans.length} tokens, weights ${from}`;
   return title ? `${title}: ${text}` : text;
@@ -121,8 +122,9 @@ function runText({ w }, { axis, alone, spans }, front, { source, title }) {
  * Write which heads the text shows, and from which token.
  * @param {ReturnType<typeof makeText>} text @param {Scene} scene
  */
-function nameText({ title, direction }, { w, shown, direction: chosen }, front) {
-  const [labels, places] = front.axis ? [w.keyTokens, shown.source.columns] : [w.tokens, shown.source.rows];
+function nameText({ title, direction }, { w, shown, view, direction: chosen }, front) {
+  const labels = w.labels(front.axis, view.model.get("side"));
+  const places = front.axis ? shown.source.columns : shown.source.rows;
   const token = `${w.axes[front.axis]} ${placeName(labels, places[front.place])}`;
   const heads = w.meta.name ? `${w.meta.name}, ${shown.title}` : shown.title;
   title.textContent = `${heads}, ${front.axis ? "to" : "from"} ${shorten(token, 40)}`;

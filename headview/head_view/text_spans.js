@@ -50,7 +50,7 @@ function runsLeft(labels) {
 
 /** Make one run: the tokens of an axis, from the first to before the end of `range`. @param {View} view */
 export function makeRun(view, w, frame, n, axis, [first, end], alone) {
-  const [labels, all] = axis ? [w.keyTokens, frame.source.columns] : [w.tokens, frame.source.rows];
+  const labels = w.labels(axis, frame.side), all = axis ? frame.source.columns : frame.source.rows;
   const places = all.slice(first, end);
   const numbers = w.words[axis] || [], texts = places.map((tokens) => joined(labels, tokens));
   const spaced = hasBlanks(texts), spans = [], children = [];

@@ -71,11 +71,18 @@ function makePage(view) {
   return { overview, focus, text, bars, readout, limits, help, ofOverview, ofFocus, ofText, panels };
 }
 
-/** Labels as short as the picture needs them. */
-function shortNames(tokens) {
-  const { characters } = LONGEST_LABEL;
-  return tokens.map((token) =>
-    token.trim() ? shorten(token, characters) : `“${shorten(token, characters - 2)}”`); // blanks must be seen
+/** A label as short as the picture needs it, one of so many that stand together. */
+function shortName(token, parts) {
+  const characters = Math.floor(LONGEST_LABEL.characters / parts);
+  return token.trim() ? shorten(token, characters) : `“${shorten(token, characters - 2)}”`; // blanks must be seen
+}
+
+/** Name the rows and columns as the side that is shown has them. @param {View} view */
+function takeNames(view) {
+  const { w, page, model } = view, side = model.get("side");
+  const [rows, columns] = [0, 1].map((axis) => patchNames(w, axis, w.labels(axis, side, shortName)));
+  view.names = { rows, columns, side };
+  view.labels = roomOfLabels(page.focus, view.names);
 }
 
 /**
@@ -102,13 +109,14 @@ function roomOfLabels(canvas, { rows, columns }) {
 function takeUp(view) {
   const { model, page } = view, part = model.get("part");
   const sample = Math.min(model.get("sample"), model.get("parts")[part].samples - 1); // parts may have fewer
-  if (view.w?.part === part && view.w.sample === sample) return;
+  if (view.w?.part === part && view.w.sample === sample) {
+    if (view.w.meta.compared && view.names.side !== model.get("side")) takeNames(view);
+    return;
+  }
   const first = !view.w;
   view.w = readSet(view, part, sample);
   const { w } = view;
-  const [rows, columns] = [w.tokens, w.keyTokens].map((labels, axis) => patchNames(w, axis, shortNames(labels)));
-  view.names = { rows, columns };
-  view.labels = roomOfLabels(page.focus, view.names);
+  takeNames(view);
   view.several = w.layers * w.heads > 1;
   view.sources = new Map();
   view.images = new Map();
@@ -152,8 +160,8 @@ function draw(view) {
   const { rows, columns } = shown?.source || { rows: { length: w.queries }, columns: { length: w.keys } };
   view.size = { rows: rows.length, columns: columns.length };
   view.order = headOrder(view);
-  const maps = shown?.frames.length || 1, hidden = model.get("hidden");
-  const form = [rows.length, columns.length, maps, view.order.id, model.get("words"), ...hidden].join(" ");
+  const maps = model.get("mode") === "map" && shown?.frames.length || 1, hidden = model.get("hidden");
+  const form = [view.names.side, rows.length, columns.length, maps, view.order.id, model.get("words"), ...hidden].join(" ");
   if (!view.layout || view.form !== form) {
     const seen = { queries: rows.length, keys: columns.length };
     if (shown) view.labels = roomOfLabels(page.focus, namesShown(view.names, shown.source));
@@ -202,9 +210,10 @@ function drawScene(view, scene) {
 function titlePicture(canvas, context, { w, mode, combine, shown, paint, win }) {
   const asMap = mode === "map", room = parseFloat(canvas.style.width), { rows, columns } = shown.source;
   writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
-  const part = w.meta.name && `${w.meta.name}, `, sight = windowText(w, win, rows.length, columns.length);
+  const [one, more] = shown.frames, side = more || !one.title ? "" : `${one.title}: `;
+  const part = (w.meta.name && `${w.meta.name}, `) + side, sight = windowText(w, win, rows.length, columns.length);
   const title = part + shown.title + (sight && ` · ${sight}`);
-  const count = `${shown.pairs.length} heads`, short = asMap ? `${combine} of ${count}` : count;
+  const count = `${shown.pairs.length} heads`, short = side + (asMap ? `${combine} of ${count}` : count);
   const fits = asMap && context.measureText(title).width <= room; // the legend of the lines names them
   placeText(context, fits || shown.pairs.length === 1 ? title : short, 0, 0, "left", "top", room);
   const told = `${MODES[mode].name} of ${title}: ${rows.length} queries by ${columns.length} keys`;

@@ -18,10 +18,10 @@ import traitlets
 from torch import Tensor
 
 from headview.base import page_fragment, static, whole_page
-from headview.head_view.first_look import strongest_place
+from headview.head_view.first_look import strongest_in_row, strongest_place
 from headview.head_view.inputs import Part, as_parts
 from headview.head_view.measures import OWN, check_measures
-from headview.head_view.metadata import check_comparison, described
+from headview.head_view.metadata import about_compare, check_comparison, described
 from headview.head_view.page_budget import carried
 from headview.head_view.picture import figure_of, png_of, save
 from headview.head_view.reading import Reading
@@ -47,8 +47,11 @@ class HeadView(Reading):
             `(layers, h, Tq, Tk)`; blocked cells are drawn grey and crossed.
         num_heads: needed for nothing but a check, except where samples are folded into the heads, `(B·h, Tq, Tk)`.
         exact: keep all digits in the page, at four bytes a weight.
-        compare: other weights of the same shapes, shown beside these, with the difference.
+        compare: other weights of the same shapes, shown beside these, with the difference, theirs minus these.
         names: what to call the two that are compared.
+        compare_tokens: labels of the queries of `compare`, where they are not `tokens`; both are shown where they
+            differ.
+        compare_key_tokens: labels of its keys, where they are not `key_tokens`.
         measures: of your own, to order and label the heads by, next to those that are there: by its name a function
             of the maps `(layers, h, Tq, Tk)` that returns `(layers, h)`, or such numbers.
         why: the `headview.Sources` of the pass that the maps are from: below the map is shown what the score of
@@ -56,7 +59,7 @@ class HeadView(Reading):
         options: what else `inputs.as_parts` takes: `kind`, `layer_names`, `head_names`, `axes`, `words`, `clean`,
             `queries`, `keys`, `samples`, `image`, `patches`, `first`, `image_on`; and any of the traits below. Where
             no query is chosen the view opens on the strongest cell that is neither on the diagonal nor at the first
-            or a special token.
+            or a special token; where no head is, in the one that is strongest for the query, or first in the `order`.
 
     Traits, which follow the reader and can be set: `part`, `sample`, `layer`, `head`, `query` and `key` (the cell of
     the cursor), `rows` (several queries whose weights are summed), `mode` ("map", "lines", "across": lines between two
@@ -67,8 +70,9 @@ class HeadView(Reading):
     `window` (`[first query, end, first key, end]` of what is in sight, `[]` for all), `values` ("weights", "values":
     times the length of the value vectors, or "rollout"), `hidden` (labels of tokens to leave out) and `renormalise`,
     `words` (words for pieces), `side` of a comparison, `colours`, `order` of the heads in the overview ("model",
-    "likeness", or one of `measures`), `heads` that the picture shows ("chosen", those of the overlay, "layer", all of
-    the layer, or "all"; set to one of the latter, `combine` becomes "mean"), `neurons` (are a query and its keys shown
+    "likeness", "cell": by their weight at the chosen one, or one of `measures`), `heads` that the picture shows
+    ("chosen", those of the overlay, "layer", all of the layer, or "all"; set to one of the latter, `combine` becomes
+    "mean"), `neurons` (are a query and its keys shown
     feature by feature?), `reasons` (is shown what a score is made of?), `strength` (how strongly weights lie over a
     picture, 0 to 1).
 
@@ -96,6 +100,8 @@ class HeadView(Reading):
         exact: bool = False,
         compare=None,
         names: tuple[str, str] = ("a", "b"),
+        compare_tokens: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        compare_key_tokens: Sequence[str] | Sequence[Sequence[str]] | None = None,
         measures: dict | None = None,
         why: Sources | None = None,
         **options,
@@ -105,13 +111,21 @@ class HeadView(Reading):
 
         chosen = {name: options.pop(name) for name in SETTABLE if name in options and _is_trait(name, options[name])}
 
-        def parts_of(given) -> list[Part]:
+        def parts_of(given, tokens, key_tokens) -> list[Part]:
             return as_parts(given, tokens, key_tokens, mask=mask, num_heads=num_heads, **options)
 
-        sides = {"a": parts_of(weights)}
+        sides = {"a": parts_of(weights, tokens, key_tokens)}
+        own_labels = {"compare_tokens": compare_tokens, "compare_key_tokens": compare_key_tokens}
         if compare is not None:
-            sides["b"] = parts_of(compare)
+            labels = [
+                given if own is None else own
+                for own, given in zip(own_labels.values(), (tokens, key_tokens), strict=True)
+            ]
+            with about_compare():
+                sides["b"] = parts_of(compare, *labels)
             check_comparison(sides["a"], sides["b"], names)
+        elif lonely := [name for name, own in own_labels.items() if own is not None]:
+            raise ValueError(f"{lonely[0]} are labels of compare, and nothing is compared; give compare= as well")
         own = check_measures(measures, sides["a"])
         self._blocks = Blocks(sides, exact, own, check_sources(why, sides["a"]))
         super().__init__(
@@ -126,9 +140,22 @@ class HeadView(Reading):
         )
         for name, value in chosen.items():  # the part comes first: the others are places in it
             setattr(self, name, value)
-        if not chosen.keys() & {"part", "query", "key"}:
-            self._open_on_the_strongest(chosen.get("layer"), chosen.get("head"))
+        self._open(chosen)
         self.on_msg(self._answer)
+
+    def _open(self, chosen: dict) -> None:
+        """Choose the head and the cell that were not given: the first head in an order, the strongest cell."""
+        layer, head = chosen.get("layer"), chosen.get("head")
+        if "part" in chosen:
+            return
+        if layer is head is None and self.order not in ("model", "cell"):
+            layer, head = self.layer, self.head = self._blocks.first_head(self.order, self.sample)
+        if not chosen.keys() & {"query", "key"}:
+            self._open_on_the_strongest(layer, head)
+        elif layer is None or head is None:
+            given = [chosen.get(name) for name in ("query", "key")]
+            place = strongest_in_row(self._blocks.parts[0], self.sample, *given, layer, head)
+            self.layer, self.head, self.query, self.key = place
 
     def _open_on_the_strongest(self, layer: int | None, head: int | None) -> None:
         side = "difference" if self._blocks.has_differences(0) else "a"
@@ -199,8 +226,9 @@ class HeadView(Reading):
             budget: bytes that its numbers may take in the page; what does not fit is left out, and said.
         """
         samples = [part["samples"] for part in self.parts]
+        cell = self.query, self.key
         packed, left_out = carried(
-            self._blocks, self.spec(), samples, budget, self.order != "model", (self.layer, self.head), self.query
+            self._blocks, self.spec(), samples, budget, self.order != "model", (self.layer, self.head), *cell
         )
         state = {**self.get_state(), "blocks": _as_state(packed), "left_out": left_out}
         return page_fragment(type(self).__name__, state)

@@ -27,7 +27,7 @@ def test_it_opens_on_the_strongest_cell_off_the_diagonal_and_special_tokens():
     assert place(HeadView(weights, WORDS)) == (2, 3, 5, 2)
     assert HeadView(weights, WORDS, layer=1).layer == 1
     assert place(HeadView(weights, WORDS, layer=2, head=3)) == (2, 3, 5, 2)
-    assert place(HeadView(weights, WORDS, query=1)) == (0, 0, 1, 0)
+    assert HeadView(weights, WORDS, query=1).query == 1
 
 
 def test_it_finds_one_weight_among_many():
@@ -108,3 +108,23 @@ def test_heads_are_measured_and_by_the_readers_own_measure_too():
     for wrong, error in (({"x": torch.ones(3)}, ValueError), ([1], TypeError), ({"entropy": abs}, ValueError)):
         with pytest.raises(error, match="measure"):
             HeadView(weights, tokens, measures=wrong)
+
+
+def test_a_query_or_an_order_opens_the_head_that_it_speaks_of():
+    weights = torch.full((2, 3, 6, 6), 1 / 6)
+    weights[1, 2, 4] = torch.tensor([0.02, 0.02, 0.9, 0.02, 0.02, 0.02])
+    weights[1, 0, 3] = torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0, 0.0])
+    places = {
+        (1, 2, 4, 2): HeadView(weights, query=4),
+        (1, 0, 3, 4): HeadView(weights, query=3, key=4),
+        (0, 1, 4, 1): HeadView(weights, query=4, layer=0, head=1, key=1),
+    }
+    for place, view in places.items():
+        assert (view.layer, view.head, view.query, view.key) == place
+    scores = torch.tensor([[0.0, 1.0, torch.nan], [0.0, 3.0, 2.0]])
+    by_score = HeadView(weights, measures={"score": scores}, order="score")
+    assert (by_score.layer, by_score.head) == (1, 1)
+    by_entropy = HeadView(weights, order="entropy", query=5)
+    assert (by_entropy.layer, by_entropy.head, by_entropy.query) == (1, 0, 5)
+    likeness = HeadView(weights, order="likeness")
+    assert [likeness.layer * 3 + likeness.head] == likeness._blocks.answer("facts 0 0 a")[0]["likeness"][:1]

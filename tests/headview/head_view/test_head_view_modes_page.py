@@ -89,7 +89,7 @@ def test_two_texts_stand_above_each_other_and_a_comparison_is_three(static_page)
     below.focus()
     press(page, "ArrowRight", "ArrowRight")
     assert readout(view) == f"query 2 “Haus”, key 2 “house”: {weights[0, 0, 2, 2]:.4f}"
-    assert three.locator(".caption").all_text_contents() == ["before", "after", "difference"]
+    assert three.locator(".caption").all_text_contents() == ["before", "after", "after − before"]
     assert shows(three, other[0, 0, 0], run=1)
 
 
@@ -233,7 +233,7 @@ def test_every_map_is_shown_in_every_mode(static_page, monkeypatch):
         assert hostile.startswith(f"query 0 “{HOSTILE[0]}”"), mode
         assert alone == "query 0 “alone”, key 0 “alone”: 1.0000", mode
         assert missing.endswith("NaN, not a number"), mode
-        assert plain.endswith(f": {signed[0, 0, 0, 0]:.4f}"), mode
+        assert plain.endswith(f": {signed[0, 0, 0, 0]:.4f}".replace("-", "−")), mode
         assert tiles.startswith("query 3 “sat”, key 0 “[CLS]”: ") and "0." in tiles, mode
         view = page.locator(".mha").nth(6 * number + 5)
         view.locator("canvas.overview").focus()
@@ -307,16 +307,25 @@ def test_tokens_are_hidden_by_key_and_shown_again_in_every_mode(static_page):
         picture = view.locator(".run" if mode == "text" else "canvas.focus")
         picture.focus()
         press(page, "h")
-        assert "Hidden: “[CLS]” (1 of 8 × 1 of 8 tokens)." in limits(view), mode
+        assert "Hidden: [CLS]. Rows rescaled to sum to 1. " in limits(view), mode
         shown = weights[0, 0, 5, 1] / weights[0, 0, 5, 1:].sum()
         assert readout(view).startswith(f"query 5 “the”, key 1 “the”: {shown:.4f}"), mode
         picture.focus()
         press(page, "h")  # the key of the cursor is "the", and so is its query: both go
-        assert "Hidden: “[CLS]”, “the” (3 of 8 × 3 of 8 tokens)." in limits(view), mode
+        assert "Hidden: [CLS], the. Rows rescaled" in limits(view), mode
         assert readout(view).startswith("query 4 “on”, key 2 “cat”: "), mode
         picture.focus()
         press(page, "H")
         assert "Hidden" not in limits(view) and readout(view).startswith("query 5 “the”"), mode
+
+
+def test_rows_of_which_little_was_left_are_named_where_rows_are_rescaled(static_page):
+    weights = torch.tensor([[0.99998, 0.00001, 0.00001], [0.2, 0.3, 0.5], [0.95, 0.03, 0.02]])[None, None]
+    labels, hidden = ["[CLS]", "cat", "."], {"hidden": ["[CLS]"]}
+    plain = view_of(weights, labels, traits=hidden | {"renormalise": False})
+    rescaled, plain = views_of(static_page(view_of(weights, labels, traits=hidden), plain))
+    assert "Hidden: [CLS]. Rows rescaled to sum to 1; under 10 % was left of 1 of 2: query 2 “.”. " in limits(rescaled)
+    assert limits(plain) == "Hidden: [CLS]. "
 
 
 def test_hidden_tokens_are_chosen_in_the_fold_and_one_is_always_left(static_page, monkeypatch):

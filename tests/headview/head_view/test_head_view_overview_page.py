@@ -113,7 +113,7 @@ def test_names_are_cut_to_what_tells_them_apart_and_windows_told(static_page, de
     page = opened(static_page, described(some(2, 2, 6, 6), layer_names=names, head_names=heads, windows=[None, 512]))
     assert {"3", "7", "subject", "object", "≤ 512"} <= written(page)
     tip = tip_over(page, 1, 1)
-    assert tip.startswith(f"layer 7 object ({names[1]}), ") and "sees at most 512 keys (sliding window)" in tip
+    assert f", layer 7 object ({names[1]}), " in tip and "sees at most 512 keys (sliding window)" in tip
     assert "sliding" not in tip_over(page, 0, 0) + (limits(page) or "")
     page.locator(OVERVIEW).focus()
     press(page, "ArrowDown")
@@ -191,6 +191,23 @@ def test_heads_are_sorted_by_what_is_said_of_them_and_walked_in_that_order(stati
         seen.append(chosen(page))
     assert order != list(range(12))
     assert seen == [f"layer {i // 4} head {i % 4}" for i in (*order, order[-1])]
+
+
+def test_heads_are_sorted_by_their_weight_at_the_chosen_cell(static_page, monkeypatch):
+    weights, words = some(3, 4, 6, 6), "it was the animal in question".split()
+    best, cell = weights[:, :, 2, 3].flatten().argsort(descending=True).tolist(), {"query": 2, "key": 3}
+    with monkeypatch.context() as patch:  # where the maps of all heads do not travel, that cell does
+        patch.setattr("headview.head_view.serve.WHOLE_UP_TO", 10)
+        page = opened(static_page, HeadView(weights, words, order="cell", **cell), width=1200)
+    assert drawn_order(page) == best
+    page = opened(static_page, HeadView(weights, words, order="cell", **cell), width=1200)
+    assert drawn_order(page) == best
+    assert "sorted by the chosen cell" in page.locator(OVERVIEW).get_attribute("aria-label")
+    assert {f"{x:.2f}" for x in weights[:, :, 2, 3].flatten().tolist()} <= written(page)
+    assert tip_over(page, 1, 2).startswith(f"“the” → “animal”: {weights[1, 2, 2, 3]:.2f}, layer 1 head 2, ")
+    page.locator(FOCUS).focus()
+    press(page, "ArrowDown", "ArrowRight")  # the cursor moves, and the order with it
+    assert drawn_order(page) == weights[:, :, 3, 4].flatten().argsort(descending=True).tolist()
 
 
 def test_what_heads_are_sorted_by_stands_below_thumbnails_of_28_pixels_too(static_page):

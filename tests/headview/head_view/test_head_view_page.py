@@ -1,5 +1,7 @@
 """HeadView in a real browser: what the reader sees, hears, clicks and keys; heads together, sides, links, long maps."""
 
+import re
+
 import matplotlib
 import numpy as np
 import pytest
@@ -71,6 +73,26 @@ def test_masked_and_nan_are_said_and_explained(static_page):
     assert "Hatched: masked. ? or orange: NaN" in limits(page)
     page.locator("canvas.overview").press("ArrowRight")
     assert "Hatched: masked" in limits(page) and "NaN" not in limits(page)  # head 1 has none
+
+
+def test_the_hatch_has_thin_lines_however_small_the_cells(static_page):
+    for length, width in ((10, 1000), (60, 1000), (60, 390), (300, 390)):
+        weights = some(1, length, length).masked_fill(~causal_mask(length), 0)
+        page = static_page(HeadView(weights / weights.sum(-1, keepdim=True), mask=causal_mask(length)), width=width)
+        frame = page.locator("canvas.focus")
+        corner = pixels(frame)[40:100, -160:-100, 0]  # masked, clear of cells with a weight
+        strokes = corner < 0xC8
+        assert 0.1 < strokes.mean() < 0.3 and (corner == 0xEF).mean() > 0.5, (length, width)
+        assert not (strokes[:-2] & strokes[1:-1] & strokes[2:]).any(), (length, width)  # lines, no squares
+
+
+def test_what_a_part_has_no_numbers_for_is_greyed_and_says_what_it_needs(static_page):
+    page = static_page(HeadView(some(2, 2, 6, 6)), width=390)
+    page.get_by_role("button", name="More").click()
+    options = page.get_by_label("Numbers", exact=True).locator("option")
+    assert options.all_text_contents() == ["weights", "weights × values (needs capture(qkv=True))", "rollout"]
+    assert [options.nth(i).is_disabled() for i in range(3)] == [False, True, False]
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_lines_are_read_from_both_ends_and_what_is_not_drawn_is_counted(static_page):
@@ -162,11 +184,11 @@ def test_two_sides_have_one_cursor_and_their_difference(static_page):
     page.locator("canvas.focus").focus()
     press(page, "ArrowDown", "ArrowRight", "ArrowRight")
     one, two = before[0, 0, 1, 2].item(), after[0, 0, 1, 2].item()
-    place = "query 1 “cat”, key 2 “sat”"
-    assert readout(page) == f"{place}: before {one:.4f}, after {two:.4f}, difference {two - one:.4f}"
+    place, change = "query 1 “cat”, key 2 “sat”", f"{two - one:.4f}".replace("-", "−")
+    assert readout(page) == f"{place}: before {one:.4f}, after {two:.4f}, after − before = {change}"
     wide = page.locator("canvas.focus").bounding_box()["width"]
     page.get_by_label("Compare").select_option("difference")
-    assert readout(page) == f"{place}: difference {two - one:.4f}"
+    assert readout(page) == f"{place}: after − before = {change}"
     assert page.locator("canvas.focus").bounding_box()["width"] < wide
     page.get_by_label("Compare").select_option("b")
     page.get_by_label("Show as").select_option("lines")
@@ -231,6 +253,36 @@ def test_a_page_carries_what_its_budget_holds_and_says_what_it_left_out(static_p
     view.locator("canvas.overview").focus()
     press(page, "ArrowRight")  # this head is there as small as in the overview
     assert colours_in(view.locator("canvas.focus")) > 50
+
+
+def test_a_cell_that_is_not_in_the_page_is_told_by_the_largest_of_its_block(static_page):
+    weights = some(1, 1, 600, 600)
+    weights[0, 0, 4] = torch.eye(600)[5]
+    view = HeadView(weights, query=2, key=5)
+    whole = view.to_html
+    view.to_html = lambda: whole(budget=300_000)
+    page = static_page(view)
+    page.locator("canvas.focus").focus()
+    press(page, *["ArrowDown"] * 3)
+    assert readout(page) == "query 5, key 5: at most 1.0000 (2 × 2)"
+    assert "one dot for 2 × 2 weights" in limits(page)
+
+
+def test_narrow_cells_have_short_numbers_none_is_cut_and_steps_of_labels_are_round(static_page):
+    write = """globalThis.written = [];
+    const heard = (draw) => (context, text, ...rest) => (globalThis.written.push(text), draw(context, text, ...rest));
+    placeText = heard(placeText);
+    placeTurned = heard(placeTurned);"""
+    weights = some(1, 1, 14, 14)
+    page = static_page(with_script(HeadView(weights), write), width=1000)
+    texts = set(page.evaluate("globalThis.written"))
+    assert {f"{x:.2f}"[1:] for x in weights.flatten().tolist() if 0.005 < x < 0.995} <= texts
+    cut = static_page(with_script(with_traits(HeadView(weights), window=[0.5, 6.5, 0.5, 6.5]), write), width=1000)
+    drawn = [text for text in cut.evaluate("globalThis.written") if re.fullmatch(r"0\.\d\d", text)]
+    assert sorted(drawn) == sorted(f"{x:.2f}" for x in weights[0, 0, 1:6, 1:6].flatten().tolist() if x > 0.005)
+    long = static_page(with_script(HeadView(some(1, 1, 400, 400), query=7), write), width=1000)
+    steps = {int(text) for text in long.evaluate("globalThis.written") if text.isdecimal()}
+    assert set(range(20, 400, 20)) <= steps  # not every 13th
 
 
 def test_a_single_weight_of_a_long_map_is_seen(static_page):

@@ -176,7 +176,7 @@ def test_compared_maps_stand_side_by_side_on_one_scale_and_the_difference_has_it
     most = (b - a).abs().max().item()
     wanted = np.rint(255 * colormaps[DIVERGING]((0.5 + (b - a)[0, 0] / most / 2).numpy())[..., :3])
     np.testing.assert_allclose(map_of(figure, 2), wanted, atol=1)
-    assert {"A", "B", "difference"} <= {text.get_text() for text in figure.texts}
+    assert {"A", "B", "B − A"} <= {text.get_text() for text in figure.texts}
 
 
 def test_the_same_picture_is_the_same_bytes(tmp_path):

@@ -1,0 +1,81 @@
+"""HeadView of two sides, in a page without a kernel: the difference, the labels of both, titles, legends and room."""
+
+import numpy as np
+import pytest
+
+from headview.head_view.widget import HeadView
+from tests.helpers.page import Listener, limits, near, pixels, readout, some
+
+TIRED, WIDE = ("it was too tired .".split(), "it was too wide .".split())
+A, B = some(2, 3, 5, 5), some(2, 3, 5, 5, seed=1)
+
+
+def compared(**traits):
+    return HeadView(A, TIRED, compare=B, names=("tired", "wide"), compare_tokens=WIDE, **traits)
+
+
+def written(page):
+    return page.evaluate("texts")
+
+
+def test_the_overview_of_the_difference_is_made_in_the_page(static_page):
+    one = np.zeros((1, 2, 4, 4), np.float32)
+    one[..., 0] = 1
+    page = static_page(HeadView(one, compare=one[..., ::-1].copy(), exact=True, side="difference"))
+    assert "kernel" not in limits(page)
+    seen = pixels(page.locator("canvas.overview"))[..., :3]
+    most = pixels(page.locator("canvas.focus"))[..., :3]
+    for colour in ((0, 68, 27), (64, 0, 75)):  # more, and less, than before: in all heads as in the chosen one
+        assert near(seen, colour, 40).sum() > 100 and near(most, colour, 40).sum() > 100
+
+
+def test_what_does_not_fit_keeps_the_heads_of_the_first_side(static_page):
+    view = HeadView(some(4, 4, 64, 64), compare=some(4, 4, 64, 64, seed=1), side="difference")
+    shown = {key.split(" ")[0] + key.rpartition(" ")[2] for key in view.get_state()["blocks"]}
+    assert shown == {"wholea", "wholeb"}
+    view.to_html = lambda make=view.to_html: make(60_000)
+    page = static_page(view)
+    assert near(pixels(page.locator("canvas.overview")), (255, 255, 255)).mean() < 0.9
+
+
+@pytest.mark.parametrize(
+    ("side", "word"), [("a", "tired"), ("b", "wide"), ("both", "tired / wide"), ("difference", "tired / wide")]
+)
+def test_each_side_has_its_own_words(static_page, side, word):
+    view = compared(side=side, query=3, key=3)
+    assert readout(static_page(view)).startswith(f"query 3 “{word}”, key 3 “{word}”: ")
+    assert view.selection.tokens[3] == word
+    view.mode = "text"
+    runs = static_page(view).locator(".run").all_text_contents()
+    words = ["tired", "wide", "tired / wide"] if side == "both" else [word]
+    assert [run.removeprefix("it was too ").removesuffix(".").strip() for run in runs] == words
+
+
+def test_errors_name_compare_and_say_what_to_do():
+    with pytest.raises(ValueError, match=r"^compare: tokens has 5 labels, the weights have 4 queries.*link"):
+        HeadView(A, TIRED, compare=some(2, 3, 4, 4))
+    with pytest.raises(ValueError, match=r"compare, .*\(2, 3, 4, 4, 1\).*link"):
+        HeadView(A, TIRED, compare=some(2, 3, 4, 4), compare_tokens=WIDE[:4])
+    with pytest.raises(ValueError, match="give compare="):
+        HeadView(A, TIRED, compare_tokens=WIDE)
+
+
+def test_sides_are_named_once_and_in_full_with_true_minus_signs(static_page):
+    page = static_page(Listener(), compared(side="difference", layer=0, head=0, query=1, key=1))
+    change = (B - A)[0, 0, 1, 1].item()
+    said = f"{change:.4f}".replace("-", "−")
+    assert readout(page) == f"query 1 “was”, key 1 “was”: wide − tired = {said}"
+    texts = [text for text, *_ in written(page)]
+    assert "wide − tired: layer 0 head 0" in texts and "wide − tired" not in texts
+    assert not any(text.startswith("-") for text in texts)
+    page = static_page(Listener(), compared(mode="lines", layer=0, head=0, overlay=[[0, 0], [1, 2]]))
+    squeezed = {text: share for text, _, _, _, _, share, _ in written(page)}
+    assert {squeezed[name] for name in ("tired: layer 0 head 0", "wide: layer 1 head 2")} == {1}
+    assert {"tired", "wide"} <= set(squeezed)  # the legend of the bars
+
+
+def test_maps_take_the_whole_width_below_the_overview_where_they_grow(static_page):
+    page = static_page(HeadView(some(4, 4, 13, 13), compare=some(4, 4, 13, 13, seed=1)), width=1280)
+    overview, focus, bars = (page.locator(f"canvas.{name}").bounding_box() for name in ("overview", "focus", "bars"))
+    assert focus["y"] >= max(box["y"] + box["height"] for box in (overview, bars)) and bars["y"] == overview["y"]
+    assert focus["width"] > 1100
