@@ -87,9 +87,9 @@ def test_tooltips_are_inside_of_the_window(static_page):
         for x, y in np.ndindex(int(size / 10), 12):  # the last cell, from the corner inwards
             page.mouse.move(box["x"] + box["width"] - 8 - 10 * x, box["y"] + box["height"] - 8 - 10 * y)
             told = tip.text_content() if tip.count() else ""
-            if told.startswith(asked):
+            if asked in told:
                 break
-        assert told.startswith(asked) and told.endswith(expected)
+        assert asked in told and told.endswith(expected), told
         placed = tip.bounding_box()
         assert placed["x"] >= 0 and placed["x"] + placed["width"] <= width
         assert placed["y"] >= 0 and placed["y"] + placed["height"] <= 900
@@ -107,7 +107,8 @@ globalThis.ends = (scale) => {
 def test_numbers_that_are_no_weights_have_scales_of_their_own(static_page):
     gradients = torch.randn(2, 3, 6, 6) * 1e-3
     page = static_page(with_script(HeadView(gradients, WORDS, kind="signed"), ENDS))
-    assert float(readout(page).rpartition(": ")[2]) == pytest.approx(gradients[0, 0, 0, 0].item(), abs=1e-4)
+    number = float(readout(page).rpartition(": ")[2].replace("−", "-"))
+    assert number == pytest.approx(gradients[0, 0, 0, 0].item(), abs=1e-4)
     offered = page.get_by_label("Scale").locator("option:not([hidden])").all_text_contents()
     assert offered == ["auto", "up to the largest", "logarithmic", "square root"]
     for top in (1, 3.4e-3, 0.0123, 0.123, 9.87, 123.4, 12345.6, 1e-7):
