@@ -103,7 +103,7 @@ CASES = {
     "HeadLab": Case(
         make="HeadLab(q, k, v, tokens=words, num_heads=2)",
         key=('[aria-label="Heads"]', "ArrowRight", "num_heads", 4),
-        click=("canvas", 0.3, 0.3, "head"),
+        click=("canvas", 0.22, 0.3, "head"),
         thousand=(SLIDE.replace("LABEL", "Temperature"), "temperature", TEMPERATURE),
         cell=("mask", "causal"),
     ),
@@ -148,7 +148,7 @@ CASES = {
         key=("circle[aria-label^=query]", "ArrowRight", "query", [1.7, 1.2]),
         click=("input", 0.5, 0.5, "scaled"),
         thousand=(CLICKS.replace("PARTS", "input"), "scaled", False),
-        cell=("scaled", False),
+        cell=("query", [2.0, 1.0]),
     ),
     "LiveModel": Case(
         make="LiveModel(small_sentences(), head=(1, 0))",
@@ -192,7 +192,8 @@ def click(view, case: Case) -> None:
     canvas.click(position={"x": x * box["width"], "y": y * box["height"]})
 
 
-# For each view a text of what all its canvases show; of a view without one, its choices and its text.
+# For each view a text of what all its canvases show; of a view without one, its choices and its text but for the
+# sentence on the control that the reader touched last.
 PICTURES = """(views) => views.map((view) => {
   const sum = (canvas) => {  // of all pixels; to write them out as a picture takes ten times as long
     const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -201,7 +202,7 @@ PICTURES = """(views) => views.map((view) => {
   const canvases = [...view.querySelectorAll("canvas")];
   if (canvases.length) return canvases.filter((canvas) => canvas.width && canvas.height).map(sum).join();
   const inputs = [...view.querySelectorAll("input")].map(({ checked, value }) => `${checked} ${value}`);
-  const texts = [...view.children].filter((part) => !part.matches(".hidden")).map((part) => part.innerText);
+  const texts = [...view.children].filter((part) => !part.matches(".hidden, .readout")).map((part) => part.innerText);
   return [...inputs, ...texts].join();
 })"""
 
