@@ -41,16 +41,6 @@ growth_of_variance = Choose(
     },
 )
 
-which_root = Choose(
-    about="which number torch and d2l put under the root, of 512 features in 8 heads",
-    right="64, the features of a head",
-    options={
-        "512, the features of the model": "The d looks like the model's, but a head adds up only 64 products.",
-        "64, the features of a head": "As many as were multiplied and added for one score: q.shape[-1].",
-        "8, the number of heads": "It tells the two roots apart, but not how many terms were added.",
-    },
-)
-
 shrinking_reaction = Choose(
     about="how much less a weight reacts when another score is ahead by 10",
     right="by a factor of thousands",

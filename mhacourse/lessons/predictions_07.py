@@ -85,15 +85,15 @@ same_weights_more_heads = Choose(
     right="between a quarter and two thirds",
     options={
         "not at all, rounding apart": (
-            "So it is for the features, but behind the split each head takes a softmax of its own."
+            "The features are only cut, and no weight has changed. Something behind the cut does."
         ),
         "by one to five percent": (
             "A cut looks like a detail of storage, but it cuts the scores, too, and so makes other maps."
         ),
         "between a quarter and two thirds": (
-            "The values and W_o are the same; only the maps that mix the values are different."
+            "Far more than rounding, though no weight has changed. The next question asks where it comes from."
         ),
-        "as far as two layers with other weights": "Those would differ in their values, too; here only maps do.",
+        "as far as two layers with other weights": "Those share no number; here all weights are the same.",
     },
 )
 
