@@ -56,6 +56,7 @@ class Blocks:
         self, sides: dict[str, list[Part]], exact: bool, measures: dict | None = None, why: Sources | None = None
     ):
         self.sides, self.exact, self.measures, self.why = sides, exact, measures or {}, why
+        self._small = {}  # asked for by the first look, the page and the picture
         self.parts = sides["a"]
         self._maps: OrderedDict[str, tuple[Shown, Pyramid]] = OrderedDict()
         self.small = functools.cache(self.small)
@@ -128,7 +129,10 @@ class Blocks:
         other = self.sides["b"][part] if side == "difference" else None
         if other is not None and not self.has_differences(part):
             raise ValueError("so many weights are compared head by head only")
-        return overviews(given, sample, most, other)
+        key = part, sample, side, most
+        if key not in self._small:
+            self._small[key] = overviews(given, sample, most, other)
+        return self._small[key]
 
     def has_differences(self, part: int) -> bool:
         """Are there two sides, and are they small enough for all their differences?"""
