@@ -1,4 +1,7 @@
-"""Where views begin in these tests: at the first cell, on the fixed scale, unless a test is about the first look."""
+"""Where views begin in these tests: at the first cell, on the fixed scale, unless a test is about the first look.
+
+And the notebook that the tests of a module share.
+"""
 
 import pytest
 
@@ -16,3 +19,10 @@ def from_the_first_cell(request, monkeypatch):
         monkeypatch.setattr(widget.HeadView, "_open_on_the_strongest", lambda *_: None)
         monkeypatch.setattr(metadata, "scale_that_shows", fixed)
         monkeypatch.setattr("headview.head_view.first_look._FIXED_FROM", 0)
+
+
+@pytest.fixture
+def notebook(shared):
+    """The notebook that a module shares, in which nothing may go wrong; `shared` is the module's own."""
+    yield shared
+    assert shared.problems == []

@@ -363,19 +363,8 @@ def shared(request):
     notebook.close()
 
 
-@pytest.fixture
-def notebook(shared):
-    yield shared
-    assert shared.problems == []
-
-
 def views(notebook, case: Case) -> list:
-    """Return both views of a widget, scrolled to."""
-    number = list(CASES.values()).index(case) + 1
-    notebook.show_cell(number)
-    found = notebook.page.locator(f'[data-windowed-list-index="{number}"] .mha')
-    until(lambda: found.count() == 2, f"{case.variable} was not displayed twice")
-    return [found.nth(0), found.nth(1)]
+    return notebook.views(list(CASES.values()).index(case) + 1)
 
 
 def becomes(notebook, case: Case, trait: str, expected) -> None:

@@ -39,22 +39,8 @@ def shared(lab_server):
     notebook.close()
 
 
-@pytest.fixture
-def notebook(shared):
-    yield shared
-    assert shared.problems == []
-
-
-def views(notebook, cell: int, count: int = 2) -> list:
-    """Return the views below a cell, scrolled to."""
-    notebook.show_cell(cell)
-    found = notebook.page.locator(f'[data-windowed-list-index="{cell}"] .mha')
-    until(lambda: found.count() == count, f"not {count} views")
-    return found.all()
-
-
 def test_words_and_own_cells_of_a_lab_reach_python_and_come_back(notebook):
-    one, other = views(notebook, 0)
+    one, other = notebook.views(0)
     more(one)
     one.get_by_label("Mask", exact=True).select_option("own")
     for key in ("ArrowDown", "Space", "PageDown"):
@@ -82,7 +68,7 @@ def test_words_and_own_cells_of_a_lab_reach_python_and_come_back(notebook):
 
 
 def test_a_board_has_the_kernel_measure_what_the_reader_asks_for(notebook):
-    one, other = views(notebook, 1)
+    one, other = notebook.views(1)
 
     def shows(score, *views):
         for view in views or (one, other):
@@ -124,7 +110,7 @@ def test_a_board_has_the_kernel_measure_what_the_reader_asks_for(notebook):
 
 
 def test_a_live_model_is_handed_over_by_the_kernel_with_numbers_of_its_own(notebook):
-    (view,) = views(notebook, 2, 1)
+    (view,) = notebook.views(2, 1)
     view.get_by_role("button", name="Load the model").click()
     notebook.page.wait_for_function("document.querySelector('.bring button')?.hidden")
     view.get_by_label("Sentence").fill("a cat sat")

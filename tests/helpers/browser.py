@@ -240,6 +240,13 @@ class OpenNotebook:
         self.page.evaluate("(at) => window.jupyterapp.shell.currentWidget.content.scrollToItem(at, 'start')", number)
         settle(self.page)
 
+    def views(self, number: int, count: int = 2) -> list:
+        """Return the views below a cell, scrolled to."""
+        self.show_cell(number)
+        found = self.page.locator(f'[data-windowed-list-index="{number}"] .mha')
+        until(lambda: found.count() == count, f"cell {number} does not show {count} views")
+        return found.all()
+
     def close(self) -> None:
         """Close it without saving and fail on what went wrong."""
         problems = list(self.problems)  # not those of a kernel that is shut down while JupyterLab talks to it
