@@ -308,7 +308,8 @@ class _Places:
         """Return code as a learner can read it: our own variables by what they stand for; `…` where that fails."""
         own = {name: text for name, text in self.meaning.items() if name not in self.given}
         text = re.sub(r"(?<![\w.])[a-zA-Z_]\w*\b(?!=)", lambda word: own.get(word[0], word[0]), code)
-        text = text[1:-1] if code in own and text[0] == "(" else text
+        if code in own and "…" not in text:
+            text = unparse(ast.parse(text, mode="eval"))  # without its outer brackets
         hidden = len(text) - len(code) > LONGEST or "…" in text or re.search(r"(?<![\w.])_\w", text)
         return "…" if hidden else text
 

@@ -100,7 +100,7 @@ def _others(x: Real, sizes: Mapping[str, Real]) -> Iterator[tuple[Real, str]]:
     for size, name in named.items():
         if isinstance(x, int) and size > 4 and x % size == 0:  # a factor of 2, 3 or 4 has too many reasons
             yield x * size, f"{size:g} times too large: {name} is in it once too often."
-            yield x // size, f"{size:g} times too small: {name} is missing from it."
+            yield x // size, f"{size:g} times too small: as if {name} were missing, or divided off."
     for size, name in named.items():
         yield size, f"That is {name}."
         yield from ((size * other, f"That is {name} · {words}.") for other, words in named.items() if other > size)

@@ -132,11 +132,6 @@ attend = Exercise(
             "the scores are divided by head_dim; that is the root twice.",
             "head_dim is their variance; divide by its square root.",
         ),
-        "The root of the number of heads": Wrong(
-            Change("math.sqrt(head_dim)", "math.sqrt(num_heads)"),
-            "the scores are divided by the root of num_heads: that is axis 1 of q.",
-            "What is added up in a dot product are features, the last axis: q.shape[-1].",
-        ),
         "The root of a number of tokens": Wrong(
             Change("math.sqrt(head_dim)", "math.sqrt(k.shape[2])"),
             "the scores are divided by the root of Tq or Tk.",

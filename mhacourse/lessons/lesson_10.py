@@ -289,6 +289,13 @@ aligned = Exercise(
             Change("hit[:, alignment.any(-1)]", "hit"),
             "queries without a partner count as misses.",
             "They have nothing to hit: leave them out of the mean.",
+            also=(
+                Wrong(
+                    Change("hit[:, alignment.any(-1)]", "(hit | ~alignment.any(-1))"),
+                    "queries without a partner count as hits.",
+                    "They have nothing to hit: leave them out of the mean.",
+                ),
+            ),
         ),
         "The first partner only": Wrong(
             Change(_HIT, "strongest == alignment.int().argmax(-1)"),

@@ -56,6 +56,13 @@ cache_size = Exercise(
             (201_326_592, 201_326_592),
             "16 heads are counted both times.",
             "With 4 KV heads, only those 4 are kept.",
+            also=(
+                Wrong(
+                    (201_326_592, 12_582_912),
+                    "in the second size one KV head is counted.",
+                    "4 KV heads means 4 of them: each is shared by 4 of the 16 heads.",
+                ),
+            ),
         ),
         "Queries as well": Wrong(
             (301_989_888, 150_994_944),
@@ -149,21 +156,11 @@ window_with_sinks = Exercise(
             "The query is one of them: behind < window, not <=.",
             also=(lambda T, window, sinks: window_with_sinks_solution(T, window + 1, sinks + 1),),
         ),
-        "One token too few": Wrong(
-            lambda T, window, sinks: window_with_sinks_solution(T, window - 1, sinks),
-            "the window has one token less.",
-            "Behind 0 is the query itself, behind window - 1 the last one in.",
-        ),
         "Without itself": Wrong(
             Change("behind >= 0", "behind > 0"),
             "a query does not see itself.",
             "The window ends with the query: behind >= 0.",
             also=(Change("behind >= 0\n    near = behind <", "behind > 0\n    near = behind <="),),
-        ),
-        "No sinks": Wrong(
-            lambda T, window, sinks: window_with_sinks_solution(T, window, 0),
-            "the first tokens leave.",
-            "Keep them for every query that comes after them: | (key < sinks).",
         ),
         "No window": Wrong(
             lambda T, window, sinks: window_with_sinks_solution(T, T, 0),
@@ -323,6 +320,12 @@ latent_heads = Exercise(
             Change(".reshape(num_heads, head_dim, rank)", ".reshape(num_heads, rank, head_dim).transpose(1, 2)"),
             "U_k and U_v were read as (num_heads, rank, head_dim), which cuts through their rows.",
             "A reshape turns nothing: each of the num_heads * head_dim rows holds rank numbers.",
+        ),
+        "A reshape of the transpose": Wrong(
+            Change("U_k.reshape(num_heads, head_dim, rank)", "U_k.T.reshape(num_heads, rank, head_dim).mT"),
+            "U_k.T was cut up by a reshape, which takes numbers as they lie and exchanges no axes.",
+            "Cut the rows into heads first, U_k.unflatten(0, (num_heads, head_dim)), and exchange axes after that.",
+            also=(Change("U_v.reshape(num_heads, head_dim, rank)", "U_v.T.reshape(num_heads, rank, head_dim).mT"),),
         ),
         "The first head for all": Wrong(
             Change(".reshape(num_heads, head_dim, rank)", "[None, :head_dim]"),

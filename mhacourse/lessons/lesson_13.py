@@ -54,6 +54,11 @@ def _packed_by_starts(text):
     return places - first
 
 
+def _packed_from(starts):
+    places = torch.arange(starts.shape[1])
+    return places - (places * starts).cummax(-1).values
+
+
 def _packed_by_sorted_numbers(text):
     rows = []
     for row in text:
@@ -141,6 +146,11 @@ packed_positions = Exercise(
             "the first token of a text gets 0, those behind it their place in the row.",
             "They count on from 0: take off the place at which their text began.",
         ),
+        "A text begins one token early": Wrong(
+            lambda text: _packed_from(F.pad(text[:, 1:] != text[:, :-1], (0, 1))),
+            "positions start anew at the last token of the text before.",
+            "A token begins a text where it differs from the one before it, not from the one behind it.",
+        ),
         "Two texts in each row": Wrong(
             lambda text: torch.where((other := text != text[:, :1]), other.cumsum(1) - 1, torch.arange(text.shape[1])),
             "positions start anew at the second text only.",
@@ -200,6 +210,15 @@ def _rows_by_order(weight, num_heads):
             order.append(first)
             order.append(first + half)
     return weight[order]
+
+
+def _rows_in_place(weight, num_heads):
+    heads = weight.clone().unflatten(0, (num_heads, -1))
+    half = heads.shape[1] // 2
+    for pair in range(half):
+        heads[:, 2 * pair] = heads[:, pair]
+        heads[:, 2 * pair + 1] = heads[:, pair + half]
+    return heads.flatten(0, 1)
 
 
 def _rows_cases():
@@ -272,6 +291,16 @@ rows_to_neighbours = Exercise(
             Change("torch.stack([first, second], dim=2)", "torch.stack([second, first], dim=2)"),
             "in each pair the second feature comes first.",
             "The order in a pair says which way it turns.",
+        ),
+        "The second half read backwards": Wrong(
+            Change("second = heads[:, half:]", "second = heads[:, half:].flip(1)"),
+            "the first row of a head is paired with its last, as if the halves were folded together.",
+            "Both halves run forwards: the partner of row i is row i + head_dim / 2.",
+        ),
+        "Overwritten before it is read": Wrong(
+            _rows_in_place,
+            "rows are written into the tensor from which later ones are still to be read.",
+            "Read from weight, and write into another tensor: torch.empty_like(weight).",
         ),
         "Still in pairs": Wrong(
             Change("pairs.reshape(width, d_model)", "pairs"),

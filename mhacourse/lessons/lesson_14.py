@@ -123,6 +123,11 @@ quiet_softmax = Exercise(
                 ),
             ),
         ),
+        "A 1 behind the softmax": Wrong(
+            lambda s: s.softmax(-1) / 2,
+            "the 1 is added to a sum of weights, which is 1 already, so each weight is halved.",
+            "It belongs beside the e^s, before anything is divided: e / (1 + e.sum(-1, keepdim=True)).",
+        ),
         "Each key by itself": Wrong(
             lambda s: s.sigmoid(),
             "e^s / (1 + e^s): that is the sigmoid of each score.",
@@ -136,7 +141,7 @@ quiet_softmax = Exercise(
         "The weight on nothing is still there": Wrong(
             lambda s: F.pad(s, (1, 0)).softmax(-1),
             "there is one column more than there are keys.",
-            "The first column is the weight on nothing: leave it out, [..., 1:].",
+            "One of them is the weight on nothing: leave out the one that you put in, [..., 1:] where it comes first.",
             also=(lambda s: F.pad(s, (0, 1)).softmax(-1),),
         ),
         "The wrong column is left out": Wrong(
@@ -192,11 +197,6 @@ normed_scores = Exercise(
             "the keys keep their lengths.",
             "A long key still makes a large score for everybody. Both get length 1.",
         ),
-        "Only the keys": Wrong(
-            Change("q = q / q_length", "q = q"),
-            "the queries keep their lengths.",
-            "A long query still makes a sharp row. Both get length 1.",
-        ),
         "The root as well": Wrong(
             Change("gain * cosines", "gain * cosines / q.shape[-1] ** 0.5"),
             "the scores are divided by the root of head_dim as well.",
@@ -225,11 +225,6 @@ normed_scores = Exercise(
             "the vectors are divided by the sum of their absolute values.",
             "The length is the root of the sum of squares, F.normalize(q, dim=-1).",
         ),
-        "Over the tokens": Wrong(
-            lambda q, k, gain: gain * F.normalize(q, dim=-2) @ F.normalize(k, dim=-2).mT,
-            "each feature is normed over the tokens.",
-            "Then a query depends on the others. The last axis is the one.",
-        ),
         "LayerNorm or RMSNorm": Wrong(
             lambda q, k, gain: gain * F.rms_norm(q, q.shape[-1:]) @ F.rms_norm(k, k.shape[-1:]).mT,
             "the mean of the squares becomes 1, so each vector has the length √head_dim.",
@@ -241,11 +236,6 @@ normed_scores = Exercise(
                     "Some models do that. Asked is length 1, and the same direction: F.normalize(q, dim=-1).",
                 ),
             ),
-        ),
-        "Pair by pair": Wrong(
-            lambda q, k, gain: gain * F.cosine_similarity(q, k, dim=-1),
-            "cosine_similarity compares query t with key t, and no other pair.",
-            "Asked are all pairs, (…, Tq, Tk): norm both, then multiply, q @ k.mT.",
         ),
         "Nothing is normed": Wrong(
             lambda q, k, gain: gain * q @ k.mT,

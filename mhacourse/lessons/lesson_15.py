@@ -53,14 +53,14 @@ def _box(seed, d_model, num_heads, bias=True):
     return f
 
 
-def _fitted(times):
-    """Return the answer that fits V to so many random tokens for each feature."""
+def _fitted(times, left_over=True):
+    """Return the answer that fits V to so many random tokens for each feature, the constant being what is left over."""
 
     def answer(f, d_model):
         x = torch.randn(times * d_model, d_model)
         y = f(x[:, None])[:, 0]
         V = torch.linalg.lstsq(x, y).solution.T
-        return V, (y - x @ V.T).mean(0)
+        return V, (y - x @ V.T).mean(0) * left_over
 
     return answer
 
@@ -108,7 +108,12 @@ value_path = Exercise(
             _fitted(4),
             "the fit makes V explain the constant as well; what is left over is not the constant.",
             "Fit both together, with a column of ones, or take f of a token of zeros off first.",
-            also=tuple(map(_fitted, (1, 2, 3, 5, 8, 10))),
+            also=tuple(_fitted(times, left_over) for times in (1, 2, 3, 4, 5, 8, 10) for left_over in (True, False)),
+        ),
+        "A token of ones": Wrong(
+            Change("f(nothing)", "f(nothing + 1)"),
+            "your constant is what comes out for a token of ones, which holds the sum of each row of V as well.",
+            "Only a token of zeros leaves nothing but the constant: torch.zeros(1, 1, d_model).",
         ),
         "Minus V": Wrong(
             Change("alone - constant", "constant - alone"),
@@ -240,11 +245,6 @@ walk_steps = Exercise(
             "you return what stands after each step, not the step.",
             "A plateau is a sum over all heads that are on. One head alone is the difference of two plateaus.",
         ),
-        "The plateaus before": Wrong(
-            lambda m: m[:-1][(m[1:] - m[:-1]).norm(dim=1) > 1e-2],
-            "you return what stands before each step, not the step.",
-            "A plateau is a sum over all heads that are on. One head alone is the difference of two plateaus.",
-        ),
         "Before minus after": Wrong(
             Change("after - before", "before - after"),
             "all your steps have the opposite sign.",
@@ -265,11 +265,6 @@ walk_steps = Exercise(
             "you subtract the first plateau from each, so a later step holds all earlier ones.",
             "Each step is the difference of two neighbours.",
         ),
-        "Only the sizes": Wrong(
-            Change("steps[found]", "sizes[found]"),
-            "you return how long each step is, not where it leads.",
-            "What a head writes is a vector: keep the row, not its norm.",
-        ),
         "Only upwards": _chosen_by(
             lambda m: m.diff(dim=0).amax(1),
             "you drop steps in which no feature grows.",
@@ -288,8 +283,9 @@ walk_steps = Exercise(
         ),
         "The first point is no step": Wrong(
             lambda m: torch.cat([m[:1], walk_steps_solution(m)]),
-            "the first row is the point at which the walk begins.",
+            "the first row is the point at which the walk begins, or the way there from 0.",
             "It has no point before it: a walk of n points has n - 1 differences.",
+            also=(lambda m: (d := m.diff(dim=0, prepend=torch.zeros_like(m[:1])))[d.norm(dim=1) > 1e-2],),
         ),
         "From feature to feature": Wrong(
             lambda m: m.diff(dim=1)[m.diff(dim=1).norm(dim=1) > 1e-2],
@@ -317,7 +313,7 @@ walk_steps = Exercise(
         ),
         "Not in their order": Wrong(
             lambda m: m.diff(dim=0).unique(dim=0),
-            "unique sorts the rows by their numbers, so neighbours are no longer those of the walk.",
+            "your rows come in another order than the steps of the walk, as unique, sort and argsort leave them.",
             "The steps are asked for as they come: the differences of neighbours whose norm is over 1e-2.",
             also=(
                 lambda m: m.unique(dim=0).diff(dim=0),
@@ -331,10 +327,18 @@ walk_steps = Exercise(
             "you drop steps that leave some feature where it was.",
             "One feature is enough: the norm, or any(1).",
         ),
-        "The sum in the place of the norm": _chosen_by(
-            lambda m: m.diff(dim=0).sum(1).abs(),
+        "The sum in the place of the norm": Wrong(
+            _kept(lambda m: m.diff(dim=0).sum(1).abs(), 1e-2),
             "you drop steps whose features sum to 0, one up and another down.",
             "How long a step is, is told by its norm: norm(dim=1).",
+            also=(
+                _kept(lambda m: m.diff(dim=0).sum(1).abs(), 0.1),
+                Wrong(
+                    _kept(lambda m: m.diff(dim=0).sum(1), 1e-2),
+                    "you drop steps whose features sum to 0 or less.",
+                    "How long a step is, is told by its norm: norm(dim=1).",
+                ),
+            ),
         ),
         "Only feature 0 is asked": _chosen_by(
             lambda m: m.diff(dim=0)[:, 0].abs(),
@@ -486,6 +490,11 @@ looks_from_outside = Exercise(
                     "The products of the heads with each other have one: writes @ writes.T. Or take pinv, or lstsq.",
                 ),
             ),
+        ),
+        "The mean taken off": Wrong(
+            lambda m, w: torch.linalg.lstsq(w.T, (m - m.mean(0)).T).solution.T,
+            "you subtract the mean over the contexts first, so what all contexts have in common is lost.",
+            "How much a head looks on average is part of the answer: leave moved as it is.",
         ),
         "Shrunk": Wrong(
             lambda m, w: torch.linalg.solve(w @ w.T + torch.eye(len(w), dtype=w.dtype), w @ m.T).T,

@@ -168,15 +168,15 @@ sees_the_future = Exercise(
             "it, and should.",
             "Compare the outputs before that token, along axis 1; where it is the last one, [:, :-1].",
         ),
-        "The first token changed": Wrong(
+        "An early token changed": Wrong(
             _tests(changed=0, looked=slice(1, None)),
-            "you change the first token and look at later outputs. These may read it: that is the past.",
+            "you change an early token and look at later outputs. These may read it: that is the past.",
             "Change the last token, and look at the outputs before it.",
         ),
         "It passes every layer": Wrong(
             lambda f, d_model: f(draw(0, 2, 6, d_model)).shape != (2, 6, d_model),
             "no layer is found, those that read the future neither. So it is where two inputs are equal (y = x is a "
-            "second name of one tensor), or differ in another sample, axis 0, and no token.",
+            "second name of one tensor), or differ in another sample, axis 0, or by less than you allow for rounding.",
             "Give f two inputs that differ in the last of several tokens, x and a clone with another y[:, -1], and "
             "compare the earlier outputs.",
             also=(_tests(new=lambda token: token),),

@@ -115,11 +115,6 @@ terms = Exercise(
                 ),
             ),
         ),
-        "The score only": Wrong(
-            lambda q_parts, k_parts: q_parts.sum(0) @ k_parts.sum(0) / q_parts.shape[-1] ** 0.5,
-            "this is the score, their sum.",
-            "Asked are the terms, before they are added up.",
-        ),
     },
     see="A score is a sum",
 )
@@ -178,26 +173,11 @@ lead = Exercise(
             "the key itself is left out of the mean.",
             "Asked is the mean over all keys that the query may see, the chosen one among them.",
         ),
-        "The sum in place of the mean": Wrong(
-            Change("terms[..., : query + 1].mean(-1)", "terms[..., : query + 1].sum(-1)"),
-            "the terms of all keys are added up, so the longer the text, the more is taken away.",
-            "Take the mean.",
-        ),
         "The best other key": Wrong(
             lambda terms, query, key: terms[..., key] - terms[..., [i for i in range(query + 1) if i != key]].amax(-1),
             "the largest of the other terms is taken away.",
             "Asked is the lead over the mean of all keys that the query may see.",
             also=(Change("terms[..., : query + 1].mean(-1)", "terms[..., : query + 1].amax(-1)"),),
-        ),
-        "The term only": Wrong(
-            lambda terms, query, key: terms[..., key],
-            "this is the term of the key, with nothing taken away.",
-            "A softmax sees differences only. Take the mean over the keys away.",
-        ),
-        "A ratio": Wrong(
-            Change("terms[..., key] - terms", "terms[..., key] / terms"),
-            "you divide by the mean.",
-            "Scores are compared by their differences: the softmax is exp(a - b).",
         ),
         "One mean for all": Wrong(
             Change("[..., : query + 1].mean(-1)", "[..., : query + 1].mean()"),
@@ -265,16 +245,16 @@ copying = Exercise(
             "what is written is compared with the embedding.",
             "The model names a letter with its readout U; it need not be the embedding.",
         ),
-        "The readout for the embedding": Wrong(
-            lambda W_v, W_o, E, U: (U @ W_o @ W_v @ U.T).argmax(0) == torch.arange(len(E)),
-            "the letters are put in by the readout.",
-            "A letter enters as its row of E, and is named by U.",
-        ),
         "W_o before W_v": Wrong(
             lambda W_v, W_o, E, U: (E @ W_o @ W_v @ U.T).argmax(1) == torch.arange(len(E)),
             "with letters as rows, E @ W_o @ W_v sends them through W_o first.",
             "A row goes through a matrix by its transpose: E @ W_v.T @ W_o.T @ U.T. Or letters as columns: "
             "U @ W_o @ W_v @ E.T.",
+        ),
+        "What stood there already": Wrong(
+            lambda W_v, W_o, E, U: (U @ (torch.eye(len(W_o)) + W_o @ W_v) @ E.T).argmax(0) == torch.arange(len(E)),
+            "the letter's own embedding is added to what the head writes.",
+            "The stream names the letter without the head. Asked is what the head writes: U @ W_o @ W_v @ E.T.",
         ),
         "Numbers of letters": Wrong(
             lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).argmax(0),

@@ -24,7 +24,7 @@ SAYS = [
     # one number
     (1216, -1216, "The size is right, the sign is not."),
     (1200, 1200 * 12, "12 times too large: num_heads is in it once too often."),
-    (1200, 100, "12 times too small: num_heads is missing from it."),
+    (1200, 100, "12 times too small: as if num_heads were missing, or divided off."),
     (1001, 768, "That is d_model."),
     (1001, 768 * 12, "That is num_heads · d_model."),
     (1001, 8008, "Eight times too large."),

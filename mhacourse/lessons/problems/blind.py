@@ -26,6 +26,13 @@ def _hides(call: Call) -> bool:
     return call.mask is not None and not bool(call.mask.all())
 
 
+def _too_close(calls: Sequence[Call]) -> bool:
+    """Return whether all inputs are as good as the same, although some differ."""
+    inputs = [call.x for call in calls]
+    pairs = [(inputs[0], other) for other in inputs[1:] if not torch.equal(inputs[0], other)]
+    return bool(pairs) and all(a.shape == b.shape and torch.allclose(a, b, atol=1e-3) for a, b in pairs)
+
+
 def _masks(calls: Sequence[Call]) -> list[Tensor]:
     return [call.mask for call in calls if call.mask is not None]
 
@@ -48,6 +55,13 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "lower masks": lambda calls: all(call.mask is None or torch.equal(call.mask, call.mask.tril()) for call in calls),
     "equal tokens": lambda calls: all(bool((call.x == call.x[:, :1]).all()) for call in calls),
     "equal samples": lambda calls: all(bool((call.x == call.x[:1]).all()) for call in calls),
+    "not finite": lambda calls: not all(bool(call.x.isfinite().all()) for call in calls),
+    "hardly changed": _too_close,
+    "equal pieces": lambda calls: all(
+        bool((memory == memory[:, :1]).all())
+        for call in calls
+        if isinstance(memory := call.given.get("memory"), Tensor) and memory.ndim == 3
+    ),
     "equal inputs": lambda calls: len(calls) > 1 and all(_alike(calls[0].given, call.given) for call in calls),
     "symmetric masks": lambda calls: all(call.mask is None or torch.equal(call.mask, call.mask.mT) for call in calls),
     "whole rows": lambda calls: (
@@ -89,6 +103,8 @@ BLIND = {
     "torch.randn.",
     "equal inputs": "Each call gets the same numbers, so there is nothing that could show. Change something in "
     "between.",
+    "hardly changed": "Your inputs differ by less than one allows for rounding, so nothing that could show is large "
+    "enough. Draw what you change anew: torch.randn.",
     "samples moved": "Your calls hold the same samples in another order, axis 0. The tokens of each are axis 1.",
     "same samples": "Your calls hold the same samples, only in other company: what is wrong within a sample stays as "
     "it is. Change a token.",
@@ -100,6 +116,11 @@ LEFT = {
     "row 0": "It looks at row 0 alone: with random numbers in all others it says the same. Compare every row that must "
     "be equal.",
     "one call": "It calls the layer once. With what do you compare the output, other than its shape?",
+}
+# Said first, since nothing else counts then.
+NOT_FINITE = {
+    "not finite": "A weight of 0 times NaN or infinity is NaN, so a token that nobody looks at spoils the sum all the "
+    "same. Put other finite numbers in its place: torch.randn."
 }
 # Besides: a test passes the broken layer and accuses the others, or computes an output by itself.
 ALARM = {
@@ -121,4 +142,4 @@ def told(problem: Problem) -> None:
     own = {name: words for name, words in problem.blind.items() if name != "otherwise"}
     # A name keeps the place at which it comes first, and its last words.
     problem.blind = own | BLIND | problem.blind | {name: words for name, words in LEFT.items() if name not in own}
-    problem.alarm, problem.unseen = ALARM | problem.alarm, UNSEEN
+    problem.alarm, problem.unseen = NOT_FINITE | ALARM | problem.alarm, UNSEEN

@@ -388,6 +388,7 @@ captions = Problem(
         "no memory": "No call has a memory: self-attention is right. Call it as layer(x, memory, mask).",
         "no mask with memory": "No call with a memory has a mask.",
         "one piece": "Your memory is one piece: it gets the weight 1, hidden or not. Take several, and hide some.",
+        "equal pieces": "All pieces of your memory are alike, so hiding some changes nothing. Draw them: torch.randn.",
     },
     alarm={"no mask": _UNMASKED},
     fellows={"torch's layer": layers.AcrossFromTorch, "the layer of the course": layers.AcrossFromTheLibrary},
@@ -468,7 +469,11 @@ drafts = Problem(
         "lower masks": "Your masks hide the future already, so there is nothing more to write into them.",
         "otherwise": "Its outputs are right, each time. Look at what you handed over: is the mask the same afterwards?",
     },
-    alarm={"tokens moved": "It is always causal: in another order a token sees other tokens, and so it should."},
+    alarm={
+        "tokens moved": "It is always causal: in another order a token sees other tokens, and so it should.",
+        "open masks": "It is always causal, and a mask comes on top of that: True opens nothing. Its outputs "
+        "are right; look at the mask afterwards.",
+    },
     fellows={"a fused function": layers.CausalFused},
     wrong={
         "The mask of padding is lost": Wrong(
