@@ -5,10 +5,13 @@ modules of each. What a widget shows and accepts is its own business.
 """
 
 import base64
+import functools
 import hashlib
 import json
 import warnings
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 try:
@@ -88,16 +91,23 @@ def page_fragment(name: str, state: dict) -> str:
         name: what to call the view where it cannot be shown.
         state: its traits, with its module and its style; what else ipywidgets and anywidget keep is left out.
     """
-    packed = {trait: _pack(value) for trait, value in state.items() if _is_shown(trait)}
+    shown = (trait for trait in state if trait not in _INTERNAL and not trait.startswith(("_model_", "_view_")))
+    packed = {trait: _pack(state[trait]) for trait in shown}
     parts = {
         "kind": hashlib.sha256((state["_esm"] + state["_css"]).encode()).hexdigest()[:16],
-        "source": {"$deflated": base64.b64encode(zlib.compress(state["_esm"].encode(), 9)).decode()},
+        "source": {"$deflated": _packed_source(state["_esm"])},
         "style": state["_css"],
         "state": packed,
         "instead": f"{name} could not be shown.",
     }
     script = f"(() => {{\nconst parts = {as_script(parts)};\n{_HOST.read_text(encoding='utf-8')}}})();"
     return f'<div class="mhalib-view"></div>\n<script>\n{script}\n</script>\n'
+
+
+@functools.lru_cache(4)
+def _packed_source(module: str) -> str:
+    """Return the module of a view packed as well as can be; it is the same in each of its pages."""
+    return base64.b64encode(zlib.compress(module.encode(), 9)).decode()
 
 
 def whole_page(title: str, fragment: str) -> str:
@@ -138,14 +148,16 @@ class View(anywidget.AnyWidget):
 
     def _beside(self) -> tuple[dict, dict]:
         """Return what readers see where nothing runs, as data by their kinds and what is to be said of them."""
-        with warnings.catch_warnings():
-            # The live view shows every token; that the picture's font lacks a sign is no news for the reader.
-            warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        with any_sign():
             return self.figure()._repr_mimebundle_()
 
 
-def _is_shown(name: str) -> bool:
-    return name not in _INTERNAL and not name.startswith(("_model_", "_view_"))
+@contextmanager
+def any_sign() -> Iterator[None]:
+    """Say nothing of signs that the picture's font lacks: the live view shows every token."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        yield
 
 
 def _pack(value):

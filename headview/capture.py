@@ -75,7 +75,11 @@ def capture(
         if not isinstance(flag, bool) and (name, flag) != ("progress", None):
             raise TypeError(f"{name} must be True or False, got {flag!r}; or leave it out")
     model, maps = _watchable(model), Maps()
-    recorder = Recorder(_wanted(layers, model), _numbers(samples), dtype, qkv, progress)
+    if samples is None or isinstance(samples, slice):
+        picked = samples or slice(None)
+    else:
+        picked = _listed("samples", samples, "a number, numbers or a slice", (int,))
+    recorder = Recorder(_wanted(layers, model), picked, dtype, qkv, progress)
     eye = Eye(model, recorder.take)
     with closing(recorder), _uncompiled(), eye.watching():
         yield maps
@@ -139,12 +143,6 @@ def _wanted(layers: Layers, model: nn.Module) -> list | None:
                 f"{', '.join(repr(name) for name in names[1:6])}, …; all are in dict(model.named_modules())"
             )
     return found
-
-
-def _numbers(samples: object) -> list[int] | slice:
-    if samples is None or isinstance(samples, slice):
-        return samples or slice(None)
-    return _listed("samples", samples, "a number, numbers or a slice", (int,))
 
 
 def _listed(name: str, given: object, what: str, *kinds: tuple[type, ...]) -> list:

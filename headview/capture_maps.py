@@ -175,8 +175,6 @@ class Recorder:
 
     def fill(self, maps: Maps) -> None:
         """Put everything that was kept into the maps, layer by layer, and keep nothing."""
-        if self.qkv:
-            maps.queries, maps.keys, maps.values = [], [], []
         names, size = [], len(self.layers)
         for i, layer in enumerate(self.layers):
             before = self._of[layer[0].name].index(i)
@@ -193,19 +191,18 @@ class Recorder:
             raise ValueError(
                 f"layers={self.wanted!r}: no map is left of the {size} that the model made, of {few}; choose from these"
             )
+        vectors = []
         for i in kept:
             whole = together(self.layers[i])
             self.layers[i] = []
             maps.append(whole.map)
-            maps.names.append(names[i])
-            maps.allowed.append(whole.allowed)
-            maps.kv_heads.append(whole.kv_heads)
-            maps.scales.append(whole.scale)
-            maps.kinds.append(whole.kind)
-            maps.sums.append(sums_of(whole.map))
-            if self.qkv:
-                for vectors, x in zip((maps.queries, maps.keys, maps.values), whole.vectors, strict=True):
-                    vectors.append(x)
+            known = {"names": names[i], "sums": sums_of(whole.map), "kinds": whole.kind}
+            known |= {"allowed": whole.allowed, "kv_heads": whole.kv_heads, "scales": whole.scale}
+            for name, one in known.items():
+                getattr(maps, name).append(one)
+            vectors.append(whole.vectors)
+        if self.qkv:
+            maps.queries, maps.keys, maps.values = map(list, zip(*vectors, strict=True))
 
 
 def together(calls: list[Call]) -> Call:

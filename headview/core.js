@@ -89,6 +89,13 @@ export function roomIn(root) {
   return Math.max(0, Math.floor(root.clientWidth - PADDING));
 }
 
+/** Make a box as wide as a view, but for `widest` pixels, so that it widens no column; returns how wide. */
+export function spread(box, root, widest) {
+  const width = Math.min(roomIn(root), widest);
+  Object.assign(box.style, { width: `${width}px`, marginRight: `${-width}px` });
+  return width;
+}
+
 /** Call `changed()` when a view gets another width, or comes back to the page; its height is its own doing. */
 export function onNewRoom(root, changed) {
   let last = roomIn(root);
@@ -219,6 +226,16 @@ export function bindKeys(element, table) {
   });
 }
 
+/** The keys that walk: `step(down, right, event)` for the arrows, for Home and End as far as it goes. */
+export const walkKeys = (step) => ({
+  ArrowLeft: (event) => step(0, -1, event),
+  ArrowRight: (event) => step(0, 1, event),
+  ArrowUp: (event) => step(-1, 0, event),
+  ArrowDown: (event) => step(1, 0, event),
+  Home: (event) => step(0, -Infinity, event),
+  End: (event) => step(0, Infinity, event),
+});
+
 /** Run `draw` at most once a frame, however often it is asked for; the last state wins. */
 export function oncePerFrame(draw) {
   let waiting = false;
@@ -247,6 +264,30 @@ export function tellUnderPointer(canvas, tip, tell) {
     last = null;
     tip.hide();
   });
+}
+
+/**
+ * Let what lies on a canvas be clicked and told: `at(event)` finds it, or null; `choose(found, event)` hears of a click
+ * on it, `tell(found)` gives what the tooltip says.
+ */
+export function bindPlaces(canvas, tip, at, choose, tell) {
+  const ifThere = (call) => (event) => {
+    const found = at(event);
+    return found === null ? null : call(found, event);
+  };
+  canvas.addEventListener("click", ifThere(choose));
+  tellUnderPointer(canvas, tip, ifThere(tell));
+}
+
+// ---------------------------------------------------------------- what is kept
+
+/** What a Map or WeakMap keeps under a key, made when it is first asked for; beyond `most` the oldest goes. */
+export function kept(cache, key, make, most = Infinity) {
+  if (!cache.has(key)) {
+    cache.set(key, make());
+    if (cache.size > most) cache.delete(cache.keys().next().value);
+  }
+  return cache.get(key);
 }
 
 // ---------------------------------------------------------------- traits

@@ -74,20 +74,21 @@ export function sizeCanvas(canvas, width, height) {
 
 /**
  * Keep a drawing that many frames share. `draw(context)` fills a hidden canvas when `key`, the size or the screen is
- * new; every call lays that canvas onto `context`, pixel on pixel.
- * @param {{key?: string, canvas?: HTMLCanvasElement}} kept
+ * new; every call lays that canvas onto `context`, pixel on pixel, and returns what `draw` returned.
+ * @param {{key?: string, canvas?: HTMLCanvasElement, made?: any}} kept
  */
 export function drawKept(context, kept, key, width, height, draw) {
   const id = `${key} ${width} ${height} ${devicePixelRatio}`;
   if (kept.key !== id) {
     kept.key = id;
     kept.canvas ||= node("canvas");
-    draw(sizeCanvas(kept.canvas, width, height));
+    kept.made = draw(sizeCanvas(kept.canvas, width, height));
   }
   context.save();
   context.setTransform(1, 0, 0, 1, 0, 0);
   context.drawImage(kept.canvas, 0, 0);
   context.restore();
+  return kept.made;
 }
 
 /** Give a canvas one pixel a cell, to be drawn large. `shade(pixels)` fills it, a whole pixel at a time. */
@@ -144,6 +145,16 @@ export function hatch(context, rectangles, colour, step = 6) {
 /** Draw lines from now on in this colour and width. */
 export function strokeIn(context, colour, width) {
   Object.assign(context, { strokeStyle: colour, lineWidth: width });
+}
+
+/** Draw inside of a rectangle and, around it, so much `air`. */
+export function clipped(context, { x, y, width, height }, air, draw) {
+  context.save();
+  context.beginPath();
+  context.rect(x - air, y - air, width + 2 * air, height + 2 * air);
+  context.clip();
+  draw();
+  context.restore();
 }
 
 /** Draw what `stroke()` strokes twice, white on black, so that the line is seen on every colour. */

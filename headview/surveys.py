@@ -126,7 +126,8 @@ def survey(
         cells = _strongest(np.concatenate([cells, best], -2))
     used = {int(number) for number in cells[..., 0].flat}
     tokens = {text.number: text.tokens for text in read if text.number in used}
-    return Survey(names, layer_names, values, _summary(values), _codes(values), cells, tokens)
+    arrays = _summary(values) | {"codes": _codes(values), "cells": cells, "values": values}
+    return Survey(names, layer_names, tokens, arrays)
 
 
 @lru_cache(1)
@@ -296,13 +297,14 @@ class Survey:
     Taught in notebook 11.
     """
 
-    def __init__(self, names, layers, values, summary, codes, cells, tokens):
-        self.names, self.layers, self.cells, self.tokens = list(names), list(layers), cells, tokens
-        self._values, self._summary, self._codes = values, summary, codes
-        self.num_texts, _, self.num_heads = codes.shape
-        self.mean = dict(zip(self.names, summary["mean"], strict=True))
+    def __init__(
+        self, names: list[str], layers: list[str], tokens: dict[int, list[str]], arrays: dict[str, np.ndarray]
+    ):
+        self.names, self.layers, self.tokens, self.cells, self._arrays = names, layers, tokens, arrays["cells"], arrays
+        self.num_texts, _, self.num_heads = arrays["codes"].shape
+        self.mean = dict(zip(names, arrays["mean"], strict=True))
         words = np.array([*SHARES, NO_LABEL])
-        self.labels, self.labels_by_text = words[_codes(summary["mean"])], words[codes]
+        self.labels, self.labels_by_text = words[_codes(arrays["mean"])], words[arrays["codes"]]
 
     def __repr__(self) -> str:
         layers, heads = self.labels.shape
@@ -311,9 +313,9 @@ class Survey:
     @property
     def measures(self) -> dict[str, np.ndarray]:
         """Each measure in each text, `(texts, layers, h)` by its name; NaN where a text has none."""
-        if self._values is None:
+        if "values" not in self._arrays:
             raise ValueError("this survey was saved without its single texts; save it with texts=True")
-        return dict(zip(self.names, self._values.swapaxes(0, 1), strict=True))
+        return dict(zip(self.names, self._arrays["values"].swapaxes(0, 1), strict=True))
 
     def interval(self, measure: str, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return the ends of Student's t-interval around each head's mean, `(layers, h)` each.
@@ -323,13 +325,13 @@ class Survey:
         from scipy import stats
 
         i = self._number(measure)
-        mean, error, count = (self._summary[part][i] for part in ("mean", "error", "count"))
+        mean, error, count = (self._arrays[part][i] for part in ("mean", "error", "count"))
         reach = stats.t.ppf((1 + level) / 2, np.maximum(count - 1, 1)) * error
         return mean - reach, mean + reach
 
     def quantile(self, measure: str, share: float) -> np.ndarray:
         """Return what a measure is at most in this share of the texts, `(layers, h)`; between steps of .05 a line."""
-        found = self._summary["quantiles"][:, self._number(measure)].astype(np.float32)
+        found = self._arrays["quantiles"][:, self._number(measure)].astype(np.float32)
         low = int(np.clip(share * 20, 0, 19))
         return found[low] + (share * 20 - low) * (found[low + 1] - found[low])
 
@@ -347,12 +349,10 @@ class Survey:
 
     def save(self, path: str | os.PathLike, texts: bool = True) -> None:
         """Write all to one .npz file; without the numbers of single `texts`, a small one, which keeps all but those."""
-        about = {"names": self.names, "layers": self.layers, "tokens": self.tokens}
-        arrays = self._summary | {"codes": self._codes, "cells": self.cells, "about": json.dumps(about)}
-        if texts and self._values is not None:
-            arrays["values"] = self._values
+        about = json.dumps({"names": self.names, "layers": self.layers, "tokens": self.tokens})
+        arrays = {name: part for name, part in self._arrays.items() if texts or name != "values"}
         with open(path, "wb") as file:  # numpy would put .npz behind any other name
-            np.savez_compressed(file, **arrays)
+            np.savez_compressed(file, **arrays, about=about)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Survey":
@@ -362,9 +362,8 @@ class Survey:
         if not {"about", "codes", "cells"} <= set(arrays):
             raise ValueError(f"{path} is no survey; give a file that Survey.save wrote")
         about = json.loads(str(arrays.pop("about")))
-        codes, cells, values = (arrays.pop(name, None) for name in ("codes", "cells", "values"))
         tokens = {int(number): tokens for number, tokens in about["tokens"].items()}
-        return cls(about["names"], about["layers"], values, arrays, codes, cells, tokens)
+        return cls(about["names"], about["layers"], tokens, arrays)
 
     def _number(self, measure: str) -> int:
         if measure not in self.names:

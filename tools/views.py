@@ -22,7 +22,8 @@ STATIC = HEADVIEW / "static"
 VIEWS = sorted(path.parent for path in HEADVIEW.glob("*/view.js"))
 _IMPORTED = re.compile(r'^(?:import|\}) ?.* from "(\.[^"]+)";$', re.MULTILINE)
 _ENDS = (("light", ""), ("dark", " dark"))
-_TYPES = "--noEmit --allowJs --checkJs --target esnext --module esnext --moduleResolution bundler --lib esnext,dom"
+_TYPES = "--noEmit --allowJs --checkJs --target esnext --module esnext --moduleResolution bundler "
+_TYPES += "--lib esnext,dom,dom.iterable"
 
 
 def colours() -> str:

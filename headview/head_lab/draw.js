@@ -172,7 +172,8 @@ function drawValues(context, { state, result, colours: { dark }, plan: { focus }
   const { queries, keys, head } = state, size = queries * keys, cell = { wide: focus.cell, high: focus.cell };
   const weights = result.weights.subarray(head * size, (head + 1) * size);
   const large = weights.map((weight) => (weight < LEAST_VALUE ? MASKED : weight));
-  cellValues(context, large, keys, [0, 0], { frame: focus, cell }, WEIGHTS, { dark });
+  const middle = (i) => [focus.x + ((i % keys) + 0.5) * cell.wide, focus.y + (Math.floor(i / keys) + 0.5) * cell.high];
+  cellValues(context, large, middle, cell, focus, WEIGHTS, { dark });
 }
 
 /** The scale of the weights and, below it, that of the outputs. */

@@ -60,7 +60,11 @@ function render({ model, el }) {
   const go = (by) => () => choose((chosen() + by + count) % count);
   bindKeys(focusable(plane), { ArrowLeft: go(-1), ArrowRight: go(1), ArrowUp: go(-heads), ArrowDown: go(heads) });
 
-  /** A text at which the chosen head is strongest: the query in a frame, the key under ink. */
+  /**
+   * A text at which the chosen head is strongest: the query in a frame, the key under ink.
+   * @param {number[]} cell
+   * @param {boolean} dark
+   */
   function example([text, value, query, key, weight], dark) {
     const words = tokens[text], pixel = weightPixels(dark)[Math.round(255 * Math.min(1, weight))];
     const shown = words.map((token, i) => {

@@ -18,28 +18,27 @@ _PADDED = "padding too: [tokenizer.convert_ids_to_tokens(row) for row in ids]"
 
 @dataclass
 class Labels:
-    """The labels of one sequence, for each sample, as they were given."""
+    """The labels of one sequence."""
 
     name: str  # of the argument
-    lists: list[list[str]]
-    words: list[list] | None  # as given; None: as the marks of the tokenizer tell
-    marked: bool  # whether words are to be told from marks
+    samples: list[tuple[list[str], list[int]]]  # for each the labels as they are shown, and the words they belong to
     used: bool = False
 
 
-def labels_from(tokens, name: str, words) -> Labels | None:
+def labels_from(tokens, name: str, words, clean: bool) -> Labels | None:
     """Return given labels, and the words that belong to them.
 
     Args:
         tokens: a list of strings, or a list of such lists, one for each sample.
         words: one number for each token, or None for a token of its own; a list of such lists; "auto"; None.
+        clean: whether the marks of a tokenizer are taken off.
 
     Raises:
         TypeError: they are ids of tokens.
         ValueError: they are no lists, or there are words without labels.
     """
-    marked = isinstance(words, str) and words == "auto"
-    given = None if marked or words is None else words
+    told = isinstance(words, str) and words == "auto"
+    given = None if told else words
     if tokens is None:
         if given is not None:
             raise ValueError(f"words number the words of {name}; give {name} as well")
@@ -53,13 +52,17 @@ def labels_from(tokens, name: str, words) -> Labels | None:
                 "tokenizer.convert_ids_to_tokens(ids), or [str(i) for i in ids.tolist()] to see the numbers"
             )
         lists.append(as_labels(each, len(each) if hasattr(each, "__len__") else 0, name, "queries"))
-    if given is not None:
+    if given is None:
+        numbers = [words_of(each) if told else [] for each in lists]
+    else:
         if isinstance(given, str):
             raise TypeError(f'words must be "auto", None or a list of numbers, got {given!r}; give ids.word_ids()')
         given = given if nested or are_samples(given) else [given]
         if len(given) != len(lists):
             raise ValueError(f"words are for {len(given)} samples, {name} for {len(lists)}; give as many")
-    return Labels(name, lists, given, marked)
+        numbers = [numbered(own, len(each)) for own, each in zip(given, lists, strict=True)]
+    shown = [cleaned(each) if clean else each for each in lists]
+    return Labels(name, list(zip(shown, numbers, strict=True)))
 
 
 def are_samples(tokens) -> bool:
@@ -72,15 +75,7 @@ def are_samples(tokens) -> bool:
 
 
 def side_of(
-    labels: Labels | None,
-    size: int,
-    samples: int,
-    axis: str,
-    *,
-    alone: bool,
-    steps: bool,
-    clean: bool,
-    picture: Picture | None,
+    labels: Labels | None, size: int, samples: int, axis: str, *, alone: bool, steps: bool, picture: Picture | None
 ) -> list[tuple[list[str], list[int]]]:
     """Return the labels along one axis of a part and their words, for each sample; empty where nothing is known.
 
@@ -91,45 +86,37 @@ def side_of(
         axis: "queries" or "keys".
         alone: whether there is no other part that the labels may be meant for.
         steps: whether the maps were put together from steps, in which the last token that was made is no query yet.
-        clean: whether the marks of a tokenizer are taken off.
         picture: the image under this axis.
 
     Raises:
         ValueError: labels that are meant for this axis do not fit.
     """
-    patches = 0 if picture is None else picture.rows * picture.columns
-    lengths = {size} | ({size + 1} if steps else set()) | ({size - patches} if patches else set())
+    patches = picture.rows * picture.columns if picture else 0
+    lengths = {size, size + steps, size - patches}
     if labels is not None:
-        lists, words = labels.lists, labels.words
-        if steps and samples % len(lists) == 0:  # beams of one source, or several answers to it
-            lists = [each for each in lists for _ in range(samples // len(lists))]
-            words = words and [each for each in words for _ in range(samples // len(words))]
-        if len(lists) == samples and all(len(each) in lengths for each in lists):
+        given = labels.samples
+        if steps and samples % len(given) == 0:  # beams of one source, or several answers to it
+            given = [each for each in given for _ in range(samples // len(given))]
+        if len(given) == samples and all(len(each) in lengths for each, _ in given):
             labels.used = True
-            return [_one(each, words and words[i], labels, size, clean, picture) for i, each in enumerate(lists)]
+            return [_with_patches(*each, size, picture) for each in given]
         if alone:
             _refuse(labels, size, samples, axis)
-    empty = labelled([], size, picture) if picture is not None else []
-    return [(list(empty), [])] * samples
+    return [_with_patches([], [], size, picture)] * samples
 
 
-def _one(tokens: list[str], given, labels: Labels, size: int, clean: bool, picture: Picture | None):
-    """Return the labels as shown and the numbers of the words of one sample."""
-    if given is not None:
-        words = numbered(given, len(tokens))
-    else:
-        words = words_of(tokens) if labels.marked else []
-    shown = cleaned(tokens) if clean else list(tokens)
+def _with_patches(shown: list[str], words: list[int], size: int, picture: Picture | None):
+    """Return the labels and the words of all tokens of an axis, the patches of a picture among them."""
     if picture is not None:
-        if words and len(tokens) < size:  # each patch is a word of its own
-            none = [None] * (size - len(tokens))
+        if words and len(shown) < size:  # each patch is a word of its own
+            none = [None] * (size - len(shown))
             words = numbered([*words[: picture.first], *none, *words[picture.first :]], size)
         shown = labelled(shown, size, picture)
     return shown[:size], words[:size]
 
 
 def _refuse(labels: Labels, size: int, samples: int, axis: str) -> None:
-    name, lists = labels.name, labels.lists
+    name, lists = labels.name, [each for each, _ in labels.samples]
     if len(lists) != samples and (len(lists) > 1 or len(lists[0]) == size):
         came = "is one list" if len(lists) == 1 else f"are lists for {len(lists)} samples"
         raise ValueError(

@@ -6,29 +6,22 @@ import { dressLabel, pixelsOf, shareOn } from "./draw.js";
 import { lineStyles } from "./lines.js";
 import { joined } from "./map.js";
 import { placeName } from "./sample.js";
-import { notHere, placeOf, queriesTogether, rowTogether } from "./selection.js";
-/** @import { Scene } from "./map.js" */
+import { notHere, rowsTogether, rowTogether } from "./selection.js";
 
 const BAR = { top: 44, step: 21, high: 15, left: 86, right: 60 }; // in the list; names left, numbers right
 const PAIR = { ...BAR, top: 62, step: 31, high: 25, legend: 36 }; // of two sides: a legend, and two bars a key
 
-/** Name the queries whose rows are summed. @param {Scene} scene */
-function queryNames({ w, view, names }, source) {
-  const places = [...new Set(queriesTogether(view).map((query) => placeOf(source.rows, query)))];
-  const all = places.map((place) => placeName(names.rows, source.rows[place]));
-  return places.length > 1 ? `${w.axes[0]} ${all.join(" + ")}` : `${w.axes[0]} ${all[0]}`;
-}
-
 /** Draw the strongest keys of the cursor's query, strongest first, and say them. @param {Scene} scene */
 export function drawBars(canvas, scene) {
-  const { w, shown, paint, side, view, layout } = scene, compared = shown.frames.filter(({ side }) => side !== "difference");
-  const chosen = shown.frames.find((one) => one.side === side) || shown.frames[0];
-  const frames = compared.length > 1 ? compared : [chosen], { source } = frames[0];
-  const columns = source.columns.length, width = layout.bars, pair = frames.length > 1, bar = pair ? PAIR : BAR;
+  const { w, shown, paint, view, layout, names } = scene;
+  const compared = shown.frames.filter(({ side }) => side !== "difference");
+  const pair = compared.length > 1, frames = pair ? compared : shown.frames.slice(0, 1), [{ source }] = frames;
+  const columns = source.columns.length, width = layout.bars, bar = pair ? PAIR : BAR;
   const context = sizeCanvas(canvas, width, bar.top + Math.min(layout.most, columns) * bar.step + 4);
   context.direction = "ltr";
   writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
-  const title = queryNames(scene, source);
+  const queries = rowsTogether(view, source).map((place) => placeName(names.rows, source.rows[place]));
+  const title = `${w.axes[0]} ${queries.join(" + ")}`;
   placeText(context, title, 0, 0, "left", "top", width);
   writeIn(context, SMALL_FONT, paint.soft);
   const rows = frames.map((frame) => rowTogether(view, frame.source));
@@ -45,8 +38,8 @@ export function drawBars(canvas, scene) {
   const heads = `${shown.all ? "all " : ""}${shown.names.length} heads`;
   const together = shown.names.length > 1 && shown.title.replace(/ of .*/, ` of ${heads}`);
   const facts = [`${columns} ${w.axes[1]}s`, together, masked && `${masked} masked`, missing && `${missing} NaN`];
-  const rest = facts.filter(Boolean).join(", ");
-  const which = !pair && chosen.title ? `${chosen.title}: ` : "", fills = pair ? lineStyles(2, scene.dark) : [];
+  const rest = facts.filter(Boolean).join(", "), fills = pair ? lineStyles(2, scene.dark) : [];
+  const which = !pair && frames[0].title ? `${frames[0].title}: ` : "";
   placeText(context, `${which}strongest of ${rest}`, 0, 18, "left", "top", width);
   if (pair) frames.forEach(({ title }, n) => nameSide(context, title, fills[n].colour, (n * width) / 2, width / 2, paint));
   const text = (i, n) => formatWeight(rows[n].cells[i], rows[n].exact ? 0 : frames[n].source.error(rows[n].cells[i]));
@@ -62,7 +55,8 @@ export function drawBars(canvas, scene) {
     placeText(context, masked ? "nothing to attend to" : "no number in this row", 0, bar.top + 2, "left", "top");
   }
   const said = (key) => frames.map(({ title }, n) => (pair ? `${title} ${text(key, n)}` : text(key, n))).join(", ");
-  const heard = order.slice(0, 5).map((key) => `${placeName(w.labels(1, view.model.get("side")), source.columns[key])} ${said(key)}`);
+  const labels = w.labels(1, view.model.get("side"));
+  const heard = order.slice(0, 5).map((key) => `${placeName(labels, source.columns[key])} ${said(key)}`);
   canvas.setAttribute("aria-label", `Weights of ${title}: ${heard.join("; ") || "none"}. ${rest}.`);
 }
 

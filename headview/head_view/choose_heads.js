@@ -1,11 +1,11 @@
 // How a reader chooses heads in the overview of HeadView: by pointer and by keyboard, one or many.
 
-import { bindKeys, put, tellUnderPointer } from "../core.js";
+import { bindKeys, bindPlaces, put, walkKeys } from "../core.js";
 import { formatWeight } from "./codes.js";
-import { headAt, headBeside, lineOf, pairOf } from "./grid.js";
+import { headAt, headBeside } from "./grid.js";
 import { cellOfHead, headText } from "./order.js";
 import { headName } from "./sample.js";
-/** @import { View } from "./selection.js" */
+import { sideOfHeads } from "./selection.js";
 
 const MOST_TOGETHER = 32; // as in Python
 
@@ -43,37 +43,25 @@ export function addOrRemove(view, layer, head) {
   say(`${headName(w, layer, head)} ${on ? "added to" : "removed from"} the heads shown together`);
 }
 
-/** @param {View} view */
-export function bindOverview(view, tip) {
-  const { model, page } = view;
-  const found = ({ offsetX, offsetY }) => view.layout && headAt(view.w, view.layout.grid, offsetX, offsetY);
-  page.overview.addEventListener("click", (event) => {
-    const head = found(event);
-    if (head) (event.ctrlKey || event.metaKey ? addOrRemove : chooseHead)(view, ...head);
-  });
-  tellUnderPointer(page.overview, tip, (event) => {
-    const head = found(event);
-    if (!head) return null;
-    const { w } = view, side = model.get("side") === "b" ? "b" : "a", tops = w.some(side)?.tops(side);
-    const said = cellOfHead(view, ...head) + headText(view, ...head);
+/** Let the heads of the overview be chosen and told. @param {View} view */
+export function bindOverview(view) {
+  const { model, page: { overview } } = view;
+  const at = ({ offsetX, offsetY }) => view.layout && headAt(view.w, view.layout.grid, offsetX, offsetY);
+  const choose = ([layer, head], { ctrlKey, metaKey }) =>
+    (ctrlKey || metaKey ? addOrRemove : chooseHead)(view, layer, head);
+  bindPlaces(overview, view.tip, at, choose, ([layer, head]) => {
+    const { w } = view, side = sideOfHeads(model), tops = w.some(side)?.tops(side);
+    const said = cellOfHead(view, layer, head) + headText(view, layer, head);
     view.blocks.ask(); // its facts, if they are not here yet
-    return `${said}, largest weight ${tops ? formatWeight(tops[head[0] * w.heads + head[1]], null) : "…"}`;
+    return `${said}, largest weight ${tops ? formatWeight(tops[layer * w.heads + head], null) : "…"}`;
   });
-  /** @returns {[number, number]} */
-  const here = () => [model.get("layer"), model.get("head")];
-  /** @param {[number, number] | null} head */
-  const go = (head) => head && chooseHead(view, ...head);
-  const step = (right, down) => () => go(headBeside(view.w, view.layout.grid, ...here(), right, down));
-  const end = (last) => () => go(pairOf(view.w, lineOf(view.w, view.layout.grid, here()[0]).at(last)));
   const together = (which) => () => showHeads(view, model.get("heads") === which ? "chosen" : which);
-  bindKeys(page.overview, {
-    ArrowLeft: step(-1, 0),
-    ArrowRight: step(1, 0),
-    ArrowUp: step(0, -1),
-    ArrowDown: step(0, 1),
-    Home: end(0),
-    End: end(-1),
-    " ": () => addOrRemove(view, ...here()),
+  bindKeys(overview, {
+    ...walkKeys((down, right) => {
+      const head = headBeside(view.w, view.layout.grid, model.get("layer"), model.get("head"), right, down);
+      if (head) chooseHead(view, ...head);
+    }),
+    " ": () => addOrRemove(view, model.get("layer"), model.get("head")),
     l: together("layer"),
     a: together("all"),
   });

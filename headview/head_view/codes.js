@@ -3,7 +3,7 @@
 // one more means masked, two more NaN. Signed numbers have their codes to both sides of LEVELS >> 1. Decoded numbers
 // are Float32Array in row-major order, MASKED where masked, NaN where NaN.
 
-import { typed } from "../core.js";
+import { kept, typed } from "../core.js";
 
 export const MASKED = -Infinity;
 export const LEVELS = { uint8: 253, uint16: 65533, float32: 0 }; // float32 is stored as it is: no levels
@@ -13,31 +13,14 @@ const LEAST_SHARE = 1.1754943508222875e-38; // instead of a largest number of 0:
 const DIGITS = 4; // behind the point
 const TINY = 0.001; // what is below is said as 3.2e-5
 
-/**
- * A part of which all heads are in the page.
- * @typedef {object} WholePart
- * @property {number} layers @property {number} heads @property {number} queries @property {number} keys
- * @property {(side: "a"|"b") => Uint8Array|Uint16Array|Float32Array} codes (layers, heads, queries, keys)
- * @property {(side: "a"|"b") => Float32Array} tops what the largest code of each head stands for, (layers, heads)
- * @property {number} levels one of LEVELS
- * @property {boolean} signed
- * @property {"weights"|"part"|"positive"|"signed"} kind
- * @property {Float32Array|null} norms lengths of the value vectors, (layers, heads, keys)
- * @property {string[]} tokens @property {string[]} keyTokens
- * @property {[number[], number[]]} words for each query and key the number of its word; empty where not known
- */
-
 const shares = new Map(); // by levels and sign: what each code stands for, as a share of the largest
 
-function sharesOf(levels, signed) {
-  const key = `${levels} ${signed}`, zero = signed ? levels >> 1 : 0, most = signed ? levels >> 1 : levels;
-  if (!shares.has(key)) {
-    const all = Float32Array.from({ length: levels + 3 }, (_, code) => ((code - zero) / most) ** POWER);
-    all.set([MASKED, NaN], levels + 1);
-    shares.set(key, all);
-  }
-  return shares.get(key);
-}
+const sharesOf = (levels, signed) => kept(shares, `${levels} ${signed}`, () => {
+  const zero = signed ? levels >> 1 : 0, most = signed ? levels >> 1 : levels;
+  const all = Float32Array.from({ length: levels + 3 }, (_, code) => ((code - zero) / most) ** POWER);
+  all.set([MASKED, NaN], levels + 1);
+  return all;
+});
 
 /** Return the numbers that codes of one map stand for. @returns {Float32Array} */
 function decodeMap(codes, levels, top, signed) {
@@ -61,6 +44,16 @@ export function decodeHead(set, side, layer, head) {
 export function decodeCell(set, side, layer, head, query, key) {
   const at = layer * set.heads + head, cell = (at * set.queries + query) * set.keys + key;
   return decodeMap(set.codes(side).subarray(cell, cell + 1), set.levels, set.tops(side)[at], set.signed)[0];
+}
+
+/** Return the largest finite size of some numbers, 0 where there is none. */
+export function largestSize(numbers) {
+  let most = 0;
+  for (const number of numbers) {
+    const size = Math.abs(number);
+    if (size > most && size < Infinity) most = size;
+  }
+  return most;
 }
 
 /** Is `one` to stand for a block rather than `other`, neither of them NaN or masked? */

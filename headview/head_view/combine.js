@@ -2,53 +2,38 @@
 // work: heads -> values or rollout -> combine -> words -> hidden tokens -> renormalise -> difference. And the pyramid
 // of such a map: what pyramid.py makes. Cells are Float32Array, row by row, MASKED where masked, NaN where NaN.
 
-import { decodeHead, isLarger, MASKED, poolCells } from "./codes.js";
-/** @import { WholePart } from "./codes.js" */
-/** @import { Tile } from "./source.js" */
+import { decodeHead, isLarger, largestSize, MASKED, poolCells } from "./codes.js";
 
 export const TILE = 256; // cells along each side of a tile; the last level of a pyramid fits into one
 
 /**
- * @typedef {object} Spec
- * @property {number} [part] @property {number} [sample]
- * @property {"a"|"b"|"difference"} [side] @property {[number, number][]} heads [layer, head], one or more
- * @property {"maximum"|"mean"} [combine] @property {"weights"|"values"|"rollout"} [values]
- * @property {string[]} [hidden] labels @property {boolean} [renormalise] @property {boolean} [words]
- *
- * @typedef {object} Shown
- * @property {Float32Array} cells (rows.length, columns.length)
- * @property {number[][]} rows which queries each row stands for @property {number[][]} columns
- * @property {boolean} signed @property {number} top the largest finite size of a cell, 0 where there is none
+ * Return what a spec shows of a part: its cells, which tokens each row and column stands for, and the largest size.
+ * @param {Weights} set @param {Spec} spec
  */
-
-/** Return what a spec shows of a part. @param {WholePart} set @param {Spec} spec @returns {Shown} */
 export function computeShown(set, spec) {
-  const side = spec.side ?? "a";
-  const rows = groupsOf(set, spec, 0), columns = groupsOf(set, spec, 1);
+  const { side } = spec, rows = groupsOf(set, spec, 0), columns = groupsOf(set, spec, 1);
   const of = (one) => sideOf(set, one, spec, rows, columns);
   const cells = side === "difference" ? differenceOf(of("a"), of("b")) : of(side);
-  return { cells, rows, columns, signed: set.signed || side === "difference", top: topOf(cells) };
+  return { cells, rows, columns, signed: set.signed || side === "difference", top: largestSize(cells) };
 }
 
 /**
  * Return which tokens each row (axis 0) or column (axis 1) stands for. A word is hidden if all of its tokens are; one
- * that is hidden in part stays whole. @param {WholePart} set @returns {number[][]}
+ * that is hidden in part stays whole. @param {Weights} set @param {Spec} spec @returns {number[][]}
  */
 export function groupsOf(set, spec, axis) {
   const length = axis ? set.keys : set.queries, labels = axis ? set.keyTokens : set.tokens;
-  const words = (spec.words && set.words?.[axis]) || [];
-  const hidden = new Set(spec.hidden ?? []);
-  const groups = [];
+  const words = spec.words ? set.words[axis] : [], hidden = new Set(spec.hidden), groups = [];
   for (let i = 0; i < length; i++) {
     if (words.length && i > 0 && words[i] === words[i - 1]) groups.at(-1).push(i);
     else groups.push([i]);
   }
-  return hidden.size ? groups.filter((group) => group.some((i) => !hidden.has(labels[i] ?? String(i)))) : groups;
+  return hidden.size ? groups.filter((group) => group.some((i) => !hidden.has(labels[i]))) : groups;
 }
 
 /** Return one side of what is shown, before the difference. @returns {Float32Array} */
 function sideOf(set, side, spec, rows, columns) {
-  const combined = combineMaps(chosenMaps(set, side, spec), spec.combine ?? "maximum", set.signed);
+  const combined = combineMaps(chosenMaps(set, side, spec), spec.combine, set.signed);
   const byKey = joinTokens(combined, set.keys, columns, 1, set.signed);
   const cells = joinTokens(byKey, columns.length, rows, 0, set.signed);
   const hides = () => [rows, columns].some((kept, axis) =>
@@ -58,7 +43,7 @@ function sideOf(set, side, spec, rows, columns) {
 }
 
 /** Return the maps of the chosen heads, weighted as asked for. @returns {Float32Array[]} */
-function chosenMaps(set, side, { heads, values = "weights" }) {
+function chosenMaps(set, side, { heads, values }) {
   if (values === "rollout") return [...new Set(heads.map(([layer]) => layer))].map((i) => rolloutOf(set, side, i));
   return heads.map(([layer, head]) => {
     const cells = decodeHead(set, side, layer, head);
@@ -127,16 +112,6 @@ function differenceOf(before, after) {
   const plain = (cell) => (cell === MASKED ? 0 : cell);
   return after.map((cell, i) =>
     (cell === MASKED && before[i] === MASKED ? MASKED : plain(cell) - plain(before[i])));
-}
-
-/** Return the largest finite size of a cell. */
-function topOf(cells) {
-  let top = 0;
-  for (const cell of cells) {
-    const size = Math.abs(cell);
-    if (size > top && size < Infinity) top = size;
-  }
-  return top;
 }
 
 /**

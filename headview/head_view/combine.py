@@ -140,11 +140,6 @@ def groups_of(part, spec: dict) -> tuple[list[list[int]], list[list[int]]]:
     return axes[0], axes[1]
 
 
-def _hides(part, spec: dict) -> bool:
-    everything = groups_of(part, {**spec, "hidden": []})
-    return any(len(some) < len(all_) for some, all_ in zip(groups_of(part, spec), everything, strict=True))
-
-
 def _runs(numbers: list[int]) -> list[list[int]]:
     """Return the places of equal numbers that follow each other."""
     cuts = (np.flatnonzero(np.diff(numbers)) + 1).tolist()
@@ -177,7 +172,8 @@ def _side(part, spec: dict, rows, columns) -> np.ndarray:
     cells = cells if len(shown) == keys else cells[:, shown]
     cells = _grouped(cells, columns, 1, signed, mean=signed)
     cells = _grouped(cells, rows, 0, signed, mean=True)
-    if spec.get("renormalise") and part.kind == "weights" and _hides(part, spec):
+    hides = any(sum(map(len, axis)) < size for axis, size in zip(groups_of(part, spec), (queries, keys), strict=True))
+    if spec.get("renormalise") and part.kind == "weights" and hides:
         sums = np.where(np.isneginf(cells), np.float32(0), cells).sum(1, keepdims=True)
         cells = cells / np.where(sums == 0, np.float32(1), sums)
     return cells

@@ -10,7 +10,6 @@ import { makeFind } from "./find.js";
 import { makeHide } from "./hidden_tokens.js";
 import { isOpen, lacks, shownHeads } from "./selection.js";
 import { setWindow, zoom, ZOOM_STEP } from "./window.js";
-/** @import { View } from "./selection.js" */
 
 export const DRAWN = [ // traits that the picture follows
   "part", "sample", "layer", "head", "query", "key", "rows", "least", "mode", "scale", "combine", "overlay", "side",
@@ -41,13 +40,13 @@ function controlsOf(view) {
     side: { label: "Compare", choices: [["both", "beside each other"], ["a", sides[0]], ["b", sides[1]],
       ["difference", "difference"]], seen: () => sides.length > 1 },
     heads: { label: "Heads", choices: [["chosen", "chosen"], ["layer", "all of the layer"], ["all", "all"]],
-      set: (which) => showHeads(view, which), seen: () => view.several,
+      set: (which) => showHeads(view, which), seen: () => view.w.several,
       left: (value) => value === "layer" && (view.w.layers < 2 || view.w.heads < 2) },
     combine: { label: "together as", choices: [["maximum", "maximum"], ["mean", "mean"]],
       seen: () => shownHeads(model).length > 1 },
     order: { label: "Order heads", choices: [["model", "as in the model"], ...measures, ["likeness", "by likeness"],
       ["cell", "by the chosen cell"]],
-      seen: () => view.several, left: (value) => value === "entropy" && view.w.signed },
+      seen: () => view.w.several, left: (value) => value === "entropy" && view.w.signed },
     values: { label: "Numbers", choices: [["weights", "weights"], ["values", "weights × values"],
       ["rollout", "rollout"]], seen: () => view.w.meta.has_values || view.w.queries === view.w.keys,
       needs: { values: "capture(qkv=True)" },
@@ -82,16 +81,18 @@ function makeControl({ model }, trait, { label, choices, of, set, seen, left, ne
 }
 
 /**
- * Make the bar, what folds below it and the keys behind "?". Returns `{box, fold, help, find, show}`; `show()` sets
- * all to the traits. @param {View} view @param {HTMLElement} help
+ * Make the bar, what folds below it and the keys behind "?". Returns `{box, fold, find, show}`; `show()` sets all to
+ * the traits. @param {View} view @param {HTMLElement} help
  */
 export function makeControls(view, help) {
   const { model } = view;
-  const made = Object.entries(controlsOf(view)).map(([trait, control]) => makeControl(view, trait, control));
+  const made = Object.fromEntries(Object.entries(controlsOf(view)).map(([trait, control]) => (
+    [trait, makeControl(view, trait, control)])));
+  const boxes = (...names) => names.map((name) => made[name].box);
   const percent = (value) => `${Math.round(100 * value)} %`;
   const least = slider("Lines from", { min: 0, max: 1, step: 0.02 }, percent, (value) => put(model, "least", value));
   const looks = [["−", "Zoom out", () => zoom(view, 1 / ZOOM_STEP)], ["+", "Zoom in", () => zoom(view, ZOOM_STEP)],
-    ["All", "Show all", () => setWindow(view, [], view.size.rows, view.size.columns)]].map(([sign, name, call]) => {
+    ["All", "Show all", () => setWindow(view, [])]].map(([sign, name, call]) => {
     const button = pushButton(sign, call);
     button.setAttribute("aria-label", name);
     return button;
@@ -99,33 +100,31 @@ export function makeControls(view, help) {
   const zooms = node("span", { class: "zoom", role: "group", "aria-label": "Zoom" }, "Zoom ", ...looks);
   const add = pushButton("Add this head", () => addOrRemove(view, model.get("layer"), model.get("head")));
   const clear = pushButton("Only this head", () => put(model, "overlay", []));
-  const files = ["svg", "pdf", "html"].map((kind) => pushButton(kind.toUpperCase(), () => saveByKernel(view, kind)));
+  const files = Object.keys(KINDS).map((kind) => pushButton(kind.toUpperCase(), () => saveByKernel(view, kind)));
   files.forEach((file) => (file.hidden = Boolean(model.isStatic))); // these are made by the kernel
   const png = pushButton("PNG", async () => savePng(await wholePicture(view), "attention.png"));
   const save = node("span", { role: "group", "aria-label": "Save as" }, "Save as ", png, ...files);
   const find = makeFind(view), hiding = makeHide(view);
-  const inSight = made.splice(0, 5); // up to the side of a comparison
-  const renormalise = made.pop(); // stands behind what it speaks of
-  const fold = node("div", { class: "controls fold", hidden: true }, made[0].box, made[1].box, add, clear,
-    ...made.slice(2).map(({ box }) => box), find.box, hiding.box, renormalise.box, zooms, save);
+  const fold = node("div", { class: "controls fold", hidden: true }, ...boxes("heads", "combine"), add, clear,
+    ...boxes("order", "values", "colours", "words", "neurons", "reasons"), find.box, hiding.box,
+    ...boxes("renormalise"), zooms, save);
   help.hidden = true;
-  const more = foldButton("More", "More", fold, () => view.redraw());
-  const keys = foldButton("?", "Keys", help, () => view.redraw());
+  const more = foldButton("More", "More", fold, view.redraw), keys = foldButton("?", "Keys", help, view.redraw);
+  const inSight = boxes("mode", "scale", "part", "sample", "side");
   return {
-    box: node("div", { class: "controls" }, ...inSight.map(({ box }) => box), least.box, more.button, keys.button),
+    box: node("div", { class: "controls" }, ...inSight, least.box, more.button, keys.button),
     fold,
     find() {
       if (fold.hidden) more.open(true);
       find.open();
     },
     show() {
-      [...inSight, ...made, renormalise, find, hiding].forEach((control) => control.show());
+      [...Object.values(made), find, hiding].forEach((control) => control.show());
       least.box.hidden = !/lines|across/.test(model.get("mode"));
       least.show(model.get("least"));
       clear.hidden = !model.get("overlay").length;
-      add.hidden = !view.several || model.get("heads") !== "chosen";
-      const { rows, columns } = view.size;
-      zooms.hidden = Math.max(rows, columns) <= 64 && !view.window.length;
+      add.hidden = !view.w.several || model.get("heads") !== "chosen";
+      zooms.hidden = Math.max(view.size.rows, view.size.columns) <= 64 && !view.window.length;
       looks[2].disabled = !view.window.length;
     },
   };

@@ -10,14 +10,6 @@ import { LABEL_AIR, SCALE_ROOM } from "./layout.js";
 const HATCH_NAN = 0xffffffff;
 const FULL_NUMBERS_FROM = 34; // pixels of a cell that has room for 0.65
 
-/** @typedef {{colours?: string, dark: boolean}} Look the colour map that a reader has chosen, on which page */
-
-/**
- * @typedef {object} Scale how numbers become colours
- * @property {string} kind "fixed", "maximum", "log" or "root" @property {number} top the number of the last colour
- * @property {boolean} signed from -top to top, with its own colours
- */
-
 /** Where the logarithmic scale begins, as in mhalib.plots.cells; what is smaller has the first colour. */
 const logFrom = (top) => (top < 1e-3 ? 10 ** (Math.floor(Math.log10(top)) - 4) : 1e-4);
 
@@ -32,11 +24,8 @@ export function shareOn({ kind, top, signed }) {
   return (value) => 0.5 + 0.5 * Math.sign(value) * Math.min(1, size(Math.abs(value)));
 }
 
-/** The 256 pixels of a scale: of the chosen colour map, or those of signed numbers. @param {Look} look */
-export function pixelsOf(scale, look) {
-  const { colours, dark } = look;
-  return scale.signed ? signedPixels(dark) : weightPixels(dark, colours);
-}
+/** The 256 pixels of a scale, of the chosen colour map or of signed numbers. @param {Scale} scale @param {Look} look */
+export const pixelsOf = ({ signed }, { colours, dark }) => (signed ? signedPixels(dark) : weightPixels(dark, colours));
 
 /**
  * Colour numbers, one pixel each, into an ImageData as wide as `stride`, the first one at pixel `start`. Where cells
@@ -59,39 +48,30 @@ export function shadeWeights(pixels, start, stride, weights, { rows, columns, sc
   }
 }
 
-/** The middle of cell `i` of a region that is `wide` cells wide and begins at `origin`. */
-function middleOf(i, wide, origin, { frame, cell }) {
-  return [
-    frame.x + ((i % wide) + origin[1] + 0.5) * cell.wide,
-    frame.y + (Math.floor(i / wide) + origin[0] + 0.5) * cell.high,
-  ];
-}
-
-/** Write a "?" into every NaN cell of a region. `origin`: where it begins. */
-export function markCells(context, weights, wide, origin, place) {
-  const { high, wide: across } = place.cell;
-  writeIn(context, `bold ${Math.round(Math.min(high, across, 20) * 0.7)}px system-ui, sans-serif`, "#000");
+/** Write a "?" into every NaN cell of a region; `middle(i)`: where cell i has its middle. */
+export function markCells(context, weights, middle, { high, wide }) {
+  writeIn(context, `bold ${Math.round(Math.min(high, wide, 20) * 0.7)}px system-ui, sans-serif`, "#000");
   for (let i = 0; i < weights.length; i++) {
     if (weights[i] === weights[i]) continue;
-    const [x, y] = middleOf(i, wide, origin, place);
+    const [x, y] = middle(i);
     placeText(context, "?", x, y + 1, "center", "middle");
   }
 }
 
 /**
  * Write the numbers into the cells of a region, in narrow ones .65 for 0.65; what rounds to 0 has the colour of the
- * page, which says enough. One that would be cut by the edge of the view is left out.
+ * page, which says enough. One that would be cut by the edge of the frame is left out.
  */
-export function cellValues(context, weights, wide, origin, place, scale, look) {
-  const share = shareOn(scale), table = pixelsOf(scale, look), { frame, cell } = place;
-  const short = (text) => (cell.wide < FULL_NUMBERS_FROM ? text.replace(/^(-?)0\./, "$1.").replace("1.00", "1") : text);
+export function cellValues(context, weights, middle, { wide }, frame, scale, look) {
+  const share = shareOn(scale), table = pixelsOf(scale, look);
+  const right = frame.x + frame.width, foot = frame.y + frame.height;
+  const short = (text) => (wide < FULL_NUMBERS_FROM ? text.replace(/^(-?)0\./, "$1.").replace("1.00", "1") : text);
   context.font = SMALL_FONT;
   for (let i = 0; i < weights.length; i++) {
     const text = shortNumber(weights[i]);
     if (!(weights[i] > MASKED) || Number(text) === 0) continue;
-    const told = withMinus(weights[i], short(text)), [x, y] = middleOf(i, wide, origin, place);
-    const half = context.measureText(told).width / 2, [right, foot] = [frame.x + frame.width, frame.y + frame.height];
-    if (half > cell.wide / 2 || x - half < frame.x || x + half > right || y - 5 < frame.y || y + 5 > foot) continue;
+    const told = withMinus(weights[i], short(text)), half = context.measureText(told).width / 2, [x, y] = middle(i);
+    if (half > wide / 2 || x - half < frame.x || x + half > right || y - 5 < frame.y || y + 5 > foot) continue;
     context.fillStyle = inkOn(table[(share(weights[i]) * 255 + 0.5) | 0]);
     placeText(context, told, x, y, "center", "middle");
   }

@@ -2,7 +2,6 @@
 
 import { node, themeColours } from "../core.js";
 import { LABEL_FONT, placeText, sizeCanvas } from "../core_draw.js";
-/** @import { View } from "./selection.js" */
 
 const LOOKS = ["background", "border-radius", "color", "font", "margin", "outline", "outline-offset", "padding",
   "white-space", "overflow-wrap", "display", "flex-wrap", "gap", "direction", "text-decoration", "width"];

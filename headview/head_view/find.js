@@ -3,36 +3,29 @@
 import { bindKeys, focusable, node } from "../core.js";
 import { pictureOf } from "./hover.js";
 import { joined } from "./map.js";
-import { cellText, cursorIn, shownMaps } from "./selection.js";
+import { cellText, here } from "./selection.js";
 import { isOneText } from "./text.js";
-import { moveCursor } from "./view.js";
-/** @import { Scene } from "./map.js" */
-/** @import { View } from "./selection.js" */
+import { moveAlong } from "./view.js";
 
 /** Which tokens of an axis match, words as well, whatever their case. `words`: their numbers, empty where not known. */
 function matching(labels, words, wanted) {
-  const text = wanted.toLowerCase(), matches = new Set();
-  const has = (label) => label.toLowerCase().includes(text);
-  labels.forEach((label, i) => has(label) && matches.add(i));
-  for (let i = 0; i < words.length; ) {
-    let end = i + 1;
+  const text = wanted.toLowerCase(), has = (label) => label.toLowerCase().includes(text);
+  const matches = new Set([...labels.keys()].filter((i) => has(labels[i])));
+  for (let i = 0, end = 1; i < words.length; i = end++) {
     while (end < words.length && words[end] === words[i]) end++;
     const tokens = Array.from({ length: end - i }, (_, n) => i + n);
     if (tokens.length > 1 && !tokens.some((token) => matches.has(token)) && has(joined(labels, tokens))) {
       tokens.forEach((token) => matches.add(token)); // the word has what none of its pieces has
     }
-    i = end;
   }
   return matches;
 }
 
 /** The places in a map that hold a token that was found: `[axis, place]`, keys only where they are another text. */
 function foundPlaces(view) {
-  const source = shownMaps(view)?.source;
-  if (!source) return [];
-  const isFound = (tokens, axis) => tokens.some((token) => view.found[axis].has(token));
-  const of = (places, axis) => places.flatMap((tokens, place) => (isFound(tokens, axis) ? [[axis, place]] : []));
-  return [...of(source.rows, 0), ...(isOneText(view.w) ? [] : of(source.columns, 1))];
+  const axes = isOneText(view.w) ? [0] : [0, 1];
+  return axes.flatMap((axis) => (here(view)?.source.places[axis] || []).flatMap((tokens, place) => (
+    tokens.some((token) => view.found[axis].has(token)) ? [[axis, place]] : [])));
 }
 
 /**
@@ -43,33 +36,32 @@ export function makeFind(view) {
   const input = focusable(node("input", { type: "search", "aria-label": "Find a token", size: "12" }), null);
   const count = node("output", { role: "presentation" });
   const box = node("label", { class: "find" }, "Find a token", input, count);
-  let at = -1, places = [], searched = "", of = null;
+  let at = -1, searched = "", of = null; // which match the cursor went to; what was searched for, and where
 
   function search() {
     const { w } = view, wanted = input.value.trim();
-    searched = input.value;
-    of = w;
-    at = -1;
-    const find = (labels, words) => (wanted ? matching(labels, words, wanted) : new Set());
-    view.found = [find(w.tokens, w.words[0]), find(w.keyTokens, w.words[1])];
+    [at, searched, of] = [-1, input.value, w];
+    view.found = [w.tokens, w.keyTokens].map((labels, axis) => (
+      wanted ? matching(labels, w.words[axis], wanted) : new Set()));
     tell();
     view.redraw();
   }
+  /** Say how many matches there are, and return their places. */
   function tell() {
-    places = view.found[0].size || view.found[1].size ? foundPlaces(view) : [];
-    const total = places.length, none = view.found[0].size || view.found[1].size ? "hidden" : "not found";
-    count.textContent = !searched.trim() ? "" : !total ? none : at < 0 ? `${total} found` : `${at + 1} of ${total}`;
+    const some = view.found.some(({ size }) => size), places = some ? foundPlaces(view) : [], total = places.length;
+    const found = !total ? (some ? "hidden" : "not found") : at < 0 ? `${total} found` : `${at + 1} of ${total}`;
+    count.textContent = searched.trim() && found;
+    return places;
   }
   function go(by) {
     if (input.value !== searched) search();
+    const places = tell(), total = places.length;
+    if (!total) return view.say(count.textContent || "Nothing to find");
+    at = (at < 0 && by < 0 ? total - 1 : at + by + total) % total;
+    const [axis, place] = places[at];
+    moveAlong(view, axis, place);
     tell();
-    if (!places.length) return view.say(count.textContent || "Nothing to find");
-    at = (at < 0 ? (by > 0 ? 0 : places.length - 1) : at + by + places.length) % places.length;
-    const [axis, place] = places[at], cursor = cursorIn(view, shownMaps(view).source);
-    cursor[axis] = place;
-    moveCursor(view, cursor[0], cursor[1]);
-    tell();
-    view.say(`${count.textContent}: ${cellText(view, cursor[0], cursor[1])}`);
+    view.say(`${count.textContent}: ${cellText(view, ...here(view).cursor)}`);
   }
   input.addEventListener("input", () => {
     search();
@@ -102,9 +94,9 @@ export function makeFind(view) {
  * @param {CanvasRenderingContext2D} context @param {Scene} scene
  */
 export function markFound(context, { found, shown, win, paint }, n, frame) {
-  const { rows, columns } = shown.frames[n].source, long = 4;
+  const long = 4;
   context.fillStyle = paint.accent;
-  [rows, columns].forEach((places, axis) => {
+  shown.frames[n].source.places.forEach((places, axis) => {
     const [first, end] = win.slice(2 * axis), step = (axis ? frame.width : frame.height) / (end - first);
     for (let i = Math.floor(first); found[axis].size && i < end; i++) {
       if (!places[i]?.some((token) => found[axis].has(token))) continue;

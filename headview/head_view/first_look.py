@@ -76,28 +76,19 @@ def strongest_place(part, small: np.ndarray, cells_of, layer: int | None, head: 
     Args:
         part: the maps; sample 0 is looked at.
         small: `(layers, h, r, c)`, all heads shrunk, the largest of each block.
-        cells_of: returns rows and columns, two slices, of a layer and a head, float32.
+        cells_of: returns the map of a layer and a head, float32.
         layer, head: look only there; anywhere where they are None.
     """
-    _, _, queries, keys = part.shape
     open_ = _worth_a_look(part)
     rows, columns = (
-        [-(-i * size // n) for i in range(n + 1)] for size, n in zip((queries, keys), small.shape[2:], strict=True)
+        [-(-i * size // n) for i in range(n + 1)] for size, n in zip(open_.shape, small.shape[2:], strict=True)
     )
     # Of a block that holds a cell that is not worth it, the largest may be that one.
     blocks = np.logical_and.reduceat(np.logical_and.reduceat(open_, rows[:-1], axis=0), columns[:-1], axis=1)
-    blocks = blocks if blocks.any() else ~blocks
-    sizes = np.where(np.isfinite(small) & blocks, np.abs(small), -1)
-    if layer is not None:
-        sizes = np.where(np.arange(len(sizes))[:, None, None, None] == layer, sizes, -2)
-    if head is not None:
-        sizes = np.where(np.arange(sizes.shape[1])[:, None, None] == head, sizes, -2)
-    at, which, row, column = (int(i) for i in np.unravel_index(sizes.argmax(), sizes.shape))
+    layer, head, row, column = _strongest(small, blocks if blocks.any() else ~blocks, layer, head)
     inside = np.s_[rows[row] : rows[row + 1], columns[column] : columns[column + 1]]
-    cells = cells_of(at, which, inside)
-    cells = np.where(open_[inside] & np.isfinite(cells), np.abs(cells), -1)
-    query, key = (int(i) for i in np.unravel_index(cells.argmax(), cells.shape))
-    return at, which, rows[row] + query, columns[column] + key
+    *_, query, key = _strongest(cells_of(layer, head)[inside][None, None], open_[inside])
+    return layer, head, rows[row] + query, columns[column] + key
 
 
 def strongest_in_row(part, sample: int, query: int | None, key: int | None, layer: int | None, head: int | None):
@@ -109,15 +100,20 @@ def strongest_in_row(part, sample: int, query: int | None, key: int | None, laye
     """
     query = query or 0
     row = torch.tensor([query])
-    cells = np.stack([head_cells(part, sample, i, queries=row)[:, 0].numpy() for i in range(part.shape[0])])
-    open_ = _worth_a_look(part)[query]
-    looked = np.arange(len(open_)) == key if key is not None else open_ if open_.any() else ~open_
+    cells = np.stack([head_cells(part, sample, i, queries=row).numpy() for i in range(part.shape[0])])
+    open_ = _worth_a_look(part)[[query]]
+    looked = np.arange(open_.size) == key if key is not None else open_ if open_.any() else ~open_
+    layer, head, _, best = _strongest(cells, looked, layer, head)
+    return layer, head, query, best if key is None else key
+
+
+def _strongest(cells: np.ndarray, looked: np.ndarray, layer: int | None = None, head: int | None = None) -> list[int]:
+    """Return the place of the largest size among `(layers, h, rows, columns)`, where `looked` says so if possible."""
     sizes = np.where(np.isfinite(cells) & looked, np.abs(cells), -1)
-    for axis, only in ((0, layer), (1, head)):
+    for axis, only in enumerate((layer, head)):
         if only is not None:
-            sizes = np.where(np.indices(sizes.shape)[axis] == only, sizes, -2)
-    at, which, best = (int(i) for i in np.unravel_index(sizes.argmax(), sizes.shape))
-    return at, which, query, best if key is None else key
+            sizes = np.where(np.indices(sizes.shape, sparse=True)[axis] == only, sizes, -2)
+    return [int(i) for i in np.unravel_index(sizes.argmax(), sizes.shape)]
 
 
 def _worth_a_look(part) -> np.ndarray:

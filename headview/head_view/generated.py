@@ -1,7 +1,11 @@
-"""The maps of `generate()`, one small map for each step and layer, put together into one map for each layer."""
+"""The maps of `generate()`, one small map for each step and layer, put together as `capture` does it."""
+
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
+
+from headview.capture_maps import Call, together
 
 
 def are_steps(maps) -> bool:
@@ -34,10 +38,16 @@ def stitched(steps, role: str, ancestors: Tensor | None = None) -> list[tuple[in
     for i, first in enumerate(steps[0]):
         if first is not None:
             maps = [step[i].detach() for step in steps]
-            if role == "cross" or _is_cross(maps):
-                layers.append((i, *_onto_another(maps, i, ancestors)))
-            else:
-                layers.append((i, *_onto_itself(maps, i, ancestors)))
+            onto = _onto_another if role == "cross" or _is_cross(maps) else _onto_itself
+            calls = [
+                Call("", "", (), end, 0, None, *_of_the_beams(part, allowed, step, ancestors))
+                for step, (part, allowed, end) in enumerate(onto(maps, i))
+            ]
+            if len(shapes := sorted({tuple(call.map.shape[:2]) for call in calls})) > 1:
+                raise _no_steps(i, f"differ in samples or heads, {shapes}")
+            whole = together(calls)
+            plain = whole.allowed is not None and len(whole.allowed) == 1  # one mask for all
+            layers.append((i, whole.map, whole.allowed[0, 0] if plain else whole.allowed))
     return layers
 
 
@@ -49,64 +59,44 @@ def _is_cross(maps: list[Tensor]) -> bool:
     return bool((first[..., first.shape[-2] :] != 0).any())
 
 
-def _onto_another(maps: list[Tensor], layer: int, ancestors: Tensor | None) -> tuple[Tensor, Tensor | None]:
+def _onto_another(maps: list[Tensor], layer: int) -> Iterator[tuple[Tensor, None, int]]:
+    """Yield what each step adds, which of its cells may hold weight, and how many keys there are behind it."""
     keys = {part.shape[-1] for part in maps}
     if len(keys) > 1:
         raise _no_steps(layer, f"look at {sorted(keys)} keys, where one other sequence was expected")
-    new = [maps[0], *(part[:, :, -1:] for part in maps[1:])]  # without a cache a step repeats what was before
-    rows = [_of_the_beams(part, step, ancestors) for step, part in enumerate(new)]
-    return torch.cat([row for row, _ in rows], 2), _unless_ended(rows)
+    for step, part in enumerate(maps):  # without a cache a step repeats what was before
+        yield part[:, :, -1:] if step else part, None, part.shape[-1]
 
 
-def _onto_itself(maps: list[Tensor], layer: int, ancestors: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return one causal map: each step adds its queries below, its keys on the right."""
+def _onto_itself(maps: list[Tensor], layer: int) -> Iterator[tuple[Tensor, Tensor, int]]:
+    """Yield the same of a causal map: each step adds its queries below, its keys on the right."""
     first = maps[0]
     fixed = len(maps) > 1 and first.shape[-1] > first.shape[-2] and first.shape[-1] == maps[1].shape[-1]
-    before = 0 if fixed else first.shape[-1] - first.shape[-2]  # keys that were in the cache from the start
-    blocks, done = [], 0
+    end = 0 if fixed else first.shape[-1] - first.shape[-2]  # keys that were in the cache from the start
     for step, part in enumerate(maps):
-        wanted = part.shape[-1] - before - done  # queries that are new, where the keys begin at the first
+        wanted = part.shape[-1] - end  # queries that are new, where the keys begin at the first
         if step and 0 < wanted < part.shape[-2]:
             part = part[:, :, -wanted:]
-        part, ended = _of_the_beams(part, step, ancestors)
-        done += part.shape[-2]
-        blocks.append((part, ended, before + done))
-    queries, keys = done, before + done
-    samples, heads = blocks[0][0].shape[:2]
-    if any(part.shape[:2] != (samples, heads) for part, *_ in blocks):
-        shapes = sorted({tuple(part.shape[:2]) for part, *_ in blocks})
-        raise _no_steps(layer, f"differ in samples or heads, {shapes}")
-    whole = first.new_zeros(samples, heads, queries, keys)
-    allowed = torch.ones(queries, keys, dtype=torch.bool, device=first.device).tril(before)
-    row = 0
-    for part, _, end in blocks:
-        seen = part[..., :end]  # a cache of fixed size holds empty places behind
-        begin = end - seen.shape[-1]  # a cache that slides has forgotten the first keys
-        if row == 0:  # a prompt may see itself from both sides, such as an image
-            allowed[: part.shape[-2], begin:end] |= (seen > 0).flatten(0, 1).any(0)
+        end += part.shape[-2]
         if (part[..., end:] != 0).any():
             raise _no_steps(layer, f"hold weight on keys that are not there yet, {tuple(part.shape)} for {end} tokens")
-        whole[:, :, row : row + part.shape[-2], begin:end] = seen
-        row += part.shape[-2]
-    ended = _unless_ended([(part, gone) for part, gone, _ in blocks])
-    return whole, allowed if ended is None else allowed & ended
+        part = part[..., :end]  # a cache of fixed size holds empty places behind, one that slides lacks the first keys
+        allowed = torch.ones(part.shape[-2:], dtype=torch.bool).tril(part.shape[-1] - part.shape[-2])
+        if step == 0:  # a prompt may see itself from both sides, such as an image
+            allowed |= (part > 0).flatten(0, 1).any(0).cpu()
+        yield part, allowed[None, None], end
 
 
-def _of_the_beams(part: Tensor, step: int, ancestors: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Return the rows of the samples that were kept, and which of them had ended before this step."""
+def _of_the_beams(part: Tensor, allowed: Tensor | None, step: int, ancestors: Tensor | None):
+    """Return the rows of the samples that were kept and what they may hold: nothing where one had ended before."""
     if ancestors is None:
-        return part, None
-    if step >= ancestors.shape[1]:
-        return part[ancestors[:, -1].clamp(0)], torch.ones(len(ancestors), dtype=torch.bool, device=part.device)
-    at = ancestors[:, step].to(part.device)
-    return part[at.clamp(0)] * (at >= 0)[:, None, None, None].to(part.dtype), at < 0
-
-
-def _unless_ended(rows: list[tuple[Tensor, Tensor | None]]) -> Tensor | None:
-    """Return `(B, 1, Tq, 1)`, False where a sample had ended; None where none had."""
-    if all(ended is None or not ended.any() for _, ended in rows):
-        return None
-    return torch.cat([~ended[:, None].expand(-1, part.shape[-2]) for part, ended in rows], 1)[:, None, :, None]
+        return part, allowed
+    last = min(step, ancestors.shape[1] - 1)
+    at = ancestors[:, last].to(part.device)
+    part, going = part[at.clamp(0)], ((at >= 0) & (step == last))[:, None, None, None]
+    if going.all():
+        return part, allowed
+    return part * going, going.cpu() if allowed is None else allowed & going.cpu()
 
 
 def _no_steps(layer: int, what: str) -> ValueError:

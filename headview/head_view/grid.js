@@ -1,8 +1,8 @@
 // Where the thumbnails of HeadView's overview stand: in bands of heads, each folded where it is longer than the page: a
 // layer, a group of likeness, or all heads. No page and no canvas; all lengths are CSS pixels.
 
-/** @import { Order } from "./order.js" */
-/** @import { Weights } from "./sample.js" */
+import { pairOf } from "./sample.js";
+
 
 const LARGEST_THUMB = 150;
 const READABLE_THUMB = 14; // what is smaller gets more of the width, if there is more ...
@@ -33,17 +33,11 @@ const LEAST_STEP = LEAST_THUMB + gapOf(LEAST_THUMB + 2);
  * How many neighbouring heads share their keys, in each layer; 1 where every head has its own.
  * @param {Weights} w @returns {number[]}
  */
-export function sharedBy(w) {
-  const { kv_heads: own } = w.meta;
-  const size = (layer) => (own?.[layer] ? Math.max(1, Math.round(w.heads / own[layer])) : 1);
-  return Array.from({ length: w.layers }, (_, layer) => size(layer));
-}
+export const sharedBy = ({ layers, heads, meta: { kv_heads: own } }) =>
+  Array.from({ length: layers }, (_, layer) => (own?.[layer] ? Math.max(1, Math.round(heads / own[layer])) : 1));
 
 /** Are these numbers all the same? */
 export const allAlike = (numbers) => numbers.every((number) => number === numbers[0]);
-
-/** The layer and head that a number stands for. @param {Weights} w @returns {[number, number]} */
-export const pairOf = (w, i) => [Math.floor(i / w.heads), i % w.heads];
 
 /**
  * What stands in rows of its own, with its name at the left and its window at the right.
@@ -63,8 +57,7 @@ function bandsOf(w, order) {
 
 /**
  * Where the thumbnails stand in a room of this width and height: as large as they can be, in all of the width at most.
- * @param {Weights} w @param {Order} order @returns {Grid}
- * @typedef {ReturnType<typeof gridOf>} Grid
+ * @param {Weights} w @param {Order} order
  */
 export function overviewGrid(w, order, room, tall) {
   const bands = bandsOf(w, order);
@@ -135,17 +128,16 @@ export function headAt(w, grid, px, py) {
   return found === undefined ? null : pairOf(w, found);
 }
 
-/** The heads that left and right lead through: a block is one long row that is folded. */
-export const lineOf = (w, { folded, list, rows }, layer) => (folded ? list : rows[layer].heads);
-
 /**
- * The head that stands one step right and down of another, as it is drawn, or null at the edge.
- * @param {Grid} grid @returns {[number, number] | null}
+ * The head that stands one step right and down of another, as it is drawn, or null at the edge; infinitely far is the
+ * end of its line. A block is one long line that is folded.
+ * @returns {[number, number] | null}
  */
-export function headBeside(w, grid, layer, head, right, down) {
-  const here = layer * w.heads + head, line = lineOf(w, grid, layer);
-  const row = grid.rows.findIndex(({ heads }) => heads.includes(here)), below = grid.rows[row + down]?.heads;
-  const column = grid.rows[row].heads.indexOf(here);
+export function headBeside(w, { folded, list, rows }, layer, head, right, down) {
+  const here = layer * w.heads + head, line = folded ? list : rows[layer].heads;
+  if (Math.abs(right) === Infinity) return pairOf(w, line.at(right < 0 ? 0 : -1));
+  const row = rows.findIndex(({ heads }) => heads.includes(here)), below = rows[row + down]?.heads;
+  const column = rows[row].heads.indexOf(here);
   const to = right ? line[line.indexOf(here) + right] : below?.[Math.min(column, below.length - 1)];
   return to === undefined ? null : pairOf(w, to);
 }

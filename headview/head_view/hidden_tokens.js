@@ -1,22 +1,18 @@
 // Tokens that a reader leaves out of the maps of HeadView, by their labels: special ones, the first one, others.
 
-import { focusable, node, pushButton, put, tickBox } from "../core.js";
+import { focusable, kept, node, pushButton, put, tickBox } from "../core.js";
 import { shorten } from "../core_draw.js";
 import { activeBeside } from "./hover.js";
 import { placeName } from "./sample.js";
-import { placeOf, shownMaps, sourceOf } from "./selection.js";
+import { here, shownMaps, sourceOf } from "./selection.js";
 import { isSpecial } from "./text_spans.js";
-/** @import { Weights } from "./sample.js" */
-/** @import { View } from "./selection.js" */
 
 const LITTLE = 0.1; // of a row's weights: the rest was hidden
 const specials = new WeakMap();
 
-/** The special tokens of a sample, each once. @param {Weights} w */
-function specialsOf(w) {
-  if (!specials.has(w)) specials.set(w, [...new Set([...w.tokens, ...w.keyTokens])].filter(isSpecial));
-  return specials.get(w);
-}
+/** The labels of a sample, each once. @param {Weights} w @returns {string[]} */
+const labelsOf = (w) => [...new Set([...w.tokens, ...w.keyTokens])];
+const specialsOf = (w) => kept(specials, w, () => labelsOf(w).filter(isSpecial));
 
 /** Would tokens be left on both axes without these? @param {Weights} w */
 function leavesSome(w, hidden) {
@@ -43,9 +39,9 @@ export function hide(view, labels) {
 
 /** Hide the token of the cursor's key, or the word of it, wherever its label stands. @param {View} view */
 export function hideAtCursor(view) {
-  const { columns } = shownMaps(view)?.source || {};
-  if (!columns) return;
-  const labels = columns[placeOf(columns, view.key)].map((token) => view.w.keyTokens[token]);
+  const { source, cursor } = here(view) || {};
+  if (!source) return;
+  const labels = source.columns[cursor[1]].map((token) => view.w.keyTokens[token]);
   hide(view, [...view.model.get("hidden"), ...labels]);
 }
 
@@ -92,43 +88,42 @@ const asField = (labels) => labels.map((label) => (/\s|^$/.test(label) ? `"${lab
 export function makeHide(view) {
   const { model } = view;
   const without = (labels) => model.get("hidden").filter((label) => !labels.includes(label));
-  const set = (labels, on) => hide(view, on ? [...model.get("hidden"), ...labels] : without(labels));
-  const firsts = () => [view.w.tokens[0], view.w.keyTokens[0]];
-  const special = tickBox("Hide special tokens", (on) => set(specialsOf(view.w), on));
-  const first = tickBox("Hide the first token", (on) => set(firsts(), on));
+  const ticks = [
+    { label: "Hide special tokens", labels: () => specialsOf(view.w) },
+    { label: "Hide the first token", labels: () => [view.w.tokens[0], view.w.keyTokens[0]] },
+  ].map(({ label, labels }) => {
+    const change = (on) => hide(view, on ? [...model.get("hidden"), ...labels()] : without(labels()));
+    return { labels, ...tickBox(label, change) };
+  });
+  const others = () => without(ticks.flatMap(({ input, labels }) => (input.checked ? labels() : [])));
   const about = { type: "text", size: "14", "aria-label": "Hide tokens, by their labels" };
   const field = focusable(node("input", about), null);
   const all = pushButton("Show all tokens", () => {
     hide(view, []);
     field.focus(); // the button goes
   });
-  const others = () => {
-    const ticked = [...(special.input.checked ? specialsOf(view.w) : []), ...(first.input.checked ? firsts() : [])];
-    return without(ticked);
-  };
   field.addEventListener("change", () => {
-    const known = [...new Set([...view.w.tokens, ...view.w.keyTokens])];
+    const known = labelsOf(view.w), unknown = [];
     const meant = labelsIn(field.value).flatMap((label) => {
       const same = known.filter((other) => other === label || other.trim() === label.trim());
-      return same.length ? same : [label];
+      if (!same.length) unknown.push(label);
+      return same;
     });
-    const unknown = meant.filter((label) => !known.includes(label));
-    const before = others();
-    hide(view, [...without(before), ...meant.filter((label) => known.includes(label))]);
+    hide(view, [...without(others()), ...meant]);
     view.unknown = unknown.length ? `No token is called ${asField(unknown)}. ` : "";
     if (unknown.length) view.say(view.unknown);
     view.redraw();
   });
   const box = node("span", { class: "hiding", role: "group", "aria-label": "Hidden tokens" },
-    special.box, first.box, node("label", {}, "Hide tokens", field), all);
+    ...ticks.map(({ box }) => box), node("label", {}, "Hide tokens", field), all);
   return {
     box,
     show() {
-      const hidden = model.get("hidden"), present = specialsOf(view.w);
-      const holds = (labels) => labels.length > 0 && labels.every((label) => hidden.includes(label));
-      special.box.hidden = !present.length;
-      special.show(holds(present));
-      first.show(holds(firsts()));
+      const hidden = model.get("hidden");
+      for (const { box, labels, show } of ticks) {
+        box.hidden = !labels().length;
+        show(labels().length > 0 && labels().every((label) => hidden.includes(label)));
+      }
       all.hidden = !hidden.length;
       if (activeBeside(field) !== field) field.value = asField(others());
     },

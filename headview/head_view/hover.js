@@ -2,7 +2,6 @@
 
 import { hide, hideAtCursor } from "./hidden_tokens.js";
 import { setWindow, zoom, ZOOM_STEP } from "./window.js";
-/** @import { View } from "./selection.js" */
 
 const NEAR_AN_END = 0.2; // of the way from queries to keys: so close to a token the pointer means this one
 
@@ -12,8 +11,9 @@ const NEAR_AN_END = 0.2; // of the way from queries to keys: so close to a token
  * column. @param {View} view @returns {(number | null)[] | null}
  */
 export function placeAt(view, x, y, words = false) {
-  const mode = view.model.get("mode"), [q0, q1, k0, k1] = view.shownWindow;
-  for (const { x: left, y: top, width, height } of view.frames || []) {
+  if (!view.picture) return null;
+  const mode = view.model.get("mode"), { frames, win: [q0, q1, k0, k1] } = view.picture;
+  for (const { x: left, y: top, width, height } of frames) {
     const right = (x - left) / width, down = (y - top) / height, inside = (share) => share >= 0 && share < 1;
     const query = (share) => q0 + share * (q1 - q0), key = (share) => k0 + share * (k1 - k0);
     if (mode !== "map") {
@@ -33,7 +33,7 @@ export function placeAt(view, x, y, words = false) {
  * @param {View} view @returns {{axis: number, place: number} | null}
  */
 export function endAt(view, x, y) {
-  const mode = view.model.get("mode"), [frame] = view.frames || [];
+  const mode = view.model.get("mode"), [frame] = view.picture?.frames || [];
   if (!frame || (mode !== "lines" && mode !== "across")) return null;
   const far = mode === "lines" ? (x - frame.x) / frame.width : (y - frame.y) / frame.height;
   const found = far > NEAR_AN_END && far < 1 - NEAR_AN_END ? null : placeAt(view, x, y);
@@ -51,9 +51,8 @@ export function isolate(view, one) {
 }
 
 /** The token that stands alone, unless another map has come since that lacks it. @param {View} view */
-export function isolatedIn({ isolated }, { rows, columns }) {
-  return isolated && isolated.place < (isolated.axis ? columns : rows).length ? isolated : null;
-}
+export const isolatedIn = ({ isolated }, { places }) =>
+  (isolated && isolated.place < places[isolated.axis].length ? isolated : null);
 
 /** The element with the keyboard, on the page or in the shadow tree that holds `element`. */
 export function activeBeside(element) {
@@ -69,11 +68,12 @@ export function pictureOf({ page, model }) {
 
 /** The keys of a picture that are the same in every mode. @param {View} view */
 export function pictureKeys(view) {
+  const closer = () => zoom(view, ZOOM_STEP);
   return {
-    "+": () => zoom(view, ZOOM_STEP),
-    "=": () => zoom(view, ZOOM_STEP),
+    "+": closer,
+    "=": closer,
     "-": () => zoom(view, 1 / ZOOM_STEP),
-    0: () => setWindow(view, [], view.size.rows, view.size.columns),
+    0: () => setWindow(view, []),
     "/": () => view.controls.find(),
     h: () => hideAtCursor(view),
     H: () => hide(view, []),

@@ -1,35 +1,26 @@
 // The picture under the tokens of HeadView: the weights of a query over its patches, or what patches give to a key.
 
-import { bindKeys, choice, focusable, freshId, node, put, slider, tellUnderPointer } from "../core.js";
+import { bindKeys, bindPlaces, choice, focusable, freshId, node, put, slider, walkKeys } from "../core.js";
 import {
   cssColour, hatch, hatchColour, LABEL_FONT, lyingScale, maskedPixel, NAN_PIXEL, placeText, sizeCanvas, strokeIn,
   strokeOnAnything, writeIn,
 } from "../core_draw.js";
-import { formatWeight, MASKED } from "./codes.js";
+import { formatWeight, largestSize, MASKED } from "./codes.js";
 import { pixelsOf, scaleEnds, shareOn } from "./draw.js";
 import { patchOf, patchPlace, photoOf } from "./patches.js";
 import { placeName } from "./sample.js";
-import { cellText, cursorIn, notHere, placeOf, shownMaps } from "./selection.js";
+import { cellText, here, notHere, placeOf } from "./selection.js";
 import { regionOf } from "./source.js";
-import { moveCursor } from "./view.js";
-/** @import { Scene } from "./map.js" */
-/** @import { View } from "./selection.js" */
-/** @import { Source } from "./source.js" */
+import { moveAlong } from "./view.js";
 
 const PICTURE_WIDEST = 360, PICTURE_TITLE = 20, PICTURE_SCALE = 24; // pixels; the title above, the scale below
 const GRID_FROM = 7; // pixels of a patch; the grid would hide smaller ones
 const OUTSIDE = 6; // tokens beside the picture that are named
 
-/** Does the picture show queries, and so what they give to the chosen key? @param {View} view */
-function showsQueries({ w, model }) {
+/** What the picture shows: queries (0), and so what they give to the chosen key, or keys (1). @param {View} view */
+function axisShown({ w, model }) {
   const { on } = w.meta.picture;
-  return on === "queries" || (on === "both" && model.get("direction") === "to");
-}
-
-/** One column of a map, as `source.row` gives a row. @param {Source} source */
-function columnOf(source, column) {
-  const cells = regionOf(source, [0, source.rows.length, column, column + 1]);
-  return cells && { cells, exact: source.cells !== null && source.row(0).exact };
+  return on === "queries" || (on === "both" && model.get("direction") === "to") ? 0 : 1;
 }
 
 /**
@@ -37,26 +28,23 @@ function columnOf(source, column) {
  * what is no patch and open, strongest first; `text(value)` says one. Null while the numbers are not there.
  * @param {Scene} scene
  */
-function overPatches({ w, view, cursor, side, shown, scale }) {
-  const frame = shown.frames.find((one) => one.side === side) || shown.frames[0], { source } = frame;
-  const axis = showsQueries(view) ? 0 : 1, found = axis ? source.row(cursor[0]) : columnOf(source, cursor[1]);
-  if (!found) return null;
-  const { rows, columns } = w.meta.picture, rest = [];
-  const values = new Array(rows * columns).fill(undefined);
-  (axis ? source.columns : source.rows).forEach((tokens, i) => {
+function overPatches({ w, view, cursor, shown, scale }) {
+  const [frame] = shown.frames, { source } = frame, axis = axisShown(view), row = source.row(cursor[0]);
+  const cells = axis ? row?.cells : regionOf(source, [0, source.rows.length, cursor[1], cursor[1] + 1]);
+  if (!cells) return null;
+  const { rows, columns } = w.meta.picture, rest = [], values = new Array(rows * columns).fill(undefined);
+  source.places[axis].forEach((tokens, i) => {
     const patches = tokens.map((token) => patchOf(w, axis, token)).filter((at) => at >= 0);
-    patches.forEach((at) => (values[at] = found.cells[i]));
-    if (!patches.length && found.cells[i] !== MASKED) rest.push({ tokens, value: found.cells[i] });
+    patches.forEach((at) => (values[at] = cells[i]));
+    if (!patches.length && cells[i] !== MASKED) rest.push({ tokens, value: cells[i] });
   });
-  const numbers = values.filter((value) => Math.abs(value) < Infinity);
-  const strongest = numbers.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  const exact = row?.exact && (axis === 1 || source.cells !== null); // a column is made of tiles
   const size = ({ value }) => (value === value ? Math.abs(value) : Infinity);
   rest.sort((a, b) => size(b) - size(a));
-  const top = strongest > 0 ? strongest : frame.scale.top;
   return {
-    axis, values, rest, source, scale: { kind: scale, top, signed: source.signed },
-    sum: source.signed ? null : numbers.reduce((sum, value) => sum + value, 0),
-    text: (value) => formatWeight(value, found.exact ? 0 : source.error(value)),
+    axis, values, rest, scale: { kind: scale, top: largestSize(values) || frame.scale.top, signed: source.signed },
+    sum: source.signed ? null : values.reduce((sum, value) => (Math.abs(value) < Infinity ? sum + value : sum), 0),
+    text: (value) => formatWeight(value, exact ? 0 : source.error(value)),
   };
 }
 
@@ -103,7 +91,7 @@ function framePatches(context, { w, shown: { source }, cursor }, cell, width, he
     strokeIn(context, "rgb(128 128 128 / .4)", 1);
     context.stroke();
   }
-  [source.rows, source.columns].forEach((places, axis) => {
+  source.places.forEach((places, axis) => {
     const at = patchOf(w, axis, places[cursor[axis]][0]), dash = axis ? [4, 3] : [];
     if (at < 0) return;
     const x = (at % columns) * cell.wide, y = top + Math.floor(at / columns) * cell.high;
@@ -136,23 +124,22 @@ function drawPicture(panel, scene) {
   const room = Math.min(PICTURE_WIDEST, layout.form === "two" ? layout.room : layout.bars);
   panel.box.style.width = `${room}px`;
   const fit = Math.min(room / picture.width, PICTURE_WIDEST / picture.height);
-  const width = Math.max(1, Math.round(picture.width * fit)), height = Math.max(1, Math.round(picture.height * fit));
+  const [width, height] = [picture.width, picture.height].map((size) => Math.max(1, Math.round(size * fit)));
   const context = sizeCanvas(canvas, Math.max(width, Math.min(room, 200)), PICTURE_TITLE + height + PICTURE_SCALE);
   const photo = photoOf(view), over = overPatches(scene);
-  const cell = { wide: width / picture.columns, high: height / picture.rows };
-  panel.cell = cell;
-  const of = showsQueries(view) ? 1 : 0, chosen = (of ? shown.source.columns : shown.source.rows)[cursor[of]];
+  const cell = (panel.cell = { wide: width / picture.columns, high: height / picture.rows });
+  const of = 1 - axisShown(view), chosen = shown.source.places[of][cursor[of]];
   const title = `${of ? "onto" : "of"} ${w.axes[of]} ${placeName(of ? w.keyTokens : w.tokens, chosen)}`;
   context.direction = "ltr";
   writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
   placeText(context, `picture: weights ${title}`, 0, 0, "left", "top", room);
   if (photo) context.drawImage(photo, 0, PICTURE_TITLE, width, height);
-  if (over) shadePatches(context, scene, over, cell, PICTURE_TITLE);
-  framePatches(context, scene, cell, width, height, PICTURE_TITLE);
   if (over) {
     const { scale } = over, middle = PICTURE_TITLE + height + 14;
+    shadePatches(context, scene, over, cell, PICTURE_TITLE);
     lyingScale(context, pixelsOf(scale, look), scaleEnds(scale), 0, middle, paint.ink);
   }
+  framePatches(context, scene, cell, width, height, PICTURE_TITLE);
   const lacks = [!photo && "The picture is not here. ", !over && notHere(view, "The numbers of this row are")];
   note.textContent = (over ? outsideText(scene, over) : "") + lacks.filter(Boolean).join("");
   canvas.setAttribute("aria-label", `Picture of ${picture.rows} × ${picture.columns} patches, weights ${title}: ` +
@@ -199,56 +186,41 @@ export function makePicturePanel(view) {
 
 /** Let clicks and keys choose patches, and tell the patch under the pointer. @param {View} view */
 function bindPicture(view, panel) {
-  const { canvas } = panel;
-  /** @returns {number} the patch at a place, or -1 */
   const patchAt = ({ offsetX, offsetY }) => {
     const { rows, columns } = view.w.meta.picture, { wide, high } = panel.cell;
     const column = Math.floor(offsetX / wide), row = Math.floor((offsetY - PICTURE_TITLE) / high);
-    return column >= 0 && column < columns && row >= 0 && row < rows ? row * columns + column : -1;
+    return column >= 0 && column < columns && row >= 0 && row < rows ? row * columns + column : null;
   };
-  canvas.addEventListener("click", (event) => {
-    const at = patchAt(event);
-    if (at >= 0) choosePatch(view, axisChosen(view, event.shiftKey), at);
-  });
-  const step = (down, right) => (event) => walkPatches(view, axisChosen(view, event.shiftKey), down, right);
-  bindKeys(canvas, {
-    ArrowLeft: step(0, -1), ArrowRight: step(0, 1), ArrowUp: step(-1, 0), ArrowDown: step(1, 0),
-    Home: step(0, -Infinity), End: step(0, Infinity),
-  });
-  tellUnderPointer(canvas, view.tip, (event) => {
-    const at = patchAt(event), source = at >= 0 && shownMaps(view)?.source;
-    if (!source) return null;
-    const axis = showsQueries(view) ? 0 : 1, name = `patch ${patchPlace(view.w, at)}`;
-    const place = placeHolding(axis ? source.columns : source.rows, view.w.meta.picture.first + at);
+  const choose = (at, event) => choosePatch(view, axisChosen(view, event.shiftKey), at);
+  bindPlaces(panel.canvas, view.tip, patchAt, choose, (at) => {
+    const shown = here(view), axis = axisShown(view), name = `patch ${patchPlace(view.w, at)}`;
+    if (!shown) return null;
+    const place = placeHolding(view, shown, axis, at), [row, column] = shown.cursor;
     if (place < 0) return `${name} is hidden`;
-    const [row, column] = cursorIn(view, source);
     const said = axis ? cellText(view, row, place) : cellText(view, place, column);
     return said.includes(name) ? said : `${name} · ${said}`;
   });
+  bindKeys(panel.canvas, walkKeys((down, right, { shiftKey }) => (
+    walkPatches(view, axisChosen(view, shiftKey), down, right))));
 }
 
 /** The axis on which a patch is chosen: that of the queries where they are patches; `other`: the other of two. */
 function axisChosen(view, other) {
-  const { on } = view.w.meta.picture;
-  if (on !== "both") return on === "keys" ? 1 : 0;
-  return (view.model.get("direction") === "to") !== other ? 1 : 0;
+  if (view.w.meta.picture.on !== "both") return axisShown(view);
+  return (axisShown(view) === 1) === other ? 1 : 0;
 }
 
-/** The row or column that holds a token, or -1 where it is hidden. */
-function placeHolding(places, token) {
-  const place = placeOf(places, token);
-  return places[place]?.includes(token) ? place : -1;
+/** The row or column that holds a patch, or -1 where it is hidden. @param {View} view */
+function placeHolding({ w }, { source: { places } }, axis, at) {
+  const token = w.meta.picture.first + at, place = placeOf(places[axis], token);
+  return places[axis][place]?.includes(token) ? place : -1;
 }
 
 /** Move the cursor to a patch; false where it is hidden. @param {View} view */
 function choosePatch(view, axis, at) {
-  const source = shownMaps(view)?.source;
-  if (!source) return false;
-  const place = placeHolding(axis ? source.columns : source.rows, view.w.meta.picture.first + at);
-  if (place < 0) return false;
-  const [row, column] = cursorIn(view, source);
-  moveCursor(view, axis ? row : place, axis ? place : column);
-  return true;
+  const shown = here(view), place = shown ? placeHolding(view, shown, axis, at) : -1;
+  if (place >= 0) moveAlong(view, axis, place);
+  return place >= 0;
 }
 
 /** Walk from the cursor's patch, past hidden ones; from beside the picture, to its first. @param {View} view */
@@ -261,9 +233,8 @@ function walkPatches(view, axis, down, right) {
   }
   let row = Math.floor(now / columns), column = now % columns;
   if (Math.abs(right) === Infinity) [column, right] = right < 0 ? [-1, 1] : [columns, -1]; // inwards from the end
-  for (;;) {
+  do {
     [row, column] = [row + down, column + right];
     if (row < 0 || row >= rows || column < 0 || column >= columns) return;
-    if (choosePatch(view, axis, row * columns + column)) return;
-  }
+  } while (!choosePatch(view, axis, row * columns + column));
 }

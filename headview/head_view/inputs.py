@@ -14,13 +14,7 @@ from torch import Tensor
 
 from headview.base import check_choice
 from headview.head_view.axis_labels import Labels, along, are_samples, labels_from, side_of
-from headview.head_view.check_rows import (
-    KINDS,
-    as_masks,
-    check_rows,
-    refuse_offsets,
-    window_of,
-)
+from headview.head_view.check_rows import KINDS, as_masks, check_rows, refuse_offsets, window_of
 from headview.head_view.cut import cut, mean_of
 from headview.head_view.first_look import with_causal_mask
 from headview.head_view.names import check_axes, layer_names_of, name_heads
@@ -84,44 +78,7 @@ def as_parts(
     keys=None,
     samples: str = "each",
 ) -> list[Part]:
-    """Return the maps in `weights` as parts, each of maps of one shape, checked.
-
-    Args:
-        weights: `(Tq, Tk)`, `(h, Tq, Tk)`, `(layers, h, Tq, Tk)`, `(layers, B, h, Tq, Tk)` or `(1, layers, h, Tq,
-            Tk)`, tensors or arrays; a list of layers `(h, Tq, Tk)` or `(B, h, Tq, Tk)`, where None is a layer without
-            attention; a dict of such layers, or of lists of them, by their names; what `capture` gathered; the whole
-            output of a model of transformers, or of its `generate(..., return_dict_in_generate=True)`; the pair that
-            `nn.MultiheadAttention` returns. `(3, Tq, Tk)` are three heads of one sample, and `(3, h, Tq, Tk)` three
-            layers, unless `tokens` holds a list for each of three samples: then they are one map for each sample, and
-            one layer.
-        tokens: labels of the queries, and of the keys where they are as many; in a translator those of the target.
-            A list of strings, or one such list for each sample, padding included.
-        key_tokens: labels of the keys; in a translator those of the source.
-        mask: boolean, True where attention is allowed, `(Tq, Tk)` or what broadcasts to `(layers, h, Tq, Tk)`, with
-            several samples to `(layers, B, h, Tq, Tk)`; with several parts a dict of masks by the names of parts.
-        num_heads: needed where samples are folded into the heads, `(B·h, Tq, Tk)`, otherwise a check.
-        kind: what a row is: "weights", sums to 1 or 0 (taken when left out); "part", sums to at most 1; "positive",
-            from 0 on; "signed", any numbers.
-        layer_names: a name or a number for each layer, or the number of the first.
-        head_names: a name for each head.
-        axes: what the queries and the keys are called.
-        words: the word of each of `tokens`, as `word_ids()` of a tokenizer gives it, None for a token of its own;
-            "auto", as the marks of the tokenizer tell, as they do for `key_tokens`; None for no words.
-        clean: whether the marks of a tokenizer are taken off the labels.
-        image: what lies under the tokens of an axis.
-        patches: rows and columns of the image's patches; found where they make a square. Where a patch has no label
-            of its own it is called "patch 3,4"; `tokens` may leave patches out.
-        first: the token of the first patch; when left out, the first of as many labels such as `<image>`, and where
-            there are none, the patches stand last.
-        image_on: "keys", "queries" or "both".
-        queries: which queries to keep: a slice, a range or a list of integers.
-        keys: which keys to keep; rows may then sum to less than 1.
-        samples: "each" for a map of each, "mean" for their mean, place by place.
-
-    Raises:
-        TypeError: there are no attention weights in `weights`, or an argument is of another kind.
-        ValueError: a rank, a length or a value does not fit.
-    """
+    """Return the maps in `weights` as parts, each of maps of one shape, checked; all is said in `HeadView`."""
     if num_heads is not None:
         check_size("num_heads", num_heads)
     if kind is not None:
@@ -131,7 +88,7 @@ def as_parts(
     found = layers_of(weights, num_heads, len(tokens) if are_samples(tokens) else 0)
     groups = _grouped(found)
     marked = None if words is None else "auto"
-    named = [labels_from(tokens, "tokens", words), labels_from(key_tokens, "key_tokens", marked)]
+    named = [labels_from(tokens, "tokens", words, clean), labels_from(key_tokens, "key_tokens", marked, clean)]
     told = _first_patch(named, patches) if image is not None and first is None else (first, patches)
     pictures = _pictures(groups, image, patches, first, image_on, told)
     roles = {role.split(" ")[-1] for role, _ in groups.values()}
@@ -145,7 +102,7 @@ def as_parts(
         part.picture = picture
         _check(part, layers, kind)
         square = part.shape[2] == part.shape[3]
-        _label(part, along(role, *named, square, two_sided), len(groups) == 1, layers[0].steps, clean)
+        _label(part, along(role, *named, square, two_sided), len(groups) == 1, layers[0].steps)
         part.windows = [window_of(*each) for each in zip(part.layers, part.allowed, strict=True)]
         parts.append(part)
     _check_used(named, parts)
@@ -247,7 +204,7 @@ def _pictures(groups: dict, image, patches, first, on: str | None, told: tuple) 
 def _first_patch(named: list[Labels | None], patches) -> tuple[int | None, tuple[int, int] | None]:
     """Return the token of the first patch and the patches as the labels tell, if they hold a place for each."""
     for labels in named:
-        run = placeholders(labels.lists[0]) if labels is not None and labels.lists else None
+        run = placeholders(labels.samples[0][0]) if labels is not None and labels.samples else None
         if run is not None:
             side = math.isqrt(run[1])
             if patches is None and 1 < side * side == run[1]:
@@ -279,12 +236,12 @@ def _check(part: Part, layers: list[Layer], kind: str | None) -> None:
     check_rows(part.layers, names, part.kind, part.allowed)
 
 
-def _label(part: Part, named: tuple, alone: bool, steps: bool, clean: bool) -> None:
+def _label(part: Part, named: tuple, alone: bool, steps: bool) -> None:
     """Write labels and words beside both axes."""
     sides = []
     for axis, given, size in zip(("queries", "keys"), named, part.shape[2:], strict=True):
         picture = part.picture if part.picture and part.picture.on in ("both", axis) else None
-        sides.append(side_of(given, size, part.samples, axis, alone=alone, steps=steps, clean=clean, picture=picture))
+        sides.append(side_of(given, size, part.samples, axis, alone=alone, steps=steps, picture=picture))
     part.tokens, part.key_tokens = ([labels for labels, _ in side] for side in sides)
     for words in zip(*([words for _, words in side] for side in sides), strict=True):
         if any(words):  # where one axis has no words, each of its tokens is one
@@ -295,11 +252,11 @@ def _label(part: Part, named: tuple, alone: bool, steps: bool, clean: bool) -> N
 def _check_used(named: list[Labels | None], parts: list[Part]) -> None:
     for labels in named:
         if labels is not None and not labels.used:
-            lengths = sorted({len(each) for each in labels.lists})
+            lengths = sorted({len(each) for each, _ in labels.samples})
             made = any(lengths[-1] - 1 == part.shape[2] for part in parts)
             last = "; after generate() give tokens[:-1]: the last one that was made is no query yet" * made
             raise ValueError(
-                f"{labels.name} has {len(labels.lists)} x {lengths} labels, which fit no part: "
+                f"{labels.name} has {len(labels.samples)} x {lengths} labels, which fit no part: "
                 + "; ".join(f"{part.name!r} has {part.samples} x {part.shape[2:]} queries and keys" for part in parts)
                 + f"{last}; in a translator tokens are those of the target, key_tokens those of the source"
             )

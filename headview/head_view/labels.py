@@ -15,19 +15,18 @@ _SPECIAL = re.compile(r"<[^<>\s]+>|<\|.*\|>|\[[A-Z]+\d*\]")  # <s>, <|endoftext|
 _BLANKS = {" ": "␣", "\n": "↵", "\r": "↵", "\t": "⇥"}
 
 
-def _byte_alphabet() -> dict[str, int]:
-    """Return the byte that each letter of GPT-2's alphabet stands for."""
-    plain = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    others = [byte for byte in range(256) if byte not in plain]
-    return {chr(byte): byte for byte in plain} | {chr(256 + i): byte for i, byte in enumerate(others)}
+# The byte that each letter of GPT-2's alphabet stands for: what can be read is itself, the others begin at 256.
+_PLAIN = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+_OTHERS = [byte for byte in range(256) if byte not in _PLAIN]
+_ALPHABET = {chr(byte): byte for byte in _PLAIN} | {chr(256 + i): byte for i, byte in enumerate(_OTHERS)}
 
 
-_ALPHABET = _byte_alphabet()
-codecs.register_error("mhalib.hex", lambda error: (_as_hex(error.object[error.start : error.end]), error.end))
+def _as_hex(error: UnicodeDecodeError) -> tuple[str, int]:
+    """Return the bytes that are a part of a character only, as they are shown, and where to go on."""
+    return "".join(f"<{byte:02X}>" for byte in error.object[error.start : error.end]), error.end
 
 
-def _as_hex(data: bytes) -> str:
-    return "".join(f"<{byte:02X}>" for byte in data)
+codecs.register_error("mhalib.hex", _as_hex)
 
 
 def marks_of(tokens: Sequence[str]) -> str:

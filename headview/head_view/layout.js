@@ -1,8 +1,6 @@
 // Where the parts of HeadView stand: sizes in, places out. No page and no canvas; all lengths are CSS pixels.
 
 import { GRID_TALL, leastGrid, overviewGrid, STACKED_NARROW, STACKED_TALL } from "./grid.js";
-/** @import { Order } from "./order.js" */
-/** @import { Weights } from "./sample.js" */
 
 const GUTTER = 16; // between panels, as in style.css
 const BARS_WIDE = 240; // the list of one query, beside the picture
@@ -45,12 +43,11 @@ export const SAMPLE_WIDE = 130, SAMPLE_HIGH = 18; // an entry of the legend of l
  * @param {Weights} w @param {number} width @param {{row: number, key: number}} labels the room that the longest needs
  * @param {{queries: number, keys: number}} seen rows and columns in sight @param {number} maps beside each other
  * @param {Order} order of the heads, from order.js
- * @returns {{form: string, grid: object, map: object, room: number, bars: number, most: number,
- *   labels: object}} `form`: "one", "two"
- *   or "three" columns of panels, "two low" where bars stand below the picture, "above" where it stands below both; `room`: the width of its column
+ * @returns {any} `form`: "one", "two" or "three" columns of panels, "two low" where bars stand below the picture, "above"
+ *   where it stands below both; `room`: the width of its column; `bars`: that of theirs, and `most` in the list
  */
 export function layout(w, width, labels, seen, maps, order) {
-  const several = w.layers * w.heads > 1;
+  const { several } = w;
   const keys = Math.min(seen.keys, NARROWEST_LONG) * maps;
   const picture = maps > 1 ? maps * LEAST_FRAME : Math.max(LEAST_PICTURE - labels.row - ROW_MARGIN, SCALE_ROOM + keys);
   const least = labels.row + ROW_MARGIN + picture;
@@ -81,8 +78,8 @@ export function layout(w, width, labels, seen, maps, order) {
 
 /** Place maps that are compared over the whole width, below the overview and the bars beside it. */
 function aboveMaps(w, width, labels, map, order) {
-  const several = w.layers * w.heads > 1, of = { room: width, map, labels };
-  if (!several) return { ...of, form: "one", grid: null, bars: Math.min(width, BARS_WIDEST), most: MOST_BARS };
+  const of = { room: width, map, labels };
+  if (!w.several) return { ...of, form: "one", grid: null, bars: Math.min(width, BARS_WIDEST), most: MOST_BARS };
   const grid = overviewGrid(w, order, width - BARS_WIDE - GUTTER, BARS_TALL); // no higher than the bars
   const bars = Math.min(width - grid.width - GUTTER, BARS_WIDEST);
   return { ...of, form: "above", grid, bars, most: FEW_BARS };
@@ -116,22 +113,15 @@ function mapPlace(seen, room, labels, maps) {
   return { frames, across, below, width, height: TITLE_ROOM + (across > 1 ? 1 : maps) * stepY };
 }
 
-/**
- * @typedef {object} LinesPlace where lines stand
- * @property {object} frame @property {boolean} turned do they run down, from tokens side by side?
- * @property {number[]} ends where they begin and end @property {((i: number) => number)[]} at of each axis,
- *   where a token stands along them @property {number[]} steps how far from the next
- * @property {number} samples entries of the legend in a row @property {number} wide of one @property {number} width @property {number} height
- * @property {object[]} beside of each axis, its labels, as `rowLabels` or `columnLabels` takes them
- * @property {object[]} marks of each axis, where marks stand, and from which step on
- */
-
-/** Where lines stand in a frame. */
+/** Where lines stand in a frame. `turned`: do they run down, from tokens side by side? */
 function linesIn(frame, seen, turned) {
   const [start, long] = turned ? [frame.x, frame.width] : [frame.y, frame.height];
   const [end, far] = turned ? [frame.y, frame.height] : [frame.x, frame.width];
-  const steps = [long / seen.queries, long / seen.keys];
-  return { frame, turned, steps, ends: [end, end + far], at: steps.map((step) => (i) => start + (i + 0.5) * step) };
+  const steps = [long / seen.queries, long / seen.keys]; // of each axis, from one token to the next
+  return {
+    frame, turned, steps, ends: [end, end + far], // where they begin and end
+    at: steps.map((step) => (i) => start + (i + 0.5) * step), // where a token stands along them
+  };
 }
 
 /** How many entries of the legend of lines, each so `wide`, stand in a row, and how high all are. */
@@ -141,10 +131,11 @@ function legendOf(heads, width, wide) {
 }
 
 /**
- * Where the lines of `heads` heads stand: queries at the left of `frame`, keys at its right, a legend above it.
- * @returns {LinesPlace}
+ * Where the lines of `heads` heads stand: queries at the left of `frame`, keys at its right, a legend above it with
+ * entries so `wide`. `beside`: of each axis its labels, as `rowLabels` or `columnLabels` takes them; `marks`: where
+ * marks stand, and from which step on.
  */
-export function linesPlace(seen, room, labels, heads, wide) {
+export function linesPlace(seen, { room, labels }, heads, wide) {
   const width = Math.min(room, LINES_WIDEST), { legend, ...samples } = legendOf(heads, width, wide);
   const left = labels.row + ROW_MARGIN, right = Math.max(60, labels.key + KEY_MARGIN);
   const usual = room < NARROW ? TALLEST_NARROW : TALLEST;
@@ -160,10 +151,7 @@ export function linesPlace(seen, room, labels, heads, wide) {
   };
 }
 
-/**
- * The same for lines that run down, from a row of queries to a row of keys; `left`: the room of the names of the axes.
- * @returns {LinesPlace}
- */
+/** The same for lines that run down, from a row of queries to a row of keys; `left`: the room of the axes' names. */
 export function acrossPlace(seen, { room, labels }, heads, wide, left) {
   const widths = [labels.row, labels.key];
   const { legend, ...samples } = legendOf(heads, room, wide), { least, most, share } = ACROSS_TALL;

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 _MOST_GROUPS = 12
+_ALIKE = 1e-3  # a distance within which all heads are one group
 
 
 def order_by_likeness(thumbnails: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -24,22 +25,19 @@ def order_by_likeness(thumbnails: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     vectors /= np.where(lengths == 0, 1, lengths)
     given = torch.from_numpy(vectors)  # numpy would wake threads of its own beside those of torch
     joins = _joins(np.clip(1 - (given @ given.T).numpy(), 0, 2))
-    count = len(vectors)
-    members = {i: [i] for i in range(count)}
-    left = _groups_left(np.array([height for _, _, height in joins]))
-    groups = None
-    for done in range(count):
-        if count - done == left:
-            groups = list(members.values())
-        if done < count - 1:
-            one, two, _ = joins[done]
-            members[min(one, two)] = members.pop(min(one, two)) + members.pop(max(one, two))
-    order = np.array([i for group in members.values() for i in group], dtype=np.int64)
-    number = np.empty(count, dtype=np.int64)
-    place = np.argsort(order)
-    for i, group in enumerate(sorted(groups or [], key=lambda group: place[group[0]])):
-        number[group] = i
-    return order, number
+    members, groups = [[head] for head in range(len(vectors))], np.arange(len(vectors))
+    late = np.array([height for *_, height in joins[-_MOST_GROUPS:]])
+    if len(late) < 2 or late[-1] < _ALIKE:
+        left = 1 + int(len(late) > 0 and late[-1] >= _ALIKE)
+    else:
+        left = len(late) - int(np.diff(late).argmax())
+    for done, (one, two, _) in enumerate(joins):
+        if done < len(vectors) - left:
+            groups[groups == two] = one
+        members[one] += members[two]
+    order = np.array(members[0], dtype=np.int64)
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups[order].tolist()))}
+    return order, np.array([numbers[group] for group in groups.tolist()])
 
 
 def _joins(distance: np.ndarray) -> list[tuple[int, int, float]]:
@@ -70,14 +68,3 @@ def _joins(distance: np.ndarray) -> list[tuple[int, int, float]]:
             chain.append(nearest)
     # A chain does not find the joins in their order, and stable sorting keeps those of a cluster in theirs.
     return sorted(joins, key=lambda join: join[2])
-
-
-def _groups_left(heights: np.ndarray) -> int:
-    """Return how many groups to make of clusters that are joined at these distances."""
-    late = heights[-_MOST_GROUPS:]
-    if not len(late) or late[-1] < 1e-3:
-        return 1
-    leaps = np.diff(late)
-    if not len(leaps):
-        return 2
-    return len(late) - int(leaps.argmax())

@@ -7,10 +7,8 @@ import { MASKED } from "./codes.js";
 import { axisNames, columnLabels, rowLabels } from "./draw.js";
 import { ACROSS_STEP, acrossPlace, linesPlace, SAMPLE_HIGH, SAMPLE_WIDE, TITLE_ROOM } from "./layout.js";
 import { labelsOf } from "./map.js";
-import { lineMaps, placeOf, queriesTogether } from "./selection.js";
+import { lineMaps, rowsTogether } from "./selection.js";
 import { regionOf } from "./source.js";
-/** @import { LinesPlace } from "./layout.js" */
-/** @import { Scene, Win } from "./map.js" */
 
 /** Lines need more contrast than fills: readable on white, and on near black. The dash says it without colour. */
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
@@ -126,26 +124,22 @@ function lineSample(context, name, i, { samples, wide }, style, paint) {
   placeText(context, name, x + long + gap, y, "left", "middle", wide - long - gap - air);
 }
 
-/** The token whose lines are strong: the one under the pointer, else the query. @param {Scene} scene */
-const tokenInFront = ({ isolated, cursor }) => isolated || { axis: 0, place: cursor[0] };
-
 /** The tokens whose lines are strong: the one under the pointer, else the queries that are shown together. */
 function tokensInFront({ isolated, view, shown: { source } }) {
-  if (isolated) return [isolated];
-  return queriesTogether(view).map((query) => ({ axis: 0, place: placeOf(source.rows, query) }));
+  return isolated ? [isolated] : rowsTogether(view, source).map((place) => ({ axis: 0, place }));
 }
 
 /**
  * Draw the labels at both ends, and beside those what the token in front may not see or what is no number.
- * @param {LinesPlace} place @param {Scene} scene
+ * @param {Scene} scene
  */
 function drawEnds(context, place, scene, region) {
-  const { shown: { source }, paint, names, found, isolated, cursor } = scene;
+  const { shown: { source }, paint, isolated, cursor } = scene;
   const { turned, steps, at, beside, marks } = place;
-  [source.rows, source.columns].forEach((places, axis) => {
-    const [start, end] = region.win.slice(2 * axis), inFront = isolated?.axis === axis ? isolated.place : cursor[axis];
-    const labels = labelsOf(axis ? names.columns : names.rows, places, start, end, found[axis]);
-    const write = turned ? columnLabels : rowLabels, along = { [turned ? "x" : "y"]: (i) => at[axis](i - start) };
+  source.places.forEach((places, axis) => {
+    const span = region.win.slice(2 * axis, 2 * axis + 2), labels = labelsOf(scene, axis, places, span);
+    const inFront = isolated?.axis === axis ? isolated.place : cursor[axis];
+    const write = turned ? columnLabels : rowLabels, along = { [turned ? "x" : "y"]: (i) => at[axis](i - span[0]) };
     write(context, labels, inFront, paint, { ...beside[axis], step: steps[axis], ...along });
   });
   writeIn(context, SMALL_FONT, paint.ink);
@@ -157,7 +151,7 @@ function drawEnds(context, place, scene, region) {
 
 /** What stands at the other ends where there is no line from the token in front. @param {Scene} scene */
 function marksInFront(scene, { win: [q0, q1, k0, k1], maps }) {
-  const { axis, place } = tokenInFront(scene), seen = { queries: q1 - q0, keys: k1 - k0 };
+  const [{ axis, place }] = tokensInFront(scene), seen = { queries: q1 - q0, keys: k1 - k0 };
   const all = maps.filter(Boolean).map((weights) => linesOf(weights, seen, { axis, place: place - (axis ? k0 : q0) }));
   return (all[0] || []).flatMap(([q, k], i) => {
     const missing = all.some((lines) => Number.isNaN(lines[i][2]));
@@ -189,30 +183,29 @@ const LINES_UP_TO = 1024; // queries and keys in sight: more lines are one grey
  * @param {Scene} scene @returns {{win: Win, names: string[], maps: (Float32Array | null)[], cut: boolean}}
  */
 function linesRegion({ view, shown, win, cursor }, upTo = LINES_UP_TO, around = 256) {
-  /** @type {[number, number]} */
-  const size = [shown.source.rows.length, shown.source.columns.length];
-  /** @returns {[number, number]} */
-  const span = (from, to, axis) => {
-    const first = Math.max(0, Math.floor(from)), end = Math.min(size[axis], Math.ceil(to));
+  const size = shown.source.places.map((places) => places.length);
+  const spans = size.map((most, axis) => {
+    const first = Math.max(0, Math.floor(win[2 * axis])), end = Math.min(most, Math.ceil(win[2 * axis + 1]));
     if (end - first <= upTo) return [first, end];
     const start = Math.max(first, Math.min(end - around, cursor[axis] - (around >> 1)));
     return [start, start + around];
-  };
-  /** @type {Win} */
-  const region = [...span(win[0], win[1], 0), ...span(win[2], win[3], 1)], [q0, q1, k0, k1] = region;
-  const cut = q1 - q0 < Math.floor(win[1] - win[0]) || k1 - k0 < Math.floor(win[3] - win[2]);
-  const lines = lineMaps(view, shown);
+  });
+  /** @type {any} */
+  const region = spans.flat(), lines = lineMaps(view, shown);
+  const whole = spans.every(([first, end], axis) => first === 0 && end === size[axis]);
   return {
-    win: region, cut, names: lines.map(({ name }) => name),
-    maps: lines.map(({ source }) => source && (isAll(region, size) && source.cells || regionOf(source, region))),
+    win: region, names: lines.map(({ name }) => name),
+    cut: spans.some(([first, end], axis) => end - first < Math.floor(win[2 * axis + 1] - win[2 * axis])),
+    maps: lines.map(({ source }) => source && (whole && source.cells || regionOf(source, region))),
   };
 }
 
-const isAll = ([q0, q1, k0, k1], [rows, columns]) => q0 === 0 && k0 === 0 && q1 === rows && k1 === columns;
+/** How many queries and keys are in a window of whole cells. @param {Win} win */
+const seenIn = ([q0, q1, k0, k1]) => ({ queries: q1 - q0, keys: k1 - k0 });
 
 /**
- * Draw the lines of a region: faint ones of all tokens, unless one stands alone, and strong ones of the one in front.
- * Returns how many lines there are and are drawn.
+ * Draw the lines of a region: faint ones of all tokens, unless one stands alone, and strong ones of those in front.
+ * Returns how many faint lines there are and are drawn.
  * @param {Scene} scene
  */
 function drawLines(context, scene, { win, names, maps }, place) {
@@ -221,30 +214,32 @@ function drawLines(context, scene, { win, names, maps }, place) {
   const turn = (sheet) => place.turned && sheet.transform(0, 1, 1, 0, 0, 0);
   const from = Math.max(FAINT, scene.least);
   const id = JSON.stringify([names, shown.source.key, top, win, place.turned, from, scene.view.blocks.count()]);
+  kept.lines ||= {};
   if (!isolated) {
-    drawKept(context, (kept.lines ||= {}), id, place.width, place.height, (sheet) => {
-      const most = Math.floor(MOST_LINES / maps.length);
+    drawKept(context, kept.lines, id, place.width, place.height, (sheet) => {
+      const most = Math.floor(MOST_LINES / maps.length), counts = { all: 0, drawn: 0 };
       turn(sheet);
-      kept.counts = maps.map((weights, i) => weights && faintLines(sheet, weights, seen, place, top, styles[i], most, from));
+      maps.forEach((weights, i) => {
+        const one = weights && faintLines(sheet, weights, seen, place, top, styles[i], most, from);
+        counts.all += one?.all || 0;
+        counts.drawn += one?.drawn || 0;
+      });
+      return counts;
     });
   }
   if (names.length > 1) names.forEach((name, i) => lineSample(context, name, i, place, styles[i], paint));
-  const front = tokensInFront(scene).map(({ axis, place: token }) => ({ axis, place: token - (axis ? win[2] : win[0]) }));
+  const front = tokensInFront(scene).map(({ axis, place }) => ({ axis, place: place - win[2 * axis] }));
   context.save();
   turn(context);
   maps.forEach((weights, i) => weights && front.forEach((one) => (
     strongLines(context, linesOf(weights, seen, one), place, top, styles[i]))));
   context.restore();
-  const sum = (what) => (kept.counts || []).reduce((total, count) => total + (count?.[what] || 0), 0);
-  return { drawn: sum("drawn"), all: sum("all") };
+  return kept.lines.made;
 }
 
-/** How many queries and keys are in a window of whole cells. @param {Win} win */
-const seenIn = ([q0, q1, k0, k1]) => ({ queries: q1 - q0, keys: k1 - k0 });
-
 /**
- * Draw a region as lines in a place. Returns the context, where the lines are, and how many.
- * @param {Scene} scene @param {LinesPlace} place
+ * Draw a region as lines in a place. Returns where the lines are, and how many.
+ * @param {Scene} scene
  */
 function drawRegion(canvas, scene, region, place) {
   const { frame, steps, turned } = place, context = sizeCanvas(canvas, place.width, place.height);
@@ -252,15 +247,15 @@ function drawRegion(canvas, scene, region, place) {
   drawEnds(context, place, scene, region);
   lineCursor(context, place, scene, region);
   const cellsOf = (x, y) => steps.map((step) => (turned ? x : y) / step);
-  return { context, frames: [frame], win: region.win, ...counts, told: [], cellsOf };
+  return { frames: [frame], win: region.win, ...counts, cellsOf };
 }
 
 /** Draw the chosen heads as lines from the queries at the left to the keys at the right. @param {Scene} scene */
 export function drawPairs(canvas, scene) {
   const { w: { axes }, paint, layout } = scene, region = linesRegion(scene);
-  const place = linesPlace(
-    seenIn(region.win), layout.room, layout.labels, region.maps.length, sampleWide(canvas, region.names));
-  const drawn = drawRegion(canvas, scene, region, place), { context } = drawn;
+  const wide = sampleWide(canvas, region.names);
+  const place = linesPlace(seenIn(region.win), layout, region.maps.length, wide);
+  const drawn = drawRegion(canvas, scene, region, place), context = canvas.getContext("2d");
   axisNames(context, place.frame, place.height, axes[0], "", paint);
   placeText(context, axes[1], place.ends[1] + 6, place.height - 4, "left", "bottom");
   return { ...drawn, cut: region.cut };
@@ -278,7 +273,7 @@ export function drawAcross(canvas, scene) {
   const fits = Math.max(2, Math.floor((layout.room - left - 8) / ACROSS_STEP)), region = linesRegion(scene, fits, fits);
   const wide = sampleWide(canvas, region.names);
   const place = acrossPlace(seenIn(region.win), layout, region.maps.length, wide, left), [above, below] = place.ends;
-  const drawn = drawRegion(canvas, scene, region, place), { context } = drawn;
+  const drawn = drawRegion(canvas, scene, region, place), context = canvas.getContext("2d");
   writeIn(context, LABEL_FONT, paint.soft);
   placeText(context, axes[0], 0, above - 6, "left", "bottom", left - 4);
   placeText(context, axes[1], 0, below + 6, "left", "top", left - 4);

@@ -1,7 +1,6 @@
 // Views of one group follow each other: the same layer, head, query and window in all of them, as far as each has them.
 
 import { listen, put } from "../core.js";
-/** @import { View } from "./selection.js" */
 
 const FOLLOWED = ["part", "sample", "layer", "head", "query", "window", "scale", "mode"];
 const GROUPS = (globalThis.mhalibGroups ||= new Map()); // the name of a group, its views on this page

@@ -11,7 +11,6 @@ from headview.head_view.serve import Blocks
 
 def described(part: Part, blocks: Blocks, number: int) -> dict:
     """Return what a page must know of a part, as JSON."""
-    default = [f"layer {i}" for i in range(len(part.layers))]
     compared = blocks.sides.get("b", blocks.parts)[number]
     same = (part.tokens, part.key_tokens) == (compared.tokens, compared.key_tokens)
     return {
@@ -19,14 +18,14 @@ def described(part: Part, blocks: Blocks, number: int) -> dict:
         "shape": list(part.shape),
         "samples": part.samples,
         "layer_names": short_names(part.layer_names),
-        "full_names": list(part.layer_names),
-        "named": list(part.layer_names) != default,
-        "head_names": list(part.head_names),
+        "full_names": part.layer_names,
+        "named": part.layer_names != [f"layer {i}" for i in range(len(part.layers))],
+        "head_names": part.head_names,
         "axes": list(part.axes),
         "kind": part.kind,
         "auto": scale_that_shows(part),
-        "tokens": [list(labels) for labels in part.tokens],
-        "key_tokens": [list(labels) for labels in part.key_tokens],
+        "tokens": part.tokens,
+        "key_tokens": part.key_tokens,
         "compared": None if same else [compared.tokens, compared.key_tokens],
         "words": [[list(one), list(two)] for one, two in part.words],
         "kv_heads": part.kv_heads,
@@ -44,12 +43,8 @@ def _placed(picture) -> dict | None:
     """Return where the patches of a picture are, and its size in pixels; the pixels are a block."""
     if picture is None:
         return None
-    height, width = picture.pixels.shape[:2]
-    return {
-        **{name: getattr(picture, name) for name in ("rows", "columns", "first", "on")},
-        "height": height,
-        "width": width,
-    }
+    placed = {name: getattr(picture, name) for name in ("rows", "columns", "first", "on")}
+    return placed | dict(zip(("height", "width"), picture.pixels.shape, strict=False))
 
 
 @contextmanager
@@ -59,10 +54,10 @@ def about_compare():
         yield
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"compare: {error}; {_LABELS}; {_OTHER_LENGTHS}") from error
+        raise kind(f"compare: {error}; {_OWN_LABELS}; {_OTHER_LENGTHS}") from error
 
 
-_LABELS = "its own labels are compare_tokens and compare_key_tokens"
+_OWN_LABELS = "its own labels are compare_tokens and compare_key_tokens"
 _OTHER_LENGTHS = "texts of other lengths go into two views that follow each other, one.link(two)"
 
 

@@ -2,43 +2,30 @@
 // the strongest), their products, the scores, and their softmax over all keys.
 // Vig, A Multiscale Visualization of Attention in the Transformer Model (ACL 2019).
 
-import { bindKeys, focusable, freshId, node, roomIn, tellUnderPointer, typed } from "../core.js";
+import { bindKeys, bindPlaces, focusable, freshId, kept, node, spread, typed, walkKeys } from "../core.js";
 import {
   hatch, hatchColour, LABEL_FONT, paintPixels, placeText, sizeCanvas, SMALL_FONT, strokeIn, widestOf, writeIn,
 } from "../core_draw.js";
-import { MASKED, readPacked } from "./codes.js";
+import { largestSize, MASKED, readPacked, withMinus } from "./codes.js";
 import { dressLabel, shadeWeights, shortest } from "./draw.js";
 import { headName, placeName } from "./sample.js";
-import { notHere, placeOf, shownMaps, sourceOf } from "./selection.js";
-import { moveCursor } from "./view.js";
-/** @import { Scene } from "./map.js" */
-/** @import { View } from "./selection.js" */
+import { here, notHere, placeOf, sideOfHeads, sourceOf } from "./selection.js";
+import { plainSpec } from "./source.js";
+import { moveAlong } from "./view.js";
+
+/** @typedef {ReturnType<typeof readNeurons>} Neurons one query with some of its keys */
 
 const MOST_KEYS = 40;
 const SIZE = { strip: 9, row: 16, gap: 10, label: 92, number: 52, bar: 56, top: 69, widest: 1100 }; // pixels
 const NARROW = { ...SIZE, gap: 4, label: 64, number: 41, bar: 20 }, NARROW_BELOW = 560;
 
-/**
- * @typedef {object} Neurons one query with some of its keys
- * @property {number} query @property {number} features @property {number} scale what sums are multiplied by
- * @property {number[]} keys which keys, as tokens @property {Float32Array} q @property {Float32Array} k rows of keys
- * @property {Float32Array} products @property {number[]} sums of these, for each key
- * @property {boolean} rough were the numbers kept in few bits?
- * @property {Float32Array} scores of all keys, -Infinity where masked @property {Float64Array} softmax over all keys
- * @property {Float32Array | null} weights of the map, all keys; null where the page does not have them
- */
-
 // ---------------------------------------------------------------- numbers
 
-/** All queries and keys of a head, read once. @param {View} view */
-function headOf(view, key) {
-  const heads = (view.neuronHeads ||= new Map()), block = view.blocks.get(key);
-  if (block && !heads.has(key)) {
-    const numbers = block.storage === "float32" ? typed(block.bytes, Float32Array) : readPacked(block.bytes, true);
-    heads.set(key, { ...block, numbers });
-  }
-  return heads.get(key) || null;
-}
+const numbersOf = new WeakMap(); // of the blocks of heads: all queries, then all keys
+
+/** @returns {Float32Array} */
+const readHead = (block) => kept(numbersOf, block, () => (
+  block.storage === "float32" ? typed(block.bytes, Float32Array) : readPacked(block.bytes, true)));
 
 /** The softmax over all scores; masked ones get 0, and where all are masked there is none. */
 function softmaxOf(scores) {
@@ -57,38 +44,36 @@ function keysShown(scores) {
 
 /**
  * What is known of the cursor's query in the chosen head; null while it is not there. Made anew for another query only.
- * @param {Scene} scene @returns {Neurons | null}
+ * @param {Scene} scene
  */
-function readNeurons({ view, w, layer, head, query, side }) {
-  const sample = { part: w.part, sample: w.sample, side: side === "b" ? "b" : "a" };
-  const key = `neurons ${w.part} ${w.sample} ${sample.side} ${layer} ${head}`, read = headOf(view, key);
-  if (!read) return null;
-  const row = sourceOf(view, { ...sample, heads: [[layer, head]], combine: "maximum", values: "weights", hidden: [],
-    renormalise: view.model.get("renormalise"), words: false })?.row(query);
-  const id = `${key} ${query} ${Boolean(row)}`;
-  if (view.neuronMade?.id === id) return view.neuronMade.made;
-  const { numbers, features, scale } = read, all = numbers.subarray(w.queries * features);
-  const q = numbers.subarray(query * features, (query + 1) * features);
-  const dot = (key) => q.reduce((sum, x, j) => sum + x * all[key * features + j], 0);
-  const scores = Float32Array.from({ length: w.keys }, (_, i) => (row?.cells[i] === MASKED ? -Infinity : dot(i) * scale));
-  const keys = keysShown(scores), k = new Float32Array(keys.length * features);
-  keys.forEach((i, at) => k.set(all.subarray(i * features, (i + 1) * features), at * features));
-  const made = {
-    query, features, scale, keys, q, k, scores, sums: keys.map(dot), softmax: softmaxOf(scores),
-    products: k.map((x, i) => x * q[i % features]), weights: row?.cells ?? null, rough: read.rough || !row?.exact,
-  };
-  view.neuronMade = { id, made };
-  return made;
+function readNeurons({ view, w, layer, head, query }) {
+  const side = sideOfHeads(view.model), key = `neurons ${w.part} ${w.sample} ${side} ${layer} ${head}`;
+  const block = view.blocks.get(key), renormalise = view.model.get("renormalise");
+  if (!block) return null;
+  const row = sourceOf(view, plainSpec(w, side, [layer, head], renormalise))?.row(query);
+  return kept(view.neurons, `${key} ${query} ${Boolean(row)}`, () => {
+    const { features, scale } = block, numbers = readHead(block), all = numbers.subarray(w.queries * features);
+    const q = numbers.subarray(query * features, (query + 1) * features);
+    const dot = (key) => q.reduce((sum, x, j) => sum + x * all[key * features + j], 0);
+    const scores = Float32Array.from({ length: w.keys }, (_, i) => (
+      row?.cells[i] === MASKED ? -Infinity : dot(i) * scale));
+    const keys = keysShown(scores), k = new Float32Array(keys.length * features);
+    keys.forEach((i, at) => k.set(all.subarray(i * features, (i + 1) * features), at * features));
+    return {
+      query, features, keys, q, k, // rows of the keys that are shown
+      products: k.map((x, i) => x * q[i % features]), sums: keys.map(dot), scale, // what sums are multiplied by
+      scores, softmax: softmaxOf(scores), // of all keys, -Infinity where masked
+      weights: row?.cells ?? null, // of the map, all keys; null where the page does not have them
+      rough: block.rough || !row?.exact, // were the numbers kept in few bits?
+    };
+  }, 1);
 }
 
 // ---------------------------------------------------------------- in words
 
-/** A number with its sign, in so many digits behind the point. */
-function withSign(x, digits = 2) {
-  if (x !== x) return "NaN";
-  const text = Math.abs(x) === Infinity ? "∞" : Math.abs(x).toFixed(digits);
-  return x < 0 && Number(text) !== 0 ? `−${text}` : text;
-}
+/** A number with a true minus sign, in so many digits behind the point; none where these are 0. */
+const withSign = (x, digits = 2) =>
+  withMinus(x, x.toFixed(digits)).replace(/^−([0.]+)$/, "$1").replace("Infinity", "∞");
 
 /** Say one feature of a key. @param {Neurons} read */
 function featureText({ q, k, products, features }, i, feature) {
@@ -156,14 +141,10 @@ function placesOf({ features, keys }, width, labels) {
   };
 }
 
-/** The largest size of some numbers, NaN and infinities aside. */
-const largestOf = (numbers) =>
-  numbers.reduce((most, x) => (Math.abs(x) < Infinity ? Math.max(most, Math.abs(x)) : most), 0);
-
 /** Colour rows of features, one pixel each; returns what draws a row at a place. */
 function stripsOf(numbers, features, { long, strip }, look) {
   const image = node("canvas"), rows = numbers.length / features;
-  const scale = { kind: "fixed", top: largestOf(numbers) || 1, signed: true };
+  const scale = { kind: "fixed", top: largestSize(numbers) || 1, signed: true };
   paintPixels(image, features, Math.max(1, rows), (pixels) =>
     shadeWeights(pixels, 0, features, numbers, { rows, columns: features, scale, look, hatched: false }));
   return (context, row, [x, y]) => {
@@ -198,7 +179,7 @@ function drawNeurons(panel, scene, read) {
   placeText(context, title, 0, 0, "left", "top", place.width);
   writeIn(context, SMALL_FONT, paint.soft);
   const count = keys.length === w.keys ? "all" : `the strongest ${keys.length} of`;
-  const [ofQ, ofK, ofProducts] = [read.q, read.k, read.products].map((numbers) => `±${shortest(largestOf(numbers))}`);
+  const [ofQ, ofK, ofProducts] = [read.q, read.k, read.products].map((numbers) => `±${shortest(largestSize(numbers))}`);
   placeText(context, `${count} ${w.keys.toLocaleString("en")} ${w.axes[1]}s; colours of q to ${ofQ}, k to ${ofK}, ` +
     `q × k to ${ofProducts}`, 0, 18, "left", "top", place.width);
   const write = (text, x, room) => placeText(context, text, x, place.top - 3, "left", "bottom", room);
@@ -210,7 +191,7 @@ function drawNeurons(panel, scene, read) {
   placeText(context, names.rows[read.query], place.label, 42, "right", "middle", place.label - 2);
   stripsOf(read.q, features, place, look)(context, 0, [place.left, 38]);
   const drawn = [read.k, read.products].map((numbers) => stripsOf(numbers, features, place, look));
-  const top = Math.max(largestOf(read.sums) * Math.abs(scale), 1e-9);
+  const top = Math.max(largestSize(read.sums) * Math.abs(scale), 1e-9);
   keys.forEach((key, i) => {
     const middle = place.rowAt(i) + place.high / 2, share = read.softmax[key];
     dressLabel(context, key === view.key, { ink: paint.ink, soft: paint.ink });
@@ -245,7 +226,6 @@ function frameChosen(context, { keys, features }, place, { key, feature }, paint
 /** Make the panel. Returns `{box, show}`; `show(scene)` draws it while it is open. @param {View} view */
 export function makeNeuronPanel(view) {
   const help = freshId("help-n");
-  view.feature = null;
   const canvas = focusable(node("canvas", { class: "neurons", role: "application", "aria-describedby": help }));
   const note = node("p", { class: "note" });
   const keys = node("p", { class: "keys", id: help },
@@ -259,8 +239,7 @@ export function makeNeuronPanel(view) {
     show(scene) {
       box.hidden = !(view.model.get("neurons") && scene.w.meta.has_neurons);
       if (box.hidden) return;
-      panel.width = Math.min(roomIn(view.root), SIZE.widest);
-      Object.assign(box.style, { width: `${panel.width}px`, marginRight: `${-panel.width}px` }); // widens no column
+      panel.width = spread(box, view.root, SIZE.widest);
       panel.read = readNeurons(scene);
       canvas.hidden = !panel.read;
       if (panel.read) drawNeurons(panel, scene, panel.read);
@@ -270,8 +249,8 @@ export function makeNeuronPanel(view) {
 }
 
 /** What lies at a place of the panel: a key and a feature, each null where there is none. */
-function neuronAt({ read, place }, x, y) {
-  if (!read || !place) return null;
+function neuronAt({ read, place }, { offsetX: x, offsetY: y }) {
+  if (!read) return null;
   const feature = ([left, top]) => {
     const at = Math.floor(((x - left) / place.long) * read.features);
     return y >= top && y < top + place.strip && at >= 0 && at < read.features ? at : null;
@@ -285,43 +264,31 @@ function neuronAt({ read, place }, x, y) {
 
 /** Let clicks and keys choose a key and a feature, and tell what is under the pointer. @param {View} view */
 function bindNeurons(view, panel) {
-  const { canvas } = panel;
+  const atCursor = () => panel.read.keys.indexOf(view.key);
   const toKey = (row) => {
-    const source = shownMaps(view)?.source, { keys } = panel.read || { keys: [] };
-    if (!source || !keys.length) return;
-    const at = Math.max(0, Math.min(keys.length - 1, row));
-    moveCursor(view, placeOf(source.rows, view.model.get("query")), placeOf(source.columns, keys[at]));
+    const { keys } = panel.read, at = Math.max(0, Math.min(keys.length - 1, row)), shown = here(view);
+    if (!shown || !keys.length) return;
+    moveAlong(view, 1, placeOf(shown.source.columns, keys[at]));
     view.say(keyText(view.w, panel.read, at));
   };
-  const here = () => panel.read?.keys.indexOf(view.key) ?? 0;
-  const toFeature = (of) => () => {
-    if (!panel.read) return;
-    const { features } = panel.read;
-    view.feature = Math.max(0, Math.min(features - 1, of(view.feature ?? -1, features)));
+  const toFeature = (feature) => {
+    view.feature = Math.max(0, Math.min(panel.read.features - 1, feature));
     view.redraw();
-    view.say(featureText(panel.read, Math.max(0, here()), view.feature));
+    view.say(featureText(panel.read, Math.max(0, atCursor()), view.feature));
   };
-  canvas.addEventListener("click", (event) => {
-    const found = neuronAt(panel, event.offsetX, event.offsetY);
-    if (!found) return;
-    view.feature = found.feature;
-    if (found.row !== null) toKey(found.row);
-    else view.redraw();
+  const choose = ({ row, feature }) => {
+    view.feature = feature;
+    if (row === null) view.redraw();
+    else toKey(row);
+  };
+  bindPlaces(panel.canvas, view.tip, (event) => neuronAt(panel, event), choose, ({ row, feature }) => {
+    const { w } = view, { q, keys } = panel.read;
+    if (row === null) return feature === null ? null : `feature ${feature}: q ${withSign(q[feature])}`;
+    if (feature === null) return keyText(w, panel.read, row);
+    return `${featureText(panel.read, row, feature)} · ${w.axes[1]} ${placeName(w.keyTokens, [keys[row]])}`;
   });
-  bindKeys(canvas, {
-    ArrowUp: () => toKey(here() - 1),
-    ArrowDown: () => toKey(here() + 1),
-    ArrowLeft: toFeature((at) => at - 1),
-    ArrowRight: toFeature((at) => at + 1),
-    Home: toFeature(() => 0),
-    End: toFeature((_, features) => features - 1),
-  });
-  tellUnderPointer(canvas, view.tip, (event) => {
-    const found = neuronAt(panel, event.offsetX, event.offsetY);
-    if (!found || (found.row === null && found.feature === null)) return null;
-    if (found.row === null) return `feature ${found.feature}: q ${withSign(panel.read.q[found.feature])}`;
-    if (found.feature === null) return keyText(view.w, panel.read, found.row);
-    const key = `${view.w.axes[1]} ${placeName(view.w.keyTokens, [panel.read.keys[found.row]])}`;
-    return `${featureText(panel.read, found.row, found.feature)} · ${key}`;
-  });
+  bindKeys(panel.canvas, walkKeys((down, right) => { // a canvas that is not hidden has been read
+    if (down) toKey(atCursor() + down);
+    else toFeature((view.feature ?? -1) + right);
+  }));
 }

@@ -1,15 +1,14 @@
 // The order of heads in HeadView's overview, what they are called there, and what is said of one: its facts, whose keys
 // it shares, how far it sees.
 
-import { typed } from "../core.js";
+import { kept, typed } from "../core.js";
 import { SMALL_FONT, widestOf } from "../core_draw.js";
 import { decodeCell, MASKED, withMinus } from "./codes.js";
 import { shortNumber } from "./draw.js";
-import { allAlike, pairOf, sharedBy } from "./grid.js";
-import { headName } from "./sample.js";
+import { allAlike, sharedBy } from "./grid.js";
+import { headName, pairOf } from "./sample.js";
+import { sideOfHeads, sidesOf } from "./selection.js";
 import { blockKey } from "./source.js";
-/** @import { Weights } from "./sample.js" */
-/** @import { View } from "./selection.js" */
 
 const LOWEST_FIRST = ["entropy"];
 
@@ -18,18 +17,6 @@ export const sortedBy = (by) =>
   (by === "likeness" ? by : `${spoken(by)}, ${LOWEST_FIRST.includes(by) ? "lowest" : "highest"} first`);
 const spoken = (by) => (by === "cell" ? "the chosen cell" : by);
 const LONGEST_NAME = 84; // pixels, of a layer beside its row
-
-/**
- * @typedef {object} Order
- * @property {string} by what the heads are sorted by, "model" while that is on its way @property {string} id
- * of this order
- * @property {number[] | null} heads in their order, layer times heads + head; null for layers by heads
- * @property {number[] | null} groups how many heads each group has
- * @property {(number | null)[] | null} numbers what they are sorted by, for each head
- * @property {string} note what is to be said of it
- * @property {string[]} layers short names @property {string[]} names short names of heads
- * @property {{layer: number, head: number, caption: number}} room of the longest, in pixels
- */
 
 const WORDS = /(?<=[./\s_])|(?<=\D)(?=\d)|(?<=\d)(?=[^\d./\s_])/; // each with what parts it from the next
 
@@ -58,25 +45,21 @@ function endOf(context, text, room) {
   return `…${characters.join("")}`;
 }
 
-/** The names of layers and heads as the overview writes them, once for each part. @param {View} view */
-function overviewNames({ w, page }) {
-  if (w.overviewNames) return w.overviewNames;
+const namesOf = new WeakMap();
+
+/** The names of layers and heads as the overview writes them, and the room of the longest. @param {View} view */
+const overviewNames = ({ w, page }) => kept(namesOf, w, () => {
   const context = page.overview.getContext("2d");
   context.font = SMALL_FONT;
-  const layers = tellingParts(w.meta.layer_names).map((name) => endOf(context, name, LONGEST_NAME));
-  const numbers = Array.from({ length: w.heads }, (_, i) => String(i));
-  const given = w.meta.head_names.length ? tellingParts(w.meta.head_names) : numbers;
-  const names = given.map((name) => endOf(context, name, LONGEST_NAME));
+  const short = (names) => tellingParts(names).map((name) => endOf(context, name, LONGEST_NAME));
+  const layers = short(w.meta.layer_names), given = w.meta.head_names;
+  const names = given.length ? short(given) : Array.from({ length: w.heads }, (_, i) => String(i));
   const [layer, head, dot] = [layers, names, ["·"]].map((texts) => Math.ceil(widestOf(context, texts)));
-  const caption = head + 2 + (w.layers > 1 ? layer + dot : 0);
-  return (w.overviewNames = { layers, names, room: { layer, head, caption } });
-}
+  return { layers, names, room: { layer, head, caption: head + 2 + (w.layers > 1 ? layer + dot : 0) } };
+});
 
 /** The key of the facts of all heads of the side that is shown. @param {View} view */
-function factsKey({ w, model }) {
-  const side = model.get("sides").length < 2 || model.get("side") === "both" ? "a" : model.get("side");
-  return blockKey("facts", { part: w.part, sample: w.sample, side });
-}
+const factsKey = ({ w: { part, sample }, model }) => blockKey("facts", { part, sample, side: sidesOf(model)[0] });
 
 /** The facts of all heads, or null while they are not there; asked only of a kernel. @param {View} view */
 function factsOf(view, asks) {
@@ -84,22 +67,16 @@ function factsOf(view, asks) {
   return blocks.has(key) || (asks && !model.isStatic) ? blocks.get(key) : null;
 }
 
-/** The side whose heads are told cell by cell. @param {View} view @returns {"a" | "b"} */
-const sideOfCell = ({ model }) => (model.get("sides").length > 1 && model.get("side") === "b" ? "b" : "a");
-
 /** The key of the numbers of all heads at the cursor's cell. @param {View} view */
-function cellKey(view) {
-  const { part, sample } = view.w, side = sideOfCell(view);
-  return `${blockKey("cell", { part, sample, side })} ${view.model.get("query")} ${view.key}`;
-}
+const cellKey = ({ w: { part, sample }, model, key }) =>
+  `${blockKey("cell", { part, sample, side: sideOfHeads(model) })} ${model.get("query")} ${key}`;
 
 /** The numbers of all heads at the cursor's cell, or null while they are not there. @param {View} view */
 function cellsOf(view) {
-  const { w, blocks, model } = view, key = cellKey(view), side = sideOfCell(view);
+  const { w, blocks, model } = view, key = cellKey(view), side = sideOfHeads(model);
   if (w.whole) {
-    if (!w.all(side)) return null;
     const number = (_, i) => decodeCell(w, side, ...pairOf(w, i), model.get("query"), view.key);
-    return Array.from({ length: w.layers * w.heads }, number);
+    return w.all(side) && Array.from({ length: w.layers * w.heads }, number);
   }
   const block = (blocks.has(key) || !model.isStatic) && blocks.get(key);
   return block ? [...typed(block.bytes, Float32Array)] : null;
@@ -114,11 +91,16 @@ export function cellOfHead(view, layer, head) {
   return number === undefined ? "" : `${place}: ${said}, `;
 }
 
-/** The order of the heads; that of the model until the facts are there. @param {View} view @returns {Order} */
+/** The order of the heads; that of the model until the facts are there. @param {View} view */
 export function headOrder(view) {
   const { w, model, blocks } = view, by = model.get("order"), names = overviewNames(view);
-  const unsorted = (note) => ({ by: "model", heads: null, groups: null, numbers: null, ...names, note, id: "model" });
-  if (by === "model" || w.layers * w.heads < 2) return unsorted("");
+  const unsorted = (note) => ({
+    by: "model", id: "model", ...names, note,
+    heads: null, // in their order, layer times heads + head; null for layers by heads
+    groups: null, // how many heads each has, where they are in groups of likeness
+    numbers: null, // what they are sorted by, of each head; null where it has none
+  });
+  if (by === "model" || !w.several) return unsorted("");
   const ofCell = by === "cell", key = ofCell ? cellKey(view) : factsKey(view), id = `${by} ${key}`;
   if (view.sorted?.id === id) return view.sorted;
   const cells = ofCell && cellsOf(view)?.map((cell) => (Number.isFinite(cell) ? cell : null));
@@ -170,8 +152,7 @@ function sharedText(w, layer, head) {
   const size = sharedBy(w)[layer];
   if (size < 2) return "";
   const first = Math.floor(head / size) * size, last = Math.min(w.heads, first + size) - 1;
-  if (size === 2) return `shares its keys with head ${head === first ? last : first}`;
-  return `shares its keys with heads ${first}–${last}`;
+  return `shares its keys with ${size === 2 ? `head ${head === first ? last : first}` : `heads ${first}–${last}`}`;
 }
 
 /** Say how many keys a layer sees, or nothing. @param {Weights} w */
@@ -182,8 +163,7 @@ function windowOfLayer(w, layer) {
 
 /** Say a head and what is known of it, beside its numbers. @param {View} view */
 export function headText(view, layer, head) {
-  const { w, order } = view, at = layer * w.heads + head;
-  const facts = factsOf(view, w.whole);
+  const { w, order } = view, at = layer * w.heads + head, facts = factsOf(view, w.whole);
   const weights = w.kind === "weights" || w.kind === "part";
   const little = weights ? "of the weights below 0.01" : "of the numbers below 0.01 of its largest";
   const more = { entropy: " of what is possible", sparsity: ` ${little}` };
@@ -199,11 +179,11 @@ export function headText(view, layer, head) {
 }
 
 /** Say what the limits are of the layers that are shown, and of the order. @param {View} view */
-export function overviewLimits(view, pairs) {
-  const { w, order } = view, layers = [...new Set(pairs.map(([layer]) => layer))];
-  const windows = w.meta.windows || [];
-  if (!windows.some(Boolean)) return order.note;
-  if (w.layers > 1 && layers.length > 1 && allAlike(windows)) return `Each layer ${windowOfLayer(w, 0)}. ${order.note}`;
-  const few = layers.filter((layer) => windows[layer]).slice(0, 4);
-  return few.map((layer) => `${w.meta.layer_names[layer]} ${windowOfLayer(w, layer)}. `).join("") + order.note;
+export function overviewLimits({ w, order }, pairs) {
+  const layers = [...new Set(pairs.map(([layer]) => layer))], windows = w.meta.windows || [];
+  const limited = layers.filter((layer) => windows[layer]);
+  const alike = limited.length && layers.length > 1 && allAlike(windows);
+  if (alike) return `Each layer ${windowOfLayer(w, 0)}. ${order.note}`;
+  const few = limited.slice(0, 4).map((layer) => `${w.meta.layer_names[layer]} ${windowOfLayer(w, layer)}. `);
+  return few.join("") + order.note;
 }

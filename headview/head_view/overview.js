@@ -5,9 +5,9 @@ import {
   drawKept, LABEL_FONT, paintPixels, placeText, placeTurned, sharpness, sizeCanvas, SMALL_FONT, strokeIn, writeIn,
 } from "../core_draw.js";
 import { shadeWeights } from "./draw.js";
-import { BRACKET, pairOf, sharedBy, TURNED_NAME } from "./grid.js";
+import { BRACKET, sharedBy, TURNED_NAME } from "./grid.js";
 import { factText, headCaption, sortedBy } from "./order.js";
-/** @import { Scene } from "./map.js" */
+import { pairOf } from "./sample.js";
 
 const LONGEST_CANVAS = 8192; // pixels that every browser allows
 const THUMB_CELLS = 150; // at most, along each side of a head: a thumbnail is not larger
@@ -52,7 +52,7 @@ function drawThumbs(context, scene) {
     const [x, y] = grid.at(...pairOf(w, i));
     thumb(context, i, x, y, grid.side);
     if (framed) context.strokeRect(x - 0.5, y - 0.5, grid.side + 1, grid.side + 1);
-    if (pooled.missing?.[i] && grid.side >= 10) markMissing(context, x + grid.side / 2, y + grid.side / 2, grid.side);
+    if (pooled.missing[i] && grid.side >= 10) markMissing(context, x + grid.side / 2, y + grid.side / 2, grid.side);
   }
   return true;
 }
@@ -142,9 +142,9 @@ export function drawOverview(canvas, scene) {
   if (kept.overview === key) return; // the cursor moved, no head was chosen
   const context = sizeCanvas(canvas, width, height);
   kept.thumbs ||= {};
-  kept.overview = key;
-  drawKept(context, kept.thumbs, drawn, width, height, (sheet) => (kept.thumbs.there = drawThumbs(sheet, scene)));
-  if (!kept.thumbs.there) kept.overview = kept.thumbs.key = "";
+  const there = drawKept(context, kept.thumbs, drawn, width, height, (sheet) => drawThumbs(sheet, scene));
+  kept.overview = there ? key : "";
+  if (!there) kept.thumbs.key = "";
   context.strokeStyle = paint.cursor;
   for (const [x, y, wide, high, dashed] of framesOf(scene)) {
     context.setLineDash(dashed ? [3, 2] : []);

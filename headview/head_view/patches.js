@@ -1,11 +1,8 @@
 // The patches of the picture under the tokens of HeadView: which token is which patch, how it is called, and how it
 // looks as a label of a map. The pixels are a block; where the patches are, Python says in the part.
 
-import { node, typed } from "../core.js";
+import { kept, node, typed } from "../core.js";
 import { packColour, paintPixels, strokeIn } from "../core_draw.js";
-/** @import { Scene } from "./map.js" */
-/** @import { Weights } from "./sample.js" */
-/** @import { View } from "./selection.js" */
 
 const THUMB_FROM = 14, THUMB_WIDEST = 26; // pixels of a cell that gets a patch as its label, and of that
 
@@ -30,24 +27,15 @@ export function patchNames(w, axis, labels) {
 }
 
 /** The picture as a canvas, one pixel for one of its own; null where there is none, or not yet. @param {View} view */
-export function photoOf(view) {
-  const { w, blocks } = view, photos = (view.photos ||= new Map());
-  if (!w.meta.picture) return null;
-  if (photos.has(w.part)) return photos.get(w.part);
-  const block = blocks.get(`image ${w.part}`);
-  if (!block) return null;
-  const photo = node("canvas"), { width, height } = block, bytes = typed(block.bytes, Uint8Array);
-  paintPixels(photo, width, height, (pixels) => {
-    for (let i = 0; i < pixels.length; i++) pixels[i] = packColour(bytes[3 * i], bytes[3 * i + 1], bytes[3 * i + 2]);
-  });
-  photos.set(w.part, photo);
-  return photo;
-}
-
-/** Draw a patch into a place on a canvas. */
-function drawPatch(context, photo, { rows, columns }, at, x, y, width, height) {
-  const wide = photo.width / columns, high = photo.height / rows;
-  context.drawImage(photo, (at % columns) * wide, Math.floor(at / columns) * high, wide, high, x, y, width, height);
+export function photoOf({ w, blocks, photos }) {
+  const block = w.meta.picture && (photos.has(w.part) || blocks.get(`image ${w.part}`));
+  return block ? kept(photos, w.part, () => {
+    const photo = node("canvas"), { width, height } = block, bytes = typed(block.bytes, Uint8Array);
+    paintPixels(photo, width, height, (pixels) => {
+      for (let i = 0; i < pixels.length; i++) pixels[i] = packColour(bytes[3 * i], bytes[3 * i + 1], bytes[3 * i + 2]);
+    });
+    return photo;
+  }) : null;
 }
 
 // ---------------------------------------------------------------- labels of a map
@@ -61,17 +49,18 @@ export function besideThumbs(context, scene, axis, places, labels, place) {
   const { w, view, cursor, paint } = scene, { picture } = w.meta;
   const photo = place.step >= THUMB_FROM && photoOf(view);
   if (!photo) return labels;
-  const isThumb = (i) => places[i].length === 1 && patchOf(w, axis, places[i][0]) >= 0;
+  const thumbOf = (i) => (places[i].length === 1 ? patchOf(w, axis, places[i][0]) : -1);
   const most = Math.min(place.step - 2, THUMB_WIDEST, place.room - 4);
-  const shape = (photo.width / picture.columns) / (photo.height / picture.rows);
+  const across = photo.width / picture.columns, down = photo.height / picture.rows, shape = across / down; // of a patch
   const wide = most * Math.min(1, shape), high = most / Math.max(1, shape);
   for (let i = labels.first; i < labels.end; i++) {
-    if (!isThumb(i)) continue;
+    const at = thumbOf(i), column = at % picture.columns, row = Math.floor(at / picture.columns);
+    if (at < 0) continue;
     const x = axis ? place.x(i) - wide / 2 : place.x - wide, y = axis ? place.y : place.y(i) - high / 2;
-    drawPatch(context, photo, picture, patchOf(w, axis, places[i][0]), x, y, wide, high);
+    context.drawImage(photo, column * across, row * down, across, down, x, y, wide, high);
     if (i !== cursor[axis] && !labels.found(i)) continue;
     strokeIn(context, i === cursor[axis] ? paint.ink : paint.accent, 2);
     context.strokeRect(x, y, wide, high);
   }
-  return { ...labels, label: (i) => (isThumb(i) ? "" : labels.label(i)) };
+  return { ...labels, label: (i) => (thumbOf(i) >= 0 ? "" : labels.label(i)) };
 }

@@ -7,7 +7,6 @@ matplotlib find one would take longer than to draw.
 
 import io
 import math
-import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from PIL import Image, PngImagePlugin
 
+from headview.base import any_sign
 from headview.head_view.screen import Screen, on_screen
 from mhalib.plots import (
     DIVERGING,
@@ -112,9 +112,7 @@ def _checked(path: str | Path) -> Path:
 def _png(figure: DescribedFigure, alt: str, dots: int) -> bytes:
     """Return a figure as PNG of few bytes, the same every time, with its description inside."""
     drawn, packed, words = io.BytesIO(), io.BytesIO(), PngImagePlugin.PngInfo()
-    with warnings.catch_warnings():
-        # The live view shows every token; that the picture's font lacks a sign is no news for the reader.
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+    with any_sign():
         figure.savefig(drawn, format="rgba", dpi=dots)
     size = tuple(round(dots * side) for side in figure.get_size_inches())
     image = Image.frombytes("RGBA", size, drawn.getvalue()).convert("RGB")
@@ -132,8 +130,7 @@ def _vectors(figure: DescribedFigure, screen: Screen, kind: str) -> bytes:
     )
     packed = io.BytesIO()
     settings = {"svg.fonttype": "none", "svg.hashsalt": "mhalib", "pdf.fonttype": 42}
-    with matplotlib.rc_context(settings), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # it stands there as text all the same
+    with matplotlib.rc_context(settings), any_sign():
         figure.savefig(packed, format=kind, metadata=about)
     return packed.getvalue()
 
@@ -166,8 +163,8 @@ def _draw(screen: Screen) -> DescribedFigure:
         below = _label(figure, box, columns, 1, thinned=math.ceil(0.12 * len(columns) / place.wide))
         if number == 0:
             beside = _label(figure, box, rows, 0)
-            _write(figure, box[0] - beside, place.y + place.high / 2, screen.axes[0], ha="right", rotation=90)
-        said = "\n".join(filter(None, (screen.axes[1], _note(screen, panel))))
+            _write(figure, box[0] - beside, place.y + place.high / 2, screen.about["axes"][0], ha="right", rotation=90)
+        said = "\n".join(filter(None, (screen.about["axes"][1], _note(screen, panel))))
         _write(figure, box[0] + place.wide / 2, place.y + place.high + below, said, ha="center", va="top")
         _draw_bar(figure, screen, panel, box[0] + place.wide + 0.1, place)
     return figure
@@ -254,7 +251,7 @@ def _label(figure: DescribedFigure, box: tuple, marks: list[tuple[float, str]], 
 def _shades(cells: np.ndarray, screen: Screen, top: float | np.ndarray, signed: bool) -> np.ndarray:
     """Return the colours of numbers, uint8 `(..., 3)`, for numbers of any shape."""
     places = share(cells / top, screen.scale, 1.0, signed)
-    name = DIVERGING if signed else screen.colour_map
+    name = DIVERGING if signed else screen.view.colours
     shades = matplotlib.colormaps[name](np.nan_to_num(places), bytes=True)[..., :3]
     shades[np.isneginf(cells)] = _bytes(MASKED_COLOURS["light"])
     shades[np.isnan(cells)] = _bytes(NAN_COLOUR)
@@ -278,8 +275,6 @@ def _draw_map(axes: Axes, panel, screen: Screen) -> None:
     axes.imshow(
         _shades(cells, screen, panel.top, panel.signed), extent=(0, 1, 1, 0), interpolation="none", aspect="auto"
     )
-    for side in axes.spines.values():
-        side.set(linewidth=0.6, color="#888888")
     if max(rows, columns) > _HATCHED_UP_TO:
         return
     box = axes.get_window_extent()
@@ -308,7 +303,7 @@ def _note(screen: Screen, panel) -> str:
 def _draw_bar(figure: DescribedFigure, screen: Screen, panel, x: float, place: _Place) -> None:
     """Draw the colours beside a map, and what they mean."""
     high = min(place.high, 1.6)
-    colours = matplotlib.colormaps[DIVERGING if panel.signed else screen.colour_map](np.linspace(1, 0, 256))
+    colours = matplotlib.colormaps[DIVERGING if panel.signed else screen.view.colours](np.linspace(1, 0, 256))
     _axes(figure, x, place.y, 0.12, high).imshow(colours[:, None], extent=(0, 1, 0, 1), aspect="auto")
     marks = ticks(screen.scale, panel.top, panel.signed)
     for at, said in marks:
@@ -352,7 +347,8 @@ def _draw_overview(figure: DescribedFigure, screen: Screen, sheet: np.ndarray, l
     axes = _axes(figure, *box)
     axes.set_frame_on(False)
     axes.imshow(sheet, extent=(0, wide, high, 0), interpolation="none", aspect="auto")
-    for number, (layer, head) in enumerate(screen.chosen):
+    chosen = [screen.view.layer, screen.view.head]
+    for number, (layer, head) in enumerate([chosen, *(pair for pair in screen.view.shown_heads() if pair != chosen)]):
         line, column = divmod(layer * heads + head, screen.columns)
         frame = {"fill": False, "linewidth": 1 if number else 1.8, "edgecolor": "black", "clip_on": False}
         axes.add_patch(Rectangle((column * step, line * step), step - 2, step - 2, **frame))
@@ -363,7 +359,7 @@ def _draw_overview(figure: DescribedFigure, screen: Screen, sheet: np.ndarray, l
         _write(figure, middle, box[1] + box[3] + 0.12, f"heads 0 to {heads - 1}, row by row", ha="center")
         return
     across, down = math.ceil(17 / step), math.ceil(13 / step)
-    names = screen.head_names or [str(i) for i in range(heads)]
+    names = screen.about["head_names"] or [str(i) for i in range(heads)]
     heads_at = [((i + 0.5) / heads, _cut(names[i], 0.9)) for i in range(0, heads, across)]
     layers_at = [((i + 0.5) / layers, _cut(screen.layer_names[i], 0.9)) for i in range(0, layers, down)]
     below, beside = _label(figure, box, heads_at, 1), _label(figure, box, layers_at, 0)
@@ -391,9 +387,8 @@ def _draw_lines(figure: DescribedFigure, screen: Screen, place: _Place, rows: li
         left_out += int((strength.ravel() > 0.004).sum() - (strong | mine.ravel()).sum())
         query, key = (strong.reshape(cells.shape) | mine).nonzero()
         weight, chosen = strength[query, key], mine[query, key]
-        ends = np.empty((len(query), 2, 2))
-        ends[:, 0] = np.stack([np.zeros(len(query)), (query + 0.5) / len(cells)], 1)
-        ends[:, 1] = np.stack([np.ones(len(query)), (key + 0.5) / cells.shape[1]], 1)
+        left, right = np.zeros(len(query)), np.ones(len(query))
+        ends = np.stack([left, (query + 0.5) / len(cells), right, (key + 0.5) / cells.shape[1]], 1).reshape(-1, 2, 2)
         colour = np.tile(matplotlib.colors.to_rgba(LINE_COLOURS[number % len(LINE_COLOURS)]), (len(query), 1))
         colour[:, 3] = np.where(chosen, 0.35 + 0.65 * weight, 0.08 + 0.4 * weight)
         dash = _DASHES[(number + number // len(LINE_COLOURS)) % len(_DASHES)]
@@ -407,8 +402,8 @@ def _draw_lines(figure: DescribedFigure, screen: Screen, place: _Place, rows: li
     for at, said in columns:
         _write(figure, end + 0.04, place.y + at * place.high, said, _FONT)
     middle = place.y + place.high / 2
-    _write(figure, place.x - beside, middle, screen.axes[0], ha="right", rotation=90)
-    _write(figure, end + 0.1 + _widest(columns), middle, screen.axes[1], rotation=90)
+    _write(figure, place.x - beside, middle, screen.about["axes"][0], ha="right", rotation=90)
+    _write(figure, end + 0.1 + _widest(columns), middle, screen.about["axes"][1], rotation=90)
     words = [f"stronger: larger, up to {screen.panels[0].top:.3g}{WAYS[screen.scale]}"]
     words += [f"{left_out:,} weaker lines left out"] * bool(left_out)
     _write(figure, place.x + place.wide / 2, place.y + place.high + 0.15, " · ".join(words), _FONT, ha="center")

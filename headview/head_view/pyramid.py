@@ -7,6 +7,7 @@ farthest from 0, the positive one of two that are as far.
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -15,7 +16,11 @@ from torch import Tensor
 TILE = 256  # cells along each side of a tile; the last level fits into one
 _BAND = 32  # rows that are pooled at once: they stay in the cache of a core
 _WORTH_A_THREAD = 65_536  # cells of a map; handing a smaller one to a thread takes longer than pooling it
-_BITS = {torch.float16: torch.int16, torch.bfloat16: torch.int16, torch.float32: torch.int32}
+_BITS = {  # the integers that the bits of a number are, in torch and, without a sign, in numpy
+    torch.float16: (torch.int16, np.uint16),
+    torch.bfloat16: (torch.int16, np.uint16),
+    torch.float32: (torch.int32, np.uint32),
+}
 
 
 class Pyramid:
@@ -64,92 +69,78 @@ def overview(layer: Tensor, side: int, *, allowed: Tensor | None = None, signed:
     Returns:
         float32 `(h, rows, columns)`, -inf where all of a block is masked, NaN where some of it is NaN.
     """
-    heads, *lengths = layer.shape
-    starts = [
-        np.array([-(-i * size // parts) for i in range(parts)]) for size in lengths for parts in [min(size, side)]
-    ]
-    blocked, doubtful = _pooled_mask(allowed, layer.shape, starts)
-    pooled = np.empty((heads, *map(len, starts)), np.float32)
+    layer, parts = layer.detach(), [min(size, side) for size in layer.shape[1:]]
+    edges = [[-(-i * size // n) for i in range(n + 1)] for size, n in zip(layer.shape[1:], parts, strict=True)]
+    pooled = np.empty((len(layer), *parts), np.float32)
+    blocked = doubtful = None
+    if allowed is not None:
+        allowed = allowed.cpu().expand(layer.shape)
+        open_ = (allowed[:1] if allowed.stride(0) == 0 else allowed).numpy()  # one mask for all heads is read once
+        blocked = np.broadcast_to(~_by_blocks(edges)(np.logical_or, open_), pooled.shape)
+        # A row without any open key may hold weight all the same, an average or NaN; no other blocked cell does.
+        doubtful = np.logical_or.reduceat(~open_.any(-1), edges[0][:-1], axis=-1)
+        doubtful = np.broadcast_to(doubtful, pooled.shape[:2])
 
-    def pool(head: int) -> None:
-        cells, mask = layer[head].detach(), None if allowed is None else allowed.expand(layer.shape)[head]
-        pooled[head] = _pool_head(cells.cpu(), mask, starts, signed, None if doubtful is None else doubtful[head])
+    def exact(cells: Tensor, heads, rows: slice) -> np.ndarray:
+        own = cells[..., rows, :].float()
+        return (own if allowed is None else own.masked_fill(~allowed[heads, rows], -torch.inf)).numpy()
+
+    def pool(first: int) -> None:
+        heads = slice(first, first + step)
+        cells = layer[heads].cpu()
+        if signed or cells.dtype not in _BITS:
+            pooled[heads] = _largest(exact(cells, heads, slice(None)), signed, _by_blocks(edges))
+            return
+        # Numbers from 0 up order like their bits. Taken as unsigned, whatever is less than 0, and NaN of either sign
+        # (x86 answers 0/0 with a negative one), is above infinity and so found in the maximum.
+        kind, unsigned = _BITS[cells.dtype]
+        most = _by_blocks(edges)(np.maximum, cells.view(kind).numpy().view(unsigned))
+        infinity = torch.tensor(torch.inf, dtype=cells.dtype).view(kind).item()
+        pooled[heads] = torch.from_numpy(most).view(cells.dtype).float().numpy()
+        exactly = (most > infinity).any(-1)
         if blocked is not None:
-            pooled[head][blocked[head]] = -np.inf
+            pooled[heads][blocked[heads]] = -np.inf
+            exactly = exactly | doubtful[heads]
+        for head, band in np.argwhere(exactly):
+            own = exact(cells[head], first + head, slice(*edges[0][band : band + 2]))
+            pooled[first + head, band] = _largest(own, signed, _by_blocks([[0, len(own)], edges[1]]))[0]
 
     if layer[0].numel() < _WORTH_A_THREAD:
-        for head in range(heads):
-            pool(head)
+        step = len(layer)
+        pool(0)
     else:
-        with ThreadPoolExecutor(_workers()) as pool_of_threads:
-            list(pool_of_threads.map(pool, range(heads)))
+        step = 1
+        _on_all_cores(pool, range(len(layer)))
     return pooled
 
 
-def _workers() -> int:
-    return max(1, min(torch.get_num_threads(), os.cpu_count() or 1))
+def _on_all_cores(do, many: range) -> None:
+    with ThreadPoolExecutor(max(1, min(torch.get_num_threads(), os.cpu_count() or 1))) as pool:
+        list(pool.map(do, many))
 
 
-def _pooled_mask(allowed, shape, starts):
-    """Return which blocks are masked `(h, rows, columns)` and which rows of blocks hold a row without any open key.
-
-    A row that may attend to nothing may hold weight all the same, an average or NaN; no other blocked cell does.
-    """
-    if allowed is None:
-        return None, None
-    allowed = allowed.expand(shape)
-    distinct = allowed[:1] if allowed.stride(0) == 0 else allowed  # one mask for all heads is looked at once
-    open_ = distinct.cpu().numpy()
-    blocked = ~np.stack([_reduced(np.logical_or, one, starts) for one in open_])
-    doubtful = np.logical_or.reduceat(~open_.any(-1), starts[0], axis=1)
-    return np.broadcast_to(blocked, (shape[0], *blocked.shape[1:])), np.broadcast_to(
-        doubtful, (shape[0], len(starts[0]))
-    )
-
-
-def _pool_head(cells: Tensor, mask, starts, signed: bool, doubtful) -> np.ndarray:
-    """Return one head pooled, from the bits of its numbers as far as these are in order."""
-    if signed or cells.dtype not in _BITS:
-        return _pool_exactly(cells, mask, starts, signed)
-    # Numbers from 0 up order like their bits. Taken as unsigned, whatever is less than 0, and NaN of either sign
-    # (x86 answers 0/0 with a negative one), is above infinity and so found in the maximum.
-    bits = cells.view(_BITS[cells.dtype]).numpy()
-    bits = bits.view(np.uint16 if bits.itemsize == 2 else np.uint32)
-    most = _reduced(np.maximum, bits, starts)
-    infinity = torch.tensor(torch.inf, dtype=cells.dtype).view(_BITS[cells.dtype]).item()
-    exactly = (most > infinity).any(1) if doubtful is None else (most > infinity).any(1) | doubtful
-    signed_bits = torch.from_numpy(most.view(np.int16 if most.itemsize == 2 else np.int32))
-    pooled = signed_bits.view(cells.dtype).float().numpy()
-    ends = [*starts[0][1:], len(cells)]
-    for band in np.flatnonzero(exactly):
-        part = slice(starts[0][band], ends[band])
-        pooled[band] = _pool_exactly(cells[part], None if mask is None else mask[part], [[0], starts[1]], signed)[0]
-    return pooled
-
-
-def _pool_exactly(cells: Tensor, mask, starts, signed: bool) -> np.ndarray:
-    """Return a head pooled as float32, whatever it holds."""
-    cells = cells.float()
-    if mask is not None:
-        cells = cells.masked_fill(~mask.cpu(), -torch.inf)
-    return _largest(cells.numpy(), starts, signed)
-
-
-def _reduced(ufunc: np.ufunc, cells: np.ndarray, starts) -> np.ndarray:
-    """Return each block of `(rows, columns)` reduced, the rows first: numpy's reduceat is slow along them."""
-    ends = [*starts[0][1:], len(cells)]
-    bands = [ufunc.reduce(cells[start:end], axis=0) for start, end in zip(starts[0], ends, strict=True)]
-    return ufunc.reduceat(np.stack(bands), starts[1], axis=1)
-
-
-def _largest(cells: np.ndarray, starts, signed: bool) -> np.ndarray:
-    """Return the largest of each block; numpy's maximum hands NaN on."""
-    most = _reduced(np.maximum, cells, starts)
+def _largest(cells: np.ndarray, signed: bool, pool) -> np.ndarray:
+    """Return the largest of each block that `pool` makes by a ufunc; numpy's maximum hands NaN on."""
+    most = pool(np.maximum, cells)
     if not signed:
         return most
-    turned = np.where(np.isneginf(cells), np.float32(np.inf), cells)
-    least = _reduced(np.minimum, turned, starts)
+    least = pool(np.minimum, np.where(np.isneginf(cells), np.float32(np.inf), cells))
     return np.where(most >= -least, most, least)
+
+
+def _by_blocks(edges: list[list[int]]):
+    """Return what reduces blocks of maps with these edges, the rows first: numpy's reduceat is slow along them."""
+
+    def pool(ufunc: np.ufunc, cells: np.ndarray) -> np.ndarray:
+        bands = [ufunc.reduce(cells[..., start:end, :], axis=-2) for start, end in pairwise(edges[0])]
+        return ufunc.reduceat(np.stack(bands, -2), edges[1][:-1], axis=-1)
+
+    return pool
+
+
+def _of_four(ufunc: np.ufunc, band: np.ndarray) -> np.ndarray:
+    pairs = ufunc(band[::2], band[1::2])
+    return ufunc(pairs[:, ::2], pairs[:, 1::2])
 
 
 def _half(cells: np.ndarray, signed: bool) -> np.ndarray:
@@ -157,25 +148,10 @@ def _half(cells: np.ndarray, signed: bool) -> np.ndarray:
     above = np.empty([-(-size // 2) for size in cells.shape], np.float32)
 
     def pool(first: int) -> None:
-        above[first // 2 : (first + _BAND) // 2] = _largest_of_four(_even(cells[first : first + _BAND]), signed)
+        band = cells[first : first + _BAND]
+        if any(size % 2 for size in band.shape):  # masked cells at the far edges change no block
+            band = np.pad(band, [(0, size % 2) for size in band.shape], constant_values=-np.inf)
+        above[first // 2 : (first + _BAND) // 2] = _largest(band, signed, _of_four)
 
-    with ThreadPoolExecutor(_workers()) as pool_of_threads:
-        list(pool_of_threads.map(pool, range(0, len(cells), _BAND)))
+    _on_all_cores(pool, range(0, len(cells), _BAND))
     return above
-
-
-def _even(band: np.ndarray) -> np.ndarray:
-    """Return a band with masked cells added at its far edges where its sides are odd: they change no block."""
-    odd = [(0, size % 2) for size in band.shape]
-    return np.pad(band, odd, constant_values=-np.inf) if any(map(any, odd)) else band
-
-
-def _largest_of_four(band: np.ndarray, signed: bool) -> np.ndarray:
-    pairs = np.maximum(band[::2], band[1::2])
-    most = np.maximum(pairs[:, ::2], pairs[:, 1::2])
-    if not signed:
-        return most
-    turned = np.where(np.isneginf(band), np.float32(np.inf), band)
-    pairs = np.minimum(turned[::2], turned[1::2])
-    least = np.minimum(pairs[:, ::2], pairs[:, 1::2])
-    return np.where(most >= -least, most, least)

@@ -2,11 +2,10 @@
 // A click on one that a head brought leads to what this head looked at, in its own layer.
 // Elhage et al., A Mathematical Framework for Transformer Circuits (2021).
 
-import { focusable, node, put, roomIn, tickBox, typed } from "../core.js";
+import { node, pushButton, put, spread, tickBox, typed } from "../core.js";
 import { headName, placeName } from "./sample.js";
 import { notHere, shownMaps, sourceOf } from "./selection.js";
-/** @import { Scene } from "./map.js" */
-/** @import { View } from "./selection.js" */
+import { plainSpec } from "./source.js";
 
 const MOST_TERMS = 8, WIDEST = 620; // terms in the list; pixels
 
@@ -45,8 +44,7 @@ function sourceAt({ places }, term, query, key) {
 /** Go to a head, to the row of a token, and there to the strongest key. @param {View} view */
 function goTo(view, { head: [layer, head], token }) {
   const { model, w } = view;
-  const spec = { part: w.part, sample: w.sample, side: "a", heads: [[layer, head]], combine: "maximum",
-    values: "weights", hidden: [], renormalise: model.get("renormalise"), words: false };
+  const spec = plainSpec(w, "a", [layer, head], model.get("renormalise"));
   const cells = [...(sourceOf(view, spec)?.row(token)?.cells || [])];
   Object.entries({ layer, head, query: token, rows: [] }).forEach(([name, value]) => put(model, name, value));
   if (cells.length) view.key = cells.indexOf(Math.max(...cells));
@@ -61,9 +59,10 @@ function lineOf(name, value, top, onClick) {
   const inside = [node("span", { class: "name" }, name), node("span", { class: "bar" }, bar),
     node("span", { class: "number" }, signed(value))];
   if (!onClick) return node("div", { class: "term" }, ...inside);
-  const made = focusable(node("button", { type: "button", class: "term", title: "See what this head looked at" }, ...inside), null);
-  made.addEventListener("click", onClick);
-  return made;
+  const button = pushButton("", onClick);
+  Object.assign(button, { className: "term", title: "See what this head looked at" });
+  button.append(...inside);
+  return button;
 }
 
 /** Make the panel. Returns `{box, show}`; `show(scene)` fills it while it is open. @param {View} view */
@@ -76,7 +75,7 @@ export function makeReasonsPanel(view) {
     view.redraw();
   });
   which.show(lead);
-  const box = node("div", { class: "under reasons", hidden: true }, title, node("div", { class: "controls" }, which.box),
+  const box = node("div", { class: "under wide reasons", hidden: true }, title, node("div", { class: "controls" }, which.box),
     list, foot);
 
   /** @param {Scene} scene @param {any} block */
@@ -104,8 +103,7 @@ export function makeReasonsPanel(view) {
       const { w, layer, head, query } = scene, { model, blocks } = view;
       box.hidden = !(model.get("reasons") && w.meta.why === w.sample);
       if (box.hidden || !shownMaps(view)) return;
-      const width = Math.min(roomIn(view.root), WIDEST);
-      Object.assign(box.style, { width: `${width}px`, marginRight: `${-width}px` }); // widens no column
+      spread(box, view.root, WIDEST);
       const asked = `why ${layer} ${head}`, block = blocks.get(asked), state = [asked, query, view.key, lead, !block].join(" ");
       if (state === made && block) return;
       made = state;

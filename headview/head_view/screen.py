@@ -23,31 +23,29 @@ class Panel(NamedTuple):
 
 @dataclass
 class Screen:
-    """All that is on a picture.
+    """All that is on a picture of a `view`, with what the page knows `about` its part.
 
     `panels` are maps side by side or, as `lines`, heads over each other; `labels` those of rows and columns ([]:
     numbers); `spans` the tokens that they stand for, first and end; `thumbnails` `(layers, h, r, c)` all heads small,
     in `columns`, each on a scale that ends at its `thumbnail_tops`; None where there is one head.
     """
 
+    view: object
+    about: dict
     title: str
     alt: str
     panels: list[Panel]
     lines: bool
     query: int
     scale: str
-    colour_map: str
     labels: list[list[str]]
     spans: list[tuple[int, int]]
-    axes: list[str]
     value: str
     thumbnails: np.ndarray | None
     thumbnail_tops: np.ndarray | None
     thumbnails_signed: bool
     columns: int
-    chosen: list[tuple[int, int]]
     layer_names: list[str]
-    head_names: list[str]
 
 
 def on_screen(view) -> Screen:
@@ -69,37 +67,28 @@ def on_screen(view) -> Screen:
         Panel(name, _in_sight(pyramid, window), top, shown.signed)
         for (name, _), (shown, pyramid), top in zip(wanted, maps, tops, strict=True)
     ]
-    layers, heads = about["shape"][:2]
+    layers, heads, *_ = about["shape"]
     small = blocks.small(view.part, view.sample, sides[0]) if layers * heads > 1 else None
+    own = about["kind"] in ("signed", "positive") and view.values == "weights"  # gradients, scores: whatever it was
     title = _title(view, about, names, lines)
     return Screen(
+        view=view,
+        about=about,
         title=title,
         alt=_alt(view, about, title, panels, scale),
         panels=panels,
         lines=lines,
         query=next((i for i, row in enumerate(first.rows) if view.query in row), 0) - window[0],
         scale=scale,
-        colour_map=view.colours,
         labels=[_labels(view, first, axis, window[2 * axis : 2 * axis + 2]) for axis in (0, 1)],
         spans=[tuple(window[:2]), tuple(window[2:])],
-        axes=about["axes"],
-        value=_value(view, about, sides[0]),
+        value="difference" if sides[0] == "difference" else "value" if own else _VALUES[view.values],
         thumbnails=small,
         thumbnail_tops=None if small is None else _tops(about, small, scale),
         thumbnails_signed=about["kind"] == "signed" or sides[0] == "difference",
         columns=math.ceil(math.sqrt(heads)) if layers == 1 else heads,
-        chosen=[(view.layer, view.head), *(tuple(pair) for pair in pairs if pair != [view.layer, view.head])],
         layer_names=about["layer_names"] if about["named"] else [str(i) for i in range(layers)],
-        head_names=about["head_names"],
     )
-
-
-def _value(view, about: dict, side: str) -> str:
-    """Return what a number of the picture is."""
-    if side == "difference":
-        return "difference"
-    own = about["kind"] in ("signed", "positive") and view.values == "weights"  # gradients, scores: whatever it was
-    return "value" if own else _VALUES[view.values]
 
 
 def _alt(view, about: dict, title: str, panels: list[Panel], scale: str) -> str:
@@ -153,13 +142,9 @@ def _tops(about: dict, small: np.ndarray, scale: str) -> np.ndarray:
 
 
 def _labels(view, shown, axis: int, span: list[int]) -> list[str]:
-    labels = view.labels_shown(axis)
     groups = (shown.columns if axis else shown.rows)[span[0] : span[1]]
     plain = all(group == [place] for group, place in zip(groups, range(*span), strict=True))
-    if not labels and plain:
-        return []
-    names = labels or list(map(str, range(view.shape[2 + axis])))
-    return ["".join(names[token] for token in group) for group in groups]
+    return [] if plain and not view.labels_shown(axis) else view.beside(groups, axis)
 
 
 def _title(view, about: dict, names: list[str], lines: bool) -> str:

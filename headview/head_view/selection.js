@@ -1,48 +1,11 @@
 // What HeadView shows of all its heads: those that are chosen, the maps they combine to, and what is said of a cell.
 
-import { tooltip } from "../core.js";
+import { kept } from "../core.js";
 import { formatWeight, MASKED } from "./codes.js";
 import { computeShown, TILE } from "./combine.js";
-import { makeControls } from "./controls.js";
 import { hiddenLabels } from "./hidden_tokens.js";
-import { headName, isIn, placeName } from "./sample.js";
+import { headName, isIn, pairOf, placeName } from "./sample.js";
 import { localSource, remoteSource, specKey } from "./source.js";
-/** @import { Scene, Win } from "./map.js" */
-/** @import { Neurons } from "./neuron.js" */
-/** @import { Order } from "./order.js" */
-/** @import { Weights } from "./sample.js" */
-/** @import { Source } from "./source.js" */
-
-/**
- * @typedef {object} View what the functions of HeadView share, beside the traits
- * @property {object} model @property {Weights} w @property {HTMLElement} root @property {(text: string) => void} say
- * @property {() => void} redraw draws at the next frame @property {object} blocks from `makeBlocks`
- * @property {number} key the key under the cursor, as a token
- * @property {Map<string, Source>} sources maps in use, by their specs
- * @property {boolean} several is there more than one head?
- * @property {Win | []} window from window.js; empty for all
- * @property {{rows: number, columns: number}} size of the shown map
- * @property {string} [ownWindow] the window that this view has set itself, as JSON
- * @property {ReturnType<typeof setTimeout>} [tellWindow] until Python hears of it
- * @property {Win} shownWindow what the last frame had in sight; lines may show less than the window
- * @property {[number, number]} cursorCell row and column of the cursor, its middle
- * @property {(x: number, y: number) => number[]} cellsOf rows and columns in so many pixels of a drag
- * @property {Set<number>[]} found queries and keys that were searched for
- * @property {ReturnType<typeof tooltip>} tip @property {ReturnType<typeof makeControls>} controls
- * @property {{box: HTMLElement, show: (scene: Scene) => void}[]} under panels below the picture
- * @property {{rows: string[], columns: string[], side: string}} names short labels of tokens, as a side has them
- * @property {{row: number, key: number}} labels the room that they need @property {string} form what `layout` is for
- * @property {Order} order of the heads @property {Order} [sorted] the last one by facts
- * @property {object} picture what `draw` of a mode returned
- * @property {string} [unknown] what is to be said of labels that no token has
- * @property {{axis: number, place: number} | null} isolated the token that stands alone
- * @property {object} page from `makePage` @property {object[]} frames where the maps or lines are
- * @property {object | null} layout from `layout` @property {object} kept @property {object} images as in a Scene
- * @property {Map<number, HTMLCanvasElement>} [photos] pictures under tokens, by part
- * @property {number | null} feature of the neuron view that was walked to
- * @property {Map<string, object>} [neuronHeads] what a page carries, read
- * @property {{id: string, made: Neurons}} [neuronMade] the last one
- */
 
 const MOST_SOURCES = 80; // 32 heads of two sides, and what combines them
 
@@ -51,26 +14,20 @@ export function shownHeads(model) {
   const which = model.get("heads"), [layers, heads] = model.get("parts")[model.get("part")].shape;
   if (which !== "chosen") {
     const first = which === "all" ? 0 : model.get("layer") * heads, count = which === "all" ? layers * heads : heads;
-    return Array.from({ length: count }, (_, i) => [Math.floor((first + i) / heads), (first + i) % heads]);
+    return Array.from({ length: count }, (_, i) => pairOf({ heads }, first + i));
   }
   const chosen = [model.get("layer"), model.get("head")], overlay = model.get("overlay");
   return isIn(overlay, ...chosen) ? overlay : [chosen, ...overlay];
 }
 
-/** Which sides of a comparison are drawn. */
-function sidesOf(model) {
-  const sides = model.get("sides");
-  if (sides.length < 2) return ["a"];
-  const side = model.get("side");
+/** Which sides of a comparison are drawn: of a panel that shows one side only, the first of these. */
+export function sidesOf(model) {
+  const side = model.get("sides").length < 2 ? "a" : model.get("side");
   return side === "both" ? ["a", "b", "difference"] : [side];
 }
 
-/** Name all heads of a layer, or all there are. @param {View} view */
-function titleOfAll({ model, w }, count) {
-  const ofLayer = model.get("heads") === "layer" && (w.layers > 1 || w.meta.named);
-  const of = ofLayer ? ` of ${w.meta.layer_names[model.get("layer")]}` : "";
-  return `${model.get("combine")} of all ${count.toLocaleString("en")} heads${of}`;
-}
+/** The side whose heads are told one by one: a difference has none of its own. */
+export const sideOfHeads = (model) => (sidesOf(model)[0] === "b" ? "b" : "a");
 
 /** What is asked for as one map. The order of the names is that of Python. @param {View} view */
 function specOf(view, heads, side) {
@@ -84,17 +41,17 @@ function specOf(view, heads, side) {
 
 /** Return the map of a spec, kept while it is in use; null while the weights are not there. @param {View} view */
 export function sourceOf(view, spec) {
-  const key = specKey(spec), { w } = view;
-  let source = view.sources.get(key);
-  if (!source) {
-    const needs = spec.side === "difference" ? ["a", "b"] : [spec.side];
-    if (!w.whole) source = remoteSource(view, spec, w);
-    else if (!needs.every((side) => w.all(side)) || (spec.values === "values" && !w.norms)) return null;
-    else source = localSource(spec, w, computeShown(w, spec));
-  } else view.sources.delete(key);
-  view.sources.set(key, source); // the last one used stands last
-  if (view.sources.size > MOST_SOURCES) view.sources.delete(view.sources.keys().next().value);
-  return source;
+  const key = specKey(spec), source = view.sources.get(key) || newSource(view, spec);
+  view.sources.delete(key); // the last one used stands last
+  return source && kept(view.sources, key, () => source, MOST_SOURCES);
+}
+
+/** @param {View} view @returns {Source | null} */
+function newSource(view, spec) {
+  const { w } = view, needs = spec.side === "difference" ? ["a", "b"] : [spec.side];
+  if (!w.whole) return remoteSource(view, spec, w);
+  const there = needs.every((side) => w.all(side)) && (spec.values !== "values" || w.norms);
+  return there ? localSource(spec, w, computeShown(w, spec)) : null;
 }
 
 /** Can such numbers not be made of this part? Python says the same, and why. @param {Weights} w */
@@ -128,9 +85,13 @@ function scalesOf(sources, model, w) {
 /** The queries whose rows are shown as one: that of the cursor, and those chosen beside it. @param {View} view */
 export const queriesTogether = ({ model }) => [...new Set([model.get("query"), ...model.get("rows")])];
 
+/** Their rows in a map; hidden ones share that of a neighbour. @param {View} view @param {Source} source */
+export const rowsTogether = (view, { rows }) =>
+  [...new Set(queriesTogether(view).map((query) => placeOf(rows, query)))];
+
 /** The numbers of all rows that are shown as one, summed; null while some are not there. @param {View} view */
 export function rowTogether(view, source) {
-  const places = [...new Set(queriesTogether(view).map((query) => placeOf(source.rows, query)))];
+  const places = rowsTogether(view, source);
   const found = places.map((place) => source.row(place));
   if (found.includes(null)) return null;
   if (found.length === 1) return found[0];
@@ -149,20 +110,17 @@ export function shownMaps(view) {
   const { model, w } = view, pairs = shownHeads(model), sides = sidesOf(model);
   const sources = sides.map((side) => sourceOf(view, specOf(view, pairs, side)));
   if (sources.includes(null)) return null;
-  const names = pairs.map(([layer, head]) => headName(w, layer, head));
+  const names = pairs.map(([layer, head]) => headName(w, layer, head)), several = names.length > 1;
+  const all = model.get("heads") !== "chosen" && several;
+  const ofLayer = model.get("heads") === "layer" && (w.layers > 1 || w.meta.named);
+  const of = ofLayer ? ` of ${w.meta.layer_names[model.get("layer")]}` : "";
+  const heads = all ? `all ${names.length.toLocaleString("en")} heads${of}` : names.join(", ");
   const what = { weights: "", values: "value-weighted ", rollout: "rollout up to " }[model.get("values")];
-  const all = model.get("heads") !== "chosen" && names.length > 1;
-  const some = names.length > 1 ? `${model.get("combine")} of ${names.join(", ")}` : names[0];
-  const alone = all ? titleOfAll(view, names.length) : some;
-  const [a, b] = model.get("sides"), called = { a, b, difference: `${b} − ${a}` };
-  const scales = scalesOf(sources, model, w);
-  const frames = sources.map((source, i) => ({
-    source,
-    side: sides[i],
-    title: model.get("sides").length > 1 ? called[sides[i]] : "",
-    scale: scales[i],
-  }));
-  return { pairs, names, all, title: what + alone, frames, source: sources[0], called };
+  const [a, b] = model.get("sides"), called = { a, b, difference: `${b} − ${a}` }, scales = scalesOf(sources, model, w);
+  const frames = sources.map((source, i) => (
+    { source, side: sides[i], title: b === undefined ? "" : called[sides[i]], scale: scales[i] }));
+  const title = what + (several ? `${model.get("combine")} of ${heads}` : heads);
+  return { pairs, names, all, title, frames, source: sources[0], called };
 }
 
 /** The lines of line mode: one map for each head and side; one a side of all heads. @param {View} view */
@@ -194,6 +152,15 @@ export function placeOf(places, token) {
 /** The row and column of the cursor in a map. @param {View} view @param {Source} source @returns {[number, number]} */
 export const cursorIn = ({ model, key }, { rows, columns }) =>
   [placeOf(rows, model.get("query")), placeOf(columns, key)];
+
+/** The map that is shown, or the first of several, with the cursor in it; null while it is not there. @param {View} view */
+export function here(view) {
+  const source = shownMaps(view)?.source;
+  return source ? { source, cursor: cursorIn(view, source) } : null;
+}
+
+/** The middle of the cursor's cell. @param {View} view */
+export const cursorMiddle = (view) => (here(view)?.cursor || [0, 0]).map((at) => at + 0.5);
 
 /** Say that numbers are not there: on their way from a kernel, or not in a page that has none. @param {View} view */
 export const notHere = ({ model }, what) =>
@@ -229,15 +196,12 @@ function numberText(view, source, row, column) {
 export function cellText(view, row, column) {
   const { w, model } = view, shown = shownMaps(view);
   if (!shown) return "";
-  const source = shown.source;
-  const labels = [0, 1].map((axis) => w.labels(axis, model.get("side")));
-  const names = [placeName(labels[0], source.rows[row]), placeName(labels[1], source.columns[column])];
-  const place = `${w.axes[0]} ${names[0]}, ${w.axes[1]} ${names[1]}`;
-  const lines = model.get("mode") !== "map" && model.get("mode") !== "text" ? lineMaps(view, shown) : [];
-  if (lines.length > 1) {
-    const each = lines.map(({ name, source }) => `${name} ${source ? numberText(view, source, row, column) : ""}`);
-    return `${place}: ${each.join(", ")}`;
-  }
-  const said = shown.frames.map(({ source, title, side }) => `${title && `${title}${side === "difference" ? " = " : " "}`}${numberText(view, source, row, column)}`);
-  return `${place}: ${said.join(", ")}`;
+  const { rows, columns } = shown.source, mode = model.get("mode");
+  const name = (axis, tokens) => `${w.axes[axis]} ${placeName(w.labels(axis, model.get("side")), tokens)}`;
+  const lines = mode === "lines" || mode === "across" ? lineMaps(view, shown) : [];
+  const of = ({ title, side }) => title && title + (side === "difference" ? " = " : " ");
+  const all = lines.length > 1 ? lines.map(({ name, source }) => ({ said: `${name} `, source }))
+    : shown.frames.map((frame) => ({ said: of(frame), source: frame.source }));
+  const each = all.map(({ said, source }) => said + (source ? numberText(view, source, row, column) : ""));
+  return `${name(0, rows[row])}, ${name(1, columns[column])}: ${each.join(", ")}`;
 }

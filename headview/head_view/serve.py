@@ -13,7 +13,7 @@ and what the bytes of each kind hold:
     row ROW SPEC                    float32, one row of the map
     image PART                      uint8 (H, W, 3): the picture under the tokens
     neurons PART SAMPLE SIDE LAYER HEAD    all queries and keys of a head (neuron.py)
-    why LAYER HEAD                  what each source brought into them (reasons.py)
+    why LAYER HEAD                  what each source brought into them (neuron.py)
 """
 
 import functools
@@ -26,13 +26,12 @@ import numpy as np
 import torch
 
 from headview.head_view.codes import encode, pack, storage_for
-from headview.head_view.combine import Shown, compute, exact_row, head_cells, norms, overviews, whole
+from headview.head_view.combine import Shown, compute, exact_row, head_cells, is_signed, norms, overviews, whole
 from headview.head_view.inputs import Part
 from headview.head_view.likeness import order_by_likeness
 from headview.head_view.measures import measures_of
-from headview.head_view.neuron import neurons
-from headview.head_view.pyramid import Pyramid
-from headview.head_view.reasons import reasons
+from headview.head_view.neuron import neurons, reasons
+from headview.head_view.pyramid import Pyramid, overview
 from headview.sources import Sources
 
 WHOLE_UP_TO = 4_000_000  # weights of a part that travel at once; of more, what is in sight
@@ -56,10 +55,9 @@ class Blocks:
         self, sides: dict[str, list[Part]], exact: bool, measures: dict | None = None, why: Sources | None = None
     ):
         self.sides, self.exact, self.measures, self.why = sides, exact, measures or {}, why
-        self._small = {}  # asked for by the first look, the page and the picture
         self.parts = sides["a"]
         self._maps: OrderedDict[str, tuple[Shown, Pyramid]] = OrderedDict()
-        self.small = functools.cache(self.small)
+        self.small = functools.cache(self.small)  # asked for by the first look, the page and the picture
         self._whole = functools.lru_cache(len(sides))(self._whole)  # a page is often written after a view was shown
 
     # ------------------------------------------------------------ what is there
@@ -80,6 +78,13 @@ class Blocks:
         kind = "whole" if self.is_whole(number) else "overview"
         return [f"{kind} {number} {sample} {side}" for side in self.sides]
 
+    def at_once(self) -> dict[str, Answer]:
+        """Return the blocks that a view begins with; what its scores are made of as well where that is little."""
+        found = {key: self.answer(key) for key in self.first(0, 0)}
+        why = self.reasons()
+        few = why and len(self.answer(why[0])[1]) * len(why) <= _REASONS_UP_TO
+        return found | {key: self.answer(key) for key in (why if few else [])}
+
     def reasons(self) -> list[str]:
         """Return the keys of what the scores are made of, of all layers whose scores can be split."""
         found = []
@@ -88,11 +93,6 @@ class Blocks:
                 self.answer(f"why {layer} 0")
                 found += [f"why {layer} {head}" for head in range(heads)]
         return found
-
-    def few_reasons(self) -> list[str]:
-        """Return the same keys, where all of it is little enough to travel at once."""
-        keys = self.reasons()
-        return keys if sum(len(self.answer(key)[1]) for key in keys[:1]) * len(keys) <= _REASONS_UP_TO else []
 
     def answer(self, key: str) -> Answer:
         """Return a block: what is said of its bytes, and these."""
@@ -114,25 +114,17 @@ class Blocks:
     def _overview(self, text: str) -> Answer:
         part, sample, side = self._place(text)
         small = self.small(part, sample, side)
-        codes, tops = encode(small, "uint8", signed=self.parts[part].kind == "signed" or side == "difference")
+        codes, tops = encode(small, "uint8", signed=is_signed(self.parts[part], {"side": side}))
         return {"rows": small.shape[2], "columns": small.shape[3]}, tops.tobytes() + codes.tobytes()
 
-    def small(self, part: int, sample: int, side: str, most: int = 0) -> np.ndarray:
-        """Return all heads shrunk, float32 `(layers, h, rows, columns)`; kept.
-
-        Args:
-            most: the largest number of cells along a side; as many as an overview needs when left out.
-        """
+    def small(self, part: int, sample: int, side: str) -> np.ndarray:
+        """Return all heads shrunk, float32 `(layers, h, rows, columns)`; kept."""
         given = self.sides["a" if side == "difference" else side][part]
-        layers, heads = given.shape[:2]
-        most = most or max(8, min(_THUMB, math.isqrt(_OVERVIEW_BYTES // (layers * heads))))
+        most = max(8, min(_THUMB, math.isqrt(_OVERVIEW_BYTES // math.prod(given.shape[:2]))))
         other = self.sides["b"][part] if side == "difference" else None
         if other is not None and not self.has_differences(part):
             raise ValueError("so many weights are compared head by head only")
-        key = part, sample, side, most
-        if key not in self._small:
-            self._small[key] = overviews(given, sample, most, other)
-        return self._small[key]
+        return overviews(given, sample, most, other)
 
     def has_differences(self, part: int) -> bool:
         """Are there two sides, and are they small enough for all their differences?"""
@@ -144,8 +136,8 @@ class Blocks:
 
     def _facts(self, text: str) -> Answer:
         part, sample, side = self._place(text)
-        small = self.small(part, sample, side, _ALIKE)
-        heads = small.reshape(-1, *small.shape[2:])
+        small = torch.from_numpy(self.small(part, sample, side))
+        heads = overview(small.flatten(0, 1), _ALIKE, signed=is_signed(self.parts[part], {"side": side}))
         order, groups = order_by_likeness(heads) if len(heads) <= _ALIKE_UP_TO else (np.zeros(0), np.zeros(0))
         found = measures_of(self.sides["a" if side == "difference" else side][part], sample, self.measures)
         numbers = {

@@ -1,39 +1,24 @@
 // Where the numbers of HeadView come from. What is heavy travels as blocks of bytes, each under a key: some are carried
 // in the state, the others are asked of the kernel when they come into sight. A page without a kernel has what it has.
 
-import { typed } from "../core.js";
+import { kept, typed } from "../core.js";
 import { errorOf, LEVELS, MASKED, readPacked } from "./codes.js";
 import { groupsOf, levelsOf, LocalPyramid, TILE } from "./combine.js";
-/** @import { Win } from "./map.js" */
-/** @import { Thumbnail, Weights } from "./sample.js" */
-/** @import { View } from "./selection.js" */
 
 const PATIENCE_MS = 2000; // then the reader is told that the kernel has not answered
 const ASK_AGAIN_MS = 15000; // a kernel that was busy may have lost the question
 const MOST_WAITING = 8; // questions on their way; what has gone out of sight meanwhile is then not asked any more
 const MOST_KEPT = 300; // blocks that were asked for; a tile is up to 128 KB
+const MOST_DECODED = 64; // tiles of one map
 
 /**
- * @typedef {object} Block
- * @property {DataView} bytes
- * @property {number} [of] the largest number of the whole map @property {number} [rows] @property {number} [columns]
- * @property {number[]} [keys] of the neuron view @property {number} [features] @property {number} [scale]
- * @property {boolean} [rough] @property {string} [storage] of its numbers
- * @property {number} [width] of a picture @property {number} [height]
- * @property {string} [error] why there are no bytes
- */
-
-/**
- * Keep blocks and ask for those that are missing. `get(key)` returns a block, or null and remembers that it is wanted;
- * `ask()` sends what was wanted since the last time; `late()` tells whether the kernel owes an answer for too long.
+ * Keep blocks, each bytes and what is said of them, or the `error` that kept Python from making them, and ask for those
+ * that are missing. `get(key)` returns a block, or null and remembers that it is wanted; `ask()` sends what was wanted
+ * since the last time; `late()` tells whether the kernel owes an answer for too long.
  * @param {() => void} changed what to call when there is news
  */
 export function makeBlocks(model, changed) {
-  /** @type {Map<string, Block>} */
-  const carried = new Map(Object.entries(model.get("blocks")));
-  /** @type {Map<string, Block>} */
-  const asked = new Map();
-  /** @type {Map<string, number>} */
+  const carried = new Map(Object.entries(model.get("blocks"))), asked = new Map();
   const waiting = new Map(); // since when
   let wanted = new Set(), late = false, timer = 0, heard = 0, stopped = false;
 
@@ -96,90 +81,76 @@ export const blockKey = (kind, spec) => `${kind} ${spec.part} ${spec.sample} ${s
 /** What is shown, as Python writes it as well: one text for one spec. */
 export const specKey = (spec) => JSON.stringify(spec);
 
+/** The spec of one head as it is. @param {{part: number, sample: number}} w */
+export const plainSpec = ({ part, sample }, side, pair, renormalise = true) => ({
+  part, sample, side, heads: [pair], combine: "maximum", values: "weights", hidden: [], renormalise, words: false,
+});
+
 // ---------------------------------------------------------------- one map, wherever its numbers are
 
-/**
- * @typedef {object} Source one map that can be drawn at any size
- * @property {string} key @property {object} spec @property {boolean} signed
- * @property {number[][]} rows the tokens of each row @property {number[][]} columns
- * @property {number} levels @property {number | null} top the largest number, by its size; null while it is not known
- * @property {Float32Array | null} cells all of them, where the page has them
- * @property {(level: number, i: number, j: number) => Tile | null} tile
- * @property {(row: number) => {cells: Float32Array, exact: boolean} | null} row
- * @property {Thumbnail | null} small what is drawn until a tile is there
- * @property {(value: number) => number} error by how much a number that is not exact may be off
- * @property {(level: number, i: number, j: number) => boolean} has is a tile here? @property {boolean} masked
- * @property {boolean} missing is any of it masked, or NaN, as far as is known?
- *
- * @typedef {{cells: Float32Array, rows: number, columns: number}} Tile
- */
-
-/** Return a map whose numbers the page has. @param {Weights} set @returns {Source} */
-export function localSource(spec, set, shown) {
-  const pyramid = new LocalPyramid(shown.cells, shown.rows.length, shown.columns.length, shown.signed);
-  const wide = shown.columns.length;
-  let masked = false, missing = false;
-  for (const value of shown.cells) value === MASKED ? (masked = true) : value !== value && (missing = true);
-  const topOfHead = ([layer, head]) => set.tops(spec.side)[layer * set.heads + head];
-  const tops = spec.side === "difference" ? [shown.top] : spec.heads.map(topOfHead);
+/** Return a map whose numbers the page has. @param {Spec} spec @param {Weights} set */
+export function localSource(spec, set, { cells, rows, columns, signed, top }) {
+  const pyramid = new LocalPyramid(cells, rows.length, columns.length, signed), wide = columns.length;
+  const tops = spec.side === "difference" ? [top]
+    : spec.heads.map(([layer, head]) => set.tops(spec.side)[layer * set.heads + head]);
   const exact = !set.rounded && !(set.signed && set.levels);
   return {
-    key: specKey(spec), spec, masked, missing, has: () => true, signed: shown.signed,
-    rows: shown.rows, columns: shown.columns, top: shown.top, cells: shown.cells, levels: pyramid.levels, small: null,
-    tile: (level, i, j) => pyramid.tile(level, i, j),
-    row: (row) => ({ cells: shown.cells.subarray(row * wide, (row + 1) * wide), exact }),
-    error: (value) => errorOf(value, set.levels, Math.max(...tops), set.signed),
+    key: specKey(spec), spec, signed, rows, columns, places: [rows, columns], // the tokens of each
+    top, // the largest number, by its size; null while it is not known
+    cells, // all of them; null where the page has none but tiles
+    small: null, // what is drawn until a tile is there
+    ...marksIn(cells), // is any of it masked, or NaN, as far as is known?
+    levels: pyramid.levels, has: (level, i, j) => true, tile: (level, i, j) => pyramid.tile(level, i, j),
+    row: (row) => ({ cells: cells.subarray(row * wide, (row + 1) * wide), exact }),
+    error: (value) => errorOf(value, set.levels, Math.max(...tops), set.signed), // of a number that is not exact
   };
 }
 
 /** Return a map whose tiles come from the kernel, or are carried. @param {View} view @returns {Source} */
-export function remoteSource(view, spec, set) {
-  const key = specKey(spec), { blocks } = view;
-  const rows = groupsOf(set, spec, 0), columns = groupsOf(set, spec, 1);
+export function remoteSource({ blocks }, spec, set) {
+  const key = specKey(spec), rows = groupsOf(set, spec, 0), columns = groupsOf(set, spec, 1);
   const plain = spec.heads.length === 1 && spec.values === "weights" && !spec.hidden.length && !spec.words;
-  const [layer, head] = spec.heads[0];
-  const small = plain ? set.thumbnail(spec.side, layer, head) : null;
+  const small = plain ? set.thumbnail(spec.side, ...spec.heads[0]) : null;
   const decoded = new Map(); // from this source only; the bytes stay in `blocks`
+  const nameOf = (level, i, j) => `tile ${level} ${i} ${j} ${key}`;
   /** @type {Source} */
   const source = {
-    key, spec, rows, columns, small, cells: null, masked: Boolean(small?.cells.includes(MASKED)), missing: false,
+    key, spec, rows, columns, places: [rows, columns], small, cells: null, masked: Boolean(small?.cells.includes(MASKED)), missing: false,
     error: (value) => errorOf(value, LEVELS.uint16, source.top ?? 1, source.signed),
     signed: set.signed || spec.side === "difference",
     levels: levelsOf(rows.length, columns.length),
-    top: plain ? small?.top ?? null : null,
-    has(level, i, j) {
-      const name = `${level} ${i} ${j}`, ofTile = `tile ${name} ${key}`;
-      return decoded.has(name) || (blocks.has(ofTile) && !blocks.error(ofTile));
+    top: small?.top ?? null,
+    has(...place) {
+      const name = nameOf(...place);
+      return decoded.has(name) || (blocks.has(name) && !blocks.error(name));
     },
-    tile(level, i, j) {
-      const name = `${level} ${i} ${j}`;
-      if (decoded.has(name)) return decoded.get(name);
-      const block = blocks.get(`tile ${name} ${key}`);
-      if (!block) return null;
-      if (!plain) source.top = Math.max(source.top || 0, block.of ?? 0);
-      const { rows, columns } = block, tile = { cells: readPacked(block.bytes, source.signed), rows, columns };
-      for (const value of tile.cells) {
-        if (value === MASKED) source.masked = true;
-        else if (value !== value) source.missing = true;
-      }
-      decoded.set(name, tile);
-      if (decoded.size > 64) decoded.delete(decoded.keys().next().value);
-      return tile;
+    tile(...place) {
+      const name = nameOf(...place), block = decoded.has(name) || blocks.get(name);
+      return block && kept(decoded, name, () => {
+        const { rows, columns } = block, cells = readPacked(block.bytes, source.signed);
+        const { masked, missing } = marksIn(cells);
+        if (!plain) source.top = Math.max(source.top || 0, block.of ?? 0);
+        source.masked ||= masked;
+        source.missing ||= missing;
+        return { cells, rows, columns };
+      }, MOST_DECODED);
     },
     row(row) {
       const block = blocks.get(`row ${row} ${key}`);
       if (block) return { cells: typed(block.bytes, Float32Array), exact: true };
-      return rowFromTiles(source, row);
+      /** @type {Win} from the finest tiles, if they are there; asks for none */
+      const win = [row, row + 1, 0, columns.length];
+      return hasAll(source, win, 0) ? { cells: regionOf(source, win), exact: false } : null;
     },
   };
   return source;
 }
 
-/** Put a row together from the finest tiles, if they are there; asks for none. @param {Source} source */
-function rowFromTiles(source, row) {
-  /** @type {Win} */
-  const win = [row, row + 1, 0, source.columns.length];
-  return hasAll(source, win, 0) ? { cells: regionOf(source, win), exact: false } : null;
+/** Is any of these cells masked, or NaN? */
+function marksIn(cells) {
+  let masked = false, missing = false;
+  for (const cell of cells) cell === MASKED ? (masked = true) : cell !== cell && (missing = true);
+  return { masked, missing };
 }
 
 /** Are all tiles of a window there? Asks for none. @param {Source} source @param {Win} win */

@@ -17,11 +17,6 @@ _CHOICES = {
     "heads": ("chosen", "layer", "all"),
 }
 _PLACES = ("layer", "head", "query", "key")
-SETTABLE = (  # traits that the constructor takes, a part before the places in it
-    *("part", "sample", *_PLACES, "rows", "mode", "direction", "scale", "combine", "overlay", "window", "side"),
-    *("values", "words", "hidden", "renormalise", "colours", "order", "heads", "neurons", "strength", "least"),
-    "reasons",
-)
 _OVERLAY = 32  # eight colours times four kinds of line
 _SPEC = ("part", "sample", "side", "heads", "combine", "values", "hidden", "renormalise", "words")
 
@@ -81,12 +76,9 @@ class Chosen(View):
     @traitlets.validate("part", "sample", "layer", "head", "query", "key")
     def _check_place(self, proposal):
         name, value = proposal["trait"].name, proposal["value"]
-        sizes = {"part": len(self.parts), "sample": self.parts[self.part]["samples"]} if self.parts else {}
-        if name in sizes:
-            check_whole(name, value, 0, sizes[name] - 1)
-        else:
-            # While another part is chosen, places of the old one may still be on their way from the page.
-            check_whole(name, value, 0, self.shape[_PLACES.index(name)] - 1)
+        sizes = {"part": len(self.parts), "sample": self.parts[self.part]["samples"]}
+        sizes |= zip(_PLACES, self.shape, strict=True)
+        check_whole(name, value, 0, sizes[name] - 1)
         return value
 
     @traitlets.observe("part")
@@ -100,10 +92,11 @@ class Chosen(View):
         if self._lacks(self.values):
             self.values = "weights"
 
-    @traitlets.validate(*_CHOICES)
+    @traitlets.validate(*_CHOICES, "order")
     def _check_choice(self, proposal):
         name, value = proposal["trait"].name, proposal["value"]
-        check_choice(name, value, _CHOICES[name])
+        orders = ("model", *self.measures, "likeness", "cell")
+        check_choice(name, value, orders if name == "order" else _CHOICES[name])
         if name == "values" and (lacks := self._lacks(value)):
             raise Refused(f"values={value!r} needs {lacks}")
         return value
@@ -169,11 +162,6 @@ class Chosen(View):
             raise Refused(f"rows is a list of queries from 0 to {last} whose weights are summed, got {given!r}")
         return list(dict.fromkeys(given))
 
-    @traitlets.validate("order")
-    def _check_order(self, proposal):
-        check_choice("order", proposal["value"], ("model", *self.measures, "likeness", "cell"))
-        return proposal["value"]
-
     @traitlets.validate("hidden")
     def _check_hidden(self, proposal):
         given = proposal["value"]
@@ -210,11 +198,15 @@ class Chosen(View):
             return other if self.side == "b" else given
         return [one if one == two else f"{one} / {two}" for one, two in zip(given, other, strict=True)]
 
-    def named(self, *, shown: bool = False) -> tuple[list[str], list[str]]:
-        """Return the labels of queries and keys, as the first side has them or as `shown`; numbers where they lack."""
-        sizes = self.shape[2:]
-        both = [self.labels_shown(axis) for axis in (0, 1)] if shown else (self.tokens, self.key_tokens)
-        return tuple(labels or list(map(str, range(size))) for labels, size in zip(both, sizes, strict=True))
+    def beside(self, groups: list[list[int]], axis: int) -> list[str]:
+        """Return what stands beside rows (axis 0) or columns (1) that stand for these tokens."""
+        names = self.labels_shown(axis) or list(map(str, range(self.shape[2 + axis])))
+        return ["".join(names[token] for token in group) for group in groups]
+
+    def named(self) -> tuple[list[str], list[str]]:
+        """Return the labels of queries and keys, as the first side has them; numbers where they lack."""
+        both = zip((self.tokens, self.key_tokens), self.shape[2:], strict=True)
+        return tuple(labels or list(map(str, range(size))) for labels, size in both)
 
     def shown_heads(self) -> list[list[int]]:
         """Return which heads are in the large picture, as `[layer, head]` each."""
@@ -238,3 +230,10 @@ class Chosen(View):
         hidden = self.hidden if left else []  # as on the page: where nothing would be left, all is shown
         state = {"side": side or self.shown_sides()[0], "heads": heads, "combine": combine, "hidden": hidden}
         return {name: state.get(name, getattr(self, name, None)) for name in _SPEC}
+
+
+# The traits that the constructor takes: those that a reader sets, a part before the places in it.
+_TOLD = ("parts", "sides", "measures", "group")
+SETTABLE = [
+    name for name, trait in vars(Chosen).items() if isinstance(trait, traitlets.TraitType) and name not in _TOLD
+]

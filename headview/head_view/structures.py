@@ -97,10 +97,9 @@ def layers_of(weights, num_heads: int | None = None, samples: int = 0) -> list[L
         return _of_a_list(weights, num_heads, samples)
     tensor = as_tensor(weights, "weights")
     if tensor.ndim == 5:
-        if tensor.shape[0] == 1 < tensor.shape[1] and samples != tensor.shape[1]:
-            tensor = tensor.transpose(0, 1)  # (1, layers, h, Tq, Tk), as some libraries stack them
-        elif samples == tensor.shape[0] != tensor.shape[1]:
-            tensor = tensor.transpose(0, 1)
+        one, two = tensor.shape[:2]
+        if (one == 1 < two and samples != two) or (samples == one != two):
+            tensor = tensor.transpose(0, 1)  # (B, layers, h, Tq, Tk), as some libraries stack them
         return [as_layer(part, "weights", i, len(tensor), num_heads) for i, part in enumerate(tensor)]
     if tensor.ndim == 4 and samples != len(tensor):
         return [as_layer(part, "weights", i, len(tensor), num_heads) for i, part in enumerate(tensor)]
@@ -141,7 +140,13 @@ def _of_an_output(output) -> list[Layer]:
         maps = getattr(output, name, None)
         if maps is None or len(maps) == 0:
             continue
-        _refuse_windows(type(output).__name__, role)
+        kind = type(output).__name__
+        for start, why in _NO_KEYS.items():
+            if kind.startswith(start) and role in ("", "encoder"):
+                raise ValueError(
+                    f"weights is a {kind}, which is no map from queries to keys: {why}; give what can be read as one, "
+                    "such as a window or a part that attends to all its keys, as tensors (h, Tq, Tk)"
+                )
         if role == "" and getattr(output, "cross_attentions", None):
             role = "decoder"  # one that looks at another model's output
         if are_steps(maps):
@@ -159,16 +164,6 @@ def _of_an_output(output) -> list[Layer]:
             f"weights is a {type(output).__name__} that holds no attention weights; {HOW_TO_ASK}\n{HOW_TO_CAPTURE}"
         )
     return found
-
-
-def _refuse_windows(kind: str, role: str) -> None:
-    """Refuse an output whose maps have something else than keys on their last axis, by the name of its class."""
-    for start, why in _NO_KEYS.items():
-        if kind.startswith(start) and role in ("", "encoder"):
-            raise ValueError(
-                f"weights is a {kind}, which is no map from queries to keys: {why}; give what can be read as one, such "
-                "as a window or a part that attends to all its keys, as tensors (h, Tq, Tk)"
-            )
 
 
 def _of_steps(steps, role: str, ancestors: Tensor | None = None) -> list[Layer]:
@@ -255,7 +250,12 @@ def _of_a_list(given, num_heads: int | None, samples: int) -> list[Layer]:
     missing = [i for i, part in enumerate(given) if part is None]
     if len(missing) == len(given) or (len(given) == 2 and missing == [1] and getattr(given[0], "ndim", 0) in (2, 3)):
         raise TypeError(f"weights[{missing[0]}] is None; {HOW_TO_ASK}")  # the layer's output, and no weights
-    _refuse_mixed(given)
+    for i, part in enumerate(given):
+        if isinstance(part, (list, tuple)) and part and all(getattr(each, "ndim", 0) == 4 for each in part):
+            raise TypeError(
+                f"weights[{i}] is a {type(part).__name__} of {len(part)} maps, beside other things that a model "
+                f"returned; give it alone, weights[{i}]"
+            )
     layers = []
     for i, part in enumerate(given):
         if _is_output_object(part):
@@ -266,16 +266,6 @@ def _of_a_list(given, num_heads: int | None, samples: int) -> list[Layer]:
             part = _weights_in(part, f"weights[{i}]")
             layers.append(as_layer(part, f"weights[{i}]", i, len(given), num_heads, samples))
     return layers
-
-
-def _refuse_mixed(given) -> None:
-    """Refuse all that a model returned as a tuple, where the maps are a tuple inside of it."""
-    for i, part in enumerate(given):
-        if isinstance(part, (list, tuple)) and part and all(getattr(each, "ndim", 0) == 4 for each in part):
-            raise TypeError(
-                f"weights[{i}] is a {type(part).__name__} of {len(part)} maps, beside other things that a model "
-                f"returned; give it alone, weights[{i}]"
-            )
 
 
 # ---------------------------------------------------------------------------------------------------- one layer

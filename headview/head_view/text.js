@@ -1,7 +1,7 @@
 // Heads as text: the tokens as they stand, each on the colour of the weight that it gets from the chosen query, or
 // gives to the chosen key. One text where queries and keys are the same, else that of the queries above the other.
 
-import { choice, node, put } from "../core.js";
+import { choice, kept, node, put } from "../core.js";
 import {
   cssColour, hatchColour, lyingScale, maskedPixel, NAN_PIXEL, shorten, sizeCanvas,
 } from "../core_draw.js";
@@ -10,22 +10,16 @@ import { activeBeside } from "./hover.js";
 import { placeName } from "./sample.js";
 import { notHere } from "./selection.js";
 import { dressRun, makeRun, numbersOf } from "./text_spans.js";
-/** @import { Scene } from "./map.js" */
-/** @import { Weights } from "./sample.js" */
-/** @import { View } from "./selection.js" */
 
 const MOST_SPANS = 2000; // of all texts together
 
 const sameTexts = new WeakMap();
 
-/** Are queries and keys the same text? @param {Weights} w */
-export function isOneText(w) {
-  if (!sameTexts.has(w)) {
-    const [queries, keys] = [0, 1].map((axis) => w.labels(axis, "both"));
-    sameTexts.set(w, w.queries === w.keys && queries.every((label, i) => label === keys[i]));
-  }
-  return sameTexts.get(w);
-}
+/** Are queries and keys the same text? @param {Weights} w @returns {boolean} */
+export const isOneText = (w) => kept(sameTexts, w, () => {
+  const [queries, keys] = [0, 1].map((axis) => w.labels(axis, "both"));
+  return w.queries === w.keys && queries.every((label, i) => label === keys[i]);
+});
 
 // ---------------------------------------------------------------- elements
 
@@ -43,13 +37,10 @@ export function makeText(view, help) {
 
 /** Make the runs of text that a frame shows, one or two for each map. @param {View} view */
 function fillTexts(view, { w, shown }, plan) {
-  const { text } = view.page;
-  const active = activeBeside(text.runs), held = text.made.findIndex(({ run }) => run === active);
-  const alone = plan.length === 1;
+  const { text } = view.page, active = activeBeside(text.runs), held = text.made.findIndex(({ run }) => run === active);
   text.made = shown.frames.flatMap((frame, n) => (
-    plan.map(({ axis, range }) => makeRun(view, w, frame, n, axis, range, alone))));
-  const parts = text.made.flatMap((one) => (one.caption ? [one.caption, one.run] : [one.run]));
-  text.runs.replaceChildren(...parts);
+    plan.map(({ axis, range }) => makeRun(view, w, frame, n, axis, range, plan.length === 1))));
+  text.runs.replaceChildren(...text.made.flatMap(({ caption, run }) => (caption ? [caption, run] : [run])));
   if (held >= 0) text.made[held]?.run.focus({ preventScroll: true }); // the hand stays where it was
 }
 
@@ -70,11 +61,11 @@ function rangeInSight(before, from, to, size, most, place) {
  * @param {Scene} scene
  */
 export function drawText(canvas, scene) {
-  const { view, w, shown, win, cursor, isolated, direction, look, paint } = scene;
-  const { text } = view.page, { source } = shown;
-  const oneText = isOneText(w), axes = oneText ? [direction === "to" ? 1 : 0] : [0, 1];
+  const { view, w, shown, win, cursor, isolated, direction, look, paint } = scene, { text } = view.page;
+  const chosen = direction === "to" ? 1 : 0, front = isolated || { axis: chosen, place: cursor[chosen] };
+  const oneText = isOneText(w), axes = oneText ? [chosen] : [0, 1];
   const most = Math.max(1, Math.floor(MOST_SPANS / (shown.frames.length * axes.length)));
-  const sizes = [source.rows.length, source.columns.length];
+  const sizes = shown.source.places.map((places) => places.length);
   const plan = axes.map((axis) => {
     const range = rangeInSight(text.ranges[axis], win[2 * axis], win[2 * axis + 1], sizes[axis], most, cursor[axis]);
     return { axis, range: (text.ranges[axis] = range) };
@@ -86,17 +77,14 @@ export function drawText(canvas, scene) {
   text.box.style.setProperty("--masked", cssColour(maskedPixel(look.dark))); // as in the map
   text.box.style.setProperty("--hatch", hatchColour(look.dark));
   text.box.style.setProperty("--missing", cssColour(NAN_PIXEL));
-  const front = isolated || { axis: direction === "to" ? 1 : 0, place: cursor[direction === "to" ? 1 : 0] };
   let waits = false;
   for (const one of text.made) {
-    const frame = shown.frames[one.n];
-    /** @type {[number, number]} */
-    const range = [one.first, one.first + one.spans.length];
-    const takes = oneText || one.axis !== front.axis, values = takes ? numbersOf(view, frame.source, front, range) : null;
+    const { source, scale, title, side } = shown.frames[one.n], takes = oneText || one.axis !== front.axis;
+    const values = takes ? numbersOf(view, source, front, [one.first, one.first + one.spans.length]) : null;
     waits ||= takes && !values;
-    const places = one.axis ? frame.source.columns : frame.source.rows;
-    dressRun(one, values, frame.scale, scene, places, one.axis === (direction === "to" ? 1 : 0));
-    one.run.setAttribute("aria-label", runText(scene, one, front, frame));
+    dressRun(one, values, scale, scene, source.places[one.axis], one.axis === chosen);
+    const what = `${one.alone ? "Text" : `Text of the ${w.axes[one.axis]}`} of ${one.spans.length} tokens`;
+    one.run.setAttribute("aria-label", `${title && `${title}: `}${what}, weights ${ofToken(w, front, source, side)}`);
   }
   nameText(text, scene, front);
   const { scale } = shown.frames[0], ends = scaleEnds(scale);
@@ -107,15 +95,13 @@ export function drawText(canvas, scene) {
     `${w.axes[axis]} ${first}–${end - 1} of ${sizes[axis].toLocaleString("en")}`));
   const said = (counted.length ? `The text shows ${counted.join(", ")}. ` : "") +
     (waits ? notHere(view, "The numbers of this token are") : "");
-  return { context: null, frames: [], drawn: 0, all: 0, cut: false, told: [], said };
+  return { frames: [], win, said };
 }
 
-/** Name a run for who does not see it. @param {Scene} scene */
-function runText({ w }, { axis, alone, spans }, front, { source, title, side }) {
-  const labels = w.labels(front.axis, side), places = front.axis ? source.columns : source.rows;
-  const from = `${front.axis ? "to" : "from"} ${w.axes[front.axis]} ${placeName(labels, places[front.place])}`;
-  const text = `${alone ? "Text" : `Text of the ${w.axes[axis]}`} of ${spans.length} tokens, weights ${from}`;
-  return title ? `${title}: ${text}` : text;
+/** Say from or to which token the weights of a text are. @param {Weights} w */
+function ofToken(w, { axis, place }, { places }, side, most = Infinity) {
+  const token = `${w.axes[axis]} ${placeName(w.labels(axis, side), places[axis][place])}`;
+  return `${axis ? "to" : "from"} ${shorten(token, most)}`;
 }
 
 /**
@@ -123,11 +109,8 @@ function runText({ w }, { axis, alone, spans }, front, { source, title, side }) 
  * @param {ReturnType<typeof makeText>} text @param {Scene} scene
  */
 function nameText({ title, direction }, { w, shown, view, direction: chosen }, front) {
-  const labels = w.labels(front.axis, view.model.get("side"));
-  const places = front.axis ? shown.source.columns : shown.source.rows;
-  const token = `${w.axes[front.axis]} ${placeName(labels, places[front.place])}`;
   const heads = w.meta.name ? `${w.meta.name}, ${shown.title}` : shown.title;
-  title.textContent = `${heads}, ${front.axis ? "to" : "from"} ${shorten(token, 40)}`;
+  title.textContent = `${heads}, ${ofToken(w, front, shown.source, view.model.get("side"), 40)}`;
   const [from, to] = direction.input.options;
   from.textContent = `from the ${w.axes[0]}`;
   to.textContent = `to the ${w.axes[1]}`;

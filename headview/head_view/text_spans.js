@@ -2,16 +2,15 @@
 // to the left, as its language does; what is coloured changes without new elements. What a text shows is text.js's
 // business.
 
-import { bindKeys, focusable, node } from "../core.js";
+import { bindKeys, focusable, kept, node, walkKeys } from "../core.js";
 import { cssColour, inkOn, shorten } from "../core_draw.js";
 import { MASKED } from "./codes.js";
 import { pixelsOf, shareOn } from "./draw.js";
 import { isolate, pictureKeys } from "./hover.js";
 import { joined } from "./map.js";
-import { cellText, cursorIn, rowTogether, shownMaps } from "./selection.js";
+import { cellText, here, rowTogether } from "./selection.js";
 import { regionOf } from "./source.js";
-import { moveCursor, PAGE } from "./view.js";
-/** @import { View } from "./selection.js" */
+import { moveAlong, PAGE } from "./view.js";
 
 const LONGEST_TOKEN = 60; // characters
 const SPECIAL = /^(<[^<>\s]+>|<\|.*\|>|\[[A-Z]+\d*\])$/, BYTES = /^(<(0x)?[0-9A-Fa-f]{2}>)+$/;
@@ -32,9 +31,6 @@ function textOf(label) {
   return text.replace(/[^\S\n\r\t]/g, "␣").replace(/\t/g, "⇥").replace(/\r?\n|\r/g, "↵\n");
 }
 
-/** Do labels carry the blanks between them? */
-const hasBlanks = (labels) => labels.some((label) => label.trim() && label.trim() !== label);
-
 /** Does a blank stand between two tokens of a text? `words`: their numbers, or two that are undefined. */
 function isApart(before, after, words) {
   if (words[0] !== undefined && words[0] === words[1]) return false;
@@ -49,25 +45,21 @@ function runsLeft(labels) {
 }
 
 /** Make one run: the tokens of an axis, from the first to before the end of `range`. @param {View} view */
-export function makeRun(view, w, frame, n, axis, [first, end], alone) {
-  const labels = w.labels(axis, frame.side), all = axis ? frame.source.columns : frame.source.rows;
-  const places = all.slice(first, end);
+export function makeRun(view, w, { side, source, title }, n, axis, [first, end], alone) {
+  const labels = w.labels(axis, side), places = source.places[axis].slice(first, end);
   const numbers = w.words[axis] || [], texts = places.map((tokens) => joined(labels, tokens));
-  const spaced = hasBlanks(texts), spans = [], children = [];
-  texts.forEach((text, i) => {
-    const last = i > 0 && places[i - 1][places[i - 1].length - 1], word = [numbers[last], numbers[places[i][0]]];
-    if (i && !spaced && isApart(texts[i - 1], text, word)) children.push(" ");
-    spans.push(node("span", {}, textOf(text)));
-    children.push(spans[i]);
+  const spaced = texts.some((text) => text.trim() && text.trim() !== text); // do labels carry the blanks between them?
+  const spans = texts.map((text) => node("span", {}, textOf(text)));
+  const children = spans.flatMap((span, i) => {
+    const word = i ? [numbers[places[i - 1].at(-1)], numbers[places[i][0]]] : [];
+    return i && !spaced && isApart(texts[i - 1], texts[i], word) ? [" ", span] : [span];
   });
-  const left = runsLeft(texts);
-  const help = view.page.text.help, dir = left ? "rtl" : "ltr";
-  const about = { class: "run", role: "application", "aria-describedby": help, dir };
-  const run = focusable(node("div", about, ...children));
-  const name = alone ? "" : `${w.axes[axis]} text`, caption = [frame.title, name].filter(Boolean).join(", ");
+  const left = runsLeft(texts), about = { "aria-describedby": view.page.text.help, dir: left ? "rtl" : "ltr" };
+  const run = focusable(node("div", { class: "run", role: "application", ...about }, ...children));
+  const caption = [title, alone ? "" : `${w.axes[axis]} text`].filter(Boolean).join(", ");
   const one = {
     run, spans, axis, first, n, left, alone, special: texts.map(isSpecial), shown: [], chosen: -1,
-    caption: caption ? node("div", { class: "caption" }, caption) : null,
+    caption: caption && node("div", { class: "caption" }, caption),
   };
   bindRun(view, one);
   return one;
@@ -78,10 +70,7 @@ export function makeRun(view, w, frame, n, axis, [first, end], alone) {
 const cssOf = new WeakMap();
 
 /** The colours of a table of pixels as CSS, with the ink that reads on each. */
-function cssColours(table) {
-  if (!cssOf.has(table)) cssOf.set(table, Array.from(table, (pixel) => [cssColour(pixel), inkOn(pixel)]));
-  return cssOf.get(table);
-}
+const cssColours = (table) => kept(cssOf, table, () => Array.from(table, (pixel) => [cssColour(pixel), inkOn(pixel)]));
 
 /**
  * Dress the tokens of a run: on the colours of numbers, plain where there are none; the cursor's outlined, what was
@@ -111,10 +100,9 @@ export function dressRun(one, values, scale, { look, cursor, found }, places, ch
 
 /** The numbers of one token over a span of the other axis; null while they are not there. @param {View} view */
 export function numbersOf(view, source, { axis, place }, [first, end]) {
-  const together = axis === 0 && !view.isolated;
-  if (together) return rowTogether(view, source)?.cells.subarray(first, end) || null;
-  if (axis === 0) return source.row(place)?.cells.subarray(first, end) || null;
-  return regionOf(source, [first, end, place, place + 1]);
+  if (axis) return regionOf(source, [first, end, place, place + 1]);
+  const row = view.isolated ? source.row(place) : rowTogether(view, source);
+  return row?.cells.subarray(first, end) || null;
 }
 
 /** Scroll a box, never the page, as far as an element in it needs. */
@@ -127,39 +115,30 @@ function keepInBox(box, element) {
 // ---------------------------------------------------------------- pointer and keyboard
 
 /** Let a run choose its tokens, by click and by key, and show the one under the pointer alone. @param {View} view */
-function bindRun(view, one) {
-  const { run, spans, axis, first, alone } = one, { tip } = view;
+function bindRun(view, { run, spans, axis, first, alone, left }) {
   const numbers = new Map(spans.map((span, i) => [span, first + i]));
-  const cursor = () => {
-    const source = shownMaps(view)?.source;
-    return source ? cursorIn(view, source) : [0, 0];
-  };
-  /** The cell of a token of this run and the chosen one: of one text, the run is both axes. */
-  const cellOf = (place, both) => cursor().map((at, i) => (i === (both ? 1 - axis : axis) ? place : at));
   /** @param {"one" | "add"} [rows] */
-  const choose = (place, rows) => {
-    const cell = cellOf(Math.max(0, place), false);
-    moveCursor(view, cell[0], cell[1], rows);
+  const choose = (place, rows) => moveAlong(view, axis, Math.max(0, place), rows);
+  const leave = () => {
+    isolate(view, null);
+    view.tip.hide();
   };
   run.addEventListener("pointermove", (event) => {
-    const place = numbers.get(event.target);
-    isolate(view, place === undefined ? null : { axis, place });
-    if (place === undefined) return tip.hide();
-    const [row, column] = cellOf(place, alone);
-    tip.show(cellText(view, row, column), event);
+    const place = numbers.get(event.target), { cursor: cell } = here(view) || {};
+    if (place === undefined || !cell) return leave();
+    isolate(view, { axis, place });
+    cell[alone ? 1 - axis : axis] = place; // of one text, the run is both axes
+    view.tip.show(cellText(view, cell[0], cell[1]), event);
   });
-  run.addEventListener("pointerleave", () => {
-    isolate(view, null);
-    tip.hide();
-  });
+  run.addEventListener("pointerleave", leave);
   run.addEventListener("click", (event) => {
-    if (numbers.has(event.target)) choose(numbers.get(event.target), axis === 0 && (event.ctrlKey || event.metaKey) ? "add" : "one");
+    const add = axis === 0 && (event.ctrlKey || event.metaKey);
+    if (numbers.has(event.target)) choose(numbers.get(event.target), add ? "add" : "one");
   });
-  const step = (by) => () => choose(cursor()[axis] + by), forward = one.left ? -1 : 1;
-  const line = (by) => () => choose(first + nextLine(spans, cursor()[axis] - first, by));
+  const at = () => here(view)?.cursor[axis] ?? 0, step = (by) => choose(at() + by), forward = left ? -1 : 1;
   bindKeys(run, {
-    ArrowLeft: step(-forward), ArrowRight: step(forward), ArrowUp: line(-1), ArrowDown: line(1),
-    PageUp: step(-PAGE), PageDown: step(PAGE), Home: step(-Infinity), End: step(Infinity),
+    ...walkKeys((down, right) => (down ? choose(first + nextLine(spans, at() - first, down)) : step(right * forward))),
+    PageUp: () => step(-PAGE), PageDown: () => step(PAGE), Home: () => step(-Infinity), End: () => step(Infinity),
     ...pictureKeys(view),
   });
 }

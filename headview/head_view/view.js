@@ -1,9 +1,10 @@
 // HeadView in the browser: an overview of all heads, one of them in full, the weights of one query.
-// What is chosen lives in traits.
+// What is chosen lives in traits; records.js says what passes between the modules.
+/// <reference path="./records.js" />
 
 import {
   bindKeys, focusable, freshId, listen, node, oncePerFrame, onNewRoom, put, roomIn, setUp, tellUnderPointer,
-  themeColours, tooltip,
+  themeColours, tooltip, walkKeys,
 } from "../core.js";
 import { LABEL_FONT, placeText, shorten, SMALL_FONT, widestOf, writeIn } from "../core_draw.js";
 import { drawBars } from "./bars.js";
@@ -22,13 +23,12 @@ import { drawOverview } from "./overview.js";
 import { patchNames } from "./patches.js";
 import { makeReasonsPanel } from "./reasons.js";
 import { headName, readSet } from "./sample.js";
-import { cellText, cursorIn, lacks, queriesTogether, shownHeads, shownMaps } from "./selection.js";
+import {
+  cellText, cursorIn, cursorMiddle, here, lacks, queriesTogether, shownHeads, shownMaps, sidesOf,
+} from "./selection.js";
 import { makeBlocks } from "./source.js";
 import { drawText, makeText } from "./text.js";
 import { bindWindow, bringIntoSight, windowOf, windowText } from "./window.js";
-/** @import { Scene } from "./map.js" */
-/** @import { View } from "./selection.js" */
-/** @import { Source } from "./source.js" */
 
 export const PAGE = 10; // queries that Page Up and Page Down move
 const LONGEST_LABEL = { characters: 14, pixels: 92 };
@@ -36,10 +36,10 @@ const MEASURED = 3000; // labels whose width is measured; of more, these stand f
 
 /** How a head can be shown. `draw(canvas, scene)` returns where maps or lines are and what is to be said of them. */
 const MODES = {
-  map: { label: "heat map", name: "Heat map", draw: drawMap },
-  lines: { label: "lines", name: "Lines", draw: drawPairs },
-  across: { label: "lines across", name: "Lines across", draw: drawAcross },
-  text: { label: "text", name: "Text", draw: drawText },
+  map: { name: "Heat map", draw: drawMap },
+  lines: { name: "Lines", draw: drawPairs },
+  across: { name: "Lines across", draw: drawAcross },
+  text: { name: "Text", draw: drawText },
 };
 
 // ---------------------------------------------------------------- elements
@@ -77,51 +77,38 @@ function shortName(token, parts) {
   return token.trim() ? shorten(token, characters) : `“${shorten(token, characters - 2)}”`; // blanks must be seen
 }
 
-/** Name the rows and columns as the side that is shown has them. @param {View} view */
-function takeNames(view) {
-  const { w, page, model } = view, side = model.get("side");
+/** The short labels of queries and keys, as the side that is shown has them. @param {View} view */
+function namesOf({ w }, side) {
   const [rows, columns] = [0, 1].map((axis) => patchNames(w, axis, w.labels(axis, side, shortName)));
-  view.names = { rows, columns, side };
-  view.labels = roomOfLabels(page.focus, view.names);
+  return { rows, columns, side };
 }
 
-/**
- * The short names of the rows and columns of a map, words in one piece.
- * @param {{rows: string[], columns: string[]}} names @param {Source} source
- */
-function namesShown(names, { rows, columns }) {
-  const name = (labels, places) => places.map((tokens) => joined(labels, tokens));
-  return { rows: name(names.rows, rows), columns: name(names.columns, columns) };
-}
-
-/** Return the room that the longest labels of queries and keys need. */
-function roomOfLabels(canvas, { rows, columns }) {
-  const context = canvas.getContext("2d");
+/** The room that the longest labels of rows and columns need, words in one piece. */
+function roomOfLabels(canvas, names, [rows, columns]) {
+  const context = canvas.getContext("2d"), { pixels } = LONGEST_LABEL;
   context.font = SMALL_FONT;
-  const some = (labels) => (labels.length <= MEASURED ? labels : [...labels.slice(0, MEASURED), ...labels.slice(-9)]);
-  const room = (labels) => Math.ceil(Math.min(LONGEST_LABEL.pixels, widestOf(context, some(labels))));
-  return { row: room(rows), key: room(columns) };
+  const room = (labels, places) => {
+    const all = places.map((tokens) => joined(labels, tokens));
+    const some = all.length <= MEASURED ? all : [...all.slice(0, MEASURED), ...all.slice(-9)];
+    return Math.ceil(Math.min(pixels, widestOf(context, some)));
+  };
+  return { row: room(names.rows, rows), key: room(names.columns, columns) };
 }
 
 // ---------------------------------------------------------------- a frame
 
-/** Take up a part and a sample: names, the room of labels; what was drawn before is forgotten. @param {View} view */
+/** Take up a part and a sample; what was drawn before is forgotten. @param {View} view */
 function takeUp(view) {
-  const { model, page } = view, part = model.get("part");
+  const { model, page } = view, part = model.get("part"), side = model.get("side"), first = !view.w;
   const sample = Math.min(model.get("sample"), model.get("parts")[part].samples - 1); // parts may have fewer
   if (view.w?.part === part && view.w.sample === sample) {
-    if (view.w.meta.compared && view.names.side !== model.get("side")) takeNames(view);
+    if (view.w.meta.compared && view.names.side !== side) view.names = namesOf(view, side);
     return;
   }
-  const first = !view.w;
-  view.w = readSet(view, part, sample);
-  const { w } = view;
-  takeNames(view);
-  view.several = w.layers * w.heads > 1;
-  view.sources = new Map();
-  view.images = new Map();
-  view.layout = null;
-  page.overview.hidden = page.ofOverview.hidden = !view.several;
+  const w = (view.w = readSet(view, part, sample));
+  view.names = namesOf(view, side);
+  Object.assign(view, { sources: new Map(), images: new Map(), layout: null });
+  page.overview.hidden = page.ofOverview.hidden = !w.several;
   if (first) return;
   view.window = [];
   clearTimeout(view.tellWindow);
@@ -134,108 +121,93 @@ function takeUp(view) {
   put(model, "overlay", model.get("overlay").filter(([layer, head]) => layer < w.layers && head < w.heads));
 }
 
-/** Gather what a frame draws; null while nothing is there. @param {View} view @returns {Scene | null} */
-function sceneOf(view) {
-  const { model, w, root, names, layout, kept, images } = view;
-  const shown = shownMaps(view);
-  if (!shown) return null;
+/** Gather what a frame draws. @param {View} view @returns {Scene} */
+function sceneOf(view, shown) {
+  const { model, w, root, names, layout, kept, images, order, found } = view, { source } = shown;
   /** @type {any} */
   const traits = Object.fromEntries(DRAWN.map((name) => [name, model.get(name)]));
-  const dark = root.classList.contains("dark"), { rows, columns } = shown.source, cursor = cursorIn(view, shown.source);
-  const side = model.get("sides").length < 2 ? "a" : traits.side === "both" ? "a" : traits.side;
+  const paint = themeColours(root), { dark } = paint;
   return {
-    ...traits, look: { colours: traits.colours, dark }, side, w, names, layout, kept, images, cursor, dark, shown, view, paint: themeColours(root),
-    win: windowOf(view, rows.length, columns.length), order: view.order, found: view.found,
-    isolated: isolatedIn(view, shown.source),
+    ...traits, view, w, names, layout, kept, images, order, found, shown, paint, dark,
+    look: { colours: traits.colours, dark }, side: sidesOf(model)[0], win: windowOf(view),
+    cursor: cursorIn(view, source), isolated: isolatedIn(view, source),
   };
 }
 
 /** @param {View} view */
 function draw(view) {
   takeUp(view);
-  const { w, root, page, model, several, blocks } = view;
-  const width = roomIn(root);
+  const { w, root, page, model, blocks, names } = view, width = roomIn(root);
   if (!width) return;
-  const shown = shownMaps(view);
-  const { rows, columns } = shown?.source || { rows: { length: w.queries }, columns: { length: w.keys } };
-  view.size = { rows: rows.length, columns: columns.length };
+  const shown = shownMaps(view), each = (labels) => labels.map((_, i) => [i]);
+  const places = shown?.source.places || [each(w.tokens), each(w.keyTokens)];
+  const seen = { queries: places[0].length, keys: places[1].length };
+  view.size = { rows: seen.queries, columns: seen.keys };
   view.order = headOrder(view);
-  const maps = model.get("mode") === "map" && shown?.frames.length || 1, hidden = model.get("hidden");
-  const form = [view.names.side, rows.length, columns.length, maps, view.order.id, model.get("words"), ...hidden].join(" ");
+  const maps = model.get("mode") === "map" && shown?.frames.length || 1;
+  const form = JSON.stringify([names.side, seen, maps, view.order.id, model.get("words"), model.get("hidden")]);
   if (!view.layout || view.form !== form) {
-    const seen = { queries: rows.length, keys: columns.length };
-    if (shown) view.labels = roomOfLabels(page.focus, namesShown(view.names, shown.source));
-    Object.assign(view, { layout: layout(w, width, view.labels, seen, maps, view.order), kept: {}, form });
-    const marks = [several ? "" : " single", w.meta.picture ? " pictured" : ""].join("");
+    const labels = roomOfLabels(page.focus, names, places);
+    Object.assign(view, { layout: layout(w, width, labels, seen, maps, view.order), kept: {}, form });
+    const marks = [w.several ? "" : " single", w.meta.picture ? " pictured" : ""].join("");
     page.panels.className = `panels ${view.layout.form}${marks}`;
   }
   view.controls.show();
-  const scene = sceneOf(view);
-  if (scene) drawScene(view, scene);
-  const ofMaps = scene ? limitsText(scene, view.picture) : "";
+  const ofMaps = shown ? drawScene(view, sceneOf(view, shown)) : "";
   page.limits.textContent = ofMaps + overviewLimits(view, shownHeads(model)) + waitingText(view);
   page.limits.hidden = !page.limits.textContent;
   blocks.ask();
 }
 
-/** @param {View} view @param {Scene} scene */
+/** Draw all panels; returns what the large picture leaves to be said. @param {View} view @param {Scene} scene */
 function drawScene(view, scene) {
-  const { w, page, several } = view, { shown, mode } = scene;
-  if (several) {
+  const { w, page } = view, { shown, mode, order } = scene;
+  if (w.several) {
     drawOverview(page.overview, scene);
     const chosen = headName(w, scene.layer, scene.head);
-    const sorted = scene.order.heads ? `, sorted by ${sortedBy(scene.order.by)}` : "";
+    const sorted = order.heads ? `, sorted by ${sortedBy(order.by)}` : "";
     const told = `Overview of ${w.layers} × ${w.heads} layers and heads${sorted}; chosen: ${chosen}`;
     page.overview.setAttribute("aria-label", told);
   }
   page.focus.hidden = page.ofFocus.hidden = mode === "text";
   page.text.box.hidden = page.ofText.hidden = mode !== "text";
-  const picture = (view.picture = MODES[mode].draw(page.focus, scene));
-  view.frames = picture.frames;
-  view.shownWindow = picture.win || scene.win;
-  view.cursorCell = [scene.cursor[0] + 0.5, scene.cursor[1] + 0.5];
-  const [q0, q1, k0, k1] = view.shownWindow;
-  const { height, width } = picture.frames[0] || { height: 1, width: 1 };
-  const high = height / (q1 - q0), wide = width / (k1 - k0);
-  view.cellsOf = picture.cellsOf || ((x, y) => [y / high, x / wide]);
   page.focus.style.touchAction = view.window.length ? "none" : "pan-x pan-y";
-  if (picture.context) titlePicture(page.focus, picture.context, scene);
+  view.picture = MODES[mode].draw(page.focus, scene);
+  if (mode !== "text") titlePicture(page.focus, scene);
   drawBars(page.bars, scene);
   view.under.forEach((panel) => panel.show(scene));
   const together = mode === "map" && shown.pairs.length > 1 ? ` (${shown.title})` : "";
   page.readout.textContent = cellText(view, ...scene.cursor) + together;
+  return limitsText(scene, view.picture);
 }
 
 /** Write above the picture which heads it shows, or how many where that is too long, and what is in sight. */
-function titlePicture(canvas, context, { w, mode, combine, shown, paint, win }) {
-  const asMap = mode === "map", room = parseFloat(canvas.style.width), { rows, columns } = shown.source;
+function titlePicture(canvas, { view, w, mode, combine, shown, paint, win }) {
+  const asMap = mode === "map", room = parseFloat(canvas.style.width), { rows, columns } = view.size;
+  const context = canvas.getContext("2d");
   writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
   const [one, more] = shown.frames, side = more || !one.title ? "" : `${one.title}: `;
-  const part = (w.meta.name && `${w.meta.name}, `) + side, sight = windowText(w, win, rows.length, columns.length);
-  const title = part + shown.title + (sight && ` · ${sight}`);
+  const sight = windowText(view, win), part = w.meta.name && `${w.meta.name}, `;
+  const title = part + side + shown.title + (sight && ` · ${sight}`);
   const count = `${shown.pairs.length} heads`, short = side + (asMap ? `${combine} of ${count}` : count);
   const fits = asMap && context.measureText(title).width <= room; // the legend of the lines names them
   placeText(context, fits || shown.pairs.length === 1 ? title : short, 0, 0, "left", "top", room);
-  const told = `${MODES[mode].name} of ${title}: ${rows.length} queries by ${columns.length} keys`;
-  canvas.setAttribute("aria-label", told);
+  canvas.setAttribute("aria-label", `${MODES[mode].name} of ${title}: ${rows} queries by ${columns} keys`);
 }
 
 /** Say what the marks mean, what is not drawn, what is not stored. */
-function limitsText({ w, shown, mode, view, least }, { drawn, all, cut, told, said }) {
-  const counted = (count) => count.toLocaleString("en");
-  const sources = shown.frames.map(({ source }) => source);
-  const level = Math.max(0, ...(told || []).map(({ level }) => level));
-  const packed = 2 ** level;
+function limitsText({ w, shown, mode, view, least }, { drawn = 0, all = 0, cut, level = 0, said }) {
+  const counted = (count) => count.toLocaleString("en"), asLines = mode === "lines" || mode === "across";
+  const sources = shown.frames.map(({ source }) => source), packed = 2 ** level;
   return [
     sources.some(({ masked }) => masked) && "Hatched: masked. ",
     sources.some(({ missing }) => missing) && "? or orange: NaN, not a number. ",
     drawn < all && `The ${counted(drawn)} strongest of ${counted(all)} lines are drawn, ` +
       "and all lines of the chosen query. ",
-    /lines|across/.test(mode) && least > 0 && `Lines of other queries are drawn from ${Math.round(100 * least)} % ` +
-      "of the scale on. ",
+    asLines && least > 0 && `Lines of other queries are drawn from ${Math.round(100 * least)} % of the scale on. `,
     cut && "Lines need a closer look: these are the ones around the cursor. ",
-    mode === "map" && level > 0 && `Each dot is the largest of ${packed} × ${packed} weights; zoom in to see each. `,
-    (mode === "lines" || mode === "across") && w.signed && "Lines say how large a number is, not its sign. ",
+    level > 0 && `Each dot is the largest of ${packed} × ${packed} weights; zoom in to see each. `,
+    asLines && w.signed && "Lines say how large a number is, not its sign. ",
     said,
     hiddenLimits(view),
     w.whole && w.rounded && "So many weights are stored in one byte each and shown rounded to what that holds; " +
@@ -254,17 +226,18 @@ function waitingText({ blocks, model }) {
 // ---------------------------------------------------------------- pointer and keyboard
 
 /**
- * Move the cursor to a row and a column of what is shown. `rows`: "one" lets go of the rows that were summed, "add" sums
- * this one with them, or takes it out; without it they stay. @param {View} view @param {"one" | "add"} [rows]
+ * Move the cursor; `to(cursor)` says to which row and column of what is shown. `rows`: "one" lets go of the rows that
+ * were summed, "add" sums this one with them, or takes it out; without it they stay.
+ * @param {View} view @param {(cursor: number[]) => number[]} to @param {"one" | "add"} [rows]
  */
-export function moveCursor(view, row, column, rows) {
-  const { model } = view, source = shownMaps(view)?.source;
-  if (!source) return;
-  const inside = (place, size) => Math.max(0, Math.min(size - 1, place));
-  const [y, x] = [inside(row, source.rows.length), inside(column, source.columns.length)];
-  view.key = source.columns[x][0];
+export function moveCursor(view, to, rows) {
+  const { model } = view, shown = here(view);
+  if (!shown) return;
+  const { places } = shown.source;
+  const [y, x] = to(shown.cursor).map((place, axis) => Math.max(0, Math.min(places[axis].length - 1, place)));
+  view.key = places[1][x][0];
   bringIntoSight(view, y, x);
-  let query = source.rows[y][0];
+  let query = places[0][y][0];
   if (rows) {
     const before = rows === "add" ? queriesTogether(view) : [];
     const kept = before.filter((other) => other !== query), added = kept.length === before.length;
@@ -277,62 +250,38 @@ export function moveCursor(view, row, column, rows) {
   view.redraw();
 }
 
+/** Move the cursor along one axis: to a row (0) or a column (1). @param {View} view @param {"one" | "add"} [rows] */
+export const moveAlong = (view, axis, place, rows) =>
+  moveCursor(view, ([row, column]) => (axis ? [row, place] : [place, column]), rows);
+
 /** Bind clicks and what is told under the pointer. @param {View} view */
 function bindPointer(view) {
-  const { model, page } = view;
-  /** @returns {[number, number] | null} */
+  const { model, page: { focus } } = view;
+  /** @returns {any} a row and a column, or null */
   const cell = ({ offsetX, offsetY }) => { // a word beside or below a map is its row, or its column
-    const found = placeAt(view, offsetX, offsetY, true);
-    const source = found && shownMaps(view)?.source;
-    if (!source) return null;
-    const whole = (place, other) => (place === null ? other : Math.floor(place));
-    const here = cursorIn(view, source);
-    return [whole(found[0], here[0]), whole(found[1], here[1])];
+    const found = placeAt(view, offsetX, offsetY, true), cursor = found && here(view)?.cursor;
+    return cursor ? cursor.map((at, axis) => (found[axis] === null ? at : Math.floor(found[axis]))) : null;
   };
-  bindWindow(view, page.focus, (x, y) => {
+  bindWindow(view, focus, (x, y) => {
     const found = placeAt(view, x, y);
-    return found && found.map((place, axis) => place ?? view.cursorCell[axis]);
+    return found && found.map((place, axis) => place ?? cursorMiddle(view)[axis]);
   });
-  page.focus.addEventListener("click", (event) => {
+  focus.addEventListener("click", (event) => {
     const found = cell(event);
-    if (found) moveCursor(view, found[0], found[1], event.ctrlKey || event.metaKey ? "add" : "one");
+    if (found) moveCursor(view, () => found, event.ctrlKey || event.metaKey ? "add" : "one");
   });
-  bindOverview(view, view.tip);
-  tellUnderPointer(page.focus, view.tip, (event) => {
-    const found = cell(event), one = endAt(view, event.offsetX, event.offsetY), asLines = model.get("mode") !== "map";
+  tellUnderPointer(focus, view.tip, (event) => {
+    const found = cell(event), one = endAt(view, event.offsetX, event.offsetY);
     isolate(view, one);
-    return found && (one || !asLines) && cellText(view, ...found);
+    return found && (one || model.get("mode") === "map") && cellText(view, found[0], found[1]);
   });
-  page.focus.addEventListener("pointerleave", () => isolate(view, null));
+  focus.addEventListener("pointerleave", () => isolate(view, null));
 }
 
-/** Keep the row of the cursor, so that the next one is added to it; or let it go. @param {View} view */
-function addRow(view) {
-  const { model } = view, rows = model.get("rows"), query = model.get("query");
+/** Keep the row of the cursor, so that the next one is added to it; or let it go. */
+function addRow({ model }) {
+  const rows = model.get("rows"), query = model.get("query");
   put(model, "rows", rows.includes(query) ? rows.filter((other) => other !== query) : [...rows, query]);
-}
-
-/** @param {View} view */
-function bindKeyboard(view) {
-  const { page } = view;
-  const move = (rows, columns) => () => {
-    const source = shownMaps(view)?.source;
-    if (!source) return;
-    const [row, column] = cursorIn(view, source);
-    moveCursor(view, row + rows, column + columns);
-  };
-  bindKeys(page.focus, {
-    ArrowLeft: move(0, -1),
-    ArrowRight: move(0, 1),
-    ArrowUp: move(-1, 0),
-    ArrowDown: move(1, 0),
-    PageUp: move(-PAGE, 0),
-    PageDown: move(PAGE, 0),
-    Home: move(0, -Infinity),
-    End: move(0, Infinity),
-    Enter: () => addRow(view),
-    ...pictureKeys(view),
-  });
 }
 
 // ---------------------------------------------------------------- life
@@ -340,22 +289,30 @@ function bindKeyboard(view) {
 function render({ model, el }) {
   const { root, say, onTheme, atEnd, dispose } = setUp(el, "head-view", "Attention heads");
   /** @type {any} a View once all parts are in */
-  const view = { model, root, say, window: model.get("window"), found: [new Set(), new Set()], isolated: null };
-  Object.defineProperty(view, "key", { get: () => model.get("key"), set: (key) => put(model, "key", key) });
-  view.redraw = oncePerFrame(() => draw(view));
-  view.blocks = makeBlocks(model, () => view.redraw());
-  view.tip = tooltip(root);
-  view.page = makePage(view);
-  view.size = { rows: 0, columns: 0 };
-  view.cursorCell = [0.5, 0.5]; // until a frame is drawn
+  const view = {
+    model, root, say, tip: tooltip(root), window: model.get("window"), found: [new Set(), new Set()], isolated: null,
+    photos: new Map(), feature: null, neurons: new Map(), size: { rows: 0, columns: 0 }, // until a frame is drawn
+    redraw: oncePerFrame(() => draw(view)),
+    get key() { return model.get("key"); },
+    set key(key) { put(model, "key", key); },
+  };
+  view.blocks = makeBlocks(model, view.redraw);
+  const page = (view.page = makePage(view));
   takeUp(view);
-  view.controls = makeControls(view, view.page.help);
+  view.controls = makeControls(view, page.help);
   view.under = [makePicturePanel(view), makeReasonsPanel(view), makeNeuronPanel(view)];
-  const { page } = view;
   page.panels.append(...view.under.map(({ box }) => box));
   root.append(view.controls.box, page.help, view.controls.fold, page.panels, page.limits);
   bindPointer(view);
-  bindKeyboard(view);
+  bindOverview(view);
+  const walk = (down, right) => moveCursor(view, ([row, column]) => [row + down, column + right]);
+  bindKeys(page.focus, {
+    ...walkKeys(walk),
+    PageUp: () => walk(-PAGE, 0),
+    PageDown: () => walk(PAGE, 0),
+    Enter: () => addRow(view),
+    ...pictureKeys(view),
+  });
   const startAfresh = () => {
     view.layout = null;
     view.redraw();

@@ -1,50 +1,92 @@
 """HeadView: every head of every layer at a glance, one of them in full, at any size.
 
 Python takes what the reader has (`inputs.py`), makes of it what is shown (`combine.py`, `pyramid.py`) and hands it on
-in blocks (`serve.py`, `page_budget.py`); it holds what the reader has chosen (`state.py`) and hands it out
-(`reading.py`).
-`view.js` and the files beside it draw. The picture for readers without a live view is drawn in `picture.py`, what is
-saved in `saved.py`.
+in blocks (`serve.py`, `page_budget.py`); it holds what the reader has chosen (`state.py`) and hands it out.
+`view.js` and the files beside it draw. The picture for readers without a live view is drawn in `picture.py`.
 """
 
+import math
 import tempfile
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 import traitlets
 from torch import Tensor
+from tqdm.auto import tqdm
 
-from headview.base import page_fragment, static, whole_page
+from headview.base import check_whole, is_whole, page_fragment, static, whole_page
 from headview.head_view.first_look import strongest_in_row, strongest_place
 from headview.head_view.inputs import Part, as_parts
 from headview.head_view.measures import OWN, check_measures
 from headview.head_view.metadata import about_compare, check_comparison, described
+from headview.head_view.neuron import check_sources
 from headview.head_view.page_budget import carried
 from headview.head_view.picture import figure_of, png_of, save
-from headview.head_view.reading import Reading
-from headview.head_view.reasons import check_sources
+from headview.head_view.screen import window_of
 from headview.head_view.serve import Blocks
-from headview.head_view.state import SETTABLE
+from headview.head_view.state import SETTABLE, Chosen
 from headview.sources import Sources
 from mhalib.plots import DescribedFigure
 
 _PAGE_MEGABYTES = 4
 
 
-class HeadView(Reading):
+_BAR_FROM = 100_000_000  # weights; in fewer all is read at once
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is on the screen of a view: which heads, which of their rows and columns, and the numbers themselves.
+
+    `weights` are float32 `(rows, columns)` of the window: -inf where masked, NaN where NaN. `tokens` and `key_tokens`
+    are their labels; `queries` and `keys` the numbers of the tokens that each row and column stands for.
+    """
+
+    part: str
+    sample: int
+    heads: list[tuple[int, int]]
+    query: int
+    tokens: list[str]
+    key_tokens: list[str]
+    queries: list[list[int]]
+    keys: list[list[int]]
+    weights: np.ndarray
+
+
+class Strong(NamedTuple):
+    """A weight, and where it stands."""
+
+    weight: float
+    layer: int
+    head: int
+    query: int
+    key: int
+    token: str
+    key_token: str
+
+
+class HeadView(Chosen):
     """Attention weights of all heads: an overview, and one head in full with values, lines and bars.
 
     Args:
-        weights: what `headview.capture` has seen, what a model of Hugging Face or its `generate()` returns, a
-            list, tuple or dict of tensors, or one tensor: `(Tq, Tk)`, `(h, Tq, Tk)`, `(B, h, Tq, Tk)` in a list,
-            `(layers, h, Tq, Tk)`, `(layers, B, h, Tq, Tk)`; on any device, in any precision, of any length.
-        tokens: labels of the queries, and of the keys where they are as many.
-        key_tokens: labels of the keys, for cross-attention; for a model with two sides those of its source.
-        mask: boolean, True where attention is allowed, `(Tq, Tk)` or whatever broadcasts to
-            `(layers, h, Tq, Tk)`; blocked cells are drawn grey and crossed.
+        weights: what `headview.capture` has seen; the whole output of a model of transformers, or of its
+            `generate(..., return_dict_in_generate=True)`; the pair that `nn.MultiheadAttention` returns; tensors or
+            arrays `(Tq, Tk)`, `(h, Tq, Tk)`, `(layers, h, Tq, Tk)`, `(layers, B, h, Tq, Tk)` or `(1, layers, h, Tq,
+            Tk)`; a list of layers `(h, Tq, Tk)` or `(B, h, Tq, Tk)`, where None is a layer without attention; a dict
+            of such layers, or of lists of them, by their names. On any device, in any precision, of any length.
+            `(3, Tq, Tk)` are three heads of one sample, and `(3, h, Tq, Tk)` three layers, unless `tokens` holds a
+            list for each of three samples: then they are one map for each sample, and one layer.
+        tokens: labels of the queries, and of the keys where they are as many; in a translator those of the target.
+            A list of strings, or one such list for each sample, padding included.
+        key_tokens: labels of the keys, for cross-attention; in a translator those of the source.
+        mask: boolean, True where attention is allowed, `(Tq, Tk)` or whatever broadcasts to `(layers, h, Tq, Tk)`, with
+            several samples to `(layers, B, h, Tq, Tk)`; with several parts a dict of masks by the names of parts.
+            Blocked cells are drawn grey and crossed.
         num_heads: needed for nothing but a check, except where samples are folded into the heads, `(B·h, Tq, Tk)`.
         exact: keep all digits in the page, at four bytes a weight.
         compare: other weights of the same shapes, shown beside these, with the difference, theirs minus these.
@@ -56,10 +98,26 @@ class HeadView(Reading):
             of the maps `(layers, h, Tq, Tk)` that returns `(layers, h)`, or such numbers.
         why: the `headview.Sources` of the pass that the maps are from: below the map is shown what the score of
             the chosen cell is made of. A page without a kernel carries it for as many heads as fit.
-        options: what else `inputs.as_parts` takes: `kind`, `layer_names`, `head_names`, `axes`, `words`, `clean`,
-            `queries`, `keys`, `samples`, `image`, `patches`, `first`, `image_on`; and any of the traits below. Where
-            no query is chosen the view opens on the strongest cell that is neither on the diagonal nor at the first
-            or a special token; where no head is, in the one that is strongest for the query, or first in the `order`.
+        kind: what a row is: "weights", sums to 1 or 0 (taken when left out); "part", sums to at most 1; "positive",
+            from 0 on; "signed", any numbers.
+        layer_names: a name or a number for each layer, or the number of the first.
+        head_names: a name for each head.
+        axes: what the queries and the keys are called.
+        words: the word of each of `tokens`, as `word_ids()` of a tokenizer gives it, None for a token of its own;
+            "auto", as the marks of the tokenizer tell, as they do for `key_tokens`; None for no words.
+        clean: whether the marks of a tokenizer are taken off the labels.
+        image: what lies under the tokens of an axis.
+        patches: rows and columns of the image's patches; found where they make a square. Where a patch has no label
+            of its own it is called "patch 3,4"; `tokens` may leave patches out.
+        first: the token of the first patch; when left out, the first of as many labels such as `<image>`, and where
+            there are none, the patches stand last.
+        image_on: "keys", "queries" or "both".
+        queries: which queries to keep: a slice, a range or a list of integers.
+        keys: which keys to keep; rows may then sum to less than 1.
+        samples: "each" for a map of each, "mean" for their mean, place by place.
+        options: any of the traits below. Where no query is chosen the view opens on the strongest cell that is neither
+            on the diagonal nor at the first or a special token; where no head is, in the one that is strongest for the
+            query, or first in the `order`.
 
     Traits, which follow the reader and can be set: `part`, `sample`, `layer`, `head`, `query` and `key` (the cell of
     the cursor), `rows` (several queries whose weights are summed), `mode` ("map", "lines", "across": lines between two
@@ -77,7 +135,7 @@ class HeadView(Reading):
     picture, 0 to 1).
 
     Raises:
-        TypeError: the weights are not floating or no tensors, or the mask is not boolean.
+        TypeError: there are no attention weights in `weights`, or an argument is of another kind.
         ValueError: a rank, a length or a value does not fit.
 
     Taught in notebook 10, met first in notebook 05.
@@ -109,31 +167,29 @@ class HeadView(Reading):
         if not isinstance(exact, bool):
             raise TypeError(f"exact must be True or False, got {type(exact).__name__}; True keeps all digits")
 
-        chosen = {name: options.pop(name) for name in SETTABLE if name in options and _is_trait(name, options[name])}
+        given_words = "words" in options and not isinstance(options["words"], bool)  # of a tokenizer; else the trait
+        settable = [name for name in SETTABLE if name in options and not (name == "words" and given_words)]
+        chosen = {name: options.pop(name) for name in settable}
 
         def parts_of(given, tokens, key_tokens) -> list[Part]:
             return as_parts(given, tokens, key_tokens, mask=mask, num_heads=num_heads, **options)
 
         sides = {"a": parts_of(weights, tokens, key_tokens)}
-        own_labels = {"compare_tokens": compare_tokens, "compare_key_tokens": compare_key_tokens}
         if compare is not None:
-            labels = [
-                given if own is None else own
-                for own, given in zip(own_labels.values(), (tokens, key_tokens), strict=True)
-            ]
+            own_tokens = tokens if compare_tokens is None else compare_tokens
+            own_keys = key_tokens if compare_key_tokens is None else compare_key_tokens
             with about_compare():
-                sides["b"] = parts_of(compare, *labels)
+                sides["b"] = parts_of(compare, own_tokens, own_keys)
             check_comparison(sides["a"], sides["b"], names)
-        elif lonely := [name for name, own in own_labels.items() if own is not None]:
-            raise ValueError(f"{lonely[0]} are labels of compare, and nothing is compared; give compare= as well")
+        for name, given in (("compare_tokens", compare_tokens), ("compare_key_tokens", compare_key_tokens)):
+            if given is not None and compare is None:
+                raise ValueError(f"{name} are labels of compare, and nothing is compared; give compare= as well")
         own = check_measures(measures, sides["a"])
         self._blocks = Blocks(sides, exact, own, check_sources(why, sides["a"]))
         super().__init__(
             parts=[described(part, self._blocks, i) for i, part in enumerate(sides["a"])],
             sides=list(names) if compare is not None else [""],
-            blocks=_as_state(
-                {key: self._blocks.answer(key) for key in self._blocks.first(0, 0) + self._blocks.few_reasons()}
-            ),
+            blocks=_as_state(self._blocks.at_once()),
             measures=[*OWN, *own],
             reasons=why is not None,
             **{name: [] for name in ("overlay", "window", "hidden", "rows")},
@@ -158,15 +214,15 @@ class HeadView(Reading):
             self.layer, self.head, self.query, self.key = place
 
     def _open_on_the_strongest(self, layer: int | None, head: int | None) -> None:
-        side = "difference" if self._blocks.has_differences(0) else "a"
+        blocks = self._blocks
+        side = "difference" if blocks.has_differences(0) else "a"
 
-        def cells_of(layer: int, head: int, inside: tuple[slice, slice]) -> np.ndarray:
-            if side == "a":
-                return self._blocks.parts[0].layers[layer][0, head][inside].to("cpu", torch.float32).numpy()
-            return self._blocks.shown({"part": 0, "sample": 0, "side": side, "heads": [[layer, head]]}).cells[inside]
+        def cells_of(layer: int, head: int) -> np.ndarray:  # as the picture and the page will ask for them
+            plain = {"sample": 0, "values": "weights", "hidden": [], "words": False}
+            return blocks.map_of(self.spec(side, [[layer, head]]) | plain)[0].cells
 
-        part, small = self._blocks.parts[0], self._blocks.small(0, 0, side)
-        self.layer, self.head, self.query, self.key = strongest_place(part, small, cells_of, layer, head)
+        place = strongest_place(blocks.parts[0], blocks.small(0, 0, side), cells_of, layer, head)
+        self.layer, self.head, self.query, self.key = place
 
     def _answer(self, _, content, buffers) -> None:
         """Send blocks that a page asks for; what goes wrong is told there, and nothing in the kernel."""
@@ -176,9 +232,7 @@ class HeadView(Reading):
         answers, data = [], []
         for key in keys:
             try:
-                about, block = (
-                    ({}, self._saved(key.split()[1])) if key.startswith("save ") else self._blocks.answer(key)
-                )
+                about, block = self._saved(key) if key.startswith("save ") else self._blocks.answer(key)
             except Exception as error:
                 about, block = {"error": f"{type(error).__name__}: {error}"}, b""
             answers.append([key, about])
@@ -192,6 +246,73 @@ class HeadView(Reading):
         group = next((view.group for view in (self, *others) if view.group), uuid.uuid4().hex)
         for view in (self, *others):
             view.group = group
+
+    # ------------------------------------------------------------ what is taken out
+
+    def weights_of(self, layer: int, head: int) -> np.ndarray:
+        """Return one head of the chosen part and sample, `(Tq, Tk)` float32: -1 where masked, NaN where NaN.
+
+        Where values may be below 0 (`kind="signed"`), masked cells are -inf.
+        """
+        check_whole("layer", layer, 0, self.shape[0] - 1)
+        check_whole("head", head, 0, self.shape[1] - 1)
+        plain = {"part": self.part, "sample": self.sample, "side": "a", "heads": [[layer, head]]}
+        cells = self._blocks.shown(plain).cells
+        if self.parts[self.part]["kind"] == "signed":
+            return cells
+        masked = 0 if self._blocks.parts[self.part].guessed_mask else -1
+        return np.where(np.isneginf(cells), np.float32(masked), cells)
+
+    @property
+    def selection(self) -> Selection:
+        """What is in sight: the chosen heads as they are shown together, cut to the window."""
+        shown, _ = self._blocks.map_of(self.spec())
+        first, end, left, right = window_of(self.window, *shown.cells.shape)
+        rows, columns = shown.rows[first:end], shown.columns[left:right]
+        names = self.beside(rows, 0), self.beside(columns, 1)
+        heads = [tuple(pair) for pair in self.shown_heads()]
+        part = self.parts[self.part]["name"]
+        weights = shown.cells[first:end, left:right].copy()
+        return Selection(part, self.sample, heads, self.query, *names, rows, columns, weights)
+
+    def strongest(self, n: int = 10, *, everywhere: bool = False) -> list[Strong]:
+        """Return the `n` largest weights of the chosen heads, the largest first, with their places and tokens.
+
+        Args:
+            n: how many, at least 1.
+            everywhere: among all heads of all layers of the chosen part.
+        """
+        if not is_whole(n) or n < 1:
+            raise ValueError(f"n must be a positive integer, got {n!r}")
+        layers, heads = self.shape[:2]
+        pairs = [[i, j] for i in range(layers) for j in range(heads)] if everywhere else self.shown_heads()
+        # The overview knows the largest number of each head: few of them need to be read in full.
+        if self.parts[self.part]["kind"] == "signed":  # there it is the one farthest from 0
+            tops = {(i, j): np.inf for i, j in pairs}
+        else:
+            small = self._blocks.small(self.part, self.sample, "a")
+            tops = {(i, j): np.nanmax(small[i, j], initial=-np.inf) for i, j in pairs}
+        order = tqdm(
+            sorted(tops, key=lambda pair: -tops[pair]), "heads", disable=math.prod(self.shape) < _BAR_FROM, leave=False
+        )
+        best: list[tuple[float, tuple[int, ...]]] = []  # the number, and its place turned round: the first is more
+        for layer, head in order:
+            if len(best) == n and (tops[layer, head], (-layer, -head)) < (best[-1][0], best[-1][1][:2]):
+                break  # also of alike ones the later head would lose
+            plain = {"part": self.part, "sample": self.sample, "side": "a", "heads": [[layer, head]]}
+            cells = torch.from_numpy(self._blocks.shown(plain).cells)
+            cells = cells.masked_fill(~cells.isfinite(), -torch.inf).flatten()
+            found, places = cells.topk(min(n, len(cells)))
+            alike = (cells == found[-1]).nonzero().flatten()[:n]  # topk takes any of those
+            for place in (*places[found > found[-1]].tolist(), *alike.tolist()):
+                row, column = divmod(place, self.shape[3])
+                best.append((cells[place].item(), (-layer, -head, -row, -column)))
+            best = sorted((entry for entry in best if entry[0] > -torch.inf), reverse=True)[:n]
+        (queries, keys), strong = self.named(), []
+        for weight, turned in best:
+            layer, head, query, key = (-place for place in turned)
+            strong.append(Strong(weight, layer, head, query, key, queries[query], keys[key]))
+        return strong
 
     # ------------------------------------------------------------ pictures and pages
 
@@ -210,10 +331,10 @@ class HeadView(Reading):
             raise ValueError(f"megabytes must be a number above 0, such as 20, got {megabytes!r}")
         return save(self, path, lambda: whole_page("Attention heads", self.to_html(1e6 * megabytes)))
 
-    def _saved(self, kind: str) -> bytes:
-        """Return what `save` writes."""
+    def _saved(self, key: str) -> tuple[dict, bytes]:
+        """Return what `save` writes, for a page that asks for "save svg"."""
         with tempfile.TemporaryDirectory() as folder:
-            return self.save(Path(folder, f"heads.{kind}")).read_bytes()
+            return {}, self.save(Path(folder, f"heads.{key.split()[1]}")).read_bytes()
 
     def _beside(self) -> tuple[dict, dict]:
         png, alt = png_of(self)
@@ -225,18 +346,9 @@ class HeadView(Reading):
         Args:
             budget: bytes that its numbers may take in the page; what does not fit is left out, and said.
         """
-        samples = [part["samples"] for part in self.parts]
-        cell = self.query, self.key
-        packed, left_out = carried(
-            self._blocks, self.spec(), samples, budget, self.order != "model", (self.layer, self.head), *cell
-        )
+        packed, left_out = carried(self, budget)
         state = {**self.get_state(), "blocks": _as_state(packed), "left_out": left_out}
         return page_fragment(type(self).__name__, state)
-
-
-def _is_trait(name: str, value: object) -> bool:
-    """Is an argument one of the traits? `words` is both: given words of a tokenizer, or whether to show them."""
-    return name != "words" or isinstance(value, bool)
 
 
 def _as_state(blocks: dict) -> dict:

@@ -2,19 +2,20 @@
 // [first query, end, first key, end] in cells of the map that is shown, fractions allowed; all of it is the default.
 
 import { put } from "../core.js";
-/** @import { Win } from "./map.js" */
-/** @import { View } from "./selection.js" */
+import { cursorMiddle } from "./selection.js";
 
 const LEAST_CELLS = 6; // in sight along an axis
 export const ZOOM_STEP = 1.6; // by a key or a button
 
-/** The window of the view, inside of a map of this size. @param {View} view @returns {Win} */
-export function windowOf(view, rows, columns) {
-  const given = view.window;
+/** The window of the view, inside of the map that is shown. @param {View} view @returns {Win} */
+export function windowOf({ window: given, size: { rows, columns } }) {
   if (!given.length) return [0, rows, 0, columns];
   const [q0, q1] = clampSpan(given[0], given[1], rows), [k0, k1] = clampSpan(given[2], given[3], columns);
   return [q0, q1, k0, k1];
 }
+
+/** Does a window show all? @param {View} view @param {Win} win */
+const showsAll = ({ size: { rows, columns } }, [q0, q1, k0, k1]) => q0 <= 0 && k0 <= 0 && q1 >= rows && k1 >= columns;
 
 /** Move and shrink a span so that it lies in 0 to `size`. */
 function clampSpan(start, end, size) {
@@ -24,11 +25,10 @@ function clampSpan(start, end, size) {
 }
 
 /** Set the window; what covers all is stored as none. @param {View} view */
-export function setWindow(view, win, rows, columns) {
+export function setWindow(view, win) {
   view.window = win;
-  const [q0, q1, k0, k1] = windowOf(view, rows, columns);
-  const all = q0 <= 0 && k0 <= 0 && q1 >= rows && k1 >= columns;
-  view.window = all ? [] : [q0, q1, k0, k1];
+  const inside = windowOf(view);
+  view.window = showsAll(view, inside) ? [] : inside;
   view.ownWindow = JSON.stringify(view.window);
   clearTimeout(view.tellWindow); // Python hears of the place where the reader stops
   view.tellWindow = setTimeout(() => put(view.model, "window", view.window), 120);
@@ -37,40 +37,39 @@ export function setWindow(view, win, rows, columns) {
 
 /** Zoom by `factor`, above 1 to see less, around a place in cells; without one around the cursor. @param {View} view */
 export function zoom(view, factor, place = null) {
-  const { rows, columns } = view.size, [q0, q1, k0, k1] = windowOf(view, rows, columns);
-  const [q, k] = place || view.cursorCell;
+  const { rows, columns } = view.size, [q0, q1, k0, k1] = windowOf(view);
+  const [q, k] = place || cursorMiddle(view);
   const inside = q >= q0 && q <= q1 && k >= k0 && k <= k1;
   const [y, x] = inside ? [q, k] : [(q0 + q1) / 2, (k0 + k1) / 2];
   // Where one axis is much shorter, it stays whole until the other has come down to it.
   const span = Math.max(q1 - q0, k1 - k0) / factor;
-  const tall = Math.min(rows, Math.max(span, Math.min(LEAST_CELLS, rows)));
-  const wide = Math.min(columns, Math.max(span, Math.min(LEAST_CELLS, columns)));
+  const [tall, wide] = [rows, columns].map((size) => Math.min(size, Math.max(span, Math.min(LEAST_CELLS, size))));
   const top = y - ((y - q0) / (q1 - q0)) * tall, left = x - ((x - k0) / (k1 - k0)) * wide;
-  setWindow(view, [top, top + tall, left, left + wide], rows, columns);
+  setWindow(view, [top, top + tall, left, left + wide]);
   if (!place) bringIntoSight(view, Math.floor(q), Math.floor(k)); // all of the cell
 }
 
 /** Move the window by so many cells. @param {View} view */
 function pan(view, rowsDown, columnsRight) {
-  const { rows, columns } = view.size, [q0, q1, k0, k1] = windowOf(view, rows, columns);
-  setWindow(view, [q0 + rowsDown, q1 + rowsDown, k0 + columnsRight, k1 + columnsRight], rows, columns);
+  const [q0, q1, k0, k1] = windowOf(view);
+  setWindow(view, [q0 + rowsDown, q1 + rowsDown, k0 + columnsRight, k1 + columnsRight]);
 }
 
 /** Move the window only as far as a cell needs to come into sight. @param {View} view */
 export function bringIntoSight(view, row, column) {
   if (!view.window.length) return;
-  const { rows, columns } = view.size, [q0, q1, k0, k1] = windowOf(view, rows, columns);
+  const [q0, q1, k0, k1] = windowOf(view);
   const move = (place, start, end) => (place < start ? place - start : place + 1 > end ? place + 1 - end : 0);
   const down = move(row, q0, q1), right = move(column, k0, k1);
   if (down || right) pan(view, down, right);
 }
 
-/** Say what is in sight, or nothing where that is all. */
-export function windowText(w, [q0, q1, k0, k1], rows, columns) {
-  const counted = (size) => size.toLocaleString("en");
-  const span = (start, end, size) => `${Math.floor(start)}–${Math.min(size, Math.ceil(end)) - 1} of ${counted(size)}`;
-  if (q0 <= 0 && k0 <= 0 && q1 >= rows && k1 >= columns) return "";
-  return `${w.axes[0]} ${span(q0, q1, rows)}, ${w.axes[1]} ${span(k0, k1, columns)}`;
+/** Say what is in sight, or nothing where that is all. @param {View} view @param {Win} win */
+export function windowText(view, win) {
+  const [q0, q1, k0, k1] = win, { w: { axes }, size: { rows, columns } } = view;
+  const span = (start, end, size) =>
+    `${Math.floor(start)}–${Math.min(size, Math.ceil(end)) - 1} of ${size.toLocaleString("en")}`;
+  return showsAll(view, win) ? "" : `${axes[0]} ${span(q0, q1, rows)}, ${axes[1]} ${span(k0, k1, columns)}`;
 }
 
 // ---------------------------------------------------------------- wheel, fingers, drag
@@ -88,7 +87,10 @@ export function bindWindow(view, canvas, cellOf) {
     if (!place || !(event.ctrlKey || event.metaKey || document.activeElement === canvas || view.window.length)) return;
     event.preventDefault();
     const way = Math.sign(event.deltaY || event.deltaX);
-    if (event.shiftKey && view.window.length) return pan(view, 0, way * panStep(view)[1]);
+    if (event.shiftKey && view.window.length) {
+      const [, , k0, k1] = windowOf(view);
+      return pan(view, 0, (way * (k1 - k0)) / 10);
+    }
     zoom(view, Math.exp(-Math.max(-60, Math.min(60, event.deltaY)) * (event.ctrlKey ? 0.012 : 0.006)), place);
   }, { passive: false });
   canvas.addEventListener("dblclick", (event) => {
@@ -101,7 +103,7 @@ export function bindWindow(view, canvas, cellOf) {
   });
   canvas.addEventListener("pointermove", (event) => {
     const before = fingers.get(event.pointerId), now = [event.offsetX, event.offsetY];
-    if (!before || !view.frames) return;
+    if (!before || !view.picture) return;
     if (fingers.size === 2) {
       const [other] = [...fingers].filter(([id]) => id !== event.pointerId).map(([, at]) => at);
       const apart = (at) => Math.hypot(at[0] - other[0], at[1] - other[1]);
@@ -111,7 +113,7 @@ export function bindWindow(view, canvas, cellOf) {
     } else if (view.window.length && (dragged || Math.hypot(now[0] - before[0], now[1] - before[1]) > 4)) {
       if (!dragged) canvas.setPointerCapture(event.pointerId);
       dragged = true;
-      const [down, right] = view.cellsOf(before[0] - now[0], before[1] - now[1]);
+      const [down, right] = view.picture.cellsOf(before[0] - now[0], before[1] - now[1]);
       pan(view, down, right);
     } else return;
     fingers.set(event.pointerId, now);
@@ -121,10 +123,4 @@ export function bindWindow(view, canvas, cellOf) {
   }
   // A drag ends in a click, which must not move the cursor.
   canvas.addEventListener("click", (event) => dragged && event.stopImmediatePropagation(), { capture: true });
-}
-
-/** A tenth of what is in sight, in rows and columns. @param {View} view */
-function panStep(view) {
-  const [q0, q1, k0, k1] = windowOf(view, view.size.rows, view.size.columns);
-  return [(q1 - q0) / 10, (k1 - k0) / 10];
 }

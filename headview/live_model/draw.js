@@ -44,7 +44,12 @@ export function gridIn(room, layers, heads) {
   };
 }
 
-/** Draw all heads small: the chosen one framed, those that are off struck through. @param {Scene} scene */
+/**
+ * Draw all heads small: the chosen one framed, those that are off struck through.
+ * @param {HTMLCanvasElement} canvas
+ * @param {any} grid
+ * @param {Scene} scene
+ */
 export function drawHeads(canvas, grid, { layers, heads, maps, tokens, off, chosen, paint }) {
   const context = sizeCanvas(canvas, grid.width, grid.height), T = tokens.length, { side } = grid;
   const atlas = node("canvas");
@@ -73,6 +78,8 @@ export function drawHeads(canvas, grid, { layers, heads, maps, tokens, off, chos
 
 /**
  * Draw one head large, its query framed; returns `under(x, y)`, the query and the key there, or null.
+ * @param {HTMLCanvasElement} canvas
+ * @param {number} room
  * @param {Scene} scene
  */
 export function drawMap(canvas, room, { maps, tokens, chosen, query, paint }) {

@@ -5,12 +5,13 @@ import { node } from "../core.js";
 const PATIENCE_MS = 30000; // with a kernel that does not answer
 
 /** Where the files of the site are: beside `views.js`, for slides lie a folder lower. */
-const site = () => document.querySelector('script[src$="views.js"]')?.src ?? document.baseURI;
+const site = () => document.querySelector('script[src$="views.js"]')?.getAttribute("src") ?? "";
 
 function byScript(folder, number) {
   const name = `${folder}/${String(number).padStart(2, "0")}.js`;
-  const script = node("script", { src: new URL(name, site()).href });
-  window.mhalibPiece = (about, text) => (document.currentScript.piece = { ...about, text });
+  const script = node("script", { src: new URL(name, new URL(site(), document.baseURI)).href });
+  const came = (about, text) => Object.assign(document.currentScript ?? {}, { piece: { ...about, text } });
+  Object.assign(window, { mhalibPiece: came }); // which each of these scripts calls
   return new Promise((resolve, reject) => {
     script.onload = () => (script.piece ? resolve(script.piece) : reject(new Error(`the file ${name} is damaged`)));
     script.onerror = () => reject(new Error(`the file ${name} is not there`));

@@ -71,6 +71,7 @@ function render({ model, el }) {
     known.set(key, found);
     if (known.size > KEPT) known.delete(known.keys().next().value);
   }
+  /** @param {{failed?: string, key?: string, [name: string]: any}} said */
   function hear({ failed, key, ...found }) {
     if (failed) problem = `The model stopped: ${failed}.`;
     else keep(key, found);
