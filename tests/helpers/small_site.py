@@ -49,7 +49,7 @@ LESSON = [
         "%%code\nclaim(True, 'row <1> of `head 0` holds · nearly', share=0.912)\nclaim(True, 'and <b>both</b>')\n"
         "print('candidate', candidate, '<i>')\npredict.which_split.reveal()",
     ),
-    ("-", "It cuts <em>features</em>. And **Predict**: how much is lost?"),
+    ("-", "**Predict.** It cuts <em>features</em>: how much is lost?"),
     ("subslide", "%%code\nHeadLab(*torch.randn(3, 4, 8), num_heads=2)"),
     (
         "-",

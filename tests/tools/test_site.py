@@ -267,6 +267,7 @@ def test_of_unusual_predictions_what_answers():
     assert asked(ask, a, guess, b) == [1, 1] and asked(guess, a) == [1]  # asked without a paragraph
     assert asked(text(f"{ask.source}\n\n{ask.source}"), a) == [0, 1]
     assert asked(text(f"{ask.source}\n\n## Next"), a) == [0]
+    assert asked(text("Where a text says **Predict**, guess."), a) == []
     assert asked(text("| **Predict** | b |\n|---|---|\n| 1 | 2 |\n\n> **Predict.** Said by others."), a) == []
 
 

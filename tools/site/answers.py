@@ -1,9 +1,9 @@
 """Which parts of a lesson answer a prediction: its page covers them, its slides keep them for the next key.
 
-From a paragraph with **Predict** to the next one, or to the next heading, the outputs of code and the cells of text
-answer, and so does code that claims, for a claim says in words what comes out. Other code stays in sight, and so does a
-cell that asks, `predict.name()`. What answers is covered by an attribute in the page itself, so that it is never
-painted before; `page.css` takes no notice of that where JavaScript is missing or the reader wants to see all, and
+From a paragraph that begins with **Predict** to the next one, or to the next heading, the outputs of code and the cells
+of text answer, and so does code that claims, for a claim says in words what comes out. Other code stays in sight, and
+so does a cell that asks, `predict.name()`. What answers is covered by an attribute in the page itself, so that it is
+never painted before; `page.css` takes no notice of that where JavaScript is missing or the reader wants to see all, and
 `answers.js` uncovers.
 """
 
@@ -88,6 +88,6 @@ def _wrapped(html: str, current: Question | None) -> str:
 
 
 def _is_question(block) -> bool:
-    """Whether this is a paragraph with **Predict**; in lists and tables the word is spoken of, not meant."""
-    bold = block.find_all("strong", recursive=False) if isinstance(block, Tag) and block.name == "p" else []
-    return any(re.match(r"Predict\b", part.get_text()) for part in bold)
+    """Whether this is a paragraph that begins with **Predict**; elsewhere the word is spoken of, not meant."""
+    first = block.contents[0] if isinstance(block, Tag) and block.name == "p" and block.contents else None
+    return isinstance(first, Tag) and first.name == "strong" and first.get_text().startswith("Predict")

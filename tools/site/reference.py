@@ -35,7 +35,7 @@ ALSO = {
     "attention_doctor": ("Adapted", "Mask"),
     "mhalib.experiments": ("TokenModel", "Maps", "Translated"),
     "mhalib.sealed": ("Step", "Box"),
-    "headview": ("View", "Reading"),
+    "headview": ("View",),
 }
 LINE = 84  # a longer signature is broken
 NUMBERS = re.compile(r"(?<=otebook )\d\d|(?<=otebooks )\d\d|(?<=\d\d, )\d\d|(?<=\d\d and )\d\d|(?<=\d\d to )\d\d")

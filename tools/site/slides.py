@@ -47,7 +47,7 @@ def cut(source: str, kind: str) -> list[NotebookNode]:
         parts.append(new_markdown_cell(text, metadata={"slideshow": {"slide_type": kind}}))
 
     for block in (found.strip() for found in BLOCKS.findall(source)):
-        predict = "**Predict" in block and not block.startswith(("|", "- "))
+        predict = block.startswith("**Predict")
         if parts and block.startswith("## "):  # the first block begins as the cell does
             kind = "slide"
         elif parts:
