@@ -26,11 +26,6 @@ def change_one_token(merge):
     return (merge(changed) != merge(heads)).any(-1)[0].tolist() == [False, False, True, False]
 
 
-def permute_one_sample(merge):
-    heads, order = torch.randn(1, 3, 6, 5), [2, 4, 5, 0, 3, 1]
-    return torch.equal(merge(heads[:, :, order]), merge(heads)[:, order])
-
-
 def count_pairs(f, T, d_model):
     x, pairs = torch.randn(1, T, d_model), 0
     for s in range(T):
@@ -40,26 +35,9 @@ def count_pairs(f, T, d_model):
     return pairs
 
 
-def sees_one_token_moved(f, d_model):
-    x = torch.randn(3, 8, d_model)
-    y = x.clone()
-    y[:, -1] = torch.randn(3, d_model)
-    return torch.tensor(not torch.allclose(f(x)[:, :-1], f(y)[:, :-1], atol=1e-5))
-
-
 def head_by_head(q, k, v, h):
     pieces = zip(*(x.chunk(h, -1) for x in (q, k, v)), strict=True)
     return torch.cat([F.scaled_dot_product_attention(*piece) for piece in pieces], -1)
-
-
-def masked_keys(q, k, v, num_heads):
-    size, out = q.shape[-1] // num_heads, torch.zeros_like(v)
-    for i in range(num_heads):
-        others = torch.ones(q.shape[-1], dtype=torch.bool)
-        others[i * size : (i + 1) * size] = False
-        scores = q @ k.masked_fill(others, 0).transpose(1, 2) / size**0.5
-        out[..., ~others] = (torch.softmax(scores, 2) @ v)[..., ~others]
-    return out
 
 
 def value_path_row_by_row(f, n):
@@ -67,54 +45,15 @@ def value_path_row_by_row(f, n):
     return [torch.stack([f(e[None, None])[0, 0] - nothing for e in torch.eye(n)], 1), nothing]
 
 
-def pieces_gated(merged, gates):
-    return torch.cat([piece * gate for piece, gate in zip(merged.chunk(len(gates), -1), gates, strict=True)], -1)
-
-
-def slopes_of_gates(heads, grads):
-    gates = torch.ones(heads.shape[:2], requires_grad=True)
-    with torch.enable_grad():
-        (heads * gates[..., None, None] * grads).sum().backward()
-    return gates.grad.abs().mean(0)
-
-
-def rows_of_heads(W_q, W_k, W_v, W_o, keep):
-    rows = torch.arange(len(W_q)).view(len(keep), -1)[keep].flatten()
-    return [*(W.index_select(0, rows) for W in (W_q, W_k, W_v)), W_o.index_select(1, rows)]
-
-
 def mask_from_distances(T, window, sinks):
     rows = [[key <= query and (query - key < window or key < sinks) for key in range(T)] for query in range(T)]
     return torch.tensor(rows)
-
-
-def keys_listed(T, window, sinks):
-    mask = torch.zeros(T, T, dtype=torch.bool)
-    for query in range(T):
-        kept = [*range(min(sinks, query + 1)), *range(query, -1, -1)[:window]]
-        mask[query, kept] = True
-    return mask
 
 
 def latents_asked_once(q, c, U_k, U_v):
     up_k, up_v = (U.view(q.shape[1], -1, c.shape[-1]) for U in (U_k, U_v))
     scores = torch.einsum("bhtd,hdr,bsr->bhts", q, up_k, c) / q.shape[-1] ** 0.5
     return torch.einsum("bhts,bsr,hdr->bhtd", scores.softmax(-1), c, up_v)
-
-
-def latents_as_one_shared_head(q, c, U_k, U_v):
-    up_k, up_v = (U.unflatten(0, q.shape[1::2]) for U in (U_k, U_v))
-    kept = c[:, None].expand(-1, q.shape[1], -1, -1)
-    return F.scaled_dot_product_attention(q @ up_k, kept, kept, scale=q.shape[-1] ** -0.5) @ up_v.mT
-
-
-def query_by_query(q, k, v, past_k, past_v):
-    k, v, old = torch.cat([past_k, k], 2), torch.cat([past_v, v], 2), past_k.shape[2]
-    steps = [
-        F.scaled_dot_product_attention(q[:, :, [i]], k[:, :, : old + i + 1], v[:, :, : old + i + 1], enable_gqa=True)
-        for i in range(q.shape[2])
-    ]
-    return torch.cat(steps, 2)
 
 
 def in_groups(q, k, v, past_k, past_v):
@@ -173,29 +112,26 @@ RIGHT = {
     ],
     "causal_maps": ["ca", ("A", "C")],
     "leaky_loss": [1.3863, 1.386, 1.39, 1.38, torch.tensor(16.0).log() / 2],
-    "keeps_tokens_apart": [permute_one_sample, lambda merge: torch.tensor(change_one_token(merge))],
+    "keeps_tokens_apart": [lambda merge: torch.tensor(change_one_token(merge))],
     "future_pairs": [count_pairs, lambda f, T, d: torch.tensor(count_pairs(f, T, d))],
     "tests_that_see": ["dc", ["C", "D"]],
     "no_test_sees": ["ace", "A, C, E"],
-    "sees_the_future": [sees_one_token_moved],
     "repaired": [lambda layer, x, mask: layer.double()(x.double(), mask=mask)],
-    "masked_heads": [head_by_head, masked_keys],
+    "masked_heads": [head_by_head],
     "value_path": [value_path_row_by_row, value_path_as_a_slope],
     "quiet_softmax": [lambda s: s.softmax(-1) * s.logsumexp(-1, keepdim=True).sigmoid()],
     "mean_share": [lambda w, m: w.masked_fill(~m[:, None], torch.nan).nanmean((0, 2)).nan_to_num()],
     "walk_steps": [between_levels(lambda part: part.mean(0)), between_levels(lambda part: part[0])],
     "copying": [lambda W_v, W_o, E, U: (ov := U @ W_o @ W_v @ E.T).diagonal() == ov.amax(0)],
-    "switch_heads": [pieces_gated, lambda x, g: x * torch.kron(g, torch.ones(x.shape[-1] // len(g)))],
+    "switch_heads": [lambda x, g: x * torch.kron(g, torch.ones(x.shape[-1] // len(g)))],
     "mean_head": [
-        lambda x, i: torch.where((torch.arange(x.shape[1]) == i)[:, None, None], x.mean((0, 2), keepdim=True), x),
         lambda x, i: x.index_copy(1, torch.tensor([i]), x[:, [i]].mean((0, 2), keepdim=True).expand_as(x[:, [i]])),
     ],
-    "gate_slopes": [slopes_of_gates, lambda x, g: torch.einsum("bhtd,bhtd->bh", x, g).abs().mean(0)],
-    "cut_heads": [rows_of_heads],
+    "gate_slopes": [lambda x, g: torch.einsum("bhtd,bhtd->bh", x, g).abs().mean(0)],
     "cache_size": [[201326592.0, 50331648.0], torch.tensor([192, 48]) * 1024**2],
-    "window_with_sinks": [mask_from_distances, keys_listed],
-    "latent_heads": [latents_asked_once, latents_as_one_shared_head],
-    "cached_step": [query_by_query, in_groups, two_softmaxes_weighed],
+    "window_with_sinks": [mask_from_distances],
+    "latent_heads": [latents_asked_once],
+    "cached_step": [in_groups, two_softmaxes_weighed],
     "packed_positions": [
         lambda text: torch.tensor([[row[:i].count(name) for i, name in enumerate(row)] for row in text.tolist()]),
         lambda text: (text[:, :, None] == text[:, None]).cumsum(1).diagonal(0, 1, 2) - 1,

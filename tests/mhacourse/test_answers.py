@@ -73,8 +73,14 @@ def test_every_known_mistake_gets_its_own_name_with_its_reason_and_an_example():
                 told = [own.what, own.why, exercise.see, *["For example:"] * bool(exercise.cases)]
                 if note.title != f"{exercise.name}: not yet. {name}" or not all(words in repr(note) for words in told):
                     failures.append((name, note))
+                if {"It stopped:", "Changed on the way:"} & {label for label, _ in note.parts[1:]}:
+                    failures.append((name, "an error, or a changed input, must come first"))
+                labels, texts = zip(*note.parts, strict=True)
+                at = labels.index("For example:") if "For example:" in labels else len(labels)
+                words = sum(len(text.split()) for text in texts[:at]) - 40 * labels.count("It stopped:")
+                if words > 80 or any(len(text.splitlines()) > 12 for text in texts[at + 1 : at + 2]):
+                    failures.append((name, "at most 80 words, then an example of at most 12 lines"))
         failures += [f"{exercise.name} counts as solved"] if exercise.solved else []
-        failures += [f"{exercise.name} knows few"] if exercise.cases and len(exercise.wrong) < 3 else []
     assert failures == []
 
 

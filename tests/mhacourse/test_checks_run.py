@@ -148,14 +148,3 @@ def test_the_state_of_torch_is_as_it_was():
     check.split_heads(mine)
     assert torch.equal(torch.get_rng_state(), expected)
     assert torch.is_grad_enabled() and torch.get_default_dtype() == torch.float32
-
-
-def test_the_error_or_the_changed_input_comes_first_and_the_example_is_short():
-    for exercise in (exercise for exercise in check if exercise.cases):
-        for wrong in exercise.wrong.values():
-            for answer in (wrong.answer, *wrong.also):
-                labels, texts = zip(*exercise(exercise.made(answer)).parts, strict=True)
-                assert not {"It stopped:", "Changed on the way:"} & {*labels[1:]}, labels
-                before = texts[: labels.index("For example:")]
-                assert sum(len(text.split()) for text in before) <= 80 + 40 * labels.count("It stopped:")
-                assert len(texts[labels.index("For example:") + 1].splitlines()) <= 12

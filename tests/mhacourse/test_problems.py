@@ -104,7 +104,6 @@ PIECE = f"{X}r = torch.randn(2, 1, layer.d_model); m = torch.ones(2, 4, 1).bool(
 HIDDEN = f"{ENDED}m = torch.ones(4, 4).bool(); m[:, -1] = False\n    "
 OPEN = "m = torch.ones(2, 4, 4).bool()"
 EMPTY = "m = torch.ones(2, 4, 4).bool(); m[:, 0] = False"
-AND_EMPTY = f"{HIDDEN}s = torch.allclose(layer(x, m)[:, :3], layer(y, m)[:, :3], atol=1e-4); {EMPTY}\n    return s and "
 ALIKE = f"{X}{OPEN}; m[..., -1] = False\n    return torch.allclose(layer(x, m)[:, :3], layer(x[:, :3]), atol=1e-4)"
 
 CUT_OFF = "torch.allclose(layer(x, m)[:, :2], layer(x)[:, :2], atol=1e-4)"
@@ -114,38 +113,21 @@ AS_HIDDEN = (
     f"{X}m = torch.zeros(4, 4).bool(); m[:, 2:] = True\n    "
     "return torch.allclose(layer(x, m)[:, :2], layer(x[:, :2]), atol=1e-4)"
 )
-ACROSS = (
-    f"{X}r = torch.randn(2, 6, layer.d_model); m = torch.zeros(2, 4, 6).bool(); m[..., 4:] = True; s = r.clone()\n    "
-    "s[:, 4:] += 1; return torch.allclose(layer(x, r, m), layer(x, s, m), atol=1e-4)"
-)
-OWN = (
-    "scores = q @ k.mT / q.shape[-1] ** 0.5\n    "
-    "o = scores.softmax(-1) @ v; return torch.allclose(layer(x), layer.W_o(o.transpose(1, 2).flatten(2)), atol=1e-4)"
-)
-CUT_IN = "y.view(2, 4, {0}, -1).transpose(1, 2) for y in (layer.W_q(x), layer.W_k(x), layer.W_v(x))"
-NEIGHBOURS = f"{X}q, k, v = ({CUT_IN.format('layer.num_heads')})\n    {OWN}"
-IN_TURN = (
-    f"{X}q, k, v = (y.view(2, 4, -1, layer.head_dim).transpose(1, 2) for y in (layer.W_q(x), layer.W_k(x), "
-    "layer.W_v(x)))\n    k, v = (torch.cat([y] * (layer.num_heads // layer.num_kv_heads), 1) for y in (k, v))\n    "
-    f"{OWN}"
-)
-OTHER_ORDER = (
-    f"{X}q, k, v = ({CUT_IN.format('layer.num_heads')}); m = torch.ones(2, 4, 4).bool(); m[0, :, 2:] = False\n    "
-    "hidden = ~m.repeat(layer.num_heads, 1, 1).view(2, -1, 4, 4)\n    "
-    "scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(hidden, -1e9)\n    o = scores.softmax(-1) @ v\n    "
-    "return torch.allclose(layer(x, m), layer.W_o(o.transpose(1, 2).flatten(2)), atol=1e-4)"
+NEIGHBOURS = (
+    f"{X}parts = (layer.W_q(x), layer.W_k(x), layer.W_v(x))\n    "
+    "q, k, v = (y.view(2, 4, layer.num_heads, -1).transpose(1, 2) for y in parts)\n    "
+    "o = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v\n    "
+    "return torch.allclose(layer(x), layer.W_o(o.transpose(1, 2).flatten(2)), atol=1e-4)"
 )
 
 # The problem, the body of a learner's test that does not do, and words that are said.
 REFUSED = [
     ("reviews", "x = torch.ones(2, 4, layer.d_model); print(layer(x).shape)", "return hands it"),
     ("reviews", f"{X}return layer(x).shape == x.shape", "other than its shape"),
-    ("reviews", f"{X}o = [1, 0, 3, 2]\n    return {SAME}", "It does see it in the broken layer, d_model=12"),
     ("reviews", f"{TURNED}return torch.isclose(layer(x[:, o]), layer(x)[:, o], atol=1e-4)", ".all() makes one answer"),
     ("reviews", f"{TURNED}print({SAME})", "You printed"),
     ("tickets", f"{X}return torch.allclose(layer(x), layer(x))", "No call has a mask"),
     ("tickets", f"{X}return torch.allclose(layer(x), layer(x, torch.ones(4, 4)), atol=1e-4)", "dtype=torch.bool"),
-    ("triage", f"layer.eval()\n    {X}return layer(x).isfinite().all()", "calls the layer once"),
     ("captions", f"{X}return layer(x, torch.randn(2, 6, layer.d_model)).shape == x.shape", "memory has a mask"),
     ("drafts", f"{X}{OPEN}.tril(); k = m.clone(); layer(x, m)\n    return m.equal(k)", "hide the future already"),
     ("dictation", f"{X}return layer(x).shape == x.shape", "This layer returns a pair: out, cache = layer(x)."),
@@ -167,8 +149,6 @@ REFUSED = [
     ("atlas", f"{X}return layer(x).shape == x.shape", "not yet: your test says the same of every layer."),
     ("captions", f"{HIDDEN}return torch.allclose(layer(x, mask=m)[:, :3], layer(y, mask=m)[:, :3])", "has a memory"),
     ("drafts", f"{X}{OPEN}; kept = m; layer(x, m)\n    return m.equal(kept)", "kept = m gives one tensor a second"),
-    ("drafts", f"{X}{OPEN}; k = m.view(m.shape); layer(x, m)\n    return m.equal(k)", "k = m.view(m.shape) gives one"),
-    ("drafts", f"{X}{OPEN}; k = m[:2]; layer(x, m)\n    return m.equal(k)", "is the mask the same afterwards?"),
     ("drafts", f"{X}{OPEN}; a = layer(x, m)\n    return layer(x, m).equal(a)", "is the mask the same afterwards?"),
     ("archive", f"{TURNED}return {SAME}", "Compare it with a known layer"),
     ("archive", f"{X}return layer(x).shape == x.shape", "A layer that returns random numbers passes as well"),
@@ -176,7 +156,6 @@ REFUSED = [
     ("letters", f"{HIDDEN}return torch.allclose(layer(x, m)[:, :3], layer(x)[:, :3])", "a call with a mask with one"),
     ("captions", f"{PIECE}return layer(x, r, m).allclose(layer(x, r), atol=1e-5)", "Your memory is one piece"),
     ("tickets", f"{X}{EMPTY}\n    return bool(layer(x, m)[:, 0].isnan().all())", "nothing to see may give"),
-    ("tickets", f"{AND_EMPTY}layer(x, m).isfinite().all()", "gives NaN where nothing is seen"),
     ("dictation", f"{ENDED}return torch.allclose(layer(x)[0][:, 0], layer(y)[0][:, 0])", "No call has a cache"),
     (
         "reviews",
@@ -189,16 +168,8 @@ REFUSED = [
         f"layer.eval(); {SEEDED}; a = layer(x); {SEEDED}\n    return layer(x).equal(a)",
         "chance repeats itself",
     ),
-    (
-        "verses",
-        f"{X}y = x; y[:, -1] += 1\n    return torch.allclose(layer(x), layer(y))",
-        "y = x gives one tensor a second",
-    ),
     ("verses", f"{X}return torch.allclose(layer(x), layer(x.clone()))", "Each call gets the same numbers"),
     ("tickets", AS_HIDDEN, "True for what is to be hidden"),
-    ("captions", ACROSS, "True for what is to be hidden"),
-    ("archive", IN_TURN, "0, 0, 1, 1, repeat_interleave"),
-    ("letters", OTHER_ORDER, "fold lays all heads of letter 0 first"),
     ("reviews", NEIGHBOURS, "Another order, put back in the same way, is as good."),
     ("triage", "layer.eval()\n    return getattr(layer, 'dropout', 0.0) == 0.0", "judges by how it is made"),
     ("sensors", f"{TURNED}return {SAME}", "so each still has the same neighbours in the batch"),
@@ -283,12 +254,6 @@ HALF = [
     ("reviews", "softmax(-1)", "softmax(-2)", "That line was right as it was given; the one that was wrong still is."),
     ("reviews", "weights @ v", "2 * weights @ v", "Two samples: wrong"),
     ("tickets", "weights * mask.unsqueeze(-3)", "weights * ~mask.unsqueeze(-3)", "What may be seen is erased"),
-    (
-        "tickets",
-        "weights * mask.unsqueeze(-3)",
-        "weights * (1 - 2 * mask.unsqueeze(-3).int())",
-        "Without a mask: right",
-    ),
     ("captions", "mask == 0 if memory is None else mask == 1", "mask == 1", "Wrong in: self-attention, padded; cross"),
     ("drafts", "allowed &= torch.ones", "allowed = torch.ones", "The mask of padding is lost"),
     ("drafts", "else mask", "else mask[:]", "a second name for the caller's own numbers"),

@@ -61,7 +61,9 @@ def test_each_arm_gets_its_own_rate_on_seeds_that_do_not_count_and_the_table_say
     }
     assert {row["seed"] for row in found.tuning} == {10, 11} and len(found.tuning) == 2 * 4 * 2
     assert found.remarks == []
-    assert found.arms[1]["scores"] == [0.2, 0.21, 0.22]
+    second = found.arms[1]
+    assert second["scores"] == [0.2, 0.21, 0.22]
+    assert (second["mean"], second["low"], second["high"]) == interval(second["scores"], bounds=(0, 1))
     head, one, two = str(found).splitlines()
     assert head.split()[:4] == ["arm", "parameters", "FLOPs", "lr"]
     flops = count_flops(build(), torch.zeros(3, 4, dtype=torch.int64))
@@ -74,23 +76,7 @@ def test_each_arm_gets_its_own_rate_on_seeds_that_do_not_count_and_the_table_say
     ]
 
 
-def test_no_interval_leaves_what_a_share_can_be():
-    scores, asked = [0.6, 0.98, 0.99], []
-
-    def shares(seed, shift=0.0, **settings):
-        asked.append(seed)
-        return {"loss": 1.0, "accuracy": shift + scores[seed % 3]}
-
-    (row,) = compare(shares, {"one": {}}, seeds=[0, 1, 2]).arms
-    assert (row["mean"], row["low"], row["high"]) == interval(scores, bounds=(0, 1))
-    assert row["low"] < row["high"] < 1
-    asked.clear()
-    with pytest.raises(ValueError, match=r"an 'accuracy' from 0 to 1, got .*'one, lr .*1\.98"):
-        compare(shares, {"one": {"shift": 1.0}})
-    assert set(asked) == {10, 11}, "it is refused before the runs that count"
-
-
-def test_arms_that_cost_more_are_noted(monkeypatch):
+def test_arms_that_cost_more_are_noted():
     arms = {"narrow": {"num_heads": 2}, "wide": {"num_heads": 2, "head_dim": 8}}
     found = compare(arms=arms)
     narrow, wide = found.arms
@@ -98,18 +84,10 @@ def test_arms_that_cost_more_are_noted(monkeypatch):
     assert f"wide has {wide['parameters'] / narrow['parameters']:.2f} times the parameters of narrow" in found.remarks
     assert f"wide has {wide['flops'] / narrow['flops']:.2f} times the FLOPs of narrow" in found.remarks
     assert "Note: wide has" in str(found)
-    monkeypatch.setattr("mhalib.experiments.comparison.EQUAL_WITHIN", 1.0)
-    assert compare(arms=arms).remarks == []
-
-
-# Two-sided quantiles of Student's t for 95 % as every table prints them: runs -> t.
-TABLE = {
-    2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 11: 2.228, 31: 2.042, 121: 1.980,
-}  # fmt: skip
 
 
 def test_the_interval_has_the_width_that_tables_print():
-    for runs, quantile in TABLE.items():
+    for runs, quantile in {2: 12.706, 3: 4.303, 10: 2.262, 121: 1.980}.items():  # of Student's t, two-sided, 95 %
         values = torch.randn(runs, generator=torch.Generator().manual_seed(runs), dtype=torch.float64) + 3
         found = interval(values.tolist())
         half = quantile * values.std().item() / math.sqrt(runs)
@@ -126,8 +104,6 @@ def test_an_interval_on_the_log_odds_by_hand():
     assert interval(values, bounds=(0, 1)) == pytest.approx((0.8, low, high), abs=2e-4)
     percent = interval([100 * value for value in values], bounds=(0, 100))
     assert percent == pytest.approx((80, 100 * low, 100 * high), abs=2e-2)
-    middle = [0.55, 0.57, 0.56]  # away from the bounds both are nearly the same
-    assert interval(middle, bounds=(0, 1)) == pytest.approx(interval(middle), abs=1e-3)
 
 
 @given(runs=st.lists(st.floats(0, 1), min_size=2, max_size=8))
@@ -135,8 +111,6 @@ def test_an_interval_never_leaves_the_bounds_and_holds_the_mean(runs):
     mean, low, high = interval(runs, bounds=(0, 1))
     assert 0 <= low <= mean + 1e-12 and mean - 1e-12 <= high <= 1
     assert mean == pytest.approx(sum(runs) / len(runs))
-    mirrored = interval([1 - value for value in runs], bounds=(0, 1))
-    assert (1 - mirrored.high, 1 - mirrored.low) == pytest.approx((low, high), abs=1e-6)
     alike = runs[:1] * 3  # runs that agree give an interval without width
     for bounds in (None, (0, 1)):
         assert interval(alike, bounds=bounds) == pytest.approx(tuple(alike), abs=1e-12)
@@ -158,21 +132,17 @@ def test_what_cannot_be_fair_and_what_has_no_interval_or_order_is_refused(as_shi
         "seeds [1] served to choose the learning rate": {"tuning_seeds": [1, 10]},
         "two seeds at least, got 2 arms": {"seeds": [0]},
         "learning_rates=[], ": {"learning_rates": []},
-        "tuning_seeds=[], ": {"tuning_seeds": []},
-        "got 0 arms": {"arms": {}},
         "the arms ['a'] set lr": {"arms": {"a": {"lr": 1.0}}},
         "diverges with each of lr=[1.0]": {"learning_rates": [1.0]},
         "an 'accuracy' from 0 to 1, got": {"run": lambda seed, lr, **settings: {"loss": 1.0}},
+        "'accuracy': 1.98": {"run": lambda seed, lr, **settings: {"loss": 1.0, "accuracy": 1.98}},
         "run must return a 'loss'": {"run": lambda seed, lr, **settings: {"accuracy": 1.0}},
     }
     x = torch.arange(4.0)
     calls = {
         "at least two finite values, got [1.0]": partial(interval, [1.0]),
-        "at least two finite values, got []": partial(interval, []),
         "at least two finite values, got [1.0, nan]": partial(interval, [1.0, math.nan]),
         "bounds=(0, 1), got 0.5 to 1.5; give (lowest, highest)": partial(interval, [0.5, 1.5], bounds=(0, 1)),
-        "bounds=(0, 1), got -0.5 to 0.5": partial(interval, [0.5, -0.5], bounds=(0, 1)),
-        "bounds=(1, 0), got 0.5 to 0.6": partial(interval, [0.5, 0.6], bounds=(1, 0)),
         "TypeError: y must be a tensor": partial(spearman, x, [1.0, 2.0, 3.0, 4.0]),
     }
     failures = accepted(calls | {words: partial(compare, **given) for words, given in wrong.items()})

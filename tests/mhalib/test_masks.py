@@ -81,9 +81,7 @@ def test_bad_masks_are_refused(as_shipped):
     calls = {
         "needs num_queries <= num_keys, got num_queries=4, num_keys=3": lambda: causal_mask(4, 3),
         "num_queries must be a positive integer, got 0": lambda: causal_mask(0),
-        "num_keys must be a positive integer, got 3.0": lambda: causal_mask(3, 3.0),
         "TypeError: valid_lens must hold integers, got torch.float32": lambda: padding_mask(lens.float(), 3),
-        "TypeError: valid_lens must hold integers, got torch.complex64": lambda: padding_mask(lens.cfloat(), 3),
         "TypeError: valid_lens must hold integers, got torch.bool": lambda: padding_mask(lens[None].bool(), 3),
         "(B, Tq), one per query; got (2, 3, 4)": lambda: padding_mask(torch.ones(2, 3, 4).long(), 9),
         "between 0 and num_keys=3, got 2 to 4": lambda: padding_mask(lens + torch.tensor([0, 2]), 3),
@@ -96,7 +94,6 @@ def test_bad_masks_are_refused(as_shipped):
         "knows -inf, got float32": lambda: to_additive(two, "float32"),
         "TypeError: an additive mask is floating, got torch.bool": lambda: to_boolean(two),
         "For 0/1 numbers use mask.bool()": lambda: to_boolean(torch.ones(2, 2).tril()),
-        "holds other numbers": lambda: to_boolean(torch.tensor([[0.0, math.nan]])),
         "only 0 (may attend) and -1e4 or less": lambda: to_boolean(torch.tensor([[0.0, -9999.0]])),
     }
     assert accepted(calls) == []

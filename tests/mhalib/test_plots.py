@@ -141,7 +141,7 @@ def test_maps_are_pooled_by_their_largest_and_of_two_as_large_by_size_the_positi
     np.testing.assert_array_equal(found, np.array(wanted, np.float32))
 
 
-@pytest.mark.parametrize(("queries", "keys"), [(2000, 2000), (3000, 80), (700, 900)])
+@pytest.mark.parametrize(("queries", "keys"), [(3000, 80), (700, 900)])
 def test_one_weight_of_a_long_map_is_never_lost(queries, keys):
     weights = torch.zeros(queries, keys)
     weights[queries // 3, keys // 7] = 1.0

@@ -18,8 +18,7 @@ import pytest
 import torch
 from huggingface_hub import hf_hub_download
 
-from mhalib.experiments import spearman
-from mhalib.pretrained import SENTENCE_PAIRS, WeightsMissing, bert, load_minilm
+from mhalib.pretrained import WeightsMissing, bert, load_minilm
 from mhalib.pretrained.__main__ import main
 from mhalib.pretrained.minilm import MINILM, find
 from tests.helpers.refusals import accepted
@@ -55,14 +54,6 @@ def test_its_embeddings_and_its_72_heads_equal_the_stored_ones_of_the_reference(
     assert tokens == REFERENCE["tokens"]
     wanted = torch.tensor(REFERENCE["attention"]).reshape(6, 12, len(tokens), len(tokens))
     torch.testing.assert_close(weights, wanted, atol=1e-4, rtol=0)
-
-
-def test_similar_sentences_come_first(model):
-    first, second, grades = zip(*SENTENCE_PAIRS, strict=True)
-    assert {grade: grades.count(grade) for grade in grades} == {grade: 6 for grade in range(6)}
-    assert len({frozenset(pair[:2]) for pair in SENTENCE_PAIRS}) == len(SENTENCE_PAIRS)
-    similarity = (model.encode(first) * model.encode(second)).sum(-1)
-    assert spearman(similarity, torch.tensor(grades)) > 0.85
 
 
 def test_the_lines_of_the_page_run_as_they_are_written(folder):

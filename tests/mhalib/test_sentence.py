@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mhalib import scaled_dot_product_attention, split_heads
 from mhalib.experiments import sentence_features
 from tests.helpers.refusals import accepted
 
@@ -43,16 +42,6 @@ def test_a_seed_is_a_spelling_whose_blocks_are_equally_long_and_the_same_on_ever
     assert (x[..., :32] != other[..., :32]).all() and x[..., 32:].equal(other[..., 32:])
     # Written down once: the stored pictures of lesson 00 come from them.
     assert x[0, 0, :3].tolist() == pytest.approx([2.2507, 0.1081, -1.2817], abs=1e-4)
-
-
-def test_heads_find_what_their_block_holds():
-    heads = split_heads(sentence_features(WORDS), 4)
-    weights = scaled_dot_product_attention(heads, heads, heads)[1][0]
-    place = {word: i for i, word in enumerate(WORDS)}
-    painter = weights[:2, place["painter"]].clone()
-    painter[:, place["painter"]] = 0
-    assert painter.argmax(-1).tolist() == [place["painted"], place["baker"]]
-    assert (weights[2:].argmax(-1) == torch.arange(12)).all()
 
 
 def test_what_is_no_list_of_words_is_refused():

@@ -174,8 +174,6 @@ def test_arguments_and_results_that_are_no_plain_values_are_refused(as_shipped):
         "TypeError: arms must map names to settings": {"arms": {"one": 1}},
         "TypeError: seeds must be whole numbers, got [0.5]": {"seeds": [0.5]},
         "each seed once; got 2 arms, seeds [1, 1]": {"seeds": [1, 1]},
-        "each seed once; got 0 arms": {"arms": {}},
-        "each seed once; got 2 arms, seeds []": {"seeds": []},
         "arm 'one' sets 'arm', 'seed' or 'seeds'": {"arms": {"one": {"seed": 1}}},
         "the settings of arm 'one' must be plain": {"arms": {"one": {"x": torch.zeros(1)}}},
         "workers must be a positive integer": {"workers": 0},

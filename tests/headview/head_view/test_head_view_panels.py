@@ -101,7 +101,7 @@ def test_the_overview_of_each_sample_is_its_own():
 
 def carried_by(view, budget=4e6) -> list[str]:
     """The keys of the blocks in a page, and what it says it left out."""
-    packed, said = carried(view._blocks, view.spec(), [2], budget, chosen=(view.layer, view.head))
+    packed, said = carried(view, budget)
     return [*packed, said]
 
 
