@@ -44,6 +44,18 @@ const MODES = {
 
 // ---------------------------------------------------------------- elements
 
+const TOKENS = [["/", "find a token"], ["h, H", "hide the token of the key, show all tokens"]];
+/** What keys and clicks do, by where: behind "?", and for screen readers. */
+const KEYS = {
+  overview: [["arrow keys, click", "choose a head"], ["Space, Ctrl+click", "add it to the overlay"],
+    ["L", "all heads of its layer together"], ["A", "all heads there are"]],
+  focus: [["arrow keys, click", "move the cursor, on a cell or a word"],
+    ["Enter, Ctrl+click", "add its row to those that are summed"], ["Home, End", "the first and the last key"],
+    ["Page Up, Page Down", "ten queries up, down"], ["+ −, double click, two fingers, Ctrl+wheel", "zoom"],
+    ["0", "show all"], ...TOKENS],
+  text: [["arrow keys, click", "choose a token"], ["Page Up, Page Down", "ten tokens on"], ...TOKENS],
+};
+
 /** Make what stands below the controls. Returns the elements by name. @param {View} view */
 function makePage(view) {
   const ids = { overview: freshId("help-a"), focus: freshId("help-b"), text: freshId("help-c") };
@@ -54,18 +66,11 @@ function makePage(view) {
   const bars = node("canvas", { class: "bars", role: "img" });
   const readout = node("p", { class: "note readout" });
   const limits = node("p", { class: "limits" }); // what the marks mean, what is not drawn or not stored
-  const ofOverview = node("span", { id: ids.overview },
-    "Overview: arrow keys or a click choose a head, Space or Ctrl+click adds it to the overlay, L shows all heads of " +
-    "its layer together, A all there are. ");
-  const ofFocus = node("span", { id: ids.focus },
-    "Large picture: arrow keys or a click, on a cell or a word, move the cursor; Ctrl+click or Enter adds its row to " +
-    "those that are summed; Home and End go to the first and last key, Page Up and Page Down move ten queries; + and " +
-    "−, a double click, two fingers or Ctrl+wheel zoom, 0 shows all; / finds a token, h hides that of the key, H " +
-    "shows all tokens.");
-  const ofText = node("span", { id: ids.text },
-    "Text: arrow keys or a click choose a token, Page Up and Page Down move ten; / finds a token, h hides that of " +
-    "the key, H shows all tokens.");
-  const help = node("p", { class: "keys" }, ofOverview, ofFocus, ofText);
+  const keysIn = (name, title) => node("table", { id: ids[name] }, node("caption", {}, title),
+    ...KEYS[name].map(([keys, does]) => node("tr", {}, node("th", { scope: "row" }, keys), node("td", {}, does))));
+  const ofOverview = keysIn("overview", "Overview"), ofFocus = keysIn("focus", "Large picture");
+  const ofText = keysIn("text", "Text");
+  const help = node("div", { class: "keys" }, ofOverview, ofFocus, ofText);
   const text = makeText(view, ids.text);
   const panels = node("div", { class: "panels" }, overview, focus, text.box, readout, bars);
   return { overview, focus, text, bars, readout, limits, help, ofOverview, ofFocus, ofText, panels };
