@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from torch import nn
 
-from attention_doctor.calling import Adapted, adapt, check_callable
+from attention_doctor.calling import Adapted, adapt, check_callable, name_of
 from attention_doctor.catalogue import CATALOGUE, REMARKS
 from attention_doctor.examination import examine_patient
 from attention_doctor.find_call import find_call, heads_stated, widths
@@ -76,32 +76,27 @@ def examine(
         d_model, num_heads = d_model or USUAL[0], num_heads or USUAL[1]
         attend, made = make(attend, d_model, num_heads, head_dim)
         made += ": "
-    target = attend.target if isinstance(attend, Adapted) else attend
-    owner = getattr(target, "__self__", target)
-    named = owner if isinstance(owner, nn.Module) else target
-    report = Report(getattr(named, "__name__", type(named).__name__))
+    call = attend if isinstance(attend, Adapted) else Adapted(attend)
+    report = Report(name_of(call.module or call.target))
     try:
         with time_limit(seconds):
-            call = attend if isinstance(attend, Adapted) else Adapted(attend)
-            owner = call.module if module is None else module
+            owner = module or call.module or nn.Module()
             check_has_numbers(owner)
-            stated, notes, sizes = heads_stated(owner), [], [d_model] if d_model else widths(owner)
-            heads = num_heads or stated
+            sizes, heads = [d_model] if d_model else widths(owner), num_heads or heads_stated(owner)
             if not sizes:
                 raise ValueError("the number of features cannot be seen in a function; give d_model=...")
-            d_model = sizes[0]
-            if not isinstance(attend, Adapted):
-                call, d_model, notes = find_call(attend, sizes, heads, head_dim, module)
-            report.called_as = f"{made}{call}"
             with on_the_table(call, module) as (twin, inner):
-                patient = Patient(twin, inner, d_model, heads, head_dim or max(1, d_model // (heads or 4)))
-                patient.told = num_heads is not None
+                patients = (Patient(twin, inner, size, heads, head_dim) for size in sizes)
+                patient = next(patients) if isinstance(attend, Adapted) else find_call(patients)
+                patient.told, call = num_heads is not None, replace(patient.call)
+                report.called_as = f"{made}{call}"
                 masks = examine_patient(patient, report)
                 unseen = [forms[0] for forms in call.masks.values()] if call.stated else []
-                if call.masks and not (masks or unseen):
-                    notes.append(f"not examined with a mask: {', '.join(map(str, call.masks))}")
+                unread = [str(name) for name, forms in call.masks.items() if not forms[0].unsure]
+                if unread and not (masks or unseen):
+                    patient.notes.append(f"not examined with a mask: {', '.join(unread)}")
                 lines = [str(replace(call, mask=mask)) for mask in masks or unseen or [call.mask]]
-                report.called_as = made + "\n".join([*lines, *(f"# {note}" for note in notes + patient.notes)])
+                report.called_as = made + "\n".join([*lines, *(f"# {note}" for note in patient.notes)])
     except OutOfTime:
-        report.skip("the rest", f"the examination was stopped after {seconds:g} seconds; seconds=... gives it longer")
+        report.say("the rest", f"the examination was stopped after {seconds:g} seconds; seconds=... gives it longer")
     return report

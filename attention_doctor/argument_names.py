@@ -73,6 +73,7 @@ START = re.compile(
     r"^(start_pos\w*|start|offset|pos\w*_offset|past_len\w*|past_\w*length|cache_len\w*|cur_pos|cache_pos|step|position)$"
 )
 PLACES = re.compile(r"^(input_pos|pos|positions?|position_ids|pos_ids|token_positions|cache_positions?|t|ts|idx)$")
+OTHERS = (NO_MASK, CACHE, ABOUT_PLACES, FLAG, START, PLACES, CONTEXT)  # names that say something else than a mask
 
 
 def role_of(name: str) -> str | None:
@@ -106,9 +107,17 @@ BROADCAST = ("[None]", "[None, :, None]", "[None, None]")  # over samples and he
 ROWS = "max(n for n in range(1, int(x.shape[1] ** 0.5) + 1) if x.shape[1] % n == 0)"  # of a picture
 TOKENS = "torch.arange(x.shape[1], device=x.device)"
 WAVES = "torch.sin({}[None, :, None] / 10 ** torch.linspace(0, 2, x.shape[-1]))"
-BETWEEN = "torch.linspace(0, 1, x.shape[1])[:, None].expand(len(x), -1, {})"
+BETWEEN = "torch.linspace(0, 1, x.shape[1])[:, None].expand(len(x), -1, {}).to(x)"
 IDS = "torch.zeros(x.shape[:2], dtype=torch.long)"
 ANYTHING = (None, Filler("x"), Filler(IDS))  # for a name that says nothing
+
+
+def anything(widths: list[int]) -> tuple:
+    """Return more to try for a name that says nothing, by shape: of tokens, of pairs of tokens, of samples."""
+    one, pairs = BETWEEN.format(1), f"({BETWEEN.format(1)} - {BETWEEN.format(1)}.mT)"
+    texts = [IDS, f"{IDS}[:, None].repeat(1, x.shape[1], 1)", f"{one}[..., 0]", BETWEEN.format(3), pairs]
+    texts += [f"x.new_ones(len(x), {width})" for width in widths]
+    return tuple(map(Filler, [*texts, *(f"{pairs}[..., None].expand(-1, -1, -1, {width})" for width in widths)]))
 
 
 @cache
@@ -120,7 +129,7 @@ def further(name: str, head_dim: int) -> tuple:
     embedded = [f"{text}{whole}" for text in waves for whole in ("", ".expand(len(x), -1, -1)")]
     cos, sin = ([f"{x}.{wave}(){i}" for x, i in ((both, ""), (angle, ""), *((both, i) for i in BROADCAST))]
                 for wave in ("cos", "sin"))  # fmt: skip
-    pairs = [f"({c}, {s})" for c, s in zip(cos, sin, strict=True)]
+    pairs, grid = [f"({c}, {s})" for c, s in zip(cos, sin, strict=True)], f"({ROWS}, x.shape[1] // {ROWS})"
     table = {  # a text is an expression of x, in brackets a value
         START.pattern + r"|^(layer_idx|layer_id|index)$": [(0,)],
         PLACES.pattern: [f"{TOKENS}.expand(len(x), -1)", TOKENS, *embedded],
@@ -134,8 +143,8 @@ def further(name: str, head_dim: int) -> tuple:
         r"sin$": sin,
         r"^(position_embeddings?|rotary_emb\w*|rope\w*|cos_sin|rotary_pos_emb|pos_emb\w*|pos_embed\w*|query_pos|pe|"
         r"rel_pos\w*)$": [pairs[2], pairs[0], pairs[1], *embedded],
-        r"size$|^hw$|resolution$|^spatial_shape$|^shape$": [f"({ROWS}, x.shape[1] // {ROWS})"],
-        r"_ids?$|^ids$|segment|_idx$": [IDS],
+        r"size$|hw$|grid|resolution$|^spatial_shape$|^shape$": [grid, f"[{grid}]"],
+        r"_ids?$|^ids$|segment|_idx$": [IDS, f"{IDS}[..., None].repeat(1, 1, 3)"],
         r"coord|xyz|^centers?$": [BETWEEN.format(3), BETWEEN.format(2)],
         r"freq|angle|^theta$": [angle, both, polar],
         r"past|cache|state|prev|bias|head_mask|kv$|^extra|^layer_past": [(None,)],

@@ -6,14 +6,15 @@ call with all tokens so far and no cache. Where each way of handing a cache over
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attention_doctor import argument_names as names
-from attention_doctor.calling import Attribute, parts, pick, signature_of, turned_back
+from attention_doctor.calling import Attribute, parameters_of, parts, pick, turned_back
 from attention_doctor.patient import Patient, amount
 from attention_doctor.report import Report
 
@@ -38,15 +39,12 @@ class Grows(dict):
 SEEDS = {"": lambda: None, "update": Grows, "dict": dict}
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """A way of handing over a cache."""
 
     name: str = ""  # of the argument; "" where the cache stays in the module
     seed: str = ""  # what the first call is given for it, of SEEDS
     path: tuple | None = None  # where it comes back in the result; None where it is filled in place
-    told: bool = False  # whether the layer is told where the new tokens are
-    flags: tuple[str, ...] = ()  # the switches that ask for a cache
 
 
 class Generating:
@@ -55,8 +53,7 @@ class Generating:
     def __init__(self, patient: Patient, x: Tensor):
         self.x, self.call = x, patient.call
         self.flags, self.starts, self.places, self.caches, self.others = found = [], [], [], [], []
-        signature = signature_of(self.call.target)
-        for p in signature.parameters.values() if signature else ():
+        for p in parameters_of(self.call.target).values():
             number = isinstance(p.default, int) or p.annotation in (int, bool, "int")
             place = names.PLACES.search(p.name)
             fits = [  # in the order of what is found; the first counts
@@ -68,30 +65,30 @@ class Generating:
             ]
             for those in [those for those, fit in zip(found, fits, strict=True) if fit][:1]:
                 those.append(p.name)
+        self.made = [name for name, value in self.call.also.items() if callable(value)]  # by the tokens
+        self.told = bool(self.starts or self.places or self.made)  # whether it is told where the new tokens are
+        self.flat = False  # whether places are one for all samples, (T,)
 
-    def run(self, target: object, way: Way, x: Tensor, a: int, b: int, held: object = None) -> object:
+    def run(self, target: object, way: Way | None, x: Tensor, a: int, b: int, held: object = None) -> object:
         """Return what the layer returns for the tokens a to b - 1; `held` is the cache, None for none."""
-        piece, whole, more = x[:, a:b].clone(), x[:, :b].clone(), {}
-        for name, value in self.call.also.items():
-            if name not in self.caches:
-                told = callable(value) and way.told
-                more[name] = _last(value(whole), b, b - a) if told else value(piece) if callable(value) else value
-        if way.told:
-            places = torch.arange(a, b)
-            more |= dict.fromkeys(self.starts, a)
-            more |= {n: places if n.startswith("cache") else places.expand(len(piece), -1) for n in self.places}
-        more |= dict.fromkeys(way.flags, True)
-        more |= {way.name: held} if way.name and held is not None else {}
-        call = replace(self.call, target=target, also={}, mask=None)
-        return call.result([piece] * len(call.roles), None, **more)
+        piece, places = x[:, a:b].clone(), torch.arange(a, b)
+        also = {name: value for name, value in self.call.also.items() if name not in self.caches}
+        also |= {n: _last(also[n](x[:, :b].clone()), b, b - a) for n in self.made if n in also}
+        also |= dict.fromkeys(self.starts, a)
+        flat = [n for n in self.places if self.flat or n.startswith("cache")]
+        also |= {n: places if n in flat else places.expand(len(piece), -1) for n in self.places}
+        also |= dict.fromkeys(self.flags, True) if way else {}
+        also |= {way.name: held} if way and way.name and held is not None else {}
+        call = replace(self.call, target=target, also=also, mask=None)
+        return call.result([piece] * len(call.roles))
 
-    def fed(self, way: Way, x: Tensor, ends: Sequence[int]) -> list[tuple[Tensor, object]]:
+    def fed(self, way: Way | None, x: Tensor, ends: Sequence[int]) -> list[tuple[Tensor, object]]:
         """Return the output and the cache after each piece; the layer comes back as it was."""
-        target = self.call.target if way.name else copy.deepcopy(self.call.target)
-        held, a, made = SEEDS[way.seed](), 0, []
+        target = self.call.target if way and way.name else copy.deepcopy(self.call.target)
+        held, a, made = SEEDS[way.seed]() if way else None, 0, []
         for b in ends:
             result = self.run(target, way, x, a, b, held)
-            if way.path is not None:
+            if way and way.path is not None:
                 came = _at(result, way.path)
                 held = came if a == 0 else _joined(held, came, b - a)
             out = turned_back(pick(result, self.call.output), self.call.axes)
@@ -99,17 +96,15 @@ class Generating:
             a = b
         return made
 
-    def whole(self, way: Way, x: Tensor, tokens: int) -> Tensor:
+    def whole(self, x: Tensor, tokens: int) -> Tensor:
         """Return the output of the first tokens at once, without a cache."""
-        return self.fed(Way(told=way.told), x, (tokens,))[0][0]
+        return self.fed(None, x, (tokens,))[0][0]
 
     def ways(self, n: int) -> Iterator[Way]:
         """Yield the ways of handing over a cache that run and in which something grows."""
         target = self.call.target
-        fillers = any(callable(value) for value in self.call.also.values())
-        told = bool(self.starts or self.places or fillers)
         for name, seed in product(self.caches, SEEDS):
-            way, seeds = Way(name, seed, None, told, tuple(self.flags)), [SEEDS[seed](), SEEDS[seed]()]
+            way, seeds = Way(name, seed), [SEEDS[seed](), SEEDS[seed]()]
             try:
                 results = [self.run(target, way, self.x, 0, n + i, seeds[i]) for i in (0, 1)]
             except Exception:
@@ -118,29 +113,29 @@ class Generating:
                 yield way
             for path in _paths(results[0], pick(results[0], self.call.output)):
                 if _grew(*(_at(result, path) for result in results)):
-                    yield replace(way, path=path)
-        if (told or self.flags) and isinstance(target, nn.Module):
-            yield Way(told=told, flags=tuple(self.flags))
+                    yield way._replace(path=path)
+        if (self.told or self.flags) and isinstance(target, nn.Module):
+            yield Way()
 
-    def outcome(self, way: Way, n: int) -> tuple[list[float], Tensor, int]:
+    def outcome(self, way: Way, ends: Sequence[int]) -> tuple[list[float], Tensor, int]:
         """Return how far each further piece is from the full pass, the first difference that is wrong, and its place.
 
         Raises:
             ValueError: it is no cache that is handed over in this way.
         """
-        ends = (n, n + 1, n + 2, n + 4)
+        n = ends[0]
         try:
             made = self.fed(way, self.x, ends)
         except Exception:  # one token at a time is all that it takes
-            made = self.fed(way, self.x, ends[:3])
-        whole = [self.whole(way, self.x, b) for b in ends]
+            made = self.fed(way, self.x, ends[:-1])
+        whole = [self.whole(self.x, b) for b in ends]
         spread = float((whole[-1] - whole[-1].mean(1, keepdim=True)).abs().max())
         differences = [out - full[:, -out.shape[1] :] for (out, _), full in zip(made, whole, strict=False)]
         off = [float(difference.abs().max()) / spread for difference in differences]
         if any(x.dtype.itemsize < 4 for x in _tensors(made[-1][1])):
             raise ValueError("it is kept in low precision")
         if not off[0] <= FAR:
-            if way.seed or way.path is not None or not any("cache" in flag for flag in way.flags):
+            if way.seed or way.path is not None or not any("cache" in flag for flag in self.flags):
                 raise ValueError("the first tokens have other outputs with a cache")
             return [off[0]] * 2, differences[0], 0
         if not way.name:  # what a module keeps may be something else: do new tokens see anything of the first ones?
@@ -150,60 +145,70 @@ class Generating:
         at = next((i for i, far in enumerate(off) if i and not far <= FAR), 1)
         return off[1:], differences[at], ends[at - 1]
 
-    def seen(self, way: Way, n: int) -> tuple[list[int], list[int]]:
-        """Return which tokens the first new one sees with the cache, and in the full pass."""
+    def seen(self, way: Way, ends: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Return which tokens the last new one sees with the cache, and in the full pass."""
         found, before = ([], []), None
-        for j in range(-1, n + 1):
+        for j in range(-1, ends[-1]):
             x = self.x.clone()
             if j >= 0:
                 x[:, j] = x[:, j].roll(1, -1) - 0.5 * x[:, j]
-            outs = self.fed(way, x, (n, n + 1))[1][0], self.whole(way, x, n + 1)[:, -1:]
+            outs = self.fed(way, x, ends)[-1][0], self.whole(x, ends[-1])[:, -1:]
             before = before or outs
             for tokens, old, new in zip(found, before, outs, strict=True):
                 tokens += [j] if (new - old).abs().max() > 1e-5 * old.abs().max() else []
         return found
 
 
-def caches_as_the_full_pass(patient: Patient, sees_window: bool, causal: bool, report: Report) -> None:
-    """Look for a way of caching that gives what the full pass gives; without one, tell what went wrong."""
+def caches_as_the_full_pass(patient: Patient, window: int, causal: bool, report: Report) -> None:
+    """Look for a way of caching that gives what the full pass gives; a `window` is the most keys seen, 0 for all."""
     others = {1, 2, patient.num_heads, patient.head_dim, 2 * patient.head_dim, patient.d_model}
     n = next(n for n in range(5, 10**6) if not others & {n, n + 1, n + 2, n + 4})
     best, what = None, "generating differs from the full pass"
-    layer = Generating(patient, patient.noise(2, n + 4, 40).to(patient.device, patient.dtype))
+    ends = (n, n + 1, n + 2, n + 4)
+    if window > 2:  # one token at a time, until the first ones have left it
+        n = max(1, min(n, window - 2))
+        ends = (*range(n, window + 4), window + 5)
+    layer = Generating(patient, patient.noise(2, ends[-1], 40).to(patient.device, patient.dtype))
     if not (layer.caches or layer.starts or layer.places or layer.flags):
         return None
     with patient.quietly(), torch.no_grad():
+        try:
+            layer.whole(layer.x, n)
+        except Exception:
+            layer.flat = True
         for way in layer.ways(n):
             try:
-                off, difference, at = layer.outcome(way, n)
+                off, difference, at = layer.outcome(way, ends)
             except Exception:  # a way that does not run is none, whatever is raised
                 continue
-            if max(off[:2]) <= FAR:
-                if causal and len(off) > 2 and off[2] > FAR:
+            if max(off[: len(ends) - 2]) <= FAR:
+                if causal and len(off) == len(ends) - 1 and off[-1] > FAR:
                     text = "two new tokens at once differ from the full pass, one at a time does not"
                     text = f"{text} (by {amount(difference)}): is a causal mask used with the cache?"
-                    report.find("cache-differs", text)
+                    report.say("cache-differs", text)
                 return None
             best = best or (way, difference, at)
     if best is None:
         none = f"no way of generating with {', '.join(layer.caches)} was found that runs"
-        return report.skip("cache", none) if layer.caches else None
+        return report.say("cache", none) if layer.caches else None
     way, difference, at = best
     with patient.quietly(), torch.no_grad():
-        cached, full = ([], []) if sees_window else layer.seen(way, n)
+        cached, full = layer.seen(way, [*(end for end in ends if end <= at), at + 1] if window else (n, n + 1))
     last = at >= n and full == [*range(n + 1)] and 1 < len(cached) <= n and cached == full[-len(cached) :]
-    untold = layer.others + [name for name, value in patient.call.also.items() if callable(value)]
+    shared = [j for j in full if j in cached]
+    untold = layer.others + layer.made
     unsure = {  # what may be meant so
-        "; not judged in layers that see a window": sees_window,
+        "; a window is judged only where it forgets the newest": window and full[len(full) - len(shared) :] == shared,
         f": it keeps the last {len(cached)} tokens alone": last,
         f"; does it say places in {', '.join(untold)}?": layer.others or (untold and 2 * len(cached) >= len(full)),
     }
     for why in [why for why, so in unsure.items() if so][:1]:
-        return report.skip("cache", f"{what}{why}")
+        return report.say("cache", f"{what}{why}")
     where = f"in {way.name}" if way.name else "in the module"
     text = f"{n} tokens, then one at a time with the cache {where}: the output of token {at} (counted from 0)"
-    why = "" if cached == full else f"; the new token sees {listed(cached, n)}, in the full pass {listed(full, n)}"
-    return report.find("cache-differs", f"{text} differs from the full pass by up to {amount(difference)}{why}.")
+    seen, whole = (listed(tokens, at if window else n) for tokens in (cached, full))
+    why = "" if cached == full else f"; the new token sees {seen}, in the full pass {whole}"
+    return report.say("cache-differs", f"{text} differs from the full pass by up to {amount(difference)}{why}.")
 
 
 def listed(tokens: Sequence[int], n: int) -> str:

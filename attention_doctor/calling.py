@@ -33,6 +33,7 @@ AXES = {  # of a layer's tokens -> how (B, T, d_model) becomes them, and how the
     "T B d": (".transpose(0, 1)", ".transpose(0, 1)"),
 }
 OVER = ("pairs", "keys")
+OPEN = "torch.ones(len(x), x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)"  # a mask that hides nothing
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,13 @@ class Mask:
     Args:
         name: of the argument; None where it is given by its place.
         kind: one of `MASKS`.
-        rank: its axes; of pairs `(T, T)`, `(B, T, T)`, `(B, 1, T, T)`; of keys `(B, T)`, `(B, 1, T)`, `(B, 1, 1, T)`;
-            of lengths `(B,)` or `(B, T)`.
+        rank: its axes; of pairs `(T, T)`, `(B, T, T)`, `(B, 1, T, T)`; of keys `(T,)`, `(B, T)`, `(B, 1, T)`,
+            `(B, 1, 1, T)`; of lengths `(B,)` or `(B, T)`.
         over: "pairs" of a query and a key, or "keys", the same for all queries.
         left: whether lengths count from the end, as with padding on the left.
         always: whether the layer cannot do without one, or puts one of its own in its place.
         folded: by how many heads it is repeated, a, a, …, b, b, …, to `(B h, T, T)`; 1 where it is not.
+        unsure: whether nothing but a try says that the argument is one.
     """
 
     name: str | None
@@ -57,6 +59,7 @@ class Mask:
     always: bool = False
     folded: int = 1
     left: bool = False
+    unsure: bool = False
 
     @property
     def shows(self) -> str:
@@ -68,15 +71,14 @@ class Mask:
     @property
     def open(self) -> Filler:
         """What hides nothing, as an argument made of x."""
-        made = "torch.ones(len(x), x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)"
-        return Filler(self.in_code().replace("mask", f"({made})"))
+        return Filler(self.in_code().replace("mask", f"({OPEN})"))
 
     def in_code(self) -> str:
         """Return how a boolean mask `(B, Tq, Tk)` becomes what the layer wants, as an expression of `mask` and `x`."""
         if self.kind == "lengths":
             return "mask.sum(-1)" + ("" if self.rank == 2 else "[:, 0]")
-        places = {("pairs", 2): "[0]", ("pairs", 4): "[:, None]", ("keys", 2): "[:, 0]", ("keys", 3): "[:, :1]"}
-        text = "mask" + places.get((self.over, self.rank), "[:, None, :1]" if self.over == "keys" else "")
+        places = {"pairs": ("[0]", "", "[:, None]"), "keys": ("[0, 0]", "[:, 0]", "[:, :1]", "[:, None, :1]")}
+        text = "mask" + places[self.over][self.rank - (2 if self.over == "pairs" else 1)]
         text += f".repeat_interleave({self.folded}, 0)" if self.folded > 1 else ""
         kinds = {
             "additive": f"x.new_zeros({text}.shape).masked_fill(~{text}, -torch.inf)",
@@ -98,6 +100,7 @@ class Adapted:
         widths: features of each input in the order of `ORDER`; () where they are those of the first.
         pooled: whether its outputs are others than one for each token.
         guessed: whether what its further inputs are is a guess.
+        made_up: of which arguments nothing is known but that it runs with what `also` has for them.
         stated: whether a person said what its masks mean.
     """
 
@@ -113,6 +116,7 @@ class Adapted:
     widths: tuple[int, ...] = ()
     pooled: bool = False
     guessed: bool = False
+    made_up: tuple[str, ...] = ()
     stated: bool = False
 
     @property
@@ -154,9 +158,9 @@ class Adapted:
 
     def result(self, inputs: Sequence[Tensor], mask: Tensor | None = None, **more) -> object:
         """Return whatever the layer returns; `more` are arguments besides those that it always gets."""
-        x = inputs[0] if inputs else torch.zeros(1, 1, 1)  # a layer that names none says itself what it misses
+        x = inputs[0]
         if mask is None and self.mask is not None and self.mask.always:
-            mask = torch.ones(len(x), x.shape[1], inputs[-1].shape[1], dtype=torch.bool, device=x.device)
+            mask = compiled(OPEN)(x)
         masked = mask is not None and self.mask is not None
         made = [(word, value(*inputs, mask=mask).contiguous()) for word, value in self.turned(x.shape[1], masked)]
         also = {name: value(x) if callable(value) else value for name, value in self.also.items()}
@@ -210,11 +214,10 @@ class Adapted:
         lines += [f"    {name} = x if {name} is None else {name}" for name in others]
         if self.mask is None:
             return [*lines, f"    {call(False)}"]
-        always = "mask = torch.ones(len(x), x.shape[1], x.shape[1]).bool()"
         return [
             *lines,
             "    if mask is None:",
-            f"        {always if self.mask.always else call(False)}",
+            f"        {f'mask = {OPEN}' if self.mask.always else call(False)}",
             f"    {call(True)}",
         ]
 
@@ -296,7 +299,7 @@ def adapt(
             `(B,)` only, 2 where `(B, T)` is understood too. When left out, the doctor tries.
         mask_name: the keyword under which the mask is given; when left out, the argument behind the inputs.
         mask_over: "pairs" of a query and a key; or "keys", the same for all queries, as for padding: then a mask of
-            rank 2 is `(B, T)`, of rank 3 `(B, 1, T)`, of rank 4 `(B, 1, 1, T)`.
+            rank 1 is `(T,)`, of rank 2 `(B, T)`, of rank 3 `(B, 1, T)`, of rank 4 `(B, 1, 1, T)`.
         mask_always: True where a mask takes the place of one that the layer makes by itself; then it always gets one.
         batch_first: False for `(T, B, d_model)`; when left out, what a torch layer says of itself, otherwise True.
         axes: of x, where that does not say it: "B T d", "T B d", "B d T" (channels first), "B d H W" and "B H W d"
@@ -317,28 +320,28 @@ def adapt(
         name = module.__name__
         raise TypeError(f"expected a layer, got the class {name}; make one first, such as {name}(64, 8)")
     roles = tuple(inputs or ROLES.get(convention, ()))
+    ranks = (1, 2) if mask == "lengths" or convention == "d2l" else range(2 if mask_over == "pairs" else 1, 5)
     checks = [
         ("convention", [convention], tuple(ROLES)),
         ("mask", [mask], MASKS),
         ("mask_over", [mask_over], OVER),
         ("axes", [axes], (*AXES, None)),
-        ("mask_rank", [mask_rank], (1, 2, None) if mask == "lengths" or convention == "d2l" else (2, 3, 4, None)),
+        ("mask_rank", [mask_rank], (*ranks, None)),
         ("inputs", roles, ORDER),
     ]
     for name, given, allowed in checks:
         if bad := [value for value in given if value not in allowed]:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {bad[0]!r}")
     if convention == "torch" and not hasattr(module, "num_heads"):
-        raise TypeError(f"the convention 'torch' is for nn.MultiheadAttention, got {_name(module)}; try 'qkv'")
+        raise TypeError(f"the convention 'torch' is for nn.MultiheadAttention, got {name_of(module)}; try 'qkv'")
     mask = {"torch": "blocked", "d2l": "lengths"}.get(convention, mask) if mask == "allowed" else mask
     also, heads, name = dict(also or {}), 1, mask_name
     if convention == "torch":
         also, heads, name = {"need_weights": False, **also}, module.num_heads, mask_name or "attn_mask"
         batch_first = getattr(module, "batch_first", False) if batch_first is None and axes is None else batch_first
     called = tuple(zip(roles, keywords or [None] * len(roles), strict=True))
-    masks, signature = {}, signature_of(module)
-    parameters = {} if signature is None else signature.parameters
-    if mask is not None and (name or signature is None or len(parameters) > len(roles)):
+    masks, parameters = {}, parameters_of(module)
+    if mask is not None and (name or not parameters or len(parameters) > len(roles)):
         name = name or _mask_argument(module, len(roles), also)
         if name in parameters and parameters[name].default is inspect.Parameter.empty:
             also = {name: None, **also}
@@ -355,20 +358,17 @@ def _mask_argument(module: Callable, inputs: int, also: Mapping[str, object]) ->
     Raises:
         TypeError: none can be told.
     """
-    signature = signature_of(module)
-    if signature is None:
-        return None
-    found = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    found = [p for p in parameters_of(module).values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     left = {p.name: p.default is p.empty for p in found[inputs:] if p.name not in also}
     sure = [n for n in left if n in SURE or (found[0].name.startswith("q") and ("mask" in n or "len" in n))]
     likely = next(iter(sure or [n for n in left if len(left) == 1 and "mask" not in n]), None)
     if (likely is None and left) or any(needed for n, needed in left.items() if n != likely):
         some = next((n for n in left if "mask" in n), "...")
         raise TypeError(
-            f"cannot see which argument of {_name(module)}({', '.join(p.name for p in found)}) is the mask, what True "
-            f"means in it, or what the others are; say adapt(layer, mask_name={some!r}, mask='allowed'), or 'blocked', "
-            "'float01', 'additive' (in transformers with mask_rank=4), mask=None, also={...}; or hand over the layer "
-            "itself, and it is found out; or wrap it, as in lambda x, mask=None: layer(x, ..., mask)"
+            f"cannot see which argument of {name_of(module)}({', '.join(p.name for p in found)}) is the mask, what "
+            f"True means in it, or what the others are; say adapt(layer, mask_name={some!r}, mask='allowed'), or "
+            "'blocked', 'float01', 'additive' (in transformers with mask_rank=4), mask=None, also={...}; or hand over "
+            "the layer itself, and it is found out; or wrap it, as in lambda x, mask=None: layer(x, ..., mask)"
         )
     return likely
 
@@ -379,13 +379,14 @@ def check_callable(target: object) -> None:
         raise TypeError(f"expected a module or a function, got {type(target).__name__}; give layer, not its output")
 
 
-def _name(target: object) -> str:
+def name_of(target: object) -> str:
+    """Return its name, or that of its class."""
     return getattr(target, "__name__", type(target).__name__)
 
 
-def signature_of(target: Callable) -> inspect.Signature | None:
-    """Return the signature of a layer or a function; None where it has none."""
+def parameters_of(target: Callable) -> Mapping[str, inspect.Parameter]:
+    """Return the arguments in the signature of a layer or a function by name; none where it has no signature."""
     try:
-        return inspect.signature(target.forward if isinstance(target, nn.Module) else target)
+        return inspect.signature(target.forward if isinstance(target, nn.Module) else target).parameters
     except (TypeError, ValueError):
-        return None
+        return {}

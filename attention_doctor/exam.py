@@ -55,10 +55,6 @@ class Exam:
             seen.out = patient(self.x if x is None else x, mask)
         return seen
 
-    def depth(self, step: Step) -> int:
-        """Return how many steps lie before a step."""
-        return max(step.of_q.depth, step.of_k.depth, step.of_v.depth)
-
     def place(self, token: int) -> tuple[int, int]:
         """Return sample and place of a token, by its number among all inputs."""
         return divmod(token % (self.B * self.T), self.T)
@@ -105,8 +101,8 @@ class Exam:
         """Of queries, keys and values of each step, from which row of its projection each row `(N, T)` comes."""
         found, steps = {}, self.first.steps
         known = [(j, name) for j, step in enumerate(steps) for name in "qkv" if getattr(step, name) is not None]
-        for depth in sorted({self.depth(step) for step in steps}):
-            here = [(j, name) for j, name in known if self.depth(steps[j]) == depth]
+        for depth in sorted({step.depth for step in steps}):
+            here = [(j, name) for j, name in known if steps[j].depth == depth]
             infos = [getattr(steps[j], f"of_{name}") for j, name in here]
             of = frozenset(n for info in infos if info.kind == "projection" for n in info.of)
 
@@ -145,7 +141,7 @@ class Exam:
         """
         step = self.first.steps[j]
         groups = {i: self.of_samples(i) if samples else rows for i, rows in self.groups.items()}
-        together = frozenset(i for i, other in enumerate(self.first.steps) if self.depth(other) == self.depth(step))
+        together = frozenset(i for i, other in enumerate(self.first.steps) if other.depth == step.depth)
 
         def changed(chosen: Tensor) -> list[Tensor]:
             def rows(number: int, shape: tuple[int, ...]) -> Tensor:
@@ -162,7 +158,16 @@ class Exam:
     @cached_property
     def straight(self) -> list[bool]:
         """Of each step, whether the maps of its product stand in the order of those that met the values."""
-        return [aligned(step) for step in self.first.steps]
+        return [aligned(step) or self._follows_its_keys(j) for j, step in enumerate(self.first.steps)]
+
+    def _follows_its_keys(self, j: int) -> bool:
+        """Whether its maps change with its keys as its product does, whatever is added to that."""
+        step = self.first.steps[j]
+        if step.of_k.kind != "projection" or step.raw is None or step.raw.shape != step.used.shape:
+            return False
+        patch = Patch("projection", frozenset(step.of_k.of), lambda number, shape: torch.arange(shape[0]) % 2 == 0)
+        after = self.look(patch=patch).steps
+        return len(after) == len(self.first.steps) and aligned(step, after[j])
 
     def of_samples(self, j: int) -> Tensor:
         """Return of which sample each row of a step's queries is, `(N, Tq)`; NONE where that is not known."""
@@ -214,15 +219,17 @@ def moved(before: Tensor, after: Tensor) -> Tensor:
     return ~((after - before).abs().amax(-1) <= 64 * size)
 
 
-def aligned(step: Step) -> bool:
-    """Whether the maps of the product stand in the order of the maps that met the values."""
+def aligned(step: Step, after: Step | None = None) -> bool:
+    """Whether the maps of the product stand in the order of those that met the values; or how both have changed."""
     if step.raw is None or step.raw.shape != step.used.shape or step.used.shape[-1] < 2:
         return False
     shown = step.used > 1e-20
     count = shown.sum(-1, keepdim=True).clamp_min(1)
     logs, raw = step.used.double().clamp_min(1e-30).log(), step.raw.double()
+    if after is not None:
+        logs, raw = logs - after.used.double().clamp_min(1e-30).log(), raw - after.raw.double()
     one, two = ((x - (x * shown).sum(-1, keepdim=True) / count) * shown for x in (logs, raw))
     rows = one.abs().amax(-1, keepdim=True) > 1e-9  # a query without keys, or with one, tells nothing
     one, two = one * rows, two * rows
     same = (one * two).sum((1, 2)).abs() / (one.norm(dim=(1, 2)) * two.norm(dim=(1, 2)) + 1e-30)
-    return bool((same > 0.5).all())
+    return bool((same > (0.5 if after is None else 0.95)).all())

@@ -1,24 +1,26 @@
 """The order of an examination: does it run, what are its steps, who sees whom, what do masks do, what is kept."""
 
+import re
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from math import gcd
 
 import torch
-from torch import nn
 
 from attention_doctor import outside
+from attention_doctor.argument_names import CONTEXT
 from attention_doctor.cache import caches_as_the_full_pass
-from attention_doctor.calling import Mask
+from attention_doctor.calling import Mask, parameters_of
 from attention_doctor.exam import Exam
 from attention_doctor.example import example_of
 from attention_doctor.laws import LAWS, heads, inputs, order
 from attention_doctor.masks import Sight, cells, examine_mask, examine_sight, masks_for, sight
-from attention_doctor.outside import Stop
 from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
 
+SWITCH = re.compile(r"self_att|encoder_decoder|cross|is_self|context|memory")  # says what a layer attends to
 OTHER_KINDS = r"linear.?att|retention|retnet|cosine.?att|kernel|non.?local|performer"
 
 
@@ -26,22 +28,23 @@ def examine_patient(patient: Patient, report: Report) -> list[Mask]:
     """Look at everything that can be seen of a layer; return the forms of its masks."""
     chosen: list[Mask] = []
     try:
-        _examine(patient, report, chosen)
-    except Stop:
-        pass
+        for _ in _parts(patient, report, chosen):
+            if not report.ok:
+                break
     except Crash as crash:  # at the sizes at which it ran before
-        report.find(crash.code, f"{patient.last}: {crash}.")
+        report.say(crash.code, f"{patient.last}: {crash}.")
     if patient.written:
         what = "; ".join(f"{name}: {how}" for name, how in patient.written.items())
-        report.find("mutates-input", f"after a call, {what}.")
-    patient.call.masks = {form.name: [form] for form in chosen} or patient.call.masks
+        report.say("mutates-input", f"after a call, {what}.")
+    known = {name: forms for name, forms in patient.call.masks.items() if not forms[0].unsure}
+    patient.call.masks = {form.name: [form] for form in chosen} or known
     report.findings = [replace(found, example=example_of(found.code, patient)) for found in report.findings]
     return chosen
 
 
 def _sizes(patient: Patient) -> tuple[int, int]:
     """Return a number of samples and of tokens: no two sizes agree, because a mistake may hide where they do."""
-    h, module, call = patient.num_heads or 4, patient.module or nn.Module(), patient.call
+    h, module, call = patient.num_heads or 4, patient.module, patient.call
     said = {v for m in module.modules() for v in vars(m).values() if isinstance(v, int)}  # as many as groups of heads
     batch = next(b for b in (3, 2, 5, 7, 11) if b == 11 or (b not in said and h % b))
     if call.lengths:
@@ -53,52 +56,52 @@ def _sizes(patient: Patient) -> tuple[int, int]:
     return batch, next(T for T in range(max(5, h + 1), 10**6) if gcd(T, h) == 1 and T not in taken)
 
 
-def _examine(patient: Patient, report: Report, chosen: list[Mask]) -> None:
-    """Look at one thing after the other, and fill in the forms of the masks; what is wrong ends it after its part."""
+def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[None]:
+    """Look at one thing after the other, and fill in the forms of the masks; where it yields, what is wrong ends it."""
     call, h, (batch, T) = patient.call, patient.num_heads or 4, _sizes(patient)
-
-    def stop_if_ill() -> None:
-        if not report.ok:
-            raise Stop
-
     T = outside.runs(patient, batch, T, report)
+    yield
     outside.repeats_itself(patient, batch, T, report)
+    yield
     before = patient.kept()
     patient(patient.tokens(batch, T, 0.5))
     patient.stateful = patient.kept() != before
     exam = Exam(patient, batch, T)
     _look_inside(exam, report)
-    stop_if_ill()
+    if call.made_up:
+        return report.say("all but its steps", f"what {', '.join(call.made_up)} should be is not known")
+    yield
     outside.separates_samples(patient, batch, T, report)
     for samples, tokens in ((h, T), (batch, h)) if 2 < h <= 16 and report.ok else ():  # where sizes coincide
         if not call.lengths or tokens in call.lengths:
             outside.separates_samples(patient, samples, tokens, report)
     base = examine_sight(exam, call.causal or (patient.docs.causal and call.mask is None), report)
     past = base is not None and not bool(base.sees[0].triu(1).any())
+    window = int(base.sees[0].sum(-1).max()) % T if past else 0
     if past and not call.lengths and report.ok:
         with suppress(Crash):
             longer = sight(Exam(patient, 1, 2 * T + 3))
+            window = window if longer is None else int(longer.sees[0].sum(-1).max()) % (2 * T + 3)
             if longer is not None and bool((later := longer.sees[0].triu(1)).any()):
                 seen = f"with {T} tokens none sees a later one; with {2 * T + 3}, {cells(later)}."
-                report.find("future-leak", seen)
-    stop_if_ill()
+                report.say("future-leak", seen)
+    yield
     chosen += _masks(exam, base, report)
     for form in chosen:
         masked, x = patient.with_mask(form), patient.noise(batch, T, 32)
         masked(x, (torch.arange(T) < 2).expand(batch, T, T))
-        for mask in masks_for(exam, form).values():
+        for mask in [*masks_for(exam, form).values(), *([None] if patient.stateful else [])]:
             outside.forgets(masked, x, mask, "masks", report)
-    stop_if_ill()
+    yield
     for form in chosen:
         outside.survives_an_empty_row(patient, form, T, report)
     everyone = base is not None and bool(base.sees.all())
     if everyone and base.inside:
         outside.takes_fewer_keys(patient, T, report)
-    for name in outside.optional_contexts(patient):
-        _with_context(patient, name, batch, T, report)
-    if not call.pooled and call.axes in ("B T d", "T B d") and not call.lengths:
-        causal = past and base.sees[0].equal(base.sees.new_ones(T, T).tril())
-        caches_as_the_full_pass(patient, base is not None and not everyone and not causal, causal, report)
+    _with_contexts(patient, batch, T, report)
+    in_order = base is None or everyone or past
+    if in_order and not call.pooled and call.axes in ("B T d", "T B d") and not call.lengths:
+        caches_as_the_full_pass(patient, window, past and not window, report)
     _places(patient, T, report)
     outside.dead_parameters(patient, chosen, T, exam.flat, report)
 
@@ -107,7 +110,7 @@ def _look_inside(exam: Exam, report: Report) -> None:
     """Hold each law on each step that was seen."""
     seen = exam.first
     if seen.twice:
-        report.find("softmax-twice", "what came out of one softmax went into a second one, which makes it nearly even.")
+        report.say("softmax-twice", "what came out of one softmax went into a second one, which makes it nearly even.")
     elif not seen.steps:
         _without_steps(exam, report)
     for law, j in product(LAWS, range(len(seen.steps)) if report.ok else ()):
@@ -115,12 +118,12 @@ def _look_inside(exam: Exam, report: Report) -> None:
             return
         try:
             if said := law(exam, j):
-                getattr(report, said[0])(*said[1:])
+                report.say(*said)
         except Crash as crash:
-            report.skip(f"the law of {law.__name__}", str(crash))
+            report.say(f"the law of {law.__name__}", str(crash))
     if report.ok and seen.steps:
-        if deepest := max(exam.depth(step) for step in seen.steps):
-            report.remark("several-layers", f"{deepest + 1} steps of attention, one after the other, were seen.")
+        if deepest := max(step.depth for step in seen.steps):
+            report.say("several-layers", f"{deepest + 1} steps of attention, one after the other, were seen.")
         heads(exam, report)
 
 
@@ -131,16 +134,16 @@ def _without_steps(exam: Exam, report: Report) -> None:
         sums = seen.shares[0][0].sum(-1)
         low, high = float(sums.min()), float(sums.max())
         what = f"scores meet the values as they are; a query's sum to {low:.2f} to {high:.2f}"
-        report.find("no-softmax", f"{what}: nothing makes shares of 1 of them.")
+        report.say("no-softmax", f"{what}: nothing makes shares of 1 of them.")
     elif seen.exps and _weighs_more_than_one(patient, exam.T):
         text = "with every token given twice the outputs change: exponentials are not divided by their sum"
-        report.find("no-softmax", f"{text}, or not by the sum that belongs to them.")
+        report.say("no-softmax", f"{text}, or not by the sum that belongs to them.")
     elif set(seen.over) == {1}:
-        report.find("softmax-axis", "a softmax runs over an axis of one number: it gives 1 whatever comes in.")
+        report.say("softmax-axis", "a softmax runs over an axis of one number: it gives 1 whatever comes in.")
     else:
         linear = "keys meet values before queries: linear attention, of which no maps are made"
         none = "no product of queries and keys, softmax and product with values was seen"
-        report.skip("its steps", linear if seen.linear else none)
+        report.say("its steps", linear if seen.linear else none)
 
 
 def _weighs_more_than_one(patient: Patient, T: int) -> bool:
@@ -155,17 +158,25 @@ def _weighs_more_than_one(patient: Patient, T: int) -> bool:
 
 def _masks(exam: Exam, base: Sight | None, report: Report) -> list[Mask]:
     """Hold each mask that it takes to what it says; where sizes coincide, too."""
-    patient, forms = exam.patient, dict(exam.patient.call.masks)
-    if not forms:
-        report.skip("masks", "the layer takes none")
-    found = [examine_mask(exam, name, base, patient.docs, report) for name in forms]
-    rank = {"prefix": 2, "keys": 1}
-    chosen = sorted((form for form in found if form is not None), key=lambda form: rank.get(form.shows, 0))
+    patient, masks = exam.patient, exam.patient.call.masks
+
+    def meant() -> list[Mask]:
+        found = [form for forms in masks.values() if (form := examine_mask(exam, forms, base, report)) is not None]
+        return sorted(found, key=lambda form: {"prefix": 2, "keys": 1}.get(form.shows, 0))
+
+    before, said = patient.kept(), ([*report.findings], [*report.remarks], [*report.not_examined])
+    chosen = meant()
+    if patient.kept() != before and not patient.stateful:  # once more, with each look at a fresh copy
+        patient.stateful, (report.findings, report.remarks, report.not_examined) = True, said
+        chosen = meant()
+    patient.call.masks = {n: m for n, m in masks.items() if not m[0].unsure or n in [form.name for form in chosen]}
+    if not patient.call.masks:
+        report.say("masks", "the layer takes none")
     for form in chosen[:1]:
         if form.shows == "prefix":
-            report.skip("masks other than lengths", "the layer takes none")
-        if form.shows == "shared":
-            report.skip("masks that differ from sample to sample", "the layer takes one for all")
+            report.say("masks other than lengths", "the layer takes none")
+        if form.shows == "shared" or (form.over, form.rank) == ("keys", 1):
+            report.say("masks that differ from sample to sample", "the layer takes one for all")
         said = patient.call.stated or patient.docs.polarity(form.name or "mask", len(chosen) == 1)
         if form.kind in ("allowed", "blocked", "float01") and not said:
             how = "hidden" if form.kind == "blocked" else "may attend"
@@ -174,21 +185,23 @@ def _masks(exam: Exam, base: Sight | None, report: Report) -> list[Mask]:
     h = patient.num_heads or 0
     if report.ok and 2 < h <= 16 and h != exam.B and not patient.call.lengths and exam.inputs == 1:
         other = Exam(patient, h, exam.T)
-        patient.call.masks = {form.name: [form] for form in chosen if form.shows != "shared"}
-        for name in patient.call.masks:
-            examine_mask(other, name, None, patient.docs, report)
-        patient.call.masks = forms
+        for form in [form for form in chosen if form.shows != "shared"]:
+            examine_mask(other, [form], None, report)
     return chosen
 
 
-def _with_context(patient: Patient, name: str, batch: int, T: int, report: Report) -> None:
-    """Hand over an optional context: keys and values must be made of it."""
-    call = replace(patient.call, inputs=(*patient.call.inputs, ("context", name)), masks={})
-    with suppress(Crash):
-        exam = Exam(patient.calling(call), batch, T)
-        for law, j in product((order, inputs), range(len(exam.first.steps))):
-            if said := law(exam, j):
-                getattr(report, said[0])(said[1], f"with {name}: {said[2]}")
+def _with_contexts(patient: Patient, batch: int, T: int, report: Report) -> None:
+    """Hand over each context that may be left out: keys and values must be made of it."""
+    call, parts = patient.call, [patient.module, *patient.module.children()]
+    switched = any(isinstance(v, bool) and SWITCH.search(name) for part in parts for name, v in vars(part).items())
+    left_out = [n for n, p in parameters_of(call.target).items() if p.default is None and n not in call.also]
+    for name in filter(CONTEXT.search, left_out if call.roles == ["queries"] and not switched else ()):
+        given = replace(call, inputs=(*call.inputs, ("context", name)), masks={})
+        with suppress(Crash):
+            exam = Exam(patient.calling(given), batch, T)
+            for law, j in product((order, inputs), range(len(exam.first.steps))):
+                if said := law(exam, j):
+                    report.say(said[0], f"with {name}: {said[1]}")
 
 
 def _places(patient: Patient, T: int, report: Report) -> None:
@@ -198,4 +211,4 @@ def _places(patient: Patient, T: int, report: Report) -> None:
         one, two = patient(x)[:, -1], patient(x[:, turned])[:, -1]
         if report.ok and not patient.call.pooled and patient.differ(one, two):
             text = f"another order of the other tokens moves the last output by up to {amount(two - one)}."
-            report.remark("positions", text)
+            report.say("positions", text)

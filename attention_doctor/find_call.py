@@ -6,7 +6,7 @@ mask is meant in which way is not decided here: `masks` sees what each form does
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice, product
 
@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from attention_doctor import argument_names as names
-from attention_doctor.calling import AXES, Adapted, Mask, adapt, parts, signature_of, turned_back
-from attention_doctor.patient import Crash, Patient, on_the_table
+from attention_doctor.calling import AXES, Adapted, Mask, adapt, name_of, parameters_of, parts, picture, turned_back
+from attention_doctor.patient import Crash, Patient
 
 LENGTHS = (5, 6, 4, 8, 9, 16, 12, 10, 7, 25, 36, 49, 64)  # tokens; the later ones for layers that take one number only
 MOST = 200  # ways that are tried for each number of tokens
@@ -28,26 +28,24 @@ WRAP = "or wrap it: lambda x, mask=None: layer(x, ..., mask)"
 Inputs = list[tuple[str, inspect.Parameter]]  # role and parameter
 
 
-def find_call(
-    target: Callable, sizes: list[int], num_heads: int | None, head_dim: int | None, module: nn.Module | None
-) -> tuple[Adapted, int, list[str]]:
-    """Return how a layer or function wants to be called, its features, and what is uncertain, a sentence each.
+def find_call(patients: Iterable[Patient]) -> Patient:
+    """Return the first of some patients, one layer with tokens of several widths, for which a call is found.
 
     Raises:
         TypeError: no way of calling it was found.
     """
-    if isinstance(target, nn.MultiheadAttention):
-        call = adapt(target, "torch")
-        call.masks["key_padding_mask"] = [Mask("key_padding_mask", "blocked", 2, "keys")]
-        return call, target.embed_dim, []
-    with on_the_table(Adapted(target), module) as (twin, inner):
-        searches = []
-        for size in sizes:
-            head = head_dim or max(1, size // (num_heads or 4))
-            searches.append(search := _Search(Patient(twin, inner, size, num_heads, head)))
-            if (found := search.found()) is not None:
-                return replace(found, target=target), size, search.notes
-    return searches[0].refused(target), sizes[0], []
+    searches = []
+    for patient in patients:
+        target = patient.call.target
+        if isinstance(target, nn.MultiheadAttention):
+            call = adapt(target, "torch")
+            call.masks["key_padding_mask"] = [Mask("key_padding_mask", "blocked", 2, "keys")]
+            return patient.calling(call)
+        searches.append(search := _Search(patient))
+        if (found := search.found()) is not None:
+            called = patient.calling(found)
+            return called.unused() or called
+    return searches[0].patient.calling(searches[0].refused())
 
 
 class _Search:
@@ -56,14 +54,18 @@ class _Search:
     def __init__(self, patient: Patient):
         self.patient, self.module, target = patient, patient.module, patient.call.target
         self.d_model, self.num_heads, self.head_dim = patient.d_model, patient.num_heads, patient.head_dim
-        signature = signature_of(target)
-        named = [] if signature is None else signature.parameters.values()
+        named = parameters_of(target).values()
         self.named = [p for p in named if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         self.inputs = self._inputs()
         self.masks = [p for p in self.named if p not in [q for _, q in self.inputs] and self._is_mask(p)]
         # A function attend(x, mask), in which True = may attend, as in mhalib.
         self.our_form = not isinstance(target, nn.Module) and [p.name for p in self.named][1:] == ["mask"]
-        self.unmerged, self.error, self.notes = False, None, []
+        self.unmerged, self.error, self.held = False, None, patient.kept()
+        others = [p for p in self.named if p not in [q for _, q in self.inputs] + self.masks]
+        self.needed = [p for p in others if p.default is p.empty]
+        self.optional = [p for p in others if p.default is None or isinstance(p.default, Tensor)]
+        self.unknown = [p for p in self.needed if not self._values(p)]
+        self.made_up: tuple = ()  # what is tried, at the end, for arguments of which nothing is known
 
     # ------------------------------------------------------------------------------------------- by the signature
 
@@ -93,17 +95,21 @@ class _Search:
         of_others = others and names.OF_OTHERS.search(name)
         return bool(of_others or (names.MASK.search(name) and not names.NO_MASK.search(name)))
 
+    def _unsure(self, form: Adapted) -> list[inspect.Parameter]:
+        """Return the optional tensors whose names say nothing: one may be a mask."""
+        tensors = [p for p in self.optional if p.annotation is p.empty or "Tensor" in str(p.annotation)]
+        known = {p.name for p in tensors if any(words.search(p.name) for words in names.OTHERS)} | {*form.also}
+        known |= {p.name for p in tensors if names.role_of(p.name) or names.further(p.name, 8)}
+        return [p for p in tensors if p.name not in known]
+
     def _rest(self) -> Iterator[tuple[Inputs, dict[str, object], bool]]:
         """Yield inputs, further arguments, and whether an input is a guess, the likelier first."""
-        others = [p for p in self.named if p not in [q for _, q in self.inputs] + self.masks]
-        needed = [p for p in others if p.default is p.empty]
-        optional = [p for p in others if p.default is None or isinstance(p.default, Tensor)]
-        unknown, alone = [p for p in needed if not self._values(p)], len(self.inputs) == 1
-        if len(unknown) > 2:
+        needed, optional, alone = self.needed, self.optional, len(self.inputs) == 1
+        if len(self.unknown) > 2:
             return
-        if alone and len(unknown) == 1:  # perhaps other tokens
-            guess = [*self.inputs, ("context", unknown[0])]
-            yield from ((guess, also, True) for also in self._filled([p for p in needed if p not in unknown], optional))
+        if alone and len(self.unknown) == 1 and not self.made_up:  # perhaps other tokens
+            guess, known = [*self.inputs, ("context", *self.unknown)], [p for p in needed if p not in self.unknown]
+            yield from ((guess, also, True) for also in self._filled(known, optional))
         yield from ((self.inputs, also, False) for also in self._filled(needed, optional))
         for p in optional if alone else ():  # a context of other features, which cannot be left out
             if names.role_of(p.name) == "context":
@@ -118,12 +124,13 @@ class _Search:
 
         angles = [p for p in optional if turns(names.further(p.name, 8))]
         places = [p for p in optional if names.PLACES.search(p.name)]
-        owners = [] if self.module is None else [vars(m).items() for m in self.module.modules()]
-        said = [v for own in owners for n, v in own if isinstance(v, int) and ("rope" in n or n == "head_dim")]
+        held = [item for m in self.module.modules() for item in vars(m).items()]
+        said = [v for n, v in held if isinstance(v, int) and ("rope" in n or n == "head_dim")]
         turned = dict.fromkeys([self.head_dim, *said, self.head_dim // 2, self.head_dim // 4])
         for more in ([], angles, places, angles + places) if angles or places else ([],):
             for features in turned:
-                tried = {p.name: self._values(p, max(2, features)) or names.ANYTHING for p in [*needed, *more]}
+                anything = self.made_up or names.ANYTHING
+                tried = {p.name: self._values(p, max(2, features)) or anything for p in needed + more}
                 yield from (dict(zip(tried, values, strict=True)) for values in product(*tried.values()))
                 if not any(map(turns, tried.values())):
                     break
@@ -135,28 +142,28 @@ class _Search:
     def _forms(self) -> Iterator[Adapted]:
         """Yield the ways to call it, the likelier first."""
         required = [p for p in self.masks if p.default is p.empty]
-        rest = list(islice(self._rest(), 16))
+        rest = list(islice(self._rest(), 200 if self.made_up else 16))
         # Masks that have no default may be None all the same, and at the end are given. No shape tells "T B d" from
         # "B T d", but for a mask that is wanted for each sample.
         layouts = [(False, axes) for axes in AXES if axes != "T B d"]
         layouts += [(True, axes) for axes in AXES] if required else []
+        layouts = [(bool(required), "B T d")] if self.made_up else layouts
         for (masked, axes), (inputs, also, guessed) in product(layouts, rest):
             gap = [p for _, p in inputs] != self.named[: len(inputs)]  # what is between them goes by name
             words = tuple((role, p.name if gap or p.kind is p.KEYWORD_ONLY else None) for role, p in inputs)
-            form = replace(self.patient.call, inputs=words, axes=axes, also=also, guessed=guessed)
+            call = self.patient.call  # of tokens by their place, where no argument has a name
+            form = replace(call, inputs=words or call.inputs, axes=axes, also=also, guessed=guessed)
             none = {} if masked else dict.fromkeys(p.name for p in required)
             others = [w for w in widths(self.module)[:4] if w != self.d_model] if len(inputs) > 1 else []
             wide = [(self.d_model, *[w] * (len(inputs) - 1)) for w in others]
             wide += [(w, *[self.d_model] * (len(inputs) - 1)) for w in others]
-            for given in product(*(self._usual_forms(p, axes) for p in required if masked)):
+            usual = [self.mask_forms(p, axes) for p in required if masked]  # a few of what may hide nothing
+            most, kinds = (8, KINDS) if self.made_up else (14, ("lengths", "allowed", "float01", "additive"))
+            usual = [[replace(mask, always=True) for mask in m if mask.kind in kinds][:most] for m in usual]
+            for given in product(*usual):
                 more = also | none | {m.name: m.open for m in given[1:]}
                 whole = replace(form, mask=given[0] if given else None, also=more)
                 yield from (replace(whole, widths=each) for each in [(), *wide])
-
-    def _usual_forms(self, p: inspect.Parameter, axes: str) -> list[Mask]:
-        """Return a few forms of a mask that hides nothing, for a layer that cannot do without one."""
-        forms = [replace(mask, always=True) for mask in self.mask_forms(p, axes)]
-        return [mask for mask in forms if mask.kind != "blocked"][:14]
 
     def mask_forms(self, p: inspect.Parameter, axes: str) -> list[Mask]:
         """Return the forms of a mask to try, the likelier first."""
@@ -169,6 +176,9 @@ class _Search:
         folded = [Mask(p.name, folded=self.num_heads)] if (self.num_heads or 1) > 1 else []
         keys = [Mask(p.name, rank=rank, over="keys") for rank in (2, 3, 4)]
         first = [*keys, *ranks] if "pad" in p.name or "key" in p.name else [*ranks, *folded, *keys]
+        first += [Mask(p.name, rank=1, over="keys")]
+        if p not in self.masks:
+            return [replace(mask, kind=kind, unsure=True) for mask in first for kind in KINDS[:2] if mask.rank < 4]
         return [*lengths, *(replace(mask, kind=kind) for mask in first for kind in KINDS)]
 
     # -------------------------------------------------------------------------------------------------- by trying
@@ -182,25 +192,39 @@ class _Search:
                     continue
                 form = replace(picked, lengths=self._lengths(picked, T))
                 if self._time_first(form, T):
-                    form = replace(form, axes="T B d")
+                    form = self._turned(replace(form, axes="T B d"), T)
                     said = getattr(self.patient.call.target, "batch_first", None) is False
-                    self.notes += [] if said else [TIME_FIRST]
-                form.masks = {p.name: self.mask_forms(p, form.axes) for p in self.masks}
+                    self.patient.notes += [] if said else [TIME_FIRST]
+                form.masks = {p.name: self.mask_forms(p, form.axes) for p in self.masks + self._unsure(form)}
                 if self.our_form:
                     form.masks = {"mask": [mask for mask in form.masks["mask"] if mask.kind == "allowed"]}
                 return replace(form, stated=self.our_form)
             if T == LENGTHS[2] and self.error and not any(word in str(self.error) for word in OF_LENGTH):
-                return None  # no other number of tokens mends this
+                break  # no other number of tokens mends this
+        return self._made_up() if self.unknown else None
+
+    def _made_up(self) -> Adapted | None:
+        """Return a call with arguments of which nothing is known, by their shapes; its numbers must be finite."""
+        self.made_up, unknown = names.anything(widths(self.module)[:5]), tuple(p.name for p in self.unknown)
+        for form in islice(self._forms(), 4 * MOST):
+            picked = self._picked(form, LENGTHS[0])
+            made = [] if picked is None or picked.pooled else parts(self._answer(picked, 2, LENGTHS[0]))
+            if made and all(bool(part.isfinite().all()) for _, part in made):
+                self.patient.notes.append(f"nothing is known of {', '.join(unknown)}: something that runs was made up")
+                return replace(picked, made_up=unknown)
         return None
 
     def _answer(self, form: Adapted, batch: int, T: int) -> object:
         """Return whatever the layer returns, or what it raised."""
+        form = replace(form, target=self.patient.call.target)
         patient = self.patient.calling(form)
         x = patient.tokens(1 if form.axes == "T d" else batch, T, 0.5).to(patient.device, patient.dtype)
         with patient.quietly(), torch.no_grad():
             try:
                 return form.result(patient.inputs(x))
             except Exception as error:
+                if patient.kept() != self.held:  # what it kept of this try is not to spoil the next
+                    self.patient = self.patient.unused() or self.patient
                 return error
 
     def _picked(self, form: Adapted, T: int) -> Adapted | None:
@@ -218,7 +242,8 @@ class _Search:
         first = {output: seen[0][0] for output, seen in shapes.items()}
         whole = [o for o, seen in shapes.items() if all(shape == (many, n, first[o][-1]) for shape, n in seen)]
         same = [o for o, seen in shapes.items() if len({shape for shape, _ in seen}) == 1]
-        pooled = [o for o in same if _is_pooled(first[o], many, T)] if form.axes not in ("T d", "T B d") else []
+        few = [o for o in same if first[o][0] == many and len(first[o]) < 4 and first[o][1:-1] != (T,)]
+        pooled = few if form.axes not in ("T d", "T B d") else []
         fitting = whole or pooled
         if not fitting:
             sizes = [(torch.Size(shape).numel(), len(shape) > 3) for shape in first.values()]
@@ -236,12 +261,28 @@ class _Search:
             fresh = self.patient.calling(form).unused()
             return fresh is None or not isinstance(self._answer(fresh.call, 2, n), Exception)
 
-        if self.module is None or (runs(3) and runs(T + 2) and runs(7)):
+        if runs(3) and runs(T + 2) and runs(7):
             return ()
         ran = tuple(n for n in dict.fromkeys((*range(1, 13), T)) if runs(n)) or (T,)
         all_up_to_a_longest = {*ran} == {*range(1, max(ran) + 1)}
-        by_chance = ran == (T,) and T in (self.head_dim, self.num_heads, self.d_model)
+        by_chance = ran == (T,) and T in (self.head_dim, self.num_heads, self.d_model) and not self._room(T)
         return () if len(ran) > 10 or all_up_to_a_longest or by_chance else ran
+
+    def _room(self, T: int) -> bool:
+        """Whether it has tables of its own for just so many places, such as one for each pixel of a picture."""
+        own = (m for m in self.module.modules() if not type(m).__module__.startswith("torch."))
+        shapes = [x.shape for m in own for x in (*m.parameters(recurse=False), *m.buffers(recurse=False))]
+        sizes, (rows, columns) = {size for shape in shapes for size in shape}, picture(T)
+        pictured = rows > 1 and any({*size} <= sizes for size in ((rows, columns), (2 * rows - 1, 2 * columns - 1)))
+        return pictured or T * T in sizes or any([*shape].count(T) > 1 for shape in shapes)
+
+    def _turned(self, form: Adapted, T: int) -> Adapted:
+        """Return the form with what is made of the tokens turned as they are, where it does not run as it is."""
+        if not isinstance(self._answer(form, 2 if self.num_heads == 3 else 3, T), Exception):
+            return form
+        x, made = self.patient.tokens(2, T, 0.5), [(n, v) for n, v in form.also.items() if callable(v)]
+        those = [(n, v) for n, v in made if getattr(v(x), "shape", ())[:2] == x.shape[:2]]
+        return replace(form, also=form.also | {n: names.Filler(f"({v.text}).transpose(0, 1)") for n, v in those})
 
     def _time_first(self, form: Adapted, T: int) -> bool:
         """Whether tokens meet along the first axis of x and along no other, as in a layer for (T, B, d_model)."""
@@ -258,15 +299,13 @@ class _Search:
         moved = (after - before).abs().amax(-1) > 1e-6 * before.abs().max()  # (B, T)
         return bool(moved[1:, 0].any() and not moved[0, 1:].any() and not moved[1:, 1:].any())
 
-    def refused(self, target: Callable) -> Adapted:
+    def refused(self) -> Adapted:
         """Return the usual call of a layer that is known to fit, for the laws to show what it does; else ask."""
         if self.our_form or self.unmerged:
-            return Adapted(target, masks={p.name: [Mask(p.name)] for p in self.masks})
-        name, wanted = getattr(target, "__name__", type(target).__name__), ", ".join(p.name for p in self.named)
-        taken = [p for _, p in self.inputs] + self.masks
-        unknown = [p.name for p in self.named if p.default is p.empty and p not in taken and not self._values(p)]
+            return replace(self.patient.call, masks={p.name: [Mask(p.name)] for p in self.masks})
+        name, wanted = name_of(self.patient.call.target), ", ".join(p.name for p in self.named)
         no_way = f"no way of calling {name}({wanted}) was found"
-        if unknown:
+        if unknown := [p.name for p in self.unknown]:
             missing = ", ".join(f"{n!r}: ..." for n in unknown)
             no_way += f", and nothing is known of {', '.join(unknown)}; say adapt(layer, also={{{missing}}}), {WRAP}"
             raise TypeError(no_way)
@@ -275,17 +314,11 @@ class _Search:
         raise TypeError(f"{no_way}; {with_tokens}. Say how it is called with adapt(...), {WRAP}")
 
 
-def _is_pooled(shape: tuple[int, ...], batch: int, T: int) -> bool:
-    return shape[0] == batch and (len(shape) == 2 or (len(shape) == 3 and shape[1] != T))
-
-
 # ----------------------------------------------------------------------------------------------------------- sizes
 
 
-def widths(module: nn.Module | None) -> list[int]:
+def widths(module: nn.Module) -> list[int]:
     """Return the numbers of features that a layer may take, the likelier first."""
-    if module is None:
-        return []
     said = [value for value in _said(module, "d_model") if isinstance(value, int)]
     linear = [m.in_features for m in module.modules() if isinstance(m, nn.Linear)]
     shapes = [size for p in module.parameters() for size in p.shape]
@@ -293,10 +326,10 @@ def widths(module: nn.Module | None) -> list[int]:
     return [size for size in dict.fromkeys(order) if 1 < size <= 8192][:8]
 
 
-def heads_stated(module: nn.Module | None) -> int | None:
+def heads_stated(module: nn.Module) -> int | None:
     """Return how many heads the layer itself says that it has; None where it does not say."""
-    found = [] if module is None else _said(module, "num_heads")
-    return next((v for v in found if isinstance(v, int) and not isinstance(v, bool) and 0 < v <= 1024), None)
+    said = (v for v in _said(module, "num_heads") if isinstance(v, int) and not isinstance(v, bool))
+    return next((v for v in said if 0 < v <= 1024), None)
 
 
 def _said(module: nn.Module, kind: str) -> list[object]:

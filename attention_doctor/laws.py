@@ -16,7 +16,7 @@ from attention_doctor.exam import MANY, Exam
 from attention_doctor.look import Step
 from attention_doctor.report import Report
 
-Said = tuple[str, str, str] | None  # "find" | "remark" | "skip"; the code, or what; the evidence, or why
+Said = tuple[str, str] | None  # a code and what was seen, or what could not be examined and why: as `Report.say`
 
 LONG = {"q": "queries", "k": "keys", "v": "values"}
 INPUT = {"queries": "first input", "context": "context", "keys": "keys", "values": "values"}
@@ -33,28 +33,28 @@ def split(exam: Exam, j: int) -> Said:
         size = len(exam.first.projections[getattr(step, f"of_{name}").of[0]])
         many = (rows == MANY).nonzero().tolist()
         if many and (getattr(step, name).shape[-1] in (size // exam.B, size) or rows.shape[1] != exam.T):
-            return "skip", f"the split of the {LONG[name]}", "a row holds one feature of all tokens, or no token"
+            return f"the split of the {LONG[name]}", "a row holds one feature of all tokens, or no token"
         if many:
             n, r = many[0]
             where = f"row {r} of map {n} of the {LONG[name]} is made of several rows of its projection."
-            return "find", "mixes-tokens", where
+            return "mixes-tokens", where
         lines = rows.tolist()
         over_heads = of_keys is not None and all(len(set(x)) == 1 < len(x) for x in lines + of_keys.tolist())
         if name == "q" and over_heads:
             where = f"the {rows.shape[1]} queries of a map come from one token, as its keys do"
-            return "find", "no-mixing", f"{where}: no map holds two tokens."
+            return "no-mixing", f"{where}: no map holds two tokens."
         for n, line in enumerate(lines):
             real = [r for r in line if r >= 0]
             tokens = [r % exam.T for r in real]
             shown = ", ".join(map(str, tokens[:8]))
             if name == "k" and len(set(real)) == len(real) - 1 and set(tokens) == set(range(exam.T - 1)):
-                return "find", "key-unused", f"the keys of map {n} are of the tokens {shown}."
+                return "key-unused", f"the keys of map {n} are of the tokens {shown}."
             asked_often = name == "q" and len(set(tokens)) == exam.T and len({real.count(r) for r in real}) == 1
             if 1 < len(set(real)) < len(real) and not asked_often:
                 where = f"map {n} has one token in several rows of its {LONG[name]}: tokens {shown}."
-                return "find", "mixes-tokens", where
+                return "mixes-tokens", where
     what = f"the split of the {', '.join(unknown)}"
-    return ("skip", what, "they are no moved rows of a projection") if unknown else None
+    return (what, "they are no moved rows of a projection") if unknown else None
 
 
 def samples(exam: Exam, j: int) -> Said:
@@ -66,12 +66,12 @@ def samples(exam: Exam, j: int) -> Said:
     for name, n, those in ((name, n, those) for name, maps in of.items() for n, those in enumerate(maps)):
         if len(those) > 1:
             several = ", ".join(map(str, sorted(those)))
-            return "find", "mixes-samples", f"map {n} holds {LONG[name]} of samples {several}."
+            return "mixes-samples", f"map {n} holds {LONG[name]} of samples {several}."
     for a, b in combinations(of if exam.straight[j] else (), 2):
         for n, (one, two) in enumerate(zip(of[a], of[b], strict=False)):
             if one and two and one != two and len(of[a]) == len(of[b]):
                 where = f"map {n} has {LONG[a]} of sample {min(one)} and {LONG[b]} of sample {min(two)}."
-                return "find", "mixes-samples", where
+                return "mixes-samples", where
     return None
 
 
@@ -83,14 +83,14 @@ def order(exam: Exam, j: int) -> Said:
         off = (scores[..., :-1] - step.raw * (step.of_scores.factor or 1)).abs()
         if bool((off[off.isfinite()] < 1e-4).all()) and torch.equal(soft[..., 1:], step.used):
             where = "the first of the weights is cut off, a last score was added: key j + 1 meets value j."
-            return "find", "mixes-tokens", where
+            return "mixes-tokens", where
     if k is None or v is None or k.shape != v.shape or not exam.straight[j]:
         return None
     per = exam.B * exam.T
     for n, c in ((k >= 0) & (v >= 0) & (k % per != v % per)).nonzero().tolist():
         key, value = int(k[n, c]) % exam.T, int(v[n, c]) % exam.T
         where = f"column {c} of map {n} has the key of token {key} and the value of token {value}."
-        return "find", "mixes-tokens", where
+        return "mixes-tokens", where
     return None
 
 
@@ -103,18 +103,18 @@ def windows(exam: Exam, j: int) -> Said:
         if len(places) < len(rows) * len(columns):
             those = ", ".join(f"({p // width}, {p % width})" for p in places[:8])
             where = f"map {n} has queries of the places {those} of {height} rows and {width} columns"
-            return "find", "mixes-tokens", f"{where}: no rows, columns or windows of the picture."
+            return "mixes-tokens", f"{where}: no rows, columns or windows of the picture."
     return None
 
 
 def inputs(exam: Exam, j: int) -> Said:
     """Hold that queries, keys and values are made of the inputs that are handed over for them."""
     roles, steps = exam.patient.call.roles, exam.first.steps
-    if exam.inputs == 1 or exam.depth(steps[j]) or exam.patient.call.guessed:
+    if exam.inputs == 1 or steps[j].depth or exam.patient.call.guessed:
         return None
     of: dict[str, set[int]] = {name: set() for name in "qkv"}
     for i, name in [(i, name) for i in range(len(steps)) for name in "qkv"]:  # a layer may attend to itself and others
-        tokens = None if exam.depth(steps[i]) else exam.token_of(i, name)
+        tokens = None if steps[i].depth else exam.token_of(i, name)
         if tokens is None:
             return None
         of[name] |= {t // (exam.B * exam.T) for t in tokens.flatten().tolist() if t >= 0}
@@ -125,10 +125,10 @@ def inputs(exam: Exam, j: int) -> Said:
         return None
     of_keys = off == ["v"] and exam.patient.docs.says(r"cross|memory|encoder_dec")
     if exam.inputs == 3 and (off == ["k", "v"] or of_keys):
-        return "skip", "inputs that differ", "keys and values are made of one input: is it made for self-attention?"
+        return "inputs that differ", "keys and values are made of one input: is it made for self-attention?"
     came = ", ".join(INPUT[roles[i]] for i in sorted(of[off[0]]))
     text = f"the {LONG[off[0]]} are made of the {came}, and not of the {INPUT[wanted[off[0]]]}."
-    return "find", "input-ignored", text
+    return "input-ignored", text
 
 
 def merge(exam: Exam, j: int) -> Said:
@@ -140,25 +140,25 @@ def merge(exam: Exam, j: int) -> Said:
     known = tokens is not None and not bool((tokens < 0).any())
     if merged is not None and bool((merged == MANY).any()):
         if len(merged) != int(groups.max()) + 1:
-            return "skip", "the merge of the heads", "its rows are pooled before they are projected"
+            return "the merge of the heads", "its rows are pooled before they are projected"
         if known and bool((exam.arrivals(j, samples=True)[0] == MANY).any()):
             where = "rows before the output projection hold what heads wrote for several samples."
-            return "find", "mixes-samples", where
+            return "mixes-samples", where
         where = f"{int((merged == MANY).sum())} of {len(merged)} rows before the output projection"
-        return "find", "mixes-tokens-on-merge", f"{where} hold what heads wrote for several tokens."
+        return "mixes-tokens-on-merge", f"{where} hold what heads wrote for several tokens."
     tokenwise = tuple(out.shape) == (exam.B, exam.T) and not exam.patient.call.guessed
-    if not tokenwise or not known or exam.depth(steps[j]) != max(exam.depth(step) for step in steps):
+    if not tokenwise or not known or steps[j].depth != max(step.depth for step in steps):
         return None
     if bool((out == MANY).any()):
         where = f"{int((out == MANY).sum())} of {out.numel()} outputs hold what heads wrote for several tokens."
-        return ("find", "mixes-tokens-on-merge", where) if merged is None else None
+        return ("mixes-tokens-on-merge", where) if merged is None else None
     at = dict(zip(groups.flatten().tolist(), tokens.flatten().tolist(), strict=True))
     for b, t in (out >= 0).nonzero().tolist():
         sample, place = exam.place(at.get(int(out[b, t]), b * exam.T + t))
         if sample != b:
-            return "find", "mixes-samples", f"what heads wrote for sample {sample} comes out in sample {b}."
+            return "mixes-samples", f"what heads wrote for sample {sample} comes out in sample {b}."
         if place != t:
-            return "find", "mixes-tokens-on-merge", f"what heads wrote for token {place} comes out at token {t}."
+            return "mixes-tokens-on-merge", f"what heads wrote for token {place} comes out at token {t}."
     return None
 
 
@@ -167,7 +167,7 @@ def shares(exam: Exam, j: int) -> Said:
     step = exam.first.steps[j]
     used, what = step.used, "the sums of the weights"
     if step.of_weights.far or step.q is None:
-        return "skip", what, "they are mixed, gated, or made of keys alone"
+        return what, "they are mixed, gated, or made of keys alone"
     sums = used.double().sum(-1)
     sums = sums[sums != 0]  # of queries that may see a key
     if not len(sums) or (sums - 1).abs().max() < 1e-2 or not bool(sums.isfinite().all()):
@@ -180,20 +180,20 @@ def shares(exam: Exam, j: int) -> Said:
         if bool(cut.any()) and torch.equal(used, before.masked_fill(cut, 0.0)):
             late = bool((cut == torch.ones_like(cut).triu(1)).all())
             where = f"keys are hidden behind the softmax: {summed}, and what was hidden has had its part in the sum."
-            return "find", "future-leak" if late else "mask-leaks", where
+            return "future-leak" if late else "mask-leaks", where
     if not exam.flat and not step.turned:
-        return "skip", what, "its maps are too sharp to be seen as shares"
+        return what, "its maps are too sharp to be seen as shares"
     of_samples = used.unflatten(0, (exam.B, -1)) if len(used) % exam.B == 0 else used
     along = [(x.sum(axis), x.shape[axis]) for x in (used, of_samples) for axis in range(x.ndim - 1)]
     along += [(used.sum((1, 2)), 2)]
     if step.turned or any(size > 1 and bool(((total - 1).abs() < 1e-3).all()) for total, size in along):
-        return "find", "softmax-axis", f"{summed} over its keys; along another axis they sum to 1."
+        return "softmax-axis", f"{summed} over its keys; along another axis they sum to 1."
     if high - low < 1e-3 * high:
         where = f"the weights are multiplied by {high:.4g} behind the softmax: a query's sum to {high:.4g}, not 1."
-        return "find", "wrong-scale", f"{where} {named(high, step, exam)}"
+        return "wrong-scale", f"{where} {named(high, step, exam)}"
     if (_is_sink(step) and high < 1 + 1e-5) or (step.soft.numel() > used.numel() and high < 1 - 1e-6):
-        return "skip", what, f"{summed}: a sink takes the rest"
-    return "find", "no-softmax", f"{summed}."
+        return what, f"{summed}: a sink takes the rest"
+    return "no-softmax", f"{summed}."
 
 
 def _is_sink(step: Step) -> bool:
@@ -213,20 +213,20 @@ def scale(exam: Exam, j: int) -> Said:
     """Hold that scores are q k^T / sqrt(head_dim)."""
     step, rows = exam.first.steps[j], exam.of(j, "q")
     if step.q is None or step.of_scores.far:
-        return "skip", "the scale", "the scores are no product of queries and keys alone"
+        return "the scale", "the scores are no product of queries and keys alone"
     infos, head_dim = (step.of_q, step.of_k), step.q.shape[-1]
     factors = [i.factor if i.kind in ("projection", "") and not i.far else None for i in infos]
     factors.append(step.of_scores.factor)
     if None in factors:
-        return "skip", "the scale", "it is learned, or follows from the input, or queries and keys are normed"
+        return "the scale", "it is learned, or follows from the input, or queries and keys are normed"
     if head_dim in (exam.T, exam.B * exam.T) and rows is not None and MANY in rows:
         return None  # attention over channels
     factor = math.prod(factors)
     if abs(factor * head_dim**0.5 - 1) < 0.01:
         return None
     said = f"scores are q·k times {factor:.4g}; 1/√{head_dim} is {head_dim**-0.5:.4g}."
-    kind, code = ("remark", "unusual-scale") if meant(exam, factor, head_dim) else ("find", "wrong-scale")
-    return kind, code, f"{said} {named(factor, step, exam)}".strip()
+    code = "unusual-scale" if meant(exam, factor, head_dim) else "wrong-scale"
+    return code, f"{said} {named(factor, step, exam)}".strip()
 
 
 def named(factor: float, step: Step, exam: Exam) -> str:
@@ -264,7 +264,7 @@ def twins(exam: Exam, j: int) -> Said:
     dead = [] if step.gated else list(exam.silent(j))  # a gate may be shut
     if dead:
         what = f"what {len(dead)} of its {len(used)} maps attend to (map {dead[0]} first) reaches no output."
-        return ("find", "heads-unused", what) if len(dead) < len(used) else None
+        return ("heads-unused", what) if len(dead) < len(used) else None
     even = (used - used.mean(-1, keepdim=True)).abs().max() < 1e-4 or used.amax() < 1e-3  # or a sink takes it all
     if even or not exam.flat or exam.of(j, "q") is None:
         return None
@@ -273,17 +273,21 @@ def twins(exam: Exam, j: int) -> Said:
         for g, h in combinations(range(per), 2):
             free = (maps[:, g].count_nonzero(-1) > 1) | (maps[:, h].count_nonzero(-1) > 1)  # else no choice
             if free.any() and torch.allclose(maps[:, g][free], maps[:, h][free], atol=1e-6):
-                return "find", "heads-unused", f"heads {g} and {h} of {per} have the same map: they are twins."
+                return "heads-unused", f"heads {g} and {h} of {per} have the same map: they are twins."
     before = exam.first.steps[:j] if exam.token_of(j, "q") is not None else []
     for i, other in enumerate(before):  # heads that are computed one after another
-        if exam.depth(other) == exam.depth(step) and torch.equal(other.used, used) and torch.equal(other.v, step.v):
-            return "find", "heads-unused", f"the maps and values of steps {i} and {j} are the same: they are twins."
+        if other.depth == step.depth and torch.equal(other.used, used) and torch.equal(other.v, step.v):
+            return "heads-unused", f"the maps and values of steps {i} and {j} are the same: they are twins."
     return None
 
 
 def groups(exam: Exam, j: int) -> Said:
     """Hold that heads which share a key share its value."""
     step = exam.first.steps[j]
+    per = len(step.used) // exam.B
+    for name in "qkv" if per > 1 else ():
+        if getattr(step, f"of_{name}").summed == per and len(getattr(step, name).unique(dim=0)) <= exam.B:
+            return "groups-differ", f"the {LONG[name]} of all {per} heads are summed, and each map takes their sum."
     if step.k is None or len(step.k) != len(step.v) or step.k.shape[1] != step.v.shape[1] or len(step.k) > 256:
         return None
     flat = (x.flatten(1).double() for x in (step.k, step.v))
@@ -294,11 +298,11 @@ def groups(exam: Exam, j: int) -> Said:
     if not off and step.k.shape == step.q.shape:
         how, shared = "as neighbours" if keys[0, 1] else "cycled", maps // int(keys.sum(1).max())
         what = f"{maps // exam.B} heads of queries share {shared // exam.B} of keys and values, {how}."
-        return "remark", "grouped-heads", what
+        return "grouped-heads", what
     if off and bool(values.sum() > maps):
         n, m = off[0]
         which = ("keys", "values") if keys[n, m] else ("values", "keys")
-        return "find", "groups-differ", f"maps {n} and {m} share their {which[0]}, and not their {which[1]}."
+        return "groups-differ", f"maps {n} and {m} share their {which[0]}, and not their {which[1]}."
     return None
 
 
@@ -314,7 +318,7 @@ def positions(exam: Exam, j: int) -> Said:
     says, patient, T = exam.patient.docs.says, exam.patient, exam.T
     kinds = {kind for kind, words in PLACES.items() if says(words)}
     blocks = "tables" not in kinds and says(r"local|block_len|2d|axial|height")  # where they begin counts as well
-    if not kinds or len(exam.first.steps) > 1 or patient.call.pooled or blocks:
+    if not kinds or len(exam.first.steps) > 1 or patient.call.pooled or patient.call.made_up or blocks:
         return None
     seen = exam.look([x[:1, :1].repeat(exam.B, T, 1) for x in exam.x])  # equal tokens
     if len(seen.steps) != 1 or seen.steps[0].scores.shape[-2:] != (T, T):
@@ -331,7 +335,7 @@ def positions(exam: Exam, j: int) -> Said:
     moved = bool((seen.out - seen.out[:, :1]).abs().max() > 100 * patient.rounding(seen.out))
     means = [float(scores.diagonal(d, -2, -1).nan_to_num(0.0).mean()) for d in range(1 - T, 1)]
     rising = all(a > b for a, b in zip(means, means[1:], strict=False))
-    filled = [n for n, p in patient.named() if "relative" in n and bool(p.std() > 0)]
+    filled = [n for n, p in patient.module.named_parameters() if "relative" in n and bool(p.std() > 0)]
     by_query = float((own - own[..., :1, :]).abs().max()) > eps
     turned = step.of_q.turned
     cases = [  # in what kind, what is seen, what it means
@@ -348,7 +352,7 @@ def positions(exam: Exam, j: int) -> Said:
         ({"slopes"}, not even and rising, "the farther a key, the larger its score; a slope takes away for distance."),
     ]  # fmt: skip
     told = next((told for of, seen, told in cases if of == kinds and seen), None)
-    return ("find", "positions-not-relative", f"{T} equal tokens: {told}") if told else None
+    return ("positions-not-relative", f"{T} equal tokens: {told}") if told else None
 
 
 def _distances(tokens: int, rows: int) -> Tensor:
@@ -384,7 +388,7 @@ class HeadsSeen(NamedTuple):
 def heads(exam: Exam, report: Report) -> None:
     """Hold that each sample has as many maps as heads were stated, and that where most tokens are queries, all are."""
     stated, steps, call = exam.patient.num_heads, exam.first.steps, exam.patient.call
-    first = [j for j, step in enumerate(steps) if exam.depth(step) == 0]
+    first = [j for j, step in enumerate(steps) if step.depth == 0]
     tokens = [exam.token_of(j, "q") for j in first]
     report.heads = HeadsSeen(stated, None)
     if any(x is None for x in tokens):
@@ -392,7 +396,7 @@ def heads(exam: Exam, report: Report) -> None:
     asked = {t % exam.T for x in tokens for t in x.flatten().tolist() if t >= 0}
     missing = sorted(set(range(exam.T)) - asked)
     if missing and 2 * len(missing) < exam.T and not call.pooled and 2 * len(first) <= exam.T:
-        report.find("no-mixing", f"of {exam.T} tokens, {', '.join(map(str, missing))} are queries in no map.")
+        report.say("no-mixing", f"of {exam.T} tokens, {', '.join(map(str, missing))} are queries in no map.")
     counted, rest = divmod(sum(len(steps[j].used) for j in first), exam.B)
     if rest:
         return
@@ -401,4 +405,4 @@ def heads(exam: Exam, report: Report) -> None:
     told = exam.patient.told and (len(steps) == 1 or counted < (stated or 0))
     if stated and stated != counted and whole and (told or counted == 1):
         found = f"{stated} heads stated, {counted} seen: so many maps has each sample."
-        report.find("heads-unused", found)
+        report.say("heads-unused", found)

@@ -25,6 +25,8 @@ MOVES = set(  # what leaves rows rows, wherever they come to lie
     "view_as_complex view_as_real constant_pad_nd index_select gather repeat_interleave lift_fresh slice_scatter "
     "native_dropout index_put_ index_put select_scatter empty_like zeros_like new_zeros fill_ zero_".split()
 )
+SCALES = TIMES | OVER
+FOLLOWED = {"": MOVES | SCALES, "learned": MOVES | SCALES | SUMS}
 OF_ROWS = SUMS | set("where masked_fill mean pow relu silu gelu sigmoid tanh cos sin".split())  # curves: of a gate
 NEAR = {  # what else leaves a tensor what it is
     "product": SUMS
@@ -47,6 +49,7 @@ class Info:
     far: bool = False  # whether something came between that neither moves nor scales it
     depth: int = 0  # how many steps of attention lie before it
     turned: bool = False  # whether it was multiplied by numbers that are neither learned nor made of inputs
+    summed: int = 1  # over how many numbers each of its own is a sum
 
 
 NOTHING = Info()
@@ -71,6 +74,11 @@ class Step:
     turned: bool = False  # whether the softmax ran along another axis than the keys
     gated: bool = False  # whether what it gave was multiplied by something, number by number
     merged: Tensor | None = None  # the rows that the next projection reads, (rows, features)
+
+    @property
+    def depth(self) -> int:
+        """How many steps lie before it."""
+        return max(self.of_q.depth, self.of_k.depth, self.of_v.depth)
 
 
 @dataclass(frozen=True)
@@ -101,7 +109,7 @@ class Seen:
 class Look(TorchDispatchMode):
     """Follow the tensors of one call."""
 
-    def __init__(self, module: nn.Module | None, patch: Patch | None = None):
+    def __init__(self, module: nn.Module, patch: Patch | None = None):
         super().__init__()
         self.seen, self.patch = Seen(), patch
         self._infos: dict[object, Info] = {}
@@ -110,8 +118,7 @@ class Look(TorchDispatchMode):
         self._softmaxes: list[tuple] = []
         self._learned: set[int] = set()
         self._parameters: set[int] = set()
-        if module is not None:
-            self.learn(module)
+        self.learn(module)
 
     def learn(self, module: nn.Module, *_) -> None:
         """Note the parameters and buffers of a module; of one that a function calls, when it is called."""
@@ -126,10 +133,11 @@ class Look(TorchDispatchMode):
             return Info("learned")
         return self._infos.get((key, x.storage_offset(), x.shape), self._infos.get(key, NOTHING))
 
-    def put(self, x: Tensor, info: Info) -> None:
-        """Note what is known of a tensor."""
+    def put(self, x: Tensor, info: Info, inside: bool = False) -> None:
+        """Note what is known of a tensor; `inside`: of one changed in place, of its part of a storage alone."""
         self._kept.append(x)
-        self._infos[storage(x)] = info
+        part = inside and x.numel() * x.element_size() < x.untyped_storage().nbytes()
+        self._infos[(storage(x), x.storage_offset(), x.shape) if part else storage(x)] = info
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -148,36 +156,38 @@ class Look(TorchDispatchMode):
             self._convolved(args[0], out)
         elif name in SOFTMAX:
             self._softmax(args[0], args[1] % out.ndim, out)
-        elif name in TIMES | OVER or any(info != NOTHING for _, info in infos):
-            made = [x for x in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(x, Tensor) and plain(x)]
-            self._follow(name, args, infos, [x for x in made if x.is_floating_point() or x.is_complex()])
+        elif name in SCALES or any(info != NOTHING for _, info in infos):
+            for made in out if isinstance(out, (tuple, list)) else [out]:
+                if isinstance(made, Tensor) and plain(made) and (made.is_floating_point() or made.is_complex()):
+                    self._follow(name, args, infos, made)
         return out
 
     # ---------------------------------------------------------------------------------------------- what is followed
 
-    def _follow(self, name: str, args: tuple, infos: list[tuple[Tensor, Info]], made: list[Tensor]) -> None:
+    def _follow(self, name: str, args: tuple, infos: list[tuple[Tensor, Info]], made: Tensor) -> None:
         """Carry on what is known of the operand that matters most."""
         first, lead = max(infos, key=lambda one: RANK.get(one[1].kind, 0))
-        if not made:
-            return None
         if lead.kind in ("", "learned"):
             lead = infos[0][1]
-            if name in MOVES | TIMES | OVER and all(info.kind == lead.kind or x.numel() <= 1 for x, info in infos):
-                self._put_all(made, replace(lead, factor=self._times(name, args, lead)))
+            if name in FOLLOWED[lead.kind] and all(info.kind == lead.kind or x.numel() <= 1 for x, info in infos):
+                self.put(made, replace(lead, factor=self._times(name, args, lead)))
             return None
         if lead.kind == "exp" and name in OVER and len(infos) > 1 and infos[1][1].kind == "exp":
-            return self._written_out(lead, infos[1][0], made[0])
+            return self._written_out(lead, infos[1][0], made)
         depth, turned = (max(getattr(info, key) for _, info in infos) for key in ("depth", "turned"))
         if lead.kind == "product" and name == "exp":
-            self._softmaxes.append((first, None, made[0].ndim - 1, lead))
-            return self._put_all(made, Info("exp", (len(self._softmaxes) - 1,), depth=depth))
+            self._softmaxes.append((first, None, made.ndim - 1, lead))
+            return self.put(made, Info("exp", (len(self._softmaxes) - 1,), depth=depth))
+        alike = lead.kind == "projection" and not depth and name in SUMS | TIMES and first.numel() < made.numel()
+        if alike and any(info == NOTHING and x.shape == made.shape for x, info in infos):
+            return None  # of tokens to all of which the same is added
         same, kinds = [info for _, info in infos if info.kind == lead.kind], [info.kind for _, info in infos]
         of = tuple(dict.fromkeys(n for info in same for n in info.of))
         factor, far = self._times(name, args, lead), any(info.far for info in same)
         normed = name in NORMS or "norm" in name
         if lead.kind == "projection" and (normed or any(info.factor is None for info in same)):
             factor = None
-        if name in TIMES | OVER:
+        if name in SCALES:
             far = lead.far if lead.kind == "projection" else far  # by its norm, or a gate of the same token
             for n in lead.of if lead.kind == "head" and "projection" in kinds else ():
                 self.seen.steps[n].gated = True
@@ -189,20 +199,13 @@ class Look(TorchDispatchMode):
         if lead.kind == "product":  # a sum of scores and more, a product of scores
             far |= name in SUMS and kinds.count("product") + kinds.count("projection") > 1
             far |= name in TIMES and len(same) > 1
-        info = Info(lead.kind, of, factor, far, depth, turned)
-        return self._put_all(made, info, name.endswith("_"))
-
-    def _put_all(self, made: list[Tensor], info: Info, inside: bool = False) -> None:
-        """Note what is known of tensors; `inside`: of what was changed in place, of this part of a storage alone."""
-        for x in made:
-            if inside and x.numel() * x.element_size() < x.untyped_storage().nbytes():
-                self._infos[storage(x), x.storage_offset(), x.shape] = info
-            else:
-                self.put(x, info)
+        summed = lead.summed * first.numel() // made.numel() if name == "sum" else lead.summed
+        info = Info(lead.kind, of, factor, far, depth, turned, summed)
+        return self.put(made, info, name.endswith("_"))
 
     def _times(self, name: str, args: tuple, lead: Info) -> float | None:
         """Return the factor after an operation; a number, or a tensor of one, counts."""
-        if name not in TIMES | OVER:
+        if name not in SCALES:
             return lead.factor
         one, two = args[0], args[1]
         number = two if isinstance(one, Tensor) else one
@@ -294,7 +297,7 @@ class Look(TorchDispatchMode):
         step.turned = axis != scores.ndim - 1
         self.seen.steps.append(step)
         self._shake("head", number, rows, tuple(step.used.shape[:2]))
-        self.put(out, Info("head", (number,), depth=max(i.depth for i in (of_q, of_k, of_v)) + 1))
+        self.put(out, Info("head", (number,), depth=step.depth + 1))
 
     def _kernel(self, given: dict, out: Tensor) -> None:
         """Compute a fused kernel in its parts, which are seen, and let its output be what they give."""
@@ -336,7 +339,7 @@ def three(x: Tensor) -> Tensor:
 
 
 @contextmanager
-def seeing(module: nn.Module | None, patch: Patch | None = None) -> Iterator[Seen]:
+def seeing(module: nn.Module, patch: Patch | None = None) -> Iterator[Seen]:
     """See what is computed inside; `Seen` is filled meanwhile. torch's fast path is stepped around."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)

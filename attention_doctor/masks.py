@@ -5,15 +5,15 @@ have none and open ones some; where not, the pattern that came instead tells the
 each form that it may take, and the first that it obeys is the one it means, whatever it is called.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from attention_doctor.calling import Mask
-from attention_doctor.catalogue import REMARKS
-from attention_doctor.docs import Docs
+from attention_doctor.calling import Mask, picture
 from attention_doctor.exam import Exam
 from attention_doctor.look import Seen
 from attention_doctor.patient import Crash, amount
@@ -59,7 +59,7 @@ def _by_weights(exam: Exam, seen: Seen) -> Sight | None:
     if len(seen.steps) != len(exam.first.steps):
         return None
     for j, step in enumerate(seen.steps):
-        if exam.depth(step):
+        if step.depth:
             continue
         used, rows, columns = step.used.float(), exam.token_of(j, "q"), exam.token_of(j, "v")
         if rows is None or columns is None or step.of_weights.far or not exam.straight[j]:
@@ -83,32 +83,25 @@ def _by_weights(exam: Exam, seen: Seen) -> Sight | None:
 
 def _by_outputs(exam: Exam, mask: Tensor | None, form: Mask | None) -> Sight | None:
     """Return which output moves with which token; None where that tells nothing."""
-    if exam.first.other or any(exam.depth(step) for step in exam.first.steps) or exam.patient.call.pooled:
+    if exam.first.other or any(step.depth for step in exam.first.steps) or exam.patient.call.pooled:
         return None  # behind landmarks nobody can say it; in a stack a hidden token is reached by way of a third one
     if exam.inputs > 1:
         return None
-    found = [_moved(exam, None if mask is None else mask[b], form) for b in range(exam.B if mask is not None else 1)]
-    if any(moved is None for moved in found):
-        return None
-    sees = torch.stack(found).expand(exam.B, -1, -1).float()
-    return Sight(sees, sees, None, False)
-
-
-def _moved(exam: Exam, mask: Tensor | None, form: Mask | None) -> Tensor | None:
-    """Return which output moves with which token, boolean `(T, T)`, in one call for each size of change."""
     patient, T = exam.patient.with_mask(form), exam.T
-    moved = torch.zeros(T, T, dtype=torch.bool)
-    batch = T + 2 if T + 1 == patient.num_heads else T + 1
-    for spread in (0.05, 0.5):
+    batch = T + 2 if T + 1 == patient.num_heads else T + 1  # the tokens as they are, and with each of them changed
+    masks = [None] if mask is None else [*mask]
+    sees = torch.zeros(len(masks), T, T)
+    for b, spread in product(range(len(masks)), (0.05, 0.5)):
         x = patient.tokens(1, T, spread).repeat(batch, 1, 1)
         x[torch.arange(1, T + 1), torch.arange(T)] += spread * patient.noise(1, T, 3)[0]
         try:
-            out = patient(x, None if mask is None else mask.expand(batch, T, T))
+            out = patient(x, None if masks[b] is None else masks[b].expand(batch, T, T))
         except Crash:
             return None
         change = (out[1 : T + 1] - out[:1]).abs().amax(-1)  # (token that changed, output)
-        moved |= ~(change <= 0.1 * patient.rounding(out)).T
-    return moved
+        sees[b][~(change <= 0.1 * patient.rounding(out)).T] = 1.0
+    sees = sees.expand(exam.B, -1, -1)
+    return Sight(sees, sees, None, False)
 
 
 # -------------------------------------------------------------------------------------------------------- without masks
@@ -118,7 +111,7 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
     """Say what each query sees without a mask; a causal layer shows no later token."""
     found = sight(exam)
     if found is None:
-        report.skip("which token sees which", "neither weights nor outputs tell")
+        report.say("which token sees which", "neither weights nor outputs tell")
         return None
     T, sees, full = exam.T, found.sees[0], torch.ones(exam.T, exam.T, dtype=torch.bool)
     later, earlier, own = sees.triu(1), sees.tril(-1), bool(sees.diagonal().all())
@@ -126,7 +119,10 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
     leaks, windowed, most = bool(later.any()), own and not bool(sees.all()), int(sees.sum(-1).max())
     one_more, one_less = later.equal(full.triu(1) & ~full.triu(2)), sees[1:].equal(full.tril(-1)[1:])
     unused = bool(sees[:, :-1].all()) and not bool(sees[: T - (not found.inside), -1].any())
+    block = _block(exam, later) if own and not exam.patient.call.causal else 0
     cases = [  # whether it is so, what that is
+        (block and past, "causal", f"each query sees its own block of {block} tokens, and none of a later block."),
+        (block and windowed, "window", f"of later tokens a query sees those of its own block of {block} alone."),
         (causal and leaks, "future-leak", f"without a mask, {cells(later)}."),
         (past and one_more and T > 3 and alone, "future-leak", "each query sees the keys up to the one after its own."),
         (leaks and one_less, "future-leak", "a query sees the tokens before its own, the first sees later ones."),
@@ -137,8 +133,17 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
     ]
     code, text = next(((code, text) for seen, code, text in cases if seen), ("", ""))
     if code:
-        (report.remark if code in REMARKS else report.find)(code, text)
+        report.say(code, text)
     return found
+
+
+def _block(exam: Exam, later: Tensor) -> int:
+    """Return the length of blocks, such as frames, where of later tokens each query sees its own block's; else 0."""
+    place, pictured = torch.arange(exam.T), "H" in exam.patient.call.axes
+    for size in [picture(exam.T)[1]] if pictured else range(2, exam.T):
+        if later.equal((place[:, None] // size == place // size).triu(1)):
+            return size
+    return 0
 
 
 # ----------------------------------------------------------------------------------------------------------- with masks
@@ -153,7 +158,8 @@ def masks_for(exam: Exam, form: Mask) -> dict[str, Tensor]:
         return {"lengths": prefix.flip(-1) if form.left else prefix}
     if form.shows == "keys":
         holes = torch.stack([torch.arange(T) % 3 != 1 + i % 2 for i in range(B)])[:, None].expand(B, T, T)
-        return {"hidden keys": holes, "padding": prefix}
+        each = range(B) if form.rank > 1 else [0] * B  # or one for all samples
+        return {"hidden keys": holes[each], "padding": prefix[each]}
     drawn = torch.rand(B, T, T, generator=torch.Generator().manual_seed(5)) < 0.5
     drawn[:, torch.arange(T), (torch.arange(T) + 1) % T] = False
     drawn |= torch.eye(T, dtype=torch.bool)
@@ -171,14 +177,16 @@ class Tried(NamedTuple):
     hid: bool = True
 
 
-def examine_mask(exam: Exam, name: str | None, base: Sight | None, docs: Docs, report: Report) -> Mask | None:
+def examine_mask(exam: Exam, forms: Sequence[Mask], base: Sight | None, report: Report) -> Mask | None:
     """Give a layer its mask in each form; hold the one that it means to hide what it hides, and return it."""
-    call = exam.patient.call
+    call, docs, name = exam.patient.call, exam.patient.docs, forms[0].name
     said = None if call.stated else docs.polarity(name or "mask", len(call.masks) == 1)
     ranks = set() if call.stated else docs.ranks(name or "mask")
-    forms = sorted(call.masks[name], key=lambda form: said is not None and form.kind not in (*SAME[said], "lengths"))
+    forms = sorted(forms, key=lambda form: said is not None and form.kind not in (*SAME[said], "lengths"))
     ran, raised = [], []
     for form in forms:
+        if form.rank == 1 and form.over == "keys" and any(tried.form.rank > 1 for tried in ran):
+            break  # one for all samples is tried where none for each is taken
         try:
             ran.append(tried := _try(exam, form, base))
         except Crash as crash:
@@ -186,31 +194,33 @@ def examine_mask(exam: Exam, name: str | None, base: Sight | None, docs: Docs, r
             continue
         if not tried.code and tried.hid:
             break
+    if forms[0].unsure:
+        return next((t.form for t in ran if t.hid and not t.code), None)
     of_each = [crash for form, crash in raised if form.rank == 3 and form.over == "pairs" and form.folded == 1]
     taken = any(tried.form.rank == 3 and tried.form.over == "pairs" for tried in ran)
     if of_each and ran and not taken and 3 in ranks and 4 not in ranks:  # a mask for each sample was promised
         shape = (exam.B, exam.T, exam.T)
         if isinstance(of_each[0].__cause__, RuntimeError):  # a refusal in its own words is none
-            report.find("crash", f"with a mask {shape}: {of_each[0]}. Of {name} its words say {sorted(ranks)} axes.")
+            report.say("crash", f"with a mask {shape}: {of_each[0]}. Of {name} its words say {sorted(ranks)} axes.")
         else:
-            report.remark("mask-rank", f"one mask (T, T) for all samples is taken; {shape} raised {of_each[0]}.")
+            report.say("mask-rank", f"one mask (T, T) for all samples is taken; {shape} raised {of_each[0]}.")
     if not ran:
         promised = [crash for f, crash in raised if call.stated or (f.rank in ranks and f.kind in SAME.get(said, ()))]
         of_dtype = ("bool", "dtype", "Float", "Long")
         told = [crash for crash in promised if not any(word in str(crash) for word in of_dtype)]
         if told:
-            report.find(told[0].code, f"with {name or 'a mask'}: {told[0]}.")
+            report.say(told[0].code, f"with {name or 'a mask'}: {told[0]}.")
         else:
             why = f"no form that was tried runs ({raised[0][1]}); say adapt(layer, mask_name={name!r}, …)"
-            report.skip(name or "masks", why)
+            report.say(name or "masks", why)
         return None
     best = _meant(ran, said)
     if best.code == "mask-ignored" and name and not docs.reads(name):
-        report.remark("mask-unread", f"{name} is an argument that nothing in it reads.")
+        report.say("mask-unread", f"{name} is an argument that nothing in it reads.")
     elif best.code:
-        report.find(best.code, f"{name}: {best.evidence}" if len(call.masks) > 1 and name else best.evidence)
+        report.say(best.code, f"{name}: {best.evidence}" if len(call.masks) > 1 and name else best.evidence)
     elif not best.hid:
-        report.skip(name or "masks", "neither weights nor outputs tell which key is hidden")
+        report.say(name or "masks", "neither weights nor outputs tell which key is hidden")
     return best.form
 
 
@@ -246,7 +256,7 @@ def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
         if found is None or free is None or (mixed and not exam.patient.call.stated):
             return Tried(form, hid=False)
         same = found.inside and torch.equal(found.high, free.high) and exam.patient.differ(found.out, free.out)
-        if same and any(exam.depth(step) for step in steps):
+        if same and any(step.depth for step in steps):
             return Tried(form, hid=False)  # it is a mask of a later step
         code, evidence, leaks = judge(name, mask, before, found, free, exam, form)
         if code:

@@ -1,67 +1,54 @@
 """What no single step shows: whether a layer runs, repeats itself, keeps samples apart, and uses all that it has."""
 
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.module import register_module_forward_pre_hook
 
-from attention_doctor.argument_names import CONTEXT
-from attention_doctor.calling import Mask, signature_of
-from attention_doctor.patient import Crash, Patient, WrongShape, amount
+from attention_doctor.calling import Mask, parameters_of
+from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
-
-SWITCH = re.compile(r"self_att|encoder_decoder|cross|is_self|context|memory")  # says what a layer attends to
-
-
-class Stop(Exception):
-    """Nothing more can be learnt from this layer."""
-
-
-def stop(report: Report, code: str, evidence: str) -> None:
-    """Say what was found, and end."""
-    report.find(code, evidence)
-    raise Stop
 
 
 def runs(patient: Patient, batch: int, T: int, report: Report) -> int:
-    """Return a number of tokens at which the layer runs; look at the shape and the numbers of its output.
-
-    Raises:
-        Stop: it does not.
-    """
+    """Return a number of tokens at which the layer runs; look at the shape and the numbers of its output."""
     first, lengths = "", patient.call.lengths
     if lengths:
-        report.skip("other numbers of tokens", f"the layer takes {', '.join(map(str, lengths))} only")
+        report.say("other numbers of tokens", f"the layer takes {', '.join(map(str, lengths))} only")
     for tokens in (T,) if lengths else (T, 6, 4, 3, 2):
         try:
             out = _first(patient, patient.tokens(batch, tokens, 0.05))
-        except WrongShape as wrong:
-            stop(report, wrong.code, f"{wrong}.")
         except Crash as crash:
+            if crash.code == "shape":
+                report.say("shape", f"{crash}.")
+                return T
             first = first or f"{patient.last}: {crash}"
             continue
         if tokens != T:
             if tokens > T or any(fails(patient, patient.tokens(batch, n, 0.05)) for n in range(2, tokens)):
-                stop(report, "crash", f"{first}; it runs with {tokens} tokens.")
-            report.skip(f"sequences of {T} tokens", f"the layer raised ({first}); examined with {tokens}")
+                own = any(map(callable, patient.call.also.values())) or tokens == batch  # are its axes others?
+                report.say("other sizes" if own else "crash", f"{first}; it runs with {tokens} tokens.")
+                return tokens
+            report.say(f"sequences of {T} tokens", f"the layer raised ({first}); examined with {tokens}")
         elif not lengths and (why := fails(patient, longer := patient.tokens(1, 2 * T, 0.5))):
             if (fresh := patient.unused()) is not None and not fails(fresh, longer):
-                after = f"after a call with {T} tokens, {2 * T} raise {why}; of a fresh copy they do not."
-                stop(report, "crash", after)
-            report.skip(f"more than {T} tokens", f"the layer raised ({why}); has it a longest T?")
+                report.say("crash", f"after a call with {T} tokens, {2 * T} raise {why}; of a fresh copy they do not.")
+                return T
+            report.say(f"more than {T} tokens", f"the layer raised ({why}); has it a longest T?")
         if not out.isfinite().all():
             bad = int((~out.isfinite()).sum())
-            stop(report, "not-finite", f"without a mask, {bad} of {out.numel()} numbers are NaN or infinite.")
+            report.say("not-finite", f"without a mask, {bad} of {out.numel()} numbers are NaN or infinite.")
         if out.shape[-1] != patient.d_model:
-            report.remark("output-width", f"{patient.d_model} features come in, {out.shape[-1]} go out.")
+            report.say("output-width", f"{patient.d_model} features come in, {out.shape[-1]} go out.")
         if patient.call.mask is not None and patient.call.mask.always:
-            report.remark("needs-mask", "it cannot be called without a mask; all open stands for none here.")
+            report.say("needs-mask", "it cannot be called without a mask; all open stands for none here.")
         return tokens
-    stop(report, "crash", f"{first}.")
+    report.say("crash", f"{first}.")
+    return T
 
 
 def _first(patient: Patient, x: Tensor) -> Tensor:
@@ -77,36 +64,31 @@ def _first(patient: Patient, x: Tensor) -> Tensor:
         raise
 
 
-def fails(patient: Patient, x: Tensor) -> str:
+def fails(patient: Patient, x: Tensor, mask: Tensor | None = None) -> str:
     """Return what the layer raises; "" where it runs."""
     try:
-        patient(x)
+        patient(x, mask)
     except Crash as crash:
         return str(crash)
     return ""
 
 
 def repeats_itself(patient: Patient, batch: int, T: int, report: Report) -> None:
-    """Call it again with the same input; then with others, as a copy is called that has not seen the first.
-
-    Raises:
-        Stop: its answers differ.
-    """
+    """Call it again with the same input; then with others, as a copy is called that has not seen the first."""
     x = patient.tokens(batch, T, 0.5)
     before = patient(x)
     for _ in range(3):
         if off := _off(patient, patient(x), before):
             seen = f"the same input gave outputs that differ by up to {off}; nothing else was examined, since every"
-            stop(report, "not-deterministic", f"{seen} comparison would fail.")
-    signature = signature_of(patient.call.target)
-    for p in signature.parameters.values() if signature else ():  # a switch that is on for one call alone
+            return report.say("not-deterministic", f"{seen} comparison would fail.")
+    for p in parameters_of(patient.call.target).values():  # a switch that is on for one call alone
         if isinstance(p.default, bool) and "causal" in p.name:
             with suppress(Exception), patient.quietly(), torch.no_grad():
                 given = patient.inputs(x.to(patient.device, patient.dtype))
                 patient.call.result(given, None, **{p.name: not p.default})
     more = patient.noise(batch, T, 31)
     forgets(patient, more, None, "other tokens", report)
-    forgets(patient, torch.cat([more, more[:1]]), None, "a batch of another size", report)
+    return forgets(patient, torch.cat([more, more[:1]]), None, "a batch of another size", report)
 
 
 def _off(patient: Patient, out: Tensor, before: Tensor) -> str:
@@ -118,11 +100,7 @@ def _off(patient: Patient, out: Tensor, before: Tensor) -> str:
 
 
 def forgets(patient: Patient, x: Tensor, mask: Tensor | None, between: str, report: Report) -> None:
-    """Compare its answer with that of a copy that was never called: nothing may be kept that changes it.
-
-    Raises:
-        Stop: the answers differ.
-    """
+    """Compare its answer with that of a copy that was never called: nothing may be kept that changes it."""
     fresh = patient.unused()
     if fresh is None:
         return
@@ -132,7 +110,7 @@ def forgets(patient: Patient, x: Tensor, mask: Tensor | None, between: str, repo
         return
     if off := _off(patient, later, first):
         seen = f"a call after calls with {between}, and the same call of a fresh copy, differ by up to {off}"
-        stop(report, "not-deterministic", f"{seen}: something is kept from call to call and changes later answers.")
+        report.say("not-deterministic", f"{seen}: something is kept from call to call and changes later answers.")
 
 
 def separates_samples(patient: Patient, batch: int, T: int, report: Report) -> None:
@@ -148,16 +126,30 @@ def separates_samples(patient: Patient, batch: int, T: int, report: Report) -> N
             return
         if off := _off(patient, after[1:], before[1:]):
             seen = f"{batch} samples: changing sample 0 moved the outputs of the others by up to {off}."
-            report.find("mixes-samples", seen)
+            report.say("mixes-samples", seen)
         for i in (0, batch - 1):  # the last one as well: what goes by the place in the batch spares sample 0
             if off := _off(patient, patient(x[i : i + 1]), before[i : i + 1]):
-                report.find("mixes-samples", f"sample {i} alone and in a batch of {batch} differ by up to {off}.")
+                report.say("mixes-samples", f"sample {i} alone and in a batch of {batch} differ by up to {off}.")
     except Crash as crash:  # in its own words it may refuse, also what was made up for it
-        made_up = any(callable(value) for value in patient.call.also.values())
-        if isinstance(crash.__cause__, AssertionError) or made_up:
-            report.skip("other sizes", f"{patient.last}: {crash}.")
+        refused = isinstance(crash.__cause__, AssertionError) or any(map(callable, patient.call.also.values()))
+        report.say("other sizes" if refused else crash.code, f"{patient.last}: {crash}.")
+
+
+def takes_fewer_keys(patient: Patient, T: int, report: Report) -> None:
+    """Hand over more keys than queries, where queries, keys and values are inputs of their own."""
+    call = patient.call
+    by_name = any("key" in name or name == "k" for name in parameters_of(call.target))
+    special = call.also or call.lengths or call.pooled or call.causal or call.mask or call.is_torch
+    if "keys" not in call.roles or special or not by_name or call.axes not in ("B T d", "T B d"):
+        return
+    try:
+        patient([patient.noise(2, T + 2 * (role != "queries"), 50 + i, i) for i, role in enumerate(call.roles)])
+    except Crash as crash:
+        text = f"{T} queries and {T + 2} keys and values: {crash}; with {T} of each it runs"
+        if isinstance(crash.__cause__, RuntimeError):  # what it refuses in its own words is no accident
+            report.say("crash", f"{text}. Queries and keys may be different in number.")
         else:
-            report.find(crash.code, f"{patient.last}: {crash}.")
+            report.say("another number of keys than queries", f"the layer raised {crash}")
 
 
 # ------------------------------------------------------------------------------------------------------- empty rows
@@ -176,70 +168,40 @@ def survives_an_empty_row(patient: Patient, form: Mask, T: int, report: Report) 
     try:
         out = patient(x, mask)
     except Crash as crash:
-        return report.remark("empty-row-refused", f"{where}: {crash}.")
+        return report.say("empty-row-refused", f"{where}: {crash}.")
     if out.shape[:2] != empty.shape:
         return None
     broken = ~out.isfinite().all(-1)
     seen = f"{where}: {int(broken.sum())} of {broken.numel()} outputs are NaN or infinite"
     spread = int((broken & ~empty).sum())
     if bool(broken.any()) and form.kind == "additive":  # the -inf is the caller's
-        return report.remark("empty-row-inf", f"{seen}, where the mask that is added holds -inf.")
+        return report.say("empty-row-inf", f"{seen}, where the mask that is added holds -inf.")
     if spread and form.shows in ("any", "shared"):  # else it is an empty sample, which nobody hands over
-        return report.find("nan-on-empty-row", f"{seen}, {spread} of them of queries that see keys.")
+        return report.say("nan-on-empty-row", f"{seen}, {spread} of them of queries that see keys.")
     bad = _bad_gradient(x, mask, ~broken, patient)
     if bool(broken.any()) or bad:
         also = f"{bad} not finite in the gradient of a loss over the others" if bad else "the others are finite"
-        return report.remark("empty-row-nan", f"{seen}; {also}.")
+        return report.say("empty-row-nan", f"{seen}; {also}.")
     sample, query = empty.nonzero()[0].tolist()
     x[sample, T - 1] += patient.noise(1, T, 3)[0, 0]
     if patient.differ(patient(x, mask)[sample, query], out[sample, query]):
-        report.remark("empty-row-mean", "a query that may see no key gets an average over hidden keys, as -1e9 does.")
+        report.say("empty-row-mean", "a query that may see no key gets an average over hidden keys, as -1e9 does.")
     return None
 
 
 def _bad_gradient(x: Tensor, mask: Tensor, rows: Tensor, patient: Patient) -> str:
     """Say which gradients of a loss over some outputs, `rows` `(B, T)`, are not finite; "" where all are."""
     leaf = x.clone().to(patient.device, patient.dtype).requires_grad_()
-    named = {"the input": leaf} | {n: p for n, p in patient.named() if p.requires_grad}
+    named = {"the input": leaf} | {n: p for n, p in patient.module.named_parameters() if p.requires_grad}
     try:
-        out = patient(leaf, mask, grad=True)
-        loss = out[rows.to(out.device)].square().sum()
-        grads = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
-    except (Crash, RuntimeError):
+        with patient.quietly(), torch.enable_grad():
+            out = patient.call(patient.inputs(leaf), mask.to(leaf.device))
+            loss = out[rows.to(out.device)].square().sum()
+            grads = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
+    except Exception:  # whatever another's code raises
         return ""
     bad = [what for what, grad in zip(named, grads, strict=True) if grad is not None and not grad.isfinite().all()]
     return f"those of {bad[0]} are" if bad else ""
-
-
-# -------------------------------------------------------------------------------------------------- another context
-
-
-def optional_contexts(patient: Patient) -> Iterator[str]:
-    """Yield the names of further inputs that may be left out."""
-    signature = signature_of(patient.call.target)
-    owners = [] if patient.module is None else [patient.module, *patient.module.children()]
-    if any(isinstance(v, bool) and SWITCH.search(name) for owner in owners for name, v in vars(owner).items()):
-        return
-    for p in signature.parameters.values() if signature and patient.call.roles == ["queries"] else ():
-        if p.default is None and CONTEXT.search(p.name) and p.name not in patient.call.also:
-            yield p.name
-
-
-def takes_fewer_keys(patient: Patient, T: int, report: Report) -> None:
-    """Hand over more keys than queries, where queries, keys and values are inputs of their own."""
-    call, signature = patient.call, signature_of(patient.call.target)
-    by_name = any("key" in name or name == "k" for name in signature.parameters) if signature else False
-    special = call.also or call.lengths or call.pooled or call.causal or call.mask or call.is_torch
-    if "keys" not in call.roles or special or not by_name or call.axes not in ("B T d", "T B d"):
-        return
-    try:
-        patient([patient.noise(2, T + 2 * (role != "queries"), 50 + i, i) for i, role in enumerate(call.roles)])
-    except Crash as crash:
-        text = f"{T} queries and {T + 2} keys and values: {crash}; with {T} of each it runs"
-        if isinstance(crash.__cause__, RuntimeError):  # what it refuses in its own words is no accident
-            report.find("crash", f"{text}. Queries and keys may be different in number.")
-        else:
-            report.skip("another number of keys than queries", f"the layer raised {crash}")
 
 
 # ------------------------------------------------------------------------------------------------- parameters
@@ -251,12 +213,12 @@ def dead_parameters(patient: Patient, forms: list[Mask], T: int, flat: bool, rep
     A gradient of zero is no proof (a gate that starts at 0, the bias of the keys); no gradient at all is.
     """
     module, what = patient.module, "dead parameters"
-    if module is None:
-        return report.skip(what, "no module is known; hand it over with module=")
     named = {n: p for n, p in module.named_parameters() if p.requires_grad}
+    if not named:
+        return report.say(what, "no parameters are known; hand the module over with module=")
     owners = {n: module.get_submodule(n.rpartition(".")[0]) for n in named}
     ran: set[nn.Module] = set()
-    hooks = [part.register_forward_pre_hook(lambda m, _: ran.add(m)) for part in module.modules() if part is not module]
+    hook = register_module_forward_pre_hook(lambda part, _: ran.add(part))
     try:
         reached = _reached(patient, named, forms, T)
         if getattr(patient.call.target, "__name__", "forward") not in ("forward", "__call__"):
@@ -271,20 +233,19 @@ def dead_parameters(patient: Patient, forms: list[Mask], T: int, flat: bool, rep
                 other |= dead & {*_reached(patient, named, forms, T)}
             module.eval()
         if other:
-            report.skip(what, f"{', '.join(sorted(other)[:4])}: they are for another call, or for training")
+            report.say(what, f"{', '.join(sorted(other)[:4])}: they are for another call, or for training")
         for name in named if flat and not dead else ():
             if rows := _idle_rows(patient, named[name], reached[name], owners[name], name, T):
                 text = f"no gradient reaches {len(rows)} rows of {name}, from row {rows[0]} on."
-                report.find("dead-parameters", text)
+                report.say("dead-parameters", text)
     except Exception as error:  # whatever another's code raises
-        return report.skip(what, f"no gradient could be taken: {type(error).__name__}: {error}".splitlines()[0])
+        return report.say(what, f"no gradient could be taken: {type(error).__name__}: {error}".splitlines()[0])
     finally:
-        for hook in hooks:
-            hook.remove()
+        hook.remove()
     if dead := sorted(dead - other):
         size, some = sum(named[n].numel() for n in dead), ", ".join(dead[:4]) + ", …" * (len(dead) > 4)
         text = f"no gradient reaches {len(dead)} of {len(named)} parameters: {some} ({size} numbers)."
-        report.find("dead-parameters", text)
+        report.say("dead-parameters", text)
     return None
 
 

@@ -19,70 +19,61 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from attention_doctor.calling import Adapted, Mask, parts, pick, signature_of
+from attention_doctor.calling import Adapted, Mask, parameters_of, parts, pick
 from attention_doctor.docs import docs_of
 
 WEIGHTS_TOO = re.compile(r"^(return|output|need|with)_")
 
 
 class Crash(Exception):
-    """The layer raised; the message holds its error in one line."""
+    """The layer raised, or gave something else than one output per token: "shape"; the message says it in one line."""
 
-    code = "crash"
-
-
-class WrongShape(Crash):
-    """The layer gave something else than one output per token; the message holds both shapes."""
-
-    code = "shape"
+    def __init__(self, message: str, code: str = "crash"):
+        super().__init__(message)
+        self.code = code
 
 
 class Patient:
     """A layer as it is called, the module with its parameters if there is one, its sizes, its inputs."""
 
-    def __init__(self, call: Adapted, module: nn.Module | None, d_model: int, num_heads: int | None, head_dim: int):
-        self.call, self.module = call, module
-        self.d_model, self.num_heads, self.head_dim = d_model, num_heads, head_dim
+    def __init__(self, call: Adapted, module: nn.Module, d_model: int, num_heads: int | None, head_dim: int | None):
+        self.call, self.module, self.d_model, self.num_heads = call, module, d_model, num_heads
+        self.head_dim = head_dim or max(1, d_model // (num_heads or 4))
         self.width: int | None = None  # features that come out
         self.last = ""  # what the last call was given
         self.written: dict[str, str] = {}  # what the layer wrote into -> by how much
         self.stateful = False  # whether a call changes what a later one sees; then each look is at a fresh copy
         self.notes: list[str] = []  # what is uncertain about how it is called
         self.told = False  # whether whoever asks stated the number of heads
-        numbers = next((p for _, p in self.named() if p.is_floating_point()), torch.zeros(()))
+        numbers = next((p for p in module.parameters() if p.is_floating_point()), torch.zeros(()))
         self.dtype, self.device = numbers.dtype, numbers.device
         # Two ways to one number differ by rounding; in float64 layers, too, the softmax may be float32.
         self.tolerance = 1e-5 if self.dtype.itemsize >= 4 else 16 * torch.finfo(self.dtype).eps
         self.docs = docs_of(call.target)
         self._spare = _copied(call.module)
 
-    def __call__(self, x: Tensor | Sequence[Tensor], mask: Tensor | None = None, grad: bool = False) -> Tensor:
+    def __call__(self, x: Tensor | Sequence[Tensor], mask: Tensor | None = None) -> Tensor:
         """Return the output `(B, T, d_out)`; raise Crash where the layer raises.
 
-        `x` stands for all inputs where they are not handed over one by one. With `grad` it is used as it is.
+        `x` stands for all inputs where they are not handed over one by one.
         """
         inputs = self.inputs(x) if isinstance(x, Tensor) else list(x)
-        given = inputs if grad else [one.to(self.device, self.dtype, copy=True) for one in inputs]
+        given = [one.to(self.device, self.dtype, copy=True) for one in inputs]
         if isinstance(x, Tensor) and not self.call.widths:
             given = given[:1] * len(given)  # one tensor three times, as in self-attention
         x = inputs[0]
-        given_mask = None
-        if mask is not None:
-            mask = mask if mask.ndim == 3 else mask.expand(len(x), -1, -1)
-            given_mask = mask.to(self.device).clone(memory_format=torch.contiguous_format)
+        given_mask = None if mask is None else mask.to(self.device).clone(memory_format=torch.contiguous_format)
         self.last = f"x {tuple(x.shape)} {'without a mask' if mask is None else f'with a mask {tuple(mask.shape)}'}"
         try:
-            with self.quietly(), torch.set_grad_enabled(grad):
+            with self.quietly(), torch.no_grad():
                 out = self.call(given, given_mask)
         except Exception as error:
             said = (str(error).strip().splitlines() or [""])[0]
             if "arguments for embedding" in said:
                 said = "it looks its input up as token ids; hand over an attention layer of the model, not the model"
             raise Crash(": ".join(filter(None, [type(error).__name__, said[:200].rstrip(".")]))) from error
-        if grad:
-            return out
         for i, (before, after) in enumerate(zip(inputs, given, strict=True)):
-            if before.shape != after.shape or not torch.equal(after.cpu(), before.to(self.dtype).cpu()):
+            if not torch.equal(after.cpu(), before.to(self.dtype).cpu()):
                 self.written[f"the input {'xyz'[i]}"] = "it came back with other values"
         if self.call.written:
             self.written["the mask"] = self.call.written
@@ -90,19 +81,19 @@ class Patient:
             out = out[:, None] if out.ndim == 2 else out
         elif out.ndim != 3 or out.shape[:2] != x.shape[:2] or not out.is_floating_point():
             wanted = f"({len(x)}, {x.shape[1]}, d_out)"
-            raise WrongShape(f"x {tuple(x.shape)} gave {tuple(out.shape)} of {out.dtype}; expected {wanted}")
+            raise Crash(f"x {tuple(x.shape)} gave {tuple(out.shape)} of {out.dtype}; expected {wanted}", "shape")
         self.width = self.width or out.shape[-1]
         if out.shape[-1] != self.width:
             text = f"x {tuple(x.shape)} gave {out.shape[-1]} features, earlier calls gave {self.width}: are these the "
-            raise WrongShape(f"{text}weights? Say which part of the result is the output with adapt(..., output=1)")
+            why = f"{text}weights? Say which part of the result is the output with adapt(..., output=1)"
+            raise Crash(why, "shape")
         return out.detach().to("cpu", torch.float32 if out.dtype.itemsize < 4 else out.dtype)
 
     def everything(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """Return one number that its output has a part in, and what else it gives when asked, for gradients."""
         few = slice(1) if self.call.axes == "T d" else slice(None)
         inputs, mask = self.inputs(x[few]), None if mask is None else mask[few]
-        signature = signature_of(self.call.target)
-        flags = [p.name for p in signature.parameters.values() if p.default is False] if signature else []
+        flags = [p.name for p in parameters_of(self.call.target).values() if p.default is False]
         asked = {name: True for name in flags if WEIGHTS_TOO.search(name)}
         with self.quietly(), torch.enable_grad():
             result = self.call.result(inputs, mask)
@@ -133,20 +124,15 @@ class Patient:
         owner = copy.deepcopy(self._spare).eval()
         bound = getattr(self.call.target, "__self__", None) is not None
         fresh = self.calling(replace(self.call, target=getattr(owner, self.call.target.__name__) if bound else owner))
-        fresh.module = owner if self.module is not None else None
-        fresh.written = {}
+        fresh.module, fresh.written = owner, {}
         return fresh
-
-    def named(self) -> list[tuple[str, nn.Parameter]]:
-        """Return the parameters and their names."""
-        return [] if self.module is None else list(self.module.named_parameters())
 
     def kept(self) -> list[tuple]:
         """Return what the module holds besides its parameters, to see whether a call changes it."""
-        modules = [] if self.module is None else self.module.modules()
-        held = [v for m in modules for n, v in (vars(m) | m._buffers).items() if n not in ("_parameters", "_buffers")]
+        all_held = [item for m in self.module.modules() for item in (vars(m) | m._buffers).items()]
+        held = [value for name, value in all_held if name not in ("_parameters", "_buffers")]
         found = [x for v in held for _, x in parts(v) if not x.is_complex()]
-        return [(tuple(x.shape), float(x.double().sum())) for x in found]
+        return [(tuple(x.shape), float(x.double().nan_to_num(3.0, 1e5, -1e5).sum())) for x in found]
 
     def calling(self, call: Adapted) -> "Patient":
         """Return the same layer, called in another way."""
@@ -206,9 +192,9 @@ def modules_of(owner: object) -> nn.Module:
     return nn.ModuleList([value for value in held if isinstance(value, nn.Module)])
 
 
-def check_has_numbers(module: nn.Module | None) -> None:
+def check_has_numbers(module: nn.Module) -> None:
     """Refuse a layer whose parameters are not there yet."""
-    for name, parameter in [] if module is None else module.named_parameters():
+    for name, parameter in module.named_parameters():
         why = "is on the meta device; load it, or use to_empty and init" if parameter.is_meta else ""
         if isinstance(parameter, nn.parameter.UninitializedParameter):
             why = "has no shape yet; call the lazy layer once on real input"
@@ -217,8 +203,11 @@ def check_has_numbers(module: nn.Module | None) -> None:
 
 
 @contextmanager
-def on_the_table(call: Adapted, module: nn.Module | None) -> Iterator[tuple[Adapted, nn.Module | None]]:
-    """Hand out a copy of the layer in eval mode, or the layer itself where it cannot be copied; restore everything."""
+def on_the_table(call: Adapted, module: nn.Module | None) -> Iterator[tuple[Adapted, nn.Module]]:
+    """Hand out a copy of the layer in eval mode, or the layer itself where it cannot be copied; restore everything.
+
+    With it comes the module that holds its parameters; an empty one, where none is known.
+    """
     numpy = sys.modules.get("numpy")
     states = torch.get_rng_state(), random.getstate(), None if numpy is None else numpy.random.get_state()
     threads = torch.get_num_threads()
@@ -233,8 +222,7 @@ def on_the_table(call: Adapted, module: nn.Module | None) -> Iterator[tuple[Adap
         if twin is not None:
             call = replace(call, target=twin if call.target is own else getattr(twin, call.target.__name__))
             module = modules_of(twin)
-        elif module is None and isinstance(own, nn.Module):
-            module = own
+        module = modules_of(own) if module is None else module
         with compiler, _restored(module):
             yield call, module
     finally:
@@ -246,31 +234,28 @@ def on_the_table(call: Adapted, module: nn.Module | None) -> Iterator[tuple[Adap
 
 
 @contextmanager
-def _restored(module: nn.Module | None) -> Iterator[None]:
+def _restored(module: nn.Module) -> Iterator[None]:
     """Put a module into eval mode, and put back afterwards whatever a call may have changed in it."""
-    if module is None:
-        yield
-        return
     tensors = [(t, t.detach().clone(), t.requires_grad, t.grad) for t in (*module.parameters(), *module.buffers())]
-    grads = [None if t.grad is None else t.grad.clone() for t, *_ in tensors]
     held = (dict, list, set)  # counters, caches, the mode of every submodule; tables of parameters one level deeper
     attributes = [
         (m, {k: copy.copy(v) if isinstance(v, held) else v for k, v in vars(m).items()}) for m in module.modules()
     ]
     module.eval()
-    if not any(p.requires_grad for p in module.parameters()):  # what alone is frozen in a layer is meant to be
-        for parameter in module.parameters():
-            if parameter.is_leaf:
-                parameter.requires_grad_(parameter.is_floating_point())
+    frozen = not any(p.requires_grad for p in module.parameters())  # what alone is frozen in a layer is meant to be
+    for parameter in module.parameters():
+        parameter.grad = None
+        if frozen and parameter.is_leaf:
+            parameter.requires_grad_(parameter.is_floating_point())
     try:
         yield
     finally:
         for m, before in attributes:
             vars(m).clear()
             vars(m).update(before)
-        for (tensor, value, requires_grad, grad), numbers in zip(tensors, grads, strict=True):
+        for tensor, value, requires_grad, grad in tensors:
             if not torch.equal(tensor, value):
                 tensor.data.copy_(value)
             if tensor.is_leaf:
                 tensor.requires_grad_(requires_grad)
-            tensor.grad = grad if grad is None else grad.copy_(numbers)
+            tensor.grad = grad

@@ -13,27 +13,7 @@ import torch
 
 from attention_doctor.catalogue import CATALOGUE, REMARKS
 
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong.
-
-    Args:
-        code: stable, for programs.
-        title: what is wrong, in a few words.
-        evidence: what was done and what came out, in numbers.
-        lesson: what to know, and the notebook that teaches it.
-        example: code that fails on the layer, in plain torch, and what its assertion said; None where none is known.
-    """
-
-    code: str
-    title: str
-    evidence: str
-    lesson: str
-    example: tuple[str, str] | None = None
-
-    def __str__(self) -> str:
-        return f"{self.code}: {self.title}\n    seen: {self.evidence}\n    know: {self.lesson}"
+ENTRIES = CATALOGUE | REMARKS
 
 
 @dataclass(frozen=True)
@@ -41,19 +21,40 @@ class Remark:
     """A matter of taste, or of design: worth knowing, no fault.
 
     Args:
-        code: stable, for programs.
-        title: what it is, in a few words.
-        text: what was seen in this layer.
-        lesson: what to know, and the notebook that teaches it, where one does.
+        code: stable, for programs; `catalogue` has its `.title` and its `.lesson`.
+        text: what was seen in this layer, in numbers.
     """
 
     code: str
-    title: str
     text: str
-    lesson: str
+
+    @property
+    def title(self) -> str:
+        """What it is, in a few words."""
+        return ENTRIES[self.code].title
+
+    @property
+    def lesson(self) -> str:
+        """What to know, and the notebook that teaches it, where one does."""
+        return ENTRIES[self.code].lesson
 
     def __str__(self) -> str:
         return f"{self.code}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Finding(Remark):
+    """One thing that is wrong; `example` is code that fails on the layer, and what its assertion said."""
+
+    example: tuple[str, str] | None = None
+
+    @property
+    def evidence(self) -> str:
+        """What was done and what came out."""
+        return self.text
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.title}\n    seen: {self.text}\n    know: {self.lesson}"
 
 
 class FindingsError(AssertionError):
@@ -90,23 +91,18 @@ class Report:
         """The codes of the findings, in the order found."""
         return [finding.code for finding in self.findings]
 
-    def find(self, code: str, evidence: str) -> None:
-        """Add a finding; a code is reported once, with its first evidence."""
-        if code not in self.codes:
-            title, lesson = CATALOGUE[code]
-            self.findings.append(Finding(code, title, evidence, lesson))
+    def say(self, what: str, text: str) -> None:
+        """Add what was seen: a finding or a remark by its code, else what could not be examined, and why.
 
-    def remark(self, code: str, text: str) -> None:
-        """Add a remark, once per code."""
-        if code not in [remark.code for remark in self.remarks]:
-            title, lesson = REMARKS[code]
-            self.remarks.append(Remark(code, title, text, lesson))
-
-    def skip(self, what: str, why: str) -> None:
-        """Note what could not be examined."""
-        line = f"{what}: {why}"
-        if line not in self.not_examined:
-            self.not_examined.append(line)
+        Each is said once, a code with what was seen first.
+        """
+        said = {one.code for one in (*self.findings, *self.remarks)}
+        if what in CATALOGUE and what not in said:
+            self.findings.append(Finding(what, text))
+        elif what in REMARKS and what not in said:
+            self.remarks.append(Remark(what, text))
+        elif what not in ENTRIES and f"{what}: {text}" not in self.not_examined:
+            self.not_examined.append(f"{what}: {text}")
 
     def raise_for_findings(self) -> None:
         """Raise when there are findings, and return None otherwise; for a test suite.
@@ -141,7 +137,7 @@ class Report:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        rows = [(f"`{f.code}`", f.title, f.evidence, f.lesson) for f in self.findings]
+        rows = [(f"`{f.code}`", f.title, f.text, f.lesson) for f in self.findings]
         rows += [(f"`{r.code}`", f"remark: {r.title}", r.text, r.lesson) for r in self.remarks]
         rows += [("", "not examined", entry, "") for entry in self.not_examined]
         look = "text-align: left; vertical-align: top; white-space: normal; overflow-wrap: anywhere; min-width: 8em"

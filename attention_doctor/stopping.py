@@ -23,7 +23,8 @@ def time_limit(seconds: float):
 
 @contextlib.contextmanager
 def _alarm(seconds: float):
-    if 0 < signal.getitimer(signal.ITIMER_REAL)[0] < seconds and _ours(signal.getsignal(signal.SIGALRM)):
+    left, ours = signal.getitimer(signal.ITIMER_REAL)[0], getattr(signal.getsignal(signal.SIGALRM), "limits", False)
+    if ours and 0 < left < seconds:
         yield  # inside a shorter limit
         return
     running = True
@@ -47,10 +48,6 @@ def _alarm(seconds: float):
         # An alarm that is on its way to another thread ends the process where the default stands; a silent bell stays.
         if handler not in (None, signal.SIG_DFL):
             signal.signal(signal.SIGALRM, handler)
-
-
-def _ours(handler: object) -> bool:
-    return getattr(handler, "limits", False)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,5 @@
 """How a layer is called is found out and said in a line; what is declared wins; and the layer comes back as it was."""
 
-import math
 import random
 import time
 from dataclasses import dataclass
@@ -19,78 +18,75 @@ from tests.helpers.layers_base import Layer
 from tests.helpers.layers_healthy import Blocked, Dropout, RankFour, ReturnsDict, TimeFirst
 
 
-class Core(nn.Module):
-    """Attention with an additive mask, to be called in many ways."""
+class Core(Layer):
+    """To be called in many ways."""
 
     def __init__(self, d_model=32, num_heads=4):
-        super().__init__()
-        self.num_heads, self.qkv, self.out = num_heads, nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
-
-    def attend(self, x, added=0.0):
-        q, k, v = (part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
-        scores = q @ k.mT / math.sqrt(q.shape[-1]) + added
-        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-
-
-def hidden(mask):
-    return 0.0 if mask is None else torch.zeros(mask.shape).masked_fill(mask, -1e9)
+        super().__init__(d_model, num_heads)
 
 
 class Padding(Core):
     def forward(self, hidden_states, attention_mask=None, output_attentions=False):
-        added = 0.0 if attention_mask is None else hidden(attention_mask == 0)[:, None, None]
-        return (self.attend(hidden_states, added),)
+        return (super().forward(hidden_states, None if attention_mask is None else attention_mask[:, None] == 1),)
 
 
 class PaddingHidden(Core):
     def forward(self, x, key_padding_mask=None):
-        return self.attend(x, 0.0 if key_padding_mask is None else hidden(key_padding_mask)[:, None, None])
+        return super().forward(x, None if key_padding_mask is None else ~key_padding_mask[:, None])
 
 
 class ChannelsFirst(Core):
     def forward(self, x, x_mask=None):
         """x: (batch, channels, time), x_mask: (batch, 1, time)."""
         b, c, t = x.shape
-        return self.attend(x.transpose(1, 2), 0.0 if x_mask is None else hidden(x_mask == 0)[:, None]).transpose(1, 2)
+        return super().forward(x.transpose(1, 2), None if x_mask is None else x_mask == 1).transpose(1, 2)
 
 
 class NoBatch(Core):
     def forward(self, x):
         T, C = x.shape
-        return self.attend(x[None])[0]
+        return super().forward(x[None])[0]
 
 
 class Lengths(Core):
     def forward(self, x, x_lens):
-        return self.attend(x, hidden(torch.arange(x.shape[1]) >= x_lens[:, None])[:, None, None])
+        return super().forward(x, (torch.arange(x.shape[1]) < x_lens[:, None])[:, None])
 
 
 class InATuple(Core):
     def forward(self, x):
-        return torch.zeros(len(x), 4, x.shape[1], x.shape[1]), self.attend(x)
+        return torch.zeros(len(x), 4, x.shape[1], x.shape[1]), super().forward(x)
 
 
 class AsAnObject(Core):
     def forward(self, x):
-        return SimpleNamespace(attentions=None, last_hidden_state=self.attend(x))
+        return SimpleNamespace(attentions=None, last_hidden_state=super().forward(x))
 
 
 class CausalUnlessTold(Core):
+    def axes(self, mask):
+        return mask
+
     def forward(self, x, mask=None):
         T = x.shape[1]
-        return self.attend(x, hidden(~(torch.ones(T, T, dtype=torch.bool).tril() if mask is None else mask)))
+        return super().forward(x, torch.ones(T, T, dtype=torch.bool).tril() if mask is None else mask)
 
 
-class WantsPlaces(Core):
+class Adds(Core):
+    def hide(self, scores, mask):
+        return scores if mask is None else scores + mask
+
+
+class WantsPlaces(Adds):
     def forward(self, x, start_pos, position_ids, mask=None):
         assert start_pos == 0 and position_ids.shape[-1] == x.shape[1]
-        return self.attend(x, 0.0 if mask is None else mask)
+        return super().forward(x, mask)
 
 
-class AsTransformers(Core):
+class AsTransformers(Adds):
     def forward(self, hidden_states, attention_mask=None, output_attentions=False):
         """attention_mask is added to the scores."""
-        return self.attend(hidden_states, 0.0 if attention_mask is None else attention_mask)
+        return super().forward(hidden_states, attention_mask)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +135,7 @@ class FromAConfig(Core):
 
     def forward(self, x):
         B, T, C = x.shape
-        return self.attend(x)
+        return super().forward(x)
 
 
 class FromSizes(Core):
@@ -147,7 +143,7 @@ class FromSizes(Core):
         super().__init__(embed_dims, n_heads)
 
     def forward(self, x):
-        return self.attend(x)
+        return super().forward(x)
 
 
 class Strange(nn.Module):
@@ -170,7 +166,7 @@ class Bound:
         self.core, self.unused, self.drop = Core(), nn.Linear(7, 7), nn.Dropout(0.5)
 
     def step(self, x):
-        return self.drop(self.core.attend(x))
+        return self.drop(self.core(x))
 
 
 def test_what_is_declared_wins():
@@ -216,6 +212,8 @@ def test_what_is_declared_wins():
         (lambda: adapt(Layer(32, 4), "keras"), ValueError, "'plain', 'cross', 'qkv', 'torch', 'd2l'"),
         (lambda: adapt(Layer(32, 4), mask="True"), ValueError, "'allowed', 'blocked'"),
         (lambda: adapt(Layer(32, 4), mask_rank=5), ValueError, "mask_rank must be one of"),
+        (lambda: adapt(len, "torch"), TypeError, "'torch' is for nn.MultiheadAttention, got len; try 'qkv'"),
+        (lambda: examine(len, 8, 2), TypeError, "no way of calling"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_runs(call, error, words):
@@ -232,7 +230,7 @@ def test_a_polarity_that_nobody_states_is_never_wrong_and_a_stated_one_is_a_prom
         inverted = False
 
         def forward(self, x, attn_mask=None):
-            return self.attend(x, 0.0 if attn_mask is None else hidden(attn_mask == self.inverted)[:, None])
+            return super().forward(x, None if attn_mask is None else attn_mask != self.inverted)
 
     class Promised(Silent):
         inverted = True
@@ -268,18 +266,20 @@ def test_what_words_say_of_a_mask():
 
 
 def test_each_of_two_masks_is_examined():
-    class TwoMasks(Core):
-        leaks = False
+    class TwoMasks(Adds):
+        never = -1e9
 
         def forward(self, query, key, value, key_padding_mask=None, attn_mask=None):
-            added = hidden(attn_mask)
+            added = torch.zeros(())
+            if attn_mask is not None:
+                added = added.masked_fill(attn_mask, -1e9)
             if key_padding_mask is not None:
-                added = added + hidden(key_padding_mask)[:, None, None] * (1e-12 if self.leaks else 1)
-            return self.attend(query, added)
+                added = added + torch.zeros(()).masked_fill(key_padding_mask, self.never)[:, None, None]
+            return super().forward(query, added)
 
     layer = TwoMasks()
     assert examine(layer, 32, 4).ok
-    layer.leaks = True
+    layer.never = -1e-3
     (finding,) = examine(layer, 32, 4).findings
     assert finding.code == "mask-leaks" and finding.evidence.startswith("key_padding_mask: ")
 

@@ -7,7 +7,7 @@ from torch import nn
 from attention_doctor import adapt, examine
 from mhalib import MultiHeadAttention
 from tests.helpers.examined import made
-from tests.helpers.layers_base import KeyMask, Layer, over_keys, over_lengths
+from tests.helpers.layers_base import KeyMask, Layer, over_keys, over_lengths, varied
 from tests.helpers.layers_healthy import GPT, Additive, Fused, PostNormBlock, QKNorm, Rotary, Sink
 from tests.helpers.layers_sick_masks import SICK
 from tests.helpers.layers_weights import GROUPED, LAYOUTS, FusedBlocks
@@ -68,18 +68,12 @@ def test_nan_that_stays_is_told_from_nan_that_spreads_and_hides_nothing_else():
             out = super().forward(x, mask=mask)
             return out if mask is None or mask.any(-1).all() else out * torch.nan
 
-    class NaNRows(Layer):
-        def score(self, q, k):
-            return q @ k.mT / self.d_model**0.5
-
-        def hide(self, scores, mask):
-            return scores if mask is None else scores.masked_fill(~self.axes(mask), -torch.inf)
-
+    wrong = varied("NaNRows", never=-torch.inf, score=lambda self, q, k: q @ k.mT / self.d_model**0.5)
     assert examine(Spreads(32, 4), 32, 4).codes == ["nan-on-empty-row"]
     for layer in (nn.MultiheadAttention(32, 4, batch_first=True), Fused(32, 4), over_keys(KeyMask(32, 4))):
         assert examine(layer, 32, 4).ok
     assert examine(adapt(Additive(32, 4), mask="additive"), 32, 4).ok
-    assert examine(NaNRows(32, 4), 32, 4).codes == ["wrong-scale"]  # of the two, the first that is seen
+    assert examine(wrong(32, 4), 32, 4).codes == ["wrong-scale"]  # of the two, the first that is seen
 
 
 # ------------------------------------------------------------------------------------------------- scale and weights
@@ -92,29 +86,15 @@ class WithBiases(Layer):
         super().__init__(d_model, num_heads)
 
 
-class ByDModel(WithBiases):
-    def score(self, q, k):
-        return q @ k.mT / self.d_model**0.5
-
-
-class ByAnotherNumber(WithBiases):
-    def score(self, q, k):
-        return 0.3 * q @ k.mT
-
-
-class ByTokens(WithBiases):
-    def score(self, q, k):
-        return q @ k.mT / k.shape[-2] ** 0.5
+ByDModel = varied("ByDModel", WithBiases, score=lambda self, q, k: q @ k.mT / self.d_model**0.5)
+ByAnotherNumber = varied("ByAnotherNumber", WithBiases, score=lambda self, q, k: 0.3 * q @ k.mT)
+ByTokens = varied("ByTokens", WithBiases, score=lambda self, q, k: q @ k.mT / k.shape[-2] ** 0.5)
+ByHeadDim = varied("ByHeadDim", WithBiases, score=lambda self, q, k: q @ k.mT / self.hd)
 
 
 class AfterTheSoftmax(WithBiases):
     def attend(self, q, k, v, mask):
         return self.hide(self.score(q, k), mask).softmax(-1) / self.hd**0.5 @ v
-
-
-class ByHeadDim(WithBiases):
-    def score(self, q, k):
-        return q @ k.mT / self.hd
 
 
 class ScaledTwice(WithBiases):

@@ -59,10 +59,11 @@ def misnamed(names, cases=(USUAL,), seeds=(0,)) -> list[str]:
     for name in names:
         disease = {**SICK, **PLACES}[name]
         for case in cases:
-            if (case[1] == 1 and disease.none_with_one_head) or (case[2] > 1 and name in PLACES):
+            wanted = disease.code if case[1] > 1 or disease.with_one_head is None else disease.with_one_head
+            if not wanted or (case[2] > 1 and name in PLACES):
                 continue
             for seed in seeds:
                 codes = set(of_sick(name, case, seed).codes)
-                if disease.code not in codes or codes - {disease.code} - ALSO.get(name, set()):
-                    wrong.append(f"{name}, {case}, seed {seed}: {disease.code} wanted, got {sorted(codes)}")
+                if wanted not in codes or codes - {wanted} - ALSO.get(name, set()):
+                    wrong.append(f"{name}, {case}, seed {seed}: {wanted} wanted, got {sorted(codes)}")
     return wrong

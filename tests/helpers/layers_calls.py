@@ -15,9 +15,9 @@ SICK: dict[str, Disease] = dict(layers_sick_masks.SICK)
 HEALTHY = dict(layers_healthy.HEALTHY)
 
 
-def sick(code, **options):
+def sick(code):
     def add(kind):
-        SICK[kind.__name__] = Disease(code, options.pop("make", kind), **options)
+        SICK[kind.__name__] = Disease(code, kind)
         return kind
 
     return add
@@ -44,12 +44,12 @@ class Cached(Layer):
         return torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
 
     def calculated(self, x, past=None, place=None):
-        q, k, v = self.split(self.W_q(x)), self.split(self.W_k(x)), self.split(self.W_v(x))
+        q, k, v = self.qkv(x)
         place = (0 if past is None else past[0].shape[2]) if place is None else place
         q, k = self.turn(q, place), self.turn(k, place)
         present = k, v = (k, v) if past is None else self.join(past, k, v)
         scores = self.score(q, k).masked_fill(~self.shown(q.shape[2], k.shape[2]), -1e9)
-        return self.W_o(self.merge(scores.softmax(-1) @ v)), present
+        return self.out(scores.softmax(-1) @ v), present
 
     def forward(self, x, past_kv=None, use_cache=False):
         out, present = self.calculated(x, past_kv)
@@ -66,9 +66,7 @@ class Turned(Cached):
         return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos(), rest], -1)
 
 
-@healthy
-class AsksForItsPast(Turned):
-    pass
+HEALTHY["AsksForItsPast"] = Turned
 
 
 @healthy
@@ -169,10 +167,9 @@ class FillsADictWithTheNewValuesFirst(FillsADict):
 class InTheModule(Turned):
     """Writes keys and values into buffers, from `start_pos` on; for generating alone, so without gradients."""
 
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
+    def more(self):
         for name in ("cache_k", "cache_v"):
-            self.register_buffer(name, torch.zeros(16, num_heads, 128, self.hd), persistent=False)
+            self.register_buffer(name, torch.zeros(16, self.h, 128, self.hd), persistent=False)
 
     def until(self, start_pos, T):
         return start_pos + T
@@ -184,7 +181,7 @@ class InTheModule(Turned):
         self.cache_v[:B, :, place] = self.split(self.W_v(x))
         q, until = self.turn(self.split(self.W_q(x)), start_pos), self.until(start_pos, T)
         k, v = self.cache_k[:B, :, :until], self.cache_v[:B, :, :until]
-        return self.W_o(self.merge(self.score(q, k).softmax(-1) @ v))
+        return self.out(self.score(q, k).softmax(-1) @ v)
 
 
 @sick("cache-differs")
@@ -207,8 +204,7 @@ class AppendsToAList(Cached):
 class KeepsRotaryTables(Turned):
     """What it keeps grows with the tokens and is no cache of them."""
 
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
+    def more(self):
         self.register_buffer("table", torch.zeros(0, 8), persistent=False)
 
     def forward(self, x, start_pos=0):
@@ -221,9 +217,8 @@ class KeepsRotaryTables(Turned):
 class LearnsItsPlaces(Cached):
     """Its table is twice as long as wide, like two projections in one, and most of it is not read."""
 
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
-        self.places = nn.Parameter(torch.randn(2 * d_model, d_model))
+    def more(self):
+        self.places = nn.Parameter(torch.randn(2 * self.d_model, self.d_model))
 
     def forward(self, x, layer_past=None, use_cache=False):
         start = 0 if layer_past is None else layer_past[0].shape[2]
@@ -239,15 +234,13 @@ class QKV(Layer):
 
     def attended(self, q, k, v):
         q, k, v = self.split(self.W_q(q)), self.split(self.W_k(k)), self.split(self.W_v(v))
-        return self.W_o(self.merge(self.score(q, k).softmax(-1) @ v))
+        return self.out(self.score(q, k).softmax(-1) @ v)
 
     def forward(self, query, key, value):
         return self.attended(query, key, value)
 
 
-@healthy
-class ThreeInputs(QKV):
-    pass
+HEALTHY["ThreeInputs"] = QKV
 
 
 @healthy
@@ -266,8 +259,7 @@ class SelfAttentionInAnothersSignature(QKV):
 class MemoryForKeysAndValues(QKV):
     encoder_decoder_attention = None
 
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
+    def more(self):
         self.encoder_decoder_attention = True
 
     def forward(self, query, key, value):
@@ -340,10 +332,9 @@ HEALTHY["declared, three inputs"] = lambda d, h: adapt(QKV(d, h), "qkv", mask=No
 class FusedKeysAndValues(QKV):
     """One matrix for the keys and the values of a context, with or without one."""
 
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
+    def more(self):
         del self.W_k, self.W_v
-        self.W_kv = nn.Linear(d_model, 2 * d_model, bias=False)
+        self.W_kv = nn.Linear(self.d_model, 2 * self.d_model, bias=False)
 
     def parts(self, context):
         return self.W_kv(context).chunk(2, -1)
@@ -351,7 +342,7 @@ class FusedKeysAndValues(QKV):
     def forward(self, x, context=None):
         k, v = self.parts(x if context is None else context)
         q, k, v = self.split(self.W_q(x)), self.split(k), self.split(v)
-        return self.W_o(self.merge(self.score(q, k).softmax(-1) @ v))
+        return self.out(self.score(q, k).softmax(-1) @ v)
 
 
 @sick("dead-parameters")

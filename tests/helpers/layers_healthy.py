@@ -11,7 +11,7 @@ from torch import nn
 
 from attention_doctor import adapt
 from mhalib import MultiHeadAttention, reference
-from tests.helpers.layers_base import KeyMask, Layer, over_keys, over_lengths
+from tests.helpers.layers_base import KeyMask, Layer, over_keys, over_lengths, varied, without_mask
 
 
 class LoopsOverHeads(Layer):
@@ -36,44 +36,36 @@ class Einsum(Layer):
 
 
 class Einops(Layer):
+    features = "(h d)"
+
     def split(self, x):
-        return rearrange(x, "b t (h d) -> b h t d", h=self.h)
+        return rearrange(x, f"b t {self.features} -> b h t d", h=self.h)
 
     def merge(self, heads):
-        return rearrange(heads, "b h t d -> b t (h d)")
+        return rearrange(heads, f"b h t d -> b t {self.features}")
 
 
 class FusedQKV(Layer):
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
+    def more(self):
         del self.W_q, self.W_k, self.W_v
-        self.qkv = nn.Linear(d_model, 3 * d_model)
+        self.W_qkv = nn.Linear(self.d_model, 3 * self.d_model)
 
-    def forward(self, x, mask=None):
-        q, k, v = (self.split(part) for part in self.qkv(x).chunk(3, -1))
-        return self.W_o(self.merge(self.attend(q, k, v, mask)))
-
-
-class PermutedFeatures(Layer):
-    """The heads are the fast axis of the features, as in rearrange(x, "b t (d h) -> b h t d")."""
-
-    def split(self, x):
-        return rearrange(x, "b t (d h) -> b h t d", h=self.h)
-
-    def merge(self, heads):
-        return rearrange(heads, "b h t d -> b t (d h)")
+    def qkv(self, x):
+        return (self.split(part) for part in self.W_qkv(x).chunk(3, -1))
 
 
 class Folded(Layer):
     """Heads folded into the batch, the mask repeated a, a, ..., b, b, ...; takes (B, T, T) and (T, T)."""
 
+    def for_each_head(self, mask):
+        return mask.repeat_interleave(self.h, 0)
+
     def forward(self, x, mask=None):
-        q, k, v = (self.split(W(x)).flatten(0, 1) for W in (self.W_q, self.W_k, self.W_v))  # (B * h, T, hd)
+        q, k, v = (part.flatten(0, 1) for part in self.qkv(x))  # (B * h, T, hd)
         scores = self.score(q, k)
         if mask is not None:
-            mask = mask.expand(len(x), -1, -1).repeat_interleave(self.h, 0)
-            scores = scores.masked_fill(~mask, -1e9)
-        return self.W_o(self.merge((scores.softmax(-1) @ v).unflatten(0, (len(x), self.h))))
+            scores = scores.masked_fill(~self.for_each_head(mask.expand(len(x), -1, -1)), -1e9)
+        return self.out((scores.softmax(-1) @ v).unflatten(0, (len(x), self.h)))
 
 
 class Fused(Layer):
@@ -88,13 +80,16 @@ class GPT(Layer):
 
     def __init__(self, d_model, num_heads, longest=64):
         super().__init__(d_model, num_heads)
-        self.register_buffer("tril", torch.tril(torch.ones(longest, longest)))
+        self.register_buffer("tril", self.seen(longest))
+
+    def seen(self, longest):
+        return torch.ones(longest, longest).tril()
 
     def forward(self, x):
         T = x.shape[1]
-        q, k, v = self.split(self.W_q(x)), self.split(self.W_k(x)), self.split(self.W_v(x))
+        q, k, v = self.qkv(x)
         scores = self.score(q, k).masked_fill(self.tril[:T, :T] == 0, float("-inf"))
-        return self.W_o(self.merge(self.weigh(scores) @ v))
+        return self.out(self.weigh(scores) @ v)
 
 
 class CausalAndMasked(Layer):
@@ -118,9 +113,8 @@ class Rotary(Layer):
 
 
 class RelativeBias(Layer):
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
-        self.table = nn.Parameter(0.1 * torch.randn(num_heads, 255))
+    def more(self):
+        self.table = nn.Parameter(0.1 * torch.randn(self.h, 255))
 
     def score(self, q, k):
         place = torch.arange(q.shape[-2])
@@ -134,9 +128,8 @@ class Alibi(Layer):
 
 
 class AbsolutePositions(Layer):
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
-        self.places = nn.Embedding(128, d_model)
+    def more(self):
+        self.places = nn.Embedding(128, self.d_model)
 
     def forward(self, x, mask=None):
         return super().forward(x + self.places.weight[: x.shape[1]], mask)
@@ -148,9 +141,8 @@ class PositionsWithoutMask(AbsolutePositions):
 
 
 class PostNormBlock(Layer):
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
-        self.norm = nn.LayerNorm(d_model)
+    def more(self):
+        self.norm = nn.LayerNorm(self.d_model)
 
     def forward(self, x, mask=None):
         return self.norm(x + super().forward(x, mask))
@@ -162,8 +154,7 @@ class PreNormBlock(PostNormBlock):
 
 
 class Dropout(Layer):
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
+    def more(self):
         self.drop = nn.Dropout(0.5)
 
     def weigh(self, scores):
@@ -171,17 +162,15 @@ class Dropout(Layer):
 
 
 class NoOutputProjection(Layer):
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
+    def more(self):
         self.W_o = nn.Identity()
 
 
 class Sink(Layer):
     """A learned score per head that takes weight and gives nothing."""
 
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
-        self.sink = nn.Parameter(torch.randn(num_heads, 1, 1))
+    def more(self):
+        self.sink = nn.Parameter(torch.randn(self.h, 1, 1))
 
     def weigh(self, scores):
         sink = self.sink.expand(scores.shape[0], -1, scores.shape[2], 1)
@@ -189,8 +178,7 @@ class Sink(Layer):
 
 
 class Float32Softmax(Layer):
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
+    def more(self):
         self.double()
 
     def weigh(self, scores):
@@ -202,11 +190,6 @@ class QKNorm(Layer):
         return 3 * F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
 
 
-class QKNormWithoutMask(QKNorm):
-    def forward(self, x):
-        return super().forward(x)
-
-
 class Prints(Layer):
     def forward(self, x, mask=None):
         print("values.size():", x.size())
@@ -215,9 +198,9 @@ class Prints(Layer):
 
 class ReturnsWeights(Layer):
     def forward(self, x, mask=None):
-        q, k, v = self.split(self.W_q(x)), self.split(self.W_k(x)), self.split(self.W_v(x))
+        q, k, v = self.qkv(x)
         weights = self.weigh(self.hide(self.score(q, k), mask))
-        return self.W_o(self.merge(weights @ v)), weights
+        return self.out(weights @ v), weights
 
 
 class ReturnsDict(Layer):
@@ -242,20 +225,17 @@ class Additive(Layer):
 class RankFour(Layer):
     """Takes (B, 1, T, T), 1 = may attend, as the annotated transformers do; called with q, k, v."""
 
-    def axes(self, mask):
-        return mask
-
     def forward(self, query, key, value, mask=None):
         q, k, v = self.split(self.W_q(query)), self.split(self.W_k(key)), self.split(self.W_v(value))
         scores = self.score(q, k)
         if mask is not None:
             scores = scores.masked_fill(mask == 0, -1e9)
-        return self.W_o(self.merge(scores.softmax(-1) @ v))
+        return self.out(scores.softmax(-1) @ v)
 
 
 class Blocked(Layer):
-    def hide(self, scores, mask):
-        return scores if mask is None else scores.masked_fill(self.axes(mask), -1e9)
+    def axes(self, mask):
+        return ~super().axes(mask)
 
 
 class OneMaskForAll(Layer):
@@ -278,8 +258,7 @@ class Window(Layer):
 
 
 class WithoutMask(Layer):
-    def forward(self, x):
-        return super().forward(x)
+    forward = without_mask
 
 
 class Neighbours(WithoutMask):
@@ -300,18 +279,16 @@ class LargeBiasesWithoutMask(WithoutMask):
 
     bias = True
 
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
-        self.W_q.bias.data = 20 * torch.randn(d_model)
-        self.W_k.bias.data = 20 * torch.randn(d_model)
+    def more(self):
+        self.W_q.bias.data = 20 * torch.randn(self.d_model)
+        self.W_k.bias.data = 20 * torch.randn(self.d_model)
 
 
 class CausalWindow(GPT):
     """Each token sees itself and the two before it."""
 
-    def __init__(self, d_model, num_heads, longest=64):
-        super().__init__(d_model, num_heads, longest)
-        self.tril = self.tril.triu(-2)
+    def seen(self, longest):
+        return super().seen(longest).triu(-2)
 
 
 class CausalKeyMask(KeyMask):
@@ -330,10 +307,6 @@ class PaddedToZero(KeyMask):
     def forward(self, x, mask=None):
         out = super().forward(x, mask)
         return out if mask is None else out.masked_fill(~mask[..., None], self.value)
-
-
-class PaddedToNaN(PaddedToZero):
-    value = torch.nan
 
 
 class PaddedRowsSeeEverything(KeyMask):
@@ -356,10 +329,6 @@ class ReLUAtTheEnd(Layer):
         return super().forward(x).relu()
 
 
-class MinusInfinityOverKeys(KeyMask):
-    filled = -torch.inf
-
-
 class TwoLayers(nn.Module):
     """One after another, each with a residual connection: tokens reach each other by way of a third."""
 
@@ -371,6 +340,26 @@ class TwoLayers(nn.Module):
         return self.second(self.first(x, mask), mask)
 
 
+# Nobody promised that a row may be empty; NaN there is remarked.
+MinusInfinity = varied("MinusInfinity", never=-torch.inf)
+MinusInfinityOverKeys = varied("MinusInfinityOverKeys", KeyMask, never=-torch.inf)
+PaddedToNaN = varied("PaddedToNaN", PaddedToZero, value=torch.nan)
+PermutedFeatures = varied("PermutedFeatures", Einops, features="(d h)")  # the heads are the fast axis of the features
+QKNormWithoutMask = varied("QKNormWithoutMask", QKNorm, forward=without_mask)
+OVER_KEYS = {
+    "": KeyMask,
+    ", -inf": MinusInfinityOverKeys,
+    ", causal": CausalKeyMask,
+    ", padding gives zeros": PaddedToZero,
+    ", padding gives NaN": PaddedToNaN,
+    ", padding sees everything": PaddedRowsSeeEverything,
+}
+
+
+def _called(called, kind):
+    return lambda d_model, num_heads: called(kind(d_model, num_heads))
+
+
 def _d2l(d_model, num_heads):
     return adapt(reference.to_d2l(MultiHeadAttention(d_model, num_heads, dropout=0.5)), "d2l")
 
@@ -379,26 +368,12 @@ def _grouped(d_model, num_heads):
     return MultiHeadAttention(d_model, num_heads, num_kv_heads=1 if num_heads % 2 else num_heads // 2)
 
 
-def _torch_cross_free(batch_first):
-    def make(d_model, num_heads):
-        return adapt(nn.MultiheadAttention(d_model, num_heads, dropout=0.1, batch_first=batch_first), "torch")
-
-    return make
+def _torch(**options):
+    return lambda d_model, num_heads: adapt(nn.MultiheadAttention(d_model, num_heads, **options), "torch")
 
 
-def _zero_attention(d_model, num_heads):
-    return adapt(nn.MultiheadAttention(d_model, num_heads, add_zero_attn=True), "torch")
-
-
-def _interleaved(d_model, num_heads):
-    return reference.InterleavedAttention(d_model, d_model, num_heads)
-
-
-class MinusInfinity(Layer):
-    """Nobody promised that a row may be empty; NaN there is remarked."""
-
-    def hide(self, scores, mask):
-        return scores if mask is None else scores.masked_fill(~self.axes(mask), -torch.inf)
+def _function(layer):
+    return lambda x, mask=None: layer(x, mask)
 
 
 PLAIN = [
@@ -411,10 +386,10 @@ PLAIN = [
 HEALTHY = {kind.__name__: kind for kind in PLAIN} | {
     "mhalib": MultiHeadAttention,
     "grouped heads": _grouped,
-    "interleaved": _interleaved,
+    "interleaved": lambda d, h: reference.InterleavedAttention(d, d, h),
     "d2l": _d2l,
-    "torch, time first": _torch_cross_free(False),
-    "torch, add_zero_attn": _zero_attention,
+    "torch, time first": _torch(dropout=0.1),
+    "torch, add_zero_attn": _torch(add_zero_attn=True),
     "dict": lambda d, h: adapt(ReturnsDict(d, h), output="out"),
     "time first": lambda d, h: adapt(TimeFirst(d, h), batch_first=False),
     "additive": lambda d, h: adapt(Additive(d, h), mask="additive"),
@@ -422,22 +397,8 @@ HEALTHY = {kind.__name__: kind for kind in PLAIN} | {
     "blocked": lambda d, h: adapt(Blocked(d, h), mask="blocked"),
     "declared causal": lambda d, h: adapt(GPT(d, h), causal=True),
     "a window, declared causal": lambda d, h: adapt(CausalWindow(d, h), causal=True),
-    "over keys": lambda d, h: over_keys(KeyMask(d, h)),
-    "over keys, -inf": lambda d, h: over_keys(MinusInfinityOverKeys(d, h)),
-    "over keys, causal": lambda d, h: over_keys(CausalKeyMask(d, h)),
-    "over keys, padding gives zeros": lambda d, h: over_keys(PaddedToZero(d, h)),
-    "over keys, padding gives NaN": lambda d, h: over_keys(PaddedToNaN(d, h)),
-    "over keys, padding sees everything": lambda d, h: over_keys(PaddedRowsSeeEverything(d, h)),
-    "lengths": lambda d, h: over_lengths(KeyMask(d, h)),
-    "lengths, -inf": lambda d, h: over_lengths(MinusInfinityOverKeys(d, h)),
-    "lengths, causal": lambda d, h: over_lengths(CausalKeyMask(d, h)),
-    "lengths, padding gives zeros": lambda d, h: over_lengths(PaddedToZero(d, h)),
-    "lengths, padding gives NaN": lambda d, h: over_lengths(PaddedToNaN(d, h)),
-    "lengths, padding sees everything": lambda d, h: over_lengths(PaddedRowsSeeEverything(d, h)),
-    "a function": lambda d, h: _function(Layer(d, h)),
+    **{f"over keys{what}": _called(over_keys, kind) for what, kind in OVER_KEYS.items()},
+    **{f"lengths{what}": _called(over_lengths, kind) for what, kind in OVER_KEYS.items()},
+    "a function": _called(_function, Layer),
     "MinusInfinity": MinusInfinity,
 }
-
-
-def _function(layer):
-    return lambda x, mask=None: layer(x, mask)

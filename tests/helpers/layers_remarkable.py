@@ -21,22 +21,6 @@ from tests.helpers.layers_healthy import (
 )
 
 
-class HidesOnePair(Layer):
-    """The last token never sees the first."""
-
-    def forward(self, x):
-        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)
-        mask[-1, 0] = x.shape[1] == 1
-        return super().forward(x, mask)
-
-
-class CountsTokens(Layer):
-    """Divides by the number of tokens, hidden ones too."""
-
-    def forward(self, x, mask=None):
-        return super().forward(x, mask) / x.shape[1]
-
-
 class RefusesEmptyRows(Layer):
     def forward(self, x, mask=None):
         if mask is not None and not mask.any(-1).all():
@@ -47,18 +31,6 @@ class RefusesEmptyRows(Layer):
 class MinusInfinityAdded(Additive):
     def weigh(self, scores):
         return scores.softmax(-1)
-
-
-class OneProjectionForAllHeads(Layer):
-    """Each head reads its slice of the features, by the same small matrix."""
-
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
-        self.W_q, self.W_k, self.W_v = (nn.Linear(self.hd, self.hd) for _ in range(3))
-
-    def forward(self, x, mask=None):
-        q, k, v = (W(self.split(x)) for W in (self.W_q, self.W_k, self.W_v))
-        return self.W_o(self.merge(self.attend(q, k, v, mask)))
 
 
 class NaNWhereNothingWasAskedFor(MultiHeadAttention):

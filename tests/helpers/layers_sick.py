@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from attention_doctor import adapt
-from tests.helpers.layers_base import Layer
+from tests.helpers.layers_base import Layer, varied, without_mask
 from tests.helpers.layers_healthy import GPT, Neighbours, PostNormBlock, Rotary, Window, WithoutMask
 
 
@@ -23,77 +23,82 @@ class Disease:
     Args:
         code: of the finding that names it.
         make: `(d_model, num_heads) -> what examine takes`.
-        none_with_one_head: with one head it is no mistake.
-        weights: whether the projection weights have to be handed over.
+        with_one_head: the code with one head where that is another, "" where it is no mistake then.
     """
 
     code: str
     make: Callable
-    none_with_one_head: bool = False
-    weights: bool = False
+    with_one_head: str | None = None
 
 
 SICK: dict[str, Disease] = {}
 
 
-def sick(code, **options):
+def sick(code, called=None, with_one_head=None):
+    """Add the class that follows; `called` hands a layer over as examine takes it."""
+
     def add(kind):
-        SICK[kind.__name__] = Disease(code, options.pop("make", kind), **options)
+        make = (lambda d, h: called(kind(d, h))) if called else kind
+        SICK[kind.__name__] = Disease(code, make, with_one_head)
         return kind
 
     return add
 
 
-def _wrong_split(self, x):
+def spoilt(code, name, base=Layer, called=None, with_one_head=None, **changes):
+    """Add a layer like `base` in which these steps or numbers are others, and return its class."""
+    return sick(code, called, with_one_head)(varied(name, base, **changes))
+
+
+def causal(layer):
+    return adapt(layer, causal=True)
+
+
+# ----------------------------------------------------------------------------------------------------- split and merge
+
+
+def _split(self, x):
     return x.reshape(len(x), self.h, x.shape[1], -1)  # the shape is right
 
 
-def _wrong_merge(self, heads):
+def _split_of_the_transposed(self, x):
+    return x.transpose(1, 2).reshape(len(x), self.h, x.shape[1], -1)
+
+
+def _merge(self, heads):
     return heads.reshape(len(heads), heads.shape[2], -1)  # the shape is right
 
 
-@sick("mixes-tokens", none_with_one_head=True)
-class SplitWithoutTranspose(Layer):
-    split = _wrong_split
+def _merge_of_the_transposed(self, heads):
+    return heads.transpose(2, 3).reshape(len(heads), heads.shape[2], -1)
 
 
-@sick("mixes-tokens", none_with_one_head=True)
-class OnlyTheQueriesAreSplitWrong(Layer):
-    split_q = _wrong_split
+def _merge_of_another_sample(self, heads):
+    return Layer.merge(self, heads.flatten(0, 1).unflatten(0, (self.h, -1)).transpose(0, 1))
 
 
-@sick("mixes-tokens", none_with_one_head=True)
-class OnlyTheValuesAreSplitWrong(Layer):
-    split_v = _wrong_split
+spoilt("mixes-tokens", "SplitWithoutTranspose", with_one_head="", split=_split)
+spoilt("mixes-tokens", "OnlyTheQueriesAreSplitWrong", with_one_head="", split_q=_split)
+spoilt("mixes-tokens", "OnlyTheValuesAreSplitWrong", with_one_head="", split_v=_split)
+spoilt("mixes-tokens", "SplitOfTheTransposed", split=_split_of_the_transposed)
+spoilt("mixes-tokens", "WrongThereAndBack", with_one_head="", split=_split, merge=_merge)
+spoilt("mixes-tokens", "SplitWithoutTransposeInGPT", GPT, with_one_head="", split=_split)
+spoilt("mixes-tokens-on-merge", "MergeWithoutTranspose", with_one_head="", merge=_merge)
+spoilt("mixes-tokens-on-merge", "MergeOfTheTransposed", merge=_merge_of_the_transposed)
+spoilt("mixes-samples", "AnotherSamplesHeads", with_one_head="", merge=_merge_of_another_sample)
 
 
-@sick("mixes-tokens")
-class SplitOfTheTransposed(Layer):
-    def split(self, x):
-        return x.transpose(1, 2).reshape(len(x), self.h, x.shape[1], -1)
-
-
-@sick("mixes-tokens", none_with_one_head=True)
-class WrongThereAndBack(Layer):
-    split, merge = _wrong_split, _wrong_merge
-
-
-@sick("mixes-tokens", none_with_one_head=True)
-class SplitWithoutTransposeInGPT(GPT):
-    split = _wrong_split
-
-
-@sick("mixes-tokens", none_with_one_head=True)
+@sick("mixes-tokens", with_one_head="")
 class HeadsFoldedByAView(PostNormBlock):
     """view(B * h, T, hd) there and view(B, T, d_model) back: with as many tokens as heads no token sees another.
 
     Sharp maps behind a norm, so that not every token is seen at other lengths either.
     """
 
-    split, merge, bias = _wrong_split, _wrong_merge, True
+    split, merge, bias = _split, _merge, True
 
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
+    def more(self):
+        super().more()
         for parameter in self.W_q.parameters():
             parameter.data *= 3
 
@@ -117,18 +122,7 @@ class NoColumns(WithoutMask):
         return super().forward(x.reshape(B * W, H, d)).reshape(B, H, W, d)
 
 
-@sick("mixes-tokens-on-merge", none_with_one_head=True)
-class MergeWithoutTranspose(Layer):
-    merge = _wrong_merge
-
-
-@sick("mixes-tokens-on-merge")
-class MergeOfTheTransposed(Layer):
-    def merge(self, heads):
-        return heads.transpose(2, 3).reshape(len(heads), heads.shape[2], -1)
-
-
-@sick("no-mixing")
+@sick("no-mixing", with_one_head="dead-parameters")
 class AttendsOverHeads(WithoutMask):
     def split(self, x):
         return x.view(*x.shape[:2], self.h, self.hd)  # (B, T, h, hd): the heads meet, the tokens do not
@@ -137,104 +131,110 @@ class AttendsOverHeads(WithoutMask):
         return heads.flatten(2)
 
 
-@sick("mixes-samples", none_with_one_head=True)
-class AnotherSamplesHeads(Layer):
-    def merge(self, heads):
-        return super().merge(heads.flatten(0, 1).unflatten(0, (self.h, -1)).transpose(0, 1))
-
-
 @sick("mixes-samples")
 class PlacesCountedAlongTheBatch(Layer):
     """A table of positions made for (T, B, d_model): each sample gets its own, and sample 0 is right."""
 
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
-        self.places = nn.Parameter(torch.randn(64, 1, d_model))
+    def more(self):
+        self.places = nn.Parameter(torch.randn(64, 1, self.d_model))
 
     def forward(self, x, mask=None):
         return super().forward(x + self.places[: len(x)], mask)
 
 
-@sick("mixes-samples", make=lambda d, h: adapt(nn.MultiheadAttention(d, h), "torch", batch_first=True))
-class TimeFirstTakenForBatchFirst:
-    pass
+def _time_first(d_model, num_heads):
+    return adapt(nn.MultiheadAttention(d_model, num_heads), "torch", batch_first=True)
 
 
-@sick("softmax-axis")
-class SoftmaxOverQueries(Layer):
-    def weigh(self, scores):
-        return scores.softmax(-2)
+SICK["TimeFirstTakenForBatchFirst"] = Disease("mixes-samples", _time_first)
+
+# -------------------------------------------------------------------------------------------------- scores and weights
 
 
-@sick("softmax-axis")
-class SoftmaxOverHeads(Layer):
-    def weigh(self, scores):
-        return scores.softmax(1)
+def _over_queries(self, scores):
+    return scores.softmax(-2)
 
 
-@sick("softmax-axis")
-class SoftmaxOverSamples(Layer):
-    def weigh(self, scores):
-        return scores.softmax(0)
+def _unsafely(self, scores):
+    weights = (1000 + scores).exp()  # no maximum taken out
+    return weights / weights.sum(-1, keepdim=True)
 
 
-@sick("softmax-axis", make=lambda d, h: adapt(SoftmaxOverQueriesInGPT(d, h), causal=True))
-class SoftmaxOverQueriesInGPT(GPT):
-    def weigh(self, scores):
-        return scores.softmax(-2)
+def _last_key_cut_off(self, q, k, v, mask):
+    cut = max(1, k.shape[2] - 1)
+    return Layer.attend(self, q, k[:, :, :cut], v[:, :, :cut], mask)
 
 
-@sick("softmax-axis")
-class SoftmaxOverQueriesInAWindow(Window):
-    def weigh(self, scores):
-        return scores.softmax(-2)
+def _last_key_is_the_one_before(self, q, k, v, mask):
+    k = torch.cat([k[:, :, :-1], k[:, :, -2:-1]], 2) if k.shape[2] > 1 else k
+    return Layer.attend(self, q, k, v, mask)
 
 
-@sick("softmax-axis")
-class SoftmaxOverQueriesAndTurned(Rotary):
-    def forward(self, x):
-        return super().forward(x)
-
-    def weigh(self, scores):
-        return scores.softmax(-2)
+def _by_the_whole_width(self, q, k):
+    return q @ k.mT / math.sqrt(self.d_model)
 
 
-@sick("softmax-twice")
-class SoftmaxTwice(Layer):
-    def weigh(self, scores):
-        return scores.softmax(-1).softmax(-1)
+spoilt("softmax-axis", "SoftmaxOverQueries", weigh=_over_queries)
+spoilt("softmax-axis", "SoftmaxOverHeads", weigh=lambda self, scores: scores.softmax(1))
+spoilt("softmax-axis", "SoftmaxOverSamples", weigh=lambda self, scores: scores.softmax(0))
+spoilt("softmax-axis", "SoftmaxOverQueriesInGPT", GPT, causal, weigh=_over_queries)
+spoilt("softmax-axis", "SoftmaxOverQueriesInAWindow", Window, weigh=_over_queries)
+spoilt("softmax-axis", "SoftmaxOverQueriesAndTurned", Rotary, weigh=_over_queries, forward=without_mask)
+spoilt("softmax-twice", "SoftmaxTwice", weigh=lambda self, scores: scores.softmax(-1).softmax(-1))
+spoilt("no-softmax", "NoSoftmax", weigh=lambda self, scores: scores.exp())
+spoilt("no-softmax", "RawScores", weigh=lambda self, scores: scores)
+spoilt("not-finite", "ScoresExponentiatedUnsafely", weigh=_unsafely)
+spoilt("key-unused", "LastKeyCutOff", WithoutMask, attend=_last_key_cut_off)
+spoilt("key-unused", "LastKeyIsTheOneBefore", attend=_last_key_is_the_one_before)
+spoilt("wrong-scale", "ScaledByTheWholeWidth", with_one_head="", score=_by_the_whole_width)
+spoilt("wrong-scale", "NotScaled", score=lambda self, q, k: q @ k.mT)
+spoilt("wrong-scale", "DividedByHeadDim", score=lambda self, q, k: q @ k.mT / self.hd)
+
+# ------------------------------------------------------------------------------------------------ heads and parameters
 
 
-@sick("no-softmax")
-class NoSoftmax(Layer):
-    def weigh(self, scores):
-        return scores.exp()
+@sick("heads-unused", with_one_head="")
+class OneHeadInPlaceOfMany(Layer):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, 1)
 
 
-@sick("no-softmax")
-class RawScores(Layer):
-    def weigh(self, scores):
-        return scores
-
-
-@sick("key-unused")
-class LastKeyCutOff(WithoutMask):
+@sick("heads-unused", with_one_head="")
+class HeadSilenced(Layer):
     def attend(self, q, k, v, mask):
-        cut = max(1, k.shape[2] - 1)
-        return super().attend(q, k[:, :, :cut], v[:, :, :cut], mask)
+        kept = (torch.arange(self.h) != self.h // 2)[:, None, None] | (self.h == 1)
+        return super().attend(q, k, v, mask) * kept
 
 
-@sick("key-unused")
-class LastKeyIsTheOneBefore(Layer):
-    def attend(self, q, k, v, mask):
-        k = torch.cat([k[:, :, :-1], k[:, :, -2:-1]], 2) if k.shape[2] > 1 else k
-        return super().attend(q, k, v, mask)
+@sick("heads-unused", with_one_head="")
+class LastHeadNeverMerged(WithoutMask):
+    """The heads are put side by side in a loop that ends too early; the first one fills the gap."""
+
+    def merge(self, heads):
+        return super().merge(torch.cat([heads[:, :-1], heads[:, :1]], 1))
 
 
-@sick("not-deterministic")
-class DropoutLeftOn(Layer):
-    def weigh(self, scores):
-        return nn.functional.dropout(scores.softmax(-1), 0.1)
+@sick("heads-unused", with_one_head="")
+class ScoresOfTheFirstHeadForAll(Layer):
+    def score(self, q, k):
+        return super().score(q[:, :1], k[:, :1]).expand(-1, self.h, -1, -1)
+
+
+@sick("dead-parameters")
+class KeysMadeByTheQueries(Layer):
+    def qkv(self, x):
+        return self.split(self.W_q(x)), self.split(self.W_q(x)), self.split(self.W_v(x))
+
+
+@sick("dead-parameters")
+class GradientCut(Layer):
+    def score(self, q, k):
+        return super().score(q.detach(), k.detach())
+
+
+spoilt("dead-parameters", "OutputProjectionUnused", out=Layer.merge)
+
+# ----------------------------------------------------------------------------------------- what is given and comes back
 
 
 @sick("mutates-input")
@@ -246,15 +246,8 @@ class WritesIntoTheInput(Layer):
 
 @sick("mutates-input")
 class WritesIntoTheMask(Layer):
-    def hide(self, scores, mask):
-        return scores if mask is None else scores.masked_fill(self.axes(mask.logical_not_()), -1e9)
-
-
-@sick("shape")
-class MergeForgotten(Layer):
-    def forward(self, x, mask=None):
-        q, k, v = self.split(self.W_q(x)), self.split(self.W_k(x)), self.split(self.W_v(x))
-        return self.attend(q, k, v, mask) + 0 * self.W_o.weight.sum()
+    def axes(self, mask):
+        return ~super().axes(mask.logical_not_())
 
 
 @sick("shape")
@@ -265,73 +258,9 @@ class Squeezed(Layer):
         return super().forward(x, mask).squeeze()
 
 
-@sick("not-finite")
-class ScoresExponentiatedUnsafely(Layer):
-    def weigh(self, scores):
-        weights = (1000 + scores).exp()  # no maximum taken out
-        return weights / weights.sum(-1, keepdim=True)
+def _drop(self, scores):
+    return nn.functional.dropout(scores.softmax(-1), 0.1)
 
 
-@sick("dead-parameters")
-class OutputProjectionUnused(Layer):
-    def forward(self, x, mask=None):
-        q, k, v = self.split(self.W_q(x)), self.split(self.W_k(x)), self.split(self.W_v(x))
-        return self.merge(self.attend(q, k, v, mask))
-
-
-@sick("dead-parameters")
-class KeysMadeByTheQueries(Layer):
-    def forward(self, x, mask=None):
-        q, k, v = self.split(self.W_q(x)), self.split(self.W_q(x)), self.split(self.W_v(x))
-        return self.W_o(self.merge(self.attend(q, k, v, mask)))
-
-
-@sick("dead-parameters")
-class GradientCut(Layer):
-    def score(self, q, k):
-        return super().score(q.detach(), k.detach())
-
-
-@sick("wrong-scale", none_with_one_head=True, weights=True)
-class ScaledByTheWholeWidth(Layer):
-    def score(self, q, k):
-        return q @ k.mT / math.sqrt(self.d_model)
-
-
-@sick("wrong-scale", weights=True)
-class NotScaled(Layer):
-    def score(self, q, k):
-        return q @ k.mT
-
-
-@sick("wrong-scale", weights=True)
-class DividedByHeadDim(Layer):
-    def score(self, q, k):
-        return q @ k.mT / self.hd
-
-
-@sick("heads-unused", none_with_one_head=True, weights=True)
-class OneHeadInPlaceOfMany(Layer):
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, 1)
-
-
-@sick("heads-unused", none_with_one_head=True)
-class HeadSilenced(Layer):
-    def attend(self, q, k, v, mask):
-        kept = (torch.arange(self.h) != self.h // 2)[:, None, None] | (self.h == 1)
-        return super().attend(q, k, v, mask) * kept
-
-
-@sick("heads-unused", none_with_one_head=True)
-class LastHeadNeverMerged(WithoutMask):
-    """The heads are put side by side in a loop that ends too early; the first one fills the gap."""
-
-    def merge(self, heads):
-        return super().merge(torch.cat([heads[:, :-1], heads[:, :1]], 1))
-
-
-@sick("heads-unused", none_with_one_head=True)
-class ScoresOfTheFirstHeadForAll(Layer):
-    def score(self, q, k):
-        return super().score(q[:, :1], k[:, :1]).expand(-1, self.h, -1, -1)
+spoilt("shape", "MergeForgotten", out=lambda self, heads: heads + 0 * self.W_o.weight.sum())
+spoilt("not-deterministic", "DropoutLeftOn", weigh=_drop)

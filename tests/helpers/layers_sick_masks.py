@@ -5,30 +5,11 @@ import torch
 from attention_doctor import adapt
 from tests.helpers.layers_base import KeyMask, Layer, over_keys, over_lengths
 from tests.helpers.layers_healthy import GPT, Additive, CausalAndMasked, Folded, RankFour
-from tests.helpers.layers_sick import SICK, sick
+from tests.helpers.layers_sick import SICK, Disease, causal, sick, spoilt
 
 __all__ = ["SICK"]
 
-
-@sick("future-leak")
-class OnePlaceTooFar(GPT):
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
-        self.tril = torch.tril(torch.ones(64, 64), diagonal=1)
-
-
-@sick("future-leak", make=lambda d, h: adapt(ForgotItsBuffer(d, h), causal=True))
-class ForgotItsBuffer(GPT):
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
-        self.tril = torch.ones(64, 64)
-
-
-@sick("future-leak")
-class UpsideDown(GPT):
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
-        self.tril = self.tril.T
+# ---------------------------------------------------------------------------------------------------------- the future
 
 
 class FiniteGPT(GPT):
@@ -41,52 +22,81 @@ class FiniteGPT(GPT):
         return Layer.forward(self, x, mask)
 
 
-@sick("future-leak")
-class HiddenFromThemselves(FiniteGPT):
-    diagonal = -1
+def _hidden_after_the_softmax(self, q, k, v, mask):
+    return (self.weigh(self.score(q, k)) * (1 if mask is None else self.axes(mask))) @ v
 
 
-@sick("future-leak", make=lambda d, h: adapt(HiddenAfterTheSoftmax(d, h), causal=True))
-class HiddenAfterTheSoftmax(FiniteGPT):
-    def attend(self, q, k, v, mask):
-        return (self.weigh(self.score(q, k)) * mask) @ v
+spoilt("future-leak", "OnePlaceTooFar", GPT, seen=lambda self, longest: torch.ones(longest, longest).tril(1))
+spoilt("future-leak", "ForgotItsBuffer", GPT, causal, seen=lambda self, longest: torch.ones(longest, longest))
+spoilt("future-leak", "UpsideDown", GPT, seen=lambda self, longest: torch.ones(longest, longest).triu())
+spoilt("future-leak", "HiddenFromThemselves", FiniteGPT, diagonal=-1)
+spoilt("future-leak", "HiddenAfterTheSoftmax", FiniteGPT, causal, attend=_hidden_after_the_softmax)
+spoilt("future-leak", "HiddenAfterTheSoftmaxUndeclared", FiniteGPT, attend=_hidden_after_the_softmax)
+
+# ----------------------------------------------------------------------------------------------- masks of every query
 
 
-@sick("future-leak")
-class HiddenAfterTheSoftmaxUndeclared(HiddenAfterTheSoftmax):
-    pass
+def _ignored(self, scores, mask):
+    return scores
 
 
-@sick("mask-ignored")
-class MaskIgnored(Layer):
-    def hide(self, scores, mask):
-        return scores
+def _turned(self, mask):
+    return ~Layer.axes(self, mask)
 
 
-@sick("mask-ignored")
-class MaskedFillWithoutResult(Layer):
-    def hide(self, scores, mask):
-        if mask is not None:
-            scores.masked_fill(~self.axes(mask), -1e9)  # masked_fill_ or an assignment was meant
-        return scores
+def _transposed(self, mask):
+    return Layer.axes(self, mask.mT)
 
 
-@sick("mask-inverted")
+def _without_result(self, scores, mask):
+    if mask is not None:
+        scores.masked_fill(~self.axes(mask), -1e9)  # masked_fill_ or an assignment was meant
+    return scores
+
+
+def _added(self, scores, mask):
+    return scores if mask is None else scores + self.axes(mask).to(scores.dtype)
+
+
+def _repeated(self, mask):
+    if mask.ndim == 2:
+        return mask
+    return mask.repeat(self.h, 1, 1).unflatten(0, (-1, self.h))  # repeat_interleave was meant
+
+
+def _of_the_first(self, mask):
+    return mask if mask.ndim == 2 else mask[:1, None]
+
+
+def _of_the_last(self, mask):
+    return mask if mask.ndim == 2 else mask[-1:, None]
+
+
+def _where_batch_equals_heads(self, mask):
+    return mask if mask.ndim == 3 and len(mask) == self.h else Layer.axes(self, mask)
+
+
 class MaskInverted(Layer):
-    def hide(self, scores, mask):
-        return super().hide(scores, None if mask is None else ~mask)
+    def axes(self, mask):
+        return ~super().axes(mask)
 
 
-@sick("mask-inverted", make=lambda d, h: adapt(MaskInvertedToMinusInfinity(d, h)))
-class MaskInvertedToMinusInfinity(Layer):
-    def hide(self, scores, mask):
-        return scores if mask is None else scores.masked_fill(self.axes(mask), -torch.inf)
-
-
-@sick("mask-transposed")
-class MaskTransposed(Layer):
-    def hide(self, scores, mask):
-        return super().hide(scores, None if mask is None else mask.mT)
+sick("mask-inverted")(MaskInverted)
+spoilt("mask-inverted", "MaskInvertedToMinusInfinity", called=adapt, axes=_turned, never=-torch.inf)
+spoilt("mask-ignored", "MaskIgnored", hide=_ignored)
+spoilt("mask-ignored", "MaskedFillWithoutResult", hide=_without_result)
+spoilt("mask-transposed", "MaskTransposed", axes=_transposed)
+spoilt("mask-leaks", "MaskAfterTheSoftmax", attend=_hidden_after_the_softmax)
+spoilt("mask-leaks", "ZerosAndOnesAdded", hide=_added)
+spoilt("mask-leaks", "TinyInsteadOfHuge", never=1e-9)
+spoilt("mask-leaks", "AlmostHidden", never=-9.0)  # a hidden key keeps one part in some ten thousand
+spoilt("mask-order", "MaskRepeatedInTheWrongOrder", with_one_head="", axes=_repeated)
+spoilt("mask-order", "FirstMaskForAll", axes=_of_the_first)
+spoilt("mask-order", "LastMaskForAll", axes=_of_the_last)
+spoilt("mask-order", "OnlyWhereBatchEqualsHeads", with_one_head="", axes=_where_batch_equals_heads)
+spoilt("crash", "NoHeadAxisInMask", axes=lambda self, mask: mask)
+spoilt("crash", "CrashesOnEveryMask", axes=lambda self, mask: mask[:, :, :, None, None])
+spoilt("crash", "CrashesAlways", score=lambda self, q, k: q @ k)
 
 
 @sick("mask-transposed")
@@ -95,61 +105,10 @@ class MaskTransposedInACausalLayer(CausalAndMasked):
         return super().hide(scores, None if mask is None else mask.mT)
 
 
-@sick("mask-leaks")
-class MaskAfterTheSoftmax(Layer):
-    def attend(self, q, k, v, mask):
-        weights = self.weigh(self.score(q, k))
-        return (weights if mask is None else weights * self.axes(mask)) @ v
-
-
-@sick("mask-leaks")
-class ZerosAndOnesAdded(Layer):
-    def hide(self, scores, mask):
-        return scores if mask is None else scores + self.axes(mask).to(scores.dtype)
-
-
-@sick("mask-leaks")
-class TinyInsteadOfHuge(Layer):
-    def hide(self, scores, mask):
-        return scores if mask is None else scores.masked_fill(~self.axes(mask), 1e-9)
-
-
-@sick("mask-order", none_with_one_head=True)
-class MaskRepeatedInTheWrongOrder(Layer):
-    def axes(self, mask):
-        if mask.ndim == 2:
-            return mask
-        return mask.repeat(self.h, 1, 1).unflatten(0, (-1, self.h))  # repeat_interleave was meant
-
-
-@sick("mask-order")
-class FirstMaskForAll(Layer):
-    def axes(self, mask):
-        return mask if mask.ndim == 2 else mask[:1, None]
-
-
-@sick("mask-order", none_with_one_head=True)
-class OnlyWhereBatchEqualsHeads(Layer):
-    def axes(self, mask):
-        return mask if mask.ndim == 3 and len(mask) == self.h else super().axes(mask)
-
-
-@sick("crash")
-class NoHeadAxisInMask(Layer):
-    def axes(self, mask):
-        return mask
-
-
-@sick("crash")
-class CrashesOnEveryMask(Layer):
-    def hide(self, scores, mask):
-        return scores if mask is None else scores.masked_fill(~mask[:, :, :, None, None], -1e9)
-
-
-@sick("crash")
-class CrashesAlways(Layer):
-    def score(self, q, k):
-        return q @ k
+@sick("mask-order", with_one_head="")
+class FoldedWithRepeat(Folded):
+    def for_each_head(self, mask):
+        return mask.repeat(self.h, 1, 1)
 
 
 @sick("crash")
@@ -173,76 +132,35 @@ class NaNSpreads(Layer):
         return scores if empty is None else scores + torch.where(empty, torch.nan, 0.0).reshape(-1, 1, 1, 1)
 
 
-@sick("mask-inverted", make=lambda d, h: adapt(RankFour(d, h), "qkv", mask="blocked", mask_rank=4))
-class WrongPolarityDeclared:
-    pass
+def _declared_the_wrong_way_round(d_model, num_heads):
+    return adapt(RankFour(d_model, num_heads), "qkv", mask="blocked", mask_rank=4)
 
 
-@sick("mask-leaks", make=lambda d, h: adapt(Additive(d, h), mask="float01"))
-class ZeroOneMaskToAnAdditiveLayer:
-    pass
+def _zeros_and_ones_for_an_additive_layer(d_model, num_heads):
+    return adapt(Additive(d_model, num_heads), mask="float01")
 
 
-@sick("mask-order", none_with_one_head=True)
-class FoldedWithRepeat(Folded):
-    def forward(self, x, mask=None):
-        q, k, v = (self.split(W(x)).flatten(0, 1) for W in (self.W_q, self.W_k, self.W_v))  # (B * h, T, hd)
-        scores = self.score(q, k)
-        if mask is not None:
-            scores = scores.masked_fill(~mask.expand(len(x), -1, -1).repeat(self.h, 1, 1), -1e9)
-        return self.W_o(self.merge((scores.softmax(-1) @ v).unflatten(0, (len(x), self.h))))
-
+SICK["WrongPolarityDeclared"] = Disease("mask-inverted", _declared_the_wrong_way_round)
+SICK["ZeroOneMaskToAnAdditiveLayer"] = Disease("mask-leaks", _zeros_and_ones_for_an_additive_layer)
 
 # ---------------------------------------------------------------------------------------- over the keys alone, lengths
 
 
-class TinyOverKeys(KeyMask):
-    filled = 1e-9
+def _keys_repeated(self, mask):
+    return mask.repeat(self.h, 1).unflatten(0, (-1, self.h))[:, :, None]
 
 
-@sick("mask-leaks", make=lambda d, h: over_keys(TinyOverKeys(d, h)))
-class TinyInsteadOfHugeOverKeys:
-    pass
+def _too_far(layer):
+    return over_lengths(layer, too_far=1)
 
 
-@sick("mask-leaks", make=lambda d, h: over_lengths(KeyMask(d, h), too_far=1))
-class LengthsCutOneTooFar:
-    pass
+spoilt("mask-leaks", "TinyInsteadOfHugeOverKeys", KeyMask, over_keys, never=1e-9)
+spoilt("mask-leaks", "LengthsCutOneTooFar", KeyMask, _too_far)
+spoilt("mask-inverted", "MaskInvertedOverKeys", KeyMask, over_keys, axes=lambda self, mask: ~KeyMask.axes(self, mask))
+spoilt("mask-order", "RepeatedInTheWrongOrderOverKeys", KeyMask, over_keys, with_one_head="", axes=_keys_repeated)
+spoilt("mask-ignored", "LengthsIgnored", KeyMask, over_lengths, hide=_ignored)
 
-
-class KeyMaskInverted(KeyMask):
-    def hide(self, scores, mask):
-        return super().hide(scores, None if mask is None else ~mask)
-
-
-@sick("mask-inverted", make=lambda d, h: over_keys(KeyMaskInverted(d, h)))
-class MaskInvertedOverKeys:
-    pass
-
-
-class KeyMaskRepeated(KeyMask):
-    def hide(self, scores, mask):
-        if mask is None:
-            return scores
-        return scores.masked_fill(~mask.repeat(self.h, 1).unflatten(0, (-1, self.h))[:, :, None], -1e9)
-
-
-@sick("mask-order", none_with_one_head=True, make=lambda d, h: over_keys(KeyMaskRepeated(d, h)))
-class RepeatedInTheWrongOrderOverKeys:
-    pass
-
-
-@sick("mask-ignored", make=lambda d, h: over_lengths(KeyMaskIgnored(d, h)))
-class LengthsIgnored:
-    pass
-
-
-class KeyMaskIgnored(KeyMask):
-    def hide(self, scores, mask):
-        return scores
-
-
-# ------------------------------------------------------------------------------------------- kept from call to call
+# -------------------------------------------------------------------------------------------- kept from call to call
 
 
 @sick("not-deterministic")
@@ -257,15 +175,14 @@ class KeysKeptWhereTheSizesAgree(Layer):
 
 @sick("not-deterministic")
 class KeysKeptForEachSize(Layer):
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
+    def more(self):
         self.kept = {}
 
     def attend(self, q, k, v, mask):
         return super().attend(q, *self.kept.setdefault(k.shape, (k, v)), mask)
 
 
-@sick("not-deterministic", make=lambda d, h: over_keys(BufferEditedInPlace(d, h)))
+@sick("not-deterministic", over_keys)
 class BufferEditedInPlace(GPT):
     """Keys that are padding in every sample of one batch stay hidden for good."""
 
@@ -275,5 +192,5 @@ class BufferEditedInPlace(GPT):
         if mask is not None:
             causal.mul_(mask.any(0))
             causal = causal * mask[:, None, None]
-        q, k, v = self.split(self.W_q(x)), self.split(self.W_k(x)), self.split(self.W_v(x))
-        return self.W_o(self.merge(self.score(q, k).masked_fill(causal == 0, -1e9).softmax(-1) @ v))
+        q, k, v = self.qkv(x)
+        return self.out(self.score(q, k).masked_fill(causal == 0, -1e9).softmax(-1) @ v)

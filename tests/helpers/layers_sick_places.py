@@ -75,9 +75,8 @@ class SlopesUphill(Slopes):
 class BiasForEachDistance(Layer):
     """A relative_position bias, one number for each distance and head."""
 
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
-        self.relative_attention_bias = nn.Embedding(2001, num_heads)
+    def more(self):
+        self.relative_attention_bias = nn.Embedding(2001, self.h)
 
     def bias(self, T):
         place = torch.arange(T)
@@ -113,10 +112,9 @@ class MaskMadeAdditiveOnceTooOften(Layer):
 class TwoShare(Layer):
     """Two heads of queries share a head of keys and values; with fewer than four heads, all share one."""
 
-    def __init__(self, d_model, num_heads):
-        super().__init__(d_model, num_heads)
-        self.groups = num_heads // 2 if num_heads > 3 and num_heads % 2 == 0 else 1
-        self.W_k, self.W_v = (nn.Linear(d_model, self.groups * self.hd, bias=False) for _ in range(2))
+    def more(self):
+        self.groups = self.h // 2 if self.h > 3 and self.h % 2 == 0 else 1
+        self.W_k, self.W_v = (nn.Linear(self.d_model, self.groups * self.hd, bias=False) for _ in range(2))
 
     def split_k(self, x):
         return x.unflatten(-1, (self.groups, self.hd)).transpose(1, 2).repeat_interleave(self.h // self.groups, 1)

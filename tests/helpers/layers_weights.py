@@ -46,13 +46,6 @@ class ThreeLinears(Core):
         return self.out_proj(merged)
 
 
-class AroundIt(ThreeLinears):
-    """Behind a residual connection."""
-
-    def forward(self, x, mask=None):
-        return x + super().forward(x, mask)
-
-
 class Conv1D(nn.Module):
     """GPT-2's linear layer, stored (in, out)."""
 
@@ -128,23 +121,6 @@ class FusedGroupByGroup(FusedGroups):
         return (part.flatten(2) for part in parts)
 
 
-class RawParameters(Core):
-    def make(self):
-        for name in "qkvo":
-            setattr(self, f"W_{name}", nn.Parameter(torch.randn(D, D) / D**0.5))
-            setattr(self, f"b_{name}", nn.Parameter(torch.randn(D)) if self.bias else None)
-
-    def apply_to(self, x, name):
-        bias = getattr(self, f"b_{name}")
-        return x @ getattr(self, f"W_{name}") + (0 if bias is None else bias)
-
-    def qkv(self, x):
-        return (self.apply_to(x, name) for name in "qkv")
-
-    def out(self, merged):
-        return self.apply_to(merged, "o")
-
-
 class RawParametersByHead(Core):
     def make(self):
         for name in "qkv":
@@ -188,17 +164,8 @@ class OneMatrixForAllHeads(Core):
         return self.fc_out(merged)
 
 
-class WithoutOut(ThreeLinears):
-    def make(self):
-        super().make()
-        del self.out_proj
-
-    def out(self, merged):
-        return merged
-
-
 LAYOUTS = [
-    ThreeLinears, AroundIt, GPT2, FusedBlocks, FusedHeadByHead, FusedFeatureByFeature, FusedKeysAndValues,
-    RawParameters, RawParametersByHead, ListsOfHeads, OneMatrixForAllHeads, WithoutOut,
+    GPT2, FusedHeadByHead, FusedFeatureByFeature, FusedKeysAndValues, RawParametersByHead, ListsOfHeads,
+    OneMatrixForAllHeads,
 ]  # fmt: skip
 GROUPED = [ThreeLinears, FusedKeysAndValues, FusedGroups, FusedGroupByGroup]

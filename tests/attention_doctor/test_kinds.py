@@ -1,0 +1,206 @@
+"""Kinds of layers that strangers write: each healthy one is left alone, and named where one change has spoilt it."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from attention_doctor import adapt, examine
+from tests.helpers.layers_base import Layer, varied
+from tests.helpers.layers_calls import Cached
+
+
+class Episodes(Layer):
+    """Time first; a step sees the earlier ones of its own episode, `done` (T, B) says where one begins."""
+
+    def forward(self, obs, done):
+        episode = done.long().cumsum(0).t()  # (B, T)
+        mask = (episode[:, :, None] == episode[:, None]).tril()
+        return self.out(self.attend(*self.qkv(obs.transpose(0, 1)), mask)).transpose(0, 1)
+
+
+class OneSizeOfPicture(Layer):
+    """Pictures (B, d_model, 2, 4), and a table for each of their places."""
+
+    def more(self):
+        self.rows, self.columns = (nn.Parameter(torch.randn(self.h, self.hd, *size)) for size in ((2, 1), (1, 4)))
+
+    def score(self, q, k):
+        places = (self.rows + self.columns).flatten(2)  # (h, hd, T)
+        return super().score(q, k) + q @ places / math.sqrt(self.hd)
+
+    def forward(self, x):
+        return super().forward(x.flatten(2).transpose(1, 2)).transpose(1, 2).reshape(x.shape)
+
+
+class FrameCausal(Layer):
+    """Frames (B, F, S, d_model): all tokens of a frame see it whole, and the frames before it."""
+
+    ahead = 0
+
+    def forward(self, x):
+        frame = torch.arange(x.shape[1]).repeat_interleave(x.shape[2])
+        mask = frame[:, None] + self.ahead >= frame
+        return super().forward(x.flatten(1, 2), mask).reshape(x.shape)
+
+
+class ChunkCausal(Layer):
+    """Chunks of four tokens see themselves whole, and all that is before."""
+
+    ahead = 0
+
+    def forward(self, x):
+        place = torch.arange(x.shape[1])
+        return super().forward(x, (place // 4 + 1)[:, None] * 4 + self.ahead > place)
+
+
+class MissingDays(Layer):
+    """Days that are missing for all samples, in a buffer of biases."""
+
+    def more(self):
+        self.register_buffer("past", torch.zeros(64, 64).masked_fill(~torch.ones(64, 64).tril().bool(), -torch.inf))
+
+    def biases(self, T):
+        return self.past[:T, :T].clone()
+
+    def forward(self, x, observed=None):
+        biases = self.biases(x.shape[1])
+        if observed is not None:
+            biases[:, ~observed.bool()] = torch.finfo(x.dtype).min
+        q, k, v = self.qkv(x)
+        return self.out((self.score(q, k) + biases).softmax(-1) @ v)
+
+
+class Holidays(MissingDays):
+    """The same, under a name of which nothing is known."""
+
+    def forward(self, x, holidays=None):
+        return super().forward(x, None if holidays is None else ~holidays)
+
+
+class ByLengths(Layer):
+    def mask_of(self, lens, T):
+        return (torch.arange(T) < lens[:, None])[:, None]
+
+    def forward(self, x, x_lens):
+        return super().forward(x, self.mask_of(x_lens, x.shape[1])), x_lens
+
+
+def _mask_of_the_first_call(self, lens, T):
+    kept = getattr(self, "kept", None)
+    if kept is None or kept.shape[0] != len(lens) or kept.shape[-1] != T:
+        self.kept = ByLengths.mask_of(self, lens, T)
+    return self.kept
+
+
+class Rolling(Cached):
+    """A window of six tokens, in a cache that holds as many."""
+
+    def keep(self, part):
+        return part[:, :, -6:]
+
+    def shown(self, Tq, Tk):
+        return super().shown(Tq, Tk).triu(Tk - Tq - 5)
+
+    def forward(self, x, past=None):
+        out, present = self.calculated(x, past)
+        return out, tuple(map(self.keep, present))
+
+
+class Slots(Layer):
+    """Writes keys and values into the slots `input_pos` (T,) of a buffer for two samples."""
+
+    def more(self):
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.zeros(2, self.h, 64, self.hd), persistent=False)
+
+    def filled(self, input_pos):
+        return torch.arange(64) <= input_pos[:, None]
+
+    def forward(self, x, input_pos=None):
+        q, k, v = self.qkv(x)
+        if input_pos is None:
+            return self.out(self.attend(q, k, v, torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()))
+        self.keys[:, :, input_pos], self.values[:, :, input_pos] = k.detach(), v.detach()
+        return self.out(self.attend(q, self.keys, self.values, self.filled(input_pos)))
+
+
+class Letters(Layer):
+    letters = "bhqd,bhkd->bhqk"
+
+    def score(self, q, k):
+        return torch.einsum(self.letters, q, k) / self.hd**0.5
+
+
+class Edges(Layer):
+    """A graph with five features of each edge."""
+
+    def more(self):
+        self.of_edges = nn.Linear(5, self.h)
+
+    def forward(self, nodes, edges):
+        q, k, v = self.qkv(nodes)
+        return self.out((self.score(q, k) + self.of_edges(edges).permute(0, 3, 1, 2)).softmax(-1) @ v)
+
+
+class Modulated(Layer):
+    """Two arguments that say nothing of themselves: a vector for each sample, and a number for each token."""
+
+    def more(self):
+        self.shift, self.kind = nn.Linear(self.d_model, self.d_model), nn.Embedding(3, self.d_model)
+
+    def forward(self, x, vec, flavour):
+        return super().forward(x + self.shift(vec)[:, None] + self.kind(flavour))
+
+
+def _merge(self, heads):
+    return heads.reshape(len(heads), heads.shape[2], -1)
+
+
+def _unscaled(self, q, k):
+    return q @ k.mT
+
+
+KINDS = [  # a healthy kind, what spoils it, and the code
+    (Episodes, {"score": _unscaled}, "wrong-scale"),
+    (OneSizeOfPicture, {"merge": _merge}, "mixes-tokens-on-merge"),
+    (FrameCausal, {"ahead": 1}, "future-leak"),
+    (ChunkCausal, {"ahead": 1}, "future-leak"),
+    (MissingDays, {"biases": lambda self, T: self.past[:T, :T]}, "not-deterministic"),
+    (Holidays, {"biases": lambda self, T: self.past[:T, :T]}, "not-deterministic"),
+    (ByLengths, {"mask_of": _mask_of_the_first_call}, "not-deterministic"),
+    (Rolling, {"keep": lambda self, part: part[:, :, :6]}, "cache-differs"),
+    (Slots, {"filled": lambda self, input_pos: Slots.filled(self, input_pos) | (len(input_pos) == 1)}, "cache-differs"),
+    (Letters, {"letters": "bhqd,bnkd->bhqk"}, "groups-differ"),
+    (Edges, {"merge": _merge}, "mixes-tokens-on-merge"),
+    (Modulated, {"merge": _merge}, "mixes-tokens-on-merge"),
+]
+
+
+def examined(kind, seed=0):
+    torch.manual_seed(seed)
+    return examine(kind(32, 4), 32, 4)
+
+
+@pytest.mark.parametrize(("kind", "change", "code"), KINDS, ids=[kind.__name__ for kind, _, _ in KINDS])
+def test_a_kind_of_its_own_is_no_mistake_and_one_change_in_it_is_named(kind, change, code):
+    assert (report := examined(kind)).ok, report
+    spoilt = varied(f"Spoilt{kind.__name__}", kind, **change)
+    assert (report := examined(spoilt)).codes == [code], report
+
+
+def test_what_was_seen_of_them_is_said():
+    assert "takes 8 only" in str(examined(OneSizeOfPicture))
+    assert "its own block of" in str(examined(FrameCausal)) and "its own block of 4" in str(examined(ChunkCausal))
+    assert examine(adapt(ChunkCausal(32, 4), mask=None, causal=True), 32, 4).codes == ["future-leak"]
+    assert "mask='blocked', mask_rank=1, mask_name='holidays', mask_over='keys'" in examined(Holidays).called_as
+    report = examined(Edges)
+    assert "nothing is known of edges: something that runs was made up" in report.called_as
+    assert "all but its steps: what edges should be is not known" in report.not_examined
+
+
+def test_a_mask_of_one_axis_can_be_declared():
+    assert examine(adapt(MissingDays(32, 4), mask_rank=1, mask_over="keys"), 32, 4).ok
+    with pytest.raises(ValueError, match="mask_rank must be one of 2, 3, 4"):
+        adapt(MissingDays(32, 4), mask_rank=1)
