@@ -59,7 +59,7 @@ CONTEXT = re.compile(
 )
 MASK = re.compile(
     r"mask|^allowed$|^visible$|^blocked$|^keep$|valid|lens$|lengths?$|_lens?$|attn_bias|attention_bias|^adj|padding|"
-    r"^pad$|pad_|^bias$|^m$|^is_pad|^present$|^real$|^observed$"
+    r"^pad$|pad_|_pad$|^bias$|^m$|^is_pad|^present$|^real$|^observed$"
 )
 NO_MASK = re.compile(
     r"head_mask|masks?_(value|type|fn|token|id|flag|future|mod|ratio|prob)|use_|return_|memory|encoder_(?!padding)|"
