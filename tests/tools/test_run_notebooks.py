@@ -3,6 +3,7 @@
 import base64
 import io
 
+from nbclient import NotebookClient
 from PIL import Image
 
 from tools.notebooks import run as run_notebooks
@@ -113,3 +114,18 @@ def test_only_what_changed_is_executed(make_notebook, monkeypatch, capsys):
     assert call("--clear", str(path))[0] == 0
     cleared = read(path)
     assert cleared.cells[1].outputs == [] and cleared.cells[1].execution_count is None and stale(cleared)
+
+
+def test_a_kernel_whose_port_was_taken_is_started_again(make_notebook, monkeypatch):
+    started, plain = [], NotebookClient.async_start_new_kernel_client
+
+    async def taken_at_first(client):
+        found = await plain(client)
+        started.append(client.km)
+        if len(started) == 1:
+            await client._async_cleanup_kernel()
+            raise RuntimeError("Kernel died before replying to kernel_info")
+        return found
+
+    monkeypatch.setattr(NotebookClient, "async_start_new_kernel_client", taken_at_first)
+    assert main([str(make_notebook("1 + 1"))]) == 0 and len(set(started)) == 2
