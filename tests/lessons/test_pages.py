@@ -1,14 +1,41 @@
 """Pages beside the lessons: what the checker of links knows, which words lead to the glossary, where questions lead."""
 
 import re
+from pathlib import Path
 
 import nbformat
 from nbformat.v4 import new_markdown_cell, new_notebook
 
-from tools.links import broken
+from tools.links import broken, headings
+from tools.notebooks.lessons import lessons
 from tools.notebooks.run import NOTEBOOKS, ROOT, read
 from tools.notebooks.terms import glossary, with_links
 from tools.site.questions import box, heading_above, in_readme, questions
+
+TORCH, GLOSSARY = NOTEBOOKS / "torch_in_ten_minutes.ipynb", NOTEBOOKS / "GLOSSARY.md"
+
+
+def text_of(page: Path) -> str:
+    if page.suffix == ".ipynb":
+        return "\n\n".join(cell.source for cell in read(page).cells if cell.cell_type == "markdown")
+    return page.read_text(encoding="utf-8")
+
+
+def test_every_section_has_one_name_everywhere_and_leads_to_a_lesson():
+    known = {f"{lesson.name}.ipynb" for lesson in lessons()}
+    wrong = []
+    for page in (TORCH, GLOSSARY):
+        named = headings(text_of(page))[1:]  # the title aside
+        _, *parts = re.split(r"^## (.+)$", text_of(page), flags=re.MULTILINE)
+        assert named == parts[::2] and len(named) == len(set(named))
+        # GitHub, JupyterLab and the site make the same place of small letters, digits, _ and spaces.
+        wrong += [heading for heading in named if not re.fullmatch(r"[a-z0-9_]+([ -][a-z0-9_]+)*", heading)]
+        for heading, text in zip(parts[::2], parts[1::2], strict=True):
+            led = set(re.findall(r"\]\(([^)#]+\.ipynb)#[^)]+\)", text))
+            wrong += [heading] * (not led or not led <= known)
+    assert wrong == []
+    terms = headings(text_of(GLOSSARY))[1:]
+    assert terms == sorted(terms)
 
 
 def test_links_are_held_to_the_names_of_who_shows_the_page(tmp_path):
@@ -32,7 +59,7 @@ def test_links_are_held_to_the_names_of_who_shows_the_page(tmp_path):
 
 # ------------------------------------------------------------------------------------------ words of the glossary
 
-TERMS = glossary((NOTEBOOKS / "GLOSSARY.md").read_text(encoding="utf-8"))
+TERMS = glossary(GLOSSARY.read_text(encoding="utf-8"))
 TEXTS = [  # each link as `word>entry`
     "A head>head, then a head.",
     "Heads>head and **keys>key** and *queries>query*.",
@@ -88,11 +115,11 @@ def test_each_question_leads_to_a_cell_of_its_own_that_still_says_the_answer():
         said = next((cell.source for cell in nb.cells if cell.id == one.cell), "")
         if one.words not in said or heading_above(nb, one) in ("Try it", "What you now know"):
             wrong.append(f"{one.notebook}, {one.cell}: {one.asked}")
-    assert wrong == [] and len({(one.notebook, one.cell) for one in asked}) == len(asked)
+    assert wrong == [] and len({(one.notebook, one.cell) for one in asked}) == len(asked) == 46
 
 
 def test_readme_and_site_list_them_all():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert in_readme(readme) == readme, "run python -m tools.site.questions"
-    lessons = {path.stem: read(path) for path in NOTEBOOKS.glob("*.ipynb")}
-    assert [row["asked"] for row in box(lessons)] == [one.asked for one in questions()]
+    pages = {path.stem: read(path) for path in NOTEBOOKS.glob("*.ipynb")}
+    assert [row["asked"] for row in box(pages)] == [one.asked for one in questions()]

@@ -81,6 +81,7 @@ def test_every_known_mistake_gets_its_own_name_with_its_reason_and_an_example():
                 if words > 80 or any(len(text.splitlines()) > 12 for text in texts[at + 1 : at + 2]):
                     failures.append((name, "at most 80 words, then an example of at most 12 lines"))
         failures += [f"{exercise.name} counts as solved"] if exercise.solved else []
+        failures += [f"{exercise.name} knows few"] if exercise.cases and len(exercise.wrong) < 3 else []
     assert failures == []
 
 
