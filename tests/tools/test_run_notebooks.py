@@ -85,7 +85,6 @@ def test_what_must_not_be_stored_is_refused_and_the_file_left_alone(make_noteboo
         "import os; os._exit(1)": "cell 2 failed: Kernel died",
         "print('much too much\\n' * 30_000)": "at most 300 KB, got 750 KB",
         "import ipywidgets\nipywidgets.interact(lambda n: 1 / 0, n=1);": "cell 2 shows ZeroDivisionError",
-        "import logging; logging.getLogger('matplotlib').warning('findfont: no such font')": "without matplotlib's own",
     }.items():
         path = make_notebook(source)
         before = path.read_bytes()

@@ -161,9 +161,8 @@ def own_settings(env: dict[str, str]):
     with tempfile.TemporaryDirectory(prefix="mhalib-", ignore_cleanup_errors=True) as folder:
         for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
             os.environ[name] = os.path.join(folder, name)
-        empty = Path(folder, "matplotlibrc")
-        empty.touch()
-        os.environ["MATPLOTLIBRC"] = str(empty)  # not MPLCONFIGDIR, which holds the slow list of fonts as well
+        # It stays, for the list of fonts is slow; in .venv, since the user's may be of an environment that is gone.
+        os.environ["MPLCONFIGDIR"] = os.path.join(sys.prefix, "share", "matplotlib")
         os.environ["PYTHONHASHSEED"] = "0"  # the order of a set is the same on every run
         os.environ["MHALIB_CLAIMS"] = "raise"  # what a reader is told, stops the tools
         for name in SETTINGS:

@@ -148,12 +148,6 @@ def _scrubbed(output: NotebookNode, where: str) -> NotebookNode:
     """Return the output without the names of this machine; refuse it where that cannot be done."""
     if output.output_type == "error":
         raise NotebookError(f"{where} shows {output.ename}: {output.evalue}; catch the error in the cell and print it")
-    if output.get("name") == "stderr" and "findfont:" in output.text:
-        # Another program left a list of fonts in which those that come with matplotlib are missing.
-        raise NotebookError(
-            f"{where} is drawn without matplotlib's own fonts; delete fontlist-*.json in the folder that "
-            "matplotlib.get_cachedir() names, and it is written anew"
-        )
 
     def scrubbed(value, key=""):
         if isinstance(value, dict):
