@@ -1,5 +1,6 @@
 """What all tests share: shape checking while they run, seeds, and examples that are the same on every run."""
 
+import ast
 import os
 import random
 import sys
@@ -9,6 +10,7 @@ import hypothesis
 import jaxtyping
 import pytest
 import torch
+from jaxtyping._import_hook import JaxtypingTransformer
 
 from tests.helpers.scheduling import (  # noqa: F401 — the hooks are found here by their names
     pytest_xdist_auto_num_workers,
@@ -20,6 +22,16 @@ from tests.helpers.scheduling import (  # noqa: F401 — the hooks are found her
 sys.modules["rfc3987_syntax"] = None
 
 pytest_plugins = ["tests.helpers.browser"]
+
+# A function inside of another is made anew at each call, and would be prepared for checking each time, for 5 ms.
+_check_all = JaxtypingTransformer.visit_FunctionDef
+
+
+def _check_outermost(self, node):
+    return node if any(isinstance(one, ast.FunctionDef) for one in self._parents) else _check_all(self, node)
+
+
+JaxtypingTransformer.visit_FunctionDef = _check_outermost
 
 # Before mhalib is first imported: what the lessons teach from checks named dimensions when it is called. To prepare
 # the others as well would cost each worker seconds.
