@@ -152,6 +152,6 @@ fold_keys = Exercise(
             "Asked are the scores before the scale.",
         ),
     },
-    see="Half of the wide weights are redundant",
+    see="Two matrices that never appear apart",
     remarks=(Grows(lambda heads=3: (draw(0, 4, 2 * heads), draw(1, 4, 2 * heads), heads)),),
 )

@@ -21,9 +21,9 @@ place_of_23 = Choose(
     about="where the view alone puts token 2, feature 3",
     right="head 1, row 1",
     options={
-        "head 1, row 1": "In memory 23 is number 11. Head 1 begins at number 8, and its rows are 2 long.",
+        "head 1, row 1": "Row by row from 0, 23 is at place 11. Head 1 begins at place 8, and its rows are 2 long.",
         "head 1, row 2": "That is its right place. The view alone gets the head right here, but not the row.",
-        "head 0, row 3": "Head 0 ends with number 7 in memory, just before token 2 begins.",
+        "head 0, row 3": "Row by row from 0, head 0 ends at place 7, just before token 2 begins.",
     },
 )
 
@@ -56,7 +56,10 @@ future_pairs_of_the_wrong_split = Number(
     about="how many of 6 future pairs leak through a causal mask after the wrong split",
     right=(3, 3),
     right_text="three",
-    why="Head 1 begins with token 2, so its first rows, which go to outputs 0 and 1, show the future.",
+    why=(
+        "Head 1 begins with token 2, so its first rows, which go to outputs 0 and 1, show the future; its third is "
+        "already token 3, and goes to output 2."
+    ),
     guesses=(
         (0, 0, "The mask is right. But it hides rows, and the rows are no longer tokens."),
         (1, 2, "Each head leaks where its rows run ahead of the tokens: count the rows of head 1, too."),

@@ -34,9 +34,11 @@ joining_blocked_masks = Choose(
 
 mask_upside_down = Choose(
     about="what SDPA does with a mask that is upside down",
-    right="it runs, and 20 of 21 rows are wrong",
+    right="it runs, and nearly all rows are wrong",
     options={
-        "it runs, and 20 of 21 rows are wrong": "These rows see only what should be blocked, and torch says nothing.",
+        "it runs, and nearly all rows are wrong": (
+            "20 of 21 (three sentences of seven queries) see only what should be blocked, and torch says nothing."
+        ),
         "it returns NaN in the rows that are wrong": (
             "Only a row with nothing to see could; here 20 of 21 rows have something, the wrong thing."
         ),

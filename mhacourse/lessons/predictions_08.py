@@ -29,7 +29,7 @@ spread_of_scores = Choose(
 )
 
 leaves_most_true = Choose(
-    about="which change leaves the most True",
+    about="after which change True comes up most often",
     right="two tokens in place of ten",
     options={
         "normal input in place of uniform": (
@@ -129,8 +129,8 @@ key_bias_after_adam = Choose(
     options={
         "at 0: it has no gradient": "On paper, yes; but its gradient of rounding errors is not exactly 0.",
         "some thousandths away from 0": (
-            "Its gradient is nothing but rounding, and Adam makes steps of it all the same."
+            "Its gradient is nothing but rounding, and Adam makes small steps of it all the same."
         ),
-        "as far as the bias of q": "That one follows a signal; noise takes nearly one step back for each step forward.",
+        "as far as the bias of q": "Adam would go that far if it did not add 1e-8 where it divides.",
     },
 )

@@ -3,17 +3,15 @@
 from mhacourse.prediction import Choose, Number
 
 unsplit_map = Choose(
-    about="what the one map is, if four heads are never split",
-    right="a softmax of the four heads' scores, added up",
+    about="what tells you that the heads were never split",
+    right="nothing: all weights and shapes are as they should be",
     options={
-        "the mean of the four heads' maps": "That would need four softmaxes before the mean.",
-        "the map of the first head": "The product runs over all the features, those of the other heads as well.",
-        "a softmax of the four heads' scores, added up": (
-            "A product over all features is the sum of the products over each head's features. Only then comes the "
-            "softmax, and there is one of it."
-        ),
-        "four maps, one above the other": (
-            "That is what the split is for; without it the product is a single (B, T, T)."
+        "the number of weights": "All four matrices stay as they are: the split has no weights of its own.",
+        "the shape of the output": "W_o takes heads * d_model features, from four heads joined or from one wide head.",
+        "an error in the product of queries and keys": "They are as wide as each other, and that is all it asks for.",
+        "nothing: all weights and shapes are as they should be": (
+            "The scores come out as (B, T, T) instead of (B, 4, T, T), but nobody looks at those, and the output is "
+            "(B, T, d_model) either way."
         ),
     },
 )
@@ -78,10 +76,7 @@ best_arm = Choose(
     right="eight narrow heads",
     options={
         "eight wide heads, as many weights": "All six answers must pass through 14 features instead of 32.",
-        "eight narrow heads": (
-            "They find nearly everything. Four features are enough to find one place among sixteen, and the model "
-            "keeps its 32."
-        ),
+        "eight narrow heads": "They find nearly everything: eight maps for six places, and the model keeps its 32.",
         "two layers of one head": "Two maps are few for six places, and learning to use them together is slow.",
         "none: they all find the same": "With two lookups they nearly would, but a task must be hard enough.",
     },
@@ -99,14 +94,13 @@ curve_of_heads = Choose(
 )
 
 thick_enough = Choose(
-    about="how wide thirty-two heads must be",
-    right="four features each",
+    about="how many features thirty-two heads need",
+    right="three each",
     options={
-        "all thirty-two: no head may be made smaller": (
-            "It would work, for over 20 times the FLOPs; but eight heads of four features did it before."
-        ),
-        "sixteen each, half of the model": "It would do, and costs more than it must: four are enough for this task.",
-        "four features each": "That is what each of the eight heads had that did best.",
+        "three each": "One less than the eight heads had that did best: so many make up for a little width.",
+        "four each, like the eight heads that did best": "It would do, but so many heads can be a little narrower.",
+        "sixteen each, half of the model": "It would do, and costs far more than it must.",
+        "all thirty-two: no head may be made smaller": "It would do, for over 20 times the FLOPs.",
         "no width helps: there are too many of them": "Spare heads do harm only if they take others' features.",
     },
 )
