@@ -1,5 +1,7 @@
 """The predictions of lesson 05: what the wrong merge does, what it is worth in training, and what `W_o` adds up."""
 
+import math
+
 from mhacourse.prediction import Choose, Number
 
 merged_rows = Choose(
@@ -26,21 +28,18 @@ last_word = Choose(
     },
 )
 
-two_losses = Choose(
-    about="which losses the two layers reach on random tokens",
-    right="the correct one stays near 2.77, the wrong one falls far below",
-    options={
-        "both stay near 2.77": "Nobody can know what will be drawn next, but one of the two layers is told.",
-        "both fall far below, with enough training": (
-            "The tokens are new at every step: there is nothing to learn that an honest model could keep."
-        ),
-        "the correct one stays near 2.77, the wrong one falls far below": (
-            "The next token is in the input, and the wrong merge carries it back to where it is asked for."
-        ),
-        "the correct one falls below 2.77, the wrong one stays above": (
-            "A bug should do harm, but this one lets the layer see the answer."
-        ),
-    },
+wrong_merge_loss = Number(
+    about="what loss the layer with the wrong merge reaches on random tokens",
+    right=(0.25, 0.5),
+    right_text="about .35, far below the entropy of 2.77",
+    why="The next token is in the input, and the wrong merge carries it back to where it is asked for.",
+    guesses=(
+        (0, 0.25, "It sees nearly every answer, but not quite all of them."),
+        (0.5, 2.5, "It does see answers, and more of them: it knows the next token at most positions."),
+        (2.5, 3, "Nobody can know what will be drawn next, but this layer is told."),
+        (3, math.inf, "A bug should do harm, but this one lets the layer see the answer."),
+    ),
+    other="A loss of this kind is never below 0.",
 )
 
 loss_above_zero = Choose(
@@ -77,7 +76,7 @@ easy_tasks = Number(
     about="which share of the tokens the wrong merge copies and reverses rightly, without a mask",
     right=(98, 100),
     right_text="over 99 %",
-    why="Every head may look anywhere, so it learns to fetch what the row needs in which its piece will end up.",
+    why="Every head may look anywhere, so it learns to fetch what is needed by the row where its piece will end up.",
     guesses=(
         (0, 12, "About 6 % is a guess, but nothing is lost in the mixed rows, and training finds the way."),
         (12, 60, "Mixed tokens should make mistakes, but the mixing never changes, so training learns to undo it."),

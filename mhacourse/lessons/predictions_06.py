@@ -2,14 +2,14 @@
 
 from mhacourse.prediction import Choose, Number
 
-output_length = Choose(
-    about="how long the output is when 4 queries look at 12 tokens",
-    right="4",
+cross_weights = Choose(
+    about="the shape of the weights when 4 queries look at 12 tokens",
+    right="(3, 8, 4, 12)",
     options={
-        "12": "Twelve tokens are read, but reading makes no outputs.",
-        "4": "Each query gets one mixture of the values, so there are as many outputs as queries.",
-        "16": "The two sequences are never joined: one asks, the other answers.",
-        "48": "There are 4 · 12 weights, but the values are summed over the 12.",
+        "(3, 8, 12, 12)": "The tokens do not look at each other here: the four queries look at them.",
+        "(3, 8, 4, 12)": "A row for each query, with a weight for each key, and a map for each head of each sentence.",
+        "(3, 8, 12, 4)": "Rows belong to queries, columns to keys.",
+        "(3, 8, 16, 16)": "The two sequences are never joined: one asks, the other answers.",
     },
 )
 
@@ -68,7 +68,7 @@ batch_second_map = Choose(
     right="(12, 3, 3)",
     options={
         "(12, 3, 3)": (
-            "It sees 12 samples of 3 tokens, and averages over the heads. The shape of the map tells what the shape "
+            "It sees 12 samples of 3 tokens, and averages over the heads. The shape of the map shows what the shape "
             "of the output hides."
         ),
         "(3, 12, 12)": "This is the map that you wanted, averaged over the heads; it takes batch_first=True.",
