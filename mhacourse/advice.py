@@ -8,7 +8,6 @@ _ONE_NUMBER = (
     "math's functions, float() and int() take one number, and this is a tensor of many: torch.exp, torch.sqrt, … "
     "take tensors."
 )
-_SAME_DTYPE = "both sides must be of one dtype. Print x.dtype; .to(y.dtype) makes them agree."
 _INTEGER = "a size must be an integer, and / makes a float even of two integers. Use //."
 
 ADVICE = {
@@ -33,7 +32,6 @@ ADVICE = {
         "if, and, or, not, and chains such as a < b < c want a single True or False, and a tensor has many. "
         "Between tensors write &, |, ~, with brackets; in the place of an if, torch.where, .any() or .all()."
     ),
-    "operator.invert": "~ turns True and False round: make the mask with dtype=torch.bool (lesson 04).",
     "could not infer output dtype": (
         "booleans and integers have no mean. Make them numbers with a fraction first: .float().mean()."
     ),
@@ -55,6 +53,8 @@ ADVICE = {
         "no gradient flows from here: what it is asked of was not computed from a tensor that wants one."
     ),
     "unsupported operand type": "one side is not what you think. Print type(...) of both.",
+    "loading state_dict": "weights fit a layer that is made alike: d_model, num_heads, and num_kv_heads if any.",
+    "could not get source code": "code may be written in many ways: judge a layer by its outputs, layer(x).",
     "is not defined": "is the name spelled right, and has the cell that makes it been run?",
 }
 

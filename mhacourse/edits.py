@@ -33,6 +33,7 @@ ALIKE = 0.3  # what it costs to make one edit at all places that it fits
 UNSEEN = 0.5  # what it costs to name a piece of code that the learner has not written
 ENOUGH = 4  # different numbers that the results must hold: with a thousand edits, fewer would be chance
 SIZE = re.compile(r"[BThn]|Tq|Tk|kv|num_\w+|head_dim|d_model|width|size|group")  # what sizes are called in this house
+NAME = re.compile(r"(?<![\w.])(?!torch|math|F\b)[A-Za-z]\w*(?![\w(])")  # of a variable
 LONGEST = 45  # characters of code in a sentence
 
 KEPT = "range list len tuple enumerate zip isinstance tolist item transpose permute movedim".split()  # never left out
@@ -45,7 +46,6 @@ SIGNS = {  # what an operand is called, seen and unseen, and what people write f
     ast.Mult: ("*", "the factor", "one of its factors", "/ @ +"),
     ast.Div: ("/", "the division by", "a division", "// *"),
     ast.FloorDiv: ("//", "the division by", "a division", "/ %"),
-    ast.Mod: ("%", "the remainder by", "a remainder", "//"),
     ast.MatMult: ("@", "the product with", "a product", "*"),
     ast.Pow: ("**", "the power", "a power", "*"),
     ast.BitAnd: ("&", "the condition", "one of its conditions", "|"),
@@ -58,6 +58,7 @@ ROUNDS = {
     "[i + 1 for i in {}]": "a loop that counts from 1",
 }
 WHY = {  # the reader's question, by what is said: the first that is found in it
+    r"\*\* 0\.5|root": "A sum of n products grows with the root of n: which n is it here that the scale is to undo?",
     "exchanged|as well": "Say of each name in the task what it holds, and where it is asked for.",
     "a fixed": "That is right at one size only: read sizes off the shapes.",
     r"shape\[": "Write the shape down, and beside each of its numbers what it counts.",
@@ -203,8 +204,13 @@ def _of_operation(node: ast.BinOp, read: Read) -> Iterator[Slip]:
     a, b = f"({unparse(node.left)})", f"({unparse(node.right)})"
     shown = read(unparse(node.right))
     seen, shown = ("the root", "") if sign == "**" and shown == "0.5" else (seen, shown)
-    for kept, out in ((a, shown), (b, read(unparse(node.left))))[: 2 if sign in "+*@&|" else 1]:
-        yield kept, f"without {unseen if '…' in out else f'{seen} {out}'.rstrip()}", 1
+    for kept, out, code in ((a, shown, b), (b, read(unparse(node.left)), a))[: 2 if sign in "+*@&|" else 1]:
+        named = [name for name in dict.fromkeys(NAME.findall(code)) if read(name) == name]
+        part = f"{unseen}, the one with {' and '.join(named)}" if named else unseen
+        yield kept, f"without {part if '…' in out else f'{seen} {out}'.rstrip()}", 1
+    if seen == "the root" and a.endswith(("(head_dim)", ".shape[-1])")):
+        heads = a.replace("head_dim", "num_heads").replace("shape[-1]", "shape[1]")
+        yield f"(({a} * {heads}) ** 0.5)", "with the root of the whole width, not of one head's", 1.2
     for other in others.split():
         words = f"with {other} in the place of {sign}"
         yield f"({a} {other} {b})", words if "…" in shown else f"{words} before {shown}", 1.2
@@ -377,7 +383,6 @@ ALONG_ONE: list[Change] = [  # along one axis of the result, by its name
     ("for the first {} alone; that axis is gone", 1.1, lambda y, i: y.select(i, 0)),
     ("for the last {} alone; that axis is gone", 1.2, lambda y, i: y.select(i, -1)),
     ("for the first {} alone", 1.1, lambda y, i: y.narrow(i, 0, 1)),
-    ("and then adds up along the axis of the {}", 1.2, lambda y, i: y.sum(i)),
 ]
 
 

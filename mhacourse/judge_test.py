@@ -6,19 +6,27 @@ How a test is tried stands in `try_test`.
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from mhacourse.advice import advice_for
 from mhacourse.compare import kind_of
 from mhacourse.note import Note, not_yet
 from mhacourse.run import Failure
 from mhacourse.stub import is_stub
-from mhacourse.try_test import Subject, source_of, tried
+from mhacourse.try_test import Call, Subject, source_of, tried
 
+CLOSE = 1e-4  # what rounding may make of a number
 OWN_WEIGHTS = re.compile(r"\.(W_\w+|weight\w*|qkv|proj|state_dict|parameters|split|fold)\b")
+OWN_KIND = re.compile(r"type\(\w+\)\(|\.__class__\(|deepcopy\(")
+ROUNDING = (
+    "What it saw is rounding: two right ways to add the same numbers differ a little. torch.allclose(a, b, atol=1e-4) "
+    "allows for that; == and torch.equal allow nothing, and allclose without atol 1e-8 near 0."
+)
+
+Change = Callable[[Tensor, Call, Sequence[Call]], Tensor]  # of the outputs of one call, given all calls
 
 
 def judged(problem, test: object) -> Note:
@@ -36,14 +44,12 @@ def judged(problem, test: object) -> Note:
         return not_yet("arity", ("", f"{words}. Make the inputs inside of it: torch.randn(2, 5, layer.d_model)"))
     except ValueError:  # some built-in functions have no signature
         pass
-    ill, well, fellows = problem.ill, problem.well, problem.others
-    empty = problem.with_empty_rows
-    trial = tried(test, [*ill, *well, *fellows, *empty])
+    trial = tried(test, [*problem.ill, *problem.well, *problem.others, *problem.with_empty_rows])
     printed = [("You printed:", ""), ("code", trial.printed)] if trial.printed else []
     for note in (_nothing, _stopped, _no_answer, _masks_turned, _passes, _accuses):
         if said := note(problem, test, trial):
             return Note(said.title, [*said.parts, *printed], mood=said.mood, code=said.code)
-    return Note("right.", [*_right(problem, test, trial), *printed], mood="right", code="right")
+    return Note("right.", [*_near(problem, trial), *printed], mood="right", code="right")
 
 
 def _nothing(problem, test, trial) -> Note | None:
@@ -53,21 +59,21 @@ def _nothing(problem, test, trial) -> Note | None:
 
 
 def _stopped(problem, test, trial) -> Note | None:
-    """Tell an error on the layer in question, broken or mended; on a layer of another style it is only a remark."""
-    ours = len(problem.ill) + len(problem.well)
-    failed = [(i, said) for i, said in enumerate(trial.said[:ours]) if isinstance(said, Failure)]
+    """Tell an error on the layer in question, broken or mended; one of another style may be called otherwise."""
+    ours = [*zip([*problem.ill, *problem.well], trial.said, strict=False)]
+    failed = [(subject, said) for subject, said in ours if isinstance(said, Failure)]
     if not failed:
         return None
-    (number, failure), *_ = failed
-    subject = trial.subjects[number]
+    (subject, failure), *_ = failed
     parts = [("It stopped:", failure.message), *([("code", failure.line)] if failure.line else [])]
-    if failure.kind == "raised" and len({trial.subjects[i].size for i, _ in failed}) < len(
-        {s.size for s in trial.subjects[:ours]}
-    ):
+    misfit = problem.misfit(subject, failure.message)
+    parts += [("Your call:", misfit)] if misfit else []
+    runs = {subject.size for subject, said in ours if not isinstance(said, Failure)}
+    if failure.kind == "raised" and runs and not runs & {subject.size for subject, _ in failed}:
         parts.append(("", "At other sizes it runs: take them from the layer, layer.d_model and layer.num_heads."))
     elif problem.returns and "tuple" in failure.message:
         parts.append(("", problem.returns))
-    elif advice := advice_for(failure.message):
+    elif not misfit and (advice := advice_for(failure.message)):
         parts.append(("Often:", advice))
     does = "raises" if failure.kind == "raised" else "does not end" if failure.kind == "time" else "stops"
     return not_yet(failure.kind, *parts, title=f"not yet: it {does} on {_named(problem, subject)}.")
@@ -96,49 +102,57 @@ def _passes(problem, test, trial) -> Note | None:
     missed = [s for s in trial.which(True) if s in problem.ill]
     if problem.near and len(missed) < len(problem.ill):  # of several near variants, one is enough
         return None
-    if not missed:
+    found, accused = [s for s in problem.ill if s not in missed], {*problem.well} <= {*trial.which(False)}
+    if not missed or found and accused:
         return None
     subject = missed[0]
     title = f"not yet: your test passes {'every layer' if problem.near else 'the broken layer'}."
     parts = [("For example:", str(subject)), *_shown(subject)]
     if _is_secret(problem):
         title, parts = "not yet: your test says the same of every layer.", _shown(subject)
-    found = [s for s in problem.ill if s not in missed]
-    if {*problem.well} <= {*trial.which(False)} and not problem.near:
+    if accused and not problem.near:
         title = "not yet: it passes the broken layer, and accuses each healthy one."
-        parts.append(("Why:", problem.alarm["as broken"]))
-        if not OWN_WEIGHTS.search(source_of(test)):
-            parts.append(("", "Or is it the wrong way round? True means: the layer is fine."))
-    elif found and not problem.near:
+        why = "It is the wrong way round. True means: the layer is fine."
+        if OWN_WEIGHTS.search(source_of(test)) or not _says_true(test, problem.well[0], problem.mends["random"]):
+            why = _fitting(problem, problem.alarm, test, problem.well[0], as_broken=True)
+        parts.append(("Why:", why))
+    elif found:
         parts.append(("", f"It does see it in {found[0]}: what is different there? {problem.blind.get('partly', '')}"))
-    elif why := _blind(problem, test, subject):
+    elif why := _fitting(problem, problem.blind, test, subject):
         parts.append(("Blind:", why))
-    elif not subject.calls and ".forward" not in source_of(test):
-        parts.append(("Blind:", "It never calls the layer: layer(x)."))
     return not_yet("passes", *parts, title=title)
 
 
-def _blind(problem, test, subject: Subject) -> str:
-    """Return why a test passes a broken layer: a tensor has two names, or it never looked at something."""
-    lines = re.split(r"[;\n]", source_of(test))
+def _fitting(problem, reasons: Mapping[str, str], test, subject: Subject, as_broken: bool = False) -> str:
+    """Return the first of some reasons that fits how a layer was called, how a test is written, or what mends it."""
+    source, calls = source_of(test), subject.calls
+    own = OWN_WEIGHTS.search(source)
+    written = {
+        "as broken": as_broken,
+        "no call": not calls and ".forward" not in source,
+        "own order": own and (problem.near or subject in problem.others),
+        "own numbers": own,
+        "own kind": calls and OWN_KIND.search(source),
+        "second name": (line := _second_name(source)),
+    }
+
+    def fits(name: str) -> bool:
+        unseen, change = problem.unseen.get(name), problem.mends.get(name)
+        if name in written or not calls or not (unseen or change):
+            return bool(written.get(name))
+        return (not unseen or unseen(calls)) and (not change or _says_true(test, subject, change))
+
+    return next((words.replace("{line}", line) for name, words in reasons.items() if fits(name)), "")
+
+
+def _second_name(source: str) -> str:
+    """Return the line that gives a tensor a second name, where both names are used together; else nothing."""
+    lines = [line.strip() for line in re.split(r"[;\n]", source)]
     for line in lines:
-        names = re.fullmatch(r"\s*(\w+) = (\w+)(?:\.(?:detach|view)\(.*\)|\.data|\[:\])?\s*", line)
-        if names and any({*names.groups()} <= {*re.findall(r"\w+", other)} for other in lines if other is not line):
-            return problem.blind["second name"].format(line=line.strip())
-    why, otherwise = _fitting(problem, problem.blind, subject), problem.blind.get("otherwise", "")
-    if why != otherwise or problem.spoils or problem.near:  # where the outputs are right, it may leave them alone
-        return why
-    rows = max((call.x.shape[1] for call in subject.calls), default=0)
-    for name, first in (("random", 0), ("row 0", 1)):
-        if rows > first and _says_true(test, subject, _drawn_from(first)):
-            return f"{problem.blind[name]} {otherwise}".rstrip()
-    return why
-
-
-def _fitting(problem, reasons: Mapping[str, str], subject: Subject) -> str:
-    """Return the first of some reasons that fits how a layer was called, or nothing."""
-    seen = {name: unseen(subject.calls) for name, unseen in problem.unseen.items() if subject.calls}
-    return next((words for name, words in reasons.items() if seen.get(name)), "")
+        names = re.fullmatch(r"(\w+) = (\w+)(?:\.(?:detach|view)\([^()]*\)|\.data|\[:\])?", line)
+        if names and any({*names.groups()} <= {*re.findall(r"\w+", other)} for other in lines if other != line):
+            return line
+    return ""
 
 
 def _accuses(problem, test, trial) -> Note | None:
@@ -156,24 +170,8 @@ def _accuses(problem, test, trial) -> Note | None:
     if not subject.calls and not trial.which(True):
         title = "not yet: your test says the same of every layer." if secret else title
         parts.append(("", "It says False of every layer, and so it says nothing."))
-    why = "" if secret else _fitting(problem, problem.alarm, subject)
-    if not subject.calls and ".forward" not in source_of(test) and trial.which(True):
-        why = problem.alarm["no call"]
-    if OWN_WEIGHTS.search(source_of(test)):
-        why = problem.alarm["own order" if problem.near or subject in problem.others else "own numbers"]
-    empty = any(call.mask is not None and not call.mask.bool().any(-1).all() for call in subject.calls)
-    hidden = _hidden(subject)
-    if hidden and _says_true(test, subject, lambda y: y.index_fill(1, torch.tensor(hidden), 0.0)):
-        why = "A hidden token still asks: its own output changes with it. Compare the outputs of the others."
-    if empty:
-        why = "A query with nothing to see may give anything: leave such rows of a mask out of what you compare."
-    if _sees_rounding_alone(test, subject):
-        why = "What it saw is rounding: two right ways to add the same numbers differ a little. torch.allclose(a, b, "
-        why += "atol=1e-4) allows for that; torch.equal allows nothing, and allclose without atol 1e-8 near 0."
-    elif "==" in source_of(test) and subject.calls:
-        parts.append(("", "If it compares numbers with ==: rounding differs; torch.allclose(a, b, atol=1e-4)."))
-    parts += [("Why:", why)] if why else []
-    return not_yet("accuses", *parts, title=title)
+    why = ROUNDING if _sees_rounding_alone(test, subject) else _fitting(problem, problem.alarm, test, subject)
+    return not_yet("accuses", *parts, *([("Why:", why)] if why else []), title=title)
 
 
 def _is_secret(problem) -> bool:
@@ -185,68 +183,55 @@ def _named(problem, subject: Subject) -> str:
     return f"a layer, d_model={subject.size[0]}, num_heads={subject.size[1]}" if _is_secret(problem) else str(subject)
 
 
-def _says_true(test, subject: Subject, change: Callable[[Tensor], Tensor]) -> bool:
+def _says_true(test, subject: Subject, change: Change) -> bool:
     """Return whether a test says True of a layer whose outputs are changed."""
+    calls = [*subject.calls]
 
     def changed(layer, given, output):
         first, *rest = output if isinstance(output, tuple) else (output,)
-        if not isinstance(first, Tensor) or first.ndim != 3:
+        if not isinstance(first, Tensor) or first.ndim != 3 or not subject.calls:
             return output
-        return (change(first), *rest) if rest else change(first)
+        first = change(first, subject.calls[-1], calls)
+        return (first, *rest) if rest else first
 
     hook = subject.layer.register_forward_hook(changed)
     try:
         return tried(test, [subject]).said == [True]
     finally:
         hook.remove()
+        subject.calls[:] = calls
 
 
-def _drawn_from(row: int) -> Callable[[Tensor], Tensor]:
-    """Return what makes all rows from one on random, others in each call, whatever a test sows."""
-    chance = torch.Generator().manual_seed(row)
-    return lambda y: torch.cat([y[:, :row], torch.randn(y[:, row:].shape, generator=chance)], dim=1)
+class _Loosely(TorchFunctionMode):
+    """Lets comparisons of torch allow for rounding, however they are written."""
 
-
-def _hidden(subject: Subject) -> list[int]:
-    """Return the tokens that the mask of a call hides from all others, where all calls have as many tokens."""
-    masks = [call.mask.bool() for call in subject.calls if isinstance(call.mask, Tensor)]
-    if len({call.x.shape[1] for call in subject.calls}) != 1 or len({mask.shape[-2:] for mask in masks}) != 1:
-        return []
-    T = subject.calls[0].x.shape[1]
-    if masks[0].shape[-2:] != (T, T) or any(call.given.get("memory") is not None for call in subject.calls):
-        return []
-    others = ~torch.eye(T, dtype=torch.bool)
-    seen = torch.stack([(mask & others).any(-2).reshape(-1, T).all(0) for mask in masks]).all(0)
-    return (~seen).nonzero()[:, 0].tolist()
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs, name = kwargs or {}, getattr(function, "__name__", "").strip("_")
+        a, b = args[:2] if len(args) > 1 else (None, None)
+        numbers = isinstance(a, Tensor) and a.is_floating_point()
+        if numbers and name in ("allclose", "isclose", "equal", "eq", "ne"):
+            b = torch.as_tensor(b, dtype=a.dtype)
+            if name in ("allclose", "equal") and a.shape != b.shape:
+                return False
+            close = torch.isclose(a, b, rtol=CLOSE, atol=CLOSE)
+            return bool(close.all()) if name in ("allclose", "equal") else ~close if name == "ne" else close
+        if numbers and name in ("lt", "le", "gt", "ge") and isinstance(b, (int, float)) and 0 <= b < CLOSE:
+            args = (a, CLOSE)
+        return function(*args, **kwargs)
 
 
 def _sees_rounding_alone(test, subject: Subject) -> bool:
-    """Return whether a test stops accusing a layer once torch's comparisons allow for rounding."""
-    close = torch.allclose
-
-    def loosely(a, b, rtol=1e-4, atol=1e-4, **options):
-        return a.shape == b.shape and close(a, b, rtol=max(rtol, 1e-4), atol=max(atol, 1e-4), **options)
-
-    def equal(a, b):
-        return loosely(a, b) if a.is_floating_point() else a.shape == b.shape and bool((a == b).all())
-
-    with patch.object(torch, "allclose", loosely), patch.object(torch, "equal", equal):
+    """Return whether a test stops accusing a layer once comparisons allow for rounding."""
+    with _Loosely():
         return tried(test, [subject]).said == [True]
 
 
-def _right(problem, test, trial) -> list[tuple[str, str]]:
-    parts = []
-    if problem.near:
-        near = dict(zip(problem.near, trial.said, strict=False))
-        seen, missed = ([name for name in near if near[name] is said] for said in (False, True))
-        parts.append(("", f"The layer passes. Your test would have seen {_listed(seen)}."))
-        parts += [("", f"It would have missed {_listed(missed)}.")] if missed else []
-    for subject, said in zip(trial.subjects, trial.said, strict=False):
-        if isinstance(said, Failure) and subject in problem.others:
-            words = f"On {subject.name} it stops ({said.message}), so it is made for layers that are built as this one."
-            parts.append(("Note:", words))
-            break
-    return parts
+def _near(problem, trial) -> list[tuple[str, str]]:
+    """Return which near variants of a healthy layer a test sees, and which it does not."""
+    near = dict(zip(problem.near, trial.said, strict=False))
+    seen, missed = ([name for name in near if near[name] is said] for said in (False, True))
+    parts = [("", f"The layer passes. Your test would have seen {_listed(seen)}.")] if near else []
+    return [*parts, *([("", f"It would have missed {_listed(missed)}.")] if missed else [])]
 
 
 def _shown(subject: Subject) -> list[tuple[str, str]]:

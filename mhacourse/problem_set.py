@@ -64,9 +64,11 @@ class Problem:
         hints: from the first to the last.
         shown_by: a test that shows it, True for a healthy layer.
         cases: by name, a function of a layer and its d_model whose results must be those of the healthy layer.
-        blind: why a test sees nothing that never looked at this, by names in `unseen`; the first that fits is said.
+        blind: why a test sees nothing that never looked at this, by names; the first that fits is said.
         alarm: the same for a test that accuses a healthy layer.
         unseen: of the calls of a test, by name, whether they never looked at something.
+        mends: changes of the outputs, by name, with which a test says True if that was the reason.
+        misfit: says which argument of a call that raised is not as the layer takes it.
         fellows: healthy layers in other styles that are called in the same way, each by a phrase.
         near: for a healthy layer, changes that would break it, each by a phrase: a test must see one of them.
         wrong: mended layers that are not right, by a short name that becomes the headline; each answer, and each in
@@ -94,6 +96,8 @@ class Problem:
     fellows: Mapping[str, Callable] = field(default_factory=dict)
     near: Mapping[str, Change] = field(default_factory=dict)
     unseen: Mapping[str, Callable] = field(default_factory=dict)
+    mends: Mapping[str, Callable] = field(default_factory=dict)
+    misfit: Callable | None = None
     wrong: Mapping[str, Wrong] = field(default_factory=dict)
     same: Mapping[str, str] = field(default_factory=dict)
     returns: str = ""

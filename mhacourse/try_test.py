@@ -23,11 +23,12 @@ _ASSERTED = "an assert that did not hold"
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a layer: its arguments by name, copied, its mode, and where the random numbers stood."""
+    """One call of a layer: its arguments by name, copied, its mode, where the random numbers stood, and the layer."""
 
     given: Mapping[str, object]
     training: bool
     chance: int
+    layer: nn.Module
 
     @property
     def x(self) -> Tensor:
@@ -50,12 +51,14 @@ class Subject:
         name: what it is, in words.
         size: its d_model and num_heads.
         calls: how it was called; filled while a test runs.
+        asked: the arguments of the last call by name, whatever they are.
     """
 
     layer: nn.Module
     name: str
     size: tuple[int, int]
     calls: list[Call] = field(default_factory=list)
+    asked: Mapping[str, object] | None = None
 
     def __post_init__(self):
         signature, calls = inspect.signature(type(self.layer).forward), self.calls
@@ -65,9 +68,9 @@ class Subject:
                 given = signature.bind(layer, *args, **kwargs).arguments
             except TypeError:  # the layer itself will say so
                 return
-            kept = {name: _copy(value) for name, value in list(given.items())[1:]}
+            kept = self.asked = {name: _copy(value) for name, value in list(given.items())[1:]}
             if isinstance(kept.get("x"), Tensor) and kept["x"].ndim == 3:
-                calls.append(Call(kept, layer.training, hash(torch.get_rng_state().numpy().tobytes())))
+                calls.append(Call(kept, layer.training, hash(torch.get_rng_state().numpy().tobytes()), layer))
 
         self.layer.register_forward_pre_hook(write_down, with_kwargs=True)  # in copies of the layer as well
 
@@ -108,6 +111,7 @@ def tried(test: Callable, subjects: Sequence[Subject]) -> Trial:
     """Run a test on copies of some layers; after a time-out there are fewer answers than subjects."""
     for subject in subjects:
         subject.calls.clear()
+        subject.asked = None
     outcomes, printed = run(_seeded(test), [(subject.layer,) for subject in subjects], SECONDS)
     said = [_read(outcome) for outcome in outcomes]
     if any(outcome.value is _ASSERTED for outcome in outcomes) or "assert" in source_of(test):

@@ -185,6 +185,13 @@ def looking_back_solution(features, words):
     return scaled_dot_product_attention(q, k, k)[1][0]  # (1, 2, T, T) -> (2, T, T)
 
 
+def _looking_back_by_steps(features, words):
+    q = split_heads(features(words, shift=1), 2)
+    k = split_heads(features(words), 2)
+    scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5
+    return scores.softmax(-1)[0]
+
+
 def _features(words, seed=0, shift=0):
     """The features of the lesson in short: 32 of the spelling, 32 of the position; called in the same way."""
     letters = (draw(1000 * seed + sum(map(ord, word)), 32) for word in words)
@@ -211,6 +218,7 @@ looking_back = Exercise(
         (_features, ["a"]),  # one word keeps its axes
         (_features, "the old cat saw the old dog".split()),
     ],
+    plain=(looking_back_solution, _looking_back_by_steps),
     axes=("head", "query", "key"),
     hints=(
         "So far q, k and v were the same features. Now q and k have to differ.",

@@ -235,6 +235,7 @@ stable_softmax = Exercise(
             lambda s: _exp_and_sum(s.clamp(max=80)),
             "scores above a limit are made equal, so large ones share alike; and rows far below 0 still get 0/0.",
             "Nothing has to be cut off: subtract the largest score of each row, and only differences are left.",
+            also=(lambda s: _exp_and_sum(s.clamp(-80, 80)), lambda s: _exp_and_sum(s.clamp(-50, 50))),
         ),
         "A fixed number subtracted": Wrong(
             lambda s: _exp_and_sum(s - 1000),

@@ -213,6 +213,11 @@ keeps_tokens_apart = Exercise(
             "a merge that turns the order of the tokens around passes: turn them around first or last, it is one.",
             "Permute without a pattern, such as [2, 4, 5, 0, 3, 1], or change one token and see which row moves.",
         ),
+        "Blind to a shift": Wrong(
+            _follows([5, 0, 1, 2, 3, 4]),
+            "a merge that hands each row its neighbour's token passes: whether a shift comes first or last, it is one.",
+            "Permute without a pattern, such as [2, 4, 5, 0, 3, 1], or change one token and see which row moves.",
+        ),
         "Blind beyond two tokens": Wrong(
             _follows([1, 0, 2, 3, 4, 5]),
             "you exchange two tokens, so a merge that exchanges two others passes.",

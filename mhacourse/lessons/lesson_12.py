@@ -332,6 +332,16 @@ latent_heads = Exercise(
             "all heads use the rows of the first.",
             "The latents are shared, U_k and U_v are not: each head has rows of its own.",
         ),
+        "The heads' matrices added up": Wrong(
+            Change("q @ up_k", "q @ up_k.sum(0)"),
+            "U_k or U_v was summed or averaged over the heads, so all of them use one matrix.",
+            "The latents are shared, U_k and U_v are not: each head has rows of its own.",
+            also=(
+                Change("q @ up_k", "q @ up_k.mean(0)"),
+                Change("mixed @ up_v.transpose(1, 2)", "mixed @ up_v.sum(0).T"),
+                Change("mixed @ up_v.transpose(1, 2)", "mixed @ up_v.mean(0).T"),
+            ),
+        ),
         "U_k and U_v exchanged": Wrong(
             Change("mixed @ up_v.transpose(1, 2)", "mixed @ up_k.transpose(1, 2)"),
             "the question went through U_v, or the mixture through U_k.",

@@ -100,6 +100,11 @@ packed_positions = Exercise(
             "the positions go on from text to text.",
             "A text that begins at place 3 would be told that it stands in the middle of one.",
         ),
+        "The text's number taken off": Wrong(
+            lambda text: torch.arange(text.shape[1]) - text,
+            "what is taken off each place is the number of its text, which may be any.",
+            "Take off the place at which its text begins, or count the tokens of its text that stand before it.",
+        ),
         "From 1 on": Wrong(
             lambda text: packed_positions_solution(text) + 1,
             "the first token of a text gets position 1.",

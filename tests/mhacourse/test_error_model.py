@@ -59,6 +59,21 @@ def sized(x):
     return x / x.shape[-1]
 
 
+def scored(q):
+    return q @ q.mT / q.shape[-1] ** 0.5
+
+
+def counted(n):
+    rows = []
+    for row in range(n):
+        for part in range(n):
+            rows.append(3 * part + row * n)
+    return rows
+
+
+Q = torch.arange(24.0).reshape(1, 2, 3, 4)
+SCORED = asked(scored, (Q,), (Q / 2,))
+COUNTED = asked(counted, (4,), (5,))
 SIZED = asked(sized, (X[:, :2],), (X[:2],))
 TWICE, CHOSEN = asked(twice, (X,), (1.5 * X.mT,)), asked(chosen, (X, X > 2), (2 * X, X > 1))
 SCALED, GRAM = asked(scaled, (X, 2), (X, 3)), asked(gram, (X,), (X.square()[:, :2].repeat(1, 2),))
@@ -77,6 +92,8 @@ NAMED = [
     (GRAM, lambda x: x @ x, "without .mT"),  # which stops: the message holds the sizes
     (HIDDEN, lambda x: x.softmax(-1).exp() / 2, "without one of its factors"),
     (MORE, lambda n: n, "without the term 4"),
+    (SCORED, lambda q: q @ q.mT / 8**0.5, "with the root of the whole width, not of one head's"),
+    (COUNTED, lambda n: [3 * part for _ in range(n) for part in range(n)], "one of its terms, the one with n"),
     (MORE, lambda n: n - 4, "- in the place of + before 4"),
 ]
 UNNAMED = [

@@ -3,12 +3,13 @@
 What is to be said for one problem only stands there, under the same names.
 """
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from mhacourse.lessons.problems.calls import misfit
 from mhacourse.problem_set import Problem
 from mhacourse.try_test import Call
 
@@ -37,6 +38,97 @@ def _masks(calls: Sequence[Call]) -> list[Tensor]:
     return [call.mask for call in calls if call.mask is not None]
 
 
+def _masked(calls: Sequence[Call]) -> Iterator[tuple[str, str]]:
+    """Yield each sample of the calls, with its memory, and its mask where that hides something."""
+    for call in calls:
+        memory = call.given.get("memory")
+        for i, sample in enumerate(call.x):
+            answers = memory[i].tolist() if isinstance(memory, Tensor) else None
+            mask = call.mask[i % len(call.mask)] if call.mask is not None and call.mask.ndim == 3 else call.mask
+            hidden = mask.tolist() if mask is not None and not mask.all() else ""
+            yield f"{sample.tolist()} {answers}", str(hidden)
+
+
+def _twice(calls: Sequence[Call]) -> bool:
+    """Return whether a call and its cache hold more tokens than were ever handed over."""
+    tokens = {str(token) for call in calls for token in call.x[0].tolist()}
+    caches = [(call.x.shape[1], call.given.get("cache")) for call in calls]
+    return any(new + cache[0].shape[-2] > len(tokens) for new, cache in caches if cache is not None)
+
+
+# ------------------------------------------------------------------------------------------- the rows that it compares
+
+
+def _changed(call: Call, calls: Sequence[Call], name: str = "x") -> Tensor:
+    """Return which tokens of one argument are others in another call in which it has this shape, `(B, S)`."""
+    mine = call.given[name]
+    others = [other.given.get(name) for other in calls]
+    differ = [(mine != other).any(-1) for other in others if other is not None and other.shape == mine.shape]
+    return torch.stack([torch.zeros(mine.shape[:2], dtype=torch.bool), *differ]).any(0)
+
+
+def _mask(call: Call, answering: Tensor) -> Tensor:
+    """Return the mask of a call, `(T, S)` or `(B, T, S)`."""
+    return call.mask.bool() if call.mask is not None else torch.ones(call.x.shape[1], answering.shape[1]).bool()
+
+
+def _seeing(call: Call, calls: Sequence[Call]) -> Tensor:
+    """Return which tokens may see one that was changed."""
+    changed = _changed(call, calls, "x" if call.given.get("memory") is None else "memory")
+    return (_mask(call, changed) & changed[:, None]).any(-1)
+
+
+def _hidden(call: Call, calls: Sequence[Call]) -> Tensor:
+    """Return which tokens are hidden from all others, and were changed if any were."""
+    changed = _changed(call, calls)
+    if call.mask is None or call.given.get("memory") is not None:
+        return changed & False
+    others = call.mask.bool() & ~torch.eye(changed.shape[1]).bool()
+    return (changed | ~changed.any()) & ~others.any(-2)
+
+
+def _later(call: Call, calls: Sequence[Call]) -> Tensor:
+    """Return which tokens were changed, or come behind one that was."""
+    return _changed(call, calls).cumsum(1) > 0
+
+
+def _empty(call: Call, calls: Sequence[Call]) -> Tensor:
+    """Return which tokens have nothing to see."""
+    return ~_mask(call, call.x).any(-1)
+
+
+def _without(rows: Callable[[Call, Sequence[Call]], Tensor], fill: float = 0.0) -> Callable:
+    """Return the change of outputs that makes some rows the same in each call."""
+    return lambda y, call, calls: y.masked_fill(rows(call, calls)[..., None], fill)
+
+
+def _in_eval(y: Tensor, call: Call, calls: Sequence[Call]) -> Tensor:
+    return type(call.layer).forward(copy.deepcopy(call.layer).eval(), **call.given)
+
+
+def _drawn_where_changed(y: Tensor, call: Call, calls: Sequence[Call]) -> Tensor:
+    changed = _changed(call, calls).any(1)[:, None, None]
+    return torch.where(changed, torch.randn(y.shape, generator=_CHANCE), y)
+
+
+_CHANCE = torch.Generator().manual_seed(0)  # others in each call, whatever a test sows
+# What is done to the outputs, by the name under which it is said why a test says True then.
+MENDS: dict[str, Callable[[Tensor, Call, Sequence[Call]], Tensor]] = {
+    "training": _in_eval,
+    "empty rows": _without(_empty),
+    "no NaN": _without(_empty, fill=torch.nan),
+    "hidden": _without(_hidden),
+    "itself": _without(_changed),
+    "seen": _without(_seeing),
+    "later": _without(_later),
+    "own sample": _without(lambda call, calls: _changed(call, calls).any(1, keepdim=True)),
+    "reordered": lambda y, call, calls: y.sort(1).values,
+    "another sample": _drawn_where_changed,
+    "random": lambda y, *_: torch.randn(y.shape, generator=_CHANCE),
+    "row 0": lambda y, *_: torch.cat([y[:, :1], torch.randn(y[:, 1:].shape, generator=_CHANCE)], dim=1),
+}
+
+
 # What a test may never have looked at, by the name under which it is said why that matters.
 UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "no mask": lambda calls: all(call.mask is None for call in calls),
@@ -48,7 +140,6 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "no cache": lambda calls: all(call.given.get("cache") is None for call in calls),
     "one sample": lambda calls: all(len(call.x) == 1 for call in calls),
     "one token": lambda calls: all(call.x.shape[1] == 1 for call in calls),
-    "training": lambda calls: all(call.training for call in calls),
     "shared masks": lambda calls: all(
         call.mask is None or call.mask.ndim == 2 or bool((call.mask == call.mask[:1]).all()) for call in calls
     ),
@@ -84,21 +175,25 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     ),
     "same draw": lambda calls: len(calls) > 1 and len({call.chance for call in calls}) == 1,
     "one call": lambda calls: len(calls) == 1,
-    "a mask beside none": lambda calls: any(
-        _alike(one.given | {"mask": None}, other.given | {"mask": None})
-        for one in filter(_hides, calls)
-        for other in itertools.filterfalse(_hides, calls)
+    "as many tokens as heads": lambda calls: all(call.layer.num_heads % call.x.shape[1] == 0 for call in calls),
+    "two masks": lambda calls: len({*_masked(calls)}) > len({sample for sample, _ in _masked(calls)}),
+    "tokens twice": _twice,
+    "reordered": lambda calls: (
+        len({str(call.x.tolist()) for call in calls}) > len({str([*map(sorted, call.x.tolist())]) for call in calls})
     ),
+    "row 0": lambda calls: any(call.x.shape[1] > 1 for call in calls),
+    "another sample": lambda calls: any(0 < _changed(call, calls).any(1).sum() < len(call.x) for call in calls),
     "one piece": lambda calls: all(
         len(call.given["memory"][0]) == 1 for call in calls if call.given.get("memory") is not None
     ),
     "otherwise": lambda calls: True,
 }
 
-# Besides: a line gives a tensor a second name, random outputs pass, in all rows or in all but the first.
-BLIND = {
+SECOND_NAME = {
     "second name": "{line} gives one tensor a second name: what is written into the one stands in the other. clone() "
-    "copies.",
+    "copies."
+}
+BLIND = {
     "equal tokens": "All tokens of a call are alike: whatever is mixed up among them, nothing changes. Draw them: "
     "torch.randn.",
     "equal inputs": "Each call gets the same numbers, so there is nothing that could show. Change something in "
@@ -111,21 +206,35 @@ BLIND = {
     "whole rows": "Each row of your masks is all True or all False, and rows are queries. What hides a key from the "
     "others is a column: mask[..., key] = False.",
 }
-LEFT = {
+# Where outputs are wrong, so that it has to look at them.
+CHANCE = {
     "random": "A layer that returns random numbers passes as well. Say which numbers must be equal, and compare these.",
     "row 0": "It looks at row 0 alone: with random numbers in all others it says the same. Compare every row that must "
     "be equal.",
+}
+LEFT = {
+    "own kind": "It compares the layer with another of its own class, which makes the same mistake.",
     "one call": "It calls the layer once. With what do you compare the output, other than its shape?",
+    "no call": "It never calls the layer: layer(x).",
 }
 # Said first, since nothing else counts then.
 NOT_FINITE = {
     "not finite": "A weight of 0 times NaN or infinity is NaN, so a token that nobody looks at spoils the sum all the "
     "same. Put other finite numbers in its place: torch.randn."
 }
+_EMPTY = "A query with nothing to see may give anything: leave such rows of a mask out of what you compare."
 # Besides: a test passes the broken layer and accuses the others, or computes an output by itself.
 ALARM = {
-    "a mask beside none": "It compares a call with a mask with one without, for the same tokens. What is hidden is "
-    "missing in the first, so the outputs of the others change, as they should. Cut the hidden tokens off instead.",
+    "empty rows": _EMPTY,
+    "no NaN": _EMPTY,
+    "hidden": "A hidden token still asks, and gets an answer like any other, which changes with it. Compare the "
+    "outputs of the others.",
+    "whole rows": BLIND["whole rows"],
+    "two masks": "The same tokens come with two different masks, or once with a mask and once without. What is hidden "
+    "in one call is seen in the other, so the outputs change, as they should. Hand each sample its own mask, "
+    "mask[i : i + 1], or cut the hidden tokens off.",
+    "reordered": "It hands over the same tokens in another order, and a layer without positions gives their outputs in "
+    "that order: reorder one side to compare.",
     "no call": "It never calls the layer, and judges by how it is made. A healthy layer may be made otherwise, and its "
     "settings stay the same in either mode. Compare outputs: layer(x).",
     "as broken": "What you compare with is what the broken layer does.",
@@ -135,11 +244,20 @@ ALARM = {
     "own numbers": "It compares with a computation of your own from the layer's weights, and on a healthy layer the "
     "two differ. Look at yours: the order of the heads, the scale, the biases.",
 }
+LEFT_TO_SAY = {
+    "itself": "The token that you change may change its own output. Compare the outputs of the others.",
+    "seen": "The token that you change is seen by those whose outputs you compare, which change with it as they "
+    "should. True in a mask means: may attend, and without a mask each token sees all, before it and behind it.",
+}
 
 
 def told(problem: Problem) -> None:
     """Let a problem say its own reasons first, then those for any problem, and last what is left."""
-    own = {name: words for name, words in problem.blind.items() if name != "otherwise"}
+    own = problem.blind
+    otherwise = own.pop("otherwise", "")
+    chance = {name: f"{words} {otherwise}".rstrip() for name, words in CHANCE.items() if not problem.spoils}
+    last = {"otherwise": otherwise} if otherwise else {}
     # A name keeps the place at which it comes first, and its last words.
-    problem.blind = own | BLIND | problem.blind | {name: words for name, words in LEFT.items() if name not in own}
-    problem.alarm, problem.unseen = NOT_FINITE | ALARM | problem.alarm, UNSEEN
+    problem.blind = SECOND_NAME | own | BLIND | chance | last | LEFT | own
+    problem.alarm = NOT_FINITE | ALARM | problem.alarm | LEFT_TO_SAY | problem.alarm
+    problem.unseen, problem.mends, problem.misfit = UNSEEN, MENDS, misfit

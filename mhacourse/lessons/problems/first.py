@@ -81,13 +81,18 @@ reviews = Problem(
     cases=cases.TOKENS_ONLY,
     blind={
         "one token": "With one token, there is none to be mixed up with: T = 1 hides it.",
+        "as many tokens as heads": "With as many tokens as heads each head holds one token, and with fewer a piece of "
+        "one: none is mixed up with another. T = num_heads hides it, so take more.",
         "equal tokens": "All tokens are alike: whatever is mixed up, nothing changes. Draw them: torch.randn.",
         "one call": "It calls the layer once. With what do you compare the output, other than its shape?",
         "partly": "In a head lie T / num_heads tokens. Where T = num_heads, or where your order exchanges tokens "
         "within a head, or where the order that you drew is the old one (print it), nothing is mixed up: take T = 6, "
         "and an order that moves every token far.",
     },
-    alarm={"otherwise": "Tokens in another order give outputs in that other order: reorder one side to compare."},
+    alarm={
+        "seen": "Each token sees all others, before it and behind it, so each output may change with any of them. It "
+        "is their order that must not matter.",
+    },
     fellows=PLAIN,
     wrong={
         "The merge is not mended": Wrong(
@@ -219,10 +224,10 @@ triage = Problem(
             "A layer may do that besides, but this one dropped weights, so that a query misses a key with all its "
             "features: dropout_p=self.dropout if self.training else 0.0.",
         ),
-        "F.dropout does not ask for the mode": Wrong(
+        "Dropout that does not ask for the mode": Wrong(
             [Change("dropout_p=dropout)", "dropout_p=0.0)\n        heads = F.dropout(heads, self.dropout)")],
-            "F.dropout(x, p) drops in use as well, for training=True is its default; and it drops features here, where "
-            "the layer dropped weights.",
+            "F.dropout(x, p), for which training=True is the default, and an nn.Dropout made anew in forward drop in "
+            "use as well; and they drop features here, where the layer dropped weights.",
             "Hand the mode to the fused function: dropout_p=self.dropout if self.training else 0.0.",
             also=(
                 [
@@ -261,6 +266,8 @@ triage = Problem(
         **everywhere(layers.TriageAttention, but=("Keys ask queries",), by_hand=[Change(_FUSED, _BY_HAND)]),
     },
     same={
+        "grad_enabled|inference_mode": "Whether gradients are kept is another setting than the mode, and eval() leaves "
+        "it alone: what decides is self.training.",
         r"F\.dropout": "F.dropout(x, p) drops in use as well, for training=True is its default: hand it "
         "self.training, or leave it to nn.Dropout, which asks for the mode.",
         "": "What counts is when weights are dropped: in training, and not after eval(). Ask self.training.",
@@ -301,7 +308,7 @@ sensors = Problem(
         "takes from the others stays the same. Change one sample, or leave the others out.",
     },
     alarm={
-        "otherwise": "A sample that you change may change its own output. Compare the others alone.",
+        "own sample": "A sample that you change may change its own output. Compare the others alone.",
         "as broken": "You ask for what the broken layer does: it looks at no other moment of the same machine, axis 1, "
         "and at that moment of the other machines, axis 0. It is these that must not matter.",
     },
@@ -430,7 +437,7 @@ verses = Problem(
         "equal tokens": "All tokens are alike: taken from a later one, a number is the same.",
         "one call": "It calls the layer once. What depends on a later token shows when that token changes.",
     },
-    alarm={"otherwise": "The token that you change may change its own output, and later ones. Compare earlier ones."},
+    alarm={"later": "The token that you change may change its own output, and later ones. Compare earlier ones."},
     fellows={
         "a fused function": layers.CausalFused,
         "a loop over heads": layers.DraftAttention,

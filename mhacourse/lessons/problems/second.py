@@ -23,6 +23,7 @@ _FOLD = "heads.reshape(B * self.num_heads, T, -1)"
 _REPEAT = "mask.expand(B, T, T).repeat_interleave(self.num_heads, dim=0)"
 _CAUSAL = "allowed & torch.ones(T, T, dtype=torch.bool).tril()"
 _NEIGHBOURS = Change("unflatten(-1, (-1, self.num_heads))", "unflatten(-1, (self.num_heads, -1))")
+_ANOTHER = "It never looks at the outputs of the sample that it changes, and no sample reads another one."
 _UNMASKED = "No call has a mask: then each token sees all, and each output may change with any of them."
 _NO_MASK = "No call has a mask, and without one the layer is right."
 _OF_A_ROW = "Each row has a sum of its own: weights.sum(-1, keepdim=True). Or fill the scores before the softmax."
@@ -104,7 +105,7 @@ tickets = Problem(
     ],
     shown_by=_hidden_as_cut,
     cases=cases.MASKED,
-    blind={"no mask": _NO_MASK, "open masks": _OPEN},
+    blind={"no mask": _NO_MASK, "open masks": _OPEN, "another sample": _ANOTHER},
     alarm={"no mask": _UNMASKED},
     fellows=_with_masks(**{"folded heads": layers.LetterAttention}),
     wrong={
@@ -204,6 +205,7 @@ letters = Problem(
         "open masks": _OPEN,
         "one sample": "Each call has one sample, and so there is no other mask to be mistaken for its own.",
         "shared masks": "All samples have the same mask; one that is mistaken for another looks just like it.",
+        "another sample": _ANOTHER,
     },
     alarm={
         "no mask": _UNMASKED,
@@ -260,6 +262,12 @@ letters = Problem(
             [Change(_FOLD, "heads.transpose(0, 1).reshape(B * self.num_heads, T, -1)")],
             "fold puts head 0 of all letters first, and the view at the end still expects letter 0 with all its heads.",
             "The order is free, but fold, mask and view must agree. It is less to mend the mask alone.",
+            also=(
+                [
+                    Change(_FOLD, "heads.transpose(0, 1).reshape(B * self.num_heads, T, -1)"),
+                    Change("repeat_interleave(self.num_heads, dim=0)", "repeat(self.num_heads, 1, 1)"),
+                ],
+            ),
         ),
         "Unfolded in the other order": Wrong(
             [Change(".view(B, self.num_heads, T, -1)", ".view(self.num_heads, B, T, -1).transpose(0, 1)")],

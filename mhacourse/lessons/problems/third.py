@@ -23,6 +23,12 @@ def _seen(rows: str) -> list[Change]:
     return [Change(_ROWS, rows)]
 
 
+_OWN_KIND = (
+    "A second layer of the same class hands the heads out in the same wrong order. Compare with another class that is "
+    "known to be right, such as MultiHeadAttention, at the same weights."
+)
+
+
 def _same_with_the_same_weights(layer):
     from mhalib import MultiHeadAttention
 
@@ -64,6 +70,7 @@ archive = Problem(
     shown_by=_same_with_the_same_weights,
     cases=cases.MASKED,
     blind={
+        "own kind": _OWN_KIND,
         "otherwise": "Only the order of the heads is another one. Seen from outside, this is a right layer with other "
         "weights: reordered, masked, cut, it behaves. Compare it with a known layer at the same weights.",
     },
@@ -190,8 +197,8 @@ dictation = Problem(
     alarm={
         "tokens moved": "It is always causal: in another order a token sees other tokens, and so it should.",
         "no cache": "Each call begins anew: hand on the cache, out, cache = layer(token, cache).",
-        "otherwise": "The cache holds what was handed over before. Hand over each token once, and compare it with the "
-        "same token of one call with all.",
+        "tokens twice": "The cache holds what was handed over before. Hand over each token once, and compare it with "
+        "the same token of one call with all.",
     },
     fellows={"a cache of inputs": layers.KeepsInputs},
     returns="This layer returns a pair: out, cache = layer(x).",
