@@ -233,6 +233,6 @@ masked_heads = Exercise(
             "Every head sees all tokens. Its features are a part of the last axis.",
         ),
     },
-    see="Where the outputs part",
+    see="The same weights, more heads",
     explanation="The split is bookkeeping. What makes a head is a softmax of its own.",
 )

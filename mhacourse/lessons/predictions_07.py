@@ -19,15 +19,14 @@ lookups_by_heads = Choose(
     about="what 1, 2, 4 and 8 heads reach on two lookups, with the same number of parameters",
     right="one about a half, the others nearly all",
     options={
-        "all four about the same": "They have the same parameters, but one head has one map, and the task needs two.",
+        "all four about the same": "They have the same parameters, and yet one head is left far behind.",
         "one about a half, the others nearly all": (
-            "The task needs two maps. Two heads have them, if training finds the second one; more heads have some to "
-            "spare."
+            "The second head brings the second lookup, if training finds it. More heads find it every time."
         ),
         "a little more with each head, eight the most": (
             "Only two places have to be looked at, so the second head brings all that was missing."
         ),
-        "one the most, since its head is the widest": "Four features are enough here, and width is no second map.",
+        "one the most, since its head is the widest": "Four features are enough here, so the width is wasted.",
     },
 )
 
@@ -52,14 +51,14 @@ wrong_answers = Choose(
     right="the token of the other lookup",
     options={
         "any token, as in guessing": (
-            "That scores the same, but its loss is twice as large, and training lowers the loss."
+            "It would then know one lookup and guess the other. That scores the same, but with twice the loss."
         ),
         "a token next to the right one": (
             "Its map is sharp enough: nearly all of the weight is on the two right places."
         ),
         "the token of the other lookup": (
-            "It looks at both places, so it has both tokens in one mixture and cannot tell which came from where: a "
-            "coin decides."
+            "It looks at both places and has both tokens in one mixture. It mostly names the one with a little more "
+            "weight, for both questions, and is right once."
         ),
     },
 )
@@ -128,12 +127,14 @@ heads_after_training = Choose(
 )
 
 saved_projections = Choose(
-    about="which saved projection does harm to two lookups with four heads",
+    about="which change lags behind after 200 steps, on two lookups with four heads",
     right="q = k alone",
     options={
         "all but the merged matrix": "A head that reads what it is found by still looks where it wants.",
         "v = x alone": "Then what is read is the token itself, and W_o can turn it as it likes.",
         "the merged matrix alone": "It has more freedom than its two factors, and trains as well as they do.",
-        "q = k alone": "Its scores are the same in both directions, and a lookup goes one way.",
+        "q = k alone": (
+            "Its scores are the same in both directions, and a lookup goes one way. It can be learned, but more slowly."
+        ),
     },
 )
