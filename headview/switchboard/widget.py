@@ -7,6 +7,7 @@ runs with heads switched off is the business of that function. A setting is writ
 """
 
 import itertools
+import textwrap
 from collections.abc import Callable
 
 import numpy as np
@@ -24,6 +25,7 @@ from mhalib.plots import DescribedFigure, plot_attention
 _AT_ONCE = 10  # heads: 1024 settings
 _MOST_HEADS = 1024
 _NAMED = 12  # heads that the text of the picture names
+_COLUMNS = 80  # letters in a line below the picture
 
 
 class HeadSwitchboard(View):
@@ -120,7 +122,7 @@ class HeadSwitchboard(View):
         whole = all(one in self._found for one in (setting, *others))
         numbers = torch.tensor([self._found[one][0] - score for one in others]).view(self._shape) if whole else on
         figure = plot_attention(
-            numbers.float(),
+            numbers.float().round(decimals=2) + 0.0,  # -0.00 is 0
             [f"layer {layer}" for layer in range(layers)],
             [f"head {head}" for head in range(heads)],
             mask=on,
@@ -128,16 +130,16 @@ class HeadSwitchboard(View):
             kind="signed" if whole else "weights",
         )
         board, bar = figure.axes
-        board.set(
-            xlabel="numbers: what switching it off would change\nhatched: off" if whole else "hatched: off", ylabel=""
-        )
         bar.set_ylabel("change" if whole else "1: on")
         off = [f"layer {at // heads} head {at % heads}" for at, digit in enumerate(setting) if digit == "0"]
         names = ", ".join(off[:_NAMED]) + (f" and {len(off) - _NAMED} more" if len(off) > _NAMED else "")
         marks = {True: " ✓", False: " ✗", None: ""}
-        said = ", ".join(f"{label} {text}{marks[right]}" for label, text, right in answers)
+        said = ", ".join(f"{label}: {text}{marks[right]}" for label, text, right in answers)
         figure.alt = f"{told}. Switched off: {names or 'no head'}, of {layers} x {heads} layers and heads."
         figure.alt += f" The model says: {said}." * bool(said)
+        lines = ["numbers: what switching it off would change"] * whole + ["hatched: off"]
+        lines += textwrap.wrap(f"The model says: {said}", _COLUMNS) if said else []
+        board.set(xlabel="\n".join(lines), ylabel="")
         return figure
 
     # ---------------------------------------------------------------- measuring

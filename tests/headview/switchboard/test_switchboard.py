@@ -145,7 +145,7 @@ def test_the_picture_says_what_is_seen():
     figure = board.figure()
     assert figure.alt == (
         "share <b>$x$ 0.500, with all heads on 1.000. Switched off: layer 0 head 1, layer 1 head 2, of 2 x 3 layers "
-        "and heads. The model says: 3 → 4 ✗, all 0.50."
+        "and heads. The model says: 3 →: 4 ✗, all: 0.50."
     )
     board_axes = figure.axes[0]
     assert "hatched: off" in board_axes.get_xlabel()
