@@ -86,8 +86,15 @@ class ArrowView(View):
         arrows = [*zip(self.names, self.places, LINE_COLOURS, strict=False), ("query", self.query, "black")]
         for name, (x, y), colour in arrows:
             plane.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2})
-            plane.annotate(name, (x, y), xytext=(4, 4), textcoords="offset points", color=colour, fontsize=9)
-        labels = [f"{name}: score {score:.2f}" for name, score in zip(self.names, scores, strict=True)]
+            steep = abs(y) > abs(x) / 2  # then the name is above or below the end, otherwise beside it
+            side = ("left" if x > 0 else "right", "center") if not steep else ("center", "bottom" if y > 0 else "top")
+            at = (0, math.copysign(4, y)) if steep else (math.copysign(5, x), 0)
+            look = {"color": colour, "fontsize": 9, "ha": side[0], "va": side[1]}
+            plane.annotate(name, (x, y), xytext=at, textcoords="offset points", **look)
+        labels = [
+            f"{name} (value {value:g}):\nscore {score:.2f}"
+            for name, value, score in zip(self.names, self.values, scores, strict=True)
+        ]
         bars.barh(labels, weights, color=LINE_COLOURS[: len(labels)])
         bars.invert_yaxis()
         bars.set(xlim=(0, 1), xlabel=f"weight; mixture of the values {mixture:.2f}")

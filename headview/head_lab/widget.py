@@ -230,16 +230,19 @@ class HeadLab(View):
         # More is neither readable nor worth its time as a picture; the live view shows all of it.
         shown = min(self.num_heads, MAX_HEADS if max(self.sizes[:2]) <= 64 else 16)
         columns = min(shown, math.ceil(math.sqrt(1.3 * shown)))
+        columns = math.ceil(shown / math.ceil(shown / columns))  # 2 + 2 rather than 3 + 1
         labels = (self.tokens, self.key_tokens) if columns * self.sizes[1] <= 48 else ([], [])
+        bits = self.entropy[0].mean(-1).tolist()
+        told = [f"head {head} · {bits[head]:.2f} bits" for head in range(shown)]  # as the view writes it
         figure = plot_attention(
             self.weights[0, :shown],
             *(names or None for names in labels),
             mask=None if self.mask == "none" else self.allowed,
+            titles=told if "entropy" in self.show and shown <= 16 else None,
             columns=columns,
         )
         mask = f"padding after {self.valid_len} keys" if self.mask == "padding" else self.mask
         part = f" The first {shown} of {self.num_heads} heads." if shown < self.num_heads else ""
-        bits = self.entropy[0].mean(-1).tolist()
         figure.alt += (
             f"{part} Scale: {self.scale}, temperature {self.temperature:g}, mask: {mask}; "
             f"mean entropy {sum(bits) / len(bits):.2f} bits."

@@ -37,7 +37,10 @@ painter_endings = Choose(
             "Alike in how they begin, but this head was given nothing but endings: -ter and -ted share no piece."
         ),
         "no other word": "No other word ends with -ter, but -r and -er count as well, and they are shared.",
-        "baker": "Both end with -r and with -er: two of the three pieces that the head compares.",
+        "baker": (
+            "Both end with -r and with -er: two of the three pieces that the head compares. (In nearly all draws; with "
+            "SEED = 6, chance puts another word in front.)"
+        ),
         "The, the word before it": "It is close, but this head does not know where a word is. Heads 2 and 3 do.",
     },
 )

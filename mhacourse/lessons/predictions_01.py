@@ -4,11 +4,11 @@ from mhacourse.prediction import Choose, Number
 
 shared_qk = Choose(
     about="what is lost if query and key come from one matrix",
-    right="the direction of a look",
+    right="a score of its own for each direction",
     options={
-        "the direction of a look": (
-            "The product of two vectors does not ask which came first, so the scores are symmetric: no word can look "
-            "without being looked at in return."
+        "a score of its own for each direction": (
+            'The product of two vectors does not ask which came first, so the scores are symmetric: "old" scores '
+            '"bridge" exactly as "bridge" scores "old". (Their weights may differ: each row has its own softmax.)'
         ),
         "every word looks at itself only": "A word does score itself high then, but others may score even higher.",
         "nothing: one matrix learns as well": "Whatever it learns, q · k is the same product both ways.",
@@ -90,7 +90,8 @@ same_cut = Choose(
             "Only the order of two steps was changed, but the first one fixes which rows a head gets."
         ),
         "other q, k and v, in the right shapes": (
-            "The cut by head gives head 0 the first 192 rows, and all of these make q in a contiguous weight."
+            "The cut by head gives head 0 the first 192 rows, and all of these make q, since the three weights are on "
+            "top of each other."
         ),
         "k and v exchanged, q right": "It is not that orderly: only the query of head 0 is right, by chance.",
     },

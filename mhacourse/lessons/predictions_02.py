@@ -45,19 +45,22 @@ shrinking_reaction = Choose(
     about="how much less a weight reacts when another score is ahead by 10",
     right="by a factor of thousands",
     options={
-        "by half": "It would, if shares followed scores in proportion. A softmax is flat far from the tie.",
         "by a factor of ten": "The gap enters an exponent: e to the power of 10 is 22,000.",
+        "by a factor of a hundred": "Ten squared is a hundred, but the gap is not squared: it is an exponent of e.",
         "by a factor of thousands": "w(1 - w) falls with e to the power of the gap: a quarter becomes 5e-5.",
     },
 )
 
-what_sums_to_one = Choose(
-    about="what sums to 1 when the softmax runs over the queries",
-    right="the columns",
+last_query = Choose(
+    about="whose output changes with the last query when the softmax runs over the queries",
+    right="that of every token",
     options={
-        "the columns": "sum(0) is all ones: each key hands out one unit of itself, and the queries share it.",
-        "the rows, as always": "A softmax sums to 1 along the axis that it is given, and this one was given the other.",
-        "nothing, it stops with an error": "If only it did. Both axes exist, so both run.",
+        "only that of the last token": "So it is over the keys, where a query shares out a whole of its own.",
+        "those of the tokens that look at it": "They look at its key and take its value, and both are as they were.",
+        "that of every token": (
+            "Each key now hands out one unit of itself, and the queries compete for it: if one gets more, the others "
+            "get less."
+        ),
     },
 )
 

@@ -335,6 +335,10 @@ def test_a_mended_layer_with_a_known_mistake_hears_its_name():
     for change, words in (("2 * weights, v)", known.what), ("weights.mT, v)", other.what)):
         note = ours.mend(my_class(rewritten(ours.healed, [Change("weights, v)", change)]), "tickets"))
         assert "not yet. Doubled" in note.title and words in repr(note) and note.code == "wrong: Doubled", note
+
+
+@pytest.mark.slow
+def test_every_known_wrong_mending_hears_its_own_name():
     failures = []
     for each in problem:
         for name, wrong, kind in each.mended_wrongly:
