@@ -40,7 +40,7 @@ where_the_sink_goes = Choose(
 )
 
 silent_when_not_found = Choose(
-    about="which way out keeps a query silent that learns only by looking that it finds nothing",
+    about="which way out keeps the silent queries silent in the second task",
     right="softmax1 only",
     options={
         "all three": "A gate sees the query and not what the query found. A marker seldom gets the right score.",

@@ -3,24 +3,25 @@
 from mhacourse.prediction import Choose, Number
 
 toy_test = Number(
-    about="how many of nine broken layers fail the toy test",
-    right=(0, 0),
-    right_text="0: all nine pass",
-    why="The test prints a shape, and every one of the nine gives the right shape.",
+    about="for how many of nine broken layers inputs of ones give the right numbers",
+    right=(3, 3),
+    right_text="3: the wrong scale, the mask ignored and the mask inverted",
+    why="All values are the same vector, so any weights that sum to 1 give that vector back.",
     guesses=(
         (
-            1,
-            3,
-            "Those that put numbers in the wrong place do not change the shape either: reshape gives whatever shape "
-            "it is asked for.",
+            0,
+            0,
+            "All nine are broken. But with inputs of ones all values are alike, so the weights need not be right, as "
+            "long as they sum to 1.",
         ),
+        (1, 2, "There are three. Which mistakes change the weights, and leave each row with a sum of 1?"),
         (
             4,
             8,
-            "So many bugs ought to show somewhere. They would in the numbers, on tokens that differ; a shape shows "
-            "none of them.",
+            "Equal tokens hide less than that: features differ, so a number in the wrong place shows, and so do "
+            "weights that do not sum to 1.",
         ),
-        (9, 9, "Every one of them is broken, but the test only looks at the shape, which is right."),
+        (9, 9, "The shape is right for all nine. The numbers are not: even equal tokens have features that differ."),
     ),
     other="There are nine layers, so the answer lies between 0 and 9.",
     unit="of 9",
