@@ -13,7 +13,7 @@ what_a_split_tells = Choice(
     answer="AC",
     options={
         "A": "the terms sum to the lead, so all others together carry the remaining 20 %.",
-        "B": "another head may bring the same letter in other sequences. Cut the wire and look.",
+        "B": "a fifth of the lead may be enough for the softmax. Cut the wire and look.",
         "C": "the first name is the source of the query, the second that of the key.",
         "D": "an attention weight comes from all scores of its row, through a softmax. A share of a lead is no weight.",
         "E": "a score decides where a head looks. What it writes comes from its values, which the score never saw.",

@@ -33,13 +33,21 @@ box_alone = Choose(
     },
 )
 
-nearness_of_maps = Choose(
-    about="how near the attention that is read from outside comes to the true one",
-    right="to more than ten digits",
+sum_of_shares = Choose(
+    about="what the four shares of one token sum to",
+    right="about 2",
     options={
-        "to a few percent": "One expects an estimate. But nothing is estimated here: there is no noise but rounding.",
-        "to three or four digits": "So it would be in float32 with eight heads and no care.",
-        "to more than ten digits": "Least squares solves for the weights, and in float64 only rounding is in its way.",
+        "exactly 1": (
+            "A softmax sums to 1 over tokens, in each head. Over heads nothing has to: here each head gives the second "
+            "of two tokens about half."
+        ),
+        "a little less than 1": (
+            "Each head does leave the rest to the first token. But each has a whole softmax to give away."
+        ),
+        "about 2": (
+            "Each of four heads has a softmax of its own over two tokens, and with fresh weights the second gets about "
+            "half of each. Trained heads could make it any number between 0 and 4."
+        ),
     },
 )
 
@@ -95,14 +103,14 @@ steps_along_one_line = Number(
     unit="steps",
 )
 
-weights_of_one_head = Choose(
-    about="whether some weights make one wide head equal to eight heads",
-    right="no",
+missed_by_one_head = Choose(
+    about="how much of what eight heads add the best single head misses",
+    right="over half",
     options={
-        "yes, both have the same parameters": "Equally many numbers, but they make other functions with them.",
-        "yes, if it is trained long enough": (
-            "Training chooses among the functions that a layer can be, and this one is not among them."
+        "next to nothing": ("So it would be if the eight wrote along nearly one line. But each has values of its own."),
+        "about a fifth": (
+            "The first direction is the largest, but seven others follow, and together they make over half."
         ),
-        "no": "What a second token adds lies along one line for one head, whatever its weights are.",
+        "over half": "It can move along one line only. Across seven other directions it stands still.",
     },
 )

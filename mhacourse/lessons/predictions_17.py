@@ -3,7 +3,7 @@
 from mhacourse.prediction import Choose
 
 carries_the_lead = Choose(
-    about="which of the 36 terms carries most of the lead",
+    about="which kind of term carries most of the lead",
     right="token × a head of layer 0",
     options={
         "token × token": (
@@ -27,24 +27,24 @@ carries_the_lead = Choose(
 )
 
 which_wire = Choose(
-    about="which cut makes the model forget how to repeat",
-    right="only the one out of the keys",
+    about="which cut, besides the one out of the keys, makes the model forget how to repeat",
+    right="neither of them",
     options={
-        "only the one out of the queries": (
+        "the one out of the queries": (
             "The query asks for its own letter, which its token already holds. What it lacks without layer 0, it never "
-            "used. It is the keys that need to know the letter before them."
+            "used."
         ),
-        "only the one out of the keys": (
-            "The letter before a place is read in the keys and nowhere else: about one answer in ten stays right, "
-            "while the other two cuts change next to nothing."
-        ),
-        "only the one out of the values": (
+        "the one out of the values": (
             "What a head writes comes from its values, so they seem to matter most. But what is to be written is the "
             "letter of the key itself, and that comes from its token."
         ),
-        "each of the three": (
-            "Layer 0 wrote it into the stream, and all three read the stream. But each reads only the directions that "
-            "its matrix picks, and two of them pick others."
+        "both": (
+            "Layer 0 wrote it into the stream, and all three matrices read the stream. But each reads only the "
+            "directions that it picks, and two of them pick others."
+        ),
+        "neither of them": (
+            "The letter before a place is read in the keys and nowhere else: that cut leaves about one answer in ten "
+            "right, and the other two change next to nothing."
         ),
     },
 )
@@ -76,8 +76,8 @@ real_share = Choose(
     right="about a seventh",
     options={
         "over half": (
-            "In the small models one term does nearly all. Here the largest carries 15 %: many terms, of both signs, "
-            "make the difference."
+            "In the small models one kind of term does nearly all. Here the largest term carries 15 %: many terms, of "
+            "both signs, make the difference."
         ),
         "about a third": (
             "A head that found the animal so clearly should have a main reason. The largest term carries 15 %, and "
