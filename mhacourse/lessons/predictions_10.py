@@ -21,8 +21,8 @@ layers_that_learn = Choose(
             "Fewer weights are often easier to train, but here two looks must follow each other."
         ),
         "only the one with two layers": (
-            "It names nearly all letters rightly, and one layer less than four in ten: it takes two looks, one after "
-            "the other."
+            "It names nearly all letters rightly, and one layer about one in five: it takes two looks, one after the "
+            "other."
         ),
         "neither": "No fixed distance tells what comes next, but heads compare contents, and that is enough.",
     },
@@ -68,7 +68,7 @@ straight_ahead = Number(
 )
 
 strongest_cell = Choose(
-    about="the largest weight of an untrained head, drawn on a scale of its own",
+    about="the largest weight of the untrained head",
     right="less than .5",
     options={
         "less than .5": "The ink only says that no other cell of this panel has more.",

@@ -10,8 +10,8 @@ heads_that_cost_a_lot = Choose(
             "Eight heads sound like plenty of stand-ins. But the main previous-token head has none, and everything "
             "behind it needs what it finds."
         ),
-        "one or two": "The previous-token heads of layer 0. The others have stand-ins, or nobody needs them.",
-        "about half": "Four heads do the work of layer 1. But all four do the same, so any one can be missing.",
+        "one or two": "They are the previous-token heads of layer 0.",
+        "about half": "Four heads do the work of layer 1, but by itself each of them costs next to nothing.",
         "all eight": "A model that is nearly always right need not use each of its parts for that.",
     },
 )
@@ -43,16 +43,6 @@ loss_while_a_gate_turns = Choose(
         "it grows evenly": "Each step takes away the same part of the head, but not of the answer.",
         "flat at first, then steep": "While the softmax behind is sure of its choice, less input changes little.",
         "steep at first, then flat": "That would make the slope at 1 a good measure; here it sees next to nothing.",
-    },
-)
-
-entropy_of_a_mute_head = Choose(
-    about="what the entropy of a head says whose output is thrown away",
-    right="what it said before",
-    options={
-        "what it said before": "A map does not know whether anybody reads what the head brings.",
-        "zero, since it does nothing": "Zero entropy means one key only, not no effect.",
-        "that it is as wide as can be": "Its map has not changed: it still looks where it looked.",
     },
 )
 

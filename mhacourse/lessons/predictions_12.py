@@ -1,4 +1,4 @@
-"""The predictions of lesson 12: what sharing saves, what a cache keeps, latents, windows, and which kernel runs."""
+"""The predictions of lesson 12: what sharing saves, where a cache goes wrong, latents and windows."""
 
 from mhacourse.prediction import Choose
 
@@ -51,16 +51,6 @@ four_with_shared_keys = Choose(
             "are four. They get above 90 %."
         ),
         "nearly all right": "Four softmaxes ask four questions of the same keys.",
-    },
-)
-
-changed_by_a_new_token = Choose(
-    about="which numbers of earlier positions change when a new token arrives",
-    right="none of them",
-    options={
-        "none of them": "No position sees a later one, so everything about it can be kept.",
-        "their keys and values": "These come from earlier positions alone, in every layer. None of them changes.",
-        "their outputs": "They would, if they could see the new token. But the mask is causal, so nothing changes.",
     },
 )
 
@@ -127,20 +117,6 @@ first_token_leaves = Choose(
         "tokens that should be silent answer": (
             "The answers stay right. What is lost is the place to look at for nothing, and the weight that lay there "
             "goes to tokens that mean something."
-        ),
-    },
-)
-
-leaves_the_fused_kernel = Choose(
-    about="which of four calls leaves the fused kernel",
-    right="no batch axis",
-    options={
-        "a boolean mask": "Some kernels of graphics cards refuse a mask; the one on the CPU takes it.",
-        "two KV heads": "With enable_gqa the fused kernel shares them itself, without a copy.",
-        "float64": "Slower, and still fused.",
-        "no batch axis": (
-            "It looks like the most harmless of the four: same numbers, one axis of length 1 less. The fused kernel "
-            "wants four axes, and nobody says a word."
         ),
     },
 )
