@@ -58,8 +58,8 @@ CONTEXT = re.compile(
     r"^(context|encoder_hidden_states|encoder_outputs?|key_value_states|memory|x_kv|kv_input|kv_states|cond|mem)$"
 )
 MASK = re.compile(
-    r"mask|^allowed$|^visible$|^blocked$|^keep$|valid|lens$|lengths?$|_lens?$|attn_bias|attention_bias|^adj|padding|"
-    r"^pad$|pad_|_pad$|^bias$|^m$|^is_pad|^present$|^real$|^observed$"
+    r"mask|^allowed$|^attend$|^visible$|^blocked$|^keep$|valid|lens$|lengths?$|_lens?$|attn_bias|attention_bias|^adj|padding|"
+    r"^pad$|pad_|_pad$|^bias$|^m$|^is_pad|^present$|^real$|^observed$|^cu_"
 )
 NO_MASK = re.compile(
     r"head_mask|masks?_(value|type|fn|token|id|flag|future|mod|ratio|prob)|use_|return_|memory|encoder_(?!padding)|"
@@ -73,7 +73,7 @@ START = re.compile(
     r"^(start_pos\w*|start|offset|pos\w*_offset|past_len\w*|past_\w*length|cache_len\w*|cur_pos|cache_pos|step|position)$"
 )
 PLACES = re.compile(r"^(input_pos|pos|positions?|position_ids|pos_ids|token_positions|cache_positions?|t|ts|idx)$")
-OTHERS = (NO_MASK, CACHE, ABOUT_PLACES, FLAG, START, PLACES, CONTEXT)  # names that say something else than a mask
+PACKED = re.compile(r"^cu_?(seq|len)")  # where each of the documents in one sequence begins
 
 
 def role_of(name: str) -> str | None:
@@ -133,7 +133,8 @@ def further(name: str, head_dim: int) -> tuple:
     table = {  # a text is an expression of x, in brackets a value
         START.pattern + r"|^(layer_idx|layer_id|index)$": [(0,)],
         PLACES.pattern: [f"{TOKENS}.expand(len(x), -1)", TOKENS, *embedded],
-        r"^(T|seq_len|seqlen|length|tgt_len|n|max_len|N|num_tokens)$": ["x.shape[1]"],
+        r"^(T|seq_len|seqlen|length|tgt_len|n|max_len|N|num_tokens)$|^max_seqlen": ["x.shape[1]"],
+        PACKED.pattern: ["torch.tensor([0, x.shape[1]], device=x.device)"],
         r"^(training|train|is_training|need_weights|is_causal|causal|mask_future)$|^(use|output|return)_": [(False,)],
         r"^(dropout|dropout_p|p)$": [(0.0,)],
         r"^(H|h|height|Hp|nh)$": [ROWS],

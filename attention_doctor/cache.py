@@ -5,7 +5,8 @@ call with all tokens so far and no cache. Where each way of handing a cache over
 """
 
 import copy
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
@@ -39,19 +40,23 @@ class Grows(dict):
 SEEDS = {"": lambda: None, "update": Grows, "dict": dict}
 
 
+MAKES = re.compile(r"^(setup|set_up|init|initialize|build|make|create|alloc\w*|enable)_\w*caches?$")
+
+
 class Way(NamedTuple):
     """A way of handing over a cache."""
 
     name: str = ""  # of the argument; "" where the cache stays in the module
     seed: str = ""  # what the first call is given for it, of SEEDS
     path: tuple | None = None  # where it comes back in the result; None where it is filled in place
+    maker: str = ""  # the method that makes it in the module, before the first call
 
 
 class Generating:
     """Calls a layer with pieces of one sequence; its arguments are told apart by their names."""
 
-    def __init__(self, patient: Patient, x: Tensor):
-        self.x, self.call = x, patient.call
+    def __init__(self, patient: Patient, x: Tensor, memory: Sequence[Tensor]):
+        self.x, self.call, self.memory = x, patient.call, memory  # inputs that stay the same, or none
         self.flags, self.starts, self.places, self.caches, self.others = found = [], [], [], [], []
         for p in parameters_of(self.call.target).values():
             number = isinstance(p.default, int) or p.annotation in (int, bool, "int")
@@ -67,24 +72,31 @@ class Generating:
                 those.append(p.name)
         self.made = [name for name, value in self.call.also.items() if callable(value)]  # by the tokens
         self.told = bool(self.starts or self.places or self.made)  # whether it is told where the new tokens are
-        self.flat = False  # whether places are one for all samples, (T,)
+        self.flat = self.alone = False  # whether places are one for all samples, (T,), and go with a cache alone
+        for kind in ("flat", "alone"):
+            try:
+                self.whole(x, 5)
+            except Exception:
+                setattr(self, kind, True)
 
     def run(self, target: object, way: Way | None, x: Tensor, a: int, b: int, held: object = None) -> object:
         """Return what the layer returns for the tokens a to b - 1; `held` is the cache, None for none."""
         piece, places = x[:, a:b].clone(), torch.arange(a, b)
         also = {name: value for name, value in self.call.also.items() if name not in self.caches}
         also |= {n: _last(also[n](x[:, :b].clone()), b, b - a) for n in self.made if n in also}
-        also |= dict.fromkeys(self.starts, a)
         flat = [n for n in self.places if self.flat or n.startswith("cache")]
-        also |= {n: places if n in flat else places.expand(len(piece), -1) for n in self.places}
+        told = {n: places if n in flat else places.expand(len(piece), -1) for n in self.places}
+        also |= {} if self.alone and not way else told | dict.fromkeys(self.starts, a)
         also |= dict.fromkeys(self.flags, True) if way else {}
         also |= {way.name: held} if way and way.name and held is not None else {}
         call = replace(self.call, target=target, also=also, mask=None)
-        return call.result([piece] * len(call.roles))
+        return call.result([piece, *self.memory] if self.memory else [piece] * len(call.roles))
 
     def fed(self, way: Way | None, x: Tensor, ends: Sequence[int]) -> list[tuple[Tensor, object]]:
         """Return the output and the cache after each piece; the layer comes back as it was."""
         target = self.call.target if way and way.name else copy.deepcopy(self.call.target)
+        if way and way.maker:
+            _made(getattr(target, way.maker), x)
         held, a, made = SEEDS[way.seed]() if way else None, 0, []
         for b in ends:
             result = self.run(target, way, x, a, b, held)
@@ -116,6 +128,7 @@ class Generating:
                     yield way._replace(path=path)
         if (self.told or self.flags) and isinstance(target, nn.Module):
             yield Way()
+            yield from (Way(maker=name) for name in dir(type(target)) if MAKES.search(name) and not self.call.masks)
 
     def outcome(self, way: Way, ends: Sequence[int]) -> tuple[list[float], Tensor, int]:
         """Return how far each further piece is from the full pass, the first difference that is wrong, and its place.
@@ -168,15 +181,11 @@ def caches_as_the_full_pass(patient: Patient, window: int, causal: bool, report:
     if window > 2:  # one token at a time, until the first ones have left it
         n = max(1, min(n, window - 2))
         ends = (*range(n, window + 4), window + 5)
-    layer = Generating(patient, patient.noise(2, ends[-1], 40).to(patient.device, patient.dtype))
-    if not (layer.caches or layer.starts or layer.places or layer.flags):
-        return None
+    x, memory = (patient.noise(2, T, 40).to(patient.device, patient.dtype) for T in (ends[-1], n + 1))
+    memories = [patient.inputs(memory)[1:], []] if "context" in patient.call.roles else [[]]
     with patient.quietly(), torch.no_grad():
-        try:
-            layer.whole(layer.x, n)
-        except Exception:
-            layer.flat = True
-        for way in layer.ways(n):
+        layers = [Generating(patient, x, memory) for memory in memories]
+        for layer, way in ((each, way) for each in layers for way in each.ways(n)):
             try:
                 off, difference, at = layer.outcome(way, ends)
             except Exception:  # a way that does not run is none, whatever is raised
@@ -187,11 +196,11 @@ def caches_as_the_full_pass(patient: Patient, window: int, causal: bool, report:
                     text = f"{text} (by {amount(difference)}): is a causal mask used with the cache?"
                     report.say("cache-differs", text)
                 return None
-            best = best or (way, difference, at)
+            best = best or (layer, way, difference, at)
     if best is None:
-        none = f"no way of generating with {', '.join(layer.caches)} was found that runs"
-        return report.say("cache", none) if layer.caches else None
-    way, difference, at = best
+        none = f"no way of generating with {', '.join(layers[0].caches)} was found that runs"
+        return report.say("cache", none) if layers[0].caches else None
+    layer, way, difference, at = best
     with patient.quietly(), torch.no_grad():
         cached, full = layer.seen(way, [*(end for end in ends if end <= at), at + 1] if window else (n, n + 1))
     last = at >= n and full == [*range(n + 1)] and 1 < len(cached) <= n and cached == full[-len(cached) :]
@@ -226,10 +235,17 @@ def _tensors(held: object) -> list[Tensor]:
 
 
 def _grew(short: object, long: object) -> bool:
-    """Whether each tensor is longer by a token along just one axis."""
+    """Whether tensors are longer by a token along just one axis, and the others, as those of a memory, are not."""
     pairs = list(zip(_tensors(short), _tensors(long), strict=False))
     grown = [[n - m for m, n in zip(s.shape, t.shape, strict=False) if m != n] for s, t in pairs if s.ndim == t.ndim]
-    return bool(pairs) and grown == [[1]] * len(pairs)
+    return len(grown) == len(pairs) and [1] in grown and all(sizes in ([1], []) for sizes in grown)
+
+
+def _made(maker: Callable, x: Tensor) -> None:
+    """Call the method that makes a cache for all tokens of x, and some more; its arguments are told by their names."""
+    known = {r"batch|bsz|^bs$|^b$": len(x), r"len|seq|max|tokens": x.shape[1] + 3, "dtype": x.dtype, "device": x.device}
+    names = [p.name for p in parameters_of(maker).values() if p.default is p.empty]
+    maker(**{name: next(value for words, value in known.items() if re.search(words, name)) for name in names})
 
 
 def _at(result: object, path: tuple) -> object:

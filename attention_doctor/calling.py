@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from attention_doctor.argument_names import Filler, compiled
+from attention_doctor.argument_names import ROWS, Filler, compiled
 
 ROLES = {
     "plain": ("queries",),
@@ -23,16 +23,18 @@ ROLES = {
 }
 ORDER = ("queries", "context", "keys", "values")  # of the inputs of a call, whatever their order in the signature
 SURE = ("mask", "m", "allowed_mask", "valid_lens")  # names that say what a mask means here
-MASKS = ("allowed", "blocked", "additive", "float01", "lengths", None)
+MASKS = ("allowed", "blocked", "additive", "float01", "lengths", "documents", None)
 AXES = {  # of a layer's tokens -> how (B, T, d_model) becomes them, and how they become it again, in code
     "B T d": ("", ""),
     "B d T": (".transpose(1, 2).contiguous()", ".transpose(1, 2)"),
     "B d H W": (".transpose(1, 2).unflatten(2, {rows}).contiguous()", ".flatten(2).transpose(1, 2)"),
     "B H W d": (".unflatten(1, {rows})", ".flatten(1, 2)"),
+    "B d F H W": (".transpose(1, 2).unflatten(2, {rows}).contiguous()", ".flatten(2).transpose(1, 2)"),
+    "B F H W d": (".unflatten(1, {rows})", ".flatten(1, 3)"),
     "T d": ("[0]", "[None]"),
     "T B d": (".transpose(0, 1)", ".transpose(0, 1)"),
 }
-OVER = ("pairs", "keys")
+OVER = ("pairs", "keys", "picture")
 OPEN = "torch.ones(len(x), x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)"  # a mask that hides nothing
 
 
@@ -44,12 +46,11 @@ class Mask:
         name: of the argument; None where it is given by its place.
         kind: one of `MASKS`.
         rank: its axes; of pairs `(T, T)`, `(B, T, T)`, `(B, 1, T, T)`; of keys `(T,)`, `(B, T)`, `(B, 1, T)`,
-            `(B, 1, 1, T)`; of lengths `(B,)` or `(B, T)`.
-        over: "pairs" of a query and a key, or "keys", the same for all queries.
+            `(B, 1, 1, T)`, of a picture of keys `(B, H)`, `(B, H, W)`; of lengths `(B,)` or `(B, T)`.
+        over: "pairs" of a query and a key, or "keys", the same for all queries, also in the rows of a "picture".
         left: whether lengths count from the end, as with padding on the left.
         always: whether the layer cannot do without one, or puts one of its own in its place.
         folded: by how many heads it is repeated, a, a, …, b, b, …, to `(B h, T, T)`; 1 where it is not.
-        unsure: whether nothing but a try says that the argument is one.
     """
 
     name: str | None
@@ -59,14 +60,13 @@ class Mask:
     always: bool = False
     folded: int = 1
     left: bool = False
-    unsure: bool = False
 
     @property
     def shows(self) -> str:
-        """What it can show: "any" keys, "shared" ones by all samples, the same "keys" for all queries, a "prefix"."""
-        if self.kind == "lengths":
-            return "prefix"
-        return "keys" if self.over == "keys" else "shared" if self.rank == 2 else "any"
+        """What it shows: "any" keys, "shared" ones by all samples, the same "keys" for all, a "prefix", "documents"."""
+        if self.kind in ("lengths", "documents"):
+            return "prefix" if self.kind == "lengths" else "documents"
+        return "keys" if self.over != "pairs" else "shared" if self.rank == 2 else "any"
 
     @property
     def open(self) -> Filler:
@@ -77,8 +77,15 @@ class Mask:
         """Return how a boolean mask `(B, Tq, Tk)` becomes what the layer wants, as an expression of `mask` and `x`."""
         if self.kind == "lengths":
             return "mask.sum(-1)" + ("" if self.rank == 2 else "[:, 0]")
-        places = {"pairs": ("[0]", "", "[:, None]"), "keys": ("[0, 0]", "[:, 0]", "[:, :1]", "[:, None, :1]")}
-        text = "mask" + places[self.over][self.rank - (2 if self.over == "pairs" else 1)]
+        if self.kind == "documents":  # where each begins, and the end
+            return "torch.nn.functional.pad(~mask[0].diagonal(-1), (1, 1), value=True).nonzero()[:, 0]"
+        rows = f"[:, 0].unflatten(1, ({ROWS}, -1))"
+        places = {
+            "pairs": ("", "[0]", "", "[:, None]"),
+            "keys": ("[0, 0]", "[:, 0]", "[:, :1]", "[:, None, :1]"),
+            "picture": ("", f"{rows}[..., 0]", rows),
+        }
+        text = f"mask{places[self.over][self.rank - 1]}"
         text += f".repeat_interleave({self.folded}, 0)" if self.folded > 1 else ""
         kinds = {
             "additive": f"x.new_zeros({text}.shape).masked_fill(~{text}, -torch.inf)",
@@ -152,7 +159,8 @@ class Adapted:
 
     def turned(self, tokens: int, masked: bool) -> list[tuple[str | None, Filler]]:
         """Return keyword and expression of each input and last of the mask, which are x, y, z and mask in it."""
-        names, there = dict(zip(self.roles, "xyz", strict=False)), AXES[self.axes][0].format(rows=picture(tokens))
+        rows, names = picture(tokens, self.axes), dict(zip(self.roles, "xyz", strict=False))
+        there = AXES[self.axes][0].format(rows=rows)
         made = [(word, Filler(names[role] + there)) for role, word in self.inputs]
         return [*made, (self.mask.name, Filler(self.mask.in_code()))] if masked else made
 
@@ -181,7 +189,7 @@ class Adapted:
             return "adapt(layer, 'torch')"
         convention = next((name for name, each in ROLES.items() if [*each] == roles), None)
         convention = "torch" if self.is_torch else convention
-        kind, rank = (mask.kind, 2 if mask.kind == "lengths" else 3) if mask else (None, None)
+        kind, rank = (mask.kind, {"lengths": 2, "documents": 1}.get(mask.kind, 3)) if mask else (None, None)
         keywords = tuple(keyword for _, keyword in self.inputs)
         options = [  # name, value, what need not be said
             ("inputs", tuple(roles), () if convention is None else tuple(roles)),
@@ -228,10 +236,13 @@ class Attribute(str):
     __slots__ = ()
 
 
-def picture(tokens: int) -> tuple[int, int]:
-    """Return rows and columns of so many tokens as a picture."""
-    rows = next(n for n in range(math.isqrt(tokens), 0, -1) if tokens % n == 0)
-    return rows, tokens // rows
+def picture(tokens: int, axes: str = "H W") -> tuple[int, ...]:
+    """Return rows and columns of so many tokens as a picture; before them its frames, where the axes have some."""
+    divisors = [n for n in range(1, tokens + 1) if tokens % n == 0]
+    frames = [max(n for n in divisors if n**3 <= tokens)] if "F" in axes else []
+    each = tokens // math.prod(frames)
+    rows = max(n for n in divisors if each % n == 0 and n * n <= each)
+    return *frames, rows, each // rows
 
 
 def turned_back(out: Tensor, axes: str) -> Tensor:
@@ -294,16 +305,18 @@ def adapt(
             "values".
         keywords: for each input its keyword, None where it goes by its place.
         mask: what it wants: "allowed" (True = may attend), "blocked" (True = hidden), "additive" (0 and -inf),
-            "float01" (1.0 = may attend), "lengths" (valid_lens), or None where it takes no mask.
+            "float01" (1.0 = may attend), "lengths" (valid_lens), "documents" (cu_seqlens: where each of the packed ones
+            begins, and the end), or None where it takes no mask.
         mask_rank: axes of the mask: 2 for `(T, T)` only, 3 for `(B, T, T)`, 4 for `(B, 1, T, T)`. For lengths 1 for
             `(B,)` only, 2 where `(B, T)` is understood too. When left out, the doctor tries.
         mask_name: the keyword under which the mask is given; when left out, the argument behind the inputs.
         mask_over: "pairs" of a query and a key; or "keys", the same for all queries, as for padding: then a mask of
-            rank 1 is `(T,)`, of rank 2 `(B, T)`, of rank 3 `(B, 1, T)`, of rank 4 `(B, 1, 1, T)`.
+            rank 1 is `(T,)`, of rank 2 `(B, T)`, of rank 3 `(B, 1, T)`, of rank 4 `(B, 1, 1, T)`; or "picture": of rank
+            2 `(B, H)`, of rank 3 `(B, H, W)`.
         mask_always: True where a mask takes the place of one that the layer makes by itself; then it always gets one.
         batch_first: False for `(T, B, d_model)`; when left out, what a torch layer says of itself, otherwise True.
         axes: of x, where that does not say it: "B T d", "T B d", "B d T" (channels first), "B d H W" and "B H W d"
-            (pictures), "T d" (no batch).
+            (pictures), "B d F H W" and "B F H W d" (frames of a video), "T d" (no batch).
         output: which part of the result is the output: a place in a tuple, a key, or an attribute. When left out, a
             tensor or the first tensor of a tuple.
         causal: True for a layer that hides later tokens by itself.
@@ -320,7 +333,8 @@ def adapt(
         name = module.__name__
         raise TypeError(f"expected a layer, got the class {name}; make one first, such as {name}(64, 8)")
     roles = tuple(inputs or ROLES.get(convention, ()))
-    ranks = (1, 2) if mask == "lengths" or convention == "d2l" else range(2 if mask_over == "pairs" else 1, 5)
+    lengths = convention == "d2l" or mask in ("lengths", "documents")
+    ranks = (1, 2) if lengths else {"pairs": (2, 3, 4), "keys": (1, 2, 3, 4)}.get(mask_over, (2, 3))
     checks = [
         ("convention", [convention], tuple(ROLES)),
         ("mask", [mask], MASKS),
@@ -345,7 +359,7 @@ def adapt(
         name = name or _mask_argument(module, len(roles), also)
         if name in parameters and parameters[name].default is inspect.Parameter.empty:
             also = {name: None, **also}
-        rank = mask_rank or (2 if mask == "lengths" or mask_over == "keys" else None)
+        rank = mask_rank or (2 if mask == "lengths" or mask_over != "pairs" else 1 if mask == "documents" else None)
         form = Mask(name, mask, rank or 3, mask_over, mask_always)
         masks[name] = [form] if rank else [replace(form, folded=heads), *(replace(form, rank=r) for r in (4, 2))]
     axes = axes or ("T B d" if batch_first is False else "B T d")

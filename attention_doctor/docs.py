@@ -28,11 +28,8 @@ _VALUE_THEN_WORD = re.compile(
 )
 _SCORES = re.compile(r"inf\b|negative|-?1e\d|score|logit|softmax|fill", re.IGNORECASE)  # of what becomes of scores
 _ADDED = re.compile(r"\badditive|mask is added|added to the (?:raw )?scores", re.IGNORECASE)
-_SHAPE = re.compile(r"[(\[](?:\w+\s*,\s*)*(?:(\w+)\s*,\s*\1|\w*q\w*\s*,\s*\w*k\w*)[)\]]", re.IGNORECASE)
-_AXES = {
-    "batch": r"(?:b|bs|bsz|n_?batch\w*|batch(?:_size)?)",
-    "time": r"(?:t|l|s|n|seq\w*|time|length|tokens|\w*_len|num_tokens)",
-}
+_BATCH = r"(?:b|bs|bsz|n_?batch\w*|batch(?:_size)?)"
+_TIME = r"(?:t|l|s|n|seq\w*|time|length|tokens|\w*_len|num_tokens)"
 _WORDS = re.compile(r"\"\"\"(.*?)\"\"\"|'''(.*?)'''|#([^\n]*)", re.DOTALL)
 _SIGNATURE = re.compile(r"def \w+\((.*?)\)\s*(?:->[^:]*)?:", re.DOTALL)
 
@@ -48,6 +45,8 @@ class Docs:
     def _about(self, argument: str, alone: bool) -> list[str]:
         """Return the sentences that name an argument; those about "mask" where it is the only one."""
         lines = [line.strip() for line in self.text.splitlines()]
+        helpers = rf"def \w*mask\w*\([^()]*\b{re.escape(argument)}\b[^)]*\)[^:]*:\s*\"\"\"(.*?)(?:->|\"\"\")"
+        lines += [f"{argument} {' '.join(said.split())}" for said in re.findall(helpers, self.code, re.DOTALL)]
         for wanted in (rf"\b{re.escape(argument)}\b", r"\bmask" if alone else r"(?!)"):
             found = [i for i, line in enumerate(lines) if re.search(wanted, line, re.IGNORECASE)]
             if found:
@@ -68,22 +67,16 @@ class Docs:
                     votes.add("allowed" if on == (match["hides"] is None) else "blocked")
         return votes.pop() if len(votes) == 1 else None
 
-    def ranks(self, argument: str) -> set[int]:
-        """Return how many axes a mask has in the author's words, such as 2 for "(T, T)"."""
-        after = [line[max(0, line.find("mask")) :] for line in self._about(argument, True)]
-        return {match[0].count(",") + 1 for line in after for match in _SHAPE.finditer(line)}
-
     @property
-    def first(self) -> str:
-        """Return "batch" or "time" where its code or its words name the first two axes of the tokens; "" elsewhere."""
-        found = set()
-        for first, one in _AXES.items():
-            two = _AXES["time" if first == "batch" else "batch"]
+    def batch_first(self) -> bool:
+        """Whether its code or its words name the first two axes batch and time, and nowhere time and batch."""
+
+        def said(one: str, two: str) -> bool:
             unpacked = rf"^\s*{one}\s*,\s*{two}\s*,\s*\w+\s*=\s*\w+\.(?:shape|size\(\))"
-            written = rf"[(\[`]\s*{one}\s*(?:,| x )\s*{two}\b"
-            in_code = re.search(unpacked, self.code, re.IGNORECASE | re.MULTILINE)
-            found |= {first} if in_code or re.search(written, self.text, re.IGNORECASE) else set()
-        return found.pop() if len(found) == 1 else ""
+            written = rf"(?i)[(\[`]\s*{one}\s*(?:,| x )\s*{two}\b"
+            return bool(re.search(unpacked, self.code, re.IGNORECASE | re.MULTILINE) or re.search(written, self.text))
+
+        return said(_BATCH, _TIME) and not said(_TIME, _BATCH)
 
     @property
     def causal(self) -> bool:

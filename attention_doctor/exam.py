@@ -5,7 +5,7 @@ never with a bit of its complement 010. So a few calls say of all rows at once w
 several shows both a bit and its opposite.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 
 import torch
@@ -171,35 +171,34 @@ class Exam:
 
     def of_samples(self, j: int) -> Tensor:
         """Return of which sample each row of a step's queries is, `(N, Tq)`; NONE where that is not known."""
-        tokens, rows = self.token_of(j, "q"), self.groups[j]
-        if tokens is None or tokens.shape != rows.shape:
-            return torch.full_like(rows, NONE)
-        return torch.where(tokens >= 0, tokens % (self.B * self.T) // self.T, tokens)
+        groups = self.groups[j]
+        if self.token_of(j, "q") is None:
+            return torch.full_like(groups, NONE)
+        return torch.where(groups >= 0, groups % (self.B * self.T) // self.T, groups)
 
     @cached_property
     def groups(self) -> dict[int, Tensor]:
         """Of each step, from which token, or row of its projection, each query comes, `(N, Tq)`; NONE if not known."""
         found = {}
         for j, step in enumerate(self.first.steps):
-            shape = tuple(step.used.shape[:2])
-            rows = [x for x in (self.token_of(j, "q"), self.of(j, "q")) if x is not None and tuple(x.shape) == shape]
+            tokens, rows = self.token_of(j, "q"), self.of(j, "q")
+            rows = rows if tokens is None else tokens
             # Where queries and weights stand in two orders, as in some products of einsum, nobody knows.
-            found[j] = rows[0] if rows and (step.q is None or self.straight[j]) else torch.full(shape, NONE)
+            known = rows is not None and rows.shape == step.used.shape[:2] and (step.q is None or self.straight[j])
+            found[j] = rows if known else self._by_samples(j, tokens)
         return found
 
-    def silent(self, j: int) -> Iterator[int]:
-        """Yield the maps of a step whose outputs reach no output of the layer."""
-        step = self.first.steps[j]
-        for n in range(len(step.used)):
-
-            def rows(number: int, shape: tuple[int, ...], n=n) -> Tensor:
-                return (torch.arange(shape[0]) == n)[:, None].expand(shape)
-
-            patch = Patch("head", frozenset([j]), rows, 1e10)
-            if not bool(moved(self.first.out, self.look(patch=patch).out).any()):
-                small = [0.01 * x for x in self.x]  # a gate that is shut here may be open there
-                if not bool(moved(self.look(small).out, self.look(small, patch=patch).out).any()):
-                    yield n
+    def _by_samples(self, j: int, tokens: Tensor | None) -> Tensor:
+        """Return the queries of maps that were subtracted from others, where all of a sample have the same ones."""
+        used = self.first.steps[j].used
+        unknown, per = torch.full(used.shape[:2], NONE), len(used) // self.B
+        if tokens is None or len(tokens) <= len(used) or tokens.shape[1] != self.T or used.shape[1] != self.T:
+            return unknown
+        after = self.look([torch.cat([x[:1].roll(1, -1), x[1:]]) for x in self.x]).steps
+        asked, first = tokens.unflatten(0, (self.B, -1)), torch.arange(len(used)) < per
+        known = len(after) == len(self.first.steps) and torch.equal(moved(used, after[j].used).any(-1), first)
+        known = known and bool((asked == asked[:, :1]).all())
+        return asked[:, :1].expand(-1, per, -1).reshape(unknown.shape) if known else unknown
 
 
 def flat(step: Step) -> bool:

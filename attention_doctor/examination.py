@@ -8,6 +8,7 @@ from itertools import product
 from math import gcd
 
 import torch
+from torch import Tensor
 
 from attention_doctor import outside
 from attention_doctor.argument_names import CONTEXT
@@ -15,12 +16,13 @@ from attention_doctor.cache import caches_as_the_full_pass
 from attention_doctor.calling import Mask, parameters_of
 from attention_doctor.exam import Exam
 from attention_doctor.example import example_of
-from attention_doctor.laws import LAWS, heads, inputs, order
+from attention_doctor.laws import LAWS, Said, heads, inputs, order
 from attention_doctor.masks import Sight, cells, examine_mask, examine_sight, masks_for, sight
 from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
 
-SWITCH = re.compile(r"self_att|encoder_decoder|cross|is_self|context|memory")  # says what a layer attends to
+SWITCH = re.compile(r"self|decoder|cross|context|memory")  # says what a layer attends to
+MEANS = r"lstm|retention|retnet|abs\("  # divided, but to no shares of 1
 OTHER_KINDS = r"linear.?att|retention|retnet|cosine.?att|kernel|non.?local|performer"
 
 
@@ -36,8 +38,7 @@ def examine_patient(patient: Patient, report: Report) -> list[Mask]:
     if patient.written:
         what = "; ".join(f"{name}: {how}" for name, how in patient.written.items())
         report.say("mutates-input", f"after a call, {what}.")
-    known = {name: forms for name, forms in patient.call.masks.items() if not forms[0].unsure}
-    patient.call.masks = {form.name: [form] for form in chosen} or known
+    patient.call.masks = {form.name: [form] for form in chosen} or patient.call.masks
     report.findings = [replace(found, example=example_of(found.code, patient)) for found in report.findings]
     return chosen
 
@@ -50,7 +51,8 @@ def _sizes(patient: Patient) -> tuple[int, int]:
     if call.lengths:
         return batch, max(call.lengths)
     if "H" in call.axes:  # a picture of several rows, and of several windows where it has some
-        fitting = (n for n in (24, 48, 64, 16, 12) if not outside.fails(patient, patient.tokens(2, n, 0.05)))
+        those = sorted((24, 48, 64, 16, 12), key=lambda n: n == patient.d_model)
+        fitting = (n for n in those if not outside.fails(patient, patient.tokens(2, n, 0.05)))
         return batch, next(fitting, 6)
     taken = {size for x in (*module.parameters(), *module.buffers()) for size in x.shape} | {patient.head_dim}
     return batch, next(T for T in range(max(5, h + 1), 10**6) if gcd(T, h) == 1 and T not in taken)
@@ -93,17 +95,16 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
         for mask in [*masks_for(exam, form).values(), *([None] if patient.stateful else [])]:
             outside.forgets(masked, x, mask, "masks", report)
     yield
-    for form in chosen:
+    for form in [form for form in chosen if form.shows != "documents"]:
         outside.survives_an_empty_row(patient, form, T, report)
-    everyone = base is not None and bool(base.sees.all())
-    if everyone and base.inside:
-        outside.takes_fewer_keys(patient, T, report)
-    _with_contexts(patient, batch, T, report)
-    in_order = base is None or everyone or past
+    if call.roles == ["queries", "context"] and not call.guessed:
+        outside.depends_on_its_context(patient, T, report)
+    ways = [patient, *_with_contexts(patient, batch, T, report)]
+    in_order = base is None or past or bool(base.sees.all())
     if in_order and not call.pooled and call.axes in ("B T d", "T B d") and not call.lengths:
         caches_as_the_full_pass(patient, window, past and not window, report)
     _places(patient, T, report)
-    outside.dead_parameters(patient, chosen, T, exam.flat, report)
+    outside.dead_parameters(ways, chosen, T, exam.flat, report)
 
 
 def _look_inside(exam: Exam, report: Report) -> None:
@@ -111,8 +112,8 @@ def _look_inside(exam: Exam, report: Report) -> None:
     seen = exam.first
     if seen.twice:
         report.say("softmax-twice", "what came out of one softmax went into a second one, which makes it nearly even.")
-    elif not seen.steps:
-        _without_steps(exam, report)
+    elif said := _not_by_their_sum(exam) or _without_steps(exam):
+        report.say(*said)
     for law, j in product(LAWS, range(len(seen.steps)) if report.ok else ()):
         if j == 0 and not report.ok:
             return
@@ -127,33 +128,43 @@ def _look_inside(exam: Exam, report: Report) -> None:
         heads(exam, report)
 
 
-def _without_steps(exam: Exam, report: Report) -> None:
+def _without_steps(exam: Exam) -> Said:
     """Say what was seen where nothing went from a product of queries and keys by a softmax to values."""
-    seen, patient = exam.first, exam.patient
-    if seen.shares and not patient.docs.says(OTHER_KINDS) and seen.shares[0][1].factor is not None:
-        sums = seen.shares[0][0].sum(-1)
-        low, high = float(sums.min()), float(sums.max())
+    seen = exam.first
+    if seen.steps:
+        return None
+    if seen.shares and not exam.patient.docs.says(OTHER_KINDS) and seen.shares[0][1].factor is not None:
+        low, high = seen.shares[0][0].sum(-1).aminmax()
         what = f"scores meet the values as they are; a query's sum to {low:.2f} to {high:.2f}"
-        report.say("no-softmax", f"{what}: nothing makes shares of 1 of them.")
-    elif seen.exps and _weighs_more_than_one(patient, exam.T):
-        text = "with every token given twice the outputs change: exponentials are not divided by their sum"
-        report.say("no-softmax", f"{text}, or not by the sum that belongs to them.")
-    elif set(seen.over) == {1}:
-        report.say("softmax-axis", "a softmax runs over an axis of one number: it gives 1 whatever comes in.")
-    else:
-        linear = "keys meet values before queries: linear attention, of which no maps are made"
-        none = "no product of queries and keys, softmax and product with values was seen"
-        report.say("its steps", linear if seen.linear else none)
+        return "no-softmax", f"{what}: nothing makes shares of 1 of them."
+    linear = "keys meet values before queries: linear attention, of which no maps are made"
+    none = "no product of queries and keys, softmax and product with values was seen"
+    return "its steps", linear if seen.linear else none
 
 
-def _weighs_more_than_one(patient: Patient, T: int) -> bool:
-    """Whether tokens given twice change the outputs, in a layer to which their order is nothing."""
-    x, turned = patient.tokens(2, T, 0.5), torch.arange(T).roll(1)
+def _not_by_their_sum(exam: Exam) -> Said:
+    """Hold that tokens given twice change no output, where shares are meant to be made, and no order is told."""
+    seen, patient, T = exam.first, exam.patient, exam.T
+    meant = (seen.exps or seen.divided or seen.over) and not patient.docs.says(MEANS)
+    if not meant or any(step.q is not None or patient.call.pooled for step in seen.steps) or patient.call.lengths:
+        return None
+    if set(seen.over) == {1}:
+        return "softmax-axis", "a softmax runs over an axis of one number: it gives 1 whatever comes in."
+    x = patient.tokens(2, T, 0.5)
     with suppress(Crash):
-        out = patient(x)
-        if not (patient.call.pooled or patient.call.lengths or patient.differ(patient(x[:, turned]), out[:, turned])):
-            return patient.differ(patient(torch.cat([x, x], 1))[:, :T], out)
-    return False
+        (out, turned), twice = _last_output(patient, x), patient(torch.cat([x, x], 1))[:, -1]
+        off = (twice - out).abs().max() / out.abs().max()
+        if not patient.differ(turned, out) and off > 0.05:  # a norm has its eps
+            text = "with every token given twice the outputs change: its weights do not sum to 1"
+            how = "a softmax runs over another axis" if seen.over else "they are divided by no sum, or not by theirs"
+            return "softmax-axis" if seen.over else "no-softmax", f"{text}; {how}."
+    return None
+
+
+def _last_output(patient: Patient, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the output of the last token, and what it is with the others before it in another order."""
+    turned = torch.cat([x[:, :-1].flip(1), x[:, -1:]], 1)
+    return patient(x)[:, -1], patient(turned)[:, -1]
 
 
 def _masks(exam: Exam, base: Sight | None, report: Report) -> list[Mask]:
@@ -169,12 +180,11 @@ def _masks(exam: Exam, base: Sight | None, report: Report) -> list[Mask]:
     if patient.kept() != before and not patient.stateful:  # once more, with each look at a fresh copy
         patient.stateful, (report.findings, report.remarks, report.not_examined) = True, said
         chosen = meant()
-    patient.call.masks = {n: m for n, m in masks.items() if not m[0].unsure or n in [form.name for form in chosen]}
-    if not patient.call.masks:
+    if not masks:
         report.say("masks", "the layer takes none")
     for form in chosen[:1]:
-        if form.shows == "prefix":
-            report.say("masks other than lengths", "the layer takes none")
+        if form.shows in ("prefix", "documents"):
+            report.say(f"masks other than {form.kind}", "the layer takes none")
         if form.shows == "shared" or (form.over, form.rank) == ("keys", 1):
             report.say("masks that differ from sample to sample", "the layer takes one for all")
         said = patient.call.stated or patient.docs.polarity(form.name or "mask", len(chosen) == 1)
@@ -190,25 +200,30 @@ def _masks(exam: Exam, base: Sight | None, report: Report) -> list[Mask]:
     return chosen
 
 
-def _with_contexts(patient: Patient, batch: int, T: int, report: Report) -> None:
-    """Hand over each context that may be left out: keys and values must be made of it."""
+def _with_contexts(patient: Patient, batch: int, T: int, report: Report) -> list[Patient]:
+    """Hand over each context that may be left out: keys and values must be made of it; return the ways that run."""
+    ways = []
     call, parts = patient.call, [patient.module, *patient.module.children()]
-    switched = any(isinstance(v, bool) and SWITCH.search(name) for part in parts for name, v in vars(part).items())
+    held = [item for part in parts for item in (vars(part) | part._modules).items()]
+    switched = any((v is None or isinstance(v, bool)) and SWITCH.search(name) for name, v in held)
     left_out = [n for n, p in parameters_of(call.target).items() if p.default is None and n not in call.also]
     for name in filter(CONTEXT.search, left_out if call.roles == ["queries"] and not switched else ()):
         given = replace(call, inputs=(*call.inputs, ("context", name)), masks={})
         with suppress(Crash):
             exam = Exam(patient.calling(given), batch, T)
+            ways.append(exam.patient)
             for law, j in product((order, inputs), range(len(exam.first.steps))):
                 if said := law(exam, j):
                     report.say(said[0], f"with {name}: {said[1]}")
+            if patient.docs.reads(name):
+                outside.depends_on_its_context(exam.patient, T, report)
+    return ways
 
 
 def _places(patient: Patient, T: int, report: Report) -> None:
     """Remark whether it tells equal tokens at different places apart."""
-    x, turned = patient.tokens(1, T, 0.5), [*range(T - 1)][::-1] + [T - 1]
     with suppress(Crash):
-        one, two = patient(x)[:, -1], patient(x[:, turned])[:, -1]
+        one, two = _last_output(patient, patient.tokens(1, T, 0.5))
         if report.ok and not patient.call.pooled and patient.differ(one, two):
             text = f"another order of the other tokens moves the last output by up to {amount(two - one)}."
             report.say("positions", text)

@@ -91,16 +91,11 @@ class _Search:
         name = p.name.lower()
         if isinstance(p.default, (bool, str, int, float)) or p.annotation in (bool, int, float, "bool", "int"):
             return False  # a flag such as `mask=False` is none
+        if names.PACKED.search(name):  # those of queries and of keys are one matter, and no mask of either
+            return sum(bool(names.PACKED.search(q.name)) for q in self.named) == 1
         others = any(names.role_of(q.name) in ("context", "keys") for q in self.named[1:])
         of_others = others and names.OF_OTHERS.search(name)
         return bool(of_others or (names.MASK.search(name) and not names.NO_MASK.search(name)))
-
-    def _unsure(self, form: Adapted) -> list[inspect.Parameter]:
-        """Return the optional tensors whose names say nothing: one may be a mask."""
-        tensors = [p for p in self.optional if p.annotation is p.empty or "Tensor" in str(p.annotation)]
-        known = {p.name for p in tensors if any(words.search(p.name) for words in names.OTHERS)} | {*form.also}
-        known |= {p.name for p in tensors if names.role_of(p.name) or names.further(p.name, 8)}
-        return [p for p in tensors if p.name not in known]
 
     def _rest(self) -> Iterator[tuple[Inputs, dict[str, object], bool]]:
         """Yield inputs, further arguments, and whether an input is a guess, the likelier first."""
@@ -111,6 +106,10 @@ class _Search:
             guess, known = [*self.inputs, ("context", *self.unknown)], [p for p in needed if p not in self.unknown]
             yield from ((guess, also, True) for also in self._filled(known, optional))
         yield from ((self.inputs, also, False) for also in self._filled(needed, optional))
+        for p in [p for role, p in self.inputs[1:] if role == "context"]:  # or one vector for each sample
+            vectors = [{p.name: names.Filler(f"x.new_ones(len(x), {width})")} for width in widths(self.module)[:4]]
+            filled = product(self._filled(needed, optional), vectors)
+            yield from ((self.inputs[:1], also | vector, False) for also, vector in filled)
         for p in optional if alone else ():  # a context of other features, which cannot be left out
             if names.role_of(p.name) == "context":
                 context = [*self.inputs, ("context", p)]
@@ -158,8 +157,8 @@ class _Search:
             wide = [(self.d_model, *[w] * (len(inputs) - 1)) for w in others]
             wide += [(w, *[self.d_model] * (len(inputs) - 1)) for w in others]
             usual = [self.mask_forms(p, axes) for p in required if masked]  # a few of what may hide nothing
-            most, kinds = (8, KINDS) if self.made_up else (14, ("lengths", "allowed", "float01", "additive"))
-            usual = [[replace(mask, always=True) for mask in m if mask.kind in kinds][:most] for m in usual]
+            most, not_so = (8, ()) if self.made_up else (14, ("blocked",))
+            usual = [[replace(m, always=True) for m in forms if m.kind not in not_so][:most] for forms in usual]
             for given in product(*usual):
                 more = also | none | {m.name: m.open for m in given[1:]}
                 whole = replace(form, mask=given[0] if given else None, also=more)
@@ -168,17 +167,18 @@ class _Search:
     def mask_forms(self, p: inspect.Parameter, axes: str) -> list[Mask]:
         """Return the forms of a mask to try, the likelier first."""
         lengths = [Mask(p.name, "lengths", rank, left=left) for left in (False, True) for rank in (2, 1)]
+        if names.PACKED.search(p.name):
+            return [Mask(p.name, "documents", 1)]
         if "len" not in p.name:
             lengths = []
         elif "mask" not in p.name:
             return lengths
         ranks = [Mask(p.name, rank=rank) for rank in ((3, 4, 2) if axes != "T d" else (2, 3))]
         folded = [Mask(p.name, folded=self.num_heads)] if (self.num_heads or 1) > 1 else []
-        keys = [Mask(p.name, rank=rank, over="keys") for rank in (2, 3, 4)]
+        rows = [Mask(p.name, rank=rank, over="picture") for rank in (3, 2) if " H" in axes and "F" not in axes]
+        keys = rows + [Mask(p.name, rank=rank, over="keys") for rank in (2, 3, 4)]
         first = [*keys, *ranks] if "pad" in p.name or "key" in p.name else [*ranks, *folded, *keys]
         first += [Mask(p.name, rank=1, over="keys")]
-        if p not in self.masks:
-            return [replace(mask, kind=kind, unsure=True) for mask in first for kind in KINDS[:2] if mask.rank < 4]
         return [*lengths, *(replace(mask, kind=kind) for mask in first for kind in KINDS)]
 
     # -------------------------------------------------------------------------------------------------- by trying
@@ -195,7 +195,7 @@ class _Search:
                     form = self._turned(replace(form, axes="T B d"), T)
                     said = getattr(self.patient.call.target, "batch_first", None) is False
                     self.patient.notes += [] if said else [TIME_FIRST]
-                form.masks = {p.name: self.mask_forms(p, form.axes) for p in self.masks + self._unsure(form)}
+                form.masks = {p.name: self.mask_forms(p, form.axes) for p in self.masks}
                 if self.our_form:
                     form.masks = {"mask": [mask for mask in form.masks["mask"] if mask.kind == "allowed"]}
                 return replace(form, stated=self.our_form)
@@ -287,7 +287,7 @@ class _Search:
     def _time_first(self, form: Adapted, T: int) -> bool:
         """Whether tokens meet along the first axis of x and along no other, as in a layer for (T, B, d_model)."""
         patient = self.patient.calling(form)
-        if form.axes != "B T d" or form.pooled or patient.docs.first == "batch":
+        if form.axes != "B T d" or form.pooled or patient.docs.batch_first:
             return False
         x = patient.tokens(2 if self.num_heads == 3 else 3, T, 0.5)
         changed = x.clone()

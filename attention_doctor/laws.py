@@ -30,9 +30,12 @@ def split(exam: Exam, j: int) -> Said:
         if rows is None:
             unknown.append(LONG[name])
             continue
-        size = len(exam.first.projections[getattr(step, f"of_{name}").of[0]])
-        many = (rows == MANY).nonzero().tolist()
-        if many and (getattr(step, name).shape[-1] in (size // exam.B, size) or rows.shape[1] != exam.T):
+        size, width = exam.first.projections[getattr(step, f"of_{name}").of[0]].shape
+        many, head_dim = (rows == MANY).nonzero().tolist(), getattr(step, name).shape[-1]
+        # As many rows as before the split, and as long, are not made of several of them on purpose.
+        as_many = (rows.numel() * head_dim, head_dim) == (size * width, width // (exam.patient.num_heads or 1))
+        pooled = rows.shape[1] != exam.T and (step.depth or not as_many)
+        if many and (head_dim in (size // exam.B, size) or pooled):
             return f"the split of the {LONG[name]}", "a row holds one feature of all tokens, or no token"
         if many:
             n, r = many[0]
@@ -96,13 +99,13 @@ def order(exam: Exam, j: int) -> Said:
 
 def windows(exam: Exam, j: int) -> Said:
     """Hold that a map over a part of a picture is of some of its rows, and in each of the same columns."""
-    tokens, (height, width) = exam.token_of(j, "q"), picture(exam.T)
+    tokens, width = exam.token_of(j, "q"), picture(exam.T, exam.patient.call.axes)[-1]
     for n, line in enumerate(tokens.tolist() if "H" in exam.patient.call.axes and tokens is not None else ()):
         places = sorted({exam.place(t)[1] for t in line if t >= 0})
         rows, columns = {p // width for p in places}, {p % width for p in places}
         if len(places) < len(rows) * len(columns):
             those = ", ".join(f"({p // width}, {p % width})" for p in places[:8])
-            where = f"map {n} has queries of the places {those} of {height} rows and {width} columns"
+            where = f"map {n} has queries of the places {those} of {exam.T // width} rows and {width} columns"
             return "mixes-tokens", f"{where}: no rows, columns or windows of the picture."
     return None
 
@@ -146,15 +149,11 @@ def merge(exam: Exam, j: int) -> Said:
             return "mixes-samples", where
         where = f"{int((merged == MANY).sum())} of {len(merged)} rows before the output projection"
         return "mixes-tokens-on-merge", f"{where} hold what heads wrote for several tokens."
-    tokenwise = tuple(out.shape) == (exam.B, exam.T) and not exam.patient.call.guessed
+    tokenwise = tuple(out.shape) == (exam.B, exam.T) and not exam.patient.call.guessed and not bool((out == MANY).any())
     if not tokenwise or not known or steps[j].depth != max(step.depth for step in steps):
         return None
-    if bool((out == MANY).any()):
-        where = f"{int((out == MANY).sum())} of {out.numel()} outputs hold what heads wrote for several tokens."
-        return ("mixes-tokens-on-merge", where) if merged is None else None
-    at = dict(zip(groups.flatten().tolist(), tokens.flatten().tolist(), strict=True))
     for b, t in (out >= 0).nonzero().tolist():
-        sample, place = exam.place(at.get(int(out[b, t]), b * exam.T + t))
+        sample, place = exam.place(int(out[b, t]))
         if sample != b:
             return "mixes-samples", f"what heads wrote for sample {sample} comes out in sample {b}."
         if place != t:
@@ -166,6 +165,11 @@ def shares(exam: Exam, j: int) -> Said:
     """Hold that the weights of a query, as they multiply the values, are shares of 1."""
     step = exam.first.steps[j]
     used, what = step.used, "the sums of the weights"
+    per = len(used) // exam.B
+    if step.q is None and per > 1 and len(used) == per * exam.B == len(step.v.unique(dim=0)):
+        alone, together = used.sum(-1), used.unflatten(0, (exam.B, per)).sum(1)
+        if bool(((together - 1).abs() < 1e-3).all()) and bool(((alone - 1).abs() > 1e-2).any()):
+            return "softmax-axis", f"the weights of {per} heads for a token sum to 1, and not those of a head."
     if step.of_weights.far or step.q is None:
         return what, "they are mixed, gated, or made of keys alone"
     sums = used.double().sum(-1)
@@ -238,11 +242,7 @@ def named(factor: float, step: Step, exam: Exam) -> str:
         f"1/√d_model, √{d}": d**-0.5,
         f"√head_dim: multiplied where it should be divided, √{head_dim}": head_dim**0.5,
         f"1/head_dim, 1/{head_dim}": 1 / head_dim,
-        f"1/d_model, 1/{d}": 1 / d,
         f"1/√num_heads, √{h}": (h or torch.inf) ** -0.5,
-        f"1/√T of {exam.T} tokens": exam.T**-0.5,
-        f"1/√√{head_dim}, once where it stands on queries and keys": head_dim**-0.25,
-        "head_dim, without its root": float(head_dim),
     }
     return next((f"It is {name}." for name, value in known.items() if abs(factor - value) < 0.01 * value), "")
 
@@ -258,13 +258,9 @@ def meant(exam: Exam, factor: float, head_dim: int) -> bool:
 
 
 def twins(exam: Exam, j: int) -> Said:
-    """Hold that heads differ, and that each reaches an output."""
+    """Hold that heads differ."""
     step = exam.first.steps[j]
     used, per = step.used, len(step.used) // exam.B
-    dead = [] if step.gated else list(exam.silent(j))  # a gate may be shut
-    if dead:
-        what = f"what {len(dead)} of its {len(used)} maps attend to (map {dead[0]} first) reaches no output."
-        return ("heads-unused", what) if len(dead) < len(used) else None
     even = (used - used.mean(-1, keepdim=True)).abs().max() < 1e-4 or used.amax() < 1e-3  # or a sink takes it all
     if even or not exam.flat or exam.of(j, "q") is None:
         return None

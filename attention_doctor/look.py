@@ -72,7 +72,6 @@ class Step:
     of_scores: Info
     of_weights: Info
     turned: bool = False  # whether the softmax ran along another axis than the keys
-    gated: bool = False  # whether what it gave was multiplied by something, number by number
     merged: Tensor | None = None  # the rows that the next projection reads, (rows, features)
 
     @property
@@ -88,7 +87,6 @@ class Patch:
     kind: str  # "projection" or "head"
     of: frozenset[int]  # the numbers of the projections or steps
     rows: Callable[[int, tuple[int, ...]], Tensor]  # takes a number and a shape of rows, returns which are changed
-    size: float = 1.0  # by how many times their usual size
 
 
 @dataclass
@@ -101,6 +99,7 @@ class Seen:
     linear: bool = False  # keys met values before queries
     shares: list[tuple[Tensor, Info]] = field(default_factory=list)  # scores that met values without a softmax
     exps: bool = False  # exponentials met values, and are divided later, if at all
+    divided: bool = False  # what was summed over tokens was divided by something else of the tokens
     twice: bool = False  # a softmax of weights
     over: list[int] = field(default_factory=list)  # how many numbers each softmax ran over
     other: bool = False  # a softmax met values in a way that is not followed
@@ -167,6 +166,8 @@ class Look(TorchDispatchMode):
     def _follow(self, name: str, args: tuple, infos: list[tuple[Tensor, Info]], made: Tensor) -> None:
         """Carry on what is known of the operand that matters most."""
         first, lead = max(infos, key=lambda one: RANK.get(one[1].kind, 0))
+        kinds = [info.kind for _, info in infos]
+        self.seen.divided |= name in OVER and kinds[0] in ("head", "product") and kinds[-1] in RANK and len(kinds) > 1
         if lead.kind in ("", "learned"):
             lead = infos[0][1]
             if name in FOLLOWED[lead.kind] and all(info.kind == lead.kind or x.numel() <= 1 for x, info in infos):
@@ -181,7 +182,7 @@ class Look(TorchDispatchMode):
         alike = lead.kind == "projection" and not depth and name in SUMS | TIMES and first.numel() < made.numel()
         if alike and any(info == NOTHING and x.shape == made.shape for x, info in infos):
             return None  # of tokens to all of which the same is added
-        same, kinds = [info for _, info in infos if info.kind == lead.kind], [info.kind for _, info in infos]
+        same = [info for _, info in infos if info.kind == lead.kind]
         of = tuple(dict.fromkeys(n for info in same for n in info.of))
         factor, far = self._times(name, args, lead), any(info.far for info in same)
         normed = name in NORMS or "norm" in name
@@ -189,8 +190,6 @@ class Look(TorchDispatchMode):
             factor = None
         if name in SCALES:
             far = lead.far if lead.kind == "projection" else far  # by its norm, or a gate of the same token
-            for n in lead.of if lead.kind == "head" and "projection" in kinds else ():
-                self.seen.steps[n].gated = True
             turned |= lead.kind == "projection" and any(
                 x.numel() > 1 and not info.of and storage(x) not in self._parameters for x, info in infos
             )
@@ -319,7 +318,7 @@ class Look(TorchDispatchMode):
         chosen = patch.rows(number, shape).view(rows.shape[:-1])
         noise = torch.linspace(0.7, 1.9, rows.shape[-1], dtype=rows.dtype, device=rows.device)
         noise[::2] *= -1.3
-        size = patch.size * (rows.square().mean().sqrt() + 1e-3)
+        size = rows.square().mean().sqrt() + 1e-3
         rows += size * chosen[..., None].to(rows.device, rows.dtype) * noise
 
 

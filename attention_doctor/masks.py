@@ -139,8 +139,8 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
 
 def _block(exam: Exam, later: Tensor) -> int:
     """Return the length of blocks, such as frames, where of later tokens each query sees its own block's; else 0."""
-    place, pictured = torch.arange(exam.T), "H" in exam.patient.call.axes
-    for size in [picture(exam.T)[1]] if pictured else range(2, exam.T):
+    place, axes = torch.arange(exam.T), exam.patient.call.axes
+    for size in [picture(exam.T)[1]] if "H" in axes and "F" not in axes else range(2, exam.T):
         if later.equal((place[:, None] // size == place // size).triu(1)):
             return size
     return 0
@@ -152,12 +152,17 @@ def _block(exam: Exam, later: Tensor) -> int:
 def masks_for(exam: Exam, form: Mask) -> dict[str, Tensor]:
     """Return masks `(B, T, T)` that this form can show; each leaves a query its own key, or is one of padding."""
     B, T = exam.B, exam.T
-    lengths = torch.tensor([max(1, T - (2, 0, 4)[i % 3]) for i in range(B)])
-    prefix = (torch.arange(T) < lengths[:, None])[:, None].expand(B, T, T)
+    whole_rows = (form.over, form.rank) == ("picture", 2)
+    place = torch.arange(T) // (picture(T)[1] if whole_rows else 1)
+    lengths = torch.tensor([max(1, int(place[-1]) + 1 - (2, 0, 4)[i % 3]) for i in range(B)])
+    prefix = (place < lengths[:, None])[:, None].expand(B, T, T)
+    if form.shows == "documents":
+        of = (place >= 2).long() + (place >= T - 2)
+        return {"documents": (of[:, None] == of).expand(B, T, T)}
     if form.shows == "prefix":
         return {"lengths": prefix.flip(-1) if form.left else prefix}
     if form.shows == "keys":
-        holes = torch.stack([torch.arange(T) % 3 != 1 + i % 2 for i in range(B)])[:, None].expand(B, T, T)
+        holes = torch.stack([place % 3 != 1 + i % 2 for i in range(B)])[:, None].expand(B, T, T)
         each = range(B) if form.rank > 1 else [0] * B  # or one for all samples
         return {"hidden keys": holes[each], "padding": prefix[each]}
     drawn = torch.rand(B, T, T, generator=torch.Generator().manual_seed(5)) < 0.5
@@ -181,7 +186,6 @@ def examine_mask(exam: Exam, forms: Sequence[Mask], base: Sight | None, report: 
     """Give a layer its mask in each form; hold the one that it means to hide what it hides, and return it."""
     call, docs, name = exam.patient.call, exam.patient.docs, forms[0].name
     said = None if call.stated else docs.polarity(name or "mask", len(call.masks) == 1)
-    ranks = set() if call.stated else docs.ranks(name or "mask")
     forms = sorted(forms, key=lambda form: said is not None and form.kind not in (*SAME[said], "lengths"))
     ran, raised = [], []
     for form in forms:
@@ -194,25 +198,10 @@ def examine_mask(exam: Exam, forms: Sequence[Mask], base: Sight | None, report: 
             continue
         if not tried.code and tried.hid:
             break
-    if forms[0].unsure:
-        return next((t.form for t in ran if t.hid and not t.code), None)
-    of_each = [crash for form, crash in raised if form.rank == 3 and form.over == "pairs" and form.folded == 1]
-    taken = any(tried.form.rank == 3 and tried.form.over == "pairs" for tried in ran)
-    if of_each and ran and not taken and 3 in ranks and 4 not in ranks:  # a mask for each sample was promised
-        shape = (exam.B, exam.T, exam.T)
-        if isinstance(of_each[0].__cause__, RuntimeError):  # a refusal in its own words is none
-            report.say("crash", f"with a mask {shape}: {of_each[0]}. Of {name} its words say {sorted(ranks)} axes.")
-        else:
-            report.say("mask-rank", f"one mask (T, T) for all samples is taken; {shape} raised {of_each[0]}.")
     if not ran:
-        promised = [crash for f, crash in raised if call.stated or (f.rank in ranks and f.kind in SAME.get(said, ()))]
-        of_dtype = ("bool", "dtype", "Float", "Long")
-        told = [crash for crash in promised if not any(word in str(crash) for word in of_dtype)]
-        if told:
-            report.say(told[0].code, f"with {name or 'a mask'}: {told[0]}.")
-        else:
-            why = f"no form that was tried runs ({raised[0][1]}); say adapt(layer, mask_name={name!r}, …)"
-            report.say(name or "masks", why)
+        form, crash = raised[0]
+        why = f"no form that was tried runs ({crash}); say adapt(layer, mask_name={name!r}, …)"
+        report.say(*(crash.code, f"with {name or 'a mask'}: {crash}.") if call.stated else (name or "masks", why))
         return None
     best = _meant(ran, said)
     if best.code == "mask-ignored" and name and not docs.reads(name):

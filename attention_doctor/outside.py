@@ -3,6 +3,7 @@
 import re
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 
 import torch
 from torch import Tensor, nn
@@ -135,21 +136,14 @@ def separates_samples(patient: Patient, batch: int, T: int, report: Report) -> N
         report.say("other sizes" if refused else crash.code, f"{patient.last}: {crash}.")
 
 
-def takes_fewer_keys(patient: Patient, T: int, report: Report) -> None:
-    """Hand over more keys than queries, where queries, keys and values are inputs of their own."""
-    call = patient.call
-    by_name = any("key" in name or name == "k" for name in parameters_of(call.target))
-    special = call.also or call.lengths or call.pooled or call.causal or call.mask or call.is_torch
-    if "keys" not in call.roles or special or not by_name or call.axes not in ("B T d", "T B d"):
-        return
-    try:
-        patient([patient.noise(2, T + 2 * (role != "queries"), 50 + i, i) for i, role in enumerate(call.roles)])
-    except Crash as crash:
-        text = f"{T} queries and {T + 2} keys and values: {crash}; with {T} of each it runs"
-        if isinstance(crash.__cause__, RuntimeError):  # what it refuses in its own words is no accident
-            report.say("crash", f"{text}. Queries and keys may be different in number.")
-        else:
-            report.say("another number of keys than queries", f"the layer raised {crash}")
+def depends_on_its_context(patient: Patient, T: int, report: Report) -> None:
+    """Hold that a gradient reaches the second input; one of zero is enough, as behind a gate that is shut."""
+    inputs = [x.to(patient.device, patient.dtype).requires_grad_() for x in patient.inputs(patient.tokens(2, T, 0.5))]
+    with suppress(Exception), patient.quietly(), torch.enable_grad():  # whatever another's code raises
+        out, other = patient.call(inputs), patient.call([*inputs[:-1], inputs[-1].flip(-1)])
+        unread = torch.autograd.grad(out.sum(), inputs, allow_unused=True)[-1] is None
+        if unread and torch.equal(out, other):  # or it is frozen
+            report.say("input-ignored", f"no gradient reaches the {patient.call.inputs[-1][1] or 'second input'}.")
 
 
 # ------------------------------------------------------------------------------------------------------- empty rows
@@ -207,20 +201,22 @@ def _bad_gradient(x: Tensor, mask: Tensor, rows: Tensor, patient: Patient) -> st
 # ------------------------------------------------------------------------------------------------- parameters
 
 
-def dead_parameters(patient: Patient, forms: list[Mask], T: int, flat: bool, report: Report) -> None:
-    """Find the parameters that no gradient reaches, in evaluation and in training, with masks and without.
+def dead_parameters(ways: list[Patient], forms: list[Mask], T: int, flat: bool, report: Report) -> None:
+    """Find the parameters that no gradient reaches, in evaluation and in training, in all ways, with masks and without.
 
     A gradient of zero is no proof (a gate that starts at 0, the bias of the keys); no gradient at all is.
     """
-    module, what = patient.module, "dead parameters"
+    patient, module, what = ways[0], ways[0].module, "dead parameters"
     named = {n: p for n, p in module.named_parameters() if p.requires_grad}
     if not named:
         return report.say(what, "no parameters are known; hand the module over with module=")
+    for gate in [p for p in named.values() if p.is_floating_point() and not bool(p.any())]:
+        nn.init.normal_(gate, std=0.1)  # one that is shut at first is opened
     owners = {n: module.get_submodule(n.rpartition(".")[0]) for n in named}
     ran: set[nn.Module] = set()
     hook = register_module_forward_pre_hook(lambda part, _: ran.add(part))
     try:
-        reached = _reached(patient, named, forms, T)
+        reached = _reached(ways, named, forms, T)
         if getattr(patient.call.target, "__name__", "forward") not in ("forward", "__call__"):
             named = {n: p for n, p in named.items() if n in reached or owners[n] in ran}  # else another's
         dead = {*named} - {*reached}
@@ -230,7 +226,7 @@ def dead_parameters(patient: Patient, forms: list[Mask], T: int, flat: bool, rep
         if dead - other:
             module.train()
             with suppress(Exception):  # whatever another's code raises in training
-                other |= dead & {*_reached(patient, named, forms, T)}
+                other |= dead & {*_reached(ways, named, forms, T)}
             module.eval()
         if other:
             report.say(what, f"{', '.join(sorted(other)[:4])}: they are for another call, or for training")
@@ -249,10 +245,10 @@ def dead_parameters(patient: Patient, forms: list[Mask], T: int, flat: bool, rep
     return None
 
 
-def _reached(patient: Patient, named: dict[str, nn.Parameter], forms: list[Mask], T: int) -> dict[str, Tensor]:
+def _reached(ways: list[Patient], named: dict[str, nn.Parameter], forms: list[Mask], T: int) -> dict[str, Tensor]:
     """Return of each parameter that a gradient reaches how large it is, over several inputs and masks."""
     found: dict[str, Tensor] = {}
-    for form, spread in [(None, 1.0), (None, 0.05), *((form, 0.5) for form in forms)]:
+    for patient, form, spread in [*product(ways, [None], [1.0, 0.05]), *product(ways[:1], forms, [0.5])]:
         mask = None if form is None else torch.ones(2, T, T, dtype=torch.bool).tril()
         if form is not None and form.shows in ("keys", "prefix"):
             mask = (torch.arange(T) < T - 2).expand(2, T, T)

@@ -22,8 +22,6 @@ from torch import Tensor, nn
 from attention_doctor.calling import Adapted, Mask, parameters_of, parts, pick
 from attention_doctor.docs import docs_of
 
-WEIGHTS_TOO = re.compile(r"^(return|output|need|with)_")
-
 
 class Crash(Exception):
     """The layer raised, or gave something else than one output per token: "shape"; the message says it in one line."""
@@ -94,7 +92,7 @@ class Patient:
         few = slice(1) if self.call.axes == "T d" else slice(None)
         inputs, mask = self.inputs(x[few]), None if mask is None else mask[few]
         flags = [p.name for p in parameters_of(self.call.target).values() if p.default is False]
-        asked = {name: True for name in flags if WEIGHTS_TOO.search(name)}
+        asked = {name: True for name in flags if re.search(r"^(return|output|need|with)_", name)}
         with self.quietly(), torch.enable_grad():
             result = self.call.result(inputs, mask)
             main = pick(result, self.call.output)

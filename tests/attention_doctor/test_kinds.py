@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from attention_doctor import adapt, examine
-from tests.helpers.layers_base import Layer, varied
+from tests.helpers.layers_base import KeyMask, Layer, varied
 from tests.helpers.layers_calls import Cached
 
 
@@ -70,13 +70,6 @@ class MissingDays(Layer):
             biases[:, ~observed.bool()] = torch.finfo(x.dtype).min
         q, k, v = self.qkv(x)
         return self.out((self.score(q, k) + biases).softmax(-1) @ v)
-
-
-class Holidays(MissingDays):
-    """The same, under a name of which nothing is known."""
-
-    def forward(self, x, holidays=None):
-        return super().forward(x, None if holidays is None else ~holidays)
 
 
 class ByLengths(Layer):
@@ -154,6 +147,157 @@ class Modulated(Layer):
         return super().forward(x + self.shift(vec)[:, None] + self.kind(flavour))
 
 
+class Packed(Layer):
+    """Documents one after another, (tokens, d_model)."""
+
+    def document(self, place, cu_seqlens):
+        return torch.bucketize(place, cu_seqlens[1:], right=True)
+
+    def forward(self, x, cu_seqlens):
+        of = self.document(torch.arange(len(x)), cu_seqlens)
+        return super().forward(x[None], of[:, None] == of)[0]
+
+
+class StepsOfNodes(Layer):
+    """Each node attends along its own time, (B, T, N, d_model); a mask says which steps of a sample count."""
+
+    def of_nodes(self, mask, N):
+        return mask.repeat_interleave(N, 0)
+
+    def forward(self, x, mask=None):
+        B, T, N, d = x.shape
+        keys = None if mask is None else self.of_nodes(mask, N)[:, None].expand(-1, T, T)
+        return super().forward(x.transpose(1, 2).reshape(B * N, T, d), keys).view(B, N, T, d).transpose(1, 2)
+
+
+class FramesOfVideo(Layer):
+    """Each frame attends to itself, (B, d_model, F, H, W)."""
+
+    def frames(self, x):
+        return x.permute(0, 2, 3, 4, 1).flatten(2, 3).flatten(0, 1)  # (B F, H W, d_model)
+
+    def qkv(self, x):
+        made = (self.frames(W(x.movedim(1, -1)).movedim(-1, 1)) for W in (self.W_q, self.W_k, self.W_v))
+        return tuple(map(self.split, made))
+
+    def forward(self, x):
+        y = super().forward(x).unflatten(1, x.shape[-2:]).unflatten(0, (len(x), -1))
+        return y.permute(0, 4, 1, 2, 3)
+
+
+class Subtracted(Layer):
+    """Differential: of the maps of every second head those of the others are taken away."""
+
+    def attend(self, q, k, v, mask):
+        maps = self.weigh(self.score(q, k))
+        return (maps[:, ::2] - 0.5 * maps[:, 1::2]) @ torch.cat([v[:, ::2], v[:, 1::2]], -1)
+
+    def forward(self, x):
+        return super().forward(x)
+
+
+class WithAVector(Layer):
+    """A vector for each sample shifts, and opens a gate that is shut at first."""
+
+    chance = 0.0
+
+    def more(self):
+        self.shift = nn.Linear(self.d_model, 2 * self.d_model)
+        nn.init.zeros_(self.shift.weight), nn.init.zeros_(self.shift.bias)
+
+    def weigh(self, scores):
+        return nn.functional.dropout(super().weigh(scores), self.chance)
+
+    def forward(self, x, c):
+        shift, gate = self.shift(c)[:, None].chunk(2, -1)
+        return x + (1 + gate) * super().forward(x + shift)
+
+
+class Kernels(Layer):
+    """Linear attention to what came before, divided by the sum of its weights."""
+
+    of_tokens = 2
+
+    def forward(self, x):
+        q, k, v = (y.relu() + 0.1 for y in self.qkv(x))
+        sums = (k[..., None] * v[..., None, :]).cumsum(2)
+        return self.out((q[..., None, :] @ sums)[..., 0, :] / (q * k.cumsum(self.of_tokens)).sum(-1, keepdim=True))
+
+
+class Pooled(Layer):
+    """One output for a sample: each head weighs the tokens for its own features."""
+
+    of_tokens = 1
+
+    def more(self):
+        self.asked = nn.Linear(self.d_model, self.h)
+
+    def forward(self, x):
+        weights = self.asked(x + self.W_q(x) + self.W_k(x)).softmax(self.of_tokens)  # (B, T, h)
+        heads = torch.einsum("bth,bthd->bhd", weights, self.W_v(x).unflatten(-1, (self.h, self.hd)))
+        return self.W_o(heads.flatten(1))
+
+
+class Decoder(Layer):
+    """Attends to itself, then to a memory; a cache holds the keys and values of both."""
+
+    def more(self):
+        self.to_memory = Layer(self.d_model, self.h)
+
+    def handed_on(self, memory):
+        return memory
+
+    def joined(self, old, new):
+        return torch.cat([old, new], 2)
+
+    def forward(self, x, memory, cache=None):
+        q, k, v = self.qkv(x)
+        if cache:
+            k, v = torch.cat([cache["k"], k], 2), self.joined(cache["v"], v)
+        if cache is not None:
+            cache.update(k=k, v=v)
+        x = x + self.out(self.attend(q, k, v, torch.ones(k.shape[2], k.shape[2]).tril().bool()[-x.shape[1] :]))
+        cross = self.to_memory
+        return x + cross.out(cross.attend(cross.qkv(x)[0], *cross.qkv(self.handed_on(memory))[1:], None))
+
+
+class Allocated(Slots):
+    """The same, with buffers that a method makes before the first call."""
+
+    def more(self):
+        self.keys = self.values = None
+
+    def setup_cache(self, batch_size, max_len):
+        self.keys, self.values = torch.zeros(2, batch_size, self.h, max_len, self.hd)
+
+    def filled(self, input_pos):
+        return torch.arange(self.keys.shape[2]) <= input_pos[:, None]
+
+
+class InWords(KeyMask):
+    """A helper says what its mask means."""
+
+    def padded_mask(self, attention_mask):
+        """1 for tokens and 0 for padding -> what is added."""
+        return (1 - attention_mask.float())[:, None, None] * -1e4
+
+    def hide(self, scores, mask):
+        return scores if mask is None else scores + self.padded_mask(mask)
+
+    def forward(self, x, attention_mask=None):
+        return super().forward(x, attention_mask)
+
+
+class NotAsInWords(InWords):
+    def padded_mask(self, attention_mask):
+        """1 for tokens and 0 for padding -> what is added."""
+        return attention_mask.float()[:, None, None] * -1e4
+
+
+def _one_for_all(self, memory):
+    return torch.arange(memory[0].numel()).view_as(memory[:1]).cos().expand_as(memory)
+
+
 def _merge(self, heads):
     return heads.reshape(len(heads), heads.shape[2], -1)
 
@@ -168,13 +312,26 @@ KINDS = [  # a healthy kind, what spoils it, and the code
     (FrameCausal, {"ahead": 1}, "future-leak"),
     (ChunkCausal, {"ahead": 1}, "future-leak"),
     (MissingDays, {"biases": lambda self, T: self.past[:T, :T]}, "not-deterministic"),
-    (Holidays, {"biases": lambda self, T: self.past[:T, :T]}, "not-deterministic"),
     (ByLengths, {"mask_of": _mask_of_the_first_call}, "not-deterministic"),
     (Rolling, {"keep": lambda self, part: part[:, :, :6]}, "cache-differs"),
     (Slots, {"filled": lambda self, input_pos: Slots.filled(self, input_pos) | (len(input_pos) == 1)}, "cache-differs"),
     (Letters, {"letters": "bhqd,bnkd->bhqk"}, "groups-differ"),
     (Edges, {"merge": _merge}, "mixes-tokens-on-merge"),
     (Modulated, {"merge": _merge}, "mixes-tokens-on-merge"),
+    (Packed, {"document": lambda self, place, cu_seqlens: torch.bucketize(place, cu_seqlens[1:])}, "mask-leaks"),
+    (StepsOfNodes, {"of_nodes": lambda self, mask, N: mask.repeat(N, 1)}, "mask-order"),
+    (FramesOfVideo, {"frames": lambda self, x: x.reshape(-1, x.shape[1], x[0, 0, 0].numel()).mT}, "mixes-tokens"),
+    (Subtracted, {"merge": _merge}, "mixes-tokens-on-merge"),
+    (WithAVector, {"chance": 0.1}, "not-deterministic"),
+    (Kernels, {"of_tokens": 1}, "no-softmax"),
+    (Pooled, {"of_tokens": 2}, "softmax-axis"),
+    (Decoder, {"handed_on": _one_for_all}, "input-ignored"),
+    (Decoder, {"joined": lambda self, old, new: torch.cat([new, old], 2)}, "cache-differs"),
+    (
+        Allocated,
+        {"filled": lambda self, input_pos: Allocated.filled(self, input_pos) | (len(input_pos) == 1)},
+        "cache-differs",
+    ),
 ]
 
 
@@ -190,11 +347,14 @@ def test_a_kind_of_its_own_is_no_mistake_and_one_change_in_it_is_named(kind, cha
     assert (report := examined(spoilt)).codes == [code], report
 
 
+def test_a_helper_says_what_a_mask_means():
+    assert examined(InWords).ok and examined(NotAsInWords).codes == ["mask-inverted"]
+
+
 def test_what_was_seen_of_them_is_said():
     assert "takes 8 only" in str(examined(OneSizeOfPicture))
     assert "its own block of" in str(examined(FrameCausal)) and "its own block of 4" in str(examined(ChunkCausal))
     assert examine(adapt(ChunkCausal(32, 4), mask=None, causal=True), 32, 4).codes == ["future-leak"]
-    assert "mask='blocked', mask_rank=1, mask_name='holidays', mask_over='keys'" in examined(Holidays).called_as
     report = examined(Edges)
     assert "nothing is known of edges: something that runs was made up" in report.called_as
     assert "all but its steps: what edges should be is not known" in report.not_examined
