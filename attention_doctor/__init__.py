@@ -92,8 +92,9 @@ def examine(
                 report.called_as = f"{made}{call}"
                 masks = examine_patient(patient, report)
                 unseen = [forms[0] for forms in call.masks.values()] if call.stated else []
-                if call.masks and not (masks or unseen):
-                    patient.notes.append(f"not examined with a mask: {', '.join(map(str, call.masks))}")
+                unread = [str(name) for name, forms in call.masks.items() if not forms[0].unsure]
+                if unread and not (masks or unseen):
+                    patient.notes.append(f"not examined with a mask: {', '.join(unread)}")
                 lines = [str(replace(call, mask=mask)) for mask in masks or unseen or [call.mask]]
                 report.called_as = made + "\n".join([*lines, *(f"# {note}" for note in patient.notes)])
     except OutOfTime:

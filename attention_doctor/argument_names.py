@@ -73,6 +73,7 @@ START = re.compile(
     r"^(start_pos\w*|start|offset|pos\w*_offset|past_len\w*|past_\w*length|cache_len\w*|cur_pos|cache_pos|step|position)$"
 )
 PLACES = re.compile(r"^(input_pos|pos|positions?|position_ids|pos_ids|token_positions|cache_positions?|t|ts|idx)$")
+OTHERS = (NO_MASK, CACHE, ABOUT_PLACES, FLAG, START, PLACES, CONTEXT)  # names that say something else than a mask
 PACKED = re.compile(r"^cu_?(seq|len)")  # where each of the documents in one sequence begins
 
 

@@ -51,6 +51,7 @@ class Mask:
         left: whether lengths count from the end, as with padding on the left.
         always: whether the layer cannot do without one, or puts one of its own in its place.
         folded: by how many heads it is repeated, a, a, …, b, b, …, to `(B h, T, T)`; 1 where it is not.
+        unsure: whether nothing but a try says that the argument is one.
     """
 
     name: str | None
@@ -60,6 +61,7 @@ class Mask:
     always: bool = False
     folded: int = 1
     left: bool = False
+    unsure: bool = False
 
     @property
     def shows(self) -> str:

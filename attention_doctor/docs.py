@@ -28,6 +28,7 @@ _VALUE_THEN_WORD = re.compile(
 )
 _SCORES = re.compile(r"inf\b|negative|-?1e\d|score|logit|softmax|fill", re.IGNORECASE)  # of what becomes of scores
 _ADDED = re.compile(r"\badditive|mask is added|added to the (?:raw )?scores", re.IGNORECASE)
+_SHAPE = re.compile(r"[(\[](?:\w+\s*,\s*)*(?:(\w+)\s*,\s*\1|\w*q\w*\s*,\s*\w*k\w*)[)\]]", re.IGNORECASE)
 _BATCH = r"(?:b|bs|bsz|n_?batch\w*|batch(?:_size)?)"
 _TIME = r"(?:t|l|s|n|seq\w*|time|length|tokens|\w*_len|num_tokens)"
 _WORDS = re.compile(r"\"\"\"(.*?)\"\"\"|'''(.*?)'''|#([^\n]*)", re.DOTALL)
@@ -66,6 +67,11 @@ class Docs:
                     on = re.fullmatch(_ON, match["value"], re.IGNORECASE) is not None
                     votes.add("allowed" if on == (match["hides"] is None) else "blocked")
         return votes.pop() if len(votes) == 1 else None
+
+    def ranks(self, argument: str) -> set[int]:
+        """Return how many axes a mask has in the author's words, such as 2 for "(T, T)"."""
+        after = [line[max(0, line.find("mask")) :] for line in self._about(argument, True)]
+        return {match[0].count(",") + 1 for line in after for match in _SHAPE.finditer(line)}
 
     @property
     def batch_first(self) -> bool:

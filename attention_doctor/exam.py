@@ -5,7 +5,7 @@ never with a bit of its complement 010. So a few calls say of all rows at once w
 several shows both a bit and its opposite.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import torch
@@ -187,6 +187,20 @@ class Exam:
             known = rows is not None and rows.shape == step.used.shape[:2] and (step.q is None or self.straight[j])
             found[j] = rows if known else self._by_samples(j, tokens)
         return found
+
+    def silent(self, j: int) -> Iterator[int]:
+        """Yield the maps of a step whose outputs reach no output of the layer."""
+        step = self.first.steps[j]
+        for n in range(len(step.used)):
+
+            def rows(number: int, shape: tuple[int, ...], n=n) -> Tensor:
+                return (torch.arange(shape[0]) == n)[:, None].expand(shape)
+
+            patch = Patch("head", frozenset([j]), rows, 1e10)
+            if not bool(moved(self.first.out, self.look(patch=patch).out).any()):
+                small = [0.01 * x for x in self.x]  # a gate that is shut here may be open there
+                if not bool(moved(self.look(small).out, self.look(small, patch=patch).out).any()):
+                    yield n
 
     def _by_samples(self, j: int, tokens: Tensor | None) -> Tensor:
         """Return the queries of maps that were subtracted from others, where all of a sample have the same ones."""

@@ -38,7 +38,8 @@ def examine_patient(patient: Patient, report: Report) -> list[Mask]:
     if patient.written:
         what = "; ".join(f"{name}: {how}" for name, how in patient.written.items())
         report.say("mutates-input", f"after a call, {what}.")
-    patient.call.masks = {form.name: [form] for form in chosen} or patient.call.masks
+    known = {name: forms for name, forms in patient.call.masks.items() if not forms[0].unsure}
+    patient.call.masks = {form.name: [form] for form in chosen} or known
     report.findings = [replace(found, example=example_of(found.code, patient)) for found in report.findings]
     return chosen
 
@@ -97,10 +98,13 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
     yield
     for form in [form for form in chosen if form.shows != "documents"]:
         outside.survives_an_empty_row(patient, form, T, report)
+    everyone = base is not None and bool(base.sees.all())
+    if everyone and base.inside:
+        outside.takes_fewer_keys(patient, T, report)
     if call.roles == ["queries", "context"] and not call.guessed:
         outside.depends_on_its_context(patient, T, report)
     ways = [patient, *_with_contexts(patient, batch, T, report)]
-    in_order = base is None or past or bool(base.sees.all())
+    in_order = base is None or everyone or past
     if in_order and not call.pooled and call.axes in ("B T d", "T B d") and not call.lengths:
         caches_as_the_full_pass(patient, window, past and not window, report)
     _places(patient, T, report)
@@ -180,7 +184,8 @@ def _masks(exam: Exam, base: Sight | None, report: Report) -> list[Mask]:
     if patient.kept() != before and not patient.stateful:  # once more, with each look at a fresh copy
         patient.stateful, (report.findings, report.remarks, report.not_examined) = True, said
         chosen = meant()
-    if not masks:
+    patient.call.masks = {n: m for n, m in masks.items() if not m[0].unsure or n in [form.name for form in chosen]}
+    if not patient.call.masks:
         report.say("masks", "the layer takes none")
     for form in chosen[:1]:
         if form.shows in ("prefix", "documents"):

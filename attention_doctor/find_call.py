@@ -97,6 +97,13 @@ class _Search:
         of_others = others and names.OF_OTHERS.search(name)
         return bool(of_others or (names.MASK.search(name) and not names.NO_MASK.search(name)))
 
+    def _unsure(self, form: Adapted) -> list[inspect.Parameter]:
+        """Return the optional tensors whose names say nothing: one may be a mask."""
+        tensors = [p for p in self.optional if p.annotation is p.empty or "Tensor" in str(p.annotation)]
+        known = {p.name for p in tensors if any(words.search(p.name) for words in names.OTHERS)} | {*form.also}
+        known |= {p.name for p in tensors if names.role_of(p.name) or names.further(p.name, 8)}
+        return [p for p in tensors if p.name not in known]
+
     def _rest(self) -> Iterator[tuple[Inputs, dict[str, object], bool]]:
         """Yield inputs, further arguments, and whether an input is a guess, the likelier first."""
         needed, optional, alone = self.needed, self.optional, len(self.inputs) == 1
@@ -179,6 +186,8 @@ class _Search:
         keys = rows + [Mask(p.name, rank=rank, over="keys") for rank in (2, 3, 4)]
         first = [*keys, *ranks] if "pad" in p.name or "key" in p.name else [*ranks, *folded, *keys]
         first += [Mask(p.name, rank=1, over="keys")]
+        if p not in self.masks:
+            return [replace(mask, kind=kind, unsure=True) for mask in first for kind in KINDS[:2] if mask.rank < 4]
         return [*lengths, *(replace(mask, kind=kind) for mask in first for kind in KINDS)]
 
     # -------------------------------------------------------------------------------------------------- by trying
@@ -195,7 +204,7 @@ class _Search:
                     form = self._turned(replace(form, axes="T B d"), T)
                     said = getattr(self.patient.call.target, "batch_first", None) is False
                     self.patient.notes += [] if said else [TIME_FIRST]
-                form.masks = {p.name: self.mask_forms(p, form.axes) for p in self.masks}
+                form.masks = {p.name: self.mask_forms(p, form.axes) for p in self.masks + self._unsure(form)}
                 if self.our_form:
                     form.masks = {"mask": [mask for mask in form.masks["mask"] if mask.kind == "allowed"]}
                 return replace(form, stated=self.our_form)

@@ -242,7 +242,11 @@ def named(factor: float, step: Step, exam: Exam) -> str:
         f"1/√d_model, √{d}": d**-0.5,
         f"√head_dim: multiplied where it should be divided, √{head_dim}": head_dim**0.5,
         f"1/head_dim, 1/{head_dim}": 1 / head_dim,
+        f"1/d_model, 1/{d}": 1 / d,
         f"1/√num_heads, √{h}": (h or torch.inf) ** -0.5,
+        f"1/√T of {exam.T} tokens": exam.T**-0.5,
+        f"1/√√{head_dim}, once where it stands on queries and keys": head_dim**-0.25,
+        "head_dim, without its root": float(head_dim),
     }
     return next((f"It is {name}." for name, value in known.items() if abs(factor - value) < 0.01 * value), "")
 
@@ -258,9 +262,13 @@ def meant(exam: Exam, factor: float, head_dim: int) -> bool:
 
 
 def twins(exam: Exam, j: int) -> Said:
-    """Hold that heads differ."""
+    """Hold that heads differ, and that each reaches an output."""
     step = exam.first.steps[j]
     used, per = step.used, len(step.used) // exam.B
+    dead = [] if step.gated else list(exam.silent(j))  # a gate may be shut
+    if dead:
+        what = f"what {len(dead)} of its {len(used)} maps attend to (map {dead[0]} first) reaches no output."
+        return ("heads-unused", what) if len(dead) < len(used) else None
     even = (used - used.mean(-1, keepdim=True)).abs().max() < 1e-4 or used.amax() < 1e-3  # or a sink takes it all
     if even or not exam.flat or exam.of(j, "q") is None:
         return None

@@ -72,6 +72,7 @@ class Step:
     of_scores: Info
     of_weights: Info
     turned: bool = False  # whether the softmax ran along another axis than the keys
+    gated: bool = False  # whether what it gave was multiplied by something, number by number
     merged: Tensor | None = None  # the rows that the next projection reads, (rows, features)
 
     @property
@@ -87,6 +88,7 @@ class Patch:
     kind: str  # "projection" or "head"
     of: frozenset[int]  # the numbers of the projections or steps
     rows: Callable[[int, tuple[int, ...]], Tensor]  # takes a number and a shape of rows, returns which are changed
+    size: float = 1.0  # by how many times their usual size
 
 
 @dataclass
@@ -190,6 +192,8 @@ class Look(TorchDispatchMode):
             factor = None
         if name in SCALES:
             far = lead.far if lead.kind == "projection" else far  # by its norm, or a gate of the same token
+            for n in lead.of if lead.kind == "head" and "projection" in kinds else ():
+                self.seen.steps[n].gated = True
             turned |= lead.kind == "projection" and any(
                 x.numel() > 1 and not info.of and storage(x) not in self._parameters for x, info in infos
             )
@@ -318,7 +322,7 @@ class Look(TorchDispatchMode):
         chosen = patch.rows(number, shape).view(rows.shape[:-1])
         noise = torch.linspace(0.7, 1.9, rows.shape[-1], dtype=rows.dtype, device=rows.device)
         noise[::2] *= -1.3
-        size = rows.square().mean().sqrt() + 1e-3
+        size = patch.size * (rows.square().mean().sqrt() + 1e-3)
         rows += size * chosen[..., None].to(rows.device, rows.dtype) * noise
 
 

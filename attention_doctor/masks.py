@@ -186,6 +186,7 @@ def examine_mask(exam: Exam, forms: Sequence[Mask], base: Sight | None, report: 
     """Give a layer its mask in each form; hold the one that it means to hide what it hides, and return it."""
     call, docs, name = exam.patient.call, exam.patient.docs, forms[0].name
     said = None if call.stated else docs.polarity(name or "mask", len(call.masks) == 1)
+    ranks = set() if call.stated else docs.ranks(name or "mask")
     forms = sorted(forms, key=lambda form: said is not None and form.kind not in (*SAME[said], "lengths"))
     ran, raised = [], []
     for form in forms:
@@ -198,10 +199,25 @@ def examine_mask(exam: Exam, forms: Sequence[Mask], base: Sight | None, report: 
             continue
         if not tried.code and tried.hid:
             break
+    if forms[0].unsure:
+        return next((t.form for t in ran if t.hid and not t.code), None)
+    of_each = [crash for form, crash in raised if form.rank == 3 and form.over == "pairs" and form.folded == 1]
+    taken = any(tried.form.rank == 3 and tried.form.over == "pairs" for tried in ran)
+    if of_each and ran and not taken and 3 in ranks and 4 not in ranks:  # a mask for each sample was promised
+        shape = (exam.B, exam.T, exam.T)
+        if isinstance(of_each[0].__cause__, RuntimeError):  # a refusal in its own words is none
+            report.say("crash", f"with a mask {shape}: {of_each[0]}. Of {name} its words say {sorted(ranks)} axes.")
+        else:
+            report.say("mask-rank", f"one mask (T, T) for all samples is taken; {shape} raised {of_each[0]}.")
     if not ran:
-        form, crash = raised[0]
-        why = f"no form that was tried runs ({crash}); say adapt(layer, mask_name={name!r}, …)"
-        report.say(*(crash.code, f"with {name or 'a mask'}: {crash}.") if call.stated else (name or "masks", why))
+        promised = [crash for f, crash in raised if call.stated or (f.rank in ranks and f.kind in SAME.get(said, ()))]
+        of_dtype = ("bool", "dtype", "Float", "Long")
+        told = [crash for crash in promised if not any(word in str(crash) for word in of_dtype)]
+        if told:
+            report.say(told[0].code, f"with {name or 'a mask'}: {told[0]}.")
+        else:
+            why = f"no form that was tried runs ({raised[0][1]}); say adapt(layer, mask_name={name!r}, …)"
+            report.say(name or "masks", why)
         return None
     best = _meant(ran, said)
     if best.code == "mask-ignored" and name and not docs.reads(name):

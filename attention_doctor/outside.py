@@ -136,6 +136,23 @@ def separates_samples(patient: Patient, batch: int, T: int, report: Report) -> N
         report.say("other sizes" if refused else crash.code, f"{patient.last}: {crash}.")
 
 
+def takes_fewer_keys(patient: Patient, T: int, report: Report) -> None:
+    """Hand over more keys than queries, where queries, keys and values are inputs of their own."""
+    call = patient.call
+    by_name = any("key" in name or name == "k" for name in parameters_of(call.target))
+    special = call.also or call.lengths or call.pooled or call.causal or call.mask or call.is_torch
+    if "keys" not in call.roles or special or not by_name or call.axes not in ("B T d", "T B d"):
+        return
+    try:
+        patient([patient.noise(2, T + 2 * (role != "queries"), 50 + i, i) for i, role in enumerate(call.roles)])
+    except Crash as crash:
+        text = f"{T} queries and {T + 2} keys and values: {crash}; with {T} of each it runs"
+        if isinstance(crash.__cause__, RuntimeError):  # what it refuses in its own words is no accident
+            report.say("crash", f"{text}. Queries and keys may be different in number.")
+        else:
+            report.say("another number of keys than queries", f"the layer raised {crash}")
+
+
 def depends_on_its_context(patient: Patient, T: int, report: Report) -> None:
     """Hold that a gradient reaches the second input; one of zero is enough, as behind a gate that is shut."""
     inputs = [x.to(patient.device, patient.dtype).requires_grad_() for x in patient.inputs(patient.tokens(2, T, 0.5))]

@@ -49,7 +49,7 @@ def judged(problem, test: object) -> Note:
     for note in (_nothing, _stopped, _no_answer, _masks_turned, _passes, _accuses):
         if said := note(problem, test, trial):
             return Note(said.title, [*said.parts, *printed], mood=said.mood, code=said.code)
-    return Note("right.", [*_near(problem, trial), *printed], mood="right", code="right")
+    return Note("right.", [*_right(problem, trial), *printed], mood="right", code="right")
 
 
 def _nothing(problem, test, trial) -> Note | None:
@@ -226,12 +226,17 @@ def _sees_rounding_alone(test, subject: Subject) -> bool:
         return tried(test, [subject]).said == [True]
 
 
-def _near(problem, trial) -> list[tuple[str, str]]:
-    """Return which near variants of a healthy layer a test sees, and which it does not."""
+def _right(problem, trial) -> list[tuple[str, str]]:
+    """Return which near variants of a healthy layer a test sees or misses, and on which other style it stops."""
     near = dict(zip(problem.near, trial.said, strict=False))
     seen, missed = ([name for name in near if near[name] is said] for said in (False, True))
     parts = [("", f"The layer passes. Your test would have seen {_listed(seen)}.")] if near else []
-    return [*parts, *([("", f"It would have missed {_listed(missed)}.")] if missed else [])]
+    parts += [("", f"It would have missed {_listed(missed)}.")] if missed else []
+    for subject, said in zip(trial.subjects, trial.said, strict=False):
+        if isinstance(said, Failure) and subject in problem.others:
+            words = f"On {subject.name} it stops ({said.message}), so it is made for layers that are built as this one."
+            return [*parts, ("Note:", words)]
+    return parts
 
 
 def _shown(subject: Subject) -> list[tuple[str, str]]:

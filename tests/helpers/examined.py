@@ -13,6 +13,8 @@ HEALTHY = {**layers_calls.HEALTHY, **layers_sick_places.HEALTHY}
 SICK = {**layers_calls.SICK}
 # Wrong distances: with sharp maps they may not show.
 PLACES = {name: Disease(code, kind) for name, (code, kind) in layers_sick_places.SICK.items()}
+# One cause, two symptoms, both right: the mask has no head axis, which raises or hands over another sample's mask.
+ALSO = {"NoHeadAxisInMask": {"mask-order"}}
 # (d_model, num_heads, factor on all parameters: trained maps are sharper than fresh ones)
 USUAL = (32, 4, 1)
 CASES = [USUAL, (15, 3, 5), (16, 1, 1), (20, 5, 5), (16, 4, 1), (32, 4, 5)]
@@ -62,6 +64,6 @@ def misnamed(names, cases=(USUAL,), seeds=(0,)) -> list[str]:
                 continue
             for seed in seeds:
                 codes = set(of_sick(name, case, seed).codes)
-                if wanted not in codes or codes - {wanted}:
+                if wanted not in codes or codes - {wanted} - ALSO.get(name, set()):
                     wrong.append(f"{name}, {case}, seed {seed}: {wanted} wanted, got {sorted(codes)}")
     return wrong

@@ -15,6 +15,7 @@ from tests.helpers.layers_healthy import (
     Additive,
     CausalWindow,
     NeedsMask,
+    OneMaskForAll,
     PositionsWithoutMask,
     TwoLayers,
 )
@@ -57,6 +58,7 @@ REMARKABLE = {
     "causal": lambda: GPT(32, 4),
     "window": lambda: CausalWindow(32, 4),
     "positions": lambda: PositionsWithoutMask(32, 4),
+    "mask-rank": lambda: OneMaskForAll(32, 4),
     "several-layers": lambda: TwoLayers(32, 4),
     "empty-row-refused": lambda: RefusesEmptyRows(32, 4),
     "empty-row-nan": lambda: NaNWhereNothingWasAskedFor(32, 4),

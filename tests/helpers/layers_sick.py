@@ -199,14 +199,14 @@ class OneHeadInPlaceOfMany(Layer):
         super().__init__(d_model, 1)
 
 
-@sick("dead-parameters", with_one_head="")
+@sick("heads-unused", with_one_head="")
 class HeadSilenced(Layer):
     def attend(self, q, k, v, mask):
         kept = (torch.arange(self.h) != self.h // 2)[:, None, None] | (self.h == 1)
         return super().attend(q, k, v, mask) * kept
 
 
-@sick("dead-parameters", with_one_head="")
+@sick("heads-unused", with_one_head="")
 class LastHeadNeverMerged(WithoutMask):
     """The heads are put side by side in a loop that ends too early; the first one fills the gap."""
 

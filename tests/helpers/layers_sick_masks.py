@@ -94,6 +94,8 @@ spoilt("mask-order", "MaskRepeatedInTheWrongOrder", with_one_head="", axes=_repe
 spoilt("mask-order", "FirstMaskForAll", axes=_of_the_first)
 spoilt("mask-order", "LastMaskForAll", axes=_of_the_last)
 spoilt("mask-order", "OnlyWhereBatchEqualsHeads", with_one_head="", axes=_where_batch_equals_heads)
+spoilt("crash", "NoHeadAxisInMask", axes=lambda self, mask: mask)
+spoilt("crash", "CrashesOnEveryMask", axes=lambda self, mask: mask[:, :, :, None, None])
 spoilt("crash", "CrashesAlways", score=lambda self, q, k: q @ k)
 
 

@@ -91,7 +91,7 @@ def test_untouched_stubs_are_left_open_the_test_of_the_solution_is_right_and_wha
             failures += [] if not said.passed and words in repr(said) else [said]
         failures += [f"{each.name} counts as done"] if each.done else []
         said = each.test(each.shown_by)
-        failures += [] if said.passed else [said]
+        failures += [] if said.passed and "Note:" not in repr(said) else [said]
     assert failures == []
 
 
@@ -292,7 +292,7 @@ def test_what_is_no_test_is_refused_and_each_gets_the_layers_as_they_were_made(m
     for answer, words in no_tests.items():
         assert words in repr(problem.reviews.test(answer)) and not problem.reviews.done
     said = problem.reviews.test(my_test(f"layer.split\n    {TURNED}return {SAME}"))
-    assert said.passed, "only layers of another style have no split"
+    assert said.passed and "in another style" in repr(said) and "Note:" in repr(said)
     problem.reviews.test(my_test("layer.W_q.weight.data.zero_()\n    return True"))
     assert problem.reviews.test(my_test(f"{TURNED}return {SAME}")).passed, "each test gets the layers as they were made"
     monkeypatch.setattr("mhacourse.try_test.SECONDS", 0.3)
