@@ -9,75 +9,75 @@ from mhalib import scaled_dot_product_attention, split_heads
 
 first_shapes = Exercise(
     task=(
-        "Two sentences of 12 words, 64 features, 4 heads. Which shapes have the split heads and the weights? "
-        "A pair of tuples."
+        "You split a batch of two sentences, with 12 words of 64 features each, into 4 heads. What shapes do the split "
+        "heads and the weights have? Give a pair of tuples."
     ),
     answer=((2, 4, 12, 16), (2, 4, 12, 12)),
     sizes={"B": 2, "T": 12, "d_model": 64, "num_heads": 4, "head_dim": 16},
     hints=(
-        "The heads: (B, num_heads, T, head_dim). The weights: (B, num_heads, Tq, Tk).",
-        "How many numbers of a word does each head get, when all heads together get all of them?",
+        "The heads are (B, num_heads, T, head_dim), and the weights are (B, num_heads, Tq, Tk).",
+        "If the heads share all the numbers of a word among them, how many does each head get?",
         "B is 2. head_dim is d_model divided by num_heads. Tq and Tk are both the number of words.",
     ),
     wrong={
         "Heads behind the tokens": Wrong(
             ((2, 12, 4, 16), (2, 12, 4, 4)),
-            "tokens stand before heads.",
-            "In this course heads sit at axis 1: (B, num_heads, T, head_dim). Then every head holds a whole sentence.",
+            "you put tokens before heads.",
+            "In this course heads are on axis 1, (B, num_heads, T, head_dim), and every head holds a whole sentence.",
             also=(((2, 12, 4, 16), (2, 4, 12, 12)),),
         ),
         "Every head keeps all features": Wrong(
             ((2, 4, 12, 64), (2, 4, 12, 12)),
             "your heads have 64 features each.",
-            "The split shares the 64 features out: 64 / 4 = 16 for each head.",
+            "The split divides the 64 features among the heads: 64 / 4 = 16 for each.",
         ),
         "The sentence cut instead of the features": Wrong(
             ((2, 4, 3, 64), (2, 4, 3, 3)),
-            "you cut 12 words into 4 times 3.",
-            "Each head sees every word, with fewer features.",
+            "you cut the 12 words into 4 groups of 3.",
+            "Each head sees every word, only with fewer features.",
         ),
         "The two exchanged": Wrong(
             ((2, 4, 12, 12), (2, 4, 12, 16)),
-            "the shape of the weights comes first.",
-            "First the heads, (B, num_heads, T, head_dim), then the weights.",
+            "you gave the shape of the weights first.",
+            "Give the heads first, (B, num_heads, T, head_dim), then the weights.",
         ),
         "A map between features": Wrong(
             ((2, 4, 12, 16), (2, 4, 16, 16)),
             "your map has a row and a column for each feature of a head.",
-            "A map says which word looks at which: a row for each query, a column for each key, 12 by 12.",
+            "A map says which word looks at which, so it has a row for each query and a column for each key: 12 by 12.",
         ),
         "One map for all heads": Wrong(
             ((2, 4, 12, 16), (2, 12, 12)),
             "your weights have no axis for the heads.",
-            "Every head has a map of its own: (B, num_heads, Tq, Tk).",
+            "Every head has its own map: (B, num_heads, Tq, Tk).",
         ),
         "No samples in the weights": Wrong(
             ((2, 4, 12, 16), (4, 12, 12)),
             "your weights have no axis for the samples.",
-            "Each of the two sentences has maps of its own: (B, num_heads, Tq, Tk).",
+            "Each of the two sentences has its own maps: (B, num_heads, Tq, Tk).",
         ),
         "Heads folded into the batch": Wrong(
             ((8, 12, 16), (8, 12, 12)),
-            "samples and heads share one axis, 2 · 4 = 8.",
-            "Some libraries do that. In this course each has an axis of its own: (B, num_heads, T, head_dim).",
+            "samples and heads share one axis of 2 · 4 = 8.",
+            "Some libraries do that. In this course each of the two has its own axis: (B, num_heads, T, head_dim).",
         ),
     },
     see="Seven names for all shapes",
 )
 
 attention_maps = Choice(
-    task="Which of the four tables can be attention maps, rows for queries? All that can, as letters.",
+    task="Which of the four tables can be attention maps, with rows for queries? Give the letters of all that can.",
     answer="BD",
     options={
-        "A": "its columns sum to 1, its rows do not. Each query shares out exactly 1.",
-        "B": "no weight is negative and every row sums to 1. That columns do not is as it should be.",
-        "C": "rows sum to 1, but a weight is negative. A share lies between 0 and 1.",
-        "D": "every query looks at itself only. That is a map, if a dull one.",
+        "A": "its columns sum to 1, but its rows do not. Each query has exactly 1 to share out.",
+        "B": "no weight is negative, and every row sums to 1. The columns do not, and they need not.",
+        "C": "its rows sum to 1, but a weight is negative. A share lies between 0 and 1.",
+        "D": "every query looks only at itself. That is a map, if a dull one.",
     },
     hints=(
-        "Each row is a query that shares out one whole over the keys. Can a share be below 0?",
-        "Two questions for each table: is every number between 0 and 1? What does a row sum to?",
-        "Sum the rows of A, and look at the smallest number of C. What a column sums to does not matter.",
+        "Each row is a query that shares out one whole among the keys. Can a share be below 0?",
+        "Ask two questions of each table. Is every number between 0 and 1? What does each row sum to?",
+        "Sum the rows of A, and look at the smallest number in C. It does not matter what the columns sum to.",
     ),
     see="What a map is",
 )
@@ -102,8 +102,8 @@ def _fill_in_place(weights):
 
 most_looked_at = Exercise(
     task=(
-        "Write most_looked_at(weights): for each head and each word, the number of the other word that it looks at "
-        "most. (num_heads, T, T) -> (num_heads, T)."
+        "Write most_looked_at(weights): for each head and each word, return the number of the other word that it looks "
+        "at the most. (num_heads, T, T) -> (num_heads, T)."
     ),
     answer=most_looked_at_solution,
     cases=lambda: [
@@ -123,54 +123,54 @@ most_looked_at = Exercise(
     ],
     axes=("head", "word"),
     hints=(
-        "argmax(-1) gives the column of the largest number of each row.",
-        "The word itself is not asked for: put something smaller than any weight on the diagonal of a copy.",
+        "argmax(-1) gives the column of the largest number in each row.",
+        "The word itself must not win, so put something smaller than any weight on the diagonal of a copy.",
         "weights.masked_fill(torch.eye(T, dtype=torch.bool), -1) makes such a copy.",
     ),
     wrong={
         "The word itself counts": Wrong(
             Change("weights.masked_fill(itself, -1)", "weights"),
-            "most words look at themselves most.",
-            "Leave the diagonal out before you look for the largest.",
+            "most words look at themselves the most.",
+            "Leave the diagonal out before you look for the largest weight.",
         ),
         "A zero on the diagonal": Wrong(
             Change("(itself, -1)", "(itself, 0)"),
-            "a weight can be 0, too: where all the others are, you name the word itself.",
+            "a weight can be 0, too. Where all the other weights are 0, you name the word itself.",
             "Put something smaller than any weight on the diagonal, such as -1.",
         ),
         "Columns instead of rows": Wrong(
             Change(".argmax(-1)", ".argmax(-2)"),
-            "you say who looks most at each word.",
-            "Rows are queries: look for the largest number along the last axis.",
+            "you find the word that looks at each word the most.",
+            "Rows are queries, so look for the largest number along the last axis.",
         ),
         "The weight instead of the word": Wrong(
             Change(".argmax(-1)", ".amax(-1)"),
-            "you return how much, not whom.",
-            "argmax gives the place of the largest number.",
+            "you return the weight of the other word, not its number.",
+            "argmax gives the position of the largest number.",
         ),
         "The map of the caller changed": Wrong(
             _fill_in_place,
-            "the words are right, but the map that came in has a broken diagonal now.",
-            "Work on a copy, by masked_fill or clone(): fill_diagonal_ and weights[...] = ... write into what came in.",
+            "the words are right, but you overwrote the diagonal of the map you were given.",
+            "Work on a copy made with masked_fill or clone(); fill_diagonal_ and weights[...] = ... write in place.",
         ),
         "Counted without the word itself": Wrong(
             _row_cut_short,
-            "you cut the word itself out of its row, and count the places of what is left.",
-            "Behind the gap every place is one too low. Keep the row as long as it is, with -1 on the diagonal.",
+            "you cut the word itself out of its row, then count positions in what is left.",
+            "After the gap every position is one too low. Keep the row at its full length, with -1 on the diagonal.",
         ),
         "The diagonal of a cube": Wrong(
             lambda w: w.clone().fill_diagonal_(-1).argmax(-1),
-            "fill_diagonal_ takes all three axes together: [0, 0, 0], [1, 1, 1], … It wants them equally long.",
-            "Each head has a diagonal of its own: masked_fill with torch.eye(T, dtype=torch.bool).",
+            "fill_diagonal_ follows all three axes at once, [0, 0, 0], [1, 1, 1], …, and needs them equally long.",
+            "Each head has its own diagonal, so use masked_fill with torch.eye(T, dtype=torch.bool).",
         ),
         "Counted from 1": Wrong(
             Change(".argmax(-1)", ".argmax(-1) + 1"),
             "your numbers are one too high.",
-            "Words are counted from 0, as everything in Python.",
+            "Words are counted from 0, like everything in Python.",
         ),
         "The second place": Wrong(
             lambda w: w.topk(2).indices[..., 1],
-            "you take the second largest of each row. That is right only where a word looks at itself most.",
+            "you take the second largest weight of each row. That is right only where a word looks at itself the most.",
             "Leave the diagonal out, then take the largest.",
         ),
     },
@@ -208,8 +208,8 @@ def _loud_features(words, seed=0, shift=0):
 
 looking_back = Exercise(
     task=(
-        "Write looking_back(features, words): maps (2, T, T) of two heads, in which head 1 looks at the word before. "
-        "features(words, shift=1) pretends that each word stands one place earlier."
+        "Write looking_back(features, words): return the maps of two heads, (2, T, T), in which head 1 looks at the "
+        "word before. features(words, shift=1) pretends that each word is one place earlier."
     ),
     answer=looking_back_solution,
     cases=lambda: [
@@ -222,24 +222,24 @@ looking_back = Exercise(
     axes=("head", "query", "key"),
     hints=(
         "So far q, k and v were the same features. Now q and k have to differ.",
-        "A query that pretends to stand one place earlier finds the key of the word before.",
-        "scaled_dot_product_attention(q, k, k) returns the output and the weights (1, 2, T, T).",
+        "A query that pretends to be one place earlier finds the key of the word before.",
+        "scaled_dot_product_attention(q, k, k) returns the output and the weights, which are (1, 2, T, T).",
     ),
     wrong={
         "It looks ahead": Wrong(
             Change("shift=1", "shift=-1"),
-            "every word finds the one after it: the keys pretend, or the queries pretend to stand later.",
-            "The one who asks must pretend, with shift=1, which is one place earlier.",
+            "every word finds the one after it, because the keys pretend to be earlier, or the queries later.",
+            "The query must pretend to be one place earlier, with shift=1.",
         ),
         "It looks at itself": Wrong(
             Change(", shift=1", ""),
-            "queries and keys have the same positions, shifted or not: only the distance counts.",
+            "you shift both queries and keys, or neither, and only the distance between them counts.",
             "Give features(words, shift=1) to the queries only.",
         ),
         "The words moved, not their places": Wrong(
             Change("features(words, shift=1)", "features(words[-1:] + words[:-1])"),
-            "the queries are those of the sentence with its words moved on, so their spelling moves as well.",
-            "Only the places shall pretend: features(words, shift=1), with the words as they are.",
+            "you move the words themselves to make the queries, so their spelling moves as well.",
+            "Only the places should pretend to move: use features(words, shift=1), with the words as they are.",
         ),
         "The finished map shifted": Wrong(
             Change(
@@ -247,20 +247,20 @@ looking_back = Exercise(
                 "maps = scaled_dot_product_attention(k, k, k)[1][0]\n"
                 "    return torch.stack([maps[0], maps[1].roll(-1, -1)])",
             ),
-            "each word keeps its own query, and the columns of the finished map are moved; the first word wraps round.",
-            "Shift the question, not the answer: queries of features(words, shift=1), and the usual keys.",
+            "each word keeps its own query, and you move the columns of the finished map; the first word wraps round.",
+            "Shift the question, not the answer: make queries from features(words, shift=1), and keep the keys.",
         ),
         "The output, not the weights": Wrong(
             Change("[1][0]", "[0][0]"),
-            "you return what the heads hand on, (2, T, 32).",
+            "you return the outputs of the heads, (2, T, 32).",
             "scaled_dot_product_attention returns the output [0] and the weights [1]: take [1].",
         ),
         "One head": Wrong(
             Change(", 2)", ", 1)"),
-            "there is one map.",
+            "there is only one map.",
             "Split into two heads: head 1 gets the 32 features of the position.",
         ),
     },
     see="The head explorer",
-    explanation="In trained models such heads arise by themselves; lesson 10 finds them.",
+    explanation="In trained models, heads like this arise by themselves; lesson 10 finds them.",
 )

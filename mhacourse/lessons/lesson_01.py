@@ -8,31 +8,31 @@ from mhacourse.remarks import Grows
 
 bert_shapes = Exercise(
     task=(
-        "BERT-base: d_model 768, 12 heads. For B = 4, T = 128 and a fused contiguous layer, give three shapes: "
-        "its output, q after the cut, q after the split."
+        "BERT-base has d_model 768 and 12 heads. For B = 4, T = 128 and a fused contiguous layer, give three shapes: "
+        "the layer's output, q after the cut, and q after the split into heads."
     ),
     answer=((4, 128, 2304), (4, 128, 768), (4, 12, 128, 64)),
     sizes={"B": 4, "T": 128, "d_model": 768, "num_heads": 12, "head_dim": 64},
     hints=(
         "The fused layer has three times as many outputs as d_model; chunk(3, dim=-1) cuts them apart.",
-        "Then split_heads: (B, T, d_model) -> (B, num_heads, T, head_dim).",
+        "Then comes split_heads: (B, T, d_model) -> (B, num_heads, T, head_dim).",
         "head_dim is d_model divided by num_heads: 768 / 12.",
     ),
     wrong={
         "Heads behind the tokens": Wrong(
             ((4, 128, 2304), (4, 128, 768), (4, 128, 12, 64)),
-            "the features are cut, but the heads were not brought forward.",
-            "After the cut comes transpose(1, 2): (B, num_heads, T, head_dim).",
+            "you cut the features into heads, but you did not bring the heads forward.",
+            "After the cut, transpose(1, 2) makes it (B, num_heads, T, head_dim).",
         ),
         "Three layers in place of one": Wrong(
             ((4, 128, 768), (4, 128, 768), (4, 12, 128, 64)),
-            "the output of one of three separate layers.",
+            "that is the output of only one of three separate layers.",
             "The fused layer makes q, k and v at once: 3 · 768 features.",
         ),
         "One head cut out": Wrong(
             ((4, 128, 2304), (4, 128, 64), (4, 12, 128, 64)),
             "your q has the 64 features of one head.",
-            "The cut makes three pieces, q, k and v, with all heads in each: 2304 / 3 = 768.",
+            "The cut makes three pieces, q, k and v, and each holds all heads: 2304 / 3 = 768.",
         ),
         "The sizes of the lesson": Wrong(
             ((4, 128, 1536), (4, 128, 512), (4, 8, 128, 64)),
@@ -42,17 +42,17 @@ bert_shapes = Exercise(
         "The heads of the lesson": Wrong(
             ((4, 128, 2304), (4, 128, 768), (4, 8, 128, 96)),
             "you cut q into 8 heads.",
-            "BERT-base has 12 heads, of 768 / 12 = 64 features each.",
+            "BERT-base has 12 heads, with 768 / 12 = 64 features each.",
         ),
         "An axis for q, k and v": Wrong(
             ((4, 128, 3, 768), (4, 128, 768), (4, 12, 128, 64)),
-            "q, k and v stand on an axis of their own.",
-            "That is how you may look at them later. A linear layer puts all its outputs on one axis: 3 · 768.",
+            "you gave q, k and v an axis of their own.",
+            "You may view them like that later. A linear layer puts all its outputs on one axis: 3 · 768.",
         ),
         "Shapes of weights": Wrong(
             ((2304, 768), (768, 768), (12, 64, 768)),
             "these are the shapes of the layer's weights.",
-            "Asked are its output and what is cut out of it: each has samples and tokens, (4, 128, …).",
+            "You are asked for the layer's output and what is cut from it. Each has samples and tokens: (4, 128, …).",
         ),
     },
     see="Three layers or one",
@@ -60,24 +60,24 @@ bert_shapes = Exercise(
 
 key_rows = Exercise(
     task=(
-        "An interleaved fused weight is (1536, 512), with 8 heads of 64. Which rows are the key matrix of head 6? "
-        "The first row, and the first that no longer belongs to it."
+        "An interleaved fused weight is (1536, 512), for 8 heads of 64. Which of its rows are the key matrix of head "
+        "6? Give the first row, and the first that no longer belongs to it."
     ),
     answer=(1216, 1280),
     sizes={"d_model": 512, "num_heads": 8, "head_dim": 64, "the rows of a head": 192},
     hints=(
-        "Interleaved: the rows of each head stand together, its q, then its k, then its v.",
-        "How many rows does each head have? How many come before head 6, and how many of its own before its k?",
+        "Interleaved means that each head's rows stay together: its q, then its k, then its v.",
+        "How many rows does each head have? How many come before head 6, and how many of its own come before its k?",
         "Each head has 3 · 64 rows, so head 6 begins at row 6 · 192.",
     ),
     wrong={
         "The contiguous layout": Wrong(
             (896, 960),
-            "512 + 6 · 64 is where it stands in a contiguous weight.",
-            "Interleaved, each head keeps its 192 rows together.",
+            "512 + 6 · 64 is where this key begins in a contiguous weight.",
+            "In an interleaved weight, each head keeps its 192 rows together.",
         ),
         "The query of head 6": Wrong(
-            (1152, 1216), "these 64 rows make its query.", "q comes first, then k: 64 rows further down."
+            (1152, 1216), "these 64 rows make its query.", "q comes first, and k begins 64 rows further down."
         ),
         "The value of head 6": Wrong((1280, 1344), "these 64 rows make its value.", "The order is q, k, v."),
         "All of head 6": Wrong(
@@ -90,12 +90,12 @@ key_rows = Exercise(
             also=((448, 512),),
         ),
         "Counted from 1": Wrong(
-            (1024, 1088), "that is the key of head 5.", "Heads are counted from 0: head 6 is the seventh."
+            (1024, 1088), "that is the key of head 5.", "Heads are counted from 0, so head 6 is the seventh."
         ),
         "The last row included": Wrong(
             (1216, 1279),
-            "right, but the second number is the last row.",
-            "Asked is the end as in a slice: W[1216:1280].",
+            "you found the right rows, but your second number is the last of them.",
+            "The task asks for the end as in a slice: W[1216:1280].",
         ),
     },
     see="Two layouts of a fused layer",
@@ -118,8 +118,8 @@ def _two_products(memory, W_k, W_v):
 
 fused_kv = Exercise(
     task=(
-        "A decoder takes k and v from another sequence. Write fused_kv(memory, W_k, W_v): k and v from one product. "
-        "The weights are (d, d), stored as nn.Linear stores them."
+        "A decoder takes k and v from another sequence. Write fused_kv(memory, W_k, W_v), which makes k and v with one "
+        "product. The weights are (d, d), stored as nn.Linear stores them."
     ),
     answer=fused_kv_solution,
     cases=lambda: [
@@ -131,25 +131,25 @@ fused_kv = Exercise(
     plain=(fused_kv_solution, _two_products),
     axes={name: ("sample", "token", "feature") for name in "kv"},
     hints=(
-        "Stored weights are (out, in): more outputs means more rows.",
-        "torch.cat([W_k, W_v]) is (2d, d); the product is memory @ W.T.",
-        "chunk(2, dim=-1) cuts the features of the result into two.",
+        "Weights are stored as (out, in), so more outputs mean more rows.",
+        "torch.cat([W_k, W_v]) is (2d, d), and the product is memory @ W.T.",
+        "chunk(2, dim=-1) cuts the features of the result in two.",
     ),
     wrong={
         "Not turned": Wrong(
             lambda m, k, v: (m @ torch.cat([k, v], 1)).chunk(2, -1),
             "you compute memory @ W.",
-            "nn.Linear stores out before in and computes memory @ W.T. With a square weight no error tells you.",
+            "nn.Linear stores (out, in) and computes memory @ W.T. With a square weight, no error warns you.",
         ),
         "k and v exchanged": Wrong(
             Change("[W_k, W_v]", "[W_v, W_k]"),
-            "v comes first.",
+            "your v comes first.",
             "The first half of the rows makes the first half of the features.",
         ),
         "Tokens cut instead of features": Wrong(
             Change("(memory @ W_kv.T).chunk(2, dim=-1)", "(memory @ W_kv.T).chunk(2, dim=-2)"),
-            "the result was cut along the tokens.",
-            "k and v differ in their features: chunk(2, dim=-1).",
+            "you cut the result along the tokens.",
+            "k and v are different features of the same tokens, so use chunk(2, dim=-1).",
             also=(
                 Change(
                     "return (memory @ W_kv.T).chunk(2, dim=-1)",
@@ -159,43 +159,43 @@ fused_kv = Exercise(
         ),
         "Rows dealt out in turn": Wrong(
             lambda m, k, v: (m @ torch.stack([k, v], 1).flatten(0, 1).T).chunk(2, -1),
-            "rows of W_k and W_v alternate.",
-            "Then a cut in the middle gives half of each. torch.cat keeps them apart.",
+            "you alternate rows of W_k and W_v.",
+            "A cut in the middle then gives half of each matrix. torch.cat keeps them apart.",
         ),
         "Parts cut before tokens": Wrong(
             lambda m, k, v: (m @ torch.cat([k, v]).T).reshape(2, *m.shape).unbind(),
-            "each token's row holds its k, then its v, and the reshape to (2, B, T, d) reads across these rows.",
-            "Cut the last axis, chunk(2, dim=-1), where k and v lie side by side.",
+            "each token's row holds its k, then its v, and your reshape to (2, B, T, d) reads across these rows.",
+            "Cut the last axis, where k and v are side by side: chunk(2, dim=-1).",
         ),
         "Added": Wrong(
             lambda m, k, v: (m @ (k + v).T).chunk(2, -1),
-            "the weights were added.",
-            "Keep both: one below the other.",
+            "you added the weights.",
+            "Keep both, one below the other.",
         ),
         "Pieces of two features": Wrong(
             lambda m, k, v: (m @ torch.cat([k, v]).T).split(2, dim=-1),
-            "split(2) makes pieces of two features each, however many that gives.",
-            "chunk(2, dim=-1) makes two pieces; so does split(d, dim=-1).",
+            "split(2) makes pieces of two features each, however many pieces that gives.",
+            "chunk(2, dim=-1) makes two pieces, and so does split(d, dim=-1).",
         ),
         "Features taken apart": Wrong(
             lambda m, k, v: (m @ torch.cat([k, v]).T).unflatten(-1, (2, -1)).unbind(-1),
-            "the cut into (2, d) is right, but then the last axis is taken apart, which holds the d features.",
-            "The axis of two stands before it: unbind(-2).",
+            "the cut into (2, d) is right, but then you take the last axis apart, the one with the d features.",
+            "The axis of size 2 is the one before it: unbind(-2).",
         ),
         "Features before tokens": Wrong(
             lambda m, k, v: (torch.cat([k, v]) @ m.mT).chunk(2, 1),
-            "k and v are (B, d, T).",
-            "Tokens stand on the left of the product and stay rows: memory @ torch.cat([W_k, W_v]).T.",
+            "your k and v are (B, d, T).",
+            "Keep the tokens on the left of the product, as rows: memory @ torch.cat([W_k, W_v]).T.",
         ),
         "Every other feature": Wrong(
             lambda m, k, v: (m @ torch.cat([k, v]).T).unflatten(-1, (-1, 2)).unbind(-1),
-            "k gets the features 0, 2, 4, … of the result, v the others.",
-            "The features of k come first, then those of v: cut in the middle, chunk(2, dim=-1).",
+            "your k gets features 0, 2, 4, … of the result, and your v gets the others.",
+            "The features of k come first, then those of v, so cut in the middle: chunk(2, dim=-1).",
         ),
         "A fresh layer": Wrong(
             Change("torch.cat([W_k, W_v])", "torch.nn.Linear(len(W_k), 2 * len(W_k)).weight"),
-            "you make a new nn.Linear, which begins with random weights. W_k and W_v are not used.",
-            "Multiply by the weights that were given: memory @ torch.cat([W_k, W_v]).T.",
+            "you make a new nn.Linear, which begins with random weights, and never use W_k and W_v.",
+            "Multiply by the weights you are given: memory @ torch.cat([W_k, W_v]).T.",
         ),
     },
     see="Three layers or one",
@@ -219,9 +219,9 @@ def _row_by_row(num_heads, head_dim):
 
 third_rows = Exercise(
     task=(
-        "Someone cuts with qkv.unflatten(-1, (num_heads, head_dim, 3)).unbind(-1). "
-        "Write third_rows(num_heads, head_dim): the order of rows for which W_third = W[rows], where W is contiguous, "
-        "q | k | v."
+        "Someone cuts with qkv.unflatten(-1, (num_heads, head_dim, 3)).unbind(-1). Write third_rows(num_heads, "
+        "head_dim): return the order of rows that this cut needs, so that W_third = W[rows], where W is contiguous, q "
+        "| k | v."
     ),
     answer=third_rows_solution,
     cases=lambda: [
@@ -233,33 +233,33 @@ third_rows = Exercise(
     axes=("place",),
     hints=(
         "Number the rows of W and give them three axes: part (q, k or v), head, feature.",
-        "The cut names the axes that it wants: head, feature, part.",
-        "torch.arange(...).reshape(3, num_heads, head_dim), then permute and flatten.",
+        "The cut names the axes in the order it wants: head, feature, part.",
+        "Start from torch.arange(...).reshape(3, num_heads, head_dim), then permute and flatten.",
     ),
     wrong={
         "The order turned around": Wrong(
             Change(".flatten()", ".flatten().argsort()"),
-            "this leads from the third layout back to the contiguous one.",
-            "W[rows] takes row rows[i] to place i: drop the argsort, or the reshape to (num_heads, head_dim, 3).",
+            "your order leads from the third layout back to the contiguous one.",
+            "W[rows] puts row rows[i] in place i. Drop the argsort, or the reshape to (num_heads, head_dim, 3).",
         ),
         "The interleaved layout": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.permute(1, 0, 2)"),
-            "head, part, feature: that is the interleaved layout of the lesson.",
-            "Here q, k and v of one single feature stand side by side: the part is the last axis.",
+            "your order is head, part, feature, which is the interleaved layout of the lesson.",
+            "Here q, k and v of a single feature are side by side, so the part is the last axis.",
         ),
         "Nothing moved": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.reshape(rows.permute(1, 2, 0).shape)"),
-            "that is the contiguous order.",
-            "Cut the rows as they lie, (3, num_heads, head_dim), and bring the axis of q, k and v to the end.",
+            "your rows are still in the contiguous order.",
+            "Cut the rows as they are, (3, num_heads, head_dim), and move the axis of q, k and v to the end.",
         ),
         "v, k, q": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.flip(0).permute(1, 2, 0)"),
-            "of each feature comes v first, then k, then q.",
-            "unbind(-1) hands them out as q, k, v, so they stand in this order, as in W.",
+            "for each feature, v comes first, then k, then q.",
+            "unbind(-1) hands them out as q, k, v, so they have to come in this order, as they do in W.",
         ),
         "Feature before head": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.permute(2, 1, 0)"),
-            "feature, head, part: the axes are turned around completely.",
+            "your order is feature, head, part, so the axes are completely reversed.",
             "Heads come first: permute(1, 2, 0).",
         ),
     },

@@ -19,34 +19,40 @@ spread = Exercise(
     sizes={"the number of features": 256},
     hints=(
         "q·k is a sum. How many products are added, and what is the variance of one of them?",
-        "Each product has variance 1, and variances of independent numbers add up.",
-        "The standard deviation is the root of the variance.",
+        "Each product has variance 1, and the variances of independent numbers add up.",
+        "The standard deviation is the square root of the variance.",
     ),
     wrong={
         "The variance": Wrong(
-            256.0, "256 is the variance.", "The typical score is its root; by that root the scores are divided."
+            256.0,
+            "256 is the variance.",
+            "The typical score is its square root, and that is what the scores are divided by.",
         ),
         "After the scale": Wrong(
-            1.0, "1 is what the scale makes of it.", "Asked is the spread before anything is divided."
+            1.0, "1 is the spread after scaling.", "You are asked for the spread before anything is divided."
         ),
         "Half instead of the root": Wrong(
             128.0,
             "128 is half of 256. In Python, ** comes before /, so 256**1/2 is 256 / 2.",
-            "The root is 256 ** 0.5, or math.sqrt(256).",
+            "The square root is 256 ** 0.5, or math.sqrt(256).",
         ),
         "The root twice": Wrong(
-            4.0, "4 is the root of the root of 256.", "256 is the variance. Its root is the standard deviation."
+            4.0,
+            "4 is the square root of the square root of 256.",
+            "256 is the variance, and its square root is the standard deviation.",
         ),
         "Variances of q and k added": Wrong(
             math.sqrt(512),
-            "you gave each product the variance 2.",
-            "In a product the two variances are multiplied, 1 · 1 = 1. Then 256 products are added.",
+            "you gave each product a variance of 2.",
+            "In a product the two variances multiply, 1 · 1 = 1, and then 256 such products are added.",
         ),
         "64 features": Wrong(
-            8.0, "8 is right for the 64 features of the lesson.", "Here queries and keys have 256 features."
+            8.0, "8 is right for the 64 features of the lesson.", "Here, queries and keys have 256 features."
         ),
         "The scale itself": Wrong(
-            1 / 16, "1/16 is the factor that attention puts on the scores.", "Asked is what it has to make up for."
+            1 / 16,
+            "1/16 is the factor by which attention multiplies the scores.",
+            "You are asked for the spread that this factor makes up for.",
         ),
     },
     see="Why divide by the root of head_dim?",
@@ -99,76 +105,76 @@ def _cases():
 
 attend = Exercise(
     task=(
-        "Write attend(q, k, v), the output of scaled dot-product attention, for tensors (B, num_heads, T, head_dim). "
-        "Do not call the library's."
+        "Write attend(q, k, v): return the output of scaled dot-product attention for tensors (B, num_heads, T, "
+        "head_dim). Do not call the library's function."
     ),
     answer=attend_solution,
     cases=_cases,
     plain=(_attend_by_steps, _attend_by_einsum),
     axes=("sample", "head", "query", "feature"),
     hints=(
-        "Three steps: scores, shares, a weighted mean.",
-        "scores = q @ k.transpose(-2, -1), divided by the root of the number of features of one query.",
-        "The softmax runs over the keys, the last axis of the scores; the shares then multiply v.",
+        "There are three steps: scores, shares, and a weighted mean.",
+        "scores = q @ k.transpose(-2, -1), divided by the square root of the number of features in one query.",
+        "The softmax runs over the keys, the last axis of the scores. Its shares then multiply v.",
     ),
     wrong={
         "No scale": Wrong(
             Change("scores / math.sqrt(head_dim)", "scores"),
-            "the scores are not divided by anything.",
-            "Their spread grows with head_dim, and the softmax saturates: divide by sqrt(q.shape[-1]).",
+            "you do not divide the scores by anything.",
+            "Their spread grows with head_dim, and the softmax saturates, so divide by sqrt(q.shape[-1]).",
         ),
         "Divided by sqrt(d_model)": Wrong(
             Change("math.sqrt(head_dim)", "math.sqrt(num_heads * head_dim)"),
-            "the scores are divided by the root of num_heads * head_dim.",
-            "Each head adds up head_dim products, so its own root is enough: sqrt(q.shape[-1]).",
+            "you divide the scores by the square root of num_heads * head_dim.",
+            "Each head adds up only head_dim products, so the root of head_dim is enough: sqrt(q.shape[-1]).",
         ),
         "A fixed 8": Wrong(
             Change("math.sqrt(head_dim)", "8"),
-            "the scores are divided by 8 whatever the size of a head is. 8 is right for 64 features only.",
-            "Ask the query for its size: math.sqrt(q.shape[-1]).",
+            "you divide the scores by 8, whatever the size of a head. 8 is right for 64 features only.",
+            "Take the size from the query: math.sqrt(q.shape[-1]).",
         ),
         "Divided without the root": Wrong(
             Change("math.sqrt(head_dim)", "head_dim"),
-            "the scores are divided by head_dim; that is the root twice.",
-            "head_dim is their variance; divide by its square root.",
+            "you divide the scores by head_dim itself.",
+            "head_dim is their variance, so divide by its square root.",
         ),
         "The root of a number of tokens": Wrong(
             Change("math.sqrt(head_dim)", "math.sqrt(k.shape[2])"),
-            "the scores are divided by the root of Tq or Tk.",
-            "What is added up in a dot product are features, not tokens: q.shape[-1].",
+            "you divide the scores by the square root of Tq or Tk.",
+            "A dot product adds up features, not tokens, so use q.shape[-1].",
             also=(Change("math.sqrt(head_dim)", "math.sqrt(Tq)"),),
         ),
         "Softmax over the queries": Wrong(
             Change("scores.softmax(-1)", "scores.softmax(-2)"),
-            "columns sum to one, rows do not: the queries compete for a key.",
-            "Each query shares out its attention over the keys: softmax(-1).",
+            "your columns sum to one and your rows do not, because the queries compete for each key.",
+            "Each query shares out its attention among the keys: softmax(-1).",
         ),
         "Softmax over the heads or the samples": Wrong(
             Change("scores.softmax(-1)", "scores.softmax(1)"),
-            "heads compete with each other, as F.softmax without dim does it; a single one gets every weight 1.",
-            "dim=1 is the last axis of a single map only. Count from the end: softmax(-1).",
+            "heads compete with each other, as in F.softmax without dim. A single head gets weight 1 everywhere.",
+            "dim=1 is the last axis only in a single map. Count from the end: softmax(-1).",
         ),
         "Scaled after the softmax": Wrong(
             lambda q, k, v: (q @ k.mT).softmax(-1) / math.sqrt(q.shape[-1]) @ v,
-            "the weights are divided, so rows sum to 1/sqrt(head_dim).",
-            "Divide the scores, before the softmax.",
+            "you divide the weights, so rows sum to 1/sqrt(head_dim).",
+            "Divide the scores instead, before the softmax.",
         ),
         "No key after the query": Wrong(
             Change("scores.softmax(-1)", "(scores + torch.full_like(scores, -math.inf).triu(1)).softmax(-1)"),
-            "the scores of later keys are masked, as in a model that writes.",
-            "No mask was asked for: every query sees every key. Masks come in lesson 04.",
+            "you mask the scores of later keys, as a model that writes text does.",
+            "The task asks for no mask: every query sees every key. Masks come in lesson 04.",
         ),
         "All heads as one": Wrong(
             _attend_with_one_head,
-            "the heads were merged before the product, so all heads have one map.",
-            "Each head has its own: q @ k.transpose(-2, -1) takes the last two axes and leaves the others alone.",
+            "you merged the heads before the product, so all heads share one map.",
+            "Each head has its own map: q @ k.transpose(-2, -1) takes the last two axes and leaves the others alone.",
         ),
     },
     see="All queries at once",
-    explanation="mhalib.scaled_dot_product_attention is this, with a mask and checks of its inputs.",
+    explanation="mhalib.scaled_dot_product_attention does the same, with a mask and checks of its inputs.",
     remarks=(
         Asked(
-            "The task asks to do without the library's attention; yours calls {found}.",
+            "The task asks you to do without the library's attention; yours calls {found}.",
             uses("scaled_dot_product_attention", mhalib.scaled_dot_product_attention, "multi_head_attention_forward"),
         ),
         Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, heads, tokens, 2),) * 3),
@@ -190,8 +196,8 @@ def _exp_and_sum(scores):
 
 stable_softmax = Exercise(
     task=(
-        "Write stable_softmax(scores), over the last axis, with exp and sum only. "
-        "It must survive scores of 1000, and rows of very different size."
+        "Write stable_softmax(scores), a softmax over the last axis, with exp and sum only. It must survive scores of "
+        "1000, and rows of very different magnitude."
     ),
     answer=stable_softmax_solution,
     cases=lambda: [
@@ -206,35 +212,35 @@ stable_softmax = Exercise(
     axes=("query", "key"),
     hints=(
         "Adding the same number to all scores of a row changes nothing.",
-        "Subtract the largest score of each row; then no power is above 1.",
-        "amax(-1, keepdim=True) keeps an axis to subtract along.",
+        "Subtract the largest score of each row, so that no power is above 1.",
+        "amax(-1, keepdim=True) keeps the axis, so that you can subtract along it.",
     ),
     wrong={
         "The recipe as it stands": Wrong(
             Change("scores - scores.amax(-1, keepdim=True)", "scores"),
-            "right for small scores; exp(1000) is infinite, and infinite by infinite is NaN.",
+            "this is right for small scores, but exp(1000) is infinite, and infinity divided by infinity is NaN.",
             "Subtract the largest score of each row first. The shares stay the same.",
         ),
         "One largest score for all rows": Wrong(
             Change("scores.amax(-1, keepdim=True)", "scores.amax()"),
             "you subtract the largest score of the whole tensor. A row far below it gets 0/0.",
-            "Each row needs its own: amax(-1, keepdim=True).",
+            "Each row needs its own largest score: amax(-1, keepdim=True).",
         ),
         "Not the largest score subtracted": Wrong(
             Change("scores.amax(-1, keepdim=True)", "scores.mean(-1, keepdim=True)"),
             "you subtract the mean of each row, so a score far above it still overflows.",
-            "Subtract the largest; then no power is above 1.",
+            "Subtract the largest score, so that no power is above 1.",
         ),
         "NaN swept away": Wrong(
             lambda s: _exp_and_sum(s).nan_to_num(1.0),
-            "exp(1000) still overflows, and nan_to_num puts one number wherever the shares are lost.",
-            "Subtract the largest score of each row first, then nothing overflows.",
+            "exp(1000) still overflows, and nan_to_num puts the same number wherever a share is lost.",
+            "Subtract the largest score of each row first, and nothing overflows.",
             also=(lambda s: _exp_and_sum(s).nan_to_num(0.0),),
         ),
         "Scores cut off": Wrong(
             lambda s: _exp_and_sum(s.clamp(max=80)),
-            "scores above a limit are made equal, so large ones share alike; and rows far below 0 still get 0/0.",
-            "Nothing has to be cut off: subtract the largest score of each row, and only differences are left.",
+            "you make scores above a limit equal, so large ones get equal shares, and rows far below 0 still get 0/0.",
+            "Nothing has to be cut off. Once you subtract the largest score of each row, only differences are left.",
             also=(lambda s: _exp_and_sum(s.clamp(-80, 80)), lambda s: _exp_and_sum(s.clamp(-50, 50))),
         ),
         "A fixed number subtracted": Wrong(
@@ -244,22 +250,23 @@ stable_softmax = Exercise(
         ),
         "The largest without its sign": Wrong(
             Change("scores.amax(-1, keepdim=True)", "scores.abs().amax(-1, keepdim=True)"),
-            "you subtract the largest absolute score. In a row of -1000 that is 1000, and all powers become 0.",
+            "you subtract the largest absolute score. In a row of scores near -1000 that is about 1000, and all "
+            "powers become 0.",
             "Take the largest score as it is, with its sign: amax(-1, keepdim=True).",
         ),
         "The logarithm": Wrong(
             lambda s: s.log_softmax(-1),
             "you return the logarithms of the shares.",
-            "Shares lie between 0 and 1: take exp of it, or leave the log away.",
+            "Shares lie between 0 and 1: take exp of the result, or leave out the logarithm.",
         ),
         "Shifted above the line only": Wrong(
             lambda s: (s - s.amax(-1, keepdim=True)).exp() / s.exp().sum(-1, keepdim=True),
-            "the sum was not shifted as the powers were.",
-            "Shift once, then use the shifted scores twice.",
+            "you shifted the powers, but not the sum that divides them.",
+            "Shift the scores once, then use the shifted scores twice.",
         ),
         "Changed in place": Wrong(
             Change("scores - scores.amax(-1, keepdim=True)", "scores.sub_(scores.amax(-1, keepdim=True))"),
-            "the result is right, but the scores of the caller are changed.",
+            "the result is right, but you changed the caller's scores.",
             "scores = scores - ... makes a new tensor; scores -= ... writes into the old one.",
         ),
     },
@@ -281,8 +288,8 @@ def cosine_attention_solution(q, k, v, scale):
 
 cosine_attention = Exercise(
     task=(
-        "Only the angle: write cosine_attention(q, k, v, scale) for q (Tq, head_dim), k and v (Tk, head_dim). "
-        "Queries and keys get length 1, and scale multiplies their dot products."
+        "Compare only the angle: write cosine_attention(q, k, v, scale) for q of (Tq, head_dim), and k and v of (Tk, "
+        "head_dim). Give queries and keys length 1, and multiply their dot products by scale."
     ),
     answer=cosine_attention_solution,
     cases=lambda: [
@@ -298,30 +305,30 @@ cosine_attention = Exercise(
     ],
     axes=("query", "feature"),
     hints=(
-        "The length of a vector is the root of the sum of its squares, over its features.",
+        "The length of a vector is the square root of the sum of its squared features.",
         "torch.nn.functional.normalize(q, dim=-1) divides each query by its length.",
-        "A cosine is at most 1, so there is no root to divide by; only scale.",
+        "A cosine is at most 1, so there is no root to divide by. You need only scale.",
     ),
     wrong={
         "Still divided by the root": Wrong(
             Change("scale * q @ k.mT", "scale * q @ k.mT / math.sqrt(q.shape[-1])"),
-            "the cosines are divided by sqrt(head_dim) as well.",
-            "The root made up for the lengths; vectors of length 1 need none.",
+            "you divide the cosines by sqrt(head_dim) as well.",
+            "The root made up for the lengths, and vectors of length 1 need no such correction.",
         ),
         "Lengths over the tokens": Wrong(
             Change(".norm(dim=-1, keepdim=True)", ".norm(dim=-2, keepdim=True)"),
-            "each feature has length 1 over the sentence; tokens now know of each other.",
-            "A token is a vector of features: dim=-1.",
+            "each feature gets length 1 over the whole sentence, so tokens now know of each other.",
+            "A token is a vector of features, so take its length over them: dim=-1.",
         ),
         "Divided by scale": Wrong(
             Change("(scale * q @ k.mT)", "(q @ k.mT / scale)"),
-            "the cosines are divided by scale.",
-            "Cosines are small already. Here scale multiplies.",
+            "you divide the cosines by scale.",
+            "Cosines are small already, so multiply them by scale.",
         ),
         "One length for all": Wrong(
             Change(".norm(dim=-1, keepdim=True)", ".norm()"),
-            "norm() without an axis is one length for the whole tensor.",
-            "Each token has a length of its own: norm(dim=-1, keepdim=True).",
+            "norm() without an axis gives one length for the whole tensor.",
+            "Each token has its own length: norm(dim=-1, keepdim=True).",
         ),
         "The scale forgotten": Wrong(
             Change("scale * q", "q"),
@@ -330,34 +337,34 @@ cosine_attention = Exercise(
         ),
         "The scale after the softmax": Wrong(
             Change("(scale * q @ k.mT)", "scale * (q @ k.mT)"),
-            "the weights are multiplied by scale, so rows sum to scale.",
-            "Multiply the cosines, before the softmax: (scale * cosines).softmax(-1).",
+            "you multiply the weights by scale, so rows sum to scale.",
+            "Multiply the cosines instead, before the softmax: (scale * cosines).softmax(-1).",
         ),
         "A fixed scale": Wrong(
             Change("scale * q", "8 * q"),
-            "the cosines are multiplied by 8, whatever scale says.",
-            "8 is right for the 64 features of the lesson. Use the scale that was given.",
+            "you multiply the cosines by 8, whatever scale says.",
+            "8 is right for the 64 features of the lesson. Use the scale you are given.",
         ),
         "The values as well": Wrong(
             Change("    return", "    v = v / v.norm(dim=-1, keepdim=True)\n    return"),
-            "the values get length 1, too.",
-            "Only what is compared, queries and keys. Values are handed on as they are.",
+            "you give the values length 1, too.",
+            "Normalise only what is compared, queries and keys. Values are passed on as they are.",
         ),
         "The square of the length": Wrong(
             Change(".norm(dim=-1, keepdim=True)", ".square().sum(-1, keepdim=True)"),
-            "each vector is divided by the square of its length.",
-            "The length is the root of the sum of the squares: norm(dim=-1, keepdim=True).",
+            "you divide each vector by the square of its length.",
+            "The length is the square root of the sum of the squares: norm(dim=-1, keepdim=True).",
         ),
         "Sums instead of lengths": Wrong(
             Change(".norm(dim=-1, keepdim=True)", ".abs().sum(-1, keepdim=True)"),
-            "each vector is divided by the sum of its features without their signs.",
-            "The length is the root of the sum of the squares: norm(dim=-1, keepdim=True).",
+            "you divide each vector by the sum of the absolute values of its features.",
+            "The length is the square root of the sum of the squares: norm(dim=-1, keepdim=True).",
         ),
     },
     see="Why a dot product?",
     explanation=(
-        "For vectors of length sqrt(head_dim), scale = sqrt(head_dim) gives the usual attention again. "
-        "So 8 brings the entropy back for 64 features."
+        "For vectors of length sqrt(head_dim), scale = sqrt(head_dim) gives the usual attention again. So for 64 "
+        "features, a scale of 8 brings the entropy back."
     ),
     remarks=(
         Grows(lambda tokens=4: (*(draw(i, tokens, 4) for i in range(3)), 5.0)),

@@ -12,14 +12,14 @@ _SEES = "Cut features, not the sentence: view(B, T, num_heads, head_dim) first, 
 
 head_one = Exercise(
     task=(
-        "Three tokens, d_model 6, three heads, labels 10·token + feature. Write down head 1 after the split, a list of "
-        "rows."
+        "Three tokens have d_model 6 and labels 10·token + feature. Split them into three heads, and write down head "
+        "1, as a list of rows."
     ),
     answer=[[2, 3], [12, 13], [22, 23]],
     sizes={"T": 3, "d_model": 6, "num_heads": 3, "head_dim": 2},
     hints=(
         "head_dim is 6 / 3 = 2, so each head holds two features of each of the three tokens.",
-        "Head 0 holds features 0 and 1, head 1 the next two.",
+        "Head 0 holds features 0 and 1, and head 1 holds the next two.",
     ),
     wrong={
         "A slice of the sentence": Wrong(
@@ -30,17 +30,17 @@ head_one = Exercise(
         "Head 0 instead of head 1": Wrong(
             [[0, 1], [10, 11], [20, 21]],
             "this is the first head.",
-            "Heads are counted from 0, as tokens and features are.",
+            "Heads are counted from 0, like tokens and features.",
         ),
         "Every third feature": Wrong(
             [[1, 4], [11, 14], [21, 24]],
             "you dealt the features out to the heads in turn, like cards.",
-            "That is legal, in another layout. Here a head holds neighbouring features.",
+            "That is legal in another layout. Here, a head holds neighbouring features.",
         ),
         "The last head": Wrong(
             [[4, 5], [14, 15], [24, 25]],
             "this is head 2.",
-            "Heads are counted from 0: of three heads, head 1 is the one in the middle.",
+            "Heads are counted from 0, so of three heads, head 1 is the middle one.",
         ),
         "Two heads of three features": Wrong(
             [[3, 4, 5], [13, 14, 15], [23, 24, 25]],
@@ -50,27 +50,27 @@ head_one = Exercise(
         "Features 1 and 2": Wrong(
             [[1, 2], [11, 12], [21, 22]],
             "you begin at feature 1.",
-            "Head 1 begins where head 0 ends: features 0 and 1 are gone, 2 and 3 are next.",
+            "Head 1 begins where head 0 ends. Head 0 has features 0 and 1, so 2 and 3 come next.",
         ),
         "Tokens counted from 1": Wrong(
             [[12, 13], [22, 23], [32, 33]],
             "your rows are those of tokens 1, 2 and 3.",
-            "Three tokens are the tokens 0, 1 and 2.",
+            "The three tokens are tokens 0, 1 and 2.",
         ),
         "A token, not a head": Wrong(
             [[10, 11, 12, 13, 14, 15]],
             "this is token 1 with all its features.",
-            "A head holds every token, each with two features.",
+            "A head holds every token, with two features of each.",
         ),
         "All heads": Wrong(
             [[[0, 1], [10, 11], [20, 21]], [[2, 3], [12, 13], [22, 23]], [[4, 5], [14, 15], [24, 25]]],
             "these are all three heads.",
-            "Asked is head 1 alone: the second of your three tables.",
+            "The task asks for head 1 alone, the second of your three tables.",
         ),
         "Rows and columns exchanged": Wrong(
             [[2, 12, 22], [3, 13, 23]],
-            "the right numbers, with features as rows.",
-            "A head is (T, head_dim): one row for each token.",
+            "the numbers are right, but your rows are features.",
+            "A head is (T, head_dim), with one row for each token.",
         ),
     },
     see="What a split must do",
@@ -112,9 +112,9 @@ split_heads = Exercise(
     plain=(_split_by_steps, _split_by_slices),
     axes=("sample", "head", "token", "feature"),
     hints=(
-        "Two steps. Which axis has to be cut into two, and which two axes change places?",
-        "First (B, T, d_model) -> (B, T, num_heads, head_dim): the last axis is cut, nothing moves.",
-        "Then exchange axes 1 and 2 with transpose.",
+        "There are two steps. Which axis do you cut into two, and which two axes change places?",
+        "First comes (B, T, d_model) -> (B, T, num_heads, head_dim): you cut the last axis, and nothing moves.",
+        "Then swap axes 1 and 2 with transpose.",
     ),
     wrong={
         "A view without a transpose": Wrong(
@@ -125,36 +125,37 @@ split_heads = Exercise(
         "The transpose is missing": Wrong(
             Change("heads.transpose(1, 2)", "heads"),
             "the result is (B, T, num_heads, head_dim).",
-            "The product q @ k.mT takes the last two axes, and tokens belong there: transpose(1, 2).",
+            "The product q @ k.mT works on the last two axes, and tokens belong there: transpose(1, 2).",
         ),
         "Number and width exchanged": Wrong(
             Change("x.reshape(B, T, num_heads, head_dim)", "x.reshape(B, T, head_dim, num_heads)"),
-            "there are head_dim heads of num_heads features each.",
-            "Cut the last axis as (num_heads, head_dim). split(size) takes the width of a piece, chunk(n) how many.",
+            "you made head_dim heads of num_heads features each.",
+            "Cut the last axis as (num_heads, head_dim). split(size) takes the size of a piece, chunk(n) the number "
+            "of pieces.",
         ),
         "Heads that overlap": Wrong(
             lambda x, h: x.unfold(-1, x.shape[-1] // h, 1)[:, :, :h].transpose(1, 2),
-            "head 1 begins one feature behind head 0, so neighbouring heads share features.",
+            "head 1 begins one feature after head 0, so neighbouring heads share features.",
             "Head i begins at i * head_dim: x[:, :, i * head_dim : (i + 1) * head_dim].",
         ),
         "Heads before samples": Wrong(
             Change("return heads", "return heads.transpose(0, 1)"),
-            "the result is (num_heads, B, T, head_dim), as torch.stack(x.chunk(num_heads, -1)) makes it.",
-            "Heads sit at axis 1: torch.stack(..., dim=1).",
+            "the result is (num_heads, B, T, head_dim), which is what torch.stack(x.chunk(num_heads, -1)) makes.",
+            "Heads are on axis 1: torch.stack(..., dim=1).",
         ),
         "Features dealt out in turn": Wrong(
             Change("x.reshape(B, T, num_heads, head_dim)", "x.reshape(B, T, head_dim, num_heads).mT"),
             "head 0 holds features 0, h, 2h, …",
-            "Weights trained in the usual layout do not fit this one: cut as (num_heads, head_dim).",
+            "Weights trained in the usual layout do not fit this one, so cut as (num_heads, head_dim).",
         ),
         "Exchanged before the cut": Wrong(
             lambda x, h: x.transpose(1, 2).reshape(x.shape[0], h, x.shape[1], -1),
-            "tokens and features changed places first, and were then cut together.",
-            "First cut the last axis, then exchange two axes.",
+            "you swapped tokens and features first, and then cut them together.",
+            "Cut the last axis first, then swap two axes.",
         ),
     },
     see="Why: a tensor is one long line",
-    explanation="The library's own does it in its last line; the lines above that refuse what cannot be split.",
+    explanation="In the library's version the last line does the work; the lines above it refuse what cannot be split.",
     remarks=(
         Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, tokens, 2 * heads), heads)),
         with_a_gradient,
@@ -178,7 +179,7 @@ def _merge_by_joining(x):
 
 
 merge_heads = Exercise(
-    task="Write merge_heads(x): (B, num_heads, T, head_dim) -> (B, T, d_model), the way back.",
+    task="Write merge_heads(x), the way back: (B, num_heads, T, head_dim) -> (B, T, d_model).",
     answer=mhalib.merge_heads,
     cases=lambda: [
         (head_labels(2, 3, 2),),
@@ -189,45 +190,47 @@ merge_heads = Exercise(
     plain=(_merge_by_steps, _merge_by_joining),
     axes=("sample", "token", "feature"),
     hints=(
-        "Undo the two steps of the split in the opposite order.",
-        "transpose(1, 2) comes first; the tensor is then no longer contiguous.",
-        "view refuses a tensor like that; reshape and flatten do not.",
+        "Undo the two steps of the split in reverse order.",
+        "transpose(1, 2) comes first. After it, the tensor is no longer contiguous.",
+        "view refuses such a tensor; reshape and flatten do not.",
     ),
     wrong={
         "No transpose": Wrong(
             Change("x.transpose(1, 2)", "x.reshape(x.transpose(1, 2).shape)"),
-            "row 0 holds head 0 of several tokens. The shape is right, the tokens are mixed.",
-            "transpose(1, 2) first brings together what belongs to one token.",
+            "row 0 holds head 0 of several tokens. The shape is right, but the tokens are mixed.",
+            "First bring together what belongs to one token, with transpose(1, 2).",
         ),
         "The error that view raises": Wrong(
             lambda x: x.transpose(1, 2).view(x.shape[0], x.shape[2], -1),
             "the transpose is right, but view cannot join axes that are no longer neighbours in memory.",
-            "Keep the transpose. Write reshape for view, or contiguous() before it.",
+            "Keep the transpose. Write reshape instead of view, or put contiguous() before it.",
         ),
         "Tokens joined with features": Wrong(
             lambda x: x.flatten(2),
-            "the result is (B, num_heads, T * head_dim): each head kept apart, its tokens in one line.",
-            "Bring heads and features together first, transpose(1, 2); then join these two, flatten(2).",
+            "the result is (B, num_heads, T * head_dim): each head stays separate, with its tokens in one line.",
+            "First bring heads and features together with transpose(1, 2), then join the two with flatten(2).",
         ),
         "Features before heads": Wrong(
             lambda x: x.permute(0, 2, 3, 1).flatten(2),
             "in each row, feature 0 of all heads comes first, then feature 1.",
-            "split_heads undoes another order: heads come first, (B, T, num_heads, head_dim).",
+            "That does not undo split_heads, which puts heads first: (B, T, num_heads, head_dim).",
         ),
         "Added, not joined": Wrong(
             lambda x: x.sum(1),
-            "the heads were added, or averaged: (B, T, head_dim).",
-            "Merging puts the heads side by side; every number survives.",
+            "you added the heads, or averaged them: (B, T, head_dim).",
+            "Merging puts the heads side by side, and every number survives.",
             also=(lambda x: x.mean(1),),
         ),
         "Samples joined": Wrong(
             lambda x: torch.cat(list(x), dim=-1),
-            "list(x) takes the samples apart, so they were joined, and each kept its heads.",
+            "list(x) takes the samples apart, so you joined samples, and each kept its heads.",
             "Take the heads apart: x.unbind(1).",
         ),
     },
     see="The error you will meet",
-    explanation="The library's own does it in its last line; the lines above that refuse what cannot be merged.",
+    explanation=(
+        "In the library's version the last line does the work; the lines above it refuse what cannot be merged."
+    ),
     remarks=(
         Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, heads, tokens, 2),)),
         with_a_gradient,
@@ -262,8 +265,8 @@ def _fold_row_by_row(x, num_heads):
 
 fold_heads = Exercise(
     task=(
-        "Write fold_heads(x, num_heads) in d2l's layout: (B, T, d_model) -> (B * num_heads, T, head_dim), sample 0 "
-        "with all its heads first."
+        "Write fold_heads(x, num_heads) in d2l's layout: (B, T, d_model) -> (B * num_heads, T, head_dim), where sample "
+        "0 comes first, with all its heads."
     ),
     answer=fold_heads_solution,
     # The first shows tokens apart, the second samples apart: both at once would fill a page.
@@ -277,9 +280,9 @@ fold_heads = Exercise(
     plain=(_fold_by_steps, _fold_row_by_row),
     axes=("row", "token", "feature"),
     hints=(
-        "Split as before. Where do samples and heads stand then?",
-        "Two axes that stand side by side become one: reshape, or flatten(0, 1).",
-        "In (B, num_heads, T, head_dim) the first two axes are samples and heads, in just the order that is asked for.",
+        "Split as before. Where are samples and heads then?",
+        "Two neighbouring axes become one with reshape, or with flatten(0, 1).",
+        "In (B, num_heads, T, head_dim) the first two axes are samples and heads, in exactly the order you need.",
     ),
     wrong={
         "One view": Wrong(
@@ -289,23 +292,23 @@ fold_heads = Exercise(
         ),
         "Heads first": Wrong(
             lambda x, h: _split(x, h).transpose(0, 1).flatten(0, 1),
-            "head 0 of all samples comes first, as torch.cat(x.chunk(num_heads, -1)) makes it.",
-            "Masks repeated for d2l's order then reach another sample (lesson 04): fold (B, num_heads).",
+            "head 0 of all samples comes first, which is what torch.cat(x.chunk(num_heads, -1)) makes.",
+            "Masks repeated in d2l's order then reach another sample (lesson 04), so fold in the order (B, num_heads).",
         ),
         "Features dealt out in turn": Wrong(
             Change("x.reshape(B, T, num_heads, head_dim)", "x.reshape(B, T, head_dim, num_heads).mT"),
-            "head 0 holds the features 0, h, 2h, …, dealt out like cards.",
-            "A head holds neighbours: cut the last axis into (num_heads, head_dim), in this order.",
+            "head 0 holds features 0, h, 2h, …, dealt out like cards.",
+            "A head holds neighbouring features: cut the last axis into (num_heads, head_dim), in this order.",
         ),
         "Heads folded into the tokens": Wrong(
             lambda x, h: x.reshape(x.shape[0], -1, x.shape[2] // h),
-            "the heads of a token became tokens: (B, T * num_heads, head_dim).",
+            "you turned the heads of a token into tokens: (B, T * num_heads, head_dim).",
             "Fold them into the samples: bring heads beside the samples, transpose(1, 2), then flatten(0, 1).",
         ),
         "The transpose left out, tokens folded": Wrong(
             lambda x, h: x.reshape(x.shape[0], x.shape[1], h, -1).flatten(0, 1),
             "samples and tokens share the first axis: (B * T, num_heads, head_dim).",
-            "Without the transpose the axis beside the samples is the tokens.",
+            "Without the transpose, the axis beside the samples is the tokens, not the heads.",
         ),
     },
     see="Two legal conventions",

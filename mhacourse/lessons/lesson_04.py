@@ -11,20 +11,20 @@ from mhacourse.other_inputs import in_float16, with_a_gradient
 from mhacourse.remarks import Grows
 from mhalib import causal_mask
 
-_BLOCKED = "In nn.MultiheadAttention True means blocked, unlike in SDPA and mhalib."
+_BLOCKED = "In nn.MultiheadAttention, True means blocked, unlike in SDPA and mhalib."
 
 causal_maps = Choice(
-    task="Which of the four maps can come from a layer with a causal mask? All that can, as letters.",
+    task="Which of the four maps can come from a layer with a causal mask? Give the letters of all that can.",
     answer="AC",
     options={
-        "A": "every row shares 1 out over itself and what comes before it.",
+        "A": "every row shares out 1 among its own token and those before it.",
         "B": "row 0 gives .4 to key 1, which comes after it. The last row may see everything; the first may not.",
         "C": "all tokens look at the first one. Nobody looks ahead, so the mask has no objection.",
-        "D": "this is the triangle of the wrong side: row 0 sees everything, the last row only itself.",
+        "D": "this is the triangle on the wrong side: row 0 sees everything, and the last row sees only itself.",
     },
     hints=(
         "Rows are queries, columns are keys. Which keys lie in the future of the first row? Of the second?",
-        "In row t, everything to the right of column t must be 0. How the rest is shared out is free.",
+        "In row t, everything to the right of column t must be 0. The rest can be shared out in any way.",
         "So the first row can only be 1 0 0, and the last number of the second row must be 0.",
     ),
     see="Causal: nothing from the future",
@@ -66,58 +66,58 @@ def _ones(T):
 
 window_mask = Exercise(
     task=(
-        "A sliding window: write window_mask(T, width), boolean (T, T), True = may attend. "
-        "Each token sees itself and the width - 1 tokens before it."
+        "Write a sliding window, window_mask(T, width): a boolean mask (T, T), True = may attend. Each token sees "
+        "itself and the width - 1 tokens before it."
     ),
     answer=window_mask_solution,
     cases=lambda: [(4, 2), (3, 1), (5, 3), (7, 4), (4, 9), (6, 2)],
     plain=(_window_by_triangles, _window_by_distance),
     axes=("query", "key"),
     hints=(
-        "Two conditions: nothing from the future, and nothing too old.",
-        "causal_mask(T) is the first. A triangle from triu with a negative number is the second.",
-        "With width = 1 only the diagonal is left: triu(0) & tril(0).",
+        "There are two conditions: nothing from the future, and nothing too old.",
+        "causal_mask(T) is the first. The second is a triangle from triu with a negative number.",
+        "With width = 1, only the diagonal is left: triu(0) & tril(0).",
     ),
     wrong={
         "One token too many": Wrong(
             Change("triu(1 - width)", "triu(-width)"),
             "each token sees width tokens before itself.",
-            "The token itself counts: triu(1 - width).",
+            "The token itself counts, so write triu(1 - width).",
         ),
         "One token too few": Wrong(
             lambda T, w: _ones(T).tril(-1) & _ones(T).triu(1 - w),
             "no token sees itself.",
-            "The first row would be empty, and empty rows are trouble: tril().",
+            "Then the first row is empty, and empty rows are trouble. Use tril().",
         ),
         "The wrong side of the diagonal": Wrong(
             Change("1 - width", "width - 1"),
-            "triu with a positive number lies above the diagonal, in the future.",
-            "What is too old lies below the diagonal, and there the numbers are negative: triu(1 - width).",
+            "triu with a positive number is above the diagonal, in the future.",
+            "What is too old is below the diagonal, where the numbers are negative: triu(1 - width).",
         ),
         "A slice that begins below 0": Wrong(
             _window_from_below_0,
-            "the first rows are empty: Python counts a negative start from the end of the row.",
+            "the first rows are empty, because Python counts a negative start from the end of the row.",
             "Begin at max(0, query - width + 1).",
         ),
         "Blocks, not a window": Wrong(
             _blocks,
-            "the tokens are cut into groups of width, and each sees only its own group.",
-            "The window moves with the token: each sees itself and the width - 1 before it, whatever its number.",
+            "you cut the tokens into groups of width, and each sees only its own group.",
+            "The window moves with the token: each token sees itself and the width - 1 before it, wherever it is.",
         ),
         "Both sides": Wrong(
             lambda T, w: _ones(T).tril(w - 1) & _ones(T).triu(1 - w),
-            "the window reaches into the future as far as into the past.",
-            "Join the band with causal_mask(T).",
+            "the window reaches as far into the future as into the past.",
+            "Combine the band with causal_mask(T).",
         ),
         "Only the future": Wrong(
             Change("return not_ahead & not_too_old", "return (not_ahead & not_too_old).T"),
             "each token sees itself and later tokens.",
-            "Row t must end at column t: rows are queries. This is the right mask, transposed.",
+            "Rows are queries, so row t must end at column t. This is the right mask, transposed.",
         ),
         "True = blocked": Wrong(
             lambda T, w: ~window_mask_solution(T, w),
             "everything is the wrong way round.",
-            "In mhalib and SDPA True means may attend.",
+            "In mhalib and SDPA, True means may attend.",
         ),
         "Or instead of and": Wrong(
             Change("not_ahead & not_too_old", "not_ahead | not_too_old"),
@@ -142,7 +142,10 @@ def _padding_row_by_row(valid_lens, num_keys):
 
 
 torch_padding = Exercise(
-    task="Write torch_padding(valid_lens, num_keys), the key_padding_mask of nn.MultiheadAttention: boolean, (B, Tk).",
+    task=(
+        "Write torch_padding(valid_lens, num_keys): return the key_padding_mask of nn.MultiheadAttention, boolean (B, "
+        "Tk)."
+    ),
     answer=torch_padding_solution,
     cases=lambda: [
         (torch.tensor([2, 3]), 3),
@@ -154,40 +157,40 @@ torch_padding = Exercise(
     plain=(torch_padding_solution, _padding_row_by_row),
     axes=("sample", "key"),
     hints=(
-        "Which keys are padding? Those whose number is not below the length of their sample.",
-        "Compare torch.arange(num_keys) with valid_lens[:, None]; shapes (Tk,) and (B, 1).",
-        "Then look up in the table of the lesson what True means to nn.MultiheadAttention.",
+        "A key is padding if its number is not below the length of its sample.",
+        "Compare torch.arange(num_keys) with valid_lens[:, None]; the shapes are (Tk,) and (B, 1).",
+        "Then look up in the lesson's table what True means to nn.MultiheadAttention.",
     ),
     wrong={
         "True = may attend": Wrong(
             Change(">=", "<"),
-            "the words are blocked and the padding is seen.",
+            "you block the words and let the padding be seen.",
             _BLOCKED + " Turn it around with ~.",
         ),
         "One key too few": Wrong(
             Change(">=", ">"),
             "the first padding key is still seen.",
-            "With length 2 the keys 0 and 1 count; key 2 is padding already: >=.",
+            "With length 2, keys 0 and 1 count, and key 2 is already padding: >=.",
         ),
         "Padding at the front": Wrong(
             lambda lens, n: torch_padding_solution(lens, n).flip(1),
-            "you block the first keys, as if the padding stood on the left.",
+            "you block the first keys, as if the padding were on the left.",
             "valid_lens counts from the left.",
         ),
         "As many as there are words": Wrong(
             lambda lens, n: torch.arange(n) >= (n - lens)[:, None],
             "you block as many keys as there are words, at the end of each sample.",
-            "The words stand first, so the padding begins at key valid_lens: compare with the length itself.",
+            "The words come first, so the padding begins at key valid_lens: compare with the length itself.",
         ),
         "One length for all": Wrong(
             Change("valid_lens[:, None]", "valid_lens.max().expand(len(valid_lens), 1)"),
-            "all samples are cut at the longest length of the batch, so the padding of the shorter ones is seen.",
-            "Each sample has a length of its own: compare with valid_lens[:, None].",
+            "you cut all samples at the longest length of the batch, so the padding of the shorter ones is seen.",
+            "Each sample has its own length: compare with valid_lens[:, None].",
         ),
         "As wide as the longest sample": Wrong(
             lambda lens, n: torch.arange(int(lens.max())) >= lens[:, None],
-            "there are as many columns as the longest sample has words.",
-            "One column for each key, padding included: num_keys may be more than the longest sample.",
+            "your mask has only as many columns as the longest sample has words.",
+            "Make one column for each key, padding included. num_keys may exceed the longest sample.",
         ),
     },
     see="How each library wants to be told",
@@ -205,8 +208,8 @@ def _two_masks(*lens, T):
 
 mask_for_heads = Exercise(
     task=(
-        "Write mask_for_heads(mask, num_heads): our (B, Tq, Tk), True = may attend, becomes the attn_mask of "
-        "nn.MultiheadAttention, (B * num_heads, Tq, Tk), boolean as well."
+        "Write mask_for_heads(mask, num_heads): turn our mask, (B, Tq, Tk) with True = may attend, into the attn_mask "
+        "of nn.MultiheadAttention, which is (B * num_heads, Tq, Tk) and boolean as well."
     ),
     answer=mask_for_heads_solution,
     cases=lambda: [
@@ -217,50 +220,50 @@ mask_for_heads = Exercise(
     ],
     axes=("row", "query", "key"),
     hints=(
-        "Two things change: how often each mask stands there, and what True means.",
-        "The rows are sample 0 with all its heads, then sample 1: a, a, …, b, b, …",
-        "repeat_interleave repeats each item in its place; repeat repeats the whole.",
+        "Two things change: how often each mask appears, and what True means.",
+        "The rows are sample 0 with all its heads, then sample 1, and so on: a, a, …, b, b, …",
+        "repeat_interleave repeats each item where it is; repeat repeats the whole tensor.",
     ),
     wrong={
         "Another sample's mask": Wrong(
             lambda m, h: ~m.repeat(h, 1, 1),
-            "repeat makes a, b, a, b; the module reads a, a, b, b. Some heads then get the mask of another sample.",
+            "repeat makes a, b, a, b, but the module reads a, a, b, b, so some heads get the mask of another sample.",
             "Use repeat_interleave(num_heads, dim=0). The shape is the same either way, so nothing warns you.",
         ),
         "True = may attend": Wrong(
             Change("~mask", "mask"),
-            "the order is right, True still means may attend.",
+            "the order is right, but True still means may attend.",
             _BLOCKED + " Turn it around with ~.",
         ),
         "Two mistakes at once": Wrong(
             lambda m, h: m.repeat(h, 1, 1),
-            "the order is a, b, a, b in place of a, a, b, b, and True still means may attend.",
-            "repeat_interleave(num_heads, dim=0), and ~.",
+            "the order is a, b, a, b instead of a, a, b, b, and True still means may attend.",
+            "Use repeat_interleave(num_heads, dim=0), and ~.",
         ),
         "Heads as an axis of their own": Wrong(
             lambda m, h: ~m[:, None].expand(-1, h, -1, -1),
-            "the shape is (B, num_heads, Tq, Tk), as SDPA takes it.",
-            "attn_mask wants samples and heads in one axis: flatten(0, 1).",
+            "your mask is (B, num_heads, Tq, Tk), which is what SDPA takes.",
+            "attn_mask has samples and heads on one axis: flatten(0, 1).",
         ),
         "One long row": Wrong(
             lambda m, h: ~m.repeat_interleave(h),
-            "without dim, repeat_interleave makes one long row of all axes and repeats each entry.",
+            "without dim, repeat_interleave flattens all axes into one long row and repeats each entry.",
             "Say which axis: repeat_interleave(num_heads, dim=0).",
         ),
         "One number for repeat": Wrong(
             lambda m, h: ~m.repeat(h),
-            "repeat wants a number for each axis, and would make a, b, a, b.",
-            "The module reads a, a, b, b: repeat_interleave(num_heads, dim=0).",
+            "repeat needs a number for each axis, and would then make a, b, a, b.",
+            "The module reads a, a, b, b, so use repeat_interleave(num_heads, dim=0).",
         ),
         "Queries repeated": Wrong(
             Change("dim=0", "dim=-2"),
             "you repeated the queries.",
-            "Repeat along dim=0, the samples.",
+            "Repeat the samples, along dim=0.",
             also=(
                 Wrong(
                     Change("dim=0)", "dim=1).reshape(-1, *mask.shape[1:])"),
-                    "each row of queries is repeated, not each sample, and the reshape cuts one mask into several.",
-                    "Repeat whole masks, along dim=0: a, a, b, b. Then there is nothing to reshape.",
+                    "you repeat each row of queries, not each sample, and the reshape cuts one mask into several.",
+                    "Repeat whole masks along dim=0, as a, a, b, b. Then there is nothing to reshape.",
                 ),
             ),
         ),
@@ -325,87 +328,88 @@ def _masked_cases():
 
 masked_softmax = Exercise(
     task=(
-        "Write masked_softmax(scores, mask): scores (B, num_heads, Tq, Tk), mask (B, Tq, Tk), True = may attend. "
-        "A query with nothing to see gets zeros. Scores may be 1000 or -20000; the caller's stay as they are."
+        "Write masked_softmax(scores, mask) for scores (B, num_heads, Tq, Tk) and a mask (B, Tq, Tk), True = may "
+        "attend. A query with nothing to see gets zeros. Scores may be 1000 or -20000, and the caller's scores must "
+        "stay as they are."
     ),
     answer=masked_softmax_solution,
     cases=_masked_cases,
     plain=(masked_softmax_solution, _masked_softmax_without_nan),
     axes=("sample", "head", "query", "key"),
     hints=(
-        "Give the mask its axis for the heads first: mask[:, None].",
-        "Fill what is not allowed with -inf in a copy of the scores; then the softmax.",
-        "A row of nothing but -inf is NaN after the softmax. What is not allowed gets 0 there.",
+        "First give the mask its axis for the heads: mask[:, None].",
+        "In a copy of the scores, fill what is not allowed with -inf. Then take the softmax.",
+        "After the softmax, a row of nothing but -inf is NaN. Fill forbidden weights with 0 there.",
     ),
     wrong={
         "NaN where there is nothing to see": Wrong(
             Change("weights.masked_fill(~mask, 0.0)", "weights"),
-            "in a row with nothing to see all scores are -inf, and the softmax makes NaN of them.",
-            "Set what is not allowed to 0 after the softmax, or use nan_to_num.",
+            "in a row with nothing to see, all scores are -inf, and the softmax turns them into NaN.",
+            "Fill forbidden weights with 0 after the softmax, or use nan_to_num.",
         ),
         "An average of what is forbidden": Wrong(
             lambda s, m: _filled(s, m, -1e9),
             "with a number such as -1e9, a row with nothing to see becomes the average of everything.",
-            "Set what is not allowed to 0 after the softmax.",
+            "Fill forbidden weights with 0 after the softmax.",
         ),
         "Not low enough for never": Wrong(
             lambda s, m: _filled(s, m, -1e4) * m[:, None],
-            "where all scores of a row are lower still, the number that stands for never takes all the weight.",
+            "where all scores of a row are even lower, your number for 'never' takes all the weight.",
             "Fill with -inf, which is below every score.",
             also=(lambda s, m: _filled(s, m, -1e4), lambda s, m: _filled(s, m, -1e4) * m.any(-1)[:, None, :, None]),
         ),
         "exp of scores as they are": Wrong(
             _powers_and_sum,
-            "exp(1000) is infinite, and exp(-20000) is 0: the row becomes NaN.",
-            "Let softmax do it, which subtracts the largest score of each row first (lesson 02).",
+            "exp(1000) is infinite, and exp(-20000) is 0, so the row becomes NaN.",
+            "Leave it to softmax, which subtracts the largest score of each row first (lesson 02).",
             also=(lambda s, m: _shares(s.exp() * m[:, None]),),
         ),
         "The maximum goes over hidden keys, too": Wrong(
             lambda s, m: _shares(s.sub(s.amax(-1, keepdim=True)).exp() * m[:, None]).nan_to_num(0.0),
-            "where the largest score is a hidden 1000, exp(2 - 1000) is 0, and so is each weight of the row.",
-            "Hide first, scores.masked_fill(~mask, -inf), and take the largest of what is left.",
+            "where the largest score is a hidden 1000, exp(2 - 1000) is 0, and so is every weight of the row.",
+            "Hide first, with scores.masked_fill(~mask, -inf), then take the largest of what is left.",
             also=(lambda s, m: _shares(s.sub(s.amax(-1, keepdim=True)).exp() * m[:, None]),),
         ),
         "A 1 in the denominator": Wrong(
             _one_after_the_shift,
-            "1 is added to the sum of the powers, so rows sum to less than 1.",
-            "Against 0 / 0 set what is hidden to 0 after the softmax.",
+            "you add 1 to the sum of the powers, so rows sum to less than 1.",
+            "To avoid 0 / 0, fill hidden weights with 0 after the softmax.",
         ),
         "Everything 0 for one empty row": Wrong(
             Change(
                 "weights.masked_fill(~mask, 0.0)", "weights if weights.isfinite().all() else torch.zeros_like(weights)"
             ),
-            "one row with nothing to see makes all weights of all samples 0.",
-            "Only that row is 0: set what is not allowed to 0, or use nan_to_num.",
+            "one row with nothing to see makes every weight of every sample 0.",
+            "Only that row should be 0: fill forbidden weights with 0, or use nan_to_num.",
         ),
         "A mask for samples and heads in one axis": Wrong(
             Change("mask[:, None]", "mask.repeat_interleave(scores.shape[1], dim=0)"),
-            "the mask is (B * num_heads, Tq, Tk), as nn.MultiheadAttention takes it.",
-            "Here the scores have an axis for the heads: give the mask one of size 1, mask[:, None].",
+            "your mask is (B * num_heads, Tq, Tk), which is what nn.MultiheadAttention takes.",
+            "Here, the scores have an axis for the heads, so give the mask one of size 1: mask[:, None].",
         ),
         "True = blocked": Wrong(
             Change("~mask", "mask"),
-            "what is allowed was blocked.",
-            "masked_fill fills where its mask is True: give it ~mask.",
+            "you blocked what is allowed.",
+            "masked_fill fills where its mask is True, so give it ~mask.",
         ),
         "Samples taken for heads": Wrong(
             Change("mask = mask[:, None]", "pass"),
-            "head j of every sample gets the mask of sample j, where there are as many heads as samples.",
-            "mask[:, None] is (B, 1, Tq, Tk).",
+            "where there are as many heads as samples, head j of every sample gets the mask of sample j.",
+            "mask[:, None] makes it (B, 1, Tq, Tk).",
         ),
         "The mask added": Wrong(
             lambda s, m: (s + m[:, None]).softmax(-1),
-            "True is added as 1 (or -1 where not allowed, which is the same to a softmax). Nothing is hidden.",
-            "Only a number such as -inf means never; fill with that.",
+            "True is added as 1 (or as -1 where not allowed, which is the same to a softmax), so nothing is hidden.",
+            "Only a number such as -inf means never, so fill with that.",
         ),
         "Cut after the softmax": Wrong(
             Change("scores.masked_fill(~mask, -math.inf)", "scores"),
-            "the forbidden weights are cut off, so the others no longer sum to 1.",
-            "Hide before the softmax, then the shares are made of what is left.",
+            "you cut off the forbidden weights, so the others no longer sum to 1.",
+            "Hide before the softmax, so that the shares are made of what is left.",
         ),
         "The caller's scores changed": Wrong(
             Change("scores.masked_fill(", "scores.masked_fill_("),
-            "the weights are right, but the scores that came in are full of -inf now.",
+            "the weights are right, but the scores you were given are now full of -inf.",
             "masked_fill_, += and scores[...] = ... write in place; masked_fill makes a new tensor.",
         ),
     },

@@ -11,74 +11,76 @@ from mhacourse.remarks import Grows
 
 leaky_loss = Exercise(
     task=(
-        "reach(8, 2) is [1, 3, 5, 7, 1, 3, 5, 7]: the last token that each row of the wrong merge reads. "
-        "What is the floor of the loss of Predictor(wrong_merge, num_heads=2) on random tokens (ln 16 = 2.773 where it "
-        "has to guess)? To three digits, counted by hand: training ends a little above it."
+        "reach(8, 2) is [1, 3, 5, 7, 1, 3, 5, 7], the last token that each row of the wrong merge reads. What is the "
+        "floor of the loss of Predictor(wrong_merge, num_heads=2) on random tokens (where it has to guess, the loss is "
+        "ln 16 = 2.773)? Count by hand and give three digits; training ends a little above it."
     ),
     answer=math.log(16) / 2,
     sizes={"T": 8, "num_heads": 2},
     hints=(
         "Position t must predict token t + 1. Which positions read it?",
-        "Position t reads token t + 1 where reach is above t. There the loss can fall to 0; the others guess.",
+        "Position t reads token t + 1 where reach is above t. There the loss can fall to 0; the other positions guess.",
         "Count how many of the eight have to guess. The loss is the mean over all eight positions.",
     ),
     wrong={
         "A correct layer": Wrong(
             math.log(16),
-            "ln 16 is what a layer without a leak comes to.",
-            "Here some positions read what they should predict.",
+            "ln 16 is the loss that a layer without a leak comes to.",
+            "Here, some positions read what they should predict.",
         ),
         "Eight heads": Wrong(
             math.log(16) / 8,
-            "that is the floor of eight heads, where seven positions know their next token.",
+            "that is the floor for eight heads, where seven positions know their next token.",
             "With two heads, count the t with reach > t.",
         ),
         "Reading itself": Wrong(
             3 * math.log(16) / 8,
             "you let position 7 know its next token, because it reaches token 7.",
-            "Token 7 is its own; the next one is not in the input. reach must be above t.",
+            "Token 7 is its own, and the next one is not in the input. reach must be above t.",
         ),
         "The share, not the loss": Wrong(
-            0.5, "half of the positions have to guess.", "Each of these comes to ln 16: take the mean of the losses."
+            0.5,
+            "0.5 is the share of positions that have to guess.",
+            "Each of them comes to ln 16, so take the mean of the losses.",
         ),
         "As training leaves it": Wrong(
             1.4,
-            "near: that is what training comes to, or the floor with too few digits.",
+            "this is close: it is what training comes to, or the floor with too few digits.",
             "Training stops a little above its floor. Count which positions have to guess, and give three digits.",
         ),
         "One position more that guesses": Wrong(
             5 * math.log(16) / 8,
-            "five of eight positions have to guess in your count.",
+            "in your count, five of eight positions have to guess.",
             "Count the t with reach > t: position 3 reaches token 7, so it knows token 4.",
         ),
         "Only one position knows": Wrong(
             7 * math.log(16) / 8,
-            "you let one position know its next token.",
+            "you let only one position know its next token.",
             "Count the t with reach > t: position 0 reaches token 1, and so on.",
         ),
         "In bits": Wrong(
             2.0,
-            "you took the logarithm to the base 2: the floor in bits.",
-            "Losses of torch are in natural logarithms: math.log, with ln 16 = 2.773.",
+            "you took the logarithm to base 2, which gives the floor in bits.",
+            "Losses in torch use natural logarithms: math.log, with ln 16 = 2.773.",
         ),
         "Another logarithm": Wrong(
             math.log10(16) / 2,
-            "you took the logarithm to the base 10.",
-            "Losses of torch are in natural logarithms: math.log, with ln 16 = 2.773.",
+            "you took the logarithm to base 10.",
+            "Losses in torch use natural logarithms: math.log, with ln 16 = 2.773.",
         ),
         "The number of positions": Wrong(
             4.0,
             "4 is how many positions have to guess (and e to the power of the loss).",
-            "Each of the four comes to ln 16; take the mean over all eight.",
+            "Each of the four comes to ln 16, so take the mean over all eight.",
         ),
         "All of them": Wrong(
             0.0,
             "you let every position know its next token.",
-            "Rows 4 to 7 reach tokens 1, 3, 5, 7, which are not after them.",
+            "Rows 4 to 7 reach tokens 1, 3, 5, 7, which do not come after them.",
         ),
     },
     see="Why: who reads whom",
-    explanation="Train it to see: the loss comes close to 1.386 and never below.",
+    explanation="Train it and see: the loss comes close to 1.386 and never falls below it.",
 )
 
 
@@ -163,92 +165,93 @@ _MIRROR = [5, 4, 3, 2, 1, 0]
 
 keeps_tokens_apart = Exercise(
     task=(
-        "A test without a mask: write keeps_tokens_apart(merge). True when merge, (B, num_heads, T, head_dim) -> (B, "
-        "T, d_model), gives row t what belongs to token t, and nothing of another token. The order of the features "
-        "within a row is free."
+        "Write a test without a mask, keeps_tokens_apart(merge). It returns True when merge, (B, num_heads, T, "
+        "head_dim) -> (B, T, d_model), gives row t what belongs to token t, and nothing of any other token. The "
+        "features within a row may come in any order."
     ),
     answer=keeps_tokens_apart_solution,
     cases=lambda: [(merge,) for merge in _MERGES.values()],
     hints=(
-        "The shape cannot tell. What happens to a merge of tokens in another order?",
-        "Make heads with more than one head and more than one token, and an order of the tokens.",
+        "The shape cannot tell you. What happens when you merge the tokens in another order?",
+        "Make an input with more than one head and more than one token, and choose a new order for the tokens.",
         "Compare merge(heads[:, :, order]) with merge(heads)[:, order].",
     ),
     wrong={
         "It passes everything": Wrong(
             lambda merge: True,
-            "every merge passes, the wrong ones as well, as in a test of the shape, of sums, or with one token.",
-            "Put several tokens whose numbers all differ, axis 2 before the merge and 1 after it, in another order.",
+            "every merge passes, even a wrong one, as it does in a test of the shape, of sums, or with one token.",
+            "Take several tokens whose numbers all differ, and reorder them: axis 2 before the merge, axis 1 after it.",
         ),
         "Sums hide it": Wrong(
             lambda merge: torch.allclose(merge(_HEADS[:, :, [2, 4, 5, 0, 3, 1]]).sum(), merge(_HEADS).sum(), atol=1e-4),
-            "what you compare, such as sums or sorted numbers, a wrong merge keeps: it moves numbers and loses none.",
+            "a wrong merge keeps what you compare, such as sums or sorted numbers: it moves numbers and loses none.",
             "Compare the numbers in their places: torch.equal(merge(heads[:, :, order]), merge(heads)[:, order]).",
         ),
         "Heads exchanged, not tokens": Wrong(
             lambda merge: torch.equal(
                 *(merge(heads).sort(-1).values for heads in (_HEADS, _HEADS[:, torch.tensor([2, 0, 3, 1])]))
             ),
-            "axis 1 before the merge are the heads: their order tells nothing of whose row it is.",
-            "Tokens are axis 2 before the merge: merge(heads[:, :, order]), merge(heads)[:, order].",
+            "axis 1 before the merge is the heads, and their order says nothing about which token a row belongs to.",
+            "Tokens are axis 2 before it: compare merge(heads[:, :, order]) with merge(heads)[:, order].",
             also=(
                 Wrong(
                     lambda merge: torch.equal(
                         merge(_HEADS[:, [2, 0, 3, 1], :4]), merge(_HEADS[:, :, :4])[:, [2, 0, 3, 1]]
                     ),
-                    "axis 1 are the heads before the merge, and the tokens behind it: the two sides put different "
-                    "things in order.",
-                    "Tokens are axis 2 before the merge: merge(heads[:, :, order]), merge(heads)[:, order].",
+                    "axis 1 is the heads before the merge and the tokens after it, so your two sides reorder "
+                    "different things.",
+                    "Tokens are axis 2 before it: compare merge(heads[:, :, order]) with merge(heads)[:, order].",
                 ),
             ),
         ),
         "Blind with one head": Wrong(
             Change("torch.randn(1, 4, 6, 3)", "torch.randn(4, 1, 6, 3)"),
-            "the wrong merge passes: a test with a single head cannot see a transpose that is missing.",
+            "the wrong merge passes, because a test with a single head cannot see that a transpose is missing.",
             "Use several heads.",
             also=(_follows(_MIRROR, 1),),
         ),
         "Blind to a mirror": Wrong(
             _follows(_MIRROR),
-            "a merge that turns the order of the tokens around passes: turn them around first or last, it is one.",
-            "Permute without a pattern, such as [2, 4, 5, 0, 3, 1], or change one token and see which row moves.",
+            "a merge that reverses the tokens passes, since reversing before it or after it comes to the same.",
+            "Use an order without a pattern, such as [2, 4, 5, 0, 3, 1], or change one token and see which row moves.",
         ),
         "Blind to a shift": Wrong(
             _follows([5, 0, 1, 2, 3, 4]),
-            "a merge that hands each row its neighbour's token passes: whether a shift comes first or last, it is one.",
-            "Permute without a pattern, such as [2, 4, 5, 0, 3, 1], or change one token and see which row moves.",
+            "a merge that hands each row its neighbour's token passes: a shift before or after it comes to the same.",
+            "Use an order without a pattern, such as [2, 4, 5, 0, 3, 1], or change one token and see which row moves.",
         ),
         "Blind beyond two tokens": Wrong(
             _follows([1, 0, 2, 3, 4, 5]),
-            "you exchange two tokens, so a merge that exchanges two others passes.",
-            "Move every token: permute without a pattern, such as [2, 4, 5, 0, 3, 1].",
+            "you swap two tokens, so a merge that swaps two others passes.",
+            "Move every token, in an order without a pattern, such as [2, 4, 5, 0, 3, 1].",
         ),
         "Only the rows before": Wrong(
             _changes(-1, slice(None, -1)),
-            "you change the last token and look at earlier rows: a merge that reads earlier tokens passes.",
-            "A token may reach no other row at all: look at the later rows as well, and change other tokens, too.",
+            "you change the last token and look at earlier rows, so a merge that reads earlier tokens passes.",
+            "A token must not reach any other row. Look at the later rows as well, and change other tokens, too.",
             also=(
                 Wrong(
                     _changes(-1, 0),
-                    "you look at row 0 alone: a merge that mixes the others passes, and the wrong one with few heads.",
-                    "A token may reach no other row at all: change each token, and look at every other row.",
+                    "you look only at row 0, so a merge that mixes the others passes, and so does the wrong one with "
+                    "few heads.",
+                    "A token must not reach any other row. Change each token, and look at every other row.",
                 ),
             ),
         ),
         "Only the rows behind": Wrong(
             _changes(0, slice(1, None)),
-            "you change the first token and look at later rows: a merge that reads later tokens passes.",
-            "A token may reach no other row at all: look at the earlier rows as well, and change other tokens, too.",
+            "you change the first token and look at later rows, so a merge that reads later tokens passes.",
+            "A token must not reach any other row. Look at the earlier rows as well, and change other tokens, too.",
         ),
         "It refuses a legal order": Wrong(
             lambda merge: torch.equal(merge(_HEADS), mhalib.merge_heads(_HEADS)),
-            "you compare with one order of features, that of merge_heads, so another order within a token fails.",
-            "Asked is whether tokens mix. Permute the tokens, or change one token and see which rows move.",
+            "you compare with the feature order of merge_heads, so any other order within a token fails.",
+            "The question is whether tokens mix. Permute the tokens, or change one token and see which rows move.",
         ),
         "It refuses everything": Wrong(
             lambda merge: False,
             "merge_heads fails it, too.",
-            "Compare the permuted input's output with the permuted output: axis 2 before, axis 1 after the merge.",
+            "Merge the permuted input, and compare the result with the permuted output: axis 2 before, axis 1 after.",
         ),
     },
     see="Why: who reads whom",
@@ -272,8 +275,8 @@ def _by_heads_in_a_loop(heads, weight):
 
 by_heads = Exercise(
     task=(
-        "Write by_heads(heads, weight): the output projection without a merge, as a sum over heads. "
-        "heads (B, num_heads, T, head_dim); weight (d_out, num_heads * head_dim), as nn.Linear stores it."
+        "Write by_heads(heads, weight): compute the output projection without a merge, as a sum over heads. heads is "
+        "(B, num_heads, T, head_dim), and weight is (d_out, num_heads * head_dim), as nn.Linear stores it."
     ),
     answer=by_heads_solution,
     cases=lambda: [
@@ -286,24 +289,24 @@ by_heads = Exercise(
     axes=("sample", "token", "feature"),
     hints=(
         "concat(o_0, o_1, …) W_o is o_0 times one piece of W_o, plus o_1 times the next, and so on.",
-        "nn.Linear stores W_o transposed, so the pieces stand side by side: weight.chunk(num_heads, dim=1).",
+        "nn.Linear stores W_o transposed, so the pieces are side by side: weight.chunk(num_heads, dim=1).",
         "Each term is heads[:, i] @ piece.T.",
     ),
     wrong={
         "The mean of the heads": Wrong(
             lambda x, w: by_heads_solution(x, w) / x.shape[1],
-            "the sum was divided by the number of heads.",
+            "you divided the sum by the number of heads.",
             "W_o adds; it does not average.",
         ),
         "The last head only": Wrong(
             Change("total + head @ piece.T", "head @ piece.T"),
             "only the last head is in the result.",
-            "In the loop, add to what is there: total = total + ..., from a zero before the loop.",
+            "In the loop, add to what is there, total = total + ..., and begin with zero before the loop.",
         ),
         "Rows instead of columns": Wrong(
             lambda x, w: sum(h @ p for h, p in zip(x.unbind(1), w.chunk(x.shape[1], 0), strict=True)),
-            "the rows of the stored weight met the features of the heads.",
-            "nn.Linear stores (d_out, d_in): chunk(num_heads, dim=1), and the product takes piece.T.",
+            "you matched the rows of the stored weight with the features of the heads.",
+            "nn.Linear stores (d_out, d_in), so use chunk(num_heads, dim=1), and piece.T in the product.",
             also=(
                 lambda x, w: torch.einsum("bhtd,hdo->bto", x, w.reshape(x.shape[1], x.shape[3], -1)),
                 Change("head @ piece.T", "head @ piece"),
@@ -311,27 +314,27 @@ by_heads = Exercise(
         ),
         "One piece for all": Wrong(
             Change("weight[:, i * head_dim : (i + 1) * head_dim]", "weight[:, :head_dim]"),
-            "every head met the first piece.",
-            "Each head has columns of its own: i * head_dim to (i + 1) * head_dim.",
+            "you multiplied every head by the first piece.",
+            "Each head has its own columns: i * head_dim to (i + 1) * head_dim.",
         ),
         "Columns dealt out in turn": Wrong(
             Change("weight[:, i * head_dim : (i + 1) * head_dim]", "weight[:, i::num_heads]"),
-            "head i met the columns i, i + h, i + 2h, …",
-            "The features of a head stand side by side after the merge: chunk, not a step.",
+            "you multiplied head i by columns i, i + h, i + 2h, …",
+            "After the merge, the features of a head are side by side, so use chunk, not a step.",
         ),
         "Cut along the outputs": Wrong(
             lambda x, w: x[:, 0] @ w.chunk(x.shape[1])[0].T,
-            "the weight was cut along its outputs, so each piece still wants all features.",
+            "you cut the weight along its outputs, so each piece still needs all features.",
             "The features of head i are columns of the stored weight: weight.chunk(num_heads, dim=1).",
         ),
         "The sum as wide as the heads": Wrong(
             Change("torch.zeros(B, T, len(weight))", "torch.zeros(B, T, num_heads * head_dim)"),
-            "you begin with zeros of num_heads * head_dim features. The result has as many as weight has rows.",
-            "torch.zeros(B, T, weight.shape[0]); or begin with the first term.",
+            "you begin with zeros of num_heads * head_dim features, but the result has one for each row of weight.",
+            "Begin with torch.zeros(B, T, weight.shape[0]), or with the first term.",
         ),
         "Not added": Wrong(
             lambda x, w: torch.stack([h @ p.T for h, p in zip(x.unbind(1), w.chunk(x.shape[1], 1), strict=True)], 1),
-            "one output for each head is left.",
+            "you keep one output for each head.",
             "The layer's output is their sum: sum(1).",
             also=(
                 lambda x, w: torch.cat(
@@ -342,12 +345,12 @@ by_heads = Exercise(
         "Samples taken for heads": Wrong(
             lambda x, w: sum(x[i] @ w[:, i * x.shape[3] : (i + 1) * x.shape[3]].T for i in range(x.shape[1])),
             "heads[i] is sample i.",
-            "Heads stand on axis 1: heads[:, i].",
+            "Heads are on axis 1: heads[:, i].",
         ),
         "Merged without a transpose": Wrong(
             lambda x, w: x.reshape(x.shape[0], x.shape[2], -1) @ w.T,
-            "you merged after all, and without the transpose: tokens are mixed.",
-            "Multiply each head with its own columns, then add.",
+            "you merged after all, and without the transpose, so tokens are mixed.",
+            "Multiply each head by its own columns, then add.",
         ),
     },
     see="W_o is a sum over heads",
@@ -439,72 +442,72 @@ def _raised(f, x, step):
 
 future_pairs = Exercise(
     task=(
-        "Write future_pairs(f, T, d_model) for a function f of (1, T, d_model): "
-        "how many pairs of an output token t and a later input token s > t there are, where t reads s."
+        "Write future_pairs(f, T, d_model) for a function f of (1, T, d_model). Return the number of pairs of an "
+        "output token t and a later input token s > t in which t reads s."
     ),
     answer=future_pairs_solution,
     cases=_reader_cases,
     hints=(
         "Change one token of a random input at a time, and look at which output tokens move.",
-        "That gives a table (output token, input token) of True and False. The future is above its diagonal.",
-        "Or take torch.autograd.functional.jacobian(f, x) as the lesson does, and triu(1).",
+        "That gives a table (output token, input token) of True and False, with the future above its diagonal.",
+        "Or take torch.autograd.functional.jacobian(f, x), as the lesson does, and then triu(1).",
     ),
     wrong={
         "The past": Wrong(
             lambda f, T, d: int(_moved(f, T, d).tril(-1).sum()),
             "you count the pairs in which t reads an earlier token.",
-            "Rows are outputs: the future lies above the diagonal, triu(1). If your rows are inputs, transpose first.",
+            "Rows are outputs, so the future is above the diagonal: triu(1). If your rows are inputs, transpose first.",
         ),
         "Its own token as well": Wrong(
             Change("reads.triu(1)", "reads.triu(0)"),
-            "a token that reads itself counts as a leak.",
+            "you count a token that reads itself as a leak.",
             "Leave out the diagonal: triu(1).",
         ),
         "Only the last token": Wrong(
             lambda f, T, d: int(_moved(f, T, d)[:-1, -1].sum()),
-            "you change the last token only. That finds a leak, but does not count all.",
-            "Change each token in its turn.",
+            "you change only the last token. That finds a leak, but does not count them all.",
+            "Change each token in turn.",
         ),
         "Numbers instead of pairs": Wrong(
             lambda f, T, d: int((_slopes(f, draw(0, 1, T, d)) != 0).sum((1, 3)).triu(1).sum()),
-            "you count numbers of the Jacobian: one pair of tokens has d_model · d_model of them.",
-            "A pair counts once: reduce over both axes of features first, with amax or any.",
+            "you count numbers in the Jacobian, and one pair of tokens has d_model · d_model of them.",
+            "A pair counts once, so first reduce over both axes of features, with amax or any.",
         ),
         "A constant added": Wrong(
             lambda f, T, d: _count(_raised(f, draw(0, 1, T, d), 1.0)),
-            "all features of a token grow by the same number. A LayerNorm takes just that away, and nothing moves.",
-            "Put other random numbers in the place of the token: torch.randn(d_model).",
+            "you add the same number to all features of a token. A LayerNorm removes exactly that, and nothing moves.",
+            "Replace the token with other random numbers: torch.randn(d_model).",
         ),
         "Zeros or ones as input": Wrong(
             lambda f, T, d: _count(_raised(f, torch.zeros(1, T, d), 1.0)),
             "zeros and ones are special: a function can be flat there, and a LayerNorm makes both the same.",
-            "Take random numbers as input, and put other random numbers in the place of a token.",
+            "Use random numbers as input, and replace a token with other random numbers.",
             also=(lambda f, T, d: _count(_slopes(f, torch.zeros(1, T, d)).abs().amax((1, 3)) > 1e-9),),
         ),
         "One feature changed": Wrong(
             lambda f, T, d: _count(_raised(f, draw(0, 1, T, d), torch.eye(d)[0])),
-            "you change one feature of each token. What is read from another feature is not seen.",
-            "Put other random numbers in the place of all features of the token.",
+            "you change one feature of each token, so you miss what is read from the others.",
+            "Replace all features of the token with other random numbers.",
         ),
         "One feature looked at": Wrong(
             lambda f, T, d: _count(_slopes(f, draw(0, 1, T, d))[:, 0].abs().amax(-1) > 0),
-            "you look at one feature of each output. What another one reads is not seen.",
-            "An output token reads what any of its features reads: amax or any over the features.",
+            "you look at one feature of each output, so you miss what the others read.",
+            "An output token reads what any of its features reads, so take amax or any over the features.",
         ),
         "Slopes that cancel": Wrong(
             lambda f, T, d: _count(_slopes(f, draw(0, 1, T, d)).sum((1, 3)).abs() > 1e-6),
-            "you sum slopes over features before abs. One may rise where another falls; then they sum to 0.",
-            "First abs(), then sum, amax or any over the features of input and output.",
+            "you sum slopes over features before abs. Where one rises and another falls, they can sum to 0.",
+            "First take abs(), then sum, amax or any over the features of input and output.",
         ),
         "Outputs that leak": Wrong(
             lambda f, T, d: int(_moved(f, T, d).triu(1).any(1).sum()),
-            "you count the output tokens that read a later one, each once.",
-            "Asked are pairs: an output that reads two later tokens counts twice.",
+            "you count each output token that reads a later one, but only once.",
+            "The task asks for pairs, so an output that reads two later tokens counts twice.",
         ),
         "Inputs that leak": Wrong(
             lambda f, T, d: int(_moved(f, T, d).triu(1).any(0).sum()),
-            "you count the input tokens that an earlier output reads, each once.",
-            "Asked are pairs: a token that two earlier outputs read counts twice.",
+            "you count each input token that an earlier output reads, but only once.",
+            "The task asks for pairs, so a token that two earlier outputs read counts twice.",
         ),
         "The next token only": Wrong(
             lambda f, T, d: int(_moved(f, T, d).diagonal(1).sum()),
@@ -513,23 +516,23 @@ future_pairs = Exercise(
         ),
         "The first output only": Wrong(
             lambda f, T, d: int(_moved(f, T, d)[0, 1:].sum()),
-            "you look at output token 0 only.",
-            "Every output may read a later token: look at each row of the table.",
+            "you look only at output token 0.",
+            "Every output may read a later token, so look at each row of the table.",
         ),
         "A share, not a number": Wrong(
             lambda f, T, d: _count(_moved(f, T, d)) / (T * (T - 1) / 2),
             "you divide by the number of all future pairs.",
-            "Asked is how many there are: sum().",
+            "The task asks how many there are: sum().",
         ),
         "Nothing is found": Wrong(
             lambda f, T, d_model: 0,
-            "no pair is found, whatever f reads.",
-            "y = x gives one tensor a second name, so that both change; y = x.clone() is a copy.",
+            "you find no pair, whatever f reads.",
+            "y = x gives one tensor a second name, so both change; y = x.clone() is a copy.",
         ),
         "Yes or no": Wrong(
             lambda f, T, d: bool(_moved(f, T, d).triu(1).any()),
-            "you say whether there is a leak.",
-            "Asked is how many pairs: sum().",
+            "you say only whether there is a leak.",
+            "The task asks how many pairs there are: sum().",
         ),
     },
     see="Why: who reads whom",

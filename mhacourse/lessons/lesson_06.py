@@ -12,20 +12,20 @@ from mhacourse.remarks import Grows
 silent_calls = Choice(
     task=(
         "x is (3, 12, 512), three samples of 12 tokens, and mha = nn.MultiheadAttention(512, 8, batch_first=True). "
-        "Which of the five lines raise no error and still do not do what they are meant to? All of them, as letters."
+        "Which of the five lines raise no error, yet do not do what they are meant to? Give the letters of all of them."
     ),
     answer="ABE",
     options={
-        "A": "without batch_first=True the samples are taken for tokens, and attend to each other.",
-        "B": "by default the heads are averaged: one map for each sample comes back.",
-        "C": "a mask of three axes must be (B * num_heads, T, T), here (24, 12, 12); torch says so.",
-        "D": "512 features cannot be cut into seven equal heads; torch says so.",
+        "A": "without batch_first=True, the samples are taken for tokens and attend to each other.",
+        "B": "by default the heads are averaged, so you get one map for each sample.",
+        "C": "a mask of three axes must be (B * num_heads, T, T), here (24, 12, 12), and torch says so.",
+        "D": "512 features cannot be cut into seven equal heads, and torch says so.",
         "E": "forward() does not call the hooks of the module itself, so the hook sees nothing.",
     },
     hints=(
         "Two of the five raise an error. Try them.",
-        "Three traps of the lesson are here, each once.",
-        "Sizes that do not fit are noticed. What a default means is not.",
+        "Three of the lesson's traps are here, once each.",
+        "Torch notices sizes that do not fit. It cannot notice that a default is not what you expect.",
     ),
     see="Three traps of the real modules",
 )
@@ -86,34 +86,33 @@ def _torch_cases():
 
 call_torch = Exercise(
     task=(
-        "Write call_torch(mha, x, mask): self-attention by an nn.MultiheadAttention(batch_first=True). "
-        "mask is ours, (B, T, T), True = may attend. Return the output and the weights of every head, (B, num_heads, "
-        "T, T)."
+        "Write call_torch(mha, x, mask): run self-attention with an nn.MultiheadAttention(batch_first=True). The mask "
+        "is ours, (B, T, T), True = may attend. Return the output and the weights of every head, (B, num_heads, T, T)."
     ),
     answer=call_torch_solution,
     cases=_torch_cases,
     axes={"output": ("sample", "token", "feature"), "weights": ("sample", "head", "query", "key")},
     hints=(
-        "Three traps: what True means, how often each mask stands there, and which weights come back.",
-        "attn_mask is (B * num_heads, T, T), sample 0 with all its heads first, True = blocked.",
+        "There are three traps: what True means, how often each mask appears, and which weights come back.",
+        "attn_mask is (B * num_heads, T, T), where True = blocked and sample 0 comes first, with all its heads.",
         "average_attn_weights=False returns one map for each head.",
     ),
     wrong={
         "The polarity": Wrong(
             Change("~mask", "mask"),
-            "True still means may attend, so the module looks at just what it must not see.",
-            "Give it ~mask: in nn.MultiheadAttention True means blocked.",
+            "True still means may attend, so the module looks at exactly what it must not see.",
+            "Give it ~mask: in nn.MultiheadAttention, True means blocked.",
         ),
         "Averaged maps": Wrong(
             Change("average_attn_weights=False", "average_attn_weights=True"),
-            "the output is right, the weights are the mean over the heads: a map that no head has.",
-            "average_attn_weights=False.",
+            "the output is right, but the weights are the mean over the heads, a map that no head has.",
+            "Use average_attn_weights=False.",
             also=(_averaged_copies,),
         ),
         "Another sample's mask": Wrong(
             lambda a, x, m: _call(a, x, ~m.repeat(a.num_heads, 1, 1)),
-            "repeat makes a, b, a, b; the module reads a, a, b, b.",
-            "repeat_interleave(num_heads, dim=0).",
+            "repeat makes a, b, a, b, but the module reads a, a, b, b.",
+            "Use repeat_interleave(num_heads, dim=0).",
         ),
         "One mask for all": Wrong(
             lambda a, x, m: _call(a, x, ~m[0]),
@@ -123,30 +122,30 @@ call_torch = Exercise(
         ),
         "Ones that are added": Wrong(
             lambda a, x, m: _call(a, x, m.repeat_interleave(a.num_heads, 0).float()),
-            "a mask of floats is added to the scores; 0 and 1 hide nothing.",
+            "a mask of floats is added to the scores, and adding 0 or 1 hides nothing.",
             "Keep it boolean.",
         ),
         "As padding": Wrong(
             lambda a, x, m: a(x, x, x, key_padding_mask=~m, average_attn_weights=False),
-            "key_padding_mask is (B, T), one row for all queries of a sample. Yours has a row for each query.",
-            "Hand it on as attn_mask, which has a row for each query, once for each head.",
+            "key_padding_mask is (B, T), one row for all queries of a sample, but yours has a row for each query.",
+            "Pass it as attn_mask, which has a row for each query, and repeat it for each head.",
         ),
         "The keys that the last query may not see": Wrong(
             lambda a, x, m: a(x, x, x, key_padding_mask=~m[:, -1], average_attn_weights=False),
-            "every query of a sample gets the mask of its last one.",
-            "key_padding_mask has one row for a sample. What differs from query to query goes into attn_mask.",
+            "every query of a sample gets the mask of its last query.",
+            "key_padding_mask has one row for each sample. What differs from query to query goes into attn_mask.",
             also=(
                 Wrong(
                     lambda a, x, m: a(x, x, x, key_padding_mask=~m.any(1), average_attn_weights=False),
-                    "a key is hidden only where no query may see it, and then from all queries alike.",
-                    "What differs from query to query goes into attn_mask, which has a row for each.",
+                    "you hide a key only where no query may see it, and then from all queries alike.",
+                    "What differs from query to query goes into attn_mask, which has a row for each query.",
                 ),
             ),
         ),
         "is_causal alone": Wrong(
             lambda a, x, m: a(x, x, x, is_causal=True, average_attn_weights=False),
             "is_causal only tells the module that attn_mask is causal. It makes no mask, and yours need not be causal.",
-            "Hand the mask itself on, as attn_mask, and leave is_causal out.",
+            "Pass the mask itself as attn_mask, and leave out is_causal.",
         ),
         "No weights": Wrong(
             lambda a, x, m: _call(a, x, ~m.repeat_interleave(a.num_heads, 0), need_weights=False),
@@ -171,8 +170,8 @@ def _kv_labels(B, heads, T, head_dim):
 
 share_heads = Exercise(
     task=(
-        "num_kv_heads: write share_heads(k, num_heads), (B, num_kv_heads, T, head_dim) -> (B, num_heads, T, head_dim). "
-        "Neighbouring heads of queries share a head of keys."
+        "Write share_heads(k, num_heads): let neighbouring query heads share a key head, as num_kv_heads does. (B, "
+        "num_kv_heads, T, head_dim) -> (B, num_heads, T, head_dim)."
     ),
     answer=share_heads_solution,
     cases=lambda: [
@@ -185,55 +184,55 @@ share_heads = Exercise(
     ],
     axes=("sample", "head", "token", "feature"),
     hints=(
-        "Two heads of keys, four of queries: heads 0 and 1 use the first, heads 2 and 3 the second.",
-        "Which of repeat and repeat_interleave makes a, a, b, b? Lesson 04 needed it for masks.",
+        "With two key heads and four query heads, heads 0 and 1 use the first, and heads 2 and 3 use the second.",
+        "Which one makes a, a, b, b: repeat or repeat_interleave? You needed it for masks in lesson 04.",
     ),
     wrong={
         "Every other head": Wrong(
             lambda k, h: k.repeat(1, h // k.shape[1], 1, 1),
-            "the heads come as a, b, a, b.",
-            "Neighbours share: a, a, b, b, that is repeat_interleave. Trained weights expect that order.",
+            "your heads come as a, b, a, b.",
+            "Neighbours share a head, as in a, a, b, b, so use repeat_interleave. Trained weights expect that order.",
         ),
         "Samples repeated": Wrong(
             Change("k.repeat_interleave(times, dim=1)", "k.repeat_interleave(times, dim=0)"),
-            "every sample stands there several times.",
-            "Heads are axis 1: dim=1.",
+            "every sample appears several times.",
+            "Heads are on axis 1: dim=1.",
             also=(lambda k, h: k.repeat(h // k.shape[1], 1, 1, 1),),
         ),
         "One head for all": Wrong(
             lambda k, h: k[:, :1].expand(-1, h, -1, -1),
-            "only the first head of keys is used.",
-            "Each head of keys serves num_heads // num_kv_heads heads.",
+            "only the first key head is used.",
+            "Each key head serves num_heads // num_kv_heads query heads.",
         ),
         "Too many heads": Wrong(
             Change("num_heads // k.shape[1]", "num_heads"),
-            "each head was repeated num_heads times.",
-            "There are num_kv_heads of them already: repeat num_heads // num_kv_heads times.",
+            "you repeated each head num_heads times.",
+            "There are num_kv_heads of them already, so repeat each one num_heads // num_kv_heads times.",
         ),
         "Expanded as it is": Wrong(
             lambda k, h: k.expand(-1, h, -1, -1),
-            "expand only repeats an axis of length 1, and there are several heads of keys.",
-            "repeat_interleave copies each head; or make an axis of length 1 behind the heads, and expand that.",
+            "expand repeats only an axis of length 1, and there are several key heads.",
+            "Copy each head with repeat_interleave, or make an axis of length 1 after the heads and expand that.",
         ),
         "Divided by the number of heads of keys": Wrong(
             lambda k, h: k[:, torch.arange(h) // k.shape[1]],
-            "query head i takes head i // num_kv_heads of the keys: groups of num_kv_heads neighbours.",
-            "A group has num_heads // num_kv_heads neighbours: take head i // (num_heads // num_kv_heads).",
+            "query head i takes key head i // num_kv_heads, so num_kv_heads neighbours form a group.",
+            "A group has num_heads // num_kv_heads neighbours: take key head i // (num_heads // num_kv_heads).",
         ),
         "The heads averaged": Wrong(
             lambda k, h: k.unflatten(1, (-1, h // k.shape[1])).mean(2),
-            "neighbouring heads of keys are joined into one. That makes fewer heads, and more are wanted.",
-            "Copy each head of keys for the num_heads // num_kv_heads heads of queries that share it.",
+            "you average neighbouring key heads into one. That makes fewer heads, and you need more.",
+            "Copy each key head for the num_heads // num_kv_heads query heads that share it.",
         ),
         "Pieces of another axis": Wrong(
             lambda k, h: k.repeat_interleave(h // k.shape[1], 2).reshape(k.shape[0], h, *k.shape[2:]),
-            "the copies stand behind the tokens when the axes are joined, so a head holds pieces of several tokens.",
-            "Put the copies right behind the heads, (B, num_kv_heads, times, T, head_dim), then flatten(1, 2).",
+            "the copies come after the tokens when you join the axes, so a head holds pieces of several tokens.",
+            "Put the copies right after the heads, (B, num_kv_heads, times, T, head_dim), then flatten(1, 2).",
         ),
         "An axis left over": Wrong(
             lambda k, h: k[:, :, None].expand(-1, -1, h // k.shape[1], -1, -1),
-            "the copies stand in an axis of their own.",
-            "Join it with the heads: flatten(1, 2).",
+            "the copies are on an axis of their own.",
+            "Join that axis with the heads: flatten(1, 2).",
         ),
     },
     see="The options in one glance",

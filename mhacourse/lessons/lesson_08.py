@@ -11,20 +11,20 @@ from mhalib.attention import merge_heads, split_heads
 
 heads_do_not_matter = Choice(
     task=(
-        "One head and eight heads get the same random weights (with biases) and input, 10 tokens. "
-        "In which of the five cases must their outputs agree? All of them, as letters."
+        "One head and eight heads get the same random weights (with biases) and the same input of 10 tokens. In which "
+        "of the five cases must their outputs agree? Give the letters of all of them."
     ),
     answer="BDE",
     options={
-        "A": "the scores of one head are the sum of the eight, but a softmax of a sum is no sum of softmaxes.",
-        "B": "the first token may attend to nothing but itself, so every map gives it the weight 1.",
+        "A": "the scores of one head are the sum of the eight, but the softmax of a sum is not a sum of softmaxes.",
+        "B": "the first token may attend only to itself, so every map gives it weight 1.",
         "C": "the single head still adds 512 features before its softmax.",
-        "D": "all values are the bias alone, the same for every token, and any mixture of equal values is that value.",
-        "E": "all scores of a row are equal, in every head, so all maps are uniform.",
+        "D": "all values are just the bias, the same for every token, and any mixture of equal values is that value.",
+        "E": "all scores of a row are equal in every head, so all maps are uniform.",
     },
     hints=(
         "Maps may differ as long as the mixtures do not.",
-        "Ask of each: is there one key only, are all values alike, are all scores of a row alike?",
+        "Ask of each case: is there only one key, are all values alike, or are all scores of a row alike?",
     ),
     see="When are they equal?",
 )
@@ -32,31 +32,31 @@ heads_do_not_matter = Choice(
 
 rank_of_scores = Exercise(
     task=(
-        "d_model is 96, with 6 heads, random weights and random tokens. Which rank do the scores of one head have for "
-        "200 tokens, and which for 10?"
+        "d_model is 96, with 6 heads, random weights and random tokens. What rank do the scores of one head have for "
+        "200 tokens, and what rank for 10?"
     ),
     answer=(16, 10),
     sizes={"d_model": 96, "num_heads": 6, "head_dim": 16, "the first T": 200, "the second T": 10},
     hints=(
-        "S = q kᵀ with q of shape (T, head_dim). What can the rank of a product not exceed?",
-        "Neither the size in the middle, nor the number of rows. Take the smaller.",
+        "S = q kᵀ, where q is (T, head_dim). What limits the rank of a product?",
+        "The size in the middle limits it, and so does the number of rows. Take the smaller.",
     ),
     wrong={
         "One head of everything": Wrong(
             (96, 10),
-            "96 is the rank that a single head of 96 features has.",
-            "One of six heads has 96 / 6 features in the middle of its product.",
+            "96 is the rank for a single head of 96 features.",
+            "Each of six heads has 96 / 6 features in the middle of its product.",
             also=((96, 96),),
         ),
         "The number of tokens": Wrong(
             (200, 10),
             "200 is the size of the scores.",
-            "They are a product of (200, head_dim) and (head_dim, 200): the rank cannot exceed head_dim.",
+            "They are a product of (200, head_dim) and (head_dim, 200), so their rank cannot exceed head_dim.",
         ),
         "The bottleneck alone": Wrong(
             (16, 16),
             "a (10, 10) matrix cannot have rank 16.",
-            "With fewer tokens than features the tokens are the limit.",
+            "With fewer tokens than features, the tokens are the limit.",
         ),
     },
     see="Thin and wide: the rank of a head",
@@ -93,32 +93,35 @@ def _maps():
 
 one_map = Exercise(
     task=(
-        "Write one_map(maps): from the maps of all heads, (B, num_heads, T, T), the map that a single head with the "
-        "same W_q and W_k has, (B, T, T). No weight is 0."
+        "Write one_map(maps): from the maps of all heads, (B, num_heads, T, T), make the map of a single head with the "
+        "same W_q and W_k, (B, T, T). No weight is 0."
     ),
     answer=one_map_solution,
     plain=(_one_map_by_sums, _one_map_by_products),
     cases=_maps,
     axes=("sample", "query", "key"),
     hints=(
-        "The single head's scores are the sum of the heads' scores, divided by the root of their number.",
-        "The logarithm of a map is its scores, up to a constant for each row, and the softmax ignores such a constant.",
-        "maps.log().sum(1), divided by num_heads ** 0.5, then softmax(-1). Or a product, a power, and a division.",
+        "The single head's scores are the sum of the heads' scores, divided by the root of the number of heads.",
+        "The logarithm of a map is its scores, up to a constant for each row, and the softmax ignores that constant.",
+        (
+            "Take maps.log().sum(1), divide by num_heads ** 0.5, then softmax(-1). Or use a product, a power and a "
+            "division."
+        ),
     ),
     wrong={
         "The mean of the maps": Wrong(
             lambda maps: maps.mean(1),
             "that is the average of the heads.",
-            "A single head is no average: its scores add up, so its map is a product.",
+            "A single head is not an average. Its scores add up, so its map is a product.",
         ),
         "No root": Wrong(
             Change("scores / num_heads**0.5", "scores"),
-            "the power is missing: this is sharper than the single head.",
-            "√d_model is √num_heads times √head_dim: divide the summed scores by num_heads ** 0.5.",
+            "you left out the power, so your map is sharper than the single head's.",
+            "√d_model is √num_heads times √head_dim, so divide the summed scores by num_heads ** 0.5.",
         ),
         "The number of heads instead of its root": Wrong(
             Change("num_heads**0.5", "num_heads"),
-            "the summed scores are divided by the number of heads, which is the mean of the scores.",
+            "you divide the summed scores by the number of heads, which gives the mean of the scores.",
             "The scales are roots, √d_model and √head_dim, and so is their ratio.",
         ),
         "Rows that do not sum to 1": Wrong(
@@ -128,22 +131,22 @@ one_map = Exercise(
         ),
         "The formula of the scores": Wrong(
             lambda maps: maps.sum(1) / maps.shape[1] ** 0.5,
-            "the maps were added and divided by the root of their number.",
-            "That is the formula of the scores. Take the logarithm of the maps first, and the softmax at the end.",
+            "you added the maps and divided by the root of their number.",
+            "That is the formula for the scores. Take the logarithm of the maps first, and the softmax at the end.",
         ),
         "A product in a softmax": Wrong(
             Change("scores.softmax(-1)", "scores.exp().softmax(-1)"),
-            "the product of the weights went into a softmax.",
-            "The softmax would raise e to it once more: divide each row by its sum, or take the logarithm before.",
+            "you put the product of the weights into a softmax.",
+            "The softmax raises e to that power once more. Divide each row by its sum, or take the logarithm first.",
         ),
         "Maps as matrices": Wrong(
             lambda maps: functools.reduce(torch.matmul, maps.unbind(1)),
-            "the maps were multiplied as matrices, one after the other.",
-            "Scores add up cell by cell, so weights are multiplied cell by cell: maps.prod(1).",
+            "you multiplied the maps as matrices, one after the other.",
+            "Scores add up cell by cell, so weights multiply cell by cell: maps.prod(1).",
         ),
     },
     see="What one head makes of eight",
-    explanation="A product: the single head looks where all heads agree.",
+    explanation="The map is a product, so the single head looks where all heads agree.",
     remarks=(Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, heads, tokens, tokens).softmax(-1),)),),
 )
 
@@ -185,8 +188,8 @@ def _key_cases():
 
 key_gradient = Exercise(
     task=(
-        "Write key_gradient(x, dS, W_q): the gradient of W_k, (d_model, d_model), from that of the scores, dS of shape "
-        "(B, num_heads, T, T). The layer computes q = x @ W_q and k = x @ W_k."
+        "Write key_gradient(x, dS, W_q): return the gradient of W_k, (d_model, d_model), given the gradient of the "
+        "scores, dS of shape (B, num_heads, T, T). The layer computes q = x @ W_q and k = x @ W_k."
     ),
     answer=key_gradient_solution,
     plain=(_key_gradient_by_steps,),
@@ -194,34 +197,34 @@ key_gradient = Exercise(
     axes=("feature of x", "feature of k"),
     hints=(
         "S[i, j] = q[i] · k[j] / √head_dim. What does k[j] get from it, summed over the queries i?",
-        "k[j] gets the sum over i of dS[i, j] q[i] / √head_dim: that is dS.mT @ q, head by head.",
-        "From there as with W_q: merge the heads, x.mT in front, the sum over the batch.",
+        "k[j] gets the sum over i of dS[i, j] q[i] / √head_dim, and that sum is dS.mT @ q, head by head.",
+        "From there, do as with W_q: merge the heads, put x.mT in front, and sum over the batch.",
     ),
     wrong={
         "The gradient of the queries' turn": Wrong(
             Change("dS.transpose(2, 3)", "dS"),
-            "dS met q without being turned.",
-            "A key collects over the queries that look at it: sum over the rows of dS, dS.mT @ q.",
+            "you multiplied dS and q without transposing dS.",
+            "A key collects from all queries that look at it, so sum over the rows of dS: dS.mT @ q.",
         ),
         "The mean of the samples": Wrong(
             Change("of_samples.sum(0)", "of_samples.mean(0)"),
-            "the samples are averaged.",
-            "If the loss is a mean, that is in dS already. Gradients of one weight add up: sum(0).",
+            "you average over the samples.",
+            "If the loss is a mean, dS already includes that. Gradients of one weight add up: sum(0).",
         ),
         "As nn.Linear stores it": Wrong(
             Change("return of_samples.sum(0)", "return of_samples.sum(0).mT"),
-            "right, but turned.",
-            "Here k = x @ W_k: rows are features of x, columns features of k. nn.Linear stores the transpose.",
+            "this is right, but transposed.",
+            "Here k = x @ W_k: rows are features of x, and columns features of k. nn.Linear stores the transpose.",
         ),
         "The gradient of k": Wrong(
             Change("return of_samples.sum(0)", "return dK"),
             "that is the gradient of k, token by token.",
-            "k = x @ W_k: one step further back, x.mT in front, and the sum over the batch.",
+            "Since k = x @ W_k, go one step further back: x.mT in front, and the sum over the batch.",
         ),
         "The heads' gradients added": Wrong(
             _heads_added,
-            "the gradients of all heads' scores were added up first.",
-            "Each head's keys hear from the scores of that head alone: split q, and multiply head by head.",
+            "you added up the gradients of all heads' scores first.",
+            "Each head's keys get their gradient from that head's scores alone: split q, and multiply head by head.",
         ),
     },
     see="The gradients, on paper",

@@ -8,36 +8,36 @@ from mhacourse.remarks import Grows
 
 wide_bill = Exercise(
     task=(
-        "d_model is 96, with 6 heads, no biases. How many weights does the layer have with narrow heads, and how many "
-        "with wide ones (head_dim 96)?"
+        "d_model is 96, with 6 heads and no biases. How many weights does the layer have with narrow heads, and how "
+        "many with wide ones (head_dim 96)?"
     ),
     answer=(36_864, 221_184),
     sizes={"d_model": 96, "num_heads": 6, "head_dim": 16},
     hints=(
-        "Which four matrices are there, and from how many features to how many does each lead?",
-        ("Three lead from d_model to num_heads · head_dim features, one leads back. What is head_dim in either layer?"),
-        "4 · d_model · num_heads · head_dim. With narrow heads num_heads · head_dim is d_model.",
+        "Which four matrices are there? From how many features does each lead, and to how many?",
+        "Three lead from d_model to num_heads · head_dim features, and one leads back. What is head_dim in each layer?",
+        "Count 4 · d_model · num_heads · head_dim. With narrow heads, num_heads · head_dim is d_model.",
     ),
     wrong={
         "Three matrices": Wrong(
             (27_648, 165_888),
-            "only three matrices are counted.",
+            "you counted only three matrices.",
             "W_o is as large as each of the others.",
         ),
         "The same": Wrong(
             (36_864, 36_864),
-            "wide heads are counted as narrow ones.",
+            "you counted wide heads as narrow ones.",
             "A wide head has d_model features, so W_q leads from d_model to num_heads · d_model.",
         ),
         "W_o stays": Wrong(
             (36_864, 175_104),
-            "W_o is counted as (d_model, d_model) in the wide layer.",
-            "It takes all heads: (num_heads · d_model, d_model).",
+            "you counted W_o as (d_model, d_model) in the wide layer.",
+            "It takes the features of all heads: (num_heads · d_model, d_model).",
         ),
         "With biases": Wrong(
             (37_248, 223_008),
-            "the biases are counted as well.",
-            "This layer has none: count the four matrices.",
+            "you counted the biases as well.",
+            "This layer has none, so count only the four matrices.",
         ),
     },
     see="The bill",
@@ -46,21 +46,21 @@ wide_bill = Exercise(
 
 fair_comparison = Choice(
     task=(
-        "Eight narrow heads against eight wide ones. Which of the five reports leave open which of the two is the "
-        "better use of the same weights and FLOPs? All of them, as letters."
+        "You compare eight narrow heads with eight wide ones. Which of the five reports leave open which of the two "
+        "makes better use of the same weights and FLOPs? Give the letters of all of them."
     ),
     answer="ABD",
     options={
-        "A": "the wide layer has eight times the weights: it may win by size alone.",
-        "B": "one seed each: two equal arms would differ as well.",
-        "C": "as many weights and FLOPs, a learning rate for each, ten fresh seeds: those are the rules.",
-        "D": "a learning rate that was chosen for one arm is a handicap for the other.",
-        "E": "the same batches for all arms take chance out of the comparison, not in.",
+        "A": "the wide layer has eight times the weights, so it may win by size alone.",
+        "B": "with one seed each, two equal arms would differ as well.",
+        "C": "with equal weights and FLOPs, a learning rate for each arm and ten fresh seeds, it follows the rules.",
+        "D": "a learning rate chosen for one arm is a handicap for the other.",
+        "E": "giving all arms the same batches takes chance out of the comparison and adds none.",
     },
     hints=(
-        "Ask of each report: could the arms differ although both are as good for their price?",
-        "What do the arms cost, how many runs speak for each, and for whom were the settings chosen?",
-        "More weights, one seed, a borrowed learning rate: each can make a difference of its own.",
+        "Ask of each report: could the arms differ even if both are equally good for their price?",
+        "What does each arm cost, how many runs does it have, and for which arm were the settings chosen?",
+        "More weights, one seed, a borrowed learning rate: each can make a difference on its own.",
     ),
     see="Rules for a fair comparison",
 )
@@ -110,46 +110,46 @@ def _fold_cases():
 
 fold_keys = Exercise(
     task=(
-        "Write fold_keys(W_q, W_k, num_heads), both weights (d_model, num_heads · head_dim) as in q = x @ W_q: "
-        "for each head the one matrix M, so that x @ M @ x.T are its scores before the scale. "
-        "head_dim may be less than d_model or more. Returns (num_heads, d_model, d_model)."
+        "Write fold_keys(W_q, W_k, num_heads), where both weights are (d_model, num_heads · head_dim), as in q = x @ "
+        "W_q. For each head, make the one matrix M for which x @ M @ x.T gives its scores before the scale. head_dim "
+        "may be less than d_model or more. Return (num_heads, d_model, d_model)."
     ),
     answer=fold_keys_solution,
     plain=(_fold_keys_by_steps, _fold_keys_by_loop, _fold_keys_by_chunks),
     cases=_fold_cases,
     axes=("head", "feature of the query", "feature of the key"),
     hints=(
-        "q @ k.T is x @ W_q @ W_k.T @ x.T. What stands in the middle?",
-        "W_q @ W_k.T, head by head: cut the columns into num_heads blocks first.",
-        "W.unflatten(1, (num_heads, -1)).transpose(0, 1) has the heads in front: (h, d_model, head_dim).",
+        "q @ k.T is x @ W_q @ W_k.T @ x.T. What is in the middle?",
+        "It is W_q @ W_k.T, head by head, so first cut the columns into num_heads blocks.",
+        "W.unflatten(1, (num_heads, -1)).transpose(0, 1) puts the heads in front: (h, d_model, head_dim).",
     ),
     wrong={
         "Turned": Wrong(
             Change("return q @ k", "return (q @ k).mT"),
-            "the query's weight and the key's are exchanged, so every matrix is turned.",
-            "x @ M @ x.T has the query in front: M is W_q @ W_k.T.",
+            "you exchanged the query's weight and the key's, so every matrix is transposed.",
+            "x @ M @ x.T has the query in front, so M is W_q @ W_k.T.",
         ),
         "All heads added": Wrong(
             lambda W_q, W_k, num_heads: (W_q @ W_k.T).expand(num_heads, -1, -1),
-            "every head got the sum over all heads.",
+            "every head gets the sum over all heads.",
             "Cut the columns into heads before you multiply.",
         ),
         "Columns dealt out in turn": Wrong(
             lambda W_q, W_k, num_heads: torch.einsum(
                 "ixh,jxh->hij", W_q.unflatten(1, (-1, num_heads)), W_k.unflatten(1, (-1, num_heads))
             ),
-            "each head got every num_heads-th column.",
-            "The columns of a head stand side by side: unflatten(1, (num_heads, -1)).",
+            "each head gets every num_heads-th column.",
+            "The columns of a head are next to each other: unflatten(1, (num_heads, -1)).",
         ),
         "One matrix for all heads": Wrong(
             Change("return q @ k", "return (q @ k).sum(0)"),
-            "this is the sum of what was asked for, over all heads.",
-            "Each head has a matrix of its own: cut the columns into heads, multiply head by head, and do not add up.",
+            "this is the sum, over all heads, of what the task asks for.",
+            "Each head has its own matrix: cut the columns into heads, multiply head by head, and do not add up.",
         ),
         "Scaled already": Wrong(
             lambda W_q, W_k, num_heads: fold_keys_solution(W_q, W_k, num_heads) / (W_q.shape[1] // num_heads) ** 0.5,
-            "the scores are divided by the root of head_dim.",
-            "Asked are the scores before the scale.",
+            "you divided the scores by the root of head_dim.",
+            "The task asks for the scores before the scale.",
         ),
     },
     see="Two matrices that never appear apart",

@@ -10,20 +10,20 @@ from mhalib.heads import alignment_agreement, induction_score, previous_token_sc
 
 what_maps_tell = Choice(
     task=(
-        "A translator writes 'noire', right; one of its four heads gives 0.9 of its weight to 'black' there. "
-        "Which of the five sentences follow from that? All of them, as letters."
+        "A translator writes 'noire', which is right. In this step, one of its four heads gives 0.9 of its weight to "
+        "'black'. Which of the five sentences follow from that? Give all of them, as letters."
     ),
     answer="AD",
     options={
-        "A": "in this row no key can have more: the weights of a row sum to 1, so 0.9 is the largest.",
-        "B": "the other heads may have read 'black' as well: take it away and look.",
-        "C": "what arrives is the weight times the value, through W_o. A short value makes it little.",
-        "D": "each row is shared out completely, so 0.1 is left for all other keys together.",
+        "A": "the weights of a row sum to 1, so 0.9 must be the largest weight in this row.",
+        "B": "the other heads may have read 'black' as well. Take the word away and see.",
+        "C": "what arrives is the weight times the value, sent through W_o. If the value is short, little arrives.",
+        "D": "a row always shares out its whole weight, so 0.1 is left for all the other keys together.",
         "E": "a weight says where a head looks, not how much the answer depends on it. Lesson 11 measures that.",
     },
     hints=(
-        "Weights are known, values are not, and one head is not the model.",
-        "Two of the sentences are arithmetic of one row. The others are about causes.",
+        "You know the weights but not the values, and one head is not the whole model.",
+        "Two of the sentences are arithmetic within one row. The others are about causes.",
     ),
     see="What a map does not show",
 )
@@ -65,48 +65,55 @@ def _previous_cases():
 
 previous_token = Exercise(
     task=(
-        "Write previous_token(maps): from maps (num_heads, T, T) the mean weight of each head on the token just before "
-        "the query, over the queries that have one, (num_heads,)."
+        "Write previous_token(maps). maps is (num_heads, T, T). For each head, return the mean weight on the token "
+        "just before the query, over all queries that have one. The result is (num_heads,)."
     ),
     answer=previous_token_solution,
     plain=(previous_token_solution, _previous_token_by_loop, _previous_token_by_stack),
     cases=_previous_cases,
     axes=("head",),
     hints=(
-        "Rows are queries, columns are keys. Query 1 finds its previous token in column 0, query 2 in column 1, ...",
-        "So for each query t that has one, the weight is maps[:, t, t - 1]. Which t have one, and how many are they?",
-        "These cells are a diagonal below the main one, of T - 1 cells: maps.diagonal(-1, -2, -1). Take its mean.",
+        "Rows are queries and columns are keys. Query 1 finds its previous token in column 0, query 2 in column 1, "
+        "and so on.",
+        "So for each query t that has a previous token, the weight is maps[:, t, t - 1]. Which t are these, and how "
+        "many are there?",
+        "These T - 1 cells form the diagonal just below the main one: maps.diagonal(-1, -2, -1). Take its mean.",
     ),
     wrong={
         "The first query counts": Wrong(
             Change(".mean(-1)", ".sum(-1) / maps.shape[-1]"),
-            "the sum is divided by T.",
-            "The first query has no token before it, so T - 1 queries count. A perfect head would not reach 1.",
+            "you divide the sum by T.",
+            "The first query has no token before it, so only T - 1 queries count. If you divide by T, even a perfect "
+            "head does not reach 1.",
         ),
         "The last token before the first": Wrong(
             Change("maps.diagonal(-1, -2, -1)", "maps.roll(1, -1).diagonal(0, -2, -1)"),
-            "query 0 counts with its weight on the last token.",
-            "Place -1 is the last one: begin at query 1.",
+            "you also count query 0, with its weight on the last token.",
+            "In Python, index -1 is the last one, so begin at query 1.",
         ),
         "The next token": Wrong(
             Change("maps.diagonal(-1,", "maps.diagonal(1,"),
             "these are the weights on the token after the query.",
-            "Rows are queries: the token before query 2 is column 1, below the main diagonal.",
+            "Rows are queries, so the token before query 2 is in column 1, below the main diagonal.",
         ),
         "The strongest key only": Wrong(
             lambda maps: (maps[:, 1:].argmax(-1) == torch.arange(maps.shape[-1] - 1)).float().mean(-1),
             "this counts the queries whose strongest key is the previous token.",
-            "Asked is the weight itself: a head with 0.4 there every time should not score 1.",
+            "The task asks for the weight itself. A head that gives 0.4 there every time should not score 1.",
         ),
         "All earlier tokens": Wrong(
             Change("maps.diagonal(-1, -2, -1).mean(-1)", "maps.tril(-1).mean((-1, -2))"),
-            "the weights on all tokens before the query are in it.",
-            "One cell for each query: the column just before. tril(-1) keeps everything below the main diagonal.",
+            "you include the weights on all tokens before the query.",
+            "Each query has just one such cell, in the column before its own. tril(-1) keeps everything below the "
+            "main diagonal.",
         ),
     },
     see="A score for each pattern",
     remarks=(
-        Asked("The task asks to write it; yours calls {found} of the library.", uses(previous_token_score)),
+        Asked(
+            ("The task asks you to write it yourself; your function calls the library's {found}."),
+            uses(previous_token_score),
+        ),
         Grows(lambda heads=3, tokens=4: (draw(0, heads, tokens, tokens).softmax(-1),)),
     ),
 )
@@ -168,9 +175,9 @@ def _induction_cases():
 
 induction = Exercise(
     task=(
-        "Write induction(maps, tokens): the weight of each head on all keys that stand just behind an earlier "
-        "occurrence of the query's token; the mean over the queries whose token occurred before. "
-        "maps (num_heads, T, T), tokens (T,), result (num_heads,)."
+        "Write induction(maps, tokens): each head's weight on all keys that come right after an earlier occurrence of "
+        "the query's token, averaged over the queries whose token occurred before. maps is (num_heads, T, T), tokens "
+        "is (T,), and the result is (num_heads,)."
     ),
     answer=induction_solution,
     plain=(_induction_by_slices, induction_solution, _induction_by_loops),
@@ -178,61 +185,66 @@ induction = Exercise(
     axes=("head",),
     hints=(
         "Which pairs of places hold the same token? tokens[:, None] == tokens is (T, T), queries by keys.",
-        "Only earlier keys count: tril(-1). What stands behind them is one column to the right: roll(1, -1).",
-        "Add the weights on these cells for each query, drop the queries that have none, take the mean of the others.",
+        "Only earlier keys count: tril(-1). The token after each of them is one column to the right: roll(1, -1).",
+        "For each query, add up the weights on these cells. Drop the queries that have none, and take the mean of the "
+        "others.",
     ),
     wrong={
         "The same token": Wrong(
             Change("(maps * behind)", "(maps * earlier)"),
             "this is the weight on the earlier occurrence itself.",
-            "That token is known already. What helps is the one behind it, a column further to the right.",
+            "The query already knows that token. What helps is the token after it, one column further to the right.",
         ),
         "All queries count": Wrong(
             Change("weights[:, occurred]", "weights"),
-            "queries whose token never occurred before count with 0.",
-            "They have nothing to find. With them, no head could score 1.",
+            "queries whose token never occurred before count as 0.",
+            "They have nothing to find. If they counted, no head could score 1.",
         ),
         "Later occurrences as well": Wrong(
             Change("same.tril(-1)", "same & ~torch.eye(T, dtype=torch.bool)"),
-            "keys behind later occurrences count as well.",
-            "Only what was said before the query can be looked up: tril(-1) before the shift.",
+            "keys after later occurrences count as well.",
+            "A query can look up only what came before it, so apply tril(-1) before the shift.",
         ),
         "Not the query itself": Wrong(
             Change(".tril(-1)", ".tril(-2)"),
-            "a key is left out where it is the query itself.",
-            "In 'a a' the second a stands just behind the first, and is a key like any other.",
+            "you leave out a key when it is the query itself.",
+            "In 'a a', the second a comes right after the first, and it is a key like any other.",
             also=(Change("(maps * behind)", "(maps * behind.tril(-1))"),),
         ),
         "The strongest key only": Wrong(
             Change("(maps * behind).sum(-1)", "behind[torch.arange(T), maps.argmax(-1)].float()"),
-            "this counts the queries whose strongest key stands behind an earlier occurrence.",
-            "Asked is the weight itself: add it up over the keys, and take the mean over the queries.",
+            "this counts the queries whose strongest key comes right after an earlier occurrence.",
+            "The task asks for the weight itself: add it up over the keys, then take the mean over the queries.",
         ),
         "Keys that hold the next token": Wrong(
             _holds_the_next,
-            "this looks for keys that hold the token which in truth comes next.",
-            "Asked is what stood behind the query's token before, whether it comes again or not.",
+            "this looks for keys that hold the token that actually comes next.",
+            "The task asks for the token that followed the query's token earlier, whether it follows again or not.",
         ),
         "The last occurrence only": Wrong(
             Change("earlier[:, :-1]", "(earlier & (earlier.flip(-1).cumsum(-1).flip(-1) == 1))[:, :-1]"),
-            "where a token occurred several times, only the last one counts.",
-            "Add the weights behind all earlier occurrences.",
+            "where a token occurred several times, you count only the last occurrence.",
+            "Add up the weights on the keys after all earlier occurrences.",
         ),
         "The first occurrence only": Wrong(
             Change("earlier[:, :-1]", "(earlier & (earlier.cumsum(-1) == 1))[:, :-1]"),
-            "where a token occurred several times, only the first one counts.",
-            "Add the weights behind all earlier occurrences.",
+            "where a token occurred several times, you count only the first occurrence.",
+            "Add up the weights on the keys after all earlier occurrences.",
         ),
         "The mean over cells": Wrong(
             Change("weights[:, occurred].mean(-1)", "weights.sum(-1) / behind.sum()"),
-            "the weights are divided by the number of cells.",
-            "A query with two cells shares its weight between them: add first, then take the mean over queries.",
+            "you divide the weights by the number of cells.",
+            "A query with two such cells splits its weight between them. Add first, then take the mean over the "
+            "queries.",
             also=(Change("weights[:, occurred]", "(weights / behind.sum(-1).clamp(min=1))[:, occurred]"),),
         ),
     },
     see="A score for each pattern",
     remarks=(
-        Asked("The task asks to write it; yours calls {found} of the library.", uses(induction_score)),
+        Asked(
+            ("The task asks you to write it yourself; your function calls the library's {found}."),
+            uses(induction_score),
+        ),
         Grows(lambda heads=3, tokens=4: (draw(0, heads, tokens, tokens).softmax(-1), torch.arange(tokens) % 3)),
         with_nothing_to_count,
     ),
@@ -266,76 +278,81 @@ def _aligned_cases():
 
 aligned = Exercise(
     task=(
-        "Write aligned(maps, alignment): for each head the share of queries whose strongest key is one of their "
-        "partners; queries without any partner do not count. maps (num_heads, Tq, Tk), alignment (Tq, Tk), True for "
-        "partners; result (num_heads,)."
+        "Write aligned(maps, alignment): for each head, the share of queries whose strongest key is one of their "
+        "partners. Queries without a partner do not count. maps is (num_heads, Tq, Tk), alignment is (Tq, Tk) with "
+        "True for partners, and the result is (num_heads,)."
     ),
     answer=aligned_solution,
     cases=_aligned_cases,
     axes=("head",),
     hints=(
         "Which key gets the most weight, and is it one of the query's partners?",
-        "maps.argmax(-1) is the strongest key, (num_heads, Tq): look it up in alignment[torch.arange(Tq), strongest].",
+        "maps.argmax(-1) gives each query's strongest key, (num_heads, Tq). Look it up: alignment[torch.arange(Tq), "
+        "strongest].",
         "Keep the queries with a partner, alignment.any(-1), and take the mean over them.",
     ),
     wrong={
         "The weight on partners": Wrong(
             Change(_HIT, "(maps * alignment).sum(-1)"),
-            "this is a mean of weights on partners.",
-            "A measure as well, but another one. Asked is how often the strongest key is a partner.",
+            "this is a mean of the weights on partners.",
+            "That is a measure too, but a different one. The task asks how often the strongest key is a partner.",
             also=(Change(_HIT, "(maps * alignment).amax(-1)"),),
         ),
         "Queries without a partner count": Wrong(
             Change("hit[:, alignment.any(-1)]", "hit"),
             "queries without a partner count as misses.",
-            "They have nothing to hit: leave them out of the mean.",
+            "They have no key to hit, so leave them out of the mean.",
             also=(
                 Wrong(
                     Change("hit[:, alignment.any(-1)]", "(hit | ~alignment.any(-1))"),
                     "queries without a partner count as hits.",
-                    "They have nothing to hit: leave them out of the mean.",
+                    "They have no key to hit, so leave them out of the mean.",
                 ),
             ),
         ),
         "The first partner only": Wrong(
             Change(_HIT, "strongest == alignment.int().argmax(-1)"),
             "only the first partner of a query counts.",
-            "'ne' has two partners, and either is a hit. Look the strongest key up in the table.",
+            "'ne' has two partners, and either one is a hit. Look up the strongest key in the table.",
         ),
         "The last partner only": Wrong(
             Change(_HIT, "strongest == len(alignment.T) - 1 - alignment.flip(-1).int().argmax(-1)"),
             "only the last partner of a query counts.",
-            "'ne' has two partners, and either is a hit. Look the strongest key up in the table.",
+            "'ne' has two partners, and either one is a hit. Look up the strongest key in the table.",
         ),
         "All partners at once": Wrong(
             Change(_HIT, "((maps == maps.amax(-1, keepdim=True)) == alignment).all(-1)"),
-            "a query counts only if its strongest key is its single partner.",
-            "One of the partners is enough: look the strongest key up in the table.",
+            "a query counts as a hit only if its strongest key is its only partner.",
+            "One of the partners is enough: look up the strongest key in the table.",
         ),
         "More than half": Wrong(
             Change(_HIT, "((maps > 0.5) & alignment).any(-1)"),
             "this asks whether a partner has more than half of the weight.",
-            "The strongest key may have less than half: it only has more than each of the others.",
+            "The strongest key may have less than half: it only needs more than each of the others.",
         ),
         "Straight ahead": Wrong(
             Change(_HIT, "strongest == torch.arange(len(alignment))"),
-            "this counts the queries whose strongest key is at their own place.",
-            "That is the rule to compare with. Asked is whether it is a partner: look it up in alignment.",
+            "this counts the queries whose strongest key is at the query's own place.",
+            "That is the blind rule to compare with. The task asks whether the strongest key is a partner: look it up "
+            "in alignment.",
         ),
         "The strongest query of each key": Wrong(
             lambda maps, alignment: aligned_solution(maps.mT, alignment.mT),
             "this goes through the keys and takes the strongest query of each.",
-            "Each query shares out its weight: the maximum is over the keys, the last axis.",
+            "Each query shares out its own weight, so take the maximum over the keys, the last axis.",
         ),
         "The share of partners found": Wrong(
             Change("hit[:, alignment.any(-1)].float().mean(-1)", "hit.sum(-1) / alignment.sum()"),
-            "the hits are divided by the number of pairs.",
-            "A query with two partners can hit only one. Divide by the queries that have a partner.",
+            "you divide the hits by the number of pairs.",
+            "A query with two partners can hit only one of them. Divide by the number of queries that have a partner.",
         ),
     },
     see="A model that translates",
     remarks=(
-        Asked("The task asks to write it; yours calls {found} of the library.", uses(alignment_agreement)),
+        Asked(
+            ("The task asks you to write it yourself; your function calls the library's {found}."),
+            uses(alignment_agreement),
+        ),
         Grows(lambda heads=3, queries=4: (draw(0, heads, queries, 5).softmax(-1), torch.ones(queries, 5) > 0)),
         with_nothing_to_count,
     ),

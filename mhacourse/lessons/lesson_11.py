@@ -11,21 +11,23 @@ from mhacourse.remarks import Grows
 
 alone_harmless = Choice(
     task=(
-        "A layer has four heads. Switched off one at a time, each costs less than 1 point of accuracy. "
-        "Which of the five sentences follow from that? All of them, as letters."
+        "A layer has four heads. Switched off one at a time, each costs less than 1 point of accuracy. Which of the "
+        "five sentences follow from that? Give all of them, as letters."
     ),
     answer="BE",
     options={
-        "A": "it can be true, and often is not: each may lean on the other three.",
-        "B": "that is what was measured, as far as these questions stand for those to come.",
-        "C": "a head with a stand-in costs nothing alone, however much it does.",
-        "D": "in lesson 11 the four heads of one layer attend to the very same tokens and each costs next to nothing.",
-        "E": "the numbers hold for the full model. Another company is another model, and has to be measured again.",
+        "A": "that can be true, but often it is not: each head may lean on the other three.",
+        "B": "that is what was measured, provided that the questions to come are like these.",
+        "C": "a head may do a lot and still cost nothing when it alone is off, because another one stands in for it.",
+        "D": "the four heads of one layer in lesson 11 attend to the very same tokens, and each costs next to nothing.",
+        "E": (
+            "the numbers hold for the full model. With a head gone you have a different model, and must measure again."
+        ),
     },
     hints=(
         (
-            "What was measured is five models: the full one, and four with one head missing. "
-            "Which sentences speak of others?"
+            "Five models were measured: the full one, and four with one head missing. Which sentences are about other "
+            "models?"
         ),
         "Each head may be useless, or it may have a stand-in. The experiment cannot tell the two apart.",
     ),
@@ -79,66 +81,67 @@ def _switch_cases():
 
 switch_heads = Exercise(
     task=(
-        "Write switch_heads(merged, gates): merged is what all heads hand to W_o, (B, T, num_heads * head_dim), gates "
-        "is (num_heads,). Multiply the features of each head by its gate."
+        "Write switch_heads(merged, gates). merged is what all heads hand to W_o, (B, T, num_heads * head_dim), and "
+        "gates is (num_heads,). Multiply the features of each head by its gate."
     ),
     answer=switch_heads_solution,
     plain=(_switch_heads_by_steps, _switch_heads_by_features, _switch_heads_by_loop),
     cases=_switch_cases,
     axes=("sample", "token", "feature"),
     hints=(
-        "After the merge the features of head 0 come first, then those of head 1 (lesson 05).",
-        "merged.unflatten(-1, (len(gates), -1)) is (B, T, num_heads, head_dim). Which shape must gates have beside it?",
+        "After the merge, the features of head 0 come first, then those of head 1 (lesson 05).",
+        "merged.unflatten(-1, (len(gates), -1)) is (B, T, num_heads, head_dim). Which shape must gates have to line "
+        "up with it?",
         "Multiply by gates[:, None], then flatten(-2).",
     ),
     wrong={
         "Gates dealt out in turn": Wrong(
             lambda merged, gates: merged * gates.repeat(merged.shape[-1] // len(gates)),
-            "the gates follow each other from feature to feature.",
+            "you deal out the gates to the features in turn.",
             (
-                "The features of a head stand side by side: unflatten(-1, (len(gates), -1)), or repeat_interleave and "
-                "not repeat."
+                "The features of a head are side by side: use unflatten(-1, (len(gates), -1)), or repeat_interleave "
+                "instead of repeat."
             ),
         ),
         "Beside the features": Wrong(
             Change("gates[:, None]", "gates[None, :]"),
-            "gates, (num_heads,), stands beside the last axis, and that is head_dim.",
-            "Shapes are aligned at the right: gates[:, None] is (num_heads, 1).",
+            "gates, (num_heads,), lines up with the last axis, and that is head_dim.",
+            "Shapes are aligned at the right, so use gates[:, None], which is (num_heads, 1).",
         ),
         "Merged without a transpose": Wrong(
             lambda merged, gates: (
                 merged.unflatten(-1, (len(gates), -1)).transpose(1, 2) * gates[:, None, None]
             ).reshape(merged.shape),
-            "the heads are gated rightly, but merged with tokens and heads exchanged.",
-            "Before the merge the heads go back behind the tokens: transpose(1, 2) once more (lesson 05).",
+            "the gates are right, but your merge exchanges tokens and heads.",
+            "Before the merge, the tokens must come before the heads again: transpose(1, 2) once more (lesson 05).",
         ),
         "The other way round": Wrong(
             _with_gates(lambda gates: 1 - gates),
-            "heads with a gate of 1 are off, and those with 0 on.",
+            "heads with a gate of 1 are off, and heads with a gate of 0 are on.",
             "A gate of 1 leaves a head as it is.",
         ),
         "On or off only": Wrong(
             _with_gates(lambda g: (g > 0).float()),
-            "each gate counts as 0 or as 1.",
+            "you turn each gate into 0 or 1.",
             "Multiply by the gate itself: 0.5 halves a head.",
             also=tuple(map(_with_gates, (lambda g: g == 1, lambda g: g != 0, lambda g: g >= 0.5))),
         ),
         "The gates changed first": Wrong(
             _with_gates(lambda g: g / g.mean()),
-            "the gates were divided by their mean or their sum.",
-            "Multiply each head by its gate as it is given, whatever its size.",
+            "you divide the gates by their mean or their sum first.",
+            "Multiply each head by its gate just as it is given, whatever its size.",
             also=(_with_gates(lambda g: g / g.sum()),),
         ),
         "An axis for the heads": Wrong(
             Change("heads.reshape(B, T, width)", "heads"),
             "the heads still have an axis of their own.",
-            "W_o takes them merged: flatten(-2) at the end.",
+            "W_o expects the heads merged, so end with flatten(-2).",
             also=(Change("heads.reshape(B, T, width)", "heads.transpose(1, 2)"),),
         ),
         "Fewer features": Wrong(
             Change("heads.reshape(B, T, width)", "heads.sum(2)"),
-            "the heads were added up, or those with a gate of 0 cut out.",
-            "W_o expects all num_heads * head_dim features: a head that is off hands over zeros.",
+            "you add up the heads, or cut out those with a gate of 0.",
+            "W_o expects all num_heads * head_dim features, so a head that is off hands over zeros.",
             also=(
                 Change("heads.reshape(B, T, width)", "heads[:, :, gates != 0].flatten(2)"),
                 lambda merged, gates: merged.unflatten(-1, (len(gates), -1))[:, :, gates != 0].flatten(2),
@@ -146,8 +149,8 @@ switch_heads = Exercise(
         ),
         "Tokens instead of heads": Wrong(
             lambda merged, gates: (merged.reshape(len(merged), len(gates), -1) * gates[:, None]).reshape(merged.shape),
-            "the cut went through the tokens: some tokens are off, with all of their heads.",
-            "Only the last axis holds the heads: unflatten(-1, ...) leaves the others alone.",
+            "you cut along the tokens, so some tokens are off, with all of their heads.",
+            "The heads are in the last axis only, and unflatten(-1, ...) leaves the other axes alone.",
         ),
     },
     see="A switch for a head",
@@ -195,39 +198,40 @@ def _mean_cases():
 
 mean_head = Exercise(
     task=(
-        "Write mean_head(heads, head): heads is (B, num_heads, T, head_dim). "
-        "Return them with the one head replaced by its own mean over all samples and tokens; "
-        "the others stay, and so does the caller's tensor."
+        "Write mean_head(heads, head). heads is (B, num_heads, T, head_dim). Return heads with this one head replaced "
+        "by its own mean over all samples and tokens. The other heads stay as they are, and so does the caller's "
+        "tensor."
     ),
     answer=mean_head_solution,
     plain=(mean_head_solution, _mean_head_by_steps, _mean_head_by_loops),
     cases=_mean_cases,
     axes=("sample", "head", "token", "feature"),
     hints=(
-        "heads[:, head] is (B, T, head_dim). Which of its axes must go, so that one vector is left?",
-        "The mean over the axes 0 and 1 is (head_dim,), and that broadcasts over all samples and tokens.",
-        "heads = heads.clone() first, so that the caller keeps its tensor.",
+        "heads[:, head] is (B, T, head_dim). Which of its axes must go to leave a single vector?",
+        "The mean over axes 0 and 1 is (head_dim,), which broadcasts over all samples and tokens.",
+        "Begin with heads = heads.clone(), so that the caller's tensor stays as it is.",
     ),
     wrong={
         "Zeros": Wrong(
             _instead("0"),
             "the head hands over zeros.",
-            "That is the other ablation. Here it hands over what it says on average.",
+            "That is the other ablation, zeroing. Here the head hands over what it says on average.",
         ),
         "A mean for each sample": Wrong(
             _instead("heads[:, head].mean(1, keepdim=True)"),
-            "each sample got a mean of its own.",
-            "Then the head still tells the model which sample it saw. One mean for all.",
+            "you give each sample a mean of its own.",
+            "The head then still tells the model which sample it saw. Take one mean for all samples.",
         ),
         "A mean for each token": Wrong(
             _instead("heads[:, head].mean(0)"),
-            "each place in the sequence got a mean of its own.",
-            "Then the head still tells the model where it stands. Some do it so on purpose; asked is one mean for all.",
+            "you give each place in the sequence a mean of its own.",
+            "The head then still tells the model which place it is at. Some people do this on purpose, but the task "
+            "asks for one mean for all places.",
         ),
         "Features averaged": Wrong(
             _instead("heads[:, head].mean()"),
-            "the mean goes over the features as well.",
-            "Keep them: heads[:, head] is (B, T, head_dim), so samples and tokens are its axes 0 and 1.",
+            "you average over the features as well.",
+            "Keep the features: heads[:, head] is (B, T, head_dim), so samples and tokens are its axes 0 and 1.",
             also=(
                 _instead("heads[:, head].mean((0, 2))"),
                 *(_instead(f"heads[:, head].mean({axes}, keepdim=True)") for axes in ((0, 2), (1, 2), 2)),
@@ -235,20 +239,20 @@ mean_head = Exercise(
         ),
         "All heads": Wrong(
             lambda heads, head: heads.mean((0, 2), keepdim=True).expand_as(heads),
-            "every head was replaced by its mean.",
+            "you replace every head by its mean.",
             "Only heads[:, head] changes; the others stay as they are.",
         ),
         "The other heads": Wrong(
             lambda heads, head: torch.where(
                 (torch.arange(heads.shape[1]) == head)[:, None, None], heads, heads.mean((0, 2), keepdim=True)
             ),
-            "the one head is kept, and all others were replaced by their means.",
-            "It is the other way round: only heads[:, head] changes.",
+            "you keep this one head and replace all others by their means.",
+            "It should be the other way round: only heads[:, head] changes.",
         ),
         "Other heads in the mean": Wrong(
             _instead("heads.mean(1)"),
-            "other heads take part in the mean: all of them, or all but this one.",
-            "Replace it by its own mean: heads[:, head] first, the mean after that.",
+            "you take the mean over all heads, or over all except this one.",
+            "Replace the head by its own mean: select heads[:, head] first, then take the mean.",
             also=(
                 *map(
                     _instead,
@@ -262,8 +266,8 @@ mean_head = Exercise(
         ),
         "Changed in place": Wrong(
             Change("heads.clone()", "heads"),
-            "the result is right, but the heads of the caller are changed.",
-            "heads = heads.clone() before you write into it.",
+            "the result is right, but your function changes the caller's heads.",
+            "Write heads = heads.clone() before you change anything.",
         ),
     },
     see="Without it, or with its mean?",
@@ -302,9 +306,9 @@ def _slope_cases():
 
 gate_slopes = Exercise(
     task=(
-        "Write gate_slopes(heads, grads): what the heads hand over, (B, num_heads, T, head_dim), and the gradient of "
-        "the summed losses with respect to it, of the same shape. Return Michel's importance, (num_heads,): "
-        "the mean over samples of |d loss / d gate|, for gates of 1 and one loss per sample."
+        "Write gate_slopes(heads, grads). heads is what the heads hand over, (B, num_heads, T, head_dim), and grads "
+        "is the gradient of the summed losses with respect to it, of the same shape. Return Michel's importance, "
+        "(num_heads,): the mean over samples of |d loss / d gate|, for gates of 1 and one loss per sample."
     ),
     answer=gate_slopes_solution,
     plain=(_gate_slopes_by_steps, _gate_slopes_by_loops),
@@ -312,29 +316,29 @@ gate_slopes = Exercise(
     axes=("head",),
     hints=(
         (
-            "The gate multiplies everything that the head hands over: gate * heads. "
-            "What is the derivative of that by the gate?"
+            "The gate multiplies everything that the head hands over: gate * heads. What is the derivative of this "
+            "product with respect to the gate?"
         ),
-        "By the chain rule d loss / d gate is the sum over tokens and features of grads * heads, for each sample.",
-        "Sum over the axes 2 and 3 first, then the absolute value, then the mean over the samples.",
+        "By the chain rule, d loss / d gate is the sum of grads * heads over tokens and features, for each sample.",
+        "First sum over axes 2 and 3, then take the absolute value, then the mean over the samples.",
     ),
     wrong={
         "No absolute value": Wrong(
             Change("slopes.abs()", "slopes"),
             "slopes of opposite sign cancel.",
-            "A head that helps one sample and harms another matters to both: abs() before the mean.",
+            "A head that helps one sample and harms another matters to both, so take abs() before the mean.",
             also=(lambda x, g: (x * g).sum((0, 2, 3)),),
         ),
         "The absolute value too late": Wrong(
             lambda x, g: (x * g).sum((2, 3)).mean(0).abs(),
-            "the absolute value was taken when samples had cancelled already.",
-            "abs() for each sample, then the mean.",
+            "you take the absolute value only after the samples have cancelled each other.",
+            "Take abs() for each sample first, then the mean.",
             also=(lambda x, g: (x * g).sum((0, 2, 3)).abs(),),
         ),
         "The absolute value too early": Wrong(
             Change("products.sum(-1)", "products.abs().sum(-1)"),
-            "the absolute value was taken before tokens and features were all added up.",
-            "One gate serves them all, so its slope is their sum: abs() after it.",
+            "you take the absolute value before all tokens and features are added up.",
+            "One gate serves them all, so its slope is their sum: take abs() after the sum.",
             also=(
                 lambda x, g: (x * g).sum(3).abs().sum(2).mean(0),
                 lambda x, g: (x * g).sum(2).abs().sum(2).mean(0),
@@ -344,7 +348,7 @@ gate_slopes = Exercise(
         ),
         "Lengths, not a dot product": Wrong(
             lambda x, g: (x.flatten(2).norm(dim=-1) * g.flatten(2).norm(dim=-1)).mean(0),
-            "lengths (norms) were multiplied or added, and a length has no sign, so nothing cancels.",
+            "you multiply or add lengths (norms). A length has no sign, so nothing cancels.",
             "The slope is the dot product of heads and grads: their products, added up with their signs.",
             also=(
                 lambda x, g: (x.norm(dim=-1) * g.norm(dim=-1)).sum(-1).mean(0),
@@ -354,7 +358,8 @@ gate_slopes = Exercise(
         ),
         "Added before multiplied": Wrong(
             lambda x, g: (x.sum((2, 3)) * g.sum((2, 3))).abs().mean(0),
-            "heads and grads were added up or averaged before they met: each number met the gradients of others too.",
+            "you add up or average heads and grads before you multiply, so each number also meets the gradients of "
+            "other numbers.",
             "Multiply number by number first, then sum.",
             also=(
                 lambda x, g: (x.sum(2) * g.sum(2)).sum(-1).abs().mean(0),
@@ -364,7 +369,7 @@ gate_slopes = Exercise(
         ),
         "One of the two alone": Wrong(
             Change("heads * grads", "grads"),
-            "only one of heads and grads is in the result.",
+            "your result uses only heads, or only grads.",
             "d (gate * heads) / d gate is heads, and the chain rule multiplies it by grads.",
             also=(
                 lambda x, g: g.abs().sum((2, 3)).mean(0),
@@ -377,18 +382,18 @@ gate_slopes = Exercise(
         ),
         "The sum of the samples": Wrong(
             Change("slopes.mean(0)", "slopes.sum(0)"),
-            "the samples are added, so more samples make a head more important.",
-            "Take their mean.",
+            "you add up the samples, so more samples make a head more important.",
+            "Take their mean instead.",
         ),
         "The mean of the tokens": Wrong(
             lambda heads, grads: (heads * grads).mean((2, 3)).abs().mean(0),
-            "tokens and features were averaged.",
-            "The gate multiplies each of them, so the slope is their sum.",
+            "you average over tokens and features.",
+            "The gate multiplies every one of them, so the slope is their sum.",
         ),
         "Squares": Wrong(
             lambda x, g: (x * g).sum((2, 3)).square().mean(0).sqrt(),
-            "squares stand in the place of absolute values.",
-            "They give large slopes more weight. Asked is the mean of |d loss / d gate|.",
+            "you use squares instead of absolute values.",
+            "Squares give large slopes more weight. The task asks for the mean of |d loss / d gate|.",
             also=(
                 lambda x, g: (x * g).sum((2, 3)).square().mean(0),
                 lambda x, g: (x * g).square().sum((2, 3)).mean(0),
@@ -396,7 +401,7 @@ gate_slopes = Exercise(
         ),
     },
     see="The slope of a gate",
-    explanation="No second model is run: one backward pass has the slopes of all heads of all layers.",
+    explanation="You need no second model for this: one backward pass gives the slopes of all heads in all layers.",
     remarks=(
         Grows(
             lambda heads=3, samples=2, tokens=4: (
@@ -488,86 +493,87 @@ _WHOLE = _two_ways("left whole", "cut")
 
 cut_heads = Exercise(
     task=(
-        "Write cut_heads(W_q, W_k, W_v, W_o, keep): the weights as nn.Linear stores them, (num_heads * head_dim, "
-        "d_model) three times and (d_model, num_heads * head_dim); keep is boolean, (num_heads,). "
-        "Return the four weights of the layer in which only those heads are left."
+        "Write cut_heads(W_q, W_k, W_v, W_o, keep). The weights are as nn.Linear stores them: (num_heads * head_dim, "
+        "d_model) for the first three, and (d_model, num_heads * head_dim) for W_o. keep is boolean, (num_heads,). "
+        "Return the four weights of the layer in which only the heads to keep are left."
     ),
     answer=cut_heads_solution,
     plain=(_cut_heads_by_steps, _cut_heads_by_loops),
     cases=_cut_cases,
     axes=("row", "column"),
     hints=(
-        "nn.Linear computes x @ W.T: the features that come out are the rows of W_q. And those that go into W_o?",
-        "Make one mask of all num_heads * head_dim features out of keep. The features of a head stand side by side.",
-        "rows = keep.repeat_interleave(head_dim); W_q[rows], and the columns of W_o: W_o[:, rows].",
+        "nn.Linear computes x @ W.T, so the features that come out of W_q are its rows. Where are the features that "
+        "go into W_o?",
+        "Turn keep into one mask for all num_heads * head_dim features. The features of a head are side by side.",
+        "With rows = keep.repeat_interleave(head_dim), take W_q[rows], and the columns of W_o: W_o[:, rows].",
     ),
     wrong={
         "What should stay is cut": Wrong(
             lambda W_q, W_k, W_v, W_o, keep: cut_heads_solution(W_q, W_k, W_v, W_o, ~keep),
-            "the heads to keep are gone, and the others are left.",
+            "you cut the heads to keep, and leave the others.",
             "True means that the head stays.",
         ),
         "Rows dealt out in turn": Wrong(
             Change("keep.repeat_interleave(head_dim)", "keep.tile(head_dim)"),
-            "the mask follows the heads from row to row.",
-            "The rows of a head stand side by side: repeat_interleave, not repeat.",
+            "your mask deals out the rows to the heads in turn.",
+            "The rows of a head are side by side: use repeat_interleave, not repeat.",
         ),
         "Zeros in their place": Wrong(
             _ZEROS[0],
-            "the heads are zero, but still there.",
-            "Multiplying by zero takes as long as by any other number: leave the rows out.",
+            "the heads that should go are zero, but they are still there.",
+            "Multiplying by zero takes as long as multiplying by any other number, so leave the rows out.",
             also=tuple(_ZEROS[1:]),
         ),
         "Not all are cut": Wrong(
             _WHOLE[0],
-            "some of the four weights still hold all heads: compare their shapes with those expected.",
-            "A head comes out of W_q, W_k and W_v as rows, and goes into W_o as columns: cut all four.",
+            "some of the four weights still hold all heads: compare their shapes with the expected ones.",
+            "A head comes out of W_q, W_k and W_v as rows, and goes into W_o as columns, so cut all four.",
             also=tuple(_WHOLE[1:]),
         ),
         "Scaled up for what is gone": Wrong(
             Change("W_o[:, rows]", "W_o[:, rows] * num_heads / keep.sum()"),
-            "what stays was multiplied by num_heads / kept, as dropout does.",
-            "W_o adds up the heads, and what is gone adds nothing: leave the other weights as they are.",
+            "you multiply what stays by num_heads / kept, as dropout does.",
+            "W_o adds up the heads, and a head that is gone adds nothing, so leave the other weights as they are.",
             also=(Change("W_v[rows]", "W_v[rows] * num_heads / keep.sum()"),),
         ),
         "head_dim out of d_model": Wrong(
             Change("head_dim = width // num_heads", "head_dim = d_model // num_heads"),
-            "head_dim was made of the columns of W_q.",
-            "Its rows are the heads' features: W_q.shape[0] // num_heads. d_model may be another number.",
+            "you compute head_dim from the columns of W_q.",
+            "The rows of W_q are the heads' features: W_q.shape[0] // num_heads. d_model may be a different number.",
         ),
         "An axis for the heads": Wrong(
             lambda *x: [W.unflatten(int(i == 3), (int(x[-1].sum()), -1)) for i, W in enumerate(cut_heads_solution(*x))],
-            "the heads that stay have an axis of their own.",
-            "nn.Linear stores weights of two axes: flatten(0, 1), and flatten(1) for W_o.",
+            "the remaining heads still have an axis of their own.",
+            "nn.Linear stores weights with two axes: use flatten(0, 1), and flatten(1) for W_o.",
         ),
         "Rows of W_o": Wrong(
             Change("W_o[:, rows]", "W_o[rows, :]"),
-            "the rows of W_o were cut.",
-            "What the heads hand over goes *into* W_o: its columns, W_o[:, rows].",
+            "you cut the rows of W_o.",
+            "What the heads hand over goes *into* W_o, so cut its columns: W_o[:, rows].",
         ),
         "Rows and columns exchanged": Wrong(
             lambda W_q, W_k, W_v, W_o, keep: (
                 *(W[:, _rows(W_q, keep)] for W in (W_q, W_k, W_v)),
                 W_o[_rows(W_q, keep)],
             ),
-            "columns of W_q, W_k and W_v were cut, and rows of W_o.",
+            "you cut columns of W_q, W_k and W_v, and rows of W_o.",
             "nn.Linear stores (out, in): the heads come out of W_q as rows, and go into W_o as columns.",
         ),
         "A mask of heads": Wrong(
             Change("keep.repeat_interleave(head_dim)", "keep"),
-            "keep has one entry for each head, and W_q has head_dim rows for each.",
-            "Make a mask of rows first: keep.repeat_interleave(head_dim).",
+            "keep has one entry for each head, but W_q has head_dim rows for each head.",
+            "Turn it into a mask of rows first: keep.repeat_interleave(head_dim).",
         ),
         "One row a head": Wrong(
             _cut_by(lambda keep, head_dim: keep.nonzero()[:, 0]),
-            "each head that stays keeps a single row.",
-            "A head has head_dim rows: from head * head_dim to (head + 1) * head_dim.",
+            "each remaining head keeps only a single row.",
+            "A head has head_dim rows, from head * head_dim up to (head + 1) * head_dim.",
             also=(_cut_by(lambda keep, head_dim: keep.nonzero()[:, 0] * head_dim),),
         ),
         "True and False as numbers": Wrong(
             _cut_by(lambda keep, head_dim: keep.repeat_interleave(head_dim).int()),
-            "True and False were taken for the numbers 1 and 0, and so the result has rows or heads 1 and 0 only.",
-            "A boolean mask takes the rows where it is True; integers are the numbers of rows. Leave keep boolean.",
+            "True and False are used as the numbers 1 and 0, so the result has only rows or heads 1 and 0.",
+            "A boolean mask selects the rows where it is True, while integers are row numbers. Leave keep boolean.",
             also=(_cut_by(lambda keep, head_dim: keep.int()),),
         ),
     },

@@ -24,71 +24,71 @@ def _cache_size():
 
 cache_size = Exercise(
     task=(
-        "24 layers, 16 heads, head_dim 64, a text of 2,048 tokens, 2 bytes a number. "
-        "How many bytes does the cache hold if every head has keys and values of its own, and how many with 4 KV "
+        "A model has 24 layers of 16 heads, with head_dim 64. The text has 2,048 tokens, and each number takes 2 "
+        "bytes. How many bytes does the cache hold if every head has its own keys and values, and how many with 4 KV "
         "heads?"
     ),
     answer=(201_326_592, 50_331_648),
     plain=(_cache_size,),
     sizes={"the number of layers": 24, "num_heads": 16, "num_kv_heads": 4, "head_dim": 64, "T": 2048},
     hints=(
-        "For each layer and each token: one key and one value for each KV head.",
-        "A key has head_dim numbers, and so has a value. How many bytes does one token leave behind in one layer?",
-        "2 · layers · num_kv_heads · head_dim · tokens numbers, and each takes two bytes.",
+        "For each layer and each token, the cache keeps one key and one value per KV head.",
+        "A key has head_dim numbers, and so does a value. How many bytes does one token leave behind in one layer?",
+        "That is 2 · layers · num_kv_heads · head_dim · tokens numbers, and each takes two bytes.",
     ),
     wrong={
         "One factor of 2 is missing": Wrong(
             (100_663_296, 25_165_824),
-            "this is half of it: keys alone, or numbers instead of bytes.",
-            "Keys and values are kept, and each number takes two bytes.",
+            "this is half of the size: the keys alone, or numbers instead of bytes.",
+            "Both keys and values are kept, and each number takes two bytes.",
         ),
         "Both factors of 2 are missing": Wrong(
             (50_331_648, 12_582_912),
-            "this is a quarter of it: the numbers of the keys.",
-            "One factor of 2 is for keys and values, one for the bytes of a number.",
+            "this is a quarter of the size: it counts only the numbers in the keys.",
+            "One factor of 2 is for keys and values, the other for the bytes of a number.",
         ),
         "Two factors of 2 too many": Wrong(
             (805_306_368, 201_326_592),
             "this is four times the size.",
-            "Keys and values are two things, and each number takes two bytes. Queries and outputs are not kept.",
+            "Count both keys and values, and two bytes for each number. Queries and outputs are not kept.",
         ),
         "Nothing saved": Wrong(
             (201_326_592, 201_326_592),
-            "16 heads are counted both times.",
+            "you count 16 heads both times.",
             "With 4 KV heads, only those 4 are kept.",
             also=(
                 Wrong(
                     (201_326_592, 12_582_912),
-                    "in the second size one KV head is counted.",
-                    "4 KV heads means 4 of them: each is shared by 4 of the 16 heads.",
+                    "for the second size you count a single KV head.",
+                    "4 KV heads means 4 of them, each shared by 4 of the 16 heads.",
                 ),
             ),
         ),
         "Queries as well": Wrong(
             (301_989_888, 150_994_944),
-            "the queries are counted as well.",
-            "Nobody asks for an old query again: only keys and values are kept.",
+            "you count the queries as well.",
+            "Nobody needs an old query again, so only keys and values are kept.",
             also=((301_989_888, 75_497_472),),
         ),
         "Another unit": Wrong(
             (192, 48),
             "these are the right sizes, but not in bytes.",
-            "A KiB is 1,024 bytes, a MiB 1,024 KiB, a GiB 1,024 MiB.",
+            "A KiB is 1,024 bytes, a MiB is 1,024 KiB, and a GiB is 1,024 MiB.",
             also=((196_608, 49_152), (0.1875, 0.046875), (201.326592, 50.331648), (0.201326592, 0.050331648)),
         ),
         "Rounded": Wrong(
             (201_300_000.0, 50_200_000.0),  # floats: compared with some room, so that other digits are found as well
-            "these are the right sizes, rounded.",
-            "Every factor is a whole number, and so is the size: give all of its digits, or the product.",
+            "these are the right sizes, but rounded.",
+            "Every factor is a whole number, and so is the size: give all its digits, or write the product.",
         ),
         "Values not shared": Wrong(
             (201_326_592, 125_829_120),
-            "in the second size only the keys are shared.",
-            "A KV head holds keys and values: with 4 of them there are 4 of each.",
+            "for the second size you share only the keys.",
+            "A KV head holds both keys and values, so with 4 of them there are 4 of each.",
         ),
     },
     see="What is saved",
-    explanation="192 MiB and 48 MiB.",
+    explanation="That is 192 MiB and 48 MiB.",
 )
 
 
@@ -126,84 +126,86 @@ def _window_from_below_0(T, window, sinks):
 
 window_with_sinks = Exercise(
     task=(
-        "Write window_with_sinks(T, window, sinks): a boolean mask (T, T), True where a query may look. It sees the "
-        "last `window` tokens, itself among them, and the first `sinks` tokens of the text, but never a later one."
+        "Write window_with_sinks(T, window, sinks): a boolean mask (T, T), True where a query may look. Each query "
+        "sees the last `window` tokens, including itself, and the first `sinks` tokens of the text, but never a later "
+        "token."
     ),
     answer=window_with_sinks_solution,
     plain=(_window_by_steps, _window_by_loop),
     cases=lambda: [(6, 2, 1), (9, 3, 2), (8, 1, 0), (5, 7, 1), (7, 4, 0), (8, 2, 3)],
     axes=("query", "key"),
     hints=(
-        "How far is a key behind the query? torch.arange(T)[:, None] - torch.arange(T) says it for all pairs.",
-        "Three conditions: not later, less than window behind, among the first. Which two are joined by or?",
-        "Not later holds for all, also for the first tokens: (behind >= 0) & (near | first).",
+        "How far behind the query is a key? torch.arange(T)[:, None] - torch.arange(T) tells you for all pairs.",
+        "There are three conditions: not later, less than window behind, and among the first. Which two do you join "
+        "with or?",
+        '"Not later" applies to all keys, even to the first tokens: (behind >= 0) & (near | first).',
     ),
     wrong={
         "The first tokens are seen too early": Wrong(
             Change("causal & (near | first)", "causal & near | first"),
-            "query 0 sees the second of the first tokens, which comes later.",
-            "Causal holds for sinks as well: (behind >= 0) & (near | first).",
+            "query 0 sees the second sink, which comes later than query 0.",
+            "No query sees a later token, not even a sink: (behind >= 0) & (near | first).",
         ),
         "Rows for the sinks": Wrong(
             Change("places < sinks", "(places < sinks)[:, None]"),
-            "the first rows were opened, so the first queries see more.",
-            "Rows are queries. The sinks are keys, which every later query sees: the first columns.",
+            "you open the first rows, so the first queries see more.",
+            "Rows are queries. The sinks are keys that every later query sees, so they are the first columns.",
             also=(Change("causal & (near | first)", "causal & near | (places < sinks)[:, None]"),),
         ),
         "One token too many": Wrong(
             Change("behind < window", "behind <= window"),
-            "the window has one token more.",
-            "The query is one of them: behind < window, not <=.",
+            "your window is one token too long.",
+            "The query itself is one of the tokens in the window: behind < window, not <=.",
             also=(lambda T, window, sinks: window_with_sinks_solution(T, window + 1, sinks + 1),),
         ),
         "Without itself": Wrong(
             Change("behind >= 0", "behind > 0"),
             "a query does not see itself.",
-            "The window ends with the query: behind >= 0.",
+            "The window ends with the query itself: behind >= 0.",
             also=(Change("behind >= 0\n    near = behind <", "behind > 0\n    near = behind <="),),
         ),
         "No window": Wrong(
             lambda T, window, sinks: window_with_sinks_solution(T, T, 0),
-            "this is the causal mask: nothing ever leaves.",
-            "Only keys less than window behind stay, and the first ones.",
+            "this is the causal mask, where no key ever leaves the window.",
+            "Keep only the keys less than window behind, and the first ones.",
         ),
         "A window to both sides": Wrong(
             Change("behind >= 0", "behind > -window"),
-            "a query sees as far ahead as behind.",
-            "A model that writes sees nothing later: behind >= 0.",
+            "a query sees as far ahead as it sees back.",
+            "A model that writes must not see anything later: behind >= 0.",
             also=(Change("causal & (near | first)", "(behind.abs() < window) | first"),),
         ),
         "One sink too many": Wrong(
             lambda T, window, sinks: window_with_sinks_solution(T, window, sinks + 1),
-            "one token more is kept at the start.",
-            "Token number sinks is the one behind them: key < sinks.",
+            "you keep one token too many at the start.",
+            "Token number `sinks` is the first one after the sinks: key < sinks.",
         ),
         "The sinks taken off the window": Wrong(
             lambda T, window, sinks: window_with_sinks_solution(T, window - sinks, sinks),
-            "the window is shorter by the sinks.",
-            "A cache of a fixed size would do so. Here the window has `window` tokens, and the sinks come on top.",
+            "you make the window shorter by the number of sinks.",
+            "A cache of a fixed size would do that. Here the window has `window` tokens, and the sinks come on top.",
         ),
         "The sinks added to the window": Wrong(
             lambda T, window, sinks: window_with_sinks_solution(T, window + sinks, sinks),
-            "the window is longer by the sinks.",
-            "The last `window` tokens are all that is near; the sinks stand at the start of the text.",
+            "you make the window longer by the number of sinks.",
+            "The window is the last `window` tokens and no more; the sinks are at the start of the text.",
             also=(lambda T, window, sinks: window_with_sinks_solution(T, window + sinks, 0),),
         ),
         "A slice that begins below 0": Wrong(
             _window_from_below_0,
-            "in the first rows the window is empty: Python counts a negative start from the end of the row.",
+            "in the first rows the window is empty, because Python counts a negative start from the end of the row.",
             "Begin at max(0, i - window + 1).",
         ),
         "Turned around": Wrong(
             lambda T, window, sinks: window_with_sinks_solution(T, window, sinks).T,
-            "rows and columns are exchanged: queries look at what comes later.",
-            "Queries are rows: torch.arange(T)[:, None] is the query.",
+            "you exchange rows and columns, so queries look at what comes later.",
+            "Rows are queries, so the query is torch.arange(T)[:, None].",
             also=(Change("places[:, None] - places", "places - places[:, None]"),),
         ),
         "True is blocked": Wrong(
             lambda T, window, sinks: ~window_with_sinks_solution(T, window, sinks),
-            "it is True where nobody may look.",
-            "Here and in F.scaled_dot_product_attention True means keep (lesson 04).",
+            "your mask is True where a query may not look.",
+            "Here, as in F.scaled_dot_product_attention, True means keep (lesson 04).",
         ),
     },
     see="When the first token leaves",
@@ -261,34 +263,36 @@ def _builds_keys(trace: Trace) -> str:
 
 latent_heads = Exercise(
     task=(
-        "Write latent_heads(q, c, U_k, U_v): q is (B, num_heads, T, head_dim), c are the latents, (B, T, rank). U_k "
-        "and U_v, both (num_heads * head_dim, rank), make the keys and values of all heads. No mask. Return the heads' "
-        "outputs, (B, num_heads, T, head_dim), without ever making a key or a value."
+        "Write latent_heads(q, c, U_k, U_v). q is (B, num_heads, T, head_dim), and c holds the latents, (B, T, rank). "
+        "U_k and U_v, both (num_heads * head_dim, rank), turn latents into the keys and values of all heads. There is "
+        "no mask. Return the heads' outputs, (B, num_heads, T, head_dim), without ever making a key or a value."
     ),
     answer=latent_heads_solution,
     plain=(_latent_heads_by_steps, _latent_heads_by_keys),
     cases=_latent_cases,
     axes=("sample", "head", "query", "feature"),
     hints=(
-        "q · (U_k c) is (q U_k) · c: which of the two products can be made before anything is looked up?",
-        "Each head has its own rows of U_k: U_k.unflatten(0, (num_heads, head_dim)), and q @ that is (B, h, T, rank).",
-        "Divide by the root of head_dim as before. Mix latents, and let each head's U_v work on the mixture.",
+        "q · (U_k c) equals (q U_k) · c. Which of the two products in brackets can you compute before anything is "
+        "looked up?",
+        "Each head has its own rows of U_k: U_k.unflatten(0, (num_heads, head_dim)). q @ these rows is (B, h, T, "
+        "rank).",
+        "Divide by the root of head_dim as before. Mix the latents, then apply each head's U_v to the mixture.",
     ),
     wrong={
         "The root of the latents": Wrong(
             Change("head_dim**0.5", "rank**0.5"),
-            "the scores are divided by the root of rank, as F.scaled_dot_product_attention does unasked.",
-            "The scores are still those of head_dim features: hand it scale=head_dim**-0.5.",
+            "the scores are divided by the root of rank, as F.scaled_dot_product_attention does by default.",
+            "The scores are still sums over head_dim features, so pass scale=head_dim**-0.5.",
         ),
         "The root of the width": Wrong(
             Change("head_dim**0.5", "(num_heads * head_dim) ** 0.5"),
-            "the scores are divided by the root of num_heads * head_dim.",
+            "you divide the scores by the root of num_heads * head_dim.",
             "Each score is a sum over the head_dim features of one head.",
         ),
         "One map for all heads": Wrong(
             Change("scores.softmax(-1)", "scores.sum(1, keepdim=True).softmax(-1)"),
-            "the heads were added up or averaged, so all of them use one map.",
-            "Each head has scores and a softmax of its own: keep its axis, (B, num_heads, T, T).",
+            "you add up or average the heads, so all of them use one map.",
+            "Each head has its own scores and its own softmax: keep the head axis, (B, num_heads, T, T).",
             also=(
                 Change("scores.softmax(-1)", "scores.mean(1, keepdim=True).softmax(-1)"),
                 Change("scores.softmax(-1)", "scores.softmax(-1).mean(1, keepdim=True)"),
@@ -298,44 +302,45 @@ latent_heads = Exercise(
         ),
         "No scale": Wrong(
             Change("scores / head_dim**0.5", "scores"),
-            "the scores are not divided.",
-            "Divide by the root of head_dim, as for keys.",
+            "you do not divide the scores.",
+            "Divide by the root of head_dim, as you would with keys.",
         ),
         "Scaled twice": Wrong(
             Change("head_dim**0.5", "head_dim"),
-            "the scores are divided by head_dim: without the root, or by the root twice, in the question and again.",
-            "Once by the root of head_dim, as for keys.",
+            "you divide the scores by head_dim: without the root, or by the root twice, once in the query and then "
+            "again.",
+            "Divide once by the root of head_dim, as you would with keys.",
         ),
         "Divided behind the softmax": Wrong(
             Change("weights @ kept", "(asked @ kept.transpose(2, 3)).softmax(-1) / head_dim**0.5 @ kept"),
-            "the root of head_dim came after the softmax, so rows no longer sum to 1.",
-            "Divide the scores, before the softmax.",
+            "you divide by the root of head_dim after the softmax, so rows no longer sum to 1.",
+            "Divide the scores instead, before the softmax.",
         ),
         "Rows dealt out in turn": Wrong(
             Change(".reshape(num_heads, head_dim, rank)", ".reshape(head_dim, num_heads, rank).transpose(0, 1)"),
-            "head i took the rows i, i + h, i + 2h, … of U_k and U_v.",
-            "The rows of a head are neighbours: unflatten(0, (num_heads, head_dim)).",
+            "head i takes the rows i, i + h, i + 2h, … of U_k and U_v.",
+            "The rows of a head are next to each other: unflatten(0, (num_heads, head_dim)).",
         ),
         "Sizes in another order": Wrong(
             Change(".reshape(num_heads, head_dim, rank)", ".reshape(num_heads, rank, head_dim).transpose(1, 2)"),
-            "U_k and U_v were read as (num_heads, rank, head_dim), which cuts through their rows.",
-            "A reshape turns nothing: each of the num_heads * head_dim rows holds rank numbers.",
+            "you read U_k and U_v as (num_heads, rank, head_dim), which cuts through their rows.",
+            "A reshape does not transpose anything: each of the num_heads * head_dim rows still holds rank numbers.",
         ),
         "A reshape of the transpose": Wrong(
             Change("U_k.reshape(num_heads, head_dim, rank)", "U_k.T.reshape(num_heads, rank, head_dim).mT"),
-            "U_k.T was cut up by a reshape, which takes numbers as they lie and exchanges no axes.",
-            "Cut the rows into heads first, U_k.unflatten(0, (num_heads, head_dim)), and exchange axes after that.",
+            "you cut up U_k.T with a reshape, which takes the numbers in order and exchanges no axes.",
+            "First cut the rows into heads, U_k.unflatten(0, (num_heads, head_dim)), and exchange axes after that.",
             also=(Change("U_v.reshape(num_heads, head_dim, rank)", "U_v.T.reshape(num_heads, rank, head_dim).mT"),),
         ),
         "The first head for all": Wrong(
             Change(".reshape(num_heads, head_dim, rank)", "[None, :head_dim]"),
-            "all heads use the rows of the first.",
-            "The latents are shared, U_k and U_v are not: each head has rows of its own.",
+            "all heads use the rows of the first head.",
+            "The latents are shared, but U_k and U_v are not: each head has its own rows.",
         ),
         "The heads' matrices added up": Wrong(
             Change("q @ up_k", "q @ up_k.sum(0)"),
-            "U_k or U_v was summed or averaged over the heads, so all of them use one matrix.",
-            "The latents are shared, U_k and U_v are not: each head has rows of its own.",
+            "you sum or average U_k or U_v over the heads, so all of them use one matrix.",
+            "The latents are shared, but U_k and U_v are not: each head has its own rows.",
             also=(
                 Change("q @ up_k", "q @ up_k.mean(0)"),
                 Change("mixed @ up_v.transpose(1, 2)", "mixed @ up_v.sum(0).T"),
@@ -344,24 +349,24 @@ latent_heads = Exercise(
         ),
         "U_k and U_v exchanged": Wrong(
             Change("mixed @ up_v.transpose(1, 2)", "mixed @ up_k.transpose(1, 2)"),
-            "the question went through U_v, or the mixture through U_k.",
-            "U_k belongs into the question, U_v behind the mixture.",
+            "you send the query through U_v, or the mixture through U_k.",
+            "U_k belongs with the query, and U_v after the mixture.",
             also=(Change("q @ up_k", "q @ up_v"), Change("(q, c, U_k, U_v)", "(q, c, U_v, U_k)")),
         ),
         "Latents come out": Wrong(
             Change("mixed @ up_v.transpose(1, 2)", "mixed"),
-            "the result is the mixture of latents, (B, num_heads, T, rank).",
-            "One product is left: each head's U_v makes head_dim features of rank.",
+            "you return the mixture of latents, (B, num_heads, T, rank).",
+            "One product is still missing: each head's U_v turns rank latents into head_dim features.",
         ),
         "A causal mask": Wrong(
             Change("scores.softmax(-1)", "(scores + torch.full((T, T), -torch.inf).triu(1)).softmax(-1)"),
-            "no query sees a later token.",
-            "The task asks for no mask.",
+            "in your result, no query sees a later token.",
+            "This task has no mask.",
         ),
     },
     see="Latent attention",
     remarks=(
-        Asked("The task asks for no keys and values; yours makes {found}.", _builds_keys),
+        Asked("The task asks you to make no keys or values; your function makes {found}.", _builds_keys),
         Grows(
             lambda tokens=3, heads=4, samples=2: (
                 draw(0, samples, heads, tokens, 2),
@@ -426,64 +431,67 @@ def _step_cases():
 
 cached_step = Exercise(
     task=(
-        "Write cached_step(q, k, v, past_k, past_v): q is (B, num_heads, n, head_dim) for n new tokens, k and v are "
-        "theirs, (B, num_kv_heads, n, head_dim), past_k and past_v those of all earlier ones (there may be none). "
-        "Attend causally, return (B, num_heads, n, head_dim)."
+        "Write cached_step(q, k, v, past_k, past_v). q is (B, num_heads, n, head_dim) for n new tokens, and k and v "
+        "are their keys and values, (B, num_kv_heads, n, head_dim). past_k and past_v are those of all earlier tokens "
+        "(there may be none). Attend causally, and return (B, num_heads, n, head_dim)."
     ),
     answer=cached_step_solution,
     plain=(_cached_step_by_steps, _cached_step_by_torch),
     cases=_step_cases,
     axes=("sample", "head", "query", "feature"),
     hints=(
-        "Three steps: join old and new along the tokens, let heads share, attend with the right mask.",
-        "Tokens are axis 2, old ones first. Neighbouring heads share: repeat_interleave, or enable_gqa=True.",
-        "The queries are the last positions: causal_mask(n, past + n), or causal_lower_right.",
+        "There are three steps: join old and new along the tokens, let heads share, and attend with the right mask.",
+        "Tokens are axis 2, and the old ones come first. Neighbouring heads share: repeat_interleave, or "
+        "enable_gqa=True.",
+        "The queries are at the last positions: use causal_mask(n, past + n), or causal_lower_right.",
     ),
     wrong={
         "Aligned at the top left": Wrong(
             Change(".tril(past)", ".tril()"),
-            "the first new query sees the first key only, as is_causal=True has it.",
-            "The queries are the last of the keys: causal_mask(n, past + n).",
+            "the first new query sees only the first key, as with is_causal=True.",
+            "The queries line up with the last keys: causal_mask(n, past + n).",
             also=(Change(".tril(past)", ".tril(0 if n > 1 else past)"),),
         ),
         "No mask": Wrong(
             Change(".tril(past)", ""),
-            "each new query sees all new keys, also those behind it.",
-            "For one new token that is right. Several at once need a causal mask.",
+            "each new query sees all new keys, even those after it.",
+            "That is right for a single new token. Several at once need a causal mask.",
         ),
         "A mask only without a past": Wrong(
             Change(".tril(past)", ".tril(past + n if past else 0)"),
-            "the first piece has its mask, but in a later one each new query sees all new keys, also those behind it.",
-            "For one new token at a time that is right. Several at once need causal_mask(n, past + n).",
+            "the first piece gets its mask, but in a later piece each new query sees all new keys, even those after "
+            "it.",
+            "That is right for one new token at a time. Several at once need causal_mask(n, past + n).",
         ),
         "The triangle over the old keys": Wrong(
             Change(
                 "torch.ones(n, past + n, dtype=torch.bool).tril(past)",
                 "torch.cat([torch.ones(n, n).tril(), torch.ones(n, past)], dim=1).bool()",
             ),
-            "the triangle lies over the first n keys, which are old ones, and the new keys are all open.",
-            "All old keys may be seen. The triangle belongs to the last n columns: causal_mask(n, past + n).",
+            "your triangle covers the first n keys, which are old ones, and leaves all new keys open.",
+            "All old keys may be seen. The triangle belongs over the last n columns: causal_mask(n, past + n).",
         ),
         "One key too many": Wrong(
             Change(".tril(past)", ".tril(past + 1)"),
-            "each query sees the key behind its own as well.",
-            "The last key of query i is the one at place past + i: tril(past), as causal_mask(n, past + n) has it.",
+            "each query also sees the key after its own.",
+            "The last key that query i may see is at place past + i: tril(past), as in causal_mask(n, past + n).",
         ),
         "The past is forgotten": Wrong(
             lambda q, k, v, *past: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True),
             "the new tokens see only each other.",
-            "Old keys and values first, the new ones behind them; then the mask causal_mask(n, past + n).",
+            "Put the old keys and values first and the new ones after them, then use the mask causal_mask(n, past + "
+            "n).",
         ),
         "Only the past": Wrong(
             lambda q, k, v, *past: F.scaled_dot_product_attention(q, *past, enable_gqa=True),
-            "the new keys and values are missing: a token sees neither itself nor the new ones before it.",
+            "the new keys and values are missing, so a token sees neither itself nor the new tokens before it.",
             "Append first, then attend: cat([past_k, k], dim=2).",
             also=(_two_softmaxes(lambda old, new, past, n: old if past else new),),
         ),
         "Two softmaxes": Wrong(
             _two_softmaxes(lambda old, new, past, n: (old + new) / 2 if past else new),
-            "old and new keys have a softmax each, and the two results were put together.",
-            "All keys of a query share one softmax: join the keys first.",
+            "old and new keys each have a softmax of their own, and you combine the two results.",
+            "All keys of a query share one softmax, so join the keys first.",
             also=(
                 _two_softmaxes(lambda old, new, past, n: old + new),
                 _two_softmaxes(lambda old, new, past, n: (old + new) / 2),
@@ -492,26 +500,26 @@ cached_step = Exercise(
         ),
         "The last query only": Wrong(
             lambda *x: cached_step_solution(*x)[:, :, -1:],
-            "only the last new token has a result.",
-            "Generation asks for no more, but the task for all n.",
+            "only the last new token gets a result.",
+            "Generation needs no more than that, but the task asks for all n.",
         ),
         "Masked behind the softmax": Wrong(
             Change(
                 "scores.masked_fill(~mask, -torch.inf)\n    weights = scores.softmax(-1)",
                 "scores.softmax(-1)\n    weights = scores * mask",
             ),
-            "what is hidden took its share in the softmax, so rows no longer sum to 1.",
-            "Put -inf into the scores, before the softmax.",
+            "hidden keys take their share in the softmax, so rows no longer sum to 1.",
+            "Put -inf into the scores before the softmax.",
         ),
         "A mask of numbers": Wrong(
             Change("scores.masked_fill(~mask, -torch.inf)", "scores + mask"),
-            "the mask was added to the scores as numbers, and such numbers hide nothing.",
+            "you add the mask to the scores as numbers, and such numbers hide nothing.",
             "Leave the mask boolean.",
         ),
         "New before old": Wrong(
             Change("group = ", "k, v = k.roll(n, 2), v.roll(n, 2)\n    group = "),
-            "the new keys stand before the old ones, and the mask hides the wrong ones.",
-            "The mask goes by places: old first, new behind.",
+            "you put the new keys before the old ones, so the mask hides the wrong ones.",
+            "The mask goes by position: old keys first, new keys after them.",
         ),
         "The new token itself is hidden": Wrong(
             Change(".tril(past)", ".tril(past - 1)"),
@@ -524,19 +532,19 @@ cached_step = Exercise(
         ),
         "Heads dealt out in turn": Wrong(
             Change("repeat_interleave(group, dim=1)", "repeat(1, group, 1, 1)"),
-            "the KV heads come as a, b, a, b.",
-            "Neighbours share: repeat_interleave.",
+            "you repeat the KV heads as a, b, a, b.",
+            "Neighbouring heads share a KV head: use repeat_interleave.",
         ),
         "One KV head for all": Wrong(
             Change(".repeat_interleave(group, dim=1)", "[:, :1]"),
-            "all heads use the first KV head, or the mean of all of them.",
-            "Each KV head serves its own group of num_heads / num_kv_heads neighbours: repeat_interleave.",
+            "all heads use the first KV head, or the mean of all KV heads.",
+            "Each KV head serves its own group of num_heads / num_kv_heads neighbouring heads: use repeat_interleave.",
             also=(Change(".repeat_interleave(group, dim=1)", ".mean(1, keepdim=True)"),),
         ),
         "No scale": Wrong(
             Change("scores / head_dim**0.5", "scores"),
-            "the scores are not divided by the root of head_dim.",
-            "A cache changes nothing in the formula.",
+            "you do not divide the scores by the root of head_dim.",
+            "A cache does not change the formula.",
         ),
     },
     see="Where is_causal bites",

@@ -9,21 +9,21 @@ from mhacourse.remarks import Grows
 
 layout_parts = Choice(
     task=(
-        "A fused layer, q, then k, then v, was trained interleaved and is to run with rotate-half. "
-        "What has to be sorted inside each head? All that is right, as letters."
+        "A fused layer makes q, then k, then v. It was trained with the interleaved layout and will run with "
+        "rotate-half. What has to be sorted inside each head? Give all that is right, as letters."
     ),
     answer="ABE",
     options={
         "A": "each of these rows makes one feature of q, and q is rotated.",
-        "B": "each of these rows makes one feature of k, which is rotated as q is.",
+        "B": "each of these rows makes one feature of k, which is rotated just as q is.",
         "C": "these rows make values, and values are not rotated.",
-        "D": "they meet the features of the values, which stay in their order.",
-        "E": "a bias is added to the features that the rows make, so it goes where they go; those of v stay.",
-        "F": "columns are features of the token. No pair is made of them.",
+        "D": "they read the features of the values, which keep their order.",
+        "E": "a bias is added to the features that the rows make, so its numbers move with the rows; those of v stay.",
+        "F": "columns read the features of the token, and these are not paired.",
     },
     hints=(
         "Which vectors are rotated? nn.Linear stores (out, in): what makes one feature of such a vector?",
-        "Rows make features, columns read the token. A bias has one number for each row.",
+        "Rows make features, and columns read the token. A bias has one number for each row.",
     ),
     see="From one layout to the other",
 )
@@ -81,56 +81,57 @@ def _packed_cases():
 
 packed_positions = Exercise(
     task=(
-        "Write packed_positions(text): text is (B, T), integers that say for each token which text of its row it "
-        "belongs to, in any numbers; the tokens of a text stand side by side. Return (B, T), integers: positions that "
-        "start anew with each text, [[0, 0, 0, 1, 1]] gives [[0, 1, 2, 0, 1]]."
+        "Write packed_positions(text). text is (B, T), integers that say for each token which text of its row it "
+        "belongs to. The numbers can be anything, but the tokens of a text are side by side. Return positions that "
+        "start anew with each text, (B, T), integers as well: [[0, 0, 0, 1, 1]] gives [[0, 1, 2, 0, 1]]."
     ),
     answer=packed_positions_solution,
     plain=(_packed_by_loop, _packed_by_starts),
     cases=_packed_cases,
     axes=("sample", "token"),
     hints=(
-        "The position of a token is the number of tokens of its own text that stand before it.",
-        "text[:, :, None] == text[:, None, :] is True where two tokens are of one text. Which of those stand before?",
+        "The position of a token is the number of tokens of its own text that come before it.",
+        "text[:, :, None] == text[:, None, :] is True where two tokens belong to the same text. Which of those come "
+        "before?",
         "Those below the diagonal: tril(-1). Then count them: sum(-1).",
     ),
     wrong={
         "Never anew": Wrong(
             lambda text: torch.arange(text.shape[1]).expand_as(text),
-            "the positions go on from text to text.",
-            "A text that begins at place 3 would be told that it stands in the middle of one.",
+            "your positions run on from text to text.",
+            "A text that begins at place 3 would look to the model like the middle of a text.",
         ),
         "The text's number taken off": Wrong(
             lambda text: torch.arange(text.shape[1]) - text,
-            "what is taken off each place is the number of its text, which may be any.",
-            "Take off the place at which its text begins, or count the tokens of its text that stand before it.",
+            "you subtract from each place the number of its text, which can be anything.",
+            "Subtract the place where the token's text begins, or count the tokens of that text before it.",
         ),
         "From 1 on": Wrong(
             lambda text: packed_positions_solution(text) + 1,
             "the first token of a text gets position 1.",
-            "A token counts those before it, not itself: tril(-1).",
+            "A token counts only those before it, not itself: tril(-1).",
         ),
         "Counted over all": Wrong(
             lambda text: (text[:, :, None] == text[:, None, :]).sum(-1),
-            "all tokens of a text are counted, so each of them gets the same number.",
-            "Only those before it count: below the diagonal.",
+            "you count all tokens of a text, so each of them gets the same number.",
+            "Count only the tokens before it, which are below the diagonal.",
             also=(lambda text: (text[:, :, None] == text[:, None, :]).sum(-1) - 1,),
         ),
         "Those behind": Wrong(
             lambda text: (text[:, :, None] == text[:, None, :]).triu(1).sum(-1),
-            "the tokens behind are counted, so positions run backwards.",
-            "Row t of the table is token t: what stands before it is left of the diagonal, tril.",
+            "you count the tokens that come after, so positions run backwards.",
+            "Row t of the table is token t, and what comes before it is left of the diagonal: tril.",
         ),
         "Counted over the end of a row": Wrong(
             lambda text: _packed_by_loop(text.reshape(1, -1)).view(text.shape),
-            "a text goes on counting where a row above has the same number.",
-            "Each row is packed for itself: compare and count along the last axis, row by row.",
+            "where a row above has the same number, a text goes on counting from there.",
+            "Each row is packed on its own: compare and count along the last axis, row by row.",
             also=(lambda text: packed_positions_solution(text.reshape(1, -1)).view(text.shape),),
         ),
         "Numbers taken in order": Wrong(
             _packed_by_sorted_numbers,
-            "the numbers of the texts are taken to rise along the row.",
-            "They may be any numbers in any order: only == and != mean something here, not < or a sorted list.",
+            "you assume that the numbers of the texts rise along the row.",
+            "They can be any numbers in any order, so only == and != mean something here, not < or a sorted list.",
             also=(
                 lambda text: torch.arange(text.shape[1]) - torch.searchsorted(text, text),
                 lambda text: torch.stack(
@@ -142,36 +143,36 @@ packed_positions = Exercise(
         ),
         "Not set back": Wrong(
             lambda text: F.pad((text[:, 1:] == text[:, :-1]).cumsum(1), (1, 0)),
-            "tokens equal to the one before are counted along the whole row, and the count is never set back.",
-            "A running sum never falls: take off what it was where the text began.",
+            "you count tokens equal to the one before along the whole row, and never reset the count.",
+            "A running sum never falls: subtract the value that it had where the text began.",
             also=(lambda text: (same := F.pad(text[:, 1:] == text[:, :-1], (1, 0))).cumsum(1) * same,),
         ),
         "Only the first token set back": Wrong(
             Change("positions[b, t - 1] + 1", "t"),
-            "the first token of a text gets 0, those behind it their place in the row.",
-            "They count on from 0: take off the place at which their text began.",
+            "the first token of a text gets 0, but the tokens after it get their place in the row.",
+            "They should count on from 0: subtract the place where their text began.",
         ),
         "A text begins one token early": Wrong(
             lambda text: _packed_from(F.pad(text[:, 1:] != text[:, :-1], (0, 1))),
-            "positions start anew at the last token of the text before.",
-            "A token begins a text where it differs from the one before it, not from the one behind it.",
+            "positions start anew at the last token of the previous text.",
+            "A token begins a text if it differs from the token before it, not from the one after it.",
         ),
         "Two texts in each row": Wrong(
             lambda text: torch.where((other := text != text[:, :1]), other.cumsum(1) - 1, torch.arange(text.shape[1])),
-            "positions start anew at the second text only.",
+            "positions start anew only at the second text.",
             "A row may hold any number of texts, with any numbers.",
             also=(lambda text: torch.arange(text.shape[1]) - (n := (text == 0)).sum(1, keepdim=True) * ~n,),
         ),
         "The token before the first": Wrong(
             Change("range(1, T)", "range(T)"),
-            "text[b, t - 1] of the first token is text[b, -1], the last one of the row, so a row of one text, or one "
-            "that ends as it begins, starts with 1.",
-            "The first token of a row has none before it: its position is 0, and the loop begins at 1.",
+            "for the first token, text[b, t - 1] is text[b, -1], the last token of the row. So a row of one text, or "
+            "one that ends as it begins, starts with 1.",
+            "The first token of a row has none before it, so its position is 0, and the loop begins at 1.",
         ),
         "Texts of one length": Wrong(
             lambda text: torch.arange(text.shape[1]).expand_as(text) % (text[0] == text[0, 0]).sum(),
-            "all texts are taken to be of one length, that of the first or a share of the row.",
-            "Texts have lengths of their own, in each row.",
+            "you assume that all texts have one length: that of the first, or a fixed share of the row.",
+            "In every row, each text has a length of its own.",
             also=(
                 lambda text: torch.arange(text.shape[1]) % (text == text[:, :1]).sum(1, keepdim=True),
                 lambda text: (torch.arange(text.shape[1]) % (text.shape[1] // (int(text.max()) + 1))).expand_as(text),
@@ -179,7 +180,7 @@ packed_positions = Exercise(
         ),
         "The first row's for all": Wrong(
             lambda text: packed_positions_solution(text[:1]).expand_as(text),
-            "all rows get the positions of the first.",
+            "all rows get the positions of the first row.",
             "Each row is packed in its own way.",
         ),
     },
@@ -233,59 +234,60 @@ def _rows_cases():
 
 rows_to_neighbours = Exercise(
     task=(
-        "Write rows_to_neighbours(weight, num_heads): weight is that of W_q in the rotate-half layout, "
-        "(num_heads * head_dim, d_model). Return the interleaved one, of the same shape."
+        "Write rows_to_neighbours(weight, num_heads). weight is that of W_q in the rotate-half layout, (num_heads * "
+        "head_dim, d_model). Return it in the interleaved layout, with the same shape."
     ),
     answer=rows_to_neighbours_solution,
     plain=(_rows_by_stack, _rows_by_order),
     cases=_rows_cases,
     axes=("row", "feature"),
     hints=(
-        "First cut the rows into heads. In a head of 6, rotate-half pairs (0, 3), (1, 4), (2, 5). Interleaved?",
-        "Rows 0, 3, 1, 4, 2, 5 of each head: a table of 2 by head_dim / 2, read by columns.",
-        "weight.unflatten(0, (num_heads, 2, -1)), exchange axes 1 and 2, and flatten(0, 2).",
+        "First cut the rows into heads. In a head of 6, rotate-half has the pairs (0, 3), (1, 4), (2, 5). Which pairs "
+        "does interleaved have?",
+        "You want rows 0, 3, 1, 4, 2, 5 of each head: a table of 2 by head_dim / 2, read column by column.",
+        "Use weight.unflatten(0, (num_heads, 2, -1)), exchange axes 1 and 2, then flatten(0, 2).",
     ),
     wrong={
         "The other way round": Wrong(
             lambda w, h: w.unflatten(0, (h, -1, 2)).transpose(1, 2).flatten(0, 2),
-            "this leads from interleaved to rotate-half.",
-            "In rotate-half, the first ones of all pairs come first, and so does the axis of 2.",
+            "this goes from interleaved to rotate-half.",
+            "In rotate-half, the first features of all pairs come first, so the axis of 2 comes first as well.",
         ),
         "Over the whole width": Wrong(
             lambda w, h: w.unflatten(0, (2, -1)).transpose(0, 1).flatten(0, 1),
-            "the rows were sorted over the whole width, so features of different heads became pairs.",
-            "A pair lies inside a head: cut into heads first.",
+            "you sort the rows over the whole width, so features of different heads become pairs.",
+            "Both features of a pair are in the same head, so cut into heads first.",
         ),
         "The other way, over the whole width": Wrong(
             lambda w, h: w.unflatten(0, (-1, 2)).transpose(0, 1).flatten(0, 1),
-            "the rows were sorted from interleaved to rotate-half, and over the whole width.",
-            "Cut into heads first, and take the axis of 2 before head_dim / 2.",
+            "you sort the rows from interleaved to rotate-half, and over the whole width.",
+            "Cut into heads first, and put the axis of 2 before head_dim / 2.",
         ),
         "The columns": Wrong(
             lambda w, h: w.T.unflatten(0, (h, 2, -1)).transpose(1, 2).flatten(0, 2).T,
-            "the columns were sorted, not the rows.",
-            "nn.Linear stores (out, in): rows make the features of q, columns read the token.",
+            "you sort the columns, not the rows.",
+            "nn.Linear stores (out, in): rows make the features of q, and columns read the token.",
         ),
         "As it was": Wrong(
             lambda w, h: w,
-            "the rows came back in their old order.",
-            "Cutting and joining move nothing: exchange two axes in between.",
+            "the rows come back in their old order.",
+            "Cutting and joining alone move nothing: exchange two axes in between.",
         ),
         "head_dim out of d_model": Wrong(
             Change("head_dim = width // num_heads", "head_dim = d_model // num_heads"),
-            "head_dim was made of the columns of the weight.",
-            "Its rows are the heads' features: weight.shape[0] // num_heads. d_model may be another number.",
+            "you compute head_dim from the columns of the weight.",
+            "The rows are the heads' features: weight.shape[0] // num_heads. d_model may be a different number.",
             also=(lambda w, h: w.reshape(h, 2, w.shape[1] // h // 2, w.shape[1]),),
         ),
         "Halves exchanged": Wrong(
             lambda w, h: w.unflatten(0, (h, 2, -1)).flip(1).flatten(0, 2),
-            "the two halves of each head changed places.",
+            "you exchange the two halves of each head.",
             "Partners must become neighbours: exchange the axes, not the halves.",
         ),
         "The minus of the rotation": Wrong(
             Change("second = heads[:, half:]", "second = -heads[:, half:]"),
-            "rows have changed their sign.",
-            "The minus belongs to the rotation of q, which comes later. Here rows only change places.",
+            "some rows change their sign.",
+            "The minus belongs to the rotation of q, which comes later. Here the rows only change places.",
             also=(
                 Change("first = heads[:, :half]", "first = -heads[:, :half]"),
                 Change("[first, second]", "[-second, first]"),
@@ -295,16 +297,16 @@ rows_to_neighbours = Exercise(
         "The second one first": Wrong(
             Change("torch.stack([first, second], dim=2)", "torch.stack([second, first], dim=2)"),
             "in each pair the second feature comes first.",
-            "The order in a pair says which way it turns.",
+            "The order within a pair decides which way it turns.",
         ),
         "The second half read backwards": Wrong(
             Change("second = heads[:, half:]", "second = heads[:, half:].flip(1)"),
-            "the first row of a head is paired with its last, as if the halves were folded together.",
-            "Both halves run forwards: the partner of row i is row i + head_dim / 2.",
+            "you pair the first row of a head with its last, as if you folded the halves together.",
+            "Both halves run forwards, so the partner of row i is row i + head_dim / 2.",
         ),
         "Overwritten before it is read": Wrong(
             _rows_in_place,
-            "rows are written into the tensor from which later ones are still to be read.",
+            "you write rows into the tensor from which you still have to read later ones.",
             "Read from weight, and write into another tensor: torch.empty_like(weight).",
         ),
         "Still in pairs": Wrong(
@@ -377,31 +379,32 @@ def _turned_cases():
 
 turned_pairs = Exercise(
     task=(
-        "Write turned_pairs(x, positions): x is (B, num_heads, T, head_dim), positions are (B, T), integers. Turn "
-        "each pair of features, in the rotate-half layout: pair i by 10000 ** (-2 * i / head_dim) for each position. "
-        "Return the shape of x."
+        "Write turned_pairs(x, positions). x is (B, num_heads, T, head_dim), and positions is (B, T), integers. "
+        "Rotate each pair of features, in the rotate-half layout: pair i turns by 10000 ** (-2 * i / head_dim) for "
+        "each position. The result has the shape of x."
     ),
     answer=turned_pairs_solution,
     plain=(_turned_by_steps, _turned_by_rotate_half),
     cases=_turned_cases,
     axes=("sample", "head", "token", "feature"),
     hints=(
-        "Three steps: a speed for each pair, an angle for each token and pair, and the turn of each pair.",
-        "The angles are positions times speeds, (B, T, head_dim / 2). All heads share them: which axis is missing?",
-        "a, b = x.chunk(2, dim=-1). Turned: a cos - b sin in front, a sin + b cos behind.",
+        "There are three steps: a speed for each pair, an angle for each token and pair, and the rotation of each "
+        "pair.",
+        "The angles are positions times speeds, (B, T, head_dim / 2). All heads share them, so which axis is missing?",
+        "a, b = x.chunk(2, dim=-1). The rotated features are a cos - b sin in front, followed by a sin + b cos.",
     ),
     wrong={
         "Neighbours": Wrong(
             lambda x, p: torch.stack(
                 turned_pairs_solution(torch.cat([x[..., 0::2], x[..., 1::2]], dim=-1), p).chunk(2, dim=-1), dim=-1
             ).flatten(-2),
-            "features 0 and 1 are a pair, as in the interleaved layout.",
-            "In rotate-half, feature 0 turns with feature head_dim / 2.",
+            "you pair features 0 and 1, as in the interleaved layout.",
+            "In rotate-half, feature 0 is paired with feature head_dim / 2.",
         ),
         "Taken in one layout, put back in the other": Wrong(
             Change("torch.cat([first, second], dim=-1)", "torch.stack([first, second], dim=-1).flatten(-2)"),
-            "the pairs were taken out as halves or as neighbours, and put back the other way.",
-            "Here both belong to halves: chunk(2, dim=-1), and cat at the end.",
+            "you take out the pairs as halves or as neighbours, and put them back the other way.",
+            "Here both steps use halves: chunk(2, dim=-1), and cat at the end.",
             also=(
                 Change(
                     "a = x[..., :half]\n    b = x[..., half:]",
@@ -411,52 +414,55 @@ turned_pairs = Exercise(
         ),
         "Two layouts mixed": Wrong(
             _by_feature(lambda d: torch.arange(0, d, 2).repeat_interleave(2) / d),
-            "cos and sin are laid out for neighbours, each angle twice in a row, and the partner is taken half a head "
-            "away. The two features of a pair are turned by different angles.",
-            "In rotate-half the angles are cat([angle, angle], -1): feature i and feature i + head_dim / 2 share one.",
+            "cos and sin are laid out for neighbours, with each angle twice in a row, but the partner is half a head "
+            "away. So the two features of a pair turn by different angles.",
+            "In rotate-half, the angles are cat([angle, angle], -1): feature i and feature i + head_dim / 2 share one "
+            "angle.",
             also=(
                 Wrong(
                     _by_feature(lambda d: torch.arange(0, d, 2).repeat(2) / d, neighbours=True),
-                    "cos and sin are laid out in two halves, as in rotate-half, and the partner is the neighbour. The "
-                    "two features of a pair are turned by different angles.",
-                    "In rotate-half the partner of feature i is feature i + head_dim / 2: cat([-b, a], -1).",
+                    "cos and sin are laid out in two halves, as in rotate-half, but the partner is the neighbour. So "
+                    "the two features of a pair turn by different angles.",
+                    "In rotate-half, the partner of feature i is feature i + head_dim / 2: cat([-b, a], -1).",
                 ),
             ),
         ),
         "A speed for each feature": Wrong(
             _by_feature(lambda d: torch.arange(d) / d),
-            "there are head_dim speeds, so the two features of a pair are turned by different angles.",
-            "Each pair has one speed, head_dim / 2 of them: torch.arange(0, head_dim, 2) / head_dim.",
+            "you have head_dim speeds, so the two features of a pair turn by different angles.",
+            "Each pair has one speed, so there are head_dim / 2 of them: torch.arange(0, head_dim, 2) / head_dim.",
             also=(_by_feature(lambda d: 2 * torch.arange(d) / d),),
         ),
         "Backwards": Wrong(
             Change("positions[:, :, None]", "-positions[:, :, None]"),
             "the pairs turn the other way.",
-            "Scores would be the same, if q and k both did; but then weights of others no longer fit.",
+            "If both q and k turned backwards, scores would stay the same, but weights that others trained would no "
+            "longer fit.",
         ),
         "Other speeds": Wrong(
             Change("torch.arange(half) / half", "torch.arange(half) / head_dim"),
             "the exponent is -i / head_dim.",
-            "It is -2 i / head_dim: 2 i is where pair i would begin if interleaved, torch.arange(0, head_dim, 2).",
+            "It should be -2 i / head_dim. In the interleaved layout, pair i begins at feature 2 i: torch.arange(0, "
+            "head_dim, 2).",
             also=(
                 Wrong(
                     Change("torch.arange(half) / half", "2 * torch.arange(half) / half"),
                     "the exponent is -4 i / head_dim.",
-                    "It is -2 i / head_dim: torch.arange(0, head_dim, 2) holds the 2 already.",
+                    "It should be -2 i / head_dim, and torch.arange(0, head_dim, 2) already contains the 2.",
                 ),
                 Wrong(
                     Change("torch.arange(half) / half", "-torch.arange(half) / half"),
                     "the exponent has no minus, so the later pairs turn faster.",
-                    "It is -2 i / head_dim: the first pair is the fastest.",
+                    "It should be -2 i / head_dim, so that the first pair is the fastest.",
                 ),
                 Wrong(
                     Change("torch.arange(half) / half", "torch.arange(1, half + 1) / half"),
-                    "the pairs are numbered from 1.",
-                    "Pair 0 turns by 1 radian for each position: 10000 ** 0.",
+                    "you number the pairs from 1.",
+                    "Pair 0 turns by 1 radian for each position: 10000 ** 0 is 1.",
                 ),
                 Wrong(
                     Change("torch.arange(half) / half", "torch.arange(half) / max(half - 1, 1)"),
-                    "the exponents run from 0 to -1, both included, as some sinusoids have it.",
+                    "your exponents run from 0 to -1, both included, as in some sinusoids.",
                     "The last pair stops short of -1: divide by head_dim / 2, not by one less.",
                 ),
             ),
@@ -464,61 +470,62 @@ turned_pairs = Exercise(
         "All at one speed": Wrong(
             Change("torch.arange(half) / half", "torch.zeros(half)"),
             "all pairs turn by one radian for each position.",
-            "Pair i turns at 10000 ** (-2 * i / head_dim): the first fast, the last slow.",
+            "Pair i turns at 10000 ** (-2 * i / head_dim): the first pair fast, the last one slowly.",
         ),
         "Slow ones first": Wrong(
             Change("torch.arange(half) / half", "torch.arange(half).flip(0) / half"),
             "the first pair is the slowest.",
-            "Pair 0 turns by 1 radian for each position, the later ones more slowly.",
+            "Pair 0 turns by 1 radian for each position, and later pairs turn more slowly.",
         ),
         "Positions from 0 on": Wrong(
             Change("positions[:, :, None]", "torch.arange(T).expand(B, T)[:, :, None]"),
-            "the positions are taken to be 0 to T - 1.",
+            "you assume that the positions are 0 to T - 1.",
             "They are given, and each sample has its own.",
         ),
         "Positions from 1 on": Wrong(
             Change("positions[:, :, None]", "(positions + 1)[:, :, None]"),
-            "the positions are counted from 1.",
-            "Take them as they are given: position 0 is not turned at all.",
+            "you count the positions from 1.",
+            "Take them as they are given: position 0 is not rotated at all.",
             also=(Change("positions[:, :, None]", "torch.arange(1, T + 1).expand(B, T)[:, :, None]"),),
         ),
         "Counted from the first": Wrong(
             Change("positions[:, :, None]", "(positions - positions[:, :1])[:, :, None]"),
-            "the first position was subtracted from all.",
-            "Scores know only distances, but the keys that this x meets may lie elsewhere: turn by the position given.",
+            "you subtract the first position from all of them.",
+            "Scores depend only on distances, but the keys that this x meets may be elsewhere: rotate by the position "
+            "as given.",
             also=(Change("positions[:, :, None]", "(positions - positions.min())[:, :, None]"),),
         ),
         "The first sample's positions": Wrong(
             Change("positions[:, :, None]", "positions[:1, :, None]"),
-            "all samples get the positions of the first.",
-            "Each sample has its own: (B, T), with an axis of 1 for the heads.",
+            "all samples get the positions of the first sample.",
+            "Each sample has its own positions, (B, T). Give them an axis of 1 for the heads.",
         ),
         "Added, not turned": Wrong(
             Change("torch.cat([first, second], dim=-1)", "x + torch.cat([sin, cos], dim=-1)"),
-            "sines and cosines were added to x, as to an embedding.",
-            "Here they turn pairs: a cos - b sin in front, a sin + b cos behind.",
+            "you add sines and cosines to x, as you would to an embedding.",
+            "Here they rotate pairs: a cos - b sin in front, followed by a sin + b cos.",
             also=(Change("torch.cat([first, second], dim=-1)", "x + torch.cat([cos, sin], dim=-1)"),),
         ),
         "Sine and cosine exchanged": Wrong(
             Change("cos = angle.cos()\n    sin = angle.sin()", "cos = angle.sin()\n    sin = angle.cos()"),
-            "sin stands where cos belongs, and cos where sin does.",
-            "An angle of 0 leaves x as it is: a cos - b sin in front.",
+            "sin is where cos belongs, and cos is where sin belongs.",
+            "An angle of 0 must leave x as it is: a cos - b sin in front.",
         ),
         "The new half for the old": Wrong(
             Change("a * sin + b * cos", "first * sin + b * cos"),
-            "the second half was made of the first half that is turned already.",
-            "Both are made of the old a and b: keep them until both are there.",
+            "you compute the second half from the first half after rotating it.",
+            "Both halves need the old a and b, so keep these until both are done.",
         ),
         "A shear": Wrong(
             Change("a * sin + b * cos", "b * cos"),
-            "the second half misses its share of the first.",
-            "A turn changes both: a cos - b sin and a sin + b cos.",
+            "the second half is missing its share of the first.",
+            "A rotation changes both halves: a cos - b sin and a sin + b cos.",
             also=(Change("a * sin + b * cos", "b"),),
         ),
         "Not a turn": Wrong(
             Change("a * cos - b * sin", "a * cos + b * sin"),
-            "both halves add, so lengths change.",
-            "One of the four has a minus: a cos - b sin.",
+            "you add the two terms in both halves, so lengths change.",
+            "One of the four terms has a minus: a cos - b sin.",
         ),
     },
     see="Told by turning",

@@ -7,18 +7,21 @@ from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw
 
 bug_or_not = Choice(
-    task="Which of the six observations tell of a bug? All of them, as letters.",
+    task="Which of the six observations point to a bug? Give all of them, as letters.",
     answer="DE",
     options={
-        "A": "a sink: heads with nothing to say leave their weight there. It does no harm.",
-        "B": "a bag of tokens needs no lookup, and a flat map is the answer.",
-        "C": "it gets smaller in a finer precision, so it is rounding.",
-        "D": "a query must not depend on who else asks: a softmax over the wrong axis, or queries that are mixed.",
-        "E": "they started from equal weights and could never part; similar maps would be another matter.",
-        "F": "a mean of equal values is that value: this is what rows that sum to 1 are for.",
+        "A": "this is a sink, where heads with nothing to say leave their weight. It does no harm.",
+        "B": "a bag of tokens needs no lookup, so a flat map is the answer.",
+        "C": "the difference gets smaller in a finer precision, so it is rounding.",
+        "D": (
+            "a query must not depend on which others are asked. The softmax runs over the wrong axis, or the queries "
+            "are mixed."
+        ),
+        "E": "these heads started from equal weights and could never part. Similar maps would be another matter.",
+        "F": "the mean of equal values is that same value. This is what rows that sum to 1 are for.",
     },
     hints=(
-        "Two of them break a rule; the others are what a healthy layer does.",
+        "Two of them break a rule; the others are things that a healthy layer does.",
         "What must not matter to a query? And what may two heads never have in common?",
     ),
     see="Four tests",
@@ -67,29 +70,29 @@ def _quiet_cases():
 
 quiet_softmax = Exercise(
     task=(
-        "Write quiet_softmax(scores): weights over the last axis, e^s divided by 1 plus the sum of all e^s of the row. "
-        "Scores may be as large as 1,000. Do it without F.pad."
+        "Write quiet_softmax(scores). It returns weights over the last axis: e^s divided by 1 plus the sum of all e^s "
+        "in the row. Scores may be as large as 1,000. Do it without F.pad."
     ),
     answer=quiet_softmax_solution,
     plain=(_quiet_softmax_by_steps, _quiet_softmax_by_a_column),
     cases=_quiet_cases,
     axes=("query", "key"),
     hints=(
-        "The 1 is e to the power of 0: the weight of one more key, whose score is 0.",
-        "Put a column of zeros before the scores, torch.cat([torch.zeros_like(scores[..., :1]), scores], -1), and take "
-        "the ordinary softmax. Or take the largest of a row and 0 away first, from the 1 as well.",
-        "With a column: throw its weight away, [..., 1:]. By hand: the 1 becomes e^-largest.",
+        "The 1 is e to the power of 0, so think of it as one more key, whose score is 0.",
+        "Put a column of zeros before the scores, torch.cat([torch.zeros_like(scores[..., :1]), scores], -1), and "
+        "take the ordinary softmax. Or first subtract the largest of 0 and the row's scores, for the 1 as well.",
+        "With a column: drop its weight afterwards, [..., 1:]. By hand: the 1 becomes e^-largest.",
     ),
     wrong={
         "The plain softmax": Wrong(
             lambda s: s.softmax(-1),
             "the weights of a row sum to 1.",
-            "The 1 in the denominator is missing: a row may sum to less.",
+            "The 1 in the denominator is missing. With it, a row may sum to less.",
         ),
         "Overflow": Wrong(
             lambda s: s.exp() / (1 + s.exp().sum(-1, keepdim=True)),
-            "it is the formula as it stands, and e^1000 is no float, not even a double one.",
-            "Take the largest score away first, or let a padded softmax do it.",
+            "this is the formula as it stands, and e^1000 does not fit into a float, not even a double.",
+            "Subtract the largest score first, or let a padded softmax do it.",
             also=(
                 lambda s: (s.exp() / (1 + s.exp().sum(-1, keepdim=True))).nan_to_num(),
                 lambda s: s.double().exp() / (1 + s.double().exp().sum(-1, keepdim=True)),
@@ -97,56 +100,56 @@ quiet_softmax = Exercise(
         ),
         "Large scores are cut off": Wrong(
             lambda s: s.clamp(max=80).exp() / (1 + s.clamp(max=80).exp().sum(-1, keepdim=True)),
-            "scores above a limit are set to it, so the largest ones become equal.",
-            "Take the largest score of a row away instead: all differences stay, and so do the weights.",
+            "you set scores above a limit to that limit, so the largest ones become equal.",
+            "Subtract the largest score of a row instead: all differences stay, and so do the weights.",
             also=(lambda s: s.clamp(-80, 80).exp() / (1 + s.clamp(-80, 80).exp().sum(-1, keepdim=True)),),
         ),
         "A score of 1": Wrong(
             lambda s: F.pad(s, (1, 0), value=1.0).softmax(-1)[..., 1:],
-            "the one more score is 1, so e is added to the sum.",
-            "The 1 is e to the power of 0: that score must be 0.",
+            "your additional score is 1, which adds e to the sum.",
+            "The 1 is e to the power of 0, so that score must be 0.",
         ),
         "A 1 for each key": Wrong(
             lambda s: s.exp() / (1 + s.exp()).sum(-1, keepdim=True),
-            "1 is added to each e^s before they are summed, once for each key.",
-            "It stands once beside the sum: 1 + e.sum(-1, keepdim=True). And e^1000 is no float.",
+            "you add 1 to each e^s before you sum, so it is added once for each key.",
+            "Add it only once, beside the sum: 1 + e.sum(-1, keepdim=True). And e^1000 does not fit into a float.",
         ),
         "A 1 after the shift": Wrong(
             _one_after_the_shift,
-            "the largest score is subtracted, and the 1 stays a 1.",
-            "The 1 is the score 0, and it must be shifted as well: it becomes e^-largest.",
+            "you subtract the largest score, but the 1 stays a 1.",
+            "The 1 stands for a score of 0, which must be shifted as well: it becomes e^-largest.",
             also=(
                 Wrong(
                     _one_shifted_the_other_way,
-                    "the largest score is subtracted from all, and added to that of the 1.",
-                    "Take it away there as well: 0 - largest, so the 1 becomes e^-largest.",
+                    "you subtract the largest score from all scores, but add it to the score of the 1.",
+                    "Subtract it there as well: 0 - largest, so the 1 becomes e^-largest.",
                 ),
             ),
         ),
         "A 1 behind the softmax": Wrong(
             lambda s: s.softmax(-1) / 2,
-            "the 1 is added to a sum of weights, which is 1 already, so each weight is halved.",
-            "It belongs beside the e^s, before anything is divided: e / (1 + e.sum(-1, keepdim=True)).",
+            "you add the 1 to a sum of weights, which is 1 already, so each weight is halved.",
+            "The 1 belongs beside the e^s, before you divide anything: e / (1 + e.sum(-1, keepdim=True)).",
         ),
         "Each key by itself": Wrong(
             lambda s: s.sigmoid(),
-            "e^s / (1 + e^s): that is the sigmoid of each score.",
-            "The sum goes over all keys of the row.",
+            "this is e^s / (1 + e^s), the sigmoid of each score.",
+            "Sum over all keys of the row.",
         ),
         "Over the queries": Wrong(
             lambda s: F.pad(s.mT, (1, 0)).softmax(-1)[..., 1:].mT,
-            "the sum goes over the queries.",
-            "Each query shares out its own weight: the last axis.",
+            "you sum over the queries.",
+            "Each query shares out its own weight, so sum over the last axis.",
         ),
         "The weight on nothing is still there": Wrong(
             lambda s: F.pad(s, (1, 0)).softmax(-1),
-            "there is one column more than there are keys.",
-            "One of them is the weight on nothing: leave out the one that you put in, [..., 1:] where it comes first.",
+            "your result has one column more than there are keys.",
+            "One column is the weight on nothing: leave out the one that you put in, [..., 1:] if it comes first.",
             also=(lambda s: F.pad(s, (0, 1)).softmax(-1),),
         ),
         "The wrong column is left out": Wrong(
             lambda s: F.pad(s, (1, 0)).softmax(-1)[..., :-1],
-            "the zeros were put in front, and the last column is left out.",
+            "you put the zeros in front, but leave out the last column.",
             "Leave out the column that you put in.",
             also=(lambda s: F.pad(s, (0, 1)).softmax(-1)[..., 1:],),
         ),
@@ -179,8 +182,9 @@ def _normed_cases():
 
 normed_scores = Exercise(
     task=(
-        "Write normed_scores(q, k, gain): give each query and each key of each head length 1, then return their "
-        "products times gain. (B, num_heads, Tq, head_dim) and (B, num_heads, Tk, head_dim) -> (B, num_heads, Tq, Tk)."
+        "Write normed_scores(q, k, gain). Scale each query and each key of each head to length 1, then return their "
+        "products times gain: (B, num_heads, Tq, head_dim) and (B, num_heads, Tk, head_dim) -> (B, num_heads, Tq, "
+        "Tk)."
     ),
     answer=normed_scores_solution,
     plain=(_normed_scores_by_steps,),
@@ -188,82 +192,83 @@ normed_scores = Exercise(
     axes=("sample", "head", "query", "key"),
     hints=(
         "The length of a vector is the root of the sum of its squares, over the last axis, head_dim.",
-        "F.normalize(q, dim=-1) divides by it. Keys the same.",
-        "The products are cosines, from -1 to 1; gain comes last, and no root of head_dim.",
+        "F.normalize(q, dim=-1) divides by it. Do the same for the keys.",
+        "The products are cosines, from -1 to 1. Multiply by gain last, and leave out the root of head_dim.",
     ),
     wrong={
         "Only the queries": Wrong(
             Change("k = k / k_length", "k = k"),
             "the keys keep their lengths.",
-            "A long key still makes a large score for everybody. Both get length 1.",
+            "A long key still makes large scores for every query. Give both of them length 1.",
         ),
         "The root as well": Wrong(
             Change("gain * cosines", "gain * cosines / q.shape[-1] ** 0.5"),
-            "the scores are divided by the root of head_dim as well.",
-            "The root is for products that grow with head_dim. Cosines do not; gain stands in its place.",
+            "you divide the scores by the root of head_dim as well.",
+            "The root is for products that grow with head_dim. Cosines do not, and gain takes its place.",
         ),
         "The length of all heads": Wrong(
             _normed_over(1, 3),
-            "a token's length is taken over all heads together.",
-            "Each head has its own queries: norm after the split, over head_dim alone.",
+            "you take a token's length over all heads together.",
+            "Each head has its own queries: normalise after the split, over head_dim alone.",
         ),
         "One length for all tokens": Wrong(
             _normed_over(2, 3),
-            "one length is taken of all tokens together.",
+            "you take a single length for all tokens together.",
             "Each query and each key is a vector with a length of its own: norm(dim=-1, keepdim=True).",
             also=(_normed_over(1, 2, 3), _normed_over(0, 1, 2, 3)),
         ),
         "Over the heads": Wrong(
             lambda q, k, gain: gain * F.normalize(q) @ F.normalize(k).mT,
-            "each feature of a token is divided by its length over the heads, axis 1: that is what F.normalize does "
+            "you divide each feature of a token by its length over the heads, axis 1, which is what F.normalize does "
             "without dim.",
-            "The vector of a query in a head lies along the last axis: F.normalize(q, dim=-1).",
+            "The vector of a query in one head runs along the last axis: F.normalize(q, dim=-1).",
             also=(_normed_over(1),),
         ),
         "The sum of the absolute values": Wrong(
             lambda q, k, gain: gain * F.normalize(q, p=1, dim=-1) @ F.normalize(k, p=1, dim=-1).mT,
-            "the vectors are divided by the sum of their absolute values.",
-            "The length is the root of the sum of squares, F.normalize(q, dim=-1).",
+            "you divide the vectors by the sum of their absolute values.",
+            "The length is the root of the sum of squares: F.normalize(q, dim=-1).",
         ),
         "LayerNorm or RMSNorm": Wrong(
             lambda q, k, gain: gain * F.rms_norm(q, q.shape[-1:]) @ F.rms_norm(k, k.shape[-1:]).mT,
-            "the mean of the squares becomes 1, so each vector has the length √head_dim.",
-            "Many models do that. Asked is length 1: divide by the root of the sum of squares, F.normalize(q, dim=-1).",
+            "you make the mean of the squares 1, so each vector has the length √head_dim.",
+            "Many models do that. The task asks for length 1: divide by the root of the sum of squares, "
+            "F.normalize(q, dim=-1).",
             also=(
                 Wrong(
                     lambda q, k, gain: gain * F.layer_norm(q, q.shape[-1:]) @ F.layer_norm(k, k.shape[-1:]).mT,
-                    "a LayerNorm takes the mean of the features away, and leaves each vector the length √head_dim.",
-                    "Some models do that. Asked is length 1, and the same direction: F.normalize(q, dim=-1).",
+                    "a LayerNorm subtracts the mean of the features, and leaves each vector with the length √head_dim.",
+                    "Some models do that. The task asks for length 1 and the same direction: F.normalize(q, dim=-1).",
                 ),
             ),
         ),
         "Nothing is normed": Wrong(
             lambda q, k, gain: gain * q @ k.mT,
             "q and k keep their lengths.",
-            "Before the product each is divided by its length: F.normalize(q, dim=-1).",
+            "Divide each by its length before the product: F.normalize(q, dim=-1).",
             also=(lambda q, k, gain: gain * q @ k.mT / q.shape[-1] ** 0.5,),
         ),
         "Weights, not scores": Wrong(
             lambda q, k, gain: (gain * F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT).softmax(-1),
-            "a softmax was taken.",
-            "Asked are the scores before it.",
+            "you apply a softmax.",
+            "The task asks for the scores before the softmax.",
         ),
         "Another use of gain": Wrong(
             lambda q, k, gain: F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT / gain,
-            "the cosines are divided by gain, as by a temperature.",
+            "you divide the cosines by gain, as if it were a temperature.",
             "Here gain is a factor: gain * cosines.",
         ),
         "The square of the length": Wrong(
             lambda q, k, gain: (
                 gain * (q / q.square().sum(-1, keepdim=True)) @ (k / k.square().sum(-1, keepdim=True)).mT
             ),
-            "the vectors are divided by the squares of their lengths.",
+            "you divide the vectors by the squares of their lengths.",
             "The length is the root of the sum of squares.",
         ),
         "The scores were normed": Wrong(
             lambda q, k, gain: gain * F.normalize(q @ k.mT, dim=-1),
-            "the rows of scores got length 1.",
-            "q and k are normed, before the product.",
+            "you scale the rows of scores to length 1.",
+            "Normalise q and k instead, before the product.",
         ),
     },
     see="Scores that grow",
@@ -303,89 +308,91 @@ def _share_cases():
 
 mean_share = Exercise(
     task=(
-        "Write mean_share(weights, mask): weights (B, num_heads, Tq, Tk), 0 where the mask (B, Tq, Tk) is False. "
-        "For each head and key, the mean weight over all queries that may see that key, (num_heads, Tk); "
-        "All samples' queries together, each counting once; 0 for a key that nobody may see."
+        "Write mean_share(weights, mask). weights is (B, num_heads, Tq, Tk), and 0 where the mask, (B, Tq, Tk), is "
+        "False. For each head and key, return the mean weight over all queries that may see that key, (num_heads, "
+        "Tk). Take the queries of all samples together, each counting once. A key that nobody may see gets 0."
     ),
     answer=mean_share_solution,
     plain=(_mean_share_by_steps,),
     cases=_share_cases,
     axes=("head", "key"),
     hints=(
-        "A mean is a sum divided by a number. The sum goes over samples and queries: which axes are these?",
-        "How many queries may see a key? Sum the mask over the same axes; it has no axis of heads.",
-        "A key that nobody sees is 0 / 0: clamp the number to at least 1.",
+        "A mean is a sum divided by a count. The sum goes over samples and queries: which axes are these?",
+        "How many queries may see a key? Sum the mask over the same axes; it has no head axis.",
+        "A key that no query sees gives 0 / 0: clamp the count to at least 1.",
     ),
     wrong={
         "All queries count": Wrong(
             lambda w, m: w.mean((0, 2)),
-            "the mean goes over all queries, also those that may not see the key.",
-            "So the first token of a causal map looks like a sink. Divide by those that may look.",
+            "you average over all queries, even those that may not see the key.",
+            "That makes the first token of a causal map look like a sink. Divide by the number of queries that may "
+            "look.",
             also=(lambda w, m: w.sum((0, 2)) / w.sum((0, 2, 3))[:, None],),
         ),
         "A sum": Wrong(
             lambda w, m: w.sum((0, 2)),
-            "the weights are summed.",
-            "A key that more queries see gets more: divide by their number.",
+            "you sum the weights.",
+            "A key that more queries see gets a larger sum: divide by their number.",
         ),
         "Queries that gave it something": Wrong(
             lambda w, m: w.sum((0, 2)) / (w > 0).sum((0, 2)).clamp(min=1),
-            "the queries with a weight above 0 are counted.",
-            "A query may see a key and give it nothing: that counts as 0 in the mean. The mask says who may see it.",
+            "you count the queries with a weight above 0.",
+            "A query may see a key and give it nothing, which counts as 0 in the mean. The mask says who may see it.",
         ),
         "As many as a causal mask lets look": Wrong(
             lambda w, m: w.sum((0, 2)) / (len(w) * (w.shape[2] - torch.arange(w.shape[3])).clamp(min=1)),
-            "Tq - i queries are counted for key i.",
-            "That is so under a causal mask. Here the mask may be any: count in it.",
+            "you count Tq - i queries for key i.",
+            "That is right under a causal mask. Here you may get any mask, so count in the mask itself.",
         ),
         "Keys counted, not queries": Wrong(
             lambda w, m: (w / m.sum(-1, keepdim=True).clamp(min=1)[:, None]).sum((0, 2)),
-            "for each query it is counted how many keys it sees.",
-            "For each key, how many queries see it: sum the mask over samples and queries, axes 0 and 1.",
+            "you count how many keys each query sees.",
+            "Count how many queries see each key: sum the mask over samples and queries, axes 0 and 1.",
         ),
         "Once for each head": Wrong(
             lambda w, m: w.sum((0, 2)) / (m.sum((0, 1)) * w.shape[1]).clamp(min=1),
-            "each query is counted once for every head.",
-            "The sum is that of a single head, so its number is that of one head as well: no axis of heads in it.",
+            "you count each query once for every head.",
+            "The sum is over a single head, so the count must be as well: leave the head axis out of it.",
         ),
         "NaN for a hidden key": Wrong(
             Change("seen = seen.clamp(min=1)", "seen = seen + 0"),
             "a key that nobody may see gets 0 / 0.",
-            "Clamp the number to at least 1: the sum is 0 already.",
+            "Clamp the count to at least 1: the sum is 0 already.",
         ),
         "A mean of the samples' means": Wrong(
             _per_sample,
-            "each sample gets its own mean, and then these are averaged.",
-            "Where few may look, a single query then counts as much as many. Sum over both, divide once.",
+            "you take a mean for each sample, and then average these means.",
+            "Where few queries may look, a single one then counts as much as many. Sum over samples and queries, then "
+            "divide once.",
             also=(lambda w, m: w.masked_fill(~m[:, None], torch.nan).nanmean(2).nanmean(0).nan_to_num(),),
         ),
         "Over the keys": Wrong(
             lambda w, m: w.sum((0, 3)) / m.sum((0, 2)).clamp(min=1),
-            "the sum goes over the keys, so this says how much each query gives.",
-            "Asked is what a key gets: sum over the queries, the axis before the last.",
+            "you sum over the keys, so this says how much each query gives.",
+            "The task asks what a key gets: sum over the queries, the second-to-last axis.",
         ),
         "Heads averaged": Wrong(
             lambda w, m: w.mean(1).sum((0, 1)) / m.sum((0, 1)).clamp(min=1),
-            "the heads are averaged.",
-            "A sink is a matter of single heads: keep their axis.",
+            "you average over the heads.",
+            "Each head has sinks of its own, or none, so keep the head axis.",
         ),
         "The count of one sample": Wrong(
             lambda w, m: w.sum((0, 2)) / m[0].sum(0).clamp(min=1),
-            "only the queries of the first sample are counted.",
-            "The sum goes over all samples, and so must the number.",
+            "you count only the queries of the first sample.",
+            "The sum goes over all samples, so the count must as well.",
             also=(
                 lambda w, m: w.sum((0, 2)) / (m[0].sum(0) * len(m)).clamp(min=1),
                 Wrong(
                     lambda w, m: w[0].sum(1) / m[0].sum(0).clamp(min=1),
-                    "only the first sample is looked at.",
-                    "The queries of all samples count: sum over axis 0 as well, in the weights and in the mask.",
+                    "you look only at the first sample.",
+                    "The queries of all samples count: sum over axis 0 as well, in both the weights and the mask.",
                 ),
             ),
         ),
         "One more in the count": Wrong(
             Change("seen = seen.clamp(min=1)", "seen = seen + 1"),
-            "the number of queries is one too large.",
-            "It avoids 0 / 0, but changes every mean: clamp(min=1).",
+            "your number of queries is one too large.",
+            "That avoids 0 / 0, but it changes every mean: use clamp(min=1).",
         ),
     },
     see="A first column that is no sink",

@@ -67,28 +67,29 @@ def _fitted(times, left_over=True):
 
 value_path = Exercise(
     task=(
-        "Write value_path(f, d_model): f takes (B, T, d_model) and returns as much, and makes of one token alone "
-        "f([x]) = V x + constant. Return both: V, (d_model, d_model), and constant, (d_model)."
+        "Write value_path(f, d_model). f takes (B, T, d_model) and returns the same shape; for one token alone it "
+        "computes f([x]) = V x + constant. Return both: V, (d_model, d_model), and constant, (d_model,)."
     ),
     answer=value_path_solution,
     plain=(_value_path_by_steps, _value_path_by_loop),
     cases=lambda: [(_box(0, 2, 1), 2), (_box(1, 6, 3), 6), (_box(2, 8, 2, bias=False), 8), (_box(3, 5, 5), 5)],
     axes={"V": ("row", "column"), "constant": ("feature",)},
     hints=(
-        "Which token leaves the constant alone? And which ones tell one column of V each?",
+        "Which token gives you the constant alone? And which ones give you one column of V each?",
         "f of a token of zeros is the constant. f of the token e_i, minus the constant, is column i of V.",
-        "torch.eye(d_model)[:, None] is d_model samples of one token each; what comes out holds V's columns as rows.",
+        "torch.eye(d_model)[:, None] is d_model samples of one token each; in what comes out, the columns of V are "
+        "rows.",
     ),
     wrong={
         "Columns as rows": Wrong(
             Change("V = V.T", "V = V"),
-            "your V is transposed: what comes out for e_i stands in row i.",
-            "V e_i is column i of V. Turn it: .T",
+            "your V is transposed: what comes out for e_i is in row i.",
+            "V e_i is column i of V, so transpose yours: .T",
         ),
         "The constant is still in": Wrong(
             Change("alone - constant", "alone"),
-            "every column of your V holds the constant as well.",
-            "f(e_i) is V e_i + constant: subtract f of a token of zeros.",
+            "every column of your V includes the constant.",
+            "f(e_i) is V e_i + constant, so subtract f of a token of zeros.",
             also=(
                 lambda f, n: (f(torch.eye(n)[:, None])[:, 0], f(torch.zeros(1, 1, n))[0, 0]),
                 lambda f, n: (f(torch.eye(n)[:, None])[:, 0].T, torch.zeros(n)),
@@ -96,40 +97,41 @@ value_path = Exercise(
         ),
         "The constant along the wrong axis": Wrong(
             Change("V = V.T", "V = alone.T - constant"),
-            "you turn first and then subtract the constant, a number of it from each column.",
-            "Number i of the constant belongs to row i of V: subtract it from what comes out, then turn.",
+            "you transpose before you subtract the constant, so each column loses a single number of it.",
+            "Number i of the constant belongs to row i of V: subtract the constant from what comes out, then "
+            "transpose.",
         ),
         "The constant is a mean": Wrong(
             Change("constant = f(nothing)", "constant = alone.mean(0)[None, None]"),
-            "your constant is the mean of what comes out, which holds a part of every column of V.",
+            "your constant is the mean of what comes out, which includes a part of every column of V.",
             "Only a token of zeros leaves nothing but the constant.",
         ),
         "A fit without the constant": Wrong(
             _fitted(4),
-            "the fit makes V explain the constant as well; what is left over is not the constant.",
-            "Fit both together, with a column of ones, or take f of a token of zeros off first.",
+            "your fit makes V explain the constant as well, so what is left over is not the constant.",
+            "Fit both together, with a column of ones, or subtract f of a token of zeros first.",
             also=tuple(_fitted(times, left_over) for times in (1, 2, 3, 4, 5, 8, 10) for left_over in (True, False)),
         ),
         "A token of ones": Wrong(
             Change("f(nothing)", "f(nothing + 1)"),
-            "your constant is what comes out for a token of ones, which holds the sum of each row of V as well.",
+            "your constant is what comes out for a token of ones, which includes the sum of each row of V.",
             "Only a token of zeros leaves nothing but the constant: torch.zeros(1, 1, d_model).",
         ),
         "Minus V": Wrong(
             Change("alone - constant", "constant - alone"),
-            "all numbers of your V have the opposite sign.",
-            "V e_i is what comes out minus the constant.",
+            "all numbers in your V have the opposite sign.",
+            "V e_i is what comes out for e_i, minus the constant.",
         ),
         "The axis of the tokens is still there": Wrong(
             lambda f, n: (f(torch.eye(n)[:, None]) - f(torch.zeros(1, 1, n)), f(torch.zeros(1, 1, n))[0, 0]),
-            "V has three axes: samples, one token, features.",
-            "Take token 0 of each sample, [:, 0], and turn what is left: .T",
+            "your V has three axes: samples, one token, features.",
+            "Take token 0 of each sample, [:, 0], and transpose what is left: .T",
             also=(lambda f, n: (f(torch.eye(n)[:, None]) - f(torch.zeros(1, 1, n))[0, 0], f(torch.zeros(1, 1, n))),),
         ),
         "The constant is still a batch": Wrong(
             lambda f, n: (value_path_solution(f, n)[0], f(torch.zeros(1, 1, n))),
-            "V is right. Your constant is (1, 1, d_model), as the box returned it.",
-            "Sample 0, token 0 of it is (d_model): [0, 0].",
+            "your V is right, but your constant is (1, 1, d_model), as the box returned it.",
+            "Take token 0 of sample 0, [0, 0], which is (d_model,).",
             also=(
                 lambda f, n: (value_path_solution(f, n)[0], f(torch.zeros(1, 1, n))[0]),
                 lambda f, n: (value_path_solution(f, n)[0], f(torch.zeros(1, n, n))[0]),
@@ -140,7 +142,7 @@ value_path = Exercise(
                 (f(torch.eye(n)[None])[0] - f(torch.zeros(1, 1, n))[0, 0]).T,
                 f(torch.zeros(1, 1, n))[0, 0],
             ),
-            "the d_model tokens stand in one sample and see one another, so you get mixtures.",
+            "you put all d_model tokens into one sample, where they see one another, so you get mixtures.",
             "One token alone is a sample with T = 1: torch.eye(d_model)[:, None], not [None].",
             also=(
                 lambda f, n: (
@@ -154,7 +156,8 @@ value_path = Exercise(
         "No constant": Wrong(
             lambda f, n: (value_path_solution(f, n)[0], torch.zeros(n)),
             "your constant is zero.",
-            "The biases of W_v and W_o stay when the token is all zeros: f of such a token is the constant.",
+            "The biases of W_v and W_o are still there when the token is all zeros, so f of such a token is the "
+            "constant.",
         ),
     },
     see="One token alone",
@@ -226,81 +229,82 @@ def _walk_cases():
 
 walk_steps = Exercise(
     task=(
-        "Write walk_steps(moved): moved is (points, d_model), what a second token adds along a walk on which every "
-        "softmax is a switch. So it stays where it is, up to rounding of some 1e-5, and moves in steps longer than "
-        "0.1. Return the steps in their order, (steps, d_model), after minus before."
+        "Write walk_steps(moved). moved, (points, d_model), is what a second token adds along a walk on which every "
+        "softmax is a switch. So it stays where it is, up to rounding of about 1e-5, and moves in steps longer than "
+        "0.1. Return the steps in order, (steps, d_model), taking after minus before."
     ),
     answer=walk_steps_solution,
     plain=(_walk_steps_by_steps, _walk_steps_by_loop),
     cases=_walk_cases,
     axes=("step", "feature"),
     hints=(
-        "Each point but the first has one before it. What is the difference between the two, on a plateau?",
-        "moved[1:] - moved[:-1], or moved.diff(dim=0): nearly all of these rows are rounding.",
-        "Keep the rows whose norm is over 1e-2.",
+        "Each point except the first has one before it. On a plateau, what is the difference between the two?",
+        "Take moved[1:] - moved[:-1], or moved.diff(dim=0). Nearly all of these rows are rounding.",
+        "Keep the rows whose norm is above 1e-2.",
     ),
     wrong={
         "The plateaus": Wrong(
             lambda m: m[1:][(m[1:] - m[:-1]).norm(dim=1) > 1e-2],
-            "you return what stands after each step, not the step.",
-            "A plateau is a sum over all heads that are on. One head alone is the difference of two plateaus.",
+            "you return what comes after each step, not the step itself.",
+            "A plateau is the sum over all heads that are on. A single head is the difference of two plateaus.",
         ),
         "Before minus after": Wrong(
             Change("after - before", "before - after"),
             "all your steps have the opposite sign.",
-            "A head that switches on adds its vector: after minus before, moved[1:] - moved[:-1].",
+            "A head that switches on adds its vector, so take after minus before: moved[1:] - moved[:-1].",
         ),
         "Rounding is a step": Wrong(
             Change("sizes > 1e-2", "sizes > 0"),
-            "you return a row for each point at which anything changes, also for rounding.",
-            "On a plateau the numbers differ in their last digits. Only a row longer than 1e-2 is a step.",
+            "you return a row for each point where anything changes, even if it is only rounding.",
+            "On a plateau, the numbers differ in their last digits. Only a row longer than 1e-2 is a step.",
         ),
         "All differences": Wrong(
             Change("steps[found]", "steps"),
-            "you return the differences of all neighbours; nearly all of them are rounding.",
-            "Keep the rows whose norm is over 1e-2.",
+            "you return the differences of all neighbours, and nearly all of these are rounding.",
+            "Keep the rows whose norm is above 1e-2.",
         ),
         "From the start": Wrong(
             lambda m: (m[1:] - m[0])[(m[1:] - m[:-1]).norm(dim=1) > 1e-2],
-            "you subtract the first plateau from each, so a later step holds all earlier ones.",
-            "Each step is the difference of two neighbours.",
+            "you subtract the first plateau from each, so a later step includes all earlier ones.",
+            "Each step is the difference of two neighbouring points.",
         ),
         "Only upwards": _chosen_by(
             lambda m: m.diff(dim=0).amax(1),
             "you drop steps in which no feature grows.",
-            "A step down is a step, too: abs() first, or the norm.",
+            "A step down is a step, too: take abs() first, or the norm.",
         ),
         "Features asked one by one": Wrong(
             lambda m: m.diff(dim=0)[(m.diff(dim=0).abs() > 0.1).any(dim=1)],
-            "you keep a row where one feature moves by more than 0.1.",
-            "A step can be longer than 0.1 while each of its features moves by less: ask its length, norm(dim=1).",
+            "you keep a row only where one feature moves by more than 0.1.",
+            "A step can be longer than 0.1 while each of its features moves by less, so look at its length: "
+            "norm(dim=1).",
             also=(_kept(lambda m: m.diff(dim=0).abs().mean(1), 0.1),),
         ),
         "The lengths of the points": _chosen_by(
             lambda m: m.norm(dim=1).diff().abs(),
-            "you ask whether a point is further from 0 than the one before.",
-            "A step may go around 0. Take the difference first, and then its norm.",
+            "you compare how far neighbouring points are from 0.",
+            "A step may go around 0 without getting further away. Take the difference first, then its norm.",
         ),
         "The first point is no step": Wrong(
             lambda m: torch.cat([m[:1], walk_steps_solution(m)]),
-            "the first row is the point at which the walk begins, or the way there from 0.",
-            "It has no point before it: a walk of n points has n - 1 differences.",
+            "your first row is the point where the walk begins, or the step from 0 to that point.",
+            "That point has none before it: a walk of n points has n - 1 differences.",
             also=(lambda m: (d := m.diff(dim=0, prepend=torch.zeros_like(m[:1])))[d.norm(dim=1) > 1e-2],),
         ),
         "From feature to feature": Wrong(
             lambda m: m.diff(dim=1)[m.diff(dim=1).norm(dim=1) > 1e-2],
             "you subtract neighbouring features of one point.",
-            "A step leads from a point to the next one: dim=0.",
+            "A step leads from one point to the next: dim=0.",
         ),
         "Columns are chosen, not rows": Wrong(
             lambda m: m.diff(dim=0)[:, m.diff(dim=0).norm(dim=0) > 1e-2],
-            "you take the norm over the points, and keep some features of all.",
-            "A row is a step, and its norm is that over its features: norm(dim=1).",
+            "you take the norm over the points, and keep some features of all points.",
+            "Each row is a step, and its norm is taken over the features: norm(dim=1).",
         ),
         "Where, not which": Wrong(
             lambda m: (m.diff(dim=0).norm(dim=1) > 1e-2).nonzero()[:, 0],
-            "you return at which points there is a step.",
-            "Asked are the rows themselves: moved.diff(dim=0)[...].",
+            "you return the points at which there is a step.",
+            "The task asks for the rows themselves: moved.diff(dim=0)[...].",
             also=(
                 lambda m: m.diff(dim=0).norm(dim=1) > 1e-2,
                 lambda m: (m.diff(dim=0).norm(dim=1) > 1e-2).nonzero(),
@@ -308,13 +312,13 @@ walk_steps = Exercise(
         ),
         "Rounding made 0": Wrong(
             lambda m: m.diff(dim=0).where(m.diff(dim=0).abs() > 1e-2, 0.0),
-            "what is no step is a row of zeros.",
-            "These rows must go: keep those whose norm is over 1e-2.",
+            "you return a row of zeros where there is no step.",
+            "These rows must go: keep only those whose norm is above 1e-2.",
         ),
         "Not in their order": Wrong(
             lambda m: m.diff(dim=0).unique(dim=0),
-            "your rows come in another order than the steps of the walk, as unique, sort and argsort leave them.",
-            "The steps are asked for as they come: the differences of neighbours whose norm is over 1e-2.",
+            "your rows are not in the order of the walk, as happens with unique, sort and argsort.",
+            "The task asks for the steps as they come: the differences of neighbours whose norm is above 1e-2.",
             also=(
                 lambda m: m.unique(dim=0).diff(dim=0),
                 *(lambda m, n=n: m.round(decimals=n).unique(dim=0).diff(dim=0) for n in (2, 3, 4)),
@@ -325,29 +329,29 @@ walk_steps = Exercise(
         "Steps in all features": _chosen_by(
             lambda m: m.diff(dim=0).abs().amin(1),
             "you drop steps that leave some feature where it was.",
-            "One feature is enough: the norm, or any(1).",
+            "One feature that moves is enough: take the norm, or any(1).",
         ),
         "The sum in the place of the norm": Wrong(
             _kept(lambda m: m.diff(dim=0).sum(1).abs(), 1e-2),
-            "you drop steps whose features sum to 0, one up and another down.",
-            "How long a step is, is told by its norm: norm(dim=1).",
+            "you drop steps whose features sum to 0, one going up and another down.",
+            "The norm tells you how long a step is: norm(dim=1).",
             also=(
                 _kept(lambda m: m.diff(dim=0).sum(1).abs(), 0.1),
                 Wrong(
                     _kept(lambda m: m.diff(dim=0).sum(1), 1e-2),
                     "you drop steps whose features sum to 0 or less.",
-                    "How long a step is, is told by its norm: norm(dim=1).",
+                    "The norm tells you how long a step is: norm(dim=1).",
                 ),
             ),
         ),
         "Only feature 0 is asked": _chosen_by(
             lambda m: m.diff(dim=0)[:, 0].abs(),
             "you drop steps that leave feature 0 where it was.",
-            "A step may lead anywhere: take the norm over all features.",
+            "A step may lead in any direction: take the norm over all features.",
         ),
         "Rounded": Wrong(
             lambda m: _rounded(m, 2),
-            "the numbers of your steps are rounded; and a plateau near the edge of two numbers looks like a step.",
+            "your steps are rounded numbers, and a plateau close to a rounding boundary looks like a step.",
             "Leave the numbers as they are, and drop the rows whose norm is below 1e-2.",
             also=(
                 lambda m: _rounded(m, 3),
@@ -400,72 +404,75 @@ def _looks_cases():
 
 looks_from_outside = Exercise(
     task=(
-        "Write looks_from_outside(moved, writes): moved is (contexts, d_model), what a second token added in each "
-        "context, and writes is (heads, d_model), what each head writes of it. Each row of moved is a sum: how much "
-        "each head looks, times its row of writes. Return how much each head looks, (contexts, heads)."
+        "Write looks_from_outside(moved, writes). moved, (contexts, d_model), is what a second token added in each "
+        "context, and writes, (heads, d_model), is what each head writes of this token. Each row of moved is a sum "
+        "over heads: how much the head looks, times its row of writes. Return how much each head looks, (contexts, "
+        "heads)."
     ),
     answer=looks_from_outside_solution,
     plain=(_looks_by_pinv, _looks_by_products),
     cases=_looks_cases,
     axes=("context", "head"),
     hints=(
-        "moved = looks @ writes, and looks is unknown. writes is not square, and its rows are not at right angles.",
-        "torch.linalg.lstsq(A, B) solves A X = B. Here the unknown stands on the left: transpose both.",
-        "torch.linalg.lstsq(writes.T, moved.T).solution.T, or moved @ torch.linalg.pinv(writes).",
+        "moved = looks @ writes, where looks is unknown. writes is not square, and its rows are not at right angles.",
+        "torch.linalg.lstsq(A, B) solves A X = B. Here the unknown is on the left, so transpose both.",
+        "Use torch.linalg.lstsq(writes.T, moved.T).solution.T, or moved @ torch.linalg.pinv(writes).",
     ),
     wrong={
         "Only dot products": Wrong(
             Change("moved @ inverse", "moved @ writes.T"),
-            "you take the dot product with each head's vector, which also holds what other heads wrote along it.",
-            "The vectors are not at right angles: solve for all heads at once, by least squares.",
+            "you take the dot product with each head's vector, which also includes what other heads wrote along it.",
+            "The vectors are not at right angles, so solve for all heads at once, by least squares.",
         ),
         "Each head by itself": Wrong(
             lambda m, w: m @ w.T / w.square().sum(1),
-            "you take each head's share as if the others were not there.",
-            "That is right for vectors at right angles. These are not: solve for all heads at once, by least squares.",
+            "you take each head's share as if the other heads were not there.",
+            "That is right for vectors at right angles, but these are not: solve for all heads at once, by least "
+            "squares.",
         ),
         "Contexts as columns": Wrong(
             lambda m, w: torch.linalg.lstsq(w.T, m.T).solution,
             "you return (heads, contexts).",
-            "Each context is a row: transpose the solution, .T",
+            "Each context is a row, so transpose the solution: .T",
         ),
         "Through a softmax": Wrong(
             lambda m, w: (m @ torch.linalg.pinv(w)).softmax(-1),
             "you make the shares of all heads sum to 1.",
-            "A softmax stands in each head, over tokens. How much one head looks says nothing of another.",
+            "Each head has its own softmax, over tokens. How much one head looks says nothing about another.",
             also=(lambda m, w: (m @ w.T).softmax(-1), lambda m, w: (m @ torch.linalg.pinv(w)).softmax(0)),
         ),
         "Shares of all heads": Wrong(
             lambda m, w: (m @ torch.linalg.pinv(w)) / (m @ torch.linalg.pinv(w)).sum(-1, keepdim=True),
             "you divide by the sum over heads.",
-            "Each head has weights of its own, that sum to 1 over tokens, not over heads.",
+            "Each head has its own weights, which sum to 1 over tokens, not over heads.",
             also=(lambda m, w: F.normalize(m @ torch.linalg.pinv(w), p=1, dim=-1),),
         ),
         "Divided by lengths": Wrong(
             lambda m, w: m @ w.T / w.norm(dim=1),
-            "you project on the direction of each head's vector: that is a length, not a share.",
+            "you project onto the direction of each head's vector, which gives a length, not a share.",
             "Solve moved = looks @ writes for all heads at once, by least squares.",
         ),
         "Cosines": Wrong(
             lambda m, w: F.cosine_similarity(m[:, None], w[None], dim=-1),
             "you return cosines, which do not depend on how long a vector is.",
-            "Twice as much of a head's vector is twice as much looking: solve moved = looks @ writes.",
+            "Twice as much of a head's vector means that it looks twice as much: solve moved = looks @ writes.",
         ),
         "Feature by feature": Wrong(
             lambda m, w: (m[:, None] / w[None]).mean(-1),
-            "you divide numbers by numbers, as if one head had written all of them.",
-            "Each number of moved is a sum over heads: solve for all heads at once, by least squares.",
+            "you divide number by number, as if one head had written all of them.",
+            "Each number in moved is a sum over heads: solve for all heads at once, by least squares.",
             also=(lambda m, w: m / w, lambda m, w: m[:, None] / w[None]),
         ),
         "One head after the other": Wrong(
             lambda m, w: _one_after_the_other(m, w),
             "you take out what head 0 may have written, then head 1 from what is left, and so on.",
-            "The vectors are not at right angles, so head 0 gets what others wrote along it: solve for all at once.",
+            "The vectors are not at right angles, so head 0 gets what others wrote along it: solve for all heads at "
+            "once.",
         ),
         "Solved without turning": Wrong(
             lambda m, w: torch.linalg.lstsq(w, m).solution,
             "you solve writes @ X = moved, or multiply from the left.",
-            "Here the unknown stands on the left, moved = looks @ writes: transpose both, and the solution back.",
+            "Here the unknown is on the left, moved = looks @ writes: transpose both, and transpose the solution back.",
             also=(
                 lambda m, w: torch.linalg.lstsq(w.T, m).solution,
                 lambda m, w: torch.linalg.pinv(w) @ m,
@@ -473,13 +480,14 @@ looks_from_outside = Exercise(
         ),
         "Moved and writes exchanged": Wrong(
             lambda m, w: torch.linalg.lstsq(m.T, w.T).solution,
-            "you make the heads' vectors out of the sums.",
-            "lstsq(A, B) solves A X = B: what is known of the heads comes first, writes.T, the sums second, moved.T.",
+            "you write the heads' vectors as mixtures of the sums.",
+            "lstsq(A, B) solves A X = B: what you know about the heads comes first, writes.T, and the sums second, "
+            "moved.T.",
             also=(lambda m, w: torch.linalg.lstsq(m.T, w.T).solution.T,),
         ),
         "solve and inv want as many equations as unknowns": Wrong(
             lambda m, w: torch.linalg.solve(w.T, m.T).T,
-            "you use what is made for square matrices; writes has a row for each head and a column for each feature.",
+            "you use functions for square matrices, but writes has a row for each head and a column for each feature.",
             "lstsq and pinv take any shape.",
             also=(
                 lambda m, w: torch.linalg.solve(w, m),
@@ -487,24 +495,24 @@ looks_from_outside = Exercise(
                 Wrong(
                     lambda m, w: m @ w.T @ torch.linalg.inv(w.T @ w),
                     "writes.T @ writes is (d_model, d_model), and with fewer heads than features it has no inverse.",
-                    "The products of the heads with each other have one: writes @ writes.T. Or take pinv, or lstsq.",
+                    "The products of the heads with each other do have one: writes @ writes.T. Or use pinv or lstsq.",
                 ),
             ),
         ),
         "The mean taken off": Wrong(
             lambda m, w: torch.linalg.lstsq(w.T, (m - m.mean(0)).T).solution.T,
-            "you subtract the mean over the contexts first, so what all contexts have in common is lost.",
-            "How much a head looks on average is part of the answer: leave moved as it is.",
+            "you subtract the mean over the contexts first, so whatever all contexts have in common is lost.",
+            "How much a head looks on average is part of the answer, so leave moved as it is.",
         ),
         "Shrunk": Wrong(
             lambda m, w: torch.linalg.solve(w @ w.T + torch.eye(len(w), dtype=w.dtype), w @ m.T).T,
-            "something is added to the diagonal of writes @ writes.T, as in ridge regression, and the shares shrink.",
-            "Nothing has to be held small here: plain least squares, lstsq or pinv.",
+            "you add something to the diagonal of writes @ writes.T, as in ridge regression, so the shares shrink.",
+            "Nothing needs to be held small here: use plain least squares, lstsq or pinv.",
         ),
         "Cut off at 0 and 1": Wrong(
             lambda m, w: (m @ torch.linalg.pinv(w)).clamp(0, 1),
-            "you cut what is below 0 or above 1.",
-            "A head that nobody knows of leaves such numbers: they tell that something is missing. Leave them.",
+            "you cut off what is below 0 or above 1.",
+            "An unknown head leaves such numbers behind. They tell you that something is missing, so keep them.",
             also=(lambda m, w: (m @ torch.linalg.pinv(w)).clamp(min=0), lambda m, w: (m @ torch.linalg.pinv(w)).abs()),
         ),
     },
@@ -553,43 +561,43 @@ def _twin_cases():
 
 twin_keys = Exercise(
     task=(
-        "Write twin_keys(W_k, mix). Somebody has multiplied the rows of each head in W_q by a matrix of its own, "
-        "from the left: mix[h] @ W_q's rows of head h; mix is (num_heads, head_dim, head_dim). Return the W_k, "
-        "(num_heads * head_dim, d_model), with which all scores are as before."
+        "Write twin_keys(W_k, mix). Someone has multiplied each head's rows of W_q by a matrix of its own, from the "
+        "left: mix[h] @ (the rows of head h in W_q). mix is (num_heads, head_dim, head_dim). Return the W_k, "
+        "(num_heads * head_dim, d_model), that keeps all scores as they were."
     ),
     answer=twin_keys_solution,
     plain=(_twin_keys_by_steps, _twin_keys_by_loop),
     cases=_twin_cases,
     axes=("row", "feature"),
     hints=(
-        "The scores of a head know its weights as one product only: W_q.T @ W_k, of its own rows.",
-        "With the new rows it is W_q.T @ mix[h].T @ (something) @ W_k. What must the something be?",
-        "torch.linalg.inv(mix).mT, for each head, times the rows of that head: W_k.unflatten(0, (num_heads, -1)).",
+        "A head's scores depend on its weights only through one product, W_q.T @ W_k, taken over its own rows.",
+        "With the new rows, this is W_q.T @ mix[h].T @ (something) @ W_k. What must the something be?",
+        "For each head, take torch.linalg.inv(mix).mT times the rows of that head: W_k.unflatten(0, (num_heads, -1)).",
     ),
     wrong={
         "Not transposed": Wrong(
             lambda k, m: _twin(k, m, torch.linalg.inv),
-            "you multiply by the inverse of each matrix, but the scores hold its transpose.",
-            "W_q.T @ mix.T @ X @ W_k: only X = inv(mix).T makes the middle the identity.",
+            "you multiply by the inverse of each matrix, but the scores contain the transpose of the matrix.",
+            "In W_q.T @ mix.T @ X @ W_k, only X = inv(mix).T makes the middle the identity.",
         ),
         "Not inverted": Wrong(
             lambda k, m: _twin(k, m, lambda x: x.mT),
             "you multiply by the transpose.",
-            "A transpose undoes a rotation only. In general it takes the inverse: inv(mix).T",
+            "A transpose undoes only a rotation. In general you need the inverse: inv(mix).T",
         ),
         "The same change again": Wrong(
             lambda k, m: _twin(k, m, lambda x: x),
-            "you change the keys as the queries were changed, so the scores hold the change twice.",
-            "The keys must make up for it: the inverse, transposed.",
+            "you change the keys just as the queries were changed, so the scores contain the change twice.",
+            "The keys must undo the change: use the inverse, transposed.",
         ),
         "Nothing changed": Wrong(
             lambda k, m: k.clone(),
             "you return the old weights.",
-            "The queries have changed, so with the old keys the scores change, too.",
+            "The queries have changed, so with the old keys the scores change as well.",
         ),
         "One matrix for all heads": Wrong(
             lambda k, m: _twin(k, m[:1].expand(len(m), -1, -1)),
-            "you use one matrix, that of head 0 or a mean, for all heads.",
+            "you use one matrix for all heads: that of head 0, or a mean.",
             "Each head has a matrix of its own: mix[h] belongs to the rows of head h.",
             also=(
                 lambda k, m: _twin(k, m.mean(0, keepdim=True).expand(len(m), -1, -1)),
@@ -598,13 +606,14 @@ twin_keys = Exercise(
         ),
         "Still in heads": Wrong(
             Change("heads.reshape(width, d_model)", "heads"),
-            "the heads are still an axis of their own.",
+            "the heads still have an axis of their own.",
             "A weight has two axes: flatten(0, 1) joins heads and rows.",
         ),
         "Not cut into heads": Wrong(
             lambda k, m: torch.linalg.inv(m).mT @ k,
-            "you multiply each head's matrix with the whole of W_k, which holds the rows of all heads.",
-            "Cut W_k into its heads first, W_k.unflatten(0, (num_heads, -1)), and join them again, .flatten(0, 1).",
+            "you multiply each head's matrix by the whole of W_k, which holds the rows of all heads.",
+            "Cut W_k into its heads first, W_k.unflatten(0, (num_heads, -1)), and join them again at the end, "
+            ".flatten(0, 1).",
             also=(
                 lambda k, m: torch.linalg.inv(m) @ k,
                 lambda k, m: torch.linalg.inv(m).T @ k,
@@ -616,30 +625,30 @@ twin_keys = Exercise(
             lambda k, m: torch.einsum("hij,jhd->ihd", torch.linalg.inv(m).mT, k.unflatten(0, (-1, len(m)))).flatten(
                 0, 1
             ),
-            "you take rows 0, h, 2h, … as those of head 0.",
-            "The rows of a head stand side by side: unflatten(0, (num_heads, -1)).",
+            "you take rows 0, h, 2h, … as the rows of head 0.",
+            "The rows of a head are side by side: unflatten(0, (num_heads, -1)).",
             also=(lambda k, m: (torch.linalg.inv(m).mT @ k.unflatten(0, (-1, len(m))).transpose(0, 1)).flatten(0, 1),),
         ),
         "Features cut, not rows": Wrong(
             lambda k, m: torch.linalg.inv(m).mT @ k.unflatten(1, (len(m), -1)),
             "you cut the columns of W_k, which are the features that all heads read.",
-            "A head owns some rows: unflatten(0, (num_heads, -1)).",
+            "A head owns some of the rows: unflatten(0, (num_heads, -1)).",
         ),
         "Each head turned": Wrong(
             lambda k, m: (k.unflatten(0, (len(m), -1)).mT @ torch.linalg.inv(m)).flatten(0, 1),
             "the rows of each head have become columns.",
-            "Multiply from the left, inv(mix).mT @ rows, and the rows stay rows.",
+            "Multiply from the left, inv(mix).mT @ rows, so that the rows stay rows.",
             also=(lambda k, m: k.unflatten(0, (len(m), -1)).mT @ torch.linalg.inv(m),),
         ),
         "From the right": Wrong(
             lambda k, m: k @ torch.linalg.inv(torch.block_diag(*m)).T,
             "you multiply the features, not the rows.",
-            "mix[h] mixes the rows of a head, and so does what makes up for it: from the left.",
+            "mix[h] mixes the rows of a head, so what undoes it must mix rows, too: multiply from the left.",
         ),
         "One over each number": Wrong(
             lambda k, m: _twin(k, m, lambda x: 1 / x.mT),
-            "you divide 1 by each number of mix.",
-            "The inverse of a matrix is another matrix: torch.linalg.inv(mix).",
+            "you take 1 over each number in mix.",
+            "The inverse of a matrix is something else: torch.linalg.inv(mix).",
             also=(
                 lambda k, m: (k.unflatten(0, (len(m), -1)) / m).flatten(0, 1),
                 lambda k, m: _twin(k, m, lambda x: 1 / x),

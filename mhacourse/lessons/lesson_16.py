@@ -14,21 +14,25 @@ from mhacourse.repairs import Line, Repair
 
 tests_that_see = Choice(
     task=(
-        "A layer lacks the transpose in its merge. Which of the five tests can fail because of that? "
-        "All that can, as letters."
+        "A layer lacks the transpose in its merge. Which of the five tests can fail because of that? Give all of "
+        "them, as letters."
     ),
     answer="CD",
     options={
         "A": "the shape of the output is right, and inputs of ones make all tokens alike.",
-        "B": "with one head there is nothing to exchange: an axis of length 1 moves no number.",
-        "C": "with four heads an early row holds pieces of later tokens, so it moves.",
-        "D": "attention without positions follows the order of its tokens; a layer that mixes tokens does not.",
-        "E": "the bug is the same both times. This test finds a dropout that was left on.",
+        "B": "with one head there is nothing to exchange: transposing an axis of length 1 moves no number.",
+        "C": "with four heads, an early row holds pieces of later tokens, so it changes with them.",
+        "D": (
+            "without positions, attention permutes its outputs just as you permute its tokens; a layer that mixes "
+            "tokens does not."
+        ),
+        "E": "the bug does the same both times. What this test finds is a dropout that was left on.",
     },
     hints=(
         "The bug mixes tokens. Which tests use several heads, several tokens, and tokens that differ?",
-        "With one head, what does the transpose exchange? Which test says the same of every layer, broken or not?",
-        "One head or one token hides it, and so does any test that looks at shapes or repeats itself.",
+        "With one head, what does the transpose exchange? And which test says the same about every layer, broken or "
+        "not?",
+        "One head or one token hides the bug, and so does any test that looks at shapes or repeats itself.",
     ),
     see="Three probes",
 )
@@ -36,20 +40,23 @@ tests_that_see = Choice(
 
 no_test_sees = Choice(
     task=(
-        "A test from outside hands a layer tokens and a mask and looks at what comes out, as often as it likes. "
-        "Which of the five changes can it never see, because a healthy layer with other weights does just the same? "
-        "All of them, as letters."
+        "A test from outside gives a layer tokens and a mask, and looks at the output as often as it likes. Which of "
+        "the five changes can it never see, because a healthy layer with other weights does exactly the same? Give "
+        "all of them, as letters."
     ),
     answer="ACE",
     options={
         "A": "scores divided by a larger root are what a healthy layer with a smaller W_q computes.",
-        "B": "rows that do not sum to 1 show as soon as a token is repeated under a causal mask. No weights do that.",
+        "B": (
+            "rows that do not sum to 1 show up as soon as you repeat a token under a causal mask. No weights make a "
+            "healthy layer do that."
+        ),
         "C": "keys made by W_q are those of a healthy layer whose W_k happens to equal its W_q.",
-        "D": "whatever its weights, a healthy layer reads nothing that the mask hides: change one token to see it.",
+        "D": "whatever its weights, a healthy layer reads nothing that the mask hides. Change one token to see it.",
         "E": "a healthy layer whose W_o is the identity returns the merged heads as they are.",
     },
     hints=(
-        "For each one: which weights would you give a healthy layer, so that it does the same?",
+        "For each change, ask which weights you would give a healthy layer to make it do the same.",
         "Two of the five break a promise that every healthy layer keeps, whatever its weights.",
         "W_q, W_k and W_o may be any matrices: smaller ones, two equal ones, the identity.",
     ),
@@ -139,8 +146,8 @@ def _tests(tokens=6, changed=-1, looked=slice(None, -1), new=None, off=1e-6, dra
 
 sees_the_future = Exercise(
     task=(
-        "Write sees_the_future(f, d_model): a test of a causal layer f, (B, T, d_model) -> (B, T, d_model). True when "
-        "an output reads a token that comes later, and False when none does. The tokens to test with are yours to draw."
+        "Write sees_the_future(f, d_model), a test of a causal layer f, (B, T, d_model) -> (B, T, d_model). Return "
+        "True if any output reads a later token, and False if none does. Draw the test tokens yourself."
     ),
     answer=sees_the_future_solution,
     plain=(sees_the_future_solution, _sees_in_a_loop),
@@ -157,77 +164,81 @@ sees_the_future = Exercise(
         (_next_that_cancels, 4),
     ],
     hints=(
-        "Two inputs that differ in the last token only. Which outputs must be the same for both?",
-        "Every output but the last. Compare f(x)[:, :-1] with f(y)[:, :-1].",
-        "Draw the new token at random, take six tokens or so, and call it a leak from 1e-6 on.",
+        "Take two inputs that differ only in the last token. Which outputs must be the same for both?",
+        "Every output except the last. Compare f(x)[:, :-1] with f(y)[:, :-1].",
+        "Draw the new token at random, use six tokens or so, and call any change above 1e-6 a leak.",
     ),
     wrong={
         "It looks at the last output, too": Wrong(
             Change("(f(y) - f(x))[:, :-1]", "(f(y) - f(x))"),
-            "a causal layer fails: you also compare an output at the token that you change, or behind it. These read "
-            "it, and should.",
-            "Compare the outputs before that token, along axis 1; where it is the last one, [:, :-1].",
+            "a causal layer fails, because you also compare an output at the token that you change, or after it. "
+            "These outputs read it, and should.",
+            "Compare only the outputs before that token, along axis 1. If it is the last token, take [:, :-1].",
         ),
         "An early token changed": Wrong(
             _tests(changed=0, looked=slice(1, None)),
-            "you change an early token and look at later outputs. These may read it: that is the past.",
+            "you change an early token and look at later outputs. They may read it, because it is in their past.",
             "Change the last token, and look at the outputs before it.",
         ),
         "It passes every layer": Wrong(
             lambda f, d_model: f(draw(0, 2, 6, d_model)).shape != (2, 6, d_model),
-            "no layer is found, those that read the future neither. So it is where two inputs are equal (y = x is a "
-            "second name of one tensor), or differ in another sample, axis 0, or by less than you allow for rounding.",
-            "Give f two inputs that differ in the last of several tokens, x and a clone with another y[:, -1], and "
+            "your test finds no layer, not even those that read the future. This happens if the two inputs are equal "
+            "(y = x is a second name for one tensor), or differ in another sample, axis 0, or by less than you allow "
+            "for rounding.",
+            "Give f two inputs that differ in the last of several tokens: x, and a clone with another y[:, -1]. Then "
             "compare the earlier outputs.",
             also=(_tests(new=lambda token: token),),
         ),
         "The first output only": Wrong(
             _tests(looked=0),
-            "you look at the first output only. A layer that reads the next token or the one after shows it later.",
-            "Look at all outputs but the last: [:, :-1].",
+            "you look only at the first output. A layer that reads the next token or the one after shows it in later "
+            "outputs.",
+            "Look at all outputs except the last: [:, :-1].",
         ),
         "Blind further ahead": Wrong(
             _tests(looked=-2),
-            "a layer that reads three tokens ahead passes: there are too few tokens, or you look at one output only.",
-            "Take six tokens or more, and look at all outputs but the last: [:, :-1].",
+            "a layer that reads three tokens ahead passes, because you use too few tokens, or look at only one output.",
+            "Take six tokens or more, and look at all outputs except the last: [:, :-1].",
             also=(_tests(tokens=3), _tests(tokens=2)),
         ),
         "A constant added": Wrong(
             _tests(new=lambda token: token + 1),
-            "all features of the token grow by the same number. A LayerNorm takes just that away, and nothing moves.",
-            "Put a token in its place that is drawn anew: torch.randn.",
+            "you add the same number to all features of the token. A LayerNorm removes exactly that, so nothing "
+            "changes.",
+            "Replace the token with a newly drawn one: torch.randn.",
         ),
         "A leak that is small": Wrong(
             Change("> 1e-6", "> 0.01"),
-            "a layer passes that lets a thousandth of the next token through.",
-            "In float32, rounding is below 1e-6 here: whatever is larger has moved.",
+            "your test passes a layer that lets a thousandth of the next token through.",
+            "In float32, rounding is below 1e-6 here, so anything larger has really changed.",
         ),
         "One feature looked at": Wrong(
             lambda f, d_model: (f(_other(d_model)) - f(draw(0, 2, 6, d_model)))[:, :-1, 0].abs().max().item() > 1e-6,
-            "you look at one feature of each output, or change one of the token. What leaks of another is not seen.",
+            "you look at only one feature of each output, or change only one of the token. A leak in another feature "
+            "goes unseen.",
             "Draw the whole token anew, and compare all features: abs().max() over everything before the last output.",
             also=(
                 Wrong(
                     _tests(new=lambda token: token + torch.eye(token.shape[-1])[0]),
-                    "you change one feature of the token. A layer that reads another feature of it passes.",
+                    "you change only one feature of the token, so a layer that reads another feature of it passes.",
                     "Draw the whole token anew: y[:, -1] = torch.randn(2, d_model).",
                 ),
             ),
         ),
         "Later tokens change places": Wrong(
             _tests(changed=slice(-2, None), looked=slice(None, -2), new=lambda tokens: tokens.flip(1)),
-            "two later tokens change places. A layer without a mask takes its tokens as a set, so nothing moves.",
-            "Put another token in the place of the last: torch.randn.",
+            "you exchange two later tokens. A layer without a mask treats its tokens as a set, so nothing changes.",
+            "Put another token in place of the last: torch.randn.",
         ),
         "Sums that cancel": Wrong(
             _tests(by="sum"),
-            "you sum over the features before abs. One may rise where another falls; then nothing seems to move.",
-            "First abs(), then max.",
+            "you sum over the features before abs. One may rise where another falls, and then nothing seems to change.",
+            "Take abs() first, then max.",
         ),
         "Turned around": Wrong(
             lambda f, d_model: not sees_the_future_solution(f, d_model),
-            "it says True of the layers that read no later token, and False of those that do.",
-            "True means that the future is seen: something moved.",
+            "your test says True for layers that read no later token, and False for those that do.",
+            "True means that the layer sees the future, so some output changed.",
         ),
     },
     see="Three probes",
@@ -288,16 +299,17 @@ def _repaired_loop(layer, x, mask):
 _LINES = {
     "the split": Line(
         lambda y, h: y.unflatten(-1, (h, -1)).transpose(1, 2),
-        "view(B, num_heads, T, head_dim) cuts the sentence: view to (B, T, num_heads, head_dim), then transpose(1, 2)",
+        "view(B, num_heads, T, head_dim) cuts up the sentence: view as (B, T, num_heads, head_dim) first, then "
+        "transpose(1, 2)",
         given=lambda y, h: y.reshape(y.shape[0], h, y.shape[1], -1),
         changed={
-            "its transpose is missing, tokens stand before heads": lambda y, h: y.unflatten(-1, (h, -1)),
-            "the transpose is there, but view still cuts the sentence": lambda y, h: y.reshape(
+            "its transpose is missing, so tokens come before heads": lambda y, h: y.unflatten(-1, (h, -1)),
+            "the transpose is there, but view still cuts up the sentence": lambda y, h: y.reshape(
                 y.shape[0], h, y.shape[1], -1
             ).transpose(1, 2),
             "features are dealt out to the heads in turn": lambda y, h: y.unflatten(-1, (-1, h)).permute(0, 3, 1, 2),
             "the transpose comes before the cut": lambda y, h: y.mT.reshape(y.shape[0], h, y.shape[1], -1),
-            "the last two axes are turned, not tokens and heads": lambda y, h: (
+            "you exchange the last two axes, not tokens and heads": lambda y, h: (
                 y.reshape(y.shape[0], h, -1, y.shape[1]).mT
             ),
         },
@@ -312,24 +324,24 @@ _LINES = {
             "you divide by d_model itself": lambda d_model, head_dim, h, T: d_model,
             "you divide by the root of num_heads": lambda d_model, head_dim, h, T: math.sqrt(h),
             "you divide by num_heads": lambda d_model, head_dim, h, T: h,
-            "you divide the root of d_model by num_heads, and the root is that of the quotient": (
+            "you divide the root of d_model by num_heads; take the root of the quotient": (
                 lambda d_model, head_dim, h, T: math.sqrt(d_model) / h
             ),
-            "** comes before //, so the root is taken of num_heads alone": (
+            "** comes before //, so you take the root of num_heads alone": (
                 lambda d_model, head_dim, h, T: d_model // h**0.5
             ),
             "you divide by the root of T": lambda d_model, head_dim, h, T: math.sqrt(T),
-            "you multiply with the root": lambda d_model, head_dim, h, T: 1 / math.sqrt(head_dim),
-            "you divide by the root twice, or by that of its square": lambda d_model, head_dim, h, T: head_dim**2,
+            "you multiply by the root": lambda d_model, head_dim, h, T: 1 / math.sqrt(head_dim),
+            "you divide by the square of head_dim, not by its root": lambda d_model, head_dim, h, T: head_dim**2,
         }
         | {
-            f"it is the root of the number {n}, which is head_dim of some layers only": (
+            f"you take the root of the number {n}, which is head_dim in some layers only": (
                 lambda d_model, head_dim, h, T, n=n: math.sqrt(n)
             )
             for n in (2, 3, 4, 8, 16, 32, 64)
         }
         | {
-            f"it counts on {n} heads, and this layer may have others": (
+            f"you count on {n} heads, but this layer may have another number of them": (
                 lambda d_model, head_dim, h, T, n=n: math.sqrt(d_model // n)
             )
             for n in (2, 3, 4, 8)
@@ -337,41 +349,42 @@ _LINES = {
     ),
     "the mask": Line(
         lambda scores, mask, softmax: softmax(scores.masked_fill(~mask, -math.inf)),
-        "before the softmax, scores.masked_fill(~mask, -inf): True means may attend, and it fills where it reads True",
+        "before the softmax, use scores.masked_fill(~mask, -inf): True means may attend, and masked_fill fills where "
+        "it reads True",
         given=lambda scores, mask, softmax: softmax(scores.masked_fill(mask, -math.inf)),
         changed={
-            "it is left out, every token sees all": lambda scores, mask, softmax: softmax(scores),
-            "it takes True for blocked, with a large number in place of inf": lambda scores, mask, softmax: softmax(
+            "it is left out, so every token sees all others": lambda scores, mask, softmax: softmax(scores),
+            "you take True for blocked, with a large number in place of inf": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(mask, -1e9)
             ),
-            "it takes True for blocked, and a row without a key becomes 0": lambda scores, mask, softmax: softmax(
+            "you take True for blocked, and a row without a key becomes 0": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(mask, -math.inf)
             ).nan_to_num(0.0),
             "it comes after the softmax, so the weights no longer sum to 1": lambda scores, mask, softmax: (
                 softmax(scores) * mask
             ),
-            "it is turned over its diagonal: query and key are exchanged": lambda scores, mask, softmax: softmax(
+            "you transpose the mask, so query and key are exchanged": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(~mask.mT, -math.inf)
             ),
-            "turned over its diagonal, it is not ~mask": lambda scores, mask, softmax: softmax(
+            "a transposed mask is not ~mask": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(mask.mT, -math.inf)
             ),
-            "turned over its diagonal, it is not ~mask; nor does a large number help": lambda scores, mask, softmax: (
-                softmax(scores.masked_fill(mask.mT, -1e9))
+            "a transposed mask is not ~mask, and a large number does not help": lambda scores, mask, softmax: softmax(
+                scores.masked_fill(mask.mT, -1e9)
             ),
-            "what it hides gets the largest score: the minus is lost": lambda scores, mask, softmax: softmax(
+            "what it hides gets the largest score, because the minus is missing": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(~mask, 1e9)
             ),
-            "it is a causal mask of your own, whatever mask comes": lambda scores, mask, softmax: softmax(
+            "it is a causal mask of your own, whatever mask comes in": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(~torch.ones_like(mask).tril(), -math.inf)
             ),
-            "it hides what comes later besides, which the mask may allow": lambda scores, mask, softmax: softmax(
+            "it also hides what comes later, which the mask may allow": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(~mask.tril(), -math.inf)
             ),
             "the scores it should hide become 0, and a score of 0 hides nothing": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(~mask, 0)
             ),
-            "1 and 0 are added to the scores, which hides nothing": lambda scores, mask, softmax: softmax(
+            "you add 1 and 0 to the scores, which hides nothing": lambda scores, mask, softmax: softmax(
                 scores + mask.float()
             ),
         },
@@ -381,11 +394,11 @@ _LINES = {
         "transpose(1, 2) brings the heads of a token together, then reshape joins them",
         given=lambda heads: heads.reshape(heads.shape[0], heads.shape[2], -1),
         changed={
-            "view cannot join what a transpose has moved, reshape can": lambda heads: heads.transpose(1, 2).view(
+            "view cannot join what a transpose has moved, but reshape can": lambda heads: heads.transpose(1, 2).view(
                 heads.shape[0], heads.shape[2], -1
             ),
             "features come before heads": lambda heads: heads.permute(0, 2, 3, 1).flatten(2),
-            "tokens change places with features, not with heads": lambda heads: heads.mT.reshape(
+            "you exchange tokens with features, not with heads": lambda heads: heads.mT.reshape(
                 heads.shape[0], heads.shape[2], -1
             ),
         },
@@ -400,7 +413,7 @@ _LINES = {
     ),
     "the product": Line(
         lambda q, k: q @ k.mT,
-        "scores are q @ k.transpose(-2, -1): a row for each query",
+        "scores are q @ k.transpose(-2, -1), with a row for each query",
         changed={"q and k are exchanged": lambda q, k: k @ q.mT},
     ),
     "the softmax": Line(
@@ -463,8 +476,8 @@ def _layer_cases():
 
 repaired = Repair(
     task=(
-        "Four lines of this layer are broken. Repair them. layer holds W_q, W_k, W_v, W_o and num_heads; "
-        "mask is boolean, (T, T), True = may attend; it need not be causal."
+        "Four lines of this layer are broken. Repair them. layer holds W_q, W_k, W_v, W_o and num_heads. mask is "
+        "boolean, (T, T), with True = may attend, and it need not be causal."
     ),
     answer=repaired_solution,
     plain=(_repaired_steps, _repaired_loop),
@@ -473,33 +486,34 @@ repaired = Repair(
     lines=_LINES,
     build=_layer_of,
     hints=(
-        "Go line by line: split, scale, mask, merge. Each has one mistake, each has a lesson: 03, 02, 04, 05.",
-        "The check counts the lines that are right and names those that are not: repair one, and run it.",
-        "Two of the four are a transpose that is missing.",
+        "Go line by line: split, scale, mask, merge. Each has one mistake, and each has a lesson: 03, 02, 04, 05.",
+        "The check counts the lines that are right and names those that are not. Repair one, then run the check.",
+        "In two of the four, a transpose is missing.",
     ),
     wrong={
         "Features in the place of tokens": Wrong(
             _with({"the split": lambda y, h: y.unflatten(-1, (h, -1)).permute(0, 2, 3, 1)}),
-            "features are the last axis but one of q and k, so they are compared with each other, and no mask fits.",
-            "Tokens and heads change places, and nothing else: view(B, T, num_heads, head_dim).transpose(1, 2).",
+            "features are the second-to-last axis of q and k, so they are compared with each other, and no mask fits.",
+            "Exchange tokens and heads, and nothing else: view(B, T, num_heads, head_dim).transpose(1, 2).",
             also=(_with({"the split": lambda y, h: y.unflatten(-1, (h, -1)).mT}),),
         ),
         "k is turned along the wrong axes": Wrong(
             _with({"the product": lambda q, k: q @ k.transpose(1, 2)}),
-            "k.transpose(1, 2) exchanges heads and keys, and q is (B, num_heads, T, head_dim).",
-            "The last two axes of k change places: k.transpose(-2, -1).",
+            "k.transpose(1, 2) exchanges heads and keys, but q is (B, num_heads, T, head_dim).",
+            "Exchange the last two axes of k: k.transpose(-2, -1).",
         ),
         "Features dealt out in turn, and put back so": Wrong(
             _dealt_out_and_back(),
             "head 0 holds the features 0, h, 2h, …, in the split and in the merge.",
-            "That is a legal layout for other weights. These were made for heads of neighbouring features: "
+            "That is a valid layout for other weights, but these were made for heads of neighbouring features: "
             "view(B, T, num_heads, head_dim), heads before features, in both lines.",
         ),
     },
     see="Nine broken layers",
     remarks=(
         Asked(
-            "The task asks to repair four lines; yours calls the layer's own forward, which was never broken.",
+            "The task asks you to repair four lines; your function calls the layer's own forward, which was never "
+            "broken.",
             uses(mhalib.MultiHeadAttention.forward),
         ),
     ),

@@ -8,19 +8,24 @@ from mhacourse.inputs import draw
 what_a_split_tells = Choice(
     task=(
         "In head 1.2, 'token × head 0.3' carries 80 % of a key's lead. Which of the five sentences follow from the "
-        "split alone? All of them, as letters."
+        "split alone? Give all of them, as letters."
     ),
     answer="AC",
     options={
         "A": "the terms sum to the lead, so all others together carry the remaining 20 %.",
-        "B": "a fifth of the lead may be enough for the softmax. Cut the wire and look.",
-        "C": "the first name is the source of the query, the second that of the key.",
-        "D": "an attention weight comes from all scores of its row, through a softmax. A share of a lead is no weight.",
-        "E": "a score decides where a head looks. What it writes comes from its values, which the score never saw.",
+        "B": "a fifth of the lead may still be enough for the softmax. Cut the wire and look.",
+        "C": "the first name is the source of the query, and the second is that of the key.",
+        "D": (
+            "an attention weight comes from all scores of its row, through a softmax. A share of a lead is not a "
+            "weight."
+        ),
+        "E": (
+            "a score decides where a head looks. What the head writes comes from its values, which the score never saw."
+        ),
     },
     hints=(
-        "A split is arithmetic of one score. Two of the sentences are arithmetic, too.",
-        "Which sentences speak of weights, of outputs, or of what would happen without a head?",
+        "A split is arithmetic on one score. Two of the sentences are arithmetic, too.",
+        "Which sentences are about weights, about outputs, or about what would happen without a head?",
     ),
     see="Which of the 36?",
 )
@@ -46,33 +51,34 @@ def _terms_cases():
 
 terms = Exercise(
     task=(
-        "Write terms(q_parts, k_parts): from what each source brings into one query and into one key, (S, head_dim) "
-        "each, the table of terms, (S, S): rows are sources of the query. They sum to the scaled score."
+        "Write terms(q_parts, k_parts). Given what each source brings into one query and into one key, (S, head_dim) "
+        "each, return the table of terms, (S, S), in which rows are sources of the query. The terms sum to the scaled "
+        "score."
     ),
     answer=terms_solution,
     plain=(terms_solution, _terms_in_a_loop),
     cases=_terms_cases,
     axes=("source of the query", "source of the key"),
     hints=(
-        "Each term is a dot product: one row of q_parts with one row of k_parts.",
-        "All of them at once: a matrix product. Which of the two has to be transposed?",
-        "The score is q·k / √head_dim, so every term is divided by it as well.",
+        "Each term is a dot product of one row of q_parts with one row of k_parts.",
+        "You get all of them at once with a matrix product. Which of the two has to be transposed?",
+        "The score is q·k / √head_dim, so every term is divided by √head_dim as well.",
     ),
     wrong={
         "Not scaled": Wrong(
             Change(" / q_parts.shape[-1] ** 0.5", ""),
-            "the terms sum to q·k, and the score is that divided by √head_dim.",
+            "your terms sum to q·k, but the score is that divided by √head_dim.",
             "Divide by q_parts.shape[-1] ** 0.5.",
         ),
         "Rows and columns exchanged": Wrong(
             Change("q_parts @ k_parts.T", "k_parts @ q_parts.T"),
             "row i, column j holds source i of the key times source j of the query.",
-            "Rows are sources of the query: q_parts comes first.",
+            "Rows are sources of the query, so q_parts comes first.",
         ),
         "Scaled by the number of sources": Wrong(
             Change("q_parts.shape[-1] ** 0.5", "q_parts.shape[0] ** 0.5"),
             "you divide by the root of the number of sources.",
-            "The scale belongs to head_dim, the last axis; how a sum is cut up does not change it.",
+            "The scale depends on head_dim, the last axis, and not on how you cut up the sum.",
         ),
         "Divided by head_dim": Wrong(
             Change("q_parts.shape[-1] ** 0.5", "q_parts.shape[-1]"),
@@ -81,37 +87,38 @@ terms = Exercise(
         ),
         "Each source with itself only": Wrong(
             lambda q_parts, k_parts: torch.diag((q_parts * k_parts).sum(-1) / q_parts.shape[-1] ** 0.5),
-            "only pairs of a source with itself are there.",
-            "A product of two sums has every pair: token × head is a term of its own.",
+            "you keep only the pairs of a source with itself.",
+            "A product of two sums contains every pair: token × head is a term of its own.",
             also=(
                 Wrong(
                     lambda q_parts, k_parts: (q_parts * k_parts).sum(-1) / q_parts.shape[-1] ** 0.5,
-                    "only pairs of a source with itself are there, as a list.",
-                    "A product of two sums has every pair: S times S of them.",
+                    "you return only the pairs of a source with itself, as a list.",
+                    "A product of two sums contains every pair, S times S of them.",
                 ),
             ),
         ),
         "Number by number": Wrong(
             lambda q_parts, k_parts: q_parts * k_parts / q_parts.shape[-1] ** 0.5,
-            "feature j of source i of the query is multiplied with that of source i of the key, and nothing is added.",
-            "A term is a dot product, a sum over the features, for each pair of sources: q_parts @ k_parts.T.",
+            "you multiply feature j of source i of the query by feature j of source i of the key, and never add "
+            "anything up.",
+            "For each pair of sources, a term is a dot product, a sum over the features: q_parts @ k_parts.T.",
             also=(lambda q_parts, k_parts: q_parts * k_parts,),
         ),
         "Features in the place of sources": Wrong(
             lambda q_parts, k_parts: q_parts.T @ k_parts / q_parts.shape[-1] ** 0.5,
-            "the sum goes over the sources, so the table is (head_dim, head_dim).",
-            "Rows and columns are sources, and features are summed over: q_parts @ k_parts.T.",
+            "you sum over the sources, so the table is (head_dim, head_dim).",
+            "Rows and columns are sources, and the sum is over the features: q_parts @ k_parts.T.",
             also=(lambda q_parts, k_parts: q_parts.T @ k_parts,),
         ),
         "Shares, not terms": Wrong(
             lambda q_parts, k_parts: (q_parts @ k_parts.T) / (q_parts @ k_parts.T).sum(),
-            "each term is divided by their sum.",
-            "Asked are the terms themselves, whose sum is the score.",
+            "you divide each term by the sum of all terms.",
+            "The task asks for the terms themselves, whose sum is the score.",
             also=(
                 Wrong(
                     lambda q_parts, k_parts: (q_parts @ k_parts.T / q_parts.shape[-1] ** 0.5).softmax(-1),
-                    "a softmax was taken.",
-                    "It belongs to all keys of a query, and to whole scores. Terms are the parts of a single score.",
+                    "you take a softmax.",
+                    "A softmax takes whole scores, over all keys of a query. Terms are the parts of a single score.",
                 ),
             ),
         ),
@@ -138,51 +145,52 @@ def _lead_cases():
 
 lead = Exercise(
     task=(
-        "Write lead(terms, query, key): terms (S, S, T) of one query with all T keys of a causal model. Return for "
-        "each pair of sources, (S, S), how far the key's term lies above the mean over all keys that the query may see."
+        "Write lead(terms, query, key). terms, (S, S, T), are those of one query with all T keys of a causal model. "
+        "For each pair of sources, return how far the key's term is above the mean over all keys that the query may "
+        "see, (S, S)."
     ),
     answer=lead_solution,
     plain=(lead_solution, _lead_in_a_loop),
     cases=_lead_cases,
     axes=("source of the query", "source of the key"),
     hints=(
-        "The term of the key is terms[..., key]. What is taken away from it?",
-        "A causal query at place t sees the keys from 0 to t, itself included.",
-        "The mean is over terms[..., : query + 1], along the last axis.",
+        "The term of the key is terms[..., key]. What do you subtract from it?",
+        "A causal query at place t sees the keys from 0 to t, including its own.",
+        "Take the mean of terms[..., : query + 1] along the last axis.",
     ),
     wrong={
         "Hidden keys count": Wrong(
             Change("terms[..., : query + 1].mean(-1)", "terms.mean(-1)"),
-            "the mean runs over all keys, those to come included.",
-            "The softmax never sees them: cut at query + 1.",
+            "your mean is over all keys, including those after the query.",
+            "The softmax never sees those: cut at query + 1.",
             also=(
                 Wrong(
                     lambda terms, query, key: terms[..., key] - terms[..., : query + 1].sum(-1) / terms.shape[-1],
-                    "the terms of the keys that are seen are added up, and divided by the number of all keys.",
-                    "There are query + 1 keys that are seen: divide by their number.",
+                    "you add up the terms of the keys that the query sees, but divide by the number of all keys.",
+                    "The query sees query + 1 keys: divide by that number.",
                 ),
             ),
         ),
         "Not itself": Wrong(
             Change(": query + 1]", ": query]"),
-            "the query's own place is missing in the mean.",
-            "A causal query sees itself as well: up to query + 1.",
+            "your mean leaves out the query's own place.",
+            "A causal query sees itself as well: cut at query + 1.",
         ),
         "Without the key": Wrong(
             lambda terms, query, key: terms[..., key] - terms[..., [i for i in range(query + 1) if i != key]].mean(-1),
-            "the key itself is left out of the mean.",
-            "Asked is the mean over all keys that the query may see, the chosen one among them.",
+            "you leave the key itself out of the mean.",
+            "The task asks for the mean over all keys that the query may see, including the chosen one.",
         ),
         "The best other key": Wrong(
             lambda terms, query, key: terms[..., key] - terms[..., [i for i in range(query + 1) if i != key]].amax(-1),
-            "the largest of the other terms is taken away.",
-            "Asked is the lead over the mean of all keys that the query may see.",
+            "you subtract the largest of the other terms.",
+            "The task asks for the lead over the mean of all keys that the query may see.",
             also=(Change("terms[..., : query + 1].mean(-1)", "terms[..., : query + 1].amax(-1)"),),
         ),
         "One mean for all": Wrong(
             Change("[..., : query + 1].mean(-1)", "[..., : query + 1].mean()"),
-            "one mean is taken over all pairs of sources.",
-            "Each pair has a mean of its own: along the last axis only.",
+            "you take one mean over all pairs of sources.",
+            "Each pair has its own mean: take it along the last axis only.",
         ),
     },
     see="Which of the 36?",
@@ -221,98 +229,102 @@ def _copying_cases():
 
 copying = Exercise(
     task=(
-        "Write copying(W_v, W_o, E, U): which letters does a head copy? True where the letter that it raises most is "
-        "the one it looks at, (letters,). W_v (head_dim, d_model), W_o (d_model, head_dim), embedding E and readout U "
-        "(letters, d_model)."
+        "Write copying(W_v, W_o, E, U): which letters does a head copy? Return True or False for each letter, "
+        "(letters,): True where the letter that the head raises most is the one it looks at. W_v is (head_dim, "
+        "d_model), W_o is (d_model, head_dim), and the embedding E and the readout U are (letters, d_model)."
     ),
     answer=copying_solution,
     plain=(copying_solution, _copying_in_a_loop),
     cases=_copying_cases,
     axes=("letter",),
     hints=(
-        "Follow one letter: its row of E, through W_v, then W_o. What does the readout say of that?",
-        "All letters at once: U @ W_o @ W_v @ E.T. Which axis is the letter that was looked at?",
-        "Columns are letters looked at: the largest entry of column i should be in row i.",
+        "Follow one letter: its row of E goes through W_v, then through W_o. What does the readout say about the "
+        "result?",
+        "All letters at once: U @ W_o @ W_v @ E.T. Which axis is the letter that the head looks at?",
+        "Columns are letters looked at, so the largest entry of column i should be in row i.",
     ),
     wrong={
         "Asked the other way round": Wrong(
             Change("ov.argmax(0)", "ov.argmax(1)"),
-            "this asks for each letter said which letter raises it most.",
-            "Columns are the letters that are looked at: take the largest entry of each column, argmax(0).",
+            "for each letter that is said, this asks which letter raises it most.",
+            "Columns are the letters looked at: take the largest entry of each column, argmax(0).",
         ),
         "The embedding for the readout": Wrong(
             lambda W_v, W_o, E, U: (E @ W_o @ W_v @ E.T).argmax(0) == torch.arange(len(E)),
-            "what is written is compared with the embedding.",
-            "The model names a letter with its readout U; it need not be the embedding.",
+            "you compare what the head writes with the embedding.",
+            "The model names a letter with its readout U, which need not be the embedding.",
         ),
         "W_o before W_v": Wrong(
             lambda W_v, W_o, E, U: (E @ W_o @ W_v @ U.T).argmax(1) == torch.arange(len(E)),
             "with letters as rows, E @ W_o @ W_v sends them through W_o first.",
-            "A row goes through a matrix by its transpose: E @ W_v.T @ W_o.T @ U.T. Or letters as columns: "
-            "U @ W_o @ W_v @ E.T.",
+            "To send a row through a matrix, multiply it by the transpose: E @ W_v.T @ W_o.T @ U.T. Or use letters as "
+            "columns: U @ W_o @ W_v @ E.T.",
         ),
         "What stood there already": Wrong(
             lambda W_v, W_o, E, U: (U @ (torch.eye(len(W_o)) + W_o @ W_v) @ E.T).argmax(0) == torch.arange(len(E)),
-            "the letter's own embedding is added to what the head writes.",
-            "The stream names the letter without the head. Asked is what the head writes: U @ W_o @ W_v @ E.T.",
+            "you add the letter's own embedding to what the head writes.",
+            "The stream names the letter even without the head. The task asks for what the head writes: U @ W_o @ W_v "
+            "@ E.T.",
         ),
         "Numbers of letters": Wrong(
             lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).argmax(0),
-            "for each letter you return which one is raised most.",
-            "Asked is whether that is the letter itself: compare with torch.arange(len(E)).",
+            "for each letter, you return which one is raised most.",
+            "The task asks whether that is the letter itself: compare with torch.arange(len(E)).",
             also=(
                 Wrong(
                     lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).argmax(1),
-                    "for each letter said you return which one raises it most.",
-                    "Columns are the letters that are looked at, argmax(0); then compare with torch.arange(len(E)).",
+                    "for each letter that is said, you return which one raises it most.",
+                    "Columns are the letters looked at, so take argmax(0), then compare with torch.arange(len(E)).",
                 ),
             ),
         ),
         "Without the sign": Wrong(
             Change("ov.argmax(0)", "ov.abs().argmax(0)"),
-            "the largest size counts, so that a letter pushed down hard counts as raised.",
-            "Raised most is the largest with its sign: argmax without abs().",
+            "you ignore the sign, so a letter that is pushed down hard counts as raised.",
+            "The letter raised most has the largest entry, sign included: argmax without abs().",
         ),
         "Any raise counts": Wrong(
             lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).diagonal() > 0,
-            "every letter counts that is raised at all.",
-            "A head copies a letter if it raises this one most.",
+            "you count every letter that is raised at all.",
+            "A head copies a letter only if it raises this one most.",
             also=(
                 Wrong(
                     lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).diagonal() > (U @ W_o @ W_v @ E.T).mean(0),
-                    "every letter counts that is raised more than the mean of all.",
-                    "A head copies a letter if it raises this one most.",
+                    "you count every letter that is raised by more than the mean over all letters.",
+                    "A head copies a letter only if it raises this one most.",
                 ),
                 Wrong(
                     lambda W_v, W_o, E, U: torch.linalg.eigvals(U @ W_o @ W_v @ E.T).real > 0,
-                    "you ask for the signs of eigenvalues, which belong to no single letter.",
+                    "you look at the signs of eigenvalues, which belong to no single letter.",
                     "Take a letter's column of U @ W_o @ W_v @ E.T: is its largest entry in the letter's own row?",
                 ),
             ),
         ),
         "One number": Wrong(
             lambda *given: copying_solution(*given).float().mean(),
-            "this is the share of the letters that are copied.",
-            "Asked is which ones: True or False for each letter.",
+            "you return the share of letters that are copied.",
+            "The task asks which ones: True or False for each letter.",
             also=(
                 Wrong(
                     lambda W_v, W_o, E, U: _share((U @ W_o @ W_v @ E.T).argmax(1)),
-                    "you return a share; and argmax(1) asks for each letter said which letter raises it most.",
-                    "Asked is True or False for each letter looked at, a column: compare argmax(0) with torch.arange.",
+                    "you return a share, and for each letter that is said, argmax(1) asks which letter raises it most.",
+                    "The task asks for True or False for each letter looked at, that is, for each column: compare "
+                    "argmax(0) with torch.arange.",
                 ),
                 Wrong(
                     lambda W_v, W_o, E, U: _share((E @ W_o @ W_v @ U.T).argmax(1)),
-                    "you return a share; and with letters as rows, E @ W_o @ W_v sends them through W_o first.",
-                    "Asked is True or False for each letter. Columns go through W_v first: U @ W_o @ W_v @ E.T.",
+                    "you return a share, and with letters as rows, E @ W_o @ W_v sends them through W_o first.",
+                    "The task asks for True or False for each letter. As columns, letters go through W_v first: U @ "
+                    "W_o @ W_v @ E.T.",
                 ),
                 *(
                     Wrong(
                         lambda W_v, W_o, E, U, score=score, whole=whole: score(
                             torch.linalg.eigvals(U @ W_o @ W_v @ E.T if whole else W_o @ W_v)
                         ),
-                        "you return one number for the whole head, made of eigenvalues.",
-                        "That is another measure of copying. Asked is True or False for each letter: is it the one "
-                        "that is raised most where it is looked at?",
+                        "you return one number for the whole head, computed from eigenvalues.",
+                        "That is another measure of copying. The task asks for True or False for each letter: is it "
+                        "the one raised most when the head looks at it?",
                     )
                     for score in (lambda v: v.real.sum() / v.abs().sum(), lambda v: (v.real > 0).float().mean())
                     for whole in (True, False)

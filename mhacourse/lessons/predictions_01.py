@@ -7,24 +7,27 @@ shared_qk = Choose(
     right="a score of its own for each direction",
     options={
         "a score of its own for each direction": (
-            'The product of two vectors does not ask which came first, so the scores are symmetric: "old" scores '
-            '"bridge" exactly as "bridge" scores "old". (Their weights may differ: each row has its own softmax.)'
+            'The product of two vectors does not depend on which comes first, so the scores are symmetric: "old" '
+            'scores "bridge" exactly as "bridge" scores "old". (Their weights may differ, since each row has its own '
+            "softmax.)"
         ),
-        "every word looks at itself only": "A word does score itself high then, but others may score even higher.",
+        "every word looks only at itself": (
+            "A word does give itself a high score then, but others may score even higher."
+        ),
         "nothing: one matrix learns as well": "Whatever it learns, q · k is the same product both ways.",
     },
 )
 
 rows_that_change = Choose(
-    about="which rows of q change with token 1",
+    about="which rows of q change when token 1 changes",
     right="row 1 only",
     options={
         "all rows: it is attention": (
-            "The weights mix tokens, later on; a projection multiplies each row by W on its own."
+            "The weights mix tokens later on, but a projection multiplies each row by W on its own."
         ),
-        "row 1 only": "Each row of the product is made of one row of tokens: a projection never mixes tokens.",
+        "row 1 only": "Each row of the product comes from one row of tokens: a projection never mixes tokens.",
         "row 1 and those after it": (
-            "A network that reads from left to right would; a matrix product makes each row on its own."
+            "A network that reads from left to right works like that, but a matrix product makes each row on its own."
         ),
     },
 )
@@ -33,9 +36,9 @@ linear_weight = Choose(
     about="the shape of nn.Linear(4, 2).weight",
     right="(2, 4)",
     options={
-        "(4, 2)": "So are the sizes of W in x @ W, but the layer stores the transpose and computes x @ weight.T.",
-        "(2, 4)": "Out comes before in, one row for each output. The layer computes x @ weight.T.",
-        "(2, 5)": "One more column would hold the bias. torch keeps it apart, in linear.bias.",
+        "(4, 2)": "Those are the sizes of W in x @ W, but the layer stores the transpose and computes x @ weight.T.",
+        "(2, 4)": "Out comes before in: there is one row for each output. The layer computes x @ weight.T.",
+        "(2, 5)": "One more column could hold the bias, but torch keeps it separately, in linear.bias.",
     },
 )
 
@@ -44,12 +47,12 @@ features_seen = Number(
     right=(512, 512),
     right_text="512, all of them",
     unit="of 512",
-    why="Each number of q was made of the whole token before anything was cut.",
+    why="Each number of q is made from the whole token, before anything is cut.",
     guesses=(
-        (64, 64, "512 / 8 is the width of a head, but the output of the projection is split, not its input."),
-        (0, 8, "There are 8 heads, but no number of q is made of so few features."),
+        (64, 64, "512 / 8 is the width of a head, but what is split is the projection's output, not its input."),
+        (0, 8, "There are 8 heads, but no number of q is made from so few features."),
     ),
-    other="Each number of q is a sum over a whole row of the weight: no feature is left out, and there are 512.",
+    other="Each number of q is a sum over a whole row of the weight, which leaves out none of the 512 features.",
 )
 
 blind_directions = Number(
@@ -60,39 +63,40 @@ blind_directions = Number(
     why="64 numbers can tell 64 directions apart. The other 512 - 64 are the blind spot.",
     guesses=(
         (0, 0, "Each feature counts, but 64 sums of 512 numbers cannot tell all their changes apart."),
-        (64, 64, "It notices 64 directions, one for each of its numbers. The blind ones are the others, 512 - 64."),
+        (64, 64, "It notices 64 directions, one for each of its numbers. The blind ones are all the others, 512 - 64."),
     ),
-    other="64 numbers can tell at most 64 of 512 directions apart; the rest is not noticed.",
+    other="64 numbers can tell at most 64 of 512 directions apart; the rest go unnoticed.",
 )
 
 same_start = Choose(
-    about="whose scores start larger under Xavier, one fused layer's or separate ones'",
+    about="whose scores start larger under Xavier, those of a fused layer or of separate ones",
     right="those of separate layers",
     options={
         "those of the fused layer": (
-            "It has three times as many numbers, but that is why each starts smaller: Xavier divides by in + out."
+            "It has three times as many numbers, but that is why each of them starts smaller: Xavier divides by in + "
+            "out."
         ),
         "neither: they are the same layer": (
-            "With the same numbers they are, but Xavier draws by the shape of a weight."
+            "With the same numbers they are, but Xavier draws according to the shape of a weight."
         ),
         "those of separate layers": (
-            "Xavier draws smaller numbers for a larger weight. A score multiplies two of them, so in a fused layer its "
-            "spread is halved."
+            "Xavier draws smaller numbers for a larger weight. A score multiplies two of them, so in a fused layer the "
+            "spread of the scores is halved."
         ),
     },
 )
 
 same_cut = Choose(
-    about="what comes out if the fused layer is cut by head first",
+    about="what comes out if the fused layer's output is cut by head first",
     right="other q, k and v, in the right shapes",
     options={
         "the same q, k and v": (
-            "Only the order of two steps was changed, but the first one fixes which rows a head gets."
+            "Only the order of two steps has changed, but the first step decides which rows a head gets."
         ),
         "other q, k and v, in the right shapes": (
-            "The cut by head gives head 0 the first 192 rows, and all of these make q, since the three weights are on "
-            "top of each other."
+            "Cutting by head first gives head 0 the first 192 rows, and all of these make q, because the three weights "
+            "are on top of each other."
         ),
-        "k and v exchanged, q right": "It is not that orderly: only the query of head 0 is right, by chance.",
+        "k and v exchanged, q right": "It is not that orderly: only the query of head 0 is right, and that by chance.",
     },
 )

@@ -3,12 +3,12 @@
 from mhacourse.prediction import Choose
 
 share_of_animal = Choose(
-    about="how much larger a share is whose score is twice as large, 4 against 2",
+    about="how much larger the share is for a score twice as large, 4 against 2",
     right="about seven times",
     options={
         "twice": "Twice the score suggests twice the share. But a softmax takes e to the power of each score first.",
         "about seven times": (
-            "e² is about 7.4: a softmax takes e to the power of each score, so what counts is the lead of 2, not the "
+            "e² is about 7.4. A softmax takes e to the power of each score, so what counts is the lead of 2, not the "
             "factor of 2."
         ),
         "hardly at all": "A lead of 2 looks small. In the exponent it isn't: e squared is more than 7.",
@@ -20,7 +20,7 @@ query_of_zeros = Choose(
     right="the plain mean of all values",
     options={
         "the plain mean of all values": (
-            "It scores 0 with every key, equal scores are equal shares, and so it gets a mean without any choice."
+            "It scores 0 with every key. Equal scores give equal shares, so it takes a mean without choosing anything."
         ),
         "its own value": "Nothing tells a token to look at itself, and zeros agree with every key alike.",
         "nothing": "Its scores are all 0, but scores are not weights: e to the power of 0 is 1, for every key alike.",
@@ -28,16 +28,18 @@ query_of_zeros = Choose(
 )
 
 growth_of_variance = Choose(
-    about="what the variance of q · k does when head_dim grows by 4",
-    right="it grows by 4",
+    about="what the variance of q · k does when head_dim grows by a factor of 4",
+    right="it grows by a factor of 4",
     options={
-        "it stays": "Every feature keeps its variance of 1, but four times as many terms are added.",
-        "it grows by 2": "That is the typical score, the root of the variance. The variance adds up by terms.",
-        "it grows by 4": (
-            "Each product of two features has variance 1, and variances of independent terms add up: the variance is "
-            "head_dim."
+        "it stays the same": "Every feature keeps its variance of 1, but four times as many terms are added.",
+        "it grows by a factor of 2": (
+            "That is the typical score, the root of the variance. The variance adds up term by term."
         ),
-        "it grows by 16": "A sum of equal terms would; independent ones partly cancel.",
+        "it grows by a factor of 4": (
+            "Each product of two features has variance 1, and the variances of independent terms add up, so the "
+            "variance is head_dim."
+        ),
+        "it grows by a factor of 16": "A sum of equal terms would do that, but independent terms partly cancel.",
     },
 )
 
@@ -45,9 +47,9 @@ shrinking_reaction = Choose(
     about="how much less a weight reacts when another score is ahead by 10",
     right="by a factor of thousands",
     options={
-        "by a factor of ten": "The gap enters an exponent: e to the power of 10 is 22,000.",
+        "by a factor of ten": "The gap goes into an exponent: e to the power of 10 is 22,000.",
         "by a factor of a hundred": "Ten squared is a hundred, but the gap is not squared: it is an exponent of e.",
-        "by a factor of thousands": "w(1 - w) falls with e to the power of the gap: a quarter becomes 5e-5.",
+        "by a factor of thousands": "w(1 - w) falls with e to the power of the gap, so a quarter becomes 5e-5.",
     },
 )
 
@@ -55,8 +57,12 @@ last_query = Choose(
     about="whose output changes with the last query when the softmax runs over the queries",
     right="that of every token",
     options={
-        "only that of the last token": "So it is over the keys, where a query shares out a whole of its own.",
-        "those of the tokens that look at it": "They look at its key and take its value, and both are as they were.",
+        "only that of the last token": (
+            "That would be so over the keys, where each query shares out a whole of its own."
+        ),
+        "those of the tokens that look at it": (
+            "They look at its key and take its value, and neither of the two has changed."
+        ),
         "that of every token": (
             "Each key now hands out one unit of itself, and the queries compete for it: if one gets more, the others "
             "get less."
@@ -65,23 +71,28 @@ last_query = Choose(
 )
 
 mask_and_wrong_axis = Choose(
-    about="whether a causal mask mends a softmax over the queries",
-    right="it does not: nearly all outputs still change",
+    about="whether a causal mask repairs a softmax over the queries",
+    right="no: nearly all outputs still change",
     options={
-        "it does not: nearly all outputs still change": "Later queries are still in the sum that divides each column.",
-        "half: only every second output changes": "The mask hides half of the scores, not half of the columns.",
-        "it does: what is hidden cannot matter": (
-            "Hidden scores do not matter. But later queries see earlier keys, quite legally, and share their column."
+        "no: nearly all outputs still change": "Later queries are still part of the sum that divides each column.",
+        "partly: every second output still changes": "The mask hides half of the scores, not half of the columns.",
+        "yes: what is hidden cannot matter": (
+            "Hidden scores do not matter. But later queries may see earlier keys, quite legally, and they share a "
+            "column."
         ),
     },
 )
 
 two_olds = Choose(
-    about="whether the same word beside other words gets another output",
+    about="whether the same word gets a different output beside different words",
     right="exactly the same output",
     options={
-        "two outputs, the neighbours differ": "Attention sees all tokens at once, not only the neighbours.",
-        "exactly the same output": "Equal queries, the same keys: without positions a sentence is a bag of words.",
-        "the same in some heads only": "Each head has its own matrices, but in each of them both words are one vector.",
+        "a different output, since the neighbours differ": (
+            "Attention sees all tokens at once, not only the neighbours."
+        ),
+        "exactly the same output": "Equal queries meet the same keys: without positions, a sentence is a bag of words.",
+        "the same output in some heads only": (
+            "Each head has its own matrices, but to each of them both words are the same vector."
+        ),
     },
 )

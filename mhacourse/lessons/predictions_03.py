@@ -4,15 +4,15 @@ from mhacourse.prediction import Choose, Number
 
 which_split = Choose(
     about="what a single view, without a transpose, puts into the heads",
-    right="other numbers in each head",
+    right="different numbers in each head",
     options={
-        "the same numbers in the same places": "The shape is right, but it cuts the sentence, not the features.",
-        "each head's numbers, with its rows in another order": (
-            "Order is not all: head 0 now holds 2 and 3, which belong to head 1."
+        "the same numbers in the same places": "The shape is right, but the view cuts the sentence, not the features.",
+        "the same numbers in each head, in another order": (
+            "It is not just the order: head 0 now holds 2 and 3, which belong to head 1."
         ),
-        "other numbers in each head": (
-            "Only the two steps cut each token's features first, then bring the heads to the front; the view alone "
-            "cuts the sentence, and head 0 gets tokens 0 and 1 whole."
+        "different numbers in each head": (
+            "Only the two steps together cut each token's features first and then bring the heads to the front. The "
+            "view alone cuts the sentence, so head 0 gets tokens 0 and 1 whole."
         ),
     },
 )
@@ -21,9 +21,11 @@ place_of_23 = Choose(
     about="where the view alone puts token 2, feature 3",
     right="head 1, row 1",
     options={
-        "head 1, row 1": "Row by row from 0, 23 is at place 11. Head 1 begins at place 8, and its rows are 2 long.",
-        "head 1, row 2": "That is its right place. The view alone gets the head right here, but not the row.",
-        "head 0, row 3": "Row by row from 0, head 0 ends at place 7, just before token 2 begins.",
+        "head 1, row 1": (
+            "Counting row by row from 0, 23 is at place 11. Head 1 begins at place 8, and its rows are 2 long."
+        ),
+        "head 1, row 2": "That is where it belongs. The view alone gets the head right here, but not the row.",
+        "head 0, row 3": "Counting row by row from 0, head 0 ends at place 7, just before token 2 begins.",
     },
 )
 
@@ -31,14 +33,14 @@ five_that_share = Number(
     about="how many of view, transpose, permute, contiguous and reshape share memory with x",
     right=(3, 3),
     right_text="three: view, transpose and permute",
-    why="view, transpose and permute only note down other shapes and strides; contiguous and reshape copy here.",
+    why="view, transpose and permute only record new shapes and strides; contiguous and reshape copy here.",
     guesses=(
         (0, 1, "A transposed matrix looks like a new one. Only its strides are new; the numbers stay where they are."),
-        (2, 2, "permute is transpose in another spelling: it swaps strides, too."),
-        (4, 4, "reshape copies only if it must, and after a transpose it must."),
-        (5, 5, "Numbers in a new order on the line cannot be read off the old line: contiguous has to write one."),
+        (2, 2, "permute is transpose by another name: it swaps strides, too."),
+        (4, 4, "reshape copies only when it must, and after a transpose it must."),
+        (5, 5, "Numbers in a new order cannot be read off the old line, so contiguous has to write a new one."),
     ),
-    other="There are five of them.",
+    other="There are only five of them.",
     unit="of 5",
 )
 
@@ -46,9 +48,11 @@ number_1_of_the_fold = Choose(
     about="which sample and head is number 1 of the folded axis",
     right="sample 0, head 1",
     options={
-        "sample 1, head 0": "With the heads outside: all samples of head 0 first. Legal, but another layout.",
-        "sample 0, head 1": "All heads of a sample come together: number b · num_heads + i.",
-        "half of each": "A reshape that mixes samples would do that; here the heads are beside their sample.",
+        "sample 1, head 0": (
+            "That puts the heads outside, with all samples of head 0 first. It is legal, but it is a different layout."
+        ),
+        "sample 0, head 1": "All heads of a sample come together: head i of sample b is number b · num_heads + i.",
+        "half of each": "A reshape that mixes samples would do that, but here each head stays with its sample.",
     },
 )
 
@@ -57,15 +61,15 @@ future_pairs_of_the_wrong_split = Number(
     right=(3, 3),
     right_text="three",
     why=(
-        "Head 1 begins with token 2, so its first rows, which go to outputs 0 and 1, show the future; its third is "
-        "already token 3, and goes to output 2."
+        "Head 1 begins with token 2, so its first rows, which go to outputs 0 and 1, show the future. Its third row "
+        "already belongs to token 3, and it goes to output 2."
     ),
     guesses=(
         (0, 0, "The mask is right. But it hides rows, and the rows are no longer tokens."),
-        (1, 2, "Each head leaks where its rows run ahead of the tokens: count the rows of head 1, too."),
-        (4, 6, "Not everything leaks: head 0 holds early tokens only, and half of the pairs stay hidden."),
+        (1, 2, "Each head leaks where its rows run ahead of the tokens, so count the rows of head 1, too."),
+        (4, 6, "Not everything leaks: head 0 holds only early tokens, and half of the pairs stay hidden."),
     ),
-    other="There are six future pairs.",
+    other="There are only six future pairs.",
     unit="of 6",
 )
 
@@ -73,10 +77,12 @@ when_splits_agree = Choose(
     about="for which sizes the right and the wrong split agree",
     right="with one token or one head",
     options={
-        "never": "With one token there is no row to confuse, and with one head nothing is split.",
-        "when T is a multiple of num_heads": "Then each head holds whole tokens, and still a slice of the sentence.",
-        "with one token or one head": "Then there is only one order in which to cut the line.",
-        "when T equals num_heads": "The shapes would even fit the other way round. The content does not.",
+        "never": "With one token there are no rows to confuse, and with one head there is nothing to split.",
+        "when T is a multiple of num_heads": (
+            "Then each head holds whole tokens, but they are still a slice of the sentence."
+        ),
+        "with one token or one head": "Then there is only one order in which to cut the numbers.",
+        "when T equals num_heads": "Then the shapes would fit even with the two exchanged, but the content does not.",
     },
 )
 
@@ -84,8 +90,12 @@ tests_that_the_wrong_split_passes = Choose(
     about="which of three popular tests the wrong split passes",
     right="all three",
     options={
-        "all three": "None of them looks at where a single number is.",
-        "the shape and the ones": "There and back as well: the wrong merge exactly undoes the wrong split.",
-        "the shape only": "Ones look alike in every place, too, and two equal mistakes undo each other.",
+        "all three": "None of them looks at where a single number ends up.",
+        "the shape and the ones": (
+            "The way there and back passes as well, because the wrong merge exactly undoes the wrong split."
+        ),
+        "the shape only": (
+            "The ones look alike in every place, too, and on the way there and back two equal mistakes undo each other."
+        ),
     },
 )

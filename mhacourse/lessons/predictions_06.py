@@ -1,4 +1,4 @@
-"""The predictions of lesson 06: how equal the ways to write the layer are, and what real modules return."""
+"""The predictions of lesson 06: how far the ways to write the layer agree, and what real modules return."""
 
 from mhacourse.prediction import Choose, Number
 
@@ -6,9 +6,11 @@ cross_weights = Choose(
     about="the shape of the weights when 4 queries look at 12 tokens",
     right="(3, 8, 4, 12)",
     options={
-        "(3, 8, 12, 12)": "The tokens do not look at each other here: the four queries look at them.",
-        "(3, 8, 4, 12)": "A row for each query, with a weight for each key, and a map for each head of each sentence.",
-        "(3, 8, 12, 4)": "Rows belong to queries, columns to keys.",
+        "(3, 8, 12, 12)": "The tokens do not look at each other here; the four queries look at them.",
+        "(3, 8, 4, 12)": (
+            "There is a row for each query, a weight for each key, and a map for each head of each sentence."
+        ),
+        "(3, 8, 12, 4)": "Rows belong to queries, and columns to keys.",
         "(3, 8, 16, 16)": "The two sequences are never joined: one asks, the other answers.",
     },
 )
@@ -17,11 +19,22 @@ textbook_maps = Number(
     about="how many different maps the textbook's experiment shows",
     right=(2, 2),
     right_text="2, one for each sample",
-    why="Equal keys get equal scores: each map is uniform over what the mask allows, and there the samples differ.",
+    why=(
+        "Equal keys get equal scores, so each map is uniform over what the mask allows, and that differs between the "
+        "samples."
+    ),
     guesses=(
         (1, 1, "All maps are uniform, but over three keys in one sample and over two in the other."),
-        (5, 5, "Five heads have five projections, but all keys are one vector, so the scores of a query are equal."),
-        (10, 10, "Ten draws of weights, but all keys are the same vector: no head can tell them apart."),
+        (
+            5,
+            5,
+            "Five heads have five projections, but all keys are the same vector, so all scores of a query are equal.",
+        ),
+        (
+            10,
+            10,
+            "Random weights suggest ten different maps, but all keys are the same vector: no head can tell them apart.",
+        ),
     ),
     other="The keys are all alike, so no head can prefer one. Only the mask makes maps differ, one for each sample.",
     unit="of 10 maps",
@@ -31,11 +44,11 @@ in_float64 = Choose(
     about="what becomes of the largest difference in float64",
     right="it shrinks to around 1e-14",
     options={
-        "it stays as it is": "It would if one of the ways computed another formula.",
+        "it stays as it is": "It would if one of the ways computed a different formula.",
         "it shrinks to around 1e-14": (
-            "It is rounding, and float64 keeps 29 bits more: each error is some 500 million times smaller."
+            "It is rounding, and float64 keeps 29 bits more, so each error is some 500 million times smaller."
         ),
-        "it vanishes: all are exactly equal": "Each way adds in another order and rounds differently, even here.",
+        "it vanishes: all are exactly equal": "Each way adds in a different order and rounds differently, even here.",
         "it halves": "Each bit halves the error, and there are 29 more of them.",
     },
 )
@@ -44,22 +57,26 @@ keras_key_dim = Choose(
     about="how many features a head has with num_heads=8, key_dim=512 in Keras",
     right="512",
     options={
-        "64": "So it would be in torch, which is told the width of all heads together; Keras is told the size of one.",
-        "512": "key_dim is the size of one head: eight wide heads, with eight times the parameters.",
-        "8": "That is how many heads there are, and no size follows from it.",
+        "64": "It would be 64 in torch, which is told the width of all heads together. Keras is told the size of one.",
+        "512": "key_dim is the size of one head, so these are eight wide heads, with eight times the parameters.",
+        "8": "That is how many heads there are, and it says nothing about their size.",
     },
 )
 
 moved_samples = Choose(
-    about="which samples move when sample 0 changes",
+    about="which samples of the output change when sample 0 changes",
     right="all three",
     options={
         "only sample 0": (
-            "So it should be, but without batch_first=True this module takes the first axis for the tokens."
+            "It should be so, but without batch_first=True this module takes the first axis for the tokens."
         ),
-        "none, it raises an error": "It would be kind, but (3, 5, 512) is three tokens of five samples just as well.",
-        "all three": "By default the first axis is time: the three samples are three tokens, and attend to each other.",
-        "sample 0 and those after it": "That would take a causal mask over the first axis.",
+        "none, it raises an error": (
+            "That would be kind, but (3, 5, 512) could just as well be three tokens of five samples."
+        ),
+        "all three": (
+            "By default the first axis is time, so the three samples become three tokens that attend to each other."
+        ),
+        "sample 0 and those after it": "That would take a causal mask along the first axis.",
     },
 )
 
@@ -68,11 +85,11 @@ batch_second_map = Choose(
     right="(12, 3, 3)",
     options={
         "(12, 3, 3)": (
-            "It sees 12 samples of 3 tokens, and averages over the heads. The shape of the map shows what the shape "
-            "of the output hides."
+            "The layer sees 12 samples of 3 tokens, and averages over the heads. The shape of the map shows what the "
+            "shape of the output hides."
         ),
-        "(3, 12, 12)": "This is the map that you wanted, averaged over the heads; it takes batch_first=True.",
-        "(3, 8, 12, 12)": "Eight maps take average_attn_weights=False, and 12 by 12 takes batch_first=True.",
+        "(3, 12, 12)": "This is the map that you wanted, averaged over the heads. To get it, set batch_first=True.",
+        "(3, 8, 12, 12)": "To get eight maps, set average_attn_weights=False; to get 12 by 12, set batch_first=True.",
         "(12, 8, 3, 3)": "The axes are confused as you say, but by default the heads are averaged.",
     },
 )

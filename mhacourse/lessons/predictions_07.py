@@ -9,14 +9,16 @@ parameters_of_heads = Choose(
         "eight times as many": (
             "Pictures suggest it, but each head's matrices are an eighth as tall as those of a single head."
         ),
-        "a few more, to join the heads": "W_o joins them, and a layer with one head has it as well.",
-        "not at all": "Four matrices and four biases; num_heads only says how their outputs are cut.",
-        "an eighth as many": "One of the eight heads is that small. But there are eight of them.",
+        "a few more, to join the heads": "W_o joins them, but a layer with one head has it as well.",
+        "not at all": (
+            "There are four matrices and four biases either way; num_heads only says how their outputs are cut."
+        ),
+        "an eighth as many": "One of the eight heads is that small, but there are eight of them.",
     },
 )
 
 lookups_by_heads = Choose(
-    about="what 1, 2, 4 and 8 heads reach on two lookups, with the same number of parameters",
+    about="what accuracy 1, 2, 4 and 8 heads reach on two lookups, with the same number of parameters",
     right="one about a half, the others nearly all",
     options={
         "all four about the same": "They have the same parameters, and yet one head is left far behind.",
@@ -24,9 +26,9 @@ lookups_by_heads = Choose(
             "The second head brings the second lookup, if training finds it. More heads find it every time."
         ),
         "a little more with each head, eight the most": (
-            "Only two places have to be looked at, so the second head brings all that was missing."
+            "There are only two places to look at, so the second head brings all that was missing."
         ),
-        "one the most, since its head is the widest": "Four features are enough here, so the width is wasted.",
+        "one the most, since its head is the widest": "Four features are enough here, so the extra width is wasted.",
     },
 )
 
@@ -38,11 +40,11 @@ two_of_eight = Choose(
             "These two did not have to do it alone: each relied on the others for the rest."
         ),
         "between 60 and 90 %": (
-            "Each lookup is the work of several heads, and what they hand on is added up. One of them brings a part of "
-            "it, often enough for the right answer, but not always."
+            "Each lookup is the work of several heads, and their contributions add up. One of them brings only a part: "
+            "often enough for the right answer, but not always."
         ),
-        "about a half, as with a single head": "Two of them have two maps: that is more than a single head knows.",
-        "6 %, as in guessing": "Their parts are added up, and two parts are worth something.",
+        "about a half, as with a single head": "Two of them have two maps, so they know more than a single head does.",
+        "6 %, as by guessing": "The heads' parts add up, and two parts are worth something.",
     },
 )
 
@@ -50,15 +52,15 @@ wrong_answers = Choose(
     about="which tokens a single head names where it is wrong",
     right="the token of the other lookup",
     options={
-        "any token, as in guessing": (
-            "It would then know one lookup and guess the other. That scores the same, but with twice the loss."
+        "any token, as by guessing": (
+            "Then it would know one lookup and guess the other. That would score the same, but with twice the loss."
         ),
         "a token next to the right one": (
-            "Its map is sharp enough: nearly all of the weight is on the two right places."
+            "Its map is sharp enough to avoid that: nearly all of the weight is on the two right places."
         ),
         "the token of the other lookup": (
-            "It looks at both places and has both tokens in one mixture. It mostly names the one with a little more "
-            "weight, for both questions, and is right once."
+            "It looks at both places, so both tokens are in its one mixture. For both questions it mostly names the "
+            "one with a little more weight, and it is right once."
         ),
     },
 )
@@ -68,14 +70,14 @@ what_helps_one_head = Choose(
     right="one lookup in place of two",
     options={
         "one lookup in place of two": (
-            "Then one map is all that is needed, and one head finds it every time. The three others stay where the "
-            "single head was before."
+            "Then one map is all it needs, and one head finds that every time. The three other changes leave the "
+            "single head where it was."
         ),
         "three times as many steps": "The loss had stopped falling long before.",
         "a head four times as wide, with three times the parameters": (
-            "A wider head aims better, but it still gives each position one mixture."
+            "A wider head aims better, but it still gives each position only one mixture."
         ),
-        "a second head that is tied to the first": "Both have the same map: together they know no more than one.",
+        "a second head that is tied to the first": "Both have the same map, so together they know no more than one.",
     },
 )
 
@@ -84,35 +86,37 @@ same_weights_more_heads = Choose(
     right="between a quarter and two thirds",
     options={
         "not at all, rounding apart": (
-            "The features are only cut, and no weight has changed. Something behind the cut does."
+            "The features are only cut, and no weight has changed. But something after the cut does change."
         ),
         "by one to five percent": (
-            "A cut looks like a detail of storage, but it cuts the scores, too, and so makes other maps."
+            "The cut looks like a detail of storage, but it cuts the scores, too, and so it makes different maps."
         ),
         "between a quarter and two thirds": (
-            "Far more than rounding, though no weight has changed. The next question asks where it comes from."
+            "That is far more than rounding, though no weight has changed. The next question asks where it comes from."
         ),
-        "as far as two layers with other weights": "Those share no number; here all weights are the same.",
+        "as far as two layers with other weights": "Those share not a single number; here all weights are the same.",
     },
 )
 
 one_map_for_all = Choose(
-    about="how far eight heads that share the map of one head are from that head",
+    about="how far eight heads that share one head's map are from that head",
     right="not at all",
     options={
-        "not at all": "All features are mixed by the same map, so it does not matter how they were cut for it.",
-        "about half as far": "What is split and merged again is back where it was.",
-        "just as far": "The split is what you see in the code, but it only says which feature belongs to which head.",
+        "not at all": "The same map mixes all features, so it does not matter how they are cut.",
+        "about half as far": "What is split and then merged is back where it was.",
+        "just as far": (
+            "The split is what you see in the code, but it only decides which feature belongs to which head."
+        ),
     },
 )
 
 operations_of_heads = Choose(
-    about="how the operations change from 1 head to 8",
-    right="they stay the same",
+    about="how many operations 8 heads take, compared with 1",
+    right="just as many",
     options={
         "eight times as many": "There are eight maps, but each of their scores multiplies an eighth of the features.",
-        "an eighth as many": "Each head is an eighth of the work, and all eight have to be done.",
-        "they stay the same": "Eight times as many maps, each from an eighth of the features.",
+        "an eighth as many": "Each head is an eighth of the work, but all eight have to be done.",
+        "just as many": "There are eight times as many maps, each made from an eighth of the features.",
     },
 )
 
@@ -130,11 +134,15 @@ saved_projections = Choose(
     about="which change lags behind after 200 steps, on two lookups with four heads",
     right="q = k alone",
     options={
-        "all but the merged matrix": "A head that reads what it is found by still looks where it wants.",
-        "v = x alone": "Then what is read is the token itself, and W_o can turn it as it likes.",
+        "all but the merged matrix": (
+            "With k = v, for example, a head reads the same vector that a token is found by, and it can still look "
+            "where it wants."
+        ),
+        "v = x alone": "Then the head reads the token itself, and W_o can turn that as it likes.",
         "the merged matrix alone": "It has more freedom than its two factors, and trains as well as they do.",
         "q = k alone": (
-            "Its scores are the same in both directions, and a lookup goes one way. It can be learned, but more slowly."
+            "Its scores are the same in both directions, but a lookup goes one way. It can still be learned, only more "
+            "slowly."
         ),
     },
 )

@@ -3,10 +3,10 @@
 from mhacourse.prediction import Choose, Number
 
 who_is_tired = Choose(
-    about='where "it" goes when the sentence speaks of the street first',
+    about='where the weight of "it" goes when the sentence mentions the street first',
     right='mostly to "street"',
     options={
-        'still mostly to "animal"': "Streets are never tired: you know that, and the head does not.",
+        'still mostly to "animal"': "Streets are never tired. You know that, but the head does not.",
         'mostly to "street"': ('It sends .64 to "street" and .14 to "animal", although no street was ever tired.'),
         "about half to each": "Torn between grammar and sense? It hardly hesitates.",
     },
@@ -16,27 +16,29 @@ layers_that_learn = Choose(
     about="which models learn to repeat",
     right="only the one with two layers",
     options={
-        "both": "One look seems enough, but the key of a letter does not know its neighbours.",
+        "both": "One look seems enough, but a letter's key does not know its neighbours.",
         "only the one with one layer": (
             "Fewer weights are often easier to train, but here two looks must follow each other."
         ),
         "only the one with two layers": (
-            "It names nearly all letters rightly, and one layer about one in five: it takes two looks, one after the "
-            "other."
+            "It names nearly all letters correctly, and the model with one layer about one in five. The task takes two "
+            "looks, one after the other."
         ),
         "neither": "No fixed distance tells what comes next, but heads compare contents, and that is enough.",
     },
 )
 
 induction_heads = Choose(
-    about="how many heads of the second layer look behind the twin",
+    about="how many heads of the second layer look at the token after the twin",
     right="all four",
     options={
-        "one": "One would do, but each of the others gets a smaller loss by helping.",
+        "one": "One would do, but each of the others also lowers the loss by helping.",
         "all four": (
-            "One would do, but each of them lowers the loss by doing it, and all four end up with the same pattern."
+            "One would do, but each of them lowers the loss by helping, so all four end up with the same pattern."
         ),
-        "none: it is the first layer that finds the place": "Its keys do not know their neighbours before it has run.",
+        "none: it is the first layer that finds the place": (
+            "The first layer cannot find it, because no key knows its neighbours before that layer has run."
+        ),
     },
 )
 
@@ -46,7 +48,7 @@ heads_and_alignment = Choose(
     options={
         "one head shows all of it, the others something else": "That would be tidy, but nobody hands out the roles.",
         "several heads show pieces of it, none all": (
-            "Nearly every word is found by some head, and no head finds all of them."
+            "Nearly every word is found by some head, but no head finds all of them."
         ),
         "every head shows all of it": "All four could, but what one head has found, the others need not look for.",
         "no head shows any of it": "The English word has to come from somewhere, and this is its only way in.",
@@ -57,13 +59,17 @@ straight_ahead = Number(
     about="how often a head that looks straight ahead agrees with the alignment",
     right=(55, 75),
     right_text="about 67 of 100",
-    why="French and English mostly keep their order: only colours and negations move words.",
+    why="French and English mostly keep the same order; only colours and negations move words.",
     guesses=(
-        (0, 30, "It knows nothing, so one expects next to nothing. But the two languages mostly keep their order."),
+        (
+            0,
+            30,
+            "It knows nothing, so you would expect next to nothing. But the two languages mostly keep the same order.",
+        ),
         (30, 55, "Some words move, but fewer than you think: only colours and negations break the order."),
         (75, 100, "Most words do stay. But each colour changes places with its noun, and a negation moves two words."),
     ),
-    other="It is a number of rows among 100.",
+    other="It is a number of rows out of 100.",
     unit="of 100 rows",
 )
 
@@ -72,8 +78,8 @@ strongest_cell = Choose(
     right="less than .5",
     options={
         "less than .5": "The ink only says that no other cell of this panel has more.",
-        "about .75": "There is no way to see it in the picture: each panel has a scale of its own.",
-        "nearly 1 as well": "It has as much ink, but the most ink is each panel's own largest weight.",
+        "about .75": "You cannot see it in the picture, because each panel has a scale of its own.",
+        "nearly 1 as well": "It has as much ink, but each panel gives the most ink to its own largest weight.",
     },
 )
 
@@ -82,8 +88,8 @@ silenced_map = Choose(
     right="nothing",
     options={
         "its weights get smaller": "The map is made from queries and keys, before W_o comes in.",
-        "all its keys get the same weight": "Queries or keys of zeros would do that; W_o comes after the map.",
-        "nothing": "It stays the same to the last bit: the map is finished before W_o decides what becomes of it.",
+        "all its keys get the same weight": "Queries or keys of zeros would do that, but W_o comes after the map.",
+        "nothing": "It stays the same to the last bit, because it is finished before W_o decides what becomes of it.",
     },
 )
 
@@ -91,23 +97,32 @@ typical_separator = Number(
     about="the weight that a typical head of MiniLM leaves on the separators",
     right=(35, 65),
     right_text="about half",
-    why="A row must sum to 1: a head that finds nothing to do leaves its weight where it does no harm.",
+    why="A row must sum to 1, so a head that finds nothing to do leaves its weight where it does no harm.",
     guesses=(
-        (0, 9, "They are no words, so nothing should be there. But a row must sum to 1, and has to put it somewhere."),
-        (9, 35, "An untrained head gives two of some fourteen tokens 14 %; trained ones give them far more."),
-        (65, 100, "The first column is strong. But about half of the weight still goes to words."),
+        (
+            0,
+            9,
+            "They are not words, so nothing should be there. But a row must sum to 1, and has to put its weight "
+            "somewhere.",
+        ),
+        (9, 35, "An untrained head gives 14 % to two of some fourteen tokens; trained heads give them far more."),
+        (65, 100, "The first column is strong, but about half of the weight still goes to words."),
     ),
     other="It is a share of the weight, from 0 to 100 %.",
     unit="%",
 )
 
 cls_arrives = Choose(
-    about="which share of what arrives comes from [CLS]",
+    about="what share of what arrives comes from [CLS]",
     right="less than .15",
     options={
-        "more than a third, like its weight": "It would if all values were equally long; that of [CLS] is short.",
-        "less than .15": "Its value is short: a place where weight does no harm.",
-        "over a half: it stands for the whole sentence": "In some models; the heads of this one use it to rest.",
+        "more than a third, like its weight": (
+            "It would be if all values were equally long, but that of [CLS] is short."
+        ),
+        "less than .15": "Its value is short, which makes it a place where weight does no harm.",
+        "over a half: it stands for the whole sentence": (
+            "In some models it does, but the heads of this one use it to rest."
+        ),
     },
 )
 
@@ -115,10 +130,14 @@ encoder_maps = Choose(
     about="which of its maps nn.TransformerEncoder hands out",
     right="none of them",
     options={
-        "all of them, one for each head": "nn.MultiheadAttention can, but the layer around it asks for no weights.",
-        "their mean over the heads": "nn.MultiheadAttention would by default, but the layer around it asks for none.",
+        "all of them, one for each head": (
+            "nn.MultiheadAttention can hand them out, but the layer around it asks for no weights."
+        ),
+        "their mean over the heads": (
+            "nn.MultiheadAttention would do that by default, but the layer around it asks for no weights."
+        ),
         "none of them": (
-            "It returns its output alone. Its layers ask for no weights, and their fast path has none to give."
+            "It returns only its output. Its layers ask for no weights, and their fast path has none to give."
         ),
     },
 )

@@ -3,18 +3,20 @@
 from mhacourse.prediction import Choose
 
 kept_in_2026 = Choose(
-    about="how many numbers a model of 2026 with 119 billion weights keeps for each token",
+    about="how many numbers a 2026 model with 119 billion weights keeps for each token",
     right="about 11,500",
     options={
         "about 4.5 million": (
-            "Seventeen times the weights, seventeen times the memory: so it would be if nothing but the size had "
+            "Seventeen times the weights, seventeen times the memory: that would be right if only the size had "
             "changed. It keeps 11,520."
         ),
-        "about 262,000, as many": (
-            "Nobody would want more than in 2023, true. But it keeps far less: 11,520 numbers, less than a twentieth."
+        "about 262,000": (
+            "True, nobody would want more than in 2023. But it keeps far less: 11,520 numbers, less than a twentieth."
         ),
-        "about 65,000": "A quarter would be a good saving. It keeps 11,520, less than a twentieth.",
-        "about 11,500": "Less than a twentieth. There are several ways to get there, and this lesson builds them.",
+        "about 65,000": "A quarter would be a good saving, but it keeps 11,520, less than a twentieth.",
+        "about 11,500": (
+            "That is less than a twentieth. There are several ways to get there, and this lesson builds them."
+        ),
     },
 )
 
@@ -22,8 +24,8 @@ head_of_keys = Choose(
     about="which of two KV heads query head 4 of eight reads",
     right="the second",
     options={
-        "the first": "So it would be if heads were dealt out in turn, 0, 1, 0, 1; here neighbours share.",
-        "the second": "Heads 0 to 3 read the first, 4 to 7 the second: neighbours share.",
+        "the first": "That would be right if heads were dealt out in turn, 0, 1, 0, 1, but here neighbours share.",
+        "the second": "Heads 0 to 3 read the first and heads 4 to 7 the second: neighbours share.",
         "a mean of both": "Nothing is averaged: each query head reads one KV head as it is.",
     },
 )
@@ -32,9 +34,11 @@ saved_by_sharing = Choose(
     about="what becomes eight times smaller with one KV head for eight query heads",
     right="only what is kept",
     options={
-        "only what is kept": "Keys and values shrink by the whole factor; W_q, W_o and the eight maps stay.",
-        "the weights and what is kept": "Of four projections two shrink, so more than half of the weights stay.",
-        "all three of them": "One would hope so. But there are still eight query heads and eight maps.",
+        "only what is kept": "Keys and values shrink by the whole factor, but W_q, W_o and the eight maps stay.",
+        "the weights and what is kept": (
+            "Only two of the four projections shrink, so more than half of the weights stay."
+        ),
+        "all three of them": "You might hope so, but there are still eight query heads and eight maps.",
     },
 )
 
@@ -47,8 +51,8 @@ four_with_shared_keys = Choose(
             "lacks. They get above 90 %."
         ),
         "in between, about three quarters": (
-            "Half of each head is shared, so it is a fair guess. But the queries decide where a head looks, and those "
-            "are four. They get above 90 %."
+            "Half of each head is shared, so that is a fair guess. But the queries decide where a head looks, and "
+            "there are four of them. They get above 90 %."
         ),
         "nearly all right": "Four softmaxes ask four questions of the same keys.",
     },
@@ -59,10 +63,10 @@ wrong_from_the_top_left = Choose(
     right="all after the first piece",
     options={
         "all of them": (
-            "The first piece has as many keys as queries: there both alignments agree. All that come after it are "
+            "The first piece has as many keys as queries, and there both alignments agree. Everything after it is "
             "wrong."
         ),
-        "all after the first piece": "Each new query is taken for query 0 and sees the first key alone.",
+        "all after the first piece": "Each new query is taken for query 0, so it sees only the first key.",
         "none: one query needs no mask": (
             "It needs none, but it was given one: a single True, at the left. So each new token is wrong."
         ),
@@ -70,19 +74,19 @@ wrong_from_the_top_left = Choose(
 )
 
 keys_of_a_latent = Choose(
-    about="what each step must make anew of all earlier tokens, if only latents are kept",
+    about="what each step must make anew for all earlier tokens, if only latents are kept",
     right="neither keys nor values",
     options={
         "their keys and values": (
-            "That is how a latent layer is trained, so it looks like the price of the small cache. But U_k can move "
-            "into the question, and U_v behind the mixture: neither keys nor values are made."
+            "That is how a latent layer is trained, so it looks like the price of the small cache. But U_k can move to "
+            "the query, and U_v behind the mixture, so that neither keys nor values are made."
         ),
         "their keys, but not their values": (
-            "Values can indeed be mixed as latents first and made bigger afterwards. The same trick works on the other "
-            "side: a query can be made into a question about latents."
+            "Values can indeed be mixed as latents first and expanded afterwards. The same trick works for the keys: a "
+            "query can be turned into a question about latents."
         ),
         "neither keys nor values": (
-            "U_k is moved into the question, U_v behind the mixture. The kept latent is looked at as it is."
+            "U_k moves to the query, and U_v behind the mixture, so a step looks at the kept latents as they are."
         ),
     },
 )
@@ -92,13 +96,13 @@ rotated_latents = Choose(
     right="more than a quarter",
     options={
         "not at all: rotating is linear, too": (
-            "It is linear, but the order matters: a rotation of 8 features after U_k is no rotation of 10 before it. "
-            "The outputs are more than a quarter off."
+            "It is linear, but the order matters: rotating 8 features after U_k is not rotating 10 before it. The "
+            "outputs are more than a quarter off."
         ),
         "a few percent": (
-            "As if it were an approximation. It is another layer: the outputs are more than a quarter off."
+            "That would make it an approximation. But it is a different layer: the outputs are more than a quarter off."
         ),
-        "more than a quarter": "Rotation stands between W_q and U_k, and there it stops the fold.",
+        "more than a quarter": "The rotation comes between W_q and U_k, and that is where it stops the fold.",
     },
 )
 
@@ -107,16 +111,16 @@ first_token_leaves = Choose(
     right="tokens that should be silent answer",
     options={
         "nothing: what is asked for is one place back": (
-            "So is what the head needs to know. But a head that looks for nothing has to look somewhere, and the start "
-            "token was that place. Without it, silent tokens begin to answer."
+            "What the head needs to know is one place back, too. But a head with nothing to look for has to look "
+            "somewhere, and the start token was that place. Without it, silent tokens begin to answer."
         ),
         "tokens that ask get wrong answers": (
-            "These have their answer one place back, inside the window, and they find it. It is the silent tokens that "
-            "begin to answer."
+            "Their answer is one place back, inside the window, and they find it. It is the silent tokens that begin "
+            "to answer."
         ),
         "tokens that should be silent answer": (
-            "The answers stay right. What is lost is the place to look at for nothing, and the weight that lay there "
-            "goes to tokens that mean something."
+            "The answers stay right. What is lost is the place to look when there is nothing to find, and the weight "
+            "that used to go there goes to tokens that mean something."
         ),
     },
 )

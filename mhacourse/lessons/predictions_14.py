@@ -8,10 +8,12 @@ what_six_weights_sum_to = Choose(
     about="what the weights of a query on the six tokens sum to, with add_zero_attn",
     right="less than 1",
     options={
-        "1, as in any softmax": "Seven weights do. The seventh is on nothing, so the six sum to less.",
-        "less than 1": "The key of zeros has score 0, which is the 1 in the denominator. It takes its share of the "
-        "weight, and its value adds nothing.",
-        "0": "So it would be if the key of zeros took all. Its score is 0, and theirs are not far from it.",
+        "1, as in any softmax": "All seven weights do. But the seventh is on nothing, so the six sum to less.",
+        "less than 1": (
+            "The key of zeros has a score of 0, which is the 1 in the denominator. It takes its share of the weight, "
+            "and its value adds nothing."
+        ),
+        "0": "They would if the key of zeros took everything. But its score is 0, and theirs are not far from it.",
         "more than 1": "One more term in the denominator makes each weight smaller.",
     },
 )
@@ -20,10 +22,10 @@ weight_on_the_marker = Number(
     about="how much of the silent queries' weight a marker anywhere gets",
     right=(90, 100),
     right_text="over 90 %",
-    why="Its value is made nothing, and then all weight on it is a vector of zeros.",
+    why="Training shrinks its value to nothing, and then putting all the weight on it gives a vector of zeros.",
     guesses=(
-        (0, 15, "An eighth is what each token gets by chance; but the head has a use for this one."),
-        (15, 90, "Less would leave a rest of the other values, and the answer must be zero."),
+        (0, 15, "An eighth is what each token gets by chance, but the head has a use for this one."),
+        (15, 90, "With less, some of the other values would be left over, and the answer must be zero."),
     ),
     other="A share lies between 0 and 100 %.",
     unit="%",
@@ -33,8 +35,8 @@ where_the_sink_goes = Choose(
     about="where silent queries look when the marker has moved from place 0 to place 5",
     right="that differs from run to run",
     options={
-        "at place 5, all of them": "They would, had the head learned what the marker is and not where it stood.",
-        "at place 0, all of them": "They would, had the head learned the place alone.",
+        "at place 5, all of them": "They would if the head had learned what the marker is and not where it was.",
+        "at place 0, all of them": "They would if the head had learned only the place.",
         "that differs from run to run": "Place and marker always came together, so each run may use either, or both.",
     },
 )
@@ -43,14 +45,20 @@ silent_when_not_found = Choose(
     about="which way out keeps the silent queries silent in the second task",
     right="softmax1 only",
     options={
-        "all three": "A gate sees the query and not what the query found. A marker seldom gets the right score.",
-        "the marker and softmax1": "A marker could take the row where no other key fits. Training hardly ever gets "
-        "there: its score must be above those of all keys that do not fit, and below that of the one that does.",
-        "softmax1 only": "Where no key fits, all scores are low, and the 1 in the denominator takes the row. The gate "
-        "sees the query's own token, which is the same whether its kind is there or not. A marker has to learn the "
-        "score that the 1 has from the start.",
-        "the gate only": "It was perfect when a token knew by itself. It sees the query's own token, which is the "
-        "same whether its kind is there or not.",
+        "all three": "A gate sees the query and not what the query found, and a marker seldom gets the right score.",
+        "the marker and softmax1": (
+            "A marker could take the row where no other key fits. But training hardly ever gets there: the marker's "
+            "score must be above those of all keys that do not fit, and below that of the one that does."
+        ),
+        "softmax1 only": (
+            "Where no key fits, all scores are low, and the 1 in the denominator takes the row. A gate sees only the "
+            "query's own token, which is the same whether its kind is there or not, and a marker has to learn the "
+            "score that the 1 has from the start."
+        ),
+        "the gate only": (
+            "It was perfect when a token knew by itself. But it sees only the query's own token, which is the same "
+            "whether its kind is there or not."
+        ),
     },
 )
 
@@ -58,7 +66,7 @@ the_flattest_maps = Choose(
     about="whose maps are the flattest of the five",
     right="those of counting",
     options={
-        "those of counting": "A mean of all values is all that counting needs, so flat is what it learns.",
+        "those of counting": "Counting needs nothing but a mean of all values, so it learns to be flat.",
         "those without positions": "It cannot find its places, but it still looks more at some tokens than at others.",
         "those of the tiny rate": "Its maps are those of random weights, and these are not flat.",
     },
@@ -66,11 +74,13 @@ the_flattest_maps = Choose(
 
 tied_heads_apart = Choose(
     about="how far apart the maps of tied heads are after 150 steps",
-    right="equal in every bit",
+    right="equal to the last bit",
     options={
-        "as far as other heads": "Training tells heads apart only where something differs, a gradient or a start.",
-        "a little, by rounding": "One would think so. But equal numbers through equal operations round alike.",
-        "equal in every bit": "Equal weights get equal gradients, and stay equal.",
+        "as far as other heads": (
+            "Training tells heads apart only where something differs, such as a gradient or a start."
+        ),
+        "a little, by rounding": "You would think so, but equal numbers that go through equal operations round alike.",
+        "equal to the last bit": "Equal weights get equal gradients, and stay equal.",
     },
 )
 
@@ -80,31 +90,34 @@ largest_normed_score = Number(
     right_text="2.449, the root of 6",
     why="Two vectors of length √6 have a product of at most 6, and 6 / √6 is √6.",
     guesses=(
-        (1, 1, "So it would be with vectors of length 1, and no division."),
+        (1, 1, "It would be 1 with vectors of length 1 and no division."),
         (6, 6, "That is the product; it is still divided by √6."),
-        (6.001, math.inf, "Weights may grow, but the lengths are fixed after them."),
+        (6.001, math.inf, "The weights may grow, but the lengths are fixed after them."),
     ),
-    other="Two vectors of length √6: the product is at most 6, and then comes the division by √6.",
+    other="Two vectors of length √6 have a product of at most 6, and that is then divided by √6.",
 )
 
 rows_with_nan = Choose(
     about="how many of 1,024 rows are NaN in float16, when the product comes before the division",
     right="some, fewer than 60",
     options={
-        "none": "So it is when q is divided first. A float16 ends at 65,504, and once a product is infinite, no "
-        "division brings it back.",
-        "some, fewer than 60": "Few products pass 65,504, and one that does makes its whole row NaN. Divide q first, "
-        "and there is none.",
-        "nearly all": "The products have a spread of 18,000, so it takes a rare one to pass 65,504.",
+        "none": (
+            "There would be none if q were divided first. A float16 ends at 65,504, and once a product is infinite, no "
+            "division brings it back."
+        ),
+        "some, fewer than 60": (
+            "Few products exceed 65,504, but each of them makes its whole row NaN. Divide q first, and there are none."
+        ),
+        "nearly all": "The products have a spread of 18,000, so only a rare one exceeds 65,504.",
     },
 )
 
 which_weighings_train = Choose(
-    about="which of six ways to weigh learn two lookups with four heads",
+    about="which of six ways to weigh values learn two lookups, with four heads",
     right="all six",
     options={
         "softmax alone": "The others give several maps as well, and several maps are what the task needs.",
-        "the four that people publish": "So one would hope. But weights fit themselves around a mistake, too.",
-        "all six": "Even the wrong axis and the scale in the wrong place: training is no test.",
+        "the four that people publish": "You would hope so, but weights fit themselves around a mistake, too.",
+        "all six": "Even the wrong axis and the misplaced scale learn both: training is no test.",
     },
 )

@@ -3,7 +3,7 @@
 from mhacourse.prediction import Choose, Number
 
 toy_test = Number(
-    about="for how many of nine broken layers inputs of ones give the right numbers",
+    about="how many of nine broken layers give the right numbers for inputs of ones",
     right=(3, 3),
     right_text="3: the wrong scale, the mask ignored and the mask inverted",
     why="All values are the same vector, so any weights that sum to 1 give that vector back.",
@@ -11,15 +11,15 @@ toy_test = Number(
         (
             0,
             0,
-            "All nine are broken. But with inputs of ones all values are alike, so the weights need not be right, as "
+            "All nine are broken. But with inputs of ones all values are alike, so the weights need not be right as "
             "long as they sum to 1.",
         ),
-        (1, 2, "There are three. Which mistakes change the weights, and leave each row with a sum of 1?"),
+        (1, 2, "There are three. Which mistakes change the weights but leave each row with a sum of 1?"),
         (
             4,
             8,
-            "Equal tokens hide less than that: features differ, so a number in the wrong place shows, and so do "
-            "weights that do not sum to 1.",
+            "Equal tokens hide less than that. Their features still differ, so a number in the wrong place shows, and "
+            "so do weights that do not sum to 1.",
         ),
         (9, 9, "The shape is right for all nine. The numbers are not: even equal tokens have features that differ."),
     ),
@@ -28,20 +28,27 @@ toy_test = Number(
 )
 
 same_picture = Number(
-    about="for how many of the nine one changed token leaves the healthy picture",
+    about="for how many of the nine changing one token gives the healthy picture",
     right=(2, 2),
-    right_text="2: the wrong scale, and the W_o that is not used",
-    why="The wrong scale changes how much a token reads and a missing W_o where it is written, but not who reads whom.",
+    right_text="2: the wrong scale and the unused W_o",
+    why=(
+        "The wrong scale changes how much a token reads, and a missing W_o where it is written, but neither changes "
+        "who reads whom."
+    ),
     guesses=(
-        (0, 0, "Each of the nine computes something wrong. But two of them still read just the tokens that they may."),
-        (1, 1, "One of them is easy to find. There is another: it reads the right tokens and leaves out a matrix."),
+        (
+            0,
+            0,
+            "Each of the nine computes something wrong, but two of them still read exactly the tokens that they may.",
+        ),
+        (1, 1, "One of them is easy to find. There is another, which reads the right tokens but leaves out a matrix."),
         (
             3,
             4,
             "The softmax over queries seems to stay under the mask. But its weights are divided by a sum over later "
-            "queries, so it reads the future, too. And dropout moves outputs that nothing has touched.",
+            "queries, so it reads the future, too. And dropout moves outputs that nothing has changed.",
         ),
-        (5, 9, "This probe sees more than one would think: seven of the nine move an output that must stay still."),
+        (5, 9, "This probe sees more than you would think: seven of the nine move an output that must stay still."),
     ),
     other="There are nine broken layers, so the answer lies between 0 and 9.",
     unit="of 9",
@@ -51,25 +58,25 @@ reordered = Number(
     about="how many of the nine do not follow the order of their tokens",
     right=(3, 3),
     right_text="3: the wrong split, the merge without a transpose, and dropout",
-    why="Two mix tokens by their place in the row, and one never gives the same answer twice.",
+    why="Two of them mix tokens by their place in the row, and one never gives the same answer twice.",
     guesses=(
         (
             0,
             2,
-            "The wrong split and the merge without a transpose do break it. So does dropout: two calls give two "
+            "The wrong split and the merge without a transpose do break the rule. So does dropout: two calls give two "
             "answers, whatever the order.",
         ),
         (
             4,
             4,
-            "The fourth may be the refold. It exchanges heads between samples, and inside each the tokens keep "
-            "their order.",
+            "The fourth may be the refold. But it exchanges heads between samples, and within each sample the tokens "
+            "keep their order.",
         ),
         (
             5,
             9,
-            "Without a mask, the two mistakes with masks do no harm; and a wrong scale, a wrong axis or a missing W_o "
-            "treat all places alike.",
+            "Without a mask, the two mask mistakes do no harm, and a wrong scale, a wrong axis or a missing W_o treats "
+            "all places alike.",
         ),
     ),
     other="There are nine broken layers, so the answer lies between 0 and 9.",
@@ -87,8 +94,8 @@ repeated_token = Choose(
             "All scores are equal and there are as many queries as keys, so every weight is 1/6 either way."
         ),
         "only with several heads": (
-            "Each head has a softmax of its own, and in each of them all scores are equal. The number of heads changes "
-            "nothing."
+            "Each head has a softmax of its own, and all scores are equal in each of them, so the number of heads "
+            "changes nothing."
         ),
     },
 )
@@ -98,39 +105,42 @@ unseen_bug = Choose(
     right="scale 1/√d_model",
     options={
         "scale 1/√d_model": (
-            "Every map is still a legal attention map, only flatter; a healthy layer with a smaller W_q makes the same."
+            "Every map is still a legal attention map, only flatter. A healthy layer with a smaller W_q makes the same "
+            "one."
         ),
         "W_o unused": (
-            "Its outputs are those of a legal layer. But no gradient reaches W_o, and the sixth test looks at that."
+            "Its outputs are those of a legal layer, but no gradient reaches W_o, and the sixth test looks at that."
         ),
         "another sample's heads": (
-            "Within a sample nothing looks wrong, the order of the tokens included. But change one sample, and the "
+            "Within a sample nothing looks wrong, not even the order of the tokens. But change one sample, and the "
             "other one moves."
         ),
         "dropout left on": (
-            "It seems to be hidden in randomness. But a layer in eval mode must answer twice alike, and this one does "
-            "not."
+            "It seems to hide in the randomness. But a layer in eval mode must give the same answer twice, and this "
+            "one does not."
         ),
     },
 )
 
 forgetful = Choose(
-    about="what the doctor says of a cross-attention that reads one text only",
-    right="no finding, and it says what it has not examined",
+    about="what the doctor says about a cross-attention that reads only one text",
+    right="no finding, but it asks a question",
     options={
         "a finding: an input is not used": (
-            "So it would be if the doctor knew that there are two texts. Called with three inputs, it may be a "
-            "self-attention, which has only one."
+            "It would be a finding if the doctor knew that there are two texts. Called with three inputs, the layer "
+            "may be a self-attention, which has only one."
         ),
         "no finding, and not a word more": (
-            "No finding is right. But the doctor noticed that keys and values came from one input, and asks about it."
+            "No finding is right. But the doctor noticed that keys and values came from the same input, and asks about "
+            "it."
         ),
-        "no finding, and it says what it has not examined": (
-            "For a self-attention nothing is wrong. But the list of what was not examined asks whether yours is meant "
-            "as one."
+        "no finding, but it asks a question": (
+            "As a self-attention nothing is wrong with it. But the list of what was not examined asks whether yours is "
+            "meant as one."
         ),
         "an error: the shapes do not fit": (
-            "Shapes fit: the output is as long as the queries, and nobody can see from it where the keys came from."
+            "The shapes do fit: the output is as long as the queries, and nobody can see from it where the keys came "
+            "from."
         ),
     },
 )

@@ -7,21 +7,21 @@ carries_the_lead = Choose(
     right="token × a head of layer 0",
     options={
         "token × token": (
-            "Both ends have a letter, and letters are what the task is about. But the key that is chosen holds another "
-            "letter than the query. It is the letter *before* the key that fits, and the token of the key does not "
-            "know it: a head of layer 0 brought it."
+            "Both ends have a letter, and the task is about letters. But the chosen key holds a different letter from "
+            "the query. The letter that fits is the one *before* the key, and the key's own token does not know it: a "
+            "head of layer 0 brought it."
         ),
         "position × position": (
             "Positions carry the first look, one place to the left. But the distance to the twin is drawn anew in "
-            "every sequence, so no pair of positions can tell where it is. It is token × a head of layer 0."
+            "every sequence, so no pair of positions can tell where the twin is. It is token × a head of layer 0."
         ),
         "token × a head of layer 0": (
-            "The query says its own letter; the key says which letter came before it, and only a head of layer 0 can "
+            "The query says its own letter, and the key says which letter came before it. Only a head of layer 0 can "
             "have brought that."
         ),
         "a head of layer 0 × a head of layer 0": (
-            "Two layers, so heads meet heads: that is nearly it. But the query needs no help, since it knows its own "
-            "letter. Only the key has something to learn from layer 0."
+            "With two layers, heads meet heads, so that is nearly right. But the query needs no help, since it knows "
+            "its own letter. Only the key has something to learn from layer 0."
         ),
     },
 )
@@ -31,16 +31,16 @@ which_wire = Choose(
     right="neither of them",
     options={
         "the one out of the queries": (
-            "The query asks for its own letter, which its token already holds. What it lacks without layer 0, it never "
-            "used."
+            "The query asks for its own letter, which its token already holds. It never used what it lacks without "
+            "layer 0."
         ),
         "the one out of the values": (
-            "What a head writes comes from its values, so they seem to matter most. But what is to be written is the "
-            "letter of the key itself, and that comes from its token."
+            "What a head writes comes from its values, so they seem to matter most. But what it has to write is the "
+            "key's own letter, and that comes from the key's token."
         ),
         "both": (
             "Layer 0 wrote it into the stream, and all three matrices read the stream. But each reads only the "
-            "directions that it picks, and two of them pick others."
+            "directions that it picks, and two of them pick different ones."
         ),
         "neither of them": (
             "The letter before a place is read in the keys and nowhere else: that cut leaves about one answer in ten "
@@ -54,19 +54,19 @@ one_of_two = Choose(
     right="over half",
     options={
         "about one in ten": (
-            "So it is where one head does it all. Here another head brings the same letter, and the score is a sum: "
-            "over half of the answers stay right."
+            "That is so where one head does it all. Here another head brings the same letter, and the score is a sum, "
+            "so over half of the answers stay right."
         ),
         "about a third": (
-            "Half of the lead is gone, so much should go wrong. But the softmax only asks which key is ahead, and half "
-            "a lead is still a lead: over half of the answers stay right."
+            "Half of the lead is gone, so a lot should go wrong. But the softmax only asks which key is ahead, and "
+            "half a lead is still a lead: over half of the answers stay right."
         ),
         "over half": (
             "The other head brings the same letter. The lead shrinks, but most often the right key is still ahead."
         ),
         "all of them": (
-            "If each of the two could do it alone, nothing would be lost. But their parts add up, and with only one of "
-            "them some leads get too small."
+            "If either of the two could do it alone, nothing would be lost. But their parts add up, and with only one "
+            "of them some leads get too small."
         ),
     },
 )
@@ -76,15 +76,16 @@ real_share = Choose(
     right="about a seventh",
     options={
         "over half": (
-            "In the small models one kind of term does nearly all. Here the largest term carries 15 %: many terms, of "
-            "both signs, make the difference."
+            "In the small models one kind of term does nearly all the work. Here the largest term carries 15 %: it "
+            "takes many terms, of both signs, to make the difference."
         ),
         "about a third": (
-            "A head that found the animal so clearly should have a main reason. The largest term carries 15 %, and "
-            "hundreds of small ones the rest."
+            "A head that found the animal so clearly should have one main reason. But the largest term carries 15 %, "
+            "and hundreds of small ones carry the rest."
         ),
         "about a seventh": (
-            "The largest carries 15 %, and the others are smaller still: the lead is what is left of many that cancel."
+            "The largest term carries 15 %, and the others are smaller still: the lead is what is left over when many "
+            "terms cancel."
         ),
         "under 1 %": (
             "With 1,849 terms, each could be tiny. They are not all alike, though: the largest carries 15 %."

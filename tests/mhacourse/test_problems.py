@@ -25,7 +25,7 @@ LAYERS = {
     "reviews": (["mixes-tokens"], []),
     "triage": (
         ["not-deterministic"],
-        ["two calls differ in training", "in training it drops whole weights, a fifth"],
+        ["two calls differ in training", "in training it drops whole weights, one in five"],
     ),
     "sensors": (["mixes-samples"], []),
     "verses": (["mixes-tokens-on-merge"], []),
@@ -86,7 +86,7 @@ def test_untouched_stubs_are_left_open_the_test_of_the_solution_is_right_and_wha
         if each.name != "atlas":  # which is right as it was given
             given = [each.given, my_class(f"class Mine:\n    pass\n{each.source}", each.name)]
             failures += [note for note in map(each.mend, given) if note.mood != "open"]
-        for answer, words in (("True", "It never calls the layer"), ("False", "says False of every layer")):
+        for answer, words in (("True", "Your test never calls the layer"), ("False", "says False of every layer")):
             said = each.test(my_test(f"return {answer}"))
             failures += [] if not said.passed and words in repr(said) else [said]
         failures += [f"{each.name} counts as done"] if each.done else []
@@ -139,14 +139,14 @@ REFUSED = [
     (
         "tickets",
         f"{X}return torch.allclose(layer(x), layer(x, torch.ones(4, 4)), atol=1e-4)",
-        "mask is to be a boolean",
+        "mask must be a boolean",
     ),
     ("captions", f"{X}return layer(x, torch.randn(2, 6, layer.d_model)).shape == x.shape", "memory has a mask"),
     ("drafts", f"{X}{OPEN}.tril(); k = m.clone(); layer(x, m)\n    return m.equal(k)", "hide the future already"),
     ("dictation", f"{X}return layer(x).shape == x.shape", "This layer returns a pair: out, cache = layer(x)."),
     ("reviews", "x = torch.ones(2, 4, layer.d_model); return layer(x).shape == x.shape", "alike"),
     ("reviews", "x = torch.randn(4, 1, layer.d_model); return torch.allclose(layer(x), layer(x))", "T = 1 hides it"),
-    ("reviews", f"{X}o = [2, 0, 3, 1]\n    return {SAME}", "Where T = num_heads"),
+    ("reviews", f"{X}o = [2, 0, 3, 1]\n    return {SAME}", "where T = num_heads"),
     ("reviews", f"{TURNED}return torch.allclose(layer(x[:, o]), layer(x), atol=1e-4)", "reorder one side"),
     ("reviews", f"{TURNED}return torch.equal(layer(x[:, o]), layer(x)[:, o])", "is rounding"),
     ("reviews", f"{TURNED}return not {SAME}", "True means: the layer is fine"),
@@ -165,7 +165,7 @@ REFUSED = [
     ("drafts", f"{X}{OPEN}; a = layer(x, m)\n    return layer(x, m).equal(a)", "is the mask the same afterwards?"),
     ("archive", f"{TURNED}return {SAME}", "Compare it with a known layer"),
     ("archive", f"{X}return layer(x).shape == x.shape", "A layer that returns random numbers passes as well"),
-    ("verses", f"{ROW_0}return torch.allclose(layer(x)[:, 0], layer(y)[:, 0])", "It looks at row 0 alone"),
+    ("verses", f"{ROW_0}return torch.allclose(layer(x)[:, 0], layer(y)[:, 0])", "Your test looks only at row 0"),
     (
         "letters",
         f"{HIDDEN}return torch.allclose(layer(x, m)[:, :3], layer(x)[:, :3])",
@@ -187,17 +187,21 @@ REFUSED = [
     ),
     ("verses", f"{X}return torch.allclose(layer(x), layer(x.clone()))", "Each call gets the same numbers"),
     ("tickets", AS_HIDDEN, "True for what is to be hidden"),
-    ("reviews", NEIGHBOURS, "Another order, put back in the same way, is as good."),
+    ("reviews", NEIGHBOURS, "A different order, put back in the same way, is just as good."),
     ("triage", "layer.eval()\n    return getattr(layer, 'dropout', 0.0) == 0.0", "judges by how it is made"),
     ("sensors", f"{TURNED}return {SAME}", "so each still has the same neighbours in the batch"),
     ("sensors", f"{X}y = x.clone(); y[:, 0] *= -1\n    return {LATER_ALIKE}", "these that must not matter"),
-    ("tickets", f"{ENDED}return torch.allclose(layer(x)[:, :-1], layer(y)[:, :-1])", "then each token sees all"),
+    ("tickets", f"{ENDED}return torch.allclose(layer(x)[:, :-1], layer(y)[:, :-1])", "so each token sees all"),
     (
         "atlas",
         f"{ENDED}m = torch.eye(4).bool()\n    return torch.equal(layer(x, m)[:, 0], layer(y, m)[:, 0])",
         "causal",
     ),
-    ("verses", f"{X}return torch.allclose(layer(x)[:1], layer(x[:1]), atol=1e-4)", "the same samples, only in other"),
+    (
+        "verses",
+        f"{X}return torch.allclose(layer(x)[:1], layer(x[:1]), atol=1e-4)",
+        "the same samples, only in different",
+    ),
     ("tickets", f"{X}m = torch.ones(4, 4).bool(); m[2:] = False\n    return {CUT_OFF}", "rows are queries"),
     # What is said of a test that accuses a healthy layer holds of the rows that it compares, and of what it changes.
     ("reviews", f"{ENDED}return torch.allclose(layer(x)[:, :-1], layer(y)[:, :-1])", "It is their order that must not"),
@@ -224,9 +228,9 @@ STOPPED = [
     (
         "captions",
         f"{X}{OPEN}\n    return layer(x, m).isfinite().all()",
-        "layer(x, memory, mask): memory is to be a floating",
+        "layer(x, memory, mask): memory must be a floating",
     ),
-    ("reviews", f"{X}return layer(x, mask=x).isfinite().all()", "layer(x) is how this one is called"),
+    ("reviews", f"{X}return layer(x, mask=x).isfinite().all()", "call this layer as layer(x), with"),
     (
         "atlas",
         "import inspect; return 'softmax(-1)' in inspect.getsource(type(layer).forward)",
@@ -308,7 +312,7 @@ HALF = [
     ("reviews", "weights @ v", "2 * weights @ v", "Two samples: wrong"),
     ("tickets", "weights * mask.unsqueeze(-3)", "weights * ~mask.unsqueeze(-3)", "What may be seen is erased"),
     ("captions", "mask == 0 if memory is None else mask == 1", "mask == 1", "Wrong in: self-attention, padded; cross"),
-    ("drafts", "allowed &= torch.ones", "allowed = torch.ones", "The mask of padding is lost"),
+    ("drafts", "allowed &= torch.ones", "allowed = torch.ones", "The padding mask is lost"),
     ("drafts", "else mask", "else mask[:]", "a second name for the caller's own numbers"),
     ("drafts", "-1e9", "-1e8", "it still writes into the caller's own, by"),
     ("dictation", "self.tril[:T, :S]", "self.tril[S - 1 : S, :S]", "New tokens see each other"),
@@ -375,7 +379,10 @@ def test_what_is_no_mended_class_is_refused_in_words():
 
 CUT = "unflatten(-1, (-1, self.num_heads))"
 NEEDLESS = [
-    ([(CUT, "unflatten(-1, (self.num_heads, -1)).mT"), (".flatten(2)", ".mT.flatten(2)")], "not yet. Neighbours"),
+    (
+        [(CUT, "unflatten(-1, (self.num_heads, -1)).mT"), (".flatten(2)", ".mT.flatten(2)")],
+        "not yet. Neighbouring features",
+    ),
     ([("softmax(1)", "softmax(2)")], "The softmax goes over the queries"),
     ([("softmax(1)", "softmax(1) * 2")], "Without a mask: wrong"),
 ]

@@ -58,9 +58,13 @@ OTHER_WAYS = [
     ("attend", lambda q, k, v: mhalib.scaled_dot_product_attention(q, k, v)[0], "calls scaled_dot_product_attention"),
     ("stable_softmax", nn.Softmax(-1), "yours calls softmax"),
     ("repaired", lambda layer, x, mask: layer(x, mask=mask), "the layer's own forward"),
-    ("previous_token", lambda maps: previous_token_score(maps), "previous_token_score of the library"),
-    ("induction", lambda maps, tokens: induction_score(maps, tokens), "induction_score of the library"),
-    ("aligned", lambda maps, alignment: alignment_agreement(maps, alignment), "alignment_agreement of the library"),
+    ("previous_token", lambda maps: previous_token_score(maps), "calls the library's previous_token_score"),
+    ("induction", lambda maps, tokens: induction_score(maps, tokens), "calls the library's induction_score"),
+    (
+        "aligned",
+        lambda maps, alignment: alignment_agreement(maps, alignment),
+        "calls the library's alignment_agreement",
+    ),
 ]
 
 

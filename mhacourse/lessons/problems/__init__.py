@@ -1,7 +1,7 @@
 """The problem set: ten broken layers and a healthy one, `problem.reviews` of `mhacourse`.
 
-The layers stand in `layers` as they should be; `first`, `second` and `third` say what breaks each, what its owner saw,
-and what is said of an answer, in the order of the notebook. What a mended layer is driven through stands in `cases`.
+The healthy layers are in `layers`; `first`, `second` and `third` say what breaks each one, what its owner saw, and what
+an answer is told, in the order of the notebook. What a mended layer is tried on is in `cases`.
 """
 
 from mhacourse.lessons.problems import blind, first, second, third

@@ -1,6 +1,6 @@
 """What is said of a test for any of the problems: why it sees nothing, and why it accuses a healthy layer.
 
-What is to be said for one problem only stands there, under the same names.
+What applies to only one problem is kept beside that problem, under the same names.
 """
 
 import copy
@@ -28,7 +28,7 @@ def _hides(call: Call) -> bool:
 
 
 def _too_close(calls: Sequence[Call]) -> bool:
-    """Return whether all inputs are as good as the same, although some differ."""
+    """Return whether all inputs are practically the same, although some differ."""
     inputs = [call.x for call in calls]
     pairs = [(inputs[0], other) for other in inputs[1:] if not torch.equal(inputs[0], other)]
     return bool(pairs) and all(a.shape == b.shape and torch.allclose(a, b, atol=1e-3) for a, b in pairs)
@@ -39,7 +39,7 @@ def _masks(calls: Sequence[Call]) -> list[Tensor]:
 
 
 def _masked(calls: Sequence[Call]) -> Iterator[tuple[str, str]]:
-    """Yield each sample of the calls, with its memory, and its mask where that hides something."""
+    """Yield each sample of the calls with its memory, and with its mask if that hides something."""
     for call in calls:
         memory = call.given.get("memory")
         for i, sample in enumerate(call.x):
@@ -60,7 +60,7 @@ def _twice(calls: Sequence[Call]) -> bool:
 
 
 def _changed(call: Call, calls: Sequence[Call], name: str = "x") -> Tensor:
-    """Return which tokens of one argument are others in another call in which it has this shape, `(B, S)`."""
+    """Return which tokens of one argument differ from those of another call in which it has this shape, `(B, S)`."""
     mine = call.given[name]
     others = [other.given.get(name) for other in calls]
     differ = [(mine != other).any(-1) for other in others if other is not None and other.shape == mine.shape]
@@ -88,7 +88,7 @@ def _hidden(call: Call, calls: Sequence[Call]) -> Tensor:
 
 
 def _later(call: Call, calls: Sequence[Call]) -> Tensor:
-    """Return which tokens were changed, or come behind one that was."""
+    """Return which tokens were changed, or come after one that was."""
     return _changed(call, calls).cumsum(1) > 0
 
 
@@ -190,69 +190,69 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
 }
 
 SECOND_NAME = {
-    "second name": "{line} gives one tensor a second name: what is written into the one stands in the other. clone() "
-    "copies."
+    "second name": "{line} gives one tensor a second name: what you write into one also appears in the other. clone() "
+    "makes a copy."
 }
 BLIND = {
-    "equal tokens": "All tokens of a call are alike: whatever is mixed up among them, nothing changes. Draw them: "
-    "torch.randn.",
-    "equal inputs": "Each call gets the same numbers, so there is nothing that could show. Change something in "
-    "between.",
-    "hardly changed": "Your inputs differ by less than one allows for rounding, so nothing that could show is large "
-    "enough. Draw what you change anew: torch.randn.",
-    "samples moved": "Your calls hold the same samples in another order, axis 0. The tokens of each are axis 1.",
-    "same samples": "Your calls hold the same samples, only in other company: what is wrong within a sample stays as "
-    "it is. Change a token.",
-    "whole rows": "Each row of your masks is all True or all False, and rows are queries. What hides a key from the "
-    "others is a column: mask[..., key] = False.",
+    "equal tokens": "All tokens of a call are alike, so whatever is mixed up among them, nothing changes. Draw them "
+    "with torch.randn.",
+    "equal inputs": "Each call gets the same numbers, so no difference can show. Change something in between.",
+    "hardly changed": "Your inputs differ by less than what is allowed for rounding, so no difference that could show "
+    "is large enough. Draw what you change anew, with torch.randn.",
+    "samples moved": "Your calls hold the same samples in a different order, axis 0. The tokens of each sample are "
+    "axis 1.",
+    "same samples": "Your calls hold the same samples, only in different company, so what is wrong within a sample "
+    "stays as it is. Change a token.",
+    "whole rows": "Each row of your masks is all True or all False, and rows are queries. To hide a key from the "
+    "others, you need a column: mask[..., key] = False.",
 }
 # Where outputs are wrong, so that it has to look at them.
 CHANCE = {
-    "random": "A layer that returns random numbers passes as well. Say which numbers must be equal, and compare these.",
-    "row 0": "It looks at row 0 alone: with random numbers in all others it says the same. Compare every row that must "
-    "be equal.",
+    "random": "A layer that returns random numbers passes as well. Say which numbers must be equal, and compare those.",
+    "row 0": "Your test looks only at row 0: with random numbers in all other rows, it says the same. Compare every "
+    "row that must be equal.",
 }
 LEFT = {
-    "own kind": "It compares the layer with another of its own class, which makes the same mistake.",
-    "one call": "It calls the layer once. With what do you compare the output, other than its shape?",
-    "no call": "It never calls the layer: layer(x).",
+    "own kind": "Your test compares the layer with another one of its own class, which makes the same mistake.",
+    "one call": "Your test calls the layer once. What do you compare the output with, other than its shape?",
+    "no call": "Your test never calls the layer: layer(x).",
 }
 # Said first, since nothing else counts then.
 NOT_FINITE = {
-    "not finite": "A weight of 0 times NaN or infinity is NaN, so a token that nobody looks at spoils the sum all the "
-    "same. Put other finite numbers in its place: torch.randn."
+    "not finite": "A weight of 0 times NaN or infinity is NaN, so even a token that nobody looks at spoils the sum. "
+    "Put other finite numbers in its place, with torch.randn."
 }
-_EMPTY = "A query with nothing to see may give anything: leave such rows of a mask out of what you compare."
+_EMPTY = "A query with nothing to see may give anything, so leave such rows of a mask out of what you compare."
 # Besides: a test passes the broken layer and accuses the others, or computes an output by itself.
 ALARM = {
     "empty rows": _EMPTY,
     "no NaN": _EMPTY,
-    "hidden": "A hidden token still asks, and gets an answer like any other, which changes with it. Compare the "
-    "outputs of the others.",
+    "hidden": "A hidden token still asks, and it gets an answer like any other, which changes with the token. Compare "
+    "the outputs of the others.",
     "whole rows": BLIND["whole rows"],
     "two masks": "The same tokens come with two different masks, or once with a mask and once without. What is hidden "
-    "in one call is seen in the other, so the outputs change, as they should. Hand each sample its own mask, "
-    "mask[i : i + 1], or cut the hidden tokens off.",
-    "reordered": "It hands over the same tokens in another order, and a layer without positions gives their outputs in "
-    "that order: reorder one side to compare.",
-    "no call": "It never calls the layer, and judges by how it is made. A healthy layer may be made otherwise, and its "
-    "settings stay the same in either mode. Compare outputs: layer(x).",
-    "as broken": "What you compare with is what the broken layer does.",
-    "own order": "It compares with a computation of your own from the layer's weights, which deals the features out "
-    "to the heads in one order. Another order, put back in the same way, is as good. Compare the layer with itself: "
-    "one token changed, hidden, or in another place.",
-    "own numbers": "It compares with a computation of your own from the layer's weights, and on a healthy layer the "
-    "two differ. Look at yours: the order of the heads, the scale, the biases.",
+    "in one call is seen in the other, so the outputs change, as they should. Give each sample its own mask, mask[i : "
+    "i + 1], or cut the hidden tokens off.",
+    "reordered": "Your test hands over the same tokens in a different order, and a layer without positions gives their "
+    "outputs in that order: reorder one side to compare.",
+    "no call": "Your test never calls the layer, and judges by how it is made. A healthy layer may be made "
+    "differently, and its settings stay the same in either mode. Compare outputs: layer(x).",
+    "as broken": "You compare with what the broken layer does.",
+    "own order": "Your test compares with your own computation from the layer's weights, which deals the features out "
+    "to the heads in one order. A different order, put back in the same way, is just as good. Compare the layer with "
+    "itself: with one token changed, hidden, or in a different place.",
+    "own numbers": "Your test compares with your own computation from the layer's weights, and on a healthy layer the "
+    "two differ. Check yours: the order of the heads, the scale, the biases.",
 }
 LEFT_TO_SAY = {
     "itself": "The token that you change may change its own output. Compare the outputs of the others.",
-    "seen": "The token that you change is seen by those whose outputs you compare, which change with it as they "
-    "should. True in a mask means: may attend, and without a mask each token sees all, before it and behind it.",
+    "seen": "The token that you change is seen by those whose outputs you compare, so these change with it, as they "
+    "should. True in a mask means may attend, and without a mask each token sees all the others, before and after it.",
 }
 
 
 def told(problem: Problem) -> None:
-    """Let a problem say its own reasons first, then those for any problem, and last what is left."""
+    """Let a problem give its own reasons first, then those for any problem, and last what is left."""
     own = problem.blind
     otherwise = own.pop("otherwise", "")
     chance = {name: f"{words} {otherwise}".rstrip() for name, words in CHANCE.items() if not problem.spoils}

@@ -1,4 +1,4 @@
-"""How the layers of the set are called, and which argument of a call is not as they take it."""
+"""How the layers of the set are called, and which argument of a call is not what they take."""
 
 import inspect
 
@@ -10,14 +10,14 @@ from mhacourse.try_test import Subject
 
 
 def misfit(subject: Subject, message: str) -> str:
-    """Return which argument of the call that raised does not fit, or how the layer is called; nothing if all fits."""
+    """Return which argument of the failed call does not fit, or how the layer is called; nothing if all fits."""
     takes = ", ".join(inspect.signature(subject.layer.forward).parameters)
     if "forward() " in message:
-        return f"layer({takes}) is how this one is called: these names, in this order."
+        return f"call this layer as layer({takes}), with these names, in this order."
     for name, words in _wrong(subject.layer, subject.asked or {}).items():
         got = subject.asked[name]
         shape = f" of shape {tuple(got.shape)}" if isinstance(got, Tensor) else ""
-        return f"layer({takes}): {name} is to be {words}; yours is {kind_of(got)}{shape}."
+        return f"layer({takes}): {name} must be {words}; yours is {kind_of(got)}{shape}."
     return ""
 
 
@@ -41,7 +41,7 @@ def _wrong(layer, given) -> dict[str, str]:
 
 
 def _has_shape(value: object, shape: tuple[int | None, ...], dtype: torch.dtype | None = None) -> bool:
-    """Return whether a value is a tensor of these sizes, None for any; of another dtype than floats where it is said.
+    """Return whether a value is a tensor of these sizes (None for any) and of this dtype, floating if none is given.
 
     A mask may be 1 along an axis.
     """

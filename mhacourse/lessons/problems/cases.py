@@ -1,4 +1,4 @@
-"""What a mended layer is driven through: each case a function of a layer and its d_model; the results are compared."""
+"""What a mended layer is tried on: each case is a function of a layer and its d_model, and the results are compared."""
 
 import torch
 
@@ -46,7 +46,7 @@ def _drops_in_training(layer, d_model):
 
 
 def _drops_weights(layer, d_model, T=6):
-    """Return whether whole weights are dropped, each by a chance of 0.2, where all are 1 / T and all values are 1."""
+    """Return whether whole weights are dropped, each with probability 0.2, where all are 1 / T and all values are 1."""
     layer.train()
     with torch.no_grad():
         layer.weight_in.zero_()
@@ -104,7 +104,7 @@ DROPPED = {
     "two calls in eval mode": _in_eval,
     "padding, in eval mode": _in_eval_padded,
     "two calls differ in training": _drops_in_training,
-    "in training it drops whole weights, a fifth": _drops_weights,
+    "in training it drops whole weights, one in five": _drops_weights,
 }
 KEPT = {**MASKED, "the caller's mask afterwards": _mask_afterwards}
 ACROSS = {

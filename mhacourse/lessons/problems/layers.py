@@ -1,7 +1,7 @@
-"""The layers of the problem set as they should be, each in a style of its own; what breaks them is said beside them.
+"""The layers of the problem set as they should be, each in its own style; what breaks them is said beside the problems.
 
-A reader sees such a class in the notebook with one thing changed, so they have no docstrings: their stories stand
-there. Below them, healthy layers in more styles, which a good test must leave in peace.
+A reader sees such a class in the notebook with one thing changed, so they have no docstrings: their stories are told
+there. Below them are healthy layers in other styles, which a good test must leave in peace.
 """
 
 import torch
@@ -206,7 +206,7 @@ class DictationAttention(nn.Module):
 
 
 class FromTheLibrary(MultiHeadAttention):
-    """The layer of the course, called `layer(x, mask)`; `num_kv_heads` where it is given."""
+    """The layer of the course, called `layer(x, mask)`, with `num_kv_heads` if given."""
 
     def forward(self, x, mask=None):
         return super().forward(x, mask=mask)
@@ -220,7 +220,7 @@ class AcrossFromTheLibrary(MultiHeadAttention):
 
 
 class AcrossFromTorch(nn.MultiheadAttention):
-    """torch's layer, called `layer(x, memory, mask)` with our kind of masks."""
+    """torch's layer, called `layer(x, memory, mask)` with masks of our kind."""
 
     def __init__(self, d_model, num_heads):
         super().__init__(d_model, num_heads, batch_first=True)
@@ -234,7 +234,7 @@ class AcrossFromTorch(nn.MultiheadAttention):
 
 
 class CausalFused(TriageAttention):
-    """Always causal, by torch's fused function."""
+    """Always causal, with torch's fused function."""
 
     def __init__(self, d_model, num_heads):
         super().__init__(d_model, num_heads, dropout=0.0)
@@ -256,7 +256,7 @@ class DropoutModule(TicketAttention):
 
 
 class KeepsInputs(nn.Module):
-    """Its cache holds the inputs themselves, and it computes all that was, each time anew."""
+    """A cache that holds the inputs themselves, so that everything is computed anew each time."""
 
     def __init__(self, d_model, num_heads):
         super().__init__()

@@ -1,7 +1,7 @@
-"""Wrong mendings that any of these layers can suffer: a line beside the broken one is changed, and was right.
+"""Wrong mendings that any of these layers can suffer: a line beside the broken one is changed, although it was right.
 
-Each is a `Change` of the healthy layer, in the words that its line has in this layer or that. What is wrong in one
-layer only stands beside its problem. That the given mistake is still there besides is found out by `Problem`.
+Each is a `Change` of the healthy layer, for each wording that its line has in one of the layers. What can go wrong in
+only one layer is kept beside its problem. `Problem` finds out whether the given mistake is still there as well.
 """
 
 import inspect
@@ -19,7 +19,7 @@ _OWN_CAUSAL = "scores.masked_fill(~self.tril[:T, :T], -torch.inf)"
 SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     "The softmax goes over the queries": (
         "each key shares out a weight of 1 among the queries.",
-        "A query shares out its weight among the keys: added up over the axis of the keys, the weights must give 1.",
+        "A query shares out its weight among the keys, so the weights must sum to 1 over the axis of the keys.",
         {"softmax(-1)": "softmax(-2)", "softmax(1)": "softmax(2)"},
     ),
     "The softmax goes over the heads": (
@@ -35,7 +35,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "Keys ask queries": (
         "q and k have changed places in the product, so each key shares out its weight among the queries.",
-        "A row of scores belongs to a query: q comes first, and k is turned.",
+        "A row of scores belongs to a query: q comes first, and k is transposed.",
         {
             "q @ k.transpose(-2, -1)": "k @ q.transpose(-2, -1)",
             "q @ k.mT": "k @ q.mT",
@@ -44,7 +44,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "No softmax": (
         "the scores themselves weigh the values.",
-        "A query shares out a weight of 1 among its keys: the softmax makes such shares of the scores.",
+        "A query shares out a weight of 1 among its keys, and the softmax turns scores into such shares.",
         {
             "weights = scores.softmax(-1)": "weights = scores",
             "scores.softmax(-1) @ v": "scores @ v",
@@ -67,7 +67,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "The scale of the whole width": (
         "the scores are divided by the root of d_model.",
-        "q and k of one head have head_dim features, and their product grows with these alone.",
+        "One head's q and k have head_dim features, and only that number makes their product grow.",
         {
             "q.shape[-1] **": "x.shape[-1] **",
             "self.head_dim**0.5": "self.d_model**0.5",
@@ -77,7 +77,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "The scale of the number of heads": (
         "the scores are divided by the root of num_heads.",
-        "What counts is how many features q and k of one head have: head_dim.",
+        "What counts is how many features the q and k of one head have: head_dim.",
         {
             "q.shape[-1] **": "self.num_heads **",
             "self.head_dim**0.5": "self.num_heads**0.5",
@@ -86,13 +86,13 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         },
     ),
     "The scale of the number of tokens": (
-        "the scores are divided by the root of how many tokens there are.",
-        "What counts is how many features q and k of one head have: head_dim.",
+        "the scores are divided by the root of the number of tokens.",
+        "What counts is how many features the q and k of one head have: head_dim.",
         {"q.shape[-1] **": "x.shape[1] **", "self.head_dim**0.5": "x.shape[1]**0.5", "len(part) **": "T **"},
     ),
     "No root in the scale": (
-        "the scores are not divided by the root of head_dim, but by head_dim itself or a half of it.",
-        "The spread of q @ k grows with the root of head_dim, and that is what the scale takes back.",
+        "the scores are divided by head_dim itself or by half of it, not by its root.",
+        "The spread of q @ k grows with the root of head_dim, and the scale undoes that.",
         {
             "q.shape[-1] ** 0.5": ("q.shape[-1]", "q.shape[-1] * 0.5"),
             "q.shape[-1] ** -0.5": ("q.shape[-1] ** -1", "q.shape[-1] * -0.5"),
@@ -103,7 +103,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "Multiplied by the scale": (
         "the scores are multiplied by the root of head_dim.",
-        "They are too large as it is: divide by the root.",
+        "They are too large already: divide by the root.",
         {
             "/ q.shape[-1] ** 0.5": "* q.shape[-1] ** 0.5",
             "* q.shape[-1] ** -0.5": "* q.shape[-1] ** 0.5",
@@ -113,7 +113,8 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "The mask is read the wrong way round": (
         "what may be seen is hidden, and what is hidden is seen.",
-        "True means may attend, here and in torch's fused function; masked_fill fills where True, so it takes ~mask.",
+        "True means may attend, here and in torch's fused function. masked_fill fills where it finds True, so it takes "
+        "~mask.",
         {
             "~mask": "mask",
             "~self.tril": "self.tril",
@@ -122,9 +123,9 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
             "mask.unsqueeze(-3)  #": "~mask.unsqueeze(-3)  #",
         },
     ),
-    "The mask is turned": (
+    "The mask is transposed": (
         "the mask is read with queries and keys exchanged.",
-        "Its rows are queries and its columns keys, and so are those of the scores here.",
+        "Its rows are queries and its columns are keys, just like those of the scores here.",
         {
             "mask.unsqueeze(-3)": "mask.mT.unsqueeze(-3)",
             "hidden.unsqueeze(-3)": "hidden.mT.unsqueeze(-3)",
@@ -133,8 +134,9 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         },
     ),
     "The mask is not used": (
-        "the layer does what it does without a mask.",
-        "Does a line use it, and is the result kept? masked_fill returns new scores, and leaves the old ones alone.",
+        "the layer does what it would do without a mask.",
+        "Does a line use the mask, and is the result kept? masked_fill returns new scores and leaves the old ones "
+        "alone.",
         {
             "scores = scores.masked_fill": "scores.masked_fill",
             ".masked_fill(~allowed, -1e9)": "",
@@ -144,37 +146,40 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         },
     ),
     "The mask has no axis for the heads": (
-        "a mask for each sample is laid beside the heads, not beside the samples.",
-        "(B, T, T) has to become (B, 1, T, T): unsqueeze(-3). Only where B and num_heads agree is there no error.",
+        "a mask for each sample is lined up with the heads, not with the samples.",
+        "(B, T, T) has to become (B, 1, T, T): unsqueeze(-3). You get no error only where B and num_heads happen to "
+        "agree.",
         {
             "~mask.unsqueeze(-3)": ("~mask", "~mask.unsqueeze(0)"),
             "hidden.unsqueeze(-3)": ("hidden", "hidden.unsqueeze(0)"),
             "mask.unsqueeze(-3)  #": ("mask  #", "mask.unsqueeze(0)  #"),
         },
     ),
-    "The mask's axis for the heads is in another place": (
-        "the axis of size 1 does not come just before queries and keys.",
+    "The mask's axis for the heads is in the wrong place": (
+        "the axis of size 1 is not the one just before queries and keys.",
         "Scores are (B, num_heads, T, T), so a mask becomes (…, 1, T, T): unsqueeze(-3).",
         {"unsqueeze(-3)": ("unsqueeze(-2)", "unsqueeze(-1)")},
     ),
     "Hidden scores become 0": (
-        "a hidden key gets the score 0, as by scores * mask; that is a score like any other.",
-        "exp(0) is 1, so it keeps a weight. Only a score far below all others, -1e9 or -inf, has the weight 0.",
+        "a hidden key gets the score 0, as with scores * mask, and that is a score like any other.",
+        "exp(0) is 1, so the key keeps some weight. Only a score far below all others, -1e9 or -inf, gets the weight "
+        "0.",
         {"-1e9": "0.0", "-torch.inf": "0.0"},
     ),
-    "Hidden scores are too near": (
-        "a hidden key gets a small score, but a score like any other.",
-        "exp(-1) is .37, so it keeps a weight. Only a score far below all others, -1e9 or -inf, has the weight 0.",
+    "Hidden scores are not low enough": (
+        "a hidden key gets a low score, but it is a score like any other.",
+        "exp(-1) is .37, so the key keeps some weight. Only a score far below all others, -1e9 or -inf, gets the "
+        "weight 0.",
         {"-1e9": ("-1.0", "-9.0"), "-torch.inf": ("-1.0", "-9.0")},
     ),
     "A hidden key wins": (
         "a hidden key gets the largest score of all.",
-        "The minus is lost: what must not be seen needs a score far below all others, -1e9.",
+        "The minus sign is lost: what must not be seen needs a score far below all others, -1e9.",
         {"-1e9": "1e9", "-torch.inf": ("1e9", "torch.inf")},
     ),
     "A token may not see itself": (
-        "the causal mask hides the diagonal as well: a token sees what came before it, and not itself.",
-        "The diagonal must stay: token t has to tell token t + 1, so it may see itself.",
+        "the causal mask hides the diagonal as well, so a token sees what came before it but not itself.",
+        "The diagonal must stay: token t has to predict token t + 1, so it may see itself.",
         {
             _OWN_CAUSAL: (
                 "scores.masked_fill(~self.tril[:T, :T].tril(-1), -torch.inf)",
@@ -189,16 +194,17 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         },
     ),
     "Each token sees the next one": (
-        "the causal mask begins one place too far to the right, so that each token sees the one behind it.",
-        "Token t may see itself and what came before: tril() without a number, or triu(1) for what is hidden.",
+        "the causal mask begins one place too far to the right, so each token sees the one after it.",
+        "Token t may see itself and what came before it: tril() without a number, or triu(1) for what is hidden.",
         {
             "~self.tril[:T, :T]": "torch.ones(T, T, dtype=torch.bool).triu(2)",
             "dtype=torch.bool).tril()\n        outs": "dtype=torch.bool).tril(1)\n        outs",
         },
     ),
     "The mask comes after the softmax": (
-        "hidden keys take part in the softmax, and their weights are set to 0 behind it.",
-        "What is left sums to less than 1. A key must lose before the softmax shares out: fill the scores.",
+        "hidden keys take part in the softmax, and their weights are set to 0 only after it.",
+        "What is left sums to less than 1. A key must lose before the softmax shares out the weight, so fill the "
+        "scores.",
         {
             "scores.masked_fill(~self.tril[:T, :T], -torch.inf).softmax(-1)": (
                 "scores.softmax(-1).masked_fill(~self.tril[:T, :T], 0)"
@@ -208,8 +214,8 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
             ),
         },
     ),
-    "The heads are joined as they lie": (
-        "the merge does not bring the heads behind the tokens, so a token gets the pieces of several.",
+    "The heads are joined without a transpose": (
+        "the merge does not move the heads behind the tokens, so a token gets the pieces of several.",
         "(B, num_heads, T, head_dim) has to become (B, T, num_heads, head_dim) first: transpose(1, 2), then join.",
         {
             "heads.transpose(1, 2).reshape": "heads.reshape",
@@ -219,15 +225,15 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "Features before heads in the merge": (
         "in each row of the merge, feature 0 of all heads comes first, then feature 1.",
-        "W_o expects all of head 0, then all of head 1: exchange axes 1 and 2, and nothing else.",
+        "W_o expects all of head 0, then all of head 1, so exchange axes 1 and 2, and nothing else.",
         {
             "heads.transpose(1, 2).reshape": "heads.permute(0, 2, 3, 1).reshape",
             "heads.transpose(1, 2).flatten(2)": "heads.permute(0, 2, 3, 1).flatten(2)",
             "(weights @ v).transpose(1, 2)": "(weights @ v).permute(0, 2, 3, 1)",
         },
     ),
-    "The merge turns the last two axes": (
-        "the merge exchanges tokens and features, and leaves the heads where they are.",
+    "The merge exchanges the last two axes": (
+        "the merge exchanges tokens and features, but leaves the heads where they are.",
         "The heads have to go behind the tokens: exchange axes 1 and 2, not the last two.",
         {
             "heads.transpose(1, 2).reshape": "heads.mT.reshape",
@@ -236,7 +242,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         },
     ),
     "The merge exchanges samples and heads": (
-        "the merge exchanges axes 0 and 1, so samples are mixed.",
+        "the merge exchanges axes 0 and 1, which mixes samples.",
         "The heads have to go behind the tokens: exchange axes 1 and 2.",
         {
             "heads.transpose(1, 2).reshape": "heads.transpose(0, 1).reshape",
@@ -246,7 +252,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "The error that view raises": (
         "the transpose of the merge is right, but view cannot join axes that are no longer neighbours in memory.",
-        "Keep the transpose, and write reshape or flatten(2).",
+        "Keep the transpose, but write reshape or flatten(2).",
         {
             "heads.transpose(1, 2).reshape": "heads.transpose(1, 2).view",
             "heads.transpose(1, 2).flatten(2)": "heads.transpose(1, 2).view(x.shape)",
@@ -254,8 +260,8 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         },
     ),
     "The output projection is gone": (
-        "the heads are returned as they are joined.",
-        "The last projection mixes the heads. It takes one token at a time, so it can do no harm to others.",
+        "the joined heads are returned as they are.",
+        "The last projection mixes the heads. It takes one token at a time, so it cannot affect the others.",
         {
             "self.W_o(": "(",
             "self.proj(": "(",
@@ -266,12 +272,12 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
 
 
 def everywhere(healthy: type[nn.Module], but: tuple[str, ...] = (), by_hand: Sequence[Change] = ()) -> dict[str, Wrong]:
-    """Return those of `SLIPS` whose line stands in this layer, but for some by their names.
+    """Return those of `SLIPS` that apply to a line of this layer, except for some by their names.
 
     Args:
         healthy: the layer.
         but: the names that are left out.
-        by_hand: makes of it the same layer as people rewrite it; slips in that count as well.
+        by_hand: turns it into the same layer as people rewrite it; slips in that version count as well.
     """
     source, found = inspect.getsource(healthy), {}
     ways = [[], [*by_hand]] if by_hand else [[]]

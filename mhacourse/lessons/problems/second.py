@@ -1,4 +1,4 @@
-"""The five problems in the middle: without the right mask, the right mode or the right neighbour nothing shows."""
+"""The five problems in the middle: without the right mask, the right mode or the right neighbour, nothing shows."""
 
 import torch
 
@@ -23,16 +23,16 @@ _FOLD = "heads.reshape(B * self.num_heads, T, -1)"
 _REPEAT = "mask.expand(B, T, T).repeat_interleave(self.num_heads, dim=0)"
 _CAUSAL = "allowed & torch.ones(T, T, dtype=torch.bool).tril()"
 _NEIGHBOURS = Change("unflatten(-1, (-1, self.num_heads))", "unflatten(-1, (self.num_heads, -1))")
-_ANOTHER = "It never looks at the outputs of the sample that it changes, and no sample reads another one."
-_UNMASKED = "No call has a mask: then each token sees all, and each output may change with any of them."
+_ANOTHER = "Your test never looks at the outputs of the sample that it changes, and no sample reads another one."
+_UNMASKED = "No call has a mask, so each token sees all the others, and each output may change with any of them."
 _NO_MASK = "No call has a mask, and without one the layer is right."
 _OF_A_ROW = "Each row has a sum of its own: weights.sum(-1, keepdim=True). Or fill the scores before the softmax."
 _SECOND_NAME = r"detach\(|\.data\b|mask\.view|mask\[|view_as|contiguous|asarray|as_tensor|\.bool\(|\.to\("
-_OPEN = "The masks hide nothing: all of their entries are True."
+_OPEN = "The masks hide nothing: all their entries are True."
 
 
 def _erased(weights: str) -> list[Change]:
-    """Return the layer of tickets with a mask behind the softmax, as it was given but for these weights."""
+    """Return the layer of tickets with a mask after the softmax, as it was given except for these weights."""
     return [Change(_HIDE, _ERASE), Change("weights * mask.unsqueeze(-3)", weights)]
 
 
@@ -88,20 +88,21 @@ tickets = Problem(
     changes=[Change(_HIDE, _ERASE)],
     right="A",
     options={
-        "A": "The softmax has shared out a weight of 1 among all keys, hidden ones too, and only then are these set to "
-        "0. What is left sums to less than 1, and how much less depends on what was hidden.",
-        "B": "(B, T, T) becomes (B, 1, T, T), so the heads of a sample share its mask; (T, T) becomes (1, T, T), which "
+        "A": "The softmax shares out a weight of 1 among all keys, hidden ones too, and only then are the hidden ones "
+        "set to 0. What is left sums to less than 1, and how much less depends on what was hidden.",
+        "B": "(B, T, T) becomes (B, 1, T, T), so the heads of a sample share its mask. (T, T) becomes (1, T, T), which "
         "fits as well.",
-        "C": "Then a mask of True everywhere would erase everything, and the output would be 0. It is that of no mask.",
-        "D": "Without a mask it agrees with the layer of the course at the same weights: no letter is in a wrong "
+        "C": "Then a mask of True everywhere would erase everything and make the output 0. In fact, the output is the "
+        "same as without a mask.",
+        "D": "Without a mask it agrees with the layer of the course at the same weights, so no letter is in the wrong "
         "place.",
-        "E": "Hidden tokens are as if they were not there. A ticket alone and the same ticket padded and masked have "
-        "to give the same outputs.",
+        "E": "Hidden tokens should count as absent. A ticket alone and the same ticket padded and masked must give the "
+        "same outputs.",
     },
     hints=[
         "Print weights.sum(-1) with a mask and without.",
-        "For the test: hide the last tokens, and compare with an input from which they are cut off.",
-        "For the mending: a hidden key must lose before the softmax shares out. Which score has a weight of 0?",
+        "For the test: hide the last tokens, and compare with an input that ends before them.",
+        "To mend it: a hidden key must lose before the softmax shares out the weight. Which score gets a weight of 0?",
     ],
     shown_by=_hidden_as_cut,
     cases=cases.MASKED,
@@ -111,33 +112,33 @@ tickets = Problem(
     wrong={
         "The mask is added to the scores": Wrong(
             [Change(_FILL, "scores + mask.unsqueeze(-3)")],
-            "a key that may be seen gets a score that is larger by 1, for True counts as 1.",
-            "A hidden key still has a weight, a smaller one. Only a score of -1e9 or -inf has the weight 0.",
+            "a key that may be seen gets a score that is larger by 1, because True counts as 1.",
+            "A hidden key only gets a smaller weight. For a weight of 0, its score must be -1e9 or -inf.",
         ),
         "A second softmax": Wrong(
             _erased("(weights * mask.unsqueeze(-3)).softmax(-1)"),
-            "the weights go through a softmax again, in which a hidden one of 0 counts as exp(0) = 1.",
-            "One softmax, of scores in which the hidden ones are -1e9.",
+            "the weights go through a second softmax, in which a hidden weight of 0 counts as exp(0) = 1.",
+            "Use only one softmax, over scores in which the hidden ones are -1e9.",
         ),
         "Hidden weights of -1e9": Wrong(
             _erased("weights.masked_fill(~mask.unsqueeze(-3), -1e9)"),
-            "the weights are filled with -1e9, behind the softmax.",
-            "That is a number for scores. Fill the scores, and the softmax makes weights of 0 of them.",
+            "the weights are filled with -1e9, after the softmax.",
+            "That is a number for scores. Fill the scores, and the softmax turns them into weights of 0.",
             also=(_erased("weights.masked_fill(~mask.unsqueeze(-3), -torch.inf)"),),
         ),
         "What may be seen is erased": Wrong(
             _erased("weights * ~mask.unsqueeze(-3)"),
-            "the weights of the hidden keys are kept, and the others set to 0.",
-            "The mask was read the right way round. What is wrong is where: behind the softmax.",
+            "the weights of hidden keys are kept, and the others are set to 0.",
+            "The mask was read the right way round. The problem is its place, after the softmax.",
         ),
         "Shared out among the queries": Wrong(
             _erased("weights * mask.unsqueeze(-3)\n            weights = weights / weights.sum(-2, keepdim=True)"),
             "what is left is divided by its sum over the queries.",
             "A query shares out its weight of 1 among its keys: sum(-1), or fill the scores before the softmax.",
         ),
-        "Divided by another number than their sum": Wrong(
+        "Divided by something other than their sum": Wrong(
             _erased("weights * mask.unsqueeze(-3) / mask.unsqueeze(-3).sum(-1, keepdim=True)"),
-            "what is left is divided by how many keys may be seen.",
+            "what is left is divided by the number of keys that may be seen.",
             _OF_A_ROW,
             also=(
                 _erased("weights * mask.unsqueeze(-3) / mask.unsqueeze(-3).float().mean(-1, keepdim=True)"),
@@ -158,82 +159,82 @@ tickets = Problem(
                 Change(_HIDE, "        weights = scores.softmax(-1)\n"),
                 Change("weights, v)", "weights, v if mask is None else v * mask[..., -1, :, None, None])"),
             ],
-            "the values of hidden tokens are set to 0, and their keys still take a weight.",
+            "the values of hidden tokens are set to 0, but their keys still take some of the weight.",
             "As before, what is left of the weights sums to less than 1. Fill the scores before the softmax.",
         ),
-        "The axis of the heads counted from the front": Wrong(
+        "The axis for the heads is counted from the front": Wrong(
             [Change("mask.unsqueeze(-3)", "mask.unsqueeze(1)")],
             "a mask (T, T) for all samples becomes (T, 1, T).",
-            "unsqueeze(-3) puts the axis before queries and keys, whatever stands before these.",
+            "unsqueeze(-3) puts the axis before queries and keys, whatever comes before those.",
         ),
         **everywhere(layers.TicketAttention),
     },
     same={
-        "masked_fill|where": "To set hidden weights to 0 by another function is the same: the softmax has shared out "
-        "by then. It is the scores that must be filled, before the softmax.",
-        "": "What goes wrong is the place of the mask: behind the softmax, hidden keys have had their share already.",
+        "masked_fill|where": "Setting hidden weights to 0 with a different function does the same thing, because by "
+        "then the softmax has shared out the weight. Fill the scores instead, before the softmax.",
+        "": "What goes wrong is the place of the mask: after the softmax, hidden keys have already had their share.",
     },
-    word="Hidden tokens still have an effect. The doctor read the weights as they were used: what is "
-    "hidden has had its part in the sum.",
+    word="Hidden tokens still have an effect. The doctor read the weights as they were used, and saw that hidden keys "
+    "had taken part in the sum.",
 )
 
 letters = Problem(
-    saw="each letter alone is right, a batch of mixed lengths is not",
+    saw="each letter is right alone, but not in a batch of mixed lengths",
     healthy=layers.LetterAttention,
     changes=[Change("repeat_interleave(self.num_heads, dim=0)", "repeat(self.num_heads, 1, 1)")],
     right="B",
     options={
-        "A": "exp(-1e9) is 0, to the last bit: a hidden key gets no weight at all.",
-        "B": "fold puts the heads of letter 0 first, then those of letter 1: 0, 0, 1, 1. repeat lays the masks "
-        "end to end: 0, 1, 0, 1. So some heads of a letter get the mask of another one. With equal lengths, or with "
-        "one letter, nobody can tell.",
-        "C": "reshape(B * num_heads, …) of (B, num_heads, T, head_dim) lays the heads of one letter side by side, and "
-        "view(B, num_heads, …) takes them apart in the same order: without a mask the layer is right.",
-        "D": "transpose(1, 2) and reshape at the end are the right merge: without a mask the layer agrees with the "
-        "one of the course.",
-        "E": "In a batch, a letter must get the outputs that it gets alone with its mask.",
+        "A": "exp(-1e9) is 0, to the last bit, so a hidden key gets no weight at all.",
+        "B": "fold puts the heads of letter 0 first, then those of letter 1: 0, 0, 1, 1. repeat lays the masks end to "
+        "end: 0, 1, 0, 1. So some heads of a letter get the mask of another letter. With equal lengths, or with one "
+        "letter, nobody can tell.",
+        "C": "From (B, num_heads, T, head_dim), reshape(B * num_heads, …) puts the heads of one letter side by side, "
+        "and view(B, num_heads, …) takes them apart in the same order. Without a mask the layer is right.",
+        "D": "The transpose(1, 2) and reshape at the end are the right merge: without a mask, the outputs agree with "
+        "the layer of the course.",
+        "E": "In a batch, a letter must get the same outputs as it gets alone with its own mask.",
     },
     hints=[
-        "torch.tensor([3, 2]).repeat(2) and .repeat_interleave(2): print both.",
-        "For the test: several samples, each with another mask; then each sample alone with its own.",
-        "For the mending: the masks must be repeated in the order in which the heads were folded.",
+        "Print torch.tensor([3, 2]).repeat(2) and .repeat_interleave(2).",
+        "For the test: take several samples, each with a different mask, and then each sample alone with its own.",
+        "To mend it: repeat the masks in the order in which the heads were folded.",
     ],
     shown_by=_each_sample_its_mask,
     cases=cases.MASKED,
     blind={
         "no mask": _NO_MASK,
         "open masks": _OPEN,
-        "one sample": "Each call has one sample, and so there is no other mask to be mistaken for its own.",
-        "shared masks": "All samples have the same mask; one that is mistaken for another looks just like it.",
+        "one sample": "Each call has only one sample, so there is no other mask that it could get by mistake.",
+        "shared masks": "All samples have the same mask, so a mask that is mistaken for another looks just like it.",
         "another sample": _ANOTHER,
     },
     alarm={
         "no mask": _UNMASKED,
-        "as broken": "You expect the masks or the heads in the order of the broken layer, 0, 1, 0, 1. fold lays all "
-        "heads of letter 0 first: 0, 0, 1, 1.",
+        "as broken": "You expect the masks or the heads in the order of the broken layer, 0, 1, 0, 1. But fold puts "
+        "all heads of letter 0 first: 0, 0, 1, 1.",
     },
     fellows=_with_masks(einsum=layers.TicketAttention),
     wrong={
         "The queries are repeated": Wrong(
             [Change("repeat_interleave(self.num_heads, dim=0)", "repeat_interleave(self.num_heads, dim=1)")],
-            "each row of a mask is repeated, (B, num_heads * T, T).",
-            "The masks themselves are repeated, each one for the heads of its letter: dim=0.",
+            "each row of a mask is repeated, which makes (B, num_heads * T, T).",
+            "Repeat the masks themselves, each one for the heads of its letter: dim=0.",
             also=(
                 [Change("repeat_interleave(self.num_heads, dim=0)", "repeat(1, self.num_heads, 1)")],
                 [Change("repeat_interleave(self.num_heads, dim=0)", "repeat_interleave(self.num_heads, dim=-1)")],
                 Wrong(
                     [Change(_REPEAT, f"{_REPEAT.replace('dim=0', 'dim=1')}.view(-1, T, T)")],
                     "each row of a mask is repeated, and view then cuts one mask into several.",
-                    "The masks themselves are repeated, each one for the heads of its letter: dim=0, and no view.",
+                    "Repeat the masks themselves, each one for the heads of its letter: dim=0, and no view.",
                 ),
                 Wrong(
                     [Change(_REPEAT, f"{_REPEAT.replace('dim=0', 'dim=2')}.view(-1, T, T)")],
                     "each key of a mask is repeated, and view then cuts one mask into several.",
-                    "The masks themselves are repeated, each one for the heads of its letter: dim=0, and no view.",
+                    "Repeat the masks themselves, each one for the heads of its letter: dim=0, and no view.",
                 ),
             ),
         ),
-        "As often as there are letters": Wrong(
+        "Repeated as often as there are letters": Wrong(
             [Change("repeat_interleave(self.num_heads, dim=0)", "repeat_interleave(B, dim=0)")],
             "each mask is repeated B times.",
             "A letter has num_heads heads, and each of them needs its mask.",
@@ -241,27 +242,27 @@ letters = Problem(
         "The first letter's mask for all": Wrong(
             [Change(_REPEAT, "mask.expand(B, T, T)[:1]")],
             "all letters get the mask of letter 0.",
-            "Each letter has a mask of its own, which its num_heads heads share.",
+            "Each letter has its own mask, which its num_heads heads share.",
         ),
-        "One mask out of all": Wrong(
+        "One mask made from all": Wrong(
             [Change(_REPEAT, "mask.expand(B, T, T).all(0)")],
-            "a key is hidden from all letters where one of them hides it.",
-            "Each letter has a mask of its own, which its num_heads heads share.",
+            "a key is hidden from all letters if one of them hides it.",
+            "Each letter has its own mask, which its num_heads heads share.",
         ),
-        "A mask for all letters is forgotten": Wrong(
+        "A mask for all letters is overlooked": Wrong(
             [Change("mask.expand(B, T, T).repeat_interleave", "mask.repeat_interleave")],
-            "a mask (T, T) has no axis of letters, and its rows are repeated.",
+            "a mask (T, T) has no axis for letters, so its rows are repeated.",
             "expand(B, T, T) was right: it gives each letter that mask.",
         ),
-        "The heads in the place of letters": Wrong(
+        "Heads in place of letters": Wrong(
             [Change(_REPEAT, "mask.expand(B, self.num_heads, T, T).reshape(-1, T, T)")],
-            "expand takes the axis of the masks for that of the heads.",
-            "Put an axis for the heads behind that of the letters: mask[:, None].expand(-1, num_heads, -1, -1).",
+            "expand takes the axis of the masks for the axis of the heads.",
+            "Put an axis for the heads after that of the letters: mask[:, None].expand(-1, num_heads, -1, -1).",
         ),
-        "Folded in the other order, not unfolded": Wrong(
+        "Folded in a different order, but not unfolded": Wrong(
             [Change(_FOLD, "heads.transpose(0, 1).reshape(B * self.num_heads, T, -1)")],
-            "fold puts head 0 of all letters first, and the view at the end still expects letter 0 with all its heads.",
-            "The order is free, but fold, mask and view must agree. It is less to mend the mask alone.",
+            "fold puts head 0 of all letters first, but the view at the end still expects letter 0 with all its heads.",
+            "The order is free, but fold, mask and view must agree. It is less work to mend only the mask.",
             also=(
                 [
                     Change(_FOLD, "heads.transpose(0, 1).reshape(B * self.num_heads, T, -1)"),
@@ -269,21 +270,21 @@ letters = Problem(
                 ],
             ),
         ),
-        "Unfolded in the other order": Wrong(
+        "Unfolded in a different order": Wrong(
             [Change(".view(B, self.num_heads, T, -1)", ".view(self.num_heads, B, T, -1).transpose(0, 1)")],
-            "the end takes the rows for head 0 of all letters, then head 1.",
-            "fold puts letter 0 with all its heads first, and the view at the end was right.",
+            "the view at the end reads the rows as head 0 of all letters, then head 1 of all.",
+            "fold puts letter 0 with all its heads first, so the view at the end was right.",
         ),
         **everywhere(layers.LetterAttention),
     },
     same={
-        END_TO_END: "The masks still lie end to end, 0, 1, 0, 1: repeat, tile, cat and a "
-        "new axis in front all lay them so. The heads were folded as 0, 0, 1, 1.",
-        "": "What goes wrong is the order in which the masks are repeated: it must be that in which fold lays the "
-        "heads.",
+        END_TO_END: "The masks still lie end to end, 0, 1, 0, 1, because that is what repeat, tile, cat and a new axis "
+        "in front all do. The heads were folded as 0, 0, 1, 1.",
+        "": "What goes wrong is the order in which the masks are repeated. It must match the order in which fold puts "
+        "the heads.",
     },
-    word="A sample is given the mask of another. The doctor gave each sample a mask of its own, and read off the "
-    "weights whose mask it follows.",
+    word="A sample gets the mask of another sample. The doctor gave each sample a mask of its own, and the weights "
+    "showed whose mask each one follows.",
 )
 
 atlas = Problem(
@@ -291,33 +292,32 @@ atlas = Problem(
     healthy=layers.AtlasAttention,
     right="E",
     options={
-        "A": "Read the letters: scores are (b, k, q, h), so axis 1 is that of the keys. Print "
-        "weights.sum(1): ones everywhere.",
-        "B": "A mask is (queries, keys), and here the scores have the keys first: so it has to be turned. Hide a "
-        "token, change it: the outputs of the others stay.",
-        "C": "Head i gets the features i, i + num_heads, and so on, where others take neighbours. It is another order "
-        "of the same features, in q, k and v alike, and the last line puts them back in that order.",
-        "D": "A fourth root on q and a fourth root on k: in the product they are the root of head_dim. q.shape[2] is "
-        "head_dim here.",
-        "E": "All four are right: with its keys before its queries and its heads at the end, it computes what the "
-        "others compute.",
+        "A": "Read the letters: scores are (b, k, q, h), so axis 1 is that of the keys. Print weights.sum(1), and you "
+        "get ones everywhere.",
+        "B": "A mask is (queries, keys), but here the scores have the keys first, so the mask has to be transposed. "
+        "Hide a token and change it: the outputs of the others stay the same.",
+        "C": "Head i gets features i, i + num_heads, and so on, where other layers take neighbours. The features are "
+        "the same, only in a different order. q, k and v share that order, and the last line puts them back in it.",
+        "D": "A fourth root on q times a fourth root on k is the root of head_dim, and q.shape[2] is head_dim here.",
+        "E": "All four lines are right. With its keys before its queries and its heads at the end, the layer computes "
+        "what the others compute.",
     },
     hints=[
         "Write the names of the axes beside each line: q is (B, T, head_dim, num_heads).",
         "For the test: which two things must hold of any attention layer with a causal mask? Change the last token.",
-        "For the mending: before you change a line, name the output that is wrong.",
+        "To mend it: before you change a line, name the output that is wrong.",
     ],
     shown_by=_mask_and_softmax,
     cases=cases.MASKED,
     near={
         "the softmax over the queries": Change("softmax(1)", "softmax(2)"),
-        "the mask not turned": Change("mask.mT[..., None]", "mask[..., None]"),
+        "the mask not transposed": Change("mask.mT[..., None]", "mask[..., None]"),
     },
     wrong={
-        "Neighbours": Wrong(
+        "Neighbouring features": Wrong(
             [_NEIGHBOURS],
-            "each head gets other features.",
-            "At these weights the layer deals features out to the heads in turn, as is its right.",
+            "each head gets different features.",
+            "At these weights the layer deals features out to the heads in turn, which is its right.",
             also=(
                 [Change(_NEIGHBOURS.before, f"{_NEIGHBOURS.after}.mT")],
                 [Change(_NEIGHBOURS.before, f"{_NEIGHBOURS.after}.mT"), Change(".flatten(2)", ".mT.flatten(2)")],
@@ -328,20 +328,20 @@ atlas = Problem(
             "each row holds all of head 0, then all of head 1.",
             "Here the features were dealt out to the heads in turn, and flatten(2) put them back in that order.",
         ),
-        "The mask is not turned": Wrong(
+        "The mask is not transposed": Wrong(
             [Change("mask.mT[..., None]", "mask[..., None]")],
             "the mask is read with queries and keys exchanged.",
-            "A mask is (queries, keys), and here the scores have the keys first.",
+            "A mask is (queries, keys), but here the scores have the keys first.",
         ),
         "One of the two roots is gone": Wrong(
             [Change(", k / k.shape[2] ** 0.25", ", k")],
-            "the scores are divided by the fourth root of head_dim.",
-            "A fourth root on q and one on k make, in their product, the root of head_dim.",
+            "the scores are divided by only the fourth root of head_dim.",
+            "A fourth root on q times one on k is the root of head_dim.",
             also=([Change("q / q.shape[2] ** 0.25, k", "q, k")],),
         ),
-        "Queries before keys, half of the way": Wrong(
+        "Queries before keys, but only half of the way": Wrong(
             [Change("bqdh,bkdh->bkqh", "bqdh,bkdh->bqkh")],
-            "the scores have the queries first, and the lines below still take the first axis for the keys.",
+            "the scores have the queries first, but the lines below still take the first axis for the keys.",
             "The order is free, but mask, softmax and product must agree with it, as they did.",
             also=(
                 [
@@ -353,50 +353,52 @@ atlas = Problem(
         ),
         "Keys ask queries": Wrong(
             [Change("mask.mT[..., None]", "mask[..., None]"), Change("softmax(1)", "softmax(2)")],
-            "mask and softmax agree, and both now take the axis of the queries for that of the keys.",
+            "mask and softmax agree, but both now take the axis of the queries for that of the keys.",
             "Read the letters: scores are (b, k, q, h), with the keys first, so axis 1 and mask.mT were right.",
         ),
         **everywhere(layers.AtlasAttention),
     },
     fellows=_with_masks(einsum=layers.TicketAttention),
     blind={
-        "no mask": "No call has a mask. Take one that is not the same when rows and columns change places.",
-        "symmetric masks": "Your masks stay the same when rows and columns change places: they cannot tell queries "
+        "no mask": "No call has a mask. Take one that changes when rows and columns change places.",
+        "symmetric masks": "Your masks stay the same when rows and columns change places, so they cannot tell queries "
         "from keys. Take a causal one, or hide a token from the others.",
-        "one call": "It calls the layer once: with what is the output compared?",
+        "one call": "Your test calls the layer once. What do you compare the output with?",
     },
     alarm={"no mask": _UNMASKED},
-    word="The doctor finds nothing, and it has looked at the softmax, the scale, the split, the merge and the masks. "
-    "The remark is a matter of taste.",
+    word="The doctor finds nothing, although it has looked at the softmax, the scale, the split, the merge and the "
+    "masks. Its remark is a matter of taste.",
 )
 
 captions = Problem(
-    saw="the captions speak of the grey border",
+    saw="the captions mention the grey border",
     healthy=layers.CaptionAttention,
     changes=[Change("hidden = mask == 0", "hidden = mask == 0 if memory is None else mask == 1")],
     right="C",
     options={
-        "A": "Which half of W_kv is called k is a matter of names, as long as it stays the same; without a mask the "
-        "layer agrees with that of the course at the same weights, with memory as well.",
-        "B": "softmax(-1) goes over the keys, however many there are: each row of the map sums to 1 for 4 queries "
-        "and 7 keys as well.",
-        "C": "With memory the line hides the keys where the mask is 1, which are those that may be seen. In "
+        "A": "Which half of W_kv is called k is only a matter of names, as long as it stays the same. Without a mask, "
+        "the outputs agree with the layer of the course at the same weights, with memory as well.",
+        "B": "softmax(-1) goes over the keys, however many there are. With 4 queries and 7 keys, too, each row of the "
+        "map sums to 1.",
+        "C": "With memory, the line hides the keys where the mask is 1, and those are the ones that may be seen. In "
         "self-attention it hides the others. What is left for the captions is the border.",
-        "D": "unsqueeze(-3) makes (B, 1, Tq, Tk) of a mask (B, Tq, Tk), and that fits scores (B, num_heads, Tq, Tk).",
-        "E": "The picture was masked, so its border is as if it were not there. Cut it off: the outputs change.",
+        "D": "unsqueeze(-3) turns a mask (B, Tq, Tk) into (B, 1, Tq, Tk), and that fits scores (B, num_heads, Tq, Tk).",
+        "E": "The picture was masked, so its border should count as absent. Cut it off, and the outputs change.",
     },
     hints=[
         "There are two ways through this layer. Which one have you tried?",
-        "For the test: hide the last tokens of memory, and compare with a memory from which they are cut off.",
-        "For the mending: True means may attend, in both branches.",
+        "For the test: hide the last tokens of memory, and compare with a memory that ends before them.",
+        "To mend it: True means may attend, in both branches.",
     ],
     shown_by=_memory_hidden_as_cut,
     cases=cases.ACROSS,
     blind={
-        "no memory": "No call has a memory: self-attention is right. Call it as layer(x, memory, mask).",
+        "no memory": "No call has a memory, and self-attention is right. Call the layer as layer(x, memory, mask).",
         "no mask with memory": "No call with a memory has a mask.",
-        "one piece": "Your memory is one piece: it gets the weight 1, hidden or not. Take several, and hide some.",
-        "equal pieces": "All pieces of your memory are alike, so hiding some changes nothing. Draw them: torch.randn.",
+        "one piece": "Your memory is one piece, which gets the weight 1, hidden or not. Take several pieces, and hide "
+        "some.",
+        "equal pieces": "All pieces of your memory are alike, so hiding some changes nothing. Draw them with "
+        "torch.randn.",
     },
     alarm={"no mask": _UNMASKED},
     fellows={"torch's layer": layers.AcrossFromTorch, "the layer of the course": layers.AcrossFromTheLibrary},
@@ -408,32 +410,32 @@ captions = Problem(
         "Self-attention reads it the wrong way round": Wrong(
             [Change("mask == 0\n", "mask == 1\n")],
             "self-attention hides what may be seen.",
-            "True means may attend in both branches, so hidden is where the mask is False: mask == 0, or ~mask.",
+            "True means may attend in both branches, so a key is hidden where the mask is False: mask == 0, or ~mask.",
         ),
-        "The branches exchanged": Wrong(
+        "The branches are exchanged": Wrong(
             [Change("mask == 0\n", "mask == 1 if memory is None else mask == 0\n")],
-            "with memory it is right now, and self-attention is not.",
-            "True means may attend in both branches: one line without a case.",
+            "with memory it is right now, but self-attention is not.",
+            "True means may attend in both branches, so a single line without a case is enough.",
         ),
         "With memory there is no mask": Wrong(
             [Change("if mask is not None:", "if mask is not None and memory is None:")],
             "with memory the mask is never used, so the border is seen.",
-            "The border of a picture is to be hidden: mask == 0 in both branches.",
+            "The border of a picture has to be hidden: mask == 0 in both branches.",
         ),
         "No mask for self-attention": Wrong(
             [Change("if mask is not None:", "if mask is not None and memory is not None:")],
             "without memory the mask is never used.",
             "Words are padded as well: mask == 0 in both branches.",
         ),
-        "The mask turned with memory": Wrong(
+        "The mask is transposed with memory": Wrong(
             [Change("hidden = mask == 0", "hidden = (mask if memory is None else mask.mT) == 0")],
-            "with memory the mask has keys as rows.",
-            "It is (B, Tq, Tk), as the scores are: nothing is to be turned.",
+            "with memory, the mask has keys as rows.",
+            "It is (B, Tq, Tk), as the scores are, so there is nothing to transpose.",
         ),
         "Keys and values exchanged": Wrong(
             [Change(".chunk(2, dim=-1)", ".chunk(2, dim=-1)[::-1]")],
             "the first half of W_kv is used for the values.",
-            "It was the keys', and these weights were made for that.",
+            "It belongs to the keys, and these weights were made for that.",
         ),
         "The words ask themselves": Wrong(
             [Change("source = x if memory is None else memory", "source = x")],
@@ -443,11 +445,11 @@ captions = Problem(
         **everywhere(layers.CaptionAttention, but=("The mask is read the wrong way round",)),
     },
     same={
-        "": "What goes wrong is the line that says which keys are hidden where there is a memory: True means may "
-        "attend, there as well.",
+        "": "What goes wrong is the line that says which keys are hidden when there is a memory. True means may attend "
+        "there, too.",
     },
-    word="Handed over as self-attention, layer(x, None, mask), the doctor finds nothing. It examines "
-    "what it is handed: only with memory, here x itself, does it come by the second branch.",
+    word="If you hand the layer over as self-attention, layer(x, None, mask), the doctor finds nothing, because it "
+    "examines only what it gets. With a memory, here x itself, it reaches the second branch.",
 )
 
 drafts = Problem(
@@ -457,68 +459,70 @@ drafts = Problem(
     spoils=True,
     right="D",
     options={
-        "A": "arange(d_model).chunk(num_heads) gives neighbouring features to each head, in q, k and v alike; the "
-        "layer agrees with that of the course at the same weights under a causal mask.",
-        "B": "The projections are computed anew for each head. That is slow, and it gives the same numbers.",
-        "C": "-1e9 would matter for a query that sees no key at all: it gets an average. Here each one sees a key.",
+        "A": "arange(d_model).chunk(num_heads) gives neighbouring features to each head, in q, k and v alike. Under a "
+        "causal mask, the outputs agree with the layer of the course at the same weights.",
+        "B": "The projections are computed anew for each head. That is slow, but it gives the same numbers.",
+        "C": "-1e9 would matter for a query that sees no key at all, because it would get an average. Here each query "
+        "sees a key.",
         "D": "allowed is the caller's own mask, not a copy, and &= writes into it. Whoever gets that mask next finds "
         "the future hidden as well.",
-        "E": "The next layer does as its mask says. Print the mask before and after: it is another one.",
+        "E": "The next layer does what its mask says. Print the mask before and after: it has changed.",
     },
     hints=[
         "The outputs of this layer are right. What else can a function do to the world?",
         "For the test: keep a copy of something.",
-        "For the mending: a & b makes a new tensor, a &= b writes into a.",
+        "To mend it: a & b makes a new tensor, while a &= b writes into a.",
     ],
     shown_by=_leaves_the_mask,
     cases=cases.KEPT,
     blind={
-        "no mask": "No call has a mask; without one the layer makes its own.",
+        "no mask": "No call has a mask, and without one the layer makes its own.",
         "lower masks": "Your masks hide the future already, so there is nothing more to write into them.",
-        "otherwise": "Its outputs are right, each time. Look at what you handed over: is the mask the same afterwards?",
+        "otherwise": "The outputs are right each time. Look at what you handed over: is the mask the same afterwards?",
     },
     alarm={
-        "tokens moved": "It is always causal: in another order a token sees other tokens, and so it should.",
-        "open masks": "It is always causal, and a mask comes on top of that: True opens nothing. Its outputs "
-        "are right; look at the mask afterwards.",
+        "tokens moved": "The layer is always causal, so in a different order a token sees different tokens, as it "
+        "should.",
+        "open masks": "The layer is always causal, and a mask comes on top of that: True opens nothing. Its outputs "
+        "are right, so look at the mask afterwards.",
     },
     fellows={"a fused function": layers.CausalFused},
     wrong={
-        "The mask of padding is lost": Wrong(
+        "The padding mask is lost": Wrong(
             [Change("allowed & torch.ones", "torch.ones")],
             "the caller's mask is replaced by the causal one, so padding is seen.",
-            "Both count: allowed & torch.ones(...).tril() makes a new tensor of both.",
+            "Both count: allowed & torch.ones(...).tril() makes a new tensor from the two.",
             also=([Change(_CAUSAL, "torch.ones(B, T, T, dtype=torch.bool).tril()")],),
         ),
         "One of the two is enough": Wrong(
             [Change("allowed & torch.ones", "allowed | torch.ones")],
-            "a key is seen where the padding or the causal mask allows it.",
-            "Both must allow it: &.",
+            "a key is seen where either the padding mask or the causal mask allows it.",
+            "Both must allow it, so join them with &.",
         ),
         "No longer causal": Wrong(
             [Change(_CAUSAL, "allowed.clone()")],
-            "the caller's mask is left alone, and the future is seen.",
-            "A copy is right, and the causal mask belongs into it: allowed & torch.ones(...).tril().",
+            "the caller's mask is left alone, but the future is seen.",
+            "A copy is right, but the causal mask belongs in it: allowed & torch.ones(...).tril().",
         ),
-        "Causal without a mask only": Wrong(
+        "Causal only without a mask": Wrong(
             [
                 Change(
                     f"if mask is None else mask\n        allowed = {_CAUSAL}",
                     "if mask is None else mask\n        allowed = allowed.tril() if mask is None else mask",
                 )
             ],
-            "with a mask for padding the future is seen.",
-            "It is always causal; the mask comes on top: allowed & torch.ones(...).tril().",
+            "with a padding mask, the future is seen.",
+            "The layer is always causal, and the mask comes on top: allowed & torch.ones(...).tril().",
         ),
-        "The mask of the past": Wrong(
+        "The mask hides the past": Wrong(
             [Change(".tril()", ".triu()")],
             "each token sees itself and the future.",
-            "Rows are queries and columns keys; the past lies on and below the diagonal: tril.",
+            "Rows are queries and columns are keys, so the past is on and below the diagonal: tril.",
         ),
         "A tensor has no copy()": Wrong(
             [Change("else mask", "else mask.copy()")],
-            "copy() is a method of lists and of NumPy's arrays.",
-            "A tensor's is called clone(). Or make a new one: allowed & ...",
+            "copy() is a method of lists and of NumPy arrays.",
+            "For a tensor it is called clone(). Or make a new tensor: allowed & ...",
         ),
         "Features dealt out in turn": Wrong(
             [
@@ -528,18 +532,19 @@ drafts = Problem(
                 )
             ],
             "head 0 gets features 0, h, 2h, …",
-            "These weights were made for heads of neighbouring features; the loop was right.",
+            "These weights were made for heads of neighbouring features, so the loop was right.",
         ),
         **everywhere(layers.DraftAttention),
     },
     same={
-        _SECOND_NAME: "What you made is a "
-        "second name for the caller's own numbers: detach(), view, [:], and to or bool where nothing is to convert "
-        "share its memory, and &= still writes into it. clone() copies; a & b makes a new tensor.",
-        r"clone\(|copy": "The copy comes too late, or is of something else: when it is made, &= has written into the "
-        "caller's mask already. Copy before that line, or join by a & b, which makes a new tensor.",
+        _SECOND_NAME: "What you made is a second name for the caller's own numbers. detach(), view and [:] share its "
+        "memory, and so do to and bool when there is nothing to convert, so &= still writes into it. clone() copies, "
+        "and a & b makes a new tensor.",
+        r"clone\(|copy": "The copy comes too late, or it is a copy of something else: by the time you make it, &= has "
+        "already written into the caller's mask. Copy before that line, or join with a & b, which makes a new tensor.",
         "": "What goes wrong is the line that joins the two masks: it still writes into the caller's own, by whatever "
         "name.",
     },
-    word="It changes what it was given. The doctor keeps a copy of each tensor that it hands over, and compares.",
+    word="The layer changes what it was given. The doctor keeps a copy of each tensor that it hands over, and "
+    "compares.",
 )

@@ -1,4 +1,4 @@
-"""The last two problems: a layer that is healthy in itself, and one that is ill only from its second call on."""
+"""The last two problems: a layer that is healthy in itself, and one that goes wrong only from its second call on."""
 
 import torch
 
@@ -14,18 +14,18 @@ _GROWN = "torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)"
 
 
 def _repeated(heads: str) -> list[Change]:
-    """Return the layer of the archive with other heads of keys and values."""
+    """Return the archive layer with different KV heads."""
     return [Change(_SHARED, heads)]
 
 
 def _seen(rows: str) -> list[Change]:
-    """Return the layer of dictation with another piece of its causal mask."""
+    """Return the dictation layer with a different piece of its causal mask."""
     return [Change(_ROWS, rows)]
 
 
 _OWN_KIND = (
-    "A second layer of the same class hands the heads out in the same wrong order. Compare with another class that is "
-    "known to be right, such as MultiHeadAttention, at the same weights."
+    "A second layer of the same class hands the heads out in the same wrong order. Compare with a different class that "
+    "is known to be right, such as MultiHeadAttention, at the same weights."
 )
 
 
@@ -47,48 +47,50 @@ def _in_steps_as_at_once(layer):
 
 
 archive = Problem(
-    saw="trained here it is fine, with published weights it talks nonsense",
+    saw="fine when trained here, nonsense with published weights",
     healthy=layers.ArchiveAttention,
     changes=[Change("repeat_interleave(share, dim=1)", "repeat(1, share, 1, 1)")],
     right="A",
     options={
-        "A": "repeat hands out the heads of keys as 0, 1, 0, 1; the published weights were trained as 0, 0, 1, 1. So "
-        "some heads of queries ask keys that they have never met. Trained from the start, the layer gets used to its "
-        "own order.",
-        "B": "The number comes from the published model itself: the shapes of W_k and W_v say so.",
-        "C": "With as many heads of keys as of queries, num_kv_heads=num_heads, it agrees with the layer of the "
-        "course at the same weights: the scale is right.",
-        "D": "Axis 1 is that of the heads. Tokens in another order give the same outputs in that order.",
-        "E": "In the code that they came with, the same weights talk sense. So the two compute something else.",
+        "A": "repeat hands out the KV heads as 0, 1, 0, 1, but the published weights were trained as 0, 0, 1, 1. So "
+        "some query heads ask keys that they have never met. Trained from scratch, the layer gets used to its own "
+        "order.",
+        "B": "The number comes from the published model itself, as the shapes of W_k and W_v show.",
+        "C": "With as many KV heads as query heads, num_kv_heads=num_heads, it agrees with the layer of the course at "
+        "the same weights, so the scale is right.",
+        "D": "Axis 1 is that of the heads. Put the tokens in a different order, and you get the same outputs in that "
+        "order.",
+        "E": "In the code that they came with, the same weights talk sense. So the two compute different things.",
     },
     hints=[
-        "Number the heads of keys: torch.arange(2).repeat(2) and .repeat_interleave(2).",
-        "For the test: as a function this layer is as good as the right one. Which layer could you compare it with, if "
-        "both had the same weights? layer.W_q, W_k, W_v, W_o and layer.num_kv_heads are there.",
-        "For the mending: neighbouring heads of queries share a head of keys.",
+        "Number the KV heads: print torch.arange(2).repeat(2) and .repeat_interleave(2).",
+        "For the test: as a function, this layer is as good as the right one. Which layer could you compare it with, "
+        "if both had the same weights? You can use layer.W_q, W_k, W_v, W_o and layer.num_kv_heads.",
+        "To mend it: neighbouring query heads share a KV head.",
     ],
     shown_by=_same_with_the_same_weights,
     cases=cases.MASKED,
     blind={
         "own kind": _OWN_KIND,
-        "otherwise": "Only the order of the heads is another one. Seen from outside, this is a right layer with other "
-        "weights: reordered, masked, cut, it behaves. Compare it with a known layer at the same weights.",
+        "otherwise": "Only the order of the heads is different. Seen from outside, this is a right layer with other "
+        "weights: reordered, masked or cut, it behaves. Compare it with a known layer at the same weights.",
     },
     alarm={
-        "one call": "Any two layers differ while their weights do. known.load_state_dict(layer.state_dict()) copies "
-        "them.",
-        "as broken": "You expect the KV heads in the order of the broken layer, 0, 1, 0, 1, as repeat and cat lay "
-        "them. In the published weights neighbouring heads of queries share one: 0, 0, 1, 1, repeat_interleave.",
+        "one call": "Any two layers differ as long as their weights do. known.load_state_dict(layer.state_dict()) "
+        "copies them.",
+        "as broken": "You expect the KV heads in the order of the broken layer, 0, 1, 0, 1, which is what repeat and "
+        "cat give. In the published weights, neighbouring query heads share one: 0, 0, 1, 1, which is "
+        "repeat_interleave.",
     },
     fellows={
         "the layer of the course": lambda d, h: layers.FromTheLibrary(d, h, num_kv_heads=2),
     },
     sizes=((8, 4), (24, 6), (32, 8)),
     wrong={
-        "Another axis is repeated": Wrong(
+        "The wrong axis is repeated": Wrong(
             _repeated("part.repeat_interleave(share, dim=2)"),
             "tokens, features or samples are repeated, and there are as few heads as before.",
-            "(B, num_kv_heads, T, head_dim): the heads are axis 1.",
+            "In (B, num_kv_heads, T, head_dim), the heads are axis 1.",
             also=(
                 _repeated("part.repeat(1, 1, share, 1)"),
                 _repeated("part.repeat_interleave(share, dim=-1)"),
@@ -96,19 +98,19 @@ archive = Problem(
                 Wrong(
                     _repeated("part.repeat_interleave(share, dim=2).reshape(len(x), -1, *part.shape[2:])"),
                     "tokens are repeated, and the reshape then cuts one head into several.",
-                    "Repeat whole heads, axis 1 of (B, num_kv_heads, T, head_dim): then there is nothing to reshape.",
+                    "Repeat whole heads, axis 1 of (B, num_kv_heads, T, head_dim). Then there is nothing to reshape.",
                 ),
             ),
         ),
-        "No axis": Wrong(
+        "No axis is given": Wrong(
             _repeated("part.repeat_interleave(share)"),
             "without dim, repeat_interleave makes one long row of all numbers.",
-            "Say which axis: the heads are axis 1 of (B, num_kv_heads, T, head_dim).",
+            "Say which axis: in (B, num_kv_heads, T, head_dim), the heads are axis 1.",
         ),
-        "As often as there are KV heads": Wrong(
+        "Repeated as often as there are KV heads": Wrong(
             _repeated("part.repeat_interleave(self.num_kv_heads, dim=1)"),
             "each head is repeated num_kv_heads times.",
-            "It has to serve num_heads / num_kv_heads heads of queries: share times.",
+            "It has to serve num_heads / num_kv_heads query heads, so repeat it share times.",
         ),
         "Keys and values disagree": Wrong(
             [
@@ -117,8 +119,8 @@ archive = Problem(
                     "k, v = k.repeat_interleave(share, dim=1), v.repeat(1, share, 1, 1)",
                 )
             ],
-            "the keys are shared by neighbours now, the values still in turn.",
-            "A head needs keys and values of the same head: both take repeat_interleave.",
+            "the keys are now shared by neighbours, but the values are still shared in turn.",
+            "A query head needs its keys and values from the same KV head, so both take repeat_interleave.",
             also=(
                 [
                     Change(
@@ -128,15 +130,15 @@ archive = Problem(
                 ],
             ),
         ),
-        "One head of keys for all": Wrong(
+        "One KV head for all": Wrong(
             _repeated("part[:, :1].repeat(1, self.num_heads, 1, 1)"),
-            "all heads of queries share KV head 0.",
-            "There are num_kv_heads of them; neighbouring heads of queries share one.",
+            "all query heads share KV head 0.",
+            "There are num_kv_heads of them, and neighbouring query heads share one.",
         ),
         "A mean of the KV heads": Wrong(
             _repeated("part.mean(1, keepdim=True)"),
-            "all heads of queries share the mean of the KV heads.",
-            "There are num_kv_heads of them; neighbouring heads of queries share one.",
+            "all query heads share the mean of the KV heads.",
+            "There are num_kv_heads of them, and neighbouring query heads share one.",
         ),
         "The heads are not put back in their order": Wrong(
             [
@@ -146,25 +148,24 @@ archive = Problem(
                     "        k, v = (part.repeat(1, share, 1, 1) for part in (k, v))",
                 )
             ],
-            "the heads of queries are sorted so that they fit the keys, and what they find goes into W_o in that "
-            "order.",
-            "Sort them back before W_o, or leave the queries as they are and repeat the keys as neighbours: "
+            "the query heads are sorted so that they fit the keys, but what they find goes into W_o in that order.",
+            "Sort them back before W_o, or leave the queries as they are and repeat the keys as neighbours, with "
             "repeat_interleave.",
         ),
-        "The KV heads in the opposite order": Wrong(
+        "The KV heads are in reverse order": Wrong(
             _repeated("part.flip(1).repeat_interleave(share, dim=1)"),
-            "the first heads of queries get the last KV head.",
-            "Head 0 of the queries and head 0 of the keys belong together.",
+            "the first query heads get the last KV head.",
+            "Query head 0 and KV head 0 belong together.",
         ),
         **everywhere(layers.ArchiveAttention),
     },
     same={
-        END_TO_END: "The KV heads still come in turn, 0, 1, 0, 1: repeat, tile, cat and a new "
-        "axis in front all lay them so. Neighbouring heads of queries share one: 0, 0, 1, 1.",
-        "": "What goes wrong is the order in which the KV heads are handed out to the heads of queries.",
+        END_TO_END: "The KV heads still come in turn, 0, 1, 0, 1, because that is what repeat, tile, cat and a new "
+        "axis in front all do. Neighbouring query heads share one: 0, 0, 1, 1.",
+        "": "What goes wrong is the order in which the KV heads are handed out to the query heads.",
     },
-    word="No finding, and rightly: as it stands it is a layer like any other. But the doctor remarks how the heads "
-    "share: cycled. The published ones share as neighbours.",
+    word="The doctor finds nothing, and rightly so: by itself, this is a layer like any other. But it remarks how the "
+    'heads share: "cycled". The published heads share as neighbours.',
 )
 
 dictation = Problem(
@@ -173,32 +174,33 @@ dictation = Problem(
     changes=[Change("self.tril[S - T : S, :S]", "self.tril[:T, :S]")],
     right="B",
     options={
-        "A": "cache[0] holds keys and cache[1] values, in the order in which the layer returns them.",
-        "B": "The new tokens are the last of the S, and so they need the last T rows of tril. tril[:T] are the "
-        "first: one new token gets row 0, and sees token 0, whatever was said since. Without a cache S = T, and the "
+        "A": "cache[0] holds the keys and cache[1] the values, in the order in which the layer returns them.",
+        "B": "The new tokens are the last of the S, so they need the last T rows of tril. tril[:T] are the first rows: "
+        "a single new token gets row 0 and sees token 0, whatever has been said since. Without a cache, S = T, and the "
         "two are the same.",
-        "C": "Axis 2 of (B, num_heads, T, head_dim) is that of the tokens: with each step cache[0].shape[2] grows by "
-        "one.",
+        "C": "Axis 2 of (B, num_heads, T, head_dim) is that of the tokens, and cache[0].shape[2] grows by one with "
+        "each step.",
         "D": "A text longer than tril stops with an error. This one is wrong at its second token.",
         "E": "In steps or at once, a causal layer gives the same outputs up to rounding, some 1e-6. Here they differ "
         "in the first digit.",
     },
     hints=[
         "Write down T and S for the third token that is written, and the row of tril that it gets.",
-        "For the test: the same tokens at once, and one after another with the cache handed on.",
-        "For the mending: of the S rows, the last T.",
+        "For the test: take the same tokens at once, and then one after another with the cache handed on.",
+        "To mend it: of the S rows, take the last T.",
     ],
     shown_by=_in_steps_as_at_once,
     cases=cases.CACHED,
     blind={
-        "no cache": "No call has a cache: in one go the layer is right. Hand on what the call before returned.",
-        "otherwise": "With what do you compare the outputs of the steps? At once, the same tokens give the right ones.",
+        "no cache": "No call has a cache, and in one go the layer is right. Hand on what the previous call returned.",
+        "otherwise": "What do you compare the outputs of the steps with? The same tokens at once give the right ones.",
     },
     alarm={
-        "tokens moved": "It is always causal: in another order a token sees other tokens, and so it should.",
-        "no cache": "Each call begins anew: hand on the cache, out, cache = layer(token, cache).",
-        "tokens twice": "The cache holds what was handed over before. Hand over each token once, and compare it with "
-        "the same token of one call with all.",
+        "tokens moved": "The layer is always causal, so in a different order a token sees different tokens, as it "
+        "should.",
+        "no cache": "Each call begins anew. Hand on the cache: out, cache = layer(token, cache).",
+        "tokens twice": "The cache holds what you handed over before. Hand over each token once, and compare its "
+        "output with that of the same token in a single call with all of them.",
     },
     fellows={"a cache of inputs": layers.KeepsInputs},
     returns="This layer returns a pair: out, cache = layer(x).",
@@ -206,15 +208,15 @@ dictation = Problem(
     wrong={
         "New tokens see each other": Wrong(
             _seen("self.tril[S - 1 : S, :S]"),
-            "one new token is right now; of several, the first sees the later ones.",
-            "Each of the T new tokens needs its own row: tril[S - T : S, :S]. The last of these alone, rows from S on "
-            "or the end of the whole mask hide nothing.",
+            "a single new token is right now, but with several, the first sees the later ones.",
+            "Each of the T new tokens needs its own row: tril[S - T : S, :S]. The last of these rows alone, the rows "
+            "from S on, and the end of the whole mask hide nothing.",
             also=(_seen("self.tril[S : S + T, :S]"), _seen("self.tril[-T:, :S]"), _seen("self.tril[-1, :S]")),
         ),
         "One row too late": Wrong(
             _seen("self.tril[S - T + 1 : S + 1, :S]"),
-            "the rows begin one token too late, so that each new token sees the next one.",
-            "Rows count from 0: the last of S tokens has row S - 1, and the first of the T new ones S - T.",
+            "the rows begin one token too late, so each new token sees the next one.",
+            "Rows count from 0, so the last of S tokens has row S - 1, and the first of the T new ones has row S - T.",
         ),
         "One row too early": Wrong(
             _seen("self.tril[S - T - 1 : S - 1, :S]"),
@@ -223,43 +225,44 @@ dictation = Problem(
         ),
         "All rows to the end": Wrong(
             _seen("self.tril[S - T :, :S]"),
-            "the slice goes on to row 63, and there are T new tokens.",
+            "the slice goes on to row 63, but there are only T new tokens.",
             "It has to stop at S: tril[S - T : S, :S].",
         ),
         "A row for every token": Wrong(
             _seen("self.tril[:S, :S]"),
-            "there are S rows, and only T queries: the tokens of before do not ask again.",
-            "Of the S rows, the last T: tril[S - T : S, :S].",
+            "there are S rows, but only T queries: the earlier tokens do not ask again.",
+            "Of the S rows, take the last T: tril[S - T : S, :S].",
         ),
         "The columns are cut as well": Wrong(
             _seen("self.tril[S - T : S, S - T : S]"),
-            "the mask speaks of the new tokens alone.",
-            "They may see all that was said before as well, so all S columns stay: tril[S - T : S, :S].",
+            "the mask covers only the new tokens.",
+            "They may also see everything that was said before, so all S columns stay: tril[S - T : S, :S].",
         ),
         "The columns are cut, not the rows": Wrong(
             _seen("self.tril[:T, S - T : S]"),
-            "the rows are still the first ones, and the columns those of the new tokens.",
-            "Rows are queries, the new tokens; columns are keys, all S of them: tril[S - T : S, :S].",
+            "the rows are still the first ones, and the columns are those of the new tokens.",
+            "Rows are queries, the new tokens, and columns are keys, all S of them: tril[S - T : S, :S].",
         ),
         "The diagonal moved the wrong way": Wrong(
             _seen("torch.ones(T, S, dtype=torch.bool).tril(T - S)"),
-            "the diagonal is moved to the left by what is cached, so new tokens see even less.",
+            "the diagonal moves to the left by the number of cached tokens, so new tokens see even less.",
             "Each may see S - T tokens more: tril(S - T), or tril[S - T : S, :S] of the stored mask.",
         ),
         "No mask once there is a cache": Wrong(
             [Change(_MASKED, f"({_MASKED} if cache is None else scores)")],
-            "one new token is right now; of several, the first sees the later ones.",
+            "a single new token is right now, but with several, the first sees the later ones.",
             "A piece of several tokens needs its mask, too: the last T of the S rows.",
         ),
         "No mask for a single token": Wrong(
             [Change(_MASKED, f"({_MASKED.replace('S - T : S', ':T')} if T > 1 else scores)")],
-            "one new token is right now; several still get the first rows.",
-            "The last T of the S rows are right in each case: tril[S - T : S, :S].",
+            "a single new token is right now, but several still get the first rows.",
+            "The last T of the S rows are right in either case: tril[S - T : S, :S].",
         ),
         "New tokens before the old ones": Wrong(
             [Change(_GROWN, "torch.cat([k, cache[0]], dim=2), torch.cat([v, cache[1]], dim=2)")],
             "the cache has the newest token first.",
-            "The rows and columns of tril count tokens as they were said: cat([cache[0], k]) was right.",
+            "The rows and columns of tril count tokens in the order in which they were said, so cat([cache[0], k]) was "
+            "right.",
         ),
         "The cache exchanges keys and values": Wrong(
             [Change(_GROWN, "torch.cat([cache[1], k], dim=2), torch.cat([cache[0], v], dim=2)")],
@@ -268,25 +271,25 @@ dictation = Problem(
         ),
         "The cache grows along the wrong axis": Wrong(
             [Change(_GROWN, "torch.cat([cache[0], k], dim=1), torch.cat([cache[1], v], dim=1)")],
-            "with each step there are more heads, and as many tokens as before.",
-            "(B, num_heads, T, head_dim): the tokens are axis 2.",
+            "with each step there are more heads, but no more tokens.",
+            "In (B, num_heads, T, head_dim), the tokens are axis 2.",
         ),
-        "Only the newest is kept": Wrong(
+        "Only the newest tokens are kept": Wrong(
             [Change("(k, v)\n", "(k[:, :, -T:], v[:, :, -T:])\n")],
-            "the cache that is returned holds the new tokens alone.",
-            "What was said before has to stay in it: (k, v) as they were joined.",
+            "the returned cache holds only the new tokens.",
+            "What was said before has to stay in it: return (k, v) as they were joined.",
         ),
         "Queries change places with keys": Wrong(
             [Change("q, k, v = self.qkv", "k, q, v = self.qkv")],
             "the first third of qkv is used for the keys.",
-            "It was the queries', and these weights were made for that.",
+            "It belongs to the queries, and these weights were made for that.",
         ),
         **everywhere(layers.DictationAttention, but=("The mask is not used",)),
     },
     same={
-        "": "The cache was right already. What goes wrong is which rows of tril the T new tokens get: T = 1 gets row "
-        "0, however long the text is.",
+        "": "The cache was right already. What goes wrong is which rows of tril the T new tokens get: for T = 1 it is "
+        "row 0, however long the text is.",
     },
-    word="With the whole text nothing is wrong. But the doctor saw an argument for a cache and one that comes back: it "
-    "called the layer in pieces as well, and compared.",
+    word="With the whole text, nothing is wrong. But the doctor saw that the layer takes a cache and returns one, so "
+    "it also called the layer in pieces, and compared.",
 )
