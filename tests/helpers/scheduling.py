@@ -1,10 +1,12 @@
-"""Which worker takes which tests when several run: whole files, the site's together, the runs of lessons one by one."""
+"""Which worker takes which tests: whole files, those of a site or a JupyterLab together, lessons one by one."""
 
 import os
 
 import pytest
 
 SITE = "tests/tools/test_site"  # so begin the files whose tests share one site, which is executed for them
+# Those whose tests share one JupyterLab: another worker would start one of its own.
+LAB = ("test_contract.py", "test_head_view_page.py", "test_kernel_page.py", "test_predictions_page.py")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -19,7 +21,7 @@ def runs_a_lesson(nodeid: str) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Let a worker take whole files, as `--dist loadfile` does, but for the site's and the runs of lessons."""
+    """Let a worker take whole files, as `--dist loadfile` does, but for those that belong together, and lessons."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -28,7 +30,8 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             if runs_a_lesson(nodeid):
                 return nodeid
-            return SITE if nodeid.startswith(SITE) else super()._split_scope(nodeid)
+            scope = super()._split_scope(nodeid)
+            return "JupyterLab" if scope.endswith(LAB) else SITE if nodeid.startswith(SITE) else scope
 
         def _reschedule(self, node):
             # A worker begins a test when it knows the next one, or that there is none. With a single test at hand the
