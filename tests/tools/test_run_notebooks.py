@@ -8,7 +8,7 @@ from PIL import Image
 
 from tools.notebooks import run as run_notebooks
 from tools.notebooks.run import execute, main, read
-from tools.notebooks.store import make_storable, source_hash, stale
+from tools.notebooks.store import code_hash, make_storable, source_hash, stale
 
 FIGURE = "from mhalib.plots import new_figure\ndef draw(n=2):\n    return new_figure(f'n is {n}', (1, 1))\n"
 
@@ -40,7 +40,7 @@ def test_executed_in_order_without_settings_of_the_user_and_the_same_on_every_ru
     assert first.metadata == {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
-        "mhalib": {"source_sha256": source_hash(first)},
+        "mhalib": {"source_sha256": source_hash(first), "code_sha256": code_hash(first)},
     }
     first.cells[2].execution_count, first.cells[3].execution_count = None, 7
     assert stale(first) == "its cells were not executed once each, from top to bottom"
@@ -110,6 +110,14 @@ def test_only_what_changed_is_executed(make_notebook, monkeypatch, capsys):
     run_notebooks.write(nb, path)
     code, said = call("--check")
     assert code == 1 and "its source changed" in said
+    ran = nb.cells[1].outputs
+    assert (
+        call() == (0, f"{path.name}: only its text changed; its outputs stay\n") and read(path).cells[1].outputs == ran
+    )
+    nb = read(path)
+    nb.cells[1].source = "print(2)"
+    run_notebooks.write(nb, path)
+    assert call()[0] == 0 and read(path).cells[1].outputs[0].text == "2\n"
     assert call("--clear", str(path))[0] == 0
     cleared = read(path)
     assert cleared.cells[1].outputs == [] and cleared.cells[1].execution_count is None and stale(cleared)

@@ -67,6 +67,12 @@ def source_hash(nb: dict) -> str:
     return hashlib.sha256(json.dumps(seen).encode()).hexdigest()
 
 
+def code_hash(nb: dict) -> str:
+    """Return the hash of what is executed, the sources of the cells of code."""
+    code = ["".join(cell["source"]) for cell in nb["cells"] if cell["cell_type"] == "code"]
+    return hashlib.sha256(json.dumps(code).encode()).hexdigest()
+
+
 def edition(copy: dict) -> str | None:
     """Return the hash of the lesson that a copy came from, or None where it has forgotten.
 
@@ -127,7 +133,8 @@ def _copied(path: Path) -> dict:
     nb = read(path)
     about = nb.get("metadata") if isinstance(nb.get("metadata"), dict) else {}
     ours = {**about.get("mhalib", {}), "lesson": path.stem, "lesson_sha256": source_hash(nb)}
-    ours.pop("source_sha256", None)  # the copy was not executed
+    for stamp in ("source_sha256", "code_sha256"):  # the copy was not executed
+        ours.pop(stamp, None)
     nb["metadata"] = {**about, "mhalib": ours}
     nb["metadata"].pop("widgets", None)
     notebooks = {notebook.name for notebook in notebook_files(path.parent)}

@@ -23,7 +23,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-from tools.notebooks.store import NotebookError, make_storable, stale, tidy
+from tools.notebooks.store import NotebookError, make_storable, only_its_text_changed, stale, tidy
 from tools.notebooks.which import chosen_by
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +52,8 @@ def clear(nb: NotebookNode) -> NotebookNode:
     for cell in nb.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    nb.metadata.get("mhalib", {}).pop("source_sha256", None)
+    for stamp in ("source_sha256", "code_sha256"):
+        nb.metadata.get("mhalib", {}).pop(stamp, None)
     return nb
 
 
@@ -203,6 +204,9 @@ def main(arguments: list[str] | None = None) -> int:
             if reason:
                 print(f"{path.name}: {reason}; run `make notebooks`")
             failures += bool(reason)
+        elif reason and only_its_text_changed(nb) and not (options.all or options.paths):
+            write(make_storable(nb), path)
+            print(f"{path.name}: only its text changed; its outputs stay")
         elif reason or options.all or options.paths:
             start = time.perf_counter()
             print(f"{path.name} …", end=" ", flush=True)

@@ -19,7 +19,7 @@ from nbformat import NotebookNode
 from PIL import Image
 
 from tools.notebooks.kinds import folded
-from tools.notebooks.plain import source_hash
+from tools.notebooks.plain import code_hash, source_hash
 
 MAX_BYTES = 300_000
 CELL_METADATA = {"slideshow", "tags"}  # what a lesson says of a cell; the rest is what tools leave behind
@@ -55,14 +55,23 @@ def stale(nb: NotebookNode) -> str | None:
     stored = nb.metadata.get("mhalib", {}).get("source_sha256")
     if stored != source_hash(nb):
         return "its source changed since it was executed" if stored else "it was never executed"
-    counts = [cell.execution_count for cell in nb.cells if cell.cell_type == "code" and cell.source.strip()]
-    if counts != list(range(1, len(counts) + 1)):
+    if not _ran_in_order(nb):
         return "its cells were not executed once each, from top to bottom"
     return None
 
 
+def only_its_text_changed(nb: NotebookNode) -> bool:
+    """Whether its outputs are still those of its code, so that it need not be executed for a better sentence."""
+    return nb.metadata.get("mhalib", {}).get("code_sha256") == code_hash(nb) and _ran_in_order(nb)
+
+
+def _ran_in_order(nb: NotebookNode) -> bool:
+    counts = [cell.execution_count for cell in nb.cells if cell.cell_type == "code" and cell.source.strip()]
+    return counts == list(range(1, len(counts) + 1))
+
+
 def make_storable(nb: NotebookNode) -> NotebookNode:
-    """Clean an executed notebook in place, put the hash of its source into it, and return it.
+    """Clean an executed notebook in place, put the hashes of its source and its code into it, and return it.
 
     Raises:
         NotebookError: `clean` refuses an output, or the whole is larger than `MAX_BYTES`.
@@ -72,7 +81,11 @@ def make_storable(nb: NotebookNode) -> NotebookNode:
         {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
             "language_info": {"name": "python"},
-            "mhalib": {**nb.metadata.get("mhalib", {}), "source_sha256": source_hash(nb)},
+            "mhalib": {
+                **nb.metadata.get("mhalib", {}),
+                "source_sha256": source_hash(nb),
+                "code_sha256": code_hash(nb),
+            },
         }
     )
     nbformat.validate(nb)
