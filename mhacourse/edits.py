@@ -81,6 +81,7 @@ Read = Callable[[str], str]  # returns code as a learner can read it, with `…`
 
 def why_of(says: str, source: str) -> str:
     """Return what to think of where an edit was made; nothing where it names functions that are not theirs."""
+    says = says.partition(" before ")[0]
     named = re.findall(r"\w+(?=\()|(?<=arguments of )\w+|reshape", says)
     if named and not any(f in source for f in (*named, *(ORDERED if {*named} & {*ORDERED} else ()))):
         return ""
@@ -213,7 +214,7 @@ def _of_operation(node: ast.BinOp, read: Read) -> Iterator[Slip]:
         yield f"(({a} * {heads}) ** 0.5)", "with the root of the whole width, not of one head's", 1.2
     for other in others.split():
         words = f"with {other} in the place of {sign}"
-        yield f"({a} {other} {b})", words if "…" in shown else f"{words} before {shown}", 1.2
+        yield f"({a} {other} {b})", words if "…" in shown or not shown else f"{words} before {shown}", 1.2
 
 
 def _of_call(node: ast.Call, read: Read) -> Iterator[Slip]:

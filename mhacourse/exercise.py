@@ -4,6 +4,7 @@ A wrong answer is stored as code. A learner's function that does the same as one
 the same mistake, however it is written. How an answer is judged is said in `judge`, how all this looks in `note`.
 """
 
+import contextlib
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -181,7 +182,11 @@ class Exercise:
             (name, wrong, answer) for name, wrong in self.wrong.items() for answer in (wrong.answer, *wrong.also)
         ]
         entries = [(name, answer if isinstance(answer, Wrong) else wrong, answer) for name, wrong, answer in entries]
-        return [(name, wrong, self.outcomes(self.made(answer), OUR_SECONDS)[0]) for name, wrong, answer in entries]
+        found = []
+        for name, wrong, answer in entries:
+            with contextlib.suppress(ValueError, SyntaxError):  # a change that breaks the source is no answer
+                found.append((name, wrong, self.outcomes(self.made(answer), OUR_SECONDS)[0]))
+        return found
 
     def made(self, answer: object) -> object:
         """Return a catalogued answer as it is called: of a `Change`, the changed function."""

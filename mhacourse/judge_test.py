@@ -3,9 +3,14 @@
 How a test is tried stands in `try_test`.
 """
 
+import ast
+import contextlib
+import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -16,17 +21,14 @@ from mhacourse.compare import kind_of
 from mhacourse.note import Note, not_yet
 from mhacourse.run import Failure
 from mhacourse.stub import is_stub
-from mhacourse.try_test import Call, Subject, source_of, tried
+from mhacourse.try_test import Call, Otherwise, Subject, Trial, copied, made, settings_of, source_of, tried
 
 CLOSE = 1e-4  # what rounding may make of a number
+SECONDS = 10.0  # for finding out what a test that is not right does wrong
 OWN_WEIGHTS = re.compile(r"\.(W_\w+|weight\w*|qkv|proj|state_dict|parameters|split|fold)\b")
 OWN_KIND = re.compile(r"type\(\w+\)\(|\.__class__\(|deepcopy\(")
-ROUNDING = (
-    "What it saw is rounding: two right ways to add the same numbers differ a little. torch.allclose(a, b, atol=1e-4) "
-    "allows for that; == and torch.equal allow nothing, and allclose without atol 1e-8 near 0."
-)
-
-Change = Callable[[Tensor, Call, Sequence[Call]], Tensor]  # of the outputs of one call, given all calls
+OWN_LAYER = re.compile(r"(\w+) = (?:\w+\.)*\w*Attention\w*\((?!layer\b[^.])")
+APART = "Apart from that, your test finds nothing wrong with any layer."
 
 
 def judged(problem, test: object) -> Note:
@@ -46,7 +48,7 @@ def judged(problem, test: object) -> Note:
         pass
     trial = tried(test, [*problem.ill, *problem.well, *problem.others, *problem.with_empty_rows])
     printed = [("You printed:", ""), ("code", trial.printed)] if trial.printed else []
-    for note in (_nothing, _stopped, _no_answer, _masks_turned, _passes, _accuses):
+    for note in (_own_layer, _nothing, _stopped, _no_answer, _never_calls, _wrong_way, _passes, _accuses, _looks_only):
         if said := note(problem, test, trial):
             return Note(said.title, [*said.parts, *printed], mood=said.mood, code=said.code)
     return Note("right.", [*_right(problem, trial), *printed], mood="right", code="right")
@@ -86,16 +88,90 @@ def _no_answer(problem, test, trial) -> Note | None:
     return None
 
 
-def _masks_turned(problem, test, trial) -> Note | None:
-    """Tell a test that would be right if True meant hidden."""
-    subject = problem.well[0]
-    if subject not in trial.which(False) or all(call.mask is None for call in subject.calls):
+def _own_layer(problem, test, trial) -> Note | None:
+    """Tell a test that throws away the layer that it is handed, and looks at one that it makes."""
+    source, given = source_of(test), next(iter(inspect.signature(test).parameters), "")
+    own = OWN_LAYER.search(source)
+    if own is None or any(subject.calls for subject in trial.subjects):
         return None
-    *ill, well = tried(test, problem.turned).said
-    if well is not True or False not in ill:
+    if own[1] != given and re.search(rf"\b{given}\b(?!\.)", source.partition(":")[2]):
+        return None
+    line = next(line.strip() for line in source.splitlines() if own[0] in line)
+    words = (
+        "It throws away the layer that it is handed and looks at its own, so it says the same of every layer. Leave "
+    )
+    words += "that line out: the check hands over one layer after another."
+    return not_yet("own", ("code", line), ("", words), title="not yet: it makes a layer of its own.")
+
+
+def _never_calls(problem, test, trial) -> Note | None:
+    """Tell a test that never calls the layer, whatever it says of it."""
+    if any(subject.calls for subject in trial.subjects) or ".forward" in source_of(test):
+        return None
+    words = "So it judges by how the layer is made, or not at all. A healthy layer may be made differently, and its "
+    words += "settings stay the same in either mode. Compare outputs: layer(x)."
+    return not_yet("no call", ("", words), title="not yet: your test never calls the layer.")
+
+
+def _looks_only(problem, test, trial) -> Note | None:
+    """Tell a test that would be right, if what the layer returns made any difference to it."""
+    found = [subject for subject in problem.ill if subject in trial.which(False)]
+    if problem.spoils or not found or not found[0].calls or ".forward" in source_of(test):
+        return None
+    if {*Otherwise(outputs=partial(_healed, problem)).tried(test, found).said} != {False}:
+        return None
+    words = "Your test calls the layer, but what comes out makes no difference: with the outputs of a healthy layer in "
+    words += "their place, it says the same. So it judges by how the layer is made. Compare outputs."
+    return not_yet("no output", *_shown(found[0]), ("", words), title="not yet: it does not look at the outputs.")
+
+
+def _healed(problem, output: Tensor, call: Call, calls: object) -> Tensor:
+    output = _healthy_twin(problem, call)(**call.given)
+    return output[0] if isinstance(output, tuple) else output
+
+
+def _wrong_way(problem, test, trial) -> Note | None:
+    """Tell a test that would be right if True meant broken, or if True in a mask meant hidden.
+
+    Which of the two: an answer the wrong way round calls a layer fine that returns random numbers.
+    """
+    subject = problem.well[0]
+    if subject not in trial.which(False):
+        return None
+    opposite = {True: False, False: True}
+    if _is_right(problem, Trial(trial.subjects, [opposite.get(said, said) for said in trial.said])):
+        if not _says_true(test, subject, problem.unheard["random"]):
+            return None
+        title = "not yet: it passes the broken layer, and accuses each healthy one."
+        title = "not yet: it says the opposite of what it should." if _is_secret(problem) else title
+        words = "It is the wrong way round. True means: the layer is fine."
+        return not_yet("passes", *_shown(subject), ("Why:", words), title=title)
+    if not any(call.mask is not None for call in subject.calls):
+        return None
+    if not _is_right(problem, problem.mends["masks turned"].tried(loosely(test), _called(trial))):
         return None
     words = "Your masks are True for what is to be hidden. Here True means: may attend. Hand over ~mask."
     return not_yet("mask", *_shown(subject), ("", words), title="not yet: it reads the mask the other way round.")
+
+
+def _called(trial: Trial) -> list[Subject]:
+    """Return the layers whose calls are known: those that call their argument x."""
+    return [subject for subject in trial.subjects if subject.calls]
+
+
+def _is_right(problem, trial: Trial) -> bool:
+    """Return whether a test accuses what is broken and nothing else."""
+    return _accuses_no_healthy(problem, trial) and _found(problem, trial)
+
+
+def _accuses_no_healthy(problem, trial: Trial) -> bool:
+    passed = {*trial.which(True)}
+    return passed >= {*problem.well} and not {*trial.which(False)} - {*problem.ill}
+
+
+def _found(problem, trial: Trial) -> bool:
+    accused = [subject in trial.which(False) for subject in problem.ill]
+    return any(accused) if problem.near else all(accused)
 
 
 def _passes(problem, test, trial) -> Note | None:
@@ -112,46 +188,126 @@ def _passes(problem, test, trial) -> Note | None:
         title, parts = "not yet: your test says the same of every layer.", _shown(subject)
     if accused and not problem.near:
         title = "not yet: it passes the broken layer, and accuses each healthy one."
-        why = "It is the wrong way round. True means: the layer is fine."
-        if OWN_WEIGHTS.search(source_of(test)) or not _says_true(test, problem.well[0], problem.mends["random"]):
-            why = _fitting(problem, problem.alarm, test, problem.well[0], as_broken=True)
-        parts.append(("Why:", why))
+        parts.append(("Why:", _reason(problem, problem.alarm, test, trial, problem.well[0], as_broken=True)))
     elif found:
         parts.append(("", f"It does see it in {found[0]}: what is different there? {problem.blind.get('partly', '')}"))
-    elif why := _fitting(problem, problem.blind, test, subject):
-        parts.append(("Blind:", why))
-    return not_yet("passes", *parts, title=title)
+    else:
+        why = _reason(problem, problem.blind, test, trial, subject)
+        parts.append(("Blind:", why or ("" if problem.near else _certain_at_least(problem, subject))))
+    return not_yet("passes", *((label, text) for label, text in parts if text), title=title)
 
 
-def _fitting(problem, reasons: Mapping[str, str], test, subject: Subject, as_broken: bool = False) -> str:
-    """Return the first of some reasons that fits how a layer was called, how a test is written, or what mends it."""
+def _reason(problem, reasons: Mapping[str, str], test, trial, subject: Subject, as_broken: bool = False) -> str:
+    """Return why a test says what it says of a layer.
+
+    First comes the one thing done otherwise with which the test is right on all layers; else what is certain of it.
+    """
+    fitting = dict(_certain(problem, reasons, test, subject, as_broken))
+    said, until = trial.said[trial.subjects.index(subject)], time.monotonic() + SECONDS
+    left_out = {}
+    for name in [name for name in fitting if name in problem.mends]:
+        other, words = problem.mends[name], fitting.pop(name)
+        if time.monotonic() > until or other.tried(test, [subject]).said == [said]:
+            continue
+        again = other.tried(loosely(test), _called(trial))
+        if _is_right(problem, again):
+            return words
+        if said is False and _accuses_no_healthy(problem, again):
+            found = {*problem.ill} & {*again.which(False)}
+            left_out[name] = not found, words if found else f"{words} {APART}"
+    best = min(nothing for nothing, _ in left_out.values()) if left_out else False
+    fitting |= {name: words for name, (nothing, words) in left_out.items() if nothing is best}
+    return next((fitting[name] for name in reasons if name in fitting), "")
+
+
+def _certain(problem, reasons, test, subject: Subject, as_broken: bool) -> Iterator[tuple[str, str]]:
+    """Yield those reasons that are true of how a layer was called, of how a test is written, or of what it ignores."""
     source, calls = source_of(test), subject.calls
     own = OWN_WEIGHTS.search(source)
     written = {
         "as broken": as_broken,
-        "no call": not calls and ".forward" not in source,
+        "as given": as_broken,
         "own order": own and (problem.near or subject in problem.others),
         "own numbers": own,
-        "own kind": calls and OWN_KIND.search(source),
-        "second name": (line := _second_name(source)),
+        "own kind": OWN_KIND.search(source),
+        "gradient": "grad" in source,
+        "second name": second_name(source),
+        "taken apart": "" if problem.returns else _taken_apart(source),
+        "settings": next((f"layer.{name}" for call in calls for name in call.changed), ""),
     }
+    for name, words in reasons.items():
+        known = written.get(name, name in problem.mends or name in problem.unheard)
+        with contextlib.suppress(Exception):  # anything may have been handed over
+            true = problem.unseen[name](calls) if name in problem.unseen else known
+            if true and name in problem.unheard:
+                true = _says_true(test, subject, problem.unheard[name])
+            if true and name in problem.hides and reasons is problem.blind:
+                true = _hidden(problem, test, subject, problem.hides[name])
+            if true:
+                yield name, words.replace("{line}", str(true))
 
-    def fits(name: str) -> bool:
-        unseen, change = problem.unseen.get(name), problem.mends.get(name)
-        if name in written or not calls or not (unseen or change):
-            return bool(written.get(name))
-        return (not unseen or unseen(calls)) and (not change or _says_true(test, subject, change))
 
-    return next((words.replace("{line}", line) for name, words in reasons.items() if fits(name)), "")
+def _certain_at_least(problem, subject: Subject) -> str:
+    """Return whether anything wrong came out of a broken layer in the calls of a test, and where."""
+    wrong = [i for i, call in enumerate(subject.calls, 1) if not _agrees(problem, call, call.given)]
+    if not wrong:
+        return "In none of your calls does this layer do anything wrong: each time it does what a healthy one does."
+    where = f"call {wrong[0]}" if len(subject.calls) > 1 else "your call"
+    return f"In {where} the layer does something wrong, and your test does not see it. What does it compare?"
 
 
-def _second_name(source: str) -> str:
+def _hidden(problem, test, subject: Subject, anew: Otherwise) -> bool:
+    """Return whether with other numbers as well a layer does as a healthy one, or a test that looks says so."""
+    for ill in problem.ill if problem.near else [subject]:
+        handed = [(call, given) for call in ill.calls for given in ({}, anew.inputs(call))]
+        if all(_agrees(problem, call, {**call.given, **given}) for call, given in handed):
+            return True
+    looks = not _says_true(test, subject, problem.unheard["random"])
+    return looks and anew.tried(test, [subject]).said == [True]
+
+
+def _agrees(problem, call: Call, given: Mapping[str, object]) -> bool:
+    """Return whether a layer does with some arguments what the healthy one does with the same weights."""
+    did = []
+    with contextlib.suppress(Exception), torch.no_grad(), torch.random.fork_rng(devices=[]):
+        for forward in (partial(type(call.layer).forward, call.layer), _healthy_twin(problem, call)):
+            torch.manual_seed(0)
+            handed = {name: copied(value) for name, value in given.items()}
+            output, mask = forward(**handed), handed.get("mask")
+            output = output[0] if isinstance(output, tuple) else output
+            empty = False if mask is None else ~mask.any(-1, keepdim=True)  # there, anything may come out
+            did.append((torch.where(torch.as_tensor(empty), 0.0, output), mask))
+    if len(did) < 2 or problem.spoils and did[0][1] is not None and not did[0][1].equal(did[1][1]):
+        return False
+    return torch.allclose(did[0][0], did[1][0], rtol=1e-3, atol=CLOSE, equal_nan=True)
+
+
+def _healthy_twin(problem, call: Call) -> nn.Module:
+    """Return the healthy layer with the weights, the mode and the settings of a layer that was called."""
+    layer = call.layer
+    twin = made(problem.healthy, (layer.d_model, layer.num_heads), 0).to(next(layer.parameters()).dtype)
+    twin.load_state_dict(layer.state_dict())
+    vars(twin).update(settings_of(layer))
+    return twin.train(call.training)
+
+
+def second_name(source: str) -> str:
     """Return the line that gives a tensor a second name, where both names are used together; else nothing."""
     lines = [line.strip() for line in re.split(r"[;\n]", source)]
     for line in lines:
         names = re.fullmatch(r"(\w+) = (\w+)(?:\.(?:detach|view)\([^()]*\)|\.data|\[:\])?", line)
         if names and any({*names.groups()} <= {*re.findall(r"\w+", other)} for other in lines if other != line):
             return line
+    return ""
+
+
+def _taken_apart(source: str) -> str:
+    """Return the line that takes what the layer returns apart, into two or more names; else nothing."""
+    for line in map(str.strip, re.split(r"[;\n]", source)):
+        if re.match(r"\(?\w+(, \w+)+\)? = layer\(", line):
+            with contextlib.suppress(SyntaxError):  # where it goes on in the next one
+                if isinstance(ast.parse(line).body[0].value, ast.Call):
+                    return line
     return ""
 
 
@@ -167,10 +323,9 @@ def _accuses(problem, test, trial) -> Note | None:
     if secret:
         title = f"not yet: look at problem.{problem.name}.cause first."
     parts = [*([] if secret else [("For example:", str(subject))]), *_shown(subject)]
-    if not subject.calls and not trial.which(True):
-        title = "not yet: your test says the same of every layer." if secret else title
-        parts.append(("", "It says False of every layer, and so it says nothing."))
-    why = ROUNDING if _sees_rounding_alone(test, subject) else _fitting(problem, problem.alarm, test, subject)
+    why = _reason(problem, problem.alarm, test, trial, subject)
+    if not why and not secret:
+        why = "What this layer returns is right in each of your calls, so what your test asks of it need not hold."
     return not_yet("accuses", *parts, *([("Why:", why)] if why else []), title=title)
 
 
@@ -183,23 +338,9 @@ def _named(problem, subject: Subject) -> str:
     return f"a layer, d_model={subject.size[0]}, num_heads={subject.size[1]}" if _is_secret(problem) else str(subject)
 
 
-def _says_true(test, subject: Subject, change: Change) -> bool:
+def _says_true(test, subject: Subject, change: Callable) -> bool:
     """Return whether a test says True of a layer whose outputs are changed."""
-    calls = [*subject.calls]
-
-    def changed(layer, given, output):
-        first, *rest = output if isinstance(output, tuple) else (output,)
-        if not isinstance(first, Tensor) or first.ndim != 3 or not subject.calls:
-            return output
-        first = change(first, subject.calls[-1], calls)
-        return (first, *rest) if rest else first
-
-    hook = subject.layer.register_forward_hook(changed)
-    try:
-        return tried(test, [subject]).said == [True]
-    finally:
-        hook.remove()
-        subject.calls[:] = calls
+    return Otherwise(outputs=change).tried(test, [subject]).said == [True]
 
 
 class _Loosely(TorchFunctionMode):
@@ -211,7 +352,7 @@ class _Loosely(TorchFunctionMode):
         numbers = isinstance(a, Tensor) and a.is_floating_point()
         if numbers and name in ("allclose", "isclose", "equal", "eq", "ne"):
             b = torch.as_tensor(b, dtype=a.dtype)
-            if name in ("allclose", "equal") and a.shape != b.shape:
+            if name == "equal" and a.shape != b.shape:
                 return False
             close = torch.isclose(a, b, rtol=CLOSE, atol=CLOSE)
             return bool(close.all()) if name in ("allclose", "equal") else ~close if name == "ne" else close
@@ -220,10 +361,15 @@ class _Loosely(TorchFunctionMode):
         return function(*args, **kwargs)
 
 
-def _sees_rounding_alone(test, subject: Subject) -> bool:
-    """Return whether a test stops accusing a layer once comparisons allow for rounding."""
-    with _Loosely():
-        return tried(test, [subject]).said == [True]
+def loosely(test: Callable) -> Callable:
+    """Return a test whose comparisons allow for rounding."""
+
+    @functools.wraps(test)
+    def again(layer):
+        with _Loosely():
+            return test(layer)
+
+    return again
 
 
 def _right(problem, trial) -> list[tuple[str, str]]:

@@ -27,12 +27,13 @@ from mhacourse.judge_mend import calls_of, judged_mending, outcomes_of
 from mhacourse.judge_test import judged
 from mhacourse.note import ByName, Note, bar, hints_so_far, not_yet
 from mhacourse.run import Outcome
-from mhacourse.try_test import LARGER, Subject, made
+from mhacourse.try_test import LARGER, Otherwise, Subject, made
 
 SIZES = ((8, 2), (12, 3), (32, 4))  # d_model, num_heads: the layers that a test is tried on, the smallest first
 AT_THE_DOCTOR = (16, 4)
 PARTS = ("cause", "test", "mend")
 STILL = "That line was right as it was given; the one that was wrong still is."
+LOW = [Change("-torch.inf", "-1e9"), Change("-1e9", "-torch.inf")]  # a hidden score, as people write it
 EMPTY_ROWS = {"0": 0.0, "NaN": math.nan}
 
 
@@ -43,12 +44,6 @@ def filled(fill: float, layer: nn.Module, args: tuple, named: dict, output: obje
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool or not isinstance(output, Tensor):
         return output
     return output.masked_fill(~mask.any(-1, keepdim=True), fill)
-
-
-def turned(layer: nn.Module, args: tuple, named: dict) -> tuple[tuple, dict]:
-    """Return the arguments with boolean masks the other way round."""
-    masks = {id(x): ~x for x in (*args, *named.values()) if isinstance(x, Tensor) and x.dtype == torch.bool}
-    return tuple(masks.get(id(x), x) for x in args), {name: masks.get(id(x), x) for name, x in named.items()}
 
 
 @dataclass(repr=False, eq=False)
@@ -64,10 +59,12 @@ class Problem:
         hints: from the first to the last.
         shown_by: a test that shows it, True for a healthy layer.
         cases: by name, a function of a layer and its d_model whose results must be those of the healthy layer.
-        blind: why a test sees nothing that never looked at this, by names; the first that fits is said.
+        blind: why a test sees nothing that never looked at this, by names; see `judge_test` for which is said.
         alarm: the same for a test that accuses a healthy layer.
         unseen: of the calls of a test, by name, whether they never looked at something.
-        mends: changes of the outputs, by name, with which a test says True if that was the reason.
+        hides: by name, what is drawn anew to see whether that one thing about the inputs hides what is wrong.
+        unheard: changes of the outputs, by name, at which a test says True all the same.
+        mends: by name, the one thing done otherwise with which a test is right if that was the mistake.
         misfit: says which argument of a call that raised is not as the layer takes it.
         fellows: healthy layers in other styles that are called in the same way, each by a phrase.
         near: for a healthy layer, changes that would break it, each by a phrase: a test must see one of them.
@@ -96,7 +93,9 @@ class Problem:
     fellows: Mapping[str, Callable] = field(default_factory=dict)
     near: Mapping[str, Change] = field(default_factory=dict)
     unseen: Mapping[str, Callable] = field(default_factory=dict)
-    mends: Mapping[str, Callable] = field(default_factory=dict)
+    hides: Mapping[str, Otherwise] = field(default_factory=dict)
+    unheard: Mapping[str, Callable] = field(default_factory=dict)
+    mends: Mapping[str, Otherwise] = field(default_factory=dict)
     misfit: Callable | None = None
     wrong: Mapping[str, Wrong] = field(default_factory=dict)
     same: Mapping[str, str] = field(default_factory=dict)
@@ -233,15 +232,6 @@ class Problem:
         return subjects
 
     @cached_property
-    def turned(self) -> list[Subject]:
-        """The broken layers and a healthy one for which True in a mask means hidden."""
-        kinds = [self._changed([change]) for change in self.near.values()] or [self.given]
-        layers = [made(kind, self.sizes[0], 0) for kind in (*kinds, self.healthy)]
-        for layer in layers:
-            layer.register_forward_pre_hook(turned, with_kwargs=True)
-        return [Subject(layer, "a layer that reads masks the other way round", self.sizes[0]) for layer in layers]
-
-    @cached_property
     def right_outcomes(self) -> list[Outcome]:
         """What the healthy layer does in each case."""
         return outcomes_of(self, self.healthy, OUR_SECONDS)[0]
@@ -259,11 +249,14 @@ class Problem:
             for name, wrong in self.wrong.items()
             for c in (wrong.answer, *wrong.also)
         ]
-        made = [(name, wrong, self._changed(changes)) for name, wrong, changes in entries]
-        for name, wrong, changes in entries if self.changes else ():
-            with contextlib.suppress(ValueError):  # it changes the line that was wrong
-                still = replace(wrong, why=f"{wrong.why} {STILL}")
-                made.append((name, still, self._changed([*self.changes, *changes])))
+        if self.changes:
+            still = [(name, replace(wrong, why=f"{wrong.why} {STILL}"), c) for name, wrong, c in entries]
+            entries += [(name, wrong, [*self.changes, *changes]) for name, wrong, changes in still]
+        lower = [(name, wrong, [*changes, low]) for low in LOW for name, wrong, changes in entries]
+        made = []
+        for name, wrong, changes in [*entries, *lower]:
+            with contextlib.suppress(ValueError, SyntaxError):  # it changes a line that is gone, or breaks it
+                made.append((name, wrong, self._changed(changes)))
         return made
 
     def catalogue(self, outcomes: Sequence[Outcome]) -> list[tuple[str, Wrong, list[Outcome]]]:

@@ -21,14 +21,27 @@ SEED = 150  # of what a test draws: with it randperm(T) is no identity, T = 3 to
 _ASSERTED = "an assert that did not hold"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Call:
-    """One call of a layer: its arguments by name, copied, its mode, where the random numbers stood, and the layer."""
+    """One call of a layer, as it was made.
+
+    Args:
+        given: its arguments by name, copied.
+        training: its mode.
+        chance: where the random numbers stood.
+        layer: the layer that was called.
+        settings: the numbers that a layer of its kind was made with, by name.
+        cached: the call that returned the cache it was handed, if any.
+        gave: what it returned.
+    """
 
     given: Mapping[str, object]
     training: bool
     chance: int
     layer: nn.Module
+    settings: Mapping[str, object]
+    cached: "Call | None" = None
+    gave: list = field(default_factory=list)
 
     @property
     def x(self) -> Tensor:
@@ -37,6 +50,12 @@ class Call:
     @property
     def mask(self) -> Tensor | None:
         return self.given.get("mask")
+
+    @property
+    def changed(self) -> list[str]:
+        """The settings that are no longer what they were, by name."""
+        now = settings_of(self.layer)
+        return [name for name, value in self.settings.items() if now.get(name) != value]
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {_shape(value)}" for name, value in self.given.items() if value is not None)
@@ -62,17 +81,25 @@ class Subject:
 
     def __post_init__(self):
         signature, calls = inspect.signature(type(self.layer).forward), self.calls
+        settings = settings_of(self.layer)
 
         def write_down(layer, args, kwargs):
             try:
                 given = signature.bind(layer, *args, **kwargs).arguments
             except TypeError:  # the layer itself will say so
                 return
-            kept = self.asked = {name: _copy(value) for name, value in list(given.items())[1:]}
+            kept = self.asked = {name: copied(value) for name, value in list(given.items())[1:]}
             if isinstance(kept.get("x"), Tensor) and kept["x"].ndim == 3:
-                calls.append(Call(kept, layer.training, hash(torch.get_rng_state().numpy().tobytes()), layer))
+                chance, cache = hash(torch.get_rng_state().numpy().tobytes()), given.get("cache")
+                before = (call for call in calls if cache is not None and call.gave and call.gave[0][-1] is cache)
+                calls.append(Call(kept, layer.training, chance, layer, settings, next(before, None)))
+
+        def keep(layer, args, output):
+            if calls:
+                calls[-1].gave[:] = [output if isinstance(output, tuple) else (output,)]
 
         self.layer.register_forward_pre_hook(write_down, with_kwargs=True)  # in copies of the layer as well
+        self.layer.register_forward_hook(keep)
 
     def __str__(self) -> str:
         return f"{self.name}, d_model={self.size[0]}, num_heads={self.size[1]}"
@@ -121,6 +148,50 @@ def tried(test: Callable, subjects: Sequence[Subject]) -> Trial:
     else:
         silence = False if True in said and False not in said else None
     return Trial(subjects, [silence if words is None else words for words in said], printed)
+
+
+@dataclass(frozen=True)
+class Otherwise:
+    """One thing that a test does, done in another way: whether that makes it right tells whether it was the mistake.
+
+    Args:
+        outputs: changes what a call returns, given it, the call, and all calls of the test as it is.
+        inputs: returns the arguments that a call gets instead, given it, those calls, and those so far.
+        test: returns the test with one thing changed.
+    """
+
+    outputs: Callable[[Tensor, Call, Sequence[Call]], Tensor] | None = None
+    inputs: Callable[[Call, Sequence[Call], Sequence[Call]], Mapping] | None = None
+    test: Callable[[Callable], Callable] | None = None
+
+    def tried(self, test: Callable, subjects: Sequence[Subject]) -> Trial:
+        """Run a test on some layers with that one thing done in this way; their calls stay what they were."""
+        before = [[*subject.calls] for subject in subjects]
+        hooks = [hook for pair in zip(subjects, before, strict=True) for hook in self._hooks(*pair)]
+        try:
+            return tried(self.test(test) if self.test else test, subjects)
+        finally:
+            for hook in hooks:
+                hook.remove()
+            for subject, calls in zip(subjects, before, strict=True):
+                subject.calls[:] = calls
+
+    def _hooks(self, subject: Subject, calls: Sequence[Call]) -> list:
+        def hand_over(layer, args, kwargs):
+            if not subject.calls:
+                return None
+            given = inspect.signature(layer.forward).bind(*args, **kwargs).arguments
+            return (), {**given, **self.inputs(subject.calls[-1], calls, subject.calls)}
+
+        def return_instead(layer, args, output):
+            first, *rest = output if isinstance(output, tuple) else (output,)
+            if not isinstance(first, Tensor) or first.ndim != 3 or not subject.calls:
+                return output
+            first = self.outputs(first, subject.calls[-1], calls)
+            return (first, *rest) if rest else first
+
+        hooks = [subject.layer.register_forward_pre_hook(hand_over, with_kwargs=True)] if self.inputs else []
+        return [*hooks, *([subject.layer.register_forward_hook(return_instead)] if self.outputs else [])]
 
 
 def _seeded(test: Callable) -> Callable:
@@ -172,5 +243,12 @@ def _shape(value: object) -> str:
     return f"of {len(value)} parts" if isinstance(value, (tuple, list)) else kind_of(value)
 
 
-def _copy(value: object) -> object:
+def copied(value: object) -> object:
+    """Return a copy of a tensor, and anything else as it is."""
     return value.detach().clone() if isinstance(value, Tensor) else value
+
+
+def settings_of(layer: nn.Module) -> dict[str, object]:
+    """Return the numbers that a layer was made with, its mode left out."""
+    numbers = {name: value for name, value in vars(layer).items() if isinstance(value, (int, float))}
+    return {name: value for name, value in numbers.items() if name != "training" and name[0] != "_"}

@@ -304,6 +304,13 @@ fold_heads = Exercise(
             lambda x, h: x.reshape(x.shape[0], -1, x.shape[2] // h),
             "you turned the heads of a token into tokens: (B, T * num_heads, head_dim).",
             "Fold them into the samples: bring heads beside the samples, transpose(1, 2), then flatten(0, 1).",
+            also=(
+                Wrong(
+                    lambda x, h: _split(x, h).flatten(1, 2),
+                    "heads and tokens share an axis: (B, num_heads * T, head_dim).",
+                    "Fold the heads into the samples, which are the axis before them: flatten(0, 1).",
+                ),
+            ),
         ),
         "The transpose left out, tokens folded": Wrong(
             lambda x, h: x.reshape(x.shape[0], x.shape[1], h, -1).flatten(0, 1),

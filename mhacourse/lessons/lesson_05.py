@@ -28,6 +28,11 @@ leaky_loss = Exercise(
             "ln 16 is the loss that a layer without a leak comes to.",
             "Here, some positions read what they should predict.",
         ),
+        "Pairs of tokens": Wrong(
+            18 * math.log(16) / 28,
+            "you count pairs of tokens: 10 of the 28 that look ahead are read.",
+            "A position predicts one token, whatever else it reads. Count the t with reach > t, out of eight.",
+        ),
         "Eight heads": Wrong(
             math.log(16) / 8,
             "that is the floor for eight heads, where seven positions know their next token.",

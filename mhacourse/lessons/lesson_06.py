@@ -124,6 +124,7 @@ call_torch = Exercise(
             lambda a, x, m: _call(a, x, m.repeat_interleave(a.num_heads, 0).float()),
             "a mask of floats is added to the scores, and adding 0 or 1 hides nothing.",
             "Keep it boolean.",
+            also=(lambda a, x, m: _call(a, x, (~m).repeat_interleave(a.num_heads, 0).float()),),
         ),
         "As padding": Wrong(
             lambda a, x, m: a(x, x, x, key_padding_mask=~m, average_attn_weights=False),
@@ -198,6 +199,11 @@ share_heads = Exercise(
             "every sample appears several times.",
             "Heads are on axis 1: dim=1.",
             also=(lambda k, h: k.repeat(h // k.shape[1], 1, 1, 1),),
+        ),
+        "Tokens repeated": Wrong(
+            lambda k, h: k.repeat(1, 1, h // k.shape[1], 1).transpose(1, 2).reshape(len(k), h, *k.shape[2:]),
+            "you repeat the tokens, and then a reshape cuts them into heads, so both are mixed up.",
+            "Repeat whole heads, axis 1, and there is nothing to reshape.",
         ),
         "One head for all": Wrong(
             lambda k, h: k[:, :1].expand(-1, h, -1, -1),

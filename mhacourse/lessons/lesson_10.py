@@ -96,6 +96,12 @@ previous_token = Exercise(
             "these are the weights on the token after the query.",
             "Rows are queries, so the token before query 2 is in column 1, below the main diagonal.",
         ),
+        "The diagonal of two other axes": Wrong(
+            lambda maps: maps.diagonal(-1).mean(0),
+            "without the axes, diagonal goes over the first two: heads and queries.",
+            "Queries and keys are the last two axes: diagonal(-1, -2, -1).",
+            also=(lambda maps: maps.diagonal(-1).mean(-1),),
+        ),
         "The strongest key only": Wrong(
             lambda maps: (maps[:, 1:].argmax(-1) == torch.arange(maps.shape[-1] - 1)).float().mean(-1),
             "this counts the queries whose strongest key is the previous token.",
@@ -136,6 +142,13 @@ def _induction_by_slices(maps, tokens):
     weights = (maps * behind).sum(-1)  # (num_heads, T, T) -> (num_heads, T)
     occurred = earlier.any(-1)
     return weights[:, occurred].mean(-1)
+
+
+def _later_as_well(maps, tokens):
+    same = (tokens[:, None] == tokens).fill_diagonal_(False)
+    behind = torch.zeros_like(same)
+    behind[:, 1:] = same[:, :-1]
+    return (maps * behind).sum(-1)[:, behind.any(-1)].mean(-1)
 
 
 def _induction_by_loops(maps, tokens):
@@ -204,6 +217,7 @@ induction = Exercise(
             Change("same.tril(-1)", "same & ~torch.eye(T, dtype=torch.bool)"),
             "keys after later occurrences count as well.",
             "A query can look up only what came before it, so apply tril(-1) before the shift.",
+            also=(_later_as_well,),
         ),
         "Not the query itself": Wrong(
             Change(".tril(-1)", ".tril(-2)"),

@@ -11,7 +11,7 @@ which_split = Choose(
             "It is not just the order: head 0 now holds 2 and 3, which belong to head 1."
         ),
         "different numbers in each head": (
-            "Only the two steps together cut each token's features first and then bring the heads to the front. The "
+            "It takes both steps: the first cuts each token's features into heads, and the second brings the heads to the front. The "
             "view alone cuts the sentence, so head 0 gets tokens 0 and 1 whole."
         ),
     },

@@ -4,14 +4,17 @@ What applies to only one problem is kept beside that problem, under the same nam
 """
 
 import copy
+import functools
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from mhacourse.judge_test import loosely, second_name
 from mhacourse.lessons.problems.calls import misfit
 from mhacourse.problem_set import Problem
-from mhacourse.try_test import Call
+from mhacourse.try_test import Call, Otherwise, source_of
 
 
 def _alike(some: Mapping[str, object], others: Mapping[str, object]) -> bool:
@@ -49,11 +52,14 @@ def _masked(calls: Sequence[Call]) -> Iterator[tuple[str, str]]:
             yield f"{sample.tolist()} {answers}", str(hidden)
 
 
-def _twice(calls: Sequence[Call]) -> bool:
-    """Return whether a call and its cache hold more tokens than were ever handed over."""
-    tokens = {str(token) for call in calls for token in call.x[0].tolist()}
-    caches = [(call.x.shape[1], call.given.get("cache")) for call in calls]
-    return any(new + cache[0].shape[-2] > len(tokens) for new, cache in caches if cache is not None)
+def _tokens(call: Call | None) -> set[str]:
+    """Return the tokens that a call was handed, and those before it in its cache."""
+    return set() if call is None else {str(token) for token in call.x[0].tolist()} | _tokens(call.cached)
+
+
+def _reordered(calls: Sequence[Call]) -> bool:
+    """Return whether some calls hold the same tokens in a different order."""
+    return len({str(call.x.tolist()) for call in calls}) > len({str([*map(sorted, call.x.tolist())]) for call in calls})
 
 
 # ------------------------------------------------------------------------------------------- the rows that it compares
@@ -63,7 +69,7 @@ def _changed(call: Call, calls: Sequence[Call], name: str = "x") -> Tensor:
     """Return which tokens of one argument differ from those of another call in which it has this shape, `(B, S)`."""
     mine = call.given[name]
     others = [other.given.get(name) for other in calls]
-    differ = [(mine != other).any(-1) for other in others if other is not None and other.shape == mine.shape]
+    differ = [(mine - other).bool().any(-1) for other in others if other is not None and other.shape == mine.shape]
     return torch.stack([torch.zeros(mine.shape[:2], dtype=torch.bool), *differ]).any(0)
 
 
@@ -108,30 +114,151 @@ def _in_eval(y: Tensor, call: Call, calls: Sequence[Call]) -> Tensor:
 
 def _drawn_where_changed(y: Tensor, call: Call, calls: Sequence[Call]) -> Tensor:
     changed = _changed(call, calls).any(1)[:, None, None]
-    return torch.where(changed, torch.randn(y.shape, generator=_CHANCE), y)
+    return torch.where(changed, _drawn(y), y)
 
 
 _CHANCE = torch.Generator().manual_seed(0)  # others in each call, whatever a test sows
-# What is done to the outputs, by the name under which it is said why a test says True then.
-MENDS: dict[str, Callable[[Tensor, Call, Sequence[Call]], Tensor]] = {
-    "training": _in_eval,
-    "empty rows": _without(_empty),
-    "no NaN": _without(_empty, fill=torch.nan),
-    "hidden": _without(_hidden),
-    "itself": _without(_changed),
-    "seen": _without(_seeing),
-    "later": _without(_later),
-    "own sample": _without(lambda call, calls: _changed(call, calls).any(1, keepdim=True)),
-    "reordered": lambda y, call, calls: y.sort(1).values,
-    "another sample": _drawn_where_changed,
-    "random": lambda y, *_: torch.randn(y.shape, generator=_CHANCE),
-    "row 0": lambda y, *_: torch.cat([y[:, :1], torch.randn(y[:, 1:].shape, generator=_CHANCE)], dim=1),
+
+
+def _drawn(x: Tensor) -> Tensor:
+    return torch.randn(x.shape, generator=_CHANCE, dtype=x.dtype)
+
+
+# ------------------------------------------------------------------------------------------- one thing done otherwise
+
+
+def _first_x(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
+    return {"x": calls[0].x} if calls[0].x.shape == call.x.shape else {}
+
+
+def _order_undone(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
+    """Return the tokens of the first call in the opposite of the order in which they come."""
+    first = calls[0].x
+    order = (call.x[0][:, None] == first[0]).all(-1).int().argmax(-1)
+    return {"x": first[:, order.argsort()]} if call.x.equal(first[:, order]) else {}
+
+
+def _change_drawn(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
+    """Return tokens that differ from those of the first call as others, drawn anew."""
+    changed = _changed(call, calls[:1])[..., None]
+    return {"x": torch.where(changed, _drawn_anew(call)["x"], call.x)} if changed.any() else {}
+
+
+def _memory_changed(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
+    """Return, for tokens that were changed, those of the first call, with the hidden part of the memory changed."""
+    memory, hidden = call.given.get("memory"), None if call.mask is None else ~call.mask.any(-2)
+    if memory is None or hidden is None or not _changed(call, calls[:1]).any():
+        return {}
+    return {"x": calls[0].x, "memory": torch.where(hidden[..., None], _drawn(memory), memory)}
+
+
+def _own_masks(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
+    """Return the masks with which the samples of a call come elsewhere."""
+    masks = {}
+    for other in filter(_hides, calls):
+        for sample, mask in zip(other.x.tolist(), other.mask.expand(len(other.x), *other.mask.shape[-2:]), strict=True):
+            masks.setdefault(str(sample), mask)
+    own = [masks.get(str(sample)) for sample in call.x.tolist()]
+    return {} if any(mask is None for mask in own) else {"mask": torch.stack(own)}
+
+
+def _new_tokens(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
+    new = [str(token) not in _tokens(call.cached) for token in call.x[0].tolist()]
+    return {"x": call.x[:, new]}
+
+
+def _last_cache(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
+    return {} if call.given.get("cache") is None else {"cache": now[-2].gave[0][-1]}
+
+
+def _chance_moved(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
+    torch.manual_seed(len(now))
+    return {}
+
+
+def _settings_kept(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
+    vars(call.layer).update(call.settings)
+    return {}
+
+
+def _mask_changed(change: Callable[[Tensor], Tensor]) -> Otherwise:
+    return Otherwise(inputs=lambda call, *_: {} if call.mask is None else {"mask": change(call.mask)})
+
+
+def _copied(test: Callable) -> Callable:
+    """Return a test in which a second name becomes a copy."""
+
+    @functools.wraps(test)
+    def again(layer):
+        source, names = textwrap.dedent(source_of(test)), dict(test.__globals__)
+        line = second_name(source)
+        exec(source.replace(line, f"{line}.clone()"), names)
+        return names[test.__name__](layer)
+
+    return again
+
+
+# By the name under which it is said what is wrong with a test: what makes it right, if that is so.
+MENDS: dict[str, Otherwise] = {
+    "rounding": Otherwise(test=loosely),
+    "second name": Otherwise(test=_copied),
+    "same draw": Otherwise(inputs=_chance_moved),
+    "settings": Otherwise(inputs=_settings_kept),
+    "not finite": Otherwise(inputs=lambda call, *_: {"x": call.x.nan_to_num(3.0, 3.0, -3.0)}),
+    "hardly changed": Otherwise(inputs=_change_drawn),
+    "nothing changed": Otherwise(inputs=_change_drawn),
+    "masks turned": _mask_changed(torch.logical_not),
+    "rows": _mask_changed(lambda mask: mask.mT if mask.shape[-1] == mask.shape[-2] else mask),
+    "two masks": Otherwise(inputs=_own_masks),
+    "other inputs": Otherwise(inputs=_first_x),
+    "undone": Otherwise(inputs=_order_undone),
+    "x, not memory": Otherwise(inputs=_memory_changed),
+    "tokens twice": Otherwise(inputs=_new_tokens),
+    "old cache": Otherwise(inputs=_last_cache),
+    "training": Otherwise(outputs=_in_eval),
+    "empty rows": Otherwise(outputs=_without(_empty)),
+    "no NaN": Otherwise(outputs=_without(_empty, fill=torch.nan)),
+    "hidden": Otherwise(outputs=_without(_hidden)),
+    "itself": Otherwise(outputs=_without(_changed)),
+    "seen": Otherwise(outputs=_without(_seeing)),
+    "later": Otherwise(outputs=_without(_later)),
+    "own sample": Otherwise(outputs=_without(lambda call, calls: _changed(call, calls).any(1, keepdim=True))),
+    "reordered": Otherwise(outputs=lambda y, *_: y.sort(1).values),
 }
+# What is done to the outputs, by the name under which it is said that it makes no difference to a test.
+UNHEARD: dict[str, Callable[[Tensor, Call, Sequence[Call]], Tensor]] = {
+    "another sample": _drawn_where_changed,
+    "random": lambda y, *_: _drawn(y),
+    "row 0": lambda y, *_: torch.cat([y[:, :1], _drawn(y[:, 1:])], dim=1),
+}
+
+
+def _drawn_anew(call: Call, *_: object) -> dict:
+    """Return other tokens, drawn anew, equal where they were equal: what relates the calls of a test stays as it is."""
+
+    def token(old: list[float]) -> Tensor:
+        return torch.randn(len(old), generator=torch.Generator().manual_seed(hash(tuple(old)) % 2**31))
+
+    tokens = {name: x for name in ("x", "memory") if isinstance(x := call.given.get(name), Tensor) and x.ndim == 3}
+    return {
+        name: torch.stack([torch.stack([*map(token, sample)]) for sample in x.tolist()]).to(x.dtype)
+        for name, x in tokens.items()
+    }
+
+
+# What about the inputs can by itself hide what is wrong: it still does with all tokens drawn anew.
+HIDES = dict.fromkeys(
+    ("equal tokens", "equal samples", "equal pieces", "one token", "as many tokens as heads", "one sample", "no mask")
+    + ("open masks", "shared masks", "lower masks", "symmetric masks", "whole rows", "no memory", "one piece")
+    + ("no mask with memory", "no cache", "one weight"),
+    Otherwise(inputs=_drawn_anew),
+)
 
 
 # What a test may never have looked at, by the name under which it is said why that matters.
 UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "no mask": lambda calls: all(call.mask is None for call in calls),
+    "two inputs": lambda calls: UNSEEN["no mask"](calls) and not all(_alike(calls[0].given, c.given) for c in calls),
     "open masks": lambda calls: not any(map(_hides, calls)),
     "no memory": lambda calls: all(call.given.get("memory") is None for call in calls),
     "no mask with memory": lambda calls: all(
@@ -144,7 +271,9 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
         call.mask is None or call.mask.ndim == 2 or bool((call.mask == call.mask[:1]).all()) for call in calls
     ),
     "lower masks": lambda calls: all(call.mask is None or torch.equal(call.mask, call.mask.tril()) for call in calls),
-    "equal tokens": lambda calls: all(bool((call.x == call.x[:, :1]).all()) for call in calls),
+    "equal tokens": lambda calls: (
+        all(bool((call.x == call.x[:, :1]).all()) for call in calls) and not UNSEEN["one token"](calls)
+    ),
     "equal samples": lambda calls: all(bool((call.x == call.x[:1]).all()) for call in calls),
     "not finite": lambda calls: not all(bool(call.x.isfinite().all()) for call in calls),
     "hardly changed": _too_close,
@@ -161,7 +290,7 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     ),
     "other inputs": lambda calls: len(calls) == len({str(call.x.tolist()) for call in calls}) > 1,
     "same samples": lambda calls: (
-        len(calls) > 1
+        not all(_alike(calls[0].given, call.given) for call in calls)
         and all(call.mask is None and call.given.get("memory") is None for call in calls)
         and len(_samples(*calls)) == max(len(_samples(call)) for call in calls)
     ),
@@ -177,10 +306,19 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "one call": lambda calls: len(calls) == 1,
     "as many tokens as heads": lambda calls: all(call.layer.num_heads % call.x.shape[1] == 0 for call in calls),
     "two masks": lambda calls: len({*_masked(calls)}) > len({sample for sample, _ in _masked(calls)}),
-    "tokens twice": _twice,
-    "reordered": lambda calls: (
-        len({str(call.x.tolist()) for call in calls}) > len({str([*map(sorted, call.x.tolist())]) for call in calls})
+    "tokens twice": lambda calls: any(
+        _tokens(call.cached) & {str(token) for token in call.x[0].tolist()} for call in calls
     ),
+    "old cache": lambda calls: any(a.cached is b.cached is not None for a in calls for b in calls if a is not b),
+    "zeros": lambda calls: not any(bool(call.x.any()) for call in calls),
+    "one weight": lambda calls: all(
+        any(p.ndim > 1 and bool((p == p.flatten()[0]).all()) for p in call.layer.parameters()) for call in calls
+    ),
+    "rows": lambda calls: UNSEEN["whole rows"](calls),
+    "reordered": _reordered,
+    "undone": _reordered,
+    **dict.fromkeys(("itself", "seen", "later", "hidden", "own sample"), lambda calls: not _reordered(calls)),
+    "x, not memory": lambda calls: not UNSEEN["no memory"](calls),
     "row 0": lambda calls: any(call.x.shape[1] > 1 for call in calls),
     "another sample": lambda calls: any(0 < _changed(call, calls).any(1).sum() < len(call.x) for call in calls),
     "one piece": lambda calls: all(
@@ -189,22 +327,33 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "otherwise": lambda calls: True,
 }
 
-SECOND_NAME = {
+# First what the test itself takes away.
+SPOILED = {
     "second name": "{line} gives one tensor a second name: what you write into one also appears in the other. clone() "
-    "makes a copy."
+    "makes a copy.",
+    "settings": "Your test changes {line}, and with that the layer is no longer broken. Leave it as it is handed to "
+    "you; eval() is all that you may need.",
+    "one weight": "Your test gives all weights of a matrix the same value. So the heads are alike, and their order "
+    "does not show. Leave the weights as they are, or draw them with torch.randn.",
 }
 BLIND = {
     "equal tokens": "All tokens of a call are alike, so whatever is mixed up among them, nothing changes. Draw them "
     "with torch.randn.",
+    "zeros": "All your inputs are 0, and so are the values, whatever their weights are. Draw them with torch.randn.",
     "equal inputs": "Each call gets the same numbers, so no difference can show. Change something in between.",
     "hardly changed": "Your inputs differ by less than what is allowed for rounding, so no difference that could show "
     "is large enough. Draw what you change anew, with torch.randn.",
+    "nothing changed": "What you change in x does not show. Drawn anew with torch.randn, it would: a LayerNorm, for "
+    "one, removes whatever is added to all features alike.",
+    "whole rows": "Each row of your masks is all True or all False, and rows are queries. To hide a key from the "
+    "others, you need a column: mask[..., key] = False.",
+}
+# How the calls differ, so that what is wrong changes with them.
+MOVED = {
     "samples moved": "Your calls hold the same samples in a different order, axis 0. The tokens of each sample are "
     "axis 1.",
     "same samples": "Your calls hold the same samples, only in different company, so what is wrong within a sample "
     "stays as it is. Change a token.",
-    "whole rows": "Each row of your masks is all True or all False, and rows are queries. To hide a key from the "
-    "others, you need a column: mask[..., key] = False.",
 }
 # Where outputs are wrong, so that it has to look at them.
 CHANCE = {
@@ -215,12 +364,14 @@ CHANCE = {
 LEFT = {
     "own kind": "Your test compares the layer with another one of its own class, which makes the same mistake.",
     "one call": "Your test calls the layer once. What do you compare the output with, other than its shape?",
-    "no call": "Your test never calls the layer: layer(x).",
 }
-# Said first, since nothing else counts then.
-NOT_FINITE = {
+FIRST = {
+    "rounding": "What it saw is rounding: two right ways to add the same numbers differ a little. torch.allclose(a, b, "
+    "atol=1e-4) allows for that; == and torch.equal allow nothing, and allclose without atol 1e-8 near 0.",
+    "taken apart": "This layer returns one tensor, (B, T, d_model), and no weights: {line} takes it apart into its "
+    "samples.",
     "not finite": "A weight of 0 times NaN or infinity is NaN, so even a token that nobody looks at spoils the sum. "
-    "Put other finite numbers in its place, with torch.randn."
+    "Put other finite numbers in its place, with torch.randn.",
 }
 _EMPTY = "A query with nothing to see may give anything, so leave such rows of a mask out of what you compare."
 # Besides: a test passes the broken layer and accuses the others, or computes an output by itself.
@@ -229,25 +380,28 @@ ALARM = {
     "no NaN": _EMPTY,
     "hidden": "A hidden token still asks, and it gets an answer like any other, which changes with the token. Compare "
     "the outputs of the others.",
-    "whole rows": BLIND["whole rows"],
+    "rows": BLIND["whole rows"],
+    "x, not memory": "You change x, the tokens that ask, and an answer may change with its question. What must not "
+    "matter is in memory: change the part that the mask hides.",
     "two masks": "The same tokens come with two different masks, or once with a mask and once without. What is hidden "
     "in one call is seen in the other, so the outputs change, as they should. Give each sample its own mask, mask[i : "
     "i + 1], or cut the hidden tokens off.",
     "reordered": "Your test hands over the same tokens in a different order, and a layer without positions gives their "
     "outputs in that order: reorder one side to compare.",
-    "no call": "Your test never calls the layer, and judges by how it is made. A healthy layer may be made "
-    "differently, and its settings stay the same in either mode. Compare outputs: layer(x).",
-    "as broken": "You compare with what the broken layer does.",
+    "undone": "Your test undoes an order with that order itself: after x[:, o], token o[i] is at place i, so [:, o] "
+    "moves it again. Its opposite is o.argsort(). Or compare with layer(x)[:, o].",
+    "as broken": "",
     "own order": "Your test compares with your own computation from the layer's weights, which deals the features out "
     "to the heads in one order. A different order, put back in the same way, is just as good. Compare the layer with "
     "itself: with one token changed, hidden, or in a different place.",
     "own numbers": "Your test compares with your own computation from the layer's weights, and on a healthy layer the "
-    "two differ. Check yours: the order of the heads, the scale, the biases.",
+    "two differ. Check yours: which weights it has, the order of the heads, the scale, the biases.",
 }
 LEFT_TO_SAY = {
     "itself": "The token that you change may change its own output. Compare the outputs of the others.",
     "seen": "The token that you change is seen by those whose outputs you compare, so these change with it, as they "
     "should. True in a mask means may attend, and without a mask each token sees all the others, before and after it.",
+    "as given": "You ask for what the broken layer does.",
 }
 
 
@@ -257,7 +411,11 @@ def told(problem: Problem) -> None:
     otherwise = own.pop("otherwise", "")
     chance = {name: f"{words} {otherwise}".rstrip() for name, words in CHANCE.items() if not problem.spoils}
     last = {"otherwise": otherwise} if otherwise else {}
-    # A name keeps the place at which it comes first, and its last words.
-    problem.blind = SECOND_NAME | own | BLIND | chance | last | LEFT | own
-    problem.alarm = NOT_FINITE | ALARM | problem.alarm | LEFT_TO_SAY | problem.alarm
-    problem.unseen, problem.mends, problem.misfit = UNSEEN, MENDS, misfit
+    # A name keeps the place at which it comes first, and its last words; without words it is not said.
+    first = {name: words for name, words in own.items() if name in HIDES or name == "one call"}
+    blind = SPOILED | first | BLIND | chance | own | MOVED | last | LEFT | own
+    problem.blind = {name: words for name, words in blind.items() if words}
+    alarm = FIRST | ALARM | problem.alarm | LEFT_TO_SAY | problem.alarm
+    problem.alarm = {name: words for name, words in alarm.items() if words}
+    problem.unseen, problem.hides, problem.unheard = UNSEEN, HIDES, UNHEARD
+    problem.mends, problem.misfit = MENDS, misfit

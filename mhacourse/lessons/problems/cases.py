@@ -40,13 +40,21 @@ def _in_eval_padded(layer, d_model):
 
 
 def _drops_in_training(layer, d_model):
-    layer.eval()
-    layer.train()  # again: what `eval` switched off for good stays off
-    return not torch.equal(layer(drawn(2, 5, d_model)), layer(drawn(2, 5, d_model)))
+    """Return whether two calls differ in training, at first and once more after `eval`, which may switch it off."""
+    found = []
+    for _ in range(2):
+        layer.train()
+        found.append(not torch.equal(layer(drawn(2, 5, d_model)), layer(drawn(2, 5, d_model))))
+        layer.eval()
+    return tuple(found)
 
 
 def _drops_weights(layer, d_model, T=6):
-    """Return whether whole weights are dropped, each with probability 0.2, where all are 1 / T and all values are 1."""
+    """Return of a layer whose weights are all 1 / T and whose values are all 1 how it drops.
+
+    Whether whole weights are dropped and not single features, whether some are left, and whether each of them is
+    divided by 1 - 0.2.
+    """
     layer.train()
     with torch.no_grad():
         layer.weight_in.zero_()
@@ -54,7 +62,8 @@ def _drops_weights(layer, d_model, T=6):
         layer.weight_out.copy_(torch.eye(d_model))
     heads = layer(torch.ones(4, T, d_model)).unflatten(-1, (layer.num_heads, -1))
     kept = T * (1 - 0.2) * heads  # how many of its T keys a query is left with
-    return torch.allclose(kept, kept[..., :1].round().expand_as(kept), atol=1e-4) and bool((kept < T + 0.5).all())
+    whole = torch.allclose(kept, kept[..., :1].expand_as(kept), atol=1e-4)
+    return whole, bool(kept.any()), torch.allclose(kept, kept.round(), atol=1e-4)
 
 
 def _mask_afterwards(layer, d_model):

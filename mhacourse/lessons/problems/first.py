@@ -191,6 +191,7 @@ triage = Problem(
         "one call": "Your test calls the layer once. One answer alone does not show that the next one differs.",
         "same draw": "You set the same seed before each call, so every call draws the same random numbers, and chance "
         "repeats itself. Set it once, or not at all.",
+        "equal inputs": "",  # as they should be
     },
     alarm={
         "training": "A fresh layer is in training mode, where it is meant to drop weights: call layer.eval() first.",
@@ -220,6 +221,17 @@ triage = Problem(
             [Change("self.dropout if self.training else 0.0", "0.0 if self.training else self.dropout")],
             "it drops weights in use, and none in training.",
             "self.training is True in training, and False after eval().",
+        ),
+        "Everything is dropped in training": Wrong(
+            [Change("self.dropout if self.training else 0.0", "float(self.training)")],
+            "in training the rate is 1, so every weight is dropped.",
+            "self.training is True or False, and as a number True is 1. It tells whether to drop; how much is "
+            "self.dropout.",
+        ),
+        "The rate is another one": Wrong(
+            [Change("self.dropout if self", "2 * self.dropout if self")],
+            "in use it is right, but in training it does not drop one weight in five.",
+            "The rate is what the layer was made with: self.dropout, as it is.",
         ),
         "Features are dropped, not weights": Wrong(
             [Change("dropout_p=dropout)", "dropout_p=0.0)\n        heads = F.dropout(heads, dropout)")],
@@ -251,6 +263,13 @@ triage = Problem(
             "weights are still dropped, but always the same ones.",
             "A fixed seed only hides the randomness, and it resets everybody else's, too. Ask for the mode: "
             "self.dropout if self.training.",
+            also=(
+                Wrong(
+                    [Change("dropout = self.dropout if", "torch.manual_seed(0)\n        dropout = self.dropout if")],
+                    "in use it is right, but in training it always drops the same weights.",
+                    "A fixed seed resets everybody else's random numbers, too. The mode alone is enough.",
+                ),
+            ),
         ),
         "Everything is dropped in use": Wrong(
             [Change("else 0.0", "else 1.0")],
@@ -313,9 +332,9 @@ sensors = Problem(
         "what it takes from the others stays the same. Change one sample, or leave the others out.",
     },
     alarm={
-        "own sample": "A sample that you change may change its own output. Compare only the others.",
         "as broken": "You ask for what the broken layer does. It looks at no other moment of the same machine, axis 1, "
         "but at the same moment of the other machines, axis 0. It is these that must not matter.",
+        "own sample": "A sample that you change may change its own output. Compare only the others.",
     },
     fellows={"three linears": layers.ReviewAttention, **PLAIN},
     wrong={
@@ -399,6 +418,13 @@ sensors = Problem(
             [Change("normed, normed, normed", "normed, normed, x")],
             "queries and keys are normed, but the values are x as it came.",
             "All three get the normed tokens; x itself is added afterwards.",
+            also=(
+                Wrong(
+                    [Change("normed, normed, normed", "normed, x, x")],
+                    "the queries are normed, but keys and values are x as it came.",
+                    "All three get the normed tokens; x itself is added afterwards.",
+                ),
+            ),
         ),
         "The norm is gone": Wrong(
             [Change("self.norm(x)", "x")],
@@ -444,7 +470,14 @@ verses = Problem(
         "equal tokens": "All tokens are alike, so a number taken from a later one is the same.",
         "one call": "Your test calls the layer once. What depends on a later token shows only when that token changes.",
     },
-    alarm={"later": "The token that you change may change its own output and later ones. Compare earlier ones."},
+    alarm={
+        "seen": "",  # by later ones only
+        "later": "The token that you change may change its own output and later ones. Compare earlier ones.",
+        "tokens moved": "The layer is always causal, so in a different order a token sees different tokens, as it "
+        "should.",
+        "gradient": "Output t may depend on token t and on those before it. Only the gradients of later tokens are 0: "
+        "x.grad[:, t + 1 :].",
+    },
     fellows={
         "a fused function": layers.CausalFused,
         "a loop over heads": layers.DraftAttention,

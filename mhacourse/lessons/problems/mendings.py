@@ -250,6 +250,15 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
             "(weights @ v).transpose(1, 2)": "(weights @ v).transpose(0, 1)",
         },
     ),
+    "The merge puts the tokens before the samples": (
+        "the merge makes (T, B, num_heads, head_dim), and the reshape then mixes samples and tokens.",
+        "The samples stay in front: exchange axes 1 and 2 of (B, num_heads, T, head_dim), and nothing else.",
+        {
+            "heads.transpose(1, 2).reshape": "heads.permute(2, 0, 1, 3).reshape",
+            "heads.transpose(1, 2).flatten(2)": "heads.permute(2, 0, 1, 3).reshape(x.shape)",
+            "(weights @ v).transpose(1, 2)": "(weights @ v).permute(2, 0, 1, 3)",
+        },
+    ),
     "The error that view raises": (
         "the transpose of the merge is right, but view cannot join axes that are no longer neighbours in memory.",
         "Keep the transpose, but write reshape or flatten(2).",

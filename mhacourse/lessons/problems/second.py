@@ -107,7 +107,7 @@ tickets = Problem(
     shown_by=_hidden_as_cut,
     cases=cases.MASKED,
     blind={"no mask": _NO_MASK, "open masks": _OPEN, "another sample": _ANOTHER},
-    alarm={"no mask": _UNMASKED},
+    alarm={"two inputs": _UNMASKED},
     fellows=_with_masks(**{"folded heads": layers.LetterAttention}),
     wrong={
         "The mask is added to the scores": Wrong(
@@ -209,7 +209,7 @@ letters = Problem(
         "another sample": _ANOTHER,
     },
     alarm={
-        "no mask": _UNMASKED,
+        "two inputs": _UNMASKED,
         "as broken": "You expect the masks or the heads in the order of the broken layer, 0, 1, 0, 1. But fold puts "
         "all heads of letter 0 first: 0, 0, 1, 1.",
     },
@@ -365,7 +365,7 @@ atlas = Problem(
         "from keys. Take a causal one, or hide a token from the others.",
         "one call": "Your test calls the layer once. What do you compare the output with?",
     },
-    alarm={"no mask": _UNMASKED},
+    alarm={"two inputs": _UNMASKED},
     word="The doctor finds nothing, although it has looked at the softmax, the scale, the split, the merge and the "
     "masks. Its remark is a matter of taste.",
 )
@@ -400,7 +400,7 @@ captions = Problem(
         "equal pieces": "All pieces of your memory are alike, so hiding some changes nothing. Draw them with "
         "torch.randn.",
     },
-    alarm={"no mask": _UNMASKED},
+    alarm={"two inputs": _UNMASKED},
     fellows={"torch's layer": layers.AcrossFromTorch, "the layer of the course": layers.AcrossFromTheLibrary},
     adapted=(
         lambda layer: adapt(lambda x, mask=None: layer(x, x, mask)),
@@ -481,10 +481,13 @@ drafts = Problem(
         "otherwise": "The outputs are right each time. Look at what you handed over: is the mask the same afterwards?",
     },
     alarm={
+        "seen": "",  # by later ones only
         "tokens moved": "The layer is always causal, so in a different order a token sees different tokens, as it "
         "should.",
         "open masks": "The layer is always causal, and a mask comes on top of that: True opens nothing. Its outputs "
         "are right, so look at the mask afterwards.",
+        "otherwise": "This layer leaves your mask just as you made it. To see whether that is so, compare with a copy "
+        "from before the call: mask.clone().",
     },
     fellows={"a fused function": layers.CausalFused},
     wrong={

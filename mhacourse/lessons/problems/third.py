@@ -196,8 +196,11 @@ dictation = Problem(
         "otherwise": "What do you compare the outputs of the steps with? The same tokens at once give the right ones.",
     },
     alarm={
+        "seen": "",  # by later ones only
         "tokens moved": "The layer is always causal, so in a different order a token sees different tokens, as it "
         "should.",
+        "old cache": "Several calls get the same cache, so what was said in between is forgotten. Hand on the cache "
+        "that the last call returned: out, cache = layer(token, cache).",
         "no cache": "Each call begins anew. Hand on the cache: out, cache = layer(token, cache).",
         "tokens twice": "The cache holds what you handed over before. Hand over each token once, and compare its "
         "output with that of the same token in a single call with all of them.",
