@@ -72,7 +72,7 @@ FLAG = re.compile(r"^(use|return|output|need|with|store|keep)_.*(cache|past|kv|p
 START = re.compile(
     r"^(start_pos\w*|start|offset|pos\w*_offset|past_len\w*|past_\w*length|cache_len\w*|cur_pos|cache_pos|step|position)$"
 )
-PLACES = re.compile(r"^(input_pos|pos|positions?|position_ids|pos_ids|token_positions|cache_positions?|t|ts|idx)$")
+PLACES = re.compile(r"^(input_pos|pos|positions?|position_ids|pos_ids|\w+_positions|cache_position|t|ts|idx)$")
 OTHERS = (NO_MASK, CACHE, ABOUT_PLACES, FLAG, START, PLACES, CONTEXT)  # names that say something else than a mask
 PACKED = re.compile(r"^cu_?(seq|len)")  # where each of the documents in one sequence begins
 
@@ -110,15 +110,29 @@ TOKENS = "torch.arange(x.shape[1], device=x.device)"
 WAVES = "torch.sin({}[None, :, None] / 10 ** torch.linspace(0, 2, x.shape[-1]))"
 BETWEEN = "torch.linspace(0, 1, x.shape[1])[:, None].expand(len(x), -1, {}).to(x)"
 IDS = "torch.zeros(x.shape[:2], dtype=torch.long)"
-ANYTHING = (None, Filler("x"), Filler(IDS))  # for a name that says nothing
+COLUMNS = f"x.shape[1] // {ROWS}"
+NUMBERS = tuple(map(Filler, ("1", "len(x)", "x.shape[1]", ROWS, COLUMNS)))
+MAPS = (f".transpose(1, 2).unflatten(2, ({ROWS}, -1))", f".unflatten(1, ({ROWS}, -1))")  # channels first, and last
 
 
-def anything(widths: list[int]) -> tuple:
-    """Return more to try for a name that says nothing, by shape: of tokens, of pairs of tokens, of samples."""
-    one, pairs = BETWEEN.format(1), f"({BETWEEN.format(1)} - {BETWEEN.format(1)}.mT)"
-    texts = [IDS, f"{IDS}[:, None].repeat(1, x.shape[1], 1)", f"{one}[..., 0]", BETWEEN.format(3), pairs]
-    texts += [f"x.new_ones(len(x), {width})" for width in widths]
-    return tuple(map(Filler, [*texts, *(f"{pairs}[..., None].expand(-1, -1, -1, {width})" for width in widths)]))
+def anything(widths: list[int]) -> list:
+    """Return what an argument may be whose name says nothing: tokens, maps, numbers, tables of tokens or of pairs."""
+    one = BETWEEN.format(1)
+    pairs, ids = f"({one} - {one}.mT)", f"{IDS}[:, None].repeat(1, x.shape[1], 1)"
+    other = [f"x.repeat(1, 1, {-(-w // widths[0])})[..., :{w}]" for w in widths[1:]]
+    texts = ["x", *other, *(f"x.new_ones(len(x), {width})" for width in widths)]
+    texts += [f"{tokens}{of}" for tokens in ("x", *other) for of in MAPS]
+    texts += ["torch.full((len(x),), x.shape[1], device=x.device)", IDS, ids, f"{IDS}[:, 0]"]
+    texts += [TOKENS, f"{TOKENS}.expand(len(x), -1)", f"{one}[..., 0]"]
+    texts += [BETWEEN.format(axes) for axes in (3, 2, 4, 1)]
+    texts += [pairs, f"{pairs}[:, None]", f"{pairs}[0]"]
+    texts += [f"{pairs}[..., None].expand(-1, -1, -1, {width})" for width in (1, *widths)]
+    texts += [f"torch.cartesian_prod({TOKENS}, {TOKENS}).T", "[[x.shape[1]]] * len(x)", "[x.shape[1]] * len(x)"]
+    seen = ("torch.ones(x.shape[:2], dtype=torch.bool)", "torch.ones(len(x), *[x.shape[1]] * 2, dtype=torch.bool)")
+    texts += [*seen, *(f"{table}.unflatten(1, ({ROWS}, -1))" for table in (seen[0], IDS, f"{one}[..., 0]"))]
+    texts += [f"[{tokens}{MAPS[0]}]" for tokens in ("x", *other)]
+    texts += [f"({ROWS}, {COLUMNS})", f"(1, {ROWS}, {COLUMNS})", f"[({ROWS}, {COLUMNS})] * len(x)"]
+    return [*map(Filler, texts), *NUMBERS, 1.0, None]
 
 
 @cache
@@ -130,7 +144,8 @@ def further(name: str, head_dim: int) -> tuple:
     embedded = [f"{text}{whole}" for text in waves for whole in ("", ".expand(len(x), -1, -1)")]
     cos, sin = ([f"{x}.{wave}(){i}" for x, i in ((both, ""), (angle, ""), *((both, i) for i in BROADCAST))]
                 for wave in ("cos", "sin"))  # fmt: skip
-    pairs, grid = [f"({c}, {s})" for c, s in zip(cos, sin, strict=True)], f"({ROWS}, x.shape[1] // {ROWS})"
+    turn = f"torch.stack([{angle}.cos(), -{angle}.sin(), {angle}.sin(), {angle}.cos()], -1).unflatten(-1, (2, 2))"
+    pairs, grid = [f"({c}, {s})" for c, s in zip(cos, sin, strict=True)], f"({ROWS}, {COLUMNS})"
     table = {  # a text is an expression of x, in brackets a value
         START.pattern + r"|^(layer_idx|layer_id|index)$": [(0,)],
         PLACES.pattern: [f"{TOKENS}.expand(len(x), -1)", TOKENS, *embedded],
@@ -138,15 +153,17 @@ def further(name: str, head_dim: int) -> tuple:
         PACKED.pattern: ["torch.tensor([0, x.shape[1]], device=x.device)"],
         r"^(training|train|is_training|need_weights|is_causal|causal|mask_future)$|^(use|output|return)_": [(False,)],
         r"^(dropout|dropout_p|p)$": [(0.0,)],
+        r"^(temperature|temp|tau|scale|scaling|softmax_scale|alpha)$": [(1.0,)],
         r"^(H|h|height|Hp|nh)$": [ROWS],
-        r"^(W|w|width|Wp|nw)$": [f"x.shape[1] // {ROWS}"],
-        r"cis$|^freqs_complex$": [polar, f"torch.stack([{angle}.cos(), {angle}.sin()], -1)"],
+        r"^(W|w|width|Wp|nw)$": [COLUMNS],
+        r"cis$|^freqs_complex$": [polar, f"torch.stack([{angle}.cos(), {angle}.sin()], -1)", turn],
         r"cos$": cos,
         r"sin$": sin,
         r"^(position_embeddings?|rotary_emb\w*|rope\w*|cos_sin|rotary_pos_emb|pos_emb\w*|pos_embed\w*|query_pos|pe|"
         r"rel_pos\w*)$": [pairs[2], pairs[0], pairs[1], *embedded],
         r"size$|hw$|grid|resolution$|^spatial_shape$|^shape$": [grid, f"[{grid}]"],
-        r"_ids?$|^ids$|segment|_idx$": [IDS, f"{IDS}[..., None].repeat(1, 1, 3)"],
+        r"_ids?$|^ids$": [IDS.replace("zeros", "ones"), IDS, f"{IDS}[..., None].repeat(1, 1, 3)"],  # 0 often is padding
+        r"segment|_idx$": [IDS, f"{IDS}[..., None].repeat(1, 1, 3)"],
         r"coord|xyz|^centers?$": [BETWEEN.format(3), BETWEEN.format(2)],
         r"freq|angle|^theta$": [angle, both, polar],
         r"past|cache|state|prev|bias|head_mask|kv$|^extra|^layer_past": [(None,)],

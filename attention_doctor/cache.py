@@ -7,9 +7,9 @@ call with all tokens so far and no cache. Where each way of handing a cache over
 import copy
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, get_args, get_type_hints
 
 import torch
 from torch import Tensor, nn
@@ -37,9 +37,6 @@ class Grows(dict):
         return True
 
 
-SEEDS = {"": lambda: None, "update": Grows, "dict": dict}
-
-
 MAKES = re.compile(r"^(setup|set_up|init|initialize|build|make|create|alloc\w*|enable)_\w*caches?$")
 
 
@@ -47,7 +44,7 @@ class Way(NamedTuple):
     """A way of handing over a cache."""
 
     name: str = ""  # of the argument; "" where the cache stays in the module
-    seed: str = ""  # what the first call is given for it, of SEEDS
+    seed: Callable | None = None  # what makes what the first call is given for it; None for none
     path: tuple | None = None  # where it comes back in the result; None where it is filled in place
     maker: str = ""  # the method that makes it in the module, before the first call
 
@@ -97,7 +94,7 @@ class Generating:
         target = self.call.target if way and way.name else copy.deepcopy(self.call.target)
         if way and way.maker:
             _made(getattr(target, way.maker), x)
-        held, a, made = SEEDS[way.seed]() if way else None, 0, []
+        held, a, made = way.seed() if way and way.seed else None, 0, []
         for b in ends:
             result = self.run(target, way, x, a, b, held)
             if way and way.path is not None:
@@ -115,9 +112,10 @@ class Generating:
     def ways(self, n: int) -> Iterator[Way]:
         """Yield the ways of handing over a cache that run and in which something grows."""
         target = self.call.target
-        for name, seed in product(self.caches, SEEDS):
-            way, seeds = Way(name, seed), [SEEDS[seed](), SEEDS[seed]()]
+        for name, seed in [(each, seed) for each in self.caches for seed in self._seeds(each)]:
+            way = Way(name, seed)
             try:
+                seeds = [seed and seed(), seed and seed()]
                 results = [self.run(target, way, self.x, 0, n + i, seeds[i]) for i in (0, 1)]
             except Exception:
                 continue
@@ -129,6 +127,14 @@ class Generating:
         if (self.told or self.flags) and isinstance(target, nn.Module):
             yield Way()
             yield from (Way(maker=name) for name in dir(type(target)) if MAKES.search(name) and not self.call.masks)
+
+    def _seeds(self, name: str) -> list[Callable | None]:
+        """Return what makes an empty cache: nothing, what transformers has, a dict, or the class that is its type."""
+        target, hint = self.call.target, None
+        with suppress(Exception):  # names that stand for no types
+            hint = get_type_hints(target.forward if isinstance(target, nn.Module) else target).get(name)
+        own = [kind for kind in (*get_args(hint), hint) if isinstance(kind, type) and kind.__module__ != "builtins"]
+        return [None, Grows, dict, *(kind for kind in own if not issubclass(kind, Tensor))]
 
     def outcome(self, way: Way, ends: Sequence[int]) -> tuple[list[float], Tensor, int]:
         """Return how far each further piece is from the full pass, the first difference that is wrong, and its place.
@@ -205,7 +211,7 @@ def caches_as_the_full_pass(patient: Patient, window: int, causal: bool, report:
         cached, full = layer.seen(way, [*(end for end in ends if end <= at), at + 1] if window else (n, n + 1))
     last = at >= n and full == [*range(n + 1)] and 1 < len(cached) <= n and cached == full[-len(cached) :]
     shared = [j for j in full if j in cached]
-    untold = layer.others + layer.made
+    untold = layer.others + [name for name in layer.made if name not in layer.places]
     unsure = {  # what may be meant so
         "; a window is judged only where it forgets the newest": window and full[len(full) - len(shared) :] == shared,
         f": it keeps the last {len(cached)} tokens alone": last,

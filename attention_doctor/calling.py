@@ -34,6 +34,10 @@ AXES = {  # of a layer's tokens -> how (B, T, d_model) becomes them, and how the
     "T d": ("[0]", "[None]"),
     "T B d": (".transpose(0, 1)", ".transpose(0, 1)"),
 }
+# Where the other inputs have axes of their own, theirs come second: text beside a picture, a map beside queries.
+OTHER_AXES = {"B T d": AXES["B T d"], "B d h w": AXES["B d H W"]}
+AXES |= {f"{axes}, B T d": AXES[axes] for axes in ("B d H W", "B H W d", "B d T", "B d F H W")}
+AXES |= {"B T d, B d h w": AXES["B T d"]}
 OVER = ("pairs", "keys", "picture")
 OPEN = "torch.ones(len(x), x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)"  # a mask that hides nothing
 
@@ -136,7 +140,9 @@ class Adapted:
     @property
     def is_torch(self) -> bool:
         """Whether this is `nn.MultiheadAttention` or one of its kind, whose convention is known."""
-        return isinstance(self.target, nn.MultiheadAttention)
+        return isinstance(self.target, nn.MultiheadAttention) and (
+            type(self.target).forward is nn.MultiheadAttention.forward
+        )
 
     @property
     def module(self) -> nn.Module | None:
@@ -157,13 +163,15 @@ class Adapted:
         out = pick(result, self.output)
         if self.output is None:  # from now on it is said which part that is
             self.output = next((place for place, part in parts(result) if part is out), None)
-        return turned_back(out, self.axes)
+        out = turned_back(out, self.axes)
+        return out.flatten(1, -2) if self.pooled and out.ndim > 3 else out
 
     def turned(self, tokens: int, masked: bool) -> list[tuple[str | None, Filler]]:
         """Return keyword and expression of each input and last of the mask, which are x, y, z and mask in it."""
         rows, names = picture(tokens, self.axes), dict(zip(self.roles, "xyz", strict=False))
-        there = AXES[self.axes][0].format(rows=rows)
-        made = [(word, Filler(names[role] + there)) for role, word in self.inputs]
+        first, _, second = self.axes.partition(", ")
+        there = [AXES[first][0], *[OTHER_AXES[second][0] if second else AXES[first][0]] * len(self.inputs)]
+        made = [(word, Filler(names[role] + there[i].format(rows=rows))) for i, (role, word) in enumerate(self.inputs)]
         return [*made, (self.mask.name, Filler(self.mask.in_code()))] if masked else made
 
     def result(self, inputs: Sequence[Tensor], mask: Tensor | None = None, **more) -> object:
@@ -249,7 +257,7 @@ def picture(tokens: int, axes: str = "H W") -> tuple[int, ...]:
 
 def turned_back(out: Tensor, axes: str) -> Tensor:
     """Return an output with the axes `(B, T, d_out)`; what has other axes, as it is."""
-    if out.ndim != len(axes.split()):
+    if out.ndim != len(axes.partition(",")[0].split()):
         return out[None] if axes == "T d" and out.ndim == 1 else out
     return compiled("x" + AXES[axes][1])(out)
 
@@ -318,7 +326,9 @@ def adapt(
         mask_always: True where a mask takes the place of one that the layer makes by itself; then it always gets one.
         batch_first: False for `(T, B, d_model)`; when left out, what a torch layer says of itself, otherwise True.
         axes: of x, where that does not say it: "B T d", "T B d", "B d T" (channels first), "B d H W" and "B H W d"
-            (pictures), "B d F H W" and "B F H W d" (frames of a video), "T d" (no batch).
+            (pictures), "B d F H W" and "B F H W d" (frames of a video), "T d" (no batch); behind a comma those of the
+            other inputs where they differ: "B d H W, B T d" (text beside a picture), "B T d, B d h w" (queries and a
+            map), and the like.
         output: which part of the result is the output: a place in a tuple, a key, or an attribute. When left out, a
             tensor or the first tensor of a tuple.
         causal: True for a layer that hides later tokens by itself.

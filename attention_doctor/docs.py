@@ -51,7 +51,13 @@ class Docs:
         for wanted in (rf"\b{re.escape(argument)}\b", r"\bmask" if alone else r"(?!)"):
             found = [i for i, line in enumerate(lines) if re.search(wanted, line, re.IGNORECASE)]
             if found:
-                return [" ".join(lines[i : i + 2]) for i in found]
+                said = [" ".join(lines[i : i + 2]) for i in found]
+                # Where a line says one argument after the other, "name: …", only what is said of this one.
+                named = {*re.findall(r"\w+", " ".join(_SIGNATURE.findall(self.code))), argument}
+                arguments = "|".join(sorted(named))
+                parts = [re.split(rf"(?=(?<![\w.])(?:{arguments})\s*(?:\([^()]*\))?\s*:\s)", line) for line in said]
+                own = [part for line in parts for part in line if re.match(rf"{re.escape(argument)}\b", part)]
+                return own or said
         return []
 
     def polarity(self, argument: str, alone: bool) -> str | None:

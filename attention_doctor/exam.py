@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attention_doctor.calling import Mask
-from attention_doctor.look import Patch, Seen, Step, seeing
+from attention_doctor.look import Info, Patch, Seen, Step, seeing
 from attention_doctor.patient import Crash, Patient
 
 MANY, NONE = -1, -2  # in place of the number of a row: made of several, made of none
@@ -51,8 +51,9 @@ class Exam:
         patient = (self.patient.unused() or self.patient) if self.patient.stateful else self.patient
         patient = patient.with_mask(form)
         torch.default_generator.manual_seed(0)  # put back with all else that the examination changes
-        with seeing(patient.module, patch) as seen:
-            seen.out = patient(self.x if x is None else x, mask)
+        x = self.x if x is None else x
+        with seeing(patient.module, patch, x) as seen:
+            seen.out = patient(x, mask)
         return seen
 
     def place(self, token: int) -> tuple[int, int]:
@@ -80,46 +81,94 @@ class Exam:
         return found
 
     @cached_property
-    def tokens(self) -> list[Tensor]:
-        """Of each projection, from which token each row comes: input * B * T + sample * T + place, or MANY, or NONE."""
-        per = self.B * self.T
+    def _of_tokens(self) -> list[Tensor]:
+        """Of each projection, then of each operand that is an input as it was `given`, from which token a row comes."""
+        per, steps = self.B * self.T, self.first.steps
 
         def changed(chosen: Tensor) -> list[Tensor]:
             x = []
             for i, given in enumerate(self.x):
                 rows = chosen[i * per : (i + 1) * per].view(self.B, self.T, 1)
                 x.append(torch.where(rows, given + self.spread * self.patient.noise(self.B, self.T, 41 + i, i), given))
-            after = self.look(x).projections
-            if len(after) != len(self.first.projections):
+            after = self.look(x)
+            if (len(after.projections), len(after.steps)) != (len(self.first.projections), len(steps)):
                 raise Crash("it computed in another way when its input changed")
-            return [moved(a, b) for a, b in zip(self.first.projections, after, strict=True)]
+            pairs = [(getattr(steps[j], name), getattr(after.steps[j], name)) for j, name in self.given]
+            return [moved(a, b) for a, b in [*zip(self.first.projections, after.projections, strict=True), *pairs]]
 
         return self._decoded(self.inputs * per, changed)
 
     @cached_property
+    def given(self) -> list[tuple[int, str]]:
+        """Which queries, keys and values are an input as it is."""
+        return [(j, n) for j in range(len(self.first.steps)) for n in "qkv" if self.info(j, n).kind == "given"]
+
+    @property
+    def tokens(self) -> list[Tensor]:
+        """Of each projection, from which token each row comes: input * B * T + sample * T + place, or MANY, or NONE."""
+        return self._of_tokens[: len(self.first.projections)]
+
+    @cached_property
     def rows(self) -> dict[tuple[int, str], Tensor]:
-        """Of queries, keys and values of each step, from which row of its projection each row `(N, T)` comes."""
+        """Of queries, keys and values of each step, from which row of its projection each row `(N, T)` comes.
+
+        The rows of projections that are joined somewhere are counted on from one to the next; see `starts`.
+        """
         found, steps = {}, self.first.steps
         known = [(j, name) for j, step in enumerate(steps) for name in "qkv" if getattr(step, name) is not None]
         for depth in sorted({step.depth for step in steps}):
             here = [(j, name) for j, name in known if steps[j].depth == depth]
-            infos = [getattr(steps[j], f"of_{name}") for j, name in here]
-            of = frozenset(n for info in infos if info.kind == "projection" for n in info.of)
-
-            def changed(chosen: Tensor, of=of, here=here) -> list[Tensor]:
-                after = self.look(patch=Patch("projection", of, lambda number, shape: chosen[: shape[0]])).steps
-                if len(after) != len(steps):
-                    raise Crash("it computed in another way when a projection changed")
-                return [moved(getattr(steps[j], name), getattr(after[j], name)) for j, name in here]
-
-            if of:
-                count = max(len(self.first.projections[n]) for n in of)
-                found |= dict(zip(here, self._decoded(count, changed), strict=True))
+            here = [(j, name) for j, name in here if self.info(j, name).kind == "projection"]
+            found |= self._rows(here, frozenset(n for one in here for n in self.info(*one).of))
+            for one in [one for one in here if any(self.starts) and bool((found[one] == MANY).any())]:
+                # A sum of several, or one made of another: each alone must be a row; the first gives the number.
+                each = [self._rows([one], frozenset([n]))[one] for n in self.info(*one).of[:8]]
+                rows = torch.full_like(found[one], NONE)
+                for part in sorted(each, key=lambda part: len(part.unique()), reverse=True):
+                    rows = torch.where(rows == NONE, part, rows).masked_fill((rows == MANY) | (part == MANY), MANY)
+                found[one] = rows
         return found
+
+    def _rows(self, here: list[tuple[int, str]], of: frozenset[int]) -> dict[tuple[int, str], Tensor]:
+        """Return what `rows` says of some of them, by a change of these projections alone."""
+        steps, starts = self.first.steps, self.starts
+
+        def changed(chosen: Tensor) -> list[Tensor]:
+            patch = Patch("projection", of, lambda number, shape: chosen[starts[number] :][: shape[0]])
+            after = self.look(patch=patch).steps
+            if len(after) != len(steps):
+                raise Crash("it computed in another way when a projection changed")
+            return [moved(getattr(steps[j], name), getattr(after[j], name)) for j, name in here]
+
+        if not here:
+            return {}
+        count = max(starts[n] + len(self.first.projections[n]) for n in of)
+        return dict(zip(here, self._decoded(count, changed), strict=True))
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Of each projection, the number of its first row: 0 but for those that are joined in one place."""
+        infos = [self.info(j, name) for j in range(len(self.first.steps)) for name in "qkv"]
+        joined = sorted({n for info in infos if info.kind == "projection" and len(info.of) > 1 for n in info.of})
+        longest = max(map(len, self.first.projections), default=0)
+        longest += -longest % self.T  # so that a row's number still tells its place
+        return [joined.index(n) * longest if n in joined else 0 for n in range(len(self.first.projections))]
+
+    def info(self, j: int, name: str) -> Info:
+        """Return how "q", "k" or "v" of a step came about."""
+        return getattr(self.first.steps[j], f"of_{name}")
+
+    def shape(self, j: int, name: str) -> tuple[int, int]:
+        """Return rows and features of what "q", "k" or "v" is made of: a projection, or an input."""
+        of = self.info(j, name).of
+        x = self.first.projections[of[0]] if of else self.x[0]
+        return x.shape[:-1].numel(), x.shape[-1]
 
     def of(self, j: int, name: str) -> Tensor | None:
         """Return from which row of its projection each row of "q", "k" or "v" comes; None where it is not known."""
-        info = getattr(self.first.steps[j], f"of_{name}")
+        info = self.info(j, name)
+        if info.kind == "given" and not info.far:
+            return self._of_tokens[len(self.first.projections) + self.given.index((j, name))]
         if info.kind != "projection" or info.far:
             return None
         return self.rows.get((j, name))
@@ -129,7 +178,12 @@ class Exam:
         rows = self.of(j, name)
         if rows is None or bool((rows == MANY).any()):
             return None
-        tokens = self.tokens[getattr(self.first.steps[j], f"of_{name}").of[0]]
+        if (j, name) in self.given:
+            return rows
+        of = self.info(j, name).of
+        tokens = torch.full((max(self.starts[n] + len(self.tokens[n]) for n in of),), NONE)
+        for n in of:
+            tokens[self.starts[n] :][: len(self.tokens[n])] = self.tokens[n]
         if bool((tokens == MANY).any()) or int(rows.max()) >= len(tokens):
             return None
         return torch.where(rows >= 0, tokens[rows.clamp_min(0)], rows)
@@ -165,9 +219,14 @@ class Exam:
         step = self.first.steps[j]
         if step.of_k.kind != "projection" or step.raw is None or step.raw.shape != step.used.shape:
             return False
-        patch = Patch("projection", frozenset(step.of_k.of), lambda number, shape: torch.arange(shape[0]) % 2 == 0)
-        after = self.look(patch=patch).steps
-        return len(after) == len(self.first.steps) and aligned(step, after[j])
+        for seed in range(3):  # where each query has neighbours of its own, one pattern fits several maps
+            generator = torch.Generator().manual_seed(seed)
+            rows = torch.rand(max(map(len, self.first.projections)), generator=generator) < 0.5
+            patch = Patch("projection", frozenset(step.of_k.of), lambda number, shape, rows=rows: rows[: shape[0]])
+            after = self.look(patch=patch).steps
+            if len(after) != len(self.first.steps) or not aligned(step, after[j]):
+                return False
+        return True
 
     def of_samples(self, j: int) -> Tensor:
         """Return of which sample each row of a step's queries is, `(N, Tq)`; NONE where that is not known."""
@@ -245,4 +304,5 @@ def aligned(step: Step, after: Step | None = None) -> bool:
     rows = one.abs().amax(-1, keepdim=True) > 1e-9  # a query without keys, or with one, tells nothing
     one, two = one * rows, two * rows
     same = (one * two).sum((1, 2)).abs() / (one.norm(dim=(1, 2)) * two.norm(dim=(1, 2)) + 1e-30)
-    return bool((same > (0.5 if after is None else 0.95)).all())
+    still = (two.norm(dim=(1, 2)) < 1e-9) & (after is not None)  # a map none of whose scores changed tells nothing
+    return bool((still | (same > (0.5 if after is None else 0.95))).all())

@@ -30,7 +30,7 @@ def split(exam: Exam, j: int) -> Said:
         if rows is None:
             unknown.append(LONG[name])
             continue
-        size, width = exam.first.projections[getattr(step, f"of_{name}").of[0]].shape
+        size, width = exam.shape(j, name)
         many, head_dim = (rows == MANY).nonzero().tolist(), getattr(step, name).shape[-1]
         # As many rows as before the split, and as long, are not made of several of them on purpose.
         as_many = (rows.numel() * head_dim, head_dim) == (size * width, width // (exam.patient.num_heads or 1))
@@ -97,6 +97,18 @@ def order(exam: Exam, j: int) -> Said:
     return None
 
 
+def corner(exam: Exam, j: int) -> Said:
+    """Hold that where later tokens are hidden, and other keys stand before them, the last query sees the last key."""
+    step, tokens = exam.first.steps[j], exam.token_of(j, "k")
+    (queries, keys), shown = step.used.shape[1:], step.used > 0
+    if tokens is None or tokens.shape != step.used.shape[::2] or bool((tokens < 0).any()) or not 1 < queries < keys:
+        return None
+    if bool((shown == torch.ones_like(shown).tril()).all()) and all(len(set(line)) == keys for line in tokens.tolist()):
+        where = f"of {keys} keys, query 0 sees the first, query {queries - 1} the first {queries}, none the others"
+        return "key-unused", f"{where}: a triangle for as many keys as queries, tril(diagonal=k_len - q_len) is meant."
+    return None
+
+
 def windows(exam: Exam, j: int) -> Said:
     """Hold that a map over a part of a picture is of some of its rows, and in each of the same columns."""
     tokens, width = exam.token_of(j, "q"), picture(exam.T, exam.patient.call.axes)[-1]
@@ -126,6 +138,9 @@ def inputs(exam: Exam, j: int) -> Said:
     off = [name for name, role in wanted.items() if of[name] and roles.index(role) not in of[name]]
     if not off:
         return None
+    other = exam.look([exam.x[0], -exam.x[1]]).out if exam.inputs == 2 and off == ["k", "v"] else exam.first.out
+    if exam.patient.differ(other, exam.first.out):
+        return "inputs that differ", "keys and values are not made of the second, which has another part in the output"
     of_keys = off == ["v"] and exam.patient.docs.says(r"cross|memory|encoder_dec")
     if exam.inputs == 3 and (off == ["k", "v"] or of_keys):
         return "inputs that differ", "keys and values are made of one input: is it made for self-attention?"
@@ -170,6 +185,10 @@ def shares(exam: Exam, j: int) -> Said:
         alone, together = used.sum(-1), used.unflatten(0, (exam.B, per)).sum(1)
         if bool(((together - 1).abs() < 1e-3).all()) and bool(((alone - 1).abs() > 1e-2).any()):
             return "softmax-axis", f"the weights of {per} heads for a token sum to 1, and not those of a head."
+    all_seen = [bool((x > 0).all()) for x in step.added]
+    causal = [torch.equal(x > 0, torch.ones_like(x).tril() > 0) for x in step.added]
+    if any(all_seen) and not all(all_seen) and any(causal):
+        return "future-leak", f"of {len(all_seen)} maps that make one, some hide later tokens and some hide nothing."
     if step.of_weights.far or step.q is None:
         return what, "they are mixed, gated, or made of keys alone"
     sums = used.double().sum(-1)
@@ -219,7 +238,7 @@ def scale(exam: Exam, j: int) -> Said:
     if step.q is None or step.of_scores.far:
         return "the scale", "the scores are no product of queries and keys alone"
     infos, head_dim = (step.of_q, step.of_k), step.q.shape[-1]
-    factors = [i.factor if i.kind in ("projection", "") and not i.far else None for i in infos]
+    factors = [i.factor if i.kind in ("projection", "given", "") and not i.far else None for i in infos]
     factors.append(step.of_scores.factor)
     if None in factors:
         return "the scale", "it is learned, or follows from the input, or queries and keys are normed"
@@ -228,6 +247,8 @@ def scale(exam: Exam, j: int) -> Said:
     factor = math.prod(factors)
     if abs(factor * head_dim**0.5 - 1) < 0.01:
         return None
+    if factor == 1 and {info.kind for info in infos} in ({"projection", ""}, {"projection", "given"}):
+        return "the scale", "queries or keys alone are projected, by one matrix that may hold it, as in Luong's scores"
     said = f"scores are q·k times {factor:.4g}; 1/√{head_dim} is {head_dim**-0.5:.4g}."
     code = "unusual-scale" if meant(exam, factor, head_dim) else "wrong-scale"
     return code, f"{said} {named(factor, step, exam)}".strip()
@@ -293,6 +314,8 @@ def groups(exam: Exam, j: int) -> Said:
         if getattr(step, f"of_{name}").summed == per and len(getattr(step, name).unique(dim=0)) <= exam.B:
             return "groups-differ", f"the {LONG[name]} of all {per} heads are summed, and each map takes their sum."
     if step.k is None or len(step.k) != len(step.v) or step.k.shape[1] != step.v.shape[1] or len(step.k) > 256:
+        return None
+    if not exam.straight[j]:  # keys and values may stand in two orders, as in some products of einsum
         return None
     flat = (x.flatten(1).double() for x in (step.k, step.v))
     keys, values = (torch.cdist(x, x) < 1e-6 * (1 + x.norm(dim=1).max()) for x in flat)
@@ -372,7 +395,7 @@ def _off(scores: Tensor, distance: Tensor) -> float:
     return max(float((x.amax(-1) - x.amin(-1)).max()) for x in lines if not bool(x.isnan().any()))
 
 
-LAWS = [split, samples, order, windows, inputs, merge, shares, scale, twins, groups, positions]
+LAWS = [split, samples, order, corner, windows, inputs, merge, shares, scale, twins, groups, positions]
 
 
 # ---------------------------------------------------------------------------------------------------- of all steps

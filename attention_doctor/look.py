@@ -6,7 +6,7 @@ product with a parameter makes is a projection; of projections a product makes s
 weights, of weights and values a product makes what the heads write. A fused kernel is computed once more in its parts.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -23,10 +23,11 @@ MOVES = set(  # what leaves rows rows, wherever they come to lie
     "view _unsafe_view reshape _reshape_alias permute transpose t expand clone contiguous slice select split unbind "
     "cat split_with_sizes stack squeeze unsqueeze copy_ _to_copy alias detach index repeat as_strided roll flip unfold "
     "view_as_complex view_as_real constant_pad_nd index_select gather repeat_interleave lift_fresh slice_scatter "
-    "native_dropout index_put_ index_put select_scatter empty_like zeros_like new_zeros fill_ zero_".split()
+    "native_dropout index_put_ index_put select_scatter empty_like zeros_like new_zeros new_empty fill_ zero_".split()
 )
+FRESH = {"full_like", "ones_like", "rand_like", "randn_like", "new_full", "new_ones"}  # numbers of their own
 SCALES = TIMES | OVER
-FOLLOWED = {"": MOVES | SCALES, "learned": MOVES | SCALES | SUMS}
+FOLLOWED = {"": MOVES | SCALES, "given": MOVES | SCALES, "learned": MOVES | SCALES | SUMS}
 OF_ROWS = SUMS | set("where masked_fill mean pow relu silu gelu sigmoid tanh cos sin".split())  # curves: of a gate
 NEAR = {  # what else leaves a tensor what it is
     "product": SUMS
@@ -43,7 +44,8 @@ RANK = {"weights": 5, "head": 4, "exp": 3, "product": 2, "projection": 1}  # the
 class Info:
     """What is known of a tensor."""
 
-    kind: str = ""  # "learned", "projection", "product" (it makes scores), "exp", "weights", "head", or nothing
+    # "given" (an input as it is), "learned", "projection", "product" (it makes scores), "exp", "weights", "head", or ""
+    kind: str = ""
     of: tuple[int, ...] = ()  # the numbers of the projections, products, softmaxes or steps that it comes from
     factor: float | None = 1.0  # with which it was multiplied since; None where it is no number, as behind a norm
     far: bool = False  # whether something came between that neither moves nor scales it
@@ -66,6 +68,7 @@ class Step:
     scores: Tensor  # what entered the softmax
     used: Tensor  # the weights as they multiplied the values
     soft: Tensor  # what came out of the softmax
+    added: list[Tensor]  # what came out of each softmax, where the weights are a sum of several
     of_q: Info  # how they came about
     of_k: Info
     of_v: Info
@@ -110,16 +113,19 @@ class Seen:
 class Look(TorchDispatchMode):
     """Follow the tensors of one call."""
 
-    def __init__(self, module: nn.Module, patch: Patch | None = None):
+    def __init__(self, module: nn.Module, patch: Patch | None = None, inputs: Sequence[Tensor] = ()):
         super().__init__()
         self.seen, self.patch = Seen(), patch
-        self._infos: dict[object, Info] = {}
+        self._infos: dict[int, Info] = {}
+        self._parts: dict[int, tuple[list[Info], Tensor]] = {}  # and for each number in a storage, whose it is
         self._kept: list[Tensor] = []  # so that no storage is given to another
         self._products: list[tuple] = []
         self._softmaxes: list[tuple] = []
         self._learned: set[int] = set()
         self._parameters: set[int] = set()
         self.learn(module)
+        for x in inputs:
+            self.put(x, Info("given"))
 
     def learn(self, module: nn.Module, *_) -> None:
         """Note the parameters and buffers of a module; of one that a function calls, when it is called."""
@@ -128,17 +134,35 @@ class Look(TorchDispatchMode):
         self._learned |= self._parameters | buffers
 
     def info(self, x: Tensor) -> Info:
-        """Return what is known of a tensor."""
+        """Return what is known of a tensor; of one that lies in several parts of a storage, of all of them."""
         key = storage(x)
         if key in self._learned:
             return Info("learned")
-        return self._infos.get((key, x.storage_offset(), x.shape), self._infos.get(key, NOTHING))
+        whole = self._infos.get(key, NOTHING)
+        if key not in self._parts:
+            return whole
+        infos, owner = self._parts[key]
+        owner = owner[places(x)] if len(owner) * x.element_size() == x.untyped_storage().nbytes() else owner
+        there = [whole if n < 0 else infos[n] for n in owner.unique().tolist()] or [whole]
+        lead = max(there, key=lambda info: RANK.get(info.kind, 0))
+        same = [info for info in there if info.kind == lead.kind]
+        of, factor = tuple(dict.fromkeys(n for info in same for n in info.of)), {info.factor for info in same}
+        far, turned, depth = (max(getattr(info, name) for info in same) for name in ("far", "turned", "depth"))
+        one = factor.pop() if len(factor) == 1 else None
+        return replace(lead, of=of, factor=one, far=far, turned=turned, depth=depth)
 
     def put(self, x: Tensor, info: Info, inside: bool = False) -> None:
         """Note what is known of a tensor; `inside`: of one changed in place, of its part of a storage alone."""
         self._kept.append(x)
-        part = inside and x.numel() * x.element_size() < x.untyped_storage().nbytes()
-        self._infos[(storage(x), x.storage_offset(), x.shape) if part else storage(x)] = info
+        key = storage(x)
+        if inside and x.numel() * x.element_size() < x.untyped_storage().nbytes():
+            size = x.untyped_storage().nbytes() // x.element_size()
+            infos, owner = self._parts.setdefault(key, ([], torch.full((size,), -1)))
+            owner[places(x) if len(owner) == size else slice(None)] = len(infos)
+            infos.append(info)
+        elif inside or key not in self._parts:  # else it is a view of what has parts
+            self._parts.pop(key, None)
+            self._infos[key] = info
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -157,7 +181,7 @@ class Look(TorchDispatchMode):
             self._convolved(args[0], out)
         elif name in SOFTMAX:
             self._softmax(args[0], args[1] % out.ndim, out)
-        elif name in SCALES or any(info != NOTHING for _, info in infos):
+        elif name not in FRESH and (name in SCALES or any(info != NOTHING for _, info in infos)):
             for made in out if isinstance(out, (tuple, list)) else [out]:
                 if isinstance(made, Tensor) and plain(made) and (made.is_floating_point() or made.is_complex()):
                     self._follow(name, args, infos, made)
@@ -170,7 +194,7 @@ class Look(TorchDispatchMode):
         first, lead = max(infos, key=lambda one: RANK.get(one[1].kind, 0))
         kinds = [info.kind for _, info in infos]
         self.seen.divided |= name in OVER and kinds[0] in ("head", "product") and kinds[-1] in RANK and len(kinds) > 1
-        if lead.kind in ("", "learned"):
+        if lead.kind in FOLLOWED:
             lead = infos[0][1]
             if name in FOLLOWED[lead.kind] and all(info.kind == lead.kind or x.numel() <= 1 for x, info in infos):
                 self.put(made, replace(lead, factor=self._times(name, args, lead)))
@@ -182,7 +206,7 @@ class Look(TorchDispatchMode):
             self._softmaxes.append((first, None, made.ndim - 1, lead))
             return self.put(made, Info("exp", (len(self._softmaxes) - 1,), depth=depth))
         alike = lead.kind == "projection" and not depth and name in SUMS | TIMES and first.numel() < made.numel()
-        if alike and any(info == NOTHING and x.shape == made.shape for x, info in infos):
+        if alike and any(info.kind in ("", "given") and x.shape == made.shape for x, info in infos):
             return None  # of tokens to all of which the same is added
         same = [info for _, info in infos if info.kind == lead.kind]
         of = tuple(dict.fromkeys(n for info in same for n in info.of))
@@ -296,7 +320,8 @@ class Look(TorchDispatchMode):
         product = self._products[of_scores.of[0]] if len(of_scores.of) == 1 else (None, None, NOTHING, NOTHING, None)
         q, k, of_q, of_k, raw = product
         infos, number = (of_q, of_k, of_v, of_scores, info), len(self.seen.steps)
-        step = Step(q, k, kept(three(v)), raw, kept(scores), kept(three(w)), soft, *infos)
+        added = [self._softmaxes[n][1] for n in info.of]
+        step = Step(q, k, kept(three(v)), raw, kept(scores), kept(three(w)), soft, added, *infos)
         step.turned = axis != scores.ndim - 1
         self.seen.steps.append(step)
         self._shake("head", number, rows, tuple(step.used.shape[:2]))
@@ -331,6 +356,12 @@ def storage(x: Tensor) -> int:
     return x.untyped_storage()._cdata
 
 
+def places(x: Tensor) -> Tensor:
+    """Return where in its storage the numbers of a tensor stand."""
+    there = torch.arange(x.untyped_storage().nbytes() // x.element_size())
+    return there.as_strided(x.shape, x.stride(), x.storage_offset()).flatten()
+
+
 def kept(x: Tensor) -> Tensor:
     """Return a copy that stays as it was."""
     return x.detach().clone()
@@ -342,11 +373,11 @@ def three(x: Tensor) -> Tensor:
 
 
 @contextmanager
-def seeing(module: nn.Module, patch: Patch | None = None) -> Iterator[Seen]:
-    """See what is computed inside; `Seen` is filled meanwhile. torch's fast path is stepped around."""
+def seeing(module: nn.Module, patch: Patch | None = None, inputs: Sequence[Tensor] = ()) -> Iterator[Seen]:
+    """See what is computed of some inputs inside; `Seen` is filled meanwhile. torch's fast path is stepped around."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
-    look = Look(module, patch)
+    look = Look(module, patch, inputs)
     hook = register_module_forward_pre_hook(look.learn)
     try:
         with torch.enable_grad(), look:

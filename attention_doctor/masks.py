@@ -6,6 +6,7 @@ each form that it may take, and the first that it obeys is the one it means, wha
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attention_doctor.calling import Mask, picture
-from attention_doctor.exam import Exam
+from attention_doctor.exam import Exam, moved
 from attention_doctor.look import Seen
 from attention_doctor.patient import Crash, amount
 from attention_doctor.report import Report
@@ -46,7 +47,8 @@ def sight(exam: Exam, mask: Tensor | None = None, form: Mask | None = None) -> S
         Crash: the layer raised.
     """
     seen = exam.look(mask=mask, form=form)
-    found = _by_weights(exam, seen) or _by_outputs(exam, mask, form)
+    pooled = exam.patient.call.pooled and _by_outputs(exam, mask, form)  # what is hidden may enter behind the weights
+    found = pooled or _by_weights(exam, seen) or _by_outputs(exam, mask, form)
     if found is not None:
         found.out = seen.out
     return found
@@ -54,7 +56,7 @@ def sight(exam: Exam, mask: Tensor | None = None, form: Mask | None = None) -> S
 
 def _by_weights(exam: Exam, seen: Seen) -> Sight | None:
     """Return who sees whom by the weights of the first steps; None where tokens cannot be followed."""
-    per, sums = exam.B * exam.T, []
+    per, sums, inputs = exam.B * exam.T, [], set()
     high, low = torch.zeros(per * exam.T), torch.full((per * exam.T,), torch.inf)
     if len(seen.steps) != len(exam.first.steps):
         return None
@@ -68,6 +70,7 @@ def _by_weights(exam: Exam, seen: Seen) -> Sight | None:
             return None
         q, k = rows[:, :, None].expand(used.shape), columns[:, None].expand(used.shape)
         real = (q >= 0) & (k >= 0)
+        inputs |= {*(k[real] // per).tolist()}
         at, values = (q % per * exam.T + k % exam.T)[real], used[real].nan_to_num(0.0)
         high.scatter_reduce_(0, at, values, "amax")
         low.scatter_reduce_(0, at, values, "amin")
@@ -76,16 +79,17 @@ def _by_weights(exam: Exam, seen: Seen) -> Sight | None:
     # A key that is in no column is one that is not seen, if the query has a row at all.
     high, low = (x.view(exam.B, exam.T, exam.T) for x in (high, low))
     known = low.isfinite()
-    if not seen.steps or not bool(known.any(-1).all()):
+    if not seen.steps or not bool(known.any(-1).all()) or len(inputs) > 1:  # a cell is of keys of one input
         return None
     return Sight(high, torch.where(known, low, high), (float(min(sums)), float(max(sums))) if sums else None, True)
 
 
 def _by_outputs(exam: Exam, mask: Tensor | None, form: Mask | None) -> Sight | None:
-    """Return which output moves with which token; None where that tells nothing."""
-    if exam.first.other or any(step.depth for step in exam.first.steps) or exam.patient.call.pooled:
+    """Return which output moves with which token, of pooled tokens any output; None where that tells nothing."""
+    pooled = exam.patient.call.pooled
+    if exam.first.other or any(step.depth for step in exam.first.steps):
         return None  # behind landmarks nobody can say it; in a stack a hidden token is reached by way of a third one
-    if exam.inputs > 1:
+    if exam.inputs > 1 or (pooled and form is not None and form.shows not in ("keys", "prefix")):
         return None
     patient, T = exam.patient.with_mask(form), exam.T
     batch = T + 2 if T + 1 == patient.num_heads else T + 1  # the tokens as they are, and with each of them changed
@@ -99,6 +103,7 @@ def _by_outputs(exam: Exam, mask: Tensor | None, form: Mask | None) -> Sight | N
         except Crash:
             return None
         change = (out[1 : T + 1] - out[:1]).abs().amax(-1)  # (token that changed, output)
+        change = change.amax(-1, keepdim=True).expand(T, T) if pooled else change
         sees[b][~(change <= 0.1 * patient.rounding(out)).T] = 1.0
     sees = sees.expand(exam.B, -1, -1)
     return Sight(sees, sees, None, False)
@@ -113,6 +118,8 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
     if found is None:
         report.say("which token sees which", "neither weights nor outputs tell")
         return None
+    if exam.patient.call.pooled:
+        return found
     T, sees, full = exam.T, found.sees[0], torch.ones(exam.T, exam.T, dtype=torch.bool)
     later, earlier, own = sees.triu(1), sees.tril(-1), bool(sees.diagonal().all())
     past, mirrored, alone = earlier.equal(full.tril(-1)), later.equal(full.triu(1)), exam.inputs == 1
@@ -202,7 +209,7 @@ def examine_mask(exam: Exam, forms: Sequence[Mask], base: Sight | None, report: 
     if forms[0].unsure:
         return next((t.form for t in ran if t.hid and not t.code), None)
     of_each = [crash for form, crash in raised if form.rank == 3 and form.over == "pairs" and form.folded == 1]
-    taken = any(tried.form.rank == 3 and tried.form.over == "pairs" for tried in ran)
+    taken = any(tried.form.rank == 3 and tried.form.over in ("pairs", "picture") for tried in ran)
     if of_each and ran and not taken and 3 in ranks and 4 not in ranks:  # a mask for each sample was promised
         shape = (exam.B, exam.T, exam.T)
         if isinstance(of_each[0].__cause__, RuntimeError):  # a refusal in its own words is none
@@ -225,7 +232,7 @@ def examine_mask(exam: Exam, forms: Sequence[Mask], base: Sight | None, report: 
     elif best.code:
         report.say(best.code, f"{name}: {best.evidence}" if len(call.masks) > 1 and name else best.evidence)
     elif not best.hid:
-        report.say(name or "masks", "neither weights nor outputs tell which key is hidden")
+        report.say(name or "masks", best.evidence or "neither weights nor outputs tell which key is hidden")
     return best.form
 
 
@@ -264,6 +271,8 @@ def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
         if same and any(step.depth for step in steps):
             return Tried(form, hid=False)  # it is a mask of a later step
         code, evidence, leaks = judge(name, mask, before, found, free, exam, form)
+        if code and not hid and (why := _another_reading(exam, form, mask, free, found)):
+            return Tried(form, "", why, hid=False)
         if code:
             return Tried(form, code, f"mask '{name}', T={exam.T}: {evidence}.", leaks)
         hid |= bool((~mask & before.sees & ~found.sees).any())
@@ -272,6 +281,29 @@ def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
         text = f"a mask that hides nothing changes the outputs by up to {off}."
         return Tried(form, "open-mask-differs", text, 0, hid)
     return Tried(form, hid=hid)
+
+
+def _another_reading(exam: Exam, form: Mask, mask: Tensor, free: Sight, found: Sight) -> str:
+    """Say what else than which keys are hidden a mask may say, by what it does; "" where nothing else explains that."""
+    patient, call, of_tokens = exam.patient, exam.patient.call, mask[:, 0]
+    if call.stated:
+        return ""
+    if form.shows in ("keys", "prefix") and exam.inputs > 1 and not bool(of_tokens.all()):
+        same = (found.out - free.out).abs().amax(-1) <= patient.rounding(free.out)
+        if bool(same[of_tokens].all()) and not bool(found.out[~of_tokens].any()):
+            return "it hides the outputs of queries, and no keys"
+    others = [n for n, forms in call.masks.items() if n != form.name and not forms[0].unsure]
+    together = patient.calling(replace(call, also=call.also | {n: replace(form, name=n).open for n in others}))
+    before, after = (exam.look(mask=each, form=form).steps for each in (torch.ones_like(mask), mask))
+    for one, two in zip(before, after, strict=False) if not bool((free.sees & ~found.sees).any()) else ():
+        if one.k is not None and one.k.shape == two.k.shape and bool((rows := moved(one.k, two.k)).any()):
+            if bool((two.k[rows] - two.k[rows][0]).abs().max() > 1e-4 * two.k.abs().max()):  # not one for all
+                return "it makes other keys of the tokens, and hides none"
+    with suppress(Crash):
+        if others and (seen := sight(Exam(together, exam.B, exam.T), mask, form)) is not None:
+            if not bool((~mask & free.sees & seen.sees).any()):
+                return f"it hides what it says together with {', '.join(others)}, and nothing alone"
+    return ""
 
 
 def judge(

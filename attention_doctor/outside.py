@@ -4,15 +4,18 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
+from types import CodeType
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attention_doctor.calling import Mask, parameters_of
+from attention_doctor.look import storage
 from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
+from headview.eye import tensors
 
 
 def runs(patient: Patient, batch: int, T: int, report: Report) -> int:
@@ -128,6 +131,13 @@ def separates_samples(patient: Patient, batch: int, T: int, report: Report) -> N
         if off := _off(patient, after[1:], before[1:]):
             seen = f"{batch} samples: changing sample 0 moved the outputs of the others by up to {off}."
             report.say("mixes-samples", seen)
+        with torch.no_grad():
+            maps = [patient.asked(each.to(patient.device, patient.dtype), always=True) for each in (x, changed)]
+        for one, two in zip(*maps, strict=False) if batch != patient.num_heads else ():
+            if one.shape == two.shape and one.is_floating_point() and (len(one), *one.shape[-2:]) == (batch, T, T):
+                if off := _off(patient, two[1:], one[1:]):
+                    seen = f"changing sample 0 moved the maps that it returns for the others by up to {off}."
+                    report.say("mixes-samples", seen)
         for i in (0, batch - 1):  # the last one as well: what goes by the place in the batch spares sample 0
             if off := _off(patient, patient(x[i : i + 1]), before[i : i + 1]):
                 report.say("mixes-samples", f"sample {i} alone and in a batch of {batch} differ by up to {off}.")
@@ -229,17 +239,15 @@ def dead_parameters(ways: list[Patient], forms: list[Mask], T: int, flat: bool, 
         return report.say(what, "no parameters are known; hand the module over with module=")
     for gate in [p for p in named.values() if p.is_floating_point() and not bool(p.any())]:
         nn.init.normal_(gate, std=0.1)  # one that is shut at first is opened
-    owners = {n: module.get_submodule(n.rpartition(".")[0]) for n in named}
-    ran: set[nn.Module] = set()
-    hook = register_module_forward_pre_hook(lambda part, _: ran.add(part))
+    read = Read()
     try:
-        reached = _reached(ways, named, forms, T)
+        with read:
+            reached = _reached(ways, named, forms, T)
         if getattr(patient.call.target, "__name__", "forward") not in ("forward", "__call__"):
-            named = {n: p for n, p in named.items() if n in reached or owners[n] in ran}  # else another's
+            named = {n: p for n, p in named.items() if n in reached or storage(p) in read.storages}  # else another's
         dead = {*named} - {*reached}
-        idle = {n for n in dead if owners[n] is not module and owners[n] not in ran}
-        calls = patient.docs.code.partition("def forward")[2]  # what is named there, and never ran, is for another call
-        other = idle if any(re.search(rf"\bself\.{n.partition('.')[0]}\b", calls) for n in idle) else set()
+        # What no operation reads, and is named where the layer computes, waits for an argument that was left out.
+        other = {n for n in dead if storage(named[n]) not in read.storages and _is_named(module, n)}
         if dead - other:
             module.train()
             with suppress(Exception):  # whatever another's code raises in training
@@ -248,18 +256,46 @@ def dead_parameters(ways: list[Patient], forms: list[Mask], T: int, flat: bool, 
         if other:
             report.say(what, f"{', '.join(sorted(other)[:4])}: they are for another call, or for training")
         for name in named if flat and not dead else ():
-            if rows := _idle_rows(patient, named[name], reached[name], owners[name], name, T):
+            owner = module.get_submodule(name.rpartition(".")[0])
+            if rows := _idle_rows(patient, named[name], reached[name], owner, name, T):
                 text = f"no gradient reaches {len(rows)} rows of {name}, from row {rows[0]} on."
                 report.say("dead-parameters", text)
     except Exception as error:  # whatever another's code raises
         return report.say(what, f"no gradient could be taken: {type(error).__name__}: {error}".splitlines()[0])
-    finally:
-        hook.remove()
     if dead := sorted(dead - other):
         size, some = sum(named[n].numel() for n in dead), ", ".join(dead[:4]) + ", …" * (len(dead) > 4)
         text = f"no gradient reaches {len(dead)} of {len(named)} parameters: {some} ({size} numbers)."
         report.say("dead-parameters", text)
     return None
+
+
+class Read(TorchDispatchMode):
+    """Notes which storages the operations of a call read."""
+
+    def __init__(self):
+        super().__init__()
+        self.storages: set[int] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.storages |= {storage(x) for x in tensors(args, kwargs or {})}
+        return func(*args, **kwargs or {})
+
+
+def _is_named(module: nn.Module, name: str) -> bool:
+    """Whether the methods of each module on the way to a parameter, but for those that fill it, name the next part."""
+    for part in name.split("."):
+        if not type(module).__module__.startswith("torch."):
+            held = (item for kind in type(module).__mro__[::-1] for item in vars(kind).items())
+            methods = {n: f for n, f in held if hasattr(f, "__code__")}
+            if not any(_names(f.__code__, part) for n, f in methods.items() if not re.search(r"init|reset|load", n)):
+                return False
+        module = getattr(module, part)
+    return True
+
+
+def _names(code: CodeType, name: str) -> bool:
+    inner = (part for part in code.co_consts if isinstance(part, CodeType))
+    return name in code.co_names or any(_names(part, name) for part in inner)
 
 
 def _reached(ways: list[Patient], named: dict[str, nn.Parameter], forms: list[Mask], T: int) -> dict[str, Tensor]:

@@ -90,17 +90,23 @@ class Patient:
     def everything(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """Return one number that its output has a part in, and what else it gives when asked, for gradients."""
         few = slice(1) if self.call.axes == "T d" else slice(None)
-        inputs, mask = self.inputs(x[few]), None if mask is None else mask[few]
-        flags = [p.name for p in parameters_of(self.call.target).values() if p.default is False]
-        asked = {name: True for name in flags if re.search(r"^(return|output|need|with)_", name)}
+        x, mask = x[few], None if mask is None else mask[few]
         with self.quietly(), torch.enable_grad():
-            result = self.call.result(inputs, mask)
+            result = self.call.result(self.inputs(x), mask)
             main = pick(result, self.call.output)
             found = [part for _, part in parts(result) if part.ndim == main.ndim and len(part) == len(main)]
-            with suppress(Exception):  # what it may be asked for has its parameters, too
-                found += [part for _, part in parts(self.call.result(inputs, mask, **asked))] if asked else []
+            found += self.asked(x, mask)
         found = [part for part in found if part.is_floating_point() and part.requires_grad]
         return sum((part.square().sum() for part in found), torch.zeros((), device=x.device))
+
+    def asked(self, x: Tensor, mask: Tensor | None = None, always: bool = False) -> list[Tensor]:
+        """Return what it gives when all is asked for that may be; where nothing may be, nothing, or what it gives."""
+        flags = [p.name for p in parameters_of(self.call.target).values() if p.default is False]
+        asked = {name: True for name in flags if re.search(r"^(return|output|need|with)_", name)}
+        if asked or always:
+            with suppress(Exception), self.quietly():  # whatever another's code raises
+                return [part for _, part in parts(self.call.result(self.inputs(x), mask, **asked))]
+        return []
 
     @staticmethod
     @contextmanager

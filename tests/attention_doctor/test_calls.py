@@ -13,7 +13,7 @@ from torch import nn
 from attention_doctor import adapt, examine
 from attention_doctor.docs import Docs
 from mhalib import MultiHeadAttention
-from tests.helpers import layers_calls
+from tests.helpers import layers_calls, layers_guessed
 from tests.helpers.layers_base import Layer
 from tests.helpers.layers_healthy import Blocked, Dropout, RankFour, ReturnsDict, TimeFirst
 
@@ -112,6 +112,47 @@ def test_how_it_is_called_is_said_in_a_line_that_can_be_pasted(layer, said):
     assert report.ok and report.called_as.startswith(said), report
     line = report.called_as.splitlines()[0]
     assert examine(eval(line, {"adapt": adapt, "layer": layer, "torch": torch}), 32, 4).ok
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "not_examined"),
+    [
+        ("TextBesidePicture", "axes='B d H W, B T d'", "what stamp should be is not known"),
+        ("MapBesideQueries", "axes='B T d, B d h w'", ""),
+        ("ClassAndGrid", "x[:, 1:]", "what extent should be is not known"),
+        ("FramesOfABatch", "'frames': lambda x: 1", "what frames should be is not known"),
+        ("PairsOfTokens", "axes='B H W d'", "takes 1, 4, 9 only"),
+        ("OneSizeOfWindow", "adapt(layer, mask=None)", "takes 32 only"),
+        ("ClassInFront", "adapt(layer, mask=None)", ""),
+        ("TwoPaddings", "mask_over='keys'", ""),
+        ("OwnForward", "mask_name='src_key_padding_mask'", ""),
+    ],
+)
+def test_a_call_of_which_names_say_little_is_found_step_by_step_and_nothing_is_said_of_what_was_made_up(
+    kind, said, not_examined
+):
+    torch.manual_seed(0)
+    report = examine(getattr(layers_guessed, kind)(48, 4))
+    assert report.ok and said in report.called_as and not_examined in str(report), report
+
+
+def test_numbers_of_a_batch_that_nobody_knows_do_not_hide_what_none_of_them_explains():
+    class Frames(layers_guessed.TextBesidePicture):
+        def repeated(self, text, places):
+            return text.repeat_interleave(places, 0)
+
+        def forward(self, feat, prompts, parts):
+            bf, d, h, w = feat.shape
+            x = feat.view(bf // parts, parts, d, h * w).permute(0, 3, 1, 2).flatten(0, 1)  # each place through time
+            seen = self.reads(x, self.repeated(self.of_text(prompts), h * w))
+            return seen.view(bf // parts, h * w, parts, d).transpose(1, 2).reshape(bf, h, w, d).permute(0, 3, 1, 2)
+
+    class MixedUp(Frames):
+        def repeated(self, text, places):
+            return text.repeat(places, 1, 1)
+
+    assert examine(Frames(32, 4)).ok
+    assert examine(MixedUp(32, 4)).codes == ["mixes-samples"]
 
 
 def test_a_method_is_called_by_its_own_arguments_and_alike_every_time():

@@ -9,6 +9,7 @@ from torch import nn
 from attention_doctor import adapt, examine
 from tests.helpers.layers_base import KeyMask, Layer, varied
 from tests.helpers.layers_calls import Cached
+from tests.helpers.layers_strangers import STRANGE
 
 
 class Episodes(Layer):
@@ -332,6 +333,7 @@ KINDS = [  # a healthy kind, what spoils it, and the code
         {"filled": lambda self, input_pos: Allocated.filled(self, input_pos) | (len(input_pos) == 1)},
         "cache-differs",
     ),
+    *STRANGE,
 ]
 
 

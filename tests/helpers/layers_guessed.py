@@ -1,0 +1,97 @@
+"""Layers whose call says little of itself: further inputs of other axes, numbers, one size; all of them healthy."""
+
+import torch
+from torch import nn
+
+from tests.helpers.layers_base import Layer
+
+
+class Reader(Layer):
+    """Attention of one input to another."""
+
+    def reads(self, x, other, mask=None):
+        q, k, v = self.split(self.W_q(x)), self.split(self.W_k(other)), self.split(self.W_v(other))
+        return self.out(self.attend(q, k, v, mask))
+
+    def alone(self, x):
+        return self.reads(x, x)
+
+
+class TextBesidePicture(Reader):
+    """A picture (B, d_model, H, W) that reads a text of 20 features, told by a vector of each sample."""
+
+    def more(self):
+        self.of_text, self.shift = nn.Linear(20, self.d_model), nn.Linear(12, self.d_model)
+
+    def forward(self, feat, prompts, stamp):
+        flat = (feat + self.shift(stamp)[:, :, None, None]).flatten(2).transpose(1, 2)
+        return self.reads(flat, self.of_text(prompts)).transpose(1, 2).reshape(feat.shape)
+
+
+class MapBesideQueries(Reader):
+    """Queries that read a map of features (B, d_model, H, W)."""
+
+    def forward(self, queries, fmap):
+        return self.reads(queries, fmap.flatten(2).transpose(1, 2))
+
+
+class ClassAndGrid(Reader):
+    """A token for the class, and the places of a grid whose size is told."""
+
+    def forward(self, x, extent):
+        rows, columns = extent
+        if x.shape[1] != 1 + rows * columns:
+            raise ValueError("not the grid")
+        return self.alone(x)
+
+
+class FramesOfABatch(Reader):
+    """Frames (B F, T, d_model), which attend to each other place by place."""
+
+    def forward(self, x, frames):
+        by_place = x.unflatten(0, (-1, frames)).transpose(1, 2).flatten(0, 1)
+        seen = self.alone(by_place)
+        return seen.unflatten(0, (-1, x.shape[1])).transpose(1, 2).flatten(0, 1)
+
+
+class PairsOfTokens(Reader):
+    """Pairs (B, N, N, d_model): those of one row attend to each other."""
+
+    def forward(self, pairs):
+        n = pairs.shape[1]
+        return self.alone(pairs.expand(-1, -1, n, -1).flatten(0, 1)).unflatten(0, (-1, n))
+
+
+class OneSizeOfWindow(Reader):
+    """Windows of 4 × 8 tokens, no others."""
+
+    def forward(self, x):
+        return self.alone(x.view(len(x), 4, 8, -1).flatten(1, 2))
+
+
+class ClassInFront(Reader):
+    """Gives one more than it gets."""
+
+    def more(self):
+        self.token = nn.Parameter(torch.randn(1, 1, self.d_model))
+
+    def forward(self, x):
+        return self.alone(torch.cat([self.token.expand(len(x), -1, -1), x], 1))
+
+
+class TwoPaddings(Reader):
+    """Text that a film reads, with the paddings of both, which it cannot do without."""
+
+    def forward(self, film, words, film_valid, words_valid):
+        pairs = torch.einsum("bq,bk->bqk", torch.ones_like(film_valid).float(), words_valid.float())
+        return self.reads(film, words, pairs > 0) * film_valid[..., None]
+
+
+class OwnForward(nn.MultiheadAttention):
+    """Torch's layer with another forward."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads, batch_first=True)
+
+    def forward(self, src, src_key_padding_mask=None):
+        return super().forward(src, src, src, key_padding_mask=src_key_padding_mask, need_weights=False)[0]

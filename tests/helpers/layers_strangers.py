@@ -1,0 +1,264 @@
+"""Kinds of layers by which strangers showed that the doctor had believed too much of all layers.
+
+Each is healthy; `STRANGE` says with what one change it is not, and the code.
+"""
+
+import math
+
+import torch
+from torch import nn
+
+from tests.helpers.layers_base import Layer
+
+
+class Joined(Layer):
+    """Keys and values of two projections, one behind the other."""
+
+    def more(self):
+        self.of_context = Layer(self.d_model, self.h)
+        del self.of_context.W_q, self.of_context.W_o
+
+    def forward(self, x, context):
+        q, k, v = self.qkv(x)
+        other_k, other_v = self.split(self.of_context.W_k(context)), self.split_v(self.of_context.W_v(context))
+        return self.out(self.attend(q, torch.cat([other_k, k], 2), torch.cat([other_v, v], 2), None))
+
+
+class WithPlaces(Layer):
+    """Places have a projection of their own, which is added to that of every sample."""
+
+    def more(self):
+        self.W_p = nn.Linear(self.d_model, self.d_model)
+
+    def forward(self, x):
+        place = torch.arange(x.shape[1])[:, None] / 10 ** torch.linspace(0, 2, self.d_model)
+        q, k, v = self.W_q(x), self.W_k(x) + self.W_p(place.sin()), self.W_v(x)
+        return self.out(self.attend(self.split(q), self.split(k), self.split(v), None))
+
+
+class Neighbours(Layer):
+    """Each query has three keys of its own; at the ends two queries have the same ones."""
+
+    def forward(self, x):
+        T = x.shape[1]
+        near = (torch.arange(T) - 1).clamp(0, T - 3)[:, None] + torch.arange(3)
+        q, k, v = (W(x).unflatten(-1, (self.h, self.hd)) for W in (self.W_q, self.W_k, self.W_v))
+        scores = torch.einsum("bthd,btkhd->bhtk", q, k[:, near]) / self.scale()
+        return self.W_o(torch.einsum("bhtk,btkhd->bthd", scores.softmax(-1), v[:, near]).flatten(2))
+
+    def scale(self):
+        return math.sqrt(self.hd)
+
+
+class LeftOut(Layer):
+    """A parameter waits for an argument that may be left out."""
+
+    def more(self):
+        self.mix = nn.Parameter(torch.ones(2))
+
+    def forward(self, x, first=None):
+        q, k, v = self.qkv(x)
+        if first is not None:
+            v = self.mixed(v, self.split(first))
+        return self.out(self.attend(q, k, v, None))
+
+    def mixed(self, one, two):
+        return self.mix[0] * one + self.mix[1] * two
+
+
+def _mix_thrown_away(self, x, first=None):
+    self.mix.sum()
+    return LeftOut.forward(self, x, first)
+
+
+class Bare(Layer):
+    """Queries, keys and values are cut into heads as they come."""
+
+    def more(self):
+        del self.W_q, self.W_k, self.W_v
+
+    def forward(self, query, key, value, mask=None):
+        return self.out(self.attend(self.split(query), self.split(key), self.split(value), mask))
+
+
+class ByOneMatrix(Layer):
+    """Scores of Luong's kind: a matrix stands between queries and keys, and nothing is scaled."""
+
+    axis = -1
+
+    def more(self):
+        del self.W_k, self.W_v
+
+    def forward(self, query, context):
+        scores = self.split(self.W_q(query)) @ self.split(context).mT
+        return self.out(scores.softmax(self.axis) @ self.split(context))
+
+
+class BothMasks(Layer):
+    """A mask of the queries, which counts together with that of the keys, and hides outputs."""
+
+    def forward(self, x, c, x_mask=None, c_mask=None):
+        q, k, v, mask = self.qkv(x)[0], *self.qkv(c)[1:], None
+        if x_mask is not None and c_mask is not None:
+            mask = x_mask[:, :, None] & c_mask[:, None]
+        out = self.out(self.attend(q, k, v, mask))
+        return out if x_mask is None else out * x_mask[..., None]
+
+
+class OneLineForTwo(Layer):
+    """key_padding_mask: (B, T), True on pads.  attn_mask: (T, T), added."""
+
+    def forward(self, x, key_padding_mask=None, attn_mask=None):
+        """key_padding_mask: (B, T), True on pads.  attn_mask: (T, T), added."""
+        q, k, v = self.qkv(x)
+        scores = self.score(q, k) + (0 if attn_mask is None else attn_mask)
+        if key_padding_mask is not None:
+            scores = scores.masked_fill(key_padding_mask[:, None, None], self.never)
+        return self.out(scores.softmax(-1) @ v)
+
+
+class TwoKinds(Layer):
+    """What it calls a mask says of which kind a token is."""
+
+    def more(self):
+        self.kinds = nn.Embedding(2, self.d_model)
+
+    def forward(self, x, token_mask=None):
+        return super().forward(x if token_mask is None else x + self.kinds(token_mask.long()))
+
+
+class OfPairs(Layer):
+    """The second input has a part in the scores, and none in keys and values."""
+
+    def forward(self, x, context):
+        return super().forward(x * (1 + self.part(context)))
+
+    def part(self, context):
+        return context.mean(1, keepdim=True).tanh()
+
+
+class InTheMean(Layer):
+    """One output for a sample, the mean of its tokens."""
+
+    def forward(self, x, mask=None):
+        """Attend; mask is (B, T), 1 for tokens, 0 for padding."""
+        if mask is None:
+            return super().forward(x).mean(1)
+        out = super().forward(x, mask.bool()[:, None].expand(-1, x.shape[1], -1))
+        return self.mean(out, mask.to(x.dtype)[..., None])
+
+    def mean(self, out, mask):
+        return (out * mask).sum(1) / mask.sum(1)
+
+
+class MapsToo(Layer):
+    """Heads are folded as (h B), and come back with the output."""
+
+    def forward(self, x):
+        q, k, v = (part.transpose(0, 1).flatten(0, 1) for part in self.qkv(x))
+        weights = self.weigh(self.score(q, k))
+        heads = (weights @ v).unflatten(0, (self.h, len(x))).transpose(0, 1)
+        return self.out(heads), self.unfolded(weights, len(x))
+
+    def unfolded(self, weights, samples):
+        return weights.unflatten(0, (self.h, samples)).transpose(0, 1)
+
+
+class MemoryBefore(Layer):
+    """A causal segment, and a memory before it."""
+
+    def forward(self, segment, memory=None):
+        all_keys = segment if memory is None else torch.cat([memory, segment], 1)
+        q, k, v = self.qkv(segment)[0], *self.qkv(all_keys)[1:]
+        tokens, keys = segment.shape[1], all_keys.shape[1]
+        return self.out(self.attend(q, k, v, torch.ones(tokens, keys).tril(self.corner(keys - tokens)).bool()))
+
+    def corner(self, before):
+        return before
+
+
+class Difference(Layer):
+    """A map is taken from another; both hide later tokens."""
+
+    def more(self):
+        self.other = Layer(self.d_model, self.h)
+        del self.other.W_v, self.other.W_o
+
+    def hidden_too(self, scores):
+        return self.hide(scores, torch.ones(scores.shape[-2:]).tril().bool())
+
+    def forward(self, x):
+        (q, k, v), other = self.qkv(x), self.other
+        one = self.weigh(self.hide(self.score(q, k), torch.ones(2 * x.shape[1:2]).tril().bool()))
+        two = self.hidden_too(self.score(self.split(other.W_q(x)), self.split(other.W_k(x)))).softmax(-1)
+        return self.out((one - 0.3 * two) @ v)
+
+
+class InOneBuffer(Layer):
+    """Queries, keys and values are written into one buffer, and queries and keys turned there."""
+
+    axis = 1
+
+    def turned(self, x):
+        place = torch.arange(x.shape[self.axis]) / 1.0
+        angle = torch.outer(place, 10 ** -torch.linspace(0, 2, self.hd // 2)).unsqueeze(2 - self.axis)
+        one, two = x.chunk(2, -1)
+        return torch.cat([one * angle.cos() - two * angle.sin(), two * angle.cos() + one * angle.sin()], -1)
+
+    def forward(self, x):
+        """Attend, with rotary angles."""
+        both = x.new_empty(*x.shape[:2], 3, self.h, self.hd)
+        for i, W in enumerate((self.W_q, self.W_k, self.W_v)):
+            both[:, :, i] = W(x).unflatten(-1, (self.h, self.hd))
+        for i in (0, 1):
+            both[:, :, i] = self.turned(both[:, :, i])
+        q, k, v = (part.transpose(1, 2) for part in both.unbind(2))
+        return self.out(self.attend(q, k, v, None))
+
+
+class Store:
+    """Keys and values of the tokens so far."""
+
+    def __init__(self):
+        self.k = self.v = None
+
+    def more(self, k, v):
+        self.k = k if self.k is None else torch.cat([self.k, k], 2)
+        self.v = v if self.v is None else torch.cat([self.v, v], 2)
+        return self.k, self.v
+
+
+class WithAStore(Layer):
+    """Its cache is of a class of its own."""
+
+    def forward(self, x, cache: Store | None = None):
+        q, k, v = self.qkv(x)
+        k, v = (k, v) if cache is None else cache.more(k, v)
+        return self.out(self.attend(q, k, v, self.mask(x.shape[1], k.shape[2])))
+
+    def mask(self, tokens, keys):
+        return torch.ones(tokens, keys).tril(keys - tokens).bool()
+
+
+def _merge(self, heads):
+    return heads.reshape(len(heads), heads.shape[2], -1)
+
+
+STRANGE = [  # a healthy kind, what spoils it, and the code
+    (Joined, {"split_v": lambda self, x: x.view(len(x), self.h, -1, self.hd)}, "mixes-tokens"),
+    (WithPlaces, {"merge": _merge}, "mixes-tokens-on-merge"),
+    (Neighbours, {"scale": lambda self: 1.0}, "wrong-scale"),
+    (LeftOut, {"forward": _mix_thrown_away}, "dead-parameters"),
+    (Bare, {"axes": lambda self, mask: mask[:, None].mT}, "mask-transposed"),
+    (ByOneMatrix, {"axis": 2}, "softmax-axis"),
+    (BothMasks, {"merge": _merge}, "mixes-tokens-on-merge"),
+    (OneLineForTwo, {"never": 1e-9}, "mask-leaks"),
+    (TwoKinds, {"merge": _merge}, "mixes-tokens-on-merge"),
+    (OfPairs, {"part": lambda self, context: 0.0}, "input-ignored"),
+    (InTheMean, {"mean": lambda self, out, mask: out.mean(1)}, "mask-leaks"),
+    (MapsToo, {"unfolded": lambda self, weights, samples: weights.unflatten(0, (samples, self.h))}, "mixes-samples"),
+    (MemoryBefore, {"corner": lambda self, before: 0}, "key-unused"),
+    (Difference, {"hidden_too": lambda self, scores: scores}, "future-leak"),
+    (InOneBuffer, {"axis": 2}, "positions-not-relative"),
+    (WithAStore, {"mask": lambda self, tokens, keys: torch.ones(tokens, keys).tril().bool()}, "cache-differs"),
+]
