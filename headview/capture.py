@@ -1,6 +1,6 @@
-"""`capture`: the attention maps of any PyTorch model while it runs, with nothing changed in it.
+"""`capture`: get the attention maps of any PyTorch model while it runs, without changing the model.
 
-What is seen, and how, is the matter of `eye`; what is kept of it, of `capture_maps`.
+`eye` decides what is seen, and how; `capture_maps` decides what is kept of it.
 """
 
 import re
@@ -14,7 +14,7 @@ from torch import nn
 from headview.capture_maps import Maps, Recorder, fits
 from headview.eye import Eye
 
-SCRIPTED = "compiled by torch.jit, whose functions cannot be seen; give the model before torch.jit.script or .trace"
+SCRIPTED = "compiled by torch.jit, so its functions cannot be seen; give the model before torch.jit.script or .trace"
 Layers = int | str | slice | range | re.Pattern | Sequence[int | str | re.Pattern] | None
 
 
@@ -30,31 +30,31 @@ def capture(
 ) -> Iterator[Maps]:
     """Keep the attention maps of everything that `model` computes inside the `with`.
 
-    Seen are torch's `scaled_dot_product_attention`, `nn.MultiheadAttention` and all that is built of it, FlexAttention,
-    and models that multiply, softmax and multiply again by hand. The model computes what it computes without, by the
-    same functions, except that torch's fast path of `nn.TransformerEncoder` in evaluation is stepped around (the same
-    up to rounding; it gives zeros for padding) and that compiled parts run uncompiled. In training, the weights are
-    those before dropout. The steps of `generate()` become one map a layer, the future being zero and not allowed; among
-    beams, the rows of earlier steps are those of the beam that stood there then, and without a cache each step is a
-    pass of its own.
+    It sees torch's `scaled_dot_product_attention`, `nn.MultiheadAttention` and everything built from it, FlexAttention,
+    and models that multiply, softmax and multiply again by hand. The model computes the same as without `capture`, by
+    the same functions, with two exceptions: the fast path of `nn.TransformerEncoder` in evaluation is not taken (the
+    result is the same up to rounding; that path gives zeros for padding), and compiled parts run uncompiled. In
+    training, you get the weights before dropout. The steps of `generate()` become one map per layer, whose future is
+    zero and not allowed. With beams, rows of earlier steps belong to the beam that was in that place at the time.
+    Without a cache, each step is a pass of its own.
 
     Args:
-        model: any module; only what it and its parts do is kept, in the thread of the `with`.
-        layers: which maps are kept: their numbers in the order of the calls (also -1 or a slice), or the names of
-            modules ("encoder.layer.3", "decoder.*", a compiled regular expression). All of them when left out.
-        samples: which samples of the batch are kept.
-        dtype: in which the maps are kept, such as `torch.float16`. They are computed in float32 (float64 for such a
-            model), one layer at a time, and kept on the CPU as they were computed when left out.
+        model: any module; only what it and its parts do in the thread of the `with` is kept.
+        layers: which maps to keep: their numbers in the order of the calls (also -1 or a slice), or the names of
+            modules ("encoder.layer.3", "decoder.*", a compiled regular expression). All maps when left out.
+        samples: which samples of the batch to keep.
+        dtype: the one in which to keep the maps, such as `torch.float16`. They are computed in float32 (float64 for a
+            model in float64), one layer at a time, and kept on the CPU, in the dtype of that computation when left out.
         qkv: also keep queries, keys and values.
-        progress: whether a bar of tqdm shows after two seconds; if it is installed, when left out.
+        progress: whether to show a tqdm bar after two seconds. When left out, it shows if tqdm is installed.
 
     Yields:
         the maps: a list of `(B, h, Tq, Tk)`, filled when the `with` ends.
 
     Raises:
-        TypeError: the model is no module, or an argument is of another kind.
+        TypeError: the model is not a module, or an argument is of the wrong kind.
         ValueError: an argument names no layer, or the model is compiled to a graph that cannot be watched.
-        RuntimeError: the `with` ended without any attention seen.
+        RuntimeError: the `with` ended and no attention was seen.
 
     Taught in notebook 10.
 
@@ -106,11 +106,11 @@ def _nothing(model: nn.Module, eye: Eye) -> str:
         reasons = "; ".join(f"{name}: {why}" for name, why in list(eye.missed.items())[:3])
         return f"no attention of {kind} can be shown as a map: {reasons}"
     if not eye.ran:
-        return f"no attention was seen: {kind} was not called inside the with; call the very model that was given"
+        return f"no attention was seen: {kind} was not called inside the with; call the model that you gave to capture"
     if scripted := [name for name, x in model.named_modules() if isinstance(x, torch.jit.ScriptModule)]:
         return f"no attention was seen: {scripted[0]!r} in {kind} is {SCRIPTED}"
     return (
-        f"no attention was seen in {kind}: it may have none, or compute it outside of torch's functions; for a "
+        f"no attention was seen in {kind}: it may have none, or compute it outside torch's functions; for a "
         'transformers model with attn_implementation="flash_attention_2" or a kernel of its own, load it with "sdpa" '
         'or "eager", and with use_cache=False if its attention is recurrent'
     )
@@ -125,7 +125,7 @@ def _watchable(model: object) -> nn.Module:
     compiled = [x for x in model.modules() if hasattr(x, "_orig_mod") or getattr(x, "_compiled_call_impl", None)]
     if compiled and not hasattr(torch.compiler, "set_stance"):
         raise ValueError(
-            "the model is compiled, and this torch cannot run it uncompiled for a while; give model._orig_mod, or a "
+            "the model is compiled, and this version of torch cannot run it uncompiled; give model._orig_mod, or a "
             "model before torch.compile"
         )
     return getattr(model, "_orig_mod", model)
@@ -139,7 +139,7 @@ def _wanted(layers: Layers, model: nn.Module) -> list | None:
     for pattern in (x for x in found if isinstance(x, (str, re.Pattern))):
         if not any(fits(pattern, name) for name in names):
             raise ValueError(
-                f"layers={pattern!r} is the name of no module of {type(model).__name__}; it has "
+                f"layers={pattern!r} does not name a module of {type(model).__name__}; it has "
                 f"{', '.join(repr(name) for name in names[1:6])}, …; all are in dict(model.named_modules())"
             )
     return found

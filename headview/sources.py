@@ -1,7 +1,7 @@
 """`why`: what an attention score is made of. A score is q·k, and q and k are sums over all that wrote into a token.
 
-`tape` splits q and k into what each source brought; the products of the parts are the terms of the score, and sum to
-it. `capture` shows where a head looks; this, what made it look there.
+`tape` splits q and k into what each source brought. The products of these parts are the terms of the score, and they
+sum to it. `capture` shows where a head looks; `why` shows what made it look there.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Why:
             modules that are not linear, such as a feed-forward layer, and "biases".
         queries, keys: `(sources, T, head_dim)`, what each source brings into the query and the key of every token.
         scale: the factor on q k^T, usually 1 / sqrt(head_dim).
-        frozen: the modules on the way whose norm (or gate) was taken as the number that it was. With some, the split
+        frozen: the modules on the way whose norm (or gate) was taken as a fixed number. If there are any, the split
             says what each source does as long as these numbers stay as they are.
         seen: which keys a query may look at, bool `(T, T)`.
     """
@@ -41,7 +41,7 @@ class Why:
 
     @property
     def terms(self) -> Tensor:
-        """The products, `(sources of the query, sources of the key)`; they sum to the score."""
+        """The products, `(sources of the query, sources of the key)`, which sum to the score."""
         return self.scale * self.queries[:, self.query] @ self.keys[:, self.key].mT  # (S, d) @ (d, S) -> (S, S)
 
     @property
@@ -50,9 +50,9 @@ class Why:
         return self.terms.sum().item()
 
     def lead(self) -> "Why":
-        """Return the split of the key's lead: its score less the mean score of all keys that the query may see.
+        """Return the split of the key's lead: its score minus the mean score of all keys that the query may see.
 
-        A softmax sees differences only: what adds the same to every key decides nothing, and is 0 here.
+        A softmax sees only differences, so what adds the same to every key decides nothing, and is 0 here.
         """
         mean = self.keys[:, self.seen[self.query]].mean(1, keepdim=True)  # (S, 1, d)
         return replace(self, keys=self.keys - mean, title="lead")
@@ -65,7 +65,7 @@ class Why:
         return [(self.names[i], self.names[j], terms[i, j].item()) for i, j in cells]
 
     def table(self, n: int = 8) -> str:
-        """Return the terms as text, for the `n` sources that matter most: a row for each source of the query."""
+        """Return the terms of the `n` sources that matter most, as text with a row for each source of the query."""
         terms = self.terms.tolist()
         size = self.terms.abs().sum(0) + self.terms.abs().sum(1)
         kept = sorted(size.argsort(descending=True)[:n].tolist())
@@ -87,7 +87,7 @@ class Why:
 
 
 class Sources:
-    """One pass of a model, of which every score can be split; model, inputs, sample and errors as in `why`."""
+    """One pass of a model, any score of which you can split; model, inputs, sample and errors are as in `why`."""
 
     def __init__(self, model: nn.Module, inputs: object, *, sample: int = 0):
         if not isinstance(model, nn.Module):
@@ -104,18 +104,18 @@ class Sources:
             for module in training:
                 module.training = True
         if not tape.calls:
-            raise ValueError(f"no attention was seen in {type(model).__name__}; try capture, which says why")
+            raise ValueError(f"no attention was seen in {type(model).__name__}; try capture, which tells you why")
         self._calls, self._splits = tape.calls, {}
         self.sample = _one_of("sample", sample, tape.calls[0].step.shape[0])
 
     @property
     def shapes(self) -> list[tuple[int, int, int]]:
-        """The heads, queries and keys of each attention, in the order in which they ran."""
+        """The numbers of heads, queries and keys of each attention, in the order in which they ran."""
         return [call.step.shape[1:] for call in self._calls]
 
     @torch.no_grad()
     def why(self, *, layer: int, head: int, query: int, key: int) -> Why:
-        """Return the split of one score; arguments and errors as in `why`."""
+        """Return the split of one score; arguments and errors are as in `why`."""
         layer = _one_of("layer", layer, len(self._calls))
         call, shape = self._calls[layer], self.shapes[layer]
         sizes = zip(("head", "query", "key"), (head, query, key), shape, strict=True)
@@ -134,21 +134,21 @@ class Sources:
 def why(model: nn.Module, inputs: object, *, layer: int, head: int, query: int, key: int, sample: int = 0) -> Why:
     """Split the score of one query for one key into terms (source of the query) x (source of the key).
 
-    Sources are what wrote into the residual stream before the layer: embeddings and positions, every head of the layers
-    below, each feed-forward layer, the biases. The terms sum to the score, to 1e-10 in float64 and to 1e-5 in float32
-    (of what they come to without their signs). Norms count as the numbers by which they divided: see `Why.frozen`.
+    The sources are what wrote into the residual stream before the layer: embeddings and positions, every head of the
+    layers below, each feed-forward layer, the biases. The terms sum to the score, to 1e-10 in float64 and to 1e-5 in
+    float32 (relative to the sum of their sizes). Norms count as the numbers by which they divided: see `Why.frozen`.
 
     Args:
-        model: any module whose attention `capture` sees. It computes what it always does, as in evaluation.
-        inputs: what it is called with: a tensor, a tuple, or a dict of keywords, as tokenizers return it.
-        layer: which attention, counted in the order of the calls, as `capture` does; -1 is the last.
+        model: any module whose attention `capture` sees. It runs in evaluation mode and is not changed.
+        inputs: what to call it with: a tensor, a tuple, or a dict of keywords, as tokenizers return it.
+        layer: which attention, counted in the order of the calls, as in `capture`; -1 is the last.
         head, query, key: which of its heads, and the positions of the two tokens.
-        sample: which of the batch.
+        sample: which sample of the batch.
 
     Raises:
-        TypeError: the model is no module, or a number is none.
-        ValueError: there is no attention, or no such layer, head, token or sample; its scores are no multiple of q·k;
-            or no sum leads from the layers below to q and k.
+        TypeError: the model is not a module, or what should be a number is not.
+        ValueError: there is no attention, or no such layer, head, token or sample; the scores are not a multiple of
+            q·k; or no sum leads from the layers below to q and k.
 
     Elhage et al. (2021), "A Mathematical Framework for Transformer Circuits". Taught in notebook 17.
 
@@ -170,5 +170,5 @@ def _one_of(name: str, number: object, count: int) -> int:
     if not isinstance(number, int) or isinstance(number, bool):
         raise TypeError(f"{name} must be a whole number, got {number!r}; give one from 0 to {count - 1}")
     if not -count <= number < count:
-        raise ValueError(f"{name}={number} is none of {count}; give one from 0 to {count - 1}, or from the end with -1")
+        raise ValueError(f"{name}={number} is out of range; give one from 0 to {count - 1}, or from the end with -1")
     return number % count

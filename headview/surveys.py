@@ -1,8 +1,8 @@
-"""`survey`: what every head of a model does over thousands of texts, in place of what it does in one.
+"""`survey`: what every head of a model does over thousands of texts, rather than in a single one.
 
-`capture` sees the maps, a few texts at a time, and only measures are kept of them. Texts of the same number of tokens
-go through the model together, so that nothing is padded and no query looks at padding. The runs are those of a sweep:
-one bar, a folder from which an interrupted survey goes on, processes or a cluster. `head_scatter` shows what came out.
+`capture` sees the maps, a few texts at a time, and only measures of them are kept. Texts with the same number of tokens
+go through the model together, so that nothing is padded and no query looks at padding. A survey runs as a sweep, with
+one bar, a folder from which it can go on after a break, and processes or a cluster. `head_scatter` shows the results.
 """
 
 import base64
@@ -36,7 +36,7 @@ _LEVELS = np.linspace(0, 1, 21)  # the quantiles that are kept of every measure
 
 
 class Example(NamedTuple):
-    """A text at which a head is strongest in a measure, and the cell of its map that says most of it."""
+    """A text in which a head is strongest in a measure, and the cell of its map that contributes most."""
 
     text: int
     value: float
@@ -68,32 +68,32 @@ def survey(
 ) -> "Survey":
     """Measure every head of a model on every text.
 
-    In every text a head gets its mean over the queries that are words: its share of weight on the separators (marks
-    such as [CLS] or </s>), on the first token, on the previous and the next one, on itself, on the same token
-    elsewhere, and on what followed it the last time (induction); its entropy in bits and its distance in tokens, all
-    as `mhalib.heads` defines them. NaN where a text has nothing of the kind, such as no token that comes again.
+    In every text, each measure of a head is a mean over the queries that are words: its share of weight on separators
+    (marks such as [CLS] or </s>), on the first token, on the previous and the next one, on the token itself, on the
+    same token elsewhere, and on what followed it the last time (induction); its entropy in bits and its distance in
+    tokens, all as `mhalib.heads` defines them. NaN means that a text has no such case, such as no repeated token.
 
     Args:
-        model: any module that `capture` can watch; or a function without arguments that makes it, such as
-            `load_minilm`, which processes and clusters need: a module would be copied with its weights for every run.
-        texts: strings, or token ids of one text each.
+        model: any module that `capture` can watch, or a function without arguments that makes it, such as
+            `load_minilm`. Processes and clusters need the function; a module would be copied with its weights each run.
+        texts: strings, or for each text a list of token ids.
         tokenizer: of Hugging Face, or a function of a text that returns `(ids, tokens)`. The model's own when left out.
-        measures: your own, by their names: functions of the weights of one text, `(layers, h, T, T)`, and of its
-            tokens, that return `(layers, h)`.
+        measures: your own, by name: functions of the weights of one text, `(layers, h, T, T)`, and of its tokens, that
+            return `(layers, h)`.
         run: calls the model with ids `(B, T)`; `lambda model, ids: model(ids)` when left out.
         layers: which layers, as in `capture`.
-        folder: where finished runs, of 64 texts each, are kept, as in `sweep`: the same call goes on from there.
-        workers: how many processes. With 1 it all happens here, by as many threads as torch uses: a model that fills
-            the cores by itself is not faster in several processes. A Dask cluster brings its own number.
+        folder: where finished runs, of 64 texts each, are kept, as in `sweep`; the same call goes on from there.
+        workers: how many processes. With 1, everything runs in this process, with as many threads as torch uses; a
+            model that keeps all cores busy is not faster in several processes. A Dask cluster sets its own number.
         progress: show a bar over the runs.
 
     Raises:
-        TypeError, ValueError: an argument is of another kind; there are no texts, or one is empty or longer than the
-            model can read; no maps of self-attention, with equally many heads in each layer. Said before the first
-            text is measured.
-        SweepError: some runs failed; what is done is kept in the folder.
+        TypeError, ValueError: an argument is of the wrong kind; there are no texts, or a text is empty or longer than
+            the model can read; there are no maps of self-attention, or not equally many heads in each layer. Raised
+            before the first text is measured.
+        SweepError: some runs failed; finished runs are kept in the folder.
 
-    Needs memory for the maps of one batch, and 4 bytes a head, measure and text for the result. Taught in notebook 11.
+    Needs memory for the maps of one batch, and 4 bytes per head, measure and text for the result. See notebook 11.
     """
     from mhalib.experiments.sweeps import joblib, sweep  # only now: capture needs torch alone
 
@@ -101,7 +101,7 @@ def survey(
     own = dict(measures or {})
     names = [*SHARES, *OTHERS, *own]
     if len(set(names)) < len(names) or not all(map(callable, own.values())):
-        raise ValueError(f"measures must be functions under names that no other measure has, got {list(own)}")
+        raise ValueError(f"measures must be functions, under names that no other measure has, got {list(own)}")
     whole = model if isinstance(model, nn.Module) else _loaded(model)
     if whole is model and joblib.effective_n_jobs(workers) > 1:
         raise ValueError(
@@ -144,7 +144,7 @@ def _read(model: nn.Module, texts: object, tokenizer: Any) -> list[_Text]:
         raise TypeError(f"texts must be a list of strings or of token ids, got {texts!r:.60}; a single one is [text]")
     texts = list(texts)
     if not texts:
-        raise ValueError("there are no texts; give at least one, better some hundred")
+        raise ValueError("there are no texts; give at least one, better a few hundred")
     tokenizer = getattr(model, "tokenizer", None) if tokenizer is None else tokenizer
     cut = [_cut(text, tokenizer) for text in texts]
     empty = [i for i, (_, tokens, _) in enumerate(cut) if all(map(_MARK.fullmatch, tokens))]
@@ -170,7 +170,7 @@ def _cut(text: object, tokenizer: Any) -> tuple[list[int], list[str], bool]:
         encoding = tokenizer.encode(text)
         return encoding.ids, encoding.tokens, bool(encoding.overflowing)
     if not callable(tokenizer):
-        raise TypeError("strings need a tokenizer: that of the model, or a function of a text that returns ids, tokens")
+        raise TypeError("strings need a tokenizer: the model's, or a function of a text that returns ids and tokens")
     ids, tokens = tokenizer(text)
     return [int(i) for i in ids], [str(token) for token in tokens], False
 
@@ -286,13 +286,13 @@ class Survey:
     """What every head does over many texts; `survey` makes it.
 
     Attributes:
-        names, layers: of the measures; of the layers.
-        num_heads, num_texts: heads of a layer; how many texts were read.
-        mean: the mean over the texts of each measure, `(layers, h)` by its name; NaN where no text has one.
-        labels: `(layers, h)` of str: the largest share on the mean over all texts, "mixed" where none reaches .4.
-        labels_by_text: `(texts, layers, h)` of str, the same from each text alone.
-        cells, tokens: what `strongest` reads: `(measures, layers, h, 3, 5)`, each text, value, query, key and weight,
-            -1 for no text; and the tokens of those texts by their numbers.
+        names, layers: the names of the measures; the names of the layers.
+        num_heads, num_texts: how many heads a layer has; how many texts were read.
+        mean: for each measure, by name, the mean over the texts, `(layers, h)`; NaN where no text has the measure.
+        labels: `(layers, h)` of str: the share that is largest in the mean over all texts, "mixed" if none reaches .4.
+        labels_by_text: `(texts, layers, h)` of str, the same for each text by itself.
+        cells, tokens: what `strongest` reads: `(measures, layers, h, 3, 5)`, with text, value, query, key and weight
+            (-1 for no text), and the tokens of these texts by number.
 
     Taught in notebook 11.
     """
@@ -312,15 +312,15 @@ class Survey:
 
     @property
     def measures(self) -> dict[str, np.ndarray]:
-        """Each measure in each text, `(texts, layers, h)` by its name; NaN where a text has none."""
+        """For each measure, by name, its values in all texts, `(texts, layers, h)`; NaN where a text has none."""
         if "values" not in self._arrays:
-            raise ValueError("this survey was saved without its single texts; save it with texts=True")
+            raise ValueError("this survey was saved without the numbers of its texts; save it with texts=True")
         return dict(zip(self.names, self._arrays["values"].swapaxes(0, 1), strict=True))
 
     def interval(self, measure: str, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return the ends of Student's t-interval around each head's mean, `(layers, h)` each.
 
-        It says how sure the mean is, taken over texts like these; how far single texts scatter, `quantile` says.
+        It says how certain the mean over texts like these is; `quantile` says how far single texts scatter.
         """
         from scipy import stats
 
@@ -330,13 +330,13 @@ class Survey:
         return mean - reach, mean + reach
 
     def quantile(self, measure: str, share: float) -> np.ndarray:
-        """Return what a measure is at most in this share of the texts, `(layers, h)`; between steps of .05 a line."""
+        """Return what a measure is at most in this share of texts, `(layers, h)`, interpolated between steps of .05."""
         found = self._arrays["quantiles"][:, self._number(measure)].astype(np.float32)
         low = int(np.clip(share * 20, 0, 19))
         return found[low] + (share * 20 - low) * (found[low + 1] - found[low])
 
     def strongest(self, layer: int, head: int, measure: str) -> list[Example]:
-        """Return the three texts at which a head is strongest in a measure, the strongest first."""
+        """Return the three texts in which a head is strongest in a measure, the strongest first."""
         i = self._number(measure)
         if not (0 <= layer < len(self.layers) and 0 <= head < self.num_heads):
             raise ValueError(f"there is no layer {layer} with a head {head}; there are {self.labels.shape}")
@@ -344,11 +344,11 @@ class Survey:
         return [Example(int(t), value, self.tokens[int(t)], int(q), int(k), w) for t, value, q, k, w in rows]
 
     def label(self, layer: int, head: int, text: int | None = None) -> str:
-        """Return what a head is called: from all texts, or from the one with this number."""
+        """Return the label of a head, from all texts or from the text with this number."""
         return str((self.labels if text is None else self.labels_by_text[text])[layer, head])
 
     def save(self, path: str | os.PathLike, texts: bool = True) -> None:
-        """Write all to one .npz file; without the numbers of single `texts`, a small one, which keeps all but those."""
+        """Write the survey to an .npz file; without the numbers of single `texts`, the file is small."""
         about = json.dumps({"names": self.names, "layers": self.layers, "tokens": self.tokens})
         arrays = {name: part for name, part in self._arrays.items() if texts or name != "values"}
         with open(path, "wb") as file:  # numpy would put .npz behind any other name
@@ -356,11 +356,11 @@ class Survey:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Survey":
-        """Return a survey that was saved; nothing of the file is run. Another file is a ValueError."""
+        """Return a survey that was saved; nothing in the file is run. Any other file raises a ValueError."""
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file) if isinstance(file, np.lib.npyio.NpzFile) else {}
         if not {"about", "codes", "cells"} <= set(arrays):
-            raise ValueError(f"{path} is no survey; give a file that Survey.save wrote")
+            raise ValueError(f"{path} is not a survey; give a file that Survey.save wrote")
         about = json.loads(str(arrays.pop("about")))
         tokens = {int(number): tokens for number, tokens in about["tokens"].items()}
         return cls(about["names"], about["layers"], tokens, arrays)

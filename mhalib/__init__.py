@@ -1,12 +1,12 @@
-"""Multi-head attention, small enough to read in one sitting: what the lessons teach from.
+"""Multi-head attention, small enough to read in one sitting: the code that the lessons teach from.
 
-The files of this folder are the layer and what every lesson needs; each folder in it is a room of its own: pictures,
-references, single heads, experiments, a real model, a layer read from outside. Views of any model's heads are
-`headview`, the examination of any layer is `attention_doctor`, exercises and predictions are `mhacourse`.
+The files in this folder are the layer and what every lesson needs. Each folder in it is a room of its own: pictures,
+references, single heads, experiments, a real model, a layer read from outside. The views of any model's heads are in
+`headview`, the examination of any layer is in `attention_doctor`, exercises and predictions are in `mhacourse`.
 
-A room imports only from floors below its own: on the ground `arguments` and `claims`, on them `masks` and `sealed`;
-then `attention` and `plots`; then `reference`, `heads` and `experiments`; on top `pretrained`. No file here imports
-from a folder, and importing the package costs no more than importing torch.
+A room imports only from floors below its own: `arguments` and `claims` are on the ground floor, `masks` and `sealed`
+above them, then `attention` and `plots`, then `reference`, `heads` and `experiments`, and `pretrained` is at the top.
+No file here imports from a folder, and importing the package costs no more than importing torch.
 """
 
 from mhalib.attention import MultiHeadAttention, merge_heads, scaled_dot_product_attention, split_heads

@@ -1,7 +1,7 @@
-"""What an argument must be: the refusals that more than one module needs.
+"""Checks of arguments that more than one module needs.
 
-Each says what was expected, what came and what to do. What a mask must be is said in `masks`; how shapes must
-fit together, where they meet.
+Each error says what was expected, what came and what to do. `masks` says what a mask must be; how shapes must fit
+together is checked where they meet.
 """
 
 import numpy as np
@@ -12,19 +12,19 @@ TOLERANCE = 1e-3  # by which a weight, or the sum of a row of weights, may miss 
 
 
 def check_tensor(name: str, x: object) -> None:
-    """Refuse what is no tensor: a list, a numpy array, None."""
+    """Refuse anything that is not a tensor: a list, a numpy array, None."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(x).__name__}; make one with torch.as_tensor(...)")
 
 
 def check_size(name: str, size: object) -> None:
-    """Refuse what is no positive integer."""
+    """Refuse anything that is not a positive integer."""
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise ValueError(f"{name} must be a positive integer, got {size!r}; give a number such as 8, or int(...) of it")
 
 
 def check_divides(name: str, size: int, parts: int, by: str = "num_heads") -> None:
-    """Refuse a number of parts into which `size` cannot be cut evenly, and say which ones would do."""
+    """Refuse a number of parts into which `size` cannot be cut evenly, and say which numbers would do."""
     check_size(by, parts)
     if size % parts:
         divisors = [n for n in range(1, size + 1) if size % n == 0]
@@ -33,26 +33,26 @@ def check_divides(name: str, size: int, parts: int, by: str = "num_heads") -> No
 
 
 def check_input(name: str, x: Tensor, linear: nn.Linear) -> None:
-    """Refuse what `linear` cannot project: another rank, other features, another device or dtype."""
+    """Refuse what `linear` cannot project: a wrong rank, wrong features, another device or dtype."""
     check_tensor(name, x)
     weight = linear.weight
     if x.ndim != 3 or x.shape[-1] != linear.in_features:
         raise ValueError(
-            f"{name} must be (B, T, {linear.in_features}), got {tuple(x.shape)}; add a batch axis with x[None] where "
-            "it is missing, or build the layer for the features that come (query_dim, key_dim, value_dim)"
+            f"{name} must be (B, T, {linear.in_features}), got {tuple(x.shape)}; add a batch axis with x[None] if "
+            "it is missing, or build the layer for the features that you have (query_dim, key_dim, value_dim)"
         )
     if x.device != weight.device:
-        raise ValueError(f"{name} are on {x.device}, the layer on {weight.device}; use x.to('{weight.device}')")
+        raise ValueError(f"{name} are on {x.device}, but the layer is on {weight.device}; use x.to('{weight.device}')")
     if x.dtype != weight.dtype and not _joined_by_autocast(x, weight):
         wanted = str(weight.dtype).removeprefix("torch.")
         raise (ValueError if x.is_floating_point() else TypeError)(
-            f"{name} are {x.dtype}, the layer's weights {weight.dtype}; use x.to(torch.{wanted}), or embed "
+            f"{name} are {x.dtype}, but the layer's weights are {weight.dtype}; use x.to(torch.{wanted}), or embed "
             "token ids before attention"
         )
 
 
 def check_weights_kind(name: str, weights: object) -> None:
-    """Refuse what cannot be attention weights whatever its numbers are: no tensor, or token ids, or a mask."""
+    """Refuse what cannot be attention weights, whatever its numbers are: a list, token ids, a mask."""
     check_tensor(name, weights)
     if not weights.is_floating_point():
         raise TypeError(f"{name}: attention weights are floating, got {weights.dtype}; give the weights, not token ids")
@@ -68,22 +68,22 @@ def checked_weights(
     rows: Tensor | None = None,
     advice: str = "",
 ) -> Tensor:
-    """Return attention weights if they are some: numbers from 0 to 1 whose every row sums to 1 over the keys.
+    """Return these weights if they can be attention weights: from 0 to 1, with rows that sum to 1 over the keys.
 
     Args:
         name: what the weights are called.
         weights: `(..., Tq, Tk)`, float32 or float64.
-        dtype: in which they came; what rounding to it may do to a row is excused.
+        dtype: the one in which they came; what rounding to it may do to a row is excused.
         sums: what a row may sum to: `(1, 0)` where a query may have no key, `()` where a row may sum to anything.
-        nan: whether NaN may stand among them, for a picture that marks it.
+        nan: whether NaN may be among them, for a picture that marks it.
         rows: boolean, broadcasts to `(..., Tq)`: the rows that count; all of them when left out.
-        advice: what else to do, put behind the message.
+        advice: what else to do, added to the end of the message.
 
     Returns:
-        the same weights; what rounding put beyond 0 or 1 is cut off.
+        the same weights, clipped where rounding put them beyond 0 or 1.
 
     Raises:
-        ValueError: a row that counts is none.
+        ValueError: a row that counts cannot be a row of attention weights.
     """
     # Each weight of a row that sums to 1 is rounded by half of eps at most, in proportion: the sum by no more.
     tolerance = max(TOLERANCE, torch.finfo(dtype).eps)
@@ -100,7 +100,7 @@ def checked_weights(
     if wrong.any():
         expected = "attention weights lie between 0 and 1"
         if sums:
-            expected += ", and each row sums to 1 over the keys" + " (or to 0 where all is masked)" * (0 in sums)
+            expected += ", and each row sums to 1 over the keys" + " (or to 0 where everything is masked)" * (0 in sums)
         at = tuple(np.argwhere(wrong)[0].tolist())
         ends = f"{np.fmin.reduce(numbers[at]):.4g} and {np.fmax.reduce(numbers[at]):.4g}"
         found = f"row {list(at)} of {name} lies between {ends} and sums to {totals[at]:.4g}"
@@ -109,18 +109,18 @@ def checked_weights(
 
 
 def _remedy(numbers: np.ndarray, tolerance: float) -> str:
-    """Return what to do about weights whose rows are none; the softmax may have run over another axis."""
+    """Return what to do about weights whose rows are wrong; the softmax may have run over another axis."""
     for axis in (-2, -3)[: numbers.ndim - 1]:
         if (numbers >= -tolerance).all() and (np.abs(numbers.sum(axis) - 1) <= tolerance).all():
             return (
-                f"over axis {axis} they do sum to 1: is it softmax(-1) that was meant, or do the axes not stand as "
+                f"over axis {axis} they do sum to 1: did you mean softmax(-1), or are the axes in another order than "
                 "(h, Tq, Tk)?"
             )
-    return "apply softmax(-1) to scores first, and call .eval() if dropout is still at work"
+    return "apply softmax(-1) to scores first, and call .eval() if dropout is still on"
 
 
 def autocast_is_on(kind: str) -> bool:
-    """Return whether autocast is at work on this kind of device, such as "cpu"."""
+    """Return whether autocast is on for this kind of device, such as "cpu"."""
     if not hasattr(torch.amp, "is_autocast_available"):  # before torch 2.4, each kind had a function of its own
         return torch.is_autocast_cpu_enabled() if kind == "cpu" else kind == "cuda" and torch.is_autocast_enabled()
     return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)

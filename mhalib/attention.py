@@ -1,8 +1,8 @@
 """Multi-head attention as it is taught: split, attend, merge, project.
 
-The layer here is the one that all notebooks share. It is written to be read; when nobody asks for the
-weights it hands the middle part to torch's fused kernel, which computes the same numbers. What masks may
-look like is said in `masks`; how other libraries store the same layer, in `reference`.
+All notebooks share this layer. It is written to be read; if you don't ask for the weights, it hands the
+middle part to torch's fused kernel, which computes the same numbers. `masks` says what masks may look like,
+and `reference` says how other libraries store the same layer.
 """
 
 import torch
@@ -27,8 +27,8 @@ def split_heads(
         `(B, num_heads, T, head_dim)`, a view of `x`.
 
     Raises:
-        TypeError: `x` is no tensor.
-        ValueError: `x` has another rank, or its features cannot be cut evenly.
+        TypeError: `x` is not a tensor.
+        ValueError: `x` does not have three axes, or its features cannot be cut evenly.
 
     Taught in notebook 03.
 
@@ -41,7 +41,7 @@ def split_heads(
     check_tensor("x", x)
     if x.ndim != 3:
         raise ValueError(
-            f"split_heads needs x of shape (B, T, d_model), got {tuple(x.shape)}; a missing batch axis is x[None]"
+            f"split_heads needs x of shape (B, T, d_model), got {tuple(x.shape)}; add a missing batch axis with x[None]"
         )
     check_divides("the number of features", x.shape[-1], num_heads)
     return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)  # (B, T, h * hd) -> (B, T, h, hd) -> (B, h, T, hd)
@@ -57,8 +57,8 @@ def merge_heads(x: Shaped[Tensor, "batch num_heads tokens head_dim"]) -> Shaped[
         `(B, T, num_heads * head_dim)`.
 
     Raises:
-        TypeError: `x` is no tensor.
-        ValueError: `x` has another rank.
+        TypeError: `x` is not a tensor.
+        ValueError: `x` does not have four axes.
 
     Taught in notebooks 03 and 05.
 
@@ -71,7 +71,7 @@ def merge_heads(x: Shaped[Tensor, "batch num_heads tokens head_dim"]) -> Shaped[
     check_tensor("x", x)
     if x.ndim != 4:
         raise ValueError(
-            f"merge_heads needs x of shape (B, num_heads, T, head_dim), got {tuple(x.shape)}; split_heads makes it"
+            f"merge_heads needs x of shape (B, num_heads, T, head_dim), got {tuple(x.shape)}; split_heads makes one"
         )
     # Without the transpose the shapes agree as well, but tokens are mixed: see notebook 05.
     return x.transpose(1, 2).flatten(2)  # (B, h, T, hd) -> (B, T, h, hd) -> (B, T, h * hd)
@@ -93,9 +93,9 @@ def scaled_dot_product_attention(
         k: `(B, h, Tk, head_dim)`.
         v: `(B, h, Tk, value_dim)`.
         mask: boolean, True where attention is allowed, or floating, added to the scores; `(Tq, Tk)`,
-            `(B, Tq, Tk)` or `(B, h, Tq, Tk)`, each axis may be 1. A query with no key to attend to gets
+            `(B, Tq, Tk)` or `(B, h, Tq, Tk)`, where any axis may be 1. A query with no key to attend to gets
             zeros, in the weights and in the output.
-        dropout: share of the weights set to zero, from 0 to below 1; the others grow by 1 / (1 - dropout).
+        dropout: share of the weights set to zero, from 0 to below 1; the others grow by a factor of 1 / (1 - dropout).
         scale: factor on the scores; `1 / sqrt(head_dim)` when left out.
 
     Returns:
@@ -103,7 +103,7 @@ def scaled_dot_product_attention(
         a query with no key) as long as there is no dropout.
 
     Raises:
-        TypeError: the inputs are no floating tensors, or the mask is neither boolean nor floating.
+        TypeError: the inputs are not floating tensors, or the mask is neither boolean nor floating.
         ValueError: shapes, dtypes or devices do not fit together, or a sequence is empty.
 
     Vaswani et al. (2017), equation 1. Taught in notebooks 02 and 04.
@@ -145,12 +145,12 @@ class MultiHeadAttention(nn.Module):
     """Several attentions side by side, each over its own projection of the same tokens.
 
     Args:
-        d_model: features of the output, and of the inputs unless said otherwise.
+        d_model: features of the output, and of the inputs unless you say otherwise.
         num_heads: how many heads.
-        head_dim: features of one head; `d_model // num_heads` when left out. With another `head_dim` the
-            heads are narrower or wider than that, and `W_o` maps `num_heads * head_dim` back to `d_model`.
-        num_kv_heads: how many heads of keys and values; each serves `num_heads // num_kv_heads` heads of
-            queries. As many as `num_heads` when left out.
+        head_dim: features of one head; `d_model // num_heads` when left out. With any other number, heads are
+            narrower or wider than usual, and `W_o` maps `num_heads * head_dim` back to `d_model`.
+        num_kv_heads: how many KV heads (heads of keys and values); each serves `num_heads // num_kv_heads` query
+            heads. `num_heads` when left out.
         query_dim: features of the queries, if not `d_model`.
         key_dim: features of the keys, if not `query_dim`.
         value_dim: features of the values, if not `key_dim`.
@@ -158,7 +158,7 @@ class MultiHeadAttention(nn.Module):
         bias: whether the four projections have a bias.
 
     Raises:
-        ValueError: a size is not a positive integer, or the sizes do not divide; `dropout` is outside [0, 1).
+        ValueError: a size is not a positive integer or does not divide as it must, or `dropout` is outside [0, 1).
 
     Vaswani et al. (2017), section 3.2.2; `num_kv_heads`: Shazeer (2019), Ainslie et al. (2023). Built in
     notebooks 01 to 06.
@@ -225,14 +225,14 @@ class MultiHeadAttention(nn.Module):
             keys: `(B, Tk, key_dim)`; the queries when left out (self-attention).
             values: `(B, Tk, value_dim)`; the keys when left out.
             mask: as in `scaled_dot_product_attention`.
-            need_weights: also return the weights of every head. Without them torch's fused kernel does the
-                work; the output is the same up to rounding (NaN for a query with no key before torch 2.5).
+            need_weights: also return the weights of every head. If you don't ask for them, torch's fused kernel
+                does the work; the output is the same up to rounding (NaN for a query with no key before torch 2.5).
 
         Returns:
             `(B, Tq, d_model)`, or a pair of that and the weights `(B, num_heads, Tq, Tk)`.
 
         Raises:
-            TypeError: the inputs are no floating tensors, or the mask is neither boolean nor floating.
+            TypeError: the inputs are not floating tensors, or the mask is neither boolean nor floating.
             ValueError: shapes, dtypes or devices do not fit together, or a sequence is empty.
         """
         if keys is None and values is not None:
@@ -276,12 +276,12 @@ def _check_qkv(q: Tensor, k: Tensor, v: Tensor) -> None:
     if not q.ndim == k.ndim == v.ndim or not 2 <= q.ndim <= 4:
         raise ValueError(
             "q, k and v must all be (T, head_dim), (B, T, head_dim) or (B, num_heads, T, head_dim), got "
-            f"{tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}; a missing axis is x[None]"
+            f"{tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}; add a missing axis with x[None]"
         )
     if q.shape[-1] != k.shape[-1] or q.shape[-1] == 0:
         raise ValueError(
             f"q and k must have the same head_dim, got {q.shape[-1]} and {k.shape[-1]}; a dot product needs equal "
-            "lengths of at least 1, so project both to one head_dim"
+            "lengths of at least 1, so project both to the same head_dim"
         )
     if len({q.dtype, k.dtype, v.dtype}) > 1:
         raise ValueError(f"q, k and v must have one dtype, got {q.dtype}, {k.dtype}, {v.dtype}; use .to(q.dtype)")
@@ -291,16 +291,16 @@ def _check_qkv(q: Tensor, k: Tensor, v: Tensor) -> None:
 
 
 def _check_lengths(queries: Tensor, keys: Tensor, values: Tensor, names: tuple[str, str, str]) -> None:
-    """Check the axes that the three share; tokens stand on the second axis from the end."""
+    """Check the axes that the three share; tokens are on the second axis from the end."""
     shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in zip(names, (queries, keys, values), strict=True))
     if not queries.shape[:-2] == keys.shape[:-2] == values.shape[:-2]:
         raise ValueError(
-            f"the leading axes (batch, heads) of {', '.join(names)} must agree, got {shapes}; use x.expand(...) where "
+            f"the leading axes (batch, heads) of {', '.join(names)} must agree, got {shapes}; use x.expand(...) if "
             "one is shared"
         )
     if keys.shape[-2] != values.shape[-2]:
         raise ValueError(
-            f"every key needs its value: {names[1]} and {names[2]} must be equally long, got {shapes}; cut the longer"
+            f"every key needs its value: {names[1]} and {names[2]} must be equally long, got {shapes}; cut one of them"
         )
     if queries.shape[-2] == 0 or keys.shape[-2] == 0:
         raise ValueError(f"attention needs at least one query and one key, got {shapes}; leave empty sequences out")

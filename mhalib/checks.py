@@ -1,3 +1,3 @@
-"""Where exercises and predictions were until version 0.3."""
+"""Exercises and predictions were here until version 0.3."""
 
-raise ImportError("mhalib.checks is the package mhacourse now: write `from mhacourse import check, predict`")
+raise ImportError("mhalib.checks is now the package mhacourse: write `from mhacourse import check, predict`")

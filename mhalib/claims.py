@@ -1,7 +1,7 @@
-"""`claim(share > 0.85, "over 85 % goes to the same word")`: what a lesson says, tried beside where it says it.
+"""`claim(share > 0.85, "over 85 % goes to the same word")`: test what a lesson says, beside the sentence that says it.
 
-A lesson may be changed by its reader, so a claim that does not hold is told and stops nothing. Where the project tests
-itself (`MHALIB_CLAIMS=raise` in the environment, which the tools set), it raises.
+Readers may change a lesson, so a claim that does not hold is reported and stops nothing. When the project tests itself
+(`MHALIB_CLAIMS=raise` in the environment, which the tools set), it raises an error.
 """
 
 import os
@@ -13,27 +13,27 @@ import torch
 
 _SPOKEN_OF = {"SEED": 0}  # what the text speaks of, by the names that a lesson uses
 _MOST = 6  # numbers of a tensor or a list that are written out
-_ANOTHER_RUN = "The text speaks of the lesson as it came: if you changed something above, of another run than yours."
+_ANOTHER_RUN = "The text describes the lesson as it came; if you changed something above, your run is a different one."
 
 
 class ClaimError(AssertionError):
-    """A claim of a lesson that does not hold, where the project tests itself."""
+    """A claim of a lesson does not hold, and the project is testing itself."""
 
 
 def claim(holds: object, text: str, /, **came: object) -> None:
-    """Print in one line that what the text says holds; say what came instead where it does not.
+    """Print in one line that a claim of the text holds, or say what came out instead.
 
     Args:
         holds: True or False, also as a tensor or an array of one element.
         text: what is claimed, in the words of the lesson's text.
-        came: what was measured, by name. A pair of numbers is read as a range, "_" in a name as a blank.
+        came: what was measured, by name. A pair of numbers is printed as a range, and "_" in a name as a blank.
 
     Raises:
-        TypeError: `holds` is no truth value, such as a share instead of a comparison.
-        ValueError: `holds` has more than one element; or `text` says nothing.
-        ClaimError: it does not hold, and MHALIB_CLAIMS is "raise".
+        TypeError: `holds` is not a truth value, but for instance a share instead of a comparison.
+        ValueError: `holds` has more than one element, or `text` is empty.
+        ClaimError: the claim does not hold, and MHALIB_CLAIMS is "raise".
 
-    Said in every notebook.
+    Used in every notebook.
 
     Examples:
         >>> from mhalib import claim
@@ -56,9 +56,9 @@ def claim(holds: object, text: str, /, **came: object) -> None:
 
 
 def speaks_of(**sizes: object) -> None:
-    """Say which sizes the text of a lesson speaks of, beside `SEED = 0`: `claim.speaks_of(T=32)`.
+    """Say which sizes the text of a lesson refers to, besides `SEED = 0`: `claim.speaks_of(T=32)`.
 
-    A claim that does not hold then names what its reader changed.
+    A claim that does not hold then names what the reader has changed.
     """
     _SPOKEN_OF.update(sizes)
 
@@ -91,7 +91,7 @@ def _changes(names: dict[str, object]) -> str:
     changed = {name: said for name, said in _SPOKEN_OF.items() if name in names and repr(names[name]) != repr(said)}
     here = ", ".join(f"{name} = {_written(names[name])}" for name in changed)
     there = ", ".join(f"{name} = {_written(said)}" for name, said in changed.items())
-    return f"The text speaks of another run, with {there}; here is {here}." if changed else ""
+    return f"The text describes another run, with {there}; yours has {here}." if changed else ""
 
 
 def _written(value: object) -> str:

@@ -1,3 +1,3 @@
-"""Where the doctor was until version 0.3."""
+"""The doctor was here until version 0.3."""
 
-raise ImportError("mhalib.doctor is the package attention_doctor now: write `from attention_doctor import examine`")
+raise ImportError("mhalib.doctor is now the package attention_doctor: write `from attention_doctor import examine`")

@@ -1,10 +1,10 @@
 """Attention masks: which query may look at which key, and how each library wants to be told.
 
-One convention rules inside `mhalib`: a boolean mask is **True where attention is allowed**. Every other
-convention (blocked = True, numbers that are added to the scores, lengths) is converted here, at the edge.
+Inside `mhalib` there is one convention: a boolean mask is **True where attention is allowed**. Every other
+convention (blocked = True, numbers that are added to the scores, lengths) is converted here, where it enters.
 The axes of a mask are always `(queries, keys)`, `(batch, queries, keys)` or `(batch, heads, queries, keys)`;
-each may be 1. Who takes boolean masks only asks `check_boolean`; who adds them to scores, `prepare_mask`. Notebook 04
-teaches all of it.
+any axis may be 1. Functions that take only boolean masks call `check_boolean`; those that add a mask to scores call
+`prepare_mask`. Notebook 04 teaches all of this.
 """
 
 import math
@@ -22,7 +22,7 @@ _is_compiling = torch.compiler.is_compiling if hasattr(torch.compiler, "is_compi
 def causal_mask(num_queries: int, num_keys: int | None = None, *, device=None) -> Bool[Tensor, "queries keys"]:
     """Return the mask that lets each query see its own position and all earlier ones.
 
-    The queries are the *last* `num_queries` of `num_keys` positions, so that one new query over a cache of
+    The queries are the *last* `num_queries` of the `num_keys` positions, so that one new query over a cache of
     six keys sees all six. (`is_causal=True` of torch's `scaled_dot_product_attention` aligns the first query
     with the first key instead; the two agree when there are as many queries as keys.)
 
@@ -32,7 +32,7 @@ def causal_mask(num_queries: int, num_keys: int | None = None, *, device=None) -
         device: where the mask is made.
 
     Raises:
-        ValueError: a number is no positive integer, or there are more queries than keys.
+        ValueError: a number is not a positive integer, or there are more queries than keys.
 
     Taught in notebook 04.
 
@@ -65,9 +65,9 @@ def padding_mask(valid_lens: Int[Tensor, "*batch_queries"], num_keys: int) -> Bo
         `(B, 1, num_keys)` for one length per sample, `(B, Tq, num_keys)` for one per query.
 
     Raises:
-        TypeError: the lengths are no tensor of integers.
-        ValueError: they have another rank, one of them is below 0 or above `num_keys`, or `num_keys` is no
-            positive integer.
+        TypeError: the lengths are not a tensor of integers.
+        ValueError: they have no or too many axes, one of them is below 0 or above `num_keys`, or `num_keys` is not
+            a positive integer.
 
     Taught in notebook 04.
 
@@ -87,7 +87,7 @@ def padding_mask(valid_lens: Int[Tensor, "*batch_queries"], num_keys: int) -> Bo
     if valid_lens.ndim not in (1, 2):
         raise ValueError(
             f"valid_lens must be (B,), one length per sample, or (B, Tq), one per query; got {_shape(valid_lens)}; "
-            "a single length is valid_lens[None]"
+            "write a single length as valid_lens[None]"
         )
     if (
         valid_lens.numel()
@@ -103,18 +103,18 @@ def padding_mask(valid_lens: Int[Tensor, "*batch_queries"], num_keys: int) -> Bo
 
 
 def combine_masks(*masks: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | None:
-    """Return the mask that allows what every given mask allows.
+    """Return the mask that allows only what all given masks allow.
 
     Args:
         masks: boolean masks, True where attention is allowed, `(Tq, Tk)`, `(B, Tq, Tk)` or `(B, h, Tq, Tk)`;
-            None stands for "no restriction" and is passed over.
+            None means "no restriction" and is skipped.
 
     Returns:
-        their conjunction with as many axes as the largest, or None when there was no mask.
+        their conjunction, with as many axes as the mask that has most, or None if there was no mask.
 
     Raises:
         TypeError: a mask is not boolean.
-        ValueError: a mask has another rank, the masks do not broadcast, or they live on several devices.
+        ValueError: a mask has too few or too many axes, or the masks do not broadcast or are on different devices.
 
     Taught in notebook 04.
 
@@ -151,10 +151,10 @@ def to_additive(mask: Bool[Tensor, "..."], dtype: torch.dtype = torch.float32) -
 
     Args:
         mask: boolean, True where attention is allowed, any shape.
-        dtype: of the result; that of the scores.
+        dtype: of the result; use that of the scores.
 
-    `-inf` rather than -1e9, because it is exact in every dtype; a row of nothing but `-inf` is NaN in a plain
-    softmax, and zeros in `mhalib` and in torch's `scaled_dot_product_attention`.
+    `-inf` is used rather than -1e9 because it is exact in every dtype. A row of nothing but `-inf` gives NaN in a
+    plain softmax, and zeros in `mhalib` and in torch's `scaled_dot_product_attention`.
 
     Raises:
         TypeError: the mask is not boolean, or `dtype` is not a floating type.
@@ -169,7 +169,7 @@ def to_additive(mask: Bool[Tensor, "..."], dtype: torch.dtype = torch.float32) -
     """
     check_boolean("mask", mask)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise TypeError(f"additive masks need a floating dtype that knows -inf, got {dtype}; use torch.float32")
+        raise TypeError(f"additive masks need a floating dtype to hold -inf, got {dtype}; use torch.float32")
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -math.inf)
 
 
@@ -182,7 +182,7 @@ def to_boolean(mask: Float[Tensor, "..."]) -> Bool[Tensor, "..."]:
 
     Raises:
         TypeError: the mask is not floating.
-        ValueError: it holds NaN or any other number, and so is no mask but a bias, or a 0/1 mask.
+        ValueError: it holds NaN or any other number, so it is a bias or a 0/1 mask.
 
     Taught in notebook 04.
 
@@ -205,10 +205,10 @@ def to_boolean(mask: Float[Tensor, "..."]) -> Bool[Tensor, "..."]:
 
 
 def with_head_axis(mask: Tensor) -> Tensor:
-    """Return the mask with its four axes `(B, h, Tq, Tk)`; axes that were not given become 1.
+    """Return the mask with all four axes, `(B, h, Tq, Tk)`; axes that were missing become 1.
 
     Raises:
-        TypeError: the mask is no tensor.
+        TypeError: the mask is not a tensor.
         ValueError: the mask has fewer than 2 or more than 4 axes.
 
     Taught in notebook 04.
@@ -242,17 +242,17 @@ def prepare_mask(mask: Tensor, shape: tuple[int, ...], dtype: torch.dtype, devic
 
     Raises:
         TypeError: the mask is neither boolean nor floating.
-        ValueError: it does not broadcast, lives elsewhere, holds NaN or +inf, or is a 0/1 mask in floats.
-            (Values are not looked at where they are not known: on the meta device, and under torch.compile and
+        ValueError: it does not broadcast, is on another device, holds NaN or +inf, or is a 0/1 mask in floats.
+            (Values are not checked where they are not known: on the meta device, and under torch.compile and
             torch.export.)
 
-    No notebook uses it by itself: attention does, with each mask; notebook 04 teaches what may be one.
+    No notebook calls this function, but attention does, with every mask; notebook 04 teaches what a mask may be.
     """
     _check_dense("mask", mask)
     if mask.dtype != torch.bool and not mask.is_floating_point():
         raise TypeError(
             f"mask must be boolean (True = may attend) or floating (added to the scores), got {mask.dtype}; "
-            "for 0/1 integers use mask.bool(), for lengths padding_mask(valid_lens, Tk)"
+            "for 0/1 integers use mask.bool(), for lengths use padding_mask(valid_lens, Tk)"
         )
     full = with_head_axis(mask)
     fits = mask.ndim <= len(shape)
@@ -262,10 +262,10 @@ def prepare_mask(mask: Tensor, shape: tuple[int, ...], dtype: torch.dtype, devic
     if not fits:
         raise ValueError(
             f"mask {_shape(mask)} does not broadcast to the scores {tuple(shape)}; its axes are "
-            "(Tq, Tk), (B, Tq, Tk) or (B, h, Tq, Tk), each as in the scores or 1"
+            "(Tq, Tk), (B, Tq, Tk) or (B, h, Tq, Tk), each of them 1 or as in the scores"
         )
     if mask.device != device:
-        raise ValueError(f"mask is on {mask.device}, the inputs are on {device}; use mask.to('{device}')")
+        raise ValueError(f"mask is on {mask.device}, but the inputs are on {device}; use mask.to('{device}')")
     if mask.dtype == torch.bool:
         return full
     full = full.to(dtype)
@@ -285,10 +285,10 @@ def prepare_mask(mask: Tensor, shape: tuple[int, ...], dtype: torch.dtype, devic
 
 
 def check_boolean(name: str, mask: object) -> None:
-    """Refuse what is no boolean mask; whether True means may attend or blocked cannot be seen, so it is said.
+    """Refuse anything but a boolean mask, and say what True means, which nobody can see from the mask itself.
 
     Raises:
-        TypeError: it is no tensor, or no boolean one.
+        TypeError: it is not a tensor, or not boolean.
         ValueError: it is sparse.
 
     Notebook 04 teaches why.
@@ -302,12 +302,12 @@ def check_boolean(name: str, mask: object) -> None:
     if mask.dtype != torch.bool:
         raise TypeError(
             f"{name} must be boolean (True = may attend), got {mask.dtype}; for 0/1 numbers use mask.bool(), for "
-            "numbers that are added to the scores mhalib.masks.to_boolean(mask)"
+            "numbers that are added to the scores use mhalib.masks.to_boolean(mask)"
         )
 
 
 def _check_dense(name: str, x: object) -> None:
-    """Refuse what is no tensor, and one that keeps only some of its numbers: a mask is looked at cell by cell."""
+    """Refuse anything but a dense tensor: a mask is looked at cell by cell."""
     check_tensor(name, x)
     if x.layout != torch.strided:
         raise ValueError(f"{name} must be a dense tensor, got {x.layout}; use .to_dense()")

@@ -1,3 +1,3 @@
-"""Where the views were until version 0.3."""
+"""The views were here until version 0.3."""
 
-raise ImportError("mhalib.widgets is the package headview now: write `from headview import HeadView, capture`")
+raise ImportError("mhalib.widgets is now the package headview: write `from headview import HeadView, capture`")

@@ -11,8 +11,8 @@ which_split = Choose(
             "It is not just the order: head 0 now holds 2 and 3, which belong to head 1."
         ),
         "different numbers in each head": (
-            "It takes both steps: the first cuts each token's features into heads, and the second brings the heads to the front. The "
-            "view alone cuts the sentence, so head 0 gets tokens 0 and 1 whole."
+            "It takes both steps: the first cuts each token's features into heads, and the second brings the heads to "
+            "the front. The view alone cuts the sentence, so head 0 gets tokens 0 and 1 whole."
         ),
     },
 )

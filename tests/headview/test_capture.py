@@ -510,7 +510,7 @@ def test_what_cannot_be_captured_is_refused(as_shipped):
         return lambda: taken(stack(), X, **settings)
 
     calls = {
-        "layers='encoder' is the name of no module of Sequential; it has 'blocks', ": entering(layers="encoder"),
+        "layers='encoder' does not name a module of Sequential; it has 'blocks', ": entering(layers="encoder"),
         "layers is empty": entering(layers=[]),
         "TypeError: layers must be numbers, a slice or names of modules, got 1.5": entering(layers=1.5),
         "got [0, 'blocks']": entering(layers=[0, "blocks"]),

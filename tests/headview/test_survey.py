@@ -99,7 +99,7 @@ def test_means_have_intervals_and_a_file_keeps_them(tmp_path):
         assert (again.labels_by_text == full.labels_by_text).all() and again.label(0, 1) == full.label(0, 1)
         assert again.strongest(0, 1, "same token") == full.strongest(0, 1, "same token")
         assert (again.interval("distance")[0] == full.interval("distance")[0]).all()
-    with pytest.raises(ValueError, match="without its single texts"):
+    with pytest.raises(ValueError, match="without the numbers of its texts"):
         again.measures  # noqa: B018
     (tmp_path / "other").write_bytes(b"no survey")
     with pytest.raises(ValueError):

@@ -128,7 +128,7 @@ def test_what_cannot_be_split_is_refused():
     with pytest.raises(TypeError, match="give the model itself"):
         why("gpt2", TOKENS, **cell)
     for name, count in {"layer": 2, "head": 4, "query": 8, "key": 8}.items():
-        with pytest.raises(ValueError, match=f"{name}={count} is none of {count}; give one from 0 to {count - 1}"):
+        with pytest.raises(ValueError, match=f"{name}={count} is out of range; give one from 0 to {count - 1}"):
             why(model, TOKENS, **cell | {name: count})
     with pytest.raises(TypeError, match="head must be a whole number, got None"):
         why(model, TOKENS, **cell | {"head": None})

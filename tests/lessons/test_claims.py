@@ -68,9 +68,9 @@ def test_what_does_not_hold_is_told_and_stops_nothing_but_the_tools(monkeypatch,
 
 def test_what_the_reader_changed_is_named(capsys):
     for code, told in (
-        ("SEED = 3\nclaim(False, 'it holds')", "another run, with SEED = 0; here is SEED = 3."),
-        ("SEED, T = 0, 16\nclaim.speaks_of(T=32, lr=1e-3)\nclaim(False, 'it holds')", "with T = 32; here is T = 16."),
-        ("SEED, T = 1, 32\ndef f():\n    claim(False, 'it holds')\nf()", "with SEED = 0; here is SEED = 1."),
+        ("SEED = 3\nclaim(False, 'it holds')", "another run, with SEED = 0; yours has SEED = 3."),
+        ("SEED, T = 0, 16\nclaim.speaks_of(T=32, lr=1e-3)\nclaim(False, 'it holds')", "with T = 32; yours has T = 16."),
+        ("SEED, T = 1, 32\ndef f():\n    claim(False, 'it holds')\nf()", "with SEED = 0; yours has SEED = 1."),
         ("SEED, T = 0, 32\nclaim(False, 'it holds')", "as it came"),
     ):
         exec(code, {"claim": claim})

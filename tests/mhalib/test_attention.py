@@ -208,7 +208,7 @@ def test_bad_input_is_told_what_was_expected_what_came_and_what_to_do(as_shipped
         "ValueError: queries are torch.float64": (x.double(),),
         "TypeError: queries are torch.int64": (x.long(),),
         "values came without keys": (x, None, x),
-        "queries are on meta, the layer on cpu": (x.to("meta"),),
+        "queries are on meta, but the layer is on cpu": (x.to("meta"),),
         "mask (4, 4) does not broadcast to the scores (2, 2, 3, 3)": (x, x, x, torch.ones(4, 4).bool()),
         "becomes mask[:, None, :]": (x, x, x, torch.ones(3).bool()),
         "mask is on meta": (x, x, x, torch.ones(3, 3, device="meta").bool()),

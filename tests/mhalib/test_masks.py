@@ -91,7 +91,7 @@ def test_bad_masks_are_refused(as_shipped):
         "a mask is (Tq, Tk)": lambda: combine_masks(torch.ones(3).bool(), causal_mask(3)),
         "must be a dense tensor": lambda: combine_masks(two.to_sparse()),
         "need a floating dtype": lambda: to_additive(two, torch.int64),
-        "knows -inf, got float32": lambda: to_additive(two, "float32"),
+        "to hold -inf, got float32": lambda: to_additive(two, "float32"),
         "TypeError: an additive mask is floating, got torch.bool": lambda: to_boolean(two),
         "For 0/1 numbers use mask.bool()": lambda: to_boolean(torch.ones(2, 2).tril()),
         "only 0 (may attend) and -1e4 or less": lambda: to_boolean(torch.tensor([[0.0, -9999.0]])),
