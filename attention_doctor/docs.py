@@ -63,7 +63,7 @@ class Docs:
     def polarity(self, argument: str, alone: bool) -> str | None:
         """Return "allowed", "blocked" or "additive", where the author says what a mask means; None elsewhere."""
         votes = set()
-        for line in self._about(argument, alone):
+        for line in [said for lines in self._about(argument, alone) for said in re.split(r"(?<=[.;])\s+", lines)]:
             if _ADDED.search(line):
                 votes.add("additive")
             elif not _SCORES.search(line):

@@ -11,17 +11,19 @@ import torch
 from torch import Tensor
 
 from attention_doctor import outside
-from attention_doctor.argument_names import CONTEXT
+from attention_doctor.argument_names import ABOUT_PLACES, CONTEXT, Filler, further
 from attention_doctor.cache import caches_as_the_full_pass
 from attention_doctor.calling import Mask, parameters_of
 from attention_doctor.exam import Exam
 from attention_doctor.example import example_of
+from attention_doctor.look import Patch
 from attention_doctor.laws import LAWS, Said, corner, heads, inputs, order
 from attention_doctor.masks import Sight, cells, examine_mask, examine_sight, masks_for, sight
 from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
 
 SWITCH = re.compile(r"self|decoder|cross|context|memory")  # says what a layer attends to
+CHUNKS = re.compile(r"chunk|block|window|bucket|segment|tile|span|cache|size|length|len$|max_", re.IGNORECASE)
 MEANS = r"lstm|retention|retnet|abs\("  # divided, but to no shares of 1
 OTHER_KINDS = r"linear.?att|retention|retnet|cosine.?att|kernel|non.?local|performer"
 
@@ -74,6 +76,8 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
     patient.stateful = patient.kept() != before
     exam = Exam(patient, batch, T)
     _look_inside(exam, report)
+    if report.ok and exam.first.steps:
+        heads(exam, report)
     if call.made_up:
         return report.say("all but its steps", f"what {', '.join(call.made_up)} should be is not known")
     yield
@@ -84,13 +88,18 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
     base = examine_sight(exam, call.causal or (patient.docs.causal and call.mask is None), report)
     past = base is not None and not bool(base.sees[0].triu(1).any())
     window = int(base.sees[0].sum(-1).max()) % T if past else 0
-    if past and not call.lengths and report.ok:
+    beyond = next((n for n in _beyond(patient, T) if not outside.fails(patient, patient.tokens(1, n, 0.5))), 0)
+    for n in dict.fromkeys(([2 * T + 3] if past else []) + [beyond]) if report.ok and not call.lengths else ():
         with suppress(Crash):
-            longer = sight(Exam(patient, 1, 2 * T + 3))
-            window = window if longer is None else int(longer.sees[0].sum(-1).max()) % (2 * T + 3)
+            exam_of_more, more = Exam(patient, 2 if n == beyond else 1, n), Report()
+            if n == beyond:
+                _look_inside(exam_of_more, more)
+            longer = sight(exam_of_more) if past else None
+            window = window if longer is None else int(longer.sees[0].sum(-1).max()) % n
             if longer is not None and bool((later := longer.sees[0].triu(1)).any()):
-                seen = f"with {T} tokens none sees a later one; with {2 * T + 3}, {cells(later)}."
-                report.say("future-leak", seen)
+                more.say("future-leak", f"with {T} none sees a later one; {cells(later)}.")
+            for finding in more.findings:
+                report.say(finding.code, f"with {n} tokens, {finding.text}")
     yield
     chosen += _masks(exam, base, report)
     for form in chosen:
@@ -114,6 +123,14 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
     outside.dead_parameters(ways, chosen, T, exam.flat, report)
 
 
+def _beyond(patient: Patient, T: int) -> list[int]:
+    """Return numbers of tokens that exceed the sizes of chunks, windows and the like that a layer holds."""
+    held = [item for m in patient.module.modules() for item in vars(m).items()]
+    held += [(name, p.default) for name, p in parameters_of(patient.call.target).items()]
+    sizes = {v for name, v in held if type(v) is int and CHUNKS.search(name) and T <= v <= 300}
+    return [size + size // 2 + 1 for size in sorted(sizes, reverse=True)] if "H" not in patient.call.axes else []
+
+
 def _look_inside(exam: Exam, report: Report) -> None:
     """Hold each law on each step that was seen."""
     seen = exam.first
@@ -129,10 +146,8 @@ def _look_inside(exam: Exam, report: Report) -> None:
                 report.say(*said)
         except Crash as crash:
             report.say(f"the law of {law.__name__}", str(crash))
-    if report.ok and seen.steps:
-        if deepest := max(step.depth for step in seen.steps):
-            report.say("several-layers", f"{deepest + 1} steps of attention, one after the other, were seen.")
-        heads(exam, report)
+    if report.ok and (deepest := max((step.depth for step in seen.steps), default=0)):
+        report.say("several-layers", f"{deepest + 1} steps of attention, one after the other, were seen.")
 
 
 def _without_steps(exam: Exam) -> Said:
@@ -140,7 +155,16 @@ def _without_steps(exam: Exam) -> Said:
     seen = exam.first
     if seen.steps:
         return None
-    if seen.shares and not exam.patient.docs.says(OTHER_KINDS) and seen.shares[0][1].factor is not None:
+    as_they_are = seen.shares and seen.shares[0][1].factor is not None and not exam.patient.docs.says(OTHER_KINDS)
+    later = seen.divided or seen.behind
+    if (seen.exps or (as_they_are and later)) and not (seen.linear or seen.behind):
+        after = exam.look(patch=Patch("value"))
+        pairs = zip(seen.written or [seen.out], after.written or [after.out], strict=True)
+        most = max(float((more - less).max()) for less, more in pairs)
+        if most > 1.05:  # a sink may have a part of it, never more than all
+            what = f"where 1 is added to all values, up to {most:.2f} is added to what the heads write"
+            return "no-softmax", f"{what}: the weights of a query do not sum to 1."
+    if as_they_are and not later:
         low, high = seen.shares[0][0].sum(-1).aminmax()
         what = f"scores meet the values as they are; a query's sum to {low:.2f} to {high:.2f}"
         return "no-softmax", f"{what}: nothing makes shares of 1 of them."
@@ -226,6 +250,13 @@ def _with_contexts(patient: Patient, batch: int, T: int, report: Report) -> list
                     report.say(said[0], f"with {name}: {said[1]}")
             if patient.docs.reads(name):
                 outside.depends_on_its_context(exam.patient, T, report)
+    for name in filter(ABOUT_PLACES.search, left_out):
+        for value in [Filler("torch.flip(x, (-1,))"), *further(name, patient.head_dim)]:
+            given = patient.calling(replace(call, also=call.also | {name: value}))
+            if not outside.fails(given, patient.tokens(batch, T, 0.5)):
+                ways.append(given)
+                outside.separates_samples(given, batch, T, report)
+                break
     return ways
 
 

@@ -5,6 +5,7 @@ numbers that were seen, a remark, what it could not examine and why; or None whe
 """
 
 import math
+from contextlib import suppress
 from itertools import combinations
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from attention_doctor.calling import picture
 from attention_doctor.exam import MANY, Exam
 from attention_doctor.look import Step
+from attention_doctor.patient import Crash
 from attention_doctor.report import Report
 
 Said = tuple[str, str] | None  # a code and what was seen, or what could not be examined and why: as `Report.say`
@@ -101,12 +103,70 @@ def corner(exam: Exam, j: int) -> Said:
     """Hold that where later tokens are hidden, and other keys stand before them, the last query sees the last key."""
     step, tokens = exam.first.steps[j], exam.token_of(j, "k")
     (queries, keys), shown = step.used.shape[1:], step.used > 0
-    if tokens is None or tokens.shape != step.used.shape[::2] or bool((tokens < 0).any()) or not 1 < queries < keys:
+    if tokens is None or tokens.shape != step.used.shape[::2] or not 1 < queries < keys:
         return None
-    if bool((shown == torch.ones_like(shown).tril()).all()) and all(len(set(line)) == keys for line in tokens.tolist()):
+    own = keys - queries * bool((tokens[:, 0] < 0).any())  # learned keys, of no token, may stand before those of tokens
+    if bool((tokens[:, own:] < 0).any()) or bool((tokens[:, : own % keys] >= 0).any()):
+        return None
+    each_once = all(len(set(line)) == len(line) for line in tokens[:, own % keys :].tolist())
+    if bool((shown == torch.ones_like(shown).tril()).all()) and each_once:
         where = f"of {keys} keys, query 0 sees the first, query {queries - 1} the first {queries}, none the others"
         return "key-unused", f"{where}: a triangle for as many keys as queries, tril(diagonal=k_len - q_len) is meant."
     return None
+
+
+def fillers(exam: Exam, j: int) -> Said:
+    """Hold that keys of no token, so many that it depends on the number of tokens, have no weight: they are padding."""
+    call = exam.patient.call
+    made = any(map(callable, call.also.values()))  # of such keys may be made, too
+    if call.axes not in ("B T d", "T B d", "B d T") or made or not (many := _of_no_token(exam, j)):
+        return None  # around a picture many leave them so
+    with suppress(Crash):
+        other = Exam(exam.patient, exam.B, exam.T + 1)
+        others = _of_no_token(other, j) if len(other.first.steps) == len(exam.first.steps) else None
+        if others not in (None, many):
+            what = f"{many} keys that have weights are of no token, as of padding or of empty places"
+            return "mask-leaks", f"{exam.T} tokens: {what}; with {other.T} tokens, {others}."
+    return None
+
+
+def _of_no_token(exam: Exam, j: int) -> int | None:
+    """Return how many of all keys that queries of tokens see are of no token; None where that is not known."""
+    step, (q, k) = exam.first.steps[j], (exam.token_of(j, name) for name in "qk")
+    if q is None or k is None or (*q.shape, k.shape[1]) != step.used.shape or len(k) != len(q) or not exam.straight[j]:
+        return None
+    return int(((step.used > 1e-6) & (q >= 0)[:, :, None]).any(1)[k < 0].sum())
+
+
+def constants(exam: Exam, j: int) -> Said:
+    """Hold that scores which are one number whatever queries and keys are, or that less than else, get no weight."""
+    step, shape = exam.first.steps[j], exam.first.steps[j].used.shape
+    if step.raw is None or step.raw.shape != shape or step.scores.numel() != shape.numel():
+        return None
+    other = exam.look([x.roll(1, -1) for x in exam.x]).steps
+    later = torch.ones(shape).triu(1) > 0
+    patterns = []
+    for one in (step, other[j]) if len(other) == len(exam.first.steps) and other[j].raw.shape == shape else ():
+        scores = one.scores.reshape(shape).double()
+        values, counts = scores.unique(return_counts=True)
+        patterns.append(scores == values[counts.argmax()])
+        low = scores - one.raw.double() * (one.of_scores.factor or torch.nan)
+        low = low - low.amax()
+        by_one = bool(((low - low[later].mean()).abs() < 1e-4)[later].all() and (low[~later] > -1e-4).all())
+        if by_one and bool((low[later] < -1e-2).all()):
+            patterns[-1] = later
+    if not patterns or not patterns[0].equal(patterns[1]) or not bool((patterns[0] == patterns[0][:1]).all()):
+        return None
+    there = patterns[0]
+    judged = there & ~there.all(-1, keepdim=True)  # in a row of nothing else it is as it must be
+    if int(judged[0].sum()) < 3 or not float(step.raw[there].std()) > 1e-6:
+        return None
+    if not (weight := float(step.soft.reshape(shape)[judged].max())) > 1e-6:
+        return None
+    code = "future-leak" if there.equal(later) else "mask-leaks"
+    one = "of all later tokens" if there.equal(later) else f"of {int(there[0].sum())} cells of each map"
+    what = f"the scores {one} are one number, or lower by one, whatever comes in: as of a mask; but their weights are"
+    return code, f"{what} up to {weight:.2g}."
 
 
 def windows(exam: Exam, j: int) -> Said:
@@ -395,7 +455,7 @@ def _off(scores: Tensor, distance: Tensor) -> float:
     return max(float((x.amax(-1) - x.amin(-1)).max()) for x in lines if not bool(x.isnan().any()))
 
 
-LAWS = [split, samples, order, corner, windows, inputs, merge, shares, scale, twins, groups, positions]
+LAWS = [split, samples, order, corner, fillers, constants, windows, inputs, merge, shares, scale, twins, groups, positions]
 
 
 # ---------------------------------------------------------------------------------------------------- of all steps

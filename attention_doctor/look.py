@@ -23,7 +23,7 @@ MOVES = set(  # what leaves rows rows, wherever they come to lie
     "view _unsafe_view reshape _reshape_alias permute transpose t expand clone contiguous slice select split unbind "
     "cat split_with_sizes stack squeeze unsqueeze copy_ _to_copy alias detach index repeat as_strided roll flip unfold "
     "view_as_complex view_as_real constant_pad_nd index_select gather repeat_interleave lift_fresh slice_scatter "
-    "native_dropout index_put_ index_put select_scatter empty_like zeros_like new_zeros new_empty fill_ zero_".split()
+    "native_dropout index_put_ index_put select_scatter empty_like zeros_like new_zeros new_empty fill_ zero_ index_copy index_copy_".split()
 )
 FRESH = {"full_like", "ones_like", "rand_like", "randn_like", "new_full", "new_ones"}  # numbers of their own
 SCALES = TIMES | OVER
@@ -88,9 +88,9 @@ class Step:
 class Patch:
     """Rows that are changed on their way."""
 
-    kind: str  # "projection" or "head"
-    of: frozenset[int]  # the numbers of the projections or steps
-    rows: Callable[[int, tuple[int, ...]], Tensor]  # takes a number and a shape of rows, returns which are changed
+    kind: str  # "projection" or "head"; or "value": 1 is added to all that is weighed by scores or exponentials
+    of: frozenset[int] = frozenset()  # the numbers of the projections or steps
+    rows: Callable[[int, tuple[int, ...]], Tensor] | None = None  # takes a number and a shape of rows, returns which are changed
     size: float = 1.0  # by how many times their usual size
 
 
@@ -104,7 +104,9 @@ class Seen:
     linear: bool = False  # keys met values before queries
     shares: list[tuple[Tensor, Info]] = field(default_factory=list)  # scores that met values without a softmax
     exps: bool = False  # exponentials met values, and are divided later, if at all
+    written: list[Tensor] = field(default_factory=list)  # what was made of such, where a projection reads it
     divided: bool = False  # what was summed over tokens was divided by something else of the tokens
+    behind: bool = False  # such sums were normed, or gated
     twice: bool = False  # a softmax of weights
     over: list[int] = field(default_factory=list)  # how many numbers each softmax ran over
     other: bool = False  # a softmax met values in a way that is not followed
@@ -212,6 +214,7 @@ class Look(TorchDispatchMode):
         of = tuple(dict.fromkeys(n for info in same for n in info.of))
         factor, far = self._times(name, args, lead), any(info.far for info in same)
         normed = name in NORMS or "norm" in name
+        self.seen.behind |= lead.kind == "head" and (normed or (name in TIMES and "projection" in kinds))
         if lead.kind == "projection" and (normed or any(info.factor is None for info in same)):
             factor = None
         if name in SCALES:
@@ -283,13 +286,16 @@ class Look(TorchDispatchMode):
         elif two.kind == "weights":
             self._attended(b.mT, two, a.mT, one, out.mT, out)
         elif {"product", "exp"} & {*kinds}:
-            scores, info, other = (a, one, b) if one.kind in ("product", "exp") else (b.mT, two, a)
+            left = one.kind in ("product", "exp")
+            scores, info, other, rows = (a, one, b, out) if left else (b.mT, two, a, out.mT)
             if info.kind == "exp":
                 self.seen.exps = True
             elif scores.shape[-1] == scores.shape[-2] != other.shape[-1]:
                 self.seen.shares.append((kept(scores), info))
             else:
                 self.seen.linear = True
+            if self.patch is not None and self.patch.kind == "value":
+                rows += scores.sum(-1, keepdim=True)
             self.put(out, Info("head", (), far=True, depth=depth + 1))
         else:
             self._products.append((kept(three(a)), kept(three(b.mT)), one, two, kept(three(out))))
@@ -301,6 +307,8 @@ class Look(TorchDispatchMode):
             return self.put(out, replace(info, factor=None, far=True))
         if info.kind == "projection" and rows.shape[:-1].numel() != len(self.seen.projections[info.of[0]]):
             return self.put(out, replace(info, far=True))  # of tokens, not of features: as Linformer shortens them
+        if info.kind == "head" and not info.of:
+            self.seen.written.append(kept(x))
         for n in info.of if info.kind == "head" else ():
             if self.seen.steps[n].merged is None:
                 self.seen.steps[n].merged = kept(x.reshape(-1, x.shape[-1]))
