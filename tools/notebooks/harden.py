@@ -57,9 +57,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", choices=("seeds", "sizes"), help="one of the two")
     parser.add_argument("--seeds", type=int, default=10, help="how many other seeds (10)")
     options = parser.parse_args(arguments)
-    failures, remarks = [], []
+    failed_at_all = False
     for path in chosen_by(parser, options.paths, NOTEBOOKS):
-        tries = failed = told = 0
+        tries, failures, remarks = 0, [], []
         with tempfile.TemporaryDirectory(prefix="harden-") as folder:  # a copy of what a lesson may see
             for name in ("notebooks", "images", "tools"):
                 shutil.copytree(
@@ -68,12 +68,13 @@ def main(arguments: list[str] | None = None) -> int:
             shutil.copy(ROOT / "requirements.txt", folder)
             for what, nb in changed(clear(read(path)), options.only, options.seeds):
                 wrong, claims = tried(nb, Path(folder, "notebooks"))
-                failures += [f"{path.stem}, {what}: {line}" for line in wrong]
-                remarks += [f"{path.stem}, {what}: {line}" for line in claims]
-                tries, failed, told = tries + 1, failed + len(wrong), told + len(claims)
-        print(f"{short(path)}: {tries} tries, {failed} failed, {told} told", flush=True)
-    print(*failures, *remarks, sep="\n")
-    return 1 if failures else 0
+                failures += [f"  {what}: {line}" for line in wrong]
+                remarks += [f"  {what}: {line}" for line in claims]
+                tries += 1
+        counted = f"{short(path)}: {tries} tries, {len(failures)} failed, {len(remarks)} told"
+        print(counted, *failures, *remarks, sep="\n", flush=True)
+        failed_at_all |= bool(failures)
+    return int(failed_at_all)
 
 
 if __name__ == "__main__":
