@@ -10,13 +10,13 @@ from tests.helpers.examined import CASES, HEALTHY, USUAL, false_alarms, made, of
 from tests.helpers.layers_base import Layer
 
 
-def test_nothing_is_found_in_every_other_healthy_layer():
+def test_nothing_is_found_in_every_third_healthy_layer():
     """The rest, in all sizes, is for `make test-all`."""
-    assert false_alarms([*HEALTHY][::2], [USUAL]) == []
+    assert false_alarms([*HEALTHY][::3], [USUAL]) == []
 
 
 def test_nothing_is_found_where_sizes_coincide_or_maps_are_sharp():
-    assert false_alarms([*HEALTHY][1::10], [(15, 3, 5), (16, 4, 20)]) == []
+    assert false_alarms([*HEALTHY][1::20], [(15, 3, 5), (16, 4, 20)]) == []
     assert false_alarms(["Layer", "CausalAndMasked"], [(16, 1, 6), (16, 16, 6)]) == []
 
 

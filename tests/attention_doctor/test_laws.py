@@ -110,8 +110,13 @@ class OfT5(WithBiases):
         return q @ k.mT
 
 
-@pytest.mark.parametrize("factor", [1, 6, 20])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+SLOW = pytest.mark.slow
+DTYPES = torch.float32, torch.float64
+QUICK = [(1, torch.float32), (20, torch.float64)]
+REST = [pytest.param(f, dtype, marks=SLOW) for f in (1, 6, 20) for dtype in DTYPES if (f, dtype) not in QUICK]
+
+
+@pytest.mark.parametrize(("factor", "dtype"), [*QUICK, *REST])
 def test_a_wrong_scale_is_found_with_its_number_without_being_told_a_weight(factor, dtype):
     for kind in (WithBiases, Rotary, QKNorm, OfT5):
         layer = made(lambda d, h, kind=kind: kind(d, h), 32, 4, factor).to(dtype)
