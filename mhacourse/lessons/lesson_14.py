@@ -149,8 +149,8 @@ quiet_softmax = Exercise(
         ),
         "The wrong column is left out": Wrong(
             lambda s: F.pad(s, (1, 0)).softmax(-1)[..., :-1],
-            "you put the zeros in front, but leave out the last column.",
-            "Leave out the column that you put in.",
+            "you put the zeros at one end, and leave out the column at the other.",
+            "Leave out the column that you put in: [..., 1:] if it comes first, [..., :-1] if it comes last.",
             also=(lambda s: F.pad(s, (0, 1)).softmax(-1)[..., 1:],),
         ),
     },
