@@ -3,9 +3,10 @@
 By what must be true of every attention layer, it tells what is wrong with one that somebody else wrote, and how that
 was seen. It changes nothing in the layer, mends nothing, and draws no maps (`headview` does).
 
-`find_call` finds out how a layer is called (or `adapt` says so); the rest, in its order, is `examination`: `outside`
-sees whether it runs and repeats itself, `look` what it computes, `exam` where each number comes from; `laws` hold each
-step, `masks` and `cache` what they are for; `example` makes what fails to paste. The codes stand in `catalogue`.
+`find_call` finds out how a layer is called, by what `try_call` sees (or `adapt` says so); the rest, in its order, is
+`examination`: `outside` sees whether it runs and repeats itself, `look` what it computes, `exam` where each number
+comes from; `laws` hold each step, `masks` and `cache` what they are for; `example` makes what fails to paste. The codes
+stand in `catalogue`.
 """
 
 from collections.abc import Callable
@@ -13,10 +14,11 @@ from dataclasses import replace
 
 from torch import nn
 
+from attention_doctor.argument_names import heads_stated, widths
 from attention_doctor.calling import Adapted, adapt, check_callable, name_of
 from attention_doctor.catalogue import CATALOGUE, REMARKS
 from attention_doctor.examination import examine_patient
-from attention_doctor.find_call import find_call, heads_stated, widths
+from attention_doctor.find_call import find_call
 from attention_doctor.make_layer import USUAL, make
 from attention_doctor.patient import Patient, check_has_numbers, on_the_table
 from attention_doctor.report import Finding, FindingsError, Remark, Report

@@ -4,11 +4,12 @@ A name is evidence, not proof: it says what to try first, and nothing of what a 
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 SIZES = {  # by their names in public code, the likelier first
     "d_model": "d_model embed_dim hidden_size n_embd dim d_in embedding_dim hidden_dim model_dim dim_model num_hiddens "
@@ -43,6 +44,30 @@ def size_of(name: str) -> str | None:
     """Return which of `SIZES` an argument of this name is; by its exact name first, then by a part of it."""
     exact = next((kind for kind, words in SIZES.items() if name in words), None)
     return exact or next((kind for pattern, kind in LIKE.items() if re.search(pattern, name.lower())), None)
+
+
+def widths(module: nn.Module) -> list[int]:
+    """Return the numbers of features that a layer may take, the likelier first."""
+    said = [value for value in _said(module, "d_model") if isinstance(value, int)]
+    linear = [m.in_features for m in module.modules() if isinstance(m, nn.Linear)]
+    shapes = [size for p in module.parameters() for size in p.shape]
+    order = [*linear[:1], *said, *(size for size, _ in Counter(linear).most_common()), *shapes]
+    return [size for size in dict.fromkeys(order) if 1 < size <= 8192][:8]
+
+
+def heads_stated(module: nn.Module) -> int | None:
+    """Return how many heads the layer itself says that it has; None where it does not say."""
+    said = (v for v in _said(module, "num_heads") if isinstance(v, int) and not isinstance(v, bool))
+    return next((v for v in said if 0 < v <= 1024), None)
+
+
+def _said(module: nn.Module, kind: str) -> list[object]:
+    """Return what a module, its config, or its only child says under the names of a size."""
+    inner = list(module.children())
+    owners = [module, *(getattr(module, config, None) for config in ("config", "cfg", "args"))]
+    owners += inner if len(inner) == 1 else []
+    owners = [o if isinstance(o, dict) else {n: getattr(o, n, None) for n in SIZES[kind]} for o in owners]
+    return [owner.get(name) for name in SIZES[kind] for owner in owners]
 
 
 # ---------------------------------------------------------------------------------------------------------- inputs
@@ -115,13 +140,23 @@ NUMBERS = tuple(map(Filler, ("1", "len(x)", "x.shape[1]", ROWS, COLUMNS)))
 MAPS = (f".transpose(1, 2).unflatten(2, ({ROWS}, -1))", f".unflatten(1, ({ROWS}, -1))")  # channels first, and last
 
 
+def tokens(widths: list[int], vectors: bool = False) -> list[Filler]:
+    """Return tokens of each width, of which the first is that of x; perhaps also one vector for each sample."""
+    texts = ["x", *(f"x.repeat(1, 1, {-(-w // widths[0])})[..., :{w}]" for w in widths[1:])]
+    return [*map(Filler, texts + [f"x.new_ones(len(x), {width})" for width in widths] * vectors)]
+
+
+def turns(name: str) -> bool:
+    """Whether an argument of this name is made of angles, as many as features of a head are turned."""
+    return any("outer" in getattr(value, "text", "") for value in further(name, 8))
+
+
 def anything(widths: list[int]) -> list:
     """Return what an argument may be whose name says nothing: tokens, maps, numbers, tables of tokens or of pairs."""
-    one = BETWEEN.format(1)
+    one, other = BETWEEN.format(1), [x.text for x in tokens(widths)[1:]]
     pairs, ids = f"({one} - {one}.mT)", f"{IDS}[:, None].repeat(1, x.shape[1], 1)"
-    other = [f"x.repeat(1, 1, {-(-w // widths[0])})[..., :{w}]" for w in widths[1:]]
     texts = ["x", *other, *(f"x.new_ones(len(x), {width})" for width in widths)]
-    texts += [f"{tokens}{of}" for tokens in ("x", *other) for of in MAPS]
+    texts += [f"{x}{of}" for x in ("x", *other) for of in MAPS]
     texts += ["torch.full((len(x),), x.shape[1], device=x.device)", IDS, ids, f"{IDS}[:, 0]"]
     texts += [TOKENS, f"{TOKENS}.expand(len(x), -1)", f"{one}[..., 0]"]
     texts += [BETWEEN.format(axes) for axes in (3, 2, 4, 1)]
@@ -130,7 +165,7 @@ def anything(widths: list[int]) -> list:
     texts += [f"torch.cartesian_prod({TOKENS}, {TOKENS}).T", "[[x.shape[1]]] * len(x)", "[x.shape[1]] * len(x)"]
     seen = ("torch.ones(x.shape[:2], dtype=torch.bool)", "torch.ones(len(x), *[x.shape[1]] * 2, dtype=torch.bool)")
     texts += [*seen, *(f"{table}.unflatten(1, ({ROWS}, -1))" for table in (seen[0], IDS, f"{one}[..., 0]"))]
-    texts += [f"[{tokens}{MAPS[0]}]" for tokens in ("x", *other)]
+    texts += [f"[{x}{MAPS[0]}]" for x in ("x", *other)]
     texts += [f"({ROWS}, {COLUMNS})", f"(1, {ROWS}, {COLUMNS})", f"[({ROWS}, {COLUMNS})] * len(x)"]
     return [*map(Filler, texts), *NUMBERS, 1.0, None]
 

@@ -16,14 +16,14 @@ from attention_doctor.cache import caches_as_the_full_pass
 from attention_doctor.calling import Mask, parameters_of
 from attention_doctor.exam import Exam
 from attention_doctor.example import example_of
-from attention_doctor.look import Patch
 from attention_doctor.laws import LAWS, Said, corner, heads, inputs, order
-from attention_doctor.masks import Sight, cells, examine_mask, examine_sight, masks_for, sight
+from attention_doctor.look import Patch
+from attention_doctor.masks import Sight, examine_mask, examine_sight, masks_for
 from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
 
 SWITCH = re.compile(r"self|decoder|cross|context|memory")  # says what a layer attends to
-CHUNKS = re.compile(r"chunk|block|window|bucket|segment|tile|span|cache|size|length|len$|max_", re.IGNORECASE)
+CHUNKS = re.compile(r"chunk|block|window|bucket|segment|tile|span|stride|cache", re.IGNORECASE)
 MEANS = r"lstm|retention|retnet|abs\("  # divided, but to no shares of 1
 OTHER_KINDS = r"linear.?att|retention|retnet|cosine.?att|kernel|non.?local|performer"
 
@@ -83,21 +83,21 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
     yield
     outside.separates_samples(patient, batch, T, report)
     for samples, tokens in ((h, T), (batch, h)) if 2 < h <= 16 and report.ok else ():  # where sizes coincide
-        if not call.lengths or tokens in call.lengths:
+        room = samples <= batch or not outside.fails(patient, patient.tokens(samples, tokens, 0.5))  # as in a cache
+        if room and (not call.lengths or tokens in call.lengths):
             outside.separates_samples(patient, samples, tokens, report)
-    base = examine_sight(exam, call.causal or (patient.docs.causal and call.mask is None), report)
+    promised = call.causal or (patient.docs.causal and call.mask is None)
+    beyond = next((n for n in _beyond(patient, T) if not outside.fails(patient, patient.tokens(1, n, 0.5))), 0)
+    base = examine_sight(exam, promised and not beyond, report)
     past = base is not None and not bool(base.sees[0].triu(1).any())
     window = int(base.sees[0].sum(-1).max()) % T if past else 0
-    beyond = next((n for n in _beyond(patient, T) if not outside.fails(patient, patient.tokens(1, n, 0.5))), 0)
     for n in dict.fromkeys(([2 * T + 3] if past else []) + [beyond]) if report.ok and not call.lengths else ():
         with suppress(Crash):
             exam_of_more, more = Exam(patient, 2 if n == beyond else 1, n), Report()
             if n == beyond:
                 _look_inside(exam_of_more, more)
-            longer = sight(exam_of_more) if past else None
-            window = window if longer is None else int(longer.sees[0].sum(-1).max()) % n
-            if longer is not None and bool((later := longer.sees[0].triu(1)).any()):
-                more.say("future-leak", f"with {T} none sees a later one; {cells(later)}.")
+            longer = examine_sight(exam_of_more, True, more) if past or promised else None
+            window = int(longer.sees[0].sum(-1).max()) % n if past and longer is not None else window
             for finding in more.findings:
                 report.say(finding.code, f"with {n} tokens, {finding.text}")
     yield
@@ -156,15 +156,14 @@ def _without_steps(exam: Exam) -> Said:
     if seen.steps:
         return None
     as_they_are = seen.shares and seen.shares[0][1].factor is not None and not exam.patient.docs.says(OTHER_KINDS)
-    later = seen.divided or seen.behind
-    if (seen.exps or (as_they_are and later)) and not (seen.linear or seen.behind):
+    if (seen.exps or as_they_are) and seen.divided and not (seen.linear or seen.behind):
         after = exam.look(patch=Patch("value"))
         pairs = zip(seen.written or [seen.out], after.written or [after.out], strict=True)
         most = max(float((more - less).max()) for less, more in pairs)
         if most > 1.05:  # a sink may have a part of it, never more than all
             what = f"where 1 is added to all values, up to {most:.2f} is added to what the heads write"
             return "no-softmax", f"{what}: the weights of a query do not sum to 1."
-    if as_they_are and not later:
+    if as_they_are and not (seen.divided or seen.behind):
         low, high = seen.shares[0][0].sum(-1).aminmax()
         what = f"scores meet the values as they are; a query's sum to {low:.2f} to {high:.2f}"
         return "no-softmax", f"{what}: nothing makes shares of 1 of them."
@@ -179,7 +178,7 @@ def _not_by_their_sum(exam: Exam) -> Said:
     meant = (seen.exps or seen.divided or seen.over) and not patient.docs.says(MEANS)
     if not meant or any(step.q is not None or patient.call.pooled for step in seen.steps) or patient.call.lengths:
         return None
-    if set(seen.over) == {1}:
+    if set(seen.over) == {1} and not _beyond(patient, T):
         return "softmax-axis", "a softmax runs over an axis of one number: it gives 1 whatever comes in."
     x = patient.tokens(2, T, 0.5)
     with suppress(Crash):
@@ -226,7 +225,8 @@ def _masks(exam: Exam, base: Sight | None, report: Report) -> list[Mask]:
             told = "is how it behaves; a mask that is read the wrong way round could not be told"
             patient.notes.append(f"True = {how} in {form.name} {told}")
     h = patient.num_heads or 0
-    if report.ok and 2 < h <= 16 and h != exam.B and not patient.call.lengths and exam.inputs == 1:
+    alike = 2 < h <= 16 and h != exam.B and not patient.call.lengths and exam.inputs == 1
+    if report.ok and alike and not outside.fails(patient, patient.tokens(h, exam.T, 0.5)):
         other = Exam(patient, h, exam.T)
         for form in [form for form in chosen if form.shows != "shared"]:
             examine_mask(other, [form], None, report)
@@ -234,7 +234,10 @@ def _masks(exam: Exam, base: Sight | None, report: Report) -> list[Mask]:
 
 
 def _with_contexts(patient: Patient, batch: int, T: int, report: Report) -> list[Patient]:
-    """Hand over each context that may be left out: keys and values must be made of it; return the ways that run."""
+    """Hand over each context, and places, that may be left out; return the ways that run.
+
+    Of a context keys and values must be made; what is given stays as it was.
+    """
     ways = []
     call, parts = patient.call, [patient.module, *patient.module.children()]
     held = [item for part in parts for item in (vars(part) | part._modules).items()]
@@ -250,12 +253,13 @@ def _with_contexts(patient: Patient, batch: int, T: int, report: Report) -> list
                     report.say(said[0], f"with {name}: {said[1]}")
             if patient.docs.reads(name):
                 outside.depends_on_its_context(exam.patient, T, report)
-    for name in filter(ABOUT_PLACES.search, left_out):
+    for name in [n for n in left_out if ABOUT_PLACES.search(n) and n not in call.masks]:
         for value in [Filler("torch.flip(x, (-1,))"), *further(name, patient.head_dim)]:
             given = patient.calling(replace(call, also=call.also | {name: value}))
+            given.written = {}
             if not outside.fails(given, patient.tokens(batch, T, 0.5)):
                 ways.append(given)
-                outside.separates_samples(given, batch, T, report)
+                patient.written |= {f"with {name}, {what}": how for what, how in given.written.items()}
                 break
     return ways
 

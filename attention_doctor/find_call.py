@@ -5,41 +5,22 @@ mask is meant in which way is not decided here: `masks` sees what each form does
 """
 
 import inspect
-import math
 import re
-import traceback
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice, product
 
-import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from attention_doctor import argument_names as names
-from attention_doctor.calling import (
-    AXES,
-    ORDER,
-    Adapted,
-    Mask,
-    adapt,
-    name_of,
-    parameters_of,
-    parts,
-    picture,
-    turned_back,
-)
-from attention_doctor.patient import Crash, Patient
+from attention_doctor.calling import AXES, ORDER, Adapted, Mask, adapt, name_of, parameters_of
+from attention_doctor.patient import Patient
+from attention_doctor.try_call import LENGTHS, Tries
 
-LENGTHS = (5, 6, 4, 8, 9, 16, 12, 10, 7, 25, 36, 49, 64)  # tokens; the later ones for layers that take one number only
-MOST = 200  # ways that are tried for each number of tokens
 KINDS = ("allowed", "blocked", "float01", "additive")
 OF_LENGTH = ("size", "shape", "length", "divisible", "index", "expected", "must")  # so errors speak of it
 TIME_FIRST = "tokens meet along the first axis: taken for (T, B, d_model); if x is (B, T, d_model), say axes='B T d', "
 TIME_FIRST += "and it mixes samples"
-TRIES = 4000  # calls with the later numbers of tokens, all in all
+TRIES = 1500  # calls by names with one number of tokens, or step by step
 WRAP = "or wrap it: lambda x, mask=None: layer(x, ..., mask)"
 
 Inputs = list[tuple[str, inspect.Parameter]]  # role and parameter
@@ -60,40 +41,46 @@ def find_call(patients: Iterable[Patient]) -> Patient:
             return patient.calling(call)
         searches.append(_Search(patient))
     few = searches[:2]  # the likelier widths
-    ways = [(search.usual, ()) for search in searches]
-    ways += [(search.step_by_step, ()) for search in few if search.unknown]
-    ways += [(search.of_other_length, (TRIES // len(searches),)) for search in searches]
-    ways += [(search.step_by_step, ()) for search in few if not search.unknown]
-    for way, most in ways:
-        if (found := way(*most)) is not None:
+    ways = [search.usual for search in searches]
+    ways += [search.step_by_step for search in few if search.unknown]
+    ways += [search.of_other_length for search in searches]
+    ways += [search.step_by_step for search in few if not search.unknown]
+    for way in ways:
+        if (found := way()) is not None:
             called = way.__self__.patient.calling(found)
             return called.unused() or called
     return searches[0].patient.calling(searches[0].refused())
 
 
-class _Search:
-    """Tries to call one layer with tokens of one width."""
+class _Search(Tries):
+    """Looks for a way to call one layer with tokens of one width."""
 
     def __init__(self, patient: Patient):
-        self.patient, self.module, target = patient, patient.module, patient.call.target
-        self.d_model, self.num_heads, self.head_dim = patient.d_model, patient.num_heads, patient.head_dim
+        super().__init__(patient)
+        target = patient.call.target
         named = parameters_of(target).values()
         self.named = [p for p in named if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        self.named = self.named or [inspect.Parameter("x", inspect.Parameter.POSITIONAL_ONLY)]
         self.inputs = self._inputs()
-        self.widths = [patient.d_model, *(w for w in widths(self.module)[:5] if w != patient.d_model)]
+        self.widths = [patient.d_model, *(w for w in names.widths(self.module)[:5] if w != patient.d_model)]
         self.masks = [p for p in self.named if p not in [q for _, q in self.inputs] and self._is_mask(p)]
         # A function attend(x, mask), in which True = may attend, as in mhalib.
         self.our_form = not isinstance(target, nn.Module) and [p.name for p in self.named][1:] == ["mask"]
-        self.unmerged, self.error, self.held = False, None, patient.kept()
         others = [p for p in self.named if p not in [q for _, q in self.inputs] + self.masks]
         self.needed = [p for p in others if p.default is p.empty]
         self.optional = [p for p in others if p.default is None or isinstance(p.default, Tensor)]
-        self.unknown = [p for p in self.needed if not self._values(p)]
-        self.reached, self.calls = (0, 0), 0  # how far the last call came, and how many there were
-        self.tries = 1500  # step by step
+        alone = len(self.inputs) == 1
+        self.contexts = [p for p in self.optional if alone and names.role_of(p.name) == "context"]
+        told = [p for p in self.optional if names.PLACES.search(p.name) or names.turns(p.name)]
+        self.left_out = self.contexts + told  # where it may be, unless it runs with them alone
+        held = [item for m in self.module.modules() for item in vars(m).items()]
+        said = [v for n, v in held if isinstance(v, int) and ("rope" in n or n == "head_dim")]
+        self.turned = [self.head_dim, *said, self.head_dim // 2, self.head_dim // 4]  # features of a head
+        required = [*(p for _, p in self.inputs), *(p for p in self.masks if p.default is p.empty)]
+        self.wanted = [p for p in self.named if p in self.needed + required]
         self.of_names: dict[str, list] = {}  # what is known to be meant by a name, as text or value
-        self.wider: list[int] = []  # features of a second input that errors ask for
-        self.hints: dict[int, tuple] = {}  # numbers of tokens that errors speak of, and how far they came at most
+        self.tries = TRIES
+        self.unknown = [p for p in self.needed if not self._values(p)]
 
     # ------------------------------------------------------------------------------------------- by the signature
 
@@ -132,71 +119,21 @@ class _Search:
         known |= {p.name for p in tensors if names.role_of(p.name) or names.further(p.name, 8)}
         return [p for p in tensors if p.name not in known]
 
-    def _rest(self) -> Iterator[tuple[Inputs, dict[str, object], bool]]:
-        """Yield inputs, further arguments, and whether an input is a guess, the likelier first."""
-        needed, optional, alone = self.needed, self.optional, len(self.inputs) == 1
-        if self.unknown:  # perhaps other tokens
-            guess, known = [*self.inputs, ("context", *self.unknown)], [p for p in needed if p not in self.unknown]
-            if alone and len(self.unknown) == 1:
-                yield from ((guess, also, True) for also in self._filled(known, optional))
-            return
-        yield from ((self.inputs, also, False) for also in self._filled(needed, optional))
-        for p in [p for role, p in self.inputs[1:] if role == "context"]:  # or one vector for each sample
-            vectors = [{p.name: names.Filler(f"x.new_ones(len(x), {width})")} for width in widths(self.module)[:4]]
-            filled = product(self._filled(needed, optional), vectors)
-            yield from ((self.inputs[:1], also | vector, False) for also, vector in filled)
-        for p in optional if alone else ():  # a context of other features, which cannot be left out
-            if names.role_of(p.name) == "context":
-                context = [*self.inputs, ("context", p)]
-                yield from ((context, also, False) for also in self._filled(needed, []))
-
-    def _filled(self, needed: list, optional: list) -> Iterator[dict[str, object]]:
-        """Yield each filling of the further arguments."""
-
-        def turns(values: tuple) -> bool:  # as many of the features of a head as are turned: all, a half, a quarter
-            return any("outer" in getattr(value, "text", "") for value in values)
-
-        angles = [p for p in optional if turns(names.further(p.name, 8))]
-        places = [p for p in optional if names.PLACES.search(p.name)]
-        held = [item for m in self.module.modules() for item in vars(m).items()]
-        said = [v for n, v in held if isinstance(v, int) and ("rope" in n or n == "head_dim")]
-        turned = dict.fromkeys([self.head_dim, *said, self.head_dim // 2, self.head_dim // 4])
-        for more in ([], angles, places, angles + places) if angles or places else ([],):
-            for features in turned:
-                tried = {p.name: self._values(p, max(2, features)) for p in needed + more}
-                yield from (dict(zip(tried, values, strict=True)) for values in product(*tried.values()))
-                if not any(map(turns, tried.values())):
-                    break
-
-    def _values(self, p: inspect.Parameter, features: int = 8) -> tuple:
-        tried = names.further(p.name, features)
-        return tried or ((None,) if "None" in str(p.annotation) or "Optional" in str(p.annotation) else ())
-
-    def _forms(self) -> Iterator[Adapted]:
-        """Yield the ways to call it, the likelier first."""
-        required = [p for p in self.masks if p.default is p.empty]
-        rest = list(islice(self._rest(), 16))
-        # Masks that have no default may be None all the same, and at the end are given. No shape tells "T B d" from
-        # "B T d", but for a mask that is wanted for each sample.
-        layouts = [(False, axes) for axes in AXES if axes != "T B d"]
-        layouts += [(True, axes) for axes in AXES] if required else []
-        for (masked, axes), (inputs, also, guessed) in product(layouts, rest):
-            if (guessed and axes == "T d") or ("," in axes and len(inputs) < 2):
-                continue  # of a vector for each of T samples nobody could tell what no batch is
-            gap = [p for _, p in inputs] != self.named[: len(inputs)]  # what is between them goes by name
-            words = tuple((role, p.name if gap or p.kind is p.KEYWORD_ONLY else None) for role, p in inputs)
-            call = self.patient.call  # of tokens by their place, where no argument has a name
-            form = replace(call, inputs=words or call.inputs, axes=axes, also=also, guessed=guessed)
-            none = {} if masked else dict.fromkeys(p.name for p in required)
-            others = [*self.wider, *self.widths[1:4]][:6] if len(inputs) > 1 else []
-            wide = [(self.d_model, *[w] * (len(inputs) - 1)) for w in others]
-            wide += [(w, *[self.d_model] * (len(inputs) - 1)) for w in others]
-            usual = [self.mask_forms(p, axes) for p in required if masked]  # a few of what may hide nothing
-            usual = [[replace(m, always=True) for m in forms if m.kind != "blocked"][:14] for forms in usual]
-            for given in dict.fromkeys((*zip(*usual, strict=False), *product(*usual))):  # all of one form first
-                more = also | none | {m.name: m.open for m in given[1:]}
-                whole = replace(form, mask=given[0] if given else None, also=more)
-                yield from (replace(whole, widths=each) for each in [(), *wide])
+    def _values(self, p: inspect.Parameter, axes: str = "B T d") -> list:
+        """Return what to try for an argument by its name, the likelier first; ... where it may be left out."""
+        roles = {q: role for role, q in self.inputs}
+        if p in self.masks:
+            return [None, *[form for form in self.mask_forms(p, axes) if form.kind != "blocked"][:24]]
+        if p in roles or p in self.contexts:  # or one vector for each sample
+            values = names.tokens(self.widths + self.wider[:3], roles.get(p) in ("context", None))
+        else:
+            sizes = dict.fromkeys(max(2, size) for size in self.turned)
+            values = [value for size in sizes for value in names.further(p.name, size)]
+            values = list({getattr(value, "text", value): value for value in values}.values())
+        may_be_none = not values and ("None" in str(p.annotation) or "Optional" in str(p.annotation))
+        values = [None] if may_be_none else values
+        self.of_names[p.name] = [getattr(value, "text", value) for value in values or names.NUMBERS]
+        return [..., *values] if p in self.left_out else values
 
     def mask_forms(self, p: inspect.Parameter, axes: str) -> list[Mask]:
         """Return the forms of a mask to try, the likelier first."""
@@ -221,25 +158,32 @@ class _Search:
 
     def usual(self) -> Adapted | None:
         """Return the first call of a usual number of tokens that runs and gives an output; None where none does."""
-        return next((form for T in LENGTHS[:3] if (form := self._first(T)) is not None), None)
+        self.tries = TRIES
+        return next((form for T in LENGTHS[:3] if (form := self._by_names(T)) is not None), None)
 
-    def of_other_length(self, most: int) -> Adapted | None:
-        """Return the first call of another number of tokens, where that may be what is wrong; try no more than most."""
+    def of_other_length(self) -> Adapted | None:
+        """Return the first call of another number of tokens, where that may be what is wrong."""
         if not any(word in str(self.error) for word in OF_LENGTH):
             return None
-        for T in dict.fromkeys((*self._hinted(6), *LENGTHS[3:])):
-            before = self.calls
-            if (form := self._first(T)) is not None:
-                return form
-            most -= self.calls - before
-            if most < 0:
-                return None
-        return None
+        self.tries = TRIES // 3  # there are many of these
+        lengths = dict.fromkeys((*self._hinted(6), *LENGTHS[3:]))
+        return next((form for T in lengths if (form := self._by_names(T)) is not None), None)
 
-    def _first(self, T: int) -> Adapted | None:
-        """Return the first way to call it with so many tokens."""
-        picked = (self._picked(form, T) for form in islice(self._forms(), MOST))
-        return next((self._finished(form, T) for form in picked if form is not None), None)
+    def _by_names(self, T: int) -> Adapted | None:
+        """Return the first way to call it with so many tokens and with what the names of arguments say."""
+        first, *others = [p for p in self.named if p in self.wanted + self.left_out]
+        # No shape tells "T B d" from "B T d", but for a mask that is wanted for each sample.
+        # Of a vector for each of T samples nobody could tell what no batch is.
+        not_here = ["T B d"] * (not any(p in self.masks for p in others)) + ["T d"] * bool(self.unknown)
+        for axes in [axes for axes in AXES if axes not in not_here]:
+            tried = {p: self._values(p, axes) for p in others}
+            if self.unknown and len(self.unknown) == 1 == len(self.inputs):  # perhaps other tokens
+                tried[self.unknown[0]] = names.tokens([*self.widths[:1], *self.wider, *self.widths[1:4]][:7])
+            if not all(tried.values()):
+                return None
+            if (form := self._from(axes, first, tried, T, named=True)) is not None:
+                return self._finished(form, T)
+        return None
 
     def _finished(self, form: Adapted, T: int) -> Adapted:
         """Return a form that runs with all that is to be known of it."""
@@ -259,11 +203,10 @@ class _Search:
         So nothing need be known of an argument. How far it got is the line of its `forward` that raised, and the number
         of operations till then.
         """
-        required = [*(p for _, p in self.inputs), *(p for p in self.masks if p.default is p.empty)]
-        wanted = [p for p in self.named if p in self.needed + required]
-        if len(wanted) < 2:
+        first, *others = self.wanted
+        if not others:
             return None
-        first, *others = wanted
+        self.tries = TRIES
         layouts = [axes for axes in AXES if axes not in ("T B d", "T d")]
         layouts.sort(key=lambda axes: (axes != "B T d", "," not in axes))
         usual, unusual = ["B T d", names.Filler("x[:, 0]")], [*layouts[1:], "T d"]
@@ -280,19 +223,27 @@ class _Search:
                     return self._finished(form, T)
         return None
 
-    def _from(self, start: object, first: inspect.Parameter, tried: dict, T: int) -> Adapted | None:
-        """Return a call that runs, from where the first argument is known; None where nothing gets it further."""
+    def _from(
+        self, start: object, first: inspect.Parameter, tried: dict, T: int, named: bool = False
+    ) -> Adapted | None:
+        """Return a call that runs, from where the first argument is known; None where nothing gets it further.
+
+        What names say need not be doubted.
+        """
         chosen, furthest, before = {first: start} | {p: values[0] for p, values in tried.items()}, (-1, 0), None
         mixing: Adapted | None = None
+        done = set()
         while before != (before := furthest):
             for turn in self._turns(tried):
-                form = self._made_of(chosen | turn)
-                if form is None or not self.tries:
+                form, these = self._made_of(chosen | turn), chosen | turn
+                values = tuple(getattr(value, "text", value) for value in these.values())
+                if form is None or not self.tries or values in done:
                     continue
+                done.add(values)
                 self.tries -= 1
                 picked = self._picked(form, T)
-                if picked is not None and self._runs_elsewhere(picked, T):
-                    if self._mixes(picked, T):  # a number may say that these are parts of one sample
+                if picked is not None and (named or self._runs_elsewhere(picked, T)):
+                    if not named and self._mixes(picked, T):  # a number may say that these are parts of one sample
                         mixing = mixing or (None if picked.made_up else picked)
                     elif not (mixing and picked.made_up):
                         return picked
@@ -311,63 +262,33 @@ class _Search:
         tried = names.NUMBERS[:3]  # one, as many as samples, as many as tokens
         return [name for name in those if name not in form.made_up and sum(runs(name, n) for n in tried) > 1]
 
-    def _runs_elsewhere(self, form: Adapted, T: int) -> bool:
-        """Whether it runs with other numbers of samples, and what was made up with another number of tokens."""
-        others = (T + 2, 36, 64) if form.made_up else ()
-        if not all(self._is_output(form, batch, T) for batch in (2, 5)):
-            return False
-        finite = all(bool(part.isfinite().all()) for _, part in parts(self._answer(form, 2, T)))
-        return not others or (finite and any(self._is_output(form, 2, n) for n in others))
-
-    def _mixes(self, form: Adapted, T: int) -> bool:
-        """Whether a change in one sample moves the outputs of another."""
-        if form.axes == "T d" or self._time_first(form, T):
-            return False
-        patient = self.patient.calling(form)
-        x = patient.tokens(3, T, 0.5)
-        changed = torch.cat([x[:1] + patient.noise(1, T, 7), x[1:]])
-        with suppress(Crash):
-            return patient.differ(patient(changed)[1:], patient(x)[1:])
-        return True
-
-    def _widen(self, form: Adapted, said: str) -> None:
-        """Note how many features a second input should have had, where it was laid beside the first."""
-        wrong = re.search(r"to have (\d+) channels, but got (\d+)", said)
-        turned = re.search(r"x(\d+) and (\d+)x", said)
-        if len(form.roles) > 1 and (wrong or turned):
-            wanted, got = map(int, wrong.groups() if wrong else turned.groups()[::-1])
-            width = (form.widths[1] if form.widths else self.d_model) + wanted - got
-            self.wider += [width] if width > 0 and width not in (*self.wider, *self.widths) else []
-
     def _hinted(self, most: int) -> list[int]:
         """Return the numbers of tokens of which those errors spoke that came latest."""
         return sorted(self.hints, key=self.hints.get, reverse=True)[:most]
 
     def _turns(self, tried: dict[inspect.Parameter, list]) -> Iterator[dict[inspect.Parameter, object]]:
-        """Yield what to change: one argument after the other, and all masks together."""
-        yield from ({p: value} for p, values in tried.items() for value in values)
-        masks = [p for p in tried if p in self.masks]
-        together = zip(*(tried[p] for p in masks), strict=False) if len(masks) > 1 else ()
-        yield from (dict(zip(masks, values, strict=True)) for values in together)
+        """Yield what to change: nothing, one argument after the other, and all masks together, or all angles."""
+        yield {}
+        yield from ({p: value} for p, values in tried.items() for value in values[1:])
+        for alike in ([p for p in tried if p in self.masks], [p for p in tried if names.turns(p.name)]):
+            together = zip(*(tried[p] for p in alike), strict=False) if len(alike) > 1 else ()
+            yield from (dict(zip(alike, values, strict=True)) for values in together)
 
     def _anything(self, p: inspect.Parameter, skipped: int) -> list:
         """Return what to try for an argument, what its name, words or annotation say first."""
-        if p in [q for _, q in self.inputs]:
-            return names.anything(self.widths + self.wider[:3])
-        if p in self.masks:
-            forms = [m for m in self.mask_forms(p, "B T d") if m.kind != "blocked"][:24]
-            return [*forms, *names.anything(self.widths + self.wider[:3])]
-        values, own = [*self._values(p), *names.anything(self.widths + self.wider[:3])], len(self._values(p))
-        if skipped:  # behind tokens that are no places, such as one for the class
-            values = [names.Filler(re.sub(r"\bx\b", "x[:, 1:]", v.text)) if callable(v) else v for v in values]
-        known = values[:own] if own else names.NUMBERS
-        self.of_names[p.name] = [getattr(value, "text", value) for value in known]
+        values = self._values(p)
         if p.annotation in (int, "int"):
-            return [*self._values(p), *names.NUMBERS]
+            return [*values, *names.NUMBERS]
+        values += names.anything(self.widths + self.wider[:3])
+        if skipped and p not in [q for _, q in self.inputs] + self.masks:  # behind tokens that are no places
+            known = len(self.of_names[p.name]) * (p not in self.unknown)
+            values = [names.Filler(re.sub(r"\bx\b", "x[:, 1:]", v.text)) if callable(v) else v for v in values]
+            self.of_names[p.name] += [getattr(value, "text", value) for value in values[:known]]
         return values
 
     def _made_of(self, chosen: dict[inspect.Parameter, object]) -> Adapted | None:
         """Return the form with these arguments; None where none of them are tokens."""
+        chosen = {p: value for p, value in chosen.items() if value is not ...}
         first, roles = next(iter(chosen)), {p: role for role, p in self.inputs}
         texts = {p: getattr(value, "text", "") for p, value in chosen.items()}
         tokens = [p for p, text in texts.items() if p is not first and re.match(r"x$|x\.repeat", text)]
@@ -387,10 +308,11 @@ class _Search:
         mask = next((value for value in chosen.values() if isinstance(value, Mask)), None)
         also = {name: value for name, value in also.items() if mask is None or name != mask.name}
         values = {p: getattr(chosen[p], "text", chosen[p]) for p in given}
-        sure = [p for p in given if isinstance(chosen[p], Mask) or values[p] in self.of_names.get(p.name, ())]
+        sure = [p for p in given if isinstance(chosen[p], Mask) or values[p] in self.of_names.get(p.name, (None,))]
+        gap = [p for _, p in inputs] != self.named[: len(inputs)]  # what is between them goes by name
         return replace(
             self.patient.call,
-            inputs=tuple((role, p.name) for role, p in inputs),
+            inputs=tuple((role, p.name if gap or p.kind is p.KEYWORD_ONLY else None) for role, p in inputs),
             axes=chosen[first] if whole else "B T d",
             also=also,
             mask=mask and replace(mask, always=True),
@@ -398,120 +320,6 @@ class _Search:
             guessed=any(p in self.unknown for p in others),
             made_up=tuple(p.name for p in given if p not in sure),
         )
-
-    def _counted(self, *args, **words) -> object:
-        """Call the layer; keep how far it gets: the line of its forward, and the number of operations."""
-        target, self.calls = self.patient.call.target, self.calls + 1
-        own = inspect.unwrap(target.forward if isinstance(target, nn.Module) else target)
-        with Counting() as operations:
-            try:
-                return target(*args, **words)
-            except Exception as error:
-                frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-                lines = [line for code, line in frames if code is getattr(own, "__code__", None)]
-                self.reached = max(lines, default=0), operations.count
-                raise
-
-    def _answer(self, form: Adapted, batch: int, T: int) -> object:
-        """Return whatever the layer returns, or what it raised."""
-        form = replace(form, target=self._counted)
-        patient = self.patient.calling(form)
-        x = patient.tokens(1 if form.axes == "T d" else batch, T, 0.5).to(patient.device, patient.dtype)
-        with patient.quietly(), torch.no_grad():
-            try:
-                return form.result(patient.inputs(x))
-            except Exception as error:
-                if patient.kept() != self.held:  # what it kept of this try is not to spoil the next
-                    self.patient = self.patient.unused() or self.patient
-                return error
-
-    def _picked(self, form: Adapted, T: int) -> Adapted | None:
-        """Return the form with the part of the result that is the output; None where none may be."""
-        batch = 2 if self.num_heads == 3 else 3
-        many, shapes = 1 if form.axes == "T d" else batch, {}
-        for tokens in (T, T + 2):
-            result = self._answer(form, batch, tokens)
-            if isinstance(result, Exception):
-                if tokens == T:
-                    self.error = self.error or result
-                    for n in {*lengths_meant(result, T, self.d_model)} - {*LENGTHS[:3]}:
-                        self.hints[n] = max(self.hints.get(n, (0, 0)), self.reached)
-                    self._widen(form, str(result))
-                elif form.guessed and "," in form.axes:  # it fitted by chance
-                    return None
-                break  # a layer of one number of tokens
-            for output, part in parts(result):
-                if part.is_floating_point():
-                    shapes.setdefault(output, []).append((tuple(turned_back(part, form.axes).shape), tokens))
-        first = {output: seen[0][0] for output, seen in shapes.items()}
-        whole = [o for o, seen in shapes.items() if all(shape == (many, n, first[o][-1]) for shape, n in seen)]
-        same = [o for o, seen in shapes.items() if len({shape for shape, _ in seen}) == 1]
-        axes = max(3, len(form.axes.partition(",")[0].split()) - 1)
-        few = [o for o in same if first[o][0] == many and len(first[o]) <= axes and first[o][1:-1] != (T,)]
-        few += [o for o, seen in shapes.items() if o not in same and all(_more_tokens(*one, many) for one in seen)]
-        pooled = few if form.axes not in ("T d", "T B d") else []
-        fitting = whole or pooled
-        if not fitting:
-            sizes = [(torch.Size(shape).numel(), len(shape) > 3) for shape in first.values()]
-            self.unmerged |= sizes == [(many * T * self.d_model, True)] and form.axes == "B T d"
-            self.error = self.error or (ValueError(f"x gave {[*first.values()]}") if shapes else None)
-            return None
-        best = min(fitting, key=lambda output: first[output][-1] != self.d_model)
-        usual = best in (None, 0) and best == next(iter(shapes))
-        return replace(form, output=None if usual else best, pooled=not whole)
-
-    def _lengths(self, form: Adapted, T: int) -> tuple[int, ...]:
-        """Return the only numbers of tokens that it takes, where that is its design; () where it takes any."""
-
-        def runs(n: int) -> bool:  # as new: what it kept of another length is no limit
-            fresh = self.patient.calling(form).unused()
-            return fresh is None or self._is_output(fresh.call, 2, n)
-
-        if runs(3) and runs(T + 2) and runs(7):
-            return ()
-        ran = tuple(n for n in dict.fromkeys((*range(1, 13), T)) if runs(n)) or (T,)
-        all_up_to_a_longest = {*ran} == {*range(1, max(ran) + 1)}
-        by_chance = ran == (T,) and T in (self.head_dim, self.num_heads, self.d_model) and not self._room(T)
-        return () if len(ran) > 10 or all_up_to_a_longest or by_chance else ran
-
-    def _is_output(self, form: Adapted, batch: int, T: int) -> bool:
-        """Whether its output for some samples of T tokens is one for each token, where that is what it gives."""
-        result = self._answer(form, batch, T)
-        if isinstance(result, Exception):
-            return False
-        out = dict(parts(result)).get(form.output, next((part for _, part in parts(result)), None))
-        return out is not None and (form.pooled or turned_back(out, form.axes).shape[1:2] == (T,))
-
-    def _room(self, T: int) -> bool:
-        """Whether it has tables of its own for just so many places, such as one for each pixel of a picture."""
-        own = (m for m in self.module.modules() if not type(m).__module__.startswith("torch."))
-        shapes = [x.shape for m in own for x in (*m.parameters(recurse=False), *m.buffers(recurse=False))]
-        sizes, (rows, columns) = {size for shape in shapes for size in shape}, picture(T)
-        pictured = rows > 1 and any({*size} <= sizes for size in ((rows, columns), (2 * rows - 1, 2 * columns - 1)))
-        return pictured or T * T in sizes or any([*shape].count(T) > 1 for shape in shapes)
-
-    def _turned(self, form: Adapted, T: int) -> Adapted:
-        """Return the form with what is made of the tokens turned as they are, where it does not run as it is."""
-        if not isinstance(self._answer(form, 2 if self.num_heads == 3 else 3, T), Exception):
-            return form
-        x, made = self.patient.tokens(2, T, 0.5), [(n, v) for n, v in form.also.items() if callable(v)]
-        those = [(n, v) for n, v in made if getattr(v(x), "shape", ())[:2] == x.shape[:2]]
-        return replace(form, also=form.also | {n: names.Filler(f"({v.text}).transpose(0, 1)") for n, v in those})
-
-    def _time_first(self, form: Adapted, T: int) -> bool:
-        """Whether tokens meet along the first axis of x and along no other, as in a layer for (T, B, d_model)."""
-        patient = self.patient.calling(form)
-        if form.axes != "B T d" or form.pooled or patient.docs.batch_first:
-            return False
-        x = patient.tokens(2 if self.num_heads == 3 else 3, T, 0.5)
-        changed = x.clone()
-        changed[0, 0] += changed[0, 0].roll(1)
-        try:
-            before, after = patient(x), patient(changed)
-        except Crash:
-            return False
-        moved = (after - before).abs().amax(-1) > 1e-6 * before.abs().max()  # (B, T)
-        return bool(moved[1:, 0].any() and not moved[0, 1:].any() and not moved[1:, 1:].any())
 
     def refused(self) -> Adapted:
         """Return the usual call of a layer that is known to fit, for the laws to show what it does; else ask."""
@@ -526,58 +334,3 @@ class _Search:
         said = f"{type(self.error).__name__}: {self.error}".splitlines()[0]
         with_tokens = f"with tokens (B, T, {self.d_model}) it raised {said}"
         raise TypeError(f"{no_way}; {with_tokens}. Say how it is called with adapt(...), {WRAP}")
-
-
-def _more_tokens(shape: tuple[int, ...], tokens: int, many: int) -> bool:
-    """Whether these are all tokens and a few more, such as one for the class."""
-    return len(shape) == 3 and shape[0] == many and tokens < shape[1] <= tokens + 2
-
-
-class Counting(TorchFunctionMode):
-    """Counts the operations of torch that are called."""
-
-    def __init__(self):
-        super().__init__()
-        self.count = 0
-
-    def __torch_function__(self, function: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None):
-        self.count += 1
-        return function(*args, **(kwargs or {}))
-
-
-def lengths_meant(error: Exception, T: int, d_model: int) -> list[int]:
-    """Return the numbers of tokens that may be what an error of T tokens asks for."""
-    said = str(error)
-    if shape := re.search(r"shape '\[([-\d, ]+)\]' is invalid for input of size (\d+)", said):
-        sizes = [int(size) for size in shape[1].split(",")]
-        wanted = math.prod(d_model if size == -1 else size for size in sizes) * T  # what is left are the features
-        return [wanted // int(shape[2])] if wanted % int(shape[2]) == 0 else []
-    numbers = [int(number) for number in re.findall(r"\d+", said)]
-    return [n for n in numbers if T < n <= 128] + [n * n for n in numbers if 2 < n <= 8]
-
-
-# ----------------------------------------------------------------------------------------------------------- sizes
-
-
-def widths(module: nn.Module) -> list[int]:
-    """Return the numbers of features that a layer may take, the likelier first."""
-    said = [value for value in _said(module, "d_model") if isinstance(value, int)]
-    linear = [m.in_features for m in module.modules() if isinstance(m, nn.Linear)]
-    shapes = [size for p in module.parameters() for size in p.shape]
-    order = [*linear[:1], *said, *(size for size, _ in Counter(linear).most_common()), *shapes]
-    return [size for size in dict.fromkeys(order) if 1 < size <= 8192][:8]
-
-
-def heads_stated(module: nn.Module) -> int | None:
-    """Return how many heads the layer itself says that it has; None where it does not say."""
-    said = (v for v in _said(module, "num_heads") if isinstance(v, int) and not isinstance(v, bool))
-    return next((v for v in said if 0 < v <= 1024), None)
-
-
-def _said(module: nn.Module, kind: str) -> list[object]:
-    """Return what a module, its config, or its only child says under the names of a size."""
-    inner = list(module.children())
-    owners = [module, *(getattr(module, config, None) for config in ("config", "cfg", "args"))]
-    owners += inner if len(inner) == 1 else []
-    owners = [o if isinstance(o, dict) else {n: getattr(o, n, None) for n in names.SIZES[kind]} for o in owners]
-    return [owner.get(name) for name in names.SIZES[kind] for owner in owners]

@@ -23,7 +23,8 @@ MOVES = set(  # what leaves rows rows, wherever they come to lie
     "view _unsafe_view reshape _reshape_alias permute transpose t expand clone contiguous slice select split unbind "
     "cat split_with_sizes stack squeeze unsqueeze copy_ _to_copy alias detach index repeat as_strided roll flip unfold "
     "view_as_complex view_as_real constant_pad_nd index_select gather repeat_interleave lift_fresh slice_scatter "
-    "native_dropout index_put_ index_put select_scatter empty_like zeros_like new_zeros new_empty fill_ zero_ index_copy index_copy_".split()
+    "native_dropout index_put_ index_put select_scatter empty_like zeros_like new_zeros new_empty fill_ zero_ "
+    "index_copy index_copy_".split()
 )
 FRESH = {"full_like", "ones_like", "rand_like", "randn_like", "new_full", "new_ones"}  # numbers of their own
 SCALES = TIMES | OVER
@@ -90,7 +91,8 @@ class Patch:
 
     kind: str  # "projection" or "head"; or "value": 1 is added to all that is weighed by scores or exponentials
     of: frozenset[int] = frozenset()  # the numbers of the projections or steps
-    rows: Callable[[int, tuple[int, ...]], Tensor] | None = None  # takes a number and a shape of rows, returns which are changed
+    # takes a number and a shape of rows, returns which are changed
+    rows: Callable[[int, tuple[int, ...]], Tensor] | None = None
     size: float = 1.0  # by how many times their usual size
 
 
@@ -157,6 +159,8 @@ class Look(TorchDispatchMode):
         """Note what is known of a tensor; `inside`: of one changed in place, of its part of a storage alone."""
         self._kept.append(x)
         key = storage(x)
+        if inside and key not in self._parameters:
+            self._learned.discard(key)  # a buffer in which a cache is kept
         if inside and x.numel() * x.element_size() < x.untyped_storage().nbytes():
             size = x.untyped_storage().nbytes() // x.element_size()
             infos, owner = self._parts.setdefault(key, ([], torch.full((size,), -1)))

@@ -8,6 +8,7 @@ from torch import nn
 
 from attention_doctor import adapt, examine
 from tests.helpers.layers_base import KeyMask, Layer, varied
+from tests.helpers.layers_beyond import BEYOND
 from tests.helpers.layers_calls import Cached
 from tests.helpers.layers_strangers import STRANGE
 
@@ -334,6 +335,7 @@ KINDS = [  # a healthy kind, what spoils it, and the code
         "cache-differs",
     ),
     *STRANGE,
+    *BEYOND,
 ]
 
 

@@ -1,0 +1,169 @@
+"""Kinds of layers whose faults hide behind a size, a constant, a place that is not told, or a word.
+
+Each is healthy; `BEYOND` says with what one change it is not, and the code.
+"""
+
+import torch
+from torch import nn
+
+from tests.helpers.layers_base import KeyMask, Layer
+
+
+class RunningSums(Layer):
+    """A softmax over chunks of keys, with a running maximum and running sums; chunks are longer than most inputs."""
+
+    def more(self):
+        self.chunk = 40
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        most, total, heads = q.new_full((*q.shape[:-1], 1), -1e30), 0.0, torch.zeros_like(q)
+        for keys, values in zip(k.split(self.chunk, 2), v.split(self.chunk, 2), strict=True):
+            scores = self.score(q, keys)
+            before, most = most, torch.maximum(most, scores.amax(-1, keepdim=True))
+            less, weights = (before - most).exp(), (scores - most).exp()
+            total, heads = total * less + weights.sum(-1, keepdim=True), self.rescaled(heads, less) + weights @ values
+        return self.out(heads / total)
+
+    def rescaled(self, heads, less):
+        return heads * less
+
+
+class ChunksWithAState(Layer):
+    """Linear attention to what came before, chunk by chunk; what a chunk leaves is carried to the next."""
+
+    def more(self):
+        self.chunk = 40
+
+    def total(self, inside):
+        return inside.sum(-1, keepdim=True)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        state, sums, heads = q.new_zeros(len(x), self.h, self.hd, self.hd), q.new_zeros(len(x), self.h, self.hd, 1), []
+        for some_q, some_k, some_v in zip(*(part.split(self.chunk, 2) for part in (q.exp(), k.exp(), v)), strict=True):
+            inside = (some_q @ some_k.mT).tril()
+            heads.append((inside @ some_v + some_q @ state) / (self.total(inside) + some_q @ sums))
+            state, sums = state + some_k.mT @ some_v, sums + some_k.mT.sum(-1, keepdim=True)
+        return self.out(torch.cat(heads, 2))
+
+
+class ChunksOfQueries(Layer):
+    """Causal; queries come in chunks, each of which sees all that is before it."""
+
+    def more(self):
+        self.chunk = 40
+
+    def corner(self, start):
+        return start
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        starts = range(0, x.shape[1], self.chunk)
+        rows = [torch.ones(x.shape[1], x.shape[1])[: q[:, :, s : s + self.chunk].shape[2]] for s in starts]
+        masks = [row.tril(self.corner(s)).bool() for row, s in zip(rows, starts, strict=True)]
+        parts = zip(q.split(self.chunk, 2), masks, strict=True)
+        return self.out(torch.cat([self.attend(part, k, v, mask) for part, mask in parts], 2))
+
+
+class PaddedWindows(Layer):
+    """Windows of six tokens; the last one is filled up, and what fills it is hidden."""
+
+    def more(self):
+        self.window = 6
+
+    def shown(self, tokens, places):
+        return torch.arange(places) < tokens
+
+    def forward(self, x):
+        tokens, window = x.shape[1], self.window
+        parts = self.qkv(nn.functional.pad(x, (0, 0, 0, -tokens % window)))
+        q, k, v = (part.unflatten(2, (-1, window)) for part in parts)
+        shown = self.shown(tokens, k.shape[2] * window).view(-1, 1, window)
+        scores = self.score(q, k).masked_fill(~shown, self.never)
+        return self.out((scores.softmax(-1) @ v).flatten(2, 3)[:, :, :tokens])
+
+
+class Kept(Layer):
+    """Keys and values are written into buffers; what is not filled yet is cut off."""
+
+    def more(self):
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.zeros(16, self.h, 64, self.hd), persistent=False)
+
+    def filled(self, kept, tokens):
+        return kept[:, :, :tokens]
+
+    def forward(self, x):
+        (q, k, v), kept = self.qkv(x), []
+        for buffer, new in ((self.keys, k), (self.values, v)):
+            kept.append(self.filled(buffer.zero_()[: len(x)].index_copy(2, torch.arange(x.shape[1]), new), x.shape[1]))
+        return self.out(self.attend(q, *kept, None))
+
+
+class Capped(Layer):
+    """Causal; scores are capped, then later ones hidden."""
+
+    def weigh(self, scores):
+        later = torch.ones(scores.shape[-2:]).triu(1).bool()
+        return self.hidden(3 * torch.tanh(scores / 3), later).softmax(-1)
+
+    def hidden(self, scores, later):
+        return scores.masked_fill(later, self.never)
+
+    def forward(self, x):
+        return super().forward(x)
+
+
+class LearnedBefore(Layer):
+    """Causal, with learned keys and values before those of the tokens, which all may see."""
+
+    def more(self):
+        self.first = nn.Parameter(torch.randn(2, self.h, 3, self.hd))
+
+    def corner(self, before):
+        return before
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        k, v = (torch.cat([f.expand(len(x), -1, -1, -1), part], 2) for f, part in zip(self.first, (k, v), strict=True))
+        return self.out(self.attend(q, k, v, torch.ones(q.shape[2], k.shape[2]).tril(self.corner(3)).bool()))
+
+
+class PlacesOnDemand(Layer):
+    """Places are added to queries and keys where they are given."""
+
+    def placed(self, x, pos):
+        return x + pos
+
+    def forward(self, x, query_pos=None):
+        y = x if query_pos is None else self.placed(x, query_pos)
+        q, k, v = self.split(self.W_q(y)), self.split(self.W_k(y)), self.split(self.W_v(x))
+        return self.out(self.attend(q, k, v, None))
+
+
+class OnesAreKept(KeyMask):
+    """mask: of the tokenizer, (B, T), 1 for tokens and 0 for padding. It enters before the softmax."""
+
+    def hide(self, scores, mask):
+        return scores if mask is None else scores + self.added(self.axes(mask).to(scores.dtype))
+
+    def added(self, mask):
+        return (1 - mask) * -1e4
+
+    def forward(self, x, mask=None):
+        """mask: of the tokenizer, (B, T), 1 for tokens and 0 for padding. It enters before the softmax."""
+        return super().forward(x, mask)
+
+
+BEYOND = [  # a healthy kind, what spoils it, and the code
+    (RunningSums, {"rescaled": lambda self, heads, less: heads}, "no-softmax"),
+    (ChunksWithAState, {"total": lambda self, inside: inside.mean(-1, keepdim=True)}, "no-softmax"),
+    (ChunksOfQueries, {"corner": lambda self, start: 0}, "key-unused"),
+    (PaddedWindows, {"shown": lambda self, tokens, places: torch.ones(places).bool()}, "mask-leaks"),
+    (Kept, {"filled": lambda self, kept, tokens: kept}, "mask-leaks"),
+    (Capped, {"hidden": lambda self, scores, later: scores.masked_fill(later, -3.0)}, "future-leak"),
+    (LearnedBefore, {"corner": lambda self, before: 0}, "key-unused"),
+    (PlacesOnDemand, {"placed": lambda self, x, pos: x.add_(pos)}, "mutates-input"),
+    (OnesAreKept, {"added": lambda self, mask: mask}, "mask-leaks"),
+]
