@@ -51,6 +51,8 @@ def _sizes(patient: Patient) -> tuple[int, int]:
     h, module, call = patient.num_heads or 4, patient.module, patient.call
     said = {v for m in module.modules() for v in vars(m).values() if isinstance(v, int)}  # as many as groups of heads
     batch = next(b for b in (3, 2, 5, 7, 11) if b == 11 or (b not in said and h % b))
+    if batch > 3 and not call.lengths and outside.has_no_room(patient, batch, 5):
+        batch = 3
     if call.lengths:
         return batch, max(call.lengths)
     if "H" in call.axes:  # a picture of several rows, and of several windows where it has some
@@ -83,8 +85,9 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
     yield
     outside.separates_samples(patient, batch, T, report)
     for samples, tokens in ((h, T), (batch, h)) if 2 < h <= 16 and report.ok else ():  # where sizes coincide
-        room = samples <= batch or not outside.fails(patient, patient.tokens(samples, tokens, 0.5))  # as in a cache
-        if room and (not call.lengths or tokens in call.lengths):
+        if full := "" if samples == batch else outside.has_no_room(patient, samples, T):
+            report.say(f"{samples} samples at once", full)
+        elif not call.lengths or tokens in call.lengths:
             outside.separates_samples(patient, samples, tokens, report)
     promised = call.causal or (patient.docs.causal and call.mask is None)
     beyond = next((n for n in _beyond(patient, T) if not outside.fails(patient, patient.tokens(1, n, 0.5))), 0)
@@ -226,7 +229,7 @@ def _masks(exam: Exam, base: Sight | None, report: Report) -> list[Mask]:
             patient.notes.append(f"True = {how} in {form.name} {told}")
     h = patient.num_heads or 0
     alike = 2 < h <= 16 and h != exam.B and not patient.call.lengths and exam.inputs == 1
-    if report.ok and alike and not outside.fails(patient, patient.tokens(h, exam.T, 0.5)):
+    if report.ok and alike and not outside.has_no_room(patient, h, exam.T):
         other = Exam(patient, h, exam.T)
         for form in [form for form in chosen if form.shows != "shared"]:
             examine_mask(other, [form], None, report)

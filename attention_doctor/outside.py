@@ -77,6 +77,16 @@ def fails(patient: Patient, x: Tensor, mask: Tensor | None = None) -> str:
     return ""
 
 
+def has_no_room(patient: Patient, samples: int, T: int) -> str:
+    """Return why it takes no such number of samples and none above, as a cache made for fewer; "" where it does.
+
+    What fails for just this number is a mistake, and is left to be found.
+    """
+    raised = fails(patient, patient.tokens(samples, T, 0.5))
+    limited = raised and fails(patient, patient.tokens(samples + 1, T, 0.5))
+    return f"the layer raised ({raised}); has it room for fewer?" if limited else ""
+
+
 def repeats_itself(patient: Patient, batch: int, T: int, report: Report) -> None:
     """Call it again with the same input; then with others, as a copy is called that has not seen the first."""
     x = patient.tokens(batch, T, 0.5)

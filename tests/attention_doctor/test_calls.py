@@ -407,6 +407,25 @@ def test_the_layer_comes_back_as_it_was_and_what_it_prints_is_swallowed(how, cap
     assert layer.last is None and layer.calls == 0 and layer.log == [] and states() == drawn
 
 
+class RoomFor(Core):
+    """Takes at most `room` samples, as a cache does that is made for so many, or all but `but`."""
+
+    def __init__(self, room=100, but=None):
+        super().__init__()
+        self.room, self.but = room, but
+
+    def forward(self, x):
+        if len(x) > self.room or len(x) == self.but:
+            raise RuntimeError("no room")
+        return super().forward(x)
+
+
+def test_room_for_few_samples_is_no_mistake_and_an_error_for_one_number_of_them_is():
+    report = examine(RoomFor(3))
+    assert report.ok and "4 samples at once: the layer raised" in str(report)
+    assert examine(RoomFor(but=4)).codes == ["crash"]  # as many as heads
+
+
 def test_caches_in_the_module_are_emptied_again():
     layer = layers_calls.InTheModule(32, 4)
     examine(layer, 32, 4)
