@@ -75,9 +75,9 @@ def examine(
     check_callable(attend)
     made = ""
     if isinstance(attend, type):
-        d_model, num_heads = d_model or USUAL[0], num_heads or USUAL[1]
-        attend, made = make(attend, d_model, num_heads, head_dim)
-        made += ": "
+        d_model, heads = d_model or USUAL[0], num_heads or USUAL[1]
+        attend, made, of_heads = make(attend, d_model, heads, head_dim)
+        num_heads, made = num_heads or (heads if of_heads else None), f"{made}: "
     call = attend if isinstance(attend, Adapted) else Adapted(attend)
     report = Report(name_of(call.module or call.target))
     try:

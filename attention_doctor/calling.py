@@ -8,6 +8,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -182,15 +183,20 @@ class Adapted:
         masked = mask is not None and self.mask is not None
         made = [(word, value(*inputs, mask=mask).contiguous()) for word, value in self.turned(x.shape[1], masked)]
         also = {name: value(x) if callable(value) else value for name, value in self.also.items()}
-        last = made[-1][1] if masked else x.new_zeros(0)
-        before = last.clone()
+        before = [value.clone() for _, value in made]
         args, words = [value for word, value in made if word is None], {word: value for word, value in made if word}
         result = self.target(*args, **also | words | more)
-        changed = int((last != before).sum())
-        self.written = f"{changed} of its {last.numel()} entries changed" if changed else ""
+        names = dict(zip(self.roles, "xyz", strict=False))
+        what = [f"the input {names[role]}" for role, _ in self.inputs] + ["the mask"]
+        changed = [int((value != old).sum()) for (_, value), old in zip(made, before, strict=True)]
+        self.written = {
+            name: f"{many} of its {old.numel()} entries changed"
+            for name, many, old in zip(what, changed, before, strict=False)
+            if many
+        }
         return result
 
-    written = ""  # what the last call wrote into its mask
+    written: ClassVar[dict[str, str]] = {}  # what the last call wrote into: which input, or the mask, and how much
 
     def __str__(self) -> str:
         """Return the call of `adapt` that says how it is called."""

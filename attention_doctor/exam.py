@@ -52,8 +52,12 @@ class Exam:
         patient = patient.with_mask(form)
         torch.default_generator.manual_seed(0)  # put back with all else that the examination changes
         x = self.x if x is None else x
-        with seeing(patient.module, patch, x) as seen:
-            seen.out = patient(x, mask)
+        try:
+            with seeing(patient.module, patch, x) as seen:
+                seen.out = patient(x, mask)
+        except Crash as crash:
+            patient(x, mask)
+            raise Crash(f"it runs, but not while it is watched ({crash})", "its steps") from crash
         return seen
 
     def place(self, token: int) -> tuple[int, int]:

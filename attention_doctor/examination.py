@@ -13,7 +13,7 @@ from torch import Tensor
 from attention_doctor import outside
 from attention_doctor.argument_names import ABOUT_PLACES, CONTEXT, Filler, further
 from attention_doctor.cache import caches_as_the_full_pass
-from attention_doctor.calling import Mask, parameters_of
+from attention_doctor.calling import AXES, Mask, parameters_of
 from attention_doctor.exam import Exam
 from attention_doctor.example import example_of
 from attention_doctor.laws import LAWS, Said, corner, heads, inputs, order
@@ -257,7 +257,7 @@ def _with_contexts(patient: Patient, batch: int, T: int, report: Report) -> list
             if patient.docs.reads(name):
                 outside.depends_on_its_context(exam.patient, T, report)
     for name in [n for n in left_out if ABOUT_PLACES.search(n) and n not in call.masks]:
-        for value in [Filler("torch.flip(x, (-1,))"), *further(name, patient.head_dim)]:
+        for value in [Filler("torch.flip(x, (-1,))" + AXES[call.axes][0]), *further(name, patient.head_dim)]:
             given = patient.calling(replace(call, also=call.also | {name: value}))
             given.written = {}
             if not outside.fails(given, patient.tokens(batch, T, 0.5)):

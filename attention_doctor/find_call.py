@@ -63,7 +63,11 @@ class _Search(Tries):
         self.named = self.named or [inspect.Parameter("x", inspect.Parameter.POSITIONAL_ONLY)]
         self.inputs = self._inputs()
         self.widths = [patient.d_model, *(w for w in names.widths(self.module)[:5] if w != patient.d_model)]
+        absent = [p.name for p in self.named if p.default is None and p not in [q for _, q in self.inputs]]
+        # Masks of what is not there, such as mem_mask where mem may be left out.
+        of_absent = [f"{n}_{word}" for name in absent for n in (name, name[:-1]) for word in ("mask", "lens", "lengths")]
         self.masks = [p for p in self.named if p not in [q for _, q in self.inputs] and self._is_mask(p)]
+        self.masks = [p for p in self.masks if p.name not in of_absent]
         # A function attend(x, mask), in which True = may attend, as in mhalib.
         self.our_form = not isinstance(target, nn.Module) and [p.name for p in self.named][1:] == ["mask"]
         others = [p for p in self.named if p not in [q for _, q in self.inputs] + self.masks]

@@ -332,11 +332,12 @@ def named(factor: float, step: Step, exam: Exam) -> str:
 def meant(exam: Exam, factor: float, head_dim: int) -> bool:
     """Whether another scale is one that some take on purpose, and this layer's own words say so."""
     says = exam.patient.docs.says
+    if abs(factor * head_dim - 1) < 1e-3:  # or it is scaled twice
+        return says(r"\bmup\b|µp|mu-?p\b|1\s*/\s*d\b|maximal update")
     if says(r"softmax_scale|query_pre_attn_scalar|attention_multiplier|logit_scale|temperature|mup\b|µp|mu-?p"):
         return True
-    if abs(factor - 1) < 1e-3:
-        return says(r"\bt5|unscaled|(no|without|not) scal|scale\s*=\s*(False|1)|folded|absorb|scal\w+ into? the")
-    return abs(factor * head_dim - 1) < 1e-3 and says(r"1\s*/\s*d\b|maximal update")
+    unscaled = r"\bt5|unscaled|(no|without|not) scal|scale\s*=\s*(False|1)|folded|absorb|scal\w+ into? the"
+    return abs(factor - 1) < 1e-3 and says(unscaled)
 
 
 def twins(exam: Exam, j: int) -> Said:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from headview.eye import OVER, PRODUCTS, SOFTMAX, TIMES, kernel_arguments, plain, role, tensors
+from headview.eye import OVER, PRODUCTS, SOFTMAX, TIMES, in_parts, kernel_arguments, plain, role, tensors
 
 SUMS = {"add", "add_", "sub", "sub_", "neg"}
 NORMS = {"rsqrt", "rsqrt_", "native_layer_norm", "_fused_rms_norm"}  # and all that have "norm" in their names
@@ -117,6 +117,8 @@ class Seen:
 class Look(TorchDispatchMode):
     """Follow the tensors of one call."""
 
+    supports_higher_order_operators = True  # FlexAttention is one
+
     def __init__(self, module: nn.Module, patch: Patch | None = None, inputs: Sequence[Tensor] = ()):
         super().__init__()
         self.seen, self.patch = Seen(), patch
@@ -175,7 +177,7 @@ class Look(TorchDispatchMode):
         name, fused, whole = role(func)
         if whole:  # as it comes inside of a kernel's parts
             with self:
-                return func.decompose(*args, **kwargs)
+                return in_parts(func)(*args, **kwargs)
         infos = [(x, self.info(x)) for x in tensors(args, kwargs)]
         out = func(*args, **kwargs)
         if fused:

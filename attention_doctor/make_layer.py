@@ -14,8 +14,8 @@ USUAL = (32, 4)  # d_model, num_heads, where nobody says them
 CORE = {*SIZES["d_model"], *SIZES["num_heads"]}  # said also where they have a default, or 8 heads were taken for 4
 
 
-def make(kind: type, d_model: int, num_heads: int, head_dim: int | None) -> tuple[object, str]:
-    """Return a layer of this class, and how it was made; the same numbers every time.
+def make(kind: type, d_model: int, num_heads: int, head_dim: int | None) -> tuple[object, str, bool]:
+    """Return a layer of this class, how it was made, and whether it was told its heads; the same numbers every time.
 
     Raises:
         TypeError: what its constructor wants cannot be told by the names of its arguments, or it raised.
@@ -33,7 +33,8 @@ def make(kind: type, d_model: int, num_heads: int, head_dim: int | None) -> tupl
                 errors.append(f"{type(error).__name__}: {error}".splitlines()[0])
                 continue
             said = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-            return layer, f"{kind.__name__}({said})"
+            of_heads = any(is_config(name) or size_of(name) == "num_heads" for name in arguments)
+            return layer, f"{kind.__name__}({said})", of_heads
     wanted = ", ".join(inspect.signature(kind).parameters)
     raise TypeError(
         f"expected a layer, got the class {kind.__name__}({wanted}), which could not be made by d_model={d_model} and "

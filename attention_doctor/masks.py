@@ -49,6 +49,8 @@ def sight(exam: Exam, mask: Tensor | None = None, form: Mask | None = None) -> S
     seen = exam.look(mask=mask, form=form)
     pooled = exam.patient.call.pooled and _by_outputs(exam, mask, form)  # what is hidden may enter behind the weights
     found = pooled or _by_weights(exam, seen) or _by_outputs(exam, mask, form)
+    if seen.out.shape != exam.first.out.shape:
+        raise Crash(f"with this mask it gives {tuple(seen.out.shape)}, and {tuple(exam.first.out.shape)} without", "shape")
     if found is not None:
         found.out = seen.out
     return found
@@ -127,13 +129,17 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
     one_more, one_less = later.equal(full.triu(1) & ~full.triu(2)), sees[1:].equal(full.tril(-1)[1:])
     unused = bool(sees[:, :-1].all()) and not bool(sees[: T - (not found.inside), -1].any())
     block = _block(exam, later) if own and not exam.patient.call.causal else 0
+    late = _moved_by_later(exam) if alone else ""
+    shut = any(not bool(p.any()) and "bias" not in n for n, p in exam.patient.module.named_parameters())
     cases = [  # whether it is so, what that is
         (block and past, "causal", f"each query sees its own block of {block} tokens, and none of a later block."),
         (block and windowed, "window", f"of later tokens a query sees those of its own block of {block} alone."),
+        (late, "future-leak", late),
         (causal and leaks, "future-leak", f"without a mask, {cells(later)}."),
         (past and one_more and T > 3 and alone, "future-leak", "each query sees the keys up to the one after its own."),
         (leaks and one_less, "future-leak", "a query sees the tokens before its own, the first sees later ones."),
         (mirrored and not bool(earlier.any()) and alone, "future-leak", "each query sees none before its own."),
+        (T > 2 and alone and not shut and sees.equal(full.tril().triu()), "no-mixing", "each output depends on its own token alone."),
         (T > 2 and exam.flat and unused, "key-unused", f"{T} queries see every key but the last, number {T - 1}."),
         (past and not leaks and not causal, "causal", "no output depends on a later token."),
         (windowed and not past and not mirrored, "window", f"a query sees {most} of {T} keys at most."),
@@ -142,6 +148,20 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
     if code:
         report.say(code, text)
     return found
+
+
+def _moved_by_later(exam: Exam) -> str:
+    """Say how far outputs move with later tokens, where maps hide these: by a gate, a norm, or a convolution."""
+    T, patient, early, x = exam.T, exam.patient, exam.T // 2, exam.x[0].clone()
+    shown = [step.used > 0 for step in exam.first.steps if step.used.shape[1:] == (T, T)]
+    if not shown or len(shown) < len(exam.first.steps) or not all(each.equal(each.tril()) for each in shown):
+        return ""
+    x[:, early:] += patient.noise(exam.B, T - early, 9)
+    out, before = exam.look([x]).out[:, :early], exam.first.out[:, :early]
+    if not patient.differ(out, before):
+        return ""
+    off = amount(out - before)
+    return f"the maps hide later tokens, but when those from {early} on change, earlier outputs move by up to {off}."
 
 
 def _block(exam: Exam, later: Tensor) -> int:
@@ -257,7 +277,7 @@ def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
         more = free.sees & ~base.sees
         if bool(more.any()):
             form = replace(form, always=True)  # it takes the place of one that the layer makes by itself
-            if form.shows in ("keys", "prefix"):
+            if form.shows in ("keys", "prefix") and not _opens(exam, form, base):
                 text = f"with a mask over the keys it hides no later token: {cells(more, free)}."
                 return Tried(form, "future-leak", text)
     replaces, hid, steps = form.always or base is None, False, exam.first.steps
@@ -281,6 +301,13 @@ def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
         text = f"a mask that hides nothing changes the outputs by up to {off}."
         return Tried(form, "open-mask-differs", text, 0, hid)
     return Tried(form, hid=hid)
+
+
+def _opens(exam: Exam, form: Mask, base: Sight) -> bool:
+    """Whether a query sees the keys of a mask besides those that it sees without one, as those of a prefix."""
+    masks = masks_for(exam, form).values()
+    seen = [(mask, sight(exam, mask, form)) for mask in masks]
+    return all(found is not None and found.sees.equal(base.sees | mask) for mask, found in seen)
 
 
 def _another_reading(exam: Exam, form: Mask, mask: Tensor, free: Sight, found: Sight) -> str:

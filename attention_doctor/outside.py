@@ -95,11 +95,12 @@ def repeats_itself(patient: Patient, batch: int, T: int, report: Report) -> None
         if off := _off(patient, patient(x), before):
             seen = f"the same input gave outputs that differ by up to {off}; nothing else was examined, since every"
             return report.say("not-deterministic", f"{seen} comparison would fail.")
-    for p in parameters_of(patient.call.target).values():  # a switch that is on for one call alone
-        if isinstance(p.default, bool) and "causal" in p.name:
+    for p in parameters_of(patient.call.target).values():  # a switch, or a number, that is another for one call alone
+        switch = type(p.default) is int or (isinstance(p.default, bool) and "causal" in p.name)
+        for other in (not p.default, 2) if switch and p.name not in patient.call.also else ():
             with suppress(Exception), patient.quietly(), torch.no_grad():
                 given = patient.inputs(x.to(patient.device, patient.dtype))
-                patient.call.result(given, None, **{p.name: not p.default})
+                patient.call.result(given, None, **{p.name: type(p.default)(other)})
     more = patient.noise(batch, T, 31)
     forgets(patient, more, None, "other tokens", report)
     return forgets(patient, torch.cat([more, more[:1]]), None, "a batch of another size", report)
@@ -281,6 +282,8 @@ def dead_parameters(ways: list[Patient], forms: list[Mask], T: int, flat: bool, 
 
 class Read(TorchDispatchMode):
     """Notes which storages the operations of a call read."""
+
+    supports_higher_order_operators = True
 
     def __init__(self):
         super().__init__()

@@ -156,7 +156,7 @@ class Eye(TorchDispatchMode):
         name, fused, whole = role(func)
         if whole:
             with self:
-                return (func.decompose if hasattr(func, "_schema") else func.py_kernels[DENSE])(*args, **kwargs)
+                return in_parts(func)(*args, **kwargs)
         if name == "mul_":
             self._guarded(self._before, *args)
         op = Op(func, name, args, kwargs, func(*args, **kwargs))
@@ -416,6 +416,11 @@ def role(func: Callable) -> tuple[str, bool, bool]:
     name = func._schema.name.partition("::")[2]
     fused = name.startswith("_scaled_dot_product") and "backward" not in name
     return name, fused, not fused and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), COMPOSITE)
+
+
+def in_parts(func: Callable) -> Callable:
+    """Return what does the same in operations, of one that is made of others."""
+    return func.decompose if hasattr(func, "_schema") else func.py_kernels[DENSE]
 
 
 def kernel_arguments(func: Callable, args: tuple, kwargs: dict) -> dict:
