@@ -34,7 +34,9 @@ AXES = {  # of a layer's tokens -> how (B, T, d_model) becomes them, and how the
     "B F H W d": (".unflatten(1, {rows})", ".flatten(1, 3)"),
     "T d": ("[0]", "[None]"),
     "T B d": (".transpose(0, 1)", ".transpose(0, 1)"),
+    "H W B d": (".unflatten(1, {rows}).movedim(0, 2)", ".movedim(2, 0).flatten(1, 2)"),
 }
+BATCH_BEHIND = {"B T d": "T B d", "B H W d": "H W B d"}  # which no shape tells from those with the batch first
 # Where the other inputs have axes of their own, theirs come second: text beside a picture, a map beside queries.
 OTHER_AXES = {"B T d": AXES["B T d"], "B d h w": AXES["B d H W"]}
 AXES |= {f"{axes}, B T d": AXES[axes] for axes in ("B d H W", "B H W d", "B d T", "B d F H W")}

@@ -12,14 +12,13 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from attention_doctor import argument_names as names
-from attention_doctor.calling import AXES, ORDER, Adapted, Mask, adapt, name_of, parameters_of
+from attention_doctor.calling import AXES, BATCH_BEHIND, ORDER, Adapted, Mask, adapt, name_of, parameters_of
 from attention_doctor.patient import Patient
 from attention_doctor.try_call import LENGTHS, Tries
 
 KINDS = ("allowed", "blocked", "float01", "additive")
 OF_LENGTH = ("size", "shape", "length", "divisible", "index", "expected", "must")  # so errors speak of it
-TIME_FIRST = "tokens meet along the first axis: taken for (T, B, d_model); if x is (B, T, d_model), say axes='B T d', "
-TIME_FIRST += "and it mixes samples"
+BEHIND = "tokens meet along the first axis: taken for ({0}); if x is ({1}), say axes={2!r}, and it mixes samples"
 TRIES = 1500  # calls by names with one number of tokens, or step by step
 WRAP = "or wrap it: lambda x, mask=None: layer(x, ..., mask)"
 
@@ -178,7 +177,7 @@ class _Search(Tries):
         first, *others = [p for p in self.named if p in self.wanted + self.left_out]
         # No shape tells "T B d" from "B T d", but for a mask that is wanted for each sample.
         # Of a vector for each of T samples nobody could tell what no batch is.
-        not_here = ["T B d"] * (not any(p in self.masks for p in others)) + ["T d"] * bool(self.unknown)
+        not_here = ["H W B d"] + ["T B d"] * (not any(p in self.masks for p in others)) + ["T d"] * bool(self.unknown)
         for axes in [axes for axes in AXES if axes not in not_here]:
             tried = {p: self._values(p, axes) for p in others}
             if self.unknown and len(self.unknown) == 1 == len(self.inputs):  # perhaps other tokens
@@ -192,10 +191,10 @@ class _Search(Tries):
     def _finished(self, form: Adapted, T: int) -> Adapted:
         """Return a form that runs with all that is to be known of it."""
         form = replace(form, lengths=self._lengths(form, T))
-        if self._time_first(form, T):
-            form = self._turned(replace(form, axes="T B d"), T)
+        if self._batch_behind(form, T):
+            before, form = form.axes, self._turned(replace(form, axes=BATCH_BEHIND[form.axes]), T)
             said = getattr(self.patient.call.target, "batch_first", None) is False
-            self.patient.notes += [] if said else [TIME_FIRST]
+            self.patient.notes += [] if said else [BEHIND.format(*(', '.join(axes.split()) for axes in (form.axes, before)), before)]
         form.masks = {p.name: self.mask_forms(p, form.axes) for p in self.masks + self._unsure(form)}
         if self.our_form:
             form.masks = {"mask": [mask for mask in form.masks["mask"] if mask.kind == "allowed"]}
@@ -211,7 +210,7 @@ class _Search(Tries):
         if not others:
             return None
         self.tries = TRIES
-        layouts = [axes for axes in AXES if axes not in ("T B d", "T d")]
+        layouts = [axes for axes in AXES if axes not in ("T B d", "H W B d", "T d")]
         layouts.sort(key=lambda axes: (axes != "B T d", "," not in axes))
         usual, unusual = ["B T d", names.Filler("x[:, 0]")], [*layouts[1:], "T d"]
         pictures = ("B T d", "B d H W", "B H W d")  # of several rows, or so many as errors speak of

@@ -21,6 +21,7 @@ from attention_doctor.patient import Crash, amount
 from attention_doctor.report import Report
 
 NOTHING = 1e-9  # a weight below is none
+PREFIX = r"prefix|bi-?directional"
 SAME = {"allowed": ("allowed", "float01"), "blocked": ("blocked",), "additive": ("additive",), "lengths": ("lengths",)}
 
 
@@ -277,7 +278,7 @@ def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
         more = free.sees & ~base.sees
         if bool(more.any()):
             form = replace(form, always=True)  # it takes the place of one that the layer makes by itself
-            if form.shows in ("keys", "prefix") and not _opens(exam, form, base):
+            if form.shows in ("keys", "prefix") and not exam.patient.docs.says(PREFIX):
                 text = f"with a mask over the keys it hides no later token: {cells(more, free)}."
                 return Tried(form, "future-leak", text)
     replaces, hid, steps = form.always or base is None, False, exam.first.steps
@@ -288,8 +289,8 @@ def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
         if found is None or free is None or (mixed and not exam.patient.call.stated):
             return Tried(form, hid=False)
         same = found.inside and torch.equal(found.high, free.high) and exam.patient.differ(found.out, free.out)
-        if same and any(step.depth for step in steps):
-            return Tried(form, hid=False)  # it is a mask of a later step
+        if (same and any(step.depth for step in steps)) or _opens(exam, mask, before, found):
+            return Tried(form, hid=False)  # it is a mask of a later step, or opens what it shows
         code, evidence, leaks = judge(name, mask, before, found, free, exam, form)
         if code and not hid and (why := _another_reading(exam, form, mask, free, found)):
             return Tried(form, "", why, hid=False)
@@ -303,11 +304,10 @@ def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
     return Tried(form, hid=hid)
 
 
-def _opens(exam: Exam, form: Mask, base: Sight) -> bool:
-    """Whether a query sees the keys of a mask besides those that it sees without one, as those of a prefix."""
-    masks = masks_for(exam, form).values()
-    seen = [(mask, sight(exam, mask, form)) for mask in masks]
-    return all(found is not None and found.sees.equal(base.sees | mask) for mask, found in seen)
+def _opens(exam: Exam, mask: Tensor, before: Sight, found: Sight | None) -> bool:
+    """Whether, as its words say, all see what a mask shows, as a prefix, and of the rest a query sees what is before."""
+    opened = before.sees & torch.ones_like(mask).tril() | mask
+    return exam.patient.docs.says(PREFIX) and found is not None and found.sees.equal(opened)
 
 
 def _another_reading(exam: Exam, form: Mask, mask: Tensor, free: Sight, found: Sight) -> str:

@@ -121,7 +121,8 @@ class Patient:
         """Return the layer as it was before the first call; None where it cannot be copied."""
         if self._spare is None:
             return None
-        owner = copy.deepcopy(self._spare).eval()
+        owner = copy.deepcopy(self._spare)
+        owner.eval()  # whose result need not be the module
         bound = getattr(self.call.target, "__self__", None) is not None
         fresh = self.calling(replace(self.call, target=getattr(owner, self.call.target.__name__) if bound else owner))
         fresh.module, fresh.written = owner, {}

@@ -13,7 +13,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from attention_doctor.argument_names import Filler
-from attention_doctor.calling import Adapted, parts, picture, turned_back
+from attention_doctor.calling import BATCH_BEHIND, Adapted, parts, picture, turned_back
 from attention_doctor.patient import Crash, Patient
 
 LENGTHS = (5, 6, 4, 8, 9, 16, 12, 10, 7, 25, 36, 49, 64)  # tokens; the later ones for layers that take one number only
@@ -131,12 +131,12 @@ class Tries:
         those = [(n, v) for n, v in made if getattr(v(x), "shape", ())[:2] == x.shape[:2]]
         return replace(form, also=form.also | {n: Filler(f"({v.text}).transpose(0, 1)") for n, v in those})
 
-    def _time_first(self, form: Adapted, T: int) -> bool:
-        """Whether tokens meet along the first axis of x and along no other, as in a layer for (T, B, d_model)."""
+    def _batch_behind(self, form: Adapted, T: int) -> bool:
+        """Whether tokens meet along the first axis of x, and none along the last, as in a layer for (T, B, d_model)."""
         patient = self.patient.calling(form)
-        if form.axes != "B T d" or form.pooled or patient.docs.batch_first:
+        if form.axes not in BATCH_BEHIND or form.pooled or patient.docs.batch_first:
             return False
-        x = patient.tokens(2 if self.num_heads == 3 else 3, T, 0.5)
+        x = patient.tokens(2 if self.num_heads == 3 else 3, 6 if "H" in form.axes else T, 0.5)
         changed = x.clone()
         changed[0, 0] += changed[0, 0].roll(1)
         try:
@@ -144,7 +144,8 @@ class Tries:
         except Crash:
             return False
         moved = (after - before).abs().amax(-1) > 1e-6 * before.abs().max()  # (B, T)
-        return bool(moved[1:, 0].any() and not moved[0, 1:].any() and not moved[1:, 1:].any())
+        last = moved.view(len(x), -1, 3 if "H" in form.axes else T)
+        return bool(moved[1:].any() and last[..., 0].any() and not last[..., 1:].any())
 
     def _runs_elsewhere(self, form: Adapted, T: int) -> bool:
         """Whether it runs with other numbers of samples, and what was made up with another number of tokens."""
@@ -156,7 +157,7 @@ class Tries:
 
     def _mixes(self, form: Adapted, T: int) -> bool:
         """Whether a change in one sample moves the outputs of another."""
-        if form.axes == "T d" or self._time_first(form, T):
+        if form.axes == "T d" or self._batch_behind(form, T):
             return False
         patient = self.patient.calling(form)
         x = patient.tokens(3, T, 0.5)
@@ -200,4 +201,4 @@ def lengths_meant(error: Exception, T: int, d_model: int) -> list[int]:
         wanted = math.prod(d_model if size == -1 else size for size in sizes) * T  # what is left are the features
         return [wanted // int(shape[2])] if wanted % int(shape[2]) == 0 else []
     numbers = [int(number) for number in re.findall(r"\d+", said)]
-    return [n for n in numbers if T < n <= 128] + [n * n for n in numbers if 2 < n <= 8]
+    return [n for n in numbers if T < n <= 256] + [n * n for n in numbers if 2 < n <= 16]

@@ -5,6 +5,7 @@ Each is healthy; `BEYOND` says with what one change it is not, and the code.
 
 import torch
 from torch import nn
+from torch.nn.attention.flex_attention import flex_attention
 
 from tests.helpers.layers_base import KeyMask, Layer
 
@@ -156,6 +157,127 @@ class OnesAreKept(KeyMask):
         return super().forward(x, mask)
 
 
+class Convolved(Layer):
+    """Causal; queries and keys are made of a token and the two before it."""
+
+    before, behind = 2, 0
+
+    def more(self):
+        self.local = nn.Conv1d(self.d_model, self.d_model, 3, groups=self.d_model)
+
+    def forward(self, x):
+        near = self.local(nn.functional.pad(x.mT, (self.before, self.behind))).mT
+        q, k, v = self.split(self.W_q(near)), self.split(self.W_k(near)), self.split(self.W_v(x))
+        return self.out(self.attend(q, k, v, torch.ones(x.shape[1], x.shape[1]).tril().bool()))
+
+
+class Gated(Layer):
+    """Causal; each head's output is gated by its own token."""
+
+    def forward(self, x):
+        heads = self.attend(*self.qkv(x), torch.ones(x.shape[1], x.shape[1]).tril().bool())
+        return self.out(heads * self.gate(x).sigmoid())
+
+    def gate(self, x):
+        return self.split(x)
+
+
+class ByLetters(Layer):
+    letters = "bhqk,bhkd->bhqd"
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        return self.out(torch.einsum(self.letters, self.score(q, k).softmax(-1), v))
+
+
+class Prefix(Layer):
+    """Causal, but for a prefix that all may see."""
+
+    def more(self):
+        self.register_buffer("past", torch.ones(64, 64).tril().bool(), persistent=False)
+
+    def shown(self, T):
+        return self.past[:T, :T].clone()
+
+    def forward(self, x, prefix_len: int = 0):
+        mask = self.shown(x.shape[1])
+        mask[:, :prefix_len] = True
+        return super().forward(x, mask)
+
+
+class PrefixOfEach(Prefix):
+    """The same, of another length in each sample."""
+
+    def forward(self, x, prefix_len=None):
+        mask = self.past[: x.shape[1], : x.shape[1]].expand(len(x), -1, -1)
+        if prefix_len is not None:
+            mask = mask | (torch.arange(x.shape[1]) < prefix_len[:, None])[:, None]
+        return Layer.forward(self, x, mask)
+
+
+class NamedScale(Layer):
+    """Its queries are multiplied by softmax_scale."""
+
+    def more(self):
+        self.softmax_scale = self.hd**-0.5
+
+    def score(self, q, k):
+        return (q * self.softmax_scale) @ k.mT
+
+
+class TimeFirst(PlacesOnDemand):
+    """Takes (T, B, d_model)."""
+
+    def forward(self, x, query_pos=None):
+        y = x if query_pos is None else self.placed(x, query_pos)
+        q, k, v = (self.split(y.transpose(0, 1)) for y in (self.W_q(y), self.W_k(y), self.W_v(x)))
+        return self.out(self.attend(q, k, v, None)).transpose(0, 1)
+
+
+class PooledAndPadded(Layer):
+    """One output for a sample; mask (B, T) is True for tokens."""
+
+    def more(self):
+        self.asked = nn.Linear(self.d_model, 1)
+
+    def shown(self, scores, mask):
+        return scores.masked_fill(~mask[..., None], -torch.inf)
+
+    def forward(self, x, mask=None):
+        scores = self.asked(self.W_q(x).tanh() + self.W_k(x))  # (B, T, 1)
+        weights = (scores if mask is None else self.shown(scores, mask)).softmax(-2)
+        return self.W_o((weights * self.W_v(x)).sum(-2))
+
+
+class Flexible(Layer):
+    def attend(self, q, k, v, mask):
+        return flex_attention(q, k, v)
+
+    def forward(self, x):
+        return super().forward(x)
+
+
+class SilentTrain(Layer):
+    """Its train() returns nothing, so eval() does not either."""
+
+    def train(self, mode=True):
+        super().train(mode)
+
+
+class Memories(Layer):
+    """mem (B, n, d_model) may stand before the keys; mem_mask says which of it counts."""
+
+    def forward(self, x, mem=None, mask=None, mem_mask=None):
+        if mem is None:
+            return super().forward(x, mask)
+        y = torch.cat([mem, x], 1)
+        return self.out(self.attend(self.split(self.W_q(x)), self.split(self.W_k(y)), self.split(self.W_v(y)), None))
+
+
+def _merge(self, heads):
+    return heads.reshape(len(heads), heads.shape[2], -1)
+
+
 BEYOND = [  # a healthy kind, what spoils it, and the code
     (RunningSums, {"rescaled": lambda self, heads, less: heads}, "no-softmax"),
     (ChunksWithAState, {"total": lambda self, inside: inside.mean(-1, keepdim=True)}, "no-softmax"),
@@ -166,4 +288,15 @@ BEYOND = [  # a healthy kind, what spoils it, and the code
     (LearnedBefore, {"corner": lambda self, before: 0}, "key-unused"),
     (PlacesOnDemand, {"placed": lambda self, x, pos: x.add_(pos)}, "mutates-input"),
     (OnesAreKept, {"added": lambda self, mask: mask}, "mask-leaks"),
+    (Convolved, {"before": 1, "behind": 1}, "future-leak"),
+    (Gated, {"gate": lambda self, x: x.view(len(x), self.h, -1, self.hd)}, "future-leak"),
+    (ByLetters, {"letters": "bhqk,bhqd->bhqd"}, "no-mixing"),
+    (Prefix, {"shown": lambda self, T: self.past[:T, :T]}, "not-deterministic"),
+    (PrefixOfEach, {"merge": _merge}, "mixes-tokens-on-merge"),
+    (NamedScale, {"score": lambda self, q, k: NamedScale.score(self, q, k) * self.softmax_scale}, "wrong-scale"),
+    (TimeFirst, {"placed": lambda self, x, pos: x.add_(pos)}, "mutates-input"),
+    (PooledAndPadded, {"shown": lambda self, scores, mask: scores * mask[..., None]}, "mask-leaks"),
+    (Flexible, {"merge": _merge}, "mixes-tokens-on-merge"),
+    (SilentTrain, {"merge": _merge}, "mixes-tokens-on-merge"),
+    (Memories, {"merge": _merge}, "mixes-tokens-on-merge"),
 ]
