@@ -123,7 +123,8 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
     if in_order and not call.pooled and call.axes in ("B T d", "T B d") and not call.lengths:
         caches_as_the_full_pass(patient, window, past and not window, report)
     _places(patient, T, report)
-    outside.dead_parameters(ways, chosen, T, exam.flat, report)
+    choice = all(n > 1 for n in exam.first.over)  # else no query matters
+    outside.dead_parameters(ways, chosen, T, exam.flat and choice, report)
 
 
 def _beyond(patient: Patient, T: int) -> list[int]:

@@ -64,7 +64,8 @@ class _Search(Tries):
         self.widths = [patient.d_model, *(w for w in names.widths(self.module)[:5] if w != patient.d_model)]
         absent = [p.name for p in self.named if p.default is None and p not in [q for _, q in self.inputs]]
         # Masks of what is not there, such as mem_mask where mem may be left out.
-        of_absent = [f"{n}_{word}" for name in absent for n in (name, name[:-1]) for word in ("mask", "lens", "lengths")]
+        stems = [stem for name in absent for stem in (name, name[:-1])]
+        of_absent = [f"{stem}_{word}" for stem in stems for word in ("mask", "lens", "lengths")]
         self.masks = [p for p in self.named if p not in [q for _, q in self.inputs] and self._is_mask(p)]
         self.masks = [p for p in self.masks if p.name not in of_absent]
         # A function attend(x, mask), in which True = may attend, as in mhalib.
@@ -169,7 +170,7 @@ class _Search(Tries):
         if not any(word in str(self.error) for word in OF_LENGTH):
             return None
         self.tries = TRIES // 3  # there are many of these
-        lengths = dict.fromkeys((*self._hinted(6), *LENGTHS[3:]))
+        lengths = dict.fromkeys(n for n in (*self._hinted(6), *LENGTHS[3:]) if n > 0)
         return next((form for T in lengths if (form := self._by_names(T)) is not None), None)
 
     def _by_names(self, T: int) -> Adapted | None:
@@ -178,6 +179,7 @@ class _Search(Tries):
         # No shape tells "T B d" from "B T d", but for a mask that is wanted for each sample.
         # Of a vector for each of T samples nobody could tell what no batch is.
         not_here = ["H W B d"] + ["T B d"] * (not any(p in self.masks for p in others)) + ["T d"] * bool(self.unknown)
+        not_here += [axes for axes in AXES if "H" in axes] * (T == LENGTHS[0])  # pictures have several rows
         for axes in [axes for axes in AXES if axes not in not_here]:
             tried = {p: self._values(p, axes) for p in others}
             if self.unknown and len(self.unknown) == 1 == len(self.inputs):  # perhaps other tokens
@@ -194,7 +196,8 @@ class _Search(Tries):
         if self._batch_behind(form, T):
             before, form = form.axes, self._turned(replace(form, axes=BATCH_BEHIND[form.axes]), T)
             said = getattr(self.patient.call.target, "batch_first", None) is False
-            self.patient.notes += [] if said else [BEHIND.format(*(', '.join(axes.split()) for axes in (form.axes, before)), before)]
+            taken, given = (", ".join(axes.split()) for axes in (form.axes, before))
+            self.patient.notes += [] if said else [BEHIND.format(taken, given, before)]
         form.masks = {p.name: self.mask_forms(p, form.axes) for p in self.masks + self._unsure(form)}
         if self.our_form:
             form.masks = {"mask": [mask for mask in form.masks["mask"] if mask.kind == "allowed"]}

@@ -44,7 +44,9 @@ def split(exam: Exam, j: int) -> Said:
             where = f"row {r} of map {n} of the {LONG[name]} is made of several rows of its projection."
             return "mixes-tokens", where
         lines = rows.tolist()
-        over_heads = of_keys is not None and all(len(set(x)) == 1 < len(x) for x in lines + of_keys.tolist())
+        over_heads = of_keys is not None and all(
+            len(set(x)) == 1 < len(x) and x[0] >= 0 for x in lines + of_keys.tolist()
+        )
         if name == "q" and over_heads:
             where = f"the {rows.shape[1]} queries of a map come from one token, as its keys do"
             return "no-mixing", f"{where}: no map holds two tokens."

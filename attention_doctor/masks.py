@@ -51,7 +51,8 @@ def sight(exam: Exam, mask: Tensor | None = None, form: Mask | None = None) -> S
     pooled = exam.patient.call.pooled and _by_outputs(exam, mask, form)  # what is hidden may enter behind the weights
     found = pooled or _by_weights(exam, seen) or _by_outputs(exam, mask, form)
     if seen.out.shape != exam.first.out.shape:
-        raise Crash(f"with this mask it gives {tuple(seen.out.shape)}, and {tuple(exam.first.out.shape)} without", "shape")
+        shapes = tuple(seen.out.shape), tuple(exam.first.out.shape)
+        raise Crash(f"with this mask it gives {shapes[0]}, and {shapes[1]} without", "shape")
     if found is not None:
         found.out = seen.out
     return found
@@ -128,10 +129,10 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
     past, mirrored, alone = earlier.equal(full.tril(-1)), later.equal(full.triu(1)), exam.inputs == 1
     leaks, windowed, most = bool(later.any()), own and not bool(sees.all()), int(sees.sum(-1).max())
     one_more, one_less = later.equal(full.triu(1) & ~full.triu(2)), sees[1:].equal(full.tril(-1)[1:])
+    apart = T > 2 and sees.equal(full.tril().triu())
     unused = bool(sees[:, :-1].all()) and not bool(sees[: T - (not found.inside), -1].any())
     block = _block(exam, later) if own and not exam.patient.call.causal else 0
     late = _moved_by_later(exam) if alone else ""
-    shut = any(not bool(p.any()) and "bias" not in n for n, p in exam.patient.module.named_parameters())
     cases = [  # whether it is so, what that is
         (block and past, "causal", f"each query sees its own block of {block} tokens, and none of a later block."),
         (block and windowed, "window", f"of later tokens a query sees those of its own block of {block} alone."),
@@ -140,7 +141,7 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
         (past and one_more and T > 3 and alone, "future-leak", "each query sees the keys up to the one after its own."),
         (leaks and one_less, "future-leak", "a query sees the tokens before its own, the first sees later ones."),
         (mirrored and not bool(earlier.any()) and alone, "future-leak", "each query sees none before its own."),
-        (T > 2 and alone and not shut and sees.equal(full.tril().triu()), "no-mixing", "each output depends on its own token alone."),
+        (apart and alone, "no-mixing", "each output depends on its own token alone."),
         (T > 2 and exam.flat and unused, "key-unused", f"{T} queries see every key but the last, number {T - 1}."),
         (past and not leaks and not causal, "causal", "no output depends on a later token."),
         (windowed and not past and not mirrored, "window", f"a query sees {most} of {T} keys at most."),
@@ -305,7 +306,7 @@ def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
 
 
 def _opens(exam: Exam, mask: Tensor, before: Sight, found: Sight | None) -> bool:
-    """Whether, as its words say, all see what a mask shows, as a prefix, and of the rest a query sees what is before."""
+    """Whether, as its words say, all see what a mask shows, as a prefix, and of the rest each sees what is before."""
     opened = before.sees & torch.ones_like(mask).tril() | mask
     return exam.patient.docs.says(PREFIX) and found is not None and found.sees.equal(opened)
 

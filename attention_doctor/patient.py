@@ -22,6 +22,8 @@ from torch import Tensor, nn
 from attention_doctor.calling import Adapted, Mask, parameters_of, parts, pick
 from attention_doctor.docs import docs_of
 
+BIAS = r"bias|(^|[._])b([._]|$)"
+
 
 class Crash(Exception):
     """The layer raised, or gave something else than one output per token: "shape"; the message says it in one line."""
@@ -248,6 +250,10 @@ def _restored(module: nn.Module) -> Iterator[None]:
         parameter.grad = None
         if frozen and parameter.is_leaf:
             parameter.requires_grad_(parameter.is_floating_point())
+    torch.default_generator.manual_seed(0)
+    for name, parameter in module.named_parameters():  # a gate, or a norm, that is shut at first is opened
+        if parameter.is_floating_point() and not re.search(BIAS, name) and not bool(parameter.any()):
+            nn.init.normal_(parameter, std=0.1) if parameter.ndim > 1 else nn.init.constant_(parameter, 0.1)
     try:
         yield
     finally:
