@@ -3,7 +3,7 @@
 import { bindKeys, bytesOf, choice, focusable, listen, node, oncePerFrame, plural, put, setUp } from "../core.js";
 import { cssColour, inkOn, weightPixels } from "../core_draw.js";
 
-const WIDE = 400, HIGH = 330, LEFT = 38, LOW = 292, RIGHT = 392, TOP = 22; // of the plane and of its axes
+const WIDE = 400, HIGH = 330, LEFT = 42, LOW = 292, RIGHT = 380, TOP = 22; // of the plane and of its axes
 const FIRST_INK = 30; // of 255, for the first layer; the last has all
 const SHOWN_LAYERS = 12; // up to so many have a name beside their ink
 const PARTS = 4; // mean, half an interval, .05 and .95
@@ -44,8 +44,11 @@ function render({ model, el }) {
   const which = () => ["x", "y"].map((axis) => names.indexOf(model.get(axis)));
   const chosen = () => model.get("chosen")[0] * heads + model.get("chosen")[1];
   const choose = (head) => put(model, "chosen", [Math.floor(head / heads), head % heads]);
-  const across = (measure, value) => LEFT + ((RIGHT - LEFT) * value) / ends[measure];
-  const up = (measure, value) => LOW - ((LOW - TOP) * value) / ends[measure];
+  const [across, up] = [[LEFT, RIGHT], [LOW, TOP]].map(([from, to]) => (measure, value) => {
+    const [first, , last] = ends[measure]; // what lies beyond, as texts may, stands at the end
+    return from + (to - from) * Math.max(0, Math.min(1, (value - first) / (last - first)));
+  });
+  const reaching = (measure) => `${names[measure]}, ${short(ends[measure][0])} to ${short(ends[measure][2])}`;
   const named = (head) => `layer ${Math.floor(head / heads)}, head ${head % heads}`;
   const spot = (head) => {
     const [x, y] = which();
@@ -101,11 +104,11 @@ function render({ model, el }) {
     const inkOf = (layer) => cssColour(weightPixels(dark)[
       Math.round(FIRST_INK + ((255 - FIRST_INK) * layer) / Math.max(1, layers - 1))]);
     inks.forEach((ink, layer) => (ink.style.background = inkOf(layer)));
-    axes.replaceChildren(drawn("path", { d: `M${LEFT} ${TOP}V${LOW}H${RIGHT}`, class: "axes" }), ...[0, 0.5, 1].flatMap((share) => [
-      drawn("text", { x: across(x, share * ends[x]), y: LOW + 14, "text-anchor": "middle" }, short(share * ends[x])),
-      drawn("text", { x: LEFT - 5, y: up(y, share * ends[y]) + 4, "text-anchor": "end" }, short(share * ends[y])),
-    ]), drawn("text", { x: (LEFT + RIGHT) / 2, y: HIGH - 8, "text-anchor": "middle", class: "name" }, names[x]),
-    drawn("text", { x: 4, y: 12, class: "name" }, names[y]));
+    axes.replaceChildren(drawn("path", { d: `M${LEFT} ${TOP}V${LOW}H${RIGHT}`, class: "axes" }),
+    ...ends[x].map((at) => drawn("text", { x: across(x, at), y: LOW + 14, "text-anchor": "middle" }, short(at))),
+    ...ends[y].map((at) => drawn("text", { x: LEFT - 5, y: up(y, at) + 4, "text-anchor": "end" }, short(at))),
+    drawn("text", { x: (LEFT + RIGHT) / 2, y: HIGH - 8, "text-anchor": "middle", class: "name" }, reaching(x)),
+    drawn("text", { x: 4, y: 12, class: "name" }, reaching(y)));
     circles.forEach((circle, head) => {
       const [cx, cy] = spot(head), seen = Number.isFinite(cx + cy);
       circle.style.display = seen ? "" : "none";
@@ -114,8 +117,7 @@ function render({ model, el }) {
     const [cx, cy] = spot(here), there = Number.isFinite(cx + cy);
     ring.style.display = reach.style.display = there ? "" : "none";
     if (there) {
-      ring.setAttribute("cx", String(cx));
-      ring.setAttribute("cy", String(cy));
+      Object.entries({ cx, cy }).forEach((pair) => ring.setAttribute(...pair));
       const [a, b] = [2, 3].map((part) => across(x, number(x, part, here)));
       const [c, d] = [2, 3].map((part) => up(y, number(y, part, here)));
       reach.setAttribute("d", `M${a} ${cy}H${b}M${cx} ${c}V${d}`);
@@ -132,6 +134,6 @@ function render({ model, el }) {
 }
 
 /** A number on an axis. @param {number} value */
-const short = (value) => String(Number(value.toFixed(2)));
+const short = (value) => String(Number(value.toPrecision(3)));
 
 export default { render };

@@ -7,9 +7,10 @@ import json
 
 import numpy as np
 import traitlets
+from matplotlib.ticker import MaxNLocator
 
 from headview.base import Refused, View, check_choice, is_whole, static
-from headview.surveys import SHARES, Survey
+from headview.surveys import Survey
 from mhalib.plots import COLOUR_MAP, DescribedFigure, new_figure
 
 _MOST_HEADS = 2048
@@ -24,7 +25,7 @@ class HeadScatter(View):
         x, y: names of two of its measures.
         chosen: layer and head; `[0, 0]` when left out.
 
-    `x`, `y` and `chosen` can be set from a cell, and follow the reader.
+    `x`, `y` and `chosen` can be set from a cell, and follow the reader. Axes reach as far as the heads do, and say it.
 
     Raises:
         TypeError: `survey` is none.
@@ -40,7 +41,7 @@ class HeadScatter(View):
     y = traitlets.TraitType().tag(sync=True)
     chosen = traitlets.TraitType().tag(sync=True)
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    ends = traitlets.List(traitlets.Float()).tag(sync=True)  # of the axis of each
+    ends = traitlets.List().tag(sync=True)  # of the axis of each, and its middle
     sizes = traitlets.List(traitlets.Int()).tag(sync=True)  # layers, heads, texts, examples of a head
     labels = traitlets.List().tag(sync=True)
     numbers = traitlets.Bytes().tag(sync=True)  # float32: mean, half an interval, .05 and .95, x measures x heads
@@ -64,7 +65,7 @@ class HeadScatter(View):
         )
         super().__init__(
             names=survey.names,
-            ends=[self._end(name) for name in survey.names],
+            ends=[self._ends(name) for name in survey.names],
             sizes=[layers, heads, survey.num_texts, survey.cells.shape[-2]],
             labels=survey.labels.flatten().tolist(),
             numbers=parts.astype("<f4").tobytes(),
@@ -91,15 +92,18 @@ class HeadScatter(View):
         spot = mean[self.x][layer, head], mean[self.y][layer, head]
         axes.plot(*spot, "o", markersize=12, fillstyle="none", color="black")
         axes.annotate(f"layer {layer}, head {head}", spot, xytext=(8, 8), textcoords="offset points", fontsize=9)
-        axes.set(xlabel=self.x, ylabel=self.y, xlim=(0, self._end(self.x)), ylim=(0, self._end(self.y)))
+        axes.set(xlabel=self.x, ylabel=self.y, xlim=self._ends(self.x)[::2], ylim=self._ends(self.y)[::2])
         return figure
 
     def _outer(self, name: str) -> list[np.ndarray]:
         return [self._survey.quantile(name, share) for share in _OUTER]
 
-    def _end(self, name: str) -> float:
-        """Return where the axis of a measure ends: all shares have the same one, others the next whole number."""
-        return 1.0 if name in SHARES else float(np.ceil(max(0.01, np.nanmax(self._survey.mean[name], initial=0))))
+    def _ends(self, name: str) -> list[float]:
+        """Return where the axis of a measure begins, its middle, and where it ends: round numbers around all heads."""
+        known = self._survey.mean[name][np.isfinite(self._survey.mean[name])]
+        least, most = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+        marks = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(least, max(most, least + 0.01))
+        return [float(marks[0]), float(marks[0] + marks[-1]) / 2, float(marks[-1])]
 
     @traitlets.validate("x", "y")
     def _check_measure(self, proposal):

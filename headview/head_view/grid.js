@@ -3,7 +3,6 @@
 
 import { pairOf } from "./sample.js";
 
-
 const LARGEST_THUMB = 150;
 const READABLE_THUMB = 14; // what is smaller gets more of the width, if there is more ...
 const LEAST_THUMB = 10; // ... but no less than this, as long as the page has room

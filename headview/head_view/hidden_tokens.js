@@ -1,18 +1,15 @@
 // Tokens that a reader leaves out of the maps of HeadView, by their labels: special ones, the first one, others.
 
-import { focusable, kept, node, pushButton, put, tickBox } from "../core.js";
+import { focusable, node, pushButton, put, tickBox } from "../core.js";
 import { shorten } from "../core_draw.js";
 import { activeBeside } from "./hover.js";
 import { placeName } from "./sample.js";
 import { here, shownMaps, sourceOf } from "./selection.js";
-import { isSpecial } from "./text_spans.js";
 
 const LITTLE = 0.1; // of a row's weights: the rest was hidden
-const specials = new WeakMap();
 
 /** The labels of a sample, each once. @param {Weights} w @returns {string[]} */
 const labelsOf = (w) => [...new Set([...w.tokens, ...w.keyTokens])];
-const specialsOf = (w) => kept(specials, w, () => labelsOf(w).filter(isSpecial));
 
 /** Would tokens be left on both axes without these? @param {Weights} w */
 function leavesSome(w, hidden) {
@@ -89,7 +86,7 @@ export function makeHide(view) {
   const { model } = view;
   const without = (labels) => model.get("hidden").filter((label) => !labels.includes(label));
   const ticks = [
-    { label: "Hide special tokens", labels: () => specialsOf(view.w) },
+    { label: "Hide special tokens", labels: () => view.w.meta.special },
     { label: "Hide the first token", labels: () => [view.w.tokens[0], view.w.keyTokens[0]] },
   ].map(({ label, labels }) => {
     const change = (on) => hide(view, on ? [...model.get("hidden"), ...labels()] : without(labels()));

@@ -10,10 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
-_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")  # how sentencepiece writes a byte that it has no piece for
+_BYTE = re.compile(r"<(?:0x)?([0-9A-F]{2})>", re.IGNORECASE)  # of sentencepiece, "<0xE2>", and as it is shown, "<E2>"
 _SPECIAL = re.compile(r"<[^<>\s]+>|<\|.*\|>|\[[A-Z]+\d*\]")  # <s>, <|endoftext|>, [CLS], <pad>
 _BLANKS = {" ": "␣", "\n": "↵", "\r": "↵", "\t": "⇥"}
-
 
 # The byte that each letter of GPT-2's alphabet stands for: what can be read is itself, the others begin at 256.
 _PLAIN = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]

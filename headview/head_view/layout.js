@@ -40,7 +40,8 @@ export const SAMPLE_WIDE = 130, SAMPLE_HIGH = 18; // an entry of the legend of l
  * Share a width between overview, picture and bars; where a key would get less than a pixel, stack them. The picture
  * takes what it can use, and the thumbnails grow into what that leaves.
  *
- * @param {Weights} w @param {number} width @param {{row: number, key: number}} labels the room that the longest needs
+ * @param {Weights} w @param {number} width @param {{row: number, key: number, apart: boolean}} labels the room that the
+ *   longest needs; has each of several maps its own rows?
  * @param {{queries: number, keys: number}} seen rows and columns in sight @param {number} maps beside each other
  * @param {Order} order of the heads, from order.js
  * @returns {any} `form`: "one", "two" or "three" columns of panels, "two low" where bars stand below the picture, "above"
@@ -58,7 +59,8 @@ export function layout(w, width, labels, seen, maps, order) {
   const spared = { three: withBars, two: rest, one: width }[form];
   if (maps > 1 && form !== "one" && !w.meta.picture) {
     const below = mapPlace(seen, width, labels, maps), beside = mapPlace(seen, spared, labels, maps);
-    if (below.frames[0].width > BARS_GROWN * beside.frames[0].width) return aboveMaps(w, width, labels, below, order);
+    const grows = below.frames[0].width > BARS_GROWN * beside.frames[0].width;
+    if (grows || below.across > beside.across) return aboveMaps(w, width, labels, below, order);
   }
   let grid = small;
   if (several && form !== "one") {
@@ -90,11 +92,11 @@ function aboveMaps(w, width, labels, map, order) {
  * huge. `seen`: rows and columns in sight.
  */
 function mapPlace(seen, room, labels, maps) {
-  const left = labels.row + ROW_MARGIN;
-  const across = maps > 1 && room - left >= maps * LEAST_FRAME ? maps : 1;
-  // Maps on one scale share a colour bar: two scales where there is a difference, the third map.
-  const bars = across > 1 ? 2 : 1, gap = across > 1 ? MAP_GAP : SCALE_ROOM;
-  const free = (room - left - SCALE_ROOM * bars - gap * (across - bars)) / across;
+  const left = labels.row + ROW_MARGIN, gap = MAP_GAP + (labels.apart ? labels.row : 0);
+  const across = maps > 1 && room - left - (maps - 1) * (gap - MAP_GAP) >= maps * LEAST_FRAME ? maps : 1;
+  // What lies between the first map and map `i`, but for maps: the first two share a colour bar.
+  const between = (i) => (across > 1 ? i * gap + (i > 1 ? SCALE_ROOM - MAP_GAP : 0) : 0);
+  const free = (room - left - between(across - 1) - SCALE_ROOM) / across;
   const usual = room < NARROW ? TALLEST_NARROW : Math.min(LONGEST, Math.max(TALLEST, seen.queries));
   const tallest = usual * (across < maps ? 0.7 : 1);
   const cell = Math.min(free / seen.keys, tallest / seen.queries, LARGEST_CELL);
@@ -102,15 +104,15 @@ function mapPlace(seen, room, labels, maps) {
   const high = Math.max(cell, Math.min(LEAST_SIDE / seen.queries, CELL_OF_FEW));
   const below = labels.key > wide - LABEL_AIR ? labels.key + KEY_MARGIN - 8 : FLAT_LABELS;
   const title = maps > 1 ? FRAME_TITLE : 0;
-  const stepX = wide * seen.keys + gap, stepY = title + high * seen.queries + below + NAME_ROOM;
+  const step = title + high * seen.queries + below + NAME_ROOM;
   const frames = Array.from({ length: maps }, (_, i) => ({
-    x: left + (across > 1 ? i * stepX + (i > 1 ? SCALE_ROOM - gap : 0) : 0),
-    y: TITLE_ROOM + title + (across > 1 ? 0 : i) * stepY,
+    x: left + between(i) + (across > 1 ? i : 0) * wide * seen.keys,
+    y: TITLE_ROOM + title + (across > 1 ? 0 : i) * step,
     width: wide * seen.keys,
     height: high * seen.queries,
   }));
-  const width = Math.max(260, left + across * stepX + (across > 1 ? bars * (SCALE_ROOM - gap) : 0));
-  return { frames, across, below, width, height: TITLE_ROOM + (across > 1 ? 1 : maps) * stepY };
+  const width = Math.max(260, frames[across - 1].x + wide * seen.keys + SCALE_ROOM);
+  return { frames, across, below, width, height: TITLE_ROOM + (across > 1 ? 1 : maps) * step };
 }
 
 /** Where lines stand in a frame. `turned`: do they run down, from tokens side by side? */

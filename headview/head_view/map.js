@@ -85,7 +85,8 @@ function drawCells(sheet, scene) {
     if (Math.min(cells.wide, cells.high) >= MARKED_FROM) markAndNumber(sheet, scene, one, frame, cells);
     strokeIn(sheet, paint.hair, 1); // around the map: what holds little has the colour of the page
     sheet.strokeRect(frame.x - 0.5, frame.y - 0.5, frame.width + 1, frame.height + 1);
-    axisNames(sheet, frame, frame.y + frame.height + map.below + NAME_ROOM, w.axes[0], w.axes[1], paint);
+    const queries = n && map.across > 1 ? "" : w.axes[0];
+    axisNames(sheet, frame, frame.y + frame.height + map.below + NAME_ROOM, queries, w.axes[1], paint);
     const next = shown.frames[n + 1], last = !next || next.scale.signed !== one.scale.signed || map.across === 1;
     const tall = Math.min(frame.height, 160);
     if (last) colourBar(sheet, frame.x + frame.width + 12, frame.y, tall, one.scale, look, paint);
@@ -130,14 +131,15 @@ export function drawMap(canvas, scene) {
   const looks = shown.frames.map(({ source, scale }) => [source.key, scale.kind, scale.top]);
   const id = JSON.stringify([looks, win, look, view.blocks.count()]);
   const level = drawKept(context, (drawings.map ||= {}), id, map.width, map.height, (sheet) => drawCells(sheet, scene));
-  shown.frames.forEach(({ source }, n) => {
+  shown.frames.forEach(({ source, names }, n) => {
     const frame = map.frames[n], cells = cellsIn(frame, win);
     const write = (axis, places, draw, place) => {
-      const of = besideThumbs(context, scene, axis, places, labelsOf(scene, axis, places, win.slice(2 * axis)), place);
+      const own = labelsOf({ ...scene, names }, axis, places, win.slice(2 * axis));
+      const of = besideThumbs(context, scene, axis, places, own, place);
       draw(context, of, cursor[axis], paint, place);
     };
     const rows = { x: frame.x - 6, y: (i) => cells.y(i + 0.5), step: cells.high, room: labels.row + 4, align: "right" };
-    if (n === 0 || map.across === 1) write(0, source.rows, rowLabels, rows);
+    if (n === 0 || map.across === 1 || labels.apart) write(0, source.rows, rowLabels, rows);
     const y = frame.y + frame.height + 5, x = (i) => cells.x(i + 0.5);
     write(1, source.columns, columnLabels, { x, y, step: cells.wide, room: map.below - 6 });
     markFound(context, scene, n, frame);

@@ -4,7 +4,8 @@ from contextlib import contextmanager
 
 from headview.head_view.first_look import scale_that_shows
 from headview.head_view.inputs import Part
-from headview.head_view.names import short_names
+from headview.head_view.labels import is_special
+from headview.head_view.names import short_names, telling_parts
 from headview.head_view.neuron import has_neurons
 from headview.head_view.serve import Blocks
 
@@ -12,13 +13,17 @@ from headview.head_view.serve import Blocks
 def described(part: Part, blocks: Blocks, number: int) -> dict:
     """Return what a page must know of a part, as JSON."""
     compared = blocks.sides.get("b", blocks.parts)[number]
+    known = (label for each in (part, compared) for labels in (*each.tokens, *each.key_tokens) for label in labels)
+    layers = short_names(part.layer_names)
     same = (part.tokens, part.key_tokens) == (compared.tokens, compared.key_tokens)
     return {
         "name": part.name,
         "shape": list(part.shape),
         "samples": part.samples,
-        "layer_names": short_names(part.layer_names),
+        "layer_names": layers,
         "full_names": part.layer_names,
+        "brief_layers": telling_parts(layers),  # where there is little room
+        "brief_heads": telling_parts(part.head_names or [str(i) for i in range(part.shape[1])]),
         "named": part.layer_names != [f"layer {i}" for i in range(len(part.layers))],
         "head_names": part.head_names,
         "axes": list(part.axes),
@@ -27,11 +32,11 @@ def described(part: Part, blocks: Blocks, number: int) -> dict:
         "tokens": part.tokens,
         "key_tokens": part.key_tokens,
         "compared": None if same else [compared.tokens, compared.key_tokens],
+        "special": [label for label in dict.fromkeys(known) if is_special(label)],
         "words": [[list(one), list(two)] for one, two in part.words],
         "kv_heads": part.kv_heads,
         "windows": part.windows,
         "whole": blocks.is_whole(number),
-        "storage": blocks.storage(number),
         "has_values": part.values is not None,
         "has_neurons": has_neurons(part),
         "why": None if blocks.why is None else blocks.why.sample,

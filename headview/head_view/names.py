@@ -1,8 +1,12 @@
 """What layers, heads and axes are called."""
 
 import re
+from os.path import commonprefix
 
 from headview.head_view.structures import Layer
+
+_PIECES = re.compile(r"(?:\d+|[^\d./\s_]+)[./\s_]?|[./\s_]")  # of a name, each with what parts it from the next
+_LONGEST = 14  # characters
 
 
 def layer_names_of(found: list[Layer], given) -> dict[tuple, str]:
@@ -58,26 +62,35 @@ def check_axes(axes) -> None:
 def short_names(names: list[str]) -> list[str]:
     """Return what to call layers where there is little room: "layer 3" for `encoder.layer.3.attention.self`.
 
-    Only paths of modules are shortened, and only where one number tells them apart. A module that is called again has
-    the number of the call behind its name: "layer 3 call 2", or "call 2" where there is no other module.
+    Only paths of modules are shortened, and only where one number tells them apart, as in nn.Sequential alone. A module
+    that is called again has the number of the call behind its name: "layer 3 call 2", or "call 2" where there is no
+    other module.
     """
-    if not names or not all("." in name for name in names):
-        return list(names)
     paths, calls = zip(*(re.fullmatch(r"(.*?)( call \d+)?", name, re.DOTALL).groups("") for name in names), strict=True)
+    if not all("." in path or path.isdecimal() for path in paths):
+        return list(names)
     modules = list(dict.fromkeys(paths))
     if len(modules) == 1 < len(names) == len(set(calls)):
         return [call.strip() or "call 1" for call in calls]
-    short = dict(zip(modules, _shortened(modules), strict=True))
-    return [short[path] + call for path, call in zip(paths, calls, strict=True)]
-
-
-def _shortened(names: list[str]) -> list[str]:
-    cut = [re.findall(r"\d+|\D+", name) for name in names]
-    if len({len(pieces) for pieces in cut}) > 1:
+    told = telling_parts(modules)
+    if not all(map(str.isdecimal, told)):
         return list(names)
-    differing = [i for i, pieces in enumerate(zip(*cut, strict=True)) if len(set(pieces)) > 1]
+    numbers = dict(zip(modules, told, strict=True))
+    return [f"layer {numbers[path]}{call}" for path, call in zip(paths, calls, strict=True)]
+
+
+def telling_parts(names: list[str]) -> list[str]:
+    """Return what tells each name from the others, "3" of `encoder.layer.3.attention`; of one alone its last number.
+
+    Of what is long, its end: that tells most.
+    """
+    cut = [_PIECES.findall(name) for name in names]
+    most = max(0, min(map(len, cut)) - 1)  # so that something is left of each
     if len(names) == 1:
-        differing = [i for i, piece in enumerate(cut[0]) if piece.isdigit()][-1:]
-    if len(differing) != 1 or not all(pieces[differing[0]].isdigit() for pieces in cut):
-        return list(names)
-    return [f"layer {pieces[differing[0]]}" for pieces in cut]
+        number = next((i for i in range(most, -1, -1) if cut[0] and cut[0][i][0].isdecimal()), None)
+        start, end = (0, 0) if number is None else (number, most - number)
+    else:
+        start = min(most, len(commonprefix(cut)))
+        end = min(most - start, len(commonprefix([pieces[::-1] for pieces in cut])))
+    told = [re.sub(r"[./\s_]$", "", "".join(pieces[start : len(pieces) - end])) for pieces in cut]
+    return [name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}" for name in told]

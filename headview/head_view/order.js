@@ -16,34 +16,6 @@ const LOWEST_FIRST = ["entropy"];
 export const sortedBy = (by) =>
   (by === "likeness" ? by : `${spoken(by)}, ${LOWEST_FIRST.includes(by) ? "lowest" : "highest"} first`);
 const spoken = (by) => (by === "cell" ? "the chosen cell" : by);
-const LONGEST_NAME = 84; // pixels, of a layer beside its row
-
-const WORDS = /(?<=[./\s_])|(?<=\D)(?=\d)|(?<=\d)(?=[^\d./\s_])/; // each with what parts it from the next
-
-/**
- * The part of each name that tells it from the others: "3" of "encoder.layer.3.attention", where all have that form.
- * @param {string[]} names
- */
-function tellingParts(names) {
-  const cut = names.map((name) => name.split(WORDS)), most = Math.min(...cut.map((words) => words.length)) - 1;
-  const same = (place, left) => {
-    let count = 0;
-    while (count < left && cut.every((words) => words.at(place(count)) === cut[0].at(place(count)))) count++;
-    return count;
-  };
-  const number = cut[0].findLastIndex((word) => /\d/.test(word));
-  const start = names.length > 1 ? same((i) => i, most) : Math.max(0, number);
-  const end = names.length > 1 ? same((i) => -1 - i, most - start) : number < 0 ? 0 : most - start;
-  return cut.map((words) => words.slice(start, words.length - end).join("").replace(/[./\s_]$/, ""));
-}
-
-/** Shorten a text from its beginning until it fits; its end tells most. */
-function endOf(context, text, room) {
-  if (context.measureText(text).width <= room) return text;
-  const characters = [...text];
-  while (characters.length > 1 && context.measureText(`…${characters.join("")}`).width > room) characters.shift();
-  return `…${characters.join("")}`;
-}
 
 const namesOf = new WeakMap();
 
@@ -51,9 +23,7 @@ const namesOf = new WeakMap();
 const overviewNames = ({ w, page }) => kept(namesOf, w, () => {
   const context = page.overview.getContext("2d");
   context.font = SMALL_FONT;
-  const short = (names) => tellingParts(names).map((name) => endOf(context, name, LONGEST_NAME));
-  const layers = short(w.meta.layer_names), given = w.meta.head_names;
-  const names = given.length ? short(given) : Array.from({ length: w.heads }, (_, i) => String(i));
+  const { brief_layers: layers, brief_heads: names } = w.meta;
   const [layer, head, dot] = [layers, names, ["·"]].map((texts) => Math.ceil(widestOf(context, texts)));
   return { layers, names, room: { layer, head, caption: head + 2 + (w.layers > 1 ? layer + dot : 0) } };
 });

@@ -138,12 +138,9 @@ export function drawOverview(canvas, scene) {
   const { paint, kept, w, order, layout: { grid } } = scene, { width, height } = grid;
   const { side, scale, look: { colours } } = scene;
   const drawn = JSON.stringify([w.part, w.sample, side, scale, colours, order.id]);
-  const key = JSON.stringify([drawn, scene.layer, scene.head, scene.heads, scene.overlay, devicePixelRatio]);
-  if (kept.overview === key) return; // the cursor moved, no head was chosen
   const context = sizeCanvas(canvas, width, height);
   kept.thumbs ||= {};
   const there = drawKept(context, kept.thumbs, drawn, width, height, (sheet) => drawThumbs(sheet, scene));
-  kept.overview = there ? key : "";
   if (!there) kept.thumbs.key = "";
   context.strokeStyle = paint.cursor;
   for (const [x, y, wide, high, dashed] of framesOf(scene)) {

@@ -7,6 +7,7 @@ import zlib
 
 from headview.head_view.neuron import has_neurons
 from headview.head_view.pyramid import TILE
+from headview.head_view.screen import place_of
 from headview.head_view.serve import Answer, Blocks
 
 _FACTS_UP_TO = 256  # heads whose facts a page always carries, for a reader who sorts them there
@@ -60,6 +61,12 @@ def carried(view, budget: int | float) -> tuple[dict[str, Answer], str]:
     part, sample, side = view.part, view.sample, spec["side"]
     of, first = blocks.parts[part], blocks.first(part, sample)
     fits = page.take(*first)
+    if not fits and blocks.exact:  # some digits of all heads say more than all digits of one
+        rounded = Blocks(blocks.sides, False, blocks.measures, blocks.why)
+        other = _Page(rounded, budget)
+        if rounded.is_whole(part) and other.take(*first):
+            blocks, page, fits = rounded, other, True
+            left.append("all digits did not fit, so they are rounded")
     if of.values is not None:
         page.take(f"norms {part} {sample} a")
     whole = fits and blocks.is_whole(part)
@@ -72,8 +79,7 @@ def carried(view, budget: int | float) -> tuple[dict[str, Answer], str]:
         if side == "difference" and blocks.has_differences(part):
             page.take(f"overview {part} {sample} difference")
         shown, _ = blocks.map_of(spec)
-        row = next((i for i, tokens in enumerate(shown.rows) if view.query in tokens), 0)
-        page.take(f"row {row} {_as_page(spec)}")
+        page.take(f"row {place_of(shown.rows, view.query)} {_as_page(spec)}")
         page.take(f"cell {part} {sample} {'b' if side == 'b' else 'a'} {view.query} {view.key}")
         level = _take_levels(page, spec)
         left.append(f"all heads are here, shrunk to what the overview shows; of the chosen one, {level}")

@@ -1,8 +1,8 @@
 """The picture of a HeadView, for readers where nothing runs and in files: what is on screen, drawn by matplotlib.
 
-All heads small at the left, the chosen ones at the right in their window, on the scale and with the colours of the
-view; heads that are shown as lines are drawn as lines. Everything has its place in inches, worked out here: to let
-matplotlib find one would take longer than to draw.
+All heads small at the left in the model's order, the chosen ones at the right in their window, with the cursor, on the
+scale and with the colours of the view; lines are drawn as lines, text as a map. Everything has its place in inches,
+worked out here: to let matplotlib find one would take longer than to draw.
 """
 
 import io
@@ -43,9 +43,11 @@ _FONT, _TITLE = 7, 9.5  # points
 _MOST_CELLS = 280  # along an axis of a map, so that no cell is smaller than a dot
 _HATCHED_UP_TO = 64  # cells along an axis; strokes closer together would be one grey
 _MOST_LINES = 600  # of all heads together
-_FAINT = 0.1  # of the end of the scale: a weaker line is drawn for the chosen query alone
+_FAINT = 0.004  # of the end of the scale: a weaker line is not seen
 _OVERVIEW = (4.0, 3.6)  # inches, of all heads together
 _FRAME = 221  # grey, of heads in the overview
+_CURSOR = "#c04a00"  # as in core.css
+_LEAST_FRAME = 0.06  # inches, around a cell
 _DASHES = ("solid", (0, (5, 3)), (0, (1.5, 2)), (0, (6, 2, 1.5, 2)))
 
 
@@ -140,12 +142,14 @@ def _vectors(figure: DescribedFigure, screen: Screen, kind: str) -> bytes:
 
 def _draw(screen: Screen) -> DescribedFigure:
     """Return the picture of what is on screen."""
-    rows, columns = (_marks(screen, axis, _SIDE) for axis in (0, 1))
+    marks = [[_marks(panel.labels[axis], screen.spans[axis], axis) for axis in (0, 1)] for panel in screen.panels]
+    apart = any(rows != marks[0][0] for rows, _ in marks)  # has each of several maps its own rows?
+    beside, below = (max(_widest(each[axis]) for each in marks) for axis in (0, 1))
     left = 0.1
     if screen.thumbnails is not None:
         sheet, names = _overview_sheet(screen)
         left += names + sheet.shape[1] / _DOTS + 0.2
-    place = _placed(screen, left + 0.3 + _widest(rows), _widest(columns))
+    place = _placed(screen, left + 0.3 + beside, below, beside * apart)
     high = max(place.size[1], 0 if screen.thumbnails is None else sheet.shape[0] / _DOTS + 0.85)
     figure = DescribedFigure(figsize=(round(place.size[0], 2), round(high, 2)), dpi=_DOTS)  # whole dots
     figure.alt = screen.alt
@@ -153,25 +157,29 @@ def _draw(screen: Screen) -> DescribedFigure:
         _draw_overview(figure, screen, sheet, 0.1 + names)
     _write(figure, left + 0.1, 0.18, _cut(screen.title, place.size[0] - left), size=_TITLE)
     if screen.lines:
-        _draw_lines(figure, screen, place, rows, columns)
+        _draw_lines(figure, screen, place, *marks[0])
         return figure
-    for number, panel in enumerate(screen.panels):
+    for number, (panel, (rows, columns)) in enumerate(zip(screen.panels, marks, strict=True)):
         box = (place.x + number * place.step, place.y, place.wide, place.high)
         if len(screen.panels) > 1:
             _write(figure, box[0], place.y - 0.1, _cut(panel.name, place.step - 0.1), size=_FONT + 1)
-        _draw_map(_axes(figure, *box), panel, screen)
+        axes = _axes(figure, *box)
+        _draw_map(axes, panel, screen)
+        _frame_cursor(axes, screen, place)
         below = _label(figure, box, columns, 1, thinned=math.ceil(0.12 * len(columns) / place.wide))
-        if number == 0:
+        if number == 0 or apart:
             beside = _label(figure, box, rows, 0)
+        if number == 0:
             _write(figure, box[0] - beside, place.y + place.high / 2, screen.about["axes"][0], ha="right", rotation=90)
-        said = "\n".join(filter(None, (screen.about["axes"][1], _note(screen, panel))))
+        chosen = _cut(panel.chosen, max(place.wide, 2.0) + 0.6)
+        said = "\n".join(filter(None, (screen.about["axes"][1], _note(screen, panel), chosen)))
         _write(figure, box[0] + place.wide / 2, place.y + place.high + below, said, ha="center", va="top")
         _draw_bar(figure, screen, panel, box[0] + place.wide + 0.1, place)
     return figure
 
 
-def _placed(screen: Screen, x: float, below: float) -> _Place:
-    """Return where the panels stand: cells are squares, unless a map is much longer than wide or the other way."""
+def _placed(screen: Screen, x: float, below: float, between: float) -> _Place:
+    """Return where the panels stand, so much `between` them: cells are squares, unless a map is far from a square."""
     number = 1 if screen.lines else len(screen.panels)
     room = max(_LEAST_SIDE, min(_SIDE, 7.6 / number))
     tall, long = (end - first for first, end in screen.spans)
@@ -182,9 +190,9 @@ def _placed(screen: Screen, x: float, below: float) -> _Place:
     elif not screen.lines:
         wide, high = (room if long > 1 else 0.4), (_SIDE if tall > 1 else 0.4)
     y = 0.55 if number > 1 else 0.4
-    step = wide + (0.4 + below if screen.lines else 0.95)
+    step = wide + (0.4 + below if screen.lines else 0.95 + between)
     legend = 0.2 * math.ceil(len(screen.panels) / 2) if screen.lines and len(screen.panels) > 1 else 0
-    under = 0.6 + legend if screen.lines else 0.55 + (below if below > 0.3 else 0.1)
+    under = 0.6 + legend if screen.lines else 0.6 + (below if below > 0.3 else 0.1)
     return _Place(x, y, wide, high, step, (x + number * step + 0.15, y + high + under))
 
 
@@ -213,14 +221,14 @@ def _cut(text: str, room: float) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _marks(screen: Screen, axis: int, room: float) -> list[tuple[float, str]]:
+def _marks(labels: list[str], span: tuple[int, int], axis: int) -> list[tuple[float, str]]:
     """Return the labels of an axis, as many as can be read: the place of each, from 0 to 1, and its text."""
-    (first, past), labels = screen.spans[axis], screen.labels[axis]
+    first, past = span
     if not labels:
-        few = max(1, math.floor(room / (0.42 if axis else 0.26)))
+        few = max(1, math.floor(_SIDE / (0.42 if axis else 0.26)))
         chosen = round_numbers(first, past, few) if past - first > few else range(first, past)
         return [((i - first + 0.5) / (past - first), str(i)) for i in chosen]
-    step = max(1, math.ceil(0.13 * len(labels) / room))
+    step = max(1, math.ceil(0.13 * len(labels) / _SIDE))
     return [((i + 0.5) / len(labels), _cut(labels[i], 1.0)) for i in range(0, len(labels), step)]
 
 
@@ -289,6 +297,21 @@ def _draw_map(axes: Axes, panel, screen: Screen) -> None:
     axes.set(xlim=(0, 1), ylim=(1, 0))
 
 
+def _frame_cursor(axes: Axes, screen: Screen, place: _Place) -> None:
+    """Frame the chosen rows and the cell of the cursor, as far as they are in sight, wider than a small cell."""
+    tall, long = (end - first for first, end in screen.spans)
+    high, wide = max(1 / tall, _LEAST_FRAME / place.high), max(1 / long, _LEAST_FRAME / place.wide)
+    row, column = screen.cursor
+    frames = [(at, 0.5, 1, 0.9) for at in screen.rows] + [(row, (column + 0.5) / long, wide, 1.8)] * (
+        0 <= column < long
+    )
+    for at, middle, across, line in frames:
+        if 0 <= at < tall:
+            corner = middle - across / 2, (at + 0.5) / tall - high / 2
+            look = {"fill": False, "edgecolor": _CURSOR, "linewidth": line, "clip_on": False}
+            axes.add_patch(Rectangle(corner, across, high, **look))
+
+
 def _note(screen: Screen, panel) -> str:
     """Return what stands under a map: what its marks mean, and of how many weights a cell is the largest."""
     few = max(panel.cells.shape) <= _HATCHED_UP_TO
@@ -325,16 +348,16 @@ def _overview_sheet(screen: Screen) -> tuple[np.ndarray, float]:
     gap = 4 if room >= 14 else 2
     side = max(4, room - gap)
     small = screen.thumbnails.reshape(-1, *screen.thumbnails.shape[2:])
-    small = pooled(small, *(math.ceil(size / side) for size in small.shape[1:]), screen.thumbnails_signed)
+    small = pooled(small, *(math.ceil(size / side) for size in small.shape[1:]), screen.panels[0].signed)
     rows, across = (np.arange(side) * size // side for size in small.shape[1:])
     tops = screen.thumbnail_tops.reshape(-1, 1, 1)
-    shades = _shades(small, screen, tops, screen.thumbnails_signed)[:, rows][:, :, across]
+    shades = _shades(small, screen, tops, screen.panels[0].signed)[:, rows][:, :, across]
     sheet = np.full((lines * columns, side + gap, side + gap, 3), 255, np.uint8)
     if side >= 10:  # a thin frame: what holds little has the colour of the page
         sheet[: len(shades), : side + 2, : side + 2] = _FRAME
     sheet[: len(shades), 1 : side + 1, 1 : side + 1] = shades
     sheet = sheet.reshape(lines, columns, side + gap, side + gap, 3).swapaxes(1, 2)
-    names = 0.0 if layers == 1 else 0.25 + _LETTER * max(len(_cut(name, 0.9)) for name in screen.layer_names)
+    names = 0.0 if layers == 1 else 0.25 + _LETTER * max(len(_cut(name, 0.9)) for name in screen.about["brief_layers"])
     return sheet.reshape(lines * (side + gap), columns * (side + gap), 3), names
 
 
@@ -359,9 +382,9 @@ def _draw_overview(figure: DescribedFigure, screen: Screen, sheet: np.ndarray, l
         _write(figure, middle, box[1] + box[3] + 0.12, f"heads 0 to {heads - 1}, row by row", ha="center")
         return
     across, down = math.ceil(17 / step), math.ceil(13 / step)
-    names = screen.about["head_names"] or [str(i) for i in range(heads)]
-    heads_at = [((i + 0.5) / heads, _cut(names[i], 0.9)) for i in range(0, heads, across)]
-    layers_at = [((i + 0.5) / layers, _cut(screen.layer_names[i], 0.9)) for i in range(0, layers, down)]
+    names = screen.about["brief_layers"], screen.about["brief_heads"]
+    layers_at = [((i + 0.5) / layers, _cut(names[0][i], 0.9)) for i in range(0, layers, down)]
+    heads_at = [((i + 0.5) / heads, _cut(names[1][i], 0.9)) for i in range(0, heads, across)]
     below, beside = _label(figure, box, heads_at, 1), _label(figure, box, layers_at, 0)
     _write(figure, middle, box[1] + box[3] + below, "head", ha="center", va="top")
     _write(figure, left - beside, box[1] + box[3] / 2, "layer", ha="right", rotation=90)
@@ -378,13 +401,13 @@ def _draw_lines(figure: DescribedFigure, screen: Screen, place: _Place, rows: li
         cells = np.where(np.isfinite(panel.cells), panel.cells, 0)
         strength = np.minimum(1, np.abs(cells) / panel.top)
         mine = np.zeros(cells.shape, bool)
-        if 0 <= screen.query < len(cells):
-            mine[screen.query] = strength[screen.query] > 0.004
+        rows_in_sight = [row for row in screen.rows if 0 <= row < len(cells)]
+        mine[rows_in_sight] = strength[rows_in_sight] > _FAINT
         order = np.argsort(-strength, axis=None, kind="stable")
         most = _MOST_LINES // len(screen.panels)
         strong = np.zeros(cells.size, bool)
-        strong[order[:most]] = strength.ravel()[order[:most]] >= _FAINT
-        left_out += int((strength.ravel() > 0.004).sum() - (strong | mine.ravel()).sum())
+        strong[order[:most]] = strength.ravel()[order[:most]] >= max(_FAINT, screen.view.least)
+        left_out += int((strength.ravel() > _FAINT).sum() - (strong | mine.ravel()).sum())
         query, key = (strong.reshape(cells.shape) | mine).nonzero()
         weight, chosen = strength[query, key], mine[query, key]
         left, right = np.zeros(len(query)), np.ones(len(query))
@@ -397,6 +420,9 @@ def _draw_lines(figure: DescribedFigure, screen: Screen, place: _Place, rows: li
         samples.append(Line2D([], [], color=LINE_COLOURS[number % len(LINE_COLOURS)], linestyle=dash))
     axes.set(xlim=(0, 1), ylim=(1, 0))
     axes.set_frame_on(False)
+    for x, sign, at, size in zip((0, 1), "os", screen.cursor, cells.shape, strict=True):
+        if 0 <= at < size:
+            axes.plot(x, (at + 0.5) / size, sign, color="black", fillstyle="none", markersize=5, clip_on=False)
     box = (place.x, place.y, place.wide, place.high)
     beside, end = _label(figure, box, rows, 0), place.x + place.wide
     for at, said in columns:

@@ -15,7 +15,6 @@
  * @property {ReturnType<import("../core.js").tooltip>} tip
  * @property {ReturnType<import("./controls.js").makeControls>} controls
  * @property {{box: HTMLElement, show: (scene: Scene) => void}[]} under panels below the picture
- * @property {{rows: string[], columns: string[], side: string}} names short labels of tokens, as a side has them
  * @property {string} form what `layout` is for
  * @property {Order} order of the heads @property {any} [sorted] the last one by facts
  * @property {any} picture what `draw` of a mode returned: `frames`, where maps or lines are; `win`, what of them is in

@@ -2,27 +2,11 @@
 // for all parts; the numbers are blocks.
 
 import { kept, typed } from "../core.js";
-import { decodeHead, KINDS, LEVELS, poolCells, poolHeads } from "./codes.js";
-import { computeShown } from "./combine.js";
-import { blockKey, plainSpec } from "./source.js";
-
-const DIFFERENCE_CELLS = 150; // along a side of a head, at most: a thumbnail is not larger
+import { decodeHead, KINDS, LEVELS, poolHeads } from "./codes.js";
+import { blockKey } from "./source.js";
 
 /** The layer and head that a number stands for. @returns {[number, number]} */
 export const pairOf = ({ heads }, i) => [Math.floor(i / heads), i % heads];
-
-/** The differences of all heads, shrunk: what a kernel sends of parts that are not whole. @param {Weights} set */
-function differencesOf(set) {
-  const { layers, heads } = set, count = layers * heads, tops = new Float32Array(count);
-  const rows = Math.min(set.queries, DIFFERENCE_CELLS), columns = Math.min(set.keys, DIFFERENCE_CELLS);
-  const cells = new Float32Array(count * rows * columns), whole = { rows: set.queries, columns: set.keys };
-  for (let i = 0; i < count; i++) {
-    const change = computeShown(set, plainSpec(set, "difference", pairOf(set, i)));
-    cells.set(poolCells({ ...whole, cells: change.cells }, rows, columns, true), i * rows * columns);
-    tops[i] = change.top;
-  }
-  return { layers, heads, queries: rows, keys: columns, levels: 0, signed: true, codes: () => cells, tops: () => tops };
-}
 
 /** Read one sample of one part: a WholePart where the page has all of it, and all of it small. @param {View} view */
 export function readSet({ blocks, model }, part, sample) {
@@ -51,30 +35,30 @@ export function readSet({ blocks, model }, part, sample) {
     tokens: named(meta.tokens, queries),
     keyTokens: named(meta.key_tokens, keys),
     words: meta.words[sample] || meta.words[0] || [[], []], // of each query and key the number of its word
-    axes: meta.axes, kind: meta.kind, levels: LEVELS[meta.storage],
+    axes: meta.axes, kind: meta.kind,
     // Does the page get all weights?
     whole: meta.whole && (!model.isStatic || sides.every((side) => blocks.has(nameOf("whole", side)))),
     signed: meta.kind === "signed",
-    rounded: meta.storage === "uint8", // are there fewer digits than most people ask for?
+    /** Of all codes: how many there are, 0 where numbers are as they are. */
+    get levels() { return LEVELS[set.all("a").storage]; },
     /** All codes of one side, or null while they are not there. @returns {any} */
-    all: (side) => once(nameOf("whole", side), ({ bytes }) => readAll(bytes, meta.storage)),
+    all: (side) => once(nameOf("whole", side), ({ bytes, storage }) => ({ storage, ...readAll(bytes, storage) })),
     codes: (side) => set.all(side).codes,
     tops: (side) => set.all(side).tops,
     /** Lengths of the value vectors, (layers, heads, keys). */
     get norms() {
       return once(nameOf("norms", "a"), ({ bytes }) => typed(bytes, Float32Array));
     },
-    /** All of one side, or all heads shrunk where the page has no more. @returns {any} */
+    /** All of one side, or all heads shrunk where the page has no more, as of differences. @returns {any} */
     some(side) {
       const apart = side === "difference";
-      if (!set.whole) return once(nameOf("overview", side), (block) => readSmall(block, set.signed || apart));
-      if (!apart) return set.all(side) && set;
-      return set.all("a") && set.all("b") && kept(read, set, () => differencesOf(set));
+      if (set.whole && !apart) return set.all(side) && set;
+      return once(nameOf("overview", side), (block) => readSmall(block, set.signed || apart));
     },
-    /** The side that the overview shows for one that is chosen: many differences are made by a kernel, or by none. */
+    /** The side that the overview shows for one that is chosen: there may be no room for differences. */
     thumbs(side) {
       const key = nameOf("overview", side), lost = model.isStatic ? !blocks.has(key) : blocks.error(key);
-      return side === "difference" && !set.whole && lost ? "a" : side;
+      return side === "difference" && lost ? "a" : side;
     },
     /**
      * The labels of an axis as a side has them; of both sides, and of their difference, "tired / wide" where they are
@@ -84,9 +68,8 @@ export function readSet({ blocks, model }, part, sample) {
       const one = axis ? set.keyTokens : set.tokens, two = meta.compared ? named(meta.compared[axis], one.length) : one;
       const plain = cut || ((label) => label);
       const joined = (label, i) => (label === two[i] ? plain(label, 1) : `${plain(label, 2)} / ${plain(two[i], 2)}`);
-      const make = () => (
-        side === "a" || side === "b" ? { a: one, b: two }[side].map((label) => plain(label, 1)) : one.map(joined));
-      return cut ? make() : kept(joint, `${axis} ${side}`, make);
+      return kept(joint, `${axis} ${side} ${Boolean(cut)}`, () => (
+        side === "a" || side === "b" ? { a: one, b: two }[side].map((label) => plain(label, 1)) : one.map(joined)));
     },
     /** All heads shrunk to so many rows and columns at most. */
     overview(side, most) {

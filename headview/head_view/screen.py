@@ -1,6 +1,7 @@
 """What is on the screen of a HeadView at the moment, said for a picture: maps in their window, labels, all heads."""
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,24 +11,31 @@ _MOST_CELLS = 1024  # along a side of a picture; longer maps are given pooled
 _PREFIXES = {"weights": "", "values": "value-weighted ", "rollout": "rollout up to "}
 _VALUES = {"weights": "attention weight", "values": "weight × length of the value", "rollout": "rollout"}
 _TINY = 1e-9
+_LONGEST = 16  # characters of a label that is said with others
 
 
 class Panel(NamedTuple):
-    """One map: its name, cells float32 `(rows, columns)`, -inf where masked, where its scale ends, is it signed?"""
+    """One map: its name, cells float32 `(rows, columns)`, -inf where masked, where its scale ends, is it signed?
+
+    `labels` are those of its rows and columns ([]: numbers); `chosen` says the cell of the cursor.
+    """
 
     name: str
     cells: np.ndarray
     top: float
     signed: bool
+    labels: list[list[str]]
+    chosen: str
 
 
 @dataclass
 class Screen:
     """All that is on a picture of a `view`, with what the page knows `about` its part.
 
-    `panels` are maps side by side or, as `lines`, heads over each other; `labels` those of rows and columns ([]:
-    numbers); `spans` the tokens that they stand for, first and end; `thumbnails` `(layers, h, r, c)` all heads small,
-    in `columns`, each on a scale that ends at its `thumbnail_tops`; None where there is one head.
+    `panels` are maps side by side or, as `lines`, heads over each other; `spans` the rows and columns in sight, first
+    and end; `rows` those of the chosen queries and `cursor` the chosen cell, counted from there; `thumbnails` `(layers,
+    h, r, c)` all heads small, in `columns`, each on a scale that ends at its `thumbnail_tops`; None where there is one
+    head.
     """
 
     view: object
@@ -36,16 +44,14 @@ class Screen:
     alt: str
     panels: list[Panel]
     lines: bool
-    query: int
+    rows: list[int]
+    cursor: tuple[int, int]
     scale: str
-    labels: list[list[str]]
     spans: list[tuple[int, int]]
     value: str
     thumbnails: np.ndarray | None
     thumbnail_tops: np.ndarray | None
-    thumbnails_signed: bool
     columns: int
-    layer_names: list[str]
 
 
 def on_screen(view) -> Screen:
@@ -54,19 +60,23 @@ def on_screen(view) -> Screen:
     lines = view.mode in ("lines", "across")
     sides, pairs = view.shown_sides(), view.shown_heads()
     names = [head_name(about, *pair) for pair in pairs]
-    if lines and view.heads == "chosen":
-        wanted = [(name, view.spec(sides[0], [pair])) for name, pair in zip(names, pairs, strict=True)]
-    else:
-        called = dict(zip(("a", "b", "difference"), (*view.sides, " − ".join(view.sides[::-1])), strict=False))
-        wanted = [(called[side] or names[0], view.spec(side)) for side in sides]
-    maps = [blocks.map_of(spec) for _, spec in wanted]
+    called = dict(zip(("a", "b", "difference"), (*view.sides, " − ".join(view.sides[::-1])), strict=False))
+    if lines and len(sides) == 3:  # over each other: the difference is seen between those of both
+        sides = sides[:2]
+    each = [(name, [pair]) for name, pair in zip(names, pairs, strict=True)]
+    each = each if lines and view.heads == "chosen" else [("", pairs)]
+    wanted = [(side, ": ".join(filter(None, (called[side], name))), heads) for side in sides for name, heads in each]
+    maps = [blocks.map_of(view.spec(side, heads)) for side, _, heads in wanted]
     first = maps[0][0]
     window = window_of(view.window, *first.cells.shape)
     scale, tops = view.scale_of([(shown.top, shown.signed) for shown, _ in maps])
-    panels = [
-        Panel(name, _in_sight(pyramid, window), top, shown.signed)
-        for (name, _), (shown, pyramid), top in zip(wanted, maps, tops, strict=True)
-    ]
+    cursor = place_of(first.rows, view.query), place_of(first.columns, view.key)
+    panels = []
+    for (side, name, _), (shown, pyramid), top in zip(wanted, maps, tops, strict=True):
+        own = view.side if lines else side  # what lies over each other has one label for both sides
+        labels = [_labels(view, shown, axis, window[2 * axis : 2 * axis + 2], own) for axis in (0, 1)]
+        cell = _cell(view, shown, cursor, own)
+        panels.append(Panel(name, _in_sight(pyramid, window), top, shown.signed, labels, cell))
     layers, heads, *_ = about["shape"]
     small = blocks.small(view.part, view.sample, sides[0]) if layers * heads > 1 else None
     own = about["kind"] in ("signed", "positive") and view.values == "weights"  # gradients, scores: whatever it was
@@ -78,16 +88,14 @@ def on_screen(view) -> Screen:
         alt=_alt(view, about, title, panels, scale),
         panels=panels,
         lines=lines,
-        query=next((i for i, row in enumerate(first.rows) if view.query in row), 0) - window[0],
+        rows=sorted({place_of(first.rows, query) - window[0] for query in (view.query, *view.rows)}),
+        cursor=(cursor[0] - window[0], cursor[1] - window[2]),
         scale=scale,
-        labels=[_labels(view, first, axis, window[2 * axis : 2 * axis + 2]) for axis in (0, 1)],
         spans=[tuple(window[:2]), tuple(window[2:])],
         value="difference" if sides[0] == "difference" else "value" if own else _VALUES[view.values],
         thumbnails=small,
         thumbnail_tops=None if small is None else _tops(about, small, scale),
-        thumbnails_signed=about["kind"] == "signed" or sides[0] == "difference",
         columns=math.ceil(math.sqrt(heads)) if layers == 1 else heads,
-        layer_names=about["layer_names"] if about["named"] else [str(i) for i in range(layers)],
     )
 
 
@@ -97,7 +105,7 @@ def _alt(view, about: dict, title: str, panels: list[Panel], scale: str) -> str:
     what = "Numbers" if about["kind"] == "signed" else "Attention weights"
     ends = [f"from {-panel.top if panel.signed else 0:.4g} to {panel.top:.4g}" for panel in panels]
     spaced = {"log": ", logarithmic", "root": " of square roots"}.get(scale, "")
-    looks = {"map": "a heat map", "lines": "lines", "across": "lines", "text": "running text"}[view.mode]
+    looks = "lines" if view.mode in ("lines", "across") else "a heat map"
     said = (
         f"{what} of {layers} layer{'s' * (layers > 1)} with {heads} head{'s' * (heads > 1)}, {queries} queries by "
         f"{keys} keys, on a scale {' and '.join(dict.fromkeys(ends))}{spaced}. In full, as {looks}: {title}"
@@ -106,7 +114,8 @@ def _alt(view, about: dict, title: str, panels: list[Panel], scale: str) -> str:
         said += f": {', '.join(panel.name for panel in panels[:8])}{', …' * (len(panels) > 8)}"
     if len(view.sides) > 1 and looks != "lines":
         said += f", {' beside '.join(panel.name for panel in panels)}"
-    return f"{said}; what is in sight: {view.window}." if view.window else f"{said}."
+    said += f"; what is in sight: {view.window}" * bool(view.window)
+    return f"{said}; chosen: {', '.join(dict.fromkeys(panel.chosen for panel in panels[:3]))}."
 
 
 def head_name(about: dict, layer: int, head: int) -> str:
@@ -141,10 +150,25 @@ def _tops(about: dict, small: np.ndarray, scale: str) -> np.ndarray:
     return np.maximum(finite.max((-2, -1)), _TINY).astype(np.float32)
 
 
-def _labels(view, shown, axis: int, span: list[int]) -> list[str]:
+def place_of(groups: list[list[int]], token: int) -> int:
+    """Return the row or column that holds a token; the nearest one where it is hidden, as on the page."""
+    return max(0, bisect_right(groups, token, key=lambda group: group[0]) - 1)
+
+
+def _cell(view, shown, cursor: tuple[int, int], side: str) -> str:
+    """Say a cell of a map, such as "it → animal: 0.65"."""
+    groups = zip((shown.rows, shown.columns), cursor, strict=True)
+    names = [view.beside([group[at]], axis, side)[0] for axis, (group, at) in enumerate(groups)]
+    query, key = (name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for name in names)
+    number = shown.cells[cursor]
+    said = "masked" if np.isneginf(number) else f"{number:.4g}".replace("-", "−")
+    return f"{query} → {key}: {said}"
+
+
+def _labels(view, shown, axis: int, span: list[int], side: str) -> list[str]:
     groups = (shown.columns if axis else shown.rows)[span[0] : span[1]]
     plain = all(group == [place] for group, place in zip(groups, range(*span), strict=True))
-    return [] if plain and not view.labels_shown(axis) else view.beside(groups, axis)
+    return [] if plain and not view.labels_shown(axis, side) else view.beside(groups, axis, side)
 
 
 def _title(view, about: dict, names: list[str], lines: bool) -> str:

@@ -66,17 +66,11 @@ class Blocks:
         """Does a part travel at once?"""
         return math.prod(self.parts[number].shape) <= (EXACT_UP_TO if self.exact else WHOLE_UP_TO)
 
-    def storage(self, number: int) -> str:
-        """Return in which numbers a part travels at once."""
-        count = math.prod(self.parts[number].shape)
-        # Two bytes of signed numbers, which may be of any size, do not hold the four digits that are shown.
-        few = self.parts[number].kind == "signed" and count <= _SIGNED_EXACT_UP_TO
-        return storage_for(count, self.exact or few)
-
     def first(self, number: int, sample: int) -> list[str]:
         """Return the keys of what a view needs before it can show a part."""
-        kind = "whole" if self.is_whole(number) else "overview"
-        return [f"{kind} {number} {sample} {side}" for side in self.sides]
+        whole = self.is_whole(number)
+        keys = [f"{'whole' if whole else 'overview'} {number} {sample} {side}" for side in self.sides]
+        return keys + [f"overview {number} {sample} difference"] * (whole and len(self.sides) > 1)
 
     def at_once(self) -> dict[str, Answer]:
         """Return the blocks that a view begins with; what its scores are made of as well where that is little."""
@@ -107,8 +101,11 @@ class Blocks:
 
     def _whole(self, text: str) -> Answer:
         part, sample, side = self._place(text)
-        storage = self.storage(part)
-        codes, tops = whole(self.sides[side][part], sample, storage)
+        given, count = self.sides[side][part], math.prod(self.parts[part].shape)
+        # Two bytes of signed numbers, which may be of any size, do not hold the four digits that are shown.
+        few = given.kind == "signed" and count <= _SIGNED_EXACT_UP_TO
+        storage = storage_for(count, self.exact or few)
+        codes, tops = whole(given, sample, storage)
         return {"storage": storage}, tops + codes
 
     def _overview(self, text: str) -> Answer:

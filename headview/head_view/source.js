@@ -93,7 +93,7 @@ export function localSource(spec, set, { cells, rows, columns, signed, top }) {
   const pyramid = new LocalPyramid(cells, rows.length, columns.length, signed), wide = columns.length;
   const tops = spec.side === "difference" ? [top]
     : spec.heads.map(([layer, head]) => set.tops(spec.side)[layer * set.heads + head]);
-  const exact = !set.rounded && !(set.signed && set.levels);
+  const exact = set.levels !== LEVELS.uint8 && !(set.signed && set.levels);
   return {
     key: specKey(spec), spec, signed, rows, columns, places: [rows, columns], // the tokens of each
     top, // the largest number, by its size; null while it is not known

@@ -188,25 +188,24 @@ class Chosen(View):
         ]
         return kind, [max(end, 1e-9) for end in ends]
 
-    def labels_shown(self, axis: int) -> list[str]:
-        """Return the labels of the queries (0) or keys (1) of the side in sight; of both, "tired / wide"."""
+    def labels_shown(self, axis: int, side: str) -> list[str]:
+        """Return the labels of the queries (0) or keys (1) of a side; of both, or their difference, "tired / wide"."""
         given, compared = (self.tokens, self.key_tokens)[axis], self.parts[self.part]["compared"]
-        if compared is None or self.side == "a":
+        if compared is None or side == "a":
             return given
         other = compared[axis][min(self.sample, len(compared[axis]) - 1)]
-        if self.side == "b" or not given or not other:
-            return other if self.side == "b" else given
+        if side == "b" or not given or not other:
+            return other if side == "b" else given
         return [one if one == two else f"{one} / {two}" for one, two in zip(given, other, strict=True)]
 
-    def beside(self, groups: list[list[int]], axis: int) -> list[str]:
-        """Return what stands beside rows (axis 0) or columns (1) that stand for these tokens."""
-        names = self.labels_shown(axis) or list(map(str, range(self.shape[2 + axis])))
+    def beside(self, groups: list[list[int]], axis: int, side: str | None = None) -> list[str]:
+        """Return what stands beside rows (axis 0) or columns (1) that stand for these tokens, on the side in sight."""
+        names = self.labels_shown(axis, side or self.side) or list(map(str, range(self.shape[2 + axis])))
         return ["".join(names[token] for token in group) for group in groups]
 
     def named(self) -> tuple[list[str], list[str]]:
         """Return the labels of queries and keys, as the first side has them; numbers where they lack."""
-        both = zip((self.tokens, self.key_tokens), self.shape[2:], strict=True)
-        return tuple(labels or list(map(str, range(size))) for labels, size in both)
+        return tuple(self.beside([[i] for i in range(size)], axis, "a") for axis, size in enumerate(self.shape[2:]))
 
     def shown_heads(self) -> list[list[int]]:
         """Return which heads are in the large picture, as `[layer, head]` each."""

@@ -13,15 +13,11 @@ import { regionOf } from "./source.js";
 import { moveAlong, PAGE } from "./view.js";
 
 const LONGEST_TOKEN = 60; // characters
-const SPECIAL = /^(<[^<>\s]+>|<\|.*\|>|\[[A-Z]+\d*\])$/, BYTES = /^(<(0x)?[0-9A-Fa-f]{2}>)+$/;
 const CLOSING = /^[,.;:!?%)\]}’”…、。，！？]+$/u, OPENING = /^[([{“‘¿¡]+$/u;
 const UNSPACED = /^[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}、。，！？]+$/u;
 const STEERING = /[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g; // signs that would turn the text around them
 const LEFT_TO_RIGHT = /\p{sc=Latin}|\p{sc=Greek}|\p{sc=Cyrillic}|\p{sc=Han}/gu;
 const RIGHT_TO_LEFT = /\p{sc=Hebrew}|\p{sc=Arabic}|\p{sc=Syriac}|\p{sc=Thaana}/gu;
-
-/** Does a label stand for no text, such as [CLS] or <s>? */
-export const isSpecial = (label) => SPECIAL.test(label) && !BYTES.test(label);
 
 /** A token as it stands in a text; what would not be seen is drawn. */
 function textOf(label) {
@@ -37,9 +33,9 @@ function isApart(before, after, words) {
   return !(CLOSING.test(after) || OPENING.test(before) || (UNSPACED.test(before) && UNSPACED.test(after)));
 }
 
-/** Is most of a text written from the right? */
-function runsLeft(labels) {
-  const text = labels.filter((label) => !isSpecial(label)).join(" ");
+/** Is most of a text written from the right? `special`: which of its labels stand for no text. */
+function runsLeft(labels, special) {
+  const text = labels.filter((_, i) => !special[i]).join(" ");
   const count = (letters) => (text.match(letters) || []).length;
   return count(RIGHT_TO_LEFT) > count(LEFT_TO_RIGHT);
 }
@@ -54,11 +50,12 @@ export function makeRun(view, w, { side, source, title }, n, axis, [first, end],
     const word = i ? [numbers[places[i - 1].at(-1)], numbers[places[i][0]]] : [];
     return i && !spaced && isApart(texts[i - 1], texts[i], word) ? [" ", span] : [span];
   });
-  const left = runsLeft(texts), about = { "aria-describedby": view.page.text.help, dir: left ? "rtl" : "ltr" };
+  const special = texts.map((text) => w.meta.special.includes(text));
+  const left = runsLeft(texts, special), about = { "aria-describedby": view.page.text.help, dir: left ? "rtl" : "ltr" };
   const run = focusable(node("div", { class: "run", role: "application", ...about }, ...children));
   const caption = [title, alone ? "" : `${w.axes[axis]} text`].filter(Boolean).join(", ");
   const one = {
-    run, spans, axis, first, n, left, alone, special: texts.map(isSpecial), shown: [], chosen: -1,
+    run, spans, axis, first, n, left, alone, special, shown: [], chosen: -1,
     caption: caption && node("div", { class: "caption" }, caption),
   };
   bindRun(view, one);

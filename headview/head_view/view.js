@@ -9,6 +9,7 @@ import {
 import { LABEL_FONT, placeText, shorten, SMALL_FONT, widestOf, writeIn } from "../core_draw.js";
 import { drawBars } from "./bars.js";
 import { bindOverview } from "./choose_heads.js";
+import { LEVELS } from "./codes.js";
 import { DRAWN, makeControls } from "./controls.js";
 import { hiddenLimits } from "./hidden_tokens.js";
 import { endAt, isolate, isolatedIn, pictureKeys, placeAt } from "./hover.js";
@@ -82,36 +83,33 @@ function shortName(token, parts) {
   return token.trim() ? shorten(token, characters) : `“${shorten(token, characters - 2)}”`; // blanks must be seen
 }
 
-/** The short labels of queries and keys, as the side that is shown has them. @param {View} view */
-function namesOf({ w }, side) {
+/** The short labels of queries and keys, as a side has them. @param {Weights} w */
+function namesOf(w, side) {
   const [rows, columns] = [0, 1].map((axis) => patchNames(w, axis, w.labels(axis, side, shortName)));
-  return { rows, columns, side };
+  return { rows, columns };
 }
 
-/** The room that the longest labels of rows and columns need, words in one piece. */
-function roomOfLabels(canvas, names, [rows, columns]) {
-  const context = canvas.getContext("2d"), { pixels } = LONGEST_LABEL;
+/** The room that the longest labels of rows and columns need, words in one piece; `apart`: has each side its own rows? */
+function roomOfLabels(canvas, w, side, [rows, columns]) {
+  const context = canvas.getContext("2d"), { pixels } = LONGEST_LABEL, names = namesOf(w, side);
+  const [one, two] = ["a", "b"].map((each) => w.labels(0, each)), apart = one.some((label, i) => label !== two[i]);
   context.font = SMALL_FONT;
   const room = (labels, places) => {
     const all = places.map((tokens) => joined(labels, tokens));
     const some = all.length <= MEASURED ? all : [...all.slice(0, MEASURED), ...all.slice(-9)];
     return Math.ceil(Math.min(pixels, widestOf(context, some)));
   };
-  return { row: room(names.rows, rows), key: room(names.columns, columns) };
+  return { row: room(names.rows, rows), key: room(names.columns, columns), apart };
 }
 
 // ---------------------------------------------------------------- a frame
 
 /** Take up a part and a sample; what was drawn before is forgotten. @param {View} view */
 function takeUp(view) {
-  const { model, page } = view, part = model.get("part"), side = model.get("side"), first = !view.w;
+  const { model, page } = view, part = model.get("part"), first = !view.w;
   const sample = Math.min(model.get("sample"), model.get("parts")[part].samples - 1); // parts may have fewer
-  if (view.w?.part === part && view.w.sample === sample) {
-    if (view.w.meta.compared && view.names.side !== side) view.names = namesOf(view, side);
-    return;
-  }
+  if (view.w?.part === part && view.w.sample === sample) return;
   const w = (view.w = readSet(view, part, sample));
-  view.names = namesOf(view, side);
   Object.assign(view, { sources: new Map(), images: new Map(), layout: null });
   page.overview.hidden = page.ofOverview.hidden = !w.several;
   if (first) return;
@@ -128,12 +126,14 @@ function takeUp(view) {
 
 /** Gather what a frame draws. @param {View} view @returns {Scene} */
 function sceneOf(view, shown) {
-  const { model, w, root, names, layout, kept, images, order, found } = view, { source } = shown;
+  const { model, w, root, layout, kept, images, order, found } = view, { source } = shown;
   /** @type {any} */
   const traits = Object.fromEntries(DRAWN.map((name) => [name, model.get(name)]));
   const paint = themeColours(root), { dark } = paint;
+  const frames = shown.frames.map((frame) => ({ ...frame, names: namesOf(w, frame.side) }));
   return {
-    ...traits, view, w, names, layout, kept, images, order, found, shown, paint, dark,
+    ...traits, view, w, layout, kept, images, order, found, paint, dark,
+    shown: { ...shown, frames }, names: namesOf(w, traits.side),
     look: { colours: traits.colours, dark }, side: sidesOf(model)[0], win: windowOf(view),
     cursor: cursorIn(view, source), isolated: isolatedIn(view, source),
   };
@@ -142,7 +142,7 @@ function sceneOf(view, shown) {
 /** @param {View} view */
 function draw(view) {
   takeUp(view);
-  const { w, root, page, model, blocks, names } = view, width = roomIn(root);
+  const { w, root, page, model, blocks } = view, width = roomIn(root);
   if (!width) return;
   const shown = shownMaps(view), each = (labels) => labels.map((_, i) => [i]);
   const places = shown?.source.places || [each(w.tokens), each(w.keyTokens)];
@@ -150,9 +150,9 @@ function draw(view) {
   view.size = { rows: seen.queries, columns: seen.keys };
   view.order = headOrder(view);
   const maps = model.get("mode") === "map" && shown?.frames.length || 1;
-  const form = JSON.stringify([names.side, seen, maps, view.order.id, model.get("words"), model.get("hidden")]);
+  const form = JSON.stringify([model.get("side"), seen, maps, view.order.id, model.get("words"), model.get("hidden")]);
   if (!view.layout || view.form !== form) {
-    const labels = roomOfLabels(page.focus, names, places);
+    const labels = roomOfLabels(page.focus, w, model.get("side"), places);
     Object.assign(view, { layout: layout(w, width, labels, seen, maps, view.order), kept: {}, form });
     const marks = [w.several ? "" : " single", w.meta.picture ? " pictured" : ""].join("");
     page.panels.className = `panels ${view.layout.form}${marks}`;
@@ -181,14 +181,14 @@ function drawScene(view, scene) {
   if (mode !== "text") titlePicture(page.focus, scene);
   drawBars(page.bars, scene);
   view.under.forEach((panel) => panel.show(scene));
-  const together = mode === "map" && shown.pairs.length > 1 ? ` (${shown.title})` : "";
+  const together = (mode === "map" || shown.all) && shown.pairs.length > 1 ? ` (${shown.title})` : "";
   page.readout.textContent = cellText(view, ...scene.cursor) + together;
   return limitsText(scene, view.picture);
 }
 
 /** Write above the picture which heads it shows, or how many where that is too long, and what is in sight. */
 function titlePicture(canvas, { view, w, mode, combine, shown, paint, win }) {
-  const asMap = mode === "map", room = parseFloat(canvas.style.width), { rows, columns } = view.size;
+  const asMap = mode === "map" || shown.all, room = parseFloat(canvas.style.width), { rows, columns } = view.size;
   const context = canvas.getContext("2d");
   writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
   const [one, more] = shown.frames, side = more || !one.title ? "" : `${one.title}: `;
@@ -205,7 +205,7 @@ function limitsText({ w, shown, mode, view, least }, { drawn = 0, all = 0, cut, 
   const counted = (count) => count.toLocaleString("en"), asLines = mode === "lines" || mode === "across";
   const sources = shown.frames.map(({ source }) => source), packed = 2 ** level;
   return [
-    sources.some(({ masked }) => masked) && "Hatched: masked. ",
+    sources.some(({ masked }) => masked) && (asLines ? "×: masked. " : "Hatched: masked. "),
     sources.some(({ missing }) => missing) && "? or orange: NaN, not a number. ",
     drawn < all && `The ${counted(drawn)} strongest of ${counted(all)} lines are drawn, ` +
       "and all lines of the chosen query. ",
@@ -215,8 +215,8 @@ function limitsText({ w, shown, mode, view, least }, { drawn = 0, all = 0, cut, 
     asLines && w.signed && "Lines say how large a number is, not its sign. ",
     said,
     hiddenLimits(view),
-    w.whole && w.rounded && "So many weights are stored in one byte each and shown rounded to what that holds; " +
-      "exact=True keeps more digits. ",
+    w.whole && w.levels === LEVELS.uint8 && "So many weights are stored in one byte each and shown rounded to what " +
+      "that holds; exact=True keeps more digits, in a file with megabytes=… for them. ",
   ].filter(Boolean).join("");
 }
 

@@ -34,8 +34,6 @@ from headview.sources import Sources
 from mhalib.plots import DescribedFigure
 
 _PAGE_MEGABYTES = 4
-
-
 _BAR_FROM = 100_000_000  # weights; in fewer all is read at once
 
 
@@ -286,12 +284,10 @@ class HeadView(Chosen):
             raise ValueError(f"n must be a positive integer, got {n!r}")
         layers, heads = self.shape[:2]
         pairs = [[i, j] for i in range(layers) for j in range(heads)] if everywhere else self.shown_heads()
-        # The overview knows the largest number of each head: few of them need to be read in full.
-        if self.parts[self.part]["kind"] == "signed":  # there it is the one farthest from 0
-            tops = {(i, j): np.inf for i, j in pairs}
-        else:
-            small = self._blocks.small(self.part, self.sample, "a")
-            tops = {(i, j): np.nanmax(small[i, j], initial=-np.inf) for i, j in pairs}
+        # The overview knows how large a number of each head may be: few of them need to be read in full.
+        small = self._blocks.small(self.part, self.sample, "a")
+        sizes = np.where(np.isneginf(small), small, np.nan_to_num(np.abs(small), nan=np.inf)).max((-2, -1))
+        tops = {(i, j): sizes[i, j] for i, j in pairs}
         order = tqdm(
             sorted(tops, key=lambda pair: -tops[pair]), "heads", disable=math.prod(self.shape) < _BAR_FROM, leave=False
         )
@@ -317,11 +313,14 @@ class HeadView(Chosen):
     # ------------------------------------------------------------ pictures and pages
 
     def figure(self) -> DescribedFigure:
-        """Return what is on screen, the overview and the chosen heads, as a matplotlib Figure."""
+        """Return what `save` writes as a picture, as a matplotlib Figure."""
         return figure_of(self)
 
     def save(self, path: str | Path, megabytes: float = _PAGE_MEGABYTES) -> Path:
-        """Write what is on screen, with its axes, into a file, and return where it is.
+        """Write what is on screen into a file, and return where it is.
+
+        A picture holds the overview, in the model's order, and the chosen heads as a map or lines, with the chosen
+        rows and cell marked. The list of keys, the panels below and text are in the page, and in the PNG that it saves.
 
         Args:
             path: ends in ".png", ".svg", ".pdf", or ".html" for a page that stays alive without a kernel.

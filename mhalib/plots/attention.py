@@ -93,7 +93,8 @@ def plot_attention(
     alt += f"colours from {f'−{top:.3g}' if signed else 0} to {top:.3g}{in_words}" + f"; {small}" * bool(small)
     alt += f": {'; '.join(names)}." if titles is not None and heads <= 10 else "."
     beside, below = (grid.font / 110 * max(map(len, labels), default=0) for labels in (query_labels, key_labels))
-    figure = new_figure(alt, (grid.columns * grid.wide + 1.8 + beside, grid.rows * grid.high + 0.9 + below))  # inches
+    high = grid.rows * grid.high + 0.9 + below + 0.17 * (not np.isfinite(maps).all())  # inches, marks told in a line
+    figure = new_figure(alt, (grid.columns * grid.wide + 1.8 + beside, high))
     axes = figure.subplots()
     colours = matplotlib.colormaps[DIVERGING if signed else COLOUR_MAP]
     shades = colours(np.nan_to_num(share(maps, scale, top, signed)))  # (h, Tq, Tk, 4)
@@ -102,8 +103,7 @@ def plot_attention(
     if values:
         _write_values(axes, grid, maps, shades[..., :3], top)
     _label_axes(axes, grid, (query_labels, key_labels), (queries, keys))
-    axes.set_ylabel("query")
-    axes.set_xlabel("      ".join(["key", *signs]) + f"\n{small}" * bool(small))
+    axes.set(ylabel="query", xlabel="\n".join(filter(None, ["key", " · ".join(signs), small])))
     shown = ScalarMappable(Normalize(0, 1), colours)
     bar = figure.colorbar(shown, ax=axes, fraction=0.05, pad=0.02, aspect=4 * figure.get_figheight())
     if scale != "fixed":

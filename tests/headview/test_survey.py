@@ -166,6 +166,18 @@ def test_the_stored_survey_is_of_the_pinned_weights_and_of_as_many_sentences():
         many_sentences(5000)
 
 
+def test_axes_end_where_the_heads_do_and_say_so(static_page):
+    full = found(TEXTS)
+    full.mean["separators"] = np.array([[0.021, 0.03], [0.052, 0.058]])
+    view = HeadScatter(full, x="separators", y="entropy")
+    assert dict(zip(view.names, view.ends, strict=True))["separators"] == pytest.approx([0.02, 0.04, 0.06])
+    assert view.figure().axes[0].get_xlim() == pytest.approx((0.02, 0.06))
+    page = static_page(view)
+    across = [float(circle.get_attribute("cx")) for circle in page.locator("circle.head").all()]
+    assert min(across) < 60 and max(across) > 350  # of 42 to 380
+    assert "separators, 0.02 to 0.06" in page.locator("svg.plane text.name").all_text_contents()
+
+
 def test_a_click_on_a_point_shows_the_texts_of_its_head(static_page):
     full = found(TEXTS)
     page = static_page(HeadScatter(full, x="separators", y="same token"), width=900)

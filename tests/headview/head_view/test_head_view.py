@@ -23,7 +23,7 @@ def test_what_is_read_out_is_what_was_given(exact):
     weights = some(2, 9, 9)
     view = HeadView(weights, exact=exact)
     assert np.array_equal(view.weights_of(0, 1), weights[1].numpy())
-    assert view.parts[0]["storage"] == ("float32" if exact else "uint16")
+    assert view.blocks["whole 0 0 a"]["storage"] == ("float32" if exact else "uint16")
 
 
 @pytest.mark.parametrize("exact", [False, True])

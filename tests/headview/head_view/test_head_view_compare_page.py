@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headview.head_view.widget import HeadView
-from tests.helpers.page import Listener, limits, near, pixels, readout, some
+from tests.helpers.page import Listener, limits, near, no_overflow, pixels, readout, some
 
 TIRED, WIDE = ("it was too tired .".split(), "it was too wide .".split())
 A, B = some(2, 3, 5, 5), some(2, 3, 5, 5, seed=1)
@@ -18,7 +18,7 @@ def written(page):
     return page.evaluate("texts")
 
 
-def test_the_overview_of_the_difference_is_made_in_the_page(static_page):
+def test_the_overview_of_the_difference_is_in_the_page(static_page):
     one = np.zeros((1, 2, 4, 4), np.float32)
     one[..., 0] = 1
     page = static_page(HeadView(one, compare=one[..., ::-1].copy(), exact=True, side="difference"))
@@ -32,7 +32,7 @@ def test_the_overview_of_the_difference_is_made_in_the_page(static_page):
 def test_what_does_not_fit_keeps_the_heads_of_the_first_side(static_page):
     view = HeadView(some(4, 4, 64, 64), compare=some(4, 4, 64, 64, seed=1), side="difference")
     shown = {key.split(" ")[0] + key.rpartition(" ")[2] for key in view.get_state()["blocks"]}
-    assert shown == {"wholea", "wholeb"}
+    assert shown == {"wholea", "wholeb", "overviewdifference"}
     view.to_html = lambda make=view.to_html: make(60_000)
     page = static_page(view)
     assert near(pixels(page.locator("canvas.overview")), (255, 255, 255)).mean() < 0.9
@@ -49,6 +49,20 @@ def test_each_side_has_its_own_words(static_page, side, word):
     runs = static_page(view).locator(".run").all_text_contents()
     words = ["tired", "wide", "tired / wide"] if side == "both" else [word]
     assert [run.removeprefix("it was too ").removesuffix(".").strip() for run in runs] == words
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_each_map_has_the_words_of_its_side_on_both_axes(static_page, width):
+    page = static_page(Listener(), compared(layer=0, head=0), width=width)
+    canvas = page.locator("canvas.focus").evaluate("(canvas) => canvas.width")
+    words = {
+        word: sorted({round(left) for text, _, left, _, wide, *_ in written(page) if text == word and wide == canvas})
+        for word in ("tired", "wide", "tired / wide")
+    }
+    assert all(len(lefts) >= 2 for lefts in words.values()), words  # a row, and a column
+    if width > 390:
+        assert words["tired"][-1] < words["wide"][0] and words["wide"][-1] < words["tired / wide"][0]
+    assert no_overflow(page) == []
 
 
 def test_errors_name_compare_and_say_what_to_do():
@@ -74,8 +88,11 @@ def test_sides_are_named_once_and_in_full_with_true_minus_signs(static_page):
     assert {"tired", "wide"} <= set(squeezed)  # the legend of the bars
 
 
-def test_maps_take_the_whole_width_below_the_overview_where_they_grow(static_page):
-    page = static_page(HeadView(some(4, 4, 13, 13), compare=some(4, 4, 13, 13, seed=1)), width=1280)
+@pytest.mark.parametrize("heads", [(4, 4), (12, 12)])
+def test_maps_take_the_whole_width_below_the_overview_where_they_grow(static_page, heads):
+    one, two = some(*heads, 13, 13), some(*heads, 13, 13, seed=1)
+    words = {} if heads == (4, 4) else {"tokens": list("abcdefghijklm"), "compare_tokens": list("ABCDEFGHIJKLM")}
+    page = static_page(HeadView(one, compare=two, **words), width=1280)
     overview, focus, bars = (page.locator(f"canvas.{name}").bounding_box() for name in ("overview", "focus", "bars"))
     assert focus["y"] >= max(box["y"] + box["height"] for box in (overview, bars)) and bars["y"] == overview["y"]
     assert focus["width"] > 1100

@@ -6,8 +6,28 @@ from PIL import Image
 
 from headview.head_view.inputs import as_parts
 from headview.head_view.labels import cleaned, words_of
+from headview.head_view.names import short_names, telling_parts
 from headview.head_view.patches import picture_for, pixels_of
 from tests.helpers.head_view_examples import some
+
+
+def test_names_are_cut_to_what_tells_them_apart():
+    for names, told, short in (
+        ("layer 0|layer 1|layer 12", "0|1|12", ""),
+        ("encoder.0.attn|decoder.0.attn", "encoder|decoder", ""),
+        ("text.layers.1.attn|text.layers.1.cross|text.layers.2.attn", "1.attn|1.cross|2.attn", ""),
+        ("a|b", "a|b", ""),
+        ("down.attn|up", "down.attn|up", ""),
+        ("h.5.attn", "5", "layer 5"),
+        ("h.1.x|h.2.x", "1|2", "layer 1|layer 2"),
+        ("0|2", "0|2", "layer 0|layer 2"),  # of nn.Sequential
+        ("h.1.x|h.1.x call 2", "x|x call 2", "call 1|call 2"),
+        ("|", "|", ""),
+        ("the first of them all|b", "…t of them all|b", ""),
+    ):
+        assert telling_parts(names.split("|")) == told.split("|")
+        assert short_names(names.split("|")) == (short or names).split("|")
+
 
 # ---------------------------------------------------------------- marks
 

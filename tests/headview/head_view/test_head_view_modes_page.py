@@ -99,7 +99,10 @@ def test_masked_and_missing_tokens_are_marked_and_every_ink_can_be_read(static_p
     weights[..., 5, :] = torch.nan
     page = static_page(view_of(weights, WORDS, mask=causal_mask(8), traits={"query": 4}))
     assert page.locator(".run .masked").all_text_contents() == WORDS[5:]
-    assert "masked" in limits(page)
+    assert "Hatched: masked. " in limits(page)
+    page.get_by_label("Show as").select_option("lines")
+    assert "×: masked. " in limits(page)
+    page.get_by_label("Show as").select_option("text")
     page.locator(".run span").nth(5).click()
     assert page.locator(".run .missing").all_text_contents() == WORDS[:6]
 
@@ -160,6 +163,7 @@ def test_a_long_text_shows_what_is_around_the_query_and_says_so(static_page):
 def test_a_token_under_the_pointer_has_its_lines_alone(static_page):
     page = static_page(*(view_of(torch.eye(6)[None, None], mode=mode) for mode in ("lines", "across")))
     near_ends = {"lines": ((0.22, 0.85), (0.8, 0.85)), "across": ((0.93, 0.3), (0.93, 0.85))}
+    near_ends["lines"] += ((0.06, 0.85), (0.94, 0.85))  # on their names
     for view, (mode, ends) in zip(views_of(page), near_ends.items(), strict=True):
         canvas = view.locator("canvas.focus")
         canvas.scroll_into_view_if_needed()

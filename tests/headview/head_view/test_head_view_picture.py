@@ -80,7 +80,7 @@ def test_masked_cells_are_hatched_and_nan_has_its_own_colour():
     (strokes,), (questions,) = figure.axes[0].collections, figure.axes[0].lines
     middles = {tuple(np.floor(4 * stroke.mean(0))) for stroke in strokes.get_segments()}
     assert middles == {(1, 0), (2, 0), (3, 0)} and len(questions.get_xdata()) == 4
-    assert "key\nhatched: masked · red: NaN" in written(figure)
+    assert "key\nhatched: masked · red: NaN\n0 → 0: 1" in written(figure)
     HeadView(torch.full((3, 3), torch.nan)).figure()
 
 
@@ -92,6 +92,19 @@ def test_one_weight_of_a_long_map_is_never_lost(rows, columns):
     drawn, said = map_of(figure_of(view)), "".join(written(figure_of(view)))
     assert "each pixel: the largest of" in said and max(drawn.shape) <= 280
     assert has(drawn.astype(int), colour(1.0), 1) == 1 and has(pixels_of(view), colour(1.0)) >= 1
+
+
+@pytest.mark.parametrize(("size", "window"), [(9, []), (9, [2, 7, 3, 9]), (600, [])])
+def test_the_chosen_rows_and_the_chosen_cell_are_framed_and_said(size, window):
+    view = HeadView(some(1, 1, size, size), query=4, key=6, rows=[1, 5], window=window)
+    figure, (first, end, left, right) = figure_of(view), window or [0, size, 0, size]
+    *rows, cell = figure.axes[0].patches
+    middles = [((box.get_y() + box.get_height() / 2) * (end - first) + first - 0.5) for box in (*rows, cell)]
+    assert np.allclose(middles, [row for row in (1, 4, 5, 4) if row >= first])
+    assert (cell.get_x() + cell.get_width() / 2) * (right - left) + left - 0.5 == pytest.approx(6)
+    assert cell.get_edgecolor()[:3] == to_rgb("#c04a00") and has(pixels_of(view), [192, 74, 0], 40) > 20
+    said = f"4 → 6: {view.weights_of(0, 0)[4, 6]:.4g}"
+    assert said in "".join(written(figure)) and said in figure.alt
 
 
 # ---------------------------------------------------------------- the overview
@@ -177,6 +190,22 @@ def test_compared_maps_stand_side_by_side_on_one_scale_and_the_difference_has_it
     wanted = np.rint(255 * colormaps[DIVERGING]((0.5 + (b - a)[0, 0] / most / 2).numpy())[..., :3])
     np.testing.assert_allclose(map_of(figure, 2), wanted, atol=1)
     assert {"A", "B", "B − A"} <= {text.get_text() for text in figure.texts}
+
+
+def test_compared_maps_have_the_words_of_their_sides_and_their_lines_both_names():
+    a, b = some(1, 2, 3, 3), some(1, 2, 3, 3, sharpness=1.0)
+    view = HeadView(a, ["x", "y", "it"], compare=b, names=("A", "B"), compare_tokens=["x", "y", "she"], query=2, key=1)
+    texts = [text.get_text() for text in figure_of(view).texts]
+    assert [texts.count(word) for word in ("it", "she", "it / she")] == [2, 2, 2]
+    said = [text.splitlines()[-1] for text in texts if "→" in text]
+    change = b[0, 0, 2, 1] - a[0, 0, 2, 1]
+    assert said == [
+        f"it → y: {a[0, 0, 2, 1]:.4g}",
+        f"she → y: {b[0, 0, 2, 1]:.4g}",
+        f"it / she → y: {change:.4g}".replace("-", "−"),
+    ]
+    legend = figure_of(with_traits(view, mode="lines")).axes[-1].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["A: head 0", "B: head 0"]
 
 
 def test_the_same_picture_is_the_same_bytes(tmp_path):

@@ -7,6 +7,7 @@ import traitlets
 from PIL import Image
 
 from headview import HeadView
+from headview.head_view.page_budget import carried
 
 WORDS = "the cat sat on the mat".split()
 
@@ -66,6 +67,12 @@ def test_masked_and_nan_are_not_among_the_strongest():
     assert [(one.query, one.key) for one in found] == [(0, 0), (2, 2), (2, 1), (2, 0)]
     with pytest.raises(ValueError, match="positive integer, got 0"):
         view.strongest(0)
+    weights = some(1, 3, 300, 300)
+    weights[0, 2, 7:9] = torch.nan  # beside the strongest, in one cell of the overview
+    weights[0, 2, 8, :] = torch.eye(300)[9]
+    for kind in ("weights", "signed"):
+        (one,) = HeadView(weights, kind=kind).strongest(1, everywhere=True)
+        assert (one.weight, one.head, one.query, one.key) == (1, 2, 8, 9)
 
 
 # ---------------------------------------------------------------- files
@@ -108,6 +115,18 @@ def test_a_page_carries_what_fits_and_says_what_it_left_out():
     assert "every weight" in all_of_it and len(all_of_it) > 3_000_000
     tiny = view.to_html(budget=0)
     assert "of at most 0 MB" in tiny
+
+
+def test_a_page_carries_all_heads_in_fewer_digits_rather_than_one_in_all():
+    view = HeadView(some(4, 4, 64, 64), exact=True)
+    for budget, storage, said in (
+        (4e6, "float32", ""),
+        (200_000, "uint16", "all digits did not fit"),
+        (90_000, None, ""),
+    ):
+        packed, left_out = carried(view, budget)
+        assert packed.get("whole 0 0 a", ({"storage": None},))[0]["storage"] == storage
+        assert said in left_out and bool(left_out) is (budget < 4e6)
 
 
 # ---------------------------------------------------------------- two views
