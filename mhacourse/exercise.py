@@ -18,6 +18,7 @@ from mhacourse.judge import CHOICE, FUNCTION, VALUE, Step, judge
 from mhacourse.note import Note, bar, hints_so_far
 from mhacourse.run import Outcome, run
 
+SOLVED_BEFORE = "Solved before, with another answer; that still counts."  # no bar, it might be full, beside "not yet"
 OUR_SECONDS = 600.0  # for answers that are known to end, on however busy a machine
 
 
@@ -122,7 +123,7 @@ class Exercise:
         said = judge(self.steps, Attempt(self, answer))
         self.solved = self.solved or said.passed
         where = [("See:", f"lesson {self.lesson}, '{self.see}'")] if self.see and said.mood == "wrong" else []
-        return replace(said, title=f"{self.name}: {said.title}", parts=said.parts + where, footer=self.progress())
+        return replace(said, title=f"{self.name}: {said.title}", parts=said.parts + where, footer=self.progress(said))
 
     def hint(self) -> Note:
         """Return the hints so far and one more."""
@@ -134,8 +135,7 @@ class Exercise:
         parts = [("code", self._solution_text())]
         if callable(self.answer) and not self.answer.__module__.startswith("mhacourse"):
             parts.insert(0, ("", f"It stands in the library: {self.answer.__module__}.{self.answer.__name__}"))
-        if self.explanation:
-            parts.append(("", self.explanation))
+        parts += [("", self.explanation)] if self.explanation else []
         return Note(f"check.{self.name} · one solution", parts)
 
     def _solution_text(self) -> str:
@@ -144,9 +144,10 @@ class Exercise:
     def __repr__(self) -> str:
         return f"check.{self.name} · lesson {self.lesson}\n{self.task}"
 
-    def progress(self) -> str:
-        """Return a small bar over the exercises of this lesson."""
-        return f"Lesson {self.lesson}: {bar(sum(e.solved for e in self.siblings), len(self.siblings))}"
+    def progress(self, said: Note) -> str:
+        """Return a small bar over the exercises of this lesson; none where a solved one is not right now."""
+        done = SOLVED_BEFORE if self.solved and not said.passed else ""
+        return done or f"Lesson {self.lesson}: {bar(sum(e.solved for e in self.siblings), len(self.siblings))}"
 
     # ------------------------------------------------------------------------- what a judge needs to know
 
@@ -178,9 +179,7 @@ class Exercise:
     @cached_property
     def catalogue(self) -> list[tuple[str, Wrong, list[Outcome]]]:
         """Of each catalogued wrong answer the name of its mistake, its text, and what it does."""
-        entries = [
-            (name, wrong, answer) for name, wrong in self.wrong.items() for answer in (wrong.answer, *wrong.also)
-        ]
+        entries = [(name, wrong, one) for name, wrong in self.wrong.items() for one in (wrong.answer, *wrong.also)]
         entries = [(name, answer if isinstance(answer, Wrong) else wrong, answer) for name, wrong, answer in entries]
         found = []
         for name, wrong, answer in entries:

@@ -2,7 +2,6 @@
 
 import ast
 import inspect
-import re
 from collections.abc import Mapping, Sequence
 from unittest import mock
 
@@ -72,8 +71,7 @@ def judged_mending(problem, layer: object) -> Note:
             said = "At the same weights it does what it should, as the given layer did. Nothing was to mend."
             return Note("right.", [("", said), *printed], mood="right", code="right")
         what = "your layer is written in another way, but in each case it does what the given one does."
-        why = next(words for pattern, words in problem.same.items() if re.search(pattern, "".join(written)))
-        parts = [("What:", what), ("Why:", why), ("", f"When stuck: problem.{problem.name}.hint()")]
+        parts = [("What:", what), ("Why:", problem.same(written)), ("", f"When stuck: problem.{problem.name}.hint()")]
         return Note("not yet. The same as before", [*parts, *printed], mood="wrong", code="wrong: the same as before")
     was_right = [] if problem.changes else [("", "As it was given, it was right at these weights.")]
     found = recognise(problem.catalogue(outcomes), outcomes, problem.right_outcomes)

@@ -3,10 +3,9 @@
 How a test is tried stands in `try_test`.
 """
 
-import ast
 import contextlib
-import functools
 import inspect
+import itertools
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +13,6 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from mhacourse.advice import advice_for
 from mhacourse.compare import kind_of
@@ -25,8 +23,6 @@ from mhacourse.try_test import Call, Otherwise, Subject, Trial, copied, made, se
 
 CLOSE = 1e-4  # what rounding may make of a number
 SECONDS = 10.0  # for finding out what a test that is not right does wrong
-OWN_WEIGHTS = re.compile(r"\.(W_\w+|weight\w*|qkv|proj|state_dict|parameters|split|fold)\b")
-OWN_KIND = re.compile(r"type\(\w+\)\(|\.__class__\(|deepcopy\(")
 OWN_LAYER = re.compile(r"(\w+) = (?:\w+\.)*\w*Attention\w*\((?!layer\b[^.])")
 APART = "Apart from that, your test finds nothing wrong with any layer."
 
@@ -140,7 +136,7 @@ def _wrong_way(problem, test, trial) -> Note | None:
         return None
     opposite = {True: False, False: True}
     if _is_right(problem, Trial(trial.subjects, [opposite.get(said, said) for said in trial.said])):
-        if not _says_true(test, subject, problem.unheard["random"]):
+        if not problem.unheard["random"](problem, test, subject):
             return None
         title = "not yet: it passes the broken layer, and accuses each healthy one."
         title = "not yet: it says the opposite of what it should." if _is_secret(problem) else title
@@ -148,10 +144,15 @@ def _wrong_way(problem, test, trial) -> Note | None:
         return not_yet("passes", *_shown(subject), ("Why:", words), title=title)
     if not any(call.mask is not None for call in subject.calls):
         return None
-    if not _is_right(problem, problem.mends["masks turned"].tried(loosely(test), _called(trial))):
+    if not _is_right(problem, problem.mends["masks turned"].tried(_loosely(problem, test), _called(trial))):
         return None
-    words = "Your masks are True for what is to be hidden. Here True means: may attend. Hand over ~mask."
-    return not_yet("mask", *_shown(subject), ("", words), title="not yet: it reads the mask the other way round.")
+    words = "Here True in a mask means: may attend. Hand over ~mask, or change and compare what your mask does hide."
+    return not_yet("mask", *_shown(subject), ("", words), title="not yet: it would be right if True meant hidden.")
+
+
+def _loosely(problem, test: Callable) -> Callable:
+    """Return a test whose comparisons allow for rounding."""
+    return problem.mends["rounding"].test(test)
 
 
 def _called(trial: Trial) -> list[Subject]:
@@ -190,17 +191,20 @@ def _passes(problem, test, trial) -> Note | None:
         title = "not yet: it passes the broken layer, and accuses each healthy one."
         parts.append(("Why:", _reason(problem, problem.alarm, test, trial, problem.well[0], as_broken=True)))
     elif found:
-        parts.append(("", f"It does see it in {found[0]}: what is different there? {problem.blind.get('partly', '')}"))
+        sure = _reason(problem, problem.blind, test, trial, subject, sure=True)
+        words = f"It does see it in {found[0]}: what is different there? {problem.blind.get('partly', '')}"
+        parts.append(("Blind:", sure) if sure else ("", words))
     else:
         why = _reason(problem, problem.blind, test, trial, subject)
         parts.append(("Blind:", why or ("" if problem.near else _certain_at_least(problem, subject))))
     return not_yet("passes", *((label, text) for label, text in parts if text), title=title)
 
 
-def _reason(problem, reasons: Mapping[str, str], test, trial, subject: Subject, as_broken: bool = False) -> str:
+def _reason(problem, reasons, test, trial, subject: Subject, as_broken: bool = False, sure: bool = False) -> str:
     """Return why a test says what it says of a layer.
 
-    First comes the one thing done otherwise with which the test is right on all layers; else what is certain of it.
+    First comes the one thing done otherwise with which the test is right on all layers; else, unless that must be
+    sure, what is certain of it.
     """
     fitting = dict(_certain(problem, reasons, test, subject, as_broken))
     said, until = trial.said[trial.subjects.index(subject)], time.monotonic() + SECONDS
@@ -209,38 +213,34 @@ def _reason(problem, reasons: Mapping[str, str], test, trial, subject: Subject, 
         other, words = problem.mends[name], fitting.pop(name)
         if time.monotonic() > until or other.tried(test, [subject]).said == [said]:
             continue
-        again = other.tried(loosely(test), _called(trial))
+        again = other.tried(_loosely(problem, test), _called(trial))
         if _is_right(problem, again):
             return words
         if said is False and _accuses_no_healthy(problem, again):
             found = {*problem.ill} & {*again.which(False)}
-            left_out[name] = not found, words if found else f"{words} {APART}"
+            left_out[name] = not found, words if found or name == "cut" else f"{words} {APART}"
+    if sure:
+        return ""
     best = min(nothing for nothing, _ in left_out.values()) if left_out else False
     fitting |= {name: words for name, (nothing, words) in left_out.items() if nothing is best}
-    return next((fitting[name] for name in reasons if name in fitting), "")
+    first, *_ = [*(name for name in reasons if name in fitting), ""]
+    said = fitting.get(first, "")
+    if reasons is problem.blind and first not in ("", "random", "one call") and "random" in fitting:
+        return f"{fitting['random']} {said}"  # other inputs alone would not help
+    return said
 
 
 def _certain(problem, reasons, test, subject: Subject, as_broken: bool) -> Iterator[tuple[str, str]]:
     """Yield those reasons that are true of how a layer was called, of how a test is written, or of what it ignores."""
-    source, calls = source_of(test), subject.calls
-    own = OWN_WEIGHTS.search(source)
-    written = {
-        "as broken": as_broken,
-        "as given": as_broken,
-        "own order": own and (problem.near or subject in problem.others),
-        "own numbers": own,
-        "own kind": OWN_KIND.search(source),
-        "gradient": "grad" in source,
-        "second name": second_name(source),
-        "taken apart": "" if problem.returns else _taken_apart(source),
-        "settings": next((f"layer.{name}" for call in calls for name in call.changed), ""),
-    }
     for name, words in reasons.items():
-        known = written.get(name, name in problem.mends or name in problem.unheard)
         with contextlib.suppress(Exception):  # anything may have been handed over
-            true = problem.unseen[name](calls) if name in problem.unseen else known
+            true = name in problem.mends or name in problem.unheard
+            if name in ("as broken", "as given"):
+                true = as_broken
+            elif name in problem.unseen:
+                true = problem.unseen[name](subject.calls)
             if true and name in problem.unheard:
-                true = _says_true(test, subject, problem.unheard[name])
+                true = problem.unheard[name](problem, test, subject)
             if true and name in problem.hides and reasons is problem.blind:
                 true = _hidden(problem, test, subject, problem.hides[name])
             if true:
@@ -249,10 +249,16 @@ def _certain(problem, reasons, test, subject: Subject, as_broken: bool) -> Itera
 
 def _certain_at_least(problem, subject: Subject) -> str:
     """Return whether anything wrong came out of a broken layer in the calls of a test, and where."""
-    wrong = [i for i, call in enumerate(subject.calls, 1) if not _agrees(problem, call, call.given)]
+    wrong = {i: call for i, call in enumerate(subject.calls, 1) if not _agrees(problem, call, call.given)}
     if not wrong:
         return "In none of your calls does this layer do anything wrong: each time it does what a healthy one does."
-    where = f"call {wrong[0]}" if len(subject.calls) > 1 else "your call"
+    for (i, one), (j, other) in itertools.combinations(wrong.items(), 2):
+        # Up to the order of the tokens, as a test may put that back.
+        a, b = (call.gave[0][0].sort(1).values for call in (one, other))
+        if a.shape == b.shape and torch.allclose(a, b, rtol=1e-3, atol=CLOSE):
+            words = f"In calls {i} and {j} the layer makes the same mistake, so their outputs agree all the same. "
+            return f"{words}In one of the two calls that you compare, it must have nothing to do wrong."
+    where = f"call {min(wrong)}" if len(subject.calls) > 1 else "your call"
     return f"In {where} the layer does something wrong, and your test does not see it. What does it compare?"
 
 
@@ -262,7 +268,7 @@ def _hidden(problem, test, subject: Subject, anew: Otherwise) -> bool:
         handed = [(call, given) for call in ill.calls for given in ({}, anew.inputs(call))]
         if all(_agrees(problem, call, {**call.given, **given}) for call, given in handed):
             return True
-    looks = not _says_true(test, subject, problem.unheard["random"])
+    looks = not problem.unheard["random"](problem, test, subject)
     return looks and anew.tried(test, [subject]).said == [True]
 
 
@@ -291,26 +297,6 @@ def _healthy_twin(problem, call: Call) -> nn.Module:
     return twin.train(call.training)
 
 
-def second_name(source: str) -> str:
-    """Return the line that gives a tensor a second name, where both names are used together; else nothing."""
-    lines = [line.strip() for line in re.split(r"[;\n]", source)]
-    for line in lines:
-        names = re.fullmatch(r"(\w+) = (\w+)(?:\.(?:detach|view)\([^()]*\)|\.data|\[:\])?", line)
-        if names and any({*names.groups()} <= {*re.findall(r"\w+", other)} for other in lines if other != line):
-            return line
-    return ""
-
-
-def _taken_apart(source: str) -> str:
-    """Return the line that takes what the layer returns apart, into two or more names; else nothing."""
-    for line in map(str.strip, re.split(r"[;\n]", source)):
-        if re.match(r"\(?\w+(, \w+)+\)? = layer\(", line):
-            with contextlib.suppress(SyntaxError):  # where it goes on in the next one
-                if isinstance(ast.parse(line).body[0].value, ast.Call):
-                    return line
-    return ""
-
-
 def _accuses(problem, test, trial) -> Note | None:
     accused = [s for s in trial.which(False) if s not in problem.ill]
     if not accused:
@@ -336,40 +322,6 @@ def _is_secret(problem) -> bool:
 
 def _named(problem, subject: Subject) -> str:
     return f"a layer, d_model={subject.size[0]}, num_heads={subject.size[1]}" if _is_secret(problem) else str(subject)
-
-
-def _says_true(test, subject: Subject, change: Callable) -> bool:
-    """Return whether a test says True of a layer whose outputs are changed."""
-    return Otherwise(outputs=change).tried(test, [subject]).said == [True]
-
-
-class _Loosely(TorchFunctionMode):
-    """Lets comparisons of torch allow for rounding, however they are written."""
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        kwargs, name = kwargs or {}, getattr(function, "__name__", "").strip("_")
-        a, b = args[:2] if len(args) > 1 else (None, None)
-        numbers = isinstance(a, Tensor) and a.is_floating_point()
-        if numbers and name in ("allclose", "isclose", "equal", "eq", "ne"):
-            b = torch.as_tensor(b, dtype=a.dtype)
-            if name == "equal" and a.shape != b.shape:
-                return False
-            close = torch.isclose(a, b, rtol=CLOSE, atol=CLOSE)
-            return bool(close.all()) if name in ("allclose", "equal") else ~close if name == "ne" else close
-        if numbers and name in ("lt", "le", "gt", "ge") and isinstance(b, (int, float)) and 0 <= b < CLOSE:
-            args = (a, CLOSE)
-        return function(*args, **kwargs)
-
-
-def loosely(test: Callable) -> Callable:
-    """Return a test whose comparisons allow for rounding."""
-
-    @functools.wraps(test)
-    def again(layer):
-        with _Loosely():
-            return test(layer)
-
-    return again
 
 
 def _right(problem, trial) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from attention_doctor import Report, adapt, examine
 from mhacourse.attempt import same_result
 from mhacourse.compare import kind_of, show
-from mhacourse.exercise import OUR_SECONDS, Change, Wrong, rewritten
+from mhacourse.exercise import OUR_SECONDS, SOLVED_BEFORE, Change, Wrong, rewritten
 from mhacourse.judge import letters_in
 from mhacourse.judge_mend import calls_of, judged_mending, outcomes_of
 from mhacourse.judge_test import judged
@@ -63,7 +63,7 @@ class Problem:
         alarm: the same for a test that accuses a healthy layer.
         unseen: of the calls of a test, by name, whether they never looked at something.
         hides: by name, what is drawn anew to see whether that one thing about the inputs hides what is wrong.
-        unheard: changes of the outputs, by name, at which a test says True all the same.
+        unheard: by name, what is true of a test and a layer, such as that any outputs make it say True.
         mends: by name, the one thing done otherwise with which a test is right if that was the mistake.
         misfit: says which argument of a call that raised is not as the layer takes it.
         fellows: healthy layers in other styles that are called in the same way, each by a phrase.
@@ -98,7 +98,7 @@ class Problem:
     mends: Mapping[str, Otherwise] = field(default_factory=dict)
     misfit: Callable | None = None
     wrong: Mapping[str, Wrong] = field(default_factory=dict)
-    same: Mapping[str, str] = field(default_factory=dict)
+    same: Mapping[str, str] | Callable = field(default_factory=dict)
     returns: str = ""
     sizes: Sequence[tuple[int, int]] = SIZES
     adapted: tuple[Callable, str] = (adapt, "adapt(layer)")
@@ -150,8 +150,7 @@ class Problem:
     def doctor(self) -> Note:
         """Return what the doctor says of the layer."""
         report = self.report()
-        d_model, num_heads = AT_THE_DOCTOR
-        asked = f"examine({self.adapted[1]}, d_model={d_model}, num_heads={num_heads})"
+        asked = "examine({}, d_model={}, num_heads={})".format(self.adapted[1], *AT_THE_DOCTOR)
         parts = [("You ask:", ""), ("code", asked)]
         for finding in report.findings:
             parts += [("Finding:", f"{finding.title} ({finding.code})"), ("Seen:", finding.evidence)]
@@ -167,6 +166,7 @@ class Problem:
             self.done |= {part} if self.changes or part != "cause" else {part, "mend"}  # healthy: it is left as it is
         solved = sum(problem.is_solved for problem in self.siblings)
         footer = f"{self.name} {bar(len(self.done), len(PARTS))} · all {bar(solved, len(self.siblings))}"
+        footer = SOLVED_BEFORE if part in self.done and not note.passed else footer
         return replace(note, title=f"{self.name}, {part}: {note.title}", footer=footer)
 
     # ------------------------------------------------------------------------------------------- what it is made of

@@ -240,6 +240,14 @@ looking_back = Exercise(
             Change("features(words, shift=1)", "features(words[-1:] + words[:-1])"),
             "you move the words themselves to make the queries, so their spelling moves as well.",
             "Only the places should pretend to move: use features(words, shift=1), with the words as they are.",
+            also=(
+                Wrong(
+                    Change("features(words, shift=1)", "features(words).roll(1, dims=1)"),
+                    "you move whole rows of features, so the spelling moves along with the place, and the first word "
+                    "gets that of the last.",
+                    "Only the places should pretend to move: use features(words, shift=1).",
+                ),
+            ),
         ),
         "The finished map shifted": Wrong(
             Change(

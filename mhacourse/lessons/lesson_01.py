@@ -157,11 +157,6 @@ fused_kv = Exercise(
                 ),
             ),
         ),
-        "Rows dealt out in turn": Wrong(
-            lambda m, k, v: (m @ torch.stack([k, v], 1).flatten(0, 1).T).chunk(2, -1),
-            "you alternate rows of W_k and W_v.",
-            "A cut in the middle then gives half of each matrix. torch.cat keeps them apart.",
-        ),
         "Parts cut before tokens": Wrong(
             lambda m, k, v: (m @ torch.cat([k, v]).T).reshape(2, *m.shape).unbind(),
             "each token's row holds its k, then its v, and your reshape to (2, B, T, d) reads across these rows.",

@@ -220,6 +220,14 @@ stable_softmax = Exercise(
             Change("scores - scores.amax(-1, keepdim=True)", "scores"),
             "this is right for small scores, but exp(1000) is infinite, and infinity divided by infinity is NaN.",
             "Subtract the largest score of each row first. The shares stay the same.",
+            also=(
+                Wrong(
+                    lambda s: _exp_and_sum(s.double()).float(),
+                    "float64 reaches further, but not to exp(1000): it is infinite there, too, and infinity divided by "
+                    "infinity is NaN.",
+                    "Subtract the largest score of each row first. The shares stay the same.",
+                ),
+            ),
         ),
         "One largest score for all rows": Wrong(
             Change("scores.amax(-1, keepdim=True)", "scores.amax()"),

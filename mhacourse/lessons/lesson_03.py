@@ -317,6 +317,11 @@ fold_heads = Exercise(
             "samples and tokens share the first axis: (B * T, num_heads, head_dim).",
             "Without the transpose, the axis beside the samples is the tokens, not the heads.",
         ),
+        "Head 0 for all heads": Wrong(
+            lambda x, h: x[..., : x.shape[-1] // h].repeat_interleave(h, 0),
+            "there is a row for each head, but all rows of a sample hold the first head_dim features.",
+            "Head 1 gets the next head_dim features, and so on.",
+        ),
     },
     see="Two legal conventions",
     remarks=(Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, tokens, 2 * heads), heads)),),

@@ -177,6 +177,11 @@ torch_padding = Exercise(
             "you block the first keys, as if the padding were on the left.",
             "valid_lens counts from the left.",
         ),
+        "A full sample blocked": Wrong(
+            lambda lens, n: torch_padding_solution(torch.where(lens == n, 0, lens), n),
+            "a sample without padding is blocked as a whole, as with a slice that begins at -0, which is the start.",
+            "Count from the front: the padding of a sample begins at its length.",
+        ),
         "As many as there are words": Wrong(
             lambda lens, n: torch.arange(n) >= (n - lens)[:, None],
             "you block as many keys as there are words, at the end of each sample.",
@@ -249,6 +254,14 @@ mask_for_heads = Exercise(
             lambda m, h: ~m.repeat_interleave(h),
             "without dim, repeat_interleave flattens all axes into one long row and repeats each entry.",
             "Say which axis: repeat_interleave(num_heads, dim=0).",
+            also=(
+                Wrong(
+                    lambda m, h: ~m.repeat_interleave(h).reshape(-1, *m.shape[1:]),
+                    "without dim, repeat_interleave repeats single entries in one long row, and the reshape cuts that "
+                    "into other masks.",
+                    "Repeat whole masks: repeat_interleave(num_heads, dim=0).",
+                ),
+            ),
         ),
         "One number for repeat": Wrong(
             lambda m, h: ~m.repeat(h),
@@ -351,6 +364,14 @@ masked_softmax = Exercise(
             lambda s, m: _filled(s, m, -1e9),
             "with a number such as -1e9, a row with nothing to see becomes the average of everything.",
             "Fill forbidden weights with 0 after the softmax.",
+            also=(
+                Wrong(
+                    lambda s, m: _filled(s, m, -1e30) * m.any((1, 2))[:, None, None, None],
+                    "you set a sample to 0 only if none of its rows sees anything. A single such row is still the "
+                    "average of everything.",
+                    "Each row counts for itself: any over the keys alone, any(-1), or masked_fill after the softmax.",
+                ),
+            ),
         ),
         "Not low enough for never": Wrong(
             lambda s, m: _filled(s, m, -1e4) * m[:, None],

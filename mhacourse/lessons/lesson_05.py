@@ -248,6 +248,11 @@ keeps_tokens_apart = Exercise(
             "you change the first token and look at later rows, so a merge that reads later tokens passes.",
             "A token must not reach any other row. Look at the earlier rows as well, and change other tokens, too.",
         ),
+        "Only row 0": Wrong(
+            lambda merge: bool((merge(torch.eye(5)[0, :, None].expand(1, 3, 5, 2))[0, 0] == 1).all()),
+            "you look only at row 0, so a merge that mixes later tokens passes.",
+            "Every row counts: give each token numbers of its own, and look at all rows.",
+        ),
         "It refuses a legal order": Wrong(
             lambda merge: torch.equal(merge(_HEADS), mhalib.merge_heads(_HEADS)),
             "you compare with the feature order of merge_heads, so any other order within a token fails.",
@@ -472,6 +477,11 @@ future_pairs = Exercise(
             lambda f, T, d: int(_moved(f, T, d)[:-1, -1].sum()),
             "you change only the last token. That finds a leak, but does not count them all.",
             "Change each token in turn.",
+        ),
+        "The changes pile up": Wrong(
+            lambda f, T, d: _count(_moved(f, T, d).cumsum(1) > 0),
+            "each token stays changed while you change the next, so an output moves with tokens before s as well.",
+            "Begin each round with the first input: x.clone(), with one new token.",
         ),
         "Numbers instead of pairs": Wrong(
             lambda f, T, d: int((_slopes(f, draw(0, 1, T, d)) != 0).sum((1, 3)).triu(1).sum()),

@@ -24,11 +24,6 @@ layer_bill = Exercise(
             "A head's matrices go from 768 to 64 features, and twelve of them make one of 768 x 768.",
             also=((36 * 768**2, 36 * 768, 12 * 768**2, 12 * 768),),
         ),
-        "A slice of the input for each head": Wrong(
-            (12 * 3 * 64**2, 3 * 768, 768**2, 768),
-            "you gave each head matrices from 64 to 64 features, as if it saw a slice of the input.",
-            "Each head reads all 768 features, so its matrices go from 768 to 64.",
-        ),
         "q, k and v in one": Wrong(
             (768**2, 768, 768**2, 768),
             "in_proj_weight and its bias serve q, k and v, so they are three times as large.",

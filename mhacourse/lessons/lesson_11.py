@@ -346,27 +346,6 @@ gate_slopes = Exercise(
                 lambda x, g: (x * g).sum(3).abs().mean((0, 2)),
             ),
         ),
-        "Lengths, not a dot product": Wrong(
-            lambda x, g: (x.flatten(2).norm(dim=-1) * g.flatten(2).norm(dim=-1)).mean(0),
-            "you multiply or add lengths (norms). A length has no sign, so nothing cancels.",
-            "The slope is the dot product of heads and grads: their products, added up with their signs.",
-            also=(
-                lambda x, g: (x.norm(dim=-1) * g.norm(dim=-1)).sum(-1).mean(0),
-                lambda x, g: (x * g).flatten(2).norm(dim=-1).mean(0),
-                lambda x, g: (x * g).norm(dim=-1).sum(-1).mean(0),
-            ),
-        ),
-        "Added before multiplied": Wrong(
-            lambda x, g: (x.sum((2, 3)) * g.sum((2, 3))).abs().mean(0),
-            "you add up or average heads and grads before you multiply, so each number also meets the gradients of "
-            "other numbers.",
-            "Multiply number by number first, then sum.",
-            also=(
-                lambda x, g: (x.sum(2) * g.sum(2)).sum(-1).abs().mean(0),
-                lambda x, g: (x.sum(3) * g.sum(3)).sum(-1).abs().mean(0),
-                lambda x, g: (x.mean(0) * g.mean(0)).sum((1, 2)).abs(),
-            ),
-        ),
         "One of the two alone": Wrong(
             Change("heads * grads", "grads"),
             "your result uses only heads, or only grads.",
@@ -550,14 +529,6 @@ cut_heads = Exercise(
             Change("W_o[:, rows]", "W_o[rows, :]"),
             "you cut the rows of W_o.",
             "What the heads hand over goes *into* W_o, so cut its columns: W_o[:, rows].",
-        ),
-        "Rows and columns exchanged": Wrong(
-            lambda W_q, W_k, W_v, W_o, keep: (
-                *(W[:, _rows(W_q, keep)] for W in (W_q, W_k, W_v)),
-                W_o[_rows(W_q, keep)],
-            ),
-            "you cut columns of W_q, W_k and W_v, and rows of W_o.",
-            "nn.Linear stores (out, in): the heads come out of W_q as rows, and go into W_o as columns.",
         ),
         "A mask of heads": Wrong(
             Change("keep.repeat_interleave(head_dim)", "keep"),

@@ -185,12 +185,6 @@ window_with_sinks = Exercise(
             "you make the window shorter by the number of sinks.",
             "A cache of a fixed size would do that. Here the window has `window` tokens, and the sinks come on top.",
         ),
-        "The sinks added to the window": Wrong(
-            lambda T, window, sinks: window_with_sinks_solution(T, window + sinks, sinks),
-            "you make the window longer by the number of sinks.",
-            "The window is the last `window` tokens and no more; the sinks are at the start of the text.",
-            also=(lambda T, window, sinks: window_with_sinks_solution(T, window + sinks, 0),),
-        ),
         "A slice that begins below 0": Wrong(
             _window_from_below_0,
             "in the first rows the window is empty, because Python counts a negative start from the end of the row.",
@@ -305,26 +299,10 @@ latent_heads = Exercise(
             "you do not divide the scores.",
             "Divide by the root of head_dim, as you would with keys.",
         ),
-        "Scaled twice": Wrong(
-            Change("head_dim**0.5", "head_dim"),
-            "you divide the scores by head_dim: without the root, or by the root twice, once in the query and then "
-            "again.",
-            "Divide once by the root of head_dim, as you would with keys.",
-        ),
-        "Divided behind the softmax": Wrong(
-            Change("weights @ kept", "(asked @ kept.transpose(2, 3)).softmax(-1) / head_dim**0.5 @ kept"),
-            "you divide by the root of head_dim after the softmax, so rows no longer sum to 1.",
-            "Divide the scores instead, before the softmax.",
-        ),
         "Rows dealt out in turn": Wrong(
             Change(".reshape(num_heads, head_dim, rank)", ".reshape(head_dim, num_heads, rank).transpose(0, 1)"),
             "head i takes the rows i, i + h, i + 2h, … of U_k and U_v.",
             "The rows of a head are next to each other: unflatten(0, (num_heads, head_dim)).",
-        ),
-        "Sizes in another order": Wrong(
-            Change(".reshape(num_heads, head_dim, rank)", ".reshape(num_heads, rank, head_dim).transpose(1, 2)"),
-            "you read U_k and U_v as (num_heads, rank, head_dim), which cuts through their rows.",
-            "A reshape does not transpose anything: each of the num_heads * head_dim rows still holds rank numbers.",
         ),
         "A reshape of the transpose": Wrong(
             Change("U_k.reshape(num_heads, head_dim, rank)", "U_k.T.reshape(num_heads, rank, head_dim).mT"),
@@ -337,26 +315,11 @@ latent_heads = Exercise(
             "all heads use the rows of the first head.",
             "The latents are shared, but U_k and U_v are not: each head has its own rows.",
         ),
-        "The heads' matrices added up": Wrong(
-            Change("q @ up_k", "q @ up_k.sum(0)"),
-            "you sum or average U_k or U_v over the heads, so all of them use one matrix.",
-            "The latents are shared, but U_k and U_v are not: each head has its own rows.",
-            also=(
-                Change("q @ up_k", "q @ up_k.mean(0)"),
-                Change("mixed @ up_v.transpose(1, 2)", "mixed @ up_v.sum(0).T"),
-                Change("mixed @ up_v.transpose(1, 2)", "mixed @ up_v.mean(0).T"),
-            ),
-        ),
         "U_k and U_v exchanged": Wrong(
             Change("mixed @ up_v.transpose(1, 2)", "mixed @ up_k.transpose(1, 2)"),
             "you send the query through U_v, or the mixture through U_k.",
             "U_k belongs with the query, and U_v after the mixture.",
             also=(Change("q @ up_k", "q @ up_v"), Change("(q, c, U_k, U_v)", "(q, c, U_v, U_k)")),
-        ),
-        "Latents come out": Wrong(
-            Change("mixed @ up_v.transpose(1, 2)", "mixed"),
-            "you return the mixture of latents, (B, num_heads, T, rank).",
-            "One product is still missing: each head's U_v turns rank latents into head_dim features.",
         ),
         "A causal mask": Wrong(
             Change("scores.softmax(-1)", "(scores + torch.full((T, T), -torch.inf).triu(1)).softmax(-1)"),
@@ -463,14 +426,6 @@ cached_step = Exercise(
             "it.",
             "That is right for one new token at a time. Several at once need causal_mask(n, past + n).",
         ),
-        "The triangle over the old keys": Wrong(
-            Change(
-                "torch.ones(n, past + n, dtype=torch.bool).tril(past)",
-                "torch.cat([torch.ones(n, n).tril(), torch.ones(n, past)], dim=1).bool()",
-            ),
-            "your triangle covers the first n keys, which are old ones, and leaves all new keys open.",
-            "All old keys may be seen. The triangle belongs over the last n columns: causal_mask(n, past + n).",
-        ),
         "One key too many": Wrong(
             Change(".tril(past)", ".tril(past + 1)"),
             "each query also sees the key after its own.",
@@ -488,16 +443,6 @@ cached_step = Exercise(
             "Append first, then attend: cat([past_k, k], dim=2).",
             also=(_two_softmaxes(lambda old, new, past, n: old if past else new),),
         ),
-        "Two softmaxes": Wrong(
-            _two_softmaxes(lambda old, new, past, n: (old + new) / 2 if past else new),
-            "old and new keys each have a softmax of their own, and you combine the two results.",
-            "All keys of a query share one softmax, so join the keys first.",
-            also=(
-                _two_softmaxes(lambda old, new, past, n: old + new),
-                _two_softmaxes(lambda old, new, past, n: (old + new) / 2),
-                _two_softmaxes(lambda old, new, past, n: (past * old + n * new) / (past + n)),
-            ),
-        ),
         "The last query only": Wrong(
             lambda *x: cached_step_solution(*x)[:, :, -1:],
             "only the last new token gets a result.",
@@ -510,11 +455,6 @@ cached_step = Exercise(
             ),
             "hidden keys take their share in the softmax, so rows no longer sum to 1.",
             "Put -inf into the scores before the softmax.",
-        ),
-        "A mask of numbers": Wrong(
-            Change("scores.masked_fill(~mask, -torch.inf)", "scores + mask"),
-            "you add the mask to the scores as numbers, and such numbers hide nothing.",
-            "Leave the mask boolean.",
         ),
         "New before old": Wrong(
             Change("group = ", "k, v = k.roll(n, 2), v.roll(n, 2)\n    group = "),

@@ -96,16 +96,6 @@ packed_positions = Exercise(
         "Those below the diagonal: tril(-1). Then count them: sum(-1).",
     ),
     wrong={
-        "Never anew": Wrong(
-            lambda text: torch.arange(text.shape[1]).expand_as(text),
-            "your positions run on from text to text.",
-            "A text that begins at place 3 would look to the model like the middle of a text.",
-        ),
-        "The text's number taken off": Wrong(
-            lambda text: torch.arange(text.shape[1]) - text,
-            "you subtract from each place the number of its text, which can be anything.",
-            "Subtract the place where the token's text begins, or count the tokens of that text before it.",
-        ),
         "From 1 on": Wrong(
             lambda text: packed_positions_solution(text) + 1,
             "the first token of a text gets position 1.",
@@ -116,11 +106,6 @@ packed_positions = Exercise(
             "you count all tokens of a text, so each of them gets the same number.",
             "Count only the tokens before it, which are below the diagonal.",
             also=(lambda text: (text[:, :, None] == text[:, None, :]).sum(-1) - 1,),
-        ),
-        "Those behind": Wrong(
-            lambda text: (text[:, :, None] == text[:, None, :]).triu(1).sum(-1),
-            "you count the tokens that come after, so positions run backwards.",
-            "Row t of the table is token t, and what comes before it is left of the diagonal: tril.",
         ),
         "Counted over the end of a row": Wrong(
             lambda text: _packed_by_loop(text.reshape(1, -1)).view(text.shape),
@@ -147,27 +132,10 @@ packed_positions = Exercise(
             "A running sum never falls: subtract the value that it had where the text began.",
             also=(lambda text: (same := F.pad(text[:, 1:] == text[:, :-1], (1, 0))).cumsum(1) * same,),
         ),
-        "Only the first token set back": Wrong(
-            Change("positions[b, t - 1] + 1", "t"),
-            "the first token of a text gets 0, but the tokens after it get their place in the row.",
-            "They should count on from 0: subtract the place where their text began.",
-        ),
         "A text begins one token early": Wrong(
             lambda text: _packed_from(F.pad(text[:, 1:] != text[:, :-1], (0, 1))),
             "positions start anew at the last token of the previous text.",
             "A token begins a text if it differs from the token before it, not from the one after it.",
-        ),
-        "Two texts in each row": Wrong(
-            lambda text: torch.where((other := text != text[:, :1]), other.cumsum(1) - 1, torch.arange(text.shape[1])),
-            "positions start anew only at the second text.",
-            "A row may hold any number of texts, with any numbers.",
-            also=(lambda text: torch.arange(text.shape[1]) - (n := (text == 0)).sum(1, keepdim=True) * ~n,),
-        ),
-        "The token before the first": Wrong(
-            Change("range(1, T)", "range(T)"),
-            "for the first token, text[b, t - 1] is text[b, -1], the last token of the row. So a row of one text, or "
-            "one that ends as it begins, starts with 1.",
-            "The first token of a row has none before it, so its position is 0, and the loop begins at 1.",
         ),
         "Texts of one length": Wrong(
             lambda text: torch.arange(text.shape[1]).expand_as(text) % (text[0] == text[0, 0]).sum(),
@@ -273,36 +241,15 @@ rows_to_neighbours = Exercise(
             "the rows come back in their old order.",
             "Cutting and joining alone move nothing: exchange two axes in between.",
         ),
-        "head_dim out of d_model": Wrong(
-            Change("head_dim = width // num_heads", "head_dim = d_model // num_heads"),
-            "you compute head_dim from the columns of the weight.",
-            "The rows are the heads' features: weight.shape[0] // num_heads. d_model may be a different number.",
-            also=(lambda w, h: w.reshape(h, 2, w.shape[1] // h // 2, w.shape[1]),),
-        ),
         "Halves exchanged": Wrong(
             lambda w, h: w.unflatten(0, (h, 2, -1)).flip(1).flatten(0, 2),
             "you exchange the two halves of each head.",
             "Partners must become neighbours: exchange the axes, not the halves.",
         ),
-        "The minus of the rotation": Wrong(
-            Change("second = heads[:, half:]", "second = -heads[:, half:]"),
-            "some rows change their sign.",
-            "The minus belongs to the rotation of q, which comes later. Here the rows only change places.",
-            also=(
-                Change("first = heads[:, :half]", "first = -heads[:, :half]"),
-                Change("[first, second]", "[-second, first]"),
-                Change("torch.stack([first, second], dim=2)", "torch.cat([-second, first], dim=1)"),
-            ),
-        ),
         "The second one first": Wrong(
             Change("torch.stack([first, second], dim=2)", "torch.stack([second, first], dim=2)"),
             "in each pair the second feature comes first.",
             "The order within a pair decides which way it turns.",
-        ),
-        "The second half read backwards": Wrong(
-            Change("second = heads[:, half:]", "second = heads[:, half:].flip(1)"),
-            "you pair the first row of a head with its last, as if you folded the halves together.",
-            "Both halves run forwards, so the partner of row i is row i + head_dim / 2.",
         ),
         "Overwritten before it is read": Wrong(
             _rows_in_place,
@@ -472,11 +419,6 @@ turned_pairs = Exercise(
             "all pairs turn by one radian for each position.",
             "Pair i turns at 10000 ** (-2 * i / head_dim): the first pair fast, the last one slowly.",
         ),
-        "Slow ones first": Wrong(
-            Change("torch.arange(half) / half", "torch.arange(half).flip(0) / half"),
-            "the first pair is the slowest.",
-            "Pair 0 turns by 1 radian for each position, and later pairs turn more slowly.",
-        ),
         "Positions from 0 on": Wrong(
             Change("positions[:, :, None]", "torch.arange(T).expand(B, T)[:, :, None]"),
             "you assume that the positions are 0 to T - 1.",
@@ -515,17 +457,6 @@ turned_pairs = Exercise(
             Change("a * sin + b * cos", "first * sin + b * cos"),
             "you compute the second half from the first half after rotating it.",
             "Both halves need the old a and b, so keep these until both are done.",
-        ),
-        "A shear": Wrong(
-            Change("a * sin + b * cos", "b * cos"),
-            "the second half is missing its share of the first.",
-            "A rotation changes both halves: a cos - b sin and a sin + b cos.",
-            also=(Change("a * sin + b * cos", "b"),),
-        ),
-        "Not a turn": Wrong(
-            Change("a * cos - b * sin", "a * cos + b * sin"),
-            "you add the two terms in both halves, so lengths change.",
-            "One of the four terms has a minus: a cos - b sin.",
         ),
     },
     see="Told by turning",

@@ -131,21 +131,10 @@ quiet_softmax = Exercise(
             "you add the 1 to a sum of weights, which is 1 already, so each weight is halved.",
             "The 1 belongs beside the e^s, before you divide anything: e / (1 + e.sum(-1, keepdim=True)).",
         ),
-        "Each key by itself": Wrong(
-            lambda s: s.sigmoid(),
-            "this is e^s / (1 + e^s), the sigmoid of each score.",
-            "Sum over all keys of the row.",
-        ),
         "Over the queries": Wrong(
             lambda s: F.pad(s.mT, (1, 0)).softmax(-1)[..., 1:].mT,
             "you sum over the queries.",
             "Each query shares out its own weight, so sum over the last axis.",
-        ),
-        "The weight on nothing is still there": Wrong(
-            lambda s: F.pad(s, (1, 0)).softmax(-1),
-            "your result has one column more than there are keys.",
-            "One column is the weight on nothing: leave out the one that you put in, [..., 1:] if it comes first.",
-            also=(lambda s: F.pad(s, (0, 1)).softmax(-1),),
         ),
         "The wrong column is left out": Wrong(
             lambda s: F.pad(s, (1, 0)).softmax(-1)[..., :-1],
@@ -211,23 +200,12 @@ normed_scores = Exercise(
             "you take a token's length over all heads together.",
             "Each head has its own queries: normalise after the split, over head_dim alone.",
         ),
-        "One length for all tokens": Wrong(
-            _normed_over(2, 3),
-            "you take a single length for all tokens together.",
-            "Each query and each key is a vector with a length of its own: norm(dim=-1, keepdim=True).",
-            also=(_normed_over(1, 2, 3), _normed_over(0, 1, 2, 3)),
-        ),
         "Over the heads": Wrong(
             lambda q, k, gain: gain * F.normalize(q) @ F.normalize(k).mT,
             "you divide each feature of a token by its length over the heads, axis 1, which is what F.normalize does "
             "without dim.",
             "The vector of a query in one head runs along the last axis: F.normalize(q, dim=-1).",
             also=(_normed_over(1),),
-        ),
-        "The sum of the absolute values": Wrong(
-            lambda q, k, gain: gain * F.normalize(q, p=1, dim=-1) @ F.normalize(k, p=1, dim=-1).mT,
-            "you divide the vectors by the sum of their absolute values.",
-            "The length is the root of the sum of squares: F.normalize(q, dim=-1).",
         ),
         "LayerNorm or RMSNorm": Wrong(
             lambda q, k, gain: gain * F.rms_norm(q, q.shape[-1:]) @ F.rms_norm(k, k.shape[-1:]).mT,
@@ -247,23 +225,6 @@ normed_scores = Exercise(
             "q and k keep their lengths.",
             "Divide each by its length before the product: F.normalize(q, dim=-1).",
             also=(lambda q, k, gain: gain * q @ k.mT / q.shape[-1] ** 0.5,),
-        ),
-        "Weights, not scores": Wrong(
-            lambda q, k, gain: (gain * F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT).softmax(-1),
-            "you apply a softmax.",
-            "The task asks for the scores before the softmax.",
-        ),
-        "Another use of gain": Wrong(
-            lambda q, k, gain: F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT / gain,
-            "you divide the cosines by gain, as if it were a temperature.",
-            "Here gain is a factor: gain * cosines.",
-        ),
-        "The square of the length": Wrong(
-            lambda q, k, gain: (
-                gain * (q / q.square().sum(-1, keepdim=True)) @ (k / k.square().sum(-1, keepdim=True)).mT
-            ),
-            "you divide the vectors by the squares of their lengths.",
-            "The length is the root of the sum of squares.",
         ),
         "The scores were normed": Wrong(
             lambda q, k, gain: gain * F.normalize(q @ k.mT, dim=-1),
@@ -349,11 +310,6 @@ mean_share = Exercise(
             "you count how many keys each query sees.",
             "Count how many queries see each key: sum the mask over samples and queries, axes 0 and 1.",
         ),
-        "Once for each head": Wrong(
-            lambda w, m: w.sum((0, 2)) / (m.sum((0, 1)) * w.shape[1]).clamp(min=1),
-            "you count each query once for every head.",
-            "The sum is over a single head, so the count must be as well: leave the head axis out of it.",
-        ),
         "NaN for a hidden key": Wrong(
             Change("seen = seen.clamp(min=1)", "seen = seen + 0"),
             "a key that nobody may see gets 0 / 0.",
@@ -375,24 +331,6 @@ mean_share = Exercise(
             lambda w, m: w.mean(1).sum((0, 1)) / m.sum((0, 1)).clamp(min=1),
             "you average over the heads.",
             "Each head has sinks of its own, or none, so keep the head axis.",
-        ),
-        "The count of one sample": Wrong(
-            lambda w, m: w.sum((0, 2)) / m[0].sum(0).clamp(min=1),
-            "you count only the queries of the first sample.",
-            "The sum goes over all samples, so the count must as well.",
-            also=(
-                lambda w, m: w.sum((0, 2)) / (m[0].sum(0) * len(m)).clamp(min=1),
-                Wrong(
-                    lambda w, m: w[0].sum(1) / m[0].sum(0).clamp(min=1),
-                    "you look only at the first sample.",
-                    "The queries of all samples count: sum over axis 0 as well, in both the weights and the mask.",
-                ),
-            ),
-        ),
-        "One more in the count": Wrong(
-            Change("seen = seen.clamp(min=1)", "seen = seen + 1"),
-            "your number of queries is one too large.",
-            "That avoids 0 / 0, but it changes every mean: use clamp(min=1).",
         ),
     },
     see="A first column that is no sink",

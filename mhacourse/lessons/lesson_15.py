@@ -101,11 +101,6 @@ value_path = Exercise(
             "Number i of the constant belongs to row i of V: subtract the constant from what comes out, then "
             "transpose.",
         ),
-        "The constant is a mean": Wrong(
-            Change("constant = f(nothing)", "constant = alone.mean(0)[None, None]"),
-            "your constant is the mean of what comes out, which includes a part of every column of V.",
-            "Only a token of zeros leaves nothing but the constant.",
-        ),
         "A fit without the constant": Wrong(
             _fitted(4),
             "your fit makes V explain the constant as well, so what is left over is not the constant.",
@@ -116,26 +111,6 @@ value_path = Exercise(
             Change("f(nothing)", "f(nothing + 1)"),
             "your constant is what comes out for a token of ones, which includes the sum of each row of V.",
             "Only a token of zeros leaves nothing but the constant: torch.zeros(1, 1, d_model).",
-        ),
-        "Minus V": Wrong(
-            Change("alone - constant", "constant - alone"),
-            "all numbers in your V have the opposite sign.",
-            "V e_i is what comes out for e_i, minus the constant.",
-        ),
-        "The axis of the tokens is still there": Wrong(
-            lambda f, n: (f(torch.eye(n)[:, None]) - f(torch.zeros(1, 1, n)), f(torch.zeros(1, 1, n))[0, 0]),
-            "your V has three axes: samples, one token, features.",
-            "Take token 0 of each sample, [:, 0], and transpose what is left: .T",
-            also=(lambda f, n: (f(torch.eye(n)[:, None]) - f(torch.zeros(1, 1, n))[0, 0], f(torch.zeros(1, 1, n))),),
-        ),
-        "The constant is still a batch": Wrong(
-            lambda f, n: (value_path_solution(f, n)[0], f(torch.zeros(1, 1, n))),
-            "your V is right, but your constant is (1, 1, d_model), as the box returned it.",
-            "Take token 0 of sample 0, [0, 0], which is (d_model,).",
-            also=(
-                lambda f, n: (value_path_solution(f, n)[0], f(torch.zeros(1, 1, n))[0]),
-                lambda f, n: (value_path_solution(f, n)[0], f(torch.zeros(1, n, n))[0]),
-            ),
         ),
         "All tokens in one sample": Wrong(
             lambda f, n: (
@@ -208,11 +183,6 @@ def _kept(size, least):
     return lambda moved: moved.diff(dim=0)[size(moved) > least]
 
 
-def _chosen_by(size, what, why):
-    """Return the wrong answer that tells steps by another number than their length, with two limits for it."""
-    return Wrong(_kept(size, 1e-2), what, why, also=(_kept(size, 0.1),))
-
-
 def _rounded(moved, digits):
     rounded = moved.round(decimals=digits).diff(dim=0)
     return rounded[rounded.norm(dim=1) > 0]
@@ -268,11 +238,6 @@ walk_steps = Exercise(
             "you subtract the first plateau from each, so a later step includes all earlier ones.",
             "Each step is the difference of two neighbouring points.",
         ),
-        "Only upwards": _chosen_by(
-            lambda m: m.diff(dim=0).amax(1),
-            "you drop steps in which no feature grows.",
-            "A step down is a step, too: take abs() first, or the norm.",
-        ),
         "Features asked one by one": Wrong(
             lambda m: m.diff(dim=0)[(m.diff(dim=0).abs() > 0.1).any(dim=1)],
             "you keep a row only where one feature moves by more than 0.1.",
@@ -280,40 +245,10 @@ walk_steps = Exercise(
             "norm(dim=1).",
             also=(_kept(lambda m: m.diff(dim=0).abs().mean(1), 0.1),),
         ),
-        "The lengths of the points": _chosen_by(
-            lambda m: m.norm(dim=1).diff().abs(),
-            "you compare how far neighbouring points are from 0.",
-            "A step may go around 0 without getting further away. Take the difference first, then its norm.",
-        ),
-        "The first point is no step": Wrong(
-            lambda m: torch.cat([m[:1], walk_steps_solution(m)]),
-            "your first row is the point where the walk begins, or the step from 0 to that point.",
-            "That point has none before it: a walk of n points has n - 1 differences.",
-            also=(lambda m: (d := m.diff(dim=0, prepend=torch.zeros_like(m[:1])))[d.norm(dim=1) > 1e-2],),
-        ),
         "From feature to feature": Wrong(
             lambda m: m.diff(dim=1)[m.diff(dim=1).norm(dim=1) > 1e-2],
             "you subtract neighbouring features of one point.",
             "A step leads from one point to the next: dim=0.",
-        ),
-        "Columns are chosen, not rows": Wrong(
-            lambda m: m.diff(dim=0)[:, m.diff(dim=0).norm(dim=0) > 1e-2],
-            "you take the norm over the points, and keep some features of all points.",
-            "Each row is a step, and its norm is taken over the features: norm(dim=1).",
-        ),
-        "Where, not which": Wrong(
-            lambda m: (m.diff(dim=0).norm(dim=1) > 1e-2).nonzero()[:, 0],
-            "you return the points at which there is a step.",
-            "The task asks for the rows themselves: moved.diff(dim=0)[...].",
-            also=(
-                lambda m: m.diff(dim=0).norm(dim=1) > 1e-2,
-                lambda m: (m.diff(dim=0).norm(dim=1) > 1e-2).nonzero(),
-            ),
-        ),
-        "Rounding made 0": Wrong(
-            lambda m: m.diff(dim=0).where(m.diff(dim=0).abs() > 1e-2, 0.0),
-            "you return a row of zeros where there is no step.",
-            "These rows must go: keep only those whose norm is above 1e-2.",
         ),
         "Not in their order": Wrong(
             lambda m: m.diff(dim=0).unique(dim=0),
@@ -325,11 +260,6 @@ walk_steps = Exercise(
                 lambda m: _sorted(walk_steps_solution(m), descending=True),
                 lambda m: _sorted(walk_steps_solution(m), descending=False),
             ),
-        ),
-        "Steps in all features": _chosen_by(
-            lambda m: m.diff(dim=0).abs().amin(1),
-            "you drop steps that leave some feature where it was.",
-            "One feature that moves is enough: take the norm, or any(1).",
         ),
         "The sum in the place of the norm": Wrong(
             _kept(lambda m: m.diff(dim=0).sum(1).abs(), 1e-2),
@@ -343,11 +273,6 @@ walk_steps = Exercise(
                     "The norm tells you how long a step is: norm(dim=1).",
                 ),
             ),
-        ),
-        "Only feature 0 is asked": _chosen_by(
-            lambda m: m.diff(dim=0)[:, 0].abs(),
-            "you drop steps that leave feature 0 where it was.",
-            "A step may lead in any direction: take the norm over all features.",
         ),
         "Rounded": Wrong(
             lambda m: _rounded(m, 2),
@@ -445,23 +370,10 @@ looks_from_outside = Exercise(
             lambda m, w: (m @ torch.linalg.pinv(w)) / (m @ torch.linalg.pinv(w)).sum(-1, keepdim=True),
             "you divide by the sum over heads.",
             "Each head has its own weights, which sum to 1 over tokens, not over heads.",
-            also=(lambda m, w: F.normalize(m @ torch.linalg.pinv(w), p=1, dim=-1),),
-        ),
-        "Divided by lengths": Wrong(
-            lambda m, w: m @ w.T / w.norm(dim=1),
-            "you project onto the direction of each head's vector, which gives a length, not a share.",
-            "Solve moved = looks @ writes for all heads at once, by least squares.",
-        ),
-        "Cosines": Wrong(
-            lambda m, w: F.cosine_similarity(m[:, None], w[None], dim=-1),
-            "you return cosines, which do not depend on how long a vector is.",
-            "Twice as much of a head's vector means that it looks twice as much: solve moved = looks @ writes.",
-        ),
-        "Feature by feature": Wrong(
-            lambda m, w: (m[:, None] / w[None]).mean(-1),
-            "you divide number by number, as if one head had written all of them.",
-            "Each number in moved is a sum over heads: solve for all heads at once, by least squares.",
-            also=(lambda m, w: m / w, lambda m, w: m[:, None] / w[None]),
+            also=(
+                lambda m, w: F.normalize(m @ torch.linalg.pinv(w), p=1, dim=-1),
+                lambda m, w: (looks := (m @ torch.linalg.pinv(w)).clamp(min=0)) / looks.sum(-1, keepdim=True),
+            ),
         ),
         "One head after the other": Wrong(
             lambda m, w: _one_after_the_other(m, w),
@@ -478,13 +390,6 @@ looks_from_outside = Exercise(
                 lambda m, w: torch.linalg.pinv(w) @ m,
             ),
         ),
-        "Moved and writes exchanged": Wrong(
-            lambda m, w: torch.linalg.lstsq(m.T, w.T).solution,
-            "you write the heads' vectors as mixtures of the sums.",
-            "lstsq(A, B) solves A X = B: what you know about the heads comes first, writes.T, and the sums second, "
-            "moved.T.",
-            also=(lambda m, w: torch.linalg.lstsq(m.T, w.T).solution.T,),
-        ),
         "solve and inv want as many equations as unknowns": Wrong(
             lambda m, w: torch.linalg.solve(w.T, m.T).T,
             "you use functions for square matrices, but writes has a row for each head and a column for each feature.",
@@ -498,16 +403,6 @@ looks_from_outside = Exercise(
                     "The products of the heads with each other do have one: writes @ writes.T. Or use pinv or lstsq.",
                 ),
             ),
-        ),
-        "The mean taken off": Wrong(
-            lambda m, w: torch.linalg.lstsq(w.T, (m - m.mean(0)).T).solution.T,
-            "you subtract the mean over the contexts first, so whatever all contexts have in common is lost.",
-            "How much a head looks on average is part of the answer, so leave moved as it is.",
-        ),
-        "Shrunk": Wrong(
-            lambda m, w: torch.linalg.solve(w @ w.T + torch.eye(len(w), dtype=w.dtype), w @ m.T).T,
-            "you add something to the diagonal of writes @ writes.T, as in ridge regression, so the shares shrink.",
-            "Nothing needs to be held small here: use plain least squares, lstsq or pinv.",
         ),
         "Cut off at 0 and 1": Wrong(
             lambda m, w: (m @ torch.linalg.pinv(w)).clamp(0, 1),
@@ -590,11 +485,6 @@ twin_keys = Exercise(
             "you change the keys just as the queries were changed, so the scores contain the change twice.",
             "The keys must undo the change: use the inverse, transposed.",
         ),
-        "Nothing changed": Wrong(
-            lambda k, m: k.clone(),
-            "you return the old weights.",
-            "The queries have changed, so with the old keys the scores change as well.",
-        ),
         "One matrix for all heads": Wrong(
             lambda k, m: _twin(k, m[:1].expand(len(m), -1, -1)),
             "you use one matrix for all heads: that of head 0, or a mean.",
@@ -603,11 +493,6 @@ twin_keys = Exercise(
                 lambda k, m: _twin(k, m.mean(0, keepdim=True).expand(len(m), -1, -1)),
                 lambda k, m: _twin(k, m[-1:].expand(len(m), -1, -1)),
             ),
-        ),
-        "Still in heads": Wrong(
-            Change("heads.reshape(width, d_model)", "heads"),
-            "the heads still have an axis of their own.",
-            "A weight has two axes: flatten(0, 1) joins heads and rows.",
         ),
         "Not cut into heads": Wrong(
             lambda k, m: torch.linalg.inv(m).mT @ k,
@@ -633,17 +518,6 @@ twin_keys = Exercise(
             lambda k, m: torch.linalg.inv(m).mT @ k.unflatten(1, (len(m), -1)),
             "you cut the columns of W_k, which are the features that all heads read.",
             "A head owns some of the rows: unflatten(0, (num_heads, -1)).",
-        ),
-        "Each head turned": Wrong(
-            lambda k, m: (k.unflatten(0, (len(m), -1)).mT @ torch.linalg.inv(m)).flatten(0, 1),
-            "the rows of each head have become columns.",
-            "Multiply from the left, inv(mix).mT @ rows, so that the rows stay rows.",
-            also=(lambda k, m: k.unflatten(0, (len(m), -1)).mT @ torch.linalg.inv(m),),
-        ),
-        "From the right": Wrong(
-            lambda k, m: k @ torch.linalg.inv(torch.block_diag(*m)).T,
-            "you multiply the features, not the rows.",
-            "mix[h] mixes the rows of a head, so what undoes it must mix rows, too: multiply from the left.",
         ),
         "One over each number": Wrong(
             lambda k, m: _twin(k, m, lambda x: 1 / x.mT),

@@ -65,9 +65,13 @@ no_test_sees = Choice(
 
 
 def sees_the_future_solution(f, d_model):
-    x = torch.randn(2, 6, d_model)  # (B, T, d_model)
-    y = torch.cat([x[:, :-1], torch.randn(2, 1, d_model)], dim=1)  # another last token
-    return bool((f(y) - f(x))[:, :-1].abs().max() > 1e-6)
+    T = 6
+    x, other = torch.randn(2, 2, T, d_model)  # two of (B, T, d_model)
+    for t in range(1, T):
+        y = torch.cat([x[:, :t], other[:, t:]], dim=1)  # other tokens from t on
+        if (f(y) - f(x))[:, :t].abs().max() > 1e-6:
+            return True
+    return False
 
 
 def _sees_in_a_loop(f, d_model):
@@ -118,6 +122,10 @@ def _three_ahead(x):
     return x + _ahead(3, x)
 
 
+def _next_but_for_the_first(x):
+    return torch.cat([x[:, :1], (x + _ahead(1, x))[:, 1:]], dim=1)
+
+
 def _little_of_the_next(x):
     return x + 1e-3 * _ahead(1, x)
 
@@ -131,17 +139,48 @@ def _next_that_cancels(x):
     return torch.cat([x[..., :-2], total, -total], dim=-1)
 
 
-def _tests(tokens=6, changed=-1, looked=slice(None, -1), new=None, off=1e-6, draws=draw, by="max"):
-    """Return a test with these choices; some of them are wrong."""
+def _one_reads(reader, later, name):
+    """Return a function in which one token reads one later token, and no other reads any."""
+
+    def f(x):
+        y = x.clone()
+        if later < x.shape[1]:
+            y[:, reader] += x[:, later]
+        return y
+
+    f.__name__ = name
+    return f
+
+
+def _tests(tokens=6, changed=None, looked=None, new=None, off=1e-6, by=torch.abs):
+    """Return a test with these choices; some of them are wrong. Each token after the first is changed in turn.
+
+    Args:
+        changed: the tokens that are changed instead.
+        looked: the outputs that are compared; where nothing is said, those before that token.
+        new: what comes in the place of a token; where nothing is said, one drawn anew.
+        by: what is looked at in the differences.
+    """
 
     def test(f, d_model):
-        x = draws(0, 2, tokens, d_model)
-        y = x.clone()
-        y[:, changed] = draw(1, 2, d_model) if new is None else new(x[:, changed])
-        moved = (f(y) - f(x))[:, looked]
-        return bool((moved.sum(-1).abs() if by == "sum" else moved.abs()).max() > off)
+        x = draw(0, 2, tokens, d_model)
+        for t in range(1, tokens) if changed is None else [changed]:
+            y = x.clone()
+            y[:, t] = draw(1, *y[:, t].shape) if new is None else new(x[:, t])
+            moved = by((f(y) - f(x))[:, (slice(t.start if isinstance(t, slice) else t) if looked is None else looked)])
+            if moved.max() > off:
+                return True
+        return False
 
     return test
+
+
+def _both(**choices):
+    """Return such a test that changes each token in turn, and one that changes only the last."""
+    return _tests(**choices), _tests(changed=-1, **choices)
+
+
+_IN_THE_MIDDLE = _tests(changed=slice(3, None))
 
 
 sees_the_future = Exercise(
@@ -159,18 +198,21 @@ sees_the_future = Exercise(
         (_mean_of_the_past, 4),
         (_next_token_in_one_feature, 4),
         (_three_ahead, 3),
+        (_next_but_for_the_first, 3),
         (_little_of_the_next, 6),
         (_norm_then_next, 6),
         (_next_that_cancels, 4),
+        (_one_reads(1, 2, "in which token 1 reads token 2"), 4),
+        (_one_reads(-2, -1, "in which the last token but one reads the last"), 4),
     ],
     hints=(
-        "Take two inputs that differ only in the last token. Which outputs must be the same for both?",
-        "Every output except the last. Compare f(x)[:, :-1] with f(y)[:, :-1].",
-        "Draw the new token at random, use six tokens or so, and call any change above 1e-6 a leak.",
+        "Take two inputs that differ only from some place on. Which outputs must be the same for both?",
+        "Those before that place: compare f(x)[:, :t] with f(y)[:, :t]. Is one place t enough?",
+        "Draw the new tokens at random, take each place t from 1 on, and call any change above 1e-6 a leak.",
     ),
     wrong={
         "It looks at the last output, too": Wrong(
-            Change("(f(y) - f(x))[:, :-1]", "(f(y) - f(x))"),
+            Change("(f(y) - f(x))[:, :t]", "(f(y) - f(x))"),
             "a causal layer fails, because you also compare an output at the token that you change, or after it. "
             "These outputs read it, and should.",
             "Compare only the outputs before that token, along axis 1. If it is the last token, take [:, :-1].",
@@ -178,27 +220,42 @@ sees_the_future = Exercise(
         "An early token changed": Wrong(
             _tests(changed=0, looked=slice(1, None)),
             "you change an early token and look at later outputs. They may read it, because it is in their past.",
-            "Change the last token, and look at the outputs before it.",
+            "Change a later token, and look at the outputs before it.",
         ),
         "It passes every layer": Wrong(
             lambda f, d_model: f(draw(0, 2, 6, d_model)).shape != (2, 6, d_model),
             "your test finds no layer, not even those that read the future. This happens if the two inputs are equal "
             "(y = x is a second name for one tensor), or differ in another sample, axis 0, or by less than you allow "
             "for rounding.",
-            "Give f two inputs that differ in the last of several tokens: x, and a clone with another y[:, -1]. Then "
-            "compare the earlier outputs.",
+            "Give f two inputs that differ in a later token: x, and a clone with another y[:, t]. Then compare the "
+            "earlier outputs.",
             also=(_tests(new=lambda token: token),),
+        ),
+        "Only the last token changed": Wrong(
+            _tests(changed=-1),
+            "you change only the last token. A layer in which some token reads a later one, but none reads the last, "
+            "passes.",
+            "Any token after the first may be the one that is read too early: change each of them in turn.",
+            also=(
+                Wrong(
+                    _IN_THE_MIDDLE,
+                    "you change tokens from one place on and compare the outputs before it. A layer in which nothing "
+                    "is read across that place passes.",
+                    "Try every place from 1 on.",
+                ),
+            ),
         ),
         "The first output only": Wrong(
             _tests(looked=0),
             "you look only at the first output. A layer that reads the next token or the one after shows it in later "
             "outputs.",
-            "Look at all outputs except the last: [:, :-1].",
+            "Look at all outputs before the token that you change: [:, :t].",
+            also=(_tests(looked=0, changed=-1),),
         ),
         "Blind further ahead": Wrong(
-            _tests(looked=-2),
+            _tests(changed=-1, looked=-2),
             "a layer that reads three tokens ahead passes, because you use too few tokens, or look at only one output.",
-            "Take six tokens or more, and look at all outputs except the last: [:, :-1].",
+            "Take six tokens or more, and look at all outputs before the token that you change.",
             also=(_tests(tokens=3), _tests(tokens=2)),
         ),
         "A constant added": Wrong(
@@ -206,48 +263,53 @@ sees_the_future = Exercise(
             "you add the same number to all features of the token. A LayerNorm removes exactly that, so nothing "
             "changes.",
             "Replace the token with a newly drawn one: torch.randn.",
+            also=(_tests(new=lambda token: token + 1, changed=-1),),
         ),
         "A leak that is small": Wrong(
             Change("> 1e-6", "> 0.01"),
             "your test passes a layer that lets a thousandth of the next token through.",
             "In float32, rounding is below 1e-6 here, so anything larger has really changed.",
+            also=(_tests(off=0.01, changed=-1),),
         ),
         "One feature looked at": Wrong(
-            lambda f, d_model: (f(_other(d_model)) - f(draw(0, 2, 6, d_model)))[:, :-1, 0].abs().max().item() > 1e-6,
+            _tests(by=lambda moved: moved[..., 0].abs()),
             "you look at only one feature of each output, or change only one of the token. A leak in another feature "
             "goes unseen.",
-            "Draw the whole token anew, and compare all features: abs().max() over everything before the last output.",
+            "Draw the whole token anew, and compare all features: abs().max() over everything before that token.",
             also=(
-                Wrong(
-                    _tests(new=lambda token: token + torch.eye(token.shape[-1])[0]),
-                    "you change only one feature of the token, so a layer that reads another feature of it passes.",
-                    "Draw the whole token anew: y[:, -1] = torch.randn(2, d_model).",
+                _tests(by=lambda moved: moved[..., 0].abs(), changed=-1),
+                *(
+                    Wrong(
+                        test,
+                        "you change only one feature of the token, so a layer that reads another feature of it passes.",
+                        "Draw the whole token anew: y[:, t] = torch.randn(2, d_model).",
+                    )
+                    for test in _both(new=lambda token: token + torch.eye(token.shape[-1])[0])
                 ),
             ),
         ),
         "Later tokens change places": Wrong(
             _tests(changed=slice(-2, None), looked=slice(None, -2), new=lambda tokens: tokens.flip(1)),
             "you exchange two later tokens. A layer without a mask treats its tokens as a set, so nothing changes.",
-            "Put another token in place of the last: torch.randn.",
+            "Put newly drawn tokens in their place: torch.randn.",
         ),
         "Sums that cancel": Wrong(
-            _tests(by="sum"),
+            _tests(by=lambda moved: moved.sum(-1).abs()),
             "you sum over the features before abs. One may rise where another falls, and then nothing seems to change.",
             "Take abs() first, then max.",
+            also=(_tests(by=lambda moved: moved.sum(-1).abs(), changed=-1),),
         ),
         "Turned around": Wrong(
             lambda f, d_model: not sees_the_future_solution(f, d_model),
             "your test says True for layers that read no later token, and False for those that do.",
             "True means that the layer sees the future, so some output changed.",
+            also=tuple(
+                lambda f, d_model, test=test: not test(f, d_model) for test in (_tests(changed=-1), _IN_THE_MIDDLE)
+            ),
         ),
     },
     see="Three probes",
 )
-
-
-def _other(d_model):
-    x = draw(0, 2, 6, d_model)
-    return torch.cat([x[:, :-1], draw(1, 2, 1, d_model)], dim=1)
 
 
 def repaired_solution(layer, x, mask):

@@ -97,19 +97,6 @@ terms = Exercise(
                 ),
             ),
         ),
-        "Number by number": Wrong(
-            lambda q_parts, k_parts: q_parts * k_parts / q_parts.shape[-1] ** 0.5,
-            "you multiply feature j of source i of the query by feature j of source i of the key, and never add "
-            "anything up.",
-            "For each pair of sources, a term is a dot product, a sum over the features: q_parts @ k_parts.T.",
-            also=(lambda q_parts, k_parts: q_parts * k_parts,),
-        ),
-        "Features in the place of sources": Wrong(
-            lambda q_parts, k_parts: q_parts.T @ k_parts / q_parts.shape[-1] ** 0.5,
-            "you sum over the sources, so the table is (head_dim, head_dim).",
-            "Rows and columns are sources, and the sum is over the features: q_parts @ k_parts.T.",
-            also=(lambda q_parts, k_parts: q_parts.T @ k_parts,),
-        ),
         "Shares, not terms": Wrong(
             lambda q_parts, k_parts: (q_parts @ k_parts.T) / (q_parts @ k_parts.T).sum(),
             "you divide each term by the sum of all terms.",
@@ -259,12 +246,6 @@ copying = Exercise(
             "with letters as rows, E @ W_o @ W_v sends them through W_o first.",
             "To send a row through a matrix, multiply it by the transpose: E @ W_v.T @ W_o.T @ U.T. Or use letters as "
             "columns: U @ W_o @ W_v @ E.T.",
-        ),
-        "What stood there already": Wrong(
-            lambda W_v, W_o, E, U: (U @ (torch.eye(len(W_o)) + W_o @ W_v) @ E.T).argmax(0) == torch.arange(len(E)),
-            "you add the letter's own embedding to what the head writes.",
-            "The stream names the letter even without the head. The task asks for what the head writes: U @ W_o @ W_v "
-            "@ E.T.",
         ),
         "Numbers of letters": Wrong(
             lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).argmax(0),

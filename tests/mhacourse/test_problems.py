@@ -11,7 +11,7 @@ from attention_doctor import examine
 from mhacourse import check, problem
 from mhacourse.attempt import recognise, same_results
 from mhacourse.compare import difference
-from mhacourse.exercise import OUR_SECONDS, Change, Wrong, rewritten
+from mhacourse.exercise import OUR_SECONDS, SOLVED_BEFORE, Change, Wrong, rewritten
 from mhacourse.judge_mend import outcomes_of
 from mhacourse.lessons.problems import layers
 from mhacourse.problem_set import STILL
@@ -138,6 +138,17 @@ STEPS = (
     "first = c if t == 0 else first\n        if (out[:, -1] - all[:, t]).norm() > 1e-3: return False\n    return True"
 )
 
+FEATURES = "torch.allclose(layer(x[..., o]), layer(x)[..., o], atol=1e-4)"
+TWICE = "torch.allclose(layer(x[:, torch.randperm(4)]), layer(x)[:, torch.randperm(4)], atol=1e-4)"
+MOVED_ALONG = "torch.allclose(layer(x, r, m), layer(x, r[:, o], m[..., o]), atol=1e-4)"
+HALF_MASKED = "torch.allclose(layer(x, m)[:, :3], layer(y)[:, :3], atol=1e-4)"
+REFERENCE = (
+    f"{X}h, g = layer.num_heads, layer.num_kv_heads\n    "
+    "q, k, v = (W(x).unflatten(-1, (n, -1)).transpose(1, 2).repeat_interleave(h // n, 1) "
+    "for W, n in ((layer.W_q, h), (layer.W_k, g), (layer.W_v, g)))\n    "
+    "o = ((q @ k.mT).softmax(-1) @ v).transpose(1, 2).flatten(2)\n    "
+    "return torch.allclose(layer(x), layer.W_o(o), atol=1e-4)"
+)
 # The problem, the body of a learner's test that does not do, and words that are said.
 REFUSED = [
     ("reviews", "x = torch.ones(2, 4, layer.d_model); print(layer(x).shape)", "return hands it"),
@@ -171,7 +182,7 @@ REFUSED = [
     ("atlas", f"{X}return layer(x).shape == x.shape", "not yet: your test says the same of every layer."),
     ("captions", f"{HIDDEN}return torch.allclose(layer(x, mask=m)[:, :3], layer(y, mask=m)[:, :3])", "has a memory"),
     ("drafts", f"{X}{OPEN}; kept = m; layer(x, m)\n    return m.equal(kept)", "kept = m gives one tensor a second"),
-    ("drafts", f"{X}{OPEN}; a = layer(x, m)\n    return layer(x, m).equal(a)", "is the mask the same afterwards?"),
+    ("drafts", f"{X}{OPEN}; a = layer(x, m)\n    return layer(x, m).equal(a)", "the very mask"),
     ("archive", f"{TURNED}return {SAME}", "Compare it with a known layer"),
     ("archive", f"{X}return layer(x).shape == x.shape", "A layer that returns random numbers passes as well"),
     ("verses", f"{ROW_0}return torch.allclose(layer(x)[:, 0], layer(y)[:, 0])", "Your test looks only at row 0"),
@@ -195,7 +206,7 @@ REFUSED = [
         "chance repeats itself",
     ),
     ("verses", f"{X}return torch.allclose(layer(x), layer(x.clone()))", "Each call gets the same numbers"),
-    ("tickets", AS_HIDDEN, "True for what is to be hidden"),
+    ("tickets", AS_HIDDEN, "it would be right if True meant hidden"),
     ("reviews", NEIGHBOURS, "A different order, put back in the same way, is just as good."),
     ("triage", "layer.eval()\n    return getattr(layer, 'dropout', 0.0) == 0.0", "judges by how the layer is made"),
     ("sensors", f"{TURNED}return {SAME}", "so each still has the same neighbours in the batch"),
@@ -227,7 +238,7 @@ REFUSED = [
         "the outputs of the sample that it changes",
     ),
     ("atlas", f"{X}{CAUSAL}; y = x.clone(); y[:, 0] += 1\n    return {LAST}", "is seen by those whose outputs"),
-    ("drafts", f"{X}{OPEN}; kept = x.detach().clone(); layer(x, m)\n    return x.equal(kept)", "is the mask the same"),
+    ("drafts", f"{X}{OPEN}; kept = x.detach().clone(); layer(x, m)\n    return x.equal(kept)", "the very mask"),
     ("archive", f"{X}y = type(layer)(layer.d_model, layer.num_heads); {COPIED}", "A second layer of the same class"),
     # A reason is said only where that one thing, done otherwise, makes the test right.
     ("reviews", f"layer = ReviewAttention(8, 2); {TURNED}return {SAME}", "makes a layer of its own"),
@@ -269,6 +280,29 @@ REFUSED = [
         f"{X}x.requires_grad_(); layer(x)[:, 1].sum().backward()\n    return x.grad[:, 0].norm() == 0",
         "t + 1 :",
     ),
+    # What is believed of a test was seen: what it moves, cuts and allows for, and whether it looks at all.
+    ("reviews", f"{X}o = torch.randperm(layer.d_model)\n    return {FEATURES}", "Each weight belongs to one feature"),
+    ("reviews", f"{X}return torch.allclose(layer(x.flip(0)), layer(x), atol=1e-4)", "outputs come in that order"),
+    ("verses", f"{X}return torch.allclose(layer(x)[:, 2:], layer(x[:, 2:]), atol=1e-4)", "only a piece of the tokens"),
+    ("reviews", f"{TURNED}return {SAME.replace('1e-4', '5')}", "so large a difference that what is wrong fits in"),
+    (
+        "sensors",
+        f"{X}y = x.clone(); y[0] = -x[1]\n    return bool(torch.isclose(layer(x)[1], layer(y)[1], atol=0.1).any())",
+        "any()",
+    ),
+    ("reviews", f"{X}p = torch.randperm\n    return {TWICE}", "draws another order"),
+    ("drafts", f"{X}{OPEN}; kept = m.clone(); layer(x, m.clone())\n    return m.equal(kept)", "the very mask"),
+    ("drafts", f"{X}{OPEN}; layer(x, m)\n    return bool(m[:, -1].all())", "only some of its entries"),
+    ("captions", f"{MEMORY}o = [2, 0, 3, 1]\n    return {ACROSS.format('x, r[:, o]')}", "Move its columns along"),
+    (
+        "captions",
+        f"{MEMORY}o = [2, 0, 3, 1]\n    return {MOVED_ALONG}",
+        "In calls 1 and 2 the layer makes the same mistake",
+    ),
+    ("tickets", f"{HIDDEN}y[:, -1] = 0\n    return {HALF_MASKED}", "also one of zeros"),
+    ("archive", f"{REFERENCE}", "It agrees with a layer in which the scores are not divided at all"),
+    ("triage", f"layer.eval; {SEEDED}; a = layer(x); {SEEDED}\n    return layer(x).equal(a)", "with its brackets"),
+    ("atlas", f"{X}layer(x); return True", "random numbers passes as well. Say which numbers must be equal"),
 ]
 # The problem, the body of a test that stops, and which argument is said not to fit.
 STOPPED = [
@@ -325,6 +359,12 @@ def test_a_naive_test_is_refused_in_fitting_words_and_a_good_one_accepted_howeve
     assert failures == []
 
 
+def test_beside_not_yet_nobody_reads_that_it_is_all_done():
+    problem.reviews.test(problem.reviews.shown_by)
+    said = problem.reviews.test(my_test("return layer(torch.ones(1, 2, layer.d_model)) is not None"))
+    assert said.footer == SOLVED_BEFORE and problem.reviews.done == {"test"}
+
+
 def test_a_healthy_layer_is_given_away_only_to_who_has_found_it():
     bodies = {
         "return layer(torch.ones(1, 2, layer.d_model)) is not None": ("the same of every layer.", "passes every layer"),
@@ -364,6 +404,21 @@ HALF = [
     ("drafts", "allowed &= torch.ones", "allowed = torch.ones", "The padding mask is lost"),
     ("drafts", "else mask", "else mask[:]", "a second name for the caller's own numbers"),
     ("drafts", "-1e9", "-1e8", "it still writes into the caller's own, by"),
+    ("drafts", "else mask", "else __import__('copy').copy(mask)", "copy.copy(), detach(), view and [:] share"),
+    (
+        "drafts",
+        ".tril()\n",
+        ".tril()\n        allowed = allowed.clone()\n",
+        "You make a copy, but what is written into",
+    ),
+    ("triage", "num_heads, dropout\n", "num_heads, dropout if self.training else 0.0\n", "__init__ runs once"),
+    ("triage", "= self.dropout\n", "= self.dropout\n        self.training\n", "still gets the same rate"),
+    (
+        "verses",
+        "= weights @ v\n",
+        "= weights @ v\n        heads.transpose(1, 2)\n",
+        "(1, 2) makes a new tensor, and nothing",
+    ),
     ("dictation", "self.tril[:T, :S]", "self.tril[S - 1 : S, :S]", "New tokens see each other"),
 ]
 

@@ -3,18 +3,24 @@
 What applies to only one problem is kept beside that problem, under the same names.
 """
 
+import ast
+import contextlib
 import copy
 import functools
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from unittest import mock
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
-from mhacourse.judge_test import loosely, second_name
+from mhacourse.judge_test import CLOSE
 from mhacourse.lessons.problems.calls import misfit
+from mhacourse.lessons.problems.mendings import because
 from mhacourse.problem_set import Problem
-from mhacourse.try_test import Call, Otherwise, source_of
+from mhacourse.try_test import Call, Otherwise, Subject, made, source_of, tried
 
 
 def _alike(some: Mapping[str, object], others: Mapping[str, object]) -> bool:
@@ -57,9 +63,24 @@ def _tokens(call: Call | None) -> set[str]:
     return set() if call is None else {str(token) for token in call.x[0].tolist()} | _tokens(call.cached)
 
 
-def _reordered(calls: Sequence[Call]) -> bool:
-    """Return whether some calls hold the same tokens in a different order."""
-    return len({str(call.x.tolist()) for call in calls}) > len({str([*map(sorted, call.x.tolist())]) for call in calls})
+def _reordered(calls: Sequence[Call], name: str = "x", axis: int = 1) -> bool:
+    """Return whether some calls hold the same tokens in a different order, or samples, axis 0, or features, axis 2."""
+
+    def in_order(part: list, axis: int) -> list:
+        return [in_order(one, axis - 1) for one in part] if axis else sorted(part)
+
+    given = [call.given[name].tolist() for call in calls if isinstance(call.given.get(name), Tensor)]
+    return len({*map(str, given)}) > len({str(in_order(samples, axis)) for samples in given})
+
+
+def _whole(call: Call, calls: Sequence[Call]) -> Tensor | None:
+    """Return what came out for the tokens of a call in one with more tokens, if nothing hides those."""
+    T = call.x.shape[1]
+    for other in calls if call.given.keys() == {"x"} else ():
+        for start in range(other.x.shape[1] - T + 1 if other.given.keys() == {"x"} else 0):
+            if T < other.x.shape[1] and call.x.equal(other.x[:, start : start + T]):
+                return other.gave[0][0][:, start : start + T]
+    return None
 
 
 # ------------------------------------------------------------------------------------------- the rows that it compares
@@ -106,6 +127,11 @@ def _empty(call: Call, calls: Sequence[Call]) -> Tensor:
 def _without(rows: Callable[[Call, Sequence[Call]], Tensor], fill: float = 0.0) -> Callable:
     """Return the change of outputs that makes some rows the same in each call."""
     return lambda y, call, calls: y.masked_fill(rows(call, calls)[..., None], fill)
+
+
+def _as_in_the_whole(y: Tensor, call: Call, calls: Sequence[Call]) -> Tensor:
+    whole = _whole(call, calls)
+    return y if whole is None else whole
 
 
 def _in_eval(y: Tensor, call: Call, calls: Sequence[Call]) -> Tensor:
@@ -162,6 +188,20 @@ def _own_masks(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
     return {} if any(mask is None for mask in own) else {"mask": torch.stack(own)}
 
 
+def _mask_for_all(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
+    """Return for a call without a mask that of another with as many tokens."""
+    masks = [other.mask for other in calls if _hides(other) and other.x.shape == call.x.shape]
+    return {"mask": masks[0]} if masks and call.mask is None else {}
+
+
+def _mask_moved(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
+    """Return the mask with its columns in the order of the memory, compared with that of the first call."""
+    first, memory = calls[0].given.get("memory"), call.given.get("memory")
+    if call.mask is None or not isinstance(first, Tensor) or first.shape != memory.shape:
+        return {}
+    return {"mask": call.mask[..., (memory[0][:, None] == first[0]).all(-1).int().argmax(-1)]}
+
+
 def _new_tokens(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
     new = [str(token) not in _tokens(call.cached) for token in call.x[0].tolist()]
     return {"x": call.x[:, new]}
@@ -185,23 +225,73 @@ def _mask_changed(change: Callable[[Tensor], Tensor]) -> Otherwise:
     return Otherwise(inputs=lambda call, *_: {} if call.mask is None else {"mask": change(call.mask)})
 
 
-def _copied(test: Callable) -> Callable:
-    """Return a test in which a second name becomes a copy."""
+class _Loosely(TorchFunctionMode):
+    """Lets comparisons of torch allow for rounding, however they are written."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs, name = kwargs or {}, getattr(function, "__name__", "").strip("_")
+        a, b = args[:2] if len(args) > 1 else (None, None)
+        numbers = isinstance(a, Tensor) and a.is_floating_point()
+        if numbers and name in ("allclose", "isclose", "equal", "eq", "ne"):
+            b = torch.as_tensor(b, dtype=a.dtype)
+            if name == "equal" and a.shape != b.shape:
+                return False
+            close = torch.isclose(a, b, rtol=CLOSE, atol=CLOSE)
+            return bool(close.all()) if name in ("allclose", "equal") else ~close if name == "ne" else close
+        if numbers and name in ("lt", "le", "gt", "ge") and isinstance(b, (int, float)) and 0 <= b < CLOSE:
+            args = (a, CLOSE)
+        return function(*args, **kwargs)
+
+
+def _loosely(test: Callable) -> Callable:
+    """Return a test whose comparisons allow for rounding."""
 
     @functools.wraps(test)
     def again(layer):
-        source, names = textwrap.dedent(source_of(test)), dict(test.__globals__)
-        line = second_name(source)
-        exec(source.replace(line, f"{line}.clone()"), names)
-        return names[test.__name__](layer)
+        with _Loosely():
+            return test(layer)
 
     return again
 
 
+def _drawn_once(test: Callable) -> Callable:
+    """Return a test in which one order is drawn of so many things."""
+
+    @functools.wraps(test)
+    def again(layer):
+        with mock.patch.object(torch, "randperm", functools.cache(torch.randperm)):
+            return test(layer)
+
+    return again
+
+
+def _typed(pattern: str, instead: str | Callable[[re.Match], str]) -> Otherwise:
+    """Return what a test does when some pieces of its source are others."""
+
+    def changed(test: Callable) -> Callable:
+        @functools.wraps(test)
+        def again(layer):
+            names = dict(test.__globals__)
+            exec(re.sub(pattern, instead, textwrap.dedent(source_of(test))), names)
+            return names[test.__name__](layer)
+
+        return again
+
+    return Otherwise(test=changed)
+
+
+def _copied(source: str) -> str:
+    line = _second_name(source)
+    return source.replace(line, f"{line}.clone()")
+
+
 # By the name under which it is said what is wrong with a test: what makes it right, if that is so.
 MENDS: dict[str, Otherwise] = {
-    "rounding": Otherwise(test=loosely),
-    "second name": Otherwise(test=_copied),
+    "rounding": Otherwise(test=_loosely),
+    "any": _typed(r"\bany\(", "all("),
+    "without abs": _typed(r"\.(max|amax|mean|sum)\(", r".abs().\1("),
+    "tightly": _typed(r"(<=?\s*|[ar]tol=)\d[\d.e-]*", r"\g<1>1e-3"),
+    "second name": _typed(r"(?s).+", lambda source: _copied(source[0])),
     "same draw": Otherwise(inputs=_chance_moved),
     "settings": Otherwise(inputs=_settings_kept),
     "not finite": Otherwise(inputs=lambda call, *_: {"x": call.x.nan_to_num(3.0, 3.0, -3.0)}),
@@ -219,17 +309,16 @@ MENDS: dict[str, Otherwise] = {
     "empty rows": Otherwise(outputs=_without(_empty)),
     "no NaN": Otherwise(outputs=_without(_empty, fill=torch.nan)),
     "hidden": Otherwise(outputs=_without(_hidden)),
+    "drawn twice": Otherwise(test=_drawn_once),
+    "half masked": Otherwise(inputs=_mask_for_all),
+    "memory moved": Otherwise(inputs=_mask_moved),
+    "cut": Otherwise(outputs=_as_in_the_whole),
     "itself": Otherwise(outputs=_without(_changed)),
     "seen": Otherwise(outputs=_without(_seeing)),
     "later": Otherwise(outputs=_without(_later)),
     "own sample": Otherwise(outputs=_without(lambda call, calls: _changed(call, calls).any(1, keepdim=True))),
     "reordered": Otherwise(outputs=lambda y, *_: y.sort(1).values),
-}
-# What is done to the outputs, by the name under which it is said that it makes no difference to a test.
-UNHEARD: dict[str, Callable[[Tensor, Call, Sequence[Call]], Tensor]] = {
-    "another sample": _drawn_where_changed,
-    "random": lambda y, *_: _drawn(y),
-    "row 0": lambda y, *_: torch.cat([y[:, :1], _drawn(y[:, 1:])], dim=1),
+    "samples reordered": Otherwise(outputs=lambda y, *_: y.sort(0).values),
 }
 
 
@@ -304,6 +393,7 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     ),
     "same draw": lambda calls: len(calls) > 1 and len({call.chance for call in calls}) == 1,
     "one call": lambda calls: len(calls) == 1,
+    "no eval": lambda calls: all(call.training for call in calls),
     "as many tokens as heads": lambda calls: all(call.layer.num_heads % call.x.shape[1] == 0 for call in calls),
     "two masks": lambda calls: len({*_masked(calls)}) > len({sample for sample, _ in _masked(calls)}),
     "tokens twice": lambda calls: any(
@@ -317,7 +407,25 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "rows": lambda calls: UNSEEN["whole rows"](calls),
     "reordered": _reordered,
     "undone": _reordered,
-    **dict.fromkeys(("itself", "seen", "later", "hidden", "own sample"), lambda calls: not _reordered(calls)),
+    # Where each token is another one, none is left whose output should stay.
+    **dict.fromkeys(
+        ("itself", "seen", "later", "hidden", "own sample"),
+        lambda calls: (
+            not _reordered(calls)
+            and not _reordered(calls, axis=0)
+            and not any(
+                bool(_changed(call, calls, name).all())
+                for call in calls
+                for name in ("x", "memory")
+                if call.given.get(name) is not None
+            )
+        ),
+    ),
+    "samples reordered": lambda calls: _reordered(calls, axis=0),
+    "features moved": lambda calls: _reordered(calls, axis=2) or _reordered(calls, "memory", axis=2),
+    "memory moved": lambda calls: _reordered(calls, "memory"),
+    "half masked": lambda calls: any(map(_hides, calls)) and any(call.mask is None for call in calls),
+    "cut": lambda calls: any(_whole(call, calls) is not None for call in calls),
     "x, not memory": lambda calls: not UNSEEN["no memory"](calls),
     "row 0": lambda calls: any(call.x.shape[1] > 1 for call in calls),
     "another sample": lambda calls: any(0 < _changed(call, calls).any(1).sum() < len(call.x) for call in calls),
@@ -327,8 +435,96 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "otherwise": lambda calls: True,
 }
 
+# ------------------------------------------------------------------------------------------- how a test is written
+
+OWN_WEIGHTS = re.compile(r"\.(W_\w+|weight\w*|qkv|proj|state_dict|parameters|split|fold)\b")
+OWN_KIND = re.compile(r"type\(\w+\)\(|\.__class__\(|deepcopy\(")
+
+
+def _second_name(source: str) -> str:
+    """Return the line that gives a tensor a second name, where both names are used together; else nothing."""
+    lines = [line.strip() for line in re.split(r"[;\n]", source)]
+    for line in lines:
+        names = re.fullmatch(r"(\w+) = (\w+)(?:\.(?:detach|view)\([^()]*\)|\.data|\[:\])?", line)
+        if names and any({*names.groups()} <= {*re.findall(r"\w+", other)} for other in lines if other != line):
+            return line
+    return ""
+
+
+def _taken_apart(source: str) -> str:
+    """Return the line that takes what the layer returns apart, into two or more names; else nothing."""
+    for line in map(str.strip, re.split(r"[;\n]", source)):
+        if re.match(r"\(?\w+(, \w+)+\)? = layer\(", line):
+            with contextlib.suppress(SyntaxError):  # where it goes on in the next one
+                if isinstance(ast.parse(line).body[0].value, ast.Call):
+                    return line
+    return ""
+
+
+def _slip(problem: Problem, test: Callable) -> str:
+    """Return what the layer does, in words, whose known slip makes a test say True; nothing if several do."""
+    found = {}
+    for name, wrong, kind in problem.mended_wrongly:
+        if tried(test, [Subject(made(kind, size, 1), name, size) for size in problem.sizes[:2]]).said == [True, True]:
+            found.setdefault(name, wrong.what.replace(" now ", " "))
+    return found.popitem()[1] if len(found) == 1 else ""
+
+
+def _unheard(outputs: Callable[[Tensor, Call, Sequence[Call]], Tensor]) -> Callable:
+    """Return whether a test says True of a layer all the same when its outputs are changed in this way."""
+    return lambda problem, test, subject: Otherwise(outputs=outputs).tried(test, [subject]).said == [True]
+
+
+def _turning_masks(test: Callable) -> Callable:
+    """Return a test whose last call turns the mask round that it is handed."""
+
+    @functools.wraps(test)
+    def again(layer):
+        turned = []
+
+        def turn(*_):
+            for mask in turned:
+                mask.logical_not_()
+
+        def note(_, args, kwargs, output):
+            given = [*args, *kwargs.values()]
+            turned[:] = [mask for mask in given if isinstance(mask, Tensor) and mask.dtype == torch.bool]
+            turn()
+
+        layer.register_forward_pre_hook(turn)  # back again, if another call follows
+        layer.register_forward_hook(note, with_kwargs=True)
+        return test(layer)
+
+    return again
+
+
+# What is true of a test and a layer, by the name under which it is said; a text stands for {line} in those words.
+UNHEARD: dict[str, Callable[[Problem, Callable, Subject], object]] = {
+    "own slip": lambda problem, test, subject: (
+        OWN_WEIGHTS.search(source_of(test)) and subject in problem.well and _slip(problem, test)
+    ),
+    "own order": lambda problem, test, subject: (
+        OWN_WEIGHTS.search(source_of(test)) and (problem.near or subject in problem.others)
+    ),
+    "own numbers": lambda problem, test, subject: OWN_WEIGHTS.search(source_of(test)),
+    "own kind": lambda problem, test, subject: OWN_KIND.search(source_of(test)),
+    "gradient": lambda problem, test, subject: "grad" in source_of(test),
+    "second name": lambda problem, test, subject: _second_name(source_of(test)),
+    "taken apart": lambda problem, test, subject: "" if problem.returns else _taken_apart(source_of(test)),
+    "settings": lambda problem, test, subject: next(
+        (f"layer.{name}" for call in subject.calls for name in call.changed), ""
+    ),
+    "another sample": _unheard(_drawn_where_changed),
+    "random": _unheard(lambda y, *_: _drawn(y)),
+    "row 0": _unheard(lambda y, *_: torch.cat([y[:, :1], _drawn(y[:, 1:])], dim=1)),
+    "mask unheard": lambda problem, test, subject: Otherwise(test=_turning_masks).tried(test, [subject]).said == [True],
+}
+
 # First what the test itself takes away.
 SPOILED = {
+    "any": "any() is content as soon as one number agrees. They must agree all.",
+    "without abs": "Without abs(), a difference below 0 counts as small, however large it is.",
+    "tightly": "Your test allows for so large a difference that what is wrong fits in. Rounding is far below 1e-3.",
     "second name": "{line} gives one tensor a second name: what you write into one also appears in the other. clone() "
     "makes a copy.",
     "settings": "Your test changes {line}, and with that the layer is no longer broken. Leave it as it is handed to "
@@ -388,16 +584,30 @@ ALARM = {
     "i + 1], or cut the hidden tokens off.",
     "reordered": "Your test hands over the same tokens in a different order, and a layer without positions gives their "
     "outputs in that order: reorder one side to compare.",
+    "samples reordered": "Your test hands over the same samples in a different order, axis 0, and their outputs come "
+    "in that order. The tokens are axis 1.",
     "undone": "Your test undoes an order with that order itself: after x[:, o], token o[i] is at place i, so [:, o] "
     "moves it again. Its opposite is o.argsort(). Or compare with layer(x)[:, o].",
     "as broken": "",
+    "drawn twice": "Each torch.randperm draws another order, and you compare one with the other. Draw it once, give it "
+    "a name, and use that on both sides.",
+    "half masked": "One call has a mask and another has none. Without a mask every token is seen, also one of zeros, "
+    "so hand the mask to both.",
+    "memory moved": "Your calls hold the same pieces of memory in a different order under the same mask, so it hides "
+    "others. Move its columns along.",
     "own order": "Your test compares with your own computation from the layer's weights, which deals the features out "
     "to the heads in one order. A different order, put back in the same way, is just as good. Compare the layer with "
     "itself: with one token changed, hidden, or in a different place.",
+    "own slip": "Your test compares with your own computation from the layer's weights. It agrees with a layer in "
+    "which {line}",
     "own numbers": "Your test compares with your own computation from the layer's weights, and on a healthy layer the "
     "two differ. Check yours: which weights it has, the order of the heads, the scale, the biases.",
 }
 LEFT_TO_SAY = {
+    "features moved": "Your calls hold the same tokens with their features in a different order, axis 2. Each weight "
+    "belongs to one feature, so that may change everything. The tokens are axis 1.",
+    "cut": "One call gets only a piece of the tokens of another. These miss what they read of the others, so their "
+    "outputs change, as they should. Cut off only what a token may not read.",
     "itself": "The token that you change may change its own output. Compare the outputs of the others.",
     "seen": "The token that you change is seen by those whose outputs you compare, so these change with it, as they "
     "should. True in a mask means may attend, and without a mask each token sees all the others, before and after it.",
@@ -418,4 +628,4 @@ def told(problem: Problem) -> None:
     alarm = FIRST | ALARM | problem.alarm | LEFT_TO_SAY | problem.alarm
     problem.alarm = {name: words for name, words in alarm.items() if words}
     problem.unseen, problem.hides, problem.unheard = UNSEEN, HIDES, UNHEARD
-    problem.mends, problem.misfit = MENDS, misfit
+    problem.mends, problem.misfit, problem.same = MENDS, misfit, because(problem.same)

@@ -158,8 +158,7 @@ reviews = Problem(
         **everywhere(layers.ReviewAttention, but=("The heads are joined without a transpose",)),
     },
     same={
-        "": "What you rewrote was right already. The tokens are mixed on the way into the heads and on the way back: "
-        "which numbers does view put into head 0?",
+        "": "The tokens are still mixed on the way into the heads and on the way back: which numbers end up in head 0?",
     },
     word="That is the right word: the split mixes tokens. The doctor changed the rows of a projection one after "
     "another, and saw where in the maps each change shows.",
@@ -189,6 +188,8 @@ triage = Problem(
     cases=cases.DROPPED,
     blind={
         "one call": "Your test calls the layer once. One answer alone does not show that the next one differs.",
+        "no eval": "Each call is in training mode, where a healthy layer drops weights as well: call layer.eval(), "
+        "with its brackets.",
         "same draw": "You set the same seed before each call, so every call draws the same random numbers, and chance "
         "repeats itself. Set it once, or not at all.",
         "equal inputs": "",  # as they should be
@@ -217,6 +218,17 @@ triage = Problem(
                 ),
             ),
         ),
+        "The mode is asked for only once": Wrong(
+            [
+                Change(
+                    "dropout = self.dropout if self.training else 0.0",
+                    'self.rate = vars(self).get("rate", self.dropout if self.training else 0.0)\n'
+                    "        dropout = self.rate",
+                )
+            ],
+            "the rate is what the mode was at the first call, and stays so.",
+            "train() and eval() may be called at any time, so ask for the mode at each call.",
+        ),
         "The mode is read the wrong way round": Wrong(
             [Change("self.dropout if self.training else 0.0", "0.0 if self.training else self.dropout")],
             "it drops weights in use, and none in training.",
@@ -227,11 +239,6 @@ triage = Problem(
             "in training the rate is 1, so every weight is dropped.",
             "self.training is True or False, and as a number True is 1. It tells whether to drop; how much is "
             "self.dropout.",
-        ),
-        "The rate is another one": Wrong(
-            [Change("self.dropout if self", "2 * self.dropout if self")],
-            "in use it is right, but in training it does not drop one weight in five.",
-            "The rate is what the layer was made with: self.dropout, as it is.",
         ),
         "Features are dropped, not weights": Wrong(
             [Change("dropout_p=dropout)", "dropout_p=0.0)\n        heads = F.dropout(heads, dropout)")],
@@ -271,12 +278,6 @@ triage = Problem(
                 ),
             ),
         ),
-        "Everything is dropped in use": Wrong(
-            [Change("else 0.0", "else 1.0")],
-            "in use it drops every weight.",
-            "The second number is the share of weights that are dropped after eval(), so it must be 0.0.",
-            also=([Change("else 0.0", "else 1 - self.dropout")],),
-        ),
         "q, k and v change places": Wrong(
             [Change("q, k, v = F.linear", "k, q, v = F.linear")],
             "the first piece of weight_in is used for the keys.",
@@ -293,6 +294,10 @@ triage = Problem(
         "leaves it alone. What decides is self.training.",
         r"F\.dropout": "F.dropout(x, p) drops in use as well, because training=True is its default. Hand it "
         "self.training, or leave it to nn.Dropout, which asks for the mode.",
+        r"def __init__(?:(?!def )[\s\S])*\.training": "__init__ runs once, when the layer is made, in training mode. "
+        "The mode may change later, so ask for it in forward, at each call.",
+        r"\.training": "You ask for the mode, but after eval() the line that drops still gets the same rate. Print it "
+        "there: why does it not change?",
         "": "What counts is when weights are dropped: in training, and not after eval(). Ask self.training.",
     },
     word="Before anything else, the doctor sets eval mode and calls the layer twice. If a layer answers by chance, no "
@@ -506,7 +511,7 @@ verses = Problem(
         **everywhere(layers.VerseAttention, but=("The heads are joined without a transpose",)),
     },
     same={
-        "": "Mask and scores were right already. What goes wrong is the way back from heads to rows: whose numbers "
+        "": "What goes wrong is the way back from heads to rows: whose numbers "
         "does the row of token 0 hold when (B, num_heads, T, head_dim) is reshaped as it is?",
     },
     word="The merge mixes the tokens. The doctor changed what the heads write for one token, and saw at which tokens "

@@ -4,10 +4,14 @@ Each is a `Change` of the healthy layer, for each wording that its line has in o
 only one layer is kept beside its problem. `Problem` finds out whether the given mistake is still there as well.
 """
 
+import ast
+import contextlib
 import inspect
-from collections.abc import Sequence
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 
-from torch import nn
+from torch import Tensor, nn
 
 from mhacourse.exercise import Change, Wrong
 
@@ -84,11 +88,6 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
             "len(part) **": "self.num_heads **",
             _FOURTH_ROOTS: "q / self.num_heads ** 0.25, k / self.num_heads ** 0.25",
         },
-    ),
-    "The scale of the number of tokens": (
-        "the scores are divided by the root of the number of tokens.",
-        "What counts is how many features the q and k of one head have: head_dim.",
-        {"q.shape[-1] **": "x.shape[1] **", "self.head_dim**0.5": "x.shape[1]**0.5", "len(part) **": "T **"},
     ),
     "No root in the scale": (
         "the scores are divided by head_dim itself or by half of it, not by its root.",
@@ -303,3 +302,24 @@ def everywhere(healthy: type[nn.Module], but: tuple[str, ...] = (), by_hand: Seq
         if made:
             found[name] = Wrong(made[0], what, why, also=tuple(made[1:]))
     return found
+
+
+def _dropped(source: str) -> str:
+    """Return the line of a method that calls a tensor's method and drops what comes out; else nothing."""
+    with contextlib.suppress(SyntaxError):
+        for node in ast.walk(ast.parse(textwrap.dedent(source))):
+            method = getattr(getattr(getattr(node, "value", None), "func", None), "attr", "_")
+            if isinstance(node, ast.Expr) and hasattr(Tensor, method) and not method.endswith("_"):
+                return "" if re.match(r"self\.|.*\bout=", line := ast.unparse(node)) else line
+    return ""
+
+
+def because(reasons: Mapping[str, str]) -> Callable[[Sequence[str]], str]:
+    """Return what says why a layer does as before: a result is dropped, or the first pattern that its source holds."""
+
+    def why(sources: Sequence[str]) -> str:
+        if dropped := next(filter(None, map(_dropped, sources)), ""):
+            return f"{dropped} makes a new tensor, and nothing keeps it."
+        return next(words for pattern, words in reasons.items() if re.search(pattern, "".join(sources)))
+
+    return why

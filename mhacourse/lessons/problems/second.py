@@ -21,13 +21,15 @@ _ERASE = """\
 _FILL = "scores.masked_fill(~mask.unsqueeze(-3), -1e9)"
 _FOLD = "heads.reshape(B * self.num_heads, T, -1)"
 _REPEAT = "mask.expand(B, T, T).repeat_interleave(self.num_heads, dim=0)"
+_AND = "allowed = allowed & torch.ones"
 _CAUSAL = "allowed & torch.ones(T, T, dtype=torch.bool).tril()"
 _NEIGHBOURS = Change("unflatten(-1, (-1, self.num_heads))", "unflatten(-1, (self.num_heads, -1))")
 _ANOTHER = "Your test never looks at the outputs of the sample that it changes, and no sample reads another one."
 _UNMASKED = "No call has a mask, so each token sees all the others, and each output may change with any of them."
 _NO_MASK = "No call has a mask, and without one the layer is right."
 _OF_A_ROW = "Each row has a sum of its own: weights.sum(-1, keepdim=True). Or fill the scores before the softmax."
-_SECOND_NAME = r"detach\(|\.data\b|mask\.view|mask\[|view_as|contiguous|asarray|as_tensor|\.bool\(|\.to\("
+_CLONED = r"clone\(|deepcopy\("
+_SECOND_NAME = r"detach\(|\.data\b|mask\.view|mask\[|view_as|contiguous|asarray|as_tensor|\.bool\(|\.to\(|copy\("
 _OPEN = "The masks hide nothing: all their entries are True."
 
 
@@ -244,11 +246,6 @@ letters = Problem(
             "all letters get the mask of letter 0.",
             "Each letter has its own mask, which its num_heads heads share.",
         ),
-        "One mask made from all": Wrong(
-            [Change(_REPEAT, "mask.expand(B, T, T).all(0)")],
-            "a key is hidden from all letters if one of them hides it.",
-            "Each letter has its own mask, which its num_heads heads share.",
-        ),
         "A mask for all letters is overlooked": Wrong(
             [Change("mask.expand(B, T, T).repeat_interleave", "mask.repeat_interleave")],
             "a mask (T, T) has no axis for letters, so its rows are repeated.",
@@ -455,7 +452,7 @@ captions = Problem(
 drafts = Problem(
     saw="the next layer sees only the past",
     healthy=layers.DraftAttention,
-    changes=[Change("allowed = allowed & torch.ones", "allowed &= torch.ones")],
+    changes=[Change(_AND, "allowed &= torch.ones")],
     spoils=True,
     right="D",
     options={
@@ -478,7 +475,10 @@ drafts = Problem(
     blind={
         "no mask": "No call has a mask, and without one the layer makes its own.",
         "lower masks": "Your masks hide the future already, so there is nothing more to write into them.",
-        "otherwise": "The outputs are right each time. Look at what you handed over: is the mask the same afterwards?",
+        "mask unheard": "Your test says the same if the layer turns round the very mask that it is handed. The outputs "
+        "are right each time. Is that tensor, in all its entries, what it was before the call?",
+        "otherwise": "Your test would see if the layer turned the whole mask round, but not if it changes only some of "
+        "its entries. All must be as before.",
     },
     alarm={
         "seen": "",  # by later ones only
@@ -522,6 +522,18 @@ drafts = Problem(
             "each token sees itself and the future.",
             "Rows are queries and columns are keys, so the past is on and below the diagonal: tril.",
         ),
+        "What was overwritten is not given back": Wrong(
+            [
+                Change(_AND, "allowed &= torch.ones"),
+                Change(
+                    "        return",
+                    "        if mask is not None:\n            mask |= ~torch.ones_like(mask).tril()\n        return",
+                ),
+            ],
+            "the outputs are right, and then you undo &=, so that the future is True again. But some of it was False "
+            "before.",
+            "Once written over, that is lost. Make a new tensor and leave the mask alone: a & b.",
+        ),
         "A tensor has no copy()": Wrong(
             [Change("else mask", "else mask.copy()")],
             "copy() is a method of lists and of NumPy arrays.",
@@ -540,13 +552,13 @@ drafts = Problem(
         **everywhere(layers.DraftAttention),
     },
     same={
-        _SECOND_NAME: "What you made is a second name for the caller's own numbers. detach(), view and [:] share its "
-        "memory, and so do to and bool when there is nothing to convert, so &= still writes into it. clone() copies, "
-        "and a & b makes a new tensor.",
-        r"clone\(|copy": "The copy comes too late, or it is a copy of something else: by the time you make it, &= has "
-        "already written into the caller's mask. Copy before that line, or join with a & b, which makes a new tensor.",
-        "": "What goes wrong is the line that joins the two masks: it still writes into the caller's own, by whatever "
-        "name.",
+        _CLONED: "You make a copy, but what is written into is still the caller's mask: the copy comes too late, or "
+        "that line does not get it. Copy before that line, or join with a & b, which makes a new tensor.",
+        _SECOND_NAME: "What you made is a second name for the caller's own numbers. copy.copy(), detach(), view and "
+        "[:] share its memory, and so do to and bool when there is nothing to convert, so &= still writes into it. "
+        "clone() copies, and a & b makes a new tensor.",
+        "": "Some line is left, and it still writes into the caller's own, by whatever name: with &=, an index on the "
+        "left, out=, or a method whose name ends in an underscore.",
     },
     word="The layer changes what it was given. The doctor keeps a copy of each tensor that it hands over, and "
     "compares.",

@@ -102,6 +102,14 @@ archive = Problem(
                 ),
             ),
         ),
+        "Single features are repeated": Wrong(
+            _repeated(
+                "part.transpose(1, 2).flatten(2).repeat_interleave(share, -1)"
+                ".unflatten(-1, (-1, self.head_dim)).transpose(1, 2)"
+            ),
+            "each feature of the projection is repeated, so a head is made of few features and their copies.",
+            "A KV head serves its query heads as a whole: split first, then repeat along the axis of the heads.",
+        ),
         "No axis is given": Wrong(
             _repeated("part.repeat_interleave(share)"),
             "without dim, repeat_interleave makes one long row of all numbers.",
@@ -151,11 +159,6 @@ archive = Problem(
             "the query heads are sorted so that they fit the keys, but what they find goes into W_o in that order.",
             "Sort them back before W_o, or leave the queries as they are and repeat the keys as neighbours, with "
             "repeat_interleave.",
-        ),
-        "The KV heads are in reverse order": Wrong(
-            _repeated("part.flip(1).repeat_interleave(share, dim=1)"),
-            "the first query heads get the last KV head.",
-            "Query head 0 and KV head 0 belong together.",
         ),
         **everywhere(layers.ArchiveAttention),
     },
