@@ -84,7 +84,7 @@ CONTEXT = re.compile(
 )
 MASK = re.compile(
     r"mask|^allowed$|^attend$|^visible$|^blocked$|^keep$|valid|lens$|lengths?$|_lens?$|attn_bias|attention_bias|^adj|padding|"
-    r"^pad$|pad_|_pad$|^bias$|^m$|^is_pad|^present$|^real$|^observed$|^cu_"
+    r"^segments?$|^(segment|seg|doc|document|seq|sample)_?ids?$|^pad$|pad_|_pad$|^bias$|^m$|^is_pad|^present$|^real$|^observed$|^cu_"
 )
 NO_MASK = re.compile(
     r"head_mask|masks?_(value|type|fn|token|id|flag|future|mod|ratio|prob)|use_|return_|memory|encoder_(?!padding)|"
@@ -100,6 +100,9 @@ START = re.compile(
 PLACES = re.compile(r"^(input_pos|pos|positions?|position_ids|pos_ids|\w+_positions|cache_position|t|ts|idx)$")
 OTHERS = (NO_MASK, CACHE, ABOUT_PLACES, FLAG, START, PLACES, CONTEXT)  # names that say something else than a mask
 PACKED = re.compile(r"^cu_?(seq|len)")  # where each of the documents in one sequence begins
+DOCUMENTS = re.compile(
+    r"^(segments?|segment_ids?|seg_ids?|doc(ument)?_?ids?|seq_?ids?|sample_ids?)$"
+)  # whose each token is
 
 
 def role_of(name: str) -> str | None:

@@ -86,6 +86,8 @@ class Mask:
         """Return how a boolean mask `(B, Tq, Tk)` becomes what the layer wants, as an expression of `mask` and `x`."""
         if self.kind == "lengths":
             return "mask.sum(-1)" + ("" if self.rank == 2 else "[:, 0]")
+        if self.kind == "documents" and self.rank == 2:  # whose each token is, from 1 on
+            return "torch.nn.functional.pad(~mask.diagonal(-1, 1, 2), (1, 0), value=True).cumsum(-1)"
         if self.kind == "documents":  # where each begins, and the end
             return "torch.nn.functional.pad(~mask[0].diagonal(-1), (1, 1), value=True).nonzero()[:, 0]"
         rows = f"[:, 0].unflatten(1, ({ROWS}, -1))"

@@ -281,6 +281,8 @@ class Exam:
 def flat(step: Step) -> bool:
     """Whether the scores of each query lie close enough together for every weight to be seen."""
     scores = step.scores.double()
+    if not scores.numel():
+        return True
     real = (scores > -1e3) & scores.isfinite()
     high = scores.masked_fill(~real, -torch.inf).amax(-1)
     low = scores.masked_fill(~real, torch.inf).amin(-1)

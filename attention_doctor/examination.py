@@ -37,6 +37,8 @@ def examine_patient(patient: Patient, report: Report) -> list[Mask]:
                 break
     except Crash as crash:  # at the sizes at which it ran before
         report.say(crash.code, f"{patient.last}: {crash}.")
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:  # one of ours
+        report.say("the rest", f"the examination ended by an error of its own, {type(error).__name__}: {error}")
     if patient.written:
         what = "; ".join(f"{name}: {how}" for name, how in patient.written.items())
         report.say("mutates-input", f"after a call, {what}.")
@@ -80,6 +82,7 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
     _look_inside(exam, report)
     if report.ok and exam.first.steps:
         heads(exam, report)
+    outside.follows_edges(patient, report)
     if call.made_up:
         return report.say("all but its steps", f"what {', '.join(call.made_up)} should be is not known")
     yield
@@ -180,14 +183,16 @@ def _not_by_their_sum(exam: Exam) -> Said:
     """Hold that tokens given twice change no output, where shares are meant to be made, and no order is told."""
     seen, patient, T = exam.first, exam.patient, exam.T
     meant = (seen.exps or seen.divided or seen.over) and not patient.docs.says(MEANS)
-    if not meant or any(step.q is not None or patient.call.pooled for step in seen.steps) or patient.call.lengths:
+    if not meant or any(step.q is not None for step in seen.steps) or patient.call.lengths:
         return None
     if set(seen.over) == {1} and not _beyond(patient, T):
         return "softmax-axis", "a softmax runs over an axis of one number: it gives 1 whatever comes in."
     x = patient.tokens(2, T, 0.5)
     with suppress(Crash):
-        (out, turned), (twice, often) = _last_output(patient, x), (patient(x.repeat(1, n, 1))[:, -1] for n in (2, 4))
-        off, more = ((b - a).abs().max() / a.abs().max() for a, b in ((out, twice), (twice, often)))
+        out, turned = _last_output(patient, x)
+        once, twice, often = (patient(x.repeat(1, n, 1)) - patient(x.flip(-1).repeat(1, n, 1)) for n in (1, 2, 4))
+        once, twice, often = once[:, -1], twice[:, -1], often[:, -1]  # without what is added to all
+        off, more = ((b - a).abs().max() / a.abs().max() for a, b in ((once, twice), (twice, often)))
         # A norm has its eps; and what is learned beside the tokens, such as null keys, has ever less of a share.
         if not patient.differ(turned, out) and off > 0.05 and more > 0.7 * off:
             text = "with every token given twice the outputs change: its weights do not sum to 1"

@@ -110,6 +110,8 @@ class _Search(Tries):
         name = p.name.lower()
         if isinstance(p.default, (bool, str, int, float)) or p.annotation in (bool, int, float, "bool", "int"):
             return False  # a flag such as `mask=False` is none
+        if names.DOCUMENTS.search(name):
+            return True
         if names.PACKED.search(name):  # those of queries and of keys are one matter, and no mask of either
             return sum(bool(names.PACKED.search(q.name)) for q in self.named) == 1
         others = any(names.role_of(q.name) in ("context", "keys") for q in self.named[1:])
@@ -142,8 +144,8 @@ class _Search(Tries):
     def mask_forms(self, p: inspect.Parameter, axes: str) -> list[Mask]:
         """Return the forms of a mask to try, the likelier first."""
         lengths = [Mask(p.name, "lengths", rank, left=left) for left in (False, True) for rank in (2, 1)]
-        if names.PACKED.search(p.name):
-            return [Mask(p.name, "documents", 1)]
+        if names.PACKED.search(p.name) or names.DOCUMENTS.search(p.name):
+            return [Mask(p.name, "documents", 1 if names.PACKED.search(p.name) else 2)]
         if "len" not in p.name:
             lengths = []
         elif "mask" not in p.name:

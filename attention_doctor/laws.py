@@ -114,6 +114,36 @@ def corner(exam: Exam, j: int) -> Said:
     return None
 
 
+def pairs(exam: Exam, j: int) -> Said:
+    """Hold that a score is of one query and one key: where a token changes, one row and one column of a map move.
+
+    Where relative positions are brought to their places by a shift, the end of a row may be that of the next query.
+    """
+    step, columns, r = exam.first.steps[j], exam.token_of(j, "v"), exam.T // 2
+    shape = (len(step.used), exam.T, exam.T)
+    once = columns is not None and columns.shape == shape[:2] and bool((columns % exam.T == torch.arange(exam.T)).all())
+    before = exam.tokens[: step.before]  # of which tokens what it is made of is
+    if (
+        step.depth
+        or step.used.shape != shape
+        or not (once and step.scores.numel() == math.prod(shape) > 0)
+        or not exam.patient.docs.says(r"rel\w*[ _-]?(shift|pos)")
+    ):
+        return None
+    if any(bool((tokens == MANY).any()) for tokens in before):
+        return None
+    other = exam.look([torch.cat([x[:, :r], x[:, r : r + 1].roll(1, -1), x[:, r + 1 :]], 1) for x in exam.x]).steps
+    if len(other) != len(exam.first.steps) or other[j].scores.shape != step.scores.shape:
+        return None
+    change = (other[j].scores - step.scores).double().reshape(shape)
+    change = torch.where((step.used > 0) & (other[j].used > 0), change, 0.0).abs()
+    change[:, r] = change[:, :, r] = 0.0
+    for n, i, c in (change > 1e-4 * float((other[j].scores - step.scores).abs().max())).nonzero().tolist():
+        where = f"where token {r} changes, the score of query {i} and key {c} in map {n} does"
+        return "mixes-tokens", f"{where}: it is made of other tokens than these two."
+    return None
+
+
 def fillers(exam: Exam, j: int) -> Said:
     """Hold that keys of no token, so many that it depends on the number of tokens, have no weight: they are padding."""
     call = exam.patient.call
@@ -224,7 +254,7 @@ def merge(exam: Exam, j: int) -> Said:
         where = f"{int((merged == MANY).sum())} of {len(merged)} rows before the output projection"
         return "mixes-tokens-on-merge", f"{where} hold what heads wrote for several tokens."
     tokenwise = tuple(out.shape) == (exam.B, exam.T) and not exam.patient.call.guessed and not bool((out == MANY).any())
-    if not tokenwise or not known or steps[j].depth != max(step.depth for step in steps):
+    if not tokenwise or tokens is None or steps[j].depth != max(step.depth for step in steps):
         return None
     for b, t in (out >= 0).nonzero().tolist():
         sample, place = exam.place(int(out[b, t]))
@@ -299,6 +329,8 @@ def scale(exam: Exam, j: int) -> Said:
     infos, head_dim = (step.of_q, step.of_k), step.q.shape[-1]
     factors = [i.factor if i.kind in ("projection", "given", "") and not i.far else None for i in infos]
     factors.append(step.of_scores.factor)
+    if None in factors and _by_own_keys(step):
+        return "wrong-scale", "the score of query i and key j is divided by |q_i|·|k_i|; |k_j| is the norm of its key."
     if None in factors:
         return "the scale", "it is learned, or follows from the input, or queries and keys are normed"
     if head_dim in (exam.T, exam.B * exam.T) and rows is not None and MANY in rows:
@@ -311,6 +343,22 @@ def scale(exam: Exam, j: int) -> Said:
     said = f"scores are q·k times {factor:.4g}; 1/√{head_dim} is {head_dim**-0.5:.4g}."
     code = "unusual-scale" if meant(exam, factor, head_dim) else "wrong-scale"
     return code, f"{said} {named(factor, step, exam)}".strip()
+
+
+def _by_own_keys(step: Step) -> bool:
+    """Whether scores are divided by the norm of the key at the query's own place, and not by that of their key."""
+    shape = step.used.shape
+    if (
+        step.raw is None
+        or (step.raw.shape, step.scores.numel()) != (shape, shape.numel())
+        or step.q.shape != step.k.shape
+    ):
+        return False
+    (q, k), seen = (x.double().norm(dim=-1) for x in (step.q, step.k)), step.used > 0
+    scales = torch.where(seen, step.scores.view(shape).double() / step.raw.double() * (q * k)[..., None], torch.nan)
+    middle = scales.nanmean((1, 2), keepdim=True)  # one for each map
+    uneven = bool(((k.std(-1) / k.mean(-1)) > 1e-3).all())
+    return uneven and bool(((scales - middle).abs() < 1e-4 * middle.abs())[seen].all())
 
 
 def named(factor: float, step: Step, exam: Exam) -> str:
@@ -338,8 +386,8 @@ def meant(exam: Exam, factor: float, head_dim: int) -> bool:
         return says(r"\bmup\b|µp|mu-?p\b|1\s*/\s*d\b|maximal update")
     if says(r"softmax_scale|query_pre_attn_scalar|attention_multiplier|logit_scale|temperature|mup\b|µp|mu-?p"):
         return True
-    unscaled = r"\bt5|unscaled|(no|without|not) scal|scale\s*=\s*(False|1)|folded|absorb|scal\w+ into? the"
-    return abs(factor - 1) < 1e-3 and says(unscaled)
+    unscaled = r"\bt5|relative_attention_bias|unscaled|(no|without|not) scal|scale\s*=\s*(False|1)|folded|absorb"
+    return abs(factor - 1) < 1e-3 and says(unscaled + r"|scal\w+ into? the")
 
 
 def twins(exam: Exam, j: int) -> Said:
@@ -455,7 +503,7 @@ def _off(scores: Tensor, distance: Tensor) -> float:
     return max(float((x.amax(-1) - x.amin(-1)).max()) for x in lines if not bool(x.isnan().any()))
 
 
-LAWS = [split, samples, order, corner, fillers, constants, windows, inputs]
+LAWS = [split, samples, order, corner, pairs, fillers, constants, windows, inputs]
 LAWS += [merge, shares, scale, twins, groups, positions]
 
 

@@ -77,6 +77,7 @@ class Step:
     of_weights: Info
     turned: bool = False  # whether the softmax ran along another axis than the keys
     gated: bool = False  # whether what it gave was multiplied by something, number by number
+    before: int = 0  # how many projections were made before
     merged: Tensor | None = None  # the rows that the next projection reads, (rows, features)
 
     @property
@@ -336,7 +337,7 @@ class Look(TorchDispatchMode):
         infos, number = (of_q, of_k, of_v, of_scores, info), len(self.seen.steps)
         added = [self._softmaxes[n][1] for n in info.of]
         step = Step(q, k, kept(three(v)), raw, kept(scores), kept(three(w)), soft, added, *infos)
-        step.turned = axis != scores.ndim - 1
+        step.turned, step.before = axis != scores.ndim - 1, len(self.seen.projections)
         self.seen.steps.append(step)
         self._shake("head", number, rows, tuple(step.used.shape[:2]))
         self.put(out, Info("head", (number,), depth=step.depth + 1))

@@ -93,6 +93,8 @@ def _by_outputs(exam: Exam, mask: Tensor | None, form: Mask | None) -> Sight | N
     pooled = exam.patient.call.pooled
     if exam.first.other or any(step.depth for step in exam.first.steps):
         return None  # behind landmarks nobody can say it; in a stack a hidden token is reached by way of a third one
+    if mask is not None and any(step.q is not None and step.of_scores.far for step in exam.first.steps):
+        return None  # what is hidden as a key may have its part in what is added to scores
     if exam.inputs > 1 or (pooled and form is not None and form.shows not in ("keys", "prefix")):
         return None
     patient, T = exam.patient.with_mask(form), exam.T
@@ -186,8 +188,9 @@ def masks_for(exam: Exam, form: Mask) -> dict[str, Tensor]:
     lengths = torch.tensor([max(1, int(place[-1]) + 1 - (2, 0, 4)[i % 3]) for i in range(B)])
     prefix = (place < lengths[:, None])[:, None].expand(B, T, T)
     if form.shows == "documents":
-        of = (place >= 2).long() + (place >= T - 2)
-        return {"documents": (of[:, None] == of).expand(B, T, T)}
+        first = torch.tensor([2 + (form.rank == 2) * (i % 2) for i in range(B)])[:, None]
+        of = (place >= first).long() + (place >= T - 2)  # (B, T)
+        return {"documents": of[:, :, None] == of[:, None]}
     if form.shows == "prefix":
         return {"lengths": prefix.flip(-1) if form.left else prefix}
     if form.shows == "keys":

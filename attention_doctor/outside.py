@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from attention_doctor.argument_names import Filler
 from attention_doctor.calling import Mask, parameters_of
 from attention_doctor.look import storage
 from attention_doctor.patient import Crash, Patient, amount
@@ -173,6 +174,19 @@ def takes_fewer_keys(patient: Patient, T: int, report: Report) -> None:
             report.say("crash", f"{text}. Queries and keys may be different in number.")
         else:
             report.say("another number of keys than queries", f"the layer raised {crash}")
+
+
+def follows_edges(patient: Patient, report: Report) -> None:
+    """Hold that a node of a graph does not depend on one from which no edge leads to it; its edges were made up."""
+    edges = [name for name, value in patient.call.also.items() if "cartesian_prod" in getattr(value, "text", "")]
+    for name, ends in product(edges, ("[[0, 0], [1, 2]]", "[[1, 2], [0, 0]]")):
+        given = patient.calling(replace(patient.call, also=patient.call.also | {name: Filler(f"torch.tensor({ends})")}))
+        x = patient.tokens(1, 4, 0.5)
+        other = torch.cat([x[:, :2], x[:, 2:3].roll(1, -1), x[:, 3:]], 1)
+        with suppress(Crash):
+            if off := _off(patient, given(other)[:, 1], given(x)[:, 1]):
+                seen = f"edges {ends}: node 1 moves by {off} with node 2, of which no edge leads to it"
+                report.say("softmax-axis", f"{seen}: shares are those of the edges that leave a node.")
 
 
 def depends_on_its_context(patient: Patient, T: int, report: Report) -> None:

@@ -121,7 +121,7 @@ class Tries:
         shapes = [x.shape for m in own for x in (*m.parameters(recurse=False), *m.buffers(recurse=False))]
         sizes, (rows, columns) = {size for shape in shapes for size in shape}, picture(T)
         pictured = rows > 1 and any({*size} <= sizes for size in ((rows, columns), (2 * rows - 1, 2 * columns - 1)))
-        return pictured or T * T in sizes or any([*shape].count(T) > 1 for shape in shapes)
+        return pictured or {T * T, T + 1} & sizes or any([*shape].count(T) > 1 for shape in shapes)
 
     def _turned(self, form: Adapted, T: int) -> Adapted:
         """Return the form with what is made of the tokens turned as they are, where it does not run as it is."""

@@ -341,7 +341,9 @@ KINDS = [  # a healthy kind, what spoils it, and the code
 
 def examined(kind, seed=0):
     torch.manual_seed(seed)
-    return examine(kind(32, 4), 32, 4)
+    report = examine(kind(32, 4), 32, 4)
+    assert "error of its own" not in str(report)
+    return report
 
 
 @pytest.mark.parametrize(("kind", "change", "code"), KINDS, ids=[kind.__name__ for kind, _, _ in KINDS])

@@ -274,6 +274,65 @@ class Memories(Layer):
         return self.out(self.attend(self.split(self.W_q(x)), self.split(self.W_k(y)), self.split(self.W_v(y)), None))
 
 
+class Shifted(Layer):
+    """relative positions (rel_shift), from T - 1 tokens before to T - 1 behind."""
+
+    ahead = 1
+
+    def more(self):
+        self.distances = nn.Parameter(torch.randn(self.h, 2001, self.hd) / self.hd)
+
+    def score(self, q, k):
+        T = q.shape[2]
+        rows = q @ self.distances[:, 1001 - T : 1001 + self.ahead * (T - 1)].mT  # (B, h, T, 2 T - 1), or T
+        padded = nn.functional.pad(rows, (1, 0)).flatten(2)[:, :, T:]
+        return super().score(q, k) + padded.view(*rows.shape)[..., :T]
+
+    def forward(self, x):
+        return super().forward(x)
+
+
+class AlongEdges(Layer):
+    """A graph; edge_index (2, edges) leads from its first row to its second."""
+
+    ends = 1
+
+    def forward(self, x, edge_index):
+        edge_index = torch.cat([edge_index, torch.arange(len(x)).expand(2, -1)], 1)  # and each node to itself
+        q, k, v = (W(x).unflatten(-1, (self.h, self.hd)) for W in (self.W_q, self.W_k, self.W_v))
+        e = ((q[edge_index[1]] * k[edge_index[0]]).sum(-1) / self.hd**0.5).exp()  # (edges, h)
+        sums = torch.zeros(len(x), self.h).index_add(0, edge_index[self.ends], e)
+        heads = torch.zeros_like(v).index_add(
+            0, edge_index[1], (e / sums[edge_index[self.ends]])[..., None] * v[edge_index[0]]
+        )
+        return self.W_o(heads.flatten(1))
+
+
+class OfDocuments(Layer):
+    """segments (B, T) says of which document a token is."""
+
+    def of_heads(self, mask):
+        return mask.repeat_interleave(self.h, 0)
+
+    def forward(self, x, segments):
+        mask = self.of_heads(segments[:, :, None] == segments[:, None])
+        return Layer.forward(self, x, mask.unflatten(0, (-1, self.h)))
+
+    def axes(self, mask):
+        return mask
+
+
+class Cosines(Layer):
+    def score(self, q, k):
+        return 8 * q @ k.mT / (q.norm(dim=-1, keepdim=True) * self.of_keys(k.norm(dim=-1, keepdim=True)))
+
+    def of_keys(self, norms):
+        return norms.mT
+
+    def forward(self, x):
+        return super().forward(x)
+
+
 def _merge(self, heads):
     return heads.reshape(len(heads), heads.shape[2], -1)
 
@@ -298,5 +357,9 @@ BEYOND = [  # a healthy kind, what spoils it, and the code
     (PooledAndPadded, {"shown": lambda self, scores, mask: scores * mask[..., None]}, "mask-leaks"),
     (Flexible, {"merge": _merge}, "mixes-tokens-on-merge"),
     (SilentTrain, {"merge": _merge}, "mixes-tokens-on-merge"),
+    (Shifted, {"ahead": 0}, "mixes-tokens"),
+    (AlongEdges, {"ends": 0}, "softmax-axis"),
+    (OfDocuments, {"of_heads": lambda self, mask: mask.repeat(self.h, 1, 1)}, "mask-order"),
+    (Cosines, {"of_keys": lambda self, norms: norms}, "wrong-scale"),
     (Memories, {"merge": _merge}, "mixes-tokens-on-merge"),
 ]
