@@ -138,6 +138,8 @@ def pairs(exam: Exam, j: int) -> Said:
     change = (other[j].scores - step.scores).double().reshape(shape)
     change = torch.where((step.used > 0) & (other[j].used > 0), change, 0.0).abs()
     change[:, r] = change[:, :, r] = 0.0
+    if exam.patient.docs.says(r"skew|causal|decoder"):  # what stands at later keys is to be hidden by a mask
+        change = change.tril()
     for n, i, c in (change > 1e-4 * float((other[j].scores - step.scores).abs().max())).nonzero().tolist():
         where = f"where token {r} changes, the score of query {i} and key {c} in map {n} does"
         return "mixes-tokens", f"{where}: it is made of other tokens than these two."
@@ -445,6 +447,7 @@ PLACES = {  # what tells places apart, by its words
     "rotary": r"rotary|rotate|\brope\b|_rope\b",
     "slopes": r"alibi|\bslopes?\b",
     "tables": r"relative_attention_bias|relative_position_(bias|index)|compute_bias",
+    "shifts": r"skew|rel(ative)?_?shift",
 }
 
 
