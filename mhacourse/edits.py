@@ -204,12 +204,12 @@ def _of_operation(node: ast.BinOp, read: Read) -> Iterator[Slip]:
     sign, seen, unseen, others = SIGNS[type(node.op)]
     a, b = f"({unparse(node.left)})", f"({unparse(node.right)})"
     shown = read(unparse(node.right))
-    seen, shown = ("the root", "") if sign == "**" and shown == "0.5" else (seen, shown)
+    seen, shown = ("the root, or with it twice", "") if sign == "**" and shown == "0.5" else (seen, shown)
     for kept, out, code in ((a, shown, b), (b, read(unparse(node.left)), a))[: 2 if sign in "+*@&|" else 1]:
         named = [name for name in dict.fromkeys(NAME.findall(code)) if read(name) == name]
         part = f"{unseen}, the one with {' and '.join(named)}" if named else unseen
         yield kept, f"without {part if '…' in out else f'{seen} {out}'.rstrip()}", 1
-    if seen == "the root" and a.endswith(("(head_dim)", ".shape[-1])")):
+    if seen.startswith("the root") and a.endswith(("(head_dim)", ".shape[-1])")):
         heads = a.replace("head_dim", "num_heads").replace("shape[-1]", "shape[1]")
         yield f"(({a} * {heads}) ** 0.5)", "with the root of the whole width, not of one head's", 1.2
     for other in others.split():
@@ -344,11 +344,11 @@ class _Places:
         sizes = {name for name in every if SIZE.fullmatch(name)}
         names = {name: [o for o in every if o != name and (o in sizes) == (name in sizes)] for name in every}
         nodes = [*ast.walk(self.function)]
-        behind_minus = {id(node.operand) for node in nodes if isinstance(node, ast.UnaryOp)}  # -1 is one number
+        inside = {id(getattr(n, "operand", getattr(n, "slice", None))) for n in nodes}  # -1 and x[0] are told whole
         for node in nodes:
             at = getattr(node, "iter", node)  # of a loop, what it goes through
             written = isinstance(node, (ast.Name, ast.Tuple)) and isinstance(node.ctx, ast.Store)
-            negated = isinstance(node, ast.Constant) and id(node) in behind_minus
+            negated = isinstance(node, ast.Constant) and id(node) in inside
             if node is not self.function and hasattr(at, "lineno") and not written and not negated:
                 start = self.starts[at.lineno - 1] + at.col_offset
                 end = self.starts[at.end_lineno - 1] + at.end_col_offset

@@ -6,6 +6,7 @@ the same mistake, however it is written. How an answer is judged is said in `jud
 
 import contextlib
 import inspect
+import itertools
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -179,18 +180,17 @@ class Exercise:
     @cached_property
     def catalogue(self) -> list[tuple[str, Wrong, list[Outcome]]]:
         """Of each catalogued wrong answer the name of its mistake, its text, and what it does."""
-        entries = [(name, wrong, one) for name, wrong in self.wrong.items() for one in (wrong.answer, *wrong.also)]
-        entries = [(name, answer if isinstance(answer, Wrong) else wrong, answer) for name, wrong, answer in entries]
-        found = []
-        for name, wrong, answer in entries:
+        found, answers = [], [(n, wrong, one) for n, wrong in self.wrong.items() for one in (wrong.answer, *wrong.also)]
+        for (name, wrong, answer), form in itertools.product(answers, self.plain or (self.answer,)):
             with contextlib.suppress(ValueError, SyntaxError):  # a change that breaks the source is no answer
-                found.append((name, wrong, self.outcomes(self.made(answer), OUR_SECONDS)[0]))
+                told = answer if isinstance(answer, Wrong) else wrong
+                found.append((name, told, self.outcomes(self.made(answer, form), OUR_SECONDS)[0]))
         return found
 
-    def made(self, answer: object) -> object:
-        """Return a catalogued answer as it is called: of a `Change`, the changed function."""
+    def made(self, answer: object, form: Callable | None = None) -> object:
+        """Return a catalogued answer as it is called: of a `Change`, a changed form, the first one if none is given."""
         answer = answer.answer if isinstance(answer, Wrong) else answer
-        return answer.of((self.plain or (self.answer,))[0]) if isinstance(answer, Change) else answer
+        return answer.of(form or (self.plain or (self.answer,))[0]) if isinstance(answer, Change) else answer
 
     @cached_property
     def edits(self) -> list[Edit]:

@@ -225,7 +225,7 @@ def _reason(problem, reasons, test, trial, subject: Subject, as_broken: bool = F
     fitting |= {name: words for name, (nothing, words) in left_out.items() if nothing is best}
     first, *_ = [*(name for name in reasons if name in fitting), ""]
     said = fitting.get(first, "")
-    if reasons is problem.blind and first not in ("", "random", "one call") and "random" in fitting:
+    if reasons is problem.blind and first not in ("", "random", "one call", "dropped") and "random" in fitting:
         return f"{fitting['random']} {said}"  # other inputs alone would not help
     return said
 
@@ -257,7 +257,7 @@ def _certain_at_least(problem, subject: Subject) -> str:
         a, b = (call.gave[0][0].sort(1).values for call in (one, other))
         if a.shape == b.shape and torch.allclose(a, b, rtol=1e-3, atol=CLOSE):
             words = f"In calls {i} and {j} the layer makes the same mistake, so their outputs agree all the same. "
-            return f"{words}In one of the two calls that you compare, it must have nothing to do wrong."
+            return words + problem.blind.get("partly", "Let them differ in something that changes the mistake as well.")
     where = f"call {min(wrong)}" if len(subject.calls) > 1 else "your call"
     return f"In {where} the layer does something wrong, and your test does not see it. What does it compare?"
 

@@ -32,7 +32,7 @@ from mhacourse.try_test import LARGER, Otherwise, Subject, made
 SIZES = ((8, 2), (12, 3), (32, 4))  # d_model, num_heads: the layers that a test is tried on, the smallest first
 AT_THE_DOCTOR = (16, 4)
 PARTS = ("cause", "test", "mend")
-STILL = "That line was right as it was given; the one that was wrong still is."
+STILL = "As it was given, that line was right, and another one was not."
 LOW = [Change("-torch.inf", "-1e9"), Change("-1e9", "-torch.inf")]  # a hidden score, as people write it
 EMPTY_ROWS = {"0": 0.0, "NaN": math.nan}
 

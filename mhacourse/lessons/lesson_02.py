@@ -41,10 +41,10 @@ spread = Exercise(
             "4 is the square root of the square root of 256.",
             "256 is the variance, and its square root is the standard deviation.",
         ),
-        "Variances of q and k added": Wrong(
+        "The root of 512": Wrong(
             math.sqrt(512),
-            "you gave each product a variance of 2.",
-            "In a product the two variances multiply, 1 · 1 = 1, and then 256 such products are added.",
+            "that would be right for 512 products, or if each had a variance of 2.",
+            "In a product the two variances multiply, 1 · 1 = 1, and 256 such products are added.",
         ),
         "64 features": Wrong(
             8.0, "8 is right for the 64 features of the lesson.", "Here, queries and keys have 256 features."
@@ -133,10 +133,10 @@ attend = Exercise(
             "you divide the scores by 8, whatever the size of a head. 8 is right for 64 features only.",
             "Take the size from the query: math.sqrt(q.shape[-1]).",
         ),
-        "Divided without the root": Wrong(
+        "Divided by head_dim itself": Wrong(
             Change("math.sqrt(head_dim)", "head_dim"),
-            "you divide the scores by head_dim itself.",
-            "head_dim is their variance, so divide by its square root.",
+            "your scores end up divided by head_dim: without the root, or twice by the root.",
+            "head_dim is their variance, so divide once by its square root.",
         ),
         "The root of a number of tokens": Wrong(
             Change("math.sqrt(head_dim)", "math.sqrt(k.shape[2])"),

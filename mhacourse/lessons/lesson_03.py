@@ -16,7 +16,6 @@ head_one = Exercise(
         "1, as a list of rows."
     ),
     answer=[[2, 3], [12, 13], [22, 23]],
-    sizes={"T": 3, "d_model": 6, "num_heads": 3, "head_dim": 2},
     hints=(
         "head_dim is 6 / 3 = 2, so each head holds two features of each of the three tokens.",
         "Head 0 holds features 0 and 1, and head 1 holds the next two.",
@@ -121,6 +120,11 @@ split_heads = Exercise(
             Change("heads.transpose(1, 2)", "heads.reshape(heads.transpose(1, 2).shape)"),
             "head 0 holds the first tokens with all their features, not all tokens with their first features.",
             _SEES + " The shape is right either way, so no error stops you.",
+        ),
+        "The tokens are cut, not the features": Wrong(
+            lambda x, h: torch.stack(x.chunk(h, dim=1), dim=1),
+            "each head gets some of the tokens, with all their features.",
+            "A head holds every token, with some of its features: cut the last axis.",
         ),
         "The transpose is missing": Wrong(
             Change("heads.transpose(1, 2)", "heads"),

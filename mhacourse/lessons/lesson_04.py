@@ -391,11 +391,6 @@ masked_softmax = Exercise(
             "Hide first, with scores.masked_fill(~mask, -inf), then take the largest of what is left.",
             also=(lambda s, m: _shares(s.sub(s.amax(-1, keepdim=True)).exp() * m[:, None]),),
         ),
-        "A 1 in the denominator": Wrong(
-            _one_after_the_shift,
-            "you add 1 to the sum of the powers, so rows sum to less than 1.",
-            "To avoid 0 / 0, fill hidden weights with 0 after the softmax.",
-        ),
         "Everything 0 for one empty row": Wrong(
             Change(
                 "weights.masked_fill(~mask, 0.0)", "weights if weights.isfinite().all() else torch.zeros_like(weights)"

@@ -126,12 +126,6 @@ switch_heads = Exercise(
             "Multiply by the gate itself: 0.5 halves a head.",
             also=tuple(map(_with_gates, (lambda g: g == 1, lambda g: g != 0, lambda g: g >= 0.5))),
         ),
-        "The gates changed first": Wrong(
-            _with_gates(lambda g: g / g.mean()),
-            "you divide the gates by their mean or their sum first.",
-            "Multiply each head by its gate just as it is given, whatever its size.",
-            also=(_with_gates(lambda g: g / g.sum()),),
-        ),
         "An axis for the heads": Wrong(
             Change("heads.reshape(B, T, width)", "heads"),
             "the heads still have an axis of their own.",
@@ -410,8 +404,9 @@ def _cut_heads_by_steps(W_q, W_k, W_v, W_o, keep):
 
 
 def _cut_heads_by_loops(W_q, W_k, W_v, W_o, keep):
+    width, d_model = W_q.shape
     num_heads = len(keep)
-    head_dim = W_q.shape[0] // num_heads
+    head_dim = width // num_heads
     rows = []
     for head in range(num_heads):
         if keep[head]:
@@ -509,15 +504,9 @@ cut_heads = Exercise(
             "A head comes out of W_q, W_k and W_v as rows, and goes into W_o as columns, so cut all four.",
             also=tuple(_WHOLE[1:]),
         ),
-        "Scaled up for what is gone": Wrong(
-            Change("W_o[:, rows]", "W_o[:, rows] * num_heads / keep.sum()"),
-            "you multiply what stays by num_heads / kept, as dropout does.",
-            "W_o adds up the heads, and a head that is gone adds nothing, so leave the other weights as they are.",
-            also=(Change("W_v[rows]", "W_v[rows] * num_heads / keep.sum()"),),
-        ),
         "head_dim out of d_model": Wrong(
             Change("head_dim = width // num_heads", "head_dim = d_model // num_heads"),
-            "you compute head_dim from the columns of W_q.",
+            "you compute head_dim from d_model: the columns of W_q, or the rows of W_o.",
             "The rows of W_q are the heads' features: W_q.shape[0] // num_heads. d_model may be a different number.",
         ),
         "An axis for the heads": Wrong(

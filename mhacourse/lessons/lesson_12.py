@@ -117,13 +117,6 @@ def _window_by_loop(T, window, sinks):
     return mask
 
 
-def _window_from_below_0(T, window, sinks):
-    mask = window_with_sinks_solution(T, 0, sinks)
-    for i in range(T):
-        mask[i, i - window + 1 : i + 1] = True
-    return mask
-
-
 window_with_sinks = Exercise(
     task=(
         "Write window_with_sinks(T, window, sinks): a boolean mask (T, T), True where a query may look. Each query "
@@ -184,11 +177,6 @@ window_with_sinks = Exercise(
             lambda T, window, sinks: window_with_sinks_solution(T, window - sinks, sinks),
             "you make the window shorter by the number of sinks.",
             "A cache of a fixed size would do that. Here the window has `window` tokens, and the sinks come on top.",
-        ),
-        "A slice that begins below 0": Wrong(
-            _window_from_below_0,
-            "in the first rows the window is empty, because Python counts a negative start from the end of the row.",
-            "Begin at max(0, i - window + 1).",
         ),
         "Turned around": Wrong(
             lambda T, window, sinks: window_with_sinks_solution(T, window, sinks).T,

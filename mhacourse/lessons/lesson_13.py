@@ -186,15 +186,6 @@ def _rows_by_order(weight, num_heads):
     return weight[order]
 
 
-def _rows_in_place(weight, num_heads):
-    heads = weight.clone().unflatten(0, (num_heads, -1))
-    half = heads.shape[1] // 2
-    for pair in range(half):
-        heads[:, 2 * pair] = heads[:, pair]
-        heads[:, 2 * pair + 1] = heads[:, pair + half]
-    return heads.flatten(0, 1)
-
-
 def _rows_cases():
     sizes = [(3, 8, 12), (5, 6, 20), (1, 10, 4), (4, 12, 16)]  # num_heads, head_dim, d_model
     return [(labels(12, 8)[0], 2)] + [(draw(i, h * hd, d), h) for i, (h, hd, d) in enumerate(sizes)]
@@ -250,11 +241,6 @@ rows_to_neighbours = Exercise(
             Change("torch.stack([first, second], dim=2)", "torch.stack([second, first], dim=2)"),
             "in each pair the second feature comes first.",
             "The order within a pair decides which way it turns.",
-        ),
-        "Overwritten before it is read": Wrong(
-            _rows_in_place,
-            "you write rows into the tensor from which you still have to read later ones.",
-            "Read from weight, and write into another tensor: torch.empty_like(weight).",
         ),
         "Still in pairs": Wrong(
             Change("pairs.reshape(width, d_model)", "pairs"),
@@ -452,11 +438,6 @@ turned_pairs = Exercise(
             Change("cos = angle.cos()\n    sin = angle.sin()", "cos = angle.sin()\n    sin = angle.cos()"),
             "sin is where cos belongs, and cos is where sin belongs.",
             "An angle of 0 must leave x as it is: a cos - b sin in front.",
-        ),
-        "The new half for the old": Wrong(
-            Change("a * sin + b * cos", "first * sin + b * cos"),
-            "you compute the second half from the first half after rotating it.",
-            "Both halves need the old a and b, so keep these until both are done.",
         ),
     },
     see="Told by turning",

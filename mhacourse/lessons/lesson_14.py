@@ -89,6 +89,12 @@ quiet_softmax = Exercise(
             "the weights of a row sum to 1.",
             "The 1 in the denominator is missing. With it, a row may sum to less.",
         ),
+        "The column is left in": Wrong(
+            lambda s: F.pad(s, (0, 1)).softmax(-1),
+            "the score of 0 that you put in still has a weight in the result.",
+            "It counts in the sum, and is no key: leave its column out again.",
+            also=(lambda s: F.pad(s, (1, 0)).softmax(-1),),
+        ),
         "Overflow": Wrong(
             lambda s: s.exp() / (1 + s.exp().sum(-1, keepdim=True)),
             "this is the formula as it stands, and e^1000 does not fit into a float, not even a double.",
@@ -125,11 +131,6 @@ quiet_softmax = Exercise(
                     "Subtract it there as well: 0 - largest, so the 1 becomes e^-largest.",
                 ),
             ),
-        ),
-        "A 1 behind the softmax": Wrong(
-            lambda s: s.softmax(-1) / 2,
-            "you add the 1 to a sum of weights, which is 1 already, so each weight is halved.",
-            "The 1 belongs beside the e^s, before you divide anything: e / (1 + e.sum(-1, keepdim=True)).",
         ),
         "Over the queries": Wrong(
             lambda s: F.pad(s.mT, (1, 0)).softmax(-1)[..., 1:].mT,

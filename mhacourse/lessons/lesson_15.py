@@ -53,18 +53,6 @@ def _box(seed, d_model, num_heads, bias=True):
     return f
 
 
-def _fitted(times, left_over=True):
-    """Return the answer that fits V to so many random tokens for each feature, the constant being what is left over."""
-
-    def answer(f, d_model):
-        x = torch.randn(times * d_model, d_model)
-        y = f(x[:, None])[:, 0]
-        V = torch.linalg.lstsq(x, y).solution.T
-        return V, (y - x @ V.T).mean(0) * left_over
-
-    return answer
-
-
 value_path = Exercise(
     task=(
         "Write value_path(f, d_model). f takes (B, T, d_model) and returns the same shape; for one token alone it "
@@ -101,16 +89,17 @@ value_path = Exercise(
             "Number i of the constant belongs to row i of V: subtract the constant from what comes out, then "
             "transpose.",
         ),
-        "A fit without the constant": Wrong(
-            _fitted(4),
-            "your fit makes V explain the constant as well, so what is left over is not the constant.",
-            "Fit both together, with a column of ones, or subtract f of a token of zeros first.",
-            also=tuple(_fitted(times, left_over) for times in (1, 2, 3, 4, 5, 8, 10) for left_over in (True, False)),
-        ),
-        "A token of ones": Wrong(
+        "Not a token of zeros": Wrong(
             Change("f(nothing)", "f(nothing + 1)"),
             "your constant is what comes out for a token of ones, which includes the sum of each row of V.",
             "Only a token of zeros leaves nothing but the constant: torch.zeros(1, 1, d_model).",
+            also=(
+                Wrong(
+                    Change("f(nothing)", "f(torch.randn_like(nothing))"),
+                    "your constant is what comes out for a token drawn at random, which includes V times that token.",
+                    "Only a token of zeros leaves nothing but the constant: torch.zeros(1, 1, d_model).",
+                ),
+            ),
         ),
         "All tokens in one sample": Wrong(
             lambda f, n: (
@@ -243,7 +232,14 @@ walk_steps = Exercise(
             "you keep a row only where one feature moves by more than 0.1.",
             "A step can be longer than 0.1 while each of its features moves by less, so look at its length: "
             "norm(dim=1).",
-            also=(_kept(lambda m: m.diff(dim=0).abs().mean(1), 0.1),),
+            also=(
+                _kept(lambda m: m.diff(dim=0).abs().mean(1), 0.1),
+                Wrong(
+                    lambda m: m.diff(dim=0)[(m.diff(dim=0).abs() > 0.01).all(dim=1)],
+                    "you keep a row only where every feature moves.",
+                    "In a step, some features may stay as they are, so look at its length: norm(dim=1).",
+                ),
+            ),
         ),
         "From feature to feature": Wrong(
             lambda m: m.diff(dim=1)[m.diff(dim=1).norm(dim=1) > 1e-2],
@@ -308,14 +304,6 @@ def _looks_by_products(moved, writes):
     return products @ inverse
 
 
-def _one_after_the_other(moved, writes):
-    looks = []
-    for row in writes:
-        looks.append(moved @ row / (row @ row))
-        moved = moved - looks[-1][:, None] * row
-    return torch.stack(looks, 1)
-
-
 def _looks_cases():
     by_hand = torch.tensor([[1.0, 0, 0], [1, 1, 0]]), torch.tensor([[0.5, 0.25], [1, 0], [0, 1], [0.25, 0.5]])
     pairs = [by_hand] + [
@@ -374,12 +362,6 @@ looks_from_outside = Exercise(
                 lambda m, w: F.normalize(m @ torch.linalg.pinv(w), p=1, dim=-1),
                 lambda m, w: (looks := (m @ torch.linalg.pinv(w)).clamp(min=0)) / looks.sum(-1, keepdim=True),
             ),
-        ),
-        "One head after the other": Wrong(
-            lambda m, w: _one_after_the_other(m, w),
-            "you take out what head 0 may have written, then head 1 from what is left, and so on.",
-            "The vectors are not at right angles, so head 0 gets what others wrote along it: solve for all heads at "
-            "once.",
         ),
         "Solved without turning": Wrong(
             lambda m, w: torch.linalg.lstsq(w, m).solution,

@@ -231,6 +231,11 @@ sees_the_future = Exercise(
             "earlier outputs.",
             also=(_tests(new=lambda token: token),),
         ),
+        "Tokens that are all alike": Wrong(
+            lambda f, n: bool((f(torch.ones(1, 12, n))[:, :6] - f(torch.ones(1, 6, n))).abs().max() > 1e-6),
+            "your test tokens are all alike, and a mean of equal tokens is the same whichever of them it reads.",
+            "Draw the tokens with torch.randn, and change each of them in turn.",
+        ),
         "Only the last token changed": Wrong(
             _tests(changed=-1),
             "you change only the last token. A layer in which some token reads a later one, but none reads the last, "

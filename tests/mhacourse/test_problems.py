@@ -397,7 +397,7 @@ HALF = [
     ("archive", "repeat(1, share, 1, 1)", "repeat_interleave(share, dim=2)", "It stopped: RuntimeError"),
     ("reviews", "view(B, self.num_heads, T, -1)", "view(B, T, self.num_heads, -1).transpose(1, 2)", "The merge is not"),
     ("reviews", "heads.reshape(x.shape)", "heads.transpose(1, 2).reshape(x.shape)", "The split is not mended"),
-    ("reviews", "softmax(-1)", "softmax(-2)", "That line was right as it was given; the one that was wrong still is."),
+    ("reviews", "softmax(-1)", "softmax(-2)", "As it was given, that line was right, and another one was not."),
     ("reviews", "weights @ v", "2 * weights @ v", "Two samples: wrong"),
     ("tickets", "weights * mask.unsqueeze(-3)", "weights * ~mask.unsqueeze(-3)", "What may be seen is erased"),
     ("captions", "mask == 0 if memory is None else mask == 1", "mask == 1", "Wrong in: self-attention, padded; cross"),

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from mhacourse.judge_test import CLOSE
 from mhacourse.lessons.problems.calls import misfit
-from mhacourse.lessons.problems.mendings import because
+from mhacourse.lessons.problems.mendings import because, dropped
 from mhacourse.problem_set import Problem
 from mhacourse.try_test import Call, Otherwise, Subject, made, source_of, tried
 
@@ -94,6 +94,12 @@ def _changed(call: Call, calls: Sequence[Call], name: str = "x") -> Tensor:
     return torch.stack([torch.zeros(mine.shape[:2], dtype=torch.bool), *differ]).any(0)
 
 
+def _samples_changed(call: Call, calls: Sequence[Call]) -> Tensor:
+    """Return which samples differ from those of another call, in x or in memory, `(B,)`."""
+    given = [name for name in ("x", "memory") if call.given.get(name) is not None]
+    return torch.stack([_changed(call, calls, name).any(1) for name in given]).any(0)
+
+
 def _mask(call: Call, answering: Tensor) -> Tensor:
     """Return the mask of a call, `(T, S)` or `(B, T, S)`."""
     return call.mask.bool() if call.mask is not None else torch.ones(call.x.shape[1], answering.shape[1]).bool()
@@ -139,8 +145,7 @@ def _in_eval(y: Tensor, call: Call, calls: Sequence[Call]) -> Tensor:
 
 
 def _drawn_where_changed(y: Tensor, call: Call, calls: Sequence[Call]) -> Tensor:
-    changed = _changed(call, calls).any(1)[:, None, None]
-    return torch.where(changed, _drawn(y), y)
+    return torch.where(_samples_changed(call, calls)[:, None, None], _drawn(y), y)
 
 
 _CHANCE = torch.Generator().manual_seed(0)  # others in each call, whatever a test sows
@@ -289,7 +294,7 @@ def _copied(source: str) -> str:
 MENDS: dict[str, Otherwise] = {
     "rounding": Otherwise(test=_loosely),
     "any": _typed(r"\bany\(", "all("),
-    "without abs": _typed(r"\.(max|amax|mean|sum)\(", r".abs().\1("),
+    **dict.fromkeys(("without abs", "abs outside"), _typed(r"\.(max|amax|mean|sum)\(", r".abs().\1(")),
     "tightly": _typed(r"(<=?\s*|[ar]tol=)\d[\d.e-]*", r"\g<1>1e-3"),
     "second name": _typed(r"(?s).+", lambda source: _copied(source[0])),
     "same draw": Otherwise(inputs=_chance_moved),
@@ -428,7 +433,7 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "cut": lambda calls: any(_whole(call, calls) is not None for call in calls),
     "x, not memory": lambda calls: not UNSEEN["no memory"](calls),
     "row 0": lambda calls: any(call.x.shape[1] > 1 for call in calls),
-    "another sample": lambda calls: any(0 < _changed(call, calls).any(1).sum() < len(call.x) for call in calls),
+    "another sample": lambda calls: any(0 < _samples_changed(call, calls).sum() < len(call.x) for call in calls),
     "one piece": lambda calls: all(
         len(call.given["memory"][0]) == 1 for call in calls if call.given.get("memory") is not None
     ),
@@ -470,6 +475,20 @@ def _slip(problem: Problem, test: Callable) -> str:
     return found.popitem()[1] if len(found) == 1 else ""
 
 
+def _left_out(problem: Problem, test: Callable, subject: Subject) -> str:
+    """Return which parts of a layer a test does not name that names others, to compute with them; else nothing."""
+    source, parts = source_of(test), [name for name, _ in subject.layer.named_children()]
+    named = [name for name in parts if name in source]
+    if not named or not OWN_WEIGHTS.search(source) or re.search(r"state_dict|parameters|children|modules|\{", source):
+        return ""
+    return " and ".join(name for name in parts if name not in named)
+
+
+def _dropped_comparison(problem: Problem, test: Callable, subject: Subject) -> str:
+    line = dropped(source_of(test))
+    return line if re.search(r"\b(allclose|isclose|equal|all|any)\(", line) else ""
+
+
 def _unheard(outputs: Callable[[Tensor, Call, Sequence[Call]], Tensor]) -> Callable:
     """Return whether a test says True of a layer all the same when its outputs are changed in this way."""
     return lambda problem, test, subject: Otherwise(outputs=outputs).tried(test, [subject]).said == [True]
@@ -500,6 +519,10 @@ def _turning_masks(test: Callable) -> Callable:
 
 # What is true of a test and a layer, by the name under which it is said; a text stands for {line} in those words.
 UNHEARD: dict[str, Callable[[Problem, Callable, Subject], object]] = {
+    "without abs": lambda problem, test, subject: "abs(" not in source_of(test),
+    "abs outside": lambda problem, test, subject: "abs(" in source_of(test),
+    "dropped": _dropped_comparison,
+    "own left out": _left_out,
     "own slip": lambda problem, test, subject: (
         OWN_WEIGHTS.search(source_of(test)) and subject in problem.well and _slip(problem, test)
     ),
@@ -524,6 +547,9 @@ UNHEARD: dict[str, Callable[[Problem, Callable, Subject], object]] = {
 SPOILED = {
     "any": "any() is content as soon as one number agrees. They must agree all.",
     "without abs": "Without abs(), a difference below 0 counts as small, however large it is.",
+    "abs outside": "Differences below 0 make up for those above, or count as small. Take abs() of each difference, "
+    "before you take their largest, mean or sum.",
+    "dropped": "{line} finds an answer, and nothing keeps it. Return it, or give it a name.",
     "tightly": "Your test allows for so large a difference that what is wrong fits in. Rounding is far below 1e-3.",
     "second name": "{line} gives one tensor a second name: what you write into one also appears in the other. clone() "
     "makes a copy.",
@@ -600,6 +626,7 @@ ALARM = {
     "itself: with one token changed, hidden, or in a different place.",
     "own slip": "Your test compares with your own computation from the layer's weights. It agrees with a layer in "
     "which {line}",
+    "own left out": "Your test compares with your own computation from the layer's weights, and leaves out {line}.",
     "own numbers": "Your test compares with your own computation from the layer's weights, and on a healthy layer the "
     "two differ. Check yours: which weights it has, the order of the heads, the scale, the biases.",
 }

@@ -41,12 +41,12 @@ def _in_eval_padded(layer, d_model):
 
 
 def _drops_in_training(layer, d_model):
-    """Return whether two calls differ in training, at first and once more after `eval`, which may switch it off."""
+    """Return whether two calls differ in training, at first and after one in eval mode, which may switch it off."""
     found = []
     for _ in range(2):
         layer.train()
         found.append(not torch.equal(layer(drawn(2, 5, d_model)), layer(drawn(2, 5, d_model))))
-        layer.eval()
+        layer.eval()(drawn(2, 5, d_model))
     return tuple(found)
 
 

@@ -86,7 +86,7 @@ reviews = Problem(
         "of one, so no token is mixed up with another. T = num_heads hides it, so take more tokens.",
         "equal tokens": "All tokens are alike, so whatever is mixed up, nothing changes. Draw them with torch.randn.",
         "one call": "Your test calls the layer once. What do you compare the output with, other than its shape?",
-        "partly": "Each head holds T / num_heads tokens. Nothing is mixed up where T = num_heads, where your order "
+        "partly": "Each head holds T / num_heads tokens. Nothing is mixed up where T = num_heads, where the order "
         "only exchanges tokens within a head, or where the order that you drew is the old one (print it). Take T = 6, "
         "and an order that moves every token far.",
     },
@@ -209,14 +209,11 @@ triage = Problem(
             [Change("self.dropout if self.training else 0.0", "0.0")],
             "two calls agree now, but in training as well: made like this, the layer never drops anything.",
             "In training, dropping is wanted. Ask for the mode: self.dropout if self.training else 0.0.",
-            also=(
-                Wrong(
-                    [Change("self.dropout if self.training else 0.0", "self.dropout"), Change(_FORWARD, _FOR_GOOD)],
-                    "once eval() has been called, the rate stays 0 for good, even after train().",
-                    "Leave the rate as it is, and ask for the mode in each call: self.dropout if self.training else "
-                    "0.0.",
-                ),
-            ),
+        ),
+        "Once switched off, it stays off": Wrong(
+            [Change("self.dropout if self.training else 0.0", "self.dropout"), Change(_FORWARD, _FOR_GOOD)],
+            "once the layer has been in eval mode, the rate stays 0 for good, even after train().",
+            "Leave the rate as it is, and ask for the mode in each call: self.dropout if self.training else 0.0.",
         ),
         "The mode is asked for only once": Wrong(
             [

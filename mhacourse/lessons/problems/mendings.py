@@ -89,8 +89,8 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
             _FOURTH_ROOTS: "q / self.num_heads ** 0.25, k / self.num_heads ** 0.25",
         },
     ),
-    "No root in the scale": (
-        "the scores are divided by head_dim itself or by half of it, not by its root.",
+    "The scale is not the root": (
+        "the scores end up divided by head_dim itself or by half of it. Dividing twice by the root does that as well.",
         "The spread of q @ k grows with the root of head_dim, and the scale undoes that.",
         {
             "q.shape[-1] ** 0.5": ("q.shape[-1]", "q.shape[-1] * 0.5"),
@@ -304,7 +304,7 @@ def everywhere(healthy: type[nn.Module], but: tuple[str, ...] = (), by_hand: Seq
     return found
 
 
-def _dropped(source: str) -> str:
+def dropped(source: str) -> str:
     """Return the line of a method that calls a tensor's method and drops what comes out; else nothing."""
     with contextlib.suppress(SyntaxError):
         for node in ast.walk(ast.parse(textwrap.dedent(source))):
@@ -318,8 +318,8 @@ def because(reasons: Mapping[str, str]) -> Callable[[Sequence[str]], str]:
     """Return what says why a layer does as before: a result is dropped, or the first pattern that its source holds."""
 
     def why(sources: Sequence[str]) -> str:
-        if dropped := next(filter(None, map(_dropped, sources)), ""):
-            return f"{dropped} makes a new tensor, and nothing keeps it."
+        if line := next(filter(None, map(dropped, sources)), ""):
+            return f"{line} makes a new tensor, and nothing keeps it."
         return next(words for pattern, words in reasons.items() if re.search(pattern, "".join(sources)))
 
     return why

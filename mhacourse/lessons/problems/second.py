@@ -137,6 +137,12 @@ tickets = Problem(
             _erased("weights * mask.unsqueeze(-3)\n            weights = weights / weights.sum(-2, keepdim=True)"),
             "what is left is divided by its sum over the queries.",
             "A query shares out its weight of 1 among its keys: sum(-1), or fill the scores before the softmax.",
+            also=(
+                _erased(
+                    "weights * mask.unsqueeze(-3)\n"
+                    "            weights = weights / weights.sum(-2, keepdim=True).clamp(min=1e-9)"
+                ),
+            ),
         ),
         "Divided by something other than their sum": Wrong(
             _erased("weights * mask.unsqueeze(-3) / mask.unsqueeze(-3).sum(-1, keepdim=True)"),
@@ -155,14 +161,6 @@ tickets = Problem(
                     _OF_A_ROW,
                 ),
             ),
-        ),
-        "The values are hidden": Wrong(
-            [
-                Change(_HIDE, "        weights = scores.softmax(-1)\n"),
-                Change("weights, v)", "weights, v if mask is None else v * mask[..., -1, :, None, None])"),
-            ],
-            "the values of hidden tokens are set to 0, but their keys still take some of the weight.",
-            "As before, what is left of the weights sums to less than 1. Fill the scores before the softmax.",
         ),
         "The axis for the heads is counted from the front": Wrong(
             [Change("mask.unsqueeze(-3)", "mask.unsqueeze(1)")],
@@ -396,6 +394,7 @@ captions = Problem(
         "some.",
         "equal pieces": "All pieces of your memory are alike, so hiding some changes nothing. Draw them with "
         "torch.randn.",
+        "another sample": _ANOTHER,
     },
     alarm={"two inputs": _UNMASKED},
     fellows={"torch's layer": layers.AcrossFromTorch, "the layer of the course": layers.AcrossFromTheLibrary},
@@ -484,6 +483,8 @@ drafts = Problem(
         "seen": "",  # by later ones only
         "tokens moved": "The layer is always causal, so in a different order a token sees different tokens, as it "
         "should.",
+        "as broken": "You ask for what the broken layer does to your mask. A healthy one leaves every entry of it as "
+        "you made it.",
         "open masks": "The layer is always causal, and a mask comes on top of that: True opens nothing. Its outputs "
         "are right, so look at the mask afterwards.",
         "otherwise": "This layer leaves your mask just as you made it. To see whether that is so, compare with a copy "

@@ -138,16 +138,6 @@ archive = Problem(
                 ],
             ),
         ),
-        "One KV head for all": Wrong(
-            _repeated("part[:, :1].repeat(1, self.num_heads, 1, 1)"),
-            "all query heads share KV head 0.",
-            "There are num_kv_heads of them, and neighbouring query heads share one.",
-        ),
-        "A mean of the KV heads": Wrong(
-            _repeated("part.mean(1, keepdim=True)"),
-            "all query heads share the mean of the KV heads.",
-            "There are num_kv_heads of them, and neighbouring query heads share one.",
-        ),
         "The heads are not put back in their order": Wrong(
             [
                 Change(
@@ -238,6 +228,17 @@ dictation = Problem(
             _seen("self.tril[:S, :S]"),
             "there are S rows, but only T queries: the earlier tokens do not ask again.",
             "Of the S rows, take the last T: tril[S - T : S, :S].",
+        ),
+        "Rows counted along another axis": Wrong(
+            _seen("self.tril[0 if cache is None else cache[0].shape[1] :][:T, :S]"),
+            "the rows begin at the size of another axis of the cache, not at the number of its tokens.",
+            "The cache is (B, num_heads, tokens, head_dim), so its tokens are axis 2.",
+            also=tuple(_seen(f"self.tril[0 if cache is None else len({x}) :][:T, :S]") for x in ("x", "q[0, 0, 0]")),
+        ),
+        "New tokens see only new ones": Wrong(
+            _seen("F.pad(self.tril[:T, :T], (S - T, 0))"),
+            "new tokens see themselves and each other, but nothing of the cache.",
+            "What was said before may be seen by all: tril[S - T : S, :S].",
         ),
         "The columns are cut as well": Wrong(
             _seen("self.tril[S - T : S, S - T : S]"),
