@@ -5,6 +5,7 @@ numbers that were seen, a remark, what it could not examine and why; or None whe
 """
 
 import math
+import sys
 from contextlib import suppress
 from itertools import combinations
 from typing import NamedTuple
@@ -138,7 +139,9 @@ def pairs(exam: Exam, j: int) -> Said:
     change = (other[j].scores - step.scores).double().reshape(shape)
     change = torch.where((step.used > 0) & (other[j].used > 0), change, 0.0).abs()
     change[:, r] = change[:, :, r] = 0.0
-    if exam.patient.docs.says(r"skew|causal|decoder"):  # what stands at later keys is to be hidden by a mask
+    # A skew is for causal layers; later keys are to be hidden by a mask, then.
+    beside = " ".join(vars(sys.modules.get(type(exam.patient.call.target).__module__, math)))
+    if exam.patient.docs.says(r"skew|causal|decoder") or "skew" in beside:
         change = change.tril()
     for n, i, c in (change > 1e-4 * float((other[j].scores - step.scores).abs().max())).nonzero().tolist():
         where = f"where token {r} changes, the score of query {i} and key {c} in map {n} does"
