@@ -247,7 +247,7 @@ stable_softmax = Exercise(
         ),
         "Scores cut off": Wrong(
             lambda s: _exp_and_sum(s.clamp(max=80)),
-            "you make scores above a limit equal, so large ones get equal shares, and rows far below 0 still get 0/0.",
+            "you clip scores at a limit, so the large ones get equal shares, and rows far below 0 still give 0/0.",
             "Nothing has to be cut off. Once you subtract the largest score of each row, only differences are left.",
             also=(lambda s: _exp_and_sum(s.clamp(-80, 80)), lambda s: _exp_and_sum(s.clamp(-50, 50))),
         ),

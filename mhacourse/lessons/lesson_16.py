@@ -30,8 +30,7 @@ tests_that_see = Choice(
     },
     hints=(
         "The bug mixes tokens. Which tests use several heads, several tokens, and tokens that differ?",
-        "With one head, what does the transpose exchange? And which test says the same about every layer, broken or "
-        "not?",
+        "With one head, what does the transpose swap? And which test gives one verdict on every layer, broken or not?",
         "One head or one token hides the bug, and so does any test that looks at shapes or repeats itself.",
     ),
     see="Three probes",

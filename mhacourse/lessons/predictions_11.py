@@ -1,4 +1,4 @@
-"""The predictions of lesson 11: what a model loses without a head or a token, and what one sentence says of it."""
+"""The predictions of lesson 11: what a model loses without a head or a token, and how much one sentence tells."""
 
 from mhacourse.prediction import Choose, Number
 

@@ -47,7 +47,7 @@ silent_when_not_found = Choose(
     options={
         "all three": "A gate sees the query and not what the query found, and a marker seldom gets the right score.",
         "the marker and softmax1": (
-            "A marker could take the row where no other key fits. But training hardly ever gets there: the marker's "
+            "A marker could take the weight where no other key fits. But training hardly ever finds it: the marker's "
             "score must be above those of all keys that do not fit, and below that of the one that does."
         ),
         "softmax1 only": (

@@ -621,14 +621,14 @@ ALARM = {
     "so hand the mask to both.",
     "memory moved": "Your calls hold the same pieces of memory in a different order under the same mask, so it hides "
     "others. Move its columns along.",
-    "own order": "Your test compares with your own computation from the layer's weights, which deals the features out "
+    "own order": "Your test compares the layer with your own computation from its weights, which deals features out "
     "to the heads in one order. A different order, put back in the same way, is just as good. Compare the layer with "
     "itself: with one token changed, hidden, or in a different place.",
-    "own slip": "Your test compares with your own computation from the layer's weights. It agrees with a layer in "
+    "own slip": "Your test compares the layer with your own computation from its weights. It agrees with a layer in "
     "which {line}",
-    "own left out": "Your test compares with your own computation from the layer's weights, and leaves out {line}.",
-    "own numbers": "Your test compares with your own computation from the layer's weights, and on a healthy layer the "
-    "two differ. Check yours: which weights it has, the order of the heads, the scale, the biases.",
+    "own left out": "Your test compares the layer with your own computation from its weights, and leaves out {line}.",
+    "own numbers": "Your test compares the layer with your own computation from its weights, and even on a healthy "
+    "layer the two differ. Check your computation: its weights, the order of the heads, the scale, the biases.",
 }
 LEFT_TO_SAY = {
     "features moved": "Your calls hold the same tokens with their features in a different order, axis 2. Each weight "

@@ -291,7 +291,7 @@ atlas = Problem(
         "get ones everywhere.",
         "B": "A mask is (queries, keys), but here the scores have the keys first, so the mask has to be transposed. "
         "Hide a token and change it: the outputs of the others stay the same.",
-        "C": "Head i gets features i, i + num_heads, and so on, where other layers take neighbours. The features are "
+        "C": "Head i gets features i, i + num_heads, and so on, whereas other layers take neighbours. The features are "
         "the same, only in a different order. q, k and v share that order, and the last line puts them back in it.",
         "D": "A fourth root on q times a fourth root on k is the root of head_dim, and q.shape[2] is head_dim here.",
         "E": "All four lines are right. With its keys before its queries and its heads at the end, the layer computes "

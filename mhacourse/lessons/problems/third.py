@@ -171,7 +171,7 @@ dictation = Problem(
         "B": "The new tokens are the last of the S, so they need the last T rows of tril. tril[:T] are the first rows: "
         "a single new token gets row 0 and sees token 0, whatever has been said since. Without a cache, S = T, and the "
         "two are the same.",
-        "C": "Axis 2 of (B, num_heads, T, head_dim) is that of the tokens, and cache[0].shape[2] grows by one with "
+        "C": "Axis 2 of (B, num_heads, T, head_dim) is the token axis, so cache[0].shape[2] grows by one with "
         "each step.",
         "D": "A text longer than tril stops with an error. This one is wrong at its second token.",
         "E": "In steps or at once, a causal layer gives the same outputs up to rounding, some 1e-6. Here they differ "
