@@ -1,6 +1,7 @@
 """A layer from its class: sizes by the names of the constructor's arguments, also where they come in a config."""
 
 import inspect
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -53,7 +54,8 @@ def _arguments(kind: type, sizes: dict[str, object], config: object = None) -> d
         elif size is not None and (needed or (p.name in CORE and p.default is not None)):
             found[p.name] = size
         elif needed:
-            found[p.name] = GUESSES.get(p.annotation, 0 if "layer" in p.name else None)
+            some = re.match(r"num_|n_", p.name) is not None and "layer" not in p.name  # of induced points, of slots
+            found[p.name] = 3 if some else GUESSES.get(p.annotation, 0 if "layer" in p.name else None)
     return found
 
 
