@@ -122,7 +122,7 @@ class NoColumns(WithoutMask):
         return super().forward(x.reshape(B * W, H, d)).reshape(B, H, W, d)
 
 
-@sick("no-mixing", with_one_head="dead-parameters")
+@sick("no-mixing")
 class AttendsOverHeads(WithoutMask):
     def split(self, x):
         return x.view(*x.shape[:2], self.h, self.hd)  # (B, T, h, hd): the heads meet, the tokens do not
