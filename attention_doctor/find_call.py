@@ -198,7 +198,7 @@ class _Search(Tries):
         if self._batch_behind(form, T):
             before, form = form.axes, self._turned(replace(form, axes=BATCH_BEHIND[form.axes]), T)
             said = getattr(self.patient.call.target, "batch_first", None) is False
-            taken, given = (", ".join(axes.split()) for axes in (form.axes, before))
+            taken, given = (", ".join(axes.replace("d", "d_model").split()) for axes in (form.axes, before))
             self.patient.notes += [] if said else [BEHIND.format(taken, given, before)]
         form.masks = {p.name: self.mask_forms(p, form.axes) for p in self.masks + self._unsure(form)}
         if self.our_form:

@@ -118,7 +118,7 @@ def _png(figure: DescribedFigure, alt: str, dots: int) -> bytes:
         figure.savefig(drawn, format="rgba", dpi=dots)
     size = tuple(round(dots * side) for side in figure.get_size_inches())
     image = Image.frombytes("RGBA", size, drawn.getvalue()).convert("RGB")
-    image = image.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    image = image.quantize(128, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     words.add_itxt("Description", alt)
     image.save(packed, "png", pnginfo=words, compress_level=6, dpi=(dots, dots))
     return packed.getvalue()

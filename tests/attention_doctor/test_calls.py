@@ -230,7 +230,7 @@ def test_what_is_declared_wins():
     assert examine(adapt(Blocked(32, 4), mask="allowed"), 32, 4).codes == ["mask-inverted"]
     assert examine(adapt(lambda x: "no tensor"), 32, 4).codes == ["crash"]
     assert not examine(adapt(TimeFirst(32, 4)), 32, 4).ok
-    assert "taken for (T, B, d)" in examine(TimeFirst(32, 4), 32, 4).called_as  # nobody says it
+    assert "taken for (T, B, d_model)" in examine(TimeFirst(32, 4), 32, 4).called_as  # nobody says it
 
 
 @pytest.mark.parametrize(

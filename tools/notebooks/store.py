@@ -21,7 +21,7 @@ from PIL import Image
 from tools.notebooks.kinds import folded
 from tools.notebooks.plain import code_hash, source_hash
 
-MAX_BYTES = 320_000
+MAX_BYTES = 300_000
 CELL_METADATA = {"slideshow", "tags"}  # what a lesson says of a cell; the rest is what tools leave behind
 VIEW = "application/vnd.jupyter.widget-view+json"
 STATE = "application/vnd.jupyter.widget-state+json"
