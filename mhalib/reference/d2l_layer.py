@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from mhalib.attention import MultiHeadAttention
-from mhalib.reference.kinds import check_plain, kind_of
+from mhalib.reference.kinds import check_plain, kind_of, read
 
 
 def import_d2l() -> types.ModuleType:
@@ -113,15 +113,6 @@ def from_d2l(other: nn.Module) -> MultiHeadAttention:
         )
     if any(isinstance(p, nn.parameter.UninitializedParameter) for p in other.parameters()):
         raise ValueError("this d2l layer has no weights yet; call it once on real input, then copy it")
-    layer = MultiHeadAttention(
-        other.W_o.out_features,
-        other.num_heads,
-        query_dim=other.W_q.in_features,
-        key_dim=other.W_k.in_features,
-        value_dim=other.W_v.in_features,
-        dropout=other.attention.dropout.p,
-        bias=other.W_q.bias is not None,
-    ).to(other.W_o.weight)
-    for name in ("W_q", "W_k", "W_v", "W_o"):
-        getattr(layer, name).load_state_dict(getattr(other, name).state_dict())
-    return layer.train(other.training)
+    inputs = (other.W_q, other.W_k, other.W_v)
+    weights, biases = [part.weight for part in inputs], [part.bias for part in inputs]
+    return read(other, weights, biases, other.W_o, other.attention.dropout.p)

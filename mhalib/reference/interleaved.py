@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from mhalib.arguments import check_divides, check_input, check_size
 from mhalib.attention import MultiHeadAttention, merge_heads, scaled_dot_product_attention
-from mhalib.reference.kinds import check_kind, check_plain
+from mhalib.reference.kinds import check_kind, check_plain, read
 
 
 def interleaved_rows(num_heads: int, head_dim: int) -> Int[Tensor, "rows"]:
@@ -105,17 +105,6 @@ def from_interleaved(other: InterleavedAttention) -> MultiHeadAttention:
     Taught in notebooks 01 and 06.
     """
     check_kind(other, InterleavedAttention)
-    d_model = other.out.in_features
-    bias = other.qkv.bias is not None
-    layer = MultiHeadAttention(
-        d_model, other.num_heads, query_dim=other.qkv.in_features, dropout=other.dropout, bias=bias
-    ).to(other.qkv.weight)
-    back = interleaved_rows(layer.num_heads, layer.head_dim).argsort()  # the inverse order
-    parts = (layer.W_q, layer.W_k, layer.W_v)
-    for part, weight in zip(parts, other.qkv.weight[back].chunk(3), strict=True):
-        part.weight.copy_(weight)
-    if bias:
-        for part, values in zip(parts, other.qkv.bias[back].chunk(3), strict=True):
-            part.bias.copy_(values)
-    layer.W_o.load_state_dict(other.out.state_dict())
-    return layer.train(other.training)
+    back = interleaved_rows(other.num_heads, other.out.in_features // other.num_heads).argsort()  # the inverse order
+    biases = [None] * 3 if other.qkv.bias is None else other.qkv.bias[back].chunk(3)
+    return read(other, other.qkv.weight[back].chunk(3), biases, other.out, other.dropout)

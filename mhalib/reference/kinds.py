@@ -1,4 +1,8 @@
-"""Which kind of layer a converter was given, and whether other libraries have such a form."""
+"""What the converters share: which kind of layer they were given, whether others have such a form, and the way back."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
 
 from mhalib.attention import MultiHeadAttention
 
@@ -26,3 +30,25 @@ def check_plain(layer: MultiHeadAttention, target: str) -> None:
             f"num_heads={layer.num_heads}, num_kv_heads={layer.num_kv_heads}, head_dim={layer.head_dim}, "
             f"d_model={layer.d_model}; build it without head_dim and num_kv_heads"
         )
+
+
+def read(
+    other: nn.Module, weights: Sequence[Tensor], biases: Sequence[Tensor | None], output: nn.Linear, dropout: float
+) -> MultiHeadAttention:
+    """Return our layer with the weights and biases that another one has for q, k and v, and its output projection."""
+    query_dim, key_dim, value_dim = (weight.shape[1] for weight in weights)
+    layer = MultiHeadAttention(
+        output.out_features,
+        other.num_heads,
+        query_dim=query_dim,
+        key_dim=key_dim,
+        value_dim=value_dim,
+        dropout=dropout,
+        bias=output.bias is not None,
+    ).to(output.weight)
+    for part, weight, bias in zip((layer.W_q, layer.W_k, layer.W_v), weights, biases, strict=True):
+        part.weight.copy_(weight)
+        if bias is not None:
+            part.bias.copy_(bias)
+    layer.W_o.load_state_dict(output.state_dict())
+    return layer.train(other.training)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from mhalib.attention import MultiHeadAttention
 from mhalib.masks import check_boolean, prepare_mask
-from mhalib.reference.kinds import check_kind, check_plain
+from mhalib.reference.kinds import check_kind, check_plain, read
 
 
 @torch.no_grad()
@@ -43,10 +43,9 @@ def to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
     else:
         for name, part in zip("qkv", parts, strict=True):
             getattr(other, f"{name}_proj_weight").copy_(part.weight)
-    other.out_proj.weight.copy_(layer.W_o.weight)
     if bias:
         other.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
-        other.out_proj.bias.copy_(layer.W_o.bias)
+    other.out_proj.load_state_dict(layer.W_o.state_dict())
     return other.train(layer.training)
 
 
@@ -65,26 +64,12 @@ def from_torch(other: nn.MultiheadAttention) -> MultiHeadAttention:
         raise ValueError(
             "add_bias_kv and add_zero_attn append a key of their own; only a layer without them can be copied"
         )
-    layer = MultiHeadAttention(
-        other.embed_dim,
-        other.num_heads,
-        key_dim=other.kdim,
-        value_dim=other.vdim,
-        dropout=other.dropout,
-        bias=other.in_proj_bias is not None,
-    ).to(other.out_proj.weight)
     if other.in_proj_weight is not None:
         weights = other.in_proj_weight.chunk(3)
     else:
         weights = [getattr(other, f"{name}_proj_weight") for name in "qkv"]
-    for part, weight in zip((layer.W_q, layer.W_k, layer.W_v), weights, strict=True):
-        part.weight.copy_(weight)
-    layer.W_o.weight.copy_(other.out_proj.weight)
-    if other.in_proj_bias is not None:
-        for part, bias in zip((layer.W_q, layer.W_k, layer.W_v), other.in_proj_bias.chunk(3), strict=True):
-            part.bias.copy_(bias)
-        layer.W_o.bias.copy_(other.out_proj.bias)
-    return layer.train(other.training)
+    biases = [None] * 3 if other.in_proj_bias is None else other.in_proj_bias.chunk(3)
+    return read(other, weights, biases, other.out_proj, other.dropout)
 
 
 def torch_mask(

@@ -17,7 +17,6 @@ from mhalib.reference import (
     from_interleaved,
     from_torch,
     import_d2l,
-    interleaved_rows,
     to_d2l,
     to_interleaved,
     to_torch,
@@ -77,11 +76,6 @@ def test_a_layer_of_a_library_agrees_in_outputs_weights_and_gradients(library, d
             parameter.data -= parameter.grad
     for a, b in zip(back(other).parameters(), layer.parameters(), strict=True):
         close(a, b)
-
-
-def test_interleaved_rows_on_readable_numbers():
-    # Two heads of two features: rows q0 q0 q1 q1 | k0 k0 k1 k1 | v0 v0 v1 v1.
-    assert interleaved_rows(2, 2).tolist() == [0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11]
 
 
 @pytest.mark.parametrize("training", [True, False])
