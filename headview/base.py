@@ -8,10 +8,12 @@ import base64
 import functools
 import hashlib
 import json
+import math
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Real
 from pathlib import Path
 
 try:
@@ -25,6 +27,7 @@ except ModuleNotFoundError as error:
         name="anywidget",
     ) from None
 
+import numpy as np
 import torch
 import traitlets
 from torch import Tensor
@@ -53,6 +56,24 @@ class Refused(traitlets.TraitError, ValueError):
     """
 
 
+class Checked(traitlets.TraitType):
+    """A trait that takes whatever `check(name, value, *more)` does not refuse."""
+
+    def __init__(self, first: object, check: Callable[..., None], *more: object):
+        super().__init__(first)
+        self._check, self._more = check, more
+
+    def validate(self, _view, value):
+        self._check(self.name, value, *self._more)
+        return value
+
+
+def check_truth(name: str, value: object) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool):
+        raise Refused(f"{name} must be True or False, got {value!r}")
+
+
 def check_whole(name: str, value: object, first: int, last: int) -> None:
     """Refuse what is no integer from `first` to `last`."""
     if not is_whole(value) or not first <= value <= last:
@@ -70,6 +91,17 @@ def is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def is_number(value: object) -> bool:
+    """Is this a real number, and finite? True and False are none."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def is_place(value: object, sizes: Sequence[int]) -> bool:
+    """Are these as many whole numbers as there are sizes, each from 0 to below its size?"""
+    fits = isinstance(value, (list, tuple)) and len(value) == len(sizes) and all(map(is_whole, value))
+    return fits and all(0 <= number < size for number, size in zip(value, sizes, strict=True))
+
+
 def check_held(name: str, x: Tensor) -> None:
     """Refuse a tensor that holds no numbers, or not one for each place."""
     if x.device.type == "meta":
@@ -82,6 +114,11 @@ def as_numbers(name: str, x: Tensor) -> Tensor:
     """Return a floating tensor, from any device and in any precision, as float32 on the CPU without gradient."""
     check_held(name, x)
     return x.detach().to("cpu", torch.float32)
+
+
+def float_bytes(numbers: Tensor | np.ndarray) -> bytes:
+    """Return numbers as they travel: float32, row by row, the lowest byte first."""
+    return np.asarray(numbers).astype("<f4").tobytes()
 
 
 def page_fragment(name: str, state: dict) -> str:

@@ -25,8 +25,10 @@ function isDark(el) {
  * Prepare `el` for a view: its root, its theme, a region for what a screen reader is told. `kind` is the class under
  * which style.css dresses this view.
  *
- * Returns `{root, say, onTheme, atEnd, dispose}`: draw inside `root`, announce with `say(text)`, redraw canvases in
- * `onTheme(call)`, hand over with `atEnd(call)` what is to be stopped, and return `dispose` from `render`.
+ * Returns `{root, say, onTheme, drawOn, atEnd, dispose}`: draw inside `root`, announce with `say(text)`, redraw canvases
+ * in `onTheme(call)`, hand over with `atEnd(call)` what is to be stopped, return `dispose` from `render`.
+ * `drawOn(model, names, draw)` draws at once, and again, once a frame, when one of these traits, the theme or the width
+ * changes; it returns what asks for that.
  */
 export function setUp(el, kind, label) {
   const root = node("div", { class: `mha ${kind}`, role: "group", "aria-label": label });
@@ -52,6 +54,13 @@ export function setUp(el, kind, label) {
     root,
     say: (text) => (live.textContent = text),
     onTheme: (draw) => redraws.push(draw),
+    drawOn(model, names, draw) {
+      const redraw = oncePerFrame(draw);
+      redraws.push(redraw);
+      ends.push(listen(model, names, redraw), onNewRoom(root, redraw));
+      draw();
+      return redraw;
+    },
     atEnd: (stop) => ends.push(stop),
     dispose: () => ends.forEach((stop) => stop()),
   };
@@ -111,12 +120,24 @@ export function onNewRoom(root, changed) {
 
 // ---------------------------------------------------------------- elements and controls
 
+/** Set attributes: true is one without a value, false and undefined are none. Returns the element. */
+export function setAll(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  return element;
+}
+
 /** Make an element. Attributes are set as attributes; children are nodes or text, and text stays text. */
 export function node(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
-  }
+  const made = setAll(document.createElement(tag), attributes);
+  made.append(...children);
+  return made;
+}
+
+/** The same for an element of SVG. */
+export function svgNode(tag, attributes = {}, ...children) {
+  const made = setAll(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes);
   made.append(...children);
   return made;
 }
@@ -202,6 +223,9 @@ export function tooltip(root) {
   };
 }
 
+/** The place among so many that is nearest to this one. */
+export const within = (place, count) => Math.max(0, Math.min(count - 1, place));
+
 /** Count things: "1 head", "2 heads". */
 export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
@@ -264,6 +288,15 @@ export function tellUnderPointer(canvas, tip, tell) {
     last = null;
     tip.hide();
   });
+}
+
+/** Call `move(event)` while the pointer is held down on an element, also beyond its edge; `begin(event)` at first. */
+export function bindDrag(element, move, begin = move) {
+  element.addEventListener("pointerdown", (event) => {
+    element.setPointerCapture(event.pointerId);
+    begin(event);
+  });
+  element.addEventListener("pointermove", (event) => element.hasPointerCapture(event.pointerId) && move(event));
 }
 
 /**

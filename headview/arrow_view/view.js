@@ -1,7 +1,9 @@
 // ArrowView in the browser: arrows to drag in a plane, and beside it what follows from them.
 
 import { LINE_COLOURS } from "../colours.js";
-import { bindKeys, focusable, listen, node, oncePerFrame, pushButton, put, setUp, softmax, tickBox } from "../core.js";
+import {
+  bindDrag, bindKeys, focusable, node, oncePerFrame, pushButton, put, setAll, setUp, softmax, svgNode, tickBox,
+} from "../core.js";
 import { shorten } from "../core_draw.js";
 
 const REACH = 3, EDGE = 0.35; // the plane goes as far on each side, with room for a handle
@@ -10,22 +12,14 @@ const LONGEST = 12; // letters of a name in the plane
 const SHARP = 20; // a dragged end goes in steps of 1 / SHARP
 const keep = (x) => Math.max(-REACH, Math.min(REACH, Math.round(x * SHARP) / SHARP));
 
-/** Make an element of SVG. */
-function drawn(tag, attributes = {}, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
-  made.append(...children);
-  return made;
-}
-
 function render({ model, el }) {
-  const { root, say, onTheme, atEnd, dispose } = setUp(el, "arrow-view", "A query among keys, as arrows");
+  const { root, say, drawOn, dispose } = setUp(el, "arrow-view", "A query among keys, as arrows");
   const names = model.get("names"), first = { query: model.get("query"), places: model.get("places") };
   const scale = tickBox("divide scores by √2 (head_dim is 2)", (on) => put(model, "scaled", on));
   const reset = pushButton("Reset", () => Object.entries(first).forEach(([name, value]) => put(model, name, value)));
   const size = REACH + EDGE;
-  const plane = drawn("svg", { viewBox: `${-size} ${-size} ${2 * size} ${2 * size}`, class: "plane" });
-  plane.append(drawn("path", { d: `M${-REACH} 0H${REACH}M0 ${-REACH}V${REACH}`, class: "axes" }));
+  const axes = svgNode("path", { d: `M${-REACH} 0H${REACH}M0 ${-REACH}V${REACH}`, class: "axes" });
+  const plane = svgNode("svg", { viewBox: `${-size} ${-size} ${2 * size} ${2 * size}`, class: "plane" }, axes);
   const place = (which) => (which < 0 ? model.get("query") : model.get("places")[which]);
   const move = (which, x, y) => {
     const end = [keep(x), keep(y)];
@@ -52,27 +46,22 @@ function render({ model, el }) {
     scale.input.checked = model.get("scaled");
     say(line.show(weights, colours));
   }
-  const redraw = oncePerFrame(draw);
-  atEnd(listen(model, ["query", "places", "scaled"], redraw));
-  onTheme(redraw);
-  draw();
+  drawOn(model, ["query", "places", "scaled"], draw);
   return dispose;
 }
 
 /** An arrow from the middle, whose end can be dragged, or moved by the arrow keys. */
 function makeArrow(plane, name, { at, move }) {
-  const shaft = drawn("line", { x1: 0, y1: 0, class: "shaft" }), label = drawn("text", {}, shorten(name, LONGEST));
-  const handle = drawn("circle", { r: 0.17, role: "img", tabindex: 0 });
+  const shaft = svgNode("line", { x1: 0, y1: 0, class: "shaft" }), label = svgNode("text", {}, shorten(name, LONGEST));
+  const handle = svgNode("circle", { r: 0.17, role: "img", tabindex: 0 });
   plane.append(shaft, label, handle);
   const drag = oncePerFrame(() => move(...wanted));
-  let wanted = [0, 0];
-  handle.addEventListener("pointerdown", (event) => handle.setPointerCapture(event.pointerId));
-  handle.addEventListener("pointermove", (event) => {
-    if (!handle.hasPointerCapture(event.pointerId)) return;
-    const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(plane.getScreenCTM().inverse());
+  let wanted = at();
+  bindDrag(handle, ({ clientX, clientY }) => {
+    const { x, y } = new DOMPoint(clientX, clientY).matrixTransform(plane.getScreenCTM().inverse());
     wanted = [x, -y]; // up is up
     drag();
-  });
+  }, () => null); // taken hold of, it stays where it is
   const go = (dx, dy) => () => move(at()[0] + dx, at()[1] + dy);
   bindKeys(focusable(handle), {
     ArrowLeft: go(-STEP, 0), ArrowRight: go(STEP, 0), ArrowUp: go(0, STEP), ArrowDown: go(0, -STEP),
@@ -80,16 +69,12 @@ function makeArrow(plane, name, { at, move }) {
   return {
     show(colour, weight = 1) {
       const [x, y] = at(), left = x < 0;
-      for (const [key, value] of Object.entries({ x2: x, y2: -y, stroke: colour, "stroke-width": 0.04 + 0.1 * weight })) {
-        shaft.setAttribute(key, value);
-      }
-      handle.setAttribute("transform", `translate(${x} ${-y})`);
-      handle.setAttribute("fill", colour);
-      handle.setAttribute("aria-label", `${name}, at ${x.toFixed(2)} and ${y.toFixed(2)}; arrow keys move it`);
-      const attributes = { x: x + (left ? -0.25 : 0.25), y: -y + 0.1, fill: colour, "text-anchor": left ? "end" : "start" };
+      const told = `${name}, at ${x.toFixed(2)} and ${y.toFixed(2)}; arrow keys move it`;
+      setAll(shaft, { x2: x, y2: -y, stroke: colour, "stroke-width": 0.04 + 0.1 * weight });
+      setAll(handle, { transform: `translate(${x} ${-y})`, fill: colour, "aria-label": told });
+      setAll(label, { x: x + (left ? -0.25 : 0.25), y: -y + 0.1, fill: colour, "text-anchor": left ? "end" : "start" });
       // A name that would leave the plane is written over its end.
-      if (Math.abs(x) > 1.6) Object.assign(attributes, { x, y: -y - 0.28, "text-anchor": left ? "start" : "end" });
-      Object.entries(attributes).forEach(([key, value]) => label.setAttribute(key, value));
+      if (Math.abs(x) > 1.6) setAll(label, { x, y: -y - 0.28, "text-anchor": left ? "start" : "end" });
     },
   };
 }
@@ -113,23 +98,19 @@ function makeRow(name) {
 function makeLine(values) {
   const low = Math.min(...values), span = Math.max(...values) - low || 1;
   const spot = (value) => 10 + (180 * (value - low)) / span;
-  const svg = drawn("svg", { viewBox: "0 0 200 46", class: "values" }, drawn("path", { d: "M4 20H196", class: "axes" }));
-  const dots = values.map((value) => drawn("circle", { cx: spot(value), cy: 20 }));
-  const numbers = values.map((value) => drawn("text", { x: spot(value), y: 7, "text-anchor": "middle" }, String(value)));
-  const mark = drawn("path", { d: "M0 23L5 32H-5Z", class: "mark" });
-  const said = drawn("text", { y: 42, class: "mixture" });
-  svg.append(...dots, ...numbers, mark, said);
+  const axis = svgNode("path", { d: "M4 20H196", class: "axes" });
+  const dots = values.map((value) => svgNode("circle", { cx: spot(value), cy: 20 }));
+  const numbers = values.map((value) => svgNode("text", { x: spot(value), y: 7, "text-anchor": "middle" }, value));
+  const mark = svgNode("path", { d: "M0 23L5 32H-5Z", class: "mark" });
+  const said = svgNode("text", { y: 42, class: "mixture" });
+  const svg = svgNode("svg", { viewBox: "0 0 200 46", class: "values" }, axis, ...dots, ...numbers, mark, said);
   return {
     box: node("div", {}, node("b", {}, "mixture of the values"), svg),
     show(weights, colours) {
       const mixture = weights.reduce((sum, weight, i) => sum + weight * values[i], 0), x = spot(mixture);
-      dots.forEach((dot, i) => {
-        dot.setAttribute("r", String(1 + 7 * Math.sqrt(weights[i])));
-        dot.setAttribute("fill", colours[i]);
-      });
-      mark.setAttribute("transform", `translate(${x})`);
-      said.setAttribute("x", String(x));
-      said.setAttribute("text-anchor", x < 40 ? "start" : x > 160 ? "end" : "middle");
+      dots.forEach((dot, i) => setAll(dot, { r: 1 + 7 * Math.sqrt(weights[i]), fill: colours[i] }));
+      setAll(mark, { transform: `translate(${x})` });
+      setAll(said, { x, "text-anchor": x < 40 ? "start" : x > 160 ? "end" : "middle" });
       return (said.textContent = mixture.toFixed(2));
     },
   };

@@ -10,7 +10,7 @@ from numbers import Real
 import torch
 import traitlets
 
-from headview.base import Refused, View, static
+from headview.base import Checked, Refused, View, check_truth, is_number, static
 from mhalib.plots import LINE_COLOURS, DescribedFigure, new_figure
 
 REACH = 3.0  # the plane goes as far on each side
@@ -42,7 +42,7 @@ class ArrowView(View):
 
     query = traitlets.TraitType().tag(sync=True)
     places = traitlets.TraitType().tag(sync=True)
-    scaled = traitlets.TraitType(True).tag(sync=True)
+    scaled = Checked(True, check_truth).tag(sync=True)
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
     values = traitlets.List(traitlets.Float()).tag(sync=True)
 
@@ -58,7 +58,7 @@ class ArrowView(View):
         values = VALUES if values is None and keys is KEYS else values
         if not isinstance(keys, Mapping) or not _FEWEST <= len(keys) <= _MOST:
             raise ValueError(f"keys must be a dict of {_FEWEST} to {_MOST} names with two numbers each, got {keys!r}")
-        if values is None or len(values) != len(keys) or not all(map(_is_number, values)):
+        if values is None or len(values) != len(keys) or not all(map(is_number, values)):
             raise ValueError(f"values must be {len(keys)} numbers, one for each key, got {values!r}")
         values = [float(value) for value in values]
         super().__init__(
@@ -111,19 +111,9 @@ class ArrowView(View):
             raise Refused(f"places must be {len(self.names)} pairs of numbers, one for each key, got {places!r}")
         return [_arrow(name, place, places) for name, place in zip(self.names, places, strict=True)]
 
-    @traitlets.validate("scaled")
-    def _check_scaled(self, proposal):
-        if not isinstance(proposal["value"], bool):
-            raise Refused(f"scaled must be True or False, got {proposal['value']!r}")
-        return proposal["value"]
-
 
 def _arrow(name: str, place: object, given: object) -> list[float]:
-    two = isinstance(place, (list, tuple)) and len(place) == 2 and all(map(_is_number, place))
+    two = isinstance(place, (list, tuple)) and len(place) == 2 and all(map(is_number, place))
     if not two or max(map(abs, place)) > REACH:
         raise Refused(f"{name} must be two numbers from -{REACH:g} to {REACH:g}, got {given!r}")
     return [float(number) for number in place]
-
-
-def _is_number(x: object) -> bool:
-    return isinstance(x, Real) and not isinstance(x, bool) and math.isfinite(x)

@@ -1,6 +1,6 @@
 // HeadScatter in the browser: a point for each head over two measures, and beside it what the chosen head does.
 
-import { bindKeys, bytesOf, choice, focusable, listen, node, oncePerFrame, plural, put, setUp } from "../core.js";
+import { bindKeys, bytesOf, choice, focusable, node, plural, put, setAll, setUp, svgNode } from "../core.js";
 import { cssColour, inkOn, weightPixels } from "../core_draw.js";
 
 const WIDE = 400, HIGH = 330, LEFT = 42, LOW = 292, RIGHT = 380, TOP = 22; // of the plane and of its axes
@@ -8,16 +8,8 @@ const FIRST_INK = 30; // of 255, for the first layer; the last has all
 const SHOWN_LAYERS = 12; // up to so many have a name beside their ink
 const PARTS = 4; // mean, half an interval, .05 and .95
 
-/** Make an element of SVG. */
-function drawn(tag, attributes = {}, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
-  made.append(...children);
-  return made;
-}
-
 function render({ model, el }) {
-  const { root, say, onTheme, atEnd, dispose } = setUp(el, "head-scatter", "Heads over two measures");
+  const { root, say, drawOn, dispose } = setUp(el, "head-scatter", "Heads over two measures");
   const names = model.get("names"), labels = model.get("labels"), [layers, heads, texts, kept] = model.get("sizes");
   const numbers = bytesOf(model, "numbers", Float32Array), cells = bytesOf(model, "cells", Float32Array);
   const tokens = JSON.parse(new TextDecoder().decode(model.get("tokens"))), count = layers * heads;
@@ -25,12 +17,10 @@ function render({ model, el }) {
 
   const options = names.map((name) => [name, name]);
   const pickers = ["x", "y"].map((axis) => choice(axis === "x" ? "Across" : "Up", options, (name) => put(model, axis, name)));
-  const plane = drawn("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, class: "plane", role: "img" });
-  const axes = drawn("g"), points = drawn("g"), reach = drawn("path", { class: "reach" });
-  const circles = labels.map(() => drawn("circle", { r: 4.5, class: "head" }));
-  const ring = drawn("circle", { r: 8, class: "ring" });
-  points.append(...circles);
-  plane.append(axes, reach, points, ring);
+  const axes = svgNode("g"), reach = svgNode("path", { class: "reach" }), ring = svgNode("circle", { r: 8, class: "ring" });
+  const circles = labels.map(() => svgNode("circle", { r: 4.5, class: "head" }));
+  const box = { viewBox: `0 0 ${WIDE} ${HIGH}`, class: "plane", role: "img" };
+  const plane = svgNode("svg", box, axes, reach, ...circles, ring);
   const inks = [...Array(layers).keys()].map(() => node("i"));
   const legend = node("div", { class: "layers" }, ...inks.map((ink, layer) => node("span", {}, ink, ` layer ${layer}`)));
   legend.hidden = layers > SHOWN_LAYERS;
@@ -104,32 +94,28 @@ function render({ model, el }) {
     const inkOf = (layer) => cssColour(weightPixels(dark)[
       Math.round(FIRST_INK + ((255 - FIRST_INK) * layer) / Math.max(1, layers - 1))]);
     inks.forEach((ink, layer) => (ink.style.background = inkOf(layer)));
-    axes.replaceChildren(drawn("path", { d: `M${LEFT} ${TOP}V${LOW}H${RIGHT}`, class: "axes" }),
-    ...ends[x].map((at) => drawn("text", { x: across(x, at), y: LOW + 14, "text-anchor": "middle" }, short(at))),
-    ...ends[y].map((at) => drawn("text", { x: LEFT - 5, y: up(y, at) + 4, "text-anchor": "end" }, short(at))),
-    drawn("text", { x: (LEFT + RIGHT) / 2, y: HIGH - 8, "text-anchor": "middle", class: "name" }, reaching(x)),
-    drawn("text", { x: 4, y: 12, class: "name" }, reaching(y)));
-    circles.forEach((circle, head) => {
-      const [cx, cy] = spot(head), seen = Number.isFinite(cx + cy);
-      circle.style.display = seen ? "" : "none";
-      if (seen) Object.entries({ cx, cy, fill: inkOf(Math.floor(head / heads)) }).forEach((pair) => circle.setAttribute(...pair));
-    });
-    const [cx, cy] = spot(here), there = Number.isFinite(cx + cy);
-    ring.style.display = reach.style.display = there ? "" : "none";
-    if (there) {
-      Object.entries({ cx, cy }).forEach((pair) => ring.setAttribute(...pair));
-      const [a, b] = [2, 3].map((part) => across(x, number(x, part, here)));
-      const [c, d] = [2, 3].map((part) => up(y, number(y, part, here)));
-      reach.setAttribute("d", `M${a} ${cy}H${b}M${cx} ${c}V${d}`);
-    }
+    axes.replaceChildren(svgNode("path", { d: `M${LEFT} ${TOP}V${LOW}H${RIGHT}`, class: "axes" }),
+    ...ends[x].map((at) => svgNode("text", { x: across(x, at), y: LOW + 14, "text-anchor": "middle" }, short(at))),
+    ...ends[y].map((at) => svgNode("text", { x: LEFT - 5, y: up(y, at) + 4, "text-anchor": "end" }, short(at))),
+    svgNode("text", { x: (LEFT + RIGHT) / 2, y: HIGH - 8, "text-anchor": "middle", class: "name" }, reaching(x)),
+    svgNode("text", { x: 4, y: 12, class: "name" }, reaching(y)));
+    /** Put what belongs to a head at its place, if it has one; returns whether. */
+    const place = (element, head, more = {}) => {
+      const [cx, cy] = spot(head), there = Number.isFinite(cx + cy);
+      element.style.display = there ? "" : "none";
+      if (there) setAll(element, { cx, cy, ...more });
+      return there;
+    };
+    circles.forEach((circle, head) => place(circle, head, { fill: inkOf(Math.floor(head / heads)) }));
+    const [a, b] = [2, 3].map((part) => across(x, number(x, part, here)));
+    const [c, d] = [2, 3].map((part) => up(y, number(y, part, here))), [cx, cy] = spot(here);
+    if (place(ring, here)) setAll(reach, { d: `M${a} ${cy}H${b}M${cx} ${c}V${d}` });
+    reach.style.display = ring.style.display;
     const title = tell(dark);
     plane.setAttribute("aria-label", `${count} heads, ${names[x]} across, ${names[y]} up; ${title}. Arrow keys choose another`);
     say(title);
   }
-  const redraw = oncePerFrame(draw);
-  atEnd(listen(model, ["x", "y", "chosen"], redraw));
-  onTheme(redraw);
-  draw();
+  drawOn(model, ["x", "y", "chosen"], draw);
   return dispose;
 }
 

@@ -9,7 +9,7 @@ import numpy as np
 import traitlets
 from matplotlib.ticker import MaxNLocator
 
-from headview.base import Refused, View, check_choice, is_whole, static
+from headview.base import Refused, View, check_choice, float_bytes, is_place, static
 from headview.surveys import Survey
 from mhalib.plots import COLOUR_MAP, DescribedFigure, new_figure
 
@@ -59,7 +59,10 @@ class HeadScatter(View):
         self._survey = survey
         parts = np.stack(
             [
-                (survey.mean[name], survey.interval(name)[1] - survey.mean[name], *self._outer(name))
+                [
+                    *(survey.mean[name], survey.interval(name)[1] - survey.mean[name]),
+                    *(survey.quantile(name, share) for share in _OUTER),
+                ]
                 for name in survey.names
             ]
         )
@@ -68,8 +71,8 @@ class HeadScatter(View):
             ends=[self._ends(name) for name in survey.names],
             sizes=[layers, heads, survey.num_texts, survey.cells.shape[-2]],
             labels=survey.labels.flatten().tolist(),
-            numbers=parts.astype("<f4").tobytes(),
-            cells=survey.cells.astype("<f4").tobytes(),
+            numbers=float_bytes(parts),
+            cells=float_bytes(survey.cells),
             tokens=json.dumps(survey.tokens).encode(),
             x=x,
             y=y,
@@ -95,9 +98,6 @@ class HeadScatter(View):
         axes.set(xlabel=self.x, ylabel=self.y, xlim=self._ends(self.x)[::2], ylim=self._ends(self.y)[::2])
         return figure
 
-    def _outer(self, name: str) -> list[np.ndarray]:
-        return [self._survey.quantile(name, share) for share in _OUTER]
-
     def _ends(self, name: str) -> list[float]:
         """Return where the axis of a measure begins, its middle, and where it ends: round numbers around all heads."""
         known = self._survey.mean[name][np.isfinite(self._survey.mean[name])]
@@ -113,7 +113,6 @@ class HeadScatter(View):
     @traitlets.validate("chosen")
     def _check_chosen(self, proposal):
         given, sizes = proposal["value"], self._survey.labels.shape
-        two = isinstance(given, (list, tuple)) and len(given) == 2 and all(map(is_whole, given))
-        if not two or not all(0 <= number < size for number, size in zip(given, sizes, strict=True)):
+        if not is_place(given, sizes):
             raise Refused(f"chosen must be [layer, head], from [0, 0] to {[n - 1 for n in sizes]}, got {given!r}")
         return [*given]

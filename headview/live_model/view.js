@@ -2,8 +2,8 @@
 // comes out of the model is kept by what went in; the sentences that the page opens with are known before it is loaded.
 
 import {
-  bindKeys, bytesOf, focusable, listen, node, oncePerFrame, onNewRoom, plural, pushButton, put, roomIn, setUp,
-  tellUnderPointer, themeColours, tooltip, typed,
+  bindKeys, bytesOf, focusable, listen, node, plural, pushButton, put, roomIn, setUp, tellUnderPointer, themeColours,
+  tooltip, typed, walkKeys, within,
 } from "../core.js";
 import { drawHeads, drawMap, gridIn, wordColours } from "./draw.js";
 import { load } from "./load.js";
@@ -16,7 +16,7 @@ const keyOf = (text, off) => JSON.stringify([text, [...off].sort((a, b) => a - b
 const cosine = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0); // of vectors of length 1
 
 function render({ model, el }) {
-  const { root, say, onTheme, atEnd, dispose } = setUp(el, "live-model", "A real model, live");
+  const { root, say, drawOn, atEnd, dispose } = setUp(el, "live-model", "A real model, live");
   const [layers, heads] = model.get("sizes"), known = firstResults(model, layers * heads);
   const pairOf = (i) => [Math.floor(i / heads), i % heads], numberOf = ([layer, head]) => layer * heads + head;
   const nameOf = (i) => `layer ${pairOf(i)[0]} head ${pairOf(i)[1]}`;
@@ -87,7 +87,7 @@ function render({ model, el }) {
     redraw();
   }
 
-  const redraw = oncePerFrame(function draw() {
+  const redraw = drawOn(model, ["head", "query"], () => {
     const room = roomIn(root), off = offNow(), now = known.get(keyNow());
     if (!room) return;
     shown = now || shown;
@@ -125,10 +125,11 @@ function render({ model, el }) {
     const i = grid.under(offsetX, offsetY);
     if (i >= 0) i === chosenNow() ? toggle([i]) : choose(i);
   });
-  const walk = (by, stays) => () => stays(chosenNow()) && choose(chosenNow() + by);
   bindKeys(page.small, {
-    ArrowLeft: walk(-1, (i) => i % heads > 0), ArrowRight: walk(1, (i) => i % heads < heads - 1),
-    ArrowUp: walk(-heads, (i) => i >= heads), ArrowDown: walk(heads, (i) => i < (layers - 1) * heads),
+    ...walkKeys((down, right) => {
+      const [layer, head] = model.get("head");
+      put(model, "head", [within(layer + down, layers), within(head + right, heads)]);
+    }),
     " ": () => toggle([chosenNow()]),
   });
   page.large.addEventListener("click", ({ offsetX, offsetY }) => {
@@ -142,11 +143,7 @@ function render({ model, el }) {
   model.on("msg:custom", hearTorch);
   atEnd(() => model.off("msg:custom", hearTorch));
   atEnd(listen(model, ["sentence", "second", "off"], ask));
-  atEnd(listen(model, ["head", "query"], redraw));
-  atEnd(onNewRoom(root, redraw));
   atEnd(() => worker?.terminate());
-  onTheme(redraw);
-  redraw();
   return dispose;
 }
 

@@ -11,7 +11,7 @@ import traitlets
 from jaxtyping import Float
 from torch import Tensor
 
-from headview.base import Refused, View, check_whole, is_whole, static
+from headview.base import Checked, Refused, View, check_whole, float_bytes, is_place, static
 from headview.live_model.pack import packed
 from mhalib.heads import attention_layers, gated_heads
 from mhalib.plots import DescribedFigure, plot_attention
@@ -48,7 +48,7 @@ class LiveModel(View):
     second = traitlets.TraitType("").tag(sync=True)
     off = traitlets.TraitType().tag(sync=True)
     head = traitlets.TraitType().tag(sync=True)
-    query = traitlets.TraitType(0).tag(sync=True)
+    query = Checked(0, check_whole, 0, 511).tag(sync=True)
     sizes = traitlets.List(traitlets.Int()).tag(sync=True)  # layers, heads
     folder = traitlets.Unicode("live").tag(sync=True)
     megabytes = traitlets.Int().tag(sync=True)
@@ -77,8 +77,8 @@ class LiveModel(View):
             megabytes=max(1, round(sum(tensor.numel() for tensor in model.state_dict().values()) / 1e6)),
             first_texts=texts,
             first_tokens=list(tokens),
-            first_maps=b"".join(map(_bytes_of, maps)),
-            first_vectors=_bytes_of(model.encode(texts)),
+            first_maps=b"".join(map(float_bytes, maps)),
+            first_vectors=float_bytes(model.encode(texts)),
         )
         self.on_msg(self._answer)
 
@@ -109,7 +109,7 @@ class LiveModel(View):
     def _answer(self, _, content, __):
         """Send the view what it asks for: torch's weights, or a piece of the model."""
         if "torch" in content:
-            self.send({"torch": content["torch"]}, [_bytes_of(self.attend()[1])])
+            self.send({"torch": content["torch"]}, [float_bytes(self.attend()[1])])
         if "piece" in content:
             self._pieces = self._pieces or packed(self._model)
             about = {"count": len(self._pieces), "model": hashlib.sha256(b"".join(self._pieces)).hexdigest()}
@@ -125,20 +125,7 @@ class LiveModel(View):
     def _check_heads(self, proposal):
         name, value = proposal["trait"].name, proposal["value"]
         pairs = [value] if name == "head" else value
-        if not isinstance(pairs, (list, tuple)) or not all(map(self._is_head, pairs)):
+        if not isinstance(pairs, (list, tuple)) or not all(is_place(pair, self._sizes) for pair in pairs):
             wanted = "(layer, head)" if name == "head" else "a list of [layer, head]"
             raise Refused(f"{name} must be {wanted}, below {self._sizes}, got {value!r:.80}")
         return list(value) if name == "head" else [list(pair) for pair in value]
-
-    @traitlets.validate("query")
-    def _check_query(self, proposal):
-        check_whole("query", proposal["value"], 0, 511)
-        return proposal["value"]
-
-    def _is_head(self, pair: object) -> bool:
-        fits = isinstance(pair, (list, tuple)) and len(pair) == 2
-        return fits and all(is_whole(i) and 0 <= i < size for i, size in zip(pair, self._sizes, strict=True))
-
-
-def _bytes_of(numbers: Tensor) -> bytes:
-    return numbers.numpy().astype("<f4").tobytes()

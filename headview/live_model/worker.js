@@ -26,7 +26,7 @@ function serve(wordPiece, bert) {
       model = bert(await new Blob(parts.splice(0)).arrayBuffer());
       cut = wordPiece(model.head.tokens);
     }
-    self.postMessage({ taken: piece.number, ready: Boolean(model) });
+    self.postMessage({ taken: piece.number });
   }
 
   const { port1, port2 } = new MessageChannel(); // between two layers other messages come in

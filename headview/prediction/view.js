@@ -62,20 +62,12 @@ function render({ model, el }) {
  * @returns {Judged}
  */
 function judged(model) {
-  const guess = model.get("picked");
-  const answer = model.get("answer");
-  const guessed = guess !== null && guess !== undefined;
-  const settled = guessed && Boolean(model.isStatic || model.get("revealed"));
-  if (!guessed) return { guessed, settled, guess, said: "", right: false, sentence: "", answer };
-  const options = model.get("options");
-  if (options.length) {
-    const [, sentence] = options.find(([choice]) => choice === guess);
-    return { guessed, settled, guess, said: guess, right: guess === answer, sentence, answer };
-  }
-  const ranges = model.get("ranges");
-  const at = ranges.findIndex(([low, high]) => (low ?? -Infinity) <= guess && guess <= (high ?? Infinity));
-  const said = `${guess} ${model.get("unit")}`.trim();
-  return { guessed, settled, guess, said, right: at === 0, sentence: ranges[at]?.[2] ?? model.get("other"), answer };
+  const [guess, answer, options, ranges] = ["picked", "answer", "options", "ranges"].map((name) => model.get(name));
+  const guessed = guess !== null, settled = guessed && Boolean(model.isStatic || model.get("revealed"));
+  const option = options.find(([choice]) => choice === guess);
+  const range = ranges.find(([low, high]) => (low ?? -Infinity) <= guess && guess <= (high ?? Infinity));
+  const said = `${guess} ${model.get("unit")}`.trim(), right = options.length ? guess === answer : range === ranges[0];
+  return { guessed, settled, guess, said, right, sentence: (option || range)?.at(-1) ?? model.get("other"), answer };
 }
 
 /** The first line of a verdict, as Python writes it below the cell that answers. @param {Judged} w */

@@ -11,7 +11,7 @@ from numbers import Real
 
 import traitlets
 
-from headview.base import Refused, View, static
+from headview.base import Checked, Refused, View, check_choice, check_truth, is_number, static
 
 
 class PredictionView(View):
@@ -49,7 +49,7 @@ class PredictionView(View):
     other = traitlets.Unicode().tag(sync=True)
     unit = traitlets.Unicode().tag(sync=True)
     picked = traitlets.TraitType(None).tag(sync=True)
-    revealed = traitlets.TraitType(False).tag(sync=True)
+    revealed = Checked(False, check_truth).tag(sync=True)
     heard = traitlets.TraitType(None).tag(sync=True)  # the guess that the kernel knows, for the view to say so
 
     def __init__(
@@ -88,27 +88,19 @@ class PredictionView(View):
 
     @traitlets.validate("picked")
     def _check_picked(self, proposal):
-        guess = proposal["value"]
+        guess, choices = proposal["value"], tuple(choice for choice, _ in self.options)
         if guess is None:
             return None
-        choices = [choice for choice, _ in self.options]
         if choices:
-            if not isinstance(guess, str) or guess not in choices:
-                raise Refused(f"choose one of {', '.join(map(repr, choices))}, got {guess!r}")
+            check_choice("picked", guess, choices)
             return guess
-        if isinstance(guess, bool) or not isinstance(guess, (int, float)) or not math.isfinite(guess):
+        if not is_number(guess):
             raise Refused(f"give a number such as 3 or 0.25, got {guess!r}")
         return float(guess)
 
     @traitlets.observe("picked")
     def _hear(self, change):
         self.heard = change["new"]
-
-    @traitlets.validate("revealed")
-    def _check_revealed(self, proposal):
-        if not isinstance(proposal["value"], bool):
-            raise Refused(f"revealed must be True or False, got {proposal['value']!r}")
-        return proposal["value"]
 
 
 def _bound(number: Real) -> float | None:

@@ -1,6 +1,8 @@
 // What ReshapeView tells: what a label means, at which index it stands at each station of a path, and how that is said.
 // Nothing here knows the page; where cells stand in the picture is decided in layout.js.
 
+import { within } from "../core.js";
+
 /**
  * @typedef {object} Station
  * @property {string} code the line that makes it
@@ -30,7 +32,7 @@ export function stateOf(model) {
   const [sizes, path, chosen, colourBy] = ["sizes", "path", "chosen", "colour_by"].map((name) => model.get(name));
   /** @type {Station[]} */
   const stations = model.get("stations")[path].map((facts) => ({ ...facts, line: lineOf(facts) }));
-  const step = Math.max(0, Math.min(stations.length - 1, model.get("step")));
+  const step = within(model.get("step"), stations.length);
   return { sizes, path, stations, step, station: stations[step], chosen, colourBy };
 }
 

@@ -2,8 +2,8 @@
 // told about it, comes from Python, where torch made it; here it is only laid out, drawn and moved.
 
 import {
-  bindKeys, choice, focusable, listen, node, oncePerFrame, onNewRoom, pushButton, put, roomIn, setUp, slider,
-  tellUnderPointer, themeColours, tooltip,
+  bindKeys, choice, focusable, listen, node, oncePerFrame, pushButton, put, roomIn, setUp, slider, tellUnderPointer,
+  themeColours, tooltip,
 } from "../core.js";
 import { groupColours, sizeCanvas } from "../core_draw.js";
 import { drawPicture } from "./draw.js";
@@ -25,7 +25,7 @@ const HELP =
   "Click a number to follow it, or use the arrow keys in the picture; Page Up and Page Down go back and forward.";
 
 function render({ model, el }) {
-  const { root, say, onTheme, atEnd, dispose } = setUp(el, "reshape-view", "ReshapeView: where each number goes");
+  const { root, say, drawOn, atEnd, dispose } = setUp(el, "reshape-view", "ReshapeView: where each number goes");
   const state = () => stateOf(model);
   const go = (to) => {
     const { step, stations } = state();
@@ -37,7 +37,6 @@ function render({ model, el }) {
   const picture = makePicture(root, canvas, state);
 
   const show = () => [controls, words, picture].forEach((part) => part.show(state()));
-  const update = oncePerFrame(show);
   const tellNews = oncePerFrame(() => {
     const { step, stations } = state();
     show();
@@ -55,10 +54,7 @@ function render({ model, el }) {
     tellNews();
   }));
   atEnd(listen(model, ["chosen"], tellNews));
-  atEnd(listen(model, ["colour_by"], update));
-  atEnd(onNewRoom(root, picture.redraw));
-  onTheme(picture.redraw);
-  show();
+  drawOn(model, ["colour_by"], show);
   return dispose;
 }
 
@@ -161,7 +157,6 @@ function makePicture(root, canvas, state) {
       canvas.setAttribute("aria-label", `${shape}. ${name}, at ${places.at(-1)}. ${astray} ${keys}`);
       paint(w);
     },
-    redraw,
     walk: () => where && walk.start(walk.now(where.places).places),
     arrive() {
       walk.stop();

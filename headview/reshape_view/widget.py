@@ -8,7 +8,7 @@ import traitlets
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from headview.base import Refused, View, check_choice, is_whole, static
+from headview.base import Checked, Refused, View, check_choice, check_whole, is_whole, static
 from headview.reshape_view.paths import PATHS, run_path
 from mhalib.plots import DescribedFigure, plot_reshape
 
@@ -34,9 +34,8 @@ class ReshapeView(View):
             mistakes, "wrong split" and "wrong merge".
 
     Raises:
-        TypeError: a size is not an int.
-        ValueError: a size is out of its range, or there is no such path; later, when a trait is set: a path, a
-            step or a label that does not exist.
+        ValueError: a size is no whole number in its range, or there is no such path; later, when a trait is set: a
+            path, a step or a label that does not exist.
 
     Taught in notebooks 03 and 05.
     """
@@ -44,23 +43,17 @@ class ReshapeView(View):
     _esm = static("reshape_view.js")
     _css = static("reshape_view.css")
 
-    path = traitlets.TraitType("split").tag(sync=True)
+    path = Checked("split", check_choice, tuple(PATHS)).tag(sync=True)
     step = traitlets.TraitType(0).tag(sync=True)
     chosen = traitlets.TraitType(0).tag(sync=True)
-    colour_by = traitlets.TraitType("token").tag(sync=True)
+    colour_by = Checked("token", check_choice, ("token", "head")).tag(sync=True)
     sizes = traitlets.Dict(read_only=True).tag(sync=True)
     stations = traitlets.Dict(read_only=True).tag(sync=True)  # for each path, what is told about its stations
 
     def __init__(self, tokens: int = 4, num_heads: int = 2, head_dim: int = 3, *, batch: int = 1, path: str = "split"):
         sizes = {"tokens": tokens, "num_heads": num_heads, "head_dim": head_dim, "batch": batch}
         for name, size in sizes.items():
-            if not is_whole(size):
-                raise TypeError(f"{name} must be an int from 1 to {_LIMITS[name]}, got {size!r}")
-            if not 1 <= size <= _LIMITS[name]:
-                raise ValueError(
-                    f"{name}={size} is out of range; choose 1 to {_LIMITS[name]}, so that every label can be read: "
-                    "where a number goes does not depend on the sizes"
-                )
+            check_whole(name, size, 1, _LIMITS[name])
         d_model = num_heads * head_dim
         token_step = 10 if d_model <= 10 else 100
         sizes |= {"d_model": d_model, "token_step": token_step, "sample_step": 10 * token_step}
@@ -108,16 +101,8 @@ class ReshapeView(View):
 
     def _where(self, label: int) -> dict[str, int]:
         """Return what a label means, as `meaning` does in `stations.js`."""
-        sizes, feature = self.sizes, label % self.sizes["token_step"]
-        token = label % sizes["sample_step"] // sizes["token_step"]
-        sample, head = label // sizes["sample_step"], feature // sizes["head_dim"]
-        return {"sample": sample, "token": token, "feature": feature, "head": head}
-
-    @traitlets.validate("path", "colour_by")
-    def _check_choice(self, proposal):
-        name, choice = proposal["trait"].name, proposal["value"]
-        check_choice(name, choice, tuple(PATHS) if name == "path" else ("token", "head"))
-        return choice
+        sample, token, feature = (self._tensors["split"][0] == label).nonzero()[0].tolist()
+        return {"sample": sample, "token": token, "feature": feature, "head": feature // self.sizes["head_dim"]}
 
     @traitlets.observe("path")
     def _start_again(self, change):
@@ -126,12 +111,8 @@ class ReshapeView(View):
 
     @traitlets.validate("step")
     def _check_step(self, proposal):
-        step, last = proposal["value"], len(self._tensors[self.path]) - 1
-        if not is_whole(step) or not 0 <= step <= last:
-            raise Refused(
-                f"step={step!r} does not exist; the path {self.path!r} has the steps 0 to {last}, where 0 is the start"
-            )
-        return step
+        check_whole("step", proposal["value"], 0, len(self._tensors[self.path]) - 1)
+        return proposal["value"]
 
     @traitlets.validate("chosen")
     def _check_chosen(self, proposal):

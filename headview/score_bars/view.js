@@ -2,13 +2,15 @@
 // them, and the weight that comes of each.
 
 import { LINE_COLOURS } from "../colours.js";
-import { bindKeys, bytesOf, focusable, listen, node, oncePerFrame, pushButton, put, setUp, softmax } from "../core.js";
+import {
+  bindDrag, bindKeys, bytesOf, focusable, node, oncePerFrame, pushButton, put, setUp, softmax,
+} from "../core.js";
 import { cssColour, inkOn, weightPixels } from "../core_draw.js";
 
 const LEAST = 0, STEP = 0.25; // of a score that is dragged, or moved by a key
 
 function render({ model, el }) {
-  const { root, say, onTheme, atEnd, dispose } = setUp(el, "score-bars", "Scores and weights of one word");
+  const { root, say, drawOn, dispose } = setUp(el, "score-bars", "Scores and weights of one word");
   const names = model.get("names"), tokens = model.get("tokens"), count = tokens.length;
   const given = bytesOf(model, "scores", Float32Array);
   const most = Math.ceil(2 * Math.max(...given)); // room to drag a bar until it wins
@@ -49,7 +51,7 @@ function render({ model, el }) {
       word.setAttribute("aria-pressed", String(key === query));
       bars.forEach((bar, head) => bar.show(apart[head][key], colours[head]));
       [...stack.children].forEach((part, head) => {
-        const wide = (100 * share * Math.max(0, apart[head][key])) / (most * names.length * share);
+        const wide = (100 * Math.max(0, apart[head][key])) / (most * names.length);
         part.style.cssText = `width: ${wide}%; background: ${colours[head]}`;
       });
       cells.forEach((cell, i) => {
@@ -63,10 +65,7 @@ function render({ model, el }) {
     const last = weights[weights.length - 1], strongest = last.indexOf(Math.max(...last));
     say(`${tokens[query]} looks most at ${tokens[strongest]} in one head, ${last[strongest].toFixed(2)}`);
   }
-  const redraw = oncePerFrame(draw);
-  atEnd(listen(model, ["query", "dragged"], redraw));
-  onTheme(redraw);
-  draw();
+  drawOn(model, ["query", "dragged"], draw);
   return dispose;
 }
 
@@ -76,17 +75,11 @@ function makeBar(label, set, most) {
   const track = node("span", { class: "track drag", role: "slider", "aria-label": label, ...range }, fill);
   let now = 0, wanted = 0;
   const drag = oncePerFrame(() => set(wanted));
-  const follow = (event) => {
-    if (!track.hasPointerCapture(event.pointerId)) return;
+  bindDrag(track, ({ clientX }) => {
     const { left, width } = track.getBoundingClientRect();
-    wanted = (most * (event.clientX - left)) / width;
+    wanted = (most * (clientX - left)) / width;
     drag();
-  };
-  track.addEventListener("pointerdown", (event) => {
-    track.setPointerCapture(event.pointerId);
-    follow(event);
   });
-  track.addEventListener("pointermove", follow);
   const go = (by) => () => set(now + by);
   bindKeys(focusable(track), { ArrowLeft: go(-STEP), ArrowDown: go(-STEP), ArrowRight: go(STEP), ArrowUp: go(STEP) });
   return {

@@ -3,16 +3,14 @@
 The view computes all that it shows, so it needs no kernel; what the reader has dragged is in `dragged`.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from numbers import Real
 
 import torch
 import traitlets
 from jaxtyping import Float
 from torch import Tensor
 
-from headview.base import Refused, View, as_numbers, check_whole, is_whole, static
+from headview.base import Refused, View, as_numbers, check_whole, float_bytes, is_number, is_place, static
 from mhalib.plots import LINE_COLOURS, DescribedFigure, new_figure
 
 _MOST = 40  # words, each a row
@@ -62,7 +60,7 @@ class ScoreBars(View):
                     f"got {tuple(scores.shape)}"
                 )
         self._scores = torch.stack([as_numbers(name, scores) for name, scores in parts.items()])
-        packed = self._scores.numpy().astype("<f4").tobytes()
+        packed = float_bytes(self._scores)
         super().__init__(names=[*map(str, parts)], tokens=tokens, scores=packed, query=query, dragged=[])
 
     def weights(self) -> Float[Tensor, "rows keys"]:
@@ -110,15 +108,11 @@ class ScoreBars(View):
     @traitlets.validate("dragged")
     def _check_dragged(self, proposal):
         changes, sizes = proposal["value"], self._scores.shape
-        if not isinstance(changes, (list, tuple)) or not all(_is_change(change, sizes) for change in changes):
+
+        def fits(change: object) -> bool:
+            four = isinstance(change, (list, tuple)) and len(change) == 4
+            return four and is_place(change[:3], sizes) and is_number(change[3])
+
+        if not isinstance(changes, (list, tuple)) or not all(map(fits, changes)):
             raise Refused(f"dragged must be a list of [head, query, key, score], got {changes!r}")
         return [list(change) for change in changes]
-
-
-def _is_change(change: object, sizes: Sequence[int]) -> bool:
-    """Is this a place among scores of these sizes, and a number for it?"""
-    if not isinstance(change, (list, tuple)) or len(change) != 4:
-        return False
-    *place, score = change
-    there = all(is_whole(number) and 0 <= number < size for number, size in zip(place, sizes, strict=True))
-    return there and isinstance(score, Real) and not isinstance(score, bool) and math.isfinite(score)

@@ -1,14 +1,12 @@
 """What is asked of a sealed box, and what may be given to it: every refusal of SealedBox, and the answers."""
 
-import math
 from collections.abc import Callable
-from numbers import Real
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headview.base import is_whole
+from headview.base import check_whole, is_number
 from mhalib.arguments import check_size, check_tensor
 
 MOST_POINTS, MOST_HEADS = 5000, 64
@@ -28,9 +26,8 @@ def check_given(f: object, d_model: object, points: object, reach: object, heads
         if not callable(given):
             raise TypeError(f"{name} must be a function of tokens, got {type(given).__name__}; give the layer")
     check_size("d_model", d_model)
-    if not is_whole(points) or not 2 <= points <= MOST_POINTS:
-        raise ValueError(f"points must be an integer from 2 to {MOST_POINTS}, got {points!r}; 801 show most steps")
-    if isinstance(reach, bool) or not isinstance(reach, Real) or not (math.isfinite(reach) and reach > 0):
+    check_whole("points", points, 2, MOST_POINTS)
+    if not is_number(reach) or reach <= 0:
         raise ValueError(f"reach must be a finite number above 0, got {reach!r}; t goes from -reach to reach")
 
 

@@ -1,6 +1,7 @@
 // How SealedBox draws: the output along t, a line for each feature; under it, once the box is open, what each head
 // looks at along the same t; and bars for one vector.
 
+import { node, within } from "../core.js";
 import {
   cssColour, drawKept, groupColours, paintPixels, placeText, signedPixels, sizeCanvas, SMALL_FONT, strokeIn,
   weightPixels,
@@ -21,7 +22,7 @@ export function layout(box, width) {
     width, left, right, bottom,
     x: (at) => left + (at / last) * (right - left),
     y: (value) => middle - (value / box.most) * (bottom - EDGE.top) * 0.48,
-    at: (x) => Math.max(0, Math.min(last, Math.round(((x - left) / (right - left)) * last))),
+    at: (x) => within(Math.round(((x - left) / (right - left)) * last), box.points),
   };
 }
 
@@ -81,7 +82,7 @@ function drawLines(context, box, where, paint) {
 
 /** A row a head, one pixel a point, in the colour of its weight of the second token. */
 function drawStrips(context, { inside, heads, points }, where, paint) {
-  const strips = document.createElement("canvas"), table = weightPixels(paint.dark);
+  const strips = node("canvas"), table = weightPixels(paint.dark);
   paintPixels(strips, points, heads, (pixels) => {
     for (let i = 0; i < inside.length; i++) {
       pixels[(i % heads) * points + Math.floor(i / heads)] = table[Math.round(inside[i] * 255)];

@@ -1,7 +1,7 @@
 // SealedBox: the reader turns t, sees the output move in steps, collects them, and then opens the box.
 
 import {
-  listen, node, oncePerFrame, onNewRoom, plural, pushButton, put, roomIn, setUp, slider, themeColours,
+  bindDrag, listen, node, plural, pushButton, put, roomIn, setUp, slider, themeColours, within,
 } from "../core.js";
 import { groupColours } from "../core_draw.js";
 import { comparison, largest, letterName, placeOf, pointAt, readBox, tText } from "./box.js";
@@ -15,7 +15,7 @@ const HIDDEN = "The lid is on: how many heads are inside, and where they look, i
 const NOBODY = "Nobody knows what is inside of this box: it came without a key. Its steps are all there is.";
 
 function render({ model, el }) {
-  const { root, say, onTheme, atEnd, dispose } = setUp(el, "sealed-box", "Sealed box");
+  const { root, say, drawOn, atEnd, dispose } = setUp(el, "sealed-box", "Sealed box");
   const box = readBox(model);
   /** @returns {State} */
   const state = () => ({
@@ -24,7 +24,7 @@ function render({ model, el }) {
     opened: model.get("opened") && box.heads > 0,
   });
   const go = (to) => {
-    const news = goTo(model, box, state().at, Math.max(0, Math.min(box.points - 1, to)));
+    const news = goTo(model, box, state().at, within(to, box.points));
     if (!news.length) return;
     const names = news.map(({ letter, middle }) => `${letterName(letter)} near t = ${tText(box, middle)}`);
     say(`Crossed ${names.join(", ")}. ${countText(state().seen)} so far.`);
@@ -40,13 +40,8 @@ function render({ model, el }) {
   const task = node("p", {}, WHAT_TO_DO + (box.heads ? ", then open the box." : "."));
   const remark = node("p", { class: "remark", hidden: !model.get("remark") }, model.get("remark"));
   root.append(task, remark, ...parts.flatMap(({ elements }) => elements));
-  const draw = () => parts.forEach((part) => part.show(state()));
-  const redraw = oncePerFrame(draw);
-  atEnd(listen(model, ["t", "steps_seen", "opened"], redraw));
+  drawOn(model, ["t", "steps_seen", "opened"], () => parts.forEach((part) => part.show(state())));
   atEnd(listen(model, ["opened"], () => say(state().opened ? comparison(box, state()) : HIDDEN)));
-  atEnd(onNewRoom(root, redraw));
-  onTheme(redraw);
-  draw();
   return dispose;
 }
 
@@ -89,12 +84,7 @@ function makeGraph(root, box, go) {
   const lines = node("canvas", { class: "lines", role: "img" }), kept = {};
   const heading = node("div", { class: "heading" }, "How far the second token moves the output, a line a feature");
   let last = null; // the layout as last drawn
-  const drag = ({ offsetX }) => last && go(last.at(offsetX));
-  lines.addEventListener("pointerdown", (event) => {
-    if (event.isTrusted) lines.setPointerCapture(event.pointerId);
-    drag(event);
-  });
-  lines.addEventListener("pointermove", (event) => event.buttons && drag(event));
+  bindDrag(lines, ({ offsetX }) => go(last.at(offsetX)));
   return {
     elements: [heading, lines],
     /** @param {State} now */

@@ -12,7 +12,7 @@ import traitlets
 from jaxtyping import Float
 from torch import Tensor
 
-from headview.base import Refused, View, is_whole, static
+from headview.base import Checked, Refused, View, check_truth, float_bytes, is_number, is_whole, static
 from headview.sealed_box import ask
 from headview.sealed_box.plateaus import find_steps, letter_name
 from mhalib.plots import COLOUR_MAP, COLOURS, LINE_COLOURS, DescribedFigure, new_figure
@@ -54,7 +54,7 @@ class SealedBox(View):
     _css = static("sealed_box.css")
 
     t = traitlets.TraitType().tag(sync=True)
-    opened = traitlets.TraitType(False).tag(sync=True)
+    opened = Checked(False, check_truth).tag(sync=True)
     steps_seen = traitlets.TraitType().tag(sync=True)
     reach = traitlets.Float().tag(sync=True)
     sizes = traitlets.List(traitlets.Int()).tag(sync=True)  # points, d_model, heads; no heads where nobody knows
@@ -87,11 +87,12 @@ class SealedBox(View):
         self._found = find_steps(self._moved, noise)
         super().__init__(
             reach=float(reach),
+            steps_seen=[],
             sizes=[points, d_model, 0 if heads is None else self._looks.shape[1]],
-            moved=_packed(self._moved),
+            moved=float_bytes(self._moved),
             steps=[list(step) for step in self._found.steps],
-            vectors=_packed(self._found.vectors),
-            inside=b"" if heads is None else _packed(self._looks),
+            vectors=float_bytes(self._found.vectors),
+            inside=b"" if heads is None else float_bytes(self._looks),
             flips=self._turns(),
             remark=self._found.remark,
         )
@@ -160,26 +161,18 @@ class SealedBox(View):
     def _first_t(self):
         return -self.reach
 
-    @traitlets.default("steps_seen")
-    def _none_seen(self):
-        return []
-
     @traitlets.validate("t")
     def _check_t(self, proposal):
         t = proposal["value"]
-        # written so that NaN is refused too
-        if isinstance(t, bool) or not isinstance(t, Real) or not -self.reach <= t <= self.reach:
+        if not is_number(t) or abs(t) > self.reach:
             raise Refused(f"t={t!r} is not on the line; choose a number from {-self.reach:g} to {self.reach:g}")
         return float(t)
 
     @traitlets.validate("opened")
     def _check_opened(self, proposal):
-        opened = proposal["value"]
-        if not isinstance(opened, bool):
-            raise Refused(f"opened={opened!r} is not known; choose True or False")
-        if opened and self._looks is None:
-            raise Refused(f"opened={opened!r}: nobody knows what is in this box; give heads=… when it is made")
-        return opened
+        if proposal["value"] and self._looks is None:
+            raise Refused("opened=True: nobody knows what is in this box; give heads=… when it is made")
+        return proposal["value"]
 
     @traitlets.validate("steps_seen")
     def _check_seen(self, proposal):
@@ -195,7 +188,3 @@ class SealedBox(View):
         crossed = {number for number, step in enumerate(self._found.steps) if low <= step.middle < high}
         if not crossed <= set(self.steps_seen):
             self.steps_seen = [*self.steps_seen, *crossed]
-
-
-def _packed(rows: Tensor) -> bytes:
-    return rows.numpy().astype("<f4").tobytes()

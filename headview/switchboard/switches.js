@@ -1,6 +1,6 @@
 // The switches of HeadSwitchboard: a button a head, what switching just this one would do, and the keys among them.
 
-import { bindKeys, focusable, node, plural } from "../core.js";
+import { bindKeys, focusable, node, plural, walkKeys, within } from "../core.js";
 import { effectOf, flip, formatChange, formatScore, headName, largestChange, wordsOfChange } from "./table.js";
 /** @import { State } from "./table.js" */
 
@@ -71,7 +71,7 @@ function showSwitch({ button, text, by, effect, mark }, w, at, most) {
 }
 
 /** Put the switches under the names of their heads and beside the numbers of their layers. @param {State} w */
-function switchGrid({ layers, heads, count }, buttons) {
+function switchGrid({ layers, heads }, buttons) {
   const several = layers > 1;
   const what = several ? `${plural(layers, "layer")} with ${plural(heads, "head")} each` : plural(heads, "head");
   const grid = node("div", { class: "switches", role: "group", "aria-label": `Switches of ${what}` });
@@ -84,18 +84,12 @@ function switchGrid({ layers, heads, count }, buttons) {
     if (at % heads === 0) grid.append(node("span", { class: "row" }, several ? String(at / heads) : ""));
     grid.append(button);
   });
-  const move = (to) => (event) => {
+  bindKeys(grid, walkKeys((down, right, event) => {
     const at = buttons.indexOf(event.target);
-    return at < 0 || event.shiftKey ? false : buttons[to(at)].focus();
-  };
-  bindKeys(grid, {
-    ArrowLeft: move((at) => (at % heads > 0 ? at - 1 : at)),
-    ArrowRight: move((at) => (at % heads < heads - 1 ? at + 1 : at)),
-    ArrowUp: move((at) => (at >= heads ? at - heads : at)),
-    ArrowDown: move((at) => (at + heads < count ? at + heads : at)),
-    Home: move((at) => at - (at % heads)),
-    End: move((at) => at - (at % heads) + heads - 1),
-  });
+    if (at < 0 || event.shiftKey) return false;
+    const layer = within(Math.floor(at / heads) + down, layers), head = within((at % heads) + right, heads);
+    return buttons[layer * heads + head].focus();
+  }));
   return grid;
 }
 

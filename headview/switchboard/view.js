@@ -1,7 +1,7 @@
 // HeadSwitchboard in the browser: the switches, the score, what the model says.
 // The present setting and what is known live in traits; the kernel is asked for the rest.
 
-import { listen, node, oncePerFrame, onNewRoom, plural, pushButton, put, setUp, tickBox } from "../core.js";
+import { listen, node, plural, pushButton, put, setUp, tickBox } from "../core.js";
 import { makeSwitches } from "./switches.js";
 import {
   countOff, formatChange, formatScore, isComplete, largestChange, neighbours, stateOf, wordsOfChange,
@@ -12,7 +12,7 @@ const WAIT_MS = 150; // after the last click, before the kernel is asked
 const KERNEL = "the kernel measures others when you go there; if it was restarted, run this cell again.";
 
 function render({ model, el }) {
-  const { root, say, atEnd, dispose } = setUp(el, "switchboard", "Head switchboard");
+  const { root, say, drawOn, atEnd, dispose } = setUp(el, "switchboard", "Head switchboard");
   const state = () => stateOf(model);
   const go = (setting) => {
     const { heads, layers } = state();
@@ -20,7 +20,6 @@ function render({ model, el }) {
     if (setting !== state().setting) put(model, "gates", rows.map((row) => [...row].map(Number)));
   };
   const wanted = () => [state().setting, ...(controls.measuresAll() ? neighbours(state().setting) : [])];
-  const redraw = oncePerFrame(draw);
   const asker = makeAsker(model, wanted);
   const controls = makeControls(model, state, go, () => {
     asker.ask();
@@ -32,25 +31,17 @@ function render({ model, el }) {
   root.append(summary.box, controls.box, problem.box, board, switches.readout, ...answers.elements, ...notes.elements);
 
   let told = "";
-  function draw() {
+  const redraw = drawOn(model, ["gates", "known", "failures"], () => {
     const w = state(), score = scoreText(model, w);
     const change = w.here ? `, ${wordsOfChange(w.here[0] - w.start[0])} against all heads on` : "";
     const news = `${w.name} ${score}${change}; ${plural(countOff(w.setting), "head")} off`;
     if (told && told !== news) say(news);
     told = news;
     for (const part of [summary, controls, problem, switches, answers, notes]) part.show(w);
-  }
-  atEnd(listen(model, ["gates"], () => {
-    asker.askSoon();
-    redraw();
-  }));
-  atEnd(listen(model, ["known", "failures"], () => {
-    asker.heard();
-    redraw();
-  }));
-  atEnd(onNewRoom(root, redraw));
+  });
+  atEnd(listen(model, ["gates"], asker.askSoon));
+  atEnd(listen(model, ["known", "failures"], asker.heard));
   atEnd(asker.stop);
-  draw();
   asker.ask();
   return dispose;
 }
@@ -90,7 +81,7 @@ function scoreText(model, { here, setting }) {
 
 /** The score, and how it differs from that with all heads on. */
 function makeSummary(model) {
-  const box = node("div", { class: "summary" });
+  const box = node("div", { class: "facts summary" });
   const fact = (label, value, kind) => node("div", { class: kind }, label, node("b", {}, value));
   return {
     box,
