@@ -1,4 +1,4 @@
-"""What HeadLab accepts: tensors and masks, checked, and projected by a layer. What is set later, the widget checks."""
+"""What HeadLab accepts: tensors and masks, checked. What is set later, the widget checks."""
 
 import numpy as np
 import torch
@@ -59,33 +59,7 @@ def as_cells(mask, num_queries: int, num_keys: int) -> Tensor:
     return cells.cpu()
 
 
-def projected(layer, x, name: str) -> tuple[list[Tensor], list[str]]:
-    """Return q, k and v as the layer projects them, and how a reader, who calls `x` so, writes each."""
-    missing = [part for part in ("W_q", "W_k", "W_v") if not callable(getattr(layer, part, None))]
-    if missing:
-        raise TypeError(
-            f"HeadLab.of needs a layer with W_q, W_k and W_v; {type(layer).__name__} has no {', '.join(missing)}. "
-            "Take mhalib.MultiHeadAttention, or project yourself: HeadLab(q, k, v)"
-        )
-    rows, made, code = as_rows(name, x), [], []
-    for part in ("W_q", "W_k", "W_v"):
-        weight = getattr(layer, part).weight
-        if rows.shape[-1] != weight.shape[-1]:
-            takes = f"layer.{part} takes {weight.shape[-1]}"
-            raise ValueError(f"{name} has {rows.shape[-1]} features, {takes}; give what the layer is given")
-        with torch.no_grad():
-            made.append(getattr(layer, part)(rows.to(weight)))
-        code.append(as_written(f"layer.{part}({as_written(name, x, weight.dtype)})", made[-1][None]))
-    return made, code
-
-
-def as_written(name: str, x: Tensor | np.ndarray, dtype: torch.dtype = torch.float32) -> str:
-    """Return how a reader writes something of this name as a tensor of this kind with a batch axis."""
+def as_written(name: str, x: Tensor | np.ndarray) -> str:
+    """Return how a reader writes q, k or v, which has this name, as `(1, T, d_model)` in float32."""
     made = f"torch.from_numpy({name})" if isinstance(x, np.ndarray) else name
-    kind = "" if torch.as_tensor(x).dtype == dtype else f".to({dtype})"
-    return made + kind + "[None]" * (x.ndim == 2)
-
-
-def to_bytes(x: Tensor) -> bytes:
-    """Return the numbers of a tensor as they travel: float32, or one byte a cell of a mask."""
-    return (x.to(torch.uint8) if x.dtype == torch.bool else x).contiguous().numpy().tobytes()
+    return made + ".float()" * (torch.as_tensor(x).dtype != torch.float32) + "[None]" * (x.ndim == 2)

@@ -2,8 +2,8 @@
 // One canvas holds all heads small and the head in focus; a step computes and draws within a frame.
 
 import {
-  bindKeys, bytesOf, focusable, freshId, listen, node, oncePerFrame, onNewRoom, put, roomIn, setUp, tellUnderPointer,
-  themeColours, tooltip,
+  bindDrag, bindKeys, bytesOf, focusable, freshId, listen, node, oncePerFrame, put, roomIn, setUp, tellUnderPointer,
+  themeColours, tooltip, walkKeys, within,
 } from "../core.js";
 import { LABEL_FONT, shorten, widestOf } from "../core_draw.js";
 import { makeWalk } from "../reshape_view/walk.js";
@@ -14,7 +14,7 @@ import { labAllowed, labAttend, labBits, labFactor, labRows, labScores } from ".
 /** @import { LabResult } from "./numbers.js" */
 
 const INPUTS = ["q_bytes", "k_bytes", "v_bytes", "sizes", "tokens", "key_tokens"];
-const STEPS = ["num_heads", "scale", "temperature", "mask", "valid_len", "own_bytes", "head", "show", ...INPUTS];
+const KNOBS = ["num_heads", "scale", "temperature", "mask", "valid_len", "own_bytes", "head", "show"];
 const OUTSIDE = 680; // the width that is drawn for before a notebook has put the view in its place
 const WALK_MS = 400; // how long features walk to their new heads
 const KEYS_TOLD =
@@ -36,7 +36,6 @@ const KEYS_TOLD =
  * @property {any} plan from `layout` @property {{row: number, column: number}} cursor @property {any} colours
  * @property {any} images from `makeImages` @property {{wide: number, high: number}} labels the room of the longest
  * @property {any} controls @property {any} walk the features on their way @property {() => void} redraw
- * @property {{result: LabResult, dark: boolean}} [painted] what the images hold
  * @property {HTMLElement} readout @property {HTMLElement} summary
  */
 
@@ -71,7 +70,7 @@ function readState({ model, queries, keys, features }) {
     headDim: features / heads,
     scale: model.get("scale"),
     temperature: model.get("temperature"),
-    head: Math.min(model.get("head"), heads - 1),
+    head: within(model.get("head"), heads),
     allowed: labAllowed(mask, queries, keys, validLen, bytesOf(model, "own_bytes", Uint8Array)),
   };
 }
@@ -87,6 +86,8 @@ function step(view) {
   const show = model.get("show");
   view.shown = { entropy: show.includes("entropy"), output: show.includes("output") && view.v.length > 0 };
   view.result = labAttend(view.scores, view.shown.output ? view.v : new Float32Array(0), view.state);
+  view.colours = themeColours(view.root);
+  paintNumbers(view);
   draw(view);
   view.controls.show(view.state);
   view.summary.textContent = summaryText(view);
@@ -96,27 +97,22 @@ function step(view) {
 function draw(view) {
   const { walk, state } = view;
   view.plan = layout(state, Math.min(roomIn(view.root) || OUTSIDE, WIDEST), view.labels, view.shown);
-  view.colours = themeColours(view.root);
-  const { dark } = view.colours;
-  if (view.painted?.result !== view.result || view.painted.dark !== dark) paintNumbers(view);
-  view.painted = { result: view.result, dark };
-  view.cursor.row = Math.min(view.cursor.row, state.queries - 1); // what it stood on may be gone
-  view.cursor.column = Math.min(view.cursor.column, lastColumn(view));
+  const row = within(view.cursor.row, state.queries), column = within(view.cursor.column, columnsOf(view));
+  view.cursor = { row, column }; // what it stood on may be gone
   const { places, arrived } = walk.now(featurePlaces(view.plan, state));
   drawCanvas(view, places);
-  view.readout.textContent = cellText(view, state.head, view.cursor.row, view.cursor.column);
+  view.readout.textContent = cellText(view, state.head, row, column);
   if (!arrived) view.redraw();
 }
 
 // ---------------------------------------------------------------- the cursor, and words
 
-/** The last column of the cursor: behind the keys stand output features, if they are shown. @param {LabView} view */
-const lastColumn = ({ shown, keys, state }) => keys - 1 + (shown.output ? state.headDim : 0);
+/** The columns of the cursor: behind the keys stand output features, if they are shown. @param {LabView} view */
+const columnsOf = ({ shown, keys, state }) => keys + (shown.output ? state.headDim : 0);
 
 /** Put the cursor somewhere, within what is there, and show it. @param {LabView} view */
 function setCursor(view, row, column) {
-  const within = (place, last) => Math.max(0, Math.min(last, place));
-  view.cursor = { row: within(row, view.queries - 1), column: within(column, lastColumn(view)) };
+  view.cursor = { row: within(row, view.queries), column: within(column, columnsOf(view)) };
   view.redraw();
 }
 
@@ -164,34 +160,25 @@ function allow(view, row, column, may) {
   say(`query ${isolated(rows[row])}, key ${isolated(columns[column])}: ${may ? "allowed" : "masked"}`);
 }
 
-/** What lies under the pointer, as `cellAt` says; a narrow page may have shrunk the canvas. @param {LabView} view */
-function underPointer({ canvas, plan, state }, event) {
-  const box = canvas.getBoundingClientRect();
-  const x = (event.clientX - box.left) * (plan.width / box.width);
-  return cellAt(plan, state, x, (event.clientY - box.top) * (plan.high / box.height));
-}
-
 /** @param {LabView} view */
 function bindPointer(view) {
   const { model, canvas } = view;
+  const under = ({ offsetX, offsetY }) => cellAt(view.plan, view.state, offsetX, offsetY);
+  const isOwn = (at) => at?.large && view.state.mask === "own" && at.column < view.keys;
   let painting = null; // what a drag over the own mask writes
-  canvas.addEventListener("pointerdown", (event) => {
-    const at = underPointer(view, event);
+  bindDrag(canvas, (event) => {
+    const at = under(event);
+    if (painting !== null && isOwn(at)) allow(view, at.row, at.column, painting);
+  }, (event) => {
+    const at = under(event);
+    painting = isOwn(at) ? 1 - view.state.allowed[at.row * view.keys + at.column] : null;
     if (!at) return;
     setCursor(view, at.row, at.column);
     if (at.head !== view.state.head) put(model, "head", at.head);
-    if (!at.large || view.state.mask !== "own" || at.column >= view.keys) return;
-    painting = 1 - view.state.allowed[at.row * view.keys + at.column];
-    canvas.setPointerCapture(event.pointerId);
-    allow(view, at.row, at.column, painting);
+    if (painting !== null) allow(view, at.row, at.column, painting);
   });
-  canvas.addEventListener("pointermove", (event) => {
-    const at = painting !== null && underPointer(view, event);
-    if (at && at.large && at.column < view.keys) allow(view, at.row, at.column, painting);
-  });
-  for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => (painting = null));
   tellUnderPointer(canvas, tooltip(view.root), (event) => {
-    const at = underPointer(view, event);
+    const at = under(event);
     return at && cellText(view, at.head, at.row, at.column);
   });
 }
@@ -200,12 +187,8 @@ function bindPointer(view) {
 function bindKeyboard(view) {
   const { model, canvas, say } = view;
   const tell = (head) => say(cellText(view, head, view.cursor.row, view.cursor.column));
-  const move = (rows, columns) => () => {
-    setCursor(view, view.cursor.row + rows, view.cursor.column + columns);
-    tell(view.state.head);
-  };
   const turn = (by) => () => {
-    const head = Math.max(0, Math.min(model.get("num_heads") - 1, model.get("head") + by));
+    const head = within(model.get("head") + by, model.get("num_heads"));
     put(model, "head", head);
     tell(head);
   };
@@ -215,12 +198,10 @@ function bindKeyboard(view) {
     else if (column < keys) allow(view, row, column, 1 - ownCells(view)[row * keys + column]);
   };
   bindKeys(canvas, {
-    ArrowUp: move(-1, 0),
-    ArrowDown: move(1, 0),
-    ArrowLeft: move(0, -1),
-    ArrowRight: move(0, 1),
-    Home: move(0, -Infinity),
-    End: move(0, Infinity),
+    ...walkKeys((down, right) => {
+      setCursor(view, view.cursor.row + down, view.cursor.column + right);
+      tell(view.state.head);
+    }),
     PageUp: turn(-1),
     PageDown: turn(1),
     " ": flip,
@@ -231,7 +212,7 @@ function bindKeyboard(view) {
 // ---------------------------------------------------------------- life
 
 function render({ model, el }) {
-  const { root, say, onTheme, atEnd, dispose } = setUp(el, "head-lab", "Attention lab");
+  const { root, say, drawOn, atEnd, dispose } = setUp(el, "head-lab", "Attention lab");
   const [readout, summary] = ["note readout", "note"].map((name) => node("p", { class: name }));
   const hint = node("p", { class: "hidden", id: freshId("keys") }, KEYS_TOLD);
   const told = { role: "application", "aria-label": "Maps of all heads", "aria-describedby": hint.id };
@@ -245,17 +226,9 @@ function render({ model, el }) {
   bindPointer(view);
   bindKeyboard(view);
   view.redraw = oncePerFrame(() => draw(view));
-  const next = oncePerFrame(() => step(view));
   atEnd(view.controls.stop);
-  atEnd(listen(model, INPUTS, () => {
-    readInputs(view);
-    next();
-  }));
-  atEnd(listen(model, STEPS, next));
-  atEnd(listen(model, ["sentence", "problem"], next));
-  atEnd(onNewRoom(root, view.redraw));
-  onTheme(view.redraw);
-  step(view);
+  atEnd(listen(model, INPUTS, () => readInputs(view)));
+  drawOn(model, [...INPUTS, ...KNOBS, "sentence", "problem"], () => step(view));
   return dispose;
 }
 

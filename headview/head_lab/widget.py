@@ -14,8 +14,8 @@ import traitlets
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headview.base import Refused, View, check_choice, check_whole, is_whole, static
-from headview.head_lab.inputs import MAX_TOKENS, as_cells, as_inputs, as_written, projected, to_bytes
+from headview.base import Checked, Refused, View, check_choice, check_whole, float_bytes, is_number, is_whole, static
+from headview.head_lab.inputs import MAX_TOKENS, as_cells, as_inputs, as_written
 from mhalib.attention import scaled_dot_product_attention, split_heads
 from mhalib.masks import causal_mask, padding_mask
 from mhalib.plots import DescribedFigure, as_labels, plot_attention
@@ -50,7 +50,7 @@ class HeadLab(View):
     All but the tensors and tokens can be set later, by the reader in the view and by a cell: `lab.num_heads`,
     `lab.scale`, `lab.temperature`, `lab.mask`, `lab.valid_len`, `lab.own_mask`, `lab.show`, and `lab.head`, the head
     in focus. A value that does not fit is refused with a ValueError (a `traitlets.TraitError` as well), and the old
-    one stays. `HeadLab.of` takes a layer, `HeadLab.of_words` a sentence that the reader may write anew.
+    one stays. `HeadLab.of_words` takes a sentence that the reader may write anew.
 
     Raises:
         TypeError: q, k or v are not floating, or the mask is not boolean.
@@ -73,7 +73,7 @@ class HeadLab(View):
     problem = traitlets.Unicode(read_only=True).tag(sync=True)  # why the present sentence has no numbers
 
     num_heads = traitlets.TraitType(1).tag(sync=True)
-    scale = traitlets.TraitType("head_dim").tag(sync=True)
+    scale = Checked("head_dim", check_choice, SCALES).tag(sync=True)
     temperature = traitlets.TraitType(1.0).tag(sync=True)
     mask = traitlets.TraitType("none").tag(sync=True)
     valid_len = traitlets.TraitType(0).tag(sync=True)
@@ -129,23 +129,6 @@ class HeadLab(View):
             raise
 
     @classmethod
-    def of(cls, layer, x, *, names=("x",), **options) -> "HeadLab":
-        """Return the lab of an attention layer and its input.
-
-        Args:
-            layer: has `W_q`, `W_k` and `W_v`, as `mhalib.MultiHeadAttention` and d2l's layer have.
-            x: what the layer is given, `(T, features)` or `(1, T, features)`.
-            names: how you write `x`, for the code: `("x[1]",)` for one sample of a batch.
-            options: what `HeadLab` takes by name, such as `tokens`. There are as many heads as the layer has.
-
-        Raises:
-            TypeError: the layer lacks a projection, or the input is not floating.
-            ValueError: the input does not fit.
-        """
-        (q, k, v), written = projected(layer, x, *names)
-        return cls(q, k, v, **{"num_heads": getattr(layer, "num_heads", 1), "code_inputs": written} | options)
-
-    @classmethod
     def of_words(cls, features: Callable[[list[str]], Tensor], words: Sequence[str], **options) -> "HeadLab":
         """Return the lab of a sentence, in which a reader may write other words as long as a kernel lives.
 
@@ -165,7 +148,7 @@ class HeadLab(View):
     def _take(self, inputs: tuple[Tensor, Tensor, Tensor | None], tokens: list[str], key_tokens: list[str]) -> None:
         """Take other numbers and their labels; a mask of the old ones means nothing any more."""
         q, k, v = inputs
-        packed = {"q_bytes": to_bytes(q), "k_bytes": to_bytes(k), "v_bytes": b"" if v is None else to_bytes(v)}
+        packed = {"q_bytes": float_bytes(q), "k_bytes": float_bytes(k), "v_bytes": b"" if v is None else float_bytes(v)}
         sizes = [len(q), len(k), q.shape[1]]
         with self.hold_sync():
             for name, value in (packed | {"sizes": sizes, "tokens": tokens, "key_tokens": key_tokens}).items():
@@ -198,7 +181,7 @@ class HeadLab(View):
 
     @own_mask.setter
     def own_mask(self, cells):
-        self.own_bytes = to_bytes(as_cells(cells, *self.sizes[:2]))
+        self.own_bytes = as_cells(cells, *self.sizes[:2]).numpy().tobytes()
 
     @property
     def allowed(self) -> Bool[Tensor, "queries keys"]:
@@ -262,12 +245,10 @@ class HeadLab(View):
 
     # ---------------------------------------------------------------- what can be set
 
-    @traitlets.validate("scale", "valid_len", "head", "show", "sentence")
+    @traitlets.validate("valid_len", "head", "show", "sentence")
     def _check(self, proposal):
         name, value = proposal["trait"].name, proposal["value"]
-        if name == "scale":
-            check_choice(name, value, SCALES)
-        elif name == "valid_len":
+        if name == "valid_len":
             check_whole(name, value, 0, self.sizes[1])
         elif name == "head":
             check_whole(name, value, 0, self.num_heads - 1)
@@ -291,8 +272,7 @@ class HeadLab(View):
     @traitlets.validate("temperature")
     def _check_temperature(self, proposal) -> float:
         value = proposal["value"]
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not _COLDEST <= value <= _HOTTEST:
+        if not is_number(value) or not _COLDEST <= value <= _HOTTEST:
             raise Refused(
                 f"temperature must be a number from {_COLDEST:g} to {_HOTTEST:g}, got {value!r}; the scores are "
                 "divided by it, so 0 cannot be: take a small one for sharp attention"

@@ -9,7 +9,6 @@ import torch
 from ipywidgets.widgets.widget import _instances
 
 from headview import HeadLab
-from mhalib import MultiHeadAttention
 from tests.helpers.refusals import accepted
 
 TOKENS = "The cat sat on the mat".split()
@@ -81,8 +80,6 @@ def test_what_does_not_fit_is_refused_and_the_old_value_stays(qkv, as_shipped):
         "got (2, 3)": lambda: HeadLab(x, mask=torch.ones(2, 3, dtype=torch.bool)),
         "choose num_heads from 1, 2, 4": lambda: HeadLab(x, num_heads=3),
         "got 3 queries and 2 keys": lambda: HeadLab(torch.ones(3, 4), x, mask="causal"),
-        "no W_q, W_k, W_v": lambda: HeadLab.of(torch.nn.Linear(2, 2), torch.ones(2, 2)),
-        "x has 6 features, layer.W_q takes 8": lambda: HeadLab.of(MultiHeadAttention(8, 2), torch.ones(3, 6)),
         "from 0 to 1, got 2": lambda: setattr(lab, "head", 2),
         "TypeError: a mask must be boolean": lambda: setattr(lab, "own_mask", torch.ones(6, 6)),
     }
@@ -100,14 +97,6 @@ def test_own_mask_and_focus_can_be_set(qkv):
     lab.num_heads = 2
     lab.num_heads = 4
     assert lab.head == 1  # a head that exists
-
-
-def test_the_lab_of_a_layer_has_the_weights_of_the_layer():
-    x, layer = torch.randn(1, 6, 8), MultiHeadAttention(8, 4, bias=True)
-    lab = HeadLab.of(layer, x, tokens=TOKENS)
-    assert lab.num_heads == 4 and lab.key_tokens == TOKENS
-    torch.testing.assert_close(lab.weights, layer(x, need_weights=True)[1])
-    assert HeadLab.of(layer.half(), x.numpy(), num_heads=2).num_heads == 2
 
 
 def test_the_picture_says_what_is_set_and_fits_a_page_at_every_size(qkv):
