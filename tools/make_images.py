@@ -9,7 +9,7 @@ counts come from mhalib, the lessons from the notebooks. README and site use `AL
 
 import io
 import sys
-from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 
 import matplotlib
@@ -17,40 +17,18 @@ from matplotlib.figure import Figure
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from tools.pictures import (
-    concat_and_output_projection,
-    hero,
-    masks_and_polarities,
-    multi_head_attention,
-    narrow_and_wide,
-    reshape_right_and_wrong,
-    roadmap,
-    whole_model,
-)
-
 IMAGES = Path(__file__).resolve().parent.parent / "images"
-PICTURES = {
-    f"{picture.__name__.rpartition('.')[2]}.png": picture
-    for picture in (
-        hero,
-        roadmap,
-        whole_model,
-        multi_head_attention,
-        reshape_right_and_wrong,
-        masks_and_polarities,
-        concat_and_output_projection,
-        narrow_and_wide,
-    )
-}
+NAMES = "hero roadmap whole_model multi_head_attention masks_and_polarities concat_and_output_projection".split()
+PICTURES = {f"{name}.png": import_module(f"tools.pictures.{name}") for name in NAMES}
 
 
-def main(folder: Path, names: Iterable[str] | None = None) -> None:
-    """Draw these pictures, by default all, into the folder."""
+def main(folder: Path) -> None:
+    """Draw all pictures into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # whatever the reader's own matplotlibrc says
-        for name in names or PICTURES:
-            save(PICTURES[name].draw(), PICTURES[name].ALT, folder / name)
+        for name, picture in PICTURES.items():
+            save(picture.draw(), picture.ALT, folder / name)
 
 
 def save(figure: Figure, alt: str, path: Path) -> None:

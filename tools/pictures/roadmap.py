@@ -17,7 +17,7 @@ ALT = (
     "look at trained heads, 13 to 17 at positions, trouble, tests, and why a head looked there. "
     f"The quick way: {', '.join(QUICK_WAY[:-1])} and {QUICK_WAY[-1]}."
 )
-WIDTH, TOP, EDGE, BEND = 9, 0.5, 0.7, 1.28  # inches; EDGE is left of a row, BEND where the road turns
+WIDTH, TOP, EDGE, BEND = 9, 0.5, 0.7, 1.28  # inches; EDGE is left of the legend, BEND where the road turns
 MOST = 7  # stops in a row
 LEGEND = 0.35  # inches below the last row
 QUICK = "the quick way: what must be seen, in two hours"
@@ -26,34 +26,28 @@ WIDEST = 1.3  # inches between two stops: of a wider text, half would not find r
 
 
 def draw() -> Figure:
-    return road(lessons())
-
-
-def road(stops: list[Lesson]) -> Figure:
-    """Draw these lessons in rows of equal length, every second one from right to left."""
+    """Draw the lessons in rows of equal length, every second one from right to left."""
+    stops = lessons()
     rows = math.ceil(len(stops) / MOST)
     in_row = math.ceil(len(stops) / rows)
-    left = EDGE if rows < 3 else BEND  # from the second row to the third, the road turns on the left
-    step = min(WIDEST, (WIDTH - left - BEND) / max(in_row - 1, 1))
+    step = min(WIDEST, (WIDTH - 2 * BEND) / (in_row - 1))
     texts = [written(lesson, step) for lesson in stops]
     heights, y = [], TOP
     for row in range(rows):
         heights.append(y)
         y += 0.9 + max(0.16 * len(title) + 0.15 * len(asked) for title, asked in texts[row * in_row :][:in_row])
-    quick = any(lesson.quick for lesson in stops)
-    figure, axes = canvas(WIDTH, y - 0.3 + (LEGEND if quick else 0))
+    figure, axes = canvas(WIDTH, y - 0.3 + LEGEND)
     places = []
     for number in range(len(stops)):
         row, column = divmod(number, in_row)
-        places.append((left + step * (in_row - 1 - column if row % 2 else column), heights[row]))
+        places.append((BEND + step * (in_row - 1 - column if row % 2 else column), heights[row]))
     pave(axes, places, in_row)
     for lesson, place, text in zip(stops, places, texts, strict=True):
         mark(axes, place, lesson.number, lesson.quick)
         write(axes, place, *text)
-    if quick:
-        at = EDGE / 2, y - 0.3 + LEGEND / 2 - 0.1
-        mark(axes, at, "", True, 0.4)
-        say(axes, at[0] + 0.2, at[1], QUICK, 9, ha="left")
+    at = EDGE / 2, y - 0.3 + LEGEND / 2 - 0.1
+    mark(axes, at, "", True, 0.4)
+    say(axes, at[0] + 0.2, at[1], QUICK, 9, ha="left")
     return figure
 
 
@@ -84,8 +78,7 @@ def mark(axes: Axes, place: tuple[float, float], number: str, quick: bool, size:
         axes.add_patch(Circle(place, 0.3 * size, facecolor="white", edgecolor=STOP, linewidth=2.5 * size, zorder=3))
     fill = STOP if quick else PALE_STOP
     axes.add_patch(Circle(place, 0.23 * size, facecolor=fill, edgecolor=STOP, linewidth=1.2, zorder=3))
-    if number:
-        say(axes, *place, number, 11, weight="bold", color="white" if quick else INK, zorder=4)
+    say(axes, *place, number, 11, weight="bold", color="white" if quick else INK, zorder=4)
 
 
 def write(axes: Axes, place: tuple[float, float], title: list[str], question: list[str]) -> None:
