@@ -97,7 +97,7 @@ site: setup-dev
 	@$(python) -m tools.site.build
 
 slides: setup-dev
-	@$(python) -m tools.site.slides $(LESSON)
+	@$(python) -m tools.site.build --out slides $(LESSON)
 
 # ONLY=seeds or ONLY=sizes; without LESSON all of them are tried, which takes hours.
 harden: setup-dev

@@ -118,7 +118,8 @@ def test_links_commands_and_tools_of_pages_lead_to_what_is_there():
         wrong += [f"{page}: make {name}" for name in named if name not in targets]
         wrong += [f"{page}: {name}" for name in modules if importlib.util.find_spec(name) is None]
         wrong += [f"{page}: {name}" for name in {*scripts, *paths} if "NN" not in name and not (ROOT / name).exists()]
-    assert wrong == []
+    run = {name.replace(".", "/") + ".py" for name in re.findall(r"-m (tools\.[\w.]+)", text("Makefile"))}
+    assert wrong == [] and [name for name in run if "__main__" not in text(name)] == []
 
 
 def test_the_versions_and_pythons_that_are_named_agree():
