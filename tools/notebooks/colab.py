@@ -1,6 +1,6 @@
 """Put the cell that sets up Google Colab into each notebook, behind its first cell; elsewhere that cell is silent.
 
-    python -m tools.notebooks.colab [--check] [notebooks/NN_name.ipynb …]
+    python -m tools.notebooks.colab
 
 A notebook that Colab opens comes alone: the cell fetches the repository at the tag of this edition and lets
 `tools/colab.py` do the rest there. Where the repository lies is said in one place, `[project.urls]` of pyproject.toml,
@@ -8,7 +8,6 @@ A notebook that Colab opens comes alone: the cell fetches the repository at the 
 Colab the cell puts out nothing, so all outputs stay, counted on by one.
 """
 
-import argparse
 import sys
 import tomllib
 from copy import deepcopy
@@ -21,7 +20,7 @@ from tools.notebooks.kinds import HELPER
 from tools.notebooks.plain import COLAB
 from tools.notebooks.run import NOTEBOOKS, ROOT, read, write
 from tools.notebooks.store import NotebookError, source_hash, stale
-from tools.notebooks.which import chosen_by
+from tools.notebooks.which import notebook_files
 
 METADATA = {"slideshow": {"slide_type": "skip"}, "tags": [HELPER], "jupyter": {"source_hidden": True}}
 SOURCE = """\
@@ -40,13 +39,7 @@ if "google.colab" in sys.modules and "tools.colab" not in sys.modules:
 
 
 def cell_source(version: str, course: str) -> str:
-    """Return what the cell of an edition says.
-
-    Raises:
-        ValueError: the address is none that can stand in a string as it is.
-    """
-    if course and (not course.startswith("https://") or set(course) & set("\"'\\ \n{}")):
-        raise ValueError(f"expected the address of a repository, https://…, got {course!r}; see pyproject.toml")
+    """Return what the cell of an edition says."""
     return SOURCE.format(course=f'"{course}"', tag=f"v{version}")
 
 
@@ -81,28 +74,19 @@ def lacks_cell(nb: NotebookNode, version: str) -> str | None:
     return None if ours else f"its cell for Colab fetches another than v{version}"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Put the cell that sets up Google Colab into the notebooks.")
-    parser.add_argument("paths", nargs="*", help="these notebooks only: files, or 05, or torch")
-    parser.add_argument("--check", action="store_true", help="change nothing; name those that lack it")
-    options = parser.parse_args(arguments)
+def main() -> int:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     source, failures = cell_source(mhalib.__version__, project.get("urls", {}).get("Repository", "")), 0
-    for path in chosen_by(parser, options.paths, NOTEBOOKS):
+    for path in notebook_files(NOTEBOOKS):
         nb = read(path)
         try:
-            changed = put(nb, source)
+            if put(nb, source):
+                write(nb, path)
+                print(f"{path.name}: the cell for Colab is in")
         except NotebookError as error:
             print(f"{path.name}: {error}")
-            failures += 1
-            continue
-        if changed and options.check:
-            print(f"{path.name} lacks the cell for Colab, or has another; run `python -m tools.notebooks.colab`")
-            failures += 1
-        elif changed:
-            write(nb, path)
-            print(f"{path.name}: the cell for Colab is in")
-    return 1 if failures else 0
+            failures = 1
+    return failures
 
 
 if __name__ == "__main__":
