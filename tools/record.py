@@ -4,15 +4,13 @@
 
 Without a folder, into `images/`: HeadLab while its number of heads grows, HeadView zoomed into 4,096 tokens, and of the
 latter a still picture for readers who have asked for less motion; and, with the weights at hand (`make weights`), the
-first look at a real model. It needs Chromium or Chrome, or one named in the
-environment variable CHROMIUM. GIF, although WebP is smaller: on GitHub a GIF alone gets a button that stops it.
-A new recording is worth its place only when a view has changed.
+first look at a real model. It needs Chromium or Chrome, or one named in the environment variable CHROMIUM. GIF,
+although WebP is smaller: on GitHub a GIF alone gets a button that stops it. A new recording is worth its place only
+when a view has changed.
 """
 
 import io
-import os
 import random
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -27,13 +25,10 @@ from headview import HeadLab, HeadView
 from headview.base import View
 from mhalib.experiments import sentence_features
 from mhalib.pretrained import WeightsMissing, load_minilm
+from tools.bench.widgets import FLAGS, find_chromium
 from tools.make_images import IMAGES
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND", "--force-color-profile=srgb"]
-PAGE = (
-    '<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><style>body {{ margin: 0 }}</style>{view}'
-)
+HEAD = '<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><style>body { margin: 0 }</style>'
 TOKENS, BAND, COLOURS, QUICK, LONG = 4096, 48, 128, 80, 1000  # the last two: milliseconds that a frame is seen
 Shot = Callable[[int], None]  # takes a frame that is seen for so many milliseconds
 
@@ -54,10 +49,8 @@ def more_heads(page: Page, shot: Shot) -> None:
 def long_map() -> HeadView:
     """Return one causal head of a text that comes twice: a sink, a band, and the look behind the twin."""
     torch.manual_seed(0)
-    words, half = (
-        "she sees a small cat . nobody paints every green river . he finds that old lamp .".split(),
-        TOKENS // 2,
-    )
+    words = "she sees a small cat . nobody paints every green river . he finds that old lamp .".split()
+    half = TOKENS // 2
     text = [random.Random(i).choice(words) for i in range(half)] * 2
     back, noise = torch.arange(TOKENS)[:, None] - torch.arange(TOKENS), torch.rand(TOKENS, TOKENS)
     weights = torch.exp(-back.clamp(0) / 8) * noise**2 * (back < BAND)
@@ -93,13 +86,13 @@ def closer(page: Page, shot: Shot) -> None:
 
 def record(view: View, play: Callable[[Page, Shot], None], width: int, until: str) -> list[tuple[Image.Image, int]]:
     """Return the frames of a view in a page without a kernel, down to the element `until`, each with its time."""
-    path, frames = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None), []
+    path, frames = find_chromium(), []
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=path, args=[*FLAGS, "--force-color-profile=srgb"])
         # What moves by itself is left out: a frame would show it half-way.
         page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
         file = Path(folder, "page.html")
-        file.write_text(PAGE.format(view=view.to_html()), encoding="utf-8")
+        file.write_text(HEAD + view.to_html(), encoding="utf-8")
         page.goto(file.as_uri())
         end = page.locator(until).first.bounding_box()
         clip = {"x": 0, "y": 0, "width": width, "height": round(end["y"] + end["height"] + 6)}

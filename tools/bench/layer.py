@@ -23,18 +23,14 @@ D_MODEL, HEADS, BATCH, TOKENS = 512, 8, 8, 128
 PRUNED_HEADS, KEPT = 16, (12, 8, 4)
 CAPTURED = (128, 512)  # tokens
 PLAIN, OURS, THEIRS = "without maps", "inside of `capture`", "`output_attentions=True`, eager"
-TURNS, PAIRS, SPELL = 7, 15, 0.25  # turns for each contestant, of pairs for `capture`, seconds that one turn fills
+TURNS, SPELL = 7, 0.25  # turns for each contestant, seconds that one turn fills
+CAPTURED_TURNS = 15  # it is compared with a plain pass by a few hundredths
 
 
-def take_turns(contestants: dict[object, Callable[[], object]]) -> dict[object, float]:
+def take_turns(contestants: dict[object, Callable[[], object]], turns: int = TURNS) -> dict[object, float]:
     """Return the median milliseconds of a call of each contestant, measured in turns."""
-    return {name: statistics.median(values) for name, values in turns(contestants, TURNS).items()}
-
-
-def turns(contestants: dict[object, Callable[[], object]], number: int) -> dict[object, list[float]]:
-    """Return the milliseconds of a call of each contestant in every turn."""
     spent: dict[object, list[float]] = {name: [] for name in contestants}
-    for turn in range(number + 1):
+    for turn in range(turns + 1):
         for name, call in contestants.items():
             start, calls = time.perf_counter(), 0
             while not calls or time.perf_counter() - start < SPELL:
@@ -42,7 +38,7 @@ def turns(contestants: dict[object, Callable[[], object]], number: int) -> dict[
                 calls += 1
             if turn:  # the first one warms up
                 spent[name].append(1000 * (time.perf_counter() - start) / calls)
-    return spent
+    return {name: statistics.median(values) for name, values in spent.items()}
 
 
 # ---------------------------------------------------------------- the layer beside others
@@ -119,19 +115,8 @@ def pruning() -> list[dict[str, float]]:
 # ---------------------------------------------------------------- the maps of any model
 
 
-def forwards(tokens: int) -> tuple[dict[str, float], float]:
-    """Return the milliseconds of a pass of BERT base over one text: plain, captured, with its own maps.
-
-    The number behind them is how many times a plain pass `capture` takes, the median over the pairs of each turn.
-    """
-    with torch.no_grad(), torch_threads(1):
-        spent = turns(contestants(tokens), PAIRS)
-    factor = statistics.median(ours / plain for ours, plain in zip(spent[OURS], spent[PLAIN], strict=True))
-    return {name: statistics.median(values) for name, values in spent.items()}, factor
-
-
-def contestants(tokens: int) -> dict[str, Callable[[], object]]:
-    """Return the three passes, by their names; both of the last ones return their maps."""
+def forwards(tokens: int) -> dict[str, float]:
+    """Return the milliseconds of a pass of BERT base over one text: plain, captured, with its own maps."""
     from transformers import BertConfig, BertModel
 
     fused, eager = (BertModel(BertConfig(attn_implementation=how)).eval() for how in ("sdpa", "eager"))
@@ -143,8 +128,10 @@ def contestants(tokens: int) -> dict[str, Callable[[], object]]:
             fused(words)
         return maps
 
-    return {
+    passes = {
         PLAIN: lambda: fused(words),
         OURS: captured,
         THEIRS: lambda: eager(words, output_attentions=True).attentions,
     }
+    with torch.no_grad(), torch_threads(1):
+        return take_turns(passes, CAPTURED_TURNS)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from headview.base import page_fragment
 from tools.bench.scripts import LIVE, MOVE, WATCH
 from tools.bench.widgets import Pages, weigh
 
@@ -68,23 +69,10 @@ def look(make, pages: Pages) -> Iterator[Look]:
     state = widget.get_state()
     python = 1000 * (time.perf_counter() - start)
     kernel = Kernel(widget)
-    with pages.open(live_body(state), WATCH % SETTLED, kernel) as page:
+    body = page_fragment("HeadView", state | {"_esm": LIVE % json.dumps(state["_esm"])})
+    with pages.open(body, WATCH % SETTLED, kernel) as page:
         paint = page.wait_for_function("window.paintedAt").json_value()
         yield Look(python, paint, weigh(state) + len(base64.b64encode(png)) + kernel.sent, page, kernel)
-
-
-def live_body(state: dict) -> str:
-    """Return a page's body that draws a widget from its state and asks `window.askKernel` for the rest."""
-    parts = json.dumps({name: _packed(value) for name, value in state.items()}).replace("<", "\\u003c")
-    return f"<div></div><script>{LIVE % parts}</script>"
-
-
-def _packed(value):
-    if isinstance(value, dict):
-        return {name: _packed(part) for name, part in value.items()}
-    if isinstance(value, (bytes, memoryview)):
-        return {"$bytes": base64.b64encode(value).decode()}
-    return value
 
 
 @dataclass

@@ -181,13 +181,14 @@ def capture_part() -> Part:
     part = Part(
         "Capture overhead: the maps of any model, BERT base with random weights",
         [["", *(f"{tokens} tokens" for tokens in layer.CAPTURED)]],
-        f"A forward pass by one thread, medians of {layer.PAIRS} turns. `capture` takes maps from the inputs of the "
-        'fused kernel; `output_attentions` needs the model loaded as "eager".',
+        f"A forward pass by one thread, medians of {layer.CAPTURED_TURNS} turns. `capture` takes maps from the inputs "
+        'of the fused kernel; `output_attentions` needs the model loaded as "eager".',
     )
     spent = [layer.forwards(tokens) for tokens in layer.CAPTURED]
-    for name in spent[0][0]:
-        part.rows.append([name, *(readable(each[name]) + times(each[name], each[layer.PLAIN]) for each, _ in spent)])
-    for tokens, (_, factor) in zip(layer.CAPTURED, spent, strict=True):
+    for name in spent[0]:
+        part.rows.append([name, *(readable(each[name]) + times(each[name], each[layer.PLAIN]) for each in spent)])
+    for tokens, each in zip(layer.CAPTURED, spent, strict=True):
+        factor = each[layer.OURS] / each[layer.PLAIN]
         part.goal(f"`capture` ≤ 1.25 × a plain forward, {tokens} tokens", factor, 1.25, f"{factor:.2f} ×")
     return part
 

@@ -1,6 +1,6 @@
 """Measure widgets, layer and course beside what a reader would use instead, in one run on one machine.
 
-    python -m tools.bench.run [--runs 1] [--peers FOLDER] [--only large capture ...]
+    python -m tools.bench.run [--only large capture ...]
 
 What is measured stands in `widgets.py`, `large.py`, `layer.py` and `course.py`; `page.py` makes BENCHMARKS.md of it,
 with the goals that are met and those that are not. Of `--only` some parts, the page is printed and nothing is written.
@@ -10,57 +10,49 @@ is busy for all.
 """
 
 import argparse
-import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import torch
 from playwright.sync_api import sync_playwright
 
-from tools.bench import large, page
-from tools.bench.peers import ROOT, libraries, prepare
-from tools.bench.widgets import FLAGS, Pages, browser_steps, draw_image, draw_subplots, entries, python_steps, take_turn
+from tools.bench import large, page, widgets
+from tools.bench.peers import PEERS, ROOT, libraries, prepare
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PARTS = ("widgets", "large", "capture", "layer", "course")  # in the order of the page
 IN_A_BROWSER = {"widgets", "large"}  # beside the packages of others
-MARK = ROOT / "BENCHMARKS.md"
+RUNS = 3  # of each way to look at attention
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the widgets beside what a reader would use instead.")
-    parser.add_argument("--runs", type=int, default=3, help="of each way to look at attention")
-    parser.add_argument("--peers", type=Path, default=ROOT / ".bench", help="the folder for what is measured beside us")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="print these parts and write nothing")
     options = parser.parse_args()
     torch.manual_seed(0)
     before, pages, chromium, version = page.load(), None, "", ""
     with ExitStack() as stack:
         if IN_A_BROWSER & set(options.only):
-            chromium = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-            if chromium is None:
-                sys.exit("found no Chromium: install it, or name it in the environment variable CHROMIUM")
-            prepare(options.peers)
-            sys.path.append(str(options.peers))  # last: what .venv has comes from there
-            browser = stack.enter_context(sync_playwright()).chromium.launch(executable_path=chromium, args=FLAGS)
+            chromium = widgets.find_chromium()
+            prepare()
+            sys.path.append(str(PEERS))  # last: what .venv has comes from there
+            playwright = stack.enter_context(sync_playwright())
+            browser = playwright.chromium.launch(executable_path=chromium, args=widgets.FLAGS)
             stack.callback(browser.close)
-            pages, version = Pages(browser, libraries(options.peers)), browser.version
-        parts = list(measure(options, pages, chromium))
+            pages, version = widgets.Pages(browser, libraries()), browser.version
+        parts = list(measure(options.only, pages, chromium))
     text = page.page(parts, page.about(version, before))
     if set(options.only) == set(PARTS):
-        MARK.write_text(text, encoding="utf-8")
+        (ROOT / "BENCHMARKS.md").write_text(text, encoding="utf-8")
     print(text)
 
 
-def measure(options: argparse.Namespace, pages: Pages | None, chromium: str) -> Iterator[page.Part]:
+def measure(only: list[str], pages: widgets.Pages | None, chromium: str) -> Iterator[page.Part]:
     """Measure the parts that were asked for, in the order of the page."""
-    for name in (name for name in PARTS if name in options.only):
+    for name in (name for name in PARTS if name in only):
         print(name, file=sys.stderr)
         if name == "widgets":
-            yield from widgets(pages, options.runs)
+            yield from looks(pages)
         elif name == "large":
             shape = large.shape_that_fits()
             others = large.bytes_of_others(shape[0] * shape[1] * shape[2] ** 2)
@@ -72,17 +64,17 @@ def measure(options: argparse.Namespace, pages: Pages | None, chromium: str) -> 
             yield {"capture": page.capture_part, "course": page.course_part}[name]()
 
 
-def widgets(pages: Pages, runs: int) -> Iterator[page.Part]:
+def looks(pages: widgets.Pages) -> Iterator[page.Part]:
     """Measure all ways to look at attention, in turns, and the steps of a slider."""
-    done = entries()
-    for run in range(runs):
+    done = widgets.entries()
+    for run in range(RUNS):
         for entry in done:
-            take_turn(entry, pages)
-            print(f"{run + 1}/{runs}  {entry.name}: {page.readable(entry.made[-1])}", file=sys.stderr)
+            widgets.take_turn(entry, pages)
+            print(f"{run + 1}/{RUNS}  {entry.name}: {page.readable(entry.made[-1])}", file=sys.stderr)
     yield page.widgets_part(done)
-    steps = browser_steps(pages)
-    steps["`interact` + subplots"] = python_steps(draw_subplots)
-    steps["`interact` + one image"] = python_steps(draw_image)
+    steps = widgets.browser_steps(pages)
+    steps["`interact` + subplots"] = widgets.python_steps(widgets.draw_subplots)
+    steps["`interact` + one image"] = widgets.python_steps(widgets.draw_image)
     yield page.steps_part(steps)
 
 

@@ -34,53 +34,36 @@ STEPS = """async ([label, values, every]) => {
   return [work, shown];
 }"""
 
-# Stands for a notebook around a view: gives it the state of the widget, takes what it asks for from `window.askKernel`,
-# and adds up how long the view is at work: in frames, in answers that arrive, in events of `MOVE`.
+# Stands for a notebook around a view, over the stand-in that a page without a kernel has: takes what the view asks for
+# from `window.askKernel`, and adds up how long it is at work: in frames, in answers that arrive, in events of `MOVE`.
 LIVE = """
-(() => {
-  const element = document.currentScript.previousElementSibling, given = %s, listeners = {};
-  const bench = (window.bench = { work: 0, waiting: 0, asked: 0 });
-  bench.timed = (call) => (...all) => {
-    const start = performance.now();
-    try { return call(...all); } finally { bench.work += performance.now() - start; }
-  };
-  bench.frame = window.requestAnimationFrame.bind(window);
-  window.requestAnimationFrame = (call) => bench.frame(bench.timed(call));
-  const bytes = (text) =>
-    new DataView((Uint8Array.fromBase64?.(text) ?? Uint8Array.from(atob(text), (c) => c.charCodeAt(0))).buffer);
-  const unpack = (value) => {
-    if (!value || typeof value !== "object" || Array.isArray(value)) return value;
-    if (value.$bytes !== undefined) return bytes(value.$bytes);
-    return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, unpack(part)]));
-  };
-  const state = unpack(given);
-  const fire = (event, ...all) => (listeners[event] || []).slice().forEach((call) => call(...all));
-  const model = {
-    get: (name) => state[name],
-    set: (name, value) => {
-      if (state[name] === value) return;
-      state[name] = value;
-      fire(`change:${name}`);
-      fire("change");
-    },
-    on: (events, call) => events.split(" ").forEach((event) => (listeners[event] ||= []).push(call)),
-    off: (event, call) => (listeners[event] = (listeners[event] || []).filter((other) => other !== call)),
-    save_changes: () => {},
+const address = URL.createObjectURL(new Blob([%s], { type: "text/javascript" }));
+const view = (await import(address)).default;
+const bench = (window.bench = { work: 0, waiting: 0, asked: 0 });
+bench.timed = (call) => (...all) => {
+  const start = performance.now();
+  try { return call(...all); } finally { bench.work += performance.now() - start; }
+};
+bench.frame = window.requestAnimationFrame.bind(window);
+window.requestAnimationFrame = (call) => bench.frame(bench.timed(call));
+const bytes = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+const live = (model) => {
+  const heard = [];
+  return {
+    ...model,
+    isStatic: false,
+    on: (events, call) => (events === "msg:custom" ? heard.push(call) : model.on(events, call)),
     send: async ({ ask }) => {
       bench.waiting++;
       bench.asked += ask.length;
       const made = await window.askKernel(ask);
       const answers = made.map(([block], i) => [ask[i], block]), data = made.map(([, text]) => bytes(text));
       bench.waiting--;
-      bench.timed(fire)("msg:custom", { answers }, data);
+      heard.forEach((call) => bench.timed(call)({ answers }, data));
     },
   };
-  const style = document.createElement("style");
-  style.textContent = state._css;
-  document.head.append(style);
-  const address = URL.createObjectURL(new Blob([state._esm], { type: "text/javascript" }));
-  import(address).then((module) => bench.timed(module.default.render)({ model, el: element }));
-})();
+};
+export default { render: ({ model, el }) => bench.timed(view.render)({ model: live(model), el }) };
 """
 
 # One turn of the wheel over a place of the map. Returns the milliseconds that the view was at work for it, those

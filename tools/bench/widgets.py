@@ -7,7 +7,9 @@ import base64
 import gc
 import importlib.metadata
 import json
+import os
 import re
+import shutil
 import sys
 import tempfile
 import time
@@ -30,6 +32,7 @@ LAYERS, HEADS, TOKENS = 12, 12, 128
 STEP_HEADS, STEP_TOKENS, STEP_FEATURES = 16, 32, 512
 BROWSER_STEPS, PYTHON_STEPS = 300, 15
 SHORT = 3  # seconds; what takes less is repeated within its turn, so that one hiccup does not decide
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"]  # of Chromium
 GUARD = 300  # seconds after which a page that does not paint is given up
 
@@ -132,6 +135,12 @@ def theirs(weights: Tensor, layers: list[Tensor], tokens: list[str]) -> list[Ent
 
 
 # ---------------------------------------------------------------- measuring
+
+
+def find_chromium() -> str:
+    """Return where the browser is: in the environment variable CHROMIUM, or on the PATH."""
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    return path or sys.exit("found no Chromium: install it, or name it in the environment variable CHROMIUM")
 
 
 class Pages:
