@@ -10,15 +10,13 @@ run to its end; a claim that another draw breaks is told to the reader, and belo
 import argparse
 import copy
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools.notebooks.run import NOTEBOOKS, ROOT, clear, play, put_in_seed, read
+from tools.notebooks.run import NOTEBOOKS, clear, play, put_in_seed, read
 from tools.notebooks.store import NotebookError
 from tools.notebooks.which import chosen_by, short
 
@@ -60,17 +58,11 @@ def main(arguments: list[str] | None = None) -> int:
     failed_at_all = False
     for path in chosen_by(parser, options.paths, NOTEBOOKS):
         tries, failures, remarks = 0, [], []
-        with tempfile.TemporaryDirectory(prefix="harden-") as folder:  # a copy of what a lesson may see
-            for name in ("notebooks", "images", "tools"):
-                shutil.copytree(
-                    ROOT / name, Path(folder, name), ignore=shutil.ignore_patterns("__pycache__", ".ipynb*")
-                )
-            shutil.copy(ROOT / "requirements.txt", folder)
-            for what, nb in changed(clear(read(path)), options.only, options.seeds):
-                wrong, claims = tried(nb, Path(folder, "notebooks"))
-                failures += [f"  {what}: {line}" for line in wrong]
-                remarks += [f"  {what}: {line}" for line in claims]
-                tries += 1
+        for what, nb in changed(clear(read(path)), options.only, options.seeds):
+            wrong, claims = tried(nb, path.parent)
+            failures += [f"  {what}: {line}" for line in wrong]
+            remarks += [f"  {what}: {line}" for line in claims]
+            tries += 1
         counted = f"{short(path)}: {tries} tries, {len(failures)} failed, {len(remarks)} told"
         print(counted, *failures, *remarks, sep="\n", flush=True)
         failed_at_all |= bool(failures)
