@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ESBUILD, TYPESCRIPT = "esbuild@0.25.12", "typescript@5.9.3"
@@ -21,7 +22,7 @@ HEADVIEW = Path(__file__).resolve().parents[1] / "headview"
 STATIC = HEADVIEW / "static"
 VIEWS = sorted(path.parent for path in HEADVIEW.glob("*/view.js"))
 _IMPORTED = re.compile(r'^(?:import|\}) ?.* from "(\.[^"]+)";$', re.MULTILINE)
-_ENDS = (("light", ""), ("dark", " dark"))
+_BUNDLE = "--bundle --format=esm --minify-whitespace --charset=utf8 --target=es2022 --log-level=warning"
 _TYPES = "--noEmit --allowJs --checkJs --target esnext --module esnext --moduleResolution bundler "
 _TYPES += "--lib esnext,dom,dom.iterable"
 
@@ -37,11 +38,9 @@ def colours() -> str:
         return np.rint(255 * np.asarray(colours)[:, :3]).astype(np.uint8).tobytes().hex()
 
     maps = {name: shades(matplotlib.colormaps[name](np.linspace(0, 1, 256))) for name in plots.COLOUR_MAPS}
-    maps |= {f"{plots.COLOUR_MAP} dark": shades(plots.ink_shades("dark"))}
-    maps |= {
-        plots.DIVERGING: shades(plots.signed_shades()),
-        f"{plots.DIVERGING} dark": shades(plots.signed_shades("dark")),
-    }
+    maps[f"{plots.COLOUR_MAP} dark"] = shades(plots.ink_shades("dark"))
+    maps[plots.DIVERGING] = shades(plots.signed_shades())
+    maps[f"{plots.DIVERGING} dark"] = shades(plots.signed_shades("dark"))
     constants = {
         "MAPS": maps,
         "MASKED": _plain(plots.MASKED_COLOURS),
@@ -51,9 +50,7 @@ def colours() -> str:
         "LINE_COLOURS": {"light": list(plots.LINE_COLOURS), "dark": list(plots.LINE_COLOURS_ON_DARK)},
     }
     head = "// The colours of mhalib.plots, written by `make views`; change them there.\n\n"
-    return head + "".join(
-        f"export const {name} = {json.dumps(value, indent=2)};\n" for name, value in constants.items()
-    )
+    return head + "".join(f"export const {name} = {json.dumps(it, indent=2)};\n" for name, it in constants.items())
 
 
 def _plain(by_theme: dict[str, str]) -> dict[str, str]:
@@ -102,18 +99,8 @@ def join(view: Path) -> int:
     STATIC.mkdir(exist_ok=True)
     (STATIC / f"{view.name}.css").write_text(style_of(view), encoding="utf-8")
     script = STATIC / f"{view.name}.js"
-    options = [
-        "--bundle",
-        "--format=esm",
-        "--minify-whitespace",
-        "--charset=utf8",
-        "--target=es2022",
-        "--log-level=warning",
-    ]
-    line = first_line(view)
-    return _npx(
-        "esbuild", f"{view.name}/view.js", *options, f"--banner:js={line}", f"--outfile={script}", package=ESBUILD
-    )
+    made = (f"--banner:js={first_line(view)}", f"--outfile={script}")
+    return _npx("esbuild", f"{view.name}/view.js", *_BUNDLE.split(), *made, package=ESBUILD)
 
 
 def main(arguments: list[str]) -> int:
@@ -134,8 +121,6 @@ def main(arguments: list[str]) -> int:
 
 
 def _wait_for_change() -> None:
-    import time
-
     def state() -> list[float]:
         return [path.stat().st_mtime for path in (*HEADVIEW.glob("*.[jc]s*"), *HEADVIEW.glob("*/*.[jc]s*"))]
 

@@ -34,17 +34,8 @@ from tools.notebooks.run import NOTEBOOKS, read
 
 ASKS = re.compile(r"^(?:check\.(\w+)|problem\.(\w+\.(?:test|mend)))\(", re.M)
 TASK = re.compile(r"\*\*(\d+ · |Show it|Mend it)")
-NAMES = {
-    **vars(math),
-    "math": math,
-    "mhalib": mhalib,
-    "np": np,
-    "torch": torch,
-    "F": F,
-    "nn": nn,
-    "Tensor": torch.Tensor,
-}
-NAMES |= {"einsum": einsum, "rearrange": rearrange, "reduce": reduce, "repeat": repeat}
+NAMES = vars(math) | {"math": math, "mhalib": mhalib, "np": np, "torch": torch, "F": F, "nn": nn}
+NAMES |= {"Tensor": torch.Tensor, "einsum": einsum, "rearrange": rearrange, "reduce": reduce, "repeat": repeat}
 NAMES |= {name: getattr(mhalib, name) for name in mhalib.__all__}
 VERDICTS = ("fitting", "difference", "misleading", "passed")
 MODEL = "It does what a right one would do"  # how a title goes on where the error model has named the mistake

@@ -18,7 +18,7 @@ import csv
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from functools import cache
 from pathlib import Path
 
@@ -34,7 +34,6 @@ ALONE = re.compile(r"(?m)^(check\.\w+\(.*\))[ ;]*$(?=\s*\S)")  # not the last li
 MOST_LINES, MOST_CHARACTERS = 8, 240  # of an example, and of a line of it
 LEFT_OUT = ("See:", "Lesson ", "For example:", "When stuck:", "You printed:")
 VERDICTS = ("right", "not written", "named", "no name", "stopped")
-COLUMNS = ("exercise", "verdict", "mistake", "learners", "of", "answer", "check")
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Answer:
 class Group:
     """Learners with the same verdict on an exercise: how many, of how many, and the shortest of their answers.
 
-    `code` and `said` are what to show of that answer and of its check; nobody's name stands in them.
+    `answer` and `check` are what to show of that answer and of its check; nobody's name stands in them.
     """
 
     exercise: str
@@ -88,8 +87,8 @@ class Group:
     mistake: str
     learners: int
     of: int
-    code: str
-    said: str
+    answer: str
+    check: str
 
     @property
     def is_wrong(self) -> bool:
@@ -176,8 +175,8 @@ def as_text(found: list[Group], notebooks: int) -> str:
     for group in found:
         if group.is_wrong:
             lines += ["", f"{group.learners} of {group.of} · {group.exercise}: {group.mistake or 'without a name'}"]
-            lines += ["    " + line for line in group.code.splitlines()]
-            lines += ["  " + line for line in group.said.splitlines()]
+            lines += ["    " + line for line in group.answer.splitlines()]
+            lines += ["  " + line for line in group.check.splitlines()]
     return "\n".join(lines)
 
 
@@ -185,12 +184,10 @@ def write_csv(found: list[Group], file: Path) -> None:
     """Write a row for each exercise and verdict, to be sorted and filtered in a spreadsheet."""
     with file.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
-        writer.writerow(COLUMNS)
+        writer.writerow(field.name for field in fields(Group))
         for group in found:
-            example = (group.code, group.said) if group.is_wrong else ("", "")
-            row = (group.exercise, group.verdict, group.mistake, group.learners, group.of, *example)
             # A text that begins like a formula would be computed by a spreadsheet.
-            writer.writerow("'" + cell if str(cell).startswith(tuple("=+-@")) else cell for cell in row)
+            writer.writerow("'" + cell if str(cell).startswith(tuple("=+-@")) else cell for cell in astuple(group))
 
 
 def _code(answer: Answer) -> str:
@@ -237,12 +234,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("notebooks", nargs="+", type=Path)
     parser.add_argument("--stored", action="store_true", help="run nothing; read the outputs that are stored")
     parser.add_argument("--details", action="store_true", help="the whole text of every check that is not right")
-    parser.add_argument(
-        "--summary", action="store_true", help="only what the class got wrong, to be shown to the class"
-    )
-    parser.add_argument(
-        "--csv", type=Path, metavar="FILE", help="write the table into this file, and the mistakes into FILE_mistakes"
-    )
+    parser.add_argument("--summary", action="store_true", help="only what the class got wrong, to be shown to it")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write a table, and the mistakes into FILE_mistakes")
     options = parser.parse_args(arguments)
     rows, written, unreadable = [], [], 0
     for path in {path.resolve(): path for path in options.notebooks}.values():

@@ -159,9 +159,7 @@ def lay_fresh(lesson: Path, folder: Path) -> None:
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(description="Lay your own copies of the lessons into my/; overwrite nothing.")
-    parser.add_argument(
-        "--fresh", nargs="*", metavar="LESSON", help="new copies of these lessons, such as 05; the old ones are kept"
-    )
+    parser.add_argument("--fresh", nargs="*", metavar="LESSON", help="new copies of these; the old ones are kept")
     options = parser.parse_args(arguments)
     lessons, folder = notebook_files(root / LESSONS), root / MY
     try:

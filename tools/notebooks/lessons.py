@@ -26,9 +26,8 @@ MINUTES = re.compile(r"(\d+) minutes")
 WORDS_A_MINUTE, LINES_A_MINUTE, SECONDS_A_PREDICTION = 200, 12, 30
 PREDICTION = "**Predict"
 WAIT = re.compile(r"\babout (\d+) seconds\b")
-SKIP = re.compile(
-    r"\*First time: [^*]*?\]\(#([^)]+)\)[^*]*\*"
-)  # from here on, up to that heading, not on the quick way
+# From here on, up to that heading, it is not on the quick way.
+SKIP = re.compile(r"\*First time: [^*]*?\]\(#([^)]+)\)[^*]*\*")
 QUICK_WAY = ("00", "02", "03", "05", "07", "10")  # what must be seen, in two hours
 
 

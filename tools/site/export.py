@@ -118,9 +118,8 @@ class Exporter(TemplateExporter):
 
     def __init__(self, template: str):
         config = Config(NbConvertBase={"display_data_priority": SHOWN})
-        super().__init__(
-            config=config, file_extension=".html", template_name=template, extra_template_basedirs=[str(TEMPLATES)]
-        )
+        places = {"template_name": template, "extra_template_basedirs": [str(TEMPLATES)]}
+        super().__init__(config=config, file_extension=".html", **places)
         filters = {"printed": printed, "inline_code": inline_code, "highlight_code": Highlight2HTML("ipython3")}
         filters["folded_title"] = lambda cell: title(cell) if folded(cell) else ""
         for name, made in (filters | {"markdown2html": self.markdown2html}).items():

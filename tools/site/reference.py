@@ -172,9 +172,8 @@ class _Writer:
 
         def to_lesson(number: re.Match) -> str:
             lesson = next((name for name in self.notebooks if name.startswith(f"{number[0]}_")), None)
-            return (
-                self._link(lesson, entry and self._first_cell(lesson, entry.name), number[0]) if lesson else number[0]
-            )
+            cell = entry and lesson and self._first_cell(lesson, entry.name)
+            return self._link(lesson, cell, number[0]) if lesson else number[0]
 
         return NUMBERS.sub(to_lesson, CODE.sub(to_name, MARKDOWN(words).strip()))
 
