@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -44,6 +45,7 @@ def room(path: Path) -> str:
     return f"{package}.{rest[0].partition('_')[0] if rest[0].startswith(('capture', 'core')) else rest[0]}"
 
 
+@cache
 def imported(source: str) -> set[str]:
     """Return the modules of ours that a file imports, also inside its functions."""
     found = set()

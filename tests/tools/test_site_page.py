@@ -31,7 +31,7 @@ def drawn(page):
     settle(page)
 
 
-@pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (768, "light"), (1100, "dark")])
+@pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (768, "light")])
 def test_pages_fit_and_their_widgets_are_alive(open_page, width, theme):
     page = open_page("07_lesson.html", width, theme=theme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -155,11 +155,15 @@ def test_answers_are_covered_for_everybody_and_a_button_uncovers_one_and_covers_
 
     def reached():
         """Return whether Tab, from the top of the page to its end, stops within an answer."""
-        page.evaluate("document.activeElement.blur()")
-        stops = []
+        page.evaluate("""() => {
+          document.activeElement.blur();
+          window.stops = [];
+          document.addEventListener("focusin", ({ target }) => stops.push(target.closest(".answer") !== null));
+        }""")
         for _ in range(80):
             page.keyboard.press("Tab")
-            stops.append(page.evaluate("document.activeElement.closest('.answer') !== null"))
+        stops = page.evaluate("stops")
+        assert len(stops) > 20
         return any(stops)
 
     assert seen(page) == COVERED and not reached()
