@@ -13,9 +13,8 @@ from pathlib import Path
 
 from mhalib.arguments import check_size
 
-# What `headview.survey` found for MiniLM on a running sentence and these; the name holds the beginning of the hash of
-# the weights. Made by `survey(load_minilm(), [RUNNING, RUNNING + ".", *many_sentences(2000)]).save(STORED_SURVEY,
-# texts=False)`, with RUNNING = "The painter painted the old bridge while the old baker baked bread".
+# `headview.survey(load_minilm(), [x, x + ".", *many_sentences(2000)]).save(STORED_SURVEY, texts=False)` made it, where
+# x = "The painter painted the old bridge while the old baker baked bread"; its name has the start of the weights' hash.
 STORED_SURVEY = Path(__file__).with_name("minilm_heads_53aa51172d14.npz")
 # To judge a sentence model by: our own, written before any model saw them. A few are hard on purpose: the same words
 # with another meaning, or the same meaning in other words.
