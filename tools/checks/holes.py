@@ -8,7 +8,6 @@ All single edits of the right answers are tried, see `mhacourse.edits`. Of each 
   What the task allows all the same stands with its reason in `reviewed`.
 - equal: how many more do as the right answer on every case, and on every variation as well. For lack of variations,
   where the inputs are functions or modules, that may mean little.
-- without a why: the likeliest edits that are wrong and no entry of the catalogue: candidates for one.
 """
 
 import argparse
@@ -16,16 +15,13 @@ import sys
 from dataclasses import dataclass
 
 from mhacourse import check
-from mhacourse.attempt import recognise, same_result
+from mhacourse.attempt import same_result
 from mhacourse.compare import show
 from mhacourse.edits import Edit
 from mhacourse.exercise import OUR_SECONDS, Exercise
 from mhacourse.run import Outcome, limits
 from tools.checks.reviewed import REVIEWED
 from tools.checks.variations import TRIES, Variation, variations
-
-LIKELY = 1.1  # what an edit costs at most to be among the likeliest
-MOST = 10  # edits without a why that are shown
 
 
 @dataclass(frozen=True)
@@ -83,35 +79,15 @@ def unreviewed(exercise: Exercise, found: Found) -> list[Hole]:
     return [hole for hole in found.holes if hole.edit.says not in REVIEWED.get(exercise.name, {})]
 
 
-def without_a_why(exercise: Exercise) -> list[Edit]:
-    """Return the likely edits that come to a wrong result and are no entry of the catalogue, the cheapest first."""
-    likely = []
-    with limits(OUR_SECONDS):
-        for edit in exercise.edits:
-            outcomes = (
-                [edit.outcome(i, inputs) for i, inputs in enumerate(exercise.inputs)] if edit.cost <= LIKELY else []
-            )
-            if not outcomes or None in outcomes:
-                continue
-            wrong = not all(map(same_result, exercise.right, outcomes))
-            # What stops on every case is told by its message.
-            if wrong and any(not outcome.failure for outcome in outcomes):
-                known = recognise(exercise.catalogue, outcomes, exercise.right)
-                if not known and edit.says not in [other.says for other in likely]:
-                    likely.append(edit)
-    return likely
-
-
 def report(exercise: Exercise, found: Found) -> str:
     """Return in plain text what there is to say of an exercise."""
-    holes, likely = unreviewed(exercise, found), without_a_why(exercise)
+    holes = unreviewed(exercise, found)
     lines = [f"{exercise.lesson} {exercise.name}: {len(exercise.edits)} edits, {found.tried} variations"]
     lines.append(f"  holes: {len(holes)}, and {len(found.holes) - len(holes)} reviewed")
     for hole in holes:
         inputs = zip(exercise.parameters, hole.shown_by.inputs, strict=True)
         lines += [f"    {hole.edit.says}", "      on " + ", ".join(f"{name}={show(x)}" for name, x in inputs)]
-    lines += [f"  equal: {len(found.equal)}", f"  without a why: {len(likely)}"]
-    return "\n".join([*lines, *(f"    {edit.says}" for edit in likely[:MOST])])
+    return "\n".join([*lines, f"  equal: {len(found.equal)}"])
 
 
 def main(arguments: list[str] | None = None) -> int:
