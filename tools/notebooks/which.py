@@ -43,11 +43,8 @@ def short(path: Path) -> str:
 def meant(asked: str, paths: list[Path]) -> list[Path]:
     """Return the notebooks that somebody may mean: by 5, 05, the name of the file, or words of it, such as `torch`."""
     name = Path(asked).stem.lower()
-    for path in paths:
-        if name == path.stem.lower() or (name.isdecimal() and is_lesson(path.name) and int(name) == int(path.stem[:2])):
-            return [path]
-    words = set(re.findall(r"[a-z]+", name)) if not re.search(r"\d", name) else set()
-    return [path for path in paths if words and words <= set(re.findall(r"[a-z]+", path.stem.lower()))]
+    words = {name.zfill(2)} if name.isdecimal() else set(re.split(r"[\W_]+", name))
+    return [path for path in paths if words <= set(path.stem.lower().split("_"))]
 
 
 def chosen(asked: list[str], folder: Path) -> list[Path]:
