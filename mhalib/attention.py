@@ -232,8 +232,7 @@ class MultiHeadAttention(nn.Module):
             `(B, Tq, d_model)`, or a pair of that and the weights `(B, num_heads, Tq, Tk)`.
 
         Raises:
-            TypeError: the inputs are not floating tensors, or the mask is neither boolean nor floating.
-            ValueError: shapes, dtypes or devices do not fit together, or a sequence is empty.
+            TypeError, ValueError: as in `scaled_dot_product_attention`.
         """
         if keys is None and values is not None:
             raise ValueError("values came without keys; give keys as well, or queries alone for self-attention")

@@ -15,9 +15,6 @@ from torch import Tensor
 
 from mhalib.arguments import check_size, check_tensor
 
-# While torch traces, and then only, it is True; torch before 2.3 has it under another name.
-_is_compiling = torch.compiler.is_compiling if hasattr(torch.compiler, "is_compiling") else torch._utils.is_compiling
-
 
 def causal_mask(num_queries: int, num_keys: int | None = None, *, device=None) -> Bool[Tensor, "queries keys"]:
     """Return the mask that lets each query see its own position and all earlier ones.
@@ -27,8 +24,7 @@ def causal_mask(num_queries: int, num_keys: int | None = None, *, device=None) -
     with the first key instead; the two agree when there are as many queries as keys.)
 
     Args:
-        num_queries: how many queries, at least 1.
-        num_keys: how many keys, at least `num_queries`; as many as queries when left out.
+        num_queries, num_keys: how many there are; as many keys as queries when left out.
         device: where the mask is made.
 
     Raises:
@@ -57,8 +53,7 @@ def padding_mask(valid_lens: Int[Tensor, "*batch_queries"], num_keys: int) -> Bo
     """Return the mask that hides the padding behind each sample's valid keys.
 
     Args:
-        valid_lens: how many keys count: `(B,)`, one length per sample, or `(B, Tq)`, one per query; integers
-            from 0 to `num_keys`.
+        valid_lens: how many keys count, integers: `(B,)`, one length per sample, or `(B, Tq)`, one per query.
         num_keys: length of the padded sequence.
 
     Returns:
@@ -66,8 +61,7 @@ def padding_mask(valid_lens: Int[Tensor, "*batch_queries"], num_keys: int) -> Bo
 
     Raises:
         TypeError: the lengths are not a tensor of integers.
-        ValueError: they have no or too many axes, one of them is below 0 or above `num_keys`, or `num_keys` is not
-            a positive integer.
+        ValueError: they have other axes, do not lie between 0 and `num_keys`, or that is no positive integer.
 
     Taught in notebook 04.
 
@@ -234,27 +228,24 @@ def prepare_mask(mask: Tensor, shape: tuple[int, ...], dtype: torch.dtype, devic
     Args:
         mask: boolean, True where attention is allowed, or floating, added to the scores.
         shape: of the scores: `(Tq, Tk)`, `(B, Tq, Tk)` or `(B, h, Tq, Tk)`.
-        dtype: of the scores; an additive mask comes back in it.
-        device: of the scores.
+        dtype, device: of the scores; an additive mask comes back in this dtype.
 
     Returns:
         the same mask with as many axes as the scores, each of them 1 or as in `shape`.
 
     Raises:
         TypeError: the mask is neither boolean nor floating.
-        ValueError: it does not broadcast, is on another device, holds NaN or +inf, or is a 0/1 mask in floats.
-            (Values are not checked where they are not known: on the meta device, and under torch.compile and
-            torch.export.)
+        ValueError: it does not broadcast, is on another device, or (where its values are known: not on the meta
+            device, nor under torch.compile and torch.export) holds NaN or +inf, or is a 0/1 mask in floats.
 
     No notebook calls this function, but attention does, with every mask; notebook 04 teaches what a mask may be.
     """
-    _check_dense("mask", mask)
+    full = with_head_axis(mask)
     if mask.dtype != torch.bool and not mask.is_floating_point():
         raise TypeError(
             f"mask must be boolean (True = may attend) or floating (added to the scores), got {mask.dtype}; "
             "for 0/1 integers use mask.bool(), for lengths use padding_mask(valid_lens, Tk)"
         )
-    full = with_head_axis(mask)
     fits = mask.ndim <= len(shape)
     if fits:
         full = full if len(shape) == 4 else full[:, 0] if len(shape) == 3 else full[0, 0]
@@ -292,11 +283,6 @@ def check_boolean(name: str, mask: object) -> None:
         ValueError: it is sparse.
 
     Notebook 04 teaches why.
-
-    Examples:
-        >>> import torch
-        >>> from mhalib.masks import check_boolean
-        >>> check_boolean("mask", torch.ones(2, 2, dtype=torch.bool))
     """
     _check_dense(name, mask)
     if mask.dtype != torch.bool:
@@ -315,7 +301,7 @@ def _check_dense(name: str, x: object) -> None:
 
 def _values_are_known(tensor: Tensor) -> bool:
     """Return whether a check may look at the values: there are none on the meta device or while torch traces."""
-    return not (tensor.is_meta or _is_compiling())
+    return not (tensor.is_meta or torch.compiler.is_compiling())
 
 
 def _shape(tensor: Tensor) -> str:
