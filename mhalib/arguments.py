@@ -1,14 +1,27 @@
-"""Checks of arguments that more than one module needs.
+"""Checks of arguments that more than one module needs, and the words for a package that is missing.
 
 Each error says what was expected, what came and what to do. `masks` says what a mask must be; how shapes must fit
 together is checked where they meet.
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 TOLERANCE = 1e-3  # by which a weight, or the sum of a row of weights, may miss what it should be
+
+
+@contextmanager
+def extra(name: str, what: str) -> Iterator[None]:
+    """Where an import inside the `with` fails, say which extra of mhalib `what` needs."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        text = f'{what} needs {missing.name}; install it with: python -m pip install "mhalib[{name}]"'
+        raise ModuleNotFoundError(text, name=missing.name) from None
 
 
 def check_tensor(name: str, x: object) -> None:
@@ -59,14 +72,7 @@ def check_weights_kind(name: str, weights: object) -> None:
 
 
 def checked_weights(
-    name: str,
-    weights: Tensor,
-    dtype: torch.dtype,
-    *,
-    sums: tuple[int, ...] = (1,),
-    nan: bool = False,
-    rows: Tensor | None = None,
-    advice: str = "",
+    name: str, weights: Tensor, dtype: torch.dtype, rows: Tensor | None = None, advice: str = ""
 ) -> Tensor:
     """Return these weights if they can be attention weights: from 0 to 1, with rows that sum to 1 over the keys.
 
@@ -74,9 +80,8 @@ def checked_weights(
         name: what the weights are called.
         weights: `(..., Tq, Tk)`, float32 or float64.
         dtype: the one in which they came; what rounding to it may do to a row is excused.
-        sums: what a row may sum to: `(1, 0)` where a query may have no key, `()` where a row may sum to anything.
-        nan: whether NaN may be among them, for a picture that marks it.
-        rows: boolean, broadcasts to `(..., Tq)`: the rows that count; all of them when left out.
+        rows: boolean, broadcasts to `(..., Tq)`: the rows that count. When left out, as for a picture, a row may sum to
+            anything and hold NaN.
         advice: what else to do, added to the end of the message.
 
     Returns:
@@ -90,8 +95,8 @@ def checked_weights(
     numbers = weights.numpy(force=True)  # torch would wake its threads for every pass, which costs more than the pass
     with np.errstate(invalid="ignore"):
         totals = numbers.sum(-1)
-        off = np.min([np.abs(totals - total) for total in sums or [totals]], 0)
-    wrong = (off > tolerance) | (np.isnan(totals) & (not nan))
+    # Written so that NaN is wrong, too.
+    wrong = np.zeros(totals.shape, bool) if rows is None else ~(np.abs(totals - 1) <= tolerance)
     low, high = (end.reduce(numbers, axis=None) for end in (np.fmin, np.fmax))  # of those that are not NaN
     if low < -tolerance or high > 1 + tolerance:
         wrong |= ((numbers < -tolerance) | (numbers > 1 + tolerance)).any(-1)
@@ -99,8 +104,7 @@ def checked_weights(
         wrong &= rows.numpy(force=True)
     if wrong.any():
         expected = "attention weights lie between 0 and 1"
-        if sums:
-            expected += ", and each row sums to 1 over the keys" + " (or to 0 where everything is masked)" * (0 in sums)
+        expected += ", and each row sums to 1 over the keys" * (rows is not None)
         at = tuple(np.argwhere(wrong)[0].tolist())
         ends = f"{np.fmin.reduce(numbers[at]):.4g} and {np.fmax.reduce(numbers[at]):.4g}"
         found = f"row {list(at)} of {name} lies between {ends} and sums to {totals[at]:.4g}"
@@ -119,14 +123,11 @@ def _remedy(numbers: np.ndarray, tolerance: float) -> str:
     return "apply softmax(-1) to scores first, and call .eval() if dropout is still on"
 
 
-def autocast_is_on(kind: str) -> bool:
-    """Return whether autocast is on for this kind of device, such as "cpu"."""
-    if not hasattr(torch.amp, "is_autocast_available"):  # before torch 2.4, each kind had a function of its own
-        return torch.is_autocast_cpu_enabled() if kind == "cpu" else kind == "cuda" and torch.is_autocast_enabled()
-    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-
-
 def _joined_by_autocast(x: Tensor, weight: Tensor) -> bool:
     """Return whether torch itself brings the two dtypes together; autocast leaves float64 and integers alone."""
-    on = autocast_is_on(x.device.type)
+    kind = x.device.type
+    if hasattr(torch.amp, "is_autocast_available"):
+        on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    else:  # before torch 2.4, each kind had a function of its own
+        on = torch.is_autocast_cpu_enabled() if kind == "cpu" else kind == "cuda" and torch.is_autocast_enabled()
     return on and x.is_floating_point() and torch.float64 not in (x.dtype, weight.dtype)

@@ -17,16 +17,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from mhalib.arguments import check_size
+from mhalib.arguments import check_size, extra
 from mhalib.experiments.training import torch_threads
 
-try:
+with extra("training", "a sweep"):
     import joblib
     from tqdm.auto import tqdm
-except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError(
-        f'a sweep needs {missing.name}; install it with: python -m pip install "mhalib[training]"', name=missing.name
-    ) from None
 
 Row = dict[str, Any]
 Key = tuple[str, int]  # an arm and a seed
@@ -59,8 +55,8 @@ def sweep(
     change there, take another folder.
 
     Inside `with joblib.parallel_config(backend="dask")`, the same call runs on the Dask cluster whose client is
-    open; a run whose worker dies is started again elsewhere. Results are stored by the calling process only, so the
-    workers need not share a disk with it. Each process uses one thread of torch.
+    open; a run whose worker dies is started again elsewhere. The calling process alone stores results. Each process
+    uses one thread of torch.
 
     Args:
         run: trains and returns a mapping of plain numbers, texts and lists; may be defined in a notebook.
@@ -88,8 +84,8 @@ def sweep(
     for name, size in {"workers": workers, "together": together}.items():
         if size is not None:
             check_size(name, size)
-    store = _Store(folder)
-    done = {key: result for key, job in jobs.items() if (result := store.read(job)) is not None}
+    files = {} if folder is None else _files(Path(folder), jobs)
+    done = {key: result for key, file in files.items() if (result := _stored(file, jobs[key])) is not None}
     pending = {key: job["settings"] for key, job in jobs.items() if key not in done}
     failures: dict[Key, str] = {}
 
@@ -107,7 +103,8 @@ def sweep(
             with closing(_results(run, pending, workers, timeout, together)) as results:
                 for key, result, failure in itertools.chain.from_iterable(results):
                     if failure is None:
-                        store.write(jobs[key], result)
+                        if files:
+                            _store(files[key], jobs[key], result)
                         done[key] = result
                     else:
                         failures[key] = failure
@@ -212,33 +209,25 @@ def _names(keys: Iterable[Key]) -> str:
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
-class _Store:
-    """Finished runs as files, one each; without a folder it is always empty."""
+def _files(folder: Path, jobs: Mapping[Key, Row]) -> dict[Key, Path]:
+    """Return the file of each run in a folder, which is made if need be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {key: json.dumps(job, sort_keys=True).encode() for key, job in jobs.items()}
+    return {key: folder / f"{hashlib.sha256(text).hexdigest()[:24]}.json" for key, text in texts.items()}
 
-    def __init__(self, folder: str | os.PathLike | None):
-        self.folder = None if folder is None else Path(folder)
-        if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
 
-    def read(self, job: Row) -> Row | None:
-        """Return the result of a finished run, or None; what is cut off, damaged or another run's does not count."""
-        if self.folder is None:
-            return None
-        try:
-            stored = json.loads(self._path(job).read_text(encoding="utf-8"))
-            result = stored["result"]
-        except (OSError, ValueError, TypeError, KeyError):
-            return None
-        return result if isinstance(result, dict) and stored == {**job, "result": result} else None
+def _stored(file: Path, job: Row) -> Row | None:
+    """Return the result of a finished run, or None; what is cut off, damaged or another run's does not count."""
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        result = stored["result"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return result if isinstance(result, dict) and stored == {**job, "result": result} else None
 
-    def write(self, job: Row, result: Row) -> None:
-        """Store a finished run in one step: the name appears when all of the file is there."""
-        if self.folder is not None:
-            path = self._path(job)
-            unfinished = path.with_suffix(f".{os.getpid()}.tmp")  # two sweeps may share a folder
-            unfinished.write_text(json.dumps({**job, "result": result}, indent=1), encoding="utf-8")
-            os.replace(unfinished, path)
 
-    def _path(self, job: Row) -> Path:
-        text = json.dumps(job, sort_keys=True)
-        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+def _store(file: Path, job: Row, result: Row) -> None:
+    """Store a finished run in one step: the name appears when all of the file is there."""
+    unfinished = file.with_suffix(f".{os.getpid()}.tmp")  # two sweeps may share a folder
+    unfinished.write_text(json.dumps({**job, "result": result}, indent=1), encoding="utf-8")
+    os.replace(unfinished, file)

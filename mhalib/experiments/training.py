@@ -18,16 +18,12 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from mhalib.arguments import check_size
+from mhalib.arguments import check_size, extra
 from mhalib.experiments.models import seeded
 from mhalib.experiments.tasks import NO_ANSWER
 
-try:
+with extra("training", "training"):
     from tqdm.auto import tqdm
-except ModuleNotFoundError:
-    raise ModuleNotFoundError(
-        'training needs tqdm; install it with: python -m pip install "mhalib[training]"', name="tqdm"
-    ) from None
 
 # The same questions for every model and every seed, and from a seed that nobody takes for training.
 EVALUATION_SEED = 20_000_003

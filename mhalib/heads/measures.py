@@ -186,7 +186,7 @@ def _checked(weights: Tensor, queries: Tensor | None, square: bool = False) -> t
     counted = _fitting("queries", queries, weights, weights.shape[-2:-1])
     numbers = weights.detach().to(torch.promote_types(weights.dtype, torch.float32))
     left_out = ", and leave rows with no key, such as padding, out with `queries`"
-    return checked_weights("weights", numbers, weights.dtype, rows=counted, advice=left_out), counted
+    return checked_weights("weights", numbers, weights.dtype, counted, left_out), counted
 
 
 def _offsets(weights: Tensor) -> Tensor:

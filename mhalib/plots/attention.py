@@ -133,7 +133,7 @@ def _as_maps(weights: Tensor, mask: Tensor | None, signed: bool, pool: int) -> n
     """Return the maps as they are drawn, float32: checked, pooled, -inf where masked."""
     maps = weights.to("cpu", torch.float32)
     if not signed:  # whatever its rows sum to: a pattern, or weights under dropout, is drawn as well
-        maps = checked_weights("weights", maps, weights.dtype, sums=(), nan=True)
+        maps = checked_weights("weights", maps, weights.dtype)
     elif maps.isinf().any():
         raise ValueError("weights hold infinite numbers, which no colour shows; mark what is blocked with mask=")
     if mask is not None:

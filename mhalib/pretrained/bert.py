@@ -12,17 +12,13 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from mhalib.arguments import extra
 from mhalib.attention import MultiHeadAttention
 from mhalib.masks import padding_mask
 
-try:
+with extra("pretrained", "the real model"):
     from safetensors.torch import load as read_tensors
     from tokenizers import Tokenizer
-except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError(
-        f'the real model needs {missing.name}; install it with: python -m pip install "mhalib[pretrained]"',
-        name=missing.name,
-    ) from None
 
 # What a BERT of Hugging Face calls its parts, and what they are called here; the first that fits counts.
 NAMES = (
