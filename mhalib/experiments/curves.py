@@ -49,15 +49,13 @@ def _loss_curve(losses: Sequence[float]) -> DescribedFigure:
     return figure
 
 
-def plot_runs(
-    scores: Mapping[str, Sequence[float]], xlabel: str, ylabel: str = "accuracy", *, chance: float | None = None
-) -> DescribedFigure:
-    """Draw every run as a dot, arm by arm, with the mean and its 95 % interval beside the dots.
+def plot_runs(scores: Mapping[str, Sequence[float]], xlabel: str, *, chance: float | None = None) -> DescribedFigure:
+    """Draw the accuracy of every run as a dot, arm by arm, with the mean and its 95 % interval beside the dots.
 
     Args:
-        scores: name of the arm -> the score of each run, from 0 to 1, at least two.
-        xlabel, ylabel: what tells the arms apart, and what the score is.
-        chance: the score of guessing, drawn as a dashed line.
+        scores: name of the arm -> the accuracy of each run, from 0 to 1, at least two.
+        xlabel: what tells the arms apart.
+        chance: the accuracy of guessing, drawn as a dashed line.
 
     Raises:
         ValueError: there is no arm, or one has fewer than two scores, or some that are not from 0 to 1.
@@ -69,7 +67,7 @@ def plot_runs(
     found = {arm: interval(values, bounds=(0, 1)) for arm, values in scores.items()}
     told = "; ".join(f"{arm} {mean:.2f} ({low:.2f} to {high:.2f})" for arm, (mean, low, high) in found.items())
     figure = new_figure(
-        f"{ylabel} of every run against {xlabel}, mean and 95 % interval: {told}.", (1.5 + 0.9 * len(scores), 3.5)
+        f"accuracy of every run against {xlabel}, mean and 95 % interval: {told}.", (1.5 + 0.9 * len(scores), 3.5)
     )
     axes = figure.subplots()
     for i, (arm, values) in enumerate(scores.items()):
@@ -83,6 +81,6 @@ def plot_runs(
         axes.axhline(chance, color="#777777", linestyle="--", linewidth=0.8)
         axes.text(len(scores) - 0.5, chance, "guessing ", fontsize=8, ha="right", va="bottom", color="#555555")
     axes.set_xticks(range(len(scores)), list(scores))
-    axes.set(xlabel=xlabel, ylabel=ylabel, xlim=(-0.5, len(scores) - 0.5))
+    axes.set(xlabel=xlabel, ylabel="accuracy", xlim=(-0.5, len(scores) - 0.5))
     axes.set_ylim(bottom=0)  # a scale from 0 makes small differences look small
     return figure

@@ -1,8 +1,7 @@
 """Which heads matter to a model: measure what it costs to switch them off, and cut them out for real.
 
 Everything here works on any model that holds `MultiHeadAttention` layers, and leaves the model as it was. What is
-lost is up to the reader: `losses(model)` runs the model on some samples and returns one loss for each, `(B,)`. With
-`means` of `head_means`, a head that goes leaves its mean in its place, instead of zeros.
+lost is up to the reader: `losses(model)` runs the model on some samples and returns one loss for each, `(B,)`.
 The switches themselves stand in `gates`; what a head *does* is measured in `measures`.
 """
 
@@ -38,16 +37,16 @@ def zero_importance(model: nn.Module, losses: Losses) -> Importance:
 
     Michel et al. (2019), section 3.2. Taught in notebook 11.
     """
-    return _one_by_one(model, losses, None)
+    return _one_by_one(model, losses)
 
 
-def mean_importance(model: nn.Module, losses: Losses, means: Means = None) -> Importance:
+def mean_importance(model: nn.Module, losses: Losses) -> Importance:
     """Return by how much the mean loss grows when this one head hands over its mean instead of what it found.
 
     That takes away what the head tells samples and tokens apart by, and leaves what it always says. The means are those
-    over what `losses` runs when left out; all else is as in `zero_importance`. Taught in notebook 11.
+    over what `losses` runs; all else is as in `zero_importance`. Taught in notebook 11.
     """
-    return _one_by_one(model, losses, head_means(model, losses) if means is None else means)
+    return _one_by_one(model, losses, head_means(model, losses))
 
 
 def gradient_importance(model: nn.Module, losses: Losses) -> Importance:
@@ -88,7 +87,7 @@ class Pruning:
     losses: list[float]
 
 
-def greedy_pruning(model: nn.Module, losses: Losses, *, steps: int | None = None, means: Means = None) -> Pruning:
+def greedy_pruning(model: nn.Module, losses: Losses, *, steps: int | None = None) -> Pruning:
     """Switch off one head after another, each time the one whose loss costs least given those already gone.
 
     Unlike a ranking that is made once, this sees that of two heads that do the same only one may go. It stops after
@@ -104,18 +103,16 @@ def greedy_pruning(model: nn.Module, losses: Losses, *, steps: int | None = None
     check_size("steps", steps)
     if steps > len(left):
         raise ValueError(f"steps must be at most the number of heads, {len(left)}, got {steps}")
-    found = Pruning([], [_loss_without([], model, losses, means)])
+    found = Pruning([], [_loss_without([], model, losses)])
     for _ in range(steps):
-        costs = [_loss_without([*found.order, head], model, losses, means) for head in left]
+        costs = [_loss_without([*found.order, head], model, losses) for head in left]
         cheapest = min(range(len(left)), key=costs.__getitem__)
         found.order.append(left.pop(cheapest))
         found.losses.append(costs[cheapest])
     return found
 
 
-def prune_in_order(
-    model: nn.Module, losses: Losses, order: Sequence[Head] | Importance, *, means: Means = None
-) -> Pruning:
+def prune_in_order(model: nn.Module, losses: Losses, order: Sequence[Head] | Importance) -> Pruning:
     """Switch off one head after another in a given order, and measure the loss after each.
 
     The order is that of `(layer, head)`, the first to go first, or of an importance: the least important goes first.
@@ -133,7 +130,7 @@ def prune_in_order(
     order = [(int(layer), int(head)) for layer, head in order]
     if not set(order) <= set(known) or len(set(order)) < len(order):
         raise ValueError(f"order must name each head at most once as (layer, head), got {order}; the heads are {known}")
-    return Pruning(order, [_loss_without(order[:gone], model, losses, means) for gone in range(len(order) + 1)])
+    return Pruning(order, [_loss_without(order[:gone], model, losses) for gone in range(len(order) + 1)])
 
 
 def prune_heads(model: nn.Module, keep: Bool[Tensor, "layers heads"] | Sequence[Bool[Tensor, "_"]]) -> nn.Module:
@@ -199,7 +196,7 @@ def _heads(model: nn.Module) -> list[Head]:
     return [(i, head) for i, layer in enumerate(layers) for head in range(layer.num_heads)]
 
 
-def _one_by_one(model: nn.Module, losses: Losses, means: Means) -> Tensor:
+def _one_by_one(model: nn.Module, losses: Losses, means: Means = None) -> Tensor:
     intact, heads = _loss_without([], model, losses, means), _heads(model)
     costs = torch.full((heads[-1][0] + 1, max(head for _, head in heads) + 1), torch.nan)  # (layers, heads)
     for head in heads:
@@ -207,7 +204,7 @@ def _one_by_one(model: nn.Module, losses: Losses, means: Means) -> Tensor:
     return costs
 
 
-def _loss_without(gone: Sequence[Head], model: nn.Module, losses: Losses, means: Means) -> float:
+def _loss_without(gone: Sequence[Head], model: nn.Module, losses: Losses, means: Means = None) -> float:
     gates = [torch.ones(layer.num_heads) for layer in attention_layers(model).values()]
     for layer, head in gone:
         gates[layer][head] = 0

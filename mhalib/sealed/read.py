@@ -164,14 +164,7 @@ class SealedHeads:
         return x.detach().double().cpu()
 
 
-def read_heads(
-    f: Callable,
-    d_model: int,
-    *,
-    d: Float[Tensor, " d_model"] | None = None,
-    dtype: torch.dtype = torch.float64,
-    seed: int = 0,
-) -> SealedHeads:
+def read_heads(f: Callable, d_model: int, *, dtype: torch.dtype = torch.float64, seed: int = 0) -> SealedHeads:
     """Return what each head of a box writes and where it looks, from what the box answers alone.
 
     Beside a token far away, `c + 1e7 d`, every softmax is a switch. On a line `c0 + t e` each head switches once, and
@@ -180,7 +173,6 @@ def read_heads(
 
     Args:
         f, d_model, seed: as in `count_heads`.
-        d: `(d_model,)`, for which `writes` is read; drawn when left out.
         dtype: what f is given, float64 or float32 (then maps are right to some 1e-4 instead of 1e-9).
 
     Raises:
@@ -191,14 +183,7 @@ def read_heads(
     the output is a single number. Here it is a vector, and the heads lie in general position. Taught in notebook 15.
     """
     box = Box(f, d_model, dtype, seed)
-    if d is None:
-        d = box.draw(d_model)
-    check_tensor("d", d)
-    if d.shape != (d_model,) or not d.is_floating_point() or not d.any() or not d.isfinite().all():
-        raise ValueError(
-            f"d must be ({d_model},) of floating numbers, not all of them 0, got {tuple(d.shape)} of {d.dtype}"
-        )
-    d = d.detach().to(dtype).double().cpu()
+    d = box.draw(d_model)
     heads = int(count_in(box, d))
     kinds = _recurring(box, [step for line in steps_of(box, d) for step in line.steps])
     steps, most = [kind[0] for kind in kinds], max(map(len, kinds), default=0)
