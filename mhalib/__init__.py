@@ -4,9 +4,8 @@ The files in this folder are the layer and what every lesson needs. Each folder 
 references, single heads, experiments, a real model, a layer read from outside. The views of any model's heads are in
 `headview`, the examination of any layer is in `attention_doctor`, exercises and predictions are in `mhacourse`.
 
-A room imports only from floors below its own: `arguments` and `claims` are on the ground floor, `masks` and `sealed`
-above them, then `attention` and `plots`, then `reference`, `heads` and `experiments`, and `pretrained` is at the top.
-No file here imports from a folder, and importing the package costs no more than importing torch.
+A room imports only from those below it, no file here imports from a folder, and importing the package costs no more
+than importing torch.
 """
 
 from mhalib.attention import MultiHeadAttention, merge_heads, scaled_dot_product_attention, split_heads

@@ -4,6 +4,7 @@ Readers may change a lesson, so a claim that does not hold is reported and stops
 (`MHALIB_CLAIMS=raise` in the environment, which the tools set), it raises an error.
 """
 
+import math
 import os
 import sys
 from numbers import Real
@@ -68,7 +69,7 @@ claim.speaks_of = speaks_of
 
 def _truth(holds: object) -> bool:
     if isinstance(holds, (torch.Tensor, np.ndarray)):
-        if holds.size != 1 if isinstance(holds, np.ndarray) else holds.numel() != 1:
+        if math.prod(holds.shape) != 1:
             raise ValueError(
                 f"a claim holds or not, got {'x'.join(map(str, holds.shape))} answers; write (…).all() or (…).any()"
             )
@@ -96,8 +97,7 @@ def _changes(names: dict[str, object]) -> str:
 
 def _written(value: object) -> str:
     if isinstance(value, (torch.Tensor, np.ndarray)):
-        count = value.numel() if isinstance(value, torch.Tensor) else value.size
-        if count > _MOST:
+        if math.prod(value.shape) > _MOST:
             return f"of shape {tuple(value.shape)}"
         value = value.tolist()
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (Real, list, tuple, dict)):

@@ -4,6 +4,7 @@ The runs themselves are made by `sweep`. Nothing here decides which arm is bette
 or says where they are not, and keeps every run for the reader to see.
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -122,7 +123,7 @@ def compare_arms(
     remarks = _mismatches(costs)
 
     trials = {f"{arm}, lr {lr:g}": {**settings, "lr": lr} for arm, settings in arms.items() for lr in rates}
-    tuning = _checked(sweep(_Forgiving(run), trials, tuning_seeds, **sweep_options))
+    tuning = _checked(sweep(_forgiving(run), trials, tuning_seeds, **sweep_options))
     final = {}
     for arm, settings in arms.items():
         losses = {lr: sum(row["loss"] for row in tuning if row["arm"] == f"{arm}, lr {lr:g}") for lr in rates}
@@ -153,20 +154,19 @@ def _mismatches(costs: Mapping[str, Mapping[str, int]]) -> list[str]:
     ]
 
 
-class _Forgiving:
-    """`run`, except that training which diverges is a bad result and no error."""
+def _forgiving(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `run`, except that training which diverges is a bad result and no error."""
 
-    def __init__(self, run: Callable[..., Any]):
-        # So that the sweep knows it by the name and the source of `run`.
-        self.__wrapped__, self.__qualname__ = run, getattr(run, "__qualname__", type(run).__qualname__)
-
-    def __call__(self, **settings: Any) -> Any:
+    @functools.wraps(run)  # so that the sweep knows it by the name and the source of `run`
+    def tried(**settings: Any) -> Any:
         try:
-            return self.__wrapped__(**settings)
+            return run(**settings)
         except DivergedError:
             lost = {"loss": math.inf, "accuracy": 0.0}
             # Of several seeds at once one may have diverged: then their mean is as bad.
             return [lost] * len(settings["seeds"]) if "seeds" in settings else lost
+
+    return tried
 
 
 def _checked(rows: list[Row]) -> list[Row]:

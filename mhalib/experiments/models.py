@@ -118,7 +118,6 @@ class LookupModel(TokenModel):
         num_layers: int = 1,
         seed: int = 0,
     ):
-        check_size("vocab", vocab)
         check_size("lookups", lookups)
         super().__init__(vocab, tokens, lookups * vocab, d_model, num_heads, head_dim, num_kv_heads, num_layers, seed)
         self.lookups = lookups

@@ -22,7 +22,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "LINE_COLOURS_ON_DARK",
             "MASKED_COLOURS",
             "NAN_COLOUR",
-            "PAGES",
             "ink_shades",
             "signed_shades",
         ],

@@ -14,7 +14,6 @@ from matplotlib.colors import ListedColormap
 COLOUR_MAPS = ("ink", "viridis", "cividis", "magma")
 COLOUR_MAP = COLOUR_MAPS[0]
 DIVERGING = "ink signed"  # for signed values: 0 is the page, positive ones are green, negative ones purple
-PAGES = {"light": "#FFFFFF", "dark": "#1B1B1B"}  # what 0 looks like, by the reader's theme
 # Okabe and Ito (2008): eight colours that colour-blind readers can tell apart; black is left for text.
 COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#BBBBBB")
 # The same and their like, dark enough for lines on white.
@@ -28,7 +27,7 @@ NAN_COLOUR = COLOURS[5]
 
 _INK_HUE, _PLUS_HUE, _MINUS_HUE = 255, 150, 315  # degrees around Oklab's circle: blue, green, purple
 _CHROMA = 0.135  # of the strongest colour, in the middle of a map
-_PAGE = {"light": 1.0, "dark": 0.2222}  # lightness
+_PAGE = {"light": 1.0, "dark": 0.2222}  # lightness of #FFFFFF and #1B1B1B, by the reader's theme
 _MOST = {"light": 0.24, "dark": 0.97}  # and of the most ink
 _MOST_SIGNED = {"light": 0.38, "dark": 0.88}  # two hues must stay apart at their ends
 

@@ -5,8 +5,6 @@ import sys
 
 from mhalib.pretrained.minilm import MINILM, WeightsMissing, find, read_verified
 
-MODELS = (MINILM,)  # what may be fetched
-
 
 def main(argv: list[str] | None = None) -> int:
     """Say where the weights are, or how to get them; return the exit code."""

@@ -1,7 +1,7 @@
 """What can be told of an attention layer from outside, by asking it: how many heads, what each writes, where it looks.
 
 A *box* is a function `f` that takes tokens `(B, T, d_model)` and returns as many; it may be a layer of any library.
-Nothing here looks at its code or its weights. Checks of layers whose code may be looked at are elsewhere, in `doctor`.
+Nothing here looks at its code or its weights. A layer that may be looked into is examined by `attention_doctor`.
 """
 
 import lazy_loader
