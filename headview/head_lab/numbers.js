@@ -93,8 +93,7 @@ export function labAttend(scores, v, state) {
   return { weights, output, entropy, most: Float32Array.from(counts, (count) => Math.log2(Math.max(1, count))) };
 }
 
-/** @param {ArrayLike<number>} numbers */
-const sumOf = (numbers) => Array.prototype.reduce.call(numbers, (sum, x) => sum + x, 0);
+const sumOf = (numbers) => numbers.reduce((sum, x) => sum + x, 0);
 
 /** The mean entropy of a head, in bits. @param {LabState} state @param {LabResult} result */
 export function labBits({ queries }, { entropy }, head) {

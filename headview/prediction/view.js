@@ -35,7 +35,8 @@ function render({ model, el }) {
     note.hidden = !note.textContent;
     verdict.hidden = !w.settled;
     verdict.className = `verdict ${w.right ? "right" : "wrong"}`;
-    verdict.replaceChildren(...(w.settled ? [node("b", {}, titleOf(w)), ` ${w.sentence}`] : []));
+    const title = `You predicted: ${w.said}. ${w.right ? "Right." : `It is: ${w.answer}.`}`; // as Python writes it
+    verdict.replaceChildren(...(w.settled ? [node("b", {}, title), ` ${w.sentence}`] : []));
   };
   const changed = (noted) => {
     show(noted);
@@ -68,11 +69,6 @@ function judged(model) {
   const range = ranges.find(([low, high]) => (low ?? -Infinity) <= guess && guess <= (high ?? Infinity));
   const said = `${guess} ${model.get("unit")}`.trim(), right = options.length ? guess === answer : range === ranges[0];
   return { guessed, settled, guess, said, right, sentence: (option || range)?.at(-1) ?? model.get("other"), answer };
-}
-
-/** The first line of a verdict, as Python writes it below the cell that answers. @param {Judged} w */
-function titleOf({ said, right, answer }) {
-  return `You predicted: ${said}. ${right ? "Right." : `It is: ${answer}.`}`;
 }
 
 /**

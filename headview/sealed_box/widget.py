@@ -14,7 +14,7 @@ from torch import Tensor
 
 from headview.base import Checked, Refused, View, check_truth, float_bytes, is_number, is_whole, static
 from headview.sealed_box import ask
-from headview.sealed_box.plateaus import find_steps, letter_name
+from headview.sealed_box.plateaus import Step, find_steps, letter_name
 from mhalib.plots import COLOUR_MAP, COLOURS, LINE_COLOURS, DescribedFigure, new_figure
 
 _MOST_LINES = 64  # features in the picture
@@ -101,7 +101,7 @@ class SealedBox(View):
         """Return the output along the line, with what was crossed and, if it is open, what the heads do."""
         t, at, steps = self._places.numpy(), self._at(self.t), [self._found.steps[number] for number in self.steps_seen]
         ratios = (2, 1) if self.opened else (1,)
-        figure = new_figure(self._alt(at), (8.0, 4.6 if self.opened else 3.2))
+        figure = new_figure(self._alt(at, steps), (8.0, 4.6 if self.opened else 3.2))
         panels = figure.subplots(len(ratios), sharex=True, squeeze=False, height_ratios=ratios)
         graph, *below = panels[:, 0]
         for inside in below:
@@ -125,8 +125,7 @@ class SealedBox(View):
         figure.axes[-1].set_xlabel("t")
         return figure
 
-    def _alt(self, at: int) -> str:
-        steps = [self._found.steps[number] for number in self.steps_seen]
+    def _alt(self, at: int, steps: list[Step]) -> str:
         signed = [
             f"{'+' if s.sign > 0 else '−'}{letter_name(s.letter)} near t = {self._places[s.middle]:.3g}" for s in steps
         ]

@@ -8,9 +8,6 @@ const SWITCH_LEAST = 22; // pixels wide
 const ROOMY_FROM = 44; // a switch of this width has room for a number
 const NAMED_UP_TO = 8; // heads: "head 3" above a column; beyond, "3"
 
-/** How wide a switch may become. */
-const switchMost = (heads) => (heads <= 4 ? 84 : heads <= 8 ? 64 : 46);
-
 /**
  * Make the switches.
  * @param {State} w sizes and names; the rest is shown by `show(w)`
@@ -75,7 +72,8 @@ function switchGrid({ layers, heads }, buttons) {
   const several = layers > 1;
   const what = several ? `${plural(layers, "layer")} with ${plural(heads, "head")} each` : plural(heads, "head");
   const grid = node("div", { class: "switches", role: "group", "aria-label": `Switches of ${what}` });
-  grid.style.gridTemplateColumns = `max-content repeat(${heads}, minmax(${SWITCH_LEAST}px, ${switchMost(heads)}px))`;
+  const widest = heads <= 4 ? 84 : heads <= 8 ? 64 : 46;
+  grid.style.gridTemplateColumns = `max-content repeat(${heads}, minmax(${SWITCH_LEAST}px, ${widest}px))`;
   grid.append(node("span", { class: "row" }, several ? "layer" : "head"));
   for (let head = 0; head < heads; head++) {
     grid.append(node("span", {}, several && heads <= NAMED_UP_TO ? `head ${head}` : String(head)));
