@@ -100,11 +100,6 @@ export function paintPixels(canvas, width, height, shade) {
   context.putImageData(image, 0, 0);
 }
 
-/** Offer a canvas as a PNG file. */
-export function savePng(canvas, name) {
-  canvas.toBlob((blob) => offerFile(blob, name));
-}
-
 /** Offer a file. @param {Blob} blob */
 export function offerFile(blob, name) {
   const link = node("a", { href: URL.createObjectURL(blob), download: name });

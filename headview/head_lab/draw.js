@@ -2,11 +2,11 @@
 
 import { node } from "../core.js";
 import {
-  hatch, hatchColour, LABEL_FONT, lyingScale, paintPixels, placeText, placeTurned, signedPixels, sizeCanvas, SMALL_FONT,
+  hatch, hatchColour, LABEL_FONT, lyingScale, placeText, placeTurned, signedPixels, sizeCanvas, SMALL_FONT,
   strokeIn, strokeOnAnything, weightPixels, writeIn,
 } from "../core_draw.js";
 import { MASKED } from "../head_view/codes.js";
-import { cellValues, columnLabels, rowLabels, shadeWeights } from "../head_view/draw.js";
+import { cellValues, columnLabels, paintCells, rowLabels } from "../head_view/draw.js";
 import { BAND, LEGEND_LINE } from "./layout.js";
 import { labBits } from "./numbers.js";
 /** @import { LabView } from "./view.js" */
@@ -27,8 +27,7 @@ export function makeImages() {
 
 /** Paint numbers row by row, on a scale as HeadView has them. */
 function paintRows(image, numbers, columns, scale, dark) {
-  const rows = numbers.length / columns, how = { rows, columns, scale, look: { dark }, hatched: false };
-  paintPixels(image, columns, rows, (pixels) => shadeWeights(pixels, 0, columns, numbers, how));
+  paintCells({ cells: numbers, rows: numbers.length / columns, columns }, { scale, look: { dark } }, image);
 }
 
 /** The scale of signed numbers up to their largest. */

@@ -66,19 +66,16 @@ export function isLarger(one, other, signed) {
 /**
  * Shrink every head of a side to at most `most` x `most` cells.
  * @param {WholePart} set @param {"a"|"b"} side
- * @returns {{rows: number, columns: number, cells: Float32Array, missing: boolean[]}} cells: (layers * heads, rows,
- *   columns); missing: which heads hold NaN
+ * @returns {Tile} cells: (layers * heads, rows, columns)
  */
 export function poolHeads(set, most, side) {
   const rows = Math.min(set.queries, most), columns = Math.min(set.keys, most), size = rows * columns;
-  const cells = new Float32Array(set.layers * set.heads * size), missing = [];
+  const cells = new Float32Array(set.layers * set.heads * size);
   for (let i = 0; i < set.layers * set.heads; i++) {
     const whole = decodeHead(set, side, Math.floor(i / set.heads), i % set.heads);
-    const pooled = poolCells({ cells: whole, rows: set.queries, columns: set.keys }, rows, columns, set.signed);
-    cells.set(pooled, i * size);
-    missing.push(pooled.some(Number.isNaN));
+    cells.set(poolCells({ cells: whole, rows: set.queries, columns: set.keys }, rows, columns, set.signed), i * size);
   }
-  return { rows, columns, cells, missing };
+  return { rows, columns, cells };
 }
 
 /**

@@ -3,13 +3,14 @@
 // only where it can do something.
 
 import { choice, foldButton, freshId, node, pushButton, put, slider, tickBox } from "../core.js";
-import { COLOUR_MAPS, offerFile, savePng } from "../core_draw.js";
+import { COLOUR_MAPS, offerFile } from "../core_draw.js";
 import { addOrRemove, showHeads } from "./choose_heads.js";
+import { percent } from "./draw.js";
 import { wholePicture } from "./export.js";
 import { makeFind } from "./find.js";
 import { makeHide } from "./hidden_tokens.js";
 import { isOpen, lacks, shownHeads } from "./selection.js";
-import { setWindow, zoom, ZOOM_STEP } from "./window.js";
+import { isZoomed, setWindow, zoom, ZOOM_STEP } from "./window.js";
 
 export const DRAWN = [ // traits that the picture follows
   "part", "sample", "layer", "head", "query", "key", "rows", "least", "mode", "scale", "combine", "overlay", "side",
@@ -89,7 +90,6 @@ export function makeControls(view, help) {
   const made = Object.fromEntries(Object.entries(controlsOf(view)).map(([trait, control]) => (
     [trait, makeControl(view, trait, control)])));
   const boxes = (...names) => names.map((name) => made[name].box);
-  const percent = (value) => `${Math.round(100 * value)} %`;
   const least = slider("Lines from", { min: 0, max: 1, step: 0.02 }, percent, (value) => put(model, "least", value));
   const looks = [["−", "Zoom out", () => zoom(view, 1 / ZOOM_STEP)], ["+", "Zoom in", () => zoom(view, ZOOM_STEP)],
     ["All", "Show all", () => setWindow(view, [])]].map(([sign, name, call]) => {
@@ -102,7 +102,8 @@ export function makeControls(view, help) {
   const clear = pushButton("Only this head", () => put(model, "overlay", []));
   const files = Object.keys(KINDS).map((kind) => pushButton(kind.toUpperCase(), () => saveByKernel(view, kind)));
   files.forEach((file) => (file.hidden = Boolean(model.isStatic))); // these are made by the kernel
-  const png = pushButton("PNG", async () => savePng(await wholePicture(view), "attention.png"));
+  const png = pushButton("PNG", async () => (
+    (await wholePicture(view)).toBlob((blob) => offerFile(blob, "attention.png"))));
   const save = node("span", { role: "group", "aria-label": "Save as" }, "Save as ", png, ...files);
   const find = makeFind(view), hiding = makeHide(view);
   const fold = node("div", { class: "controls fold", hidden: true }, ...boxes("heads", "combine"), add, clear,
@@ -124,8 +125,8 @@ export function makeControls(view, help) {
       least.show(model.get("least"));
       clear.hidden = !model.get("overlay").length;
       add.hidden = !view.w.several || model.get("heads") !== "chosen";
-      zooms.hidden = Math.max(view.size.rows, view.size.columns) <= 64 && !view.window.length;
-      looks[2].disabled = !view.window.length;
+      zooms.hidden = Math.max(view.size.queries, view.size.keys) <= 64 && !isZoomed(view);
+      looks[2].disabled = !isZoomed(view);
     },
   };
 }

@@ -1,8 +1,9 @@
 // How HeadView draws a map: its pixels, marks, numbers, labels and scale. No state and no listeners.
 
+import { node } from "../core.js";
 import {
-  cssColour, inkOn, isHatched, LABEL_FONT, maskedPixel, NAN_PIXEL, placeText, placeTurned, signedPixels,
-  SMALL_FONT, thinned, weightPixels, writeIn,
+  cssColour, inkOn, isHatched, LABEL_FONT, maskedPixel, NAN_PIXEL, paintPixels, placeText, placeTurned, signedPixels,
+  SMALL_FONT, strokeIn, thinned, weightPixels, writeIn,
 } from "../core_draw.js";
 import { MASKED, withMinus } from "./codes.js";
 import { LABEL_AIR, SCALE_ROOM } from "./layout.js";
@@ -28,24 +29,24 @@ export function shareOn({ kind, top, signed }) {
 export const pixelsOf = ({ signed }, { colours, dark }) => (signed ? signedPixels(dark) : weightPixels(dark, colours));
 
 /**
- * Colour numbers, one pixel each, into an ImageData as wide as `stride`, the first one at pixel `start`. Where cells
- * are too small for marks, `hatched` says by a pattern that they are NaN. `bare` leaves out what is masked: the hatch
- * that lies below is seen. `pixels` is a Uint32Array.
+ * Paint numbers on a canvas, one pixel each, to be drawn at any size. Where cells are too small for marks, `hatched`
+ * says by a pattern that they are NaN. `bare` leaves out what is masked: the hatch that lies below is seen.
+ * @param {Tile} tile @param {{scale: Scale, look: Look, hatched?: boolean, bare?: boolean}} how
  */
-export function shadeWeights(pixels, start, stride, weights, { rows, columns, scale, look, hatched, bare = false }) {
-  const share = shareOn(scale), table = pixelsOf(scale, look);
-  const masked = bare ? 0 : maskedPixel(look.dark);
+export function paintCells({ cells, rows, columns }, { scale, look, hatched, bare }, image = node("canvas")) {
+  const share = shareOn(scale), table = pixelsOf(scale, look), masked = bare ? 0 : maskedPixel(look.dark);
   const plain = scale.kind !== "log" && scale.kind !== "root" && !scale.signed;
   const factor = 255 / Math.max(scale.top, 1e-9);
-  for (let y = 0, i = 0; y < rows; y++) {
-    for (let x = 0, at = start + y * stride; x < columns; x++, i++, at++) {
-      const weight = weights[i];
-      if (plain && weight >= 0) pixels[at] = table[Math.min(255, (weight * factor + 0.5) | 0)];
-      else if (weight === MASKED) pixels[at] = masked;
-      else if (weight === weight) pixels[at] = table[(share(weight) * 255 + 0.5) | 0];
-      else pixels[at] = hatched && isHatched(x, rows - y) ? HATCH_NAN : NAN_PIXEL;
+  paintPixels(image, columns, rows, (pixels) => {
+    for (let i = 0; i < pixels.length; i++) {
+      const weight = cells[i];
+      if (plain && weight >= 0) pixels[i] = table[Math.min(255, (weight * factor + 0.5) | 0)];
+      else if (weight === MASKED) pixels[i] = masked;
+      else if (weight === weight) pixels[i] = table[(share(weight) * 255 + 0.5) | 0];
+      else pixels[i] = hatched && isHatched(i % columns, rows - Math.floor(i / columns)) ? HATCH_NAN : NAN_PIXEL;
     }
-  }
+  });
+  return image;
 }
 
 /** Write a "?" into every NaN cell of a region; `middle(i)`: where cell i has its middle. */
@@ -76,6 +77,9 @@ export function cellValues(context, weights, middle, { wide }, frame, scale, loo
     placeText(context, told, x, y, "center", "middle");
   }
 }
+
+/** A share in per cent. */
+export const percent = (share) => `${Math.round(100 * share)} %`;
 
 /** A number in three digits. */
 export const shortest = (value) => (value === 1 ? "1" : String(Number(value.toPrecision(3))));
@@ -130,8 +134,7 @@ export function colourBar(context, x, y, height, scale, look, paint) {
     context.fillStyle = cssColour(table[Math.round(255 * (1 - i / height))]);
     context.fillRect(x, y + i, wide, 1.5);
   }
-  context.strokeStyle = paint.line; // the least of it has the colour of the page
-  context.lineWidth = 1;
+  strokeIn(context, paint.line, 1); // the least of it has the colour of the page
   context.strokeRect(x - 0.5, y - 0.5, wide + 1, height + 2);
   writeIn(context, SMALL_FONT, paint.ink);
   const at = x + wide + 4, [least, most] = scaleEnds(scale);

@@ -28,10 +28,7 @@ function foundPlaces(view) {
     tokens.some((token) => view.found[axis].has(token)) ? [[axis, place]] : [])));
 }
 
-/**
- * Make the search field. Returns `{box, show, open}`; `open()` puts the hand into it.
- * @param {View} view
- */
+/** Make the search field. Returns `{box, show, open}`; `open()` puts the hand into it. @param {View} view */
 export function makeFind(view) {
   const input = focusable(node("input", { type: "search", "aria-label": "Find a token", size: "12" }), null);
   const count = node("output", { role: "presentation" });

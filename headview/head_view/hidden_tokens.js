@@ -8,9 +8,6 @@ import { here, shownMaps, sourceOf } from "./selection.js";
 
 const LITTLE = 0.1; // of a row's weights: the rest was hidden
 
-/** The labels of a sample, each once. @param {Weights} w @returns {string[]} */
-const labelsOf = (w) => [...new Set([...w.tokens, ...w.keyTokens])];
-
 /** Would tokens be left on both axes without these? @param {Weights} w */
 function leavesSome(w, hidden) {
   const gone = new Set(hidden);
@@ -78,10 +75,7 @@ export function hiddenLimits(view) {
 const labelsIn = (text) => (text.match(/"[^"]*"|\S+/g) || []).map((label) => label.replace(/^"([^"]*)"$/, "$1"));
 const asField = (labels) => labels.map((label) => (/\s|^$/.test(label) ? `"${label}"` : label)).join(" ");
 
-/**
- * Make the controls of hidden tokens. Returns `{box, show}`.
- * @param {View} view
- */
+/** Make the controls of hidden tokens. Returns `{box, show}`. @param {View} view */
 export function makeHide(view) {
   const { model } = view;
   const without = (labels) => model.get("hidden").filter((label) => !labels.includes(label));
@@ -100,7 +94,7 @@ export function makeHide(view) {
     field.focus(); // the button goes
   });
   field.addEventListener("change", () => {
-    const known = labelsOf(view.w), unknown = [];
+    const known = [...view.w.tokens, ...view.w.keyTokens], unknown = []; // `hide` takes each once
     const meant = labelsIn(field.value).flatMap((label) => {
       const same = known.filter((other) => other === label || other.trim() === label.trim());
       if (!same.length) unknown.push(label);

@@ -1,28 +1,30 @@
 // What of a picture lies under the pointer: a cell of a map, or a token at the end of lines, which then stands alone.
 
 import { hide, hideAtCursor } from "./hidden_tokens.js";
+import { cursorMiddle } from "./selection.js";
 import { setWindow, zoom, ZOOM_STEP } from "./window.js";
 
 const NEAR_AN_END = 0.2; // of the way from queries to keys: so close to a token the pointer means this one
 
 /**
- * The place under the pointer: the row and column of a map, fractions included; of lines one of them, the other null.
- * Null where there is neither. With `words` also beside a map, where a word is its row, and below, where it is its
- * column. @param {View} view @returns {(number | null)[] | null}
+ * The row and column under the pointer, fractions included, or null. At the end of a line it is one of them, and the
+ * other that of the cursor; with `words` also beside a map, where a word is its row, and below, where it is its column.
+ * @param {View} view @returns {number[] | null}
  */
 export function placeAt(view, x, y, words = false) {
   if (!view.picture) return null;
   const mode = view.model.get("mode"), { frames, win: [q0, q1, k0, k1] } = view.picture;
+  const [row, column] = cursorMiddle(view);
   for (const { x: left, y: top, width, height } of frames) {
     const right = (x - left) / width, down = (y - top) / height, inside = (share) => share >= 0 && share < 1;
     const query = (share) => q0 + share * (q1 - q0), key = (share) => k0 + share * (k1 - k0);
     if (mode !== "map") {
       const [along, far] = mode === "across" ? [right, down] : [down, right];
-      if (inside(along)) return far < 0.5 ? [query(along), null] : [null, key(along)];
+      if (inside(along)) return far < 0.5 ? [query(along), column] : [row, key(along)];
     } else if (inside(right) && inside(down)) return [query(down), key(right)];
-    else if (words && inside(down) && x < left) return [query(down), null];
+    else if (words && inside(down) && x < left) return [query(down), column];
     else if (words && inside(right) && y >= top + height && y < top + height + view.layout.map.below) {
-      return [null, key(right)];
+      return [row, key(right)];
     }
   }
   return null;
@@ -34,18 +36,16 @@ export function placeAt(view, x, y, words = false) {
  */
 export function endAt(view, x, y) {
   const mode = view.model.get("mode"), [frame] = view.picture?.frames || [];
-  if (!frame || (mode !== "lines" && mode !== "across")) return null;
+  if (!frame || mode === "map") return null;
   const far = mode === "lines" ? (x - frame.x) / frame.width : (y - frame.y) / frame.height;
-  const found = far > NEAR_AN_END && far < 1 - NEAR_AN_END ? null : placeAt(view, x, y);
-  if (!found) return null;
-  const axis = found[0] === null ? 1 : 0;
-  return { axis, place: Math.floor(found[axis]) };
+  const found = Math.abs(far - 0.5) < 0.5 - NEAR_AN_END ? null : placeAt(view, x, y);
+  const axis = far < 0.5 ? 0 : 1;
+  return found && { axis, place: Math.floor(found[axis]) };
 }
 
 /** Show a token alone, or all with null. @param {View} view @param {{axis: number, place: number} | null} one */
 export function isolate(view, one) {
-  const before = view.isolated;
-  if (one === before || (one && before && one.axis === before.axis && one.place === before.place)) return;
+  if (one?.axis === view.isolated?.axis && one?.place === view.isolated?.place) return;
   view.isolated = one;
   view.redraw();
 }

@@ -6,7 +6,7 @@ import {
   strokeOnAnything, writeIn,
 } from "../core_draw.js";
 import { formatWeight, largestSize, MASKED } from "./codes.js";
-import { pixelsOf, scaleEnds, shareOn } from "./draw.js";
+import { markCells, percent, pixelsOf, scaleEnds, shareOn } from "./draw.js";
 import { patchOf, patchPlace, photoOf } from "./patches.js";
 import { placeName } from "./sample.js";
 import { cellText, here, notHere, placeOf } from "./selection.js";
@@ -52,37 +52,28 @@ function overPatches({ w, view, cursor, shown, scale }) {
  * Lay the weights over the patches: the stronger, the less of the picture is seen.
  * @param {CanvasRenderingContext2D} context @param {Scene} scene
  */
-function shadePatches(context, { w, look, strength }, { values, scale }, cell, top) {
-  const share = shareOn(scale), table = pixelsOf(scale, look), { columns } = w.meta.picture, masked = [];
-  const side = Math.min(cell.wide, cell.high);
-  context.save();
-  context.font = `bold ${Math.round(Math.min(side, 20) * 0.7)}px system-ui, sans-serif`;
+function shadePatches(context, { look, strength }, { values, scale }, cell) {
+  const share = shareOn(scale), table = pixelsOf(scale, look), masked = [];
   values.forEach((value, at) => {
-    const x = (at % columns) * cell.wide, y = top + Math.floor(at / columns) * cell.high, number = value > MASKED;
-    const place = number ? share(value) : 1;
-    const shown = number && scale.signed ? Math.abs(2 * place - 1) : place;
-    const none = value === MASKED || value === undefined ? maskedPixel(look.dark) : NAN_PIXEL;
-    const pixel = number ? table[Math.round(place * 255)] : none;
+    const place = share(value), shown = scale.signed ? Math.abs(2 * place - 1) : place;
+    const none = Number.isNaN(value) ? NAN_PIXEL : maskedPixel(look.dark), number = value > MASKED;
+    const [x, y] = cell.corner(at);
     context.globalAlpha = strength * (number ? shown : 0.8);
-    context.fillStyle = cssColour(pixel);
+    context.fillStyle = cssColour(number ? table[Math.round(place * 255)] : none);
     context.fillRect(x, y, cell.wide, cell.high);
-    if (number || value === undefined) return;
-    context.globalAlpha = 1;
-    context.fillStyle = "#000";
     if (value === MASKED) masked.push([x, y, cell.wide, cell.high]);
-    else placeText(context, "?", x + cell.wide / 2, y + cell.high / 2 + 1, "center", "middle");
   });
   context.globalAlpha = 1;
+  markCells(context, values, cell.middle, cell);
   hatch(context, masked, hatchColour(look.dark));
-  context.restore();
 }
 
 /**
  * Draw the grid, and frame the cursor's patches: the query with a line, the key with dashes.
  * @param {CanvasRenderingContext2D} context @param {Scene} scene
  */
-function framePatches(context, { w, shown: { source }, cursor }, cell, width, height, top) {
-  const { rows, columns } = w.meta.picture;
+function framePatches(context, { w, shown: { source }, cursor }, cell, width, height) {
+  const { rows, columns } = w.meta.picture, top = PICTURE_TITLE;
   context.save();
   if (Math.min(cell.wide, cell.high) >= GRID_FROM) {
     context.beginPath();
@@ -92,16 +83,23 @@ function framePatches(context, { w, shown: { source }, cursor }, cell, width, he
     context.stroke();
   }
   source.places.forEach((places, axis) => {
-    const at = patchOf(w, axis, places[cursor[axis]][0]), dash = axis ? [4, 3] : [];
+    const at = patchOf(w, axis, places[cursor[axis]][0]);
     if (at < 0) return;
-    const x = (at % columns) * cell.wide, y = top + Math.floor(at / columns) * cell.high;
-    context.setLineDash(dash);
-    const inside = [Math.max(1, x), Math.max(top + 1, y)];
-    const far = [Math.min(width - 1, x + cell.wide), Math.min(top + height - 1, y + cell.high)];
+    const [x, y] = cell.corner(at), left = Math.max(1, x), above = Math.max(top + 1, y);
+    const right = Math.min(width - 1, x + cell.wide), below = Math.min(top + height - 1, y + cell.high);
+    context.setLineDash(axis ? [4, 3] : []);
     strokeOnAnything(context, axis ? 3 : 4, axis ? 1.5 : 2, () =>
-      context.strokeRect(inside[0], inside[1], far[0] - inside[0], far[1] - inside[1]));
+      context.strokeRect(left, above, right - left, below - above));
   });
   context.restore();
+}
+
+/** Where the patches stand in a picture of this size. */
+function patchCells({ rows, columns }, width, height) {
+  const wide = width / columns, high = height / rows;
+  const corner = (at) => [(at % columns) * wide, PICTURE_TITLE + Math.floor(at / columns) * high];
+  const middle = (at) => [corner(at)[0] + wide / 2, corner(at)[1] + high / 2];
+  return { wide, high, corner, middle };
 }
 
 /** Say what lies beside the picture. @param {Scene} scene */
@@ -127,7 +125,7 @@ function drawPicture(panel, scene) {
   const [width, height] = [picture.width, picture.height].map((size) => Math.max(1, Math.round(size * fit)));
   const context = sizeCanvas(canvas, Math.max(width, Math.min(room, 200)), PICTURE_TITLE + height + PICTURE_SCALE);
   const photo = photoOf(view), over = overPatches(scene);
-  const cell = (panel.cell = { wide: width / picture.columns, high: height / picture.rows });
+  const cell = (panel.cell = patchCells(picture, width, height));
   const of = 1 - axisShown(view), chosen = shown.source.places[of][cursor[of]];
   const title = `${of ? "onto" : "of"} ${w.axes[of]} ${placeName(of ? w.keyTokens : w.tokens, chosen)}`;
   context.direction = "ltr";
@@ -136,10 +134,10 @@ function drawPicture(panel, scene) {
   if (photo) context.drawImage(photo, 0, PICTURE_TITLE, width, height);
   if (over) {
     const { scale } = over, middle = PICTURE_TITLE + height + 14;
-    shadePatches(context, scene, over, cell, PICTURE_TITLE);
+    shadePatches(context, scene, over, cell);
     lyingScale(context, pixelsOf(scale, look), scaleEnds(scale), 0, middle, paint.ink);
   }
-  framePatches(context, scene, cell, width, height, PICTURE_TITLE);
+  framePatches(context, scene, cell, width, height);
   const lacks = [!photo && "The picture is not here. ", !over && notHere(view, "The numbers of this row are")];
   note.textContent = (over ? outsideText(scene, over) : "") + lacks.filter(Boolean).join("");
   canvas.setAttribute("aria-label", `Picture of ${picture.rows} × ${picture.columns} patches, weights ${title}: ` +
@@ -161,12 +159,12 @@ export function makePicturePanel(view) {
   const canvas = focusable(node("canvas", { class: "image", role: "application", "aria-describedby": help }));
   const ways = [["from", "weights of the query"], ["to", "weights on the key"]];
   const over = choice("Over the picture", ways, (value) => put(model, "direction", value));
-  const percent = (value) => `${Math.round(100 * value)} %`, range = { min: 0, max: 1, step: 0.05 };
+  const range = { min: 0, max: 1, step: 0.05 };
   const strength = slider("Weights over the picture", range, percent, (value) => put(model, "strength", value));
   const note = node("p", { class: "note outside" }), keys = node("p", { class: "keys", id: help });
   const controls = node("div", { class: "controls" }, over.box, strength.box);
   const box = node("div", { class: "under", hidden: true }, canvas, note, controls, keys);
-  const panel = { box, canvas, note, cell: { wide: 1, high: 1 } };
+  const panel = { box, canvas, note, cell: null };
   bindPicture(view, panel);
   return {
     box,
@@ -226,7 +224,7 @@ function choosePatch(view, axis, at) {
 /** Walk from the cursor's patch, past hidden ones; from beside the picture, to its first. @param {View} view */
 function walkPatches(view, axis, down, right) {
   const { w } = view, { rows, columns } = w.meta.picture;
-  const now = patchOf(w, axis, axis ? view.key : view.model.get("query"));
+  const now = patchOf(w, axis, view.model.get(axis ? "key" : "query"));
   if (now < 0) {
     for (let at = 0; at < rows * columns && !choosePatch(view, axis, at); at++);
     return;

@@ -16,7 +16,7 @@ const MAP_GAP = 20; // between two maps that share a colour bar
 const ROW_MARGIN = 24; // around the labels of the queries: the name of their axis, and air
 const KEY_MARGIN = 26; // the same around those of the keys
 export const TITLE_ROOM = 24; // above the map or the lines
-export const FLAT_LABELS = 22; // below a map; labels that are turned need as much as the longest
+const FLAT_LABELS = 22; // below a map; labels that are turned need as much as the longest
 export const LABEL_AIR = 4; // a label lies flat if its cell is so much wider
 export const NAME_ROOM = 18; // below the labels, for the name of the axis
 const TALLEST_NARROW = 270;
@@ -49,9 +49,8 @@ export const SAMPLE_WIDE = 130, SAMPLE_HIGH = 18; // an entry of the legend of l
  */
 export function layout(w, width, labels, seen, maps, order) {
   const { several } = w;
-  const keys = Math.min(seen.keys, NARROWEST_LONG) * maps;
-  const picture = maps > 1 ? maps * LEAST_FRAME : Math.max(LEAST_PICTURE - labels.row - ROW_MARGIN, SCALE_ROOM + keys);
-  const least = labels.row + ROW_MARGIN + picture;
+  const names = labels.row + ROW_MARGIN, keys = Math.min(seen.keys, NARROWEST_LONG);
+  const least = maps > 1 ? names + maps * LEAST_FRAME : Math.max(LEAST_PICTURE, names + SCALE_ROOM + keys);
   const columnOf = (grid) => (several ? Math.max(BARS_WIDE, grid.width) + GUTTER : 0);
   const small = several ? leastGrid(w, order, width, (grid) => width - columnOf(grid) >= least) : null;
   const rest = width - columnOf(small), withBars = rest - BARS_WIDE - GUTTER;

@@ -26,33 +26,20 @@ export function lineStyles(count, dark) {
   }));
 }
 
-/** Say how many weights are `from` on, and from which weight on they are among the `most` strongest. */
-function strongest(weights, top, most, from) {
-  const parts = 1024;
-  const counts = new Uint32Array(parts + 1);
-  let all = 0;
-  for (let i = 0; i < weights.length; i++) {
-    const size = Math.abs(weights[i]);
-    if (!(size >= from * top) || size === Infinity) continue;
-    counts[Math.min(parts, Math.floor((size / top) * parts))]++;
-    all++;
-  }
-  let drawn = 0, part = parts;
-  while (part >= 0 && drawn + counts[part] <= most) drawn += counts[part--];
-  return { all, drawn, least: Math.max(((part + 1) / parts) * top, from * top) };
-}
-
 /**
- * Draw a head as faint lines, at most `most`. `weights`: those in sight, `seen.queries` by `seen.keys`.
+ * Draw a head as faint lines, the `most` strongest of those `from` a weight on. `weights`: those in sight,
+ * `seen.queries` by `seen.keys`.
  * @returns {{all: number, drawn: number}} how many lines there are, and how many were drawn
  */
 function faintLines(context, weights, seen, place, top, style, most, from) {
-  const { all, drawn, least } = strongest(weights, top, most, from);
+  const sizes = weights.map(Math.abs), all = sizes.filter((size) => size >= from && size < Infinity).sort();
+  const next = all.length > most ? all.at(-most - 1) : 0; // the first that is left out, with all that are alike
+  const drawn = all.filter((size) => size > next);
   const groups = Array.from({ length: STRENGTHS }, () => []);
-  for (let i = 0; i < weights.length; i++) {
-    const size = Math.abs(weights[i]);
-    if (size >= least && size > 0 && size < Infinity) groups[Math.min(STRENGTHS - 1, Math.floor((size / top) * STRENGTHS))].push(i);
-  }
+  sizes.forEach((size, i) => {
+    const strength = Math.min(STRENGTHS - 1, Math.floor((size / top) * STRENGTHS));
+    if (size >= drawn[0] && size < Infinity) groups[strength].push(i);
+  });
   const [begin, to] = place.ends, [queryAt, keyAt] = place.at;
   context.setLineDash(style.dash);
   strokeIn(context, style.colour, seen.queries > THIN_FROM ? 0.75 : 1);
@@ -67,7 +54,18 @@ function faintLines(context, weights, seen, place, top, style, most, from) {
   });
   context.globalAlpha = 1;
   context.setLineDash([]);
-  return { all, drawn };
+  return { all: all.length, drawn: drawn.length };
+}
+
+/** Draw one line of a head. */
+function strokeLine(context, { colour, dash }, width, from, to) {
+  context.setLineDash(dash);
+  strokeIn(context, colour, width);
+  context.beginPath();
+  context.moveTo(...from);
+  context.lineTo(...to);
+  context.stroke();
+  context.setLineDash([]);
 }
 
 /**
@@ -84,20 +82,13 @@ function linesOf(weights, seen, { axis, place }) {
 /** Draw lines strong: `[query, key, weight]` of each. */
 function strongLines(context, lines, place, top, style) {
   const [begin, to] = place.ends, [queryAt, keyAt] = place.at;
-  context.setLineDash(style.dash);
-  context.strokeStyle = style.colour;
   for (const [query, key, weight] of lines) {
     const share = Math.min(1, Math.abs(weight) / top);
     if (!(share >= FAINT) || weight === MASKED) continue;
     context.globalAlpha = 0.35 + 0.65 * share;
-    context.lineWidth = 1 + 3.5 * share;
-    context.beginPath();
-    context.moveTo(begin, queryAt(query));
-    context.lineTo(to, keyAt(key));
-    context.stroke();
+    strokeLine(context, style, 1 + 3.5 * share, [begin, queryAt(query)], [to, keyAt(key)]);
   }
   context.globalAlpha = 1;
-  context.setLineDash([]);
 }
 
 const SAMPLE = { long: 34, gap: 6, air: 14 };
@@ -113,13 +104,7 @@ function sampleWide(canvas, names) {
 function lineSample(context, name, i, { samples, wide }, style, paint) {
   const x = (i % samples) * wide, y = TITLE_ROOM + 6 + Math.floor(i / samples) * SAMPLE_HIGH;
   const { long, gap, air } = SAMPLE;
-  context.setLineDash(style.dash);
-  strokeIn(context, style.colour, 3);
-  context.beginPath();
-  context.moveTo(x, y);
-  context.lineTo(x + long, y);
-  context.stroke();
-  context.setLineDash([]);
+  strokeLine(context, style, 3, [x, y], [x + long, y]);
   writeIn(context, SMALL_FONT, paint.ink);
   placeText(context, name, x + long + gap, y, "left", "middle", wide - long - gap - air);
 }
@@ -150,9 +135,9 @@ function drawEnds(context, place, scene, region) {
 }
 
 /** What stands at the other ends where there is no line from the token in front. @param {Scene} scene */
-function marksInFront(scene, { win: [q0, q1, k0, k1], maps }) {
-  const [{ axis, place }] = tokensInFront(scene), seen = { queries: q1 - q0, keys: k1 - k0 };
-  const all = maps.filter(Boolean).map((weights) => linesOf(weights, seen, { axis, place: place - (axis ? k0 : q0) }));
+function marksInFront(scene, { win, seen, maps }) {
+  const [{ axis, place }] = tokensInFront(scene), one = { axis, place: place - win[2 * axis] };
+  const all = maps.filter(Boolean).map((weights) => linesOf(weights, seen, one));
   return (all[0] || []).flatMap(([q, k], i) => {
     const missing = all.some((lines) => Number.isNaN(lines[i][2]));
     const masked = all.every((lines) => lines[i][2] === MASKED);
@@ -180,7 +165,8 @@ const LINES_UP_TO = 1024; // queries and keys in sight: more lines are one grey
 
 /**
  * The cells in sight of each head, whole ones. Where more than `upTo` are in sight, `around` of them at the cursor.
- * @param {Scene} scene @returns {{win: Win, names: string[], maps: (Float32Array | null)[], cut: boolean}}
+ * @param {Scene} scene @returns {{win: Win, seen: {queries: number, keys: number}, names: string[],
+ *   maps: (Float32Array | null)[], cut: boolean}}
  */
 function linesRegion({ view, shown, win, cursor }, upTo = LINES_UP_TO, around = 256) {
   const size = shown.source.places.map((places) => places.length);
@@ -191,30 +177,27 @@ function linesRegion({ view, shown, win, cursor }, upTo = LINES_UP_TO, around = 
     return [start, start + around];
   });
   /** @type {any} */
-  const region = spans.flat(), lines = lineMaps(view, shown);
+  const region = spans.flat(), [queries, keys] = spans.map(([first, end]) => end - first);
+  const lines = lineMaps(view, shown);
   const whole = spans.every(([first, end], axis) => first === 0 && end === size[axis]);
   return {
-    win: region, names: lines.map(({ name }) => name),
+    win: region, seen: { queries, keys }, names: lines.map(({ name }) => name),
     cut: spans.some(([first, end], axis) => end - first < Math.floor(win[2 * axis + 1] - win[2 * axis])),
     maps: lines.map(({ source }) => source && (whole && source.cells || regionOf(source, region))),
   };
 }
-
-/** How many queries and keys are in a window of whole cells. @param {Win} win */
-const seenIn = ([q0, q1, k0, k1]) => ({ queries: q1 - q0, keys: k1 - k0 });
 
 /**
  * Draw the lines of a region: faint ones of all tokens, unless one stands alone, and strong ones of those in front.
  * Returns how many faint lines there are and are drawn.
  * @param {Scene} scene
  */
-function drawLines(context, scene, { win, names, maps }, place) {
+function drawLines(context, scene, { win, seen, names, maps }, place) {
   const { shown, paint, kept, isolated } = scene, { top } = shown.frames[0].scale;
-  const seen = seenIn(win), styles = lineStyles(maps.length, scene.dark);
+  const styles = lineStyles(maps.length, scene.dark);
   const turn = (sheet) => place.turned && sheet.transform(0, 1, 1, 0, 0, 0);
-  const from = Math.max(FAINT, scene.least);
+  const from = Math.max(FAINT, scene.least) * top;
   const id = JSON.stringify([names, shown.source.key, top, win, place.turned, from, scene.view.blocks.count()]);
-  kept.lines ||= {};
   if (!isolated) {
     drawKept(context, kept.lines, id, place.width, place.height, (sheet) => {
       const most = Math.floor(MOST_LINES / maps.length), counts = { all: 0, drawn: 0 };
@@ -237,10 +220,7 @@ function drawLines(context, scene, { win, names, maps }, place) {
   return kept.lines.made;
 }
 
-/**
- * Draw a region as lines in a place. Returns where the lines are, and how many.
- * @param {Scene} scene
- */
+/** Draw a region as lines in a place. Returns where the lines are, and how many. @param {Scene} scene */
 function drawRegion(canvas, scene, region, place) {
   const { frame, steps, turned } = place, context = sizeCanvas(canvas, place.width, place.height);
   const counts = drawLines(context, scene, region, place);
@@ -254,7 +234,7 @@ function drawRegion(canvas, scene, region, place) {
 export function drawPairs(canvas, scene) {
   const { w: { axes }, paint, layout } = scene, region = linesRegion(scene);
   const wide = sampleWide(canvas, region.names);
-  const place = linesPlace(seenIn(region.win), layout, region.maps.length, wide);
+  const place = linesPlace(region.seen, layout, region.maps.length, wide);
   const drawn = drawRegion(canvas, scene, region, place), context = canvas.getContext("2d");
   axisNames(context, place.frame, place.height, axes[0], "", paint);
   placeText(context, axes[1], place.ends[1] + 6, place.height - 4, "left", "bottom");
@@ -272,7 +252,7 @@ export function drawAcross(canvas, scene) {
   const left = Math.ceil(widestOf(measure, axes)) + 8;
   const fits = Math.max(2, Math.floor((layout.room - left - 8) / ACROSS_STEP)), region = linesRegion(scene, fits, fits);
   const wide = sampleWide(canvas, region.names);
-  const place = acrossPlace(seenIn(region.win), layout, region.maps.length, wide, left), [above, below] = place.ends;
+  const place = acrossPlace(region.seen, layout, region.maps.length, wide, left), [above, below] = place.ends;
   const drawn = drawRegion(canvas, scene, region, place), context = canvas.getContext("2d");
   writeIn(context, LABEL_FONT, paint.soft);
   placeText(context, axes[0], 0, above - 6, "left", "bottom", left - 4);

@@ -1,6 +1,6 @@
 // Views of one group follow each other: the same layer, head, query and window in all of them, as far as each has them.
 
-import { listen, put } from "../core.js";
+import { kept, listen, put } from "../core.js";
 
 const FOLLOWED = ["part", "sample", "layer", "head", "query", "window", "scale", "mode"];
 const GROUPS = (globalThis.mhalibGroups ||= new Map()); // the name of a group, its views on this page
@@ -12,17 +12,13 @@ export function followGroup(view) {
   const join = () => {
     GROUPS.get(group)?.delete(view);
     group = model.get("group");
-    if (!group) return;
-    if (!GROUPS.has(group)) GROUPS.set(group, new Set());
-    GROUPS.get(group).add(view);
+    if (group) kept(GROUPS, group, () => new Set()).add(view);
   };
   const lead = (name) => () => {
     const value = model.get(name), same = JSON.stringify(value);
     for (const other of GROUPS.get(group) || []) {
       if (other.model === model || JSON.stringify(other.model.get(name)) === same) continue;
-      if (!canShow(other, name, value)) continue;
-      put(other.model, name, value);
-      if (name === "window") other.window = value;
+      if (canShow(other, name, value)) put(other.model, name, value);
     }
   };
   const stops = FOLLOWED.map((name) => listen(model, [name], lead(name)));

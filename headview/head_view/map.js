@@ -1,12 +1,12 @@
 // The heat maps of HeadView: tiles of the level that fits the screen, marks and numbers where cells are large enough.
 
-import { kept, node } from "../core.js";
+import { kept } from "../core.js";
 import {
-  clipped, cssColour, drawKept, hatch, hatchColour, MARKED_FROM, maskedPixel, paintPixels, placeText, sizeCanvas,
-  SMALL_FONT, strokeIn, writeIn,
+  clipped, cssColour, drawKept, hatch, hatchColour, MARKED_FROM, maskedPixel, placeText, sizeCanvas, SMALL_FONT,
+  strokeIn, writeIn,
 } from "../core_draw.js";
 import { TILE } from "./combine.js";
-import { axisNames, cellValues, colourBar, columnLabels, markCells, rowLabels, shadeWeights } from "./draw.js";
+import { axisNames, cellValues, colourBar, columnLabels, markCells, paintCells, rowLabels } from "./draw.js";
 import { markFound } from "./find.js";
 import { NAME_ROOM } from "./layout.js";
 import { besideThumbs } from "./patches.js";
@@ -34,12 +34,7 @@ function levelFor([q0, q1, k0, k1], frame, levels) {
 /** A tile, coloured, one pixel a cell; kept. */
 function tileImage({ images, look }, { source, scale }, level, i, j, tile, hatched) {
   const key = [source.key, level, i, j, scale.kind, scale.top, look.colours, look.dark, hatched].join(" ");
-  return kept(images, key, () => {
-    const image = node("canvas"), { rows, columns, cells } = tile;
-    const how = { rows, columns, scale, look, hatched, bare: true };
-    paintPixels(image, columns, rows, (pixels) => shadeWeights(pixels, 0, columns, cells, how));
-    return image;
-  }, MOST_IMAGES);
+  return kept(images, key, () => paintCells(tile, { scale, look, hatched, bare: true }), MOST_IMAGES);
 }
 
 /** Draw the cells in sight; where a tile is on its way, what is known of the place more coarsely. Returns the level. */
@@ -130,7 +125,7 @@ export function drawMap(canvas, scene) {
   const context = sizeCanvas(canvas, map.width, map.height);
   const looks = shown.frames.map(({ source, scale }) => [source.key, scale.kind, scale.top]);
   const id = JSON.stringify([looks, win, look, view.blocks.count()]);
-  const level = drawKept(context, (drawings.map ||= {}), id, map.width, map.height, (sheet) => drawCells(sheet, scene));
+  const level = drawKept(context, drawings.map, id, map.width, map.height, (sheet) => drawCells(sheet, scene));
   shown.frames.forEach(({ source, names }, n) => {
     const frame = map.frames[n], cells = cellsIn(frame, win);
     const write = (axis, places, draw, place) => {

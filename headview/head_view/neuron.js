@@ -2,14 +2,16 @@
 // the strongest), their products, the scores, and their softmax over all keys.
 // Vig, A Multiscale Visualization of Attention in the Transformer Model (ACL 2019).
 
-import { bindKeys, bindPlaces, focusable, freshId, kept, node, spread, typed, walkKeys } from "../core.js";
 import {
-  hatch, hatchColour, LABEL_FONT, paintPixels, placeText, sizeCanvas, SMALL_FONT, strokeIn, widestOf, writeIn,
+  bindKeys, bindPlaces, focusable, freshId, kept, node, softmax, spread, typed, walkKeys, within,
+} from "../core.js";
+import {
+  hatch, hatchColour, LABEL_FONT, placeText, sizeCanvas, SMALL_FONT, strokeIn, widestOf, writeIn,
 } from "../core_draw.js";
 import { largestSize, MASKED, readPacked, withMinus } from "./codes.js";
-import { dressLabel, shadeWeights, shortest } from "./draw.js";
+import { dressLabel, paintCells, shortest } from "./draw.js";
 import { headName, placeName } from "./sample.js";
-import { here, notHere, placeOf, sideOfHeads, sourceOf } from "./selection.js";
+import { here, isOpen, notHere, placeOf, sideOfHeads, sourceOf } from "./selection.js";
 import { plainSpec } from "./source.js";
 import { moveAlong } from "./view.js";
 
@@ -26,14 +28,6 @@ const numbersOf = new WeakMap(); // of the blocks of heads: all queries, then al
 /** @returns {Float32Array} */
 const readHead = (block) => kept(numbersOf, block, () => (
   block.storage === "float32" ? typed(block.bytes, Float32Array) : readPacked(block.bytes, true)));
-
-/** The softmax over all scores; masked ones get 0, and where all are masked there is none. */
-function softmaxOf(scores) {
-  const most = scores.reduce((a, b) => (b !== b || a !== a ? NaN : Math.max(a, b)), -Infinity);
-  const powers = Float64Array.from(scores, (x) => (x === -Infinity ? 0 : Math.exp(x - most)));
-  const sum = powers.reduce((a, b) => a + b, 0);
-  return powers.map((x) => (sum === 0 ? 0 : x / sum));
-}
 
 /** The keys to show, in their order: all, or the strongest of many; NaN counts as strong. */
 function keysShown(scores) {
@@ -62,7 +56,8 @@ function readNeurons({ view, w, layer, head, query }) {
     return {
       query, features, keys, q, k, // rows of the keys that are shown
       products: k.map((x, i) => x * q[i % features]), sums: keys.map(dot), scale, // what sums are multiplied by
-      scores, softmax: softmaxOf(scores), // of all keys, -Infinity where masked
+      scores, // of all keys, -Infinity where masked; and their softmax, none where all are
+      softmax: scores.every((x) => x === -Infinity) ? scores.map(() => 0) : softmax([...scores]),
       weights: row?.cells ?? null, // of the map, all keys; null where the page does not have them
       rough: block.rough || !row?.exact, // were the numbers kept in few bits?
     };
@@ -101,10 +96,10 @@ function wasAdded({ scores, softmax, weights, rough }) {
 }
 
 /** Say what the numbers leave open. @param {Scene} scene @param {Neurons} read */
-function noteOf({ w, view }, read) {
-  const { weights, features, rough, keys } = read, at = keys.indexOf(view.key), { feature } = view;
+function noteOf({ w, key, feature }, read) {
+  const { weights, features, rough, keys } = read, at = keys.indexOf(key);
   const total = weights ? weights.reduce((sum, x) => (x > 0 ? sum + x : sum), 0) : 1;
-  const compared = weights && (w.kind === "weights" || w.kind === "part"), added = compared && wasAdded(read);
+  const compared = weights && !isOpen(w), added = compared && wasAdded(read);
   return [
     feature !== null && feature < features && at >= 0 && `${featureText(read, at, feature)}. `,
     at >= 0 && `${keyText(w, read, at)}. `,
@@ -143,10 +138,9 @@ function placesOf({ features, keys }, width, labels) {
 
 /** Colour rows of features, one pixel each; returns what draws a row at a place. */
 function stripsOf(numbers, features, { long, strip }, look) {
-  const image = node("canvas"), rows = numbers.length / features;
   const scale = { kind: "fixed", top: largestSize(numbers) || 1, signed: true };
-  paintPixels(image, features, Math.max(1, rows), (pixels) =>
-    shadeWeights(pixels, 0, features, numbers, { rows, columns: features, scale, look, hatched: false }));
+  const tile = { cells: numbers, rows: Math.max(1, numbers.length / features), columns: features };
+  const image = paintCells(tile, { scale, look });
   return (context, row, [x, y]) => {
     context.imageSmoothingEnabled = long < features;
     context.drawImage(image, 0, row, features, 1, x, y, long, strip);
@@ -167,7 +161,7 @@ function numberAndBar(context, paint, place, text, share, x, y, signed) {
 
 /** Draw the panel. @param {Scene} scene @param {Neurons} read */
 function drawNeurons(panel, scene, read) {
-  const { view, paint, names, w, layer, head, look } = scene, { canvas } = panel, { keys, features, scale } = read;
+  const { paint, names, w, layer, head, look } = scene, { canvas } = panel, { keys, features, scale } = read;
   const labels = canvas.getContext("2d");
   labels.font = `bold ${SMALL_FONT}`;
   const widest = widestOf(labels, [names.rows[read.query], ...keys.map((key) => names.columns[key])]);
@@ -194,7 +188,7 @@ function drawNeurons(panel, scene, read) {
   const top = Math.max(largestSize(read.sums) * Math.abs(scale), 1e-9);
   keys.forEach((key, i) => {
     const middle = place.rowAt(i) + place.high / 2, share = read.softmax[key];
-    dressLabel(context, key === view.key, { ink: paint.ink, soft: paint.ink });
+    dressLabel(context, key === scene.key, { ink: paint.ink, soft: paint.ink });
     placeText(context, names.columns[key], place.label, middle, "right", "middle", place.label - 2);
     place.stripsAt(i).forEach((at, which) => drawn[which](context, i, at));
     context.font = SMALL_FONT;
@@ -204,7 +198,7 @@ function drawNeurons(panel, scene, read) {
       numberAndBar(context, paint, place, share.toFixed(4), share, place.softmax, middle, false);
     } else hatch(context, [[place.softmax + place.number - 24, middle - 5, 20, 10]], hatchColour(paint.dark));
   });
-  frameChosen(context, read, place, view, paint);
+  frameChosen(context, read, place, scene);
   panel.note.textContent = noteOf(scene, read);
   const best = [...keys.keys()].sort((a, b) => read.sums[b] - read.sums[a]).slice(0, 5);
   const heard = best.map((i) => keyText(w, read, i)).join("; ");
@@ -212,7 +206,7 @@ function drawNeurons(panel, scene, read) {
 }
 
 /** Frame the row of the cursor's key, and the feature that was walked to. */
-function frameChosen(context, { keys, features }, place, { key, feature }, paint) {
+function frameChosen(context, { keys, features }, place, { key, feature, paint }) {
   const at = keys.indexOf(key), wide = place.long / features;
   strokeIn(context, paint.cursor, 1.5);
   if (at >= 0) context.strokeRect(1, place.rowAt(at) + 0.5, place.width - 2, place.high - 1);
@@ -264,15 +258,15 @@ function neuronAt({ read, place }, { offsetX: x, offsetY: y }) {
 
 /** Let clicks and keys choose a key and a feature, and tell what is under the pointer. @param {View} view */
 function bindNeurons(view, panel) {
-  const atCursor = () => panel.read.keys.indexOf(view.key);
+  const atCursor = () => panel.read.keys.indexOf(view.model.get("key"));
   const toKey = (row) => {
-    const { keys } = panel.read, at = Math.max(0, Math.min(keys.length - 1, row)), shown = here(view);
+    const { keys } = panel.read, at = within(row, keys.length), shown = here(view);
     if (!shown || !keys.length) return;
     moveAlong(view, 1, placeOf(shown.source.columns, keys[at]));
     view.say(keyText(view.w, panel.read, at));
   };
   const toFeature = (feature) => {
-    view.feature = Math.max(0, Math.min(panel.read.features - 1, feature));
+    view.feature = within(feature, panel.read.features);
     view.redraw();
     view.say(featureText(panel.read, Math.max(0, atCursor()), view.feature));
   };

@@ -1,13 +1,13 @@
 // The order of heads in HeadView's overview, what they are called there, and what is said of one: its facts, whose keys
 // it shares, how far it sees.
 
-import { kept, typed } from "../core.js";
+import { typed } from "../core.js";
 import { SMALL_FONT, widestOf } from "../core_draw.js";
 import { decodeCell, MASKED, withMinus } from "./codes.js";
-import { shortNumber } from "./draw.js";
+import { percent, shortNumber } from "./draw.js";
 import { allAlike, sharedBy } from "./grid.js";
 import { headName, pairOf } from "./sample.js";
-import { sideOfHeads, sidesOf } from "./selection.js";
+import { isOpen, sideOfHeads, sidesOf } from "./selection.js";
 import { blockKey } from "./source.js";
 
 const LOWEST_FIRST = ["entropy"];
@@ -17,16 +17,14 @@ export const sortedBy = (by) =>
   (by === "likeness" ? by : `${spoken(by)}, ${LOWEST_FIRST.includes(by) ? "lowest" : "highest"} first`);
 const spoken = (by) => (by === "cell" ? "the chosen cell" : by);
 
-const namesOf = new WeakMap();
-
 /** The names of layers and heads as the overview writes them, and the room of the longest. @param {View} view */
-const overviewNames = ({ w, page }) => kept(namesOf, w, () => {
+function overviewNames({ w, page }) {
   const context = page.overview.getContext("2d");
   context.font = SMALL_FONT;
   const { brief_layers: layers, brief_heads: names } = w.meta;
   const [layer, head, dot] = [layers, names, ["·"]].map((texts) => Math.ceil(widestOf(context, texts)));
   return { layers, names, room: { layer, head, caption: head + 2 + (w.layers > 1 ? layer + dot : 0) } };
-});
+}
 
 /** The key of the facts of all heads of the side that is shown. @param {View} view */
 const factsKey = ({ w: { part, sample }, model }) => blockKey("facts", { part, sample, side: sidesOf(model)[0] });
@@ -38,14 +36,14 @@ function factsOf(view, asks) {
 }
 
 /** The key of the numbers of all heads at the cursor's cell. @param {View} view */
-const cellKey = ({ w: { part, sample }, model, key }) =>
-  `${blockKey("cell", { part, sample, side: sideOfHeads(model) })} ${model.get("query")} ${key}`;
+const cellKey = ({ w: { part, sample }, model }) =>
+  `${blockKey("cell", { part, sample, side: sideOfHeads(model) })} ${model.get("query")} ${model.get("key")}`;
 
 /** The numbers of all heads at the cursor's cell, or null while they are not there. @param {View} view */
 function cellsOf(view) {
   const { w, blocks, model } = view, key = cellKey(view), side = sideOfHeads(model);
   if (w.whole) {
-    const number = (_, i) => decodeCell(w, side, ...pairOf(w, i), model.get("query"), view.key);
+    const number = (_, i) => decodeCell(w, side, ...pairOf(w, i), model.get("query"), model.get("key"));
     return w.all(side) && Array.from({ length: w.layers * w.heads }, number);
   }
   const block = (blocks.has(key) || !model.isStatic) && blocks.get(key);
@@ -57,7 +55,7 @@ export function cellOfHead(view, layer, head) {
   const { w, model } = view, number = cellsOf(view)?.[layer * w.heads + head];
   const name = (labels, i) => (labels[i] === String(i) ? labels[i] : `“${labels[i]}”`);
   const said = number === MASKED ? "masked" : withMinus(number, shortNumber(number ?? 0));
-  const place = `${name(w.tokens, model.get("query"))} → ${name(w.keyTokens, view.key)}`;
+  const place = `${name(w.tokens, model.get("query"))} → ${name(w.keyTokens, model.get("key"))}`;
   return number === undefined ? "" : `${place}: ${said}, `;
 }
 
@@ -112,7 +110,7 @@ export function headCaption(w, { layers, names }, i) {
 /** A fact as it stands below a thumbnail. */
 export function factText(by, number) {
   if (number === null) return "–";
-  return by === "sparsity" ? `${Math.round(100 * number)} %` : shortNumber(number);
+  return by === "sparsity" ? percent(number) : shortNumber(number);
 }
 
 // ---------------------------------------------------------------- what is said of a head
@@ -134,8 +132,7 @@ function windowOfLayer(w, layer) {
 /** Say a head and what is known of it, beside its numbers. @param {View} view */
 export function headText(view, layer, head) {
   const { w, order } = view, at = layer * w.heads + head, facts = factsOf(view, w.whole);
-  const weights = w.kind === "weights" || w.kind === "part";
-  const little = weights ? "of the weights below 0.01" : "of the numbers below 0.01 of its largest";
+  const little = isOpen(w) ? "of the numbers below 0.01 of its largest" : "of the weights below 0.01";
   const more = { entropy: " of what is possible", sparsity: ` ${little}` };
   const said = (name, number) => (name === "sparsity" ? "" : `${name} `) + factText(name, number) + (more[name] || "");
   const group = order?.groups && facts?.groups[at], full = w.meta.full_names[layer];

@@ -2,39 +2,19 @@
 
 import { node } from "../core.js";
 import {
-  drawKept, LABEL_FONT, paintPixels, placeText, placeTurned, sharpness, sizeCanvas, SMALL_FONT, strokeIn, writeIn,
+  drawKept, LABEL_FONT, placeText, placeTurned, sharpness, sizeCanvas, SMALL_FONT, strokeIn, writeIn,
 } from "../core_draw.js";
-import { shadeWeights } from "./draw.js";
+import { paintCells } from "./draw.js";
 import { BRACKET, sharedBy, TURNED_NAME } from "./grid.js";
 import { factText, headCaption, sortedBy } from "./order.js";
 import { pairOf } from "./sample.js";
+import { isOpen } from "./selection.js";
 
-const LONGEST_CANVAS = 8192; // pixels that every browser allows
 const THUMB_CELLS = 150; // at most, along each side of a head: a thumbnail is not larger
-
-/** Colour all thumbnails on one hidden canvas, in rows no longer than browsers allow; return what draws one. */
-function paintAtlas({ rows, columns, cells, tops }, scene) {
-  const { w, look } = scene, signed = w.signed || w.thumbs(scene.side) === "difference";
-  const kind = scene.scale === "auto" ? w.meta.auto : scene.scale;
-  const size = rows * columns, count = w.layers * w.heads;
-  const across = Math.min(count, Math.max(1, Math.floor(LONGEST_CANVAS / columns)));
-  const wide = across * columns, open = w.kind === "signed" || w.kind === "positive";
-  const atlas = node("canvas");
-  paintPixels(atlas, wide, Math.ceil(count / across) * rows, (pixels) => {
-    for (let i = 0; i < count; i++) {
-      const start = Math.floor(i / across) * rows * wide + (i % across) * columns;
-      const scale = { kind, signed, top: kind === "maximum" || open ? tops[i] : 1 };
-      const cut = cells.subarray(i * size, (i + 1) * size);
-      shadeWeights(pixels, start, wide, cut, { rows, columns, scale, look, hatched: false });
-    }
-  });
-  return (context, i, x, y, side) =>
-    context.drawImage(atlas, (i % across) * columns, Math.floor(i / across) * rows, columns, rows, x, y, side, side);
-}
 
 /** Draw what stays of the overview while heads are chosen: thumbnails, names and marks. @param {Scene} scene */
 function drawThumbs(context, scene) {
-  const { w, paint, order, shown, layout: { grid } } = scene, side = w.thumbs(scene.side);
+  const { w, paint, order, shown, look, layout: { grid } } = scene, side = w.thumbs(scene.side);
   const cells = Math.max(8, Math.min(THUMB_CELLS, Math.round(grid.side * sharpness()))); // no more than it has pixels
   const pooled = w.overview(side, cells);
   writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
@@ -45,14 +25,19 @@ function drawThumbs(context, scene) {
   nameThumbs(context, scene);
   bracketShared(context, scene);
   if (!pooled) return false;
-  const thumb = paintAtlas(pooled, scene), framed = grid.step - grid.side >= 2;
+  const kind = scene.scale === "auto" ? w.meta.auto : scene.scale, follows = kind === "maximum" || isOpen(w);
+  const signed = w.signed || side === "difference", size = pooled.rows * pooled.columns;
+  const thumb = node("canvas"), framed = grid.step - grid.side >= 2;
   context.imageSmoothingEnabled = false;
   strokeIn(context, paint.hair, 1);
   for (let i = 0; i < w.layers * w.heads; i++) {
-    const [x, y] = grid.at(...pairOf(w, i));
-    thumb(context, i, x, y, grid.side);
+    const [x, y] = grid.at(...pairOf(w, i)), half = grid.side / 2;
+    const scale = { kind, signed, top: follows ? pooled.tops[i] : 1 };
+    const cells = pooled.cells.subarray(i * size, (i + 1) * size);
+    paintCells({ ...pooled, cells }, { scale, look }, thumb);
+    context.drawImage(thumb, x, y, grid.side, grid.side);
     if (framed) context.strokeRect(x - 0.5, y - 0.5, grid.side + 1, grid.side + 1);
-    if (pooled.missing[i] && grid.side >= 10) markMissing(context, x + grid.side / 2, y + grid.side / 2, grid.side);
+    if (grid.side >= 10 && cells.some(Number.isNaN)) markMissing(context, x + half, y + half, grid.side);
   }
   return true;
 }
@@ -110,12 +95,10 @@ function bracketShared(context, { w, paint, layout: { grid } }) {
 
 /** Write the "?" of a head that holds NaN, white in black. */
 function markMissing(context, x, y, side) {
-  context.font = `bold ${Math.min(16, side)}px system-ui, sans-serif`;
-  context.textAlign = "center";
-  context.textBaseline = "top";
+  writeIn(context, `bold ${Math.min(16, side)}px system-ui, sans-serif`, "#fff");
+  Object.assign(context, { textAlign: "center", textBaseline: "top" });
   strokeIn(context, "#000", 3);
   context.strokeText("?", x, y - 5);
-  context.fillStyle = "#fff";
   context.fillText("?", x, y - 5);
 }
 
@@ -139,7 +122,6 @@ export function drawOverview(canvas, scene) {
   const { side, scale, look: { colours } } = scene;
   const drawn = JSON.stringify([w.part, w.sample, side, scale, colours, order.id]);
   const context = sizeCanvas(canvas, width, height);
-  kept.thumbs ||= {};
   const there = drawKept(context, kept.thumbs, drawn, width, height, (sheet) => drawThumbs(sheet, scene));
   if (!there) kept.thumbs.key = "";
   context.strokeStyle = paint.cursor;

@@ -15,7 +15,7 @@ const MOST_TERMS = 8, WIDEST = 620; // terms in the list; pixels
  * All terms of a cell, the largest first. With `lead`, those of what its score is above the mean of the keys that the
  * query may see. @returns {Term[]}
  */
-export function termsOf({ names, features, bytes }, w, query, key, lead) {
+function termsOf({ names, features, bytes }, w, query, key, lead) {
   const numbers = typed(bytes, Float32Array), count = names.length;
   const atKeys = count * w.queries * features, atMeans = atKeys + count * w.keys * features;
   const terms = [];
@@ -47,7 +47,7 @@ function goTo(view, { head: [layer, head], token }) {
   const spec = plainSpec(w, "a", [layer, head], model.get("renormalise"));
   const cells = [...(sourceOf(view, spec)?.row(token)?.cells || [])];
   Object.entries({ layer, head, query: token, rows: [] }).forEach(([name, value]) => put(model, name, value));
-  if (cells.length) view.key = cells.indexOf(Math.max(...cells));
+  if (cells.length) put(model, "key", cells.indexOf(Math.max(...cells)));
   view.say(`${headName(w, layer, head)}, ${w.axes[0]} ${placeName(w.tokens, [token])}`);
   view.redraw();
 }
@@ -79,7 +79,7 @@ export function makeReasonsPanel(view) {
     list, foot);
 
   /** @param {Scene} scene @param {any} block */
-  function fill({ w, layer, head, query }, block, key) {
+  function fill({ w, layer, head, query, key }, block) {
     const terms = termsOf(block, w, query, key, lead), sum = (some) => some.reduce((total, { value }) => total + value, 0);
     const shown = terms.slice(0, MOST_TERMS), rest = terms.slice(MOST_TERMS), top = Math.abs(terms[0]?.value || 0);
     const cell = `${w.axes[0]} ${placeName(w.tokens, [query])}, ${w.axes[1]} ${placeName(w.keyTokens, [key])}`;
@@ -100,14 +100,14 @@ export function makeReasonsPanel(view) {
   return {
     box,
     show(scene) {
-      const { w, layer, head, query } = scene, { model, blocks } = view;
+      const { w, layer, head, query, key } = scene, { model, blocks } = view;
       box.hidden = !(model.get("reasons") && w.meta.why === w.sample);
       if (box.hidden || !shownMaps(view)) return;
       spread(box, view.root, WIDEST);
-      const asked = `why ${layer} ${head}`, block = blocks.get(asked), state = [asked, query, view.key, lead, !block].join(" ");
+      const asked = `why ${layer} ${head}`, block = blocks.get(asked), state = [asked, query, key, lead, !block].join(" ");
       if (state === made && block) return;
       made = state;
-      if (block) return void fill(scene, block, view.key);
+      if (block) return void fill(scene, block);
       title.textContent = blocks.error(asked) || notHere(view, "What this score is made of is");
       list.replaceChildren();
       foot.textContent = "";

@@ -5,12 +5,8 @@
  * @typedef {object} View what the functions of HeadView share, beside the traits
  * @property {any} model @property {Weights} w @property {HTMLElement} root @property {(text: string) => void} say
  * @property {() => void} redraw draws at the next frame @property {ReturnType<import("./source.js").makeBlocks>} blocks
- * @property {number} key the key under the cursor, as a token
  * @property {Map<string, Source>} sources maps in use, by their specs
- * @property {Win | []} window from window.js; empty for all
- * @property {{rows: number, columns: number}} size of the shown map
- * @property {string} [ownWindow] the window that this view has set itself, as JSON
- * @property {ReturnType<typeof setTimeout>} [tellWindow] until Python hears of it
+ * @property {{queries: number, keys: number}} size of the shown map
  * @property {Set<number>[]} found queries and keys that were searched for
  * @property {ReturnType<import("../core.js").tooltip>} tip
  * @property {ReturnType<import("./controls.js").makeControls>} controls
@@ -28,11 +24,12 @@
  * @property {number | null} feature of the neuron view that was walked to
  * @property {Map<string, any>} neurons what it shows, the last one
  *
- * @typedef {object} Scene what a frame draws: the traits, what stands above, and
- * @property {View} view @property {Weights} w @property {any} layout @property {any} kept @property {Order} order
- * @property {Map<string, HTMLCanvasElement>} images @property {Set<number>[]} found
- * @property {Isolated | null} isolated
- * @property {number} layer @property {number} head @property {number} query @property {[number, number][]} overlay
+ * @typedef {View & Shown} Scene what a frame draws
+ *
+ * @typedef {object} Shown the traits in a frame, and what follows from them
+ * @property {View} view
+ * @property {number} layer @property {number} head @property {number} query @property {number} key
+ * @property {[number, number][]} overlay
  * @property {number} least @property {string} heads @property {string} direction @property {number} strength
  * @property {string} mode @property {string} scale @property {string} combine
  * @property {string} side that of what shows one side only

@@ -102,5 +102,3 @@ export function placeName(labels, tokens) {
   if (first !== last) return `${first}–${last} “${tokens.map((i) => labels[i]).join("")}”`;
   return labels[first] === String(first) ? String(first) : `${first} “${labels[first]}”`;
 }
-
-export const isIn = (pairs, layer, head) => pairs.some(([i, j]) => i === layer && j === head);

@@ -4,7 +4,7 @@ import { kept } from "../core.js";
 import { formatWeight, MASKED } from "./codes.js";
 import { computeShown, TILE } from "./combine.js";
 import { hiddenLabels } from "./hidden_tokens.js";
-import { headName, isIn, pairOf, placeName } from "./sample.js";
+import { headName, pairOf, placeName } from "./sample.js";
 import { localSource, remoteSource, specKey } from "./source.js";
 
 const MOST_SOURCES = 80; // 32 heads of two sides, and what combines them
@@ -16,8 +16,8 @@ export function shownHeads(model) {
     const first = which === "all" ? 0 : model.get("layer") * heads, count = which === "all" ? layers * heads : heads;
     return Array.from({ length: count }, (_, i) => pairOf({ heads }, first + i));
   }
-  const chosen = [model.get("layer"), model.get("head")], overlay = model.get("overlay");
-  return isIn(overlay, ...chosen) ? overlay : [chosen, ...overlay];
+  const layer = model.get("layer"), head = model.get("head"), overlay = model.get("overlay");
+  return overlay.some(([i, j]) => i === layer && j === head) ? overlay : [[layer, head], ...overlay];
 }
 
 /** Which sides of a comparison are drawn: of a panel that shows one side only, the first of these. */
@@ -61,7 +61,7 @@ export function lacks(w, values) {
 }
 
 /** Are the numbers that are shown such as may be larger than 1? @param {Weights} w */
-export const isOpen = (w, values) => w.kind === "signed" || w.kind === "positive" || values === "values";
+export const isOpen = (w, values = "weights") => w.signed || w.kind === "positive" || values === "values";
 
 const FIXED_FROM = 0.35, ROOT_FROM = 0.02; // the largest number that is shown; of less they show little (first_look.py)
 
@@ -102,10 +102,7 @@ export function rowTogether(view, source) {
   return { cells, exact: found.every(({ exact }) => exact) };
 }
 
-/**
- * The maps that are drawn, with names and scales; null while nothing is there yet.
- * @param {View} view
- */
+/** The maps that are drawn, with names and scales; null while nothing is there yet. @param {View} view */
 export function shownMaps(view) {
   const { model, w } = view, pairs = shownHeads(model), sides = sidesOf(model);
   const sources = sides.map((side) => sourceOf(view, specOf(view, pairs, side)));
@@ -150,8 +147,8 @@ export function placeOf(places, token) {
 }
 
 /** The row and column of the cursor in a map. @param {View} view @param {Source} source @returns {[number, number]} */
-export const cursorIn = ({ model, key }, { rows, columns }) =>
-  [placeOf(rows, model.get("query")), placeOf(columns, key)];
+export const cursorIn = ({ model }, { rows, columns }) =>
+  [placeOf(rows, model.get("query")), placeOf(columns, model.get("key"))];
 
 /** The map that is shown, or the first of several, with the cursor in it; null while it is not there. @param {View} view */
 export function here(view) {

@@ -1,7 +1,7 @@
 // Heads as text: the tokens as they stand, each on the colour of the weight that it gets from the chosen query, or
 // gives to the chosen key. One text where queries and keys are the same, else that of the queries above the other.
 
-import { choice, kept, node, put } from "../core.js";
+import { choice, node, put } from "../core.js";
 import {
   cssColour, hatchColour, lyingScale, maskedPixel, NAN_PIXEL, shorten, sizeCanvas,
 } from "../core_draw.js";
@@ -13,13 +13,11 @@ import { dressRun, makeRun, numbersOf } from "./text_spans.js";
 
 const MOST_SPANS = 2000; // of all texts together
 
-const sameTexts = new WeakMap();
-
-/** Are queries and keys the same text? @param {Weights} w @returns {boolean} */
-export const isOneText = (w) => kept(sameTexts, w, () => {
+/** Are queries and keys the same text? @param {Weights} w */
+export function isOneText(w) {
   const [queries, keys] = [0, 1].map((axis) => w.labels(axis, "both"));
   return w.queries === w.keys && queries.every((label, i) => label === keys[i]);
-});
+}
 
 // ---------------------------------------------------------------- elements
 

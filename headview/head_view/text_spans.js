@@ -2,7 +2,7 @@
 // to the left, as its language does; what is coloured changes without new elements. What a text shows is text.js's
 // business.
 
-import { bindKeys, focusable, kept, node, walkKeys } from "../core.js";
+import { bindKeys, focusable, node, walkKeys } from "../core.js";
 import { cssColour, inkOn, shorten } from "../core_draw.js";
 import { MASKED } from "./codes.js";
 import { pixelsOf, shareOn } from "./draw.js";
@@ -64,22 +64,17 @@ export function makeRun(view, w, { side, source, title }, n, axis, [first, end],
 
 // ---------------------------------------------------------------- colours
 
-const cssOf = new WeakMap();
-
-/** The colours of a table of pixels as CSS, with the ink that reads on each. */
-const cssColours = (table) => kept(cssOf, table, () => Array.from(table, (pixel) => [cssColour(pixel), inkOn(pixel)]));
-
 /**
  * Dress the tokens of a run: on the colours of numbers, plain where there are none; the cursor's outlined, what was
  * searched for marked. Touches only what changes.
  * @param {ReturnType<typeof makeRun>} one @param {boolean} chooses is the cursor's token of this axis in front?
  */
 export function dressRun(one, values, scale, { look, cursor, found }, places, chooses) {
-  const share = shareOn(scale), css = cssColours(pixelsOf(scale, look)), { spans, first, axis, alone } = one;
+  const share = shareOn(scale), table = pixelsOf(scale, look), { spans, first, axis, alone } = one;
   const at = cursor[axis] - first, other = alone ? cursor[1 - axis] - first : -1;
   spans.forEach((span, i) => {
     const value = values?.[i], number = value > MASKED, special = one.special[i];
-    const [colour, ink] = number ? css[Math.round(share(value) * 255)] : ["", ""];
+    const pixel = table[Math.round(share(value) * 255)], colour = number ? cssColour(pixel) : "";
     const marks = {
       special, masked: value === MASKED, missing: Number.isNaN(value), chosen: chooses && i === at,
       other: (i === at && !chooses) || (i === other && i !== at),
@@ -89,7 +84,7 @@ export function dressRun(one, values, scale, { look, cursor, found }, places, ch
     if (one.shown[i] === shown) return;
     one.shown[i] = shown;
     span.className = name;
-    Object.assign(span.style, { backgroundColor: colour, color: ink });
+    Object.assign(span.style, { backgroundColor: colour, color: number ? inkOn(pixel) : "" });
   });
   if (one.chosen !== at && spans[at]) keepInBox(one.run.parentElement, spans[at]);
   one.chosen = at;

@@ -4,13 +4,14 @@
 
 import {
   bindKeys, focusable, freshId, listen, node, oncePerFrame, onNewRoom, put, roomIn, setUp, tellUnderPointer,
-  themeColours, tooltip, walkKeys,
+  themeColours, tooltip, walkKeys, within,
 } from "../core.js";
 import { LABEL_FONT, placeText, shorten, SMALL_FONT, widestOf, writeIn } from "../core_draw.js";
 import { drawBars } from "./bars.js";
 import { bindOverview } from "./choose_heads.js";
 import { LEVELS } from "./codes.js";
 import { DRAWN, makeControls } from "./controls.js";
+import { percent } from "./draw.js";
 import { hiddenLimits } from "./hidden_tokens.js";
 import { endAt, isolate, isolatedIn, pictureKeys, placeAt } from "./hover.js";
 import { makePicturePanel } from "./image.js";
@@ -25,15 +26,14 @@ import { patchNames } from "./patches.js";
 import { makeReasonsPanel } from "./reasons.js";
 import { headName, readSet } from "./sample.js";
 import {
-  cellText, cursorIn, cursorMiddle, here, lacks, queriesTogether, shownHeads, shownMaps, sidesOf,
+  cellText, cursorIn, here, lacks, queriesTogether, shownHeads, shownMaps, sidesOf,
 } from "./selection.js";
 import { makeBlocks } from "./source.js";
 import { drawText, makeText } from "./text.js";
-import { bindWindow, bringIntoSight, windowOf, windowText } from "./window.js";
+import { bindWindow, bringIntoSight, isZoomed, windowOf, windowText } from "./window.js";
 
 export const PAGE = 10; // queries that Page Up and Page Down move
 const LONGEST_LABEL = { characters: 14, pixels: 92 };
-const MEASURED = 3000; // labels whose width is measured; of more, these stand for all
 
 /** How a head can be shown. `draw(canvas, scene)` returns where maps or lines are and what is to be said of them. */
 const MODES = {
@@ -46,35 +46,32 @@ const MODES = {
 // ---------------------------------------------------------------- elements
 
 const TOKENS = [["/", "find a token"], ["h, H", "hide the token of the key, show all tokens"]];
-/** What keys and clicks do, by where: behind "?", and for screen readers. */
+/** What keys and clicks do, by where and under which title: behind "?", and for screen readers. */
 const KEYS = {
-  overview: [["arrow keys, click", "choose a head"], ["Space, Ctrl+click", "add it to the overlay"],
+  overview: ["Overview", ["arrow keys, click", "choose a head"], ["Space, Ctrl+click", "add it to the overlay"],
     ["L", "all heads of its layer together"], ["A", "all heads there are"]],
-  focus: [["arrow keys, click", "move the cursor, on a cell or a word"],
+  focus: ["Large picture", ["arrow keys, click", "move the cursor, on a cell or a word"],
     ["Enter, Ctrl+click", "add its row to those that are summed"], ["Home, End", "the first and the last key"],
     ["Page Up, Page Down", "ten queries up, down"], ["+ −, double click, two fingers, Ctrl+wheel", "zoom"],
     ["0", "show all"], ...TOKENS],
-  text: [["arrow keys, click", "choose a token"], ["Page Up, Page Down", "ten tokens on"], ...TOKENS],
+  text: ["Text", ["arrow keys, click", "choose a token"], ["Page Up, Page Down", "ten tokens on"], ...TOKENS],
 };
 
 /** Make what stands below the controls. Returns the elements by name. @param {View} view */
 function makePage(view) {
-  const ids = { overview: freshId("help-a"), focus: freshId("help-b"), text: freshId("help-c") };
-  const picture = (name, label) =>
-    focusable(node("canvas", { class: name, role: "application", "aria-label": label, "aria-describedby": ids[name] }));
-  const overview = picture("overview", "Overview of all heads");
-  const focus = picture("focus", "");
+  const keys = Object.fromEntries(Object.entries(KEYS).map(([name, [title, ...rows]]) => [name,
+    node("table", { id: freshId(`keys-${name}`) }, node("caption", {}, title),
+      ...rows.map(([keys, does]) => node("tr", {}, node("th", { scope: "row" }, keys), node("td", {}, does))))]));
+  const picture = (name, label) => focusable(node("canvas", {
+    class: name, role: "application", "aria-label": label, "aria-describedby": keys[name].id,
+  }));
+  const overview = picture("overview", "Overview of all heads"), focus = picture("focus", "");
   const bars = node("canvas", { class: "bars", role: "img" });
   const readout = node("p", { class: "note readout" });
   const limits = node("p", { class: "limits" }); // what the marks mean, what is not drawn or not stored
-  const keysIn = (name, title) => node("table", { id: ids[name] }, node("caption", {}, title),
-    ...KEYS[name].map(([keys, does]) => node("tr", {}, node("th", { scope: "row" }, keys), node("td", {}, does))));
-  const ofOverview = keysIn("overview", "Overview"), ofFocus = keysIn("focus", "Large picture");
-  const ofText = keysIn("text", "Text");
-  const help = node("div", { class: "keys" }, ofOverview, ofFocus, ofText);
-  const text = makeText(view, ids.text);
+  const help = node("div", { class: "keys" }, ...Object.values(keys)), text = makeText(view, keys.text.id);
   const panels = node("div", { class: "panels" }, overview, focus, text.box, readout, bars);
-  return { overview, focus, text, bars, readout, limits, help, ofOverview, ofFocus, ofText, panels };
+  return { overview, focus, text, bars, readout, limits, help, keys, panels };
 }
 
 /** A label as short as the picture needs it, one of so many that stand together. */
@@ -94,11 +91,8 @@ function roomOfLabels(canvas, w, side, [rows, columns]) {
   const context = canvas.getContext("2d"), { pixels } = LONGEST_LABEL, names = namesOf(w, side);
   const [one, two] = ["a", "b"].map((each) => w.labels(0, each)), apart = one.some((label, i) => label !== two[i]);
   context.font = SMALL_FONT;
-  const room = (labels, places) => {
-    const all = places.map((tokens) => joined(labels, tokens));
-    const some = all.length <= MEASURED ? all : [...all.slice(0, MEASURED), ...all.slice(-9)];
-    return Math.ceil(Math.min(pixels, widestOf(context, some)));
-  };
+  const room = (labels, places) =>
+    Math.ceil(Math.min(pixels, widestOf(context, places.map((tokens) => joined(labels, tokens)))));
   return { row: room(names.rows, rows), key: room(names.columns, columns), apart };
 }
 
@@ -111,11 +105,9 @@ function takeUp(view) {
   if (view.w?.part === part && view.w.sample === sample) return;
   const w = (view.w = readSet(view, part, sample));
   Object.assign(view, { sources: new Map(), images: new Map(), layout: null });
-  page.overview.hidden = page.ofOverview.hidden = !w.several;
+  page.overview.hidden = page.keys.overview.hidden = !w.several;
   if (first) return;
-  view.window = [];
-  clearTimeout(view.tellWindow);
-  if (model.get("window").length) put(model, "window", []); // of the map before
+  if (isZoomed(view)) put(model, "window", []); // of the map before
   if (model.get("sample") !== sample) put(model, "sample", sample);
   if (lacks(w, model.get("values"))) put(model, "values", "weights");
   for (const [name, size] of [["layer", w.layers], ["head", w.heads], ["query", w.queries], ["key", w.keys]]) {
@@ -126,13 +118,13 @@ function takeUp(view) {
 
 /** Gather what a frame draws. @param {View} view @returns {Scene} */
 function sceneOf(view, shown) {
-  const { model, w, root, layout, kept, images, order, found } = view, { source } = shown;
+  const { model, w, root } = view, { source } = shown;
   /** @type {any} */
   const traits = Object.fromEntries(DRAWN.map((name) => [name, model.get(name)]));
   const paint = themeColours(root), { dark } = paint;
   const frames = shown.frames.map((frame) => ({ ...frame, names: namesOf(w, frame.side) }));
   return {
-    ...traits, view, w, layout, kept, images, order, found, paint, dark,
+    ...traits, ...view, view, paint, dark,
     shown: { ...shown, frames }, names: namesOf(w, traits.side),
     look: { colours: traits.colours, dark }, side: sidesOf(model)[0], win: windowOf(view),
     cursor: cursorIn(view, source), isolated: isolatedIn(view, source),
@@ -146,14 +138,14 @@ function draw(view) {
   if (!width) return;
   const shown = shownMaps(view), each = (labels) => labels.map((_, i) => [i]);
   const places = shown?.source.places || [each(w.tokens), each(w.keyTokens)];
-  const seen = { queries: places[0].length, keys: places[1].length };
-  view.size = { rows: seen.queries, columns: seen.keys };
+  const seen = (view.size = { queries: places[0].length, keys: places[1].length });
   view.order = headOrder(view);
   const maps = model.get("mode") === "map" && shown?.frames.length || 1;
   const form = JSON.stringify([model.get("side"), seen, maps, view.order.id, model.get("words"), model.get("hidden")]);
   if (!view.layout || view.form !== form) {
     const labels = roomOfLabels(page.focus, w, model.get("side"), places);
-    Object.assign(view, { layout: layout(w, width, labels, seen, maps, view.order), kept: {}, form });
+    Object.assign(view, { layout: layout(w, width, labels, seen, maps, view.order), form });
+    view.kept = { map: {}, lines: {}, thumbs: {} };
     const marks = [w.several ? "" : " single", w.meta.picture ? " pictured" : ""].join("");
     page.panels.className = `panels ${view.layout.form}${marks}`;
   }
@@ -174,9 +166,9 @@ function drawScene(view, scene) {
     const told = `Overview of ${w.layers} × ${w.heads} layers and heads${sorted}; chosen: ${chosen}`;
     page.overview.setAttribute("aria-label", told);
   }
-  page.focus.hidden = page.ofFocus.hidden = mode === "text";
-  page.text.box.hidden = page.ofText.hidden = mode !== "text";
-  page.focus.style.touchAction = view.window.length ? "none" : "pan-x pan-y";
+  page.focus.hidden = page.keys.focus.hidden = mode === "text";
+  page.text.box.hidden = page.keys.text.hidden = mode !== "text";
+  page.focus.style.touchAction = isZoomed(view) ? "none" : "pan-x pan-y";
   view.picture = MODES[mode].draw(page.focus, scene);
   if (mode !== "text") titlePicture(page.focus, scene);
   drawBars(page.bars, scene);
@@ -188,7 +180,7 @@ function drawScene(view, scene) {
 
 /** Write above the picture which heads it shows, or how many where that is too long, and what is in sight. */
 function titlePicture(canvas, { view, w, mode, combine, shown, paint, win }) {
-  const asMap = mode === "map" || shown.all, room = parseFloat(canvas.style.width), { rows, columns } = view.size;
+  const asMap = mode === "map" || shown.all, room = parseFloat(canvas.style.width), { queries, keys } = view.size;
   const context = canvas.getContext("2d");
   writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
   const [one, more] = shown.frames, side = more || !one.title ? "" : `${one.title}: `;
@@ -197,7 +189,7 @@ function titlePicture(canvas, { view, w, mode, combine, shown, paint, win }) {
   const count = `${shown.pairs.length} heads`, short = side + (asMap ? `${combine} of ${count}` : count);
   const fits = asMap && context.measureText(title).width <= room; // the legend of the lines names them
   placeText(context, fits || shown.pairs.length === 1 ? title : short, 0, 0, "left", "top", room);
-  canvas.setAttribute("aria-label", `${MODES[mode].name} of ${title}: ${rows} queries by ${columns} keys`);
+  canvas.setAttribute("aria-label", `${MODES[mode].name} of ${title}: ${queries} queries by ${keys} keys`);
 }
 
 /** Say what the marks mean, what is not drawn, what is not stored. */
@@ -209,7 +201,7 @@ function limitsText({ w, shown, mode, view, least }, { drawn = 0, all = 0, cut, 
     sources.some(({ missing }) => missing) && "? or orange: NaN, not a number. ",
     drawn < all && `The ${counted(drawn)} strongest of ${counted(all)} lines are drawn, ` +
       "and all lines of the chosen query. ",
-    asLines && least > 0 && `Lines of other queries are drawn from ${Math.round(100 * least)} % of the scale on. `,
+    asLines && least > 0 && `Lines of other queries are drawn from ${percent(least)} of the scale on. `,
     cut && "Lines need a closer look: these are the ones around the cursor. ",
     level > 0 && `Each dot is the largest of ${packed} × ${packed} weights; zoom in to see each. `,
     asLines && w.signed && "Lines say how large a number is, not its sign. ",
@@ -235,12 +227,12 @@ function waitingText({ blocks, model }) {
  * were summed, "add" sums this one with them, or takes it out; without it they stay.
  * @param {View} view @param {(cursor: number[]) => number[]} to @param {"one" | "add"} [rows]
  */
-export function moveCursor(view, to, rows) {
+function moveCursor(view, to, rows) {
   const { model } = view, shown = here(view);
   if (!shown) return;
   const { places } = shown.source;
-  const [y, x] = to(shown.cursor).map((place, axis) => Math.max(0, Math.min(places[axis].length - 1, place)));
-  view.key = places[1][x][0];
+  const [y, x] = to(shown.cursor).map((place, axis) => within(place, places[axis].length));
+  put(model, "key", places[1][x][0]);
   bringIntoSight(view, y, x);
   let query = places[0][y][0];
   if (rows) {
@@ -262,15 +254,8 @@ export const moveAlong = (view, axis, place, rows) =>
 /** Bind clicks and what is told under the pointer. @param {View} view */
 function bindPointer(view) {
   const { model, page: { focus } } = view;
-  /** @returns {any} a row and a column, or null */
-  const cell = ({ offsetX, offsetY }) => { // a word beside or below a map is its row, or its column
-    const found = placeAt(view, offsetX, offsetY, true), cursor = found && here(view)?.cursor;
-    return cursor ? cursor.map((at, axis) => (found[axis] === null ? at : Math.floor(found[axis]))) : null;
-  };
-  bindWindow(view, focus, (x, y) => {
-    const found = placeAt(view, x, y);
-    return found && found.map((place, axis) => place ?? cursorMiddle(view)[axis]);
-  });
+  const cell = ({ offsetX, offsetY }) => placeAt(view, offsetX, offsetY, true)?.map(Math.floor);
+  bindWindow(view, focus, (x, y) => placeAt(view, x, y));
   focus.addEventListener("click", (event) => {
     const found = cell(event);
     if (found) moveCursor(view, () => found, event.ctrlKey || event.metaKey ? "add" : "one");
@@ -295,11 +280,9 @@ function render({ model, el }) {
   const { root, say, onTheme, atEnd, dispose } = setUp(el, "head-view", "Attention heads");
   /** @type {any} a View once all parts are in */
   const view = {
-    model, root, say, tip: tooltip(root), window: model.get("window"), found: [new Set(), new Set()], isolated: null,
-    photos: new Map(), feature: null, neurons: new Map(), size: { rows: 0, columns: 0 }, // until a frame is drawn
+    model, root, say, tip: tooltip(root), found: [new Set(), new Set()], isolated: null,
+    photos: new Map(), feature: null, neurons: new Map(), size: { queries: 0, keys: 0 }, // until a frame is drawn
     redraw: oncePerFrame(() => draw(view)),
-    get key() { return model.get("key"); },
-    set key(key) { put(model, "key", key); },
   };
   view.blocks = makeBlocks(model, view.redraw);
   const page = (view.page = makePage(view));
@@ -323,11 +306,7 @@ function render({ model, el }) {
     view.redraw();
   };
   atEnd(listen(model, DRAWN, view.redraw));
-  atEnd(listen(model, ["window"], () => {
-    if (JSON.stringify(model.get("window")) !== view.ownWindow) view.window = model.get("window");
-  }));
   atEnd(view.blocks.stop);
-  atEnd(() => clearTimeout(view.tellWindow));
   atEnd(followGroup(view));
   atEnd(onNewRoom(root, startAfresh));
   onTheme(startAfresh);

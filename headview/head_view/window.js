@@ -7,15 +7,18 @@ import { cursorMiddle } from "./selection.js";
 const LEAST_CELLS = 6; // in sight along an axis
 export const ZOOM_STEP = 1.6; // by a key or a button
 
+/** Is less in sight than all? @param {View} view */
+export const isZoomed = ({ model }) => model.get("window").length > 0;
+
 /** The window of the view, inside of the map that is shown. @param {View} view @returns {Win} */
-export function windowOf({ window: given, size: { rows, columns } }) {
-  if (!given.length) return [0, rows, 0, columns];
-  const [q0, q1] = clampSpan(given[0], given[1], rows), [k0, k1] = clampSpan(given[2], given[3], columns);
+export function windowOf({ model, size: { queries, keys } }, given = model.get("window")) {
+  if (!given.length) return [0, queries, 0, keys];
+  const [q0, q1] = clampSpan(given[0], given[1], queries), [k0, k1] = clampSpan(given[2], given[3], keys);
   return [q0, q1, k0, k1];
 }
 
 /** Does a window show all? @param {View} view @param {Win} win */
-const showsAll = ({ size: { rows, columns } }, [q0, q1, k0, k1]) => q0 <= 0 && k0 <= 0 && q1 >= rows && k1 >= columns;
+const showsAll = ({ size: { queries, keys } }, [q0, q1, k0, k1]) => q0 <= 0 && k0 <= 0 && q1 >= queries && k1 >= keys;
 
 /** Move and shrink a span so that it lies in 0 to `size`. */
 function clampSpan(start, end, size) {
@@ -26,24 +29,19 @@ function clampSpan(start, end, size) {
 
 /** Set the window; what covers all is stored as none. @param {View} view */
 export function setWindow(view, win) {
-  view.window = win;
-  const inside = windowOf(view);
-  view.window = showsAll(view, inside) ? [] : inside;
-  view.ownWindow = JSON.stringify(view.window);
-  clearTimeout(view.tellWindow); // Python hears of the place where the reader stops
-  view.tellWindow = setTimeout(() => put(view.model, "window", view.window), 120);
-  view.redraw();
+  const inside = windowOf(view, win);
+  put(view.model, "window", showsAll(view, inside) ? [] : inside);
 }
 
 /** Zoom by `factor`, above 1 to see less, around a place in cells; without one around the cursor. @param {View} view */
 export function zoom(view, factor, place = null) {
-  const { rows, columns } = view.size, [q0, q1, k0, k1] = windowOf(view);
+  const { queries, keys } = view.size, [q0, q1, k0, k1] = windowOf(view);
   const [q, k] = place || cursorMiddle(view);
   const inside = q >= q0 && q <= q1 && k >= k0 && k <= k1;
   const [y, x] = inside ? [q, k] : [(q0 + q1) / 2, (k0 + k1) / 2];
   // Where one axis is much shorter, it stays whole until the other has come down to it.
   const span = Math.max(q1 - q0, k1 - k0) / factor;
-  const [tall, wide] = [rows, columns].map((size) => Math.min(size, Math.max(span, Math.min(LEAST_CELLS, size))));
+  const [tall, wide] = [queries, keys].map((size) => Math.min(size, Math.max(span, Math.min(LEAST_CELLS, size))));
   const top = y - ((y - q0) / (q1 - q0)) * tall, left = x - ((x - k0) / (k1 - k0)) * wide;
   setWindow(view, [top, top + tall, left, left + wide]);
   if (!place) bringIntoSight(view, Math.floor(q), Math.floor(k)); // all of the cell
@@ -57,7 +55,7 @@ function pan(view, rowsDown, columnsRight) {
 
 /** Move the window only as far as a cell needs to come into sight. @param {View} view */
 export function bringIntoSight(view, row, column) {
-  if (!view.window.length) return;
+  if (!isZoomed(view)) return;
   const [q0, q1, k0, k1] = windowOf(view);
   const move = (place, start, end) => (place < start ? place - start : place + 1 > end ? place + 1 - end : 0);
   const down = move(row, q0, q1), right = move(column, k0, k1);
@@ -66,10 +64,10 @@ export function bringIntoSight(view, row, column) {
 
 /** Say what is in sight, or nothing where that is all. @param {View} view @param {Win} win */
 export function windowText(view, win) {
-  const [q0, q1, k0, k1] = win, { w: { axes }, size: { rows, columns } } = view;
+  const [q0, q1, k0, k1] = win, { w: { axes }, size: { queries, keys } } = view;
   const span = (start, end, size) =>
     `${Math.floor(start)}–${Math.min(size, Math.ceil(end)) - 1} of ${size.toLocaleString("en")}`;
-  return showsAll(view, win) ? "" : `${axes[0]} ${span(q0, q1, rows)}, ${axes[1]} ${span(k0, k1, columns)}`;
+  return showsAll(view, win) ? "" : `${axes[0]} ${span(q0, q1, queries)}, ${axes[1]} ${span(k0, k1, keys)}`;
 }
 
 // ---------------------------------------------------------------- wheel, fingers, drag
@@ -84,13 +82,8 @@ export function bindWindow(view, canvas, cellOf) {
   let dragged = false;
   canvas.addEventListener("wheel", (event) => {
     const place = cellOf(event.offsetX, event.offsetY);
-    if (!place || !(event.ctrlKey || event.metaKey || document.activeElement === canvas || view.window.length)) return;
+    if (!place || !(event.ctrlKey || event.metaKey || document.activeElement === canvas || isZoomed(view))) return;
     event.preventDefault();
-    const way = Math.sign(event.deltaY || event.deltaX);
-    if (event.shiftKey && view.window.length) {
-      const [, , k0, k1] = windowOf(view);
-      return pan(view, 0, (way * (k1 - k0)) / 10);
-    }
     zoom(view, Math.exp(-Math.max(-60, Math.min(60, event.deltaY)) * (event.ctrlKey ? 0.012 : 0.006)), place);
   }, { passive: false });
   canvas.addEventListener("dblclick", (event) => {
@@ -110,7 +103,7 @@ export function bindWindow(view, canvas, cellOf) {
       const place = cellOf((now[0] + other[0]) / 2, (now[1] + other[1]) / 2);
       if (place && apart(before) > 8) zoom(view, apart(now) / apart(before), place);
       dragged = true;
-    } else if (view.window.length && (dragged || Math.hypot(now[0] - before[0], now[1] - before[1]) > 4)) {
+    } else if (isZoomed(view) && (dragged || Math.hypot(now[0] - before[0], now[1] - before[1]) > 4)) {
       if (!dragged) canvas.setPointerCapture(event.pointerId);
       dragged = true;
       const [down, right] = view.picture.cellsOf(before[0] - now[0], before[1] - now[1]);

@@ -2,6 +2,7 @@
 
 import base64
 import itertools
+import random
 import re
 from pathlib import Path
 
@@ -85,7 +86,8 @@ def test_the_page_shows_what_python_shows(page, kind, masked, missing):
         "words": (False, True),
         "sample": (1,),
     }
-    specs = [dict(zip(choices, chosen, strict=True)) for chosen in itertools.product(*choices.values())]
+    every = [dict(zip(choices, chosen, strict=True)) for chosen in itertools.product(*choices.values())]
+    specs = random.Random(f"{kind} {masked} {missing}").sample(every, 120)
     found = page.evaluate(
         """({ set, specs }) => {
           const whole = setFrom(set);
@@ -130,15 +132,13 @@ def test_heads_are_pooled_alike(page, kind, side):
     part = example(kind, True, True)
     found = page.evaluate(
         """({ set, side }) => {
-          const { cells, ...plain } = poolHeads(setFrom(set), side, "a");
-          return { ...plain, cells: textOf(cells) };
+          const { cells, rows, columns } = poolHeads(setFrom(set), side, "a");
+          return { rows, columns, cells: textOf(cells) };
         }""",
         {"set": set_of(part), "side": side},
     )
     cells = as_cells(found["cells"], 2, 3, found["rows"], found["columns"])
-    expected = combine.overviews(part, 1, side)
-    np.testing.assert_array_equal(cells, expected)
-    assert any(found["missing"]) and found["missing"] == np.isnan(expected).any((-2, -1)).ravel().tolist()
+    np.testing.assert_array_equal(cells, combine.overviews(part, 1, side))
 
 
 def a_large_map(shape, signed):

@@ -12,14 +12,16 @@ from tests.helpers.page import limits, press, readout, with_traits
 
 OVERVIEW, FOCUS = "canvas.overview", "canvas.focus"
 
-# Keeps what a page writes on the canvas of the overview, where it places heads, and how often it paints thumbnails.
+# The canvas of the overview keeps what its view writes, where it places heads, and how often it paints thumbnails.
 HEARD = """
-globalThis.written = new Set();
-globalThis.painted = 0;
-const placeTextOf = placeText, paintAtlasOf = paintAtlas, layoutOf = layout;
-placeText = (context, text, ...rest) => { globalThis.written.add(text); placeTextOf(context, text, ...rest); };
-paintAtlas = (...rest) => { globalThis.painted++; return paintAtlasOf(...rest); };
-layout = (...rest) => (globalThis.places = layoutOf(...rest));
+const heard = { written: new Set(), painted: 0 };
+const placeTextOf = placeText, drawThumbsOf = drawThumbs, drawOverviewOf = drawOverview;
+placeText = (context, text, ...rest) => { heard.written.add(text); placeTextOf(context, text, ...rest); };
+drawThumbs = (...rest) => { heard.painted++; return drawThumbsOf(...rest); };
+drawOverview = (canvas, scene) => {
+  canvas.heard = Object.assign(heard, { grid: scene.layout.grid });
+  drawOverviewOf(canvas, scene);
+};
 """
 
 
@@ -43,30 +45,34 @@ def described(monkeypatch):
     return make
 
 
-def opened(static_page, view, **options):
-    """Open a page that says what it wrote, painted and placed."""
-    return static_page(with_script(view, HEARD), **options)
+def opened(static_page, *views, **options):
+    """Open a page whose views say what they wrote, painted and placed; returns the one, or all."""
+    page = static_page(*(with_script(view, HEARD) for view in views), **options)
+    return page if len(views) == 1 else page.locator(".mha").all()
+
+
+def heard(view, what):
+    return view.locator(OVERVIEW).evaluate(f"({{ heard: {{ grid, painted, written }} }}) => {what}")
 
 
 def chosen(page):
     return page.locator(OVERVIEW).get_attribute("aria-label").split("chosen: ")[1]
 
 
-def place_of(page, layer, head):
-    return page.evaluate("([i, j]) => globalThis.places.grid.at(i, j)", [layer, head])
+def place_of(view, layer, head):
+    return heard(view, f"grid.at({layer}, {head})")
 
 
-def tip_over(page, layer, head):
+def tip_over(view, layer, head):
     """What the tooltip says in the middle of a thumbnail."""
-    x, y = place_of(page, layer, head)
-    half = page.evaluate("globalThis.places.grid.side") / 2
-    box = page.locator(OVERVIEW).bounding_box()
-    page.mouse.move(box["x"] + x + half, box["y"] + y + half)
-    return page.locator(".tip").text_content()
+    x, y = place_of(view, layer, head)
+    half = heard(view, "grid.side") / 2
+    view.locator(OVERVIEW).hover(position={"x": x + half, "y": y + half})
+    return view.locator(".tip").text_content()
 
 
-def written(page) -> set:
-    return set(page.evaluate("[...globalThis.written]"))
+def written(view) -> set:
+    return set(heard(view, "[...written]"))
 
 
 # ---------------------------------------------------------------- how large
@@ -80,7 +86,7 @@ def test_thumbnails_are_as_large_as_the_room_allows_and_stay_inside(static_page)
         ((128, 128, 4, 4), 390, 0, False),
     ):
         page = opened(static_page, HeadView(some(*shape)), width=width)
-        assert least <= page.evaluate("globalThis.places.grid.side") <= 150, shape
+        assert least <= heard(page, "grid.side") <= 150, shape
         overview, focus = page.locator(OVERVIEW).bounding_box(), page.locator(FOCUS).bounding_box()
         assert (overview["x"] + overview["width"] <= focus["x"]) is beside, shape
         assert beside or overview["y"] + overview["height"] <= focus["y"], shape
@@ -95,11 +101,11 @@ def test_a_chosen_head_moves_a_frame_and_paints_nothing_anew(static_page):
     page = opened(static_page, HeadView(some(4, 4, 8, 8)))
     shot = "document.querySelector('canvas.overview').toDataURL()"
     page.locator(OVERVIEW).focus()
-    before, painted = page.evaluate(shot), page.evaluate("globalThis.painted")
+    before, painted = page.evaluate(shot), heard(page, "painted")
     press(page, "ArrowRight", "Space", "ArrowDown", "l")
     moved = page.evaluate(shot)
     press(page, "l", "ArrowUp", "Space", "ArrowLeft")
-    assert page.evaluate("globalThis.painted") == painted > 0
+    assert heard(page, "painted") == painted > 0
     assert moved != before == page.evaluate(shot)  # nothing is left of the frames in between
 
 
@@ -123,18 +129,15 @@ def test_names_are_cut_to_what_tells_them_apart_and_windows_told(static_page, de
 
 def test_heads_that_share_keys_are_bracketed_and_told(static_page, described):
     weights = some(2, 8, 6, 6)
-    bracket = "[globalThis.places.grid.bracket, globalThis.places.grid.once]"
-    rows = opened(static_page, described(weights, kv_heads=[8, 4]))
+    rows, shared = opened(static_page, *(described(weights, kv_heads=own) for own in ([8, 4], [2, 2])))
     assert "shares" not in tip_over(rows, 0, 2)
     assert "shares its keys with head 3," in tip_over(rows, 1, 2)
-    assert rows.evaluate(bracket) == [6, False]
-    shared = opened(static_page, described(weights, kv_heads=[2, 2]))
     largest = f"largest weight {weights[0, 5].max():.4f}"
     assert tip_over(shared, 0, 5).endswith(f"shares its keys with heads 4–7, {largest}")
-    assert shared.evaluate(bracket) == [6, True]
+    assert [heard(view, "[grid.bracket, grid.once]") for view in (rows, shared)] == [[6, False], [6, True]]
     # The bracket over heads 4 to 7 is one line that ends between 3 and 4.
-    ink = shared.evaluate(
-        """() => { const { grid } = globalThis.places, canvas = document.querySelector("canvas.overview");
+    ink = shared.locator(OVERVIEW).evaluate(
+        """(canvas) => { const { grid } = canvas.heard;
         const [x] = grid.at(0, 4), y = grid.top - grid.bracket - 1, context = canvas.getContext("2d");
         const on = (x) => context.getImageData(Math.round(x), y, 1, 1).data[3] > 0;
         return [on(x - 2), on(x + 3), on(grid.at(0, 5)[0] - 2), on(grid.at(0, 7)[0] + grid.side - 3)]; }"""
@@ -145,8 +148,8 @@ def test_heads_that_share_keys_are_bracketed_and_told(static_page, described):
 # ---------------------------------------------------------------- in what order
 
 
-def drawn_order(page):
-    return page.evaluate("globalThis.places.grid.list")
+def drawn_order(view):
+    return heard(view, "grid.list")
 
 
 def facts_of(view):
@@ -186,24 +189,24 @@ def test_heads_are_sorted_by_what_is_said_of_them_and_walked_in_that_order(stati
 def test_heads_are_sorted_by_their_weight_at_the_chosen_cell(static_page, monkeypatch):
     weights, words = some(3, 4, 6, 6), "it was the animal in question".split()
     best, cell = weights[:, :, 2, 3].flatten().argsort(descending=True).tolist(), {"query": 2, "key": 3}
+    view = HeadView(weights, words, order="cell", **cell)
     with monkeypatch.context() as patch:  # where the maps of all heads do not travel, that cell does
         patch.setattr("headview.head_view.serve.WHOLE_UP_TO", 10)
-        page = opened(static_page, HeadView(weights, words, order="cell", **cell), width=1200)
-    assert drawn_order(page) == best
-    page = opened(static_page, HeadView(weights, words, order="cell", **cell), width=1200)
-    assert drawn_order(page) == best
-    assert "sorted by the chosen cell" in page.locator(OVERVIEW).get_attribute("aria-label")
-    assert {f"{x:.2f}" for x in weights[:, :, 2, 3].flatten().tolist()} <= written(page)
-    assert tip_over(page, 1, 2).startswith(f"“the” → “animal”: {weights[1, 2, 2, 3]:.2f}, layer 1 head 2, ")
-    page.locator(FOCUS).focus()
-    press(page, "ArrowDown", "ArrowRight")  # the cursor moves, and the order with it
-    assert drawn_order(page) == weights[:, :, 3, 4].flatten().argsort(descending=True).tolist()
+        other = HeadView(weights, words, order="cell", **cell)
+    view, other = opened(static_page, view, other, width=1200)
+    assert drawn_order(view) == drawn_order(other) == best
+    assert "sorted by the chosen cell" in view.locator(OVERVIEW).get_attribute("aria-label")
+    assert {f"{x:.2f}" for x in weights[:, :, 2, 3].flatten().tolist()} <= written(view)
+    assert tip_over(view, 1, 2).startswith(f"“the” → “animal”: {weights[1, 2, 2, 3]:.2f}, layer 1 head 2, ")
+    view.locator(FOCUS).focus()
+    press(view, "ArrowDown", "ArrowRight")  # the cursor moves, and the order with it
+    assert drawn_order(view) == weights[:, :, 3, 4].flatten().argsort(descending=True).tolist()
 
 
 def test_what_heads_are_sorted_by_stands_below_thumbnails_of_28_pixels_too(static_page):
     view = with_traits(HeadView(some(8, 8, 16, 16)), order="entropy")
     page = opened(static_page, view, width=1000)
-    assert 28 <= page.evaluate("globalThis.places.grid.side") < 40
+    assert 28 <= heard(page, "grid.side") < 40
     assert {f"{x:.2f}" for x in facts_of(view)["measures"]["entropy"]} <= written(page)
 
 
@@ -218,40 +221,39 @@ def test_groups_of_likeness_stand_apart_and_are_named(static_page):
     assert drawn_order(page) == facts["likeness"]
     assert f"group {facts['groups'][4] + 1} of 3" in tip_over(page, 1, 1)
     places = [place_of(page, i // 3, i % 3) for i in drawn_order(page)]
-    step = page.evaluate("globalThis.places.grid.step")
+    step = heard(page, "grid.step")
     for i in (1, 3):  # from the last of a group to the first of the next there is more than a step
         (x0, y0), (x1, y1) = places[i], places[i + 1]
         assert x1 - x0 > step or y1 - y0 > step
 
 
 def test_a_page_says_when_it_cannot_sort(static_page):
-    page = opened(static_page, HeadView(some(20, 20, 6, 6)))  # over 256 heads: no facts, unless they are sorted
-    page.get_by_role("button", name="More").click()
-    page.get_by_label("Order heads").select_option("by entropy")
-    assert drawn_order(page) == list(range(400))
-    assert "what sorts them by entropy is not in this page" in limits(page)
-    many = with_traits(HeadView(some(46, 46, 4, 4)), order="likeness")
-    page = opened(static_page, many)
-    assert drawn_order(page) == list(range(46 * 46))
-    assert "So many heads are not sorted by likeness" in limits(page)
+    # Over 256 heads there are no facts, unless they are sorted.
+    few, many = opened(static_page, HeadView(some(20, 20, 6, 6)), HeadView(some(46, 46, 4, 4), order="likeness"))
+    few.get_by_role("button", name="More").click()
+    few.get_by_label("Order heads").select_option("by entropy")
+    assert drawn_order(few) == list(range(400))
+    assert "what sorts them by entropy is not in this page" in limits(few)
+    assert drawn_order(many) == list(range(46 * 46))
+    assert "So many heads are not sorted by likeness" in limits(many)
 
 
 # ---------------------------------------------------------------- all heads at once
 
 
-@pytest.mark.parametrize(("key", "count", "of"), [("l", 12, " of layer 3"), ("a", 144, "")])
-def test_all_heads_are_shown_as_their_mean_in_one_step(static_page, key, count, of):
+def test_all_heads_are_shown_as_their_mean_in_one_step(static_page):
     weights = some(12, 12, 8, 8)
     page = static_page(with_traits(HeadView(weights), layer=3))
-    page.locator(OVERVIEW).focus()
-    press(page, key)
-    heads = weights[3] if key == "l" else weights.flatten(0, 1)
-    assert readout(page) == f"query 0, key 0: {heads.mean(0)[0, 0]:.4f} (mean of all {count} heads{of})"
-    assert f"mean of all {count} heads{of}" in page.locator(FOCUS).get_attribute("aria-label")
     page.get_by_role("button", name="More").click()
-    page.get_by_label("together as").select_option("maximum")
-    assert readout(page) == f"query 0, key 0: {heads.amax(0)[0, 0]:.4f} (maximum of all {count} heads{of})"
-    page.get_by_label("Show as").select_option("lines")
-    assert readout(page).startswith(f"query 0, key 0: {heads.amax(0)[0, 0]:.4f}")
-    page.get_by_label("Heads", exact=True).select_option("chosen")
-    assert readout(page) == f"query 0, key 0: {weights[3, 0, 0, 0]:.4f}"
+    for key, of, heads in (("l", "12 heads of layer 3", weights[3]), ("a", "144 heads", weights.flatten(0, 1))):
+        page.get_by_label("Show as").select_option("map")
+        page.locator(OVERVIEW).focus()
+        press(page, key)
+        assert readout(page) == f"query 0, key 0: {heads.mean(0)[0, 0]:.4f} (mean of all {of})"
+        assert f"mean of all {of}" in page.locator(FOCUS).get_attribute("aria-label")
+        page.get_by_label("together as").select_option("maximum")
+        assert readout(page) == f"query 0, key 0: {heads.amax(0)[0, 0]:.4f} (maximum of all {of})"
+        page.get_by_label("Show as").select_option("lines")
+        assert readout(page).startswith(f"query 0, key 0: {heads.amax(0)[0, 0]:.4f}")
+        page.get_by_label("Heads", exact=True).select_option("chosen")
+        assert readout(page) == f"query 0, key 0: {weights[3, 0, 0, 0]:.4f}"
