@@ -26,7 +26,6 @@ def import_d2l() -> types.ModuleType:
     """
     if "d2l.torch" in sys.modules:
         return sys.modules["d2l.torch"]
-    before = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "torchvision"}
     try:
         importlib.import_module("torchvision")
         placeholders = {}
@@ -43,8 +42,7 @@ def import_d2l() -> types.ModuleType:
     finally:
         # Nobody else shall take the placeholder for the real thing.
         for name in placeholders:
-            sys.modules.pop(name)
-        sys.modules.update(before if placeholders else {})
+            del sys.modules[name]
 
     def use_svg_display():
         from matplotlib_inline.backend_inline import set_matplotlib_formats
