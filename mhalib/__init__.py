@@ -4,8 +4,7 @@ The files in this folder are the layer and what every lesson needs. Each folder 
 references, single heads, experiments, a real model, a layer read from outside. The views of any model's heads are in
 `headview`, the examination of any layer is in `attention_doctor`, exercises and predictions are in `mhacourse`.
 
-A room imports only from those below it, no file here imports from a folder, and importing the package costs no more
-than importing torch.
+A room imports only from those below it, no file here from a folder, and `import mhalib` costs no more than torch.
 """
 
 from mhalib.attention import MultiHeadAttention, merge_heads, scaled_dot_product_attention, split_heads

@@ -80,8 +80,7 @@ def checked_weights(
         name: what the weights are called.
         weights: `(..., Tq, Tk)`, float32 or float64.
         dtype: the one in which they came; what rounding to it may do to a row is excused.
-        rows: boolean, broadcasts to `(..., Tq)`: the rows that count. When left out, as for a picture, a row may sum to
-            anything and hold NaN.
+        rows: boolean, broadcasts to `(..., Tq)`: those that count; None where rows may sum to anything and hold NaN.
         advice: what else to do, added to the end of the message.
 
     Returns:

@@ -160,8 +160,7 @@ class MultiHeadAttention(nn.Module):
     Raises:
         ValueError: a size is not a positive integer or does not divide as it must, or `dropout` is outside [0, 1).
 
-    Vaswani et al. (2017), section 3.2.2; `num_kv_heads`: Shazeer (2019), Ainslie et al. (2023). Built in
-    notebooks 01 to 06.
+    Vaswani et al. (2017), section 3.2.2; `num_kv_heads`: Shazeer (2019), Ainslie et al. (2023). Notebooks 01 to 06.
 
     Examples:
         >>> import torch

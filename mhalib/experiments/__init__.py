@@ -2,8 +2,7 @@
 
 Names are handed on when they are first asked for, so that a task needs neither joblib nor a plot. Upwards: `tasks`,
 `grammar`, `sentence` and `statistics` know none of the others; then `models`, `positions`, `training`, `sweeps`,
-`comparison`, `night`; beside them `curves` draws runs, and `translation` is an experiment of its own. Trained heads are
-looked at in `mhalib.heads`.
+`comparison`, `night`; `curves` draws runs, `translation` is an experiment of its own. `mhalib.heads` looks at heads.
 """
 
 import lazy_loader

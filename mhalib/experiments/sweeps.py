@@ -55,8 +55,8 @@ def sweep(
     change there, take another folder.
 
     Inside `with joblib.parallel_config(backend="dask")`, the same call runs on the Dask cluster whose client is
-    open; a run whose worker dies is started again elsewhere. The calling process alone stores results. Each process
-    uses one thread of torch.
+    open; a run whose worker dies is started again elsewhere. Results are stored by the calling process only, so the
+    workers need not share a disk with it. Each process uses one thread of torch.
 
     Args:
         run: trains and returns a mapping of plain numbers, texts and lists; may be defined in a notebook.

@@ -108,8 +108,7 @@ class Repeats:
     """New tokens at first; from some place on, a sequence says its last few tokens again and again.
 
     The tokens, the place and the length of what is said again are drawn anew for every sequence. So no position, and
-    no fixed distance, tells what comes next: it has to be found as the token behind the earlier occurrence of the
-    present one.
+    no fixed distance, tells what comes next: only the token behind the earlier occurrence of the present one does.
 
     Args:
         tokens: length of a sequence, `T`.

@@ -136,8 +136,7 @@ class _Layer(nn.Module):
 class TranslationModel(nn.Module):
     """An encoder that reads English and a decoder that writes French: attention and norms, no feed-forward layers.
 
-    The encoder has one layer, the decoder one over the French words so far and one over what the encoder returns
-    (cross-attention).
+    The encoder has one layer, the decoder one over the French words so far and one of cross-attention.
 
     Args:
         d_model, num_heads: sizes of every attention layer.
