@@ -7,8 +7,8 @@ const PATIENCE_MS = 30000; // with a kernel that does not answer
 /** Where the files of the site are: beside `views.js`, for slides lie a folder lower. */
 const site = () => document.querySelector('script[src$="views.js"]')?.getAttribute("src") ?? "";
 
-function byScript(folder, number) {
-  const name = `${folder}/${String(number).padStart(2, "0")}.js`;
+function byScript(number) {
+  const name = `live/${String(number).padStart(2, "0")}.js`;
   const script = node("script", { src: new URL(name, new URL(site(), document.baseURI)).href });
   const came = (about, text) => Object.assign(document.currentScript ?? {}, { piece: { ...about, text } });
   Object.assign(window, { mhalibPiece: came }); // which each of these scripts calls
@@ -33,7 +33,7 @@ function byKernel(model, number) {
 export async function load(model, worker, told) {
   let first;
   for (let number = 0; number < (first?.count ?? 1); number++) {
-    const piece = await (model.isStatic ? byScript(model.get("folder"), number) : byKernel(model, number));
+    const piece = await (model.isStatic ? byScript(number) : byKernel(model, number));
     first ||= piece;
     if (piece.model !== first.model || piece.number !== number) throw new Error(`piece ${number} is of another model`);
     await new Promise((resolve, reject) => {

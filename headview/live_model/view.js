@@ -2,8 +2,8 @@
 // comes out of the model is kept by what went in; the sentences that the page opens with are known before it is loaded.
 
 import {
-  bindKeys, bytesOf, focusable, listen, node, plural, pushButton, put, roomIn, setUp, tellUnderPointer, themeColours,
-  tooltip, typed, walkKeys, within,
+  bindKeys, bytesOf, focusable, kept, listen, node, plural, pushButton, put, roomIn, setUp, tellUnderPointer,
+  themeColours, tooltip, typed, walkKeys, within,
 } from "../core.js";
 import { drawHeads, drawMap, gridIn, wordColours } from "./draw.js";
 import { load } from "./load.js";
@@ -68,8 +68,7 @@ function render({ model, el }) {
   }
   function keep(key, found) {
     known.delete(key);
-    known.set(key, found);
-    if (known.size > KEPT) known.delete(known.keys().next().value);
+    kept(known, key, () => found, KEPT);
   }
   /** @param {{failed?: string, key?: string, [name: string]: any}} said */
   function hear({ failed, key, ...found }) {

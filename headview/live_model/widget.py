@@ -50,7 +50,6 @@ class LiveModel(View):
     head = traitlets.TraitType().tag(sync=True)
     query = Checked(0, check_whole, 0, 511).tag(sync=True)
     sizes = traitlets.List(traitlets.Int()).tag(sync=True)  # layers, heads
-    folder = traitlets.Unicode("live").tag(sync=True)
     megabytes = traitlets.Int().tag(sync=True)
     first_texts = traitlets.List(traitlets.Unicode()).tag(sync=True)
     first_tokens = traitlets.List(traitlets.List(traitlets.Unicode())).tag(sync=True)

@@ -84,9 +84,8 @@ class HeadSwitchboard(View):
             )
         self._measure, self._shape, self._all_on = measure, (num_layers, num_heads), "1" * count
         self._found: dict[str, tuple[float, list[tuple[str, str, bool | None]]]] = {}  # by setting: score and answers
-        settings = map("".join, itertools.product("10", repeat=count)) if count <= _AT_ONCE else [self._all_on]
-        total = 2**count if count <= _AT_ONCE else 1
-        for setting in tqdm(settings, total=total, unit="setting", leave=False, disable=total == 1):
+        settings = [*map("".join, itertools.product("10", repeat=count))] if count <= _AT_ONCE else [self._all_on]
+        for setting in tqdm(settings, unit="setting", leave=False, disable=len(settings) == 1):
             self._add(setting)
         super().__init__(
             sizes=[num_layers, num_heads],

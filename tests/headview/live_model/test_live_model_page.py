@@ -1,6 +1,6 @@
 """LiveModel in a browser, with a small model: what a reader does, what goes wrong, a phone."""
 
-from functools import partial
+from functools import cache, partial
 
 import pytest
 import torch
@@ -25,8 +25,11 @@ def made(**more):
     return LiveModel(small_sentences(), SENTENCE, SECOND, head=(1, 2), query=2, **more)
 
 
-def scripts(model=None):
-    pieces = pack.packed(model or small_sentences())
+@cache
+def scripts(longest=20, piece=pack.PIECE):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pack, "PIECE", piece)
+        pieces = pack.packed(small_sentences(longest))
     return [pack.as_script(pieces, number) for number in range(len(pieces))]
 
 
@@ -61,9 +64,13 @@ def cosine(first, second, off=()):
 
 def test_it_shows_what_python_knows_before_the_model_is_loaded(static_page):
     view = made()
-    page = static_page(view)
-    assert page.locator(".words button").all_text_contents() == view.attend()[0]
-    assert alike(page) == [pytest.approx(cosine(SENTENCE, SECOND), abs=6e-4), None]
+    page, (tokens, weights, cosine_now) = static_page(view), view.attend()
+    assert page.locator(".words button").all_text_contents() == tokens
+    assert alike(page) == [pytest.approx(cosine_now, abs=6e-4), None]
+    page.locator(".words").get_by_role("button", name="sat", exact=True).click()  # a word chooses its row
+    row = weights[1, 2, tokens.index("sat")]
+    most = f"sat looks most at {tokens[row.argmax()]}, {row.max():.2f}"
+    assert most in page.get_by_role("img").last.get_attribute("aria-label")
     page.get_by_label("Sentence").fill("the dog")
     says(page, "Load the model")
 
@@ -90,15 +97,6 @@ def test_typing_moves_maps_and_switching_heads_off_moves_the_cosine(page):
     assert alike(page)[1] is None
 
 
-def test_a_word_chooses_its_row_and_the_map_tells_its_weights(page):
-    weights, tokens = made().attend()[1], made().attend()[0]
-    page.locator(".words").get_by_role("button", name="sat", exact=True).click()
-    settle(page)
-    row = weights[1, 2, tokens.index("sat")]
-    most = f"sat looks most at {tokens[row.argmax()]}, {row.max():.2f}"
-    assert most in page.get_by_role("img").last.get_attribute("aria-label")
-
-
 def test_the_worker_computes_what_torch_does(page):
     model, texts = small_sentences(), ["the cat", "it sat, not a cats ca", "a", "zebra", "mat . , the sitting"]
     for text, said in zip(texts, worker_of(page)(*((text, []) for text in texts)), strict=True):
@@ -123,14 +121,13 @@ def test_what_cannot_be_read_is_said_and_nothing_freezes(page):
 
 
 @pytest.mark.parametrize("broken", ["lost", "damaged", "another"])
-def test_a_file_that_is_lost_or_damaged_is_said_and_can_be_tried_again(static_page, tmp_path, broken, monkeypatch):
-    monkeypatch.setattr(pack, "PIECE", 100_000)
-    good = scripts()
+def test_a_file_that_is_lost_or_damaged_is_said_and_can_be_tried_again(static_page, tmp_path, broken):
+    good = scripts(piece=100_000)
     page = static_page(made())
     bad = {
         "lost": good[:1],
         "damaged": [good[0], good[1][: len(good[1]) // 2], *good[2:]],
-        "another": [good[0], *scripts(small_sentences(longest=12))[1:]],
+        "another": [good[0], *scripts(12, 100_000)[1:]],
     }[broken]
     put_beside(tmp_path, bad)
     page.get_by_role("button", name="Load the model").click()
@@ -145,13 +142,14 @@ def test_a_file_that_is_lost_or_damaged_is_said_and_can_be_tried_again(static_pa
     says(page, "4 tokens in")
 
 
-@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (320, "light"), (1100, "light")])
-def test_it_fits_into_every_width(static_page, width, theme):
-    page = static_page(made(), width=width, theme=theme)
-    settle(page)
-    assert no_overflow(page) == []
-    small, large = (canvas.bounding_box() for canvas in page.locator(".live-model canvas").all())
-    assert (large["y"] > small["y"] + 20) == (width < 700)
+def test_it_fits_into_every_width(static_page):
+    page = static_page(made())
+    for width in (390, 320, 1100):
+        page.set_viewport_size({"width": width, "height": 900})
+        settle(page)
+        assert no_overflow(page) == []
+        small, large = (canvas.bounding_box() for canvas in page.locator(".live-model canvas").all())
+        assert (large["y"] > small["y"] + 20) == (width < 700)
 
 
 def test_what_does_not_fit_is_refused():

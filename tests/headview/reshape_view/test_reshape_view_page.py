@@ -5,7 +5,7 @@ import re
 
 from headview import ReshapeView
 from headview.reshape_view.paths import PATHS
-from tests.helpers.page import Listener, no_overflow
+from tests.helpers.page import Listener, no_overflow, with_traits
 
 WAY = "23 = token 2, feature 3: (0, 2, 3) → (0, 2, 1, 0) → (0, 1, 2, 0)"
 
@@ -83,9 +83,7 @@ def test_every_path_tells_where_torch_puts_the_number_and_fits_a_narrow_page(sta
 
 
 def test_wrong_places_are_marked_and_told(static_page):
-    view = ReshapeView(path="wrong split")
-    view.step = 1
-    page = static_page(view)
+    page = static_page(with_traits(ReshapeView(path="wrong split"), step=1))
     mistake = page.locator(".mistake").inner_text()
     assert mistake.startswith("! 18 of 24 numbers stand where they should not, in 6 of 8 rows.")
     assert told(page).endswith("(0, 1, 1, 0) It should stand at (0, 1, 2, 0), in the dashed frame.")
@@ -139,34 +137,33 @@ def test_cells_walk_unless_the_reader_wants_rest_and_never_block(static_page):
 
 
 def test_folded_blocks_name_their_sample_and_their_head(static_page):
-    view = ReshapeView(2, 2, 2, batch=2, path="fold")
-    view.step = 3
-    page = static_page(Listener(), view, reduced_motion=True)
+    page = static_page(Listener(), with_traits(ReshapeView(2, 2, 2, batch=2, path="fold"), step=3))
     wanted = {f"{2 * sample + head}: sample {sample}, head {head}" for sample in range(2) for head in range(2)}
     assert wanted <= set(page.evaluate("window.texts.map(([text]) => text)"))
 
 
-LAYOUT = """async ([source, traits, width]) => {
+LAYOUT = """async ([source, traits, widths]) => {
   const { layout, stateOf } = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
-  return traits.stations[traits.path].map((_, step) => {
-    const now = { ...traits, step }, state = stateOf({ get: (name) => now[name] });
+  const steps = Object.entries(traits.stations).flatMap(([path, all]) => all.map((_, step) => ({ path, step })));
+  return steps.flatMap((now) => widths.map((width) => {
+    const state = stateOf({ get: (name) => ({ ...traits, ...now })[name] });
     const { height, cell, memory, places } = layout(state, width);
-    return [height, [...places.values()].flatMap(([x, y, line_x, line_y]) =>
+    return [now, width, height, [...places.values()].flatMap(([x, y, line_x, line_y]) =>
       [[x, y, cell, 32], [line_x, line_y, memory.place, 24]])];
-  });
+  }));
 }"""
 
 
 def test_every_number_has_a_place_of_its_own(static_page):
     page, failures = static_page(ReshapeView()), []
-    for path, batch, width in itertools.product(PATHS, (1, 2), (300, 1100)):
-        view = ReshapeView(4 * batch, 2 * batch, 2 + batch, batch=batch, path=path)
-        traits = view.get_state(["path", "chosen", "colour_by", "sizes", "stations"])
-        for height, boxes in page.evaluate(LAYOUT, [str(view._esm), traits, width]):
+    for batch in (1, 2):
+        view = ReshapeView(4 * batch, 2 * batch, 2 + batch, batch=batch)
+        traits = view.get_state(["chosen", "colour_by", "sizes", "stations"])
+        for now, width, height, boxes in page.evaluate(LAYOUT, [str(view._esm), traits, [300, 1100]]):
             boxes.sort(key=lambda box: (box[1], box[0]))
             inside = all(0 <= x <= width - w + 0.01 and 0 <= y <= height - h for x, y, w, h in boxes)
             pairs = itertools.pairwise(boxes)
             apart = all(x2 >= x + w - 0.01 or y2 >= y + h for (x, y, w, h), (x2, y2, _, _) in pairs)
             if not (len(boxes) == 2 * view.tensor.numel() and inside and apart):
-                failures.append((path, batch, width))
+                failures.append((now, batch, width))
     assert failures == []
