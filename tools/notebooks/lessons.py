@@ -33,70 +33,55 @@ QUICK_WAY = ("00", "02", "03", "05", "07", "10")  # what must be seen, in two ho
 
 @dataclass(frozen=True)
 class Lesson:
-    """What the first cell of a lesson says, the question as a sentence of its own."""
+    """What the first cell of a notebook says, the question as a sentence of its own.
+
+    One without a number says its title and, in the place of the question, what it is for.
+    """
 
     name: str  # of the file, without its ending
-    number: str
     title: str
     question: str
-    minutes: int
-    counted: float  # the minutes by words and lines
-    counted_quick: float  # the same for what is on the quick way
+    number: str = ""
+    minutes: int = 0
+    counted: float = 0.0  # the minutes by words and lines
+    counted_quick: float = 0.0  # the same for what is on the quick way
 
     @property
     def heading(self) -> str:
-        return f"{self.number} · {self.title}"
+        return f"{self.number} · {self.title}" if self.number else self.title
 
     @property
     def quick(self) -> bool:
         return self.number in QUICK_WAY
 
 
-@dataclass(frozen=True)
-class Other:
-    """What the first cell of a notebook without a number says, under the names that a `Lesson` has."""
-
-    name: str
-    heading: str
-    question: str  # or what it is for, in a sentence
-
-
-def introduce(nb: NotebookNode, name: str) -> Lesson | Other:
-    """Return what a notebook says of itself, a lesson or another.
-
-    Raises:
-        ValueError: the first cell holds no title, or does not say what the notebook asks or is for.
-    """
-    if is_lesson(name):
-        return describe(nb, name)
-    first = nb.cells[0].source + "\n" if nb.cells else ""
-    said = ABOUT.match(first)
-    if not said:
-        raise ValueError(
-            f"{name}: the first cell must open with `# Title`, and below it `*What it is for, in a sentence.*`; "
-            f"it says {first[:200]!r}"
-        )
-    about = " ".join(said[2].split())
-    return Other(name, said[1].strip(), about[0].upper() + about[1:])
-
-
 def describe(nb: NotebookNode, name: str) -> Lesson:
-    """Return what the lesson says of itself.
+    """Return what the notebook says of itself.
 
     Raises:
         ValueError: the first cell holds no title, no question or no minutes, or another number than the name.
     """
-    first = nb.cells[0].source if nb.cells else ""
+    first = nb.cells[0].source + "\n" if nb.cells else ""
+    if not is_lesson(name):
+        if said := ABOUT.match(first):
+            return Lesson(name, said[1].strip(), _sentence(said[2]))
+        raise ValueError(
+            f"{name}: the first cell must open with `# Title`, and below it `*What it is for, in a sentence.*`; "
+            f"it says {first[:200]!r}"
+        )
     title, question, minutes = TITLE.match(first), QUESTION.search(first), MINUTES.search(first)
     if not (title and question and minutes and name.startswith(f"{title[1]}_")):
         raise ValueError(
             f"{name}: the first cell must open with `# {name[:2]} · title`, ask `*Question: …?*` and say how many "
             f"minutes the lesson takes, `About 40 minutes`; it says {first[:200]!r}"
         )
-    asked = " ".join(question[1].split())
-    asked = asked[0].upper() + asked[1:]
     counted, quick = honest_minutes(nb.cells), honest_minutes(quick_cells(nb))
-    return Lesson(name, title[1], title[2].strip(), asked, int(minutes[1]), counted, quick)
+    return Lesson(name, title[2].strip(), _sentence(question[1]), title[1], int(minutes[1]), counted, quick)
+
+
+def _sentence(said: str) -> str:
+    words = " ".join(said.split())
+    return words[0].upper() + words[1:]
 
 
 def honest_minutes(cells: Sequence[NotebookNode]) -> float:

@@ -21,7 +21,7 @@ from nbformat.v4 import new_notebook
 from headview.base import as_script
 from tools.links import fault, html, leads_away, links
 from tools.make_images import IMAGES
-from tools.notebooks.lessons import Lesson, introduce
+from tools.notebooks.lessons import describe
 from tools.notebooks.plain import for_download
 from tools.notebooks.run import EXERCISE, NOTEBOOKS, ROOT
 from tools.notebooks.store import NotebookError
@@ -103,9 +103,9 @@ def build(paths: list[Path], out: Path) -> None:
     notebooks = executed(paths)
     site = Site(out)  # only now: a lesson that fails leaves the older site
     live = real_model.bring(out)
-    about = {name: introduce(nb, name) for name, nb in notebooks.items()}
-    lessons = [notebook for notebook in about.values() if isinstance(notebook, Lesson)]
-    others = [notebook for notebook in about.values() if not isinstance(notebook, Lesson)]
+    about = {name: describe(nb, name) for name, nb in notebooks.items()}
+    lessons = [notebook for notebook in about.values() if notebook.number]
+    others = [notebook for notebook in about.values() if not notebook.number]
     beside = {name: (NOTEBOOKS / f"{name}.md").read_text(encoding="utf-8") for name in (*BESIDE, *FURTHER)}
     titles = {name: re.match("# (.+)", source)[1] for name, source in beside.items()}
     terms = glossary(beside["GLOSSARY"])
@@ -131,7 +131,7 @@ def build(paths: list[Path], out: Path) -> None:
         predictions += len(asked)
         neighbours = {"previous": around[at - 1], "next": around[at + 1]} if at else {}
         text = page(linked, name, notebook.heading, is_notebook=True, questions=asked, **neighbours)
-        site.find(name, notebook.heading, getattr(notebook, "number", notebook.heading), text)
+        site.find(name, notebook.heading, notebook.number or notebook.heading, text)
         (out / f"{name}.ipynb").write_text(for_download(NOTEBOOKS / f"{name}.ipynb"), encoding="utf-8")
         cover(nb)
         show = deck.render(slides.as_slides(nb), name=name, title=notebook.heading, notes="../")
