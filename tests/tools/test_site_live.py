@@ -8,7 +8,6 @@ from bs4 import BeautifulSoup
 
 from mhalib.pretrained import WeightsMissing
 from tests.helpers.browser import settle, until
-from tools.site import build as build_site
 from tools.site import real_model
 
 
@@ -16,7 +15,7 @@ def read(path):
     return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
 
 
-def test_the_model_lies_beside_the_pages_with_its_licence(site, monkeypatch):
+def test_the_model_lies_beside_the_pages_with_its_licence(site):
     assert [path.name for path in sorted((site / "live").iterdir())] == ["00.js", "LICENSE.txt", "NOTICE.txt"]
     assert "Apache License" in (site / "live/LICENSE.txt").read_text(encoding="utf-8")
     notice = (site / "live/NOTICE.txt").read_text(encoding="utf-8")
@@ -24,8 +23,6 @@ def test_the_model_lies_beside_the_pages_with_its_licence(site, monkeypatch):
     page = read(site / "live.html")
     assert page.select_one("main .mhalib-view") and [h.text for h in page.find_all("h2")] == ["Below#"]
     assert read(site / "index.html").main.find("a", href="live.html")
-    monkeypatch.setattr(real_model, "MAX_BYTES", 10)
-    assert any("pieces of the model have" in fault for fault in build_site.faults(site))
 
 
 def test_without_the_weights_the_page_says_so(tmp_path, monkeypatch, capsys):
