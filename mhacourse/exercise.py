@@ -94,7 +94,7 @@ class Exercise:
             calls the library or helpers, a second where learners write it in another style. The answer where empty.
         sizes: for a value, the sizes that the task speaks of, by name: the value model says "d_model times too large".
         explanation: what `.solution()` says besides.
-        remarks: what may be said of a right answer, see `remarks` and `probes`; the first that have something to say.
+        remarks: what may be said of a right answer, see `remarks`; the first that have something to say.
 
     Its name, its lesson and the other exercises there come from the module that defines it, see `Checks`; how hard
     it is and how long it takes stands where the reader decides to try it, in the lesson's Markdown.
@@ -195,12 +195,8 @@ class Exercise:
     @cached_property
     def edits(self) -> list[Edit]:
         """All single edits of the right answers, the cheapest first."""
-        return edits_of(self.plain or (self.answer,), self.inputs[-1], self.axes_of_one)
-
-    @property
-    def axes_of_one(self) -> tuple[str, ...]:
-        """What the axes are called where there is one result."""
-        return self.axes if isinstance(self.axes, tuple) else ()
+        of_one = self.axes if isinstance(self.axes, tuple) else ()
+        return edits_of(self.plain or (self.answer,), self.inputs[-1], of_one)
 
     def outcomes(self, answer: object, seconds: float | None = None) -> tuple[list[Outcome], str]:
         """Return what `answer` does with each input, and what it prints; ours get all the time they need."""

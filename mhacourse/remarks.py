@@ -1,21 +1,27 @@
-"""Remarks on a right answer: another way than asked, a loop where the solution has none.
+"""Remarks on a right answer: another way than asked, a loop where the solution has none, what other inputs would do.
 
-A remark never makes an answer wrong. Each kind is a small record among the `remarks` of an exercise. Those here look at
-what the answer calls, see `watched_calls`; a third kind tries it on other inputs, see `other_inputs`. Where the answer
-comes to no result there is nothing to remark.
+A remark never makes an answer wrong. Each kind is a small record among the `remarks` of an exercise: `Asked` and
+`Grows` look at what the answer calls while it runs, never at its source; a `Probe` tries it on other inputs. Where the
+answer comes to no result there is nothing to remark.
 """
 
 import ast
 import contextlib
 import inspect
+import sys
 import textwrap
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from mhacourse.watched_calls import SECONDS, Trace, code_of, largest, traces
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from mhacourse.run import run
 
 MOST = 2  # remarks on one answer
+SECONDS = 2.0  # for all inputs of one look
 SOFTMAX = "softmax log_softmax logsumexp".split()
 
 Parts = list[tuple[str, str]]
@@ -30,6 +36,67 @@ def remarks_on(exercise, answer: object) -> Parts:
             with contextlib.suppress(Exception):
                 said += filter(None, [remark.parts(exercise, answer)])
     return [part for parts in said for part in parts]
+
+
+# ----------------------------------------------------------------------------------------- what an answer calls
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of torch: its name, and the shape of the tensor that came out."""
+
+    name: str
+    made: tuple[int, ...]
+
+
+@dataclass
+class Trace:
+    """What a function called on one set of inputs: of torch all from outside, of Python what called torch in turn."""
+
+    inputs: tuple
+    calls: list[Call] = field(default_factory=list)
+    entered: set = field(default_factory=set)
+
+
+class _Watch(TorchFunctionMode):
+    """Writes down what a function calls. It is entered outside of `run`, whose bell may ring at any line within."""
+
+    def __init__(self, answer: Callable):
+        super().__init__()
+        self.answer, self.traces, self.on = answer, [], False
+
+    def call(self, *inputs):
+        self.traces.append(Trace(inputs))
+        self.on = True
+        try:
+            return self.answer(*inputs)
+        finally:
+            self.on = False
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        made, name = function(*args, **(kwargs or {})), getattr(function, "__name__", "")
+        # Not by sys.setprofile: with it, Python 3.11 loops for ever once an answer in another thread was stopped.
+        frame = sys._getframe(1) if self.on else None
+        while frame is not None and frame.f_code is not _Watch.call.__code__:
+            self.traces[-1].entered.add(frame.f_code)
+            frame = frame.f_back
+        if self.on and name != "__get__":  # x.shape is no work
+            self.traces[-1].calls.append(Call(name, tuple(made.shape) if isinstance(made, Tensor) else ()))
+        return made
+
+
+def traces(answer: Callable, cases: Sequence[tuple]) -> list[Trace]:
+    """Return what a right answer calls on each case; nothing where it comes to no result on one of them."""
+    watch = _Watch(answer)
+    with watch:
+        outcomes, _ = run(watch.call, cases, SECONDS)
+    failed = len(outcomes) < len(cases) or any(outcome.failure for outcome in outcomes)
+    return [] if failed else watch.traces
+
+
+def largest(cases: Sequence[tuple]) -> tuple:
+    """Return the case with most numbers, in which sizes that coincide in the small ones hardly do."""
+    return max(cases, key=lambda case: sum(x.numel() for x in case if isinstance(x, Tensor)))
 
 
 # ----------------------------------------------------------------------------------------- another way than asked
@@ -57,11 +124,11 @@ class Asked:
 
 def uses(*forbidden: str | Callable) -> Callable[[Trace], str]:
     """Look for the first of these that is called: functions of torch by their names, functions of Python themselves."""
+    codes = {getattr(inspect.unwrap(f), "__code__", f): f.__name__ for f in forbidden if callable(f)}
 
     def found(trace: Trace) -> str:
-        names = {call.name for call in trace.calls}
-        seen = (f if isinstance(f, str) else f.__name__ for f in forbidden if f in names or code_of(f) in trace.entered)
-        return next(seen, "")
+        names = {call.name for call in trace.calls} | {codes[code] for code in codes if code in trace.entered}
+        return next((name for f in forbidden if (name := getattr(f, "__name__", f)) in names), "")
 
     return found
 
@@ -107,3 +174,71 @@ def _without_docstring(source: str) -> str:
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
         del lines[first.lineno - 1 : first.end_lineno]
     return "\n".join(lines)
+
+
+# ----------------------------------------------------------------------------- what other inputs would do
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Inputs that the task does not speak of, and on which an answer may do otherwise than the solution.
+
+    Args:
+        when: the beginning of the sentence.
+        change: makes such an input of a tensor in the largest case.
+        why: where it matters, and which lesson speaks of it.
+        otherwise: says of a tensor of the solution and the learner's what is otherwise, or nothing.
+    """
+
+    when: str
+    change: Callable[[Tensor], Tensor]
+    why: str
+    otherwise: Callable[[Tensor, Tensor], str] = lambda ours, theirs: ""
+
+    def parts(self, exercise, answer: Callable) -> Parts:
+        case = largest(exercise.inputs)
+        changed = tuple(self.change(x) if isinstance(x, Tensor) else x for x in case)
+        (as_it_was, theirs), _ = run(answer, [case, changed], SECONDS)
+        (ours,), _ = run(exercise.answer, [changed], SECONDS)
+        if as_it_was.failure or ours.failure:  # then the other input is not what stops the answer
+            return []
+        if failure := theirs.failure:
+            in_words = failure.kind != "raised" or failure.message.startswith("ValueError")  # as the library refuses it
+            said = "" if in_words else f"your function stops: {failure.message.partition('. ')[0][:160].rstrip('.')}"
+        else:
+            values = (value if isinstance(value, (tuple, list)) else (value,) for value in (ours.value, theirs.value))
+            said = next(filter(None, map(self.otherwise, *values)), "")
+        return [("Remark:", f"{self.when}, {said}. {self.why}")] if said else []
+
+
+def _other_dtype(ours: Tensor, theirs: Tensor) -> str:
+    same = ours.dtype == theirs.dtype
+    return "" if same else f"your result is {str(theirs.dtype)[6:]}, that of the solution {str(ours.dtype)[6:]}"
+
+
+def _no_gradient(ours: Tensor, theirs: Tensor) -> str:
+    lost = ours.requires_grad and not theirs.requires_grad
+    return "none flows back through your result; through the solution it does" if lost else ""
+
+
+def _nothing_to_count(x: Tensor) -> Tensor:
+    if x.is_floating_point():
+        return x
+    return torch.zeros_like(x) if x.dtype == torch.bool else torch.arange(x.numel()).view(x.shape)
+
+
+in_float16 = Probe(
+    "With numbers of float16",
+    lambda x: x.half() if x.is_floating_point() else x,
+    "Large models run on such numbers, and torch multiplies no matrices of two dtypes.",
+    _other_dtype,
+)
+with_a_gradient = Probe(
+    "Where a gradient is wanted",
+    lambda x: x.clone().requires_grad_() if x.is_floating_point() else x,
+    "A layer that is trained needs it: stay with operations of torch, without item(), tolist() and numpy().",
+    _no_gradient,
+)
+with_nothing_to_count = Probe(
+    "Where no query counts", _nothing_to_count, "The solution returns NaN then: a mean of nothing."
+)

@@ -7,8 +7,7 @@ import torch
 import mhalib
 from mhacourse.exercise import Change, Exercise, Wrong
 from mhacourse.inputs import draw
-from mhacourse.other_inputs import in_float16, with_a_gradient
-from mhacourse.remarks import SOFTMAX, Asked, Grows, uses
+from mhacourse.remarks import SOFTMAX, Asked, Grows, in_float16, uses, with_a_gradient
 
 spread = Exercise(
     task=(

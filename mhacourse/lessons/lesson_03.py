@@ -5,8 +5,7 @@ import torch
 import mhalib
 from mhacourse.exercise import Change, Exercise, Wrong
 from mhacourse.inputs import draw, head_labels, labels
-from mhacourse.other_inputs import with_a_gradient
-from mhacourse.remarks import Grows
+from mhacourse.remarks import Grows, with_a_gradient
 
 _SEES = "Cut features, not the sentence: view(B, T, num_heads, head_dim) first, then transpose(1, 2)."
 

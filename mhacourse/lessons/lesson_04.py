@@ -7,8 +7,7 @@ import torch
 import mhalib
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw
-from mhacourse.other_inputs import in_float16, with_a_gradient
-from mhacourse.remarks import Grows
+from mhacourse.remarks import Grows, in_float16, with_a_gradient
 from mhalib import causal_mask
 
 _BLOCKED = "In nn.MultiheadAttention, True means blocked, unlike in SDPA and mhalib."

@@ -6,8 +6,7 @@ from torch import nn
 import mhalib
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw
-from mhacourse.other_inputs import with_a_gradient
-from mhacourse.remarks import Grows
+from mhacourse.remarks import Grows, with_a_gradient
 
 silent_calls = Choice(
     task=(

@@ -4,8 +4,7 @@ import torch
 
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw
-from mhacourse.other_inputs import with_nothing_to_count
-from mhacourse.remarks import Asked, Grows, uses
+from mhacourse.remarks import Asked, Grows, uses, with_nothing_to_count
 from mhalib.heads import alignment_agreement, induction_score, previous_token_score
 
 what_maps_tell = Choice(

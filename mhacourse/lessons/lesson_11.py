@@ -6,8 +6,7 @@ import torch
 
 from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw, head_labels, labels
-from mhacourse.other_inputs import with_a_gradient
-from mhacourse.remarks import Grows
+from mhacourse.remarks import Grows, with_a_gradient
 
 alone_harmless = Choice(
     task=(

@@ -5,9 +5,7 @@ import torch.nn.functional as F
 
 from mhacourse.exercise import Change, Exercise, Wrong
 from mhacourse.inputs import draw
-from mhacourse.other_inputs import in_float16
-from mhacourse.remarks import Asked, Grows
-from mhacourse.watched_calls import Trace
+from mhacourse.remarks import Asked, Grows, Trace, in_float16
 from mhalib.masks import causal_mask
 
 

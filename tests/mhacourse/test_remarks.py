@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import mhalib
-from mhacourse import check, other_inputs, watched_calls
+from mhacourse import check
 from mhalib.heads import alignment_agreement, induction_score, previous_token_score
 from tests.helpers.right_answers import count_pairs, loop_attend
 
@@ -129,8 +129,7 @@ def for_ever():
 
 
 def test_watching_an_answer_neither_stops_a_check_nor_waits_nor_prints_nor_draws_random_numbers(capsys, monkeypatch):
-    for module in (watched_calls, other_inputs):
-        monkeypatch.setattr(module, "SECONDS", 0.2)
+    monkeypatch.setattr("mhacourse.remarks.SECONDS", 0.2)
     state = torch.get_rng_state()
     for then, remarks in ((for_ever, 0), (sys.exit, 0), (lambda: print(torch.rand(2)), 1)):
         count = itertools.count()
