@@ -45,6 +45,12 @@ export function inkOn(pixel) {
   return light > 0.179 ? "#000" : "#fff"; // where both have the same contrast, by WCAG
 }
 
+/** Ground of this share of ink, 0 to 1, and the ink that reads on it, as CSS. */
+export function inkStyle(share, dark) {
+  const pixel = weightPixels(dark)[Math.round(255 * Math.min(1, share))];
+  return `background: ${cssColour(pixel)}; color: ${inkOn(pixel)}`;
+}
+
 /** The colour of a group, such as a token or a letter, and the ink, black or white, that reads on it. */
 export function groupColours(group) {
   const fill = GROUP_COLOURS[group % GROUP_COLOURS.length];

@@ -41,8 +41,7 @@ export function paintNumbers({ images, q, state, result, colours: { dark } }) {
   const { keys, features, headDim, allowed } = state;
   const cells = result.weights.map((weight, at) => (allowed[at % allowed.length] ? weight : MASKED));
   paintRows(images.maps, cells, keys, WEIGHTS, dark);
-  if (images.of !== q || images.dark !== dark) paintRows(images.features, q, features, signedScale(q), dark);
-  Object.assign(images, { of: q, dark });
+  paintRows(images.features, q, features, signedScale(q), dark);
   if (!result.output) return;
   const scale = signedScale(result.output);
   images.largest = scale.top;

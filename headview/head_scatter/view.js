@@ -1,7 +1,7 @@
 // HeadScatter in the browser: a point for each head over two measures, and beside it what the chosen head does.
 
 import { bindKeys, bytesOf, choice, focusable, node, plural, put, setAll, setUp, svgNode } from "../core.js";
-import { cssColour, inkOn, weightPixels } from "../core_draw.js";
+import { cssColour, inkStyle, weightPixels } from "../core_draw.js";
 
 const WIDE = 400, HIGH = 330, LEFT = 42, LOW = 292, RIGHT = 380, TOP = 22; // of the plane and of its axes
 const FIRST_INK = 30; // of 255, for the first layer; the last has all
@@ -59,11 +59,10 @@ function render({ model, el }) {
    * @param {boolean} dark
    */
   function example([text, value, query, key, weight], dark) {
-    const words = tokens[text], pixel = weightPixels(dark)[Math.round(255 * Math.min(1, weight))];
+    const words = tokens[text];
     const shown = words.map((token, i) => {
       const kind = i === query ? "token query" : "token";
-      const ink = i === key ? `background: ${cssColour(pixel)}; color: ${inkOn(pixel)}` : false;
-      return [node("span", { class: kind, style: ink }, token), " "];
+      return [node("span", { class: kind, style: i === key && inkStyle(weight, dark) }, token), " "];
     });
     const told = `${value.toFixed(2)} in this text; ${weight.toFixed(2)} of “${words[query]}” goes to “${words[key]}”`;
     return node("div", { class: "example" }, ...shown.flat(), node("small", {}, told));

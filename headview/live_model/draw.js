@@ -2,8 +2,8 @@
 
 import { node } from "../core.js";
 import {
-  cssColour, inkOn, lyingScale, paintPixels, placeText, placeTurned, sharpness, shorten, sizeCanvas, SMALL_FONT,
-  strokeIn, thinned, weightPixels, widestOf, writeIn,
+  lyingScale, paintPixels, placeText, placeTurned, sharpness, shorten, sizeCanvas, SMALL_FONT, strokeIn, thinned,
+  weightPixels, widestOf, writeIn,
 } from "../core_draw.js";
 
 /**
@@ -13,12 +13,6 @@ import {
 
 const shadeOf = (weight) => Math.min(255, Math.round(255 * Math.sqrt(weight)));
 const LEFT = 18, TOP = 18, LARGEST = 34; // of the small maps: room for their numbers, and their side
-
-/** The ground of a word that has this weight, and the ink on it, as CSS. */
-export function wordColours(weight, dark) {
-  const pixel = weightPixels(dark)[shadeOf(weight)];
-  return `background: ${cssColour(pixel)}; color: ${inkOn(pixel)}`;
-}
 
 /** Paint maps that lie one behind the other, `across` of them side by side, a pixel for each weight. */
 function paintMaps(canvas, maps, T, across, dark) {

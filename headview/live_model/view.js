@@ -5,7 +5,8 @@ import {
   bindKeys, bytesOf, focusable, kept, listen, node, plural, pushButton, put, roomIn, setUp, tellUnderPointer,
   themeColours, tooltip, typed, walkKeys, within,
 } from "../core.js";
-import { drawHeads, drawMap, gridIn, wordColours } from "./draw.js";
+import { inkStyle } from "../core_draw.js";
+import { drawHeads, drawMap, gridIn } from "./draw.js";
 import { load } from "./load.js";
 import { startWorker } from "./worker.js";
 
@@ -166,7 +167,7 @@ function showWords(box, model, { maps, tokens, chosen, query, paint }) {
     box.replaceChildren(...(maps ? tokens : []).map((token, at) => pushButton(token, () => put(model, "query", at))));
   }
   [...box.children].forEach((word, at) => {
-    word.setAttribute("style", wordColours(maps[(chosen * T + query) * T + at], paint.dark));
+    word.setAttribute("style", inkStyle(Math.sqrt(maps[(chosen * T + query) * T + at]), paint.dark));
     word.setAttribute("aria-pressed", String(at === query));
   });
 }

@@ -5,7 +5,7 @@ import { LINE_COLOURS } from "../colours.js";
 import {
   bindDrag, bindKeys, bytesOf, focusable, node, oncePerFrame, pushButton, put, setUp, softmax,
 } from "../core.js";
-import { cssColour, inkOn, weightPixels } from "../core_draw.js";
+import { inkStyle } from "../core_draw.js";
 
 const LEAST = 0, STEP = 0.25; // of a score that is dragged, or moved by a key
 
@@ -55,8 +55,7 @@ function render({ model, el }) {
         part.style.cssText = `width: ${wide}%; background: ${colours[head]}`;
       });
       cells.forEach((cell, i) => {
-        const pixel = weightPixels(dark)[Math.round(255 * weights[i][key])];
-        cell.style.cssText = `background: ${cssColour(pixel)}; color: ${inkOn(pixel)}`;
+        cell.style.cssText = inkStyle(weights[i][key], dark);
         cell.textContent = weights[i][key].toFixed(2);
       });
     });
