@@ -10,6 +10,9 @@ is busy for all.
 """
 
 import argparse
+import platform
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,11 +21,18 @@ import torch
 from playwright.sync_api import sync_playwright
 
 from tools.bench import large, page, widgets
-from tools.bench.peers import PEERS, ROOT, libraries, prepare
+from tools.notebooks.run import ROOT
 
 PARTS = ("widgets", "large", "capture", "layer", "course")  # in the order of the page
 IN_A_BROWSER = {"widgets", "large"}  # beside the packages of others
 RUNS = 3  # of each way to look at attention
+PEERS = ROOT / ".bench"
+# What bertviz asks for: the end of the address, the npm package, the file in it. npm has no jQuery 2.0.0.
+LIBRARIES = {
+    "/require.min.js": ("requirejs@2.3.6", "require.js"),
+    "/d3.min.js": ("d3@5.7.0", "dist/d3.min.js"),
+    "/jquery.min.js": ("jquery@2.1.0", "dist/jquery.min.js"),
+}
 
 
 def main() -> None:
@@ -76,6 +86,32 @@ def looks(pages: widgets.Pages) -> Iterator[page.Part]:
     steps["`interact` + subplots"] = widgets.python_steps(widgets.draw_subplots)
     steps["`interact` + one image"] = widgets.python_steps(widgets.draw_image)
     yield page.steps_part(steps)
+
+
+def prepare() -> None:
+    """Install the peers, once for each state of the requirement file and version of Python."""
+    wanted = (ROOT / "requirements-bench.txt").read_text(encoding="utf-8") + platform.python_version()
+    stamp = PEERS / "installed.txt"
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
+        return
+    print(f"Installing what is measured beside us into {PEERS.name}", flush=True)
+    shutil.rmtree(PEERS, ignore_errors=True)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command += ["--no-deps", "--target", str(PEERS), "-r", str(ROOT / "requirements-bench.txt")]
+    if subprocess.run(command).returncode:
+        sys.exit("pip could not install requirements-bench.txt; the lines above say why")
+    stamp.write_text(wanted, encoding="utf-8")
+
+
+def libraries() -> dict[str, str]:
+    """Return the JavaScript that bertviz asks for, by the end of its address."""
+    if not (PEERS / "node_modules").is_dir():
+        command = [shutil.which("npm") or "npm", "install", "--no-save", "--ignore-scripts", "--prefix", str(PEERS)]
+        subprocess.run([*command, *(package for package, _ in LIBRARIES.values())], check=True, capture_output=True)
+    return {
+        ending: (PEERS / "node_modules" / package.partition("@")[0] / file).read_text(encoding="utf-8")
+        for ending, (package, file) in LIBRARIES.items()
+    }
 
 
 if __name__ == "__main__":
