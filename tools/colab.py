@@ -57,11 +57,7 @@ def sorted_out(needs: list[Requirement], there: Mapping[str, str]) -> tuple[list
 
 
 def pip(*arguments: str) -> None:
-    """Run pip.
-
-    Raises:
-        RuntimeError: it failed; its last lines say why.
-    """
+    """Run pip."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -70,11 +66,7 @@ def pip(*arguments: str) -> None:
 
 
 def set_up(root: Path = ROOT) -> None:
-    """Add what is missing, and go to where the notebooks find their pictures and tools.
-
-    Raises:
-        RuntimeError: pip could not add it.
-    """
+    """Add what is missing, and go to where the notebooks find their pictures and tools."""
     there = installed()
     missing, other = sorted_out(wanted(root), there)
     alone = [line for line in ALONE if canonicalize_name(Requirement(line).name) not in there]

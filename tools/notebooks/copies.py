@@ -61,11 +61,7 @@ def put(path: Path, text: str) -> None:
 
 
 def put_beside(path: Path, text: str) -> Path:
-    """Write a file in the place of the one that is there; return where that one is, with the date in its name.
-
-    Raises:
-        OSError: it cannot be written; what was there has its plain name.
-    """
+    """Write a file in the place of the one that is there; return where that one is, with the date in its name."""
     for number in itertools.count(1):
         again = f"-{number}" if number > 1 else ""
         kept = path.with_name(f"{path.stem}.{date.today().isoformat()}{again}{path.suffix}")
@@ -114,11 +110,7 @@ def lay_all(lessons: list[Path], folder: Path) -> bool:
 
 
 def look_at(lesson: Path, place: Path, remarks: list[str]) -> list[str]:
-    """Return the lesson's number if its copy is of an older edition; remark on one that cannot be read, or told.
-
-    Raises:
-        Unreadable: there is no lesson.
-    """
+    """Return the lesson's number if its copy is of an older edition; remark on one that cannot be read, or told."""
     current, name = source_hash(read(lesson)), f"{MY}/{lesson.name}"
     try:
         copy = read(place)
@@ -136,12 +128,7 @@ def look_at(lesson: Path, place: Path, remarks: list[str]) -> list[str]:
 
 
 def lay_fresh(lesson: Path, folder: Path) -> None:
-    """Lay a new copy of a lesson; what is in its place is kept under another name.
-
-    Raises:
-        Failed: there is no lesson to copy.
-        OSError: there is no new copy; what is there stays as it is.
-    """
+    """Lay a new copy of a lesson; what is in its place is kept under another name."""
     place = folder / lesson.name
     try:
         text = own_copy(lesson)

@@ -56,11 +56,7 @@ class Lesson:
 
 
 def describe(nb: NotebookNode, name: str) -> Lesson:
-    """Return what the notebook says of itself.
-
-    Raises:
-        ValueError: the first cell holds no title, no question or no minutes, or another number than the name.
-    """
+    """Return what the notebook says of itself."""
     first = nb.cells[0].source + "\n" if nb.cells else ""
     if not is_lesson(name):
         if said := ABOUT.match(first):
@@ -102,11 +98,7 @@ def honest_minutes(cells: Sequence[NotebookNode]) -> float:
 
 
 def quick_cells(nb: NotebookNode) -> list[NotebookNode]:
-    """Return the cells of the quick way, in their order: without what a first reader is told to skip, and *Try it*.
-
-    Raises:
-        ValueError: a lesson says to skip to a heading that does not follow.
-    """
+    """Return the cells of the quick way, in their order: without what a first reader is told to skip, and *Try it*."""
     cells, until = [], None
     for cell in nb.cells:
         if cell.cell_type == "code":

@@ -70,22 +70,14 @@ def edition(copy: dict) -> str | None:
 
 
 def own_copy(path: Path) -> str:
-    """Return the text of a learner's copy of the lesson at `path`, without the cell for Colab: it is used here.
-
-    Raises:
-        Unreadable: there is no lesson.
-    """
+    """Return the text of a learner's copy of the lesson at `path`, without the cell for Colab: it is used here."""
     nb = _copied(path)
     nb["cells"] = [cell for cell in nb["cells"] if cell.get("id") != COLAB]
     return _written(nb)
 
 
 def for_download(path: Path) -> str:
-    """Return the same for a reader who may put it anywhere: it carries its pictures, and says where it belongs.
-
-    Raises:
-        Unreadable: there is no lesson.
-    """
+    """Return the same for a reader who may put it anywhere: it carries its pictures, and says where it belongs."""
     nb = _copied(path)
     for cell in nb["cells"]:
         if cell["cell_type"] == "code":

@@ -75,11 +75,7 @@ def put_in_solutions(nb: NotebookNode) -> list[str]:
 
 
 def put_in_seed(nb: NotebookNode, seed: int) -> None:
-    """Let the lesson begin with another seed than 0, in place.
-
-    Raises:
-        ValueError: the lesson has not exactly one line `SEED = 0`.
-    """
+    """Let the lesson begin with another seed than 0, in place."""
     places = [cell for cell in nb.cells if cell.cell_type == "code" and SEED.search(cell.source)]
     if len(places) != 1:
         raise ValueError(f"a lesson sets its seed once, in a line `SEED = 0`; found {len(places)} such cells")
@@ -90,9 +86,6 @@ def execute(path: Path, env: dict[str, str] | None = None) -> NotebookNode:
     """Return the notebook at `path` as it ran in its folder in a fresh kernel, its widgets still there.
 
     To store it, `make_storable` of `store.py` comes next. The file itself is left alone.
-
-    Raises:
-        NotebookError: a cell fails.
     """
     nb = clear(read(path))
     play(nb, path.parent, env, to_the_end=False)
@@ -100,13 +93,9 @@ def execute(path: Path, env: dict[str, str] | None = None) -> NotebookNode:
 
 
 def play(nb: NotebookNode, folder: Path, env: dict[str, str] | None = None, *, to_the_end: bool = True) -> None:
-    """Execute a notebook in place, in a fresh kernel that works in `folder`.
+    """Execute a notebook in place, in a fresh kernel that works in `folder` and has the variables `env` on top of ours.
 
-    Args:
-        nb: the notebook.
-        folder: where its relative paths begin.
-        env: environment variables for the kernel, on top of ours.
-        to_the_end: a cell that fails keeps its error as an output, and the next one runs.
+    With `to_the_end`, a cell that fails keeps its error as an output, and the next one runs.
 
     Raises:
         NotebookError: a cell fails, the kernel dies or takes too long.

@@ -84,11 +84,7 @@ def make_storable(nb: NotebookNode) -> NotebookNode:
 
 
 def clean(nb: NotebookNode) -> None:
-    """Take out in place what differs from run to run or from machine to machine, and all widgets.
-
-    Raises:
-        NotebookError: an output is an error.
-    """
+    """Take out in place what differs from run to run or from machine to machine, and all widgets."""
     tidy(nb)
     _without_widgets(nb)
     for number, cell in enumerate(nb.cells, 1):

@@ -48,11 +48,7 @@ def meant(asked: str, paths: list[Path]) -> list[Path]:
 
 
 def chosen(asked: list[str], folder: Path) -> list[Path]:
-    """Return the notebooks that a command names, by path, number or word; without a name all of the folder.
-
-    Raises:
-        ValueError: a name fits none of them, or more than one.
-    """
+    """Return the notebooks that a command names, by path, number or word; without a name all of the folder."""
     paths = notebook_files(folder)
     found = []
     for one in asked:

@@ -41,11 +41,7 @@ def place_of(words: str) -> str:
 
 
 class _Renderer(IPythonRenderer):
-    """Markdown to HTML, with maths as MathML and links that hold on the site.
-
-    Args:
-        notes: where the pages beside the lessons lie (`GLOSSARY.md` and its like), "" or "../".
-    """
+    """Markdown to HTML, with maths as MathML and links that hold on the site; the pages lie in `notes`, "" or "../"."""
 
     def __init__(self, notes: str):
         super().__init__(escape=False)

@@ -217,14 +217,9 @@ def summary(entry: Entry) -> str:
 
 
 def write(out: Path, environment: Environment, notebooks: Mapping, headings: Mapping, shared: Mapping) -> list[dict]:
-    """Write the pages of the reference into the folder, and return what the search knows of them.
+    """Write the pages of the reference into the folder of the site, and return what the search knows of them.
 
-    Args:
-        out: the folder of the site.
-        environment: of the page exporter, which knows the templates.
-        notebooks: the lessons of the site by the names of their files.
-        headings: of these lessons.
-        shared: what every page is given.
+    `environment`, of the page exporter, knows the templates; every page is given what is `shared`.
     """
     environment.globals |= {"sections": sections, "told": told, "signature": signature, "summary": summary}
     writer, all_rooms = _Writer(notebooks, headings), []
