@@ -8,7 +8,7 @@ import inspect
 import itertools
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -23,7 +23,6 @@ from mhacourse.try_test import Call, Otherwise, Subject, Trial, copied, made, se
 
 CLOSE = 1e-4  # what rounding may make of a number
 SECONDS = 10.0  # for finding out what a test that is not right does wrong
-OWN_LAYER = re.compile(r"(\w+) = (?:\w+\.)*\w*Attention\w*\((?!layer\b[^.])")
 APART = "Apart from that, your test finds nothing wrong with any layer."
 
 
@@ -86,18 +85,13 @@ def _no_answer(problem, test, trial) -> Note | None:
 
 def _own_layer(problem, test, trial) -> Note | None:
     """Tell a test that throws away the layer that it is handed, and looks at one that it makes."""
-    source, given = source_of(test), next(iter(inspect.signature(test).parameters), "")
-    own = OWN_LAYER.search(source)
+    given = next(iter(inspect.signature(test).parameters))
+    own = re.search(rf"^\s*({given} = (?!{given}\b).+)", source_of(test), re.MULTILINE)
     if own is None or any(subject.calls for subject in trial.subjects):
         return None
-    if own[1] != given and re.search(rf"\b{given}\b(?!\.)", source.partition(":")[2]):
-        return None
-    line = next(line.strip() for line in source.splitlines() if own[0] in line)
-    words = (
-        "It throws away the layer that it is handed and looks at its own, so it says the same of every layer. Leave "
-    )
-    words += "that line out: the check hands over one layer after another."
-    return not_yet("own", ("code", line), ("", words), title="not yet: it makes a layer of its own.")
+    words = "It throws away the layer that it is handed and looks at its own, so it says the same of every layer. "
+    words += "Leave that line out: the check hands over one layer after another."
+    return not_yet("own", ("code", own[1]), ("", words), title="not yet: it makes a layer of its own.")
 
 
 def _never_calls(problem, test, trial) -> Note | None:
@@ -144,15 +138,11 @@ def _wrong_way(problem, test, trial) -> Note | None:
         return not_yet("passes", *_shown(subject), ("Why:", words), title=title)
     if not any(call.mask is not None for call in subject.calls):
         return None
-    if not _is_right(problem, problem.mends["masks turned"].tried(_loosely(problem, test), _called(trial))):
+    loosely = problem.mends["rounding"].test(test)
+    if not _is_right(problem, problem.mends["masks turned"].tried(loosely, _called(trial))):
         return None
     words = "Here True in a mask means: may attend. Hand over ~mask, or change and compare what your mask does hide."
     return not_yet("mask", *_shown(subject), ("", words), title="not yet: it would be right if True meant hidden.")
-
-
-def _loosely(problem, test: Callable) -> Callable:
-    """Return a test whose comparisons allow for rounding."""
-    return problem.mends["rounding"].test(test)
 
 
 def _called(trial: Trial) -> list[Subject]:
@@ -192,7 +182,8 @@ def _passes(problem, test, trial) -> Note | None:
         parts.append(("Why:", _reason(problem, problem.alarm, test, trial, problem.well[0], as_broken=True)))
     elif found:
         sure = _reason(problem, problem.blind, test, trial, subject, sure=True)
-        words = f"It does see it in {found[0]}: what is different there? {problem.blind.get('partly', '')}"
+        partly = problem.blind.get("partly", "") if problem.unseen["partly"](subject.calls) else ""
+        words = f"It does see it in {found[0]}: what is different there? {partly}".rstrip()
         parts.append(("Blind:", sure) if sure else ("", words))
     else:
         why = _reason(problem, problem.blind, test, trial, subject)
@@ -208,12 +199,12 @@ def _reason(problem, reasons, test, trial, subject: Subject, as_broken: bool = F
     """
     fitting = dict(_certain(problem, reasons, test, subject, as_broken))
     said, until = trial.said[trial.subjects.index(subject)], time.monotonic() + SECONDS
-    left_out = {}
+    left_out, loosely = {}, problem.mends["rounding"].test(test)
     for name in [name for name in fitting if name in problem.mends]:
         other, words = problem.mends[name], fitting.pop(name)
         if time.monotonic() > until or other.tried(test, [subject]).said == [said]:
             continue
-        again = other.tried(_loosely(problem, test), _called(trial))
+        again = other.tried(loosely, _called(trial))
         if _is_right(problem, again):
             return words
         if said is False and _accuses_no_healthy(problem, again):
@@ -257,7 +248,7 @@ def _certain_at_least(problem, subject: Subject) -> str:
         a, b = (call.gave[0][0].sort(1).values for call in (one, other))
         if a.shape == b.shape and torch.allclose(a, b, rtol=1e-3, atol=CLOSE):
             words = f"In calls {i} and {j} the layer makes the same mistake, so their outputs agree all the same. "
-            return words + problem.blind.get("partly", "Let them differ in something that changes the mistake as well.")
+            return words + "Let them differ in something that changes the mistake as well."
     where = f"call {min(wrong)}" if len(subject.calls) > 1 else "your call"
     return f"In {where} the layer does something wrong, and your test does not see it. What does it compare?"
 

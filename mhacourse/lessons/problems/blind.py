@@ -7,10 +7,10 @@ import ast
 import contextlib
 import copy
 import functools
+import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from unittest import mock
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from mhacourse.judge_test import CLOSE
 from mhacourse.lessons.problems.calls import misfit
+from mhacourse.lessons.problems.layers import ReviewAttention
 from mhacourse.lessons.problems.mendings import because, dropped
 from mhacourse.problem_set import Problem
 from mhacourse.try_test import Call, Otherwise, Subject, made, source_of, tried
@@ -26,10 +27,6 @@ from mhacourse.try_test import Call, Otherwise, Subject, made, source_of, tried
 def _alike(some: Mapping[str, object], others: Mapping[str, object]) -> bool:
     pairs = [(some.get(name), others.get(name)) for name in {*some, *others}]
     return all(torch.equal(a, b) if isinstance(a, Tensor) and isinstance(b, Tensor) else a is b for a, b in pairs)
-
-
-def _samples(*calls: Call) -> set[str]:
-    return {str(sample) for call in calls for sample in call.x.tolist()}
 
 
 def _hides(call: Call) -> bool:
@@ -259,17 +256,6 @@ def _loosely(test: Callable) -> Callable:
     return again
 
 
-def _drawn_once(test: Callable) -> Callable:
-    """Return a test in which one order is drawn of so many things."""
-
-    @functools.wraps(test)
-    def again(layer):
-        with mock.patch.object(torch, "randperm", functools.cache(torch.randperm)):
-            return test(layer)
-
-    return again
-
-
 def _typed(pattern: str, instead: str | Callable[[re.Match], str]) -> Otherwise:
     """Return what a test does when some pieces of its source are others."""
 
@@ -294,13 +280,12 @@ def _copied(source: str) -> str:
 MENDS: dict[str, Otherwise] = {
     "rounding": Otherwise(test=_loosely),
     "any": _typed(r"\bany\(", "all("),
-    **dict.fromkeys(("without abs", "abs outside"), _typed(r"\.(max|amax|mean|sum)\(", r".abs().\1(")),
+    "no abs": _typed(r"\.(max|amax|mean|sum)\(", r".abs().\1("),
     "tightly": _typed(r"(<=?\s*|[ar]tol=)\d[\d.e-]*", r"\g<1>1e-3"),
     "second name": _typed(r"(?s).+", lambda source: _copied(source[0])),
     "same draw": Otherwise(inputs=_chance_moved),
     "settings": Otherwise(inputs=_settings_kept),
     "not finite": Otherwise(inputs=lambda call, *_: {"x": call.x.nan_to_num(3.0, 3.0, -3.0)}),
-    "hardly changed": Otherwise(inputs=_change_drawn),
     "nothing changed": Otherwise(inputs=_change_drawn),
     "masks turned": _mask_changed(torch.logical_not),
     "rows": _mask_changed(lambda mask: mask.mT if mask.shape[-1] == mask.shape[-2] else mask),
@@ -314,16 +299,13 @@ MENDS: dict[str, Otherwise] = {
     "empty rows": Otherwise(outputs=_without(_empty)),
     "no NaN": Otherwise(outputs=_without(_empty, fill=torch.nan)),
     "hidden": Otherwise(outputs=_without(_hidden)),
-    "drawn twice": Otherwise(test=_drawn_once),
     "half masked": Otherwise(inputs=_mask_for_all),
     "memory moved": Otherwise(inputs=_mask_moved),
     "cut": Otherwise(outputs=_as_in_the_whole),
-    "itself": Otherwise(outputs=_without(_changed)),
     "seen": Otherwise(outputs=_without(_seeing)),
     "later": Otherwise(outputs=_without(_later)),
     "own sample": Otherwise(outputs=_without(lambda call, calls: _changed(call, calls).any(1, keepdim=True))),
     "reordered": Otherwise(outputs=lambda y, *_: y.sort(1).values),
-    "samples reordered": Otherwise(outputs=lambda y, *_: y.sort(0).values),
 }
 
 
@@ -342,8 +324,8 @@ def _drawn_anew(call: Call, *_: object) -> dict:
 
 # What about the inputs can by itself hide what is wrong: it still does with all tokens drawn anew.
 HIDES = dict.fromkeys(
-    ("equal tokens", "equal samples", "equal pieces", "one token", "as many tokens as heads", "one sample", "no mask")
-    + ("open masks", "shared masks", "lower masks", "symmetric masks", "whole rows", "no memory", "one piece")
+    ("equal tokens", "equal samples", "one token", "as many tokens as heads", "one sample", "no mask")
+    + ("open masks", "shared masks", "lower masks", "symmetric masks", "whole rows", "no memory")
     + ("no mask with memory", "no cache", "one weight"),
     Otherwise(inputs=_drawn_anew),
 )
@@ -353,12 +335,17 @@ HIDES = dict.fromkeys(
 UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "no mask": lambda calls: all(call.mask is None for call in calls),
     "two inputs": lambda calls: UNSEEN["no mask"](calls) and not all(_alike(calls[0].given, c.given) for c in calls),
-    "open masks": lambda calls: not any(map(_hides, calls)),
+    **dict.fromkeys(("open masks", "always causal"), lambda calls: not any(map(_hides, calls))),
     "no memory": lambda calls: all(call.given.get("memory") is None for call in calls),
     "no mask with memory": lambda calls: all(
         call.mask is None for call in calls if call.given.get("memory") is not None
     ),
     "no cache": lambda calls: all(call.given.get("cache") is None for call in calls),
+    "no whole": lambda calls: (
+        not any(
+            call.cached is None and one is not call and _tokens(one) < _tokens(call) for call in calls for one in calls
+        )
+    ),
     "one sample": lambda calls: all(len(call.x) == 1 for call in calls),
     "one token": lambda calls: all(call.x.shape[1] == 1 for call in calls),
     "shared masks": lambda calls: all(
@@ -371,11 +358,7 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "equal samples": lambda calls: all(bool((call.x == call.x[:1]).all()) for call in calls),
     "not finite": lambda calls: not all(bool(call.x.isfinite().all()) for call in calls),
     "hardly changed": _too_close,
-    "equal pieces": lambda calls: all(
-        bool((memory == memory[:, :1]).all())
-        for call in calls
-        if isinstance(memory := call.given.get("memory"), Tensor) and memory.ndim == 3
-    ),
+    "nothing changed": lambda calls: not _too_close(calls),
     "equal inputs": lambda calls: len(calls) > 1 and all(_alike(calls[0].given, call.given) for call in calls),
     "symmetric masks": lambda calls: all(call.mask is None or torch.equal(call.mask, call.mask.mT) for call in calls),
     "whole rows": lambda calls: (
@@ -383,11 +366,6 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
         and all(bool((mask == mask[..., :1]).all()) for mask in _masks(calls))
     ),
     "other inputs": lambda calls: len(calls) == len({str(call.x.tolist()) for call in calls}) > 1,
-    "same samples": lambda calls: (
-        not all(_alike(calls[0].given, call.given) for call in calls)
-        and all(call.mask is None and call.given.get("memory") is None for call in calls)
-        and len(_samples(*calls)) == max(len(_samples(call)) for call in calls)
-    ),
     "tokens moved": lambda calls: (
         len({str(call.x.tolist()) for call in calls})
         > len({str([*map(sorted, call.x.tolist())]) for call in calls})
@@ -411,10 +389,11 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     ),
     "rows": lambda calls: UNSEEN["whole rows"](calls),
     "reordered": _reordered,
+    "partly": _reordered,
     "undone": _reordered,
     # Where each token is another one, none is left whose output should stay.
     **dict.fromkeys(
-        ("itself", "seen", "later", "hidden", "own sample"),
+        ("seen", "later", "hidden", "own sample"),
         lambda calls: (
             not _reordered(calls)
             and not _reordered(calls, axis=0)
@@ -426,7 +405,6 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
             )
         ),
     ),
-    "samples reordered": lambda calls: _reordered(calls, axis=0),
     "features moved": lambda calls: _reordered(calls, axis=2) or _reordered(calls, "memory", axis=2),
     "memory moved": lambda calls: _reordered(calls, "memory"),
     "half masked": lambda calls: any(map(_hides, calls)) and any(call.mask is None for call in calls),
@@ -434,16 +412,24 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "x, not memory": lambda calls: not UNSEEN["no memory"](calls),
     "row 0": lambda calls: any(call.x.shape[1] > 1 for call in calls),
     "another sample": lambda calls: any(0 < _samples_changed(call, calls).sum() < len(call.x) for call in calls),
-    "one piece": lambda calls: all(
-        len(call.given["memory"][0]) == 1 for call in calls if call.given.get("memory") is not None
-    ),
-    "otherwise": lambda calls: True,
 }
 
 # ------------------------------------------------------------------------------------------- how a test is written
 
-OWN_WEIGHTS = re.compile(r"\.(W_\w+|weight\w*|qkv|proj|state_dict|parameters|split|fold)\b")
-OWN_KIND = re.compile(r"type\(\w+\)\(|\.__class__\(|deepcopy\(")
+OWN_PARTS = r"\b{0}\.(W_\w+|weight\w*|qkv|proj|\w*parameters|state_dict|split|fold)\b|getattr\({0}, "
+OWN_KIND = r"type\({0}\)\(|\b{0}\.__class__\(|deepcopy\({0}\)"
+GRADIENT = r"\.grad\b|autograd|backward\("
+
+
+def _writes(pattern: str, test: Callable) -> bool:
+    """Return whether the source of a test holds a pattern, in which {0} is what it calls the layer."""
+    given = next(iter(inspect.signature(test).parameters))
+    return bool(re.search(pattern.replace("{0}", given), source_of(test)))
+
+
+def _by_hand(test: Callable, subject: Subject) -> bool:
+    """Return whether a test computes with the weights of a layer, and does not compare the layer with itself."""
+    return len(subject.calls) == 1 and _writes(OWN_PARTS, test)
 
 
 def _second_name(source: str) -> str:
@@ -479,7 +465,7 @@ def _left_out(problem: Problem, test: Callable, subject: Subject) -> str:
     """Return which parts of a layer a test does not name that names others, to compute with them; else nothing."""
     source, parts = source_of(test), [name for name, _ in subject.layer.named_children()]
     named = [name for name in parts if name in source]
-    if not named or not OWN_WEIGHTS.search(source) or re.search(r"state_dict|parameters|children|modules|\{", source):
+    if not named or not _by_hand(test, subject) or re.search(r"state_dict|parameters|children|modules|\{", source):
         return ""
     return " and ".join(name for name in parts if name not in named)
 
@@ -492,6 +478,18 @@ def _dropped_comparison(problem: Problem, test: Callable, subject: Subject) -> s
 def _unheard(outputs: Callable[[Tensor, Call, Sequence[Call]], Tensor]) -> Callable:
     """Return whether a test says True of a layer all the same when its outputs are changed in this way."""
     return lambda problem, test, subject: Otherwise(outputs=outputs).tried(test, [subject]).said == [True]
+
+
+def _deaf(problem: Problem, test: Callable, subject: Subject) -> bool:
+    """Return whether a test accuses a layer whatever comes out of it: numbers that all agree, or random ones."""
+    ways = [lambda y, *_: torch.zeros_like(y), lambda y, *_: _drawn(y)]
+    return all(Otherwise(outputs=way).tried(test, [subject]).said == [False] for way in ways)
+
+
+def _right_for_neighbours(problem: Problem, test: Callable) -> bool:
+    """Return whether a test that accuses a layer passes one whose heads are neighbouring features."""
+    size = problem.sizes[1]
+    return bool(problem.near) and tried(test, [Subject(made(ReviewAttention, size, 1), "", size)]).said == [True]
 
 
 def _turning_masks(test: Callable) -> Callable:
@@ -519,19 +517,23 @@ def _turning_masks(test: Callable) -> Callable:
 
 # What is true of a test and a layer, by the name under which it is said; a text stands for {line} in those words.
 UNHEARD: dict[str, Callable[[Problem, Callable, Subject], object]] = {
-    "without abs": lambda problem, test, subject: "abs(" not in source_of(test),
-    "abs outside": lambda problem, test, subject: "abs(" in source_of(test),
     "dropped": _dropped_comparison,
     "own left out": _left_out,
     "own slip": lambda problem, test, subject: (
-        OWN_WEIGHTS.search(source_of(test)) and subject in problem.well and _slip(problem, test)
+        _by_hand(test, subject) and subject in problem.well and _slip(problem, test)
     ),
     "own order": lambda problem, test, subject: (
-        OWN_WEIGHTS.search(source_of(test)) and (problem.near or subject in problem.others)
+        _by_hand(test, subject) and (subject in problem.others or _right_for_neighbours(problem, test))
     ),
-    "own numbers": lambda problem, test, subject: OWN_WEIGHTS.search(source_of(test)),
-    "own kind": lambda problem, test, subject: OWN_KIND.search(source_of(test)),
-    "gradient": lambda problem, test, subject: "grad" in source_of(test),
+    "own numbers": lambda problem, test, subject: _by_hand(test, subject),
+    "own kind": lambda problem, test, subject: _writes(OWN_KIND, test),
+    "not copied": lambda problem, test, subject: _writes(r"Attention\(", test) and not _writes(OWN_PARTS, test),
+    "from outside": lambda problem, test, subject: not _writes(rf"{OWN_PARTS}|{OWN_KIND}|Attention\(", test),
+    "some entries": lambda problem, test, subject: True,
+    "always causal": lambda problem, test, subject: not _deaf(problem, test, subject),
+    "mask kept": lambda problem, test, subject: _deaf(problem, test, subject),
+    "one call": _unheard(lambda y, *_: _drawn(y)),
+    "gradient": lambda problem, test, subject: _writes(GRADIENT, test),
     "second name": lambda problem, test, subject: _second_name(source_of(test)),
     "taken apart": lambda problem, test, subject: "" if problem.returns else _taken_apart(source_of(test)),
     "settings": lambda problem, test, subject: next(
@@ -546,8 +548,7 @@ UNHEARD: dict[str, Callable[[Problem, Callable, Subject], object]] = {
 # First what the test itself takes away.
 SPOILED = {
     "any": "any() is content as soon as one number agrees. They must agree all.",
-    "without abs": "Without abs(), a difference below 0 counts as small, however large it is.",
-    "abs outside": "Differences below 0 make up for those above, or count as small. Take abs() of each difference, "
+    "no abs": "Differences below 0 make up for those above, or count as small. Take abs() of each difference, "
     "before you take their largest, mean or sum.",
     "dropped": "{line} finds an answer, and nothing keeps it. Return it, or give it a name.",
     "tightly": "Your test allows for so large a difference that what is wrong fits in. Rounding is far below 1e-3.",
@@ -559,23 +560,15 @@ SPOILED = {
     "does not show. Leave the weights as they are, or draw them with torch.randn.",
 }
 BLIND = {
-    "equal tokens": "All tokens of a call are alike, so whatever is mixed up among them, nothing changes. Draw them "
+    "equal tokens": "All tokens of a sample are alike, so whatever is mixed up among them, nothing changes. Draw them "
     "with torch.randn.",
     "zeros": "All your inputs are 0, and so are the values, whatever their weights are. Draw them with torch.randn.",
     "equal inputs": "Each call gets the same numbers, so no difference can show. Change something in between.",
     "hardly changed": "Your inputs differ by less than what is allowed for rounding, so no difference that could show "
     "is large enough. Draw what you change anew, with torch.randn.",
-    "nothing changed": "What you change in x does not show. Drawn anew with torch.randn, it would: a LayerNorm, for "
-    "one, removes whatever is added to all features alike.",
+    "nothing changed": "What you change in x does not show. Drawn anew with torch.randn, it would.",
     "whole rows": "Each row of your masks is all True or all False, and rows are queries. To hide a key from the "
     "others, you need a column: mask[..., key] = False.",
-}
-# How the calls differ, so that what is wrong changes with them.
-MOVED = {
-    "samples moved": "Your calls hold the same samples in a different order, axis 0. The tokens of each sample are "
-    "axis 1.",
-    "same samples": "Your calls hold the same samples, only in different company, so what is wrong within a sample "
-    "stays as it is. Change a token.",
 }
 # Where outputs are wrong, so that it has to look at them.
 CHANCE = {
@@ -584,14 +577,14 @@ CHANCE = {
     "row that must be equal.",
 }
 LEFT = {
+    "samples moved": "Your calls hold the same samples in a different order, axis 0. The tokens of each sample are "
+    "axis 1.",
     "own kind": "Your test compares the layer with another one of its own class, which makes the same mistake.",
     "one call": "Your test calls the layer once. What do you compare the output with, other than its shape?",
 }
 FIRST = {
     "rounding": "What it saw is rounding: two right ways to add the same numbers differ a little. torch.allclose(a, b, "
     "atol=1e-4) allows for that; == and torch.equal allow nothing, and allclose without atol 1e-8 near 0.",
-    "taken apart": "This layer returns one tensor, (B, T, d_model), and no weights: {line} takes it apart into its "
-    "samples.",
     "not finite": "A weight of 0 times NaN or infinity is NaN, so even a token that nobody looks at spoils the sum. "
     "Put other finite numbers in its place, with torch.randn.",
 }
@@ -610,13 +603,9 @@ ALARM = {
     "i + 1], or cut the hidden tokens off.",
     "reordered": "Your test hands over the same tokens in a different order, and a layer without positions gives their "
     "outputs in that order: reorder one side to compare.",
-    "samples reordered": "Your test hands over the same samples in a different order, axis 0, and their outputs come "
-    "in that order. The tokens are axis 1.",
-    "undone": "Your test undoes an order with that order itself: after x[:, o], token o[i] is at place i, so [:, o] "
-    "moves it again. Its opposite is o.argsort(). Or compare with layer(x)[:, o].",
+    "undone": "An order and its opposite are mixed up: after x[:, o], token o[i] is at place i. So compare layer(x[:, "
+    "o]) with layer(x)[:, o], or undo the order by its opposite, o.argsort().",
     "as broken": "",
-    "drawn twice": "Each torch.randperm draws another order, and you compare one with the other. Draw it once, give it "
-    "a name, and use that on both sides.",
     "half masked": "One call has a mask and another has none. Without a mask every token is seen, also one of zeros, "
     "so hand the mask to both.",
     "memory moved": "Your calls hold the same pieces of memory in a different order under the same mask, so it hides "
@@ -628,14 +617,15 @@ ALARM = {
     "which {line}",
     "own left out": "Your test compares the layer with your own computation from its weights, and leaves out {line}.",
     "own numbers": "Your test compares the layer with your own computation from its weights, and even on a healthy "
-    "layer the two differ. Check your computation: its weights, the order of the heads, the scale, the biases.",
+    "layer the two differ. So it is your computation that is not right yet: try it on numbers that you can follow.",
 }
 LEFT_TO_SAY = {
+    "taken apart": "This layer returns one tensor, (B, T, d_model), and no weights: {line} takes it apart into its "
+    "samples.",
     "features moved": "Your calls hold the same tokens with their features in a different order, axis 2. Each weight "
     "belongs to one feature, so that may change everything. The tokens are axis 1.",
     "cut": "One call gets only a piece of the tokens of another. These miss what they read of the others, so their "
     "outputs change, as they should. Cut off only what a token may not read.",
-    "itself": "The token that you change may change its own output. Compare the outputs of the others.",
     "seen": "The token that you change is seen by those whose outputs you compare, so these change with it, as they "
     "should. True in a mask means may attend, and without a mask each token sees all the others, before and after it.",
     "as given": "You ask for what the broken layer does.",
@@ -644,15 +634,11 @@ LEFT_TO_SAY = {
 
 def told(problem: Problem) -> None:
     """Let a problem give its own reasons first, then those for any problem, and last what is left."""
-    own = problem.blind
-    otherwise = own.pop("otherwise", "")
-    chance = {name: f"{words} {otherwise}".rstrip() for name, words in CHANCE.items() if not problem.spoils}
-    last = {"otherwise": otherwise} if otherwise else {}
+    own, alarm = problem.blind, FIRST | ALARM | problem.alarm | LEFT_TO_SAY | problem.alarm
     # A name keeps the place at which it comes first, and its last words; without words it is not said.
     first = {name: words for name, words in own.items() if name in HIDES or name == "one call"}
-    blind = SPOILED | first | BLIND | chance | own | MOVED | last | LEFT | own
+    blind = SPOILED | first | BLIND | ({} if problem.spoils else CHANCE) | own | LEFT | own
     problem.blind = {name: words for name, words in blind.items() if words}
-    alarm = FIRST | ALARM | problem.alarm | LEFT_TO_SAY | problem.alarm
     problem.alarm = {name: words for name, words in alarm.items() if words}
     problem.unseen, problem.hides, problem.unheard = UNSEEN, HIDES, UNHEARD
     problem.mends, problem.misfit, problem.same = MENDS, misfit, because(problem.same)

@@ -53,8 +53,8 @@ def _drops_in_training(layer, d_model):
 def _drops_weights(layer, d_model, T=6):
     """Return of a layer whose weights are all 1 / T and whose values are all 1 how it drops.
 
-    Whether whole weights are dropped and not single features, whether some are left, and whether each of them is
-    divided by 1 - 0.2.
+    Whether whole weights are dropped and not single features, whether some are left and no more than there are, and
+    whether each of them is divided by 1 - 0.2.
     """
     layer.train()
     with torch.no_grad():
@@ -64,7 +64,7 @@ def _drops_weights(layer, d_model, T=6):
     heads = layer(torch.ones(4, T, d_model)).unflatten(-1, (layer.num_heads, -1))
     kept = T * (1 - 0.2) * heads  # how many of its T keys a query is left with
     whole = torch.allclose(kept, kept[..., :1].expand_as(kept), atol=1e-4)
-    return whole, bool(kept.any()), torch.allclose(kept, kept.round(), atol=1e-4)
+    return whole, 0 < kept.max().item() < T + 0.5, torch.allclose(kept, kept.round(), atol=1e-4)
 
 
 def _mask_afterwards(layer, d_model):

@@ -86,9 +86,9 @@ reviews = Problem(
         "of one, so no token is mixed up with another. T = num_heads hides it, so take more tokens.",
         "equal tokens": "All tokens are alike, so whatever is mixed up, nothing changes. Draw them with torch.randn.",
         "one call": "Your test calls the layer once. What do you compare the output with, other than its shape?",
-        "partly": "Each head holds T / num_heads tokens. Nothing is mixed up where T = num_heads, where the order "
-        "only exchanges tokens within a head, or where the order that you drew is the old one (print it). Take T = 6, "
-        "and an order that moves every token far.",
+        "partly": "Each head holds T / num_heads tokens. Nothing is mixed up where T = num_heads, where the "
+        "order only exchanges tokens within a head, or where the order that you drew is the old one (print it). Take "
+        "T = 6, and an order that moves every token far.",
     },
     alarm={
         "seen": "Each token sees all others, before and after it, so each output may change with any of them. It is "
@@ -190,8 +190,8 @@ triage = Problem(
         "one call": "Your test calls the layer once. One answer alone does not show that the next one differs.",
         "no eval": "Each call is in training mode, where a healthy layer drops weights as well: call layer.eval(), "
         "with its brackets.",
-        "same draw": "You set the same seed before each call, so every call draws the same random numbers, and chance "
-        "repeats itself. Set it once, or not at all.",
+        "same draw": "Every call draws the same random numbers, as with a seed that is set anew before each, so chance "
+        "repeats itself. Set a seed once, or not at all.",
         "equal inputs": "",  # as they should be
     },
     alarm={
@@ -328,6 +328,8 @@ sensors = Problem(
     blind={
         "one sample": "Each call has only one sample, and B = 1 has no neighbours that could change it.",
         "equal samples": "All samples are alike, so a number taken from a neighbour is the same.",
+        "nothing changed": "What you change in x does not show. Drawn anew with torch.randn, it would: a LayerNorm "
+        "removes whatever is added to all features alike.",
         "tokens moved": "You put the moments in a different order, but for all machines alike, so each still has the "
         "same neighbours in the batch. Change one machine, axis 0, or leave the others out.",
         "samples moved": "You put the samples in a different order, but each of them still has the same company, so "

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from mhacourse.exercise import Change, Wrong
 
-END_TO_END = r"repeat\(|cat\(|tile\(|expand\(|stack\("  # what lays copies 0, 1, 0, 1 and not 0, 0, 1, 1
 _FOURTH_ROOTS = "q / q.shape[2] ** 0.25, k / k.shape[2] ** 0.25"
 _OWN_CAUSAL = "scores.masked_fill(~self.tril[:T, :T], -torch.inf)"
 

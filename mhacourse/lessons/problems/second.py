@@ -5,7 +5,7 @@ import torch
 from attention_doctor import adapt
 from mhacourse.exercise import Change, Wrong
 from mhacourse.lessons.problems import cases, layers
-from mhacourse.lessons.problems.mendings import END_TO_END, everywhere
+from mhacourse.lessons.problems.mendings import everywhere
 from mhacourse.problem_set import Problem
 
 _HIDE = """\
@@ -28,8 +28,6 @@ _ANOTHER = "Your test never looks at the outputs of the sample that it changes, 
 _UNMASKED = "No call has a mask, so each token sees all the others, and each output may change with any of them."
 _NO_MASK = "No call has a mask, and without one the layer is right."
 _OF_A_ROW = "Each row has a sum of its own: weights.sum(-1, keepdim=True). Or fill the scores before the softmax."
-_CLONED = r"clone\(|deepcopy\("
-_SECOND_NAME = r"detach\(|\.data\b|mask\.view|mask\[|view_as|contiguous|asarray|as_tensor|\.bool\(|\.to\(|copy\("
 _OPEN = "The masks hide nothing: all their entries are True."
 
 
@@ -170,9 +168,8 @@ tickets = Problem(
         **everywhere(layers.TicketAttention),
     },
     same={
-        "masked_fill|where": "Setting hidden weights to 0 with a different function does the same thing, because by "
-        "then the softmax has shared out the weight. Fill the scores instead, before the softmax.",
-        "": "What goes wrong is the place of the mask: after the softmax, hidden keys have already had their share.",
+        "": "The softmax still shares out the weight among all keys. Whatever sets hidden weights to 0 after it comes "
+        "too late, so fill the scores before it.",
     },
     word="Hidden tokens still have an effect. The doctor read the weights as they were used, and saw that hidden keys "
     "had taken part in the sum.",
@@ -273,10 +270,8 @@ letters = Problem(
         **everywhere(layers.LetterAttention),
     },
     same={
-        END_TO_END: "The masks still lie end to end, 0, 1, 0, 1, because that is what repeat, tile, cat and a new axis "
-        "in front all do. The heads were folded as 0, 0, 1, 1.",
-        "": "What goes wrong is the order in which the masks are repeated. It must match the order in which fold puts "
-        "the heads.",
+        "": "The masks still lie end to end, 0, 1, 0, 1, as repeat, tile, cat and a new axis in front all lay them. "
+        "The heads were folded as 0, 0, 1, 1.",
     },
     word="A sample gets the mask of another sample. The doctor gave each sample a mask of its own, and the weights "
     "showed whose mask each one follows.",
@@ -390,10 +385,6 @@ captions = Problem(
     blind={
         "no memory": "No call has a memory, and self-attention is right. Call the layer as layer(x, memory, mask).",
         "no mask with memory": "No call with a memory has a mask.",
-        "one piece": "Your memory is one piece, which gets the weight 1, hidden or not. Take several pieces, and hide "
-        "some.",
-        "equal pieces": "All pieces of your memory are alike, so hiding some changes nothing. Draw them with "
-        "torch.randn.",
         "another sample": _ANOTHER,
     },
     alarm={"two inputs": _UNMASKED},
@@ -476,8 +467,8 @@ drafts = Problem(
         "lower masks": "Your masks hide the future already, so there is nothing more to write into them.",
         "mask unheard": "Your test says the same if the layer turns round the very mask that it is handed. The outputs "
         "are right each time. Is that tensor, in all its entries, what it was before the call?",
-        "otherwise": "Your test would see if the layer turned the whole mask round, but not if it changes only some of "
-        "its entries. All must be as before.",
+        "some entries": "Your test would see if the layer turned the whole mask round, but not if it changes only some "
+        "of its entries. All must be as before.",
     },
     alarm={
         "seen": "",  # by later ones only
@@ -485,9 +476,10 @@ drafts = Problem(
         "should.",
         "as broken": "You ask for what the broken layer does to your mask. A healthy one leaves every entry of it as "
         "you made it.",
-        "open masks": "The layer is always causal, and a mask comes on top of that: True opens nothing. Its outputs "
+        "later": "The token that you change may change its own output and later ones. Compare earlier ones.",
+        "always causal": "The layer is always causal, and a mask comes on top of that: True opens nothing. Its outputs "
         "are right, so look at the mask afterwards.",
-        "otherwise": "This layer leaves your mask just as you made it. To see whether that is so, compare with a copy "
+        "mask kept": "This layer leaves your mask just as you made it. To see whether that is so, compare with a copy "
         "from before the call: mask.clone().",
     },
     fellows={"a fused function": layers.CausalFused},
@@ -553,13 +545,10 @@ drafts = Problem(
         **everywhere(layers.DraftAttention),
     },
     same={
-        _CLONED: "You make a copy, but what is written into is still the caller's mask: the copy comes too late, or "
-        "that line does not get it. Copy before that line, or join with a & b, which makes a new tensor.",
-        _SECOND_NAME: "What you made is a second name for the caller's own numbers. copy.copy(), detach(), view and "
-        "[:] share its memory, and so do to and bool when there is nothing to convert, so &= still writes into it. "
-        "clone() copies, and a & b makes a new tensor.",
-        "": "Some line is left, and it still writes into the caller's own, by whatever name: with &=, an index on the "
-        "left, out=, or a method whose name ends in an underscore.",
+        "": "Some line still writes into the caller's own mask: with &=, an index on the left, out=, or a method whose "
+        "name ends in an underscore. A second name for that mask is no copy: [:], view, detach(), copy.copy(), and to "
+        "or bool when there is nothing to convert, share its memory. clone() copies, if it comes before that line, "
+        "and a & b makes a new tensor.",
     },
     word="The layer changes what it was given. The doctor keeps a copy of each tensor that it hands over, and "
     "compares.",

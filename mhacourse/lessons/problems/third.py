@@ -5,7 +5,7 @@ import torch
 from attention_doctor import adapt
 from mhacourse.exercise import Change, Wrong
 from mhacourse.lessons.problems import cases, layers
-from mhacourse.lessons.problems.mendings import END_TO_END, everywhere
+from mhacourse.lessons.problems.mendings import everywhere
 from mhacourse.problem_set import Problem
 
 _SHARED = "part.repeat_interleave(share, dim=1)"
@@ -72,11 +72,11 @@ archive = Problem(
     cases=cases.MASKED,
     blind={
         "own kind": _OWN_KIND,
-        "otherwise": "Only the order of the heads is different. Seen from outside, this is a right layer with other "
+        "from outside": "Only the order of the heads is different. Seen from outside, this is a right layer with other "
         "weights: reordered, masked or cut, it behaves. Compare it with a known layer at the same weights.",
     },
     alarm={
-        "one call": "Any two layers differ as long as their weights do. known.load_state_dict(layer.state_dict()) "
+        "not copied": "Any two layers differ as long as their weights do. known.load_state_dict(layer.state_dict()) "
         "copies them.",
         "as broken": "You expect the KV heads in the order of the broken layer, 0, 1, 0, 1, which is what repeat and "
         "cat give. In the published weights, neighbouring query heads share one: 0, 0, 1, 1, which is "
@@ -153,9 +153,8 @@ archive = Problem(
         **everywhere(layers.ArchiveAttention),
     },
     same={
-        END_TO_END: "The KV heads still come in turn, 0, 1, 0, 1, because that is what repeat, tile, cat and a new "
-        "axis in front all do. Neighbouring query heads share one: 0, 0, 1, 1.",
-        "": "What goes wrong is the order in which the KV heads are handed out to the query heads.",
+        "": "The KV heads still come in turn, 0, 1, 0, 1, as repeat, tile, cat and a new axis in front all lay them. "
+        "Neighbouring query heads share one: 0, 0, 1, 1.",
     },
     word="The doctor finds nothing, and rightly so: by itself, this is a layer like any other. But it remarks how the "
     'heads share: "cycled". The published heads share as neighbours.',
@@ -186,15 +185,16 @@ dictation = Problem(
     cases=cases.CACHED,
     blind={
         "no cache": "No call has a cache, and in one go the layer is right. Hand on what the previous call returned.",
-        "otherwise": "What do you compare the outputs of the steps with? The same tokens at once give the right ones.",
+        "no whole": "What do you compare the outputs of the steps with? The same tokens at once give the right ones.",
     },
     alarm={
         "seen": "",  # by later ones only
         "tokens moved": "The layer is always causal, so in a different order a token sees different tokens, as it "
         "should.",
+        "later": "The token that you change may change its own output and later ones. Compare earlier ones.",
         "old cache": "Several calls get the same cache, so what was said in between is forgotten. Hand on the cache "
         "that the last call returned: out, cache = layer(token, cache).",
-        "no cache": "Each call begins anew. Hand on the cache: out, cache = layer(token, cache).",
+        "cut": "Each call begins anew. Hand on the cache: out, cache = layer(token, cache).",
         "tokens twice": "The cache holds what you handed over before. Hand over each token once, and compare its "
         "output with that of the same token in a single call with all of them.",
     },
