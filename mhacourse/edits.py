@@ -62,17 +62,16 @@ WHY = {  # the reader's question, by what is said: the first that is found in it
     "exchanged|as well": "Say of each name in the task what it holds, and where it is asked for.",
     "a fixed": "That is right at one size only: read sizes off the shapes.",
     r"shape\[": "Write the shape down, and beside each of its numbers what it counts.",
-    "reshape|view": "reshape and view count the numbers out again in their order; only transpose and permute exchange "
-    "axes (lesson 03).",
+    "a reshape in|arguments of [rv]": "reshape and view count the numbers out again in their order; only transpose and "
+    "permute exchange axes (lesson 03).",
     "without keepdim": "Without keepdim=True what was one number for each row lies along the columns (lesson 04).",
     r"\.m?T|product": "Write both shapes beside the product: the two sizes in the middle must mean the same.",
-    "torch.inf": "A hidden score of 0 still gets a share: e to the power of 0 is 1. Only minus infinity gets none.",
+    r"0\.0 in": "A hidden score of 0 still gets a share: e to the power of 0 is 1. Only minus infinity gets none.",
     r"dim=|everything|\w\(-?\d": "Write the shape of what comes in beside the line, and name its axes: along which are "
     "numbers put together?",
     "round": "Work out the first and the last entry by hand.",
     "axis|axes|alone|order": "The task says what comes back, with which axes, in which order.",
     "other way round|ignored": "Take one entry, and say what True means for it, and what False.",
-    "": "Work out one number by hand as the task says it, and then as your line does.",
 }
 
 Slip = tuple[str, str, Real]  # the code that stands instead, what is said of it, and its cost
@@ -80,12 +79,12 @@ Read = Callable[[str], str]  # returns code as a learner can read it, with `…`
 
 
 def why_of(says: str, source: str) -> str:
-    """Return what to think of where an edit was made; nothing where it names functions that are not theirs."""
+    """Return what to think of where an edit was made; nothing where that names functions that are not theirs."""
     says = says.partition(" before ")[0]
     named = re.findall(r"\w+(?=\()|(?<=arguments of )\w+|reshape", says)
     if named and not any(f in source for f in (*named, *(ORDERED if {*named} & {*ORDERED} else ()))):
         return ""
-    return next(why for pattern, why in WHY.items() if re.search(pattern, says))
+    return next((why for pattern, why in WHY.items() if re.search(pattern, says)), "")
 
 
 @dataclass(eq=False)
