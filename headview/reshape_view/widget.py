@@ -59,10 +59,9 @@ class ReshapeView(View):
         sizes |= {"d_model": d_model, "token_step": token_step, "sample_step": 10 * token_step}
         made = {name: run_path(name, sizes) for name in PATHS}
         self._tensors = {name: tensors for name, (tensors, _) in made.items()}
-        super().__init__()
+        super().__init__(path=path)
         self.set_trait("sizes", sizes)
         self.set_trait("stations", {name: facts for name, (_, facts) in made.items()})
-        self.path = path
         # 23 with the default sizes: neither the first token nor the first head, so that it has a way to go.
         self.chosen = token_step * min(2, tokens - 1) + (head_dim if num_heads > 1 else 0)
 
@@ -106,8 +105,7 @@ class ReshapeView(View):
 
     @traitlets.observe("path")
     def _start_again(self, change):
-        if self.step != 0:  # the view sets it itself, in the same message
-            self.step = 0
+        self.step = 0
 
     @traitlets.validate("step")
     def _check_step(self, proposal):

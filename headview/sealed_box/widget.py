@@ -185,5 +185,4 @@ class SealedBox(View):
         """Remember the steps between the old t and the new one; the view, when it moves, sends them itself."""
         low, high = sorted(map(self._at, (change["old"], change["new"])))
         crossed = {number for number, step in enumerate(self._found.steps) if low <= step.middle < high}
-        if not crossed <= set(self.steps_seen):
-            self.steps_seen = [*self.steps_seen, *crossed]
+        self.steps_seen = [*self.steps_seen, *crossed]

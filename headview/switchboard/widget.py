@@ -116,7 +116,7 @@ class HeadSwitchboard(View):
         except Exception as error:  # a picture is no place to fail: `score` raises it
             title = f"{self.score_name} not measured"
             told = f"{title}: {told_of(error, self._measure)}"
-        on = torch.tensor([digit == "1" for digit in setting]).view(self._shape)
+        on = torch.tensor(self.gates).bool()
         others = [setting[:at] + "0" + setting[at + 1 :] for at in range(len(setting))]
         whole = all(one in self._found for one in (setting, *others))
         numbers = torch.tensor([self._found[one][0] - score for one in others]).view(self._shape) if whole else on

@@ -125,7 +125,6 @@ def test_what_is_no_box_is_refused_before_it_is_asked(as_shipped):
         "got (16, 801)": box(layer, heads=lambda c: c.T),
         "weights from 0 to 1": box(layer, heads=lambda c: c * torch.nan),
         "nobody knows what is in this box": lambda: setattr(shut, "opened", True),
-        "t=4 is not on the line": lambda: setattr(shut, "t", 4),
     }
     assert accepted(calls) == [] and (shut.t, shut.opened, shut.flips) == (-3.0, False, [])
 
