@@ -29,7 +29,7 @@ def explain(expected: object, got: object, sizes: Mapping[str, Real]) -> tuple[l
         return [], []
     if not isinstance(expected, list):
         if isinstance(got, list):
-            return [], [f"One number is asked for; you gave {len(_flat(got))}."]
+            return [], [f"One number is asked for, without brackets; you gave {len(_flat(got))}."]
         return [], _number(expected, got, sizes)
     got = got if isinstance(got, list) else [got]
     return _rows(expected, got, sizes) if isinstance(expected[0], list) else _row(expected, got, sizes)
@@ -100,10 +100,10 @@ def _others(x: Real, sizes: Mapping[str, Real]) -> Iterator[tuple[Real, str]]:
     for size, name in named.items():
         if isinstance(x, int) and size > 4 and x % size == 0:  # a factor of 2, 3 or 4 has too many reasons
             yield x * size, f"{size:g} times too large: {name} is in it once too often."
-            yield x // size, f"{size:g} times too small: as if {name} were missing, or divided off."
+            if x != size:  # who gives 1 has missed more than that
+                yield x // size, f"{size:g} times too small: as if {name} were missing, or divided off."
     for size, name in named.items():
         yield size, f"That is {name}."
-        yield from ((size * other, f"That is {name} · {words}.") for other, words in named.items() if other > size)
     yield -x, "The size is right, the sign is not."
     for by, word in TIMES.items() if abs(x) >= 100 or x != int(x) else ():  # among small numbers it is chance
         yield x * by, f"{word} times too large."

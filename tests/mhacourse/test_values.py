@@ -26,11 +26,10 @@ SAYS = [
     (1200, 1200 * 12, "12 times too large: num_heads is in it once too often."),
     (1200, 100, "12 times too small: as if num_heads were missing, or divided off."),
     (1001, 768, "That is d_model."),
-    (1001, 768 * 12, "That is num_heads · d_model."),
     (1001, 8008, "Eight times too large."),
     (2.5, 1.25, "Two times too small."),
     (1001, float("nan"), "no number that one can reckon with"),
-    (1001, (1, 2, 3), "One number is asked for; you gave 3."),
+    (1001, (1, 2, 3), "One number is asked for, without brackets; you gave 3."),
     # numbers in a row
     ((1216, 1280), torch.tensor([1280, 1216]), "Numbers 0 and 1 are exchanged."),
     ((10, 20, 30), (20, 30, 10), "The right numbers, in another order."),
