@@ -1,1 +1,1 @@
-"""SealedBox: a layer asked from outside. `inputs.py` asks, `plateaus.py` finds the steps, `view.js` shows them."""
+"""SealedBox: a layer asked from outside. `ask.py` asks, `plateaus.py` finds the steps, `view.js` shows them."""
