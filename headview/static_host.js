@@ -17,16 +17,14 @@ const unpack = async (value) => {
 };
 const state = {};
 const listeners = {};
-const fire = (event) => (listeners[event] || []).slice().forEach((call) => call());
 const model = {
   get: (name) => state[name],
   set: (name, value) => {
     if (state[name] === value) return;
     state[name] = value;
-    fire(`change:${name}`);
-    fire("change");
+    (listeners[`change:${name}`] || []).forEach((call) => call());
   },
-  on: (events, call) => events.split(" ").forEach((event) => (listeners[event] ||= []).push(call)),
+  on: (event, call) => (listeners[event] = [...(listeners[event] || []), call]),
   off: (event, call) => (listeners[event] = (listeners[event] || []).filter((other) => other !== call)),
   save_changes: () => {},
   send: () => {},

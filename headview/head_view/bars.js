@@ -13,7 +13,7 @@ const PAIR = { ...BAR, top: 62, step: 31, high: 25, legend: 36 }; // of two side
 
 /** Draw the strongest keys of the cursor's query, strongest first, and say them. @param {Scene} scene */
 export function drawBars(canvas, scene) {
-  const { w, shown, paint, view, layout, names } = scene;
+  const { w, shown, paint, view, layout, names, look } = scene;
   const compared = shown.frames.filter(({ side }) => side !== "difference");
   const pair = compared.length > 1, frames = pair ? compared : shown.frames.slice(0, 1), [{ source }] = frames;
   const columns = source.columns.length, width = layout.bars, bar = pair ? PAIR : BAR;
@@ -38,7 +38,7 @@ export function drawBars(canvas, scene) {
   const heads = `${shown.all ? "all " : ""}${shown.names.length} heads`;
   const together = shown.names.length > 1 && shown.title.replace(/ of .*/, ` of ${heads}`);
   const facts = [`${columns} ${w.axes[1]}s`, together, masked && `${masked} masked`, missing && `${missing} NaN`];
-  const rest = facts.filter(Boolean).join(", "), fills = pair ? lineStyles(2, scene.dark) : [];
+  const rest = facts.filter(Boolean).join(", "), fills = pair ? lineStyles(2, look.dark) : [];
   const which = !pair && frames[0].title ? `${frames[0].title}: ` : "";
   placeText(context, `${which}strongest of ${rest}`, 0, 18, "left", "top", width);
   if (pair) frames.forEach(({ title }, n) => nameSide(context, title, fills[n].colour, (n * width) / 2, width / 2, paint));

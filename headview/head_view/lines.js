@@ -194,7 +194,7 @@ function linesRegion({ view, shown, win, cursor }, upTo = LINES_UP_TO, around = 
  */
 function drawLines(context, scene, { win, seen, names, maps }, place) {
   const { shown, paint, kept, isolated } = scene, { top } = shown.frames[0].scale;
-  const styles = lineStyles(maps.length, scene.dark);
+  const styles = lineStyles(maps.length, scene.look.dark);
   const turn = (sheet) => place.turned && sheet.transform(0, 1, 1, 0, 0, 0);
   const from = Math.max(FAINT, scene.least) * top;
   const id = JSON.stringify([names, shown.source.key, top, win, place.turned, from, scene.view.blocks.count()]);

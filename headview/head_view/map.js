@@ -39,7 +39,7 @@ function tileImage({ images, look }, { source, scale }, level, i, j, tile, hatch
 
 /** Draw the cells in sight; where a tile is on its way, what is known of the place more coarsely. Returns the level. */
 function drawTiles(context, scene, shown, frame, cells) {
-  const { source } = shown, { win, dark } = scene, right = frame.x + frame.width, foot = frame.y + frame.height;
+  const { source } = shown, { win, look: { dark } } = scene, right = frame.x + frame.width, foot = frame.y + frame.height;
   const level = levelFor(win, frame, source.levels), hatched = Math.min(cells.high, cells.wide) < MARKED_FROM;
   context.imageSmoothingEnabled = false;
   const place = (tile, level, i, j, hatched, rows, columns) => {

@@ -4,6 +4,7 @@ import { node } from "../core.js";
 import {
   drawKept, LABEL_FONT, placeText, placeTurned, sharpness, sizeCanvas, SMALL_FONT, strokeIn, writeIn,
 } from "../core_draw.js";
+import { poolHeads } from "./codes.js";
 import { paintCells } from "./draw.js";
 import { BRACKET, sharedBy, TURNED_NAME } from "./grid.js";
 import { factText, headCaption, sortedBy } from "./order.js";
@@ -15,8 +16,6 @@ const THUMB_CELLS = 150; // at most, along each side of a head: a thumbnail is n
 /** Draw what stays of the overview while heads are chosen: thumbnails, names and marks. @param {Scene} scene */
 function drawThumbs(context, scene) {
   const { w, paint, order, shown, look, layout: { grid } } = scene, side = w.thumbs(scene.side);
-  const cells = Math.max(8, Math.min(THUMB_CELLS, Math.round(grid.side * sharpness()))); // no more than it has pixels
-  const pooled = w.overview(side, cells);
   writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
   const alone = w.meta.named ? `heads of ${w.meta.layer_names[0]}` : "heads";
   const title = order.heads ? `heads by ${sortedBy(order.by)}` : w.layers > 1 ? "layers × heads" : alone;
@@ -24,20 +23,23 @@ function drawThumbs(context, scene) {
   placeText(context, context.measureText(sided).width > grid.width ? title : sided, 0, 0, "left", "top", grid.width);
   nameThumbs(context, scene);
   bracketShared(context, scene);
-  if (!pooled) return false;
+  const some = w.some(side);
+  if (!some) return false;
+  const most = Math.max(8, Math.min(THUMB_CELLS, Math.round(grid.side * sharpness()))); // no more than it has pixels
+  const { rows, columns, cells } = poolHeads(some, most, side), size = rows * columns;
   const kind = scene.scale === "auto" ? w.meta.auto : scene.scale, follows = kind === "maximum" || isOpen(w);
-  const signed = w.signed || side === "difference", size = pooled.rows * pooled.columns;
+  const signed = w.signed || side === "difference";
   const thumb = node("canvas"), framed = grid.step - grid.side >= 2;
   context.imageSmoothingEnabled = false;
   strokeIn(context, paint.hair, 1);
   for (let i = 0; i < w.layers * w.heads; i++) {
     const [x, y] = grid.at(...pairOf(w, i)), half = grid.side / 2;
-    const scale = { kind, signed, top: follows ? pooled.tops[i] : 1 };
-    const cells = pooled.cells.subarray(i * size, (i + 1) * size);
-    paintCells({ ...pooled, cells }, { scale, look }, thumb);
+    const scale = { kind, signed, top: follows ? some.tops(side)[i] : 1 };
+    const own = cells.subarray(i * size, (i + 1) * size);
+    paintCells({ rows, columns, cells: own }, { scale, look }, thumb);
     context.drawImage(thumb, x, y, grid.side, grid.side);
     if (framed) context.strokeRect(x - 0.5, y - 0.5, grid.side + 1, grid.side + 1);
-    if (grid.side >= 10 && cells.some(Number.isNaN)) markMissing(context, x + half, y + half, grid.side);
+    if (grid.side >= 10 && own.some(Number.isNaN)) markMissing(context, x + half, y + half, grid.side);
   }
   return true;
 }

@@ -33,7 +33,7 @@
  * @property {number} least @property {string} heads @property {string} direction @property {number} strength
  * @property {string} mode @property {string} scale @property {string} combine
  * @property {string} side that of what shows one side only
- * @property {[number, number]} cursor its row and column @property {Look} look @property {boolean} dark
+ * @property {[number, number]} cursor its row and column @property {Look} look
  * @property {any} shown from `shownMaps` @property {Win} win @property {any} paint colours of the theme
  * @property {{rows: string[], columns: string[]}} names
  *

@@ -2,7 +2,7 @@
 // for all parts; the numbers are blocks.
 
 import { kept, typed } from "../core.js";
-import { decodeHead, KINDS, LEVELS, poolHeads } from "./codes.js";
+import { decodeHead, KINDS, LEVELS } from "./codes.js";
 import { blockKey } from "./source.js";
 
 /** The layer and head that a number stands for. @returns {[number, number]} */
@@ -17,7 +17,7 @@ export function readSet({ blocks, model }, part, sample) {
   };
   const nameOf = (kind, side) => blockKey(kind, { part, sample, side });
   const sides = model.get("sides").length > 1 ? ["a", "b"] : ["a"]; // a page may lack what did not fit
-  const read = new WeakMap(), joint = new Map(), pooled = new WeakMap(); // by blocks; by sides; by codes
+  const read = new WeakMap(), joint = new Map(); // by blocks; by sides
   const once = (key, make) => {
     const block = blocks.get(key);
     return block && kept(read, block, () => make(block));
@@ -70,14 +70,6 @@ export function readSet({ blocks, model }, part, sample) {
       const joined = (label, i) => (label === two[i] ? plain(label, 1) : `${plain(label, 2)} / ${plain(two[i], 2)}`);
       return kept(joint, `${axis} ${side} ${Boolean(cut)}`, () => (
         side === "a" || side === "b" ? { a: one, b: two }[side].map((label) => plain(label, 1)) : one.map(joined)));
-    },
-    /** All heads shrunk to so many rows and columns at most. */
-    overview(side, most) {
-      const some = set.some(side), codes = some?.codes(side);
-      if (some && pooled.get(codes)?.most !== most) {
-        pooled.set(codes, { most, tops: some.tops(side), ...poolHeads(some, most, side) });
-      }
-      return some && pooled.get(codes);
     },
     /** One head as it is in `some`. @returns {any} */
     thumbnail(side, layer, head) {

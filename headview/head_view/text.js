@@ -27,7 +27,7 @@ export function makeText(view, help) {
   const title = node("strong", { class: "title" });
   const direction = choice("Weights", [["from", ""], ["to", ""]], (value) => put(model, "direction", value));
   const bar = node("canvas", { class: "scale", role: "img" });
-  const head = node("div", { class: "head" }, title, direction.box, bar);
+  const head = node("div", { class: "controls" }, title, direction.box, bar);
   const runs = node("div", { class: "runs" });
   const box = node("div", { class: "text", hidden: true }, head, runs);
   return { help, box, title, direction, bar, runs, made: [], id: "", ranges: [null, null] };

@@ -121,12 +121,12 @@ function sceneOf(view, shown) {
   const { model, w, root } = view, { source } = shown;
   /** @type {any} */
   const traits = Object.fromEntries(DRAWN.map((name) => [name, model.get(name)]));
-  const paint = themeColours(root), { dark } = paint;
+  const paint = themeColours(root);
   const frames = shown.frames.map((frame) => ({ ...frame, names: namesOf(w, frame.side) }));
   return {
-    ...traits, ...view, view, paint, dark,
+    ...traits, ...view, view, paint,
     shown: { ...shown, frames }, names: namesOf(w, traits.side),
-    look: { colours: traits.colours, dark }, side: sidesOf(model)[0], win: windowOf(view),
+    look: { colours: traits.colours, dark: paint.dark }, side: sidesOf(model)[0], win: windowOf(view),
     cursor: cursorIn(view, source), isolated: isolatedIn(view, source),
   };
 }
