@@ -26,21 +26,13 @@ class Labels:
 
 
 def labels_from(tokens, name: str, words, clean: bool) -> Labels | None:
-    """Return given labels, and the words that belong to them.
+    """Return given labels, as `clean` says without the marks of a tokenizer, and the words that belong to them.
 
-    Args:
-        tokens: a list of strings, or a list of such lists, one for each sample.
-        words: one number for each token, or None for a token of its own; a list of such lists; "auto"; None.
-        clean: whether the marks of a tokenizer are taken off.
-
-    Raises:
-        TypeError: they are ids of tokens.
-        ValueError: they are no lists, or there are words without labels.
+    `tokens` are a list of strings, or one such list for each sample. `words` are one number for each token, or None for
+    a token of its own; a list of such lists; "auto" or None.
     """
-    told = isinstance(words, str) and words == "auto"
-    given = None if told else words
     if tokens is None:
-        if given is not None:
+        if words is not None and not isinstance(words, str):
             raise ValueError(f"words number the words of {name}; give {name} as well")
         return None
     nested = are_samples(tokens)
@@ -52,15 +44,17 @@ def labels_from(tokens, name: str, words, clean: bool) -> Labels | None:
                 "tokenizer.convert_ids_to_tokens(ids), or [str(i) for i in ids.tolist()] to see the numbers"
             )
         lists.append(as_labels(each, len(each) if hasattr(each, "__len__") else 0, name, "queries"))
-    if given is None:
-        numbers = [words_of(each) if told else [] for each in lists]
+    if words is None:
+        numbers = [[] for _ in lists]
+    elif isinstance(words, str):
+        if words != "auto":
+            raise TypeError(f'words must be "auto", None or a list of numbers, got {words!r}; give ids.word_ids()')
+        numbers = [words_of(each) for each in lists]
     else:
-        if isinstance(given, str):
-            raise TypeError(f'words must be "auto", None or a list of numbers, got {given!r}; give ids.word_ids()')
-        given = given if nested or are_samples(given) else [given]
-        if len(given) != len(lists):
-            raise ValueError(f"words are for {len(given)} samples, {name} for {len(lists)}; give as many")
-        numbers = [numbered(own, len(each)) for own, each in zip(given, lists, strict=True)]
+        words = words if nested or are_samples(words) else [words]
+        if len(words) != len(lists):
+            raise ValueError(f"words are for {len(words)} samples, {name} for {len(lists)}; give as many")
+        numbers = [numbered(own, len(each)) for own, each in zip(words, lists, strict=True)]
     shown = [cleaned(each) if clean else each for each in lists]
     return Labels(name, list(zip(shown, numbers, strict=True)))
 
@@ -80,16 +74,9 @@ def side_of(
     """Return the labels along one axis of a part and their words, for each sample; empty where nothing is known.
 
     Args:
-        labels: those that may be meant.
-        size: how many tokens the axis has.
-        samples: of the part.
-        axis: "queries" or "keys".
-        alone: whether there is no other part that the labels may be meant for.
+        alone: whether there is no other part that the labels may be meant for; then they must fit.
         steps: whether the maps were put together from steps, in which the last token that was made is no query yet.
         picture: the image under this axis.
-
-    Raises:
-        ValueError: labels that are meant for this axis do not fit.
     """
     patches = picture.rows * picture.columns if picture else 0
     lengths = {size, size + steps, size - patches}
@@ -139,12 +126,7 @@ _ALONG = {"encoder": (1, 1), "decoder": (0, 0), "": (0, 0), "cross": (0, 1)}  # 
 def along(role: str, tokens: Labels | None, key_tokens: Labels | None, square: bool, two_sided: bool) -> tuple:
     """Return which labels stand along the queries and along the keys of a part, None where nothing is known.
 
-    Args:
-        role: what the part is.
-        tokens: labels of the queries, in a translator those of its target.
-        key_tokens: labels of the keys, in a translator those of its source.
-        square: whether there are as many queries as keys.
-        two_sided: whether there are a source and a target.
+    Where there are two sides, a source and a target, `tokens` are those of the target and `key_tokens` of the source.
     """
     last = role.split(" ")[-1]  # a part of a part is called "first encoder"
     if last in ("vision", "audio"):  # its tokens are patches

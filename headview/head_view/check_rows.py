@@ -28,16 +28,9 @@ _TURNED = "over axis -2 they do sum to 1: is it softmax(-1) that was meant, or d
 
 
 def check_rows(layers: list[Tensor], names: list[str], kind: str, allowed: list[Tensor | None]) -> None:
-    """Refuse maps whose rows are not of this kind, and weights that stand where their mask blocks.
+    """Refuse maps `(B, h, Tq, Tk)` whose rows are not of this kind, and weights that stand where their mask blocks.
 
-    Args:
-        layers: each `(B, h, Tq, Tk)`, floating; NaN may stand in them.
-        names: what to call each of them.
-        kind: one of `KINDS`.
-        allowed: for each layer a boolean mask that broadcasts to it, or None.
-
-    Raises:
-        ValueError: a row is none; the message says which, and of how many rows were looked at.
+    NaN may stand in them; the message says which row it is, by the `names` of the layers, and how many were looked at.
     """
     if kind == "signed":  # scores may well stand where a mask blocks
         return
@@ -113,15 +106,8 @@ def _refusal(numbers: Tensor, at: tuple[int, int], where: str, seen: str, kind: 
 def as_masks(mask, layers: list[Tensor], known: list[Tensor | None]) -> list[Tensor | None]:
     """Return for each layer which cells may hold weight, `(B, h, Tq, Tk)` or what broadcasts to it; None: not known.
 
-    Args:
-        mask: boolean, True where attention is allowed: whatever broadcasts to `(layers, B, h, Tq, Tk)`, or, with one
-            sample, to `(layers, h, Tq, Tk)`, or one mask for each sample, `(B, 1 or h, Tq, Tk)`.
-        layers: each `(B, h, Tq, Tk)`.
-        known: what is known from elsewhere.
-
-    Raises:
-        TypeError: the mask is not boolean.
-        ValueError: it does not fit.
+    A `mask` is boolean, True where attention is allowed: whatever broadcasts to `(layers, B, h, Tq, Tk)`, or, with one
+    sample, to `(layers, h, Tq, Tk)`, or one for each sample, `(B, 1 or h, Tq, Tk)`. It adds to what is `known`.
     """
     if mask is None:
         return known

@@ -14,16 +14,9 @@ from headview.head_view.patches import Picture
 
 
 def cut(parts: list, queries, keys) -> list:
-    """Return the parts with these queries and these keys.
+    """Return the parts with these queries and keys: slices, ranges or lists, -1 is the last, or None for all.
 
-    Args:
-        parts: one part, or several where nothing is left out.
-        queries: a slice, a range or a list of integers, those below 0 counted from the end; None for all.
-        keys: the same.
-
-    Raises:
-        TypeError: they are no such thing.
-        ValueError: a place is outside, nothing is kept, or there are several parts.
+    Only where nothing is left out may there be several parts.
     """
     if queries is None and keys is None:
         return parts

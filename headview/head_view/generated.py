@@ -30,9 +30,6 @@ def stitched(steps, role: str, ancestors: Tensor | None = None) -> list[tuple[in
         role: "cross" for maps onto another sequence, whose keys are the same at each step.
         ancestors: `beam_indices` of a beam search, `(B, new tokens)`: in which row of the batch the beam of a sample
             was at each step, -1 where it had ended.
-
-    Raises:
-        ValueError: the steps do not follow on each other.
     """
     layers = []
     for i, first in enumerate(steps[0]):
@@ -46,8 +43,7 @@ def stitched(steps, role: str, ancestors: Tensor | None = None) -> list[tuple[in
             if len(shapes := sorted({tuple(call.map.shape[:2]) for call in calls})) > 1:
                 raise _no_steps(i, f"differ in samples or heads, {shapes}")
             whole = together(calls)
-            plain = whole.allowed is not None and len(whole.allowed) == 1  # one mask for all
-            layers.append((i, whole.map, whole.allowed[0, 0] if plain else whole.allowed))
+            layers.append((i, whole.map, whole.allowed))
     return layers
 
 

@@ -148,12 +148,13 @@ def _prefix(layers: list[Layer]) -> str:
 def _part(name: str, layers: list[Layer], kind: str | None, axes: tuple[str, str]) -> Part:
     """Return a part with what is known of its layers."""
 
-    def inside(which: int) -> list[Tensor] | None:
-        found = [layer.inside[which] for layer in layers]
+    def of_all(given) -> list | None:
+        found = list(given)
         return None if any(each is None for each in found) else found
 
     heads = layers[0].weights.shape[1]
     shared = [heads if layer.kv_heads is None else layer.kv_heads for layer in layers]
+    inside = [of_all(each) for each in zip(*(layer.inside for layer in layers), strict=True)]
     return Part(
         name=name,
         layers=[layer.weights for layer in layers],
@@ -162,10 +163,8 @@ def _part(name: str, layers: list[Layer], kind: str | None, axes: tuple[str, str
         kind=kind or max((layer.sums for layer in layers), key=KINDS.index),  # the one that fits them all
         allowed=[layer.allowed for layer in layers],
         kv_heads=shared if min(shared) < heads else None,
-        queries=inside(0),
-        keys=inside(1),
-        values=inside(2),
-        scales=[layer.scale for layer in layers] if all(layer.scale is not None for layer in layers) else None,
+        **dict(zip(("queries", "keys", "values"), inside, strict=True)),
+        scales=of_all(layer.scale for layer in layers),
     )
 
 

@@ -116,12 +116,7 @@ def _begins(token: str, before: str, marks: str) -> bool:
 
 
 def numbered(words: Sequence, size: int) -> list[int]:
-    """Return given word numbers as 0, 1, 2, …; None, a special token, is a word of its own.
-
-    Raises:
-        TypeError: it is no list of integers and None.
-        ValueError: it has another length than `size`.
-    """
+    """Return given word numbers of `size` tokens as 0, 1, 2, …; None, a special token, is a word of its own."""
     if not hasattr(words, "__len__") or not all(word is None or _is_number(word) for word in words):
         raise TypeError(f"words must hold one number for each token, or None, got {words!r:.60}; give ids.word_ids()")
     if len(words) != size:

@@ -36,16 +36,10 @@ def picture_for(image, shape: tuple[int, int], patches, first, on: str | None) -
     """Return the image laid under the tokens of maps `(Tq, Tk)`.
 
     Args:
-        image: a PIL image; `(H, W)`, `(H, W, 1, 3 or 4)` or `(1, 3 or 4, H, W)` as an array or a tensor, from 0 to 1
-            or from 0 to 255; numbers below 0, as models are given them, are stretched to the full range.
-        shape: of the maps.
+        image: what `pixels_of` takes.
         patches: (rows, columns) of patches; found where they make a square.
         first: the token of the first patch; so that the patches stand last when left out.
         on: the axis; both when left out and there are as many queries as keys, otherwise the keys.
-
-    Raises:
-        TypeError: it is no image.
-        ValueError: the patches do not fit the tokens.
     """
     queries, keys = shape
     on = on or ("both" if queries == keys else "keys")
@@ -89,7 +83,11 @@ def _grid(patches, tokens: int, first: int | None) -> tuple[int, int]:
 
 
 def pixels_of(image) -> np.ndarray:
-    """Return an image as uint8 `(H, W, 3)`, at most 448 pixels long."""
+    """Return an image as uint8 `(H, W, 3)`, at most 448 pixels long.
+
+    It is a PIL image, or `(H, W)`, `(H, W, 1, 3 or 4)` or `(1, 3 or 4, H, W)` as an array or a tensor, from 0 to 1 or
+    from 0 to 255; numbers below 0, as models are given them, are stretched to the full range.
+    """
     if hasattr(image, "convert") and hasattr(image, "resize"):
         picture = image.convert("RGB")
     elif isinstance(image, (Tensor, np.ndarray)):

@@ -20,7 +20,8 @@ HOW_TO_ASK = (
     "ask for the weights: need_weights=True, average_attn_weights=False in nn.MultiheadAttention; in transformers "
     'attn_implementation="eager" when the model is loaded, and output_attentions=True when it is called'
 )
-HOW_TO_CAPTURE = """or let capture make them:
+HOW_TO_GET_THEM = f"""{HOW_TO_ASK}
+or let capture make them:
     from headview import capture
     with capture(model) as maps:
         model(inputs)
@@ -40,6 +41,11 @@ _HALVES = {  # of CLIP and its heirs, CLAP, BLIP-2: outputs inside an output
     "audio_model_output": "audio",
     "vision_outputs": "vision",
     "language_model_outputs": "text",
+}
+_ROLES = {  # how a piece of a module's name begins that tells which part it belongs to
+    "vision": ("vision", "visual", "image_encoder"),
+    "text": ("text", "language"),
+    **{role: role for role in ("cross", "encoder", "decoder")},
 }
 _WINDOWS = "its maps hold the windows of the image along the axis of samples, each with tokens of its own"
 _NEIGHBOURS = "its last axis holds a neighbourhood of each query, not keys"
@@ -75,16 +81,11 @@ class Layer:
 
 
 def layers_of(weights, num_heads: int | None = None, samples: int = 0) -> list[Layer]:
-    """Return the layers that are in `weights`.
+    """Return the layers that are in what the reader gave.
 
     Args:
-        weights: whatever the reader gave.
         num_heads: of each layer, where it is known.
         samples: for how many samples there are labels, 0 where they were not told apart.
-
-    Raises:
-        TypeError: there are no weights in it.
-        ValueError: a rank or a length does not fit.
     """
     _refuse_others(weights)
     if isinstance(weights, list) and hasattr(weights, "names") and hasattr(weights, "kinds"):
@@ -100,8 +101,7 @@ def layers_of(weights, num_heads: int | None = None, samples: int = 0) -> list[L
         one, two = tensor.shape[:2]
         if (one == 1 < two and samples != two) or (samples == one != two):
             tensor = tensor.transpose(0, 1)  # (B, layers, h, Tq, Tk), as some libraries stack them
-        return [as_layer(part, "weights", i, len(tensor), num_heads) for i, part in enumerate(tensor)]
-    if tensor.ndim == 4 and samples != len(tensor):
+    if tensor.ndim == 5 or (tensor.ndim == 4 and samples != len(tensor)):
         return [as_layer(part, "weights", i, len(tensor), num_heads) for i, part in enumerate(tensor)]
     return [as_layer(tensor, "weights", 0, 1, num_heads, samples)]
 
@@ -110,13 +110,13 @@ def _refuse_others(weights) -> None:
     """Refuse what is no weights at all with what leads to them."""
     kind = type(weights).__name__
     if weights is None:
-        raise TypeError(f"weights is None; {HOW_TO_ASK}\n{HOW_TO_CAPTURE}")
+        raise TypeError(f"weights is None; {HOW_TO_GET_THEM}")
     if isinstance(weights, nn.Module):
-        raise TypeError(f"weights is the model itself, {kind}; call it, and {HOW_TO_ASK}\n{HOW_TO_CAPTURE}")
+        raise TypeError(f"weights is the model itself, {kind}; call it, and {HOW_TO_GET_THEM}")
     if hasattr(weights, "convert_ids_to_tokens"):
         raise TypeError(
             f"weights is a tokenizer, {kind}; its labels are the tokens, tokenizer.convert_ids_to_tokens(ids), and "
-            f"the weights come from the model: {HOW_TO_ASK}\n{HOW_TO_CAPTURE}"
+            f"the weights come from the model: {HOW_TO_GET_THEM}"
         )
     if hasattr(weights, "input_ids") or (isinstance(weights, dict) and "input_ids" in weights):
         raise TypeError(f"weights is what a tokenizer returned, {kind}; give it to the model, and {HOW_TO_ASK}")
@@ -135,7 +135,7 @@ def _of_an_output(output) -> list[Layer]:
     for half, role in _HALVES.items():
         inner = getattr(output, half, None)
         if inner is not None and getattr(inner, "attentions", None):
-            found += [replace(layer, role=role, of=(role, layer.of[1])) for layer in _of_an_output(inner)]
+            found += [_of_part(layer, role) for layer in _of_an_output(inner)]
     for name, role in _PARTS.items():
         maps = getattr(output, name, None)
         if maps is None or len(maps) == 0:
@@ -150,20 +150,20 @@ def _of_an_output(output) -> list[Layer]:
         if role == "" and getattr(output, "cross_attentions", None):
             role = "decoder"  # one that looks at another model's output
         if are_steps(maps):
-            ancestors = getattr(output, "beam_indices", None)
-            found += _of_steps(maps, role, ancestors)
-            continue
-        given = [None if part is None else as_tensor(part, f"{name}[{i}]") for i, part in enumerate(maps)]
-        found += [
-            as_layer(part, f"{name}[{i}]", i, len(given), None, role=role)
-            for i, part in enumerate(given)
-            if part is not None
-        ]
+            found += _of_steps(maps, role, getattr(output, "beam_indices", None))
+        else:
+            found += _of_each(maps, name, role=role)
     if not found:
-        raise TypeError(
-            f"weights is a {type(output).__name__} that holds no attention weights; {HOW_TO_ASK}\n{HOW_TO_CAPTURE}"
-        )
+        raise TypeError(f"weights is a {type(output).__name__} that holds no attention weights; {HOW_TO_GET_THEM}")
     return found
+
+
+def _of_each(parts, name: str, **known) -> list[Layer]:
+    return [as_layer(part, f"{name}[{i}]", i, len(parts), **known) for i, part in enumerate(parts) if part is not None]
+
+
+def _of_part(layer: Layer, role: str) -> Layer:
+    return replace(layer, role=role, of=(role, layer.of[1]))
 
 
 def _of_steps(steps, role: str, ancestors: Tensor | None = None) -> list[Layer]:
@@ -176,39 +176,25 @@ def _of_steps(steps, role: str, ancestors: Tensor | None = None) -> list[Layer]:
 def _captured(maps) -> list[Layer]:
     """Return the layers of what `capture` gathered."""
     if not maps:
-        missed = "".join(f"\n    {name}: {why}" for name, why in list(getattr(maps, "missed", {}).items())[:5])
+        missed = "".join(f"\n    {name}: {why}" for name, why in list(maps.missed.items())[:5])
         raise ValueError(
             f"capture gathered no maps; call the model inside the with block, and show them behind it{missed}\n"
             f"or {HOW_TO_ASK}"
         )
-
-    def of(name: str, i: int):
-        values = getattr(maps, name, None)
-        return None if values is None else values[i]
-
-    layers = []
-    for i, part in enumerate(maps):
-        name, inside = str(maps.names[i]), tuple(of(each, i) for each in ("queries", "keys", "values"))
-        layer = as_layer(as_tensor(part, f"weights[{i}]"), f"weights[{i}]", i, len(maps), None)
-        layer.name, layer.named = name, True
-        layer.role = "cross" if maps.kinds[i] == "cross" else role_of(name)
-        layer.allowed, layer.kv_heads, layer.scale = of("allowed", i), of("kv_heads", i), of("scales", i)
-        layer.sums = of("sums", i) or "weights"
-        layer.inside = inside
-        layers.append(layer)
+    layers = _of_each(maps, "weights")
+    for i, layer in enumerate(layers):
+        layer.name, layer.named = maps.names[i], True
+        layer.role = "cross" if maps.kinds[i] == "cross" else role_of(layer.name)
+        layer.allowed, layer.kv_heads, layer.scale = maps.allowed[i], maps.kv_heads[i], maps.scales[i]
+        layer.sums = maps.sums[i]
+        layer.inside = tuple(each and each[i] for each in (maps.queries, maps.keys, maps.values))
     return layers
 
 
 def role_of(name: str) -> str:
     """Return which part of a model a module belongs to, by its name; "" where that does not show."""
     for piece in name.lower().replace("/", ".").split("."):
-        for role, starts in (
-            ("vision", ("vision", "visual", "image_encoder")),
-            ("text", ("text", "language")),
-            ("cross", ("cross",)),
-            ("encoder", ("encoder",)),
-            ("decoder", ("decoder",)),
-        ):
+        for role, starts in _ROLES.items():
             if piece.startswith(starts):
                 return role
     return ""
@@ -223,49 +209,41 @@ def _of_a_dict(given: dict, num_heads: int | None) -> list[Layer]:
         raise ValueError("weights is an empty dict; give a map, or a list of maps, for each name")
     layers = []
     for i, (name, value) in enumerate(given.items()):
-        where = f"weights[{name!r}]"
         if value is None:
             continue
         if isinstance(value, (list, tuple, dict)) and not _is_pair(value) or _is_output_object(value):
-            for layer in layers_of(value, num_heads):
-                role = f"{name} {layer.role}".strip()
-                layers.append(replace(layer, role=role, of=(role, layer.of[1])))
+            layers += [_of_part(layer, f"{name} {layer.role}".strip()) for layer in layers_of(value, num_heads)]
             continue
-        layer = as_layer(_weights_in(value, where), where, i, len(given), num_heads)
+        layer = as_layer(value, f"weights[{name!r}]", i, len(given), num_heads)
         layer.name, layer.named, layer.role = str(name), True, role_of(str(name))
         layers.append(layer)
     if not layers:
-        raise TypeError(f"every map of the dict is None; {HOW_TO_ASK}\n{HOW_TO_CAPTURE}")
+        raise TypeError(f"every map of the dict is None; {HOW_TO_GET_THEM}")
     return layers
 
 
 def _of_a_list(given, num_heads: int | None, samples: int) -> list[Layer]:
     if not len(given):
         # What transformers returns when its faster attention, the default, was asked for weights.
-        raise ValueError(f"weights is an empty {type(given).__name__}; {HOW_TO_ASK}\n{HOW_TO_CAPTURE}")
+        raise ValueError(f"weights is an empty {type(given).__name__}; {HOW_TO_GET_THEM}")
     if _is_pair(given):
-        return [as_layer(_weights_in(given, "weights"), "weights", 0, 1, num_heads)]
+        return [as_layer(given, "weights", 0, 1, num_heads)]
     if are_steps(given):
         return _of_steps(given, "")
     missing = [i for i, part in enumerate(given) if part is None]
     if len(missing) == len(given) or (len(given) == 2 and missing == [1] and getattr(given[0], "ndim", 0) in (2, 3)):
         raise TypeError(f"weights[{missing[0]}] is None; {HOW_TO_ASK}")  # the layer's output, and no weights
     for i, part in enumerate(given):
+        if _is_output_object(part):
+            raise TypeError(
+                f"weights[{i}] is the whole output of a model, {type(part).__name__}; give it alone, not in a list"
+            )
         if isinstance(part, (list, tuple)) and part and all(getattr(each, "ndim", 0) == 4 for each in part):
             raise TypeError(
                 f"weights[{i}] is a {type(part).__name__} of {len(part)} maps, beside other things that a model "
                 f"returned; give it alone, weights[{i}]"
             )
-    layers = []
-    for i, part in enumerate(given):
-        if _is_output_object(part):
-            raise TypeError(
-                f"weights[{i}] is the whole output of a model, {type(part).__name__}; give it alone, not in a list"
-            )
-        if part is not None:
-            part = _weights_in(part, f"weights[{i}]")
-            layers.append(as_layer(part, f"weights[{i}]", i, len(given), num_heads, samples))
-    return layers
+    return _of_each(given, "weights", num_heads=num_heads, samples=samples)
 
 
 # ---------------------------------------------------------------------------------------------------- one layer
@@ -304,7 +282,7 @@ def as_tensor(part, name: str) -> Tensor:
         if part.dtype.kind != "f":
             raise TypeError(f"{name}: attention weights are floating, got {part.dtype}; give weights, not token ids")
         if not part.dtype.isnative or part.itemsize > 8 or any(stride < 0 for stride in part.strides):
-            part = np.array(part, dtype=part.dtype.newbyteorder("=") if part.itemsize <= 8 else float)
+            part = np.array(part, dtype=f"f{min(8, part.itemsize)}")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nor is it written to
             part = torch.from_numpy(part)
@@ -316,15 +294,10 @@ def as_tensor(part, name: str) -> Tensor:
 
 
 def as_layer(
-    part: Tensor,
-    name: str,
-    place: int,
-    of: int,
-    num_heads: int | None,
-    samples: int = 0,
-    role: str = "",
+    given, name: str, place: int, of: int, num_heads: int | None = None, samples: int = 0, role: str = ""
 ) -> Layer:
     """Return one layer as `(B, h, Tq, Tk)`."""
+    part = _weights_in(given, name)
     if not 2 <= part.ndim <= 4 or 0 in part.shape:
         raise ValueError(
             f"{name} must be (Tq, Tk), (h, Tq, Tk), (layers, h, Tq, Tk), (layers, B, h, Tq, Tk) or a list of layers "

@@ -215,14 +215,14 @@ def test_the_steps_of_generate_make_one_causal_map():
         for given in (steps, SimpleNamespace(attentions=steps, sequences=None)):
             part = the(as_parts(given))
             assert part.shape == (3, 2, 9, 9) and all(map(torch.equal, part.layers, whole))
-            assert all(torch.equal(allowed, causal_mask(9)) for allowed in part.allowed)
+            assert all(torch.equal(allowed.squeeze(), causal_mask(9)) for allowed in part.allowed)
         one = [list("abcdefghi")] * samples
         assert the(as_parts(steps, one)).tokens == the(as_parts(steps, [[*each, "!"] for each in one])).tokens == one
     # After a prompt that was cached.
     whole = causal(1, 2, 4, 7, before=3)
     steps = ((whole[:, :, :2, :5],), (whole[:, :, 2:3, :6],), (whole[:, :, 3:],))
     part = the(as_parts(steps))
-    assert part.layers[0].equal(whole) and part.allowed[0].equal(causal_mask(4, 7))
+    assert part.layers[0].equal(whole) and part.allowed[0].squeeze().equal(causal_mask(4, 7))
 
 
 def test_a_beam_search_follows_the_beams_that_were_kept():
