@@ -4,6 +4,7 @@ import functools
 import json
 import math
 import zlib
+from itertools import product
 
 from headview.head_view.neuron import has_neurons
 from headview.head_view.pyramid import TILE
@@ -49,13 +50,10 @@ class _Page:
 
 
 def carried(view, budget: int | float) -> tuple[dict[str, Answer], str]:
-    """Return the blocks of a HeadView that fit into a budget, by their keys, and a sentence on what was left out.
+    """Return the blocks of a HeadView that fit into so many packed bytes, by their keys, and what was left out.
 
     What is on screen comes first: its sample, all heads small, the picture under its tokens, the levels of its map from
     the coarsest to the finest, the queries and keys of the chosen head, then the other samples and parts.
-
-    Args:
-        budget: bytes of the page, packed, beside the view itself.
     """
     blocks, spec, page, left = view._blocks, view.spec(), _Page(view._blocks, budget), []
     part, sample, side = view.part, view.sample, spec["side"]
@@ -93,11 +91,9 @@ def carried(view, budget: int | float) -> tuple[dict[str, Answer], str]:
     if missing:
         left.append(f"what the scores of {len(missing)} heads are made of did not fit")
     places = [(p, s) for p, each in enumerate(blocks.parts) for s in range(each.samples) if (p, s) != (part, sample)]
-    missing = [
-        (p, s) for p, s in places if not page.take(*blocks.first(p, s), *[f"image {p}"] * bool(blocks.parts[p].picture))
-    ]
-    if missing:
-        left.append(f"{len(missing)} of {len(places) + 1} samples and parts did not fit")
+    fit = [page.take(*blocks.first(p, s), *[f"image {p}"] * bool(blocks.parts[p].picture)) for p, s in places]
+    if not all(fit):
+        left.append(f"{fit.count(False)} of {len(places) + 1} samples and parts did not fit")
     if not left:
         return page.packed, ""
     weight = f"{sum(page.sizes.values()) / 1e6:.2g} of at most {budget / 1e6:.3g} MB"
@@ -111,10 +107,9 @@ def _take_levels(page: _Page, spec: dict) -> str:
     said = "no more than that"
     for level in reversed(range(pyramid.levels)):
         rows, columns = (math.ceil(size / TILE) for size in pyramid.level(level).shape)
-        for row in range(rows):
-            for column in range(columns):
-                if not page.take(f"tile {level} {row} {column} {_as_page(spec)}"):
-                    return said
+        for row, column in product(range(rows), range(columns)):
+            if not page.take(f"tile {level} {row} {column} {_as_page(spec)}"):
+                return said
         said = f"one dot for {2**level} × {2**level} weights" if level else "every weight"
     return said
 

@@ -73,31 +73,15 @@ def figure_of(view) -> DescribedFigure:
     return _draw(on_screen(view))
 
 
-def save(view, path: str | Path, page) -> Path:
-    """Write what is on screen into a file, of the kind that its name ends in, and return where it is.
-
-    Args:
-        view: a HeadView.
-        path: ends in ".png" (twice as sharp as in a notebook), ".svg", ".pdf" or ".html". A file of that name is
-            replaced.
-        page: returns the page that is written for ".html".
-
-    Raises:
-        ValueError: the name has another ending, is that of a folder, or lies in a folder that does not exist.
-    """
-    path = _checked(path)
-    ending = path.suffix.lower()
-    if ending == ".html":
-        content = page().encode("utf-8")
-    else:
-        screen = on_screen(view)
-        figure = _draw(screen)
-        content = _png(figure, screen.alt, 2 * _DOTS) if ending == ".png" else _vectors(figure, screen, ending[1:])
-    path.write_bytes(content)  # made in full before: what fails leaves no half of a file
-    return path
+def file_of(view, ending: str) -> bytes:
+    """Return the picture of a view as a file: ".png" (twice as sharp as in a notebook), ".svg" or ".pdf"."""
+    screen = on_screen(view)
+    figure = _draw(screen)
+    return _png(figure, screen.alt, 2 * _DOTS) if ending == ".png" else _vectors(figure, screen, ending[1:])
 
 
-def _checked(path: str | Path) -> Path:
+def checked_path(path: str | Path) -> Path:
+    """Return where to save a file, or say why none can be saved there."""
     if not isinstance(path, (str, Path)):
         raise ValueError(f"save needs the name of a file, such as 'heads.png', got {type(path).__name__}")
     path = Path(path).expanduser()
@@ -126,10 +110,8 @@ def _png(figure: DescribedFigure, alt: str, dots: int) -> bytes:
 
 def _vectors(figure: DescribedFigure, screen: Screen, kind: str) -> bytes:
     """Return a figure as SVG or PDF: its letters as text, and the same bytes every time."""
-    about = {"Title": screen.title}
-    about |= (
-        {"Description": screen.alt, "Date": None} if kind == "svg" else {"Subject": screen.alt, "CreationDate": None}
-    )
+    names = ("Description", "Date") if kind == "svg" else ("Subject", "CreationDate")
+    about = {"Title": screen.title, **dict(zip(names, (screen.alt, None), strict=True))}
     packed = io.BytesIO()
     settings = {"svg.fonttype": "none", "svg.hashsalt": "mhalib", "pdf.fonttype": 42}
     with matplotlib.rc_context(settings), any_sign():
@@ -400,24 +382,21 @@ def _draw_lines(figure: DescribedFigure, screen: Screen, place: _Place, rows: li
     for number, panel in enumerate(screen.panels):
         cells = np.where(np.isfinite(panel.cells), panel.cells, 0)
         strength = np.minimum(1, np.abs(cells) / panel.top)
-        mine = np.zeros(cells.shape, bool)
-        rows_in_sight = [row for row in screen.rows if 0 <= row < len(cells)]
-        mine[rows_in_sight] = strength[rows_in_sight] > _FAINT
-        order = np.argsort(-strength, axis=None, kind="stable")
-        most = _MOST_LINES // len(screen.panels)
-        strong = np.zeros(cells.size, bool)
-        strong[order[:most]] = strength.ravel()[order[:most]] >= max(_FAINT, screen.view.least)
-        left_out += int((strength.ravel() > _FAINT).sum() - (strong | mine.ravel()).sum())
-        query, key = (strong.reshape(cells.shape) | mine).nonzero()
+        mine = (strength > _FAINT) & np.isin(np.arange(len(cells)), screen.rows)[:, None]
+        order = np.argsort(-strength, axis=None, kind="stable")[: _MOST_LINES // len(screen.panels)]
+        drawn = mine.copy()
+        drawn.ravel()[order] |= strength.ravel()[order] >= max(_FAINT, screen.view.least)
+        left_out += int((strength > _FAINT).sum() - drawn.sum())
+        query, key = drawn.nonzero()
         weight, chosen = strength[query, key], mine[query, key]
         left, right = np.zeros(len(query)), np.ones(len(query))
         ends = np.stack([left, (query + 0.5) / len(cells), right, (key + 0.5) / cells.shape[1]], 1).reshape(-1, 2, 2)
-        colour = np.tile(matplotlib.colors.to_rgba(LINE_COLOURS[number % len(LINE_COLOURS)]), (len(query), 1))
+        name, dash = LINE_COLOURS[number % len(LINE_COLOURS)], (number + number // len(LINE_COLOURS)) % len(_DASHES)
+        colour = np.tile(matplotlib.colors.to_rgba(name), (len(query), 1))
         colour[:, 3] = np.where(chosen, 0.35 + 0.65 * weight, 0.08 + 0.4 * weight)
-        dash = _DASHES[(number + number // len(LINE_COLOURS)) % len(_DASHES)]
-        look = {"colors": colour, "linewidths": np.where(chosen, 0.8 + 2 * weight, 0.6), "linestyles": [dash]}
+        look = {"colors": colour, "linewidths": np.where(chosen, 0.8 + 2 * weight, 0.6), "linestyles": [_DASHES[dash]]}
         axes.add_collection(LineCollection(ends, **look))
-        samples.append(Line2D([], [], color=LINE_COLOURS[number % len(LINE_COLOURS)], linestyle=dash))
+        samples.append(Line2D([], [], color=name, linestyle=_DASHES[dash]))
     axes.set(xlim=(0, 1), ylim=(1, 0))
     axes.set_frame_on(False)
     for x, sign, at, size in zip((0, 1), "os", screen.cursor, cells.shape, strict=True):

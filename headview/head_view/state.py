@@ -2,20 +2,10 @@
 
 import traitlets
 
-from headview.base import Refused, View, check_choice, check_whole, is_whole
+from headview.base import Checked, Refused, View, check_choice, check_whole, is_number, is_place, is_whole
 from headview.head_view.first_look import scale_of_shown
 from mhalib.plots import COLOUR_MAPS
 
-_CHOICES = {
-    "mode": ("map", "lines", "across", "text"),
-    "direction": ("from", "to"),
-    "scale": ("auto", "fixed", "maximum", "log", "root"),
-    "combine": ("maximum", "mean"),
-    "side": ("both", "a", "b", "difference"),
-    "values": ("weights", "values", "rollout"),
-    "colours": COLOUR_MAPS,
-    "heads": ("chosen", "layer", "all"),
-}
 _PLACES = ("layer", "head", "query", "key")
 _OVERLAY = 32  # eight colours times four kinds of line
 _SPEC = ("part", "sample", "side", "heads", "combine", "values", "hidden", "renormalise", "words")
@@ -33,18 +23,18 @@ class Chosen(View):
     query = traitlets.TraitType(0).tag(sync=True)
     key = traitlets.TraitType(0).tag(sync=True)
     rows = traitlets.TraitType().tag(sync=True)
-    mode = traitlets.TraitType("map").tag(sync=True)
-    direction = traitlets.TraitType("from").tag(sync=True)
-    scale = traitlets.TraitType("auto").tag(sync=True)
-    combine = traitlets.TraitType("maximum").tag(sync=True)
+    mode = Checked("map", check_choice, ("map", "lines", "across", "text")).tag(sync=True)
+    direction = Checked("from", check_choice, ("from", "to")).tag(sync=True)
+    scale = Checked("auto", check_choice, ("auto", "fixed", "maximum", "log", "root")).tag(sync=True)
+    combine = Checked("maximum", check_choice, ("maximum", "mean")).tag(sync=True)
     overlay = traitlets.TraitType().tag(sync=True)
     window = traitlets.TraitType().tag(sync=True)
-    side = traitlets.TraitType("both").tag(sync=True)
-    values = traitlets.TraitType("weights").tag(sync=True)
+    side = Checked("both", check_choice, ("both", "a", "b", "difference")).tag(sync=True)
+    values = Checked("weights", check_choice, ("weights", "values", "rollout")).tag(sync=True)
     words = traitlets.Bool(False).tag(sync=True)
     hidden = traitlets.TraitType().tag(sync=True)
     renormalise = traitlets.Bool(True).tag(sync=True)
-    colours = traitlets.TraitType(COLOUR_MAPS[0]).tag(sync=True)
+    colours = Checked(COLOUR_MAPS[0], check_choice, COLOUR_MAPS).tag(sync=True)
     order = traitlets.TraitType("model").tag(sync=True)
     neurons = traitlets.Bool(False).tag(sync=True)
     reasons = traitlets.Bool(False).tag(sync=True)
@@ -52,7 +42,7 @@ class Chosen(View):
     least = traitlets.TraitType(0.1).tag(sync=True)
     measures = traitlets.List(traitlets.Unicode()).tag(sync=True)
     group = traitlets.Unicode("").tag(sync=True)
-    heads = traitlets.TraitType("chosen").tag(sync=True)
+    heads = Checked("chosen", check_choice, ("chosen", "layer", "all")).tag(sync=True)
 
     @property
     def shape(self) -> list[int]:
@@ -62,15 +52,14 @@ class Chosen(View):
     @property
     def tokens(self) -> list[str]:
         """The labels of the queries, as shown."""
-        return self._labels("tokens")
+        return self._of_sample(self.parts[self.part]["tokens"])
 
     @property
     def key_tokens(self) -> list[str]:
         """The labels of the keys, as shown."""
-        return self._labels("key_tokens")
+        return self._of_sample(self.parts[self.part]["key_tokens"])
 
-    def _labels(self, name: str) -> list[str]:
-        labels = self.parts[self.part][name]
+    def _of_sample(self, labels: list[list[str]]) -> list[str]:
         return labels[min(self.sample, len(labels) - 1)] if labels else []
 
     @traitlets.validate("part", "sample", "layer", "head", "query", "key")
@@ -92,14 +81,16 @@ class Chosen(View):
         if self._lacks(self.values):
             self.values = "weights"
 
-    @traitlets.validate(*_CHOICES, "order")
-    def _check_choice(self, proposal):
-        name, value = proposal["trait"].name, proposal["value"]
-        orders = ("model", *self.measures, "likeness", "cell")
-        check_choice(name, value, orders if name == "order" else _CHOICES[name])
-        if name == "values" and (lacks := self._lacks(value)):
-            raise Refused(f"values={value!r} needs {lacks}")
-        return value
+    @traitlets.validate("order")
+    def _check_order(self, proposal):
+        check_choice("order", proposal["value"], ("model", *self.measures, "likeness", "cell"))
+        return proposal["value"]
+
+    @traitlets.validate("values")
+    def _check_values(self, proposal):
+        if lacks := self._lacks(proposal["value"]):
+            raise Refused(f"values={proposal['value']!r} needs {lacks}")
+        return proposal["value"]
 
     def _lacks(self, values: str) -> str:
         """Return what these values need and the chosen part does not have, or nothing."""
@@ -121,12 +112,7 @@ class Chosen(View):
     @traitlets.validate("overlay")
     def _check_heads(self, proposal):
         (layers, heads), given = self.shape[:2], proposal["value"]
-
-        def is_head(pair) -> bool:
-            whole = isinstance(pair, (list, tuple)) and len(pair) == 2 and all(map(is_whole, pair))
-            return whole and 0 <= pair[0] < layers and 0 <= pair[1] < heads
-
-        if not isinstance(given, (list, tuple)) or not all(map(is_head, given)):
+        if not _is_list(given, lambda pair: is_place(pair, (layers, heads))):
             raise Refused(
                 f"overlay is a list of [layer, head], such as [[0, 1]], layer below {layers} and head below {heads}, "
                 f"got {given!r}"
@@ -139,8 +125,8 @@ class Chosen(View):
     @traitlets.validate("window")
     def _check_window(self, proposal):
         given = proposal["value"]
-        numbers = isinstance(given, (list, tuple)) and all(isinstance(x, (int, float)) for x in given)
-        if not numbers or len(given) not in (0, 4) or (given and not (given[0] < given[1] and given[2] < given[3])):
+        four = _is_list(given, lambda x: isinstance(x, (int, float))) and len(given) in (0, 4)
+        if not four or (given and not (given[0] < given[1] and given[2] < given[3])):
             raise Refused(
                 f"window is [first query, end, first key, end], such as [0, 64, 0, 64], or [] for all, got {given!r}"
             )
@@ -149,7 +135,7 @@ class Chosen(View):
     @traitlets.validate("strength", "least")
     def _check_share(self, proposal):
         name, given = proposal["trait"].name, proposal["value"]
-        if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
+        if not is_number(given) or not 0 <= given <= 1:
             none = "leaves the picture as it is" if name == "strength" else "draws all lines"
             raise Refused(f"{name} must be a number from 0 to 1, got {given!r}; 0 {none}")
         return float(given)
@@ -157,7 +143,7 @@ class Chosen(View):
     @traitlets.validate("rows")
     def _check_rows(self, proposal):
         given = proposal["value"]
-        if not isinstance(given, (list, tuple)) or not all(is_whole(i) and 0 <= i < self.shape[2] for i in given):
+        if not _is_list(given, lambda i: is_whole(i) and 0 <= i < self.shape[2]):
             last = self.shape[2] - 1
             raise Refused(f"rows is a list of queries from 0 to {last} whose weights are summed, got {given!r}")
         return list(dict.fromkeys(given))
@@ -165,17 +151,15 @@ class Chosen(View):
     @traitlets.validate("hidden")
     def _check_hidden(self, proposal):
         given = proposal["value"]
-        if not isinstance(given, (list, tuple)) or not all(isinstance(label, str) for label in given):
+        if not _is_list(given, lambda label: isinstance(label, str)):
             raise Refused(f"hidden is a list of labels of tokens, such as ['[CLS]', '[SEP]'], got {given!r}")
         return list(given)
 
     def scale_of(self, maps: list[tuple[float, bool]]) -> tuple[str, list[float]]:
         """Return the scale of maps that stand side by side, and where it ends for each.
 
-        What is compared shares one end; a difference, which is signed beside what is not, has its own.
-
-        Args:
-            maps: of each its largest number, and whether it is signed.
+        Of each map is given its largest number, and whether it is signed. What is compared shares one end; a
+        difference, which is signed beside what is not, has its own.
         """
         about = self.parts[self.part]
         plain = max((top for top, signed in maps if not signed), default=0.0)
@@ -193,7 +177,7 @@ class Chosen(View):
         given, compared = (self.tokens, self.key_tokens)[axis], self.parts[self.part]["compared"]
         if compared is None or side == "a":
             return given
-        other = compared[axis][min(self.sample, len(compared[axis]) - 1)]
+        other = self._of_sample(compared[axis])
         if side == "b" or not given or not other:
             return other if side == "b" else given
         return [one if one == two else f"{one} / {two}" for one, two in zip(given, other, strict=True)]
@@ -229,6 +213,10 @@ class Chosen(View):
         hidden = self.hidden if left else []  # as on the page: where nothing would be left, all is shown
         state = {"side": side or self.shown_sides()[0], "heads": heads, "combine": combine, "hidden": hidden}
         return {name: state.get(name, getattr(self, name, None)) for name in _SPEC}
+
+
+def _is_list(given: object, holds) -> bool:
+    return isinstance(given, (list, tuple)) and all(map(holds, given))
 
 
 # The traits that the constructor takes: those that a reader sets, a part before the places in it.

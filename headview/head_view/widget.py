@@ -6,7 +6,6 @@ in blocks (`serve.py`, `page_budget.py`); it holds what the reader has chosen (`
 """
 
 import math
-import tempfile
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,18 +18,19 @@ import traitlets
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from headview.base import check_whole, is_whole, page_fragment, static, whole_page
+from headview.base import check_whole, page_fragment, static, whole_page
 from headview.head_view.first_look import strongest_in_row, strongest_place
 from headview.head_view.inputs import Part, as_parts
 from headview.head_view.measures import OWN, check_measures
 from headview.head_view.metadata import about_compare, check_comparison, described
 from headview.head_view.neuron import check_sources
 from headview.head_view.page_budget import carried
-from headview.head_view.picture import figure_of, png_of, save
+from headview.head_view.picture import checked_path, figure_of, file_of, png_of
 from headview.head_view.screen import window_of
 from headview.head_view.serve import Blocks
 from headview.head_view.state import SETTABLE, Chosen
 from headview.sources import Sources
+from mhalib.arguments import check_size
 from mhalib.plots import DescribedFigure
 
 _PAGE_MEGABYTES = 4
@@ -162,9 +162,6 @@ class HeadView(Chosen):
         why: Sources | None = None,
         **options,
     ):
-        if not isinstance(exact, bool):
-            raise TypeError(f"exact must be True or False, got {type(exact).__name__}; True keeps all digits")
-
         given_words = "words" in options and not isinstance(options["words"], bool)  # of a tokenizer; else the trait
         settable = [name for name in SETTABLE if name in options and not (name == "words" and given_words)]
         chosen = {name: options.pop(name) for name in settable}
@@ -199,9 +196,9 @@ class HeadView(Chosen):
 
     def _open(self, chosen: dict) -> None:
         """Choose the head and the cell that were not given: the first head in an order, the strongest cell."""
-        layer, head = chosen.get("layer"), chosen.get("head")
         if "part" in chosen:
             return
+        layer, head = chosen.get("layer"), chosen.get("head")
         if layer is head is None and self.order not in ("model", "cell"):
             layer, head = self.layer, self.head = self._blocks.first_head(self.order, self.sample)
         if not chosen.keys() & {"query", "key"}:
@@ -212,14 +209,14 @@ class HeadView(Chosen):
             self.layer, self.head, self.query, self.key = place
 
     def _open_on_the_strongest(self, layer: int | None, head: int | None) -> None:
-        blocks = self._blocks
-        side = "difference" if blocks.has_differences(0) else "a"
+        side = "difference" if self._blocks.has_differences(0) else "a"
 
         def cells_of(layer: int, head: int) -> np.ndarray:  # as the picture and the page will ask for them
             plain = {"sample": 0, "values": "weights", "hidden": [], "words": False}
-            return blocks.map_of(self.spec(side, [[layer, head]]) | plain)[0].cells
+            return self._blocks.map_of(self.spec(side, [[layer, head]]) | plain)[0].cells
 
-        place = strongest_place(blocks.parts[0], blocks.small(0, 0, side), cells_of, layer, head)
+        small = self._blocks.small(0, 0, side)
+        place = strongest_place(self._blocks.parts[0], small, cells_of, layer, head)
         self.layer, self.head, self.query, self.key = place
 
     def _answer(self, _, content, buffers) -> None:
@@ -230,7 +227,8 @@ class HeadView(Chosen):
         answers, data = [], []
         for key in keys:
             try:
-                about, block = self._saved(key) if key.startswith("save ") else self._blocks.answer(key)
+                save = key.startswith("save ")  # such as "save svg 1"
+                about, block = ({}, self._file(f".{key.split()[1]}")) if save else self._blocks.answer(key)
             except Exception as error:
                 about, block = {"error": f"{type(error).__name__}: {error}"}, b""
             answers.append([key, about])
@@ -254,12 +252,15 @@ class HeadView(Chosen):
         """
         check_whole("layer", layer, 0, self.shape[0] - 1)
         check_whole("head", head, 0, self.shape[1] - 1)
-        plain = {"part": self.part, "sample": self.sample, "side": "a", "heads": [[layer, head]]}
-        cells = self._blocks.shown(plain).cells
+        cells = self._cells(layer, head)
         if self.parts[self.part]["kind"] == "signed":
             return cells
         masked = 0 if self._blocks.parts[self.part].guessed_mask else -1
         return np.where(np.isneginf(cells), np.float32(masked), cells)
+
+    def _cells(self, layer: int, head: int) -> np.ndarray:
+        plain = {"part": self.part, "sample": self.sample, "side": "a", "heads": [[layer, head]]}
+        return self._blocks.shown(plain).cells
 
     @property
     def selection(self) -> Selection:
@@ -280,10 +281,8 @@ class HeadView(Chosen):
             n: how many, at least 1.
             everywhere: among all heads of all layers of the chosen part.
         """
-        if not is_whole(n) or n < 1:
-            raise ValueError(f"n must be a positive integer, got {n!r}")
-        layers, heads = self.shape[:2]
-        pairs = [[i, j] for i in range(layers) for j in range(heads)] if everywhere else self.shown_heads()
+        check_size("n", n)
+        pairs = np.ndindex(*self.shape[:2]) if everywhere else self.shown_heads()
         # The overview knows how large a number of each head may be: few of them need to be read in full.
         small = self._blocks.small(self.part, self.sample, "a")
         sizes = np.where(np.isneginf(small), small, np.nan_to_num(np.abs(small), nan=np.inf)).max((-2, -1))
@@ -295,8 +294,7 @@ class HeadView(Chosen):
         for layer, head in order:
             if len(best) == n and (tops[layer, head], (-layer, -head)) < (best[-1][0], best[-1][1][:2]):
                 break  # also of alike ones the later head would lose
-            plain = {"part": self.part, "sample": self.sample, "side": "a", "heads": [[layer, head]]}
-            cells = torch.from_numpy(self._blocks.shown(plain).cells)
+            cells = torch.from_numpy(self._cells(layer, head))
             cells = cells.masked_fill(~cells.isfinite(), -torch.inf).flatten()
             found, places = cells.topk(min(n, len(cells)))
             alike = (cells == found[-1]).nonzero().flatten()[:n]  # topk takes any of those
@@ -304,11 +302,9 @@ class HeadView(Chosen):
                 row, column = divmod(place, self.shape[3])
                 best.append((cells[place].item(), (-layer, -head, -row, -column)))
             best = sorted((entry for entry in best if entry[0] > -torch.inf), reverse=True)[:n]
-        (queries, keys), strong = self.named(), []
-        for weight, turned in best:
-            layer, head, query, key = (-place for place in turned)
-            strong.append(Strong(weight, layer, head, query, key, queries[query], keys[key]))
-        return strong
+        queries, keys = self.named()
+        found = [(weight, *(-place for place in turned)) for weight, turned in best]
+        return [Strong(*each, queries[each[3]], keys[each[4]]) for each in found]
 
     # ------------------------------------------------------------ pictures and pages
 
@@ -325,15 +321,21 @@ class HeadView(Chosen):
         Args:
             path: ends in ".png", ".svg", ".pdf", or ".html" for a page that stays alive without a kernel.
             megabytes: what the numbers in a page may take, packed; the page says what did not fit.
+
+        Raises:
+            ValueError: the name has another ending, is that of a folder, or lies in a folder that does not exist.
         """
         if isinstance(megabytes, bool) or not isinstance(megabytes, (int, float)) or not megabytes > 0:
             raise ValueError(f"megabytes must be a number above 0, such as 20, got {megabytes!r}")
-        return save(self, path, lambda: whole_page("Attention heads", self.to_html(1e6 * megabytes)))
+        path = checked_path(path)
+        content = self._file(path.suffix.lower(), megabytes)
+        path.write_bytes(content)  # made in full before: what fails leaves no half of a file
+        return path
 
-    def _saved(self, key: str) -> tuple[dict, bytes]:
-        """Return what `save` writes, for a page that asks for "save svg"."""
-        with tempfile.TemporaryDirectory() as folder:
-            return {}, self.save(Path(folder, f"heads.{key.split()[1]}")).read_bytes()
+    def _file(self, ending: str, megabytes: float = _PAGE_MEGABYTES) -> bytes:
+        if ending == ".html":
+            return whole_page("Attention heads", self.to_html(1e6 * megabytes)).encode()
+        return file_of(self, ending)
 
     def _beside(self) -> tuple[dict, dict]:
         png, alt = png_of(self)
