@@ -124,9 +124,7 @@ def float_bytes(numbers: Tensor | np.ndarray) -> bytes:
 def page_fragment(name: str, state: dict) -> str:
     """Return the HTML that shows a view without a kernel, from what a notebook stores of it.
 
-    Args:
-        name: what to call the view where it cannot be shown.
-        state: its traits, with its module and its style; what else ipywidgets and anywidget keep is left out.
+    The `name` is said where it cannot be shown. Of its `state`, what ipywidgets and anywidget keep is left out.
     """
     shown = (trait for trait in state if trait not in _INTERNAL and not trait.startswith(("_model_", "_view_")))
     packed = {trait: _pack(state[trait]) for trait in shown}

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from headview.eye import DENSE, OVER, PRODUCTS, TIMES, Eye, Op, kernel_arguments, plain, role, tensors
+from headview.eye import OVER, PRODUCTS, TIMES, Eye, Op, in_parts, kernel_arguments, plain, role, tensors
 from headview.step import Step, shared
 
 SUMS = set("add add_ sub sub_ cat stack".split())  # linear in all of their tensors at once
@@ -136,7 +136,7 @@ class Tape(TorchDispatchMode):
         name, fused, whole = role(func)
         if whole:
             with self:
-                return (func.decompose if hasattr(func, "_schema") else func.py_kernels[DENSE])(*args, **kwargs)
+                return in_parts(func)(*args, **kwargs)
         of = {id(x): self._node(x) for x in tensors(args, kwargs) if plain(x)}
         if name.endswith("_") and (first := of[id(args[0])]).value is not None:
             first.value = first.value.clone()  # it is about to be written over

@@ -28,14 +28,9 @@ def encode(cells: np.ndarray, storage: str, *, signed: bool = False) -> tuple[np
     A map of weights keeps its row sums within one hundredth: where rounding would bias a row, as it does where all of
     its weights are alike, those that lie nearest to the middle between two codes are rounded the other way.
 
-    Args:
-        cells: float32 `(..., rows, columns)`, -inf where masked, NaN where NaN.
-        storage: what `storage_for` returns.
-        signed: whether numbers below 0 mean something; otherwise they are coded as 0.
-
-    Returns:
-        codes in little-endian `storage`, of the shape of `cells`, and float32 `(...)`: the largest size of a number
-        of each map, 0 where there is none.
+    Cells are float32 `(..., rows, columns)`, -inf where masked, NaN where NaN; unless they are `signed`, numbers below
+    0 are coded as 0. The codes are of their shape, in little-endian `storage`. Beside them comes what the largest of
+    them stands for, float32 `(...)`: the largest size of a number of each map, 0 where there is none.
     """
     kind = np.dtype(storage).newbyteorder("<")
     given = torch.from_numpy(np.ascontiguousarray(cells, dtype=np.float32))

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from headview.head_view.codes import encode
-from headview.head_view.pyramid import overview
+from headview.head_view.pyramid import largest, overview
 from mhalib.heads import rollout
 
 
@@ -40,10 +40,7 @@ class Shown:
 def compute(part, spec: dict, other=None) -> Shown:
     """Return what a spec shows of a part; where nothing is changed, the cells are the reader's own numbers.
 
-    Args:
-        part: a `Part`; only the heads that are asked for are converted.
-        spec: see the head of this module.
-        other: the part to compare with, of the same shape, for the sides "b" and "difference".
+    For the sides "b" and "difference", `other` is the part to compare with, of the same shape.
     """
     rows, columns = groups_of(part, spec)
     cells = _cells(part, spec, other, rows, columns)
@@ -51,10 +48,7 @@ def compute(part, spec: dict, other=None) -> Shown:
 
 
 def exact_row(part, spec: dict, row: int, other=None) -> np.ndarray:
-    """Return row `row` of what `compute` shows, float32 `(columns,)`, without computing the others.
-
-    Only a rollout has to be computed in full.
-    """
+    """Return a row of what `compute` shows, float32 `(columns,)`; only a rollout is computed in full for it."""
     rows, columns = groups_of(part, spec)
     return _cells(part, spec, other, rows[row : row + 1], columns)[0]
 
@@ -67,19 +61,16 @@ def is_signed(part, spec: dict) -> bool:
 def head_cells(part, sample: int, layer: int, head: int | slice = slice(None), queries=None) -> Tensor:
     """Return one head `(Tq, Tk)`, or all of a layer `(h, Tq, Tk)`, as float32 on the CPU, -inf where masked.
 
-    Args:
-        queries: indices of the queries that are wanted, `(n,)`; all when left out.
+    Of it only the rows `queries`, `(n,)`, unless that is None.
     """
-    given, allowed = part.layers[layer].detach(), part.allowed[layer]
-    chosen = given[sample, head]
-    chosen = chosen if queries is None else chosen[..., queries.to(chosen.device), :]
-    cells = chosen.to("cpu", torch.float32)
-    if allowed is not None:
-        open_ = allowed.detach().expand(given.shape)[sample, head]
-        open_ = open_ if queries is None else open_[..., queries.to(open_.device), :]
-        blocked = ~open_.cpu()
-        own = cells.data_ptr() == given[sample, head].data_ptr()  # the reader's own numbers stay as they are
-        cells = cells.masked_fill(blocked, -torch.inf) if own else cells.masked_fill_(blocked, -torch.inf)
+
+    def chosen(x: Tensor) -> Tensor:
+        x = x.detach().expand(part.layers[layer].shape)[sample, head]
+        return (x if queries is None else x[..., queries.to(x.device), :]).cpu()
+
+    cells = chosen(part.layers[layer]).float()
+    if part.allowed[layer] is not None:
+        cells = cells.masked_fill(~chosen(part.allowed[layer]), -torch.inf)
     if cells.numel() and not cells.max() < torch.inf:  # infinite scores can be neither coded nor averaged
         cells = cells.masked_fill(cells == torch.inf, torch.nan)
     return cells
@@ -101,11 +92,12 @@ def overviews(part, sample: int, side: int, other=None) -> np.ndarray:
     """
     layers, heads, *_ = part.shape
     if other is not None:
-        spec = {"sample": sample, "side": "difference"}
-        pairs = [[i, j] for i in range(layers) for j in range(heads)]
-        changes = (torch.from_numpy(compute(part, spec | {"heads": [pair]}, other).cells) for pair in pairs)
-        small = [overview(cells[None], side, signed=True)[0] for cells in changes]
-        return np.stack(small).reshape(layers, heads, *small[0].shape)
+
+        def small(*pair: int) -> np.ndarray:
+            spec = {"sample": sample, "side": "difference", "heads": [pair]}
+            return overview(torch.from_numpy(compute(part, spec, other).cells)[None], side, signed=True)[0]
+
+        return np.stack([[small(i, j) for j in range(heads)] for i in range(layers)])
     found = []
     for layer, allowed in zip(part.layers, part.allowed, strict=True):
         open_ = None if allowed is None else allowed.detach().expand(layer.shape)[sample]
@@ -210,7 +202,7 @@ def _combined(maps: Iterator[Tensor], how: str, signed: bool) -> Tensor:
     total, count = next(maps), None
     for more in maps:
         if how == "maximum":
-            total = _larger(total, more) if signed else torch.maximum(total, more)
+            total = torch.from_numpy(largest(np.stack([total, more]), signed, np.ufunc.reduce))
             continue
         if count is None:
             open_ = total != -torch.inf
@@ -218,12 +210,6 @@ def _combined(maps: Iterator[Tensor], how: str, signed: bool) -> Tensor:
         open_ = more != -torch.inf
         total, count = total + more.masked_fill(~open_, 0), count + open_
     return total if count is None else torch.where(count > 0, total / count.clamp(min=1), -torch.inf)
-
-
-def _larger(one: Tensor, two: Tensor) -> Tensor:
-    """Return the numbers farther from 0, the positive one of two that are as far; NaN is handed on."""
-    most, least = torch.maximum(one, two), torch.minimum(one, two)
-    return torch.where((most >= -least) | (least == -torch.inf), most, least)
 
 
 def _grouped(cells: np.ndarray, groups: list[list[int]], axis: int, signed: bool, *, mean: bool) -> np.ndarray:

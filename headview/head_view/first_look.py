@@ -11,6 +11,7 @@ import torch
 from headview.head_view.check_rows import looked_at
 from headview.head_view.combine import head_cells
 from headview.head_view.labels import is_special
+from headview.head_view.pyramid import by_blocks, edges_of
 
 _SOME_ROWS = 6  # of each head of a large part, for the choice of a scale
 _MANY = 4_000_000  # weights
@@ -33,14 +34,13 @@ def with_causal_mask(part):
     future = torch.arange(keys) > (rows + keys - queries)[:, None]
     seen = False
     for layer in part.layers:
-        at = rows.to(layer.device)
-        for sample in layer:
-            if (sample[:, at[:1]][:, :, future[0].to(layer.device)] != 0).any():
-                return part  # most maps end here, after one row
-        some = layer[:, :, at]
-        if (some[..., future.to(layer.device)] != 0).any():
+        at, ahead = rows.to(layer.device), future.to(layer.device)
+        if (layer[:, :, at[:1]][..., ahead[:1]] != 0).any():  # most maps end here, after one row
             return part
-        seen = seen or bool((some[..., (~future).to(layer.device)] != 0).sum() > some[..., 0].numel())
+        some = layer[:, :, at]
+        if (some[..., ahead] != 0).any():
+            return part
+        seen = seen or bool((some[..., ~ahead] != 0).sum() > some[..., 0].numel())
     if not seen:  # a diagonal alone, or nothing: no mask made that
         return part
     allowed = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
@@ -80,11 +80,9 @@ def strongest_place(part, small: np.ndarray, cells_of, layer: int | None, head: 
         layer, head: look only there; anywhere where they are None.
     """
     open_ = _worth_a_look(part)
-    rows, columns = (
-        [-(-i * size // n) for i in range(n + 1)] for size, n in zip(open_.shape, small.shape[2:], strict=True)
-    )
+    rows, columns = edges_of(open_.shape, small.shape[2:])
     # Of a block that holds a cell that is not worth it, the largest may be that one.
-    blocks = np.logical_and.reduceat(np.logical_and.reduceat(open_, rows[:-1], axis=0), columns[:-1], axis=1)
+    blocks = by_blocks([rows, columns])(np.logical_and, open_)
     layer, head, row, column = _strongest(small, blocks if blocks.any() else ~blocks, layer, head)
     inside = np.s_[rows[row] : rows[row + 1], columns[column] : columns[column + 1]]
     *_, query, key = _strongest(cells_of(layer, head)[inside][None, None], open_[inside])
@@ -92,11 +90,9 @@ def strongest_place(part, small: np.ndarray, cells_of, layer: int | None, head: 
 
 
 def strongest_in_row(part, sample: int, query: int | None, key: int | None, layer: int | None, head: int | None):
-    """Return layer, head, query and key of the strongest cell of one query, or at one key, in heads of all layers.
+    """Return layer, head, query and key of the strongest cell of one query (the first if None), or at one key.
 
-    Args:
-        query, key: one or both of them; where no query is given it is the first.
-        layer, head: look only there; anywhere where they are None.
+    It is looked for in one `layer` and `head`, or anywhere where they are None.
     """
     query = query or 0
     row = torch.tensor([query])

@@ -11,14 +11,9 @@ def order_by_likeness(thumbnails: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return heads in an order in which alike ones stand together, and the group of each.
 
     Heads are joined two by two, the nearest first, by the mean cosine distance between their members; the groups are
-    what is left where the distances of the joins take their largest leap, 12 at the most.
-
-    Args:
-        thumbnails: `(n, rows, columns)`, such as `overview` gives; masked cells and NaN count as 0.
-
-    Returns:
-        order: int `(n,)`, heads by number, first the one to show first.
-        groups: int `(n,)`, for each head the number of its group, counted in that order.
+    what is left where the distances of the joins take their largest leap, 12 at the most. Of `(n, rows, columns)`,
+    where masked cells and NaN count as 0, come two int `(n,)`: the heads by number, and for each the number of its
+    group, counted in that order.
     """
     vectors = np.where(np.isfinite(thumbnails), thumbnails, 0).reshape(len(thumbnails), -1).astype(np.float32)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -5,6 +5,7 @@ Large parts are measured in some of their rows, as far as a measure can do with 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 import torch
@@ -23,10 +24,7 @@ OWN = ("entropy", "sparsity", "first token", "previous token", "induction", "dis
 def check_measures(given, parts: list) -> dict:
     """Return the reader's own measures by their names, once each can be one.
 
-    Args:
-        given: None or a dict; each value a function of `(layers, h, Tq, Tk)` float32 that returns `(layers, h)`, or
-            such numbers.
-        parts: what is shown.
+    Each is a function of `(layers, h, Tq, Tk)` float32 that returns `(layers, h)`, or such numbers.
     """
     if given is None:
         return {}
@@ -58,9 +56,12 @@ def measures_of(part, sample: int, own: dict) -> dict[str, np.ndarray]:
     count = layers * heads * queries * keys
     rows = torch.arange(ROWS) * queries // ROWS if count > LARGE and queries > ROWS else None
     found = [_quick(head_cells(part, sample, i, queries=rows), part.kind) for i in range(layers)]
-    numbers = {name: np.stack(each) for name, each in zip(OWN, zip(*found, strict=True), strict=False)}
     if part.kind == "weights" and queries == keys and count <= IN_FULL_UP_TO:
-        numbers |= _by_heads(part, sample)
+        labels = part.tokens[sample] if part.tokens and part.tokens[sample] else range(queries)
+        numbers = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+        tokens = torch.tensor([numbers[label] for label in labels])
+        found = [each | _in_full(head_cells(part, sample, i), tokens) for i, each in enumerate(found)]
+    numbers = {name: torch.stack([each[name] for each in found]).numpy() for name in found[0]}
     for name, measure in own.items():
         if callable(measure):
             maps = torch.stack([head_cells(part, sample, i) for i in range(layers)])
@@ -69,45 +70,34 @@ def measures_of(part, sample: int, own: dict) -> dict[str, np.ndarray]:
     return numbers
 
 
-def _quick(cells: Tensor, kind: str) -> tuple[np.ndarray, ...]:
-    """Return entropy, sparsity and the weight of the first key of each head of `(h, queries, keys)`."""
+def _quick(cells: Tensor, kind: str) -> dict[str, Tensor]:
+    """Return what some rows tell of each head of `(h, queries, keys)`."""
     known = cells.isfinite()
     sizes = cells.masked_fill(~known, 0).abs()
     largest = sizes.amax((-2, -1))
     little = LITTLE if kind in ("weights", "part") else LITTLE * largest[:, None, None]
     sparsity = ((sizes < little) & known).sum((-2, -1)) / known.sum((-2, -1))  # 0 / 0 is NaN, as it should be
-    first = sizes[..., 0].mean(-1)
-    if kind == "signed":
-        return torch.full_like(largest, torch.nan).numpy(), sparsity.numpy(), first.numpy()
     total, open_ = sizes.sum(-1), known.sum(-1)
-    said = (open_ > 1) & (total > 0) & ~cells.isnan().any(-1)
+    said = (open_ > 1) & (total > 0) & ~cells.isnan().any(-1) & (kind != "signed")
     spread = torch.special.entr(sizes / total[..., None]).sum(-1) / open_.float().log()
     entropy = spread.masked_fill(~said, 0).sum(-1) / said.sum(-1)
-    return entropy.numpy(), sparsity.numpy(), first.numpy()
+    return {"entropy": entropy, "sparsity": sparsity, "first token": sizes[..., 0].mean(-1)}
 
 
-def _by_heads(part, sample: int) -> dict[str, np.ndarray]:
-    """Return what `mhalib.heads` measures; NaN where a map or a text has nothing of the kind."""
-    layers, heads, queries, _ = part.shape
-    labels = part.tokens[sample] if part.tokens and part.tokens[sample] else [str(i) for i in range(queries)]
-    numbers = {label: i for i, label in enumerate(dict.fromkeys(labels))}
-    tokens = torch.tensor([numbers[label] for label in labels])
+def _in_full(cells: Tensor, tokens: Tensor) -> dict[str, Tensor]:
+    """Return what `mhalib.heads` measures of each of `(h, T, T)`; NaN where a map or a text has nothing of the kind."""
+    cells = cells.masked_fill(cells == -torch.inf, 0)
+    missing = cells.isnan().flatten(1).any(1)
+    cells[missing] = torch.eye(len(tokens))  # whatever it says is taken back below
     ways: dict[str, Callable[[Tensor], Tensor]] = {
         "previous token": previous_token_score,
         "induction": lambda maps: induction_score(maps, tokens),
         "distance": lambda maps: attention_distance(maps).mean(-1),
     }
-    found = {name: np.full((layers, heads), np.nan, np.float32) for name in ways}
-    for layer in range(layers):
-        maps = head_cells(part, sample, layer)
-        maps = maps.masked_fill(maps == -torch.inf, 0)
-        missing = maps.isnan().flatten(1).any(1)
-        maps[missing] = torch.eye(queries)  # whatever it says is taken back below
-        for name, measure in ways.items():
-            try:
-                found[name][layer] = measure(maps).masked_fill(missing, torch.nan).numpy()
-            except ValueError:  # a single token, no token that comes again
-                continue
+    found = dict.fromkeys(ways, torch.full((len(cells),), torch.nan))
+    for name, measure in ways.items():
+        with suppress(ValueError):  # a single token, no token that comes again
+            found[name] = measure(cells).masked_fill(missing, torch.nan)
     return found
 
 

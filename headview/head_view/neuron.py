@@ -20,10 +20,7 @@ def has_neurons(part) -> bool:
 
 
 def neurons(part, sample: int, layer: int, head: int, exact: bool = False) -> tuple[dict, bytes]:
-    """Return all queries and keys of a head.
-
-    Args:
-        exact: all digits; otherwise only while they are few.
+    """Return all queries and keys of a head, with all digits where they are few or must be `exact`.
 
     Returns:
         about: `storage`, "float32" or "uint16"; `features`; `scale` of the sums of products, 1 / sqrt(features) where
@@ -42,12 +39,7 @@ def neurons(part, sample: int, layer: int, head: int, exact: bool = False) -> tu
 
 
 def check_sources(given: object, parts: list) -> Sources | None:
-    """Return the sources that a view was given, if they are of the pass that its maps are from.
-
-    Raises:
-        TypeError: it is not a `Sources`.
-        ValueError: they have other layers, heads or lengths than the maps.
-    """
+    """Return the sources that a view was given, if they are of the pass that its maps are from."""
     if given is None:
         return None
     if not isinstance(given, Sources):

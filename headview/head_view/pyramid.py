@@ -6,6 +6,7 @@ farthest from 0, the positive one of two that are as far.
 """
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -58,25 +59,20 @@ class Pyramid:
 
 
 def overview(layer: Tensor, side: int, *, allowed: Tensor | None = None, signed: bool = False) -> np.ndarray:
-    """Return every head of a layer shrunk to at most `side` x `side` cells, the largest of each block.
+    """Return every head of a layer `(h, Tq, Tk)` shrunk to at most `side` x `side` cells, the largest of each block.
 
-    Args:
-        layer: floating `(h, Tq, Tk)`, on any device; half precision is read as it is.
-        side: the most rows and columns of an overview.
-        allowed: boolean, broadcastable to `(h, Tq, Tk)`, True where attention is allowed; blocked cells are masked.
-        signed: whether the largest is the number farthest from 0.
-
-    Returns:
-        float32 `(h, rows, columns)`, -inf where all of a block is masked, NaN where some of it is NaN.
+    The layer is floating, on any device; half precision is read as it is. `allowed` is boolean, broadcasts to it, and
+    is False where cells are masked. Of `signed` numbers the largest is the one farthest from 0. The result is float32
+    `(h, rows, columns)`, -inf where all of a block is masked, NaN where some of it is NaN.
     """
     layer, parts = layer.detach(), [min(size, side) for size in layer.shape[1:]]
-    edges = [[-(-i * size // n) for i in range(n + 1)] for size, n in zip(layer.shape[1:], parts, strict=True)]
+    edges = edges_of(layer.shape[1:], parts)
     pooled = np.empty((len(layer), *parts), np.float32)
     blocked = doubtful = None
     if allowed is not None:
         allowed = allowed.cpu().expand(layer.shape)
         open_ = (allowed[:1] if allowed.stride(0) == 0 else allowed).numpy()  # one mask for all heads is read once
-        blocked = np.broadcast_to(~_by_blocks(edges)(np.logical_or, open_), pooled.shape)
+        blocked = np.broadcast_to(~by_blocks(edges)(np.logical_or, open_), pooled.shape)
         # A row without any open key may hold weight all the same, an average or NaN; no other blocked cell does.
         doubtful = np.logical_or.reduceat(~open_.any(-1), edges[0][:-1], axis=-1)
         doubtful = np.broadcast_to(doubtful, pooled.shape[:2])
@@ -89,12 +85,12 @@ def overview(layer: Tensor, side: int, *, allowed: Tensor | None = None, signed:
         heads = slice(first, first + step)
         cells = layer[heads].cpu()
         if signed or cells.dtype not in _BITS:
-            pooled[heads] = _largest(exact(cells, heads, slice(None)), signed, _by_blocks(edges))
+            pooled[heads] = largest(exact(cells, heads, slice(None)), signed, by_blocks(edges))
             return
         # Numbers from 0 up order like their bits. Taken as unsigned, whatever is less than 0, and NaN of either sign
         # (x86 answers 0/0 with a negative one), is above infinity and so found in the maximum.
         kind, unsigned = _BITS[cells.dtype]
-        most = _by_blocks(edges)(np.maximum, cells.view(kind).numpy().view(unsigned))
+        most = by_blocks(edges)(np.maximum, cells.view(kind).numpy().view(unsigned))
         infinity = torch.tensor(torch.inf, dtype=cells.dtype).view(kind).item()
         pooled[heads] = torch.from_numpy(most).view(cells.dtype).float().numpy()
         exactly = (most > infinity).any(-1)
@@ -103,7 +99,7 @@ def overview(layer: Tensor, side: int, *, allowed: Tensor | None = None, signed:
             exactly = exactly | doubtful[heads]
         for head, band in np.argwhere(exactly):
             own = exact(cells[head], first + head, slice(*edges[0][band : band + 2]))
-            pooled[first + head, band] = _largest(own, signed, _by_blocks([[0, len(own)], edges[1]]))[0]
+            pooled[first + head, band] = largest(own, signed, by_blocks([[0, len(own)], edges[1]]))[0]
 
     if layer[0].numel() < _WORTH_A_THREAD:
         step = len(layer)
@@ -119,7 +115,7 @@ def _on_all_cores(do, many: range) -> None:
         list(pool.map(do, many))
 
 
-def _largest(cells: np.ndarray, signed: bool, pool) -> np.ndarray:
+def largest(cells: np.ndarray, signed: bool, pool) -> np.ndarray:
     """Return the largest of each block that `pool` makes by a ufunc; numpy's maximum hands NaN on."""
     most = pool(np.maximum, cells)
     if not signed:
@@ -128,7 +124,12 @@ def _largest(cells: np.ndarray, signed: bool, pool) -> np.ndarray:
     return np.where(most >= -least, most, least)
 
 
-def _by_blocks(edges: list[list[int]]):
+def edges_of(shape: Sequence[int], parts: Sequence[int]) -> list[list[int]]:
+    """Return where the blocks of an overview begin, rows and columns, and where the last of them ends."""
+    return [[-(-i * size // n) for i in range(n + 1)] for size, n in zip(shape, parts, strict=True)]
+
+
+def by_blocks(edges: list[list[int]]):
     """Return what reduces blocks of maps with these edges, the rows first: numpy's reduceat is slow along them."""
 
     def pool(ufunc: np.ufunc, cells: np.ndarray) -> np.ndarray:
@@ -151,7 +152,7 @@ def _half(cells: np.ndarray, signed: bool) -> np.ndarray:
         band = cells[first : first + _BAND]
         if any(size % 2 for size in band.shape):  # masked cells at the far edges change no block
             band = np.pad(band, [(0, size % 2) for size in band.shape], constant_values=-np.inf)
-        above[first // 2 : (first + _BAND) // 2] = _largest(band, signed, _of_four)
+        above[first // 2 : (first + _BAND) // 2] = largest(band, signed, _of_four)
 
     _on_all_cores(pool, range(0, len(cells), _BAND))
     return above
