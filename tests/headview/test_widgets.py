@@ -166,13 +166,10 @@ def test_numbers_are_taken_from_anywhere_and_others_are_refused(as_shipped):
         assert accepted({words: lambda make=make, given=given: make(given) for words, given in others.items()}) == []
 
 
-def run(code: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
-
-
 def test_the_layer_comes_without_the_widgets_and_these_say_what_to_install():
-    done = run("import sys, mhalib; print([name for name in ('anywidget', 'matplotlib') if name in sys.modules])")
-    assert done.stdout == "[]\n", done.stderr
-    done = run("import sys; sys.modules['anywidget'] = None; from headview import capture, HeadView")
+    code = "import sys, mhalib; print([name for name in ('anywidget', 'matplotlib') if name in sys.modules]);"
+    code += "sys.modules['anywidget'] = None; from headview import capture, HeadView"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "[]\n"
     assert done.stderr.splitlines()[-1].startswith("ModuleNotFoundError: the views of headview need the package")
     assert done.returncode == 1 and "pip install 'mhalib[headview]'" in done.stderr
