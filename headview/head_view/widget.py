@@ -128,9 +128,8 @@ class HeadView(Chosen):
     `words` (words for pieces), `side` of a comparison, `colours`, `order` of the heads in the overview ("model",
     "likeness", "cell": by their weight at the chosen one, or one of `measures`), `heads` that the picture shows
     ("chosen", those of the overlay, "layer", all of the layer, or "all"; set to one of the latter, `combine` becomes
-    "mean"), `neurons` (are a query and its keys shown
-    feature by feature?), `reasons` (is shown what a score is made of?), `strength` (how strongly weights lie over a
-    picture, 0 to 1).
+    "mean"), `neurons` (are a query and its keys shown feature by feature?), `reasons` (is shown what a score is made
+    of?), `strength` (how strongly weights lie over a picture, 0 to 1).
 
     Raises:
         TypeError: there are no attention weights in `weights`, or an argument is of another kind.
