@@ -12,7 +12,7 @@ from headview.head_view.widget import HeadView
 from mhalib.masks import causal_mask
 from mhalib.plots import COLOUR_MAP
 from tests.helpers.browser import until, with_script
-from tests.helpers.page import limits, near, pixels, press, readout, some, with_traits
+from tests.helpers.page import Listener, limits, near, pixels, press, readout, some, with_traits
 
 WORDS = "the cat sat on the mat because it was warm".split()
 
@@ -76,14 +76,16 @@ def test_masked_and_nan_are_said_and_explained(static_page):
 
 
 def test_the_hatch_has_thin_lines_however_small_the_cells(static_page):
-    for length, width in ((10, 1000), (60, 1000), (60, 390), (300, 390)):
-        weights = some(1, length, length).masked_fill(~causal_mask(length), 0)
-        page = static_page(HeadView(weights / weights.sum(-1, keepdim=True), mask=causal_mask(length)), width=width)
-        frame = page.locator("canvas.focus")
-        corner = pixels(frame)[40:100, -160:-100, 0]  # masked, clear of cells with a weight
-        strokes = corner < 0xC8
-        assert 0.1 < strokes.mean() < 0.3 and (corner == 0xEF).mean() > 0.5, (length, width)
-        assert not (strokes[:-2] & strokes[1:-1] & strokes[2:]).any(), (length, width)  # lines, no squares
+    lengths = 10, 60, 300
+    weights = [some(1, n, n).masked_fill(~causal_mask(n), 0) for n in lengths]
+    page = static_page(*(HeadView(w / w.sum(-1, keepdim=True), mask=causal_mask(w.shape[-1])) for w in weights))
+    for width in (1000, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        for length, frame in zip(lengths, page.locator("canvas.focus").all(), strict=True):
+            corner = pixels(frame)[40:100, -160:-100, 0]  # masked, clear of cells with a weight
+            strokes = corner < 0xC8
+            assert 0.1 < strokes.mean() < 0.3 and (corner == 0xEF).mean() > 0.5, (length, width)
+            assert not (strokes[:-2] & strokes[1:-1] & strokes[2:]).any(), (length, width)  # lines, no squares
 
 
 def test_what_a_part_has_no_numbers_for_is_greyed_and_says_what_it_needs(static_page):
@@ -238,12 +240,12 @@ def colours_in(canvas) -> int:
 
 
 def test_a_page_carries_what_its_budget_holds_and_says_what_it_left_out(static_page):
-    view, narrow = HeadView((3 * torch.randn(1, 3, 1500, 1500)).softmax(-1)), HeadView(some(1, 2, 900, 900))
+    view, narrow = HeadView((3 * torch.randn(1, 3, 1200, 1200)).softmax(-1)), HeadView(some(1, 2, 900, 900))
     small, large = view.to_html(budget=400_000), view.to_html(budget=40_000_000)
     assert len(small) < 700_000 < len(large)
     assert narrow.parts[0]["whole"]  # could travel whole, if there was room
-    whole = narrow.to_html
-    narrow.to_html = lambda: whole(budget=300_000)
+    view.to_html = lambda: small
+    narrow.to_html = lambda make=narrow.to_html: make(budget=300_000)
     page = static_page(view, narrow)
     view, narrow = views_of(page)
     assert colours_in(narrow.locator("canvas.focus")) > 50 < colours_in(narrow.locator("canvas.overview"))
@@ -259,8 +261,7 @@ def test_a_cell_that_is_not_in_the_page_is_told_by_the_largest_of_its_block(stat
     weights = some(1, 1, 600, 600)
     weights[0, 0, 4] = torch.eye(600)[5]
     view = HeadView(weights, query=2, key=5)
-    whole = view.to_html
-    view.to_html = lambda: whole(budget=300_000)
+    view.to_html = lambda make=view.to_html: make(budget=300_000)
     page = static_page(view)
     page.locator("canvas.focus").focus()
     press(page, *["ArrowDown"] * 3)
@@ -269,20 +270,13 @@ def test_a_cell_that_is_not_in_the_page_is_told_by_the_largest_of_its_block(stat
 
 
 def test_narrow_cells_have_short_numbers_none_is_cut_and_steps_of_labels_are_round(static_page):
-    write = """globalThis.written = [];
-    const heard = (draw) => (context, text, ...rest) => (globalThis.written.push(text), draw(context, text, ...rest));
-    placeText = heard(placeText);
-    placeTurned = heard(placeTurned);"""
     weights = some(1, 1, 14, 14)
-    page = static_page(with_script(HeadView(weights), write), width=1000)
-    texts = set(page.evaluate("globalThis.written"))
-    assert {f"{x:.2f}"[1:] for x in weights.flatten().tolist() if 0.005 < x < 0.995} <= texts
-    cut = static_page(with_script(with_traits(HeadView(weights), window=[0.5, 6.5, 0.5, 6.5]), write), width=1000)
-    drawn = [text for text in cut.evaluate("globalThis.written") if re.fullmatch(r"0\.\d\d", text)]
-    assert sorted(drawn) == sorted(f"{x:.2f}" for x in weights[0, 0, 1:6, 1:6].flatten().tolist() if x > 0.005)
-    long = static_page(with_script(HeadView(some(1, 1, 400, 400), query=7), write), width=1000)
-    steps = {int(text) for text in long.evaluate("globalThis.written") if text.isdecimal()}
-    assert set(range(20, 400, 20)) <= steps  # not every 13th
+    views = HeadView(weights), HeadView(weights, window=[0.5, 6.5, 0.5, 6.5]), HeadView(some(1, 1, 400, 400), query=7)
+    texts = [text for text, *_ in static_page(Listener(), *views, width=1000).evaluate("texts")]
+    assert {f"{x:.2f}"[1:] for x in weights.flatten().tolist() if 0.005 < x < 0.995} <= set(texts)
+    in_full = [text for text in texts if re.fullmatch(r"0\.\d\d", text)]  # the second view alone has cells for that
+    assert sorted(in_full) == sorted(f"{x:.2f}" for x in weights[0, 0, 1:6, 1:6].flatten().tolist() if x > 0.005)
+    assert set(range(20, 400, 20)) <= {int(text) for text in texts if text.isdecimal()}  # not every 13th
 
 
 def test_a_single_weight_of_a_long_map_is_seen(static_page):
@@ -337,9 +331,24 @@ def wait_for(page, words):
 
 @pytest.fixture(scope="module")
 def long(lab_server):
-    notebook = lab_server.open(lab_server.write(CELL))
+    """A notebook whose cells were run one by one, by Shift+Enter, down to one in the middle that makes a view."""
+    cells = *["# before\n" * 20] * 2, CELL, *["# more\n" * 30] * 3
+    notebook = lab_server.open(lab_server.write(*cells), run=False)
+    notebook.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
+    press(notebook.page, "Escape", "Shift+Enter", "Shift+Enter")
+    notebook.page.wait_for_selector("canvas.focus")
     yield notebook
     notebook.close()
+
+
+IN_SIGHT = """(view) => {
+  const { top, bottom } = view.getBoundingClientRect();
+  return top >= 0 && bottom <= innerHeight;
+}"""
+
+
+def test_a_view_is_in_sight_after_its_cell_was_run_with_shift_and_enter(long):
+    until(lambda: long.page.locator(".mha").evaluate(IN_SIGHT), "the view is out of sight")
 
 
 def test_a_long_map_is_looked_at_down_to_single_weights(long):
@@ -410,24 +419,3 @@ def test_a_silent_kernel_is_said_and_what_is_here_stays(long):
     assert title(page) != before
     until(lambda: "has not answered" not in limits(page), "still called silent")
     long.wait_for_kernel()
-
-
-def test_a_view_is_in_sight_after_its_cell_was_run_with_shift_and_enter(lab):
-    make = "import torch\nfrom headview import HeadView\nHeadView(torch.rand(6, 8, 12, 12).softmax(-1))"
-    notebook = lab(*["# before\n" * 20] * 2, make, *["# more\n" * 30] * 3, run=False)
-    page = notebook.page
-    page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
-    page.keyboard.press("Escape")
-    page.keyboard.press("Shift+Enter")
-    page.keyboard.press("Shift+Enter")
-    page.wait_for_selector("canvas.focus")
-    until(lambda: fully_in_sight(page.locator(".mha").first), "the view is out of sight")
-
-
-def fully_in_sight(view) -> bool:
-    return view.evaluate(
-        """(view) => {
-          const { top, bottom } = view.getBoundingClientRect();
-          return top >= 0 && bottom <= innerHeight;
-        }"""
-    )
