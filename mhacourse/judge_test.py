@@ -152,17 +152,13 @@ def _called(trial: Trial) -> list[Subject]:
 
 def _is_right(problem, trial: Trial) -> bool:
     """Return whether a test accuses what is broken and nothing else."""
-    return _accuses_no_healthy(problem, trial) and _found(problem, trial)
+    accused = [subject in trial.which(False) for subject in problem.ill]
+    return _accuses_no_healthy(problem, trial) and (any(accused) if problem.near else all(accused))
 
 
 def _accuses_no_healthy(problem, trial: Trial) -> bool:
     passed = {*trial.which(True)}
     return passed >= {*problem.well} and not {*trial.which(False)} - {*problem.ill}
-
-
-def _found(problem, trial: Trial) -> bool:
-    accused = [subject in trial.which(False) for subject in problem.ill]
-    return any(accused) if problem.near else all(accused)
 
 
 def _passes(problem, test, trial) -> Note | None:
