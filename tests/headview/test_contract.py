@@ -318,10 +318,11 @@ def test_all_can_be_used_without_eyes_or_a_mouse(static_page, theme):
     assert [control for control in found if not control["name"] or control["held"] != "true"] == []
     count = sum(control["byTab"] for control in found)
     page.evaluate("document.activeElement.blur()")
-    for _ in range(count):
-        page.keyboard.press("Tab")
-        place, seen = page.evaluate(REACHED)
-        reached[place] = seen
+    with hasty(page):  # where the focus is needs no frame
+        for _ in range(count):
+            page.keyboard.press("Tab")
+            place, seen = page.evaluate(REACHED)
+            reached[place] = seen
     assert len(reached) == count and all(reached.values())
 
 
