@@ -23,10 +23,6 @@ ROOT = Path(__file__).resolve().parents[2]
 LESSONS, MY = "notebooks", "my"
 
 
-class Failed(Exception):
-    """A copy that was asked for is not there, and why."""
-
-
 def why(error: OSError) -> str:
     """Return in a sentence why nothing can be written, and what to do."""
     return (
@@ -141,7 +137,7 @@ def lay_fresh(lesson: Path, folder: Path) -> None:
             print(f"{MY}/{lesson.name} is new. What was there is kept as {MY}/{put_beside(place, text).name}")
             print("Where JupyterLab has it open, it asks when it saves: Revert takes the new one, Overwrite yours.")
     except Unreadable as error:
-        raise Failed(f"{unreadable(lesson, error)}; nothing in {MY}/ was changed.") from None
+        raise ValueError(f"{unreadable(lesson, error)}; nothing in {MY}/ was changed.") from None
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
@@ -151,17 +147,17 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     lessons, folder = notebook_files(root / LESSONS), root / MY
     try:
         if not lessons:
-            raise Failed(f"There are no lessons in {root / LESSONS}. Is this copy of the course complete?")
+            raise ValueError(f"There are no lessons in {root / LESSONS}. Is this copy of the course complete?")
         if options.fresh == []:
-            raise Failed(f"Say of which lesson you want a fresh copy: {command('05')}")
+            raise ValueError(f"Say of which lesson you want a fresh copy: {command('05')}")
         wanted = chosen(options.fresh, root / LESSONS) if options.fresh else []
         if folder.exists() and not folder.is_dir():
-            raise Failed(f"{MY} is no folder, and your copies need one of that name: give it another name.")
+            raise ValueError(f"{MY} is no folder, and your copies need one of that name: give it another name.")
         folder.mkdir(exist_ok=True)
         for lesson in wanted:
             lay_fresh(lesson, folder)
         return 0 if wanted or lay_all(lessons, folder) else 1
-    except (Failed, ValueError) as failure:
+    except ValueError as failure:
         print(failure)
     except OSError as error:
         print(why(error))
