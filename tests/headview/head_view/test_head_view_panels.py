@@ -26,13 +26,6 @@ def captured(queries=6, keys=9, heads=3, features=8, *, allowed=None, bias=0.0, 
     return Part("", [weights], *named, **known)
 
 
-def bare() -> Part:
-    """A part of which nothing but the weights is known."""
-    part = captured()
-    part.queries = part.keys = None
-    return part
-
-
 def view_of(part: Part, monkeypatch, **options) -> HeadView:
     monkeypatch.setattr(widget, "as_parts", lambda *given, **more: [part])
     return HeadView(part.layers, **options)
