@@ -191,12 +191,11 @@ class Adapted:
         args, words = [value for word, value in made if word is None], {word: value for word, value in made if word}
         result = self.target(*args, **also | words | more)
         names = dict(zip(self.roles, "xyz", strict=False))
-        what = [f"the input {names[role]}" for role, _ in self.inputs] + ["the mask"]
-        changed = [int((value != old).sum()) for (_, value), old in zip(made, before, strict=True)]
+        what = [*(f"the input {names[role]}" for role, _ in self.inputs), "the mask"]
         self.written = {
-            name: f"{many} of its {old.numel()} entries changed"
-            for name, many, old in zip(what, changed, before, strict=False)
-            if many
+            name: f"{int((value != old).sum())} of its {old.numel()} entries changed"
+            for name, (_, value), old in zip(what, made, before, strict=False)
+            if not torch.equal(value, old)
         }
         return result
 
@@ -240,14 +239,9 @@ class Adapted:
         others = "yz"[: len(self.roles) - 1]
         lines = [f"def attend(x{''.join(f', {name}=None' for name in others)}, mask=None):"]
         lines += [f"    {name} = x if {name} is None else {name}" for name in others]
-        if self.mask is None:
-            return [*lines, f"    {call(False)}"]
-        return [
-            *lines,
-            "    if mask is None:",
-            f"        {f'mask = {OPEN}' if self.mask.always else call(False)}",
-            f"    {call(True)}",
-        ]
+        if self.mask is not None:
+            lines += ["    if mask is None:", f"        {f'mask = {OPEN}' if self.mask.always else call(False)}"]
+        return [*lines, f"    {call(self.mask is not None)}"]
 
 
 class Attribute(str):

@@ -47,7 +47,7 @@ def sight(exam: Exam, mask: Tensor | None = None, form: Mask | None = None) -> S
     Raises:
         Crash: the layer raised.
     """
-    seen = exam.look(mask=mask, form=form)
+    seen = exam.first if mask is None else exam.look(mask=mask, form=form)
     pooled = exam.patient.call.pooled and _by_outputs(exam, mask, form)  # what is hidden may enter behind the weights
     found = pooled or _by_weights(exam, seen) or _by_outputs(exam, mask, form)
     if seen.out.shape != exam.first.out.shape:

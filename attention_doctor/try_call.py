@@ -25,6 +25,7 @@ class Tries:
     def __init__(self, patient: Patient):
         self.patient, self.module, self.held = patient, patient.module, patient.kept()
         self.d_model, self.num_heads, self.head_dim = patient.d_model, patient.num_heads, patient.head_dim
+        self.batch = 2 if patient.num_heads == 3 else 3
         self.widths: list[int] = []  # features that inputs may have
         self.error: Exception | None = None  # the first one
         self.unmerged = False  # whether it gave heads
@@ -60,10 +61,9 @@ class Tries:
 
     def _picked(self, form: Adapted, T: int) -> Adapted | None:
         """Return the form with the part of the result that is the output; None where none may be."""
-        batch = 2 if self.num_heads == 3 else 3
-        many, shapes = 1 if form.axes == "T d" else batch, {}
+        many, shapes = 1 if form.axes == "T d" else self.batch, {}
         for tokens in (T, T + 2):
-            result = self._answer(form, batch, tokens)
+            result = self._answer(form, self.batch, tokens)
             if isinstance(result, Exception):
                 if tokens == T:
                     self.error = self.error or result
@@ -125,7 +125,7 @@ class Tries:
 
     def _turned(self, form: Adapted, T: int) -> Adapted:
         """Return the form with what is made of the tokens turned as they are, where it does not run as it is."""
-        if not isinstance(self._answer(form, 2 if self.num_heads == 3 else 3, T), Exception):
+        if not isinstance(self._answer(form, self.batch, T), Exception):
             return form
         x, made = self.patient.tokens(2, T, 0.5), [(n, v) for n, v in form.also.items() if callable(v)]
         those = [(n, v) for n, v in made if getattr(v(x), "shape", ())[:2] == x.shape[:2]]
@@ -136,7 +136,7 @@ class Tries:
         patient = self.patient.calling(form)
         if form.axes not in BATCH_BEHIND or form.pooled or patient.docs.batch_first:
             return False
-        x = patient.tokens(2 if self.num_heads == 3 else 3, 6 if "H" in form.axes else T, 0.5)
+        x = patient.tokens(self.batch, 6 if "H" in form.axes else T, 0.5)
         changed = x.clone()
         changed[0, 0] += changed[0, 0].roll(1)
         try:
