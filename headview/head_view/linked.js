@@ -1,32 +1,25 @@
 // Views of one group follow each other: the same layer, head, query and window in all of them, as far as each has them.
 
-import { kept, listen, put } from "../core.js";
+import { listen, put } from "../core.js";
 
 const FOLLOWED = ["part", "sample", "layer", "head", "query", "window", "scale", "mode"];
-const GROUPS = (globalThis.mhalibGroups ||= new Map()); // the name of a group, its views on this page
+const VIEWS = (globalThis.mhalibViews ||= new Set()); // all that are on this page
 
-/** Let a view lead and follow its group, if it is in one. Returns what ends it. @param {View} view */
+/** Let a view lead its group, if it is in one, and be led. Returns what ends it. @param {View} view */
 export function followGroup(view) {
   const { model } = view;
-  let group = "";
-  const join = () => {
-    GROUPS.get(group)?.delete(view);
-    group = model.get("group");
-    if (group) kept(GROUPS, group, () => new Set()).add(view);
-  };
   const lead = (name) => () => {
-    const value = model.get(name), same = JSON.stringify(value);
-    for (const other of GROUPS.get(group) || []) {
-      if (other.model === model || JSON.stringify(other.model.get(name)) === same) continue;
+    const value = model.get(name), group = model.get("group"), same = JSON.stringify(value);
+    for (const other of VIEWS) {
+      if (!group || other.model.get("group") !== group || JSON.stringify(other.model.get(name)) === same) continue;
       if (canShow(other, name, value)) put(other.model, name, value);
     }
   };
   const stops = FOLLOWED.map((name) => listen(model, [name], lead(name)));
-  stops.push(listen(model, ["group"], join));
-  join();
+  VIEWS.add(view);
   return () => {
     stops.forEach((stop) => stop());
-    GROUPS.get(group)?.delete(view);
+    VIEWS.delete(view);
   };
 }
 
